@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { chargesOf } from '../src/ledger/book.ts'
 import { noUsage } from '../src/generation/usage.ts'
-import { SqliteStore } from '../src/store/sqlite.ts'
+import { SqliteStore } from '../src/store/sqlite/store.ts'
 import type { Closing } from '../src/store/store.ts'
 import { startSluice } from './contenders.ts'
 

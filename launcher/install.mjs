@@ -7,15 +7,15 @@ import { fileURLToPath } from 'node:url'
 export const root = dirname(dirname(fileURLToPath(import.meta.url)))
 
 /**
- * Installs what is missing or out of date, telling on stderr; `tests` asks for what only tests need as well. Ends the
- * process when it cannot.
+ * Installs missing or outdated packages, with messages on stderr. `tests`: include the packages that only tests need.
+ * Ends the process if it fails.
  */
 export function installMissing({ tests = false } = {}) {
-  const reason = missing(tests)
+  const reason = missingReason(tests)
   if (reason === undefined) return
   console.error(`sluice: installing (${reason})`)
-  // Said in full because a user's npm settings may say otherwise, and Bun comes as an optional package. Warnings about
-  // the engines of test tools help nobody.
+  // Explicit, because a user's npm settings may differ, and Bun is an optional package. Warnings about the engines of
+  // test tools are useless here.
   const args = [
     'ci',
     '--ignore-scripts',
@@ -27,20 +27,20 @@ export function installMissing({ tests = false } = {}) {
   ]
   const { status, error } = npm(args)
   if (error !== undefined)
-    fail(`npm could not be started (${error.message}); install it, or run npm ${args.join(' ')} in ${root} yourself`)
-  if (status !== 0) fail(`npm ${args.join(' ')} failed in ${root}; what npm said is above`)
+    fail(`cannot start npm (${error.message}); install it, or run npm ${args.join(' ')} in ${root}`)
+  if (status !== 0) fail(`npm ${args.join(' ')} failed in ${root}; see its output above`)
 }
 
-/**
- * Bun's own executable in its platform package: node_modules/.bin/bun works only where install scripts were allowed to
- * run.
- */
+/** Bun's executable in its platform package; node_modules/.bin/bun works only if install scripts could run. */
 export function findBun() {
   const found = platformPackages()
     .map(executable)
     .find((file) => existsSync(file))
   if (found === undefined)
-    fail(`there is no Bun for ${process.platform} ${process.arch} in node_modules; it comes for ${known().join(', ')}`)
+    fail(
+      `there is no Bun for ${process.platform} ${process.arch} in node_modules; ` +
+        `available: ${knownPackages().join(', ')}`,
+    )
   return found
 }
 
@@ -50,15 +50,15 @@ export function fail(message) {
 }
 
 /** Why an installation is needed, or undefined. */
-function missing(tests) {
+function missingReason(tests) {
   const lockFile = join(root, 'package-lock.json')
   const installedFile = join(root, 'node_modules', '.package-lock.json')
   if (!existsSync(installedFile)) return 'nothing is installed yet'
-  // No package for this platform at all is findBun's message, not a reason to install for ever.
-  const packages = platformPackages().filter((name) => known().includes(name))
+  // If there is no package for this platform at all, findBun reports it; installing again would not help.
+  const packages = platformPackages().filter((name) => knownPackages().includes(name))
   if (packages.length > 0 && !packages.some((name) => existsSync(executable(name)))) return 'Bun is missing'
   if (!tests && statSync(installedFile).mtimeMs >= statSync(lockFile).mtimeMs) return undefined
-  // A checkout may touch the file without changing it: only contents decide.
+  // A checkout may change only the file's time, so its contents are compared.
   const [wanted, installed] = [lockFile, installedFile].map((file) => JSON.parse(readFileSync(file, 'utf8')).packages)
   for (const [path, entry] of Object.entries(wanted)) {
     const needed =
@@ -66,7 +66,7 @@ function missing(tests) {
     if (needed && installed[path]?.version !== entry.version)
       return `${path.slice('node_modules/'.length)} ${entry.version} is missing`
   }
-  // Bun's platform packages are optional ones: the one at hand must be of the wanted version.
+  // Bun's platform packages are optional: the installed one must have the right version.
   const stale = packages.find(
     (name) => existsSync(executable(name)) && versionOf(name) !== wanted[`node_modules/${name}`]?.version,
   )
@@ -77,10 +77,7 @@ const versionOf = (name) => JSON.parse(readFileSync(join(root, 'node_modules', n
 
 const executable = (name) => join(root, 'node_modules', name, 'bin', process.platform === 'win32' ? 'bun.exe' : 'bun')
 
-/**
- * The packages that may fit this machine, best first. This version of Bun needs no separate build for processors
- * without AVX2.
- */
+/** The platform packages for this machine. This version of Bun has no separate build for processors without AVX2. */
 function platformPackages() {
   const system = process.platform === 'win32' ? 'windows' : process.platform === 'android' ? 'linux' : process.platform
   const name = `@oven/bun-${system}-${{ x64: 'x64', arm64: 'aarch64' }[process.arch] ?? process.arch}`
@@ -97,22 +94,22 @@ const isMusl = () =>
       !existsSync('/lib/ld-linux-aarch64.so.1'),
   )
 
-/** Bun's platform packages as the lock file knows them. */
-const known = () =>
+/** Bun's platform packages in the lock file. */
+const knownPackages = () =>
   Object.keys(
     JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')).packages['node_modules/bun']
       ?.optionalDependencies ?? {},
   )
 
 function npm(args) {
-  // Under npm itself, that very npm; its path is not npm's where another package manager started us.
+  // If npm started this process, the same npm; the variable may also be the path of another package manager.
   const self = process.env.npm_execpath
-  const own = self !== undefined && /npm-cli\.c?js$/.test(self)
-  const [command, first] = own ? [process.execPath, [self]] : ['npm', []]
-  // npm's words go to stderr: stdout belongs to the server's own lines.
+  const isNpm = self !== undefined && /npm-cli\.c?js$/.test(self)
+  const [command, first] = isNpm ? [process.execPath, [self]] : ['npm', []]
+  // The output of npm goes to stderr: stdout is for the server's own lines.
   return spawnSync(command, [...first, ...args], {
     cwd: root,
     stdio: ['ignore', 2, 2],
-    shell: !own && process.platform === 'win32',
+    shell: !isNpm && process.platform === 'win32',
   })
 }

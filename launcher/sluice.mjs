@@ -1,57 +1,55 @@
 #!/usr/bin/env node
-// Starts Sluice under its own Bun, after installing what is missing. `run FILE` runs another script of the project the
-// same way.
+// Starts Sluice under its own Bun, after installing missing packages. `run FILE` runs another script of the project.
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { findBun, installMissing, root } from './install.mjs'
 
-/** How often the launcher looks whether npm is still there. */
-const PARENT_EVERY_MS = 250
+/** How often the launcher checks that npm is still running. */
+const PARENT_CHECK_MS = 250
 
 const args = process.argv.slice(2)
 const script = args[0] === 'run' && args.length > 1 ? args.slice(1) : [join(root, 'src', 'main.ts'), ...args]
 
 installMissing()
 const bun = findBun()
-// By default Bun lets only 256 outgoing requests run at once; this is the most it takes.
+// Bun's default limit is 256 concurrent outgoing requests; this is its maximum.
 const env = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336', ...process.env }
-let told = false
-const tell = (signal) => {
-  told = true
+let stopping = false
+const stop = (signal) => {
+  stopping = true
   child.kill(signal)
 }
-// Before there is a server that could be told: a signal would else end this process alone.
-for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => tell(signal))
+// Before the server is started: a signal would otherwise end only this process.
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => stop(signal))
 
-// The channel tells the server when this process is gone, even by SIGKILL: it then stops as on SIGTERM.
+// When this process ends, even by SIGKILL, the IPC channel closes, and the server stops as on SIGTERM.
 const child = spawn(bun, ['--no-install', ...script], { env, stdio: ['inherit', 'inherit', 'inherit', 'ipc'] })
 
 child.on('error', (error) => {
-  console.error(`sluice: ${bun} could not be started: ${error.message}`)
+  console.error(`sluice: cannot start ${bun}: ${error.message}`)
   process.exit(1)
 })
 child.on('exit', (code, signal) => {
   if (signal === 'SIGILL')
-    console.error('sluice: Bun ended with an illegal instruction: it does not know this processor')
+    console.error('sluice: Bun ended with an illegal instruction; it does not support this processor')
   if (signal === null) process.exit(code ?? 1)
   for (const name of ['SIGINT', 'SIGTERM']) process.removeAllListeners(name)
   process.kill(process.pid, signal)
 })
 
-// npm hands SIGTERM to a shell between us that dies of it without a word to us, and npm itself may be killed: then the
-// server has
-// lost whoever could stop it. Told once: a second signal means "at once".
+// On SIGTERM, npm ends the shell between it and this process, which does not pass the signal on. npm may also be
+// killed. Then nothing else could stop the server. Only one signal is sent: a second one would mean "at once".
 if (process.env.npm_lifecycle_event !== undefined) {
   const parents = parentsNow()
-  setInterval(() => !told && parentsNow() !== parents && tell('SIGTERM'), PARENT_EVERY_MS).unref()
+  setInterval(() => !stopping && parentsNow() !== parents && stop('SIGTERM'), PARENT_CHECK_MS).unref()
 }
 
-/** The shell that npm put between us, and npm where the system shows it. */
+/** The process ids of the parent, a shell that npm started, and of npm if the system shows it. */
 function parentsNow() {
   try {
     const stat = readFileSync(`/proc/${process.ppid}/stat`, 'utf8')
-    // The program's name stands in parentheses and may hold anything; state and parent follow it.
+    // The program's name is in parentheses and may contain anything. State and parent follow it.
     return `${process.ppid} ${stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]}`
   } catch {
     return String(process.ppid)

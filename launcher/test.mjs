@@ -1,9 +1,9 @@
-// `npm test`: installs what is missing, checks types, runs the tests. Its last line is "N passed, N failed, N skipped".
+// `npm test`: installs missing packages, checks types, runs the tests. Ends with "N passed, N failed, N skipped".
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { findBun, installMissing, root } from './install.mjs'
 
-/** The summary is in the last of what Bun says. */
+/** Bun prints its summary within this much of its output's end. */
 const TAIL_CHARACTERS = 4000
 
 installMissing({ tests: true })
@@ -17,9 +17,9 @@ const types = await run(process.execPath, [
 ])
 const tests = await run(findBun(), ['test', '--no-install', ...paths])
 const [passed, failed, skipped] = [countOf('pass'), countOf('fail'), countOf('skip') + countOf('todo')]
-// A type error is one failure. So is a run that ends badly without a failed test, and one without any tests.
+// Type errors count as one failure; so does a run that fails without a failed test, or has no tests.
 const failures = Math.max(failed, tests.code === 0 && passed > 0 ? 0 : 1) + (types.code === 0 ? 0 : 1)
-if (types.code !== 0) console.error('the types do not hold (see above): counted as one failure')
+if (types.code !== 0) console.error('type errors (see above) count as one failure')
 console.log(`${passed} passed, ${failures} failed, ${skipped} skipped`)
 process.exitCode = failures === 0 ? 0 : 1
 
@@ -29,7 +29,7 @@ function countOf(outcome) {
   return Number(lines.at(-1)?.[1] ?? 0)
 }
 
-/** Its words go through as they come; gives its exit code and the end of what it said on stderr. */
+/** Runs a command with its output passed through. Resolves to its exit code and the end of its stderr. */
 function run(command, args) {
   const env = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336', ...process.env }
   const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'inherit', 'pipe'], env })
@@ -41,7 +41,7 @@ function run(command, args) {
   })
   return new Promise((resolve) => {
     child.on('error', (error) => {
-      console.error(`${command} could not be started: ${error.message}`)
+      console.error(`cannot start ${command}: ${error.message}`)
       resolve({ code: 1, tail })
     })
     child.on('close', (code) => resolve({ code: code ?? 1, tail }))

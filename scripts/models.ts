@@ -1,25 +1,20 @@
 /**
- * Brings the imported models of catalog/models.json up to date from @pydantic/genai-prices: `npm run models`, or
- * `npm run models -- --force` to accept that many vanished or that contexts moved far. What is refused leaves the file
- * as it is;
- * what stands in the file by hand is never touched.
+ * Updates the imported models of catalog/models.json from @pydantic/genai-prices: `npm run models`, or
+ * `npm run models -- --force` to accept that many models disappeared or that contexts changed much. A refused import
+ * leaves the file unchanged; manual entries are never changed.
  */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { findProvider, type MatchLogic, type ModelInfo, type Provider } from '@pydantic/genai-prices'
-import { wrongModelText } from '../src/config/schema.ts'
+import { modelNameProblem } from '../src/config/model-settings.ts'
 import { readConfig } from '../src/config/load.ts'
 import { Prices } from '../src/ledger/prices.ts'
 import { lineOf } from './prices.ts'
 import { globs, type ImportedModels, type ImportedRow } from '../src/providers/catalog-rows.ts'
 
-/**
- * Our providers -> the source's, and which of its names they answer to. Azure is left out: its names are the operator's
- * own.
- */
+/** Our provider ids -> the source's, with the names to import. Not Azure, whose model names are the operator's. */
 const PROVIDERS: Record<string, { source: string; only?: string[]; not?: string[] }> = {
-  // Colons and images are other sellers' variants; instruct, ada and the like are asked by an API that is older than
-  // chat.
+  // Names with colons and images are other vendors' variants; instruct, ada and similar use the API before chat.
   openai: {
     source: 'openai',
     not: [
@@ -39,7 +34,7 @@ const PROVIDERS: Record<string, { source: string; only?: string[]; not?: string[
   anthropic: { source: 'anthropic', not: ['claude-2*', 'claude-v1*'] },
   google: { source: 'google', only: ['gemini-*', 'gemma-*'], not: ['*-maas', 'gemini-flash-*', 'gemini-pro-*'] },
   vertex: { source: 'google', only: ['gemini-*'], not: ['gemini-flash-*', 'gemini-pro-*'] },
-  // Names without an author are of an older list.
+  // Names without an author are from an older list.
   openrouter: { source: 'openrouter', only: ['*/*'] },
   deepseek: { source: 'deepseek' },
   mistral: { source: 'mistral', not: ['*:*'] },
@@ -49,11 +44,8 @@ const PROVIDERS: Record<string, { source: string; only?: string[]; not?: string[
   fireworks: { source: 'fireworks' },
 }
 
-/**
- * Names of what answers no conversation: embeddings, moderation, batches, speech, music, pages, and pictures from an
- * API of their own.
- */
-const NO_CONVERSATION = globs([
+/** Names of models without conversations: embeddings, moderation, batches, speech, music, OCR and image APIs. */
+const NOT_CONVERSATIONAL = globs([
   '*embed*',
   '*moderation*',
   '*guard*',
@@ -73,10 +65,10 @@ const NO_CONVERSATION = globs([
 ])
 
 const CONTEXT = { min: 256, max: 100_000_000 }
-/** A context that moves by more than this many times is taken for a mistake of the source. */
-const FARTHEST = 8
-/** A provider that loses a larger part of its models than this, and more than a few, too. */
-const MOST_LOST = 0.2
+/** A context that changes by more than this factor is taken for an error of the source. */
+const MAX_FACTOR = 8
+/** So is the loss of a larger part of a provider's models than this, if they are more than a few. */
+const MAX_LOST_PART = 0.2
 const FEW = 3
 const CHANGES_KEPT = 20
 const CHANGE_LINES = 100
@@ -87,7 +79,7 @@ type Import = { imported: ImportedModels; changed: string[]; differing: string[]
 type File = { models: { id: string; contextLength?: number }[]; imported: ImportedModels }
 
 /**
- * The source's models, and what changed. `priced`: whether a provider's model has a price. `today`: YYYY-MM-DD. Throws
+ * The source's models, and the changes. `priced`: true if a provider's model has a price. `today`: YYYY-MM-DD. Throws
  * Refused with every reason.
  */
 export function importModels(
@@ -104,7 +96,7 @@ export function importModels(
   const { changed, risky } = difference(file.imported.models, rows)
   if (wrong.length > 0) throw new Refused(wrong.join('\n'))
   if (risky.length > 0 && !options.force)
-    throw new Refused(`${risky.join('\n')}\nIf that is right: npm run models -- --force`)
+    throw new Refused(`${risky.join('\n')}\nTo accept this: npm run models -- --force`)
   const { today, source } = options
   const changes =
     changed.length === 0
@@ -127,19 +119,19 @@ function rowsOf(
   const [within, without] = [globs(only), globs(not)]
   const rows = new Map<string, ImportedRow>()
   for (const model of models) {
-    if (model.deprecated === true || !converses(model)) continue
+    if (model.deprecated === true || !isConversational(model)) continue
     const name = [model.id, ...exactNames(model.match)].find(
       (one) =>
         within.test(one) &&
         !without.test(one) &&
-        !NO_CONVERSATION.test(one) &&
-        wrongModelText(`${provider}/${one}`) === undefined &&
+        !NOT_CONVERSATIONAL.test(one) &&
+        modelNameProblem(`${provider}/${one}`) === undefined &&
         priced(provider, one),
     )
     if (name === undefined) continue
     const context = model.context_window
     if (context !== undefined && !(Number.isInteger(context) && context >= CONTEXT.min && context <= CONTEXT.max))
-      wrong.push(`${provider}/${name}: ${context} tokens are no context`)
+      wrong.push(`${provider}/${name}: ${context} tokens are not a valid context`)
     rows.set(name, {
       id: `${provider}/${name}`,
       ...(model.name === undefined ? {} : { name: model.name }),
@@ -149,11 +141,8 @@ function rowsOf(
   return [...rows.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
 }
 
-/**
- * Tokens cost something on their way out, or nothing costs anything; what is paid by the hour or the page is no
- * conversation, nor is video.
- */
-function converses({ prices }: ModelInfo): boolean {
+/** True unless prices show that a model is not conversational: no price of output, prices per hour or page, video. */
+function isConversational({ prices }: ModelInfo): boolean {
   const units = Object.keys(Array.isArray(prices) ? prices[0]!.prices : prices)
   return (
     units.length === 0 ||
@@ -161,13 +150,13 @@ function converses({ prices }: ModelInfo): boolean {
   )
 }
 
-/** Names that a rule of the source takes as they stand. */
+/** Names that a rule of the source matches exactly. */
 function exactNames(rule: MatchLogic): string[] {
   if ('equals' in rule) return [rule.equals]
   return 'or' in rule ? rule.or.flatMap(exactNames) : []
 }
 
-/** What changed, a line each, and which of that nobody should take unseen. */
+/** The changes, one per line, and those that must be reviewed. */
 function difference(before: ImportedRow[], after: ImportedRow[]): { changed: string[]; risky: string[] } {
   const changed: string[] = []
   const risky: string[] = []
@@ -181,9 +170,9 @@ function difference(before: ImportedRow[], after: ImportedRow[]): { changed: str
     else if (was.contextLength !== row.contextLength) {
       changed.push(`${row.id}: context ${was.contextLength ?? 'unknown'} -> ${row.contextLength ?? 'unknown'}`)
       const times = (row.contextLength ?? NaN) / (was.contextLength ?? NaN)
-      if (times > FARTHEST || times < 1 / FARTHEST)
+      if (times > MAX_FACTOR || times < 1 / MAX_FACTOR)
         risky.push(
-          `${row.id}: its context moved by more than ${FARTHEST} times: ${was.contextLength} -> ${row.contextLength}`,
+          `${row.id}: context changed by a factor above ${MAX_FACTOR}: ${was.contextLength} -> ${row.contextLength}`,
         )
     } else if (was.name !== row.name)
       changed.push(`${row.id}: called ${row.name ?? 'nothing'} instead of ${was.name ?? 'nothing'}`)
@@ -191,7 +180,7 @@ function difference(before: ImportedRow[], after: ImportedRow[]): { changed: str
   changed.push(...[...old.keys()].map((id) => `${id}: gone`))
   for (const provider of Object.keys(PROVIDERS)) {
     const [lost, had] = [countOf(provider, old.values()), countOf(provider, before)]
-    if (lost > FEW && lost > had * MOST_LOST) risky.push(`${provider} has lost ${lost} of its ${had} models`)
+    if (lost > FEW && lost > had * MAX_LOST_PART) risky.push(`${provider} has lost ${lost} of its ${had} models`)
   }
   return { changed, risky }
 }
@@ -200,7 +189,7 @@ const isOf = (provider: string, { id }: ImportedRow): boolean => id.startsWith(`
 const countOf = (provider: string, rows: Iterable<ImportedRow>): number =>
   [...rows].filter((row) => isOf(provider, row)).length
 
-/** Where a context that was written by hand is not the source's: for somebody to look at. */
+/** Manual contexts that differ from the source's, to be reviewed. */
 function differing(byHand: File['models'], rows: ImportedRow[]): string[] {
   const theirs = new Map(rows.map(({ id, contextLength }) => [id, contextLength]))
   return byHand.flatMap(({ id, contextLength }) => {
@@ -211,11 +200,11 @@ function differing(byHand: File['models'], rows: ImportedRow[]): string[] {
   })
 }
 
-/** The file's text with another import in it: one line a model, and every other character as it was. */
+/** The file's text with a new import, one line per model; every other character is unchanged. */
 export function withImport(text: string, imported: ImportedModels): string {
   const start = text.indexOf(SECTION)
   const end = text.indexOf('\n  }', start) + '\n  }'.length
-  if (start < 0 || end < start) throw new Error('catalog/models.json has no section "imported" at its usual place')
+  if (start < 0 || end < start) throw new Error('catalog/models.json has no section "imported" in the expected format')
   const changes = JSON.stringify(imported.changes, null, 2).replaceAll('\n', '\n    ')
   const rows = imported.models.map((row) => `      ${lineOf(row)}`).join(',\n')
   const section = `${SECTION}
@@ -250,11 +239,11 @@ function main(args: string[]): void {
     force: args.includes('--force'),
     priced: (provider, model) => prices.cost(provider, model) !== undefined,
   })
-  // Renamed into place, so that a stop in the middle leaves the last good file.
+  // Renamed, so that an interruption leaves the previous file.
   writeFileSync(`${path}.new`, withImport(text, imported))
   renameSync(`${path}.new`, path)
   console.log(changed.length === 0 ? 'No model has changed.' : changed.join('\n'))
-  if (differing.length > 0) console.log(`By hand it is otherwise, and stays so:\n${differing.join('\n')}`)
+  if (differing.length > 0) console.log(`Manual entries that differ, unchanged:\n${differing.join('\n')}`)
 }
 
 if (import.meta.main) {
@@ -262,7 +251,7 @@ if (import.meta.main) {
     main(process.argv.slice(2))
   } catch (error) {
     if (!(error instanceof Refused)) throw error
-    console.error(`The models are not imported; catalog/models.json stays as it was.\n${error.message}`)
+    console.error(`The models were not imported; catalog/models.json is unchanged.\n${error.message}`)
     process.exitCode = 1
   }
 }

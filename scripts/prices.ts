@@ -1,7 +1,6 @@
 /**
- * Brings catalog/prices.json up to date from @pydantic/genai-prices: `npm run prices`, or `npm run prices -- --force`
- * to accept
- * models that vanished and prices that moved far. What is refused leaves the file as it is.
+ * Updates catalog/prices.json from @pydantic/genai-prices: `npm run prices`, or `npm run prices -- --force` to accept
+ * that models disappeared and prices changed much. A refused import leaves the file unchanged.
  */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +12,7 @@ import {
   type ModelPrice,
   type Provider,
 } from '@pydantic/genai-prices'
-import { MOST_USD, type PriceText, type RateText } from '../src/config/schema.ts'
+import { MAX_USD, type PriceText, type RateText } from '../src/config/model-settings.ts'
 import type { FeeItem } from '../src/config/terms.ts'
 import { divideHalfEven, nanoOf, usdOf, type Nano } from '../src/money.ts'
 import {
@@ -25,7 +24,7 @@ import {
   type PriceChange,
 } from '../src/ledger/prices.ts'
 
-/** Our providers -> the source's, and ours whose lines are asked next for a name that they do not know. */
+/** Our provider ids -> the source's. `else`: our providers whose rows are used for names without a row. */
 const PROVIDERS: Record<string, { source?: string; else: string[] }> = {
   openai: { source: 'openai', else: [] },
   anthropic: { source: 'anthropic', else: [] },
@@ -41,7 +40,7 @@ const PROVIDERS: Record<string, { source?: string; else: string[] }> = {
   azure: { source: 'azure', else: ['openai', 'anthropic', 'deepseek', 'xai'] },
 }
 
-/** The source's units that usage is counted in; `per` is what one of ours holds of theirs. */
+/** The source's units -> our fee items. `perThousand`: the source's price is for a thousand. */
 const ITEMS: Record<string, { item: FeeItem; perThousand?: true }> = {
   input_mtok: { item: 'prompt' },
   cache_read_mtok: { item: 'input_cache_read' },
@@ -56,8 +55,8 @@ const ITEMS: Record<string, { item: FeeItem; perThousand?: true }> = {
   requests_kcount: { item: 'request', perThousand: true },
 }
 
-/** A rate that moves by more than this many times is taken for a mistake of the source. */
-const FARTHEST = 20n
+/** A rate that changes by more than this factor is taken for an error of the source. */
+const MAX_FACTOR = 20n
 const CHANGES_KEPT = 20
 const CHANGE_LINES = 100
 
@@ -65,7 +64,7 @@ export class Refused extends Error {}
 
 type Import = { file: PriceFile; changed: string[]; uncounted: Record<string, number> }
 
-/** The file with the source's prices in it, and what changed. `today`: YYYY-MM-DD. Throws Refused with every reason. */
+/** The file with the source's prices, and the changes. `today`: YYYY-MM-DD. Throws Refused with every reason. */
 export function importPrices(
   sources: Record<string, Provider>,
   previous: PriceFile,
@@ -93,7 +92,7 @@ export function importPrices(
   }
   const { changed, risky } = difference(previous.providers, providers)
   if (wrong.length > 0) throw new Refused(wrong.join('\n'))
-  if (risky.length > 0 && !force) throw new Refused(`${risky.join('\n')}\nIf that is right: npm run prices -- --force`)
+  if (risky.length > 0 && !force) throw new Refused(`${risky.join('\n')}\nTo accept this: npm run prices -- --force`)
   const changes =
     changed.length === 0
       ? previous.changes
@@ -108,14 +107,14 @@ export function importPrices(
 const shortened = (lines: string[]): string[] =>
   lines.length <= CHANGE_LINES ? lines : [...lines.slice(0, CHANGE_LINES), `and ${lines.length - CHANGE_LINES} more`]
 
-/** A model without any price that we can count has no line: nobody said what it costs. */
+/** No row for a model without a price that applies to our fee items: its cost is unknown. */
 function rowOf(
   model: ModelInfo,
   before: PriceRow | undefined,
   today: string,
   uncounted: Record<string, number>,
 ): PriceRow[] {
-  const [first, ...schedule] = begun(
+  const [first, ...schedule] = currentAndFuture(
     Array.isArray(model.prices) ? model.prices : [{ prices: model.prices }],
     today,
   ).map(({ constraint, prices }) => ({ ...whenOf(constraint), prices: priceOf(prices, uncounted) }))
@@ -136,8 +135,8 @@ const ratesText = ({ prices, schedule = [] }: PriceRow): string =>
     schedule.map((change) => [change.from, change.hours, encodeRates(ratesOf(change.prices))]),
   ])
 
-/** Of the prices over time, the one that began last stands first and holds always; what came before it is past. */
-function begun(prices: ConditionalPrice[], today: string): ConditionalPrice[] {
+/** The price that began last, without its date, followed by the future ones. */
+function currentAndFuture(prices: ConditionalPrice[], today: string): ConditionalPrice[] {
   const last = prices.findLastIndex(
     ({ constraint }) => constraint?.type === 'start_date' && constraint.start_date <= today,
   )
@@ -150,7 +149,7 @@ function whenOf(constraint: ConditionalPrice['constraint']): Omit<PriceChange, '
   const [start, end] = [constraint.start_time, constraint.end_time].map((time) => /^(\d\d:\d\d):00Z$/.exec(time)?.[1])
   if (start === undefined || end === undefined)
     throw new Error(
-      `holds from ${constraint.start_time} to ${constraint.end_time}, which is not in whole minutes of UTC`,
+      `applies from ${constraint.start_time} to ${constraint.end_time}, which is not in whole minutes of UTC`,
     )
   return { hours: `${start}-${end}` }
 }
@@ -173,20 +172,20 @@ function rateText(value: NonNullable<ModelPrice[string]>, perThousand: boolean):
   return [usd(value.base, perThousand), ...tiers]
 }
 
-/** What a float's arithmetic left behind the ninth decimal is noise. */
+/** Digits after the ninth decimal are rounding errors of the source's floats. */
 function usd(value: unknown, perThousand: boolean): number {
-  if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) throw new Error(`${value} is no price`)
+  if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) throw new Error(`${value} is not a price`)
   const nano = nanoOf(value.toFixed(9))
   const rate = usdOf(perThousand ? divideHalfEven(nano, 1000n) : nano)
-  const most = perThousand ? MOST_USD.perOne : MOST_USD.perMillionTokens
-  if (rate > most) throw new Error(`${rate} USD is above ${most}, the highest price there can be`)
+  const max = perThousand ? MAX_USD.perOne : MAX_USD.perMillionTokens
+  if (rate > max) throw new Error(`${rate} USD is above ${max}, the highest possible price`)
   return rate
 }
 
-/** The source's rule -> patterns. Throws for a rule that patterns cannot say. */
+/** A rule of the source as patterns. Throws for a rule that patterns cannot represent. */
 function matchOf(rule: MatchLogic): string[] {
   const text = (found: string): string => {
-    if (/[*#!]/.test(found)) throw new Error(`the name ${found} holds a character of patterns`)
+    if (/[*#!]/.test(found)) throw new Error(`the name ${found} contains a wildcard of patterns`)
     return found.toLowerCase()
   }
   if ('or' in rule)
@@ -200,7 +199,7 @@ function matchOf(rule: MatchLogic): string[] {
     (a, b) => Number(a.startsWith('!')) - Number(b.startsWith('!')),
   )
   if (within === undefined || !limits.every((limit) => limit.startsWith('!')))
-    throw new Error(`the rule ${JSON.stringify(rule)} has no patterns that say it`)
+    throw new Error(`the rule ${JSON.stringify(rule)} cannot be written as patterns`)
   return [within, ...limits]
 }
 
@@ -212,11 +211,11 @@ function expressionOf(regex: string): string[] {
     .replaceAll(/\\d\{(\d)\}/g, (_, times: string) => '#'.repeat(Number(times)))
     .replaceAll('\\d', '#')
     .replaceAll('\\.', '.')
-  if (!/^\^[\w./#-]+\$?$/.test(named)) throw new Error(`the expression ${regex} has no pattern that says it`)
+  if (!/^\^[\w./#-]+\$?$/.test(named)) throw new Error(`the expression ${regex} cannot be written as a pattern`)
   return [named.endsWith('$') ? named.slice(1, -1) : `${named.slice(1)}*`]
 }
 
-/** What changed, a line each, and which of that nobody should take unseen. */
+/** The changes, one per line, and those that must be reviewed. */
 function difference(
   before: PriceFile['providers'],
   after: PriceFile['providers'],
@@ -233,26 +232,29 @@ function difference(
       const was = old.get(row.model)
       old.delete(row.model)
       if (was === undefined) changed.push(`${id}/${row.model}: new`)
-      else if (ratesText(was) !== ratesText(row)) changed.push(`${id}/${row.model}: ${said(was)} -> ${said(row)}`)
+      else if (ratesText(was) !== ratesText(row))
+        changed.push(`${id}/${row.model}: ${pricesText(was)} -> ${pricesText(row)}`)
       else if (`${was.match}` !== `${row.match}`) changed.push(`${id}/${row.model}: other names`)
-      if (was !== undefined && movedFar(was.prices, row.prices))
-        risky.push(`${id}/${row.model} moved by more than ${FARTHEST} times: ${said(was)} -> ${said(row)}`)
+      if (was !== undefined && changedMuch(was.prices, row.prices))
+        risky.push(
+          `${id}/${row.model} changed by a factor above ${MAX_FACTOR}: ${pricesText(was)} -> ${pricesText(row)}`,
+        )
     }
     for (const gone of old.keys()) {
       changed.push(`${id}/${gone}: gone`)
-      risky.push(`${id}/${gone} has vanished`)
+      risky.push(`${id}/${gone} has disappeared`)
     }
   }
   return { changed, risky }
 }
 
-const said = ({ prices, schedule }: PriceRow): string =>
+const pricesText = ({ prices, schedule }: PriceRow): string =>
   JSON.stringify(schedule === undefined ? prices : [prices, ...schedule])
 
-/** Whether a base or a highest tier did; without a rate of its own, what is read or written would cost nothing. */
-function movedFar(was: PriceText, is: PriceText): boolean {
+/** True if a base rate or the highest tier changed much, or if prompt or completion lost its rate. */
+function changedMuch(was: PriceText, is: PriceText): boolean {
   const [before, after] = [ratesOf(was), ratesOf(is)]
-  const far = (a: Nano, b: Nano): boolean => a > b * FARTHEST || b > a * FARTHEST
+  const far = (a: Nano, b: Nano): boolean => a > b * MAX_FACTOR || b > a * MAX_FACTOR
   const top = ({ base, tiers }: Rate): Nano => tiers.at(-1)?.rate ?? base
   return (Object.entries(before) as [FeeItem, Rate][]).some(([item, rate]) => {
     const now = after[item]
@@ -262,10 +264,14 @@ function movedFar(was: PriceText, is: PriceText): boolean {
   })
 }
 
-/** One line a model, so that a change of one is a change of one line. */
+/** The text of the file, one line per model. */
 export function fileText({ source, imported, changes, own, providers }: PriceFile): string {
   const rows = (list: PriceRow[], indent: string): string =>
     list.length === 0 ? '[]' : `[\n${list.map((row) => `${indent}  ${lineOf(row)}`).join(',\n')}\n${indent}]`
+  const lines = Object.entries(providers).map(([id, { else: others, models }]): [string, string] => [
+    id,
+    `{"else": ${lineOf(others)}, "models": ${rows(models, '    ')}}`,
+  ])
   const members = (entries: [string, string][]): string =>
     `{\n${entries.map(([name, text]) => `    ${JSON.stringify(name)}: ${text}`).join(',\n')}\n  }`
   return `{
@@ -273,12 +279,12 @@ export function fileText({ source, imported, changes, own, providers }: PriceFil
   "imported": ${JSON.stringify(imported)},
   "changes": ${JSON.stringify(changes, null, 2).replaceAll('\n', '\n  ')},
   "own": ${members(Object.entries(own).map(([id, list]) => [id, rows(list, '    ')]))},
-  "providers": ${members(Object.entries(providers).map(([id, { else: others, models }]) => [id, `{"else": ${lineOf(others)}, "models": ${rows(models, '    ')}}`]))}
+  "providers": ${members(lines)}
 }
 `
 }
 
-/** JSON on one line, with the spaces that people put in. */
+/** JSON on one line, with spaces after commas and colons. */
 export const lineOf = (value: unknown): string =>
   Array.isArray(value)
     ? `[${value.map(lineOf).join(', ')}]`
@@ -305,12 +311,12 @@ function main(args: string[]): void {
     today: new Date().toISOString().slice(0, 10),
     force: args.includes('--force'),
   })
-  // Renamed into place, so that a stop in the middle leaves the last good file.
+  // Renamed, so that an interruption leaves the previous file.
   writeFileSync(`${path}.new`, fileText(file))
   renameSync(`${path}.new`, path)
   console.log(changed.length === 0 ? 'No price has changed.' : changed.join('\n'))
   console.log(
-    `Not counted by usage, so not imported: ${Object.entries(uncounted)
+    `Not imported, because usage does not have these units: ${Object.entries(uncounted)
       .map(([unit, times]) => `${unit} (${times})`)
       .join(', ')}`,
   )
@@ -321,7 +327,7 @@ if (import.meta.main) {
     main(process.argv.slice(2))
   } catch (error) {
     if (!(error instanceof Refused)) throw error
-    console.error(`The prices are not imported; catalog/prices.json stays as it was.\n${error.message}`)
+    console.error(`The prices were not imported; catalog/prices.json is unchanged.\n${error.message}`)
     process.exitCode = 1
   }
 }

@@ -23,7 +23,7 @@ import { protocols } from './protocols/index.ts'
 import { Catalogue } from './providers/catalogue.ts'
 import { LocalModels } from './providers/local.ts'
 import { errorFormatOf, match, type GatewayContext, type Route } from './routes.ts'
-import { SqliteStore } from './store/sqlite.ts'
+import { SqliteStore } from './store/sqlite/store.ts'
 
 /**
  * Request -> response; never rejects. This is the whole gateway without its socket. `address`: gives the client's IP
@@ -189,7 +189,7 @@ async function open(config: Config): Promise<{ context: AppContext; firstKeys: F
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: config.billing.overdraft })
   const reasoningReplay = await ReasoningReplay.open(store, config.reasoning.keepMs)
   const files = await Files.open({
-    store,
+    store: store.files,
     folder: config.data,
     quotaBytes: config.files.quotaBytes,
     outputKeepMs: config.files.outputKeepMs,
@@ -248,7 +248,8 @@ function startTimers(app: GatewayContext, webhooks: Webhooks, signal: AbortSigna
 async function evaluateAccounts({ abuseDetection, store, keys }: AppContext): Promise<void> {
   for (const { accountId, before, status } of abuseDetection.evaluate(await store.accounts.list())) {
     // A status that an administrator set meanwhile stays.
-    if (await store.accounts.setStatus(accountId, status, before)) console.error(`account ${accountId} is ${status} now`)
+    if (await store.accounts.setStatus(accountId, status, before))
+      console.error(`account ${accountId} is ${status} now`)
   }
   await keys.reload()
 }

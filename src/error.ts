@@ -1,11 +1,8 @@
-/**
- * Every way in which a request can fail, said once. Protocols dress these in their own shapes; nothing else invents a
- * status.
- */
+/** Every way in which a request can fail. Protocols only write these errors in their own format. */
 
 /**
- * One row per code: HTTP status, the `type` of Anthropic's error object, Google's status word. Source: the error table
- * in docs/errors.md.
+ * Error code -> HTTP status, `type` of Anthropic's error object, and Google's status. Source: the error table in
+ * docs/errors.md.
  */
 const CODES = {
   invalid_request: { status: 400, messagesType: 'invalid_request_error', googleStatus: 'INVALID_ARGUMENT' },
@@ -34,23 +31,23 @@ const CODES = {
 export type ErrorCode = keyof typeof CODES
 
 export type ErrorDetails = {
-  /** Path of the offending parameter in the client's own words: `messages[2].content`. */
+  /** Path of the invalid parameter in the client's request: `messages[2].content`. */
   param?: string
-  /** HTTP status when it differs from the code's own, e.g. a provider's 4xx about the request that keeps its status. */
+  /** HTTP status if it differs from the code's, e.g. the 4xx status of a provider. */
   status?: number
-  /** Seconds after which a retry may succeed; becomes `Retry-After`. */
+  /** Seconds after which a retry may succeed, sent as `Retry-After`. */
   retryAfterSeconds?: number
-  /** Becomes `x-should-retry`, which the OpenAI and Anthropic SDKs obey. */
+  /** Sent as `x-should-retry`, which the SDKs of OpenAI and Anthropic obey. */
   shouldRetry?: boolean
-  /** What the provider said, secrets scrubbed; shown as `error.metadata`. */
+  /** The provider's error without secrets, sent as `error.metadata`. */
   metadata?: Record<string, unknown>
-  /** Extra members of the protocol's own `details`, e.g. `error_code` that Anthropic's SDK looks for. */
+  /** Additional members of the protocol's `details`, e.g. `error_code`, which Anthropic's SDK reads. */
   details?: Record<string, unknown>
   cause?: unknown
 }
 
 /**
- * The one error class. `message` is shown to clients: it says what was wrong and what would be right, and never holds a
+ * The error class for everything that a client may see. `message` says what is wrong and what to do, and contains no
  * secret.
  */
 export class GatewayError extends Error {
@@ -74,12 +71,19 @@ export class GatewayError extends Error {
     this.details = details.details
   }
 
-  /** The `type` word of Anthropic's error object. A provider's own status decides where it says more than the code. */
+  /** A copy with some details, or the message, replaced. It keeps the stack. */
+  with({ message = this.message, ...changes }: ErrorDetails & { message?: string }): GatewayError {
+    const copy = new GatewayError(this.code, message, { ...this, cause: this.cause, ...changes })
+    if (this.stack !== undefined) copy.stack = this.stack
+    return copy
+  }
+
+  /** The `type` of Anthropic's error object. The status of a provider takes precedence over the code. */
   get messagesType(): string {
     return TYPE_BY_STATUS[this.status] ?? CODES[this.code].messagesType
   }
 
-  /** Google's status word. */
+  /** Google's status. The status of a provider takes precedence over the code. */
   get googleStatus(): string {
     return GOOGLE_BY_STATUS[this.status] ?? CODES[this.code].googleStatus
   }
@@ -103,12 +107,10 @@ const GOOGLE_BY_STATUS: Record<number, string> = {
   504: 'DEADLINE_EXCEEDED',
 }
 
-/** A 400 for bad input: names the parameter by path and says what would be right. */
+/** A 400 for bad input. `message` says what `param`, a path in the client's request, must be. */
 export const invalid = (param: string, message: string): GatewayError =>
   new GatewayError('invalid_request', `${param}: ${message}`, { param })
 
-/** Anything thrown -> a GatewayError. What we did not foresee is a 500 whose text gives nothing away. */
+/** Anything thrown as a GatewayError. An unexpected error becomes a 500 whose message reveals nothing internal. */
 export const asGatewayError = (error: unknown): GatewayError =>
-  error instanceof GatewayError
-    ? error
-    : new GatewayError('internal_error', 'Sluice failed on this request.', { cause: error })
+  error instanceof GatewayError ? error : new GatewayError('internal_error', 'Internal error.', { cause: error })

@@ -1,44 +1,45 @@
-import { helpOf, columns, meant, readArguments, UsageError } from './cli/command.ts'
+import { columns, didYouMean, helpOf, readArguments, UsageError } from './cli/command.ts'
 import { COMMANDS } from './cli/commands.ts'
 
-/** The command line. Exit codes: 0 done, 1 it failed, 2 the command line cannot be understood. */
+/** The command line. Exit codes: 0 success, 1 failure, 2 invalid command line. */
 async function main(args: string[]): Promise<void> {
   const [first, second] = args
   if (first === undefined || first === '--help' || first === 'help') return console.log(help())
   if (first === '--version') return console.log((await import('../package.json')).default.version)
   const command = COMMANDS.find(({ words }) => words === first || words === `${first} ${second}`)
-  if (command === undefined) return refuseWords(first, second)
+  if (command === undefined) return reportUnknown(first, second)
   const { given, operands } = readArguments(command, args.slice(command.words.split(' ').length))
   return given.on('help') ? console.log(helpOf(command)) : command.run(given, operands)
 }
 
-/** `keys` alone, or a word that is no command. */
-function refuseWords(first: string, second: string | undefined): void {
+/** Handles an unknown command, and the first word of a group (`keys`) without a second one. */
+function reportUnknown(first: string, second: string | undefined): void {
   const group = COMMANDS.filter(({ words }) => words.startsWith(`${first} `))
   if (group.length > 0 && second === '--help') return console.log(group.map(helpOf).join('\n\n'))
   if (first.startsWith('-'))
     throw new UsageError(`unknown option ${first}; the command comes first: sluice serve ${first}. See sluice --help`)
   if (group.length === 0)
     throw new UsageError(
-      `unknown command ${JSON.stringify(first)}${meant(
+      `unknown command ${JSON.stringify(first)}${didYouMean(
         first,
         COMMANDS.map(({ words }) => words.split(' ')[0] ?? words),
       )}; see sluice --help`,
     )
   const known = group.map(({ words }) => words.slice(first.length + 1))
   throw new UsageError(
-    `sluice ${first} needs one of ${known.join(', ')}${second === undefined ? '' : `, not ${JSON.stringify(second)}${meant(second, known)}`}`,
+    `sluice ${first} requires one of ${known.join(', ')}` +
+      (second === undefined ? '' : `, not ${JSON.stringify(second)}${didYouMean(second, known)}`),
   )
 }
 
 const help = (): string => `sluice <command> [options]
 
-One credential and one server in front of every generative model, spoken to in four wire protocols.
+A model gateway: one credential and one server for any generative model, over four wire protocols.
 
 ${columns(COMMANDS.map(({ words, operands, summary }) => [`${words} ${operands}`.trim(), summary]))}
 
   --version  Print the version
-  --help     Print this; "sluice <command> --help" says more`
+  --help     Print this help; see also "sluice <command> --help"`
 
 try {
   await main(process.argv.slice(2))

@@ -1,7 +1,5 @@
-/**
- * The known names closest to a mistyped one, best first, at most `most`; none when nothing is close enough to be meant.
- */
-export function nearest(name: string, known: Iterable<string>, most = 3): string[] {
+/** The known names that a mistyped one may have meant, the closest first, at most `max`. */
+export function nearest(name: string, known: Iterable<string>, max = 3): string[] {
   const wanted = name.toLowerCase()
   const allowed = Math.min(4, Math.max(2, Math.floor(wanted.length / 3)))
   const found: { candidate: string; distance: number }[] = []
@@ -17,16 +15,15 @@ export function nearest(name: string, known: Iterable<string>, most = 3): string
   }
   return found
     .sort((a, b) => a.distance - b.distance || a.candidate.length - b.candidate.length)
-    .slice(0, most)
+    .slice(0, max)
     .map(({ candidate }) => candidate)
 }
 
 const FAR = 1 << 20
 
 /**
- * Insertions, deletions, exchanges and swaps of neighbours that make one text of the other; Infinity when they are more
- * than allowed.
- * Only the band that can stay within it is computed: names come from clients, lists may be long.
+ * The edit distance with swaps of neighbours, or Infinity above `allowed`. Only the band of the table that can stay
+ * within it is computed, since names come from clients and lists may be long.
  */
 function editDistance(a: string, b: string, allowed: number): number {
   let before = new Int32Array(b.length + 1).fill(FAR)

@@ -2,7 +2,7 @@ import { expect } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { audit } from '../src/ledger/audit.ts'
-import { SqliteStore } from '../src/store/sqlite.ts'
+import { SqliteStore } from '../src/store/sqlite/store.ts'
 
 /** What a flow stands for where the configuration does not say, in nano-USD. */
 export const USD_PER_FLOW = 32_830_000n

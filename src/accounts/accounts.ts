@@ -1,4 +1,4 @@
-import { wrongAccountName } from '../config/schema.ts'
+import { accountNameProblem } from '../config/account-settings.ts'
 import { nearest } from '../nearest.ts'
 import type { Account, Operation, Store } from '../store/store.ts'
 import { newId } from './key-text.ts'
@@ -55,7 +55,7 @@ export class Accounts {
 
   /** Fails with an Error for the operator where the name is taken or invalid. */
   async create(name: string, initial: InitialState): Promise<Account> {
-    const wrong = wrongAccountName(name)
+    const wrong = accountNameProblem(name)
     if (wrong !== undefined) throw new Error(`an account name ${wrong}`)
     const account = await this.#add(name, initial)
     if (account === undefined)

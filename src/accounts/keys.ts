@@ -153,7 +153,9 @@ export class Keys {
     }))
     // Queued in the same turn of the event loop, so they are one transaction.
     await Promise.all(
-      first.map(({ kind, text }) => this.#store.accounts.addKey(this.#row({ kind, text, name: 'first' }, account.id, text))),
+      first.map(({ kind, text }) =>
+        this.#store.accounts.addKey(this.#row({ kind, text, name: 'first' }, account.id, text)),
+      ),
     )
     await this.reload()
     return first
@@ -229,7 +231,9 @@ export class Keys {
     // Queued in the same turn of the event loop, so they are one transaction.
     await Promise.all([
       this.#store.accounts.addKey(row),
-      worksUntil === null ? this.#store.accounts.revokeKey(old.id, now) : this.#store.accounts.expireKey(old.id, worksUntil),
+      worksUntil === null
+        ? this.#store.accounts.revokeKey(old.id, now)
+        : this.#store.accounts.expireKey(old.id, worksUntil),
     ])
     await this.reload()
     return { id: row.id, text, old: { id: old.id, kind: old.kind, worksUntil } }

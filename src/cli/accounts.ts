@@ -14,7 +14,7 @@ import {
   type Subscription,
 } from '../store/store.ts'
 import { limitText, percentText, readPercent, readUsd } from './amounts.ts'
-import { columns, meant, UsageError, type Given } from './command.ts'
+import { columns, didYouMean, UsageError, type Given } from './command.ts'
 import { instant, withData, withExistingData, type Data } from './data.ts'
 import { stateOf } from './keys.ts'
 import { configOf } from './serve.ts'
@@ -33,24 +33,24 @@ export async function createAccount(given: Given, name: string): Promise<void> {
     { amount: bonus === undefined ? 0n : readUsd(bonus, '--bonus', 'unsigned'), bonus: true },
   ].filter(({ amount }) => amount > 0n)
   const basisPoints = discount === undefined ? 0 : readPercent(discount, '--discount')
-  known(tier, given)
+  checkTier(tier, given)
   await withData(given, async (data) => {
     const credits = (accountId: string): Operation[] =>
       amounts.map(({ amount, bonus }) =>
         topUp({ reference: newId('op'), at: Date.now(), accountId, amount, bonus, note: 'Opening' }),
       )
     const account = await data.accounts.create(name, { tier, discount: basisPoints, credits })
-    if (given.on('json')) return print(inWords(await view(data, account)))
+    if (given.on('json')) return print(toJson(await loadView(data, account)))
     console.log(`created ${account.name} (${account.id})`)
-    console.error(`make a key for it: sluice keys create --account ${account.name}`)
+    console.error(`create a key for it: sluice keys create --account ${account.name}`)
   })
 }
 
 export async function listAccounts(given: Given): Promise<void> {
   await withExistingData(given, async (data) => {
     const state = await data.store.ledger.state()
-    const views = (await data.accounts.list()).map((account) => viewOf(account, state, []))
-    if (given.on('json')) return print(views.map(({ keys: _, ...shown }) => shown).map(inWords))
+    const views = (await data.accounts.list()).map((account) => toView(account, state, []))
+    if (given.on('json')) return print(views.map(({ keys: _, ...shown }) => shown).map(toJson))
     const rows = views.map(({ account, subscription, credit, bonus }) => [
       account.name,
       account.status,
@@ -66,8 +66,8 @@ export async function listAccounts(given: Given): Promise<void> {
 
 export async function showAccount(given: Given, name: string): Promise<void> {
   await withExistingData(given, async (data) => {
-    const shown = await view(data, await data.accounts.named(name))
-    if (given.on('json')) return print(inWords(shown))
+    const shown = await loadView(data, await data.accounts.named(name))
+    if (given.on('json')) return print(toJson(shown))
     const { account, subscription, credit, bonus, keys } = shown
     console.log(
       columns(
@@ -101,7 +101,8 @@ export async function creditAccount(given: Given, name: string, usd: string): Pr
   const [note, reference = newId('op'), bonus] = [given.text('note'), given.text('reference'), given.on('bonus')]
   if (!/^[\x21-\x7e]{1,100}$/.test(reference) || GENERATION_ID.test(reference))
     throw new UsageError(
-      '--reference must be 1 to 100 printable characters without spaces, and not 32 hex digits, which are the id of a generation',
+      '--reference must be 1 to 100 printable characters without spaces, ' +
+        'and not 32 hex digits, which are the id of a generation',
     )
   await withExistingData(given, async (data) => {
     const account = await data.accounts.named(name)
@@ -116,31 +117,33 @@ export async function creditAccount(given: Given, name: string, usd: string): Pr
     const posted = await data.store.ledger.post({ ...operation, covered: amount < 0n }).catch((error: unknown) => {
       if (!(error instanceof NotCovered)) throw error
       throw new Error(
-        `${account.name} has a ${bonus ? 'bonus' : 'credit'} of ${usdText(error.balance)} USD, which is less than would be taken back`,
+        `${account.name} has only ${usdText(error.balance)} USD of ${bonus ? 'bonus' : 'credit'}; nothing was changed`,
       )
     })
-    const { credit, bonus: granted } = await view(data, account)
-    if (given.on('json')) return print({ account: account.name, reference, posted, balance: balance(credit, granted) })
+    const { credit, bonus: granted } = await loadView(data, account)
+    if (given.on('json'))
+      return print({ account: account.name, reference, posted, balance: balanceToJson(credit, granted) })
     console.log(
       posted
-        ? `${amount < 0n ? 'took back' : 'added'} ${usdText(amount < 0n ? -amount : amount)} USD${bonus ? ' of bonus' : ''} (${reference})`
-        : `the reference ${reference} was posted before: nothing was changed`,
+        ? `${amount < 0n ? 'removed' : 'added'} ${usdText(amount < 0n ? -amount : amount)} USD` +
+            `${bonus ? ' of bonus' : ''} (${reference})`
+        : `the reference ${reference} has been posted already; nothing was changed`,
     )
     console.log(`${account.name} has ${balanceText(credit, granted)}`)
   })
 }
 
 export async function changeAccountPlan(given: Given, name: string, tier: string): Promise<void> {
-  known(tier, given)
+  checkTier(tier, given)
   await withExistingData(given, async (data) => {
     const account = await data.accounts.named(name)
-    const { subscription: before } = await view(data, account)
+    const { subscription: before } = await loadView(data, account)
     const changed = changePlan(before, tier, { now: given.on('now') }, new Plans(data.config))
     const subscription = { ...changed, renews: !given.on('no-renew') }
     await data.store.ledger.setSubscription(subscription)
     console.log(
       given.on('json')
-        ? JSON.stringify({ account: account.name, plan: plan(subscription) })
+        ? JSON.stringify({ account: account.name, plan: planToJson(subscription) })
         : `${account.name}: ${planText(subscription)}`,
     )
   })
@@ -148,7 +151,8 @@ export async function changeAccountPlan(given: Given, name: string, tier: string
 
 export async function setAccountStatus(given: Given, name: string, text: string): Promise<void> {
   const status = STATUSES.find((one) => one === text)
-  if (status === undefined) throw new UsageError(`a status is one of ${STATUSES.join(', ')}${meant(text, STATUSES)}`)
+  if (status === undefined)
+    throw new UsageError(`the status must be one of ${STATUSES.join(', ')}${didYouMean(text, STATUSES)}`)
   await withExistingData(given, async ({ accounts, store }) => {
     const account = await accounts.named(name)
     await store.accounts.setStatus(account.id, status)
@@ -168,19 +172,20 @@ export async function setAccountDiscount(given: Given, name: string, text: strin
     console.log(
       given.on('json')
         ? JSON.stringify({ account: account.name, discountPercent: discount / 100 })
-        : `${account.name} pays ${percentText(discount)} less (was ${percentText(account.discount)})`,
+        : `${account.name} has a discount of ${percentText(discount)} (was ${percentText(account.discount)})`,
     )
   })
 }
 
-/** Refuses a tier that is not configured, before anything is made. */
-function known(tier: string, given: Given): void {
+/** Refuses a tier that is not configured, before anything is written. */
+function checkTier(tier: string, given: Given): void {
   const tiers = [...configOf(given).plans.tiers.keys()]
-  if (!tiers.includes(tier)) throw new UsageError(`a plan is one of ${tiers.join(', ')}${meant(tier, tiers)}`)
+  if (!tiers.includes(tier))
+    throw new UsageError(`the plan must be one of ${tiers.join(', ')}${didYouMean(tier, tiers)}`)
 }
 
-/** An account as it is shown. `spent`: nano-USD of the key's limit in its present period, null where it has none. */
-type View = {
+/** An account for display. `spent`: nano-USD in the current period of the key's limit, null without a limit. */
+type AccountView = {
   account: Account
   subscription: Subscription
   credit: Nano
@@ -188,16 +193,20 @@ type View = {
   keys: { key: StoredKey; spent: Nano | null }[]
 }
 
-const view = async ({ store }: Data, account: Account): Promise<View> =>
-  viewOf(
+const loadView = async ({ store }: Data, account: Account): Promise<AccountView> =>
+  toView(
     account,
     await store.ledger.state(),
     (await store.accounts.keys()).filter(({ accountId }) => accountId === account.id),
   )
 
-function viewOf(account: Account, { balances, subscriptions, spends }: LedgerState, keys: readonly StoredKey[]): View {
+function toView(
+  account: Account,
+  { balances, subscriptions, spends }: LedgerState,
+  keys: readonly StoredKey[],
+): AccountView {
   const now = Date.now()
-  const held = (kind: 'credit' | 'bonus'): Nano =>
+  const balanceOf = (kind: 'credit' | 'bonus'): Nano =>
     balances.find((row) => row.kind === kind && row.owner === account.id)?.balance ?? 0n
   const stored =
     subscriptions.find(({ accountId }) => accountId === account.id) ?? newSubscription(account.id, FREE_TIER, now)
@@ -205,8 +214,8 @@ function viewOf(account: Account, { balances, subscriptions, spends }: LedgerSta
   return {
     account,
     subscription: renewed(stored, now),
-    credit: held('credit'),
-    bonus: held('bonus'),
+    credit: balanceOf('credit'),
+    bonus: balanceOf('bonus'),
     keys: keys.map((key) => ({
       key,
       spent: key.limit === null ? null : budgets.spent(key.id, { amount: key.limit, period: key.limitPeriod }, now),
@@ -222,13 +231,13 @@ function planText({ tier, periodEnd, renews, nextTier }: Subscription): string {
   return `${tier} until ${instant(periodEnd)}, ${next}`
 }
 
-const balance = (credit: Nano, bonus: Nano): object => ({
+const balanceToJson = (credit: Nano, bonus: Nano): object => ({
   totalUsd: usdOf(credit + bonus),
   creditUsd: usdOf(credit),
   bonusUsd: usdOf(bonus),
 })
 
-const plan = ({ tier, periodStart, periodEnd, renews, nextTier }: Subscription): object => ({
+const planToJson = ({ tier, periodStart, periodEnd, renews, nextTier }: Subscription): object => ({
   tier,
   periodStart: instant(periodStart),
   periodEnd: instant(periodEnd),
@@ -236,18 +245,24 @@ const plan = ({ tier, periodStart, periodEnd, renews, nextTier }: Subscription):
   nextTier,
 })
 
-const inWords = ({ account, subscription, credit, bonus, keys }: Omit<View, 'keys'> & Partial<View>): object => ({
+const toJson = ({
+  account,
+  subscription,
+  credit,
+  bonus,
+  keys,
+}: Omit<AccountView, 'keys'> & Partial<AccountView>): object => ({
   id: account.id,
   name: account.name,
   status: account.status,
   createdAt: instant(account.createdAt),
   discountPercent: account.discount / 100,
-  plan: plan(subscription),
-  balance: balance(credit, bonus),
-  ...(keys === undefined ? {} : { keys: keys.map(({ key, spent }) => keyInWords(key, spent)) }),
+  plan: planToJson(subscription),
+  balance: balanceToJson(credit, bonus),
+  ...(keys === undefined ? {} : { keys: keys.map(({ key, spent }) => keyToJson(key, spent)) }),
 })
 
-const keyInWords = (key: StoredKey, spent: Nano | null): object => ({
+const keyToJson = (key: StoredKey, spent: Nano | null): object => ({
   id: key.id,
   kind: key.kind,
   name: key.name,

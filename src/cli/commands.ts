@@ -1,41 +1,48 @@
 import type { Command, Option } from './command.ts'
 
 const DATA: Record<string, Option> = {
-  config: { value: 'FILE', summary: 'Configuration file (default: $SLUICE_CONFIG, else sluice.yaml where it exists)' },
+  config: { value: 'FILE', summary: 'Configuration file (default: $SLUICE_CONFIG, or sluice.yaml if it exists)' },
   data: {
     value: 'FOLDER',
-    summary: 'Data folder (default: $SLUICE_DATA, else the one the configuration names, else ./data)',
+    summary: 'Data folder (default: $SLUICE_DATA, or the one in the configuration, or ./data)',
   },
 }
 
 const LISTEN: Record<string, Option> = {
   host: { value: 'HOST', summary: 'Address to listen on' },
-  port: { value: 'PORT', summary: 'Port to listen on; 0 takes any free one' },
+  port: { value: 'PORT', summary: 'Port to listen on; 0 for any free port' },
 }
 
 const JSON_OUTPUT: Record<string, Option> = { json: { summary: 'Print JSON' } }
 
-const SERVE_NOTES = `The first start with a data folder makes the account "default" with a starting credit (billing.startingCredit, 100 USD), and one key of
-each kind, which it prints as "key KIND TEXT": the texts are shown only then. When $SLUICE_KEY is set it is the pay-as-you-go key instead of a random one; on a later start it is added
-when it is not known yet, and refused when it was revoked. It must begin with sk-ai-v1-, followed by 16 or more letters, digits, "-" or "_".
-"listening on URL" is printed when requests are answered. Options win over variables (SLUICE_HOST, SLUICE_PORT, SLUICE_DATA,
-SLUICE_CONFIG), variables over the file. Providers are switched on by the file or by their keys in the environment.
+const SERVE_NOTES = `The first start with a data folder creates the account "default" with a starting credit
+(billing.startingCredit, 100 USD) and one key of each kind. It prints them as "key KIND TEXT"; the texts are not shown
+again.
 
-SIGTERM or Ctrl-C: nothing new is taken, what is under way is finished, then the process ends with 0. A second one ends it at once.`
+$SLUICE_KEY replaces the random pay-as-you-go key. On later starts it is added if it is unknown, and refused if it was
+revoked. It must be sk-ai-v1- followed by 16 or more letters, digits, "-" or "_".
 
-const MODELS_NOTES = `CONTEXT is in tokens, INPUT and OUTPUT are USD per million of them now, before discounts; "+" where long prompts cost more. Nothing is said where
-nothing is known. Model servers on this machine are asked for theirs. --json prints what GET /v1/models says.`
+Sluice prints "listening on URL" when it is ready. Options override the variables SLUICE_HOST, SLUICE_PORT, SLUICE_DATA
+and SLUICE_CONFIG; variables override the file. A provider is switched on by the file or by its key in the environment.
 
-const EXPLAIN_NOTES = `For each provider that would be tried, in that order: address, headers without secrets, body, and what its protocol cannot carry. A request that its
-provider hears in its own protocol travels as it is. Providers of the model that are off are named with what would switch them on. Files, stored conversations and reasoning that
-only a running server knows are not put in. Ends with 1 where no provider would be asked. - as the file reads the standard input.`
+On SIGTERM or Ctrl-C, Sluice refuses new requests, finishes those in flight and exits with 0. A second signal ends it at
+once.`
 
-/** Every command. Each loads what it needs when it runs, so that none waits for the others' modules. */
+const MODELS_NOTES = `CONTEXT is in tokens. INPUT and OUTPUT are the current USD per million tokens before discounts;
+"+" marks higher rates for long prompts. Unknown values are empty. Model servers on this machine are included. --json
+prints the same as GET /v1/models.`
+
+const EXPLAIN_NOTES = `For each provider that would be tried, in order: URL, headers without secrets, body, and what its
+protocol cannot represent. A request in the provider's own protocol is sent unchanged. Providers of the model that are
+switched off are listed with what switches them on. Files, stored conversations and reasoning are not inserted; only a
+running server has them. Exits with 1 if no provider would be tried. Use - as the file to read the standard input.`
+
+/** Every command. Each imports its modules when it runs, so that it does not load those of the others. */
 export const COMMANDS: readonly Command[] = [
   {
     words: 'serve',
     operands: '',
-    takes: 0,
+    operandCount: 0,
     summary: 'Run the gateway',
     notes: SERVE_NOTES,
     options: { ...DATA, ...LISTEN },
@@ -44,35 +51,34 @@ export const COMMANDS: readonly Command[] = [
   {
     words: 'sandbox',
     operands: '',
-    takes: 0,
+    operandCount: 0,
     options: LISTEN,
-    summary:
-      'Run the simulated provider by itself, as the upstream of tests and benchmarks (default: 127.0.0.1, port 4311)',
+    summary: 'Run only the simulated provider, as an upstream for tests and benchmarks (default: 127.0.0.1, port 4311)',
     run: async (given) => (await import('./serve.ts')).sandbox(given),
   },
   {
     words: 'keys create',
     operands: '',
-    takes: 0,
-    summary: 'Make a key; a running server accepts it within two seconds',
-    notes: 'Prints "key KIND TEXT". Only a hash is kept: the text is never shown again.',
+    operandCount: 0,
+    summary: 'Create a key; a running server accepts it within two seconds',
+    notes: 'Prints "key KIND TEXT". Only a hash is stored: the text is never shown again.',
     options: {
       kind: { value: 'KIND', summary: 'pay-as-you-go (default), subscription or management' },
-      account: { value: 'NAME', summary: 'Name or id of its account (default: default)' },
-      name: { value: 'TEXT', summary: 'What it is for' },
+      account: { value: 'NAME', summary: 'Name or id of the account (default: default)' },
+      name: { value: 'TEXT', summary: 'Display name' },
       models: {
         value: 'PATTERNS',
-        summary: "Models it may use, * standing for any text: 'openai/*,anthropic/claude-*' (default: all)",
+        summary: "Allowed models, with * as a wildcard: 'openai/*,anthropic/claude-*' (default: all)",
       },
-      limit: { value: 'USD', summary: 'What may be spent with it (default: what its account has)' },
+      limit: { value: 'USD', summary: 'Spending limit (default: the balance of the account)' },
       'limit-period': {
         value: 'PERIOD',
-        summary: 'The limit is whole again with each day, week or month, in UTC (default: never)',
+        summary: 'The limit resets every day, week or month, in UTC (default: never)',
       },
-      'requests-per-minute': { value: 'N', summary: "Limit for each endpoint, instead of the server's" },
+      'requests-per-minute': { value: 'N', summary: "Rate limit per endpoint, instead of the server's" },
       expires: {
         value: 'WHEN',
-        summary: 'When it stops working: 2027-01-31, 2027-01-31T12:00:00Z, or 30m, 12h, 30d from now',
+        summary: 'Expiry: 2027-01-31, 2027-01-31T12:00:00Z, or 30m, 12h, 30d from now',
       },
       ...JSON_OUTPUT,
       ...DATA,
@@ -82,32 +88,31 @@ export const COMMANDS: readonly Command[] = [
   {
     words: 'keys list',
     operands: '',
-    takes: 0,
-    summary: 'List the stored keys (those of the configuration file are not stored)',
+    operandCount: 0,
+    summary: 'List the stored keys, which do not include those in the configuration file',
     options: { ...JSON_OUTPUT, ...DATA },
     run: async (given) => (await import('./keys.ts')).listKeys(given),
   },
   {
     words: 'keys revoke',
     operands: '<id or key>',
-    takes: 1,
+    operandCount: 1,
     summary: 'Revoke a key; a running server refuses it within two seconds',
     notes:
-      "Takes a key's id, its whole text, or the beginning that `sluice keys list` shows when no other key begins so.",
+      'Accepts the id of a key, its text, or the beginning of the text that `sluice keys list` shows if it is unique.',
     options: { ...JSON_OUTPUT, ...DATA },
     run: async (given, operands) => (await import('./keys.ts')).revokeKey(given, operands[0] ?? ''),
   },
   {
     words: 'keys rotate',
     operands: '<id or key>',
-    takes: 1,
-    summary: 'Give a key a new text: a new key with the options of the old one, which is revoked',
-    notes:
-      'Prints "key KIND TEXT". Takes what `sluice keys revoke` takes. What was spent of a limit is not carried over.',
+    operandCount: 1,
+    summary: 'Replace a key by a new one with the same options, and revoke the old one',
+    notes: 'Prints "key KIND TEXT". Accepts the same as `sluice keys revoke`. The new key begins with its whole limit.',
     options: {
       grace: {
         value: 'TIME',
-        summary: 'How long the old text still works: 30m, 24h, 7d (default: it is revoked at once)',
+        summary: 'How long the old key keeps working: 30m, 24h, 7d (default: it is revoked at once)',
       },
       ...JSON_OUTPUT,
       ...DATA,
@@ -117,13 +122,13 @@ export const COMMANDS: readonly Command[] = [
   {
     words: 'accounts create',
     operands: '<name>',
-    takes: 1,
-    summary: 'Make an account',
+    operandCount: 1,
+    summary: 'Create an account',
     options: {
-      credit: { value: 'USD', summary: 'Credit to begin with (default: none)' },
-      bonus: { value: 'USD', summary: 'Bonus to begin with, which is spent before credit (default: none)' },
-      plan: { value: 'TIER', summary: 'Its plan (default: free)' },
-      discount: { value: 'PERCENT', summary: 'Off every pay-as-you-go bill (default: 0)' },
+      credit: { value: 'USD', summary: 'Initial credit (default: none)' },
+      bonus: { value: 'USD', summary: 'Initial bonus, which is spent before credit (default: none)' },
+      plan: { value: 'TIER', summary: 'Plan (default: free)' },
+      discount: { value: 'PERCENT', summary: 'Discount on pay-as-you-go bills (default: 0)' },
       ...JSON_OUTPUT,
       ...DATA,
     },
@@ -132,7 +137,7 @@ export const COMMANDS: readonly Command[] = [
   {
     words: 'accounts list',
     operands: '',
-    takes: 0,
+    operandCount: 0,
     summary: 'List all accounts with their balances',
     options: { ...JSON_OUTPUT, ...DATA },
     run: async (given) => (await import('./accounts.ts')).listAccounts(given),
@@ -140,21 +145,21 @@ export const COMMANDS: readonly Command[] = [
   {
     words: 'accounts show',
     operands: '<name>',
-    takes: 1,
-    summary: 'Show an account: status, plan, balance, discount, keys with their limits',
+    operandCount: 1,
+    summary: 'Show an account: status, plan, balance, discount, and keys with their limits',
     options: { ...JSON_OUTPUT, ...DATA },
     run: async (given, [name = '']) => (await import('./accounts.ts')).showAccount(given, name),
   },
   {
     words: 'accounts credit',
     operands: '<name> <usd>',
-    takes: 2,
-    summary: 'Add credit to an account, or take it back with a negative amount',
-    notes: 'Amounts are USD with up to nine decimals. A running server counts with them within two seconds.',
+    operandCount: 2,
+    summary: 'Add credit to an account, or remove it with a negative amount',
+    notes: 'Amounts are USD with up to nine decimals. A running server uses the new balance within two seconds.',
     options: {
-      bonus: { summary: 'A bonus, which is spent before credit and was given away' },
-      note: { value: 'TEXT', summary: 'Kept with the posting' },
-      reference: { value: 'ID', summary: 'Number of the payment: what was posted under it before is not posted again' },
+      bonus: { summary: 'Add a bonus, which is free and spent before credit' },
+      note: { value: 'TEXT', summary: 'Note that is stored with the posting' },
+      reference: { value: 'ID', summary: 'Payment id; the same id is posted only once' },
       ...JSON_OUTPUT,
       ...DATA,
     },
@@ -163,13 +168,14 @@ export const COMMANDS: readonly Command[] = [
   {
     words: 'accounts plan',
     operands: '<name> <tier>',
-    takes: 2,
+    operandCount: 2,
     summary: 'Change the plan of an account',
     notes:
-      'A plan that costs as much or more counts at once, a cheaper one from the next period on. What was used in the quota windows stays used.',
+      'A plan of the same or a higher price takes effect at once, a cheaper one with the next period.\n' +
+      'The usage in the quota windows is kept.',
     options: {
-      now: { summary: 'A cheaper plan counts at once too' },
-      'no-renew': { summary: 'When the period ends the account goes back to the free plan' },
+      now: { summary: 'A cheaper plan takes effect at once, too' },
+      'no-renew': { summary: 'At the end of the period the account returns to the free plan' },
       ...JSON_OUTPUT,
       ...DATA,
     },
@@ -178,10 +184,11 @@ export const COMMANDS: readonly Command[] = [
   {
     words: 'accounts status',
     operands: '<name> <status>',
-    takes: 2,
+    operandCount: 2,
     summary: 'Set the status of an account: healthy, monitored, abusive, suspended or banned',
     notes:
-      'The keys of a suspended or banned account are refused. Sluice itself changes the first three by the rules of accountStatus, never the last two.',
+      'The keys of a suspended or banned account are refused. Sluice itself changes the status between the first\n' +
+      'three by the rules of accountStatus, but never from or to the last two.',
     options: { ...JSON_OUTPUT, ...DATA },
     run: async (given, [name = '', status = '']) =>
       (await import('./accounts.ts')).setAccountStatus(given, name, status),
@@ -189,8 +196,8 @@ export const COMMANDS: readonly Command[] = [
   {
     words: 'accounts discount',
     operands: '<name> <percent>',
-    takes: 2,
-    summary: 'Set what an account pays less than the list price',
+    operandCount: 2,
+    summary: 'Set the discount of an account on list prices',
     options: { ...JSON_OUTPUT, ...DATA },
     run: async (given, [name = '', percent = '']) =>
       (await import('./accounts.ts')).setAccountDiscount(given, name, percent),
@@ -198,11 +205,11 @@ export const COMMANDS: readonly Command[] = [
   {
     words: 'models',
     operands: '',
-    takes: 0,
-    summary: 'List the models that this configuration can reach, with their prices',
+    operandCount: 0,
+    summary: 'List the models that are available with this configuration, and their prices',
     notes: MODELS_NOTES,
     options: {
-      find: { value: 'TEXT', summary: 'Only those with this text in their id or name' },
+      find: { value: 'TEXT', summary: 'Only models with this text in their id or name' },
       ...JSON_OUTPUT,
       config: DATA['config']!,
     },
@@ -211,17 +218,16 @@ export const COMMANDS: readonly Command[] = [
   {
     words: 'explain',
     operands: '<request.json>',
-    takes: 1,
-    summary: 'Show what would be sent for a request, to whom, and what would be lost, without sending it',
+    operandCount: 1,
+    summary: 'Show what each provider would be sent for a request, and what would be lost, without sending it',
     notes: EXPLAIN_NOTES,
     options: {
-      model: { value: 'NAME', summary: 'The model to ask (default: the one the file names)' },
+      model: { value: 'NAME', summary: 'Model (default: the one in the file)' },
       protocol: {
         value: 'NAME',
-        summary:
-          'What the request is written in: chat, responses, messages, generateContent or images (default: guessed from its members)',
+        summary: 'Protocol of the request: chat, responses, messages, generateContent or images (default: detected)',
       },
-      stream: { summary: 'As if the answer were to be streamed' },
+      stream: { summary: 'As a streaming request' },
       ...JSON_OUTPUT,
       config: DATA['config']!,
     },
@@ -230,18 +236,17 @@ export const COMMANDS: readonly Command[] = [
   {
     words: 'ledger audit',
     operands: '',
-    takes: 0,
-    summary:
-      'Compute the book again from its rows, name the first row that is wrong, and exit with 1 when there is one',
-    notes: 'Reads one state of the data, also beside a running server.',
+    operandCount: 0,
+    summary: 'Recompute the ledger, report the first wrong row, and exit with 1 if there is one',
+    notes: 'Reads a consistent snapshot, also while a server is running.',
     options: { ...JSON_OUTPUT, ...DATA },
     run: async (given) => (await import('./ledger.ts')).auditLedger(given),
   },
   {
     words: 'config check',
     operands: '',
-    takes: 0,
-    summary: 'Read the configuration, list every problem with its line, and exit with 1 when there is one',
+    operandCount: 0,
+    summary: 'Check the configuration, report every problem with its line, and exit with 1 if there is one',
     options: { ...JSON_OUTPUT, ...DATA, ...LISTEN },
     run: async (given) => (await import('./serve.ts')).checkConfig(given),
   },

@@ -1,9 +1,10 @@
 import { Keys, type ListedKey, type NewKey } from '../accounts/keys.ts'
-import { wrongModelPattern } from '../config/schema.ts'
-import { KEY_KINDS, LIMIT_PERIODS } from '../config/terms.ts'
+import { KEY_KINDS } from '../config/terms.ts'
+import { modelPatternProblem } from '../config/model-settings.ts'
+import { LIMIT_PERIODS } from '../config/terms.ts'
 import { usdOf } from '../money.ts'
 import { limitText, readUsd } from './amounts.ts'
-import { columns, meant, UsageError, type Given } from './command.ts'
+import { columns, didYouMean, UsageError, type Given } from './command.ts'
 import { instant, withData, withExistingData, type Data } from './data.ts'
 
 export async function createKey(given: Given): Promise<void> {
@@ -15,14 +16,14 @@ export async function createKey(given: Given): Promise<void> {
         JSON.stringify({ id: created.id, kind: key.kind, account: created.account, text: created.text }),
       )
     console.log(`key ${key.kind} ${created.text}`)
-    console.error(`${created.id} of account ${created.account}; its text is not shown again`)
+    console.error(`${created.id} of account ${created.account}; the text is not shown again`)
   })
 }
 
 export async function listKeys(given: Given): Promise<void> {
   await withExistingData(given, async (data) => {
     const listed = await (await keysOf(data)).list()
-    if (given.on('json')) return console.log(JSON.stringify(listed.map(inWords), null, 2))
+    if (given.on('json')) return console.log(JSON.stringify(listed.map(toJson), null, 2))
     const rows = listed.map((key) => [
       key.id,
       key.kind,
@@ -46,8 +47,8 @@ export async function revokeKey(given: Given, which: string): Promise<void> {
 
 export async function rotateKey(given: Given, which: string): Promise<void> {
   const grace = given.text('grace')
-  const graceMs = grace === undefined ? 0 : fromNow(grace)
-  if (graceMs === undefined) throw new UsageError('--grace must be a length of time, like 30m, 24h or 7d')
+  const graceMs = grace === undefined ? 0 : readDuration(grace)
+  if (graceMs === undefined) throw new UsageError('--grace must be a duration, such as 30m, 24h or 7d')
   await withExistingData(given, async (data) => {
     const { id, text, old } = await (await keysOf(data)).rotate(which, graceMs)
     const worksUntil = instant(old.worksUntil)
@@ -55,7 +56,8 @@ export async function rotateKey(given: Given, which: string): Promise<void> {
       return console.log(JSON.stringify({ id, kind: old.kind, text, old: { id: old.id, worksUntil } }))
     console.log(`key ${old.kind} ${text}`)
     console.error(
-      `${id} takes the place of ${old.id}, which ${worksUntil === null ? 'is revoked' : `works until ${worksUntil}`}; the new text is not shown again`,
+      `${id} replaces ${old.id}, which ${worksUntil === null ? 'is revoked' : `works until ${worksUntil}`}; ` +
+        'the new text is not shown again',
     )
   })
 }
@@ -65,7 +67,9 @@ const keysOf = ({ config, store, accounts }: Data): Promise<Keys> => Keys.open({
 function readKey(given: Given): NewKey {
   const kind = KEY_KINDS.find((known) => known === (given.text('kind') ?? 'pay-as-you-go'))
   if (kind === undefined)
-    throw new UsageError(`--kind must be one of ${KEY_KINDS.join(', ')}${meant(given.text('kind') ?? '', KEY_KINDS)}`)
+    throw new UsageError(
+      `--kind must be one of ${KEY_KINDS.join(', ')}${didYouMean(given.text('kind') ?? '', KEY_KINDS)}`,
+    )
   const [account, name, expires, requests] = [
     given.text('account'),
     given.text('name'),
@@ -89,11 +93,9 @@ function readModels(given: Given): Pick<NewKey, 'models'> {
     .text('models')
     ?.split(',')
     .map((pattern) => pattern.trim())
-  const wrong = models?.find((pattern) => wrongModelPattern(pattern) !== undefined)
+  const wrong = models?.find((pattern) => modelPatternProblem(pattern) !== undefined)
   if (wrong !== undefined)
-    throw new UsageError(
-      `--models: ${JSON.stringify(wrong)} ${wrongModelPattern(wrong)}; several are separated by commas`,
-    )
+    throw new UsageError(`--models: ${JSON.stringify(wrong)} ${modelPatternProblem(wrong)}; separate several by commas`)
   return models === undefined ? {} : { models }
 }
 
@@ -101,8 +103,10 @@ function readLimit(given: Given): Pick<NewKey, 'limit' | 'limitPeriod'> {
   const [limit, period] = [given.text('limit'), given.text('limit-period')]
   const limitPeriod = LIMIT_PERIODS.find((one) => one === period)
   if (period !== undefined && limitPeriod === undefined)
-    throw new UsageError(`--limit-period must be one of ${LIMIT_PERIODS.join(', ')}${meant(period, LIMIT_PERIODS)}`)
-  if (limit === undefined && period !== undefined) throw new UsageError('--limit-period needs --limit USD')
+    throw new UsageError(
+      `--limit-period must be one of ${LIMIT_PERIODS.join(', ')}${didYouMean(period, LIMIT_PERIODS)}`,
+    )
+  if (limit === undefined && period !== undefined) throw new UsageError('--limit-period requires --limit USD')
   return {
     ...(limit === undefined ? {} : { limit: readUsd(limit, '--limit', 'unsigned') }),
     ...(limitPeriod === undefined ? {} : { limitPeriod }),
@@ -111,19 +115,20 @@ function readLimit(given: Given): Pick<NewKey, 'limit' | 'limitPeriod'> {
 
 const UNIT_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
 
-/** `30m`, `12h`, `30d` -> milliseconds. */
-function fromNow(text: string): number | undefined {
+/** `30m`, `12h` or `30d` in milliseconds; undefined for other texts. */
+function readDuration(text: string): number | undefined {
   const [, amount, unit = ''] = /^(\d{1,5})([mhd])$/.exec(text) ?? []
   return amount === undefined ? undefined : Number(amount) * UNIT_MS[unit]!
 }
 
-/** A day (its beginning in UTC), an instant with its zone, or a time from now; Unix milliseconds. */
+/** A day (its beginning in UTC), an instant with its time zone, or a time from now, in Unix milliseconds. */
 function readInstant(text: string, now: number): number {
-  const length = fromNow(text)
+  const length = readDuration(text)
   const at = length !== undefined ? now + length : isInstant(text) ? Date.parse(text) : NaN
   if (!(at > now))
     throw new UsageError(
-      '--expires must be a day or an instant to come, like 2027-01-31 or 2027-01-31T12:00:00Z, or a time from now, like 12h or 30d',
+      '--expires must be in the future: a day or an instant, such as 2027-01-31 or 2027-01-31T12:00:00Z, ' +
+        'or a time from now, such as 12h or 30d',
     )
   return at
 }
@@ -137,7 +142,7 @@ function readCount(text: string): number {
   return Number(text)
 }
 
-/** `active`, `expires 2027-...`, `revoked 2026-...`. */
+/** `active`, `expires 2027-...`, `expired 2026-...` or `revoked 2026-...`. */
 export const stateOf = (key: Pick<ListedKey, 'expiresAt' | 'revokedAt'>): string =>
   key.revokedAt !== null
     ? `revoked ${instant(key.revokedAt)}`
@@ -145,7 +150,7 @@ export const stateOf = (key: Pick<ListedKey, 'expiresAt' | 'revokedAt'>): string
       ? 'active'
       : `${key.expiresAt > Date.now() ? 'expires' : 'expired'} ${instant(key.expiresAt)}`
 
-const inWords = ({ limit, ...key }: ListedKey): object => ({
+const toJson = ({ limit, ...key }: ListedKey): object => ({
   ...key,
   limitUsd: limit === null ? null : usdOf(limit),
   createdAt: instant(key.createdAt),

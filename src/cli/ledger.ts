@@ -5,25 +5,27 @@ import { withExistingData } from './data.ts'
 
 export async function auditLedger(given: Given): Promise<void> {
   await withExistingData(given, async ({ store, config }) =>
-    tell(
+    printAudit(
       await audit(store, { overdraft: config.billing.overdraft, usdPerFlow: new Plans(config).usdPerFlow }),
       given.on('json'),
     ),
   )
 }
 
-function tell({ wrong, first, ...rows }: Audit, asJson: boolean): void {
+function printAudit({ wrong, first, ...rows }: Audit, asJson: boolean): void {
   const { generations, transfers, balances, windows, spends } = rows
   if (asJson) console.log(JSON.stringify({ right: first === undefined, rows, wrong, first: first ?? null }))
   else
     console.log(
-      `read ${generations} generations, ${transfers} transfers, ${balances} balances, ${windows} quota windows, ${spends} key limits`,
+      `read ${generations} generations, ${transfers} transfers, ${balances} balances, ${windows} quota windows, ` +
+        `${spends} key limits`,
     )
   if (first !== undefined)
     throw new Error(
-      `the book is wrong: ${first.table} ${first.id} must have ${first.expected}, and has ${first.found}${others(wrong - 1)}`,
+      `the ledger is inconsistent: ${first.table} ${first.id} must have ${first.expected}, ` +
+        `but has ${first.found}${others(wrong - 1)}`,
     )
-  if (!asJson) console.log('the book is right')
+  if (!asJson) console.log('the ledger is consistent')
 }
 
 const others = (more: number): string =>

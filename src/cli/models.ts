@@ -10,7 +10,7 @@ import { configOf } from './serve.ts'
 
 export async function listModels(given: Given): Promise<void> {
   const config = configOf(given)
-  const [catalogue, prices] = [await lookedAround(config), new Prices(config)]
+  const [catalogue, prices] = [await discoverModels(config), new Prices(config)]
   const wanted = (given.text('find') ?? '').toLowerCase()
   const models = catalogue.list().filter(({ id, name }) => `${id}\n${name}`.toLowerCase().includes(wanted))
   if (given.on('json'))
@@ -23,17 +23,17 @@ export async function listModels(given: Given): Promise<void> {
     )
   if (models.length === 0)
     console.error(
-      `No model of the providers that are on has ${JSON.stringify(wanted)} in its name (on: ${catalogue
+      `No model of the active providers has ${JSON.stringify(wanted)} in its id or name. Active: ${catalogue
         .providers()
         .map(({ id }) => id)
-        .join(', ')}); a provider's key in the environment switches it on.`,
+        .join(', ')}. A provider is switched on by its key in the environment.`,
     )
   const rows = models.map((model) => rowOf(model, prices.of(model.id, catalogue.places(model.id))?.rates ?? {}))
   console.log(columns([['MODEL', 'CONTEXT', 'INPUT', 'OUTPUT', 'NAME'], ...rows], ''))
 }
 
-/** The models of this configuration, those of servers on this machine too. */
-export async function lookedAround(config: Config): Promise<Catalogue> {
+/** The catalogue of this configuration, including the models of servers on this machine. */
+export async function discoverModels(config: Config): Promise<Catalogue> {
   const catalogue = new Catalogue(config)
   await new LocalModels(catalogue, config.env).round(new AbortController().signal)
   closeIdle()

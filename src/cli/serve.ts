@@ -2,12 +2,12 @@ import { loadConfig, type Config } from '../config/load.ts'
 import { UsageError, type Given } from './command.ts'
 
 const SANDBOX = { host: '127.0.0.1', port: 4311 }
-/** One Ctrl-C arrives up to three times: from the terminal, from npm and from the launcher. */
+/** One Ctrl-C can arrive three times within this time: from the terminal, from npm and from the launcher. */
 const SAME_SIGNAL_MS = 1000
 
 export async function serve(given: Given): Promise<void> {
   const config = configOf(given)
-  // A rejection that nobody waited for concerns one request; it must not take the others down with the process.
+  // An unhandled rejection concerns one request. It must not end the process and thereby all others.
   process.on('unhandledRejection', (error) => console.error('unhandled rejection:', error))
   const { start } = await import('../app.ts')
   await untilSignal(start(config))
@@ -42,7 +42,8 @@ export async function checkConfig(given: Given): Promise<void> {
     )
   const counts = [`${providers.size} providers`, `${models.size} models`, `${keys.length} keys`].join(', ')
   console.log(
-    `${file === undefined ? 'no configuration file, defaults are used' : `${file} is good: it names ${counts}`}\nlisten on ${listen.host} port ${listen.port}, data in ${data}`,
+    `${file === undefined ? 'no configuration file, using defaults' : `${file} is valid: ${counts}`}\n` +
+      `listen on ${listen.host} port ${listen.port}, data in ${data}`,
   )
 }
 
@@ -57,8 +58,7 @@ export const configOf = (given: Given): Config => {
 }
 
 /**
- * Hears signals from the first moment: one may come as soon as "listening" is printed. Fails when the server does not
- * start.
+ * Stops the server on a signal, and handles signals before it has started, too. Fails if the server does not start.
  */
 async function untilSignal(starting: Promise<{ stop(): unknown }>): Promise<void> {
   let first: number | undefined
@@ -78,7 +78,7 @@ async function untilSignal(starting: Promise<{ stop(): unknown }>): Promise<void
   }
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
-  // The launcher holds the other end: when it was killed outright, nobody is left who could stop this server.
+  // The launcher has the other end of the channel. If it was killed, nothing else could stop this server.
   process.on('disconnect', stop)
   await starting
 }

@@ -11,48 +11,44 @@ import { protocols } from '../protocols/index.ts'
 import type { AuthenticatedRequest, AppContext } from '../context.ts'
 import type { GenerationRecord } from '../store/store.ts'
 
-/** An id as an answer carried it, whatever its protocol calls it, or without its prefix. */
+/** A generation id with the prefix of a protocol, or without one. */
 const ID = /^(?:chatcmpl-|resp_|msg_|img_|pred_)?([0-9a-f]{32})$/
 
-/** `GET /v1/management/generation?id=`: one generation of the asking key's account. */
+/** `GET /v1/management/generation?id=`: one generation of the key's account. */
 export async function getGeneration(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
-  return Response.json(await found(app, call))
+  return Response.json(await findGeneration(app, call))
 }
 
 /** The day from which `GET /v1/generation` is deprecated, in Unix seconds: 2026-11-21. */
 const DEPRECATED = '@1795219200'
 
-/** `GET /v1/generation`: the same, and where it is found from now on (RFC 9745, RFC 5829). */
+/** `GET /v1/generation`: the same, with headers that name the new path (RFC 9745, RFC 5829). */
 export async function getGenerationAtOldPath(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
   const headers = (query: string): Record<string, string> => ({
     deprecation: DEPRECATED,
     link: `</v1/management/generation${query}>; rel="successor-version"`,
   })
   call.errorHeaders = headers('')
-  const record = await found(app, call)
+  const record = await findGeneration(app, call)
   return Response.json(record, { headers: headers(`?id=${record.generationId}`) })
 }
 
-/**
- * What is unknown, malformed or another account's is told in the same words, so that none of them can be told from the
- * others.
- */
-async function found(app: AppContext, call: AuthenticatedRequest): Promise<WrittenRecord> {
-  const [, id] = ID.exec(askedId(call.query)) ?? []
+/** One error for ids that are unknown, malformed or of another account, so that ids cannot be probed. */
+async function findGeneration(app: AppContext, call: AuthenticatedRequest): Promise<WrittenRecord> {
+  const [, id] = ID.exec(readId(call.query)) ?? []
   const record = id === undefined ? undefined : await app.store.ledger.findGeneration(call.identity.accountId, id)
-  if (record === undefined)
-    throw new GatewayError('not_found', 'No generation of this account has this id.', { param: 'id' })
-  return write(record, showsCosts(record, call, app.config.billing.delayMs))
+  if (record === undefined) throw new GatewayError('not_found', 'No such generation.', { param: 'id' })
+  return writeRecord(record, showsCosts(record, call, app.config.billing.delayMs))
 }
 
-function askedId(query: URLSearchParams): string {
+function readId(query: URLSearchParams): string {
   const [id, ...others] = new Set([...query.getAll('id'), ...query.getAll('generate_id')])
-  if (id === undefined || id === '') throw invalid('id', 'must be the id of a generation, as its answer carried it')
-  if (others.length > 0) throw invalid('id', 'must be one id; id and generate_id mean the same')
+  if (id === undefined || id === '') throw invalid('id', 'is required: the id of a generation, as in its response')
+  if (others.length > 0) throw invalid('id', 'must be a single id; generate_id is an alias of id')
   return id
 }
 
-/** Costs belong to pay-as-you-go on both sides, and are shown when nothing can change them any more. */
+/** Costs are shown if the generation and the key are pay-as-you-go, once the configured delay has passed. */
 function showsCosts(
   { kind, createdAt, latency, duration }: GenerationRecord,
   { identity }: AuthenticatedRequest,
@@ -67,7 +63,7 @@ function showsCosts(
 
 type WrittenRecord = { generationId: string } & Record<string, unknown>
 
-function write(record: GenerationRecord, costs: boolean): WrittenRecord {
+function writeRecord(record: GenerationRecord, costs: boolean): WrittenRecord {
   const {
     api,
     id,
@@ -96,7 +92,7 @@ function write(record: GenerationRecord, costs: boolean): WrittenRecord {
     streamed,
     finishReason: FINISH_REASON_OF_OUTCOME[finish] ?? writeFinishReason(finish as FinishReason, false),
     requestRetryTimes: retries,
-    // The record is of the whole generation: what it tells was the last try.
+    // A record is written after the last attempt.
     finalRetry: true,
     estimated,
     ending,
@@ -107,7 +103,7 @@ function write(record: GenerationRecord, costs: boolean): WrittenRecord {
   }
 }
 
-/** What stands before the id in an answer; a prediction's id is its generation's. */
+/** The prefix of ids in responses. The id of a prediction is that of its generation. */
 const prefixOf = (api: string): string =>
   api === 'predictions' ? 'pred_' : protocols[api as ProtocolName].serve.idPrefix
 
@@ -135,7 +131,7 @@ function writeCosts(record: GenerationRecord): object {
   }
 }
 
-/** `rate`: USD per million tokens, or per one of what is counted one by one. */
+/** `rate`: USD per million tokens or per unit. */
 const writeItem = ({ item, quantity, rate, origin, discount, bill }: RatedItem): object => ({
   feeItemCode: item,
   quantity,
@@ -145,9 +141,7 @@ const writeItem = ({ item, quantity, rate, origin, discount, bill }: RatedItem):
   billAmount: usdOf(bill),
 })
 
-/**
- * `GET /v1/management/payg/balance`: what may be spent, in USD; what is held by requests under way is still part of it.
- */
+/** `GET /v1/management/payg/balance`: the balance in USD, including what is reserved by requests in flight. */
 export function getBalance(app: AppContext, call: AuthenticatedRequest): Response {
   const { credit, bonus } = app.ledger.balance(call.identity.accountId)
   return Response.json({

@@ -1,17 +1,15 @@
 import { setImmediate } from 'node:timers/promises'
 import type { AuthenticatedRequest, AppContext } from '../context.ts'
-import { isCounted, type FeeItem } from '../config/terms.ts'
+import { isCounted } from '../config/terms.ts'
 import { GatewayError, invalid } from '../error.ts'
+import type { FeeItem } from '../config/terms.ts'
 import type { Rate, TimedPrice } from '../ledger/prices.ts'
 import { usdOf } from '../money.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
 import type { Model } from '../providers/catalogue.ts'
 
-/**
- * OpenAI's dialect, with what is known beside it: null, or left out of `capabilities` and `pricings`, is what is not
- * known.
- */
+/** A model in OpenAI's format with additional fields. Unknown values are null, or absent in objects. */
 export const describe = (
   { catalogue, prices }: Pick<AppContext, 'catalogue' | 'prices'>,
   { id, createdAt, ownedBy, name, capabilities, contextLength }: Model,
@@ -28,7 +26,7 @@ export const describe = (
   max_output_tokens: capabilities.maxOutputTokens ?? null,
   supported_parameters: parametersOf(capabilities),
   pricings: pricingsOf(prices.timed(id, catalogue.places(id))),
-  protocols: spokenTo(capabilities),
+  protocols: protocolsOf(capabilities),
 })
 
 const capabilitiesOf = ({ reasoning, tools, structuredOutput }: Capabilities): object => ({
@@ -37,7 +35,7 @@ const capabilitiesOf = ({ reasoning, tools, structuredOutput }: Capabilities): o
   ...(structuredOutput === undefined ? {} : { structured_output: structuredOutput }),
 })
 
-/** What the model is known to take, by the names of chat completions; null where too little is known to say. */
+/** The parameters of chat completions that the model is known to support; null if too little is known. */
 function parametersOf({ api, reasoning, tools, structuredOutput, sampling }: Capabilities): string[] | null {
   if (api !== undefined || [reasoning, tools, structuredOutput, sampling].every((one) => one === undefined)) return null
   return [
@@ -53,10 +51,10 @@ function parametersOf({ api, reasoning, tools, structuredOutput, sampling }: Cap
 const CONVERSATIONS = Object.keys(protocols).filter((name) => name !== 'images')
 
 /**
- * Whatever a provider speaks, its models are asked in any protocol; only those that make images over the images API,
- * and jobs only as predictions.
+ * The protocols in which a model can be requested: any conversation protocol, whatever the provider's; images only for
+ * models that generate them; prediction models only as predictions.
  */
-function spokenTo({ api, output }: Capabilities): string[] {
+function protocolsOf({ api, output }: Capabilities): string[] {
   if (api === 'predictions') return ['predictions']
   return [...CONVERSATIONS, ...(output?.includes('image') === true ? ['images'] : []), 'predictions']
 }
@@ -66,14 +64,14 @@ type Condition = { field: string; operator: string; value: number | string }
 function pricingsOf(prices: readonly TimedPrice[]): Record<string, object[]> {
   const pricings: Record<string, object[]> = {}
   for (const [index, { price }] of prices.entries()) {
-    const when = timesOf(prices[index]!, prices.slice(index + 1))
+    const when = timeConditions(prices[index]!, prices.slice(index + 1))
     for (const [item, rate] of Object.entries(price.rates) as [FeeItem, Rate][])
       (pricings[item] ??= []).push(...pricing(item, rate, when))
   }
   return pricings
 }
 
-/** The base, then the tiers, each with the size of prompt that it holds for. */
+/** The base rate and the tiers, each with the prompt sizes it applies to. */
 function pricing(item: FeeItem, { base, tiers }: Rate, when: Condition[]): object[] {
   const steps = [{ over: undefined, rate: base }, ...tiers]
   return steps.map(({ over, rate }, index) => {
@@ -87,8 +85,8 @@ function pricing(item: FeeItem, { base, tiers }: Rate, when: Condition[]): objec
   })
 }
 
-/** When a price holds: from its day, in its hours, and while none that comes after it does. All in UTC. */
-function timesOf({ from, hours }: TimedPrice, later: readonly TimedPrice[]): Condition[] {
+/** When a price applies, in UTC: from its day, in its hours, and unless a later price applies. */
+function timeConditions({ from, hours }: TimedPrice, later: readonly TimedPrice[]): Condition[] {
   const until = later.map((other) => other.from).find((day) => day !== undefined)
   return [
     ...(from === undefined ? [] : [{ field: 'date', operator: 'gte', value: from }]),
@@ -100,8 +98,8 @@ function timesOf({ from, hours }: TimedPrice, later: readonly TimedPrice[]): Con
   ]
 }
 
-/** Anthropic's dialect. What a model can do is null, since its object must say all of that or nothing. */
-const anthropic = ({ id, name, createdAt, contextLength, capabilities }: Model): object => ({
+/** A model in Anthropic's format. `capabilities` is null, since an object would have to be complete. */
+const toAnthropic = ({ id, name, createdAt, contextLength, capabilities }: Model): object => ({
   type: 'model',
   id,
   display_name: name,
@@ -115,7 +113,7 @@ const anthropic = ({ id, name, createdAt, contextLength, capabilities }: Model):
   line: null,
 })
 
-const google = ({ id, name, contextLength, capabilities: { maxOutputTokens, reasoning } }: Model): object => ({
+const toGoogle = ({ id, name, contextLength, capabilities: { maxOutputTokens, reasoning } }: Model): object => ({
   name: `models/${id}`,
   displayName: name,
   supportedGenerationMethods: ['generateContent', 'streamGenerateContent', 'countTokens'],
@@ -124,8 +122,8 @@ const google = ({ id, name, contextLength, capabilities: { maxOutputTokens, reas
   ...(reasoning === undefined ? {} : { thinking: reasoning !== 'none' }),
 })
 
-/** Google's dialect of Vertex AI. The name is one that its clients send back as it stands. */
-function publisher({ id, name }: Model): object {
+/** A model in the format of Vertex AI, whose clients send the name back unchanged. */
+function toPublisherModel({ id, name }: Model): object {
   const [owner = '', ...model] = id.split('/')
   return {
     name: model.length === 0 ? `models/${id}` : `publishers/${owner}/models/${model.join('/')}`,
@@ -134,40 +132,40 @@ function publisher({ id, name }: Model): object {
 }
 
 const isAnthropic = ({ request: { headers } }: AuthenticatedRequest): boolean => headers.has('anthropic-version')
-/** Google's own clients ask at `/v1/models`, too. */
+/** Google's clients request `/v1/models`, too. */
 const isGoogle = ({ request: { headers } }: AuthenticatedRequest): boolean =>
   headers.has('x-goog-api-client') || headers.has('x-goog-api-key')
 
-/** `describe` as text, made once for each model as the catalogue lists it. */
+/** The JSON of each model in the catalogue. */
 const TEXTS = new WeakMap<Model, string>()
 
-function textOf(app: AppContext, model: Model): string {
+function modelText(app: AppContext, model: Model): string {
   let text = TEXTS.get(model)
   if (text === undefined) TEXTS.set(model, (text = JSON.stringify(describe(app, model))))
   return text
 }
 
-/** Texts that are made at once: nobody's stream is to stand still while hundreds are. */
-const TEXTS_AT_ONCE = 20
+/** Models serialized per event-loop turn, so that a long list does not delay streams. */
+const TEXTS_PER_TURN = 20
 
-async function textsOf(app: AppContext, models: readonly Model[]): Promise<string[]> {
+async function modelTexts(app: AppContext, models: readonly Model[]): Promise<string[]> {
   let made = 0
   const texts: string[] = []
   for (const model of models) {
-    if (!TEXTS.has(model) && ++made % TEXTS_AT_ONCE === 0) await setImmediate()
-    texts.push(textOf(app, model))
+    if (!TEXTS.has(model) && ++made % TEXTS_PER_TURN === 0) await setImmediate()
+    texts.push(modelText(app, model))
   }
   return texts
 }
 
 const JSON_HEADERS = { headers: { 'content-type': 'application/json' } }
 
-/** `GET /v1/models`, in the dialect of who asks. */
+/** `GET /v1/models`, in the format of the client's API. */
 export const listModels = async (app: AppContext, call: AuthenticatedRequest): Promise<Response> => {
   if (isAnthropic(call)) return listAnthropic(app, call)
   if (isGoogle(call)) return listGoogleModels(app, call)
   return new Response(
-    `{"object":"list","data":[${(await textsOf(app, allowed(app, call))).join(',')}],"has_more":false}`,
+    `{"object":"list","data":[${(await modelTexts(app, allowed(app, call))).join(',')}],"has_more":false}`,
     JSON_HEADERS,
   )
 }
@@ -175,90 +173,88 @@ export const listModels = async (app: AppContext, call: AuthenticatedRequest): P
 function listAnthropic(app: AppContext, { query, ...call }: AuthenticatedRequest): Response {
   const all = conversational(app, call)
   const limit = readCount(query, 'limit', all.length)
-  const [after, before] = ['after_id', 'before_id'].map((name) => placeOf(all, query, name))
+  const [after, before] = ['after_id', 'before_id'].map((name) => indexOf(all, query, name))
   const rest = all.slice(after === undefined ? 0 : after + 1, before)
   const page = before === undefined ? rest.slice(0, limit) : rest.slice(-limit)
   return Response.json({
-    data: page.map(anthropic),
+    data: page.map(toAnthropic),
     has_more: page.length < rest.length,
     first_id: page[0]?.id ?? null,
     last_id: page.at(-1)?.id ?? null,
   })
 }
 
-/** `GET /v1beta/models`: Google's dialect. */
+/** `GET /v1beta/models`: Google's format. */
 export const listGoogleModels = (app: AppContext, call: AuthenticatedRequest): Response =>
-  listGoogle(call, 'models', conversational(app, call), google)
+  listGoogle(call, 'models', conversational(app, call), toGoogle)
 
 /**
- * `GET /v1/publishers/{publisher}/models`: that of Vertex AI. Its clients can ask for one publisher only, so that every
- * list holds all models.
+ * `GET /v1/publishers/{publisher}/models`: the format of Vertex AI. Its clients can list only one publisher, so that
+ * each list has all models.
  */
 export const listPublisherModels = (app: AppContext, call: AuthenticatedRequest): Response =>
-  listGoogle(call, 'publisherModels', conversational(app, call), publisher)
+  listGoogle(call, 'publisherModels', conversational(app, call), toPublisherModel)
 
 function listGoogle(
   { query }: AuthenticatedRequest,
   member: string,
   all: Model[],
-  say: (model: Model) => object,
+  write: (model: Model) => object,
 ): Response {
   const size = readCount(query, 'pageSize', all.length)
-  const rest = all.slice((placeOf(all, query, 'pageToken') ?? -1) + 1)
+  const rest = all.slice((indexOf(all, query, 'pageToken') ?? -1) + 1)
   const page = rest.slice(0, size)
   return Response.json({
-    [member]: page.map(say),
+    [member]: page.map(write),
     ...(page.length < rest.length ? { nextPageToken: page.at(-1)!.id } : {}),
   })
 }
 
-/** Models on a page: as many as asked for, or all. */
+/** The page size: the one requested, or all models. */
 function readCount(query: URLSearchParams, name: string, all: number): number {
   const text = query.get(name)
   if (text === null) return Math.max(all, 1)
-  if (!/^\d{1,6}$/.test(text) || Number(text) === 0) throw invalid(name, 'must be a whole number from 1 on')
+  if (!/^\d{1,6}$/.test(text) || Number(text) === 0) throw invalid(name, 'must be a whole number of at least 1')
   return Number(text)
 }
 
-function placeOf(all: Model[], query: URLSearchParams, name: string): number | undefined {
+function indexOf(all: Model[], query: URLSearchParams, name: string): number | undefined {
   const id = query.get(name)
   if (id === null || id === '') return undefined
   const index = all.findIndex((model) => model.id === id)
-  if (index < 0) throw invalid(name, 'must be what an earlier page of this list said')
+  if (index < 0) throw invalid(name, 'must be a value from an earlier page of this list')
   return index
 }
 
-/** Models that the asking key may use. */
+/** Models that the key may use. */
 const allowed = ({ catalogue }: AppContext, { identity }: Pick<AuthenticatedRequest, 'identity'>): Model[] =>
   catalogue.list().filter(({ id }) => identity.allows(id))
 
-/** Those of them that answer in the protocol of the dialect: predictions are no part of it. */
+/** Those that can be requested in Anthropic's and Google's protocols: all but prediction models. */
 const conversational = (app: AppContext, call: Pick<AuthenticatedRequest, 'identity'>): Model[] =>
   allowed(app, call).filter(({ capabilities }) => capabilities.api !== 'predictions')
 
-/** `GET /v1/models/{id}`: the slash of the id raw or as `%2F`. */
+/** `GET /v1/models/{id}`: the slash in the id may be encoded as `%2F`. */
 export const getModel = (app: AppContext, call: AuthenticatedRequest): Response => {
-  const model = find(app, call, call.params[0]!)
+  const model = findModel(app, call, call.params[0]!)
   return isGoogle(call)
-    ? Response.json(google(model))
+    ? Response.json(toGoogle(model))
     : isAnthropic(call)
-      ? Response.json(anthropic(model))
-      : new Response(textOf(app, model), JSON_HEADERS)
+      ? Response.json(toAnthropic(model))
+      : new Response(modelText(app, model), JSON_HEADERS)
 }
 
 export const getGoogleModel = (app: AppContext, call: AuthenticatedRequest): Response =>
-  Response.json(google(find(app, call, call.params[0]!)))
+  Response.json(toGoogle(findModel(app, call, call.params[0]!)))
 
 export const getPublisherModel = (app: AppContext, call: AuthenticatedRequest): Response =>
-  Response.json(publisher(find(app, call, `${call.params[0]}/${call.params[1]}`)))
+  Response.json(toPublisherModel(findModel(app, call, `${call.params[0]}/${call.params[1]}`)))
 
-/** What a request for this name would reach. A key hears nothing of models that it may not use. */
-function find({ catalogue }: AppContext, { identity }: AuthenticatedRequest, name: string): Model {
+/** The model that a request with this name would use. A key cannot see models that it may not use. */
+function findModel({ catalogue }: AppContext, { identity }: AuthenticatedRequest, name: string): Model {
   if (!identity.allows(name))
-    throw new GatewayError(
-      'model_not_found',
-      'There is no such model for this key. GET /v1/models lists what there is.',
-      { param: 'model' },
-    )
+    throw new GatewayError('model_not_found', 'No such model for this key; GET /v1/models lists the models.', {
+      param: 'model',
+    })
   return catalogue.model(name)
 }

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { GatewayError } from '../error.ts'
 
 /**
- * Bytes in the data folder, under random names that say nothing of what they are: `<2 hex>/<32 hex>`, and `uploads/<32
- * hex>` while they are written.
+ * File contents in the data folder under random names: `<2 hex>/<32 hex>`, and `uploads/<32 hex>` while they are
+ * being written.
  */
 export class Blobs {
   readonly #folder: string
@@ -16,7 +16,7 @@ export class Blobs {
     this.#uploads = join(folder, 'uploads')
   }
 
-  /** Creates the folder, for this user only, and removes what was being written when the process before ended. */
+  /** Creates the folder, for this user only, and removes incomplete uploads of an earlier process. */
   static async open(folder: string): Promise<Blobs> {
     const blobs = new Blobs(folder)
     await rm(blobs.#uploads, { recursive: true, force: true })
@@ -24,15 +24,15 @@ export class Blobs {
     return blobs
   }
 
-  /** A new blob, which nobody sees before it is kept. */
+  /** A new blob, which is not visible before `keep`. */
   async create(): Promise<BlobWriter> {
     const name = randomBytes(16).toString('hex')
     const temporary = join(this.#uploads, name)
     const handle = await onDisk(open(temporary, 'wx', 0o600))
-    return new BlobWriter(name, handle, temporary, () => this.#place(name, temporary))
+    return new BlobWriter(name, handle, temporary, () => this.#publish(name, temporary))
   }
 
-  async #place(name: string, temporary: string): Promise<void> {
+  async #publish(name: string, temporary: string): Promise<void> {
     const path = this.path(name)
     const folder = join(path, '..')
     const isNew = (await mkdir(folder, { recursive: true, mode: 0o700 })) !== undefined
@@ -45,12 +45,12 @@ export class Blobs {
     return join(this.#folder, name.slice(0, 2), name)
   }
 
-  /** Whoever has it open reads on to its end. Never fails: what stays is removed at the next start. */
+  /** Open readers can read on to the end. Never fails: what remains is removed at the next start. */
   async remove(name: string): Promise<void> {
     await rm(this.path(name), { force: true }).catch(() => {})
   }
 
-  /** The names of all blobs, a folder at a time. */
+  /** The names of all blobs, one folder at a time. */
   async *names(): AsyncGenerator<string[]> {
     for (const folder of await readdir(this.#folder)) {
       if (/^[0-9a-f]{2}$/.test(folder))
@@ -59,33 +59,33 @@ export class Blobs {
   }
 }
 
-/** A blob on its way to the disk. GatewayError store_unavailable where the disk does not take it. */
+/** A blob that is being written. Methods throw GatewayError store_unavailable if the disk fails. */
 export class BlobWriter {
   readonly name: string
   readonly #handle: FileHandle
   readonly #temporary: string
-  readonly #place: () => Promise<void>
+  readonly #publish: () => Promise<void>
   #open = true
 
-  constructor(name: string, handle: FileHandle, temporary: string, place: () => Promise<void>) {
+  constructor(name: string, handle: FileHandle, temporary: string, publish: () => Promise<void>) {
     this.name = name
     this.#handle = handle
     this.#temporary = temporary
-    this.#place = place
+    this.#publish = publish
   }
 
   async write(bytes: Uint8Array): Promise<void> {
     for (let from = 0; from < bytes.length; ) from += (await onDisk(this.#handle.write(bytes, from))).bytesWritten
   }
 
-  /** Resolves when the disk has it under its name. */
+  /** Resolves when the blob is durable under its name. */
   async keep(): Promise<void> {
     await onDisk(this.#handle.sync())
     await this.#close()
-    await onDisk(this.#place())
+    await onDisk(this.#publish())
   }
 
-  /** Never fails; nothing where it was kept. */
+  /** Removes the incomplete blob; does nothing after `keep`. Never fails. */
   async discard(): Promise<void> {
     await this.#close().catch(() => {})
     await rm(this.#temporary, { force: true }).catch(() => {})
@@ -98,7 +98,7 @@ export class BlobWriter {
   }
 }
 
-/** A name is on the disk only when its folder is. Windows knows no such thing. */
+/** A new name is durable only after its folder is flushed. Windows has no such operation. */
 async function flushFolder(folder: string): Promise<void> {
   if (process.platform === 'win32') return
   const handle = await open(folder, 'r')
@@ -109,22 +109,22 @@ async function flushFolder(folder: string): Promise<void> {
   }
 }
 
-/** What an operator can see to. */
+/** Causes that an operator can fix. */
 const REASONS: Record<string, string> = {
   ENOSPC: ': its disk is full',
   EDQUOT: ': its disk is full',
-  EIO: ': its disk fails',
+  EIO: ': disk I/O error',
   EROFS: ': it is read-only',
 }
 
-export const unanswered = (cause: NodeJS.ErrnoException): GatewayError =>
-  new GatewayError(
-    'store_unavailable',
-    `The file store of this Sluice does not answer${REASONS[cause.code ?? ''] ?? ''}; try again.`,
-    { cause, retryAfterSeconds: 5, shouldRetry: true },
-  )
+export const diskError = (cause: NodeJS.ErrnoException): GatewayError =>
+  new GatewayError('store_unavailable', `The file store is unavailable${REASONS[cause.code ?? ''] ?? ''}; try again.`, {
+    cause,
+    retryAfterSeconds: 5,
+    shouldRetry: true,
+  })
 
 const onDisk = <T>(done: Promise<T>): Promise<T> =>
   done.catch((cause: NodeJS.ErrnoException) => {
-    throw unanswered(cause)
+    throw diskError(cause)
   })

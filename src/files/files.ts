@@ -3,62 +3,66 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BunFile } from 'bun'
 import { GatewayError } from '../error.ts'
-import { Blobs, unanswered, type BlobWriter } from './blobs.ts'
-import type { FileQuery, FileUse, Store, StoredFile, StoredOutput } from '../store/store.ts'
+import type { FileQuery, FileStore, StoredFile, StoredOutput } from '../store/store.ts'
+import { Blobs, diskError, type BlobWriter } from './blobs.ts'
+import { UploadQuota } from './quota.ts'
+import { createdAtOf, Upload } from './upload.ts'
 
 export type FilesOptions = {
-  store: Store
+  store: FileStore
   /** The data folder. */
   folder: string
-  /** Of all files of one account. */
+  /** The limit for all files of one account together. */
   quotaBytes: number
-  mostFiles?: number
-  /** How long an output is there. */
+  maxFiles?: number
+  /** The lifetime of outputs. */
   outputKeepMs: number
   now?: () => number
 }
 
-/** Of one account: they are counted at every upload. */
-const MOST_FILES = 20_000
+/** Files per account: each upload counts them. */
+const MAX_FILES = 20_000
 
-/** Files of clients and outputs of models: rows in the store, bytes in the data folder. */
+type ListOptions = Omit<FileQuery, 'now' | 'after'> & { after?: string | undefined }
+
+/** Uploaded files and generated outputs: rows in the store, bytes in the data folder. */
 export class Files {
-  readonly #store: Store
+  readonly #store: FileStore
   readonly #blobs: Blobs
   readonly #outputKeepMs: number
-  readonly #room: Room
+  readonly #quota: UploadQuota
   readonly #now: () => number
-  /** Blobs that are kept and have no row yet. */
-  readonly #rowless = new Set<string>()
+  /** Names of blobs in the data folder whose row is being written. */
+  readonly #pendingRows = new Set<string>()
   #swept: Promise<void> = Promise.resolve()
   #stopped = false
 
   private constructor(
-    { store, quotaBytes, mostFiles = MOST_FILES, outputKeepMs, now = Date.now }: FilesOptions,
+    { store, quotaBytes, maxFiles = MAX_FILES, outputKeepMs, now = Date.now }: FilesOptions,
     blobs: Blobs,
   ) {
     this.#store = store
     this.#blobs = blobs
     this.#outputKeepMs = outputKeepMs
     this.#now = now
-    this.#room = new Room({ bytes: quotaBytes, files: mostFiles }, (accountId) => store.files.usage(accountId, now()))
+    this.#quota = new UploadQuota({ bytes: quotaBytes, files: maxFiles }, (accountId) => store.usage(accountId, now()))
   }
 
-  /** What an earlier process left half done is removed in the background. */
+  /** Opens the file storage. Leftovers of a crashed process are removed in the background. */
   static async open(options: FilesOptions): Promise<Files> {
     const files = new Files(options, await Blobs.open(join(options.folder, 'files')))
     files.#swept = files.#sweep().catch(() => {})
     return files
   }
 
-  /** Keeps what a model made; resolves, when it is durable, to the token of its address. */
+  /** Stores a generated output. Resolves, when it is durable, to the token of its URL. */
   async publish(accountId: string, { mediaType, data }: { mediaType: string; data: Uint8Array }): Promise<string> {
     const token = randomBytes(32).toString('base64url')
     const blob = await this.#blobs.create()
     try {
       await blob.write(data)
       await this.#keep(blob, () =>
-        this.#store.files.addOutput({
+        this.#store.addOutput({
           token,
           accountId,
           blob: blob.name,
@@ -74,67 +78,64 @@ export class Files {
   }
 
   /**
-   * A file on its way in; `declaredBytes`: what its client says it will send at most, where it says so.
-   * GatewayError quota_exceeded where there is no room for it, at once, at a write, or when it is kept.
+   * Begins an upload. `declaredBytes`: the size that the client announced, if it did. Throws GatewayError
+   * quota_exceeded if the quota has no room for it, either here or in the methods of the upload.
    */
   async upload(accountId: string, declaredBytes = 0): Promise<Upload> {
-    const room = await this.#room.enter(accountId, declaredBytes)
+    const reservation = await this.#quota.reserve(accountId, declaredBytes)
     try {
       const blob = await this.#blobs.create()
       const add = (file: Omit<StoredFile, 'blob'>): Promise<void> =>
         this.#keep(blob, async () => {
-          if (!(await this.#store.files.add({ ...file, blob: blob.name }, this.#room.most)))
-            throw await this.#room.full(accountId)
+          const added = await this.#store.add({ ...file, blob: blob.name }, this.#quota.max)
+          if (!added) throw await this.#quota.exceeded(accountId)
         })
-      return new Upload({ accountId, blob, room, add, now: this.#now })
+      return new Upload({ accountId, blob, reservation, add, now: this.#now })
     } catch (error) {
-      room.leave(false)
+      reservation.release(false)
       throw error
     }
   }
 
-  /** Its bytes first, its row second: a row without bytes is never seen. */
+  /** Bytes first, row second, so that there is never a row without bytes. */
   async #keep(blob: BlobWriter, addRow: () => Promise<void>): Promise<void> {
-    this.#rowless.add(blob.name)
+    this.#pendingRows.add(blob.name)
     try {
       await blob.keep()
       await addRow()
     } catch (error) {
-      // A disk that failed while it flushed may have the row all the same.
-      const known = await this.#store.files.knownBlobs([blob.name]).catch(() => undefined)
+      // After a failed flush, the row may nevertheless have been written.
+      const known = await this.#store.knownBlobs([blob.name]).catch(() => undefined)
       if (known?.size === 0) await this.#blobs.remove(blob.name)
       throw error
     } finally {
-      this.#rowless.delete(blob.name)
+      this.#pendingRows.delete(blob.name)
     }
   }
 
   find(accountId: string, id: string): Promise<StoredFile | undefined> {
-    return this.#store.files.find(accountId, id, this.#now())
+    return this.#store.find(accountId, id, this.#now())
   }
 
-  /** `after`: an id of a file, which may be deleted by now. Undefined where it cannot be one. */
-  async list(
-    accountId: string,
-    { after, ...query }: Omit<FileQuery, 'now' | 'after'> & { after?: string | undefined },
-  ): Promise<StoredFile[] | undefined> {
-    const createdAt = after === undefined ? undefined : instantOf(after)
+  /** `after`: a file id, whose file may have been deleted. Undefined if it cannot be a file id. */
+  async list(accountId: string, { after, ...query }: ListOptions): Promise<StoredFile[] | undefined> {
+    const createdAt = after === undefined ? undefined : createdAtOf(after)
     if (after !== undefined && createdAt === undefined) return undefined
-    return this.#store.files.list(accountId, {
+    return this.#store.list(accountId, {
       ...query,
       now: this.#now(),
       after: createdAt === undefined ? undefined : { id: after!, createdAt },
     })
   }
 
-  /** Undefined: there is none, or it has expired. */
+  /** Undefined if there is none, or if it has expired. */
   findOutput(token: string): Promise<StoredOutput | undefined> {
-    return this.#store.files.findOutput(token, this.#now())
+    return this.#store.findOutput(token, this.#now())
   }
 
   /**
-   * To be answered in this same turn of the event loop: what is open then is read to its end, whoever deletes it.
-   * GatewayError not_found where it was deleted since it was found.
+   * The content of a file, to be used as a response body in the same event-loop turn: once open, it can be read to its
+   * end even if the file is deleted. Throws GatewayError not_found if it was deleted since it was found.
    */
   content({ blob, mediaType }: Pick<StoredFile, 'blob' | 'mediaType'>): BunFile {
     const path = this.#blobs.path(blob)
@@ -142,36 +143,36 @@ export class Files {
     return Bun.file(path, { type: mediaType })
   }
 
-  /** All bytes in memory. Fails as `content` does; GatewayError store_unavailable where the disk does not give them. */
+  /** The content in memory. Throws as `content` does, and GatewayError store_unavailable if it cannot be read. */
   async bytes(file: Pick<StoredFile, 'blob' | 'mediaType'>): Promise<Uint8Array> {
     return this.content(file)
       .bytes()
       .catch((cause: NodeJS.ErrnoException) => {
-        throw cause.code === 'ENOENT' ? deleted(cause) : unanswered(cause)
+        throw cause.code === 'ENOENT' ? deleted(cause) : diskError(cause)
       })
   }
 
-  /** Gives what was deleted. */
+  /** Returns the file it deleted. */
   async delete(accountId: string, id: string): Promise<StoredFile | undefined> {
-    const deleted = await this.#store.files.delete(accountId, id, this.#now())
+    const deleted = await this.#store.delete(accountId, id, this.#now())
     if (deleted === undefined) return undefined
-    this.#room.free(accountId, deleted.bytes)
+    this.#quota.free(accountId, deleted.bytes)
     await this.#blobs.remove(deleted.blob)
     return deleted
   }
 
-  /** Removes what has expired. */
+  /** Removes files and outputs that have expired. */
   async purge(): Promise<void> {
-    for (const blob of await this.#store.files.purge(this.#now())) await this.#blobs.remove(blob)
+    for (const blob of await this.#store.purge(this.#now())) await this.#blobs.remove(blob)
   }
 
-  /** Removes blobs without a row: those of a process that ended between the two. */
+  /** Removes blobs without a row, left by a process that ended between writing the two. */
   async #sweep(): Promise<void> {
     for await (const names of this.#blobs.names()) {
       if (this.#stopped) return
-      // Before the rows are read: what gets its row meanwhile is then known by it.
-      const candidates = names.filter((name) => !this.#rowless.has(name))
-      const known = await this.#store.files.knownBlobs(candidates)
+      // Computed before the rows are read: a row that is written meanwhile then protects its blob.
+      const candidates = names.filter((name) => !this.#pendingRows.has(name))
+      const known = await this.#store.knownBlobs(candidates)
       for (const name of candidates) if (!known.has(name)) await this.#blobs.remove(name)
     }
   }
@@ -182,147 +183,5 @@ export class Files {
   }
 }
 
-/** An id tells its place in a list to whoever goes on after a file that is deleted. */
-const idAt = (createdAt: number): string =>
-  `file-${createdAt.toString(16).padStart(12, '0')}${randomBytes(10).toString('hex')}`
-
-const instantOf = (id: string): number | undefined => {
-  const [, instant] = /^file-([0-9a-f]{12})[0-9a-f]{20}$/.exec(id) ?? []
-  return instant === undefined ? undefined : parseInt(instant, 16)
-}
-
 const deleted = (cause?: unknown): GatewayError =>
-  new GatewayError('not_found', 'The file was deleted meanwhile.', { cause })
-
-type UploadParts = {
-  accountId: string
-  blob: BlobWriter
-  room: Place
-  add: (file: Omit<StoredFile, 'blob'>) => Promise<void>
-  now: () => number
-}
-
-/** What an upload is known by when all of it has come. `expiresAfterMs`: absent, it stays until it is deleted. */
-export type FileFacts = {
-  filename: string
-  purpose: string
-  mediaType: string
-  metadata: string | null
-  expiresAfterMs: number | undefined
-}
-
-/** A file on its way to the disk. It must be kept or discarded. */
-export class Upload {
-  readonly #parts: UploadParts
-  readonly #hash = new Bun.CryptoHasher('sha256')
-  #bytes = 0
-  #kept = false
-
-  constructor(parts: UploadParts) {
-    this.#parts = parts
-  }
-
-  get bytes(): number {
-    return this.#bytes
-  }
-
-  async write(piece: Uint8Array): Promise<void> {
-    await this.#parts.room.take(piece.length)
-    this.#bytes += piece.length
-    this.#hash.update(piece)
-    await this.#parts.blob.write(piece)
-  }
-
-  /** Resolves when it is durable. */
-  async keep({ filename, purpose, mediaType, metadata, expiresAfterMs }: FileFacts): Promise<StoredFile> {
-    const { accountId, blob, add, now } = this.#parts
-    const createdAt = now()
-    const file = {
-      id: idAt(createdAt),
-      accountId,
-      filename,
-      purpose,
-      bytes: this.#bytes,
-      mediaType,
-      sha256: this.#hash.digest('hex'),
-      metadata,
-      createdAt,
-      expiresAt: expiresAfterMs === undefined ? null : createdAt + expiresAfterMs,
-    }
-    await add(file)
-    this.#kept = true
-    return { ...file, blob: blob.name }
-  }
-
-  /** Gives back what it took, unless it was kept. Never fails. */
-  async discard(): Promise<void> {
-    this.#parts.room.leave(this.#kept)
-    await this.#parts.blob.discard()
-  }
-}
-
-/**
- * Bytes of one account: those of its files when the first of its uploads began, changed since by what was kept and
- * deleted, and those under way.
- */
-type Use = { kept: number; underWay: number; uploads: number }
-
-/** The part of an upload in its account's room. */
-type Place = { take(bytes: number): Promise<void>; leave(kept: boolean): void }
-
-/**
- * What uploads under way take together with the files that are there, so that they cannot fill the disk before the
- * store refuses them.
- */
-class Room {
-  readonly most: FileUse
-  readonly #kept: (accountId: string) => Promise<FileUse>
-  readonly #uses = new Map<string, Use>()
-
-  constructor(most: FileUse, kept: (accountId: string) => Promise<FileUse>) {
-    this.most = most
-    this.#kept = kept
-  }
-
-  async enter(accountId: string, declaredBytes: number): Promise<Place> {
-    const kept = await this.#kept(accountId)
-    const use = this.#uses.get(accountId) ?? { kept: kept.bytes, underWay: 0, uploads: 0 }
-    if (use.kept + use.underWay + declaredBytes > this.most.bytes || kept.files >= this.most.files)
-      throw await this.full(accountId)
-    this.#uses.set(accountId, use)
-    use.uploads += 1
-    return this.#place(accountId, use)
-  }
-
-  #place(accountId: string, use: Use): Place {
-    let taken = 0
-    return {
-      take: async (bytes) => {
-        if (use.kept + use.underWay + bytes > this.most.bytes) throw await this.full(accountId)
-        use.underWay += bytes
-        taken += bytes
-      },
-      leave: (kept) => {
-        use.underWay -= taken
-        if (kept) use.kept += taken
-        if ((use.uploads -= 1) === 0) this.#uses.delete(accountId)
-      },
-    }
-  }
-
-  free(accountId: string, bytes: number): void {
-    const use = this.#uses.get(accountId)
-    if (use !== undefined) use.kept -= bytes
-  }
-
-  async full(accountId: string): Promise<GatewayError> {
-    const { files, bytes } = await this.#kept(accountId)
-    const uploading = this.#uses.get(accountId)?.underWay ?? 0
-    const others = uploading === 0 ? '' : `, and uploads under way ${uploading}`
-    return new GatewayError(
-      'quota_exceeded',
-      `There is no room for this file: the account's files use ${bytes} of ${this.most.bytes} bytes${others}, and are ${files} of ${this.most.files}. Delete some, or wait until some expire.`,
-      { shouldRetry: false },
-    )
-  }
-}
+  new GatewayError('not_found', 'The file was deleted while it was being read.', { cause })

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { GenerationEvent, PartHead } from './event.ts'
-import { canonical } from '../json/text.ts'
+import { canonical } from '../json/parse.ts'
 import type { Part, ReasoningPart, ToolCallPart, Turn } from './request.ts'
 import type { Issuer } from './signature.ts'
 

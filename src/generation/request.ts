@@ -1,3 +1,4 @@
+import { EFFORTS, type Effort } from '../config/provider-terms.ts'
 import type { Signature } from './signature.ts'
 
 /** The names of the wire protocols in which a conversation is held. */
@@ -204,9 +205,7 @@ export type Sampling = {
   topLogprobs?: number
 }
 
-/** Depths of reasoning, from none to all that a model has. */
-export const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
-export type Effort = (typeof EFFORTS)[number]
+export { EFFORTS, type Effort }
 
 export type Reasoning = {
   /** The canonical wish. */

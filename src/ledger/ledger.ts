@@ -223,7 +223,8 @@ export class Ledger {
         (writtenAtMs === undefined || meter.ageMs - writtenAtMs > REWRITE_EVERY_MS),
     )
     for (const open of due) open.writtenAtMs = open.meter.ageMs
-    const write = (): Promise<void> => this.#store.ledger.saveOpen(due.filter((open) => this.#open.has(open)).map(rowOf))
+    const write = (): Promise<void> =>
+      this.#store.ledger.saveOpen(due.filter((open) => this.#open.has(open)).map(rowOf))
     if (due.length > 0) void this.#pending.attempt(write).catch(() => {})
     if (this.#pending.size > 0) void this.#pending.retry()
   }

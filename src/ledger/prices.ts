@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import pricesFile from '../../catalog/prices.json'
 import type { Config } from '../config/load.ts'
-import type { PriceText, RateText } from '../config/schema.ts'
+import type { PriceText, RateText } from '../config/model-settings.ts'
 import { FEE_ITEMS, type FeeItem } from '../config/terms.ts'
 import { BoundedMap } from '../http/bounded-map.ts'
 import { nanoOf, type Nano } from '../money.ts'

@@ -1,4 +1,4 @@
-import { replaceAt, type JsonPath } from '../json/text.ts'
+import { replaceAt, type JsonPath } from '../json/edit.ts'
 import type { MediaData, MediaReference, RawRequest } from '../protocols/protocol.ts'
 import type { LoadedMedia } from './media-memory.ts'
 

@@ -1,4 +1,4 @@
-import { parsed } from '../json/text.ts'
+import { tryParse } from '../json/parse.ts'
 import type { ErrorCode, GatewayError } from '../error.ts'
 import { isObject } from './fields.ts'
 import { plainText, upstreamError } from './upstream-error.ts'
@@ -33,7 +33,7 @@ const words = (value: unknown): string | undefined => (typeof value === 'string'
  * {detail}}`, an array of one of these, a bare string, or a page.
  */
 export function readError(status: number, body: string): GatewayError {
-  const value = parsed(body)
+  const value = tryParse(body)
   const outer = Array.isArray(value) ? value[0] : value
   if (!isObject(outer)) return upstreamError(status, typeof outer === 'string' ? outer : plainText(body))
   const error = isObject(outer.error) ? outer.error : outer

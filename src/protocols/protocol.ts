@@ -1,3 +1,4 @@
+import type { Modality, RefusableField } from '../config/provider-terms.ts'
 import type { GatewayError } from '../error.ts'
 import type { Answer, GenerationEvent } from '../generation/event.ts'
 import type { Effort, GenerationRequest, MediaPart, ProtocolName } from '../generation/request.ts'
@@ -301,33 +302,8 @@ export const REFUSABLE = {
   prompt_cache_retention: 'cacheRetention',
   'messages[].name': 'name',
   'messages[].refusal': 'content',
-} as const satisfies Record<string, SettingName | ElementField | null>
+} as const satisfies Record<RefusableField, SettingName | ElementField | null>
 export type Refusable = keyof typeof REFUSABLE
-
-/** A flag is one of its values, `refuses` a list of them. */
-type ValueOf<T> = T extends readonly (infer One)[] ? One : T
-
-/**
- * Every quirk with the values it takes: what the catalogue and the configuration file are checked against. A flag
- * missing here does not compile.
- */
-export const QUIRK_VALUES: { readonly [Name in keyof Quirks]-?: readonly ValueOf<NonNullable<Quirks[Name]>>[] } = {
-  maxTokensField: ['max_tokens', 'max_completion_tokens'],
-  refuses: Object.keys(REFUSABLE) as Refusable[],
-  seedField: ['seed', 'random_seed'],
-  callIds: ['any', 'alphanumeric-9'],
-  toolChoices: ['words', 'named', 'allowed'],
-  strictRoles: [true, false],
-  mediaParts: ['objects', 'strings'],
-  formatAlone: [true, false],
-  systemRole: ['system', 'developer'],
-  reasoningField: ['reasoning_content', 'reasoning', 'reasoning_details', 'none'],
-  replaysReasoning: [true, false],
-  requiresReasoning: [true, false],
-  effortField: ['reasoning_effort', 'reasoning', 'thinking'],
-  routesItself: [true, false],
-  customTools: [true, false],
-}
 
 /** What a model can do. Data in `catalog/models.json`; absent: not known, the provider decides. */
 export type Capabilities = {
@@ -377,9 +353,3 @@ export type Capabilities = {
   /** How the end of a prefix to be cached is marked, where the protocol does not say it itself. */
   cacheBreakpoints?: 'cache_control' | 'prompt_cache_breakpoint'
 }
-
-export { EFFORTS } from '../generation/request.ts'
-
-export const MODALITIES = ['text', 'image', 'audio', 'video', 'file'] as const
-/** A kind of content that a model reads or makes. */
-export type Modality = (typeof MODALITIES)[number]

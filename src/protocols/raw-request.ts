@@ -1,5 +1,5 @@
 import { invalid } from '../error.ts'
-import { checkJson } from '../json/text.ts'
+import { checkJson } from '../json/scan.ts'
 import { readText } from '../http/serve.ts'
 import type { RawRequest } from './protocol.ts'
 

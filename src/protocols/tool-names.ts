@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { GenerationEvent } from '../generation/event.ts'
-import { parsed } from '../json/text.ts'
+import { tryParse } from '../json/parse.ts'
 import { isObject } from './fields.ts'
 import type { TransformFactory } from './transforms.ts'
 import type { Translation } from './translation.ts'
@@ -73,6 +73,6 @@ const restoreTools =
 
 /** The text in `{"input": "..."}`; a cut or different object stays as it is. */
 function freeText(argumentsText: string): string {
-  const value = parsed(argumentsText)
+  const value = tryParse(argumentsText)
   return isObject(value) && typeof value.input === 'string' ? value.input : argumentsText
 }

@@ -1,9 +1,9 @@
-import { parsed, stringifyAs } from '../json/text.ts'
+import { parseWithExact, stringifyAs } from '../json/exact.ts'
+import { tryParse } from '../json/parse.ts'
 import { asGatewayError, GatewayError } from '../error.ts'
 import type { GenerationEvent } from '../generation/event.ts'
 import { readAll, send, type ByteSource, type IncomingResponse, type Timeouts } from '../http/call.ts'
 import type { CallSignal } from '../http/connection.ts'
-import { parseWithExact } from '../json/exact.ts'
 import { refuseNative } from '../protocols/provider-native.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Protocol, Reader, TranslationContext, WrittenRequest } from '../protocols/protocol.ts'
@@ -232,7 +232,7 @@ async function refusalOf(
 }
 
 const isObject = (text: string): boolean => {
-  const value = parsed(text)
+  const value = tryParse(text)
   return typeof value === 'object' && value !== null
 }
 
@@ -283,9 +283,7 @@ const RETRY_AFTER_MAX_SECONDS = 86_400
 /** An error that a provider answered with, and when it may be asked again, as far as that is said. */
 export function withRetryAfter(error: GatewayError, headers: IncomingResponse['headers']): GatewayError {
   const retryAfterSeconds = error.retryAfterSeconds ?? secondsOf(headers.get('retry-after'))
-  return retryAfterSeconds === undefined
-    ? error
-    : new GatewayError(error.code, error.message, { ...error, retryAfterSeconds })
+  return retryAfterSeconds === undefined ? error : error.with({ retryAfterSeconds })
 }
 
 /** `Retry-After` in seconds or as a date (RFC 9110, 10.2.3); at most a day. */

@@ -1,6 +1,6 @@
 import providersFile from '../../catalog/providers.json'
 import modelsFile from '../../catalog/models.json'
-import type { Auth } from '../config/schema.ts'
+import type { Auth } from '../config/provider-settings.ts'
 import type { MediaPart, ProtocolName } from '../generation/request.ts'
 import type { Capabilities, Quirks, Api } from '../protocols/protocol.ts'
 

@@ -1,5 +1,6 @@
-import type { Auth, Config, ModelConfig } from '../config/load.ts'
-import { wrongModelText } from '../config/schema.ts'
+import type { Config, ModelConfig } from '../config/load.ts'
+import type { Auth } from '../config/provider-settings.ts'
+import { modelNameProblem } from '../config/model-settings.ts'
 import { GatewayError, invalid } from '../error.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { nearest } from '../nearest.ts'
@@ -133,7 +134,7 @@ export class Catalogue {
   }
 
   #places(model: string, wanted: Api): (Endpoint | PredictionEndpoint)[] {
-    const wrong = wrongModelText(model)
+    const wrong = modelNameProblem(model)
     if (wrong !== undefined) throw invalid('model', wrong)
     const found = this.#find(model) ?? (wanted === 'predictions' ? this.#predicted(model) : undefined)
     const places = found?.endpoints.flatMap((endpoint) => this.#place(endpoint, found, wanted)) ?? []

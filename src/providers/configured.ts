@@ -1,5 +1,6 @@
-import { ConfigError, type Auth, type Config, type ProviderConfig } from '../config/load.ts'
-import { wrongBaseUrl } from '../config/schema.ts'
+import { ConfigError, type Config, type ProviderConfig } from '../config/load.ts'
+import type { Auth } from '../config/provider-settings.ts'
+import { baseUrlProblem } from '../config/provider-settings.ts'
 import type { Api } from '../protocols/protocol.ts'
 import type { Provider } from './catalogue.ts'
 import { PROVIDER_ROWS, quirksOf, type MediaFacts, type ProviderRow } from './catalog-rows.ts'
@@ -95,7 +96,7 @@ function baseUrlOf(row: ProviderRow, own: ProviderConfig | undefined, config: Co
   const { name, append = '' } = row.baseUrlVariable ?? { name: '' }
   const set = variable(config, [name])
   if (set === undefined) return row.baseUrl
-  const wrong = wrongBaseUrl(set.value)
+  const wrong = baseUrlProblem(set.value)
   if (wrong !== undefined) throw new ConfigError([`${name}: ${wrong}`])
   if (isOurs(new URL(set.value), config))
     throw new ConfigError([

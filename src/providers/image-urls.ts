@@ -1,6 +1,6 @@
 import type { Config } from '../config/load.ts'
 import { asGatewayError, GatewayError } from '../error.ts'
-import { splice } from '../json/text.ts'
+import { splice } from '../json/edit.ts'
 import type { CallSignal } from '../http/connection.ts'
 import { guardedFetch, hostAndPort } from '../http/ssrf-guard.ts'
 import { isObject } from '../protocols/fields.ts'

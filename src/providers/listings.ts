@@ -1,4 +1,5 @@
-import type { Capabilities, Modality } from '../protocols/protocol.ts'
+import type { Modality } from '../config/provider-terms.ts'
+import type { Capabilities } from '../protocols/protocol.ts'
 
 /** What a server says of one of its models. `stamp`: changes when the model behind the name does. */
 export type Listed = {

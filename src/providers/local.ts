@@ -1,6 +1,6 @@
 import { GatewayError } from '../error.ts'
 import { readAll, send } from '../http/call.ts'
-import { wrongModelText } from '../config/schema.ts'
+import { modelNameProblem } from '../config/model-settings.ts'
 import { bareUrl } from './configured.ts'
 import { credentials, type Catalogue, type Model, type Provider } from './catalogue.ts'
 import { readModels, readShow, readTags, readTyped, type Listed, type Listing } from './listings.ts'
@@ -131,7 +131,7 @@ export class LocalModels {
     const headers = { accept: 'application/json', ...provider.headers, ...credentials(auth, provider.apiKey) }
     const listed = LISTINGS[modelsPath](await fetchJson(address + modelsPath, headers, undefined, signal))
     const named = listed
-      ?.filter(({ name }) => wrongModelText(`${provider.id}/${name}`) === undefined)
+      ?.filter(({ name }) => modelNameProblem(`${provider.id}/${name}`) === undefined)
       .slice(0, MOST_MODELS)
     if (named === undefined || modelsPath !== '/api/tags') return named
     await this.#show(

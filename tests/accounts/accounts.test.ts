@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Accounts } from '../../src/accounts/accounts.ts'
 import { topUp } from '../../src/ledger/book.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 
 let folder: string
 let stores: SqliteStore[]

@@ -6,7 +6,7 @@ import { Accounts } from '../../src/accounts/accounts.ts'
 import { Keys, type ConfiguredKey, type Identity } from '../../src/accounts/keys.ts'
 import { GatewayError } from '../../src/error.ts'
 import { topUp } from '../../src/ledger/book.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 
 /** Keys over a data folder of their own for each test, with a clock. */
 export class KeyFixture {

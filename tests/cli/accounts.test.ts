@@ -37,7 +37,7 @@ const json = async <T = Record<string, unknown>>(folder: string, ...args: string
   return JSON.parse(out) as T
 }
 
-test('an account is made with what it begins with, listed and shown', async () => {
+test('an account is created with its initial money and plan, listed and shown', async () => {
   const folder = newFolder()
   const made = await json(
     folder,
@@ -99,7 +99,7 @@ test('an account is made with what it begins with, listed and shown', async () =
   expect(out).toMatch(/pay-as-you-go +active +openai\/\*,fast +20 USD a month +0\n$/)
 }, 30_000)
 
-test('credit is added once for each reference, and taken back', async () => {
+test('credit is added once per reference, and can be removed', async () => {
   const folder = newFolder()
   await run(folder, 'accounts', 'create', 'team')
   for (const posted of [true, false]) {
@@ -113,7 +113,7 @@ test('credit is added once for each reference, and taken back', async () => {
     })
   }
   expect((await run(folder, 'accounts', 'credit', 'team', '12.5', '--reference', 'inv-1')).out).toStartWith(
-    'the reference inv-1 was posted before: nothing was changed\n',
+    'the reference inv-1 has been posted already; nothing was changed\n',
   )
   expect((await json(folder, 'accounts', 'credit', 'team', '-2.500000001')).balance).toEqual({
     totalUsd: 9.999999999,
@@ -123,11 +123,11 @@ test('credit is added once for each reference, and taken back', async () => {
   expect((await json(folder, 'accounts', 'credit', 'team', '3', '--bonus')).balance).toMatchObject({ bonusUsd: 3 })
   expect(await run(folder, 'accounts', 'credit', 'team', '-3.1', '--bonus')).toMatchObject({
     code: 1,
-    err: 'sluice: team has a bonus of 3 USD, which is less than would be taken back\n',
+    err: 'sluice: team has only 3 USD of bonus; nothing was changed\n',
   })
   expect(await run(folder, 'accounts', 'credit', 'team', '-10')).toMatchObject({
     code: 1,
-    err: 'sluice: team has a credit of 9.999999999 USD, which is less than would be taken back\n',
+    err: 'sluice: team has only 9.999999999 USD of credit; nothing was changed\n',
   })
   expect((await json(folder, 'accounts', 'show', 'team')).balance).toEqual({
     totalUsd: 12.999999999,
@@ -136,18 +136,18 @@ test('credit is added once for each reference, and taken back', async () => {
   })
 }, 30_000)
 
-test('no more is taken back than there is, by however many at once', async () => {
+test('concurrent commands cannot remove more credit than there is', async () => {
   const folder = newFolder()
   await run(folder, 'accounts', 'create', 'team', '--credit', '10')
   const answers = await Promise.all([1, 2, 3].map(() => run(folder, 'accounts', 'credit', 'team', '-10')))
   expect(answers.map(({ code }) => code).sort()).toEqual([0, 1, 1])
   expect(answers.filter(({ code }) => code === 1).map(({ err }) => err)).toEqual(
-    Array(2).fill('sluice: team has a credit of 0 USD, which is less than would be taken back\n'),
+    Array(2).fill('sluice: team has only 0 USD of credit; nothing was changed\n'),
   )
   expect((await json(folder, 'accounts', 'show', 'team')).balance).toMatchObject({ creditUsd: 0 })
 }, 30_000)
 
-test("a payment's number cannot be that of a generation", async () => {
+test('a reference cannot be the id of a generation', async () => {
   const folder = newFolder()
   await run(folder, 'accounts', 'create', 'team')
   const id = '019aa0000000700000000000000000ab'
@@ -156,12 +156,12 @@ test("a payment's number cannot be that of a generation", async () => {
     err: expect.stringContaining('not 32 hex digits') as string,
   })
   expect(() => topUp({ reference: id, at: 1, accountId: 'a', amount: 1n, bonus: false })).toThrow(
-    'looks like the id of a generation',
+    'could be the id of a generation',
   )
   expect((await run(folder, 'accounts', 'credit', 'team', '1', '--reference', `${id}0`)).code).toBe(0)
 }, 30_000)
 
-test('a plan changes at once or with the next period, and may end with it', async () => {
+test('a plan changes at once or with the next period, and may end with the period', async () => {
   const folder = newFolder()
   await run(folder, 'accounts', 'create', 'team')
   expect((await json(folder, 'accounts', 'plan', 'team', 'max')).plan).toMatchObject({
@@ -182,15 +182,17 @@ test('a plan changes at once or with the next period, and may end with it', asyn
   expect((await json(folder, 'accounts', 'show', 'team')).plan).toMatchObject({ tier: 'pro', renews: false })
 }, 30_000)
 
-test('status and discount are set', async () => {
+test('the status and the discount of an account can be set', async () => {
   const folder = newFolder()
   await run(folder, 'accounts', 'create', 'team')
   expect((await run(folder, 'accounts', 'status', 'team', 'banned')).out).toBe('team is banned (was healthy)\n')
-  expect((await run(folder, 'accounts', 'discount', 'team', '7.25')).out).toBe('team pays 7.25 % less (was 0 %)\n')
+  expect((await run(folder, 'accounts', 'discount', 'team', '7.25')).out).toBe(
+    'team has a discount of 7.25 % (was 0 %)\n',
+  )
   expect(await json(folder, 'accounts', 'show', 'team')).toMatchObject({ status: 'banned', discountPercent: 7.25 })
 }, 30_000)
 
-test('what is not there is said with what to do, and nothing is made by looking', async () => {
+test('an unknown folder or account is reported with a remedy, and nothing is created by reading', async () => {
   const folder = newFolder()
   for (const args of [
     ['list'],
@@ -203,14 +205,14 @@ test('what is not there is said with what to do, and nothing is made by looking'
     expect(await run(folder, 'accounts', ...args)).toEqual({
       code: 1,
       out: '',
-      err: `sluice: there is no data folder ${folder}\n`,
+      err: `sluice: the data folder ${folder} does not exist\n`,
     })
   }
   expect(existsSync(folder)).toBe(false)
   await run(folder, 'accounts', 'create', 'team')
   const unknown =
-    'sluice: there is no account "tema" (did you mean team?); ' +
-    'sluice accounts list shows all accounts, sluice accounts create creates one\n'
+    'sluice: there is no account "tema"; is team meant? ' +
+    'sluice accounts list shows all, sluice accounts create makes one\n'
   for (const args of [
     ['accounts', 'show', 'tema'],
     ['accounts', 'credit', 'tema', '1'],
@@ -220,11 +222,11 @@ test('what is not there is said with what to do, and nothing is made by looking'
   }
   expect(await run(folder, 'accounts', 'create', 'team')).toMatchObject({
     code: 1,
-    err: 'sluice: the account team already exists; sluice accounts show team shows it\n',
+    err: 'sluice: there is an account team already; sluice accounts show team shows it\n',
   })
 }, 40_000)
 
-test('the first start makes one account with the configured credit, and no other has any', async () => {
+test('the first start creates one account with the configured credit, and others without', async () => {
   const folder = newFolder()
   const config = join(scratch, 'first.yaml')
   writeFileSync(

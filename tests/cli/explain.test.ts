@@ -21,8 +21,16 @@ const HELLO = [{ role: 'user', content: 'Hello' }]
 
 beforeAll(() => {
   const config = (strict: boolean): string => `${strict ? 'strict: true\n' : ''}providers:
-  other: { protocol: messages, baseUrl: "http://127.0.0.1:${provider.port}/v1", apiKey: very-secret-key, headers: { x-tenant: very-secret-tenant } }
-  own: { protocol: chat.completions, baseUrl: "http://127.0.0.1:${provider.port}/v1", apiKey: very-secret-key, unlisted: true }
+  other:
+    protocol: messages
+    baseUrl: http://127.0.0.1:${provider.port}/v1
+    apiKey: very-secret-key
+    headers: { x-tenant: very-secret-tenant }
+  own:
+    protocol: chat.completions
+    baseUrl: http://127.0.0.1:${provider.port}/v1
+    apiKey: very-secret-key
+    unlisted: true
 models:
   mixed: { endpoints: [{ provider: other, model: m }, { provider: own, model: n }, { provider: deepseek, model: d }] }
 `
@@ -78,30 +86,35 @@ async function explained(...args: string[]): Promise<Explained> {
 }
 
 describe('sluice explain', () => {
-  test('shows what each provider would be sent, what would be lost, and who is off; and sends nothing', async () => {
+  test('prints the request to each provider, its losses and the providers that are off; sends nothing', async () => {
+    const messagesBody = {
+      model: 'm',
+      max_tokens: 50,
+      messages: [{ role: 'user', content: [{ type: 'text', text: 'Hello' }] }],
+    }
     const { code, out, err } = await run('chat.json')
     expect([code, err, calls]).toEqual([0, '', []])
     expect(out).not.toContain('very-secret')
     expect(out.split('\n\n')).toEqual([
-      'mixed, asked in chat.completions',
-      `1. other, asked in messages
+      'mixed, requested in chat.completions',
+      `1. other, over messages
 POST http://127.0.0.1:${provider.port}/v1/messages
 content-type: application/json
 accept: application/json
 anthropic-version: 2023-06-01
 x-tenant: (hidden)
 x-api-key: (hidden)
-${JSON.stringify({ model: 'm', max_tokens: 50, messages: [{ role: 'user', content: [{ type: 'text', text: 'Hello' }] }] }, null, 2)}
+${JSON.stringify(messagesBody, null, 2)}
 Lost:
   seed  left out  the provider has no such parameter`,
       expect.stringMatching(
-        /^2\. own, asked in chat\.completions\nPOST [^]*"seed": 12345678901234567890,[^]*\nNothing is lost\.$/,
+        /^2\. own, over chat\.completions\nPOST [^]*"seed": 12345678901234567890,[^]*\nNothing is lost\.$/,
       ),
       'deepseek is off: set DEEPSEEK_API_KEY\n',
     ])
   })
 
-  test('as JSON says the same', async () => {
+  test('prints the same as JSON', async () => {
     const { model, protocol, endpoints, off, asNamed } = await explained('chat.json')
     expect({ model, protocol, off, asNamed }).toEqual({
       model: 'mixed',
@@ -122,9 +135,9 @@ Lost:
     ])
   })
 
-  test('says who is not asked when strict', async () => {
+  test('reports the providers that strict would exclude', async () => {
     expect((await explained('chat.json', '--config', 'strict.yaml')).endpoints.map(({ refused }) => refused)).toEqual([
-      'strict is set in the configuration, and something would be lost',
+      'strict is set in the configuration, and the translation has losses',
       undefined,
     ])
   })
@@ -137,7 +150,7 @@ Lost:
     ['responses', { input: 'Hello' }],
     ['generateContent', { contents: [{ parts: [{ text: 'Hello' }] }] }],
     ['images', { prompt: 'A boat' }],
-  ])('knows %s by its members', async (protocol, body) => {
+  ])('detects %s by the members of the request', async (protocol, body) => {
     put('guess.json', body)
     expect((await explained('guess.json', '--model', 'own/x')).protocol).toBe(protocol)
   })
@@ -155,7 +168,7 @@ Lost:
     ])
   })
 
-  test('names what only a server puts in', async () => {
+  test('lists the references that only a server resolves', async () => {
     put('named.json', {
       model: 'own/x',
       previous_response_id: 'resp_1',
@@ -164,16 +177,17 @@ Lost:
     expect((await explained('named.json')).asNamed).toEqual(['input[0].content[0].file_id', 'previous_response_id'])
   })
 
-  test('ends with 1 where nobody would be asked', async () => {
+  test('exits with 1 if no provider would be sent the request', async () => {
     put('shell.json', { model: 'sandbox/messages', max_tokens: 5, messages: HELLO, tools: [{ type: 'shell' }] })
     const { code, out } = await run('shell.json')
     expect(code).toBe(1)
     expect(out).toContain(
-      "It is not asked: tools[0]: the provider of this model has no tool of the type 'shell'. Leave it out, or ask a model whose provider speaks the protocol of this request.\n",
+      "Not sent: tools[0]: the provider of this model has no tool of the type 'shell'. " +
+        'Leave it out, or ask a model whose provider speaks the protocol of this request.\n',
     )
   })
 
-  test('reads a request from its input', async () => {
+  test('reads a request from the standard input', async () => {
     const child = Bun.spawn([process.execPath, main, 'explain', '-'], {
       cwd: scratch,
       env: { PATH: process.env.PATH ?? '', HOME: scratch, OLLAMA_HOST: '127.0.0.1:9' },
@@ -185,18 +199,18 @@ Lost:
 
   test.each([
     [['chat.json', '--model', 'anthropic/claude-x'], 1, 'set ANTHROPIC_API_KEY'],
-    [['nothing.json'], 2, 'nothing.json cannot be read'],
+    [['nothing.json'], 2, 'cannot read nothing.json'],
     [['chat.json', '--protocol', 'message'], 2, 'did you mean messages?'],
     [['broken.json'], 1, 'broken.json: is not valid JSON'],
     [['wrong.json'], 1, 'messages'],
-    [['noname.json'], 2, 'names no model'],
-    [[], 2, 'sluice explain needs <request.json>'],
-  ])('%p ends with %p', async (args, code, message) => {
+    [['noname.json'], 2, 'has no model'],
+    [[], 2, 'sluice explain requires <request.json>'],
+  ])('%p exits with %p and names the cause', async (args, code, message) => {
     put('broken.json', '{"model":')
     put('wrong.json', { model: 'own/x', messages: 5 })
     put('noname.json', { messages: HELLO })
-    const heard = await run(...args)
-    expect([heard.code, heard.out]).toEqual([code, ''])
-    expect(heard.err).toContain(message)
+    const result = await run(...args)
+    expect([result.code, result.out]).toEqual([code, ''])
+    expect(result.err).toContain(message)
   })
 })

@@ -7,15 +7,16 @@ import { listening } from './listening.ts'
 const project = join(import.meta.dir, '../..')
 const copy = mkdtempSync(join(tmpdir(), 'sluice-launcher-'))
 
-/** Stands in for the server: says what it was given, and each way in which it is told to stop. */
+/** A replacement for the server: it prints its arguments, and records the signal or event that stops it. */
 const STUB = `
 if (process.argv[2] === 'exit') process.exit(Number(process.argv[3]))
 setInterval(() => {}, 1000)
 for (const name of ['SIGTERM', 'SIGINT', 'disconnect']) process.on(name, async () => {
-  await Bun.write('${copy}/told', name)
+  await Bun.write('${copy}/stopped-by', name)
   setTimeout(() => process.exit(0), 50)
 })
-console.log('arguments ' + process.argv.slice(2).join(' ') + ' ' + process.env.BUN_CONFIG_MAX_HTTP_REQUESTS + ' ' + process.pid)
+const words = [...process.argv.slice(2), process.env.BUN_CONFIG_MAX_HTTP_REQUESTS, process.pid]
+console.log('arguments ' + words.join(' '))
 console.log('listening on http://stub')
 `
 
@@ -37,9 +38,9 @@ const launch = (args: string[], env: Record<string, string> = {}): Bun.Subproces
     stderr: 'pipe',
   })
 
-const told = (): Promise<string> => Bun.file(join(copy, 'told')).text()
+const stoppedBy = (): Promise<string> => Bun.file(join(copy, 'stopped-by')).text()
 
-test('passes arguments and environment on', async () => {
+test('the launcher passes arguments, environment and signals on', async () => {
   const { child, lines } = await listening(launch(['serve', '--port', '0']))
   expect(lines[0]).toMatch(/^arguments serve --port 0 65336 \d+$/)
   child.kill('SIGTERM')
@@ -48,10 +49,10 @@ test('passes arguments and environment on', async () => {
   expect(other.lines[0]).toMatch(/^arguments serve 7 \d+$/)
   other.child.kill('SIGINT')
   expect(await other.child.exited).toBe(0)
-  expect(await told()).toBe('SIGINT')
+  expect(await stoppedBy()).toBe('SIGINT')
 }, 20_000)
 
-test('ends as its child ends', async () => {
+test('the launcher ends with the exit code or signal of the server', async () => {
   expect(await launch(['exit', '3']).exited).toBe(3)
   expect(await launch(['exit', '0']).exited).toBe(0)
   const { child, lines } = await listening(launch(['serve']))
@@ -60,14 +61,14 @@ test('ends as its child ends', async () => {
   expect(child.signalCode).toBe('SIGKILL')
 }, 20_000)
 
-test('killed outright, it takes the server down with it', async () => {
+test('the server stops when the launcher is killed', async () => {
   const { child, lines } = await listening(launch(['serve']))
   child.kill('SIGKILL')
   const pid = Number(lines[0]?.split(' ').at(-1))
   const deadline = Date.now() + 10_000
   while (isAlive(pid) && Date.now() < deadline) await Bun.sleep(20)
   expect(isAlive(pid)).toBe(false)
-  expect(await told()).toBe('disconnect')
+  expect(await stoppedBy()).toBe('disconnect')
 }, 20_000)
 
 function isAlive(pid: number): boolean {
@@ -78,13 +79,13 @@ function isAlive(pid: number): boolean {
   }
 }
 
-test('runs another script of the project', async () => {
+test('the launcher runs another script of the project', async () => {
   writeFileSync(join(copy, 'other.ts'), `console.log(process.argv.slice(2).join(' '), typeof Bun)`)
   const child = launch(['run', join(copy, 'other.ts'), '--fast', 'x'])
   expect(await new Response(child.stdout).text()).toBe('--fast x object\n')
 }, 20_000)
 
-test('says what to do when it cannot install what is missing', async () => {
+test('the launcher reports what to do if it cannot install packages', async () => {
   const bare = join(copy, 'bare')
   for (const name of ['launcher', 'package.json', 'package-lock.json'])
     cpSync(join(copy, name), join(bare, name), { recursive: true })
@@ -96,6 +97,6 @@ test('says what to do when it cannot install what is missing', async () => {
   })
   expect(await child.exited).toBe(1)
   expect(await new Response(child.stderr).text()).toMatch(
-    /^sluice: installing \(nothing is installed yet\)\nsluice: npm could not be started .* npm ci --ignore-scripts .*\n$/,
+    /^sluice: installing \(nothing is installed yet\)\nsluice: cannot start npm .* npm ci --ignore-scripts .*\n$/,
   )
 }, 20_000)

@@ -40,12 +40,12 @@ const statusOf = async (url: string, key: string): Promise<number> => {
 }
 
 /**
- * The status that a key gets as soon as it is this one, or after the two seconds that a change may take. Looks are
- * counted, not time, so that a busy machine has more of it.
+ * Polls until a key gets this status, for the two seconds that a change may take. Returns the last status. Polls are
+ * counted instead of time, so that a busy machine has more of it.
  */
 async function until(url: string, key: string, status: number): Promise<number> {
   let seen = await statusOf(url, key)
-  for (let looks = 0; seen !== status && looks < 40; looks++) {
+  for (let polls = 0; seen !== status && polls < 40; polls++) {
     await Bun.sleep(50)
     seen = await statusOf(url, key)
   }
@@ -53,7 +53,7 @@ async function until(url: string, key: string, status: number): Promise<number> 
 }
 
 describe('the command line', () => {
-  test('explains itself, every command too', async () => {
+  test('--help describes the program and every command', async () => {
     const { code, out } = await run('--help')
     expect(code).toBe(0)
     for (const words of [
@@ -82,26 +82,26 @@ describe('the command line', () => {
   test.each([
     [['serv'], 'unknown command "serv"; did you mean serve?'],
     [['keys', 'lst'], 'did you mean list?'],
-    [['keys'], 'sluice keys needs one of create, list, revoke, rotate'],
+    [['keys'], 'sluice keys requires one of create, list, revoke, rotate'],
     [['serve', '--prot', '1'], 'unknown option --prot; did you mean --port?'],
     [['serve', '-p', '1'], 'unknown option -p'],
-    [['serve', '--port'], '--port needs a value'],
-    [['serve', '--data', '--port', '0'], '--data needs a value'],
+    [['serve', '--port'], '--port requires a value'],
+    [['serve', '--data', '--port', '0'], '--data requires a value'],
     [['serve', 'now'], 'does not take "now"'],
-    [['keys', 'revoke'], 'needs <id or key>'],
+    [['keys', 'revoke'], 'requires <id or key>'],
     [['keys', 'list', '--json=1'], '--json takes no value'],
     [['keys', 'create', '--kind', 'subscripton'], 'did you mean subscription?'],
     [['keys', 'create', '--expires', '2020-01-01'], '--expires must be'],
     [['keys', 'create', '--requests-per-minute', '0'], 'from 1 to'],
     [['keys', 'create', '--limit', '-1'], '--limit must be from 0 to'],
     [['keys', 'create', '--limit', '0.0000000001'], 'more than 9 decimals'],
-    [['keys', 'create', '--limit-period', 'day'], '--limit-period needs --limit'],
+    [['keys', 'create', '--limit-period', 'day'], '--limit-period requires --limit'],
     [['keys', 'create', '--limit', '1', '--limit-period', 'dya'], 'did you mean day?'],
     [['keys', 'create', '--models', 'openai/*,a b'], '"a b" must be a model'],
-    [['keys', 'rotate', 'x', '--grace', '24'], '--grace must be a length of time'],
-    [['accounts', 'credit', 'team'], 'needs <name> <usd>'],
-    [['accounts', 'credit', 'team', '12,5'], 'is not an amount of USD'],
-    [['accounts', 'credit', 'team', '-1e9000'], 'is not an amount of USD'],
+    [['keys', 'rotate', 'x', '--grace', '24'], '--grace must be a duration'],
+    [['accounts', 'credit', 'team'], 'requires <name> <usd>'],
+    [['accounts', 'credit', 'team', '12,5'], 'is no amount of USD'],
+    [['accounts', 'credit', 'team', '-1e9000'], 'is no amount of USD'],
     [['accounts', 'credit', 'team', '-1000000000.1'], 'the amount must be from -1000000000 to 1000000000 USD'],
     [['accounts', 'create', 'team', '--credit', '1000000001'], '--credit must be from 0 to'],
     [['accounts', 'credit', 'team', '0'], 'must not be 0'],
@@ -112,7 +112,7 @@ describe('the command line', () => {
     [['accounts', 'status', 'team', 'suspnded'], 'did you mean suspended?'],
     [['sandbox', '--port', '65536'], '0 to 65535'],
   ])(
-    '%j is refused with 2 in one line',
+    '%j exits with 2 and one line on stderr',
     async (args, message) => {
       const { code, out, err } = await run(...args)
       expect({ code, out }).toEqual({ code: 2, out: '' })
@@ -122,18 +122,18 @@ describe('the command line', () => {
     15_000,
   )
 
-  test('what fails is one line and 1', async () => {
+  test('a failure exits with 1 and one line on stderr', async () => {
     const port = await run('serve', '--port', '70000', '--data', newFolder())
     expect({ code: port.code, err: port.err }).toEqual({
       code: 1,
       err: 'sluice: --port: must be a whole number from 0 to 65535\n',
     })
     const folder = newFolder()
-    expect((await run('keys', 'list', '--data', folder)).err).toBe(`sluice: there is no data folder ${folder}\n`)
+    expect((await run('keys', 'list', '--data', folder)).err).toBe(`sluice: the data folder ${folder} does not exist\n`)
     expect(existsSync(folder)).toBe(false)
   }, 15_000)
 
-  test('config check reads the file and lists its problems', async () => {
+  test('config check reports the problems of the file', async () => {
     const file = join(scratch, 'bad.yaml')
     await Bun.write(file, 'listen:\n  prot: 1\nmodels: 3\n')
     const bad = await run('config', 'check', '--config', file)
@@ -146,7 +146,7 @@ describe('the command line', () => {
     ).toEqual([true, true])
     await Bun.write(file, 'listen:\n  port: 1\n')
     const good = await run('config', 'check', '--config', file)
-    expect([good.code, good.out.includes('is good')]).toEqual([0, true])
+    expect([good.code, good.out.includes('is valid')]).toEqual([0, true])
     const json = await run('config', 'check', '--json', '--config', file, '--data', scratch)
     expect([json.code, JSON.parse(json.out)]).toEqual([
       0,
@@ -154,7 +154,7 @@ describe('the command line', () => {
     ])
   }, 15_000)
 
-  test('keys are made, listed and revoked', async () => {
+  test('keys are created, listed and revoked', async () => {
     const folder = newFolder()
     const made = JSON.parse(
       (
@@ -193,7 +193,7 @@ describe('the command line', () => {
 })
 
 describe('serve', () => {
-  test('prints the first keys, answers, and ends with 0 on SIGTERM; the keys work again after the next start', async () => {
+  test('prints the first keys, exits with 0 on SIGTERM, and accepts the keys after a restart', async () => {
     const folder = newFolder()
     const chosen = 'sk-ai-v1-chosen_by_the_operator'
     const first = await serve(folder, { SLUICE_KEY: chosen })
@@ -211,7 +211,7 @@ describe('serve', () => {
     expect(await second.child.exited).toBe(0)
   }, 30_000)
 
-  test('prints the first keys even when its address is taken: they are shown only once', async () => {
+  test('prints the first keys even if its port is in use, because they are shown only once', async () => {
     const taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response() })
     const port = String(taken.port)
     const { code, out, err } = await run('serve', '--port', port, '--data', newFolder())
@@ -220,7 +220,7 @@ describe('serve', () => {
     expect(err).toContain(port)
   }, 15_000)
 
-  test('killed outright, it starts again at once; a second server on its folder is refused', async () => {
+  test('starts again at once after SIGKILL, and refuses to start beside another server on the folder', async () => {
     const folder = newFolder()
     const first = await serve(folder)
     const key = first.lines[0]!.split(' ')[2]!
@@ -235,7 +235,7 @@ describe('serve', () => {
     await again.child.exited
   }, 30_000)
 
-  test('takes up a key made, drops one revoked, and changes with a rotated one and an account, within two seconds each', async () => {
+  test('sees created, rotated and revoked keys and a changed account status within two seconds', async () => {
     const folder = newFolder()
     const { child, url } = await serve(folder)
     const keyOf = async (...args: string[]): Promise<{ id: string; text: string }> =>
@@ -257,14 +257,14 @@ describe('serve', () => {
     expect(await child.exited).toBe(0)
   }, 40_000)
 
-  test('refuses a SLUICE_KEY that could be guessed', async () => {
+  test('refuses a SLUICE_KEY that is too short', async () => {
     const child = start(['serve', '--port', '0', '--data', newFolder()], { SLUICE_KEY: 'sk-ai-v1-short' })
     expect(await child.exited).toBe(1)
     expect(await new Response(child.stderr).text()).toMatch(/^sluice: SLUICE_KEY must be [^\n]+\n$/)
   }, 15_000)
 })
 
-test('sandbox runs by itself', async () => {
+test('the sandbox runs without the gateway', async () => {
   const { child } = await listening(start(['sandbox', '--port', '0']))
   child.kill('SIGTERM')
   expect(await child.exited).toBe(0)

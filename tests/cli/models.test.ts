@@ -24,7 +24,8 @@ afterAll(async () => {
 })
 writeFileSync(
   join(scratch, 'sluice.yaml'),
-  'models: { mine: { name: My model, endpoints: [{ provider: sandbox, model: chat }], price: { prompt: [1.5, { over: 1000, rate: 3 }], completion: 4 }, contextLength: 1234 } }',
+  'models: { mine: { name: My model, endpoints: [{ provider: sandbox, model: chat }], ' +
+    'price: { prompt: [1.5, { over: 1000, rate: 3 }], completion: 4 }, contextLength: 1234 } }',
 )
 
 async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
@@ -44,7 +45,7 @@ async function run(...args: string[]): Promise<{ code: number; out: string; err:
 }
 
 describe('sluice models', () => {
-  test('lists what can be reached, its own file and this machine included', async () => {
+  test('lists all available models, including those of the file and of servers on this machine', async () => {
     const { code, out, err } = await run()
     expect([code, err]).toEqual([0, ''])
     const rows = out
@@ -64,14 +65,14 @@ describe('sluice models', () => {
     expect(out).not.toContain('openai/')
   })
 
-  test('finds by a part of id or name, whatever its case', async () => {
+  test('--find selects by a part of the id or name, ignoring case', async () => {
     for (const text of ['MY MOD', 'mine']) expect((await run('--find', text)).out.trimEnd().split('\n')).toHaveLength(2)
     const { code, out, err } = await run('--find', 'nothing has this')
     expect([code, out.trimEnd().split('\n').length]).toEqual([0, 1])
-    expect(err).toMatch(/^No model .*"nothing has this".*on: .*deepseek/)
+    expect(err).toMatch(/^No model .*"nothing has this".*Active: .*deepseek/)
   })
 
-  test('as JSON says what the server says', async () => {
+  test('--json prints what the server returns', async () => {
     const listed = JSON.parse((await run('--json', '--find', 'mine')).out) as object[]
     expect(listed).toMatchObject([
       {

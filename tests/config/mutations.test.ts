@@ -11,7 +11,7 @@ import { Catalogue } from '../../src/providers/catalogue.ts'
 const example = readFileSync(join(import.meta.dir, '../../sluice.example.yaml'), 'utf8')
 const tree: unknown = parse(example)
 
-/** Whether a text loads. Every refusal must be a ConfigError whose problems are located. */
+/** True if a text loads. Fails unless every refusal is a ConfigError whose problems have a line and column. */
 function loads(text: string): boolean {
   try {
     new Catalogue(readConfig(text, 'f.yaml', {}))
@@ -114,7 +114,7 @@ const pathsOf = (value: unknown, path: Path = []): Path[] =>
       ]
 const PATHS = pathsOf(tree)
 
-/** A copy of a tree with one place exchanged, taken away or given a new member. */
+/** A copy of a tree with the value at one path replaced, removed, or given a new member. */
 function mutated(value: unknown, path: Path, how: Mutation): unknown {
   if (path.length === 0) {
     if (how.kind === 'exchange') return how.value
@@ -146,7 +146,7 @@ const mutation: fc.Arbitrary<Mutation> = fc.record({
   key: fc.constantFrom(...KEYS),
 })
 
-test('a mutated tree loads or is refused with line and column, and what loads fits the published schema', () => {
+test('a mutated tree loads and is valid against the schema, or is refused with line and column', () => {
   const validate = new Ajv({ allowUnionTypes: true }).compile(fileSchema())
   let loaded = 0
   fc.assert(

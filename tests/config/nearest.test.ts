@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { nearest } from '../../src/nearest.ts'
 
-test('close spellings, best first', () => {
+test('returns close spellings, the closest first', () => {
   expect(nearest('sandbox/chta', ['sandbox/chat', 'sandbox/gemini'])).toEqual(['sandbox/chat'])
   expect(nearest('prot', ['host', 'port'])).toEqual(['port'])
   expect(nearest('PORT', ['port'])).toEqual(['port'])
@@ -15,7 +15,7 @@ test('close spellings, best first', () => {
   expect(nearest('abcd', ['abce', 'abcf'], 1)).toEqual(['abce'])
 })
 
-test('one slip of the finger is always found', () => {
+test('finds the name with one typing mistake', () => {
   const name = fc.stringMatching(/^[a-z/-]{3,12}$/)
   fc.assert(
     fc.property(name, fc.nat(20), fc.constantFrom('drop', 'double', 'swap'), (wanted, at, slip) => {
@@ -31,7 +31,7 @@ test('one slip of the finger is always found', () => {
   )
 })
 
-test('the band finds what the whole table would', () => {
+test('the banded edit distance equals that of the whole table', () => {
   const plain = (a: string, b: string): number => {
     const table = Array.from({ length: a.length + 1 }, (_, i) =>
       Array.from({ length: b.length + 1 }, (_, j) => (i === 0 ? j : i)),

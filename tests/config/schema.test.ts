@@ -11,16 +11,16 @@ const root = join(import.meta.dir, '../..')
 const published = join(root, 'sluice.schema.json')
 const example = readFileSync(join(root, 'sluice.example.yaml'), 'utf8')
 
-// WRITE_SCHEMA=1 bun test tests/config/schema.test.ts writes the file anew.
+// WRITE_SCHEMA=1 bun test tests/config/schema.test.ts regenerates the file.
 if (process.env.WRITE_SCHEMA !== undefined) writeFileSync(published, `${JSON.stringify(fileSchema(), null, 2)}\n`)
 
 const validator = () => new Ajv({ allowUnionTypes: true }).compile(fileSchema())
 
-test('the published schema is the one that the file is read by', () => {
+test('the published schema equals the one that the reader is built from', () => {
   expect(JSON.parse(readFileSync(published, 'utf8'))).toEqual(JSON.parse(JSON.stringify(fileSchema())))
 })
 
-test('the example fits the schema', () => {
+test('the example is valid against the schema', () => {
   const validate = validator()
   expect({ valid: validate(parse(example)), errors: validate.errors }).toEqual({ valid: true, errors: null })
 })
@@ -40,7 +40,7 @@ test('the schema refuses what the reader refuses', () => {
   }
 })
 
-test('the example loads, and its models can be asked for', () => {
+test('the example loads, and its models are in the catalogue', () => {
   const catalogue = new Catalogue(readConfig(example, 'sluice.example.yaml', {}))
   expect(catalogue.endpoints('fast', 'messages').map(({ provider, target }) => [provider.id, target.model])).toEqual([
     ['workshop', 'qwen3-8b'],
@@ -48,7 +48,7 @@ test('the example loads, and its models can be asked for', () => {
   expect(catalogue.endpoints('acme/large', 'messages')[0]!.target.capabilities.maxOutputTokens).toBe(32000)
 })
 
-test('every setting of the schema is in the example and explained in the manual', () => {
+test('every setting of the schema is in the example and in docs/configuration.md', () => {
   const manual = readFileSync(join(root, 'docs/configuration.md'), 'utf8')
   const { properties } = fileSchema() as {
     properties: Record<

@@ -7,7 +7,7 @@ import type { Writer } from '../../src/protocols/protocol.ts'
 import { MeteredStream } from '../../src/pipeline/metered-stream.ts'
 import { TranslatedOutput } from '../../src/pipeline/output.ts'
 import { Relay } from '../../src/pipeline/relay.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { ask, ENDED, PROTOCOLS } from './asking.ts'
 import { gatedConfig } from './gated.ts'
@@ -121,7 +121,7 @@ describe('an answer with one wrong value', () => {
             client,
             broken,
             response.status === 200 || response.status === 502,
-            text.includes('Sluice failed'),
+            text.includes('Internal error'),
           ]).toEqual([client, broken, true, false])
           if (stream && response.status === 200)
             expect([client, broken, ENDED[client].whole.test(text) || ENDED[client].failed.test(text)]).toEqual([

@@ -7,8 +7,9 @@ import { Predictor } from '../../src/endpoints/predictions/predictor.ts'
 import { Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { GatewayError } from '../../src/error.ts'
 import type { GatewayContext } from '../../src/routes.ts'
-import type { SqliteStore } from '../../src/store/sqlite.ts'
-import { roomsIn, type Failing } from './in-process.ts'
+import type { SqliteStore } from '../../src/store/sqlite/store.ts'
+import type { Overrides } from '../store/overriding.ts'
+import { roomsIn } from './in-process.ts'
 
 /** A gateway in this process, whose store fails where a test says so, and a provider that answers as it says. */
 
@@ -20,7 +21,7 @@ let upstream: Bun.Server<undefined>
 let asked: string[]
 let now: number
 /** Methods of the store -> what they do instead. */
-let failing: Failing
+let failing: Overrides
 let respond: (asked: string) => Response | Promise<Response>
 
 const full = (): Promise<never> => Promise.reject(new GatewayError('store_unavailable', 'The disk is full.'))
@@ -89,7 +90,7 @@ const until = async (reached: () => boolean): Promise<void> => {
 }
 
 test('a response in the background that cannot be kept is cancelled, and ends once: its account is not taken for one that asks too much', async () => {
-  failing.keepOpen = full
+  failing['ledger.saveOpen'] = full
   expect((await create()).status).toBe(503)
   expect(app.inFlight.size).toBe(0)
   expect(app.ledger.deferred).toEqual([])
@@ -130,7 +131,7 @@ test('what fails on the way is said, and tried again', async () => {
   try {
     await create()
     const follower = app.background
-    failing.findResponse = () => Promise.reject(new TypeError('out of order'))
+    failing['responses.find'] = () => Promise.reject(new TypeError('out of order'))
     follower.round()
     await until(() => said.mock.calls.length > 0)
     expect(String(said.mock.calls[0]![0])).toContain('out of order')
@@ -165,7 +166,7 @@ test('two who hear of one end both wait for its record', async () => {
   const { id } = (await (await create()).json()) as { id: string }
   const closing = Promise.withResolvers<never>()
   const get = () => handleRequest(app, new Request(`http://sluice/v1/responses/${id}`, { headers }))
-  failing.closeGeneration = () => closing.promise
+  failing['ledger.closeGeneration'] = () => closing.promise
   let told = 0
   const both = [get(), get()].map((asking) =>
     asking.then(({ status }) => {

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
 import { startGateway, type Gateway } from '../server.ts'
@@ -154,7 +154,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
         401, 404,
       ])
       expect(gateway.output().stderr).toContain(
-        'Rejecting billable requests until the ledger can be written. The store of this Sluice does not answer: its disk is full',
+        'Rejecting billable requests until the ledger can be written. The store is unavailable: its disk is full',
       )
       expect((await recordsOn(small)).records.length).toBe(4)
 
@@ -217,7 +217,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
       await until(() => gateway.output().stderr.includes('Rejecting billable requests'))
       expect((await ask(asked)).status).toBe(529)
 
-      const full = [1, 'sluice: The store of this Sluice does not answer: its disk is full; try again.\n']
+      const full = [1, 'sluice: The store is unavailable: its disk is full; try again.\n']
       expect(await sluice('keys', 'create')).toEqual(full as [number, string])
       expect(await sluice('accounts', 'credit', 'default', '5')).toEqual(full as [number, string])
       expect(await sluice('accounts', 'list')).toEqual([0, ''])
@@ -252,7 +252,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
     const message = (error: unknown): string => (error as Error).message
     const remount = (how: string): Promise<[number, string]> => run('mount', '-o', `remount,${how}`, small.path)
     expect(await remount('ro')).toEqual([0, ''])
-    const readOnly = `sluice: the data folder ${small.path} cannot be used (EROFS: read-only file system, open `
+    const readOnly = `sluice: cannot use the data folder ${small.path} (EROFS: read-only file system, open `
     expect(await start().catch(message)).toContain(readOnly)
     expect(await sluice('keys', 'create')).toEqual([1, expect.stringContaining(readOnly)])
     expect(await remount('rw')).toEqual([0, ''])
@@ -261,7 +261,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
     try {
       fresh.fill()
       expect(await start('', fresh).catch(message)).toContain(
-        `sluice: the data folder ${fresh.path} cannot be used (database or disk is full)`,
+        `sluice: cannot use the data folder ${fresh.path} (database or disk is full)`,
       )
       fresh.clear()
       await (await start('', fresh)).stop()
@@ -303,7 +303,7 @@ test.skipIf(process.platform !== 'linux' || Bun.which('cc') === null)(
       expect([failed.status, failed.code, failed.message]).toEqual([
         503,
         'server_error:store_unavailable',
-        'The store of this Sluice does not answer: its disk fails; try again.',
+        'The store is unavailable: disk I/O error; try again.',
       ])
       // What the system says after it once lost pages says nothing of them.
       rmSync(failing)

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
 import { startGateway, type Gateway } from '../server.ts'
@@ -172,7 +172,10 @@ class Books {
   async fresh(count: number): Promise<GenerationRecord[]> {
     let found: GenerationRecord[] = []
     const deadline = performance.now() + 5_000
-    while ((found = await this.#store.ledger.generations(this.#last, 1000)).length < count && performance.now() < deadline)
+    while (
+      (found = await this.#store.ledger.generations(this.#last, 1000)).length < count &&
+      performance.now() < deadline
+    )
       await Bun.sleep(5)
     this.#last = found.at(-1)?.id ?? this.#last
     return found

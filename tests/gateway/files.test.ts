@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import OpenAI, { toFile } from 'openai'
 import Replicate from 'replicate'
 import { Files } from '../../src/files/files.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { SmallDisk } from '../small-disk.ts'
 import { rawClient, until } from '../transport/raw-server.ts'
@@ -485,14 +485,22 @@ describe('an upload', () => {
     [
       '10000 parts',
       b([...Array.from({ length: 10_000 }, () => fieldPart('type', 'x')), FILE]),
-      { says: 'type: must be there once' },
+      { says: 'type: must be sent only once' },
     ],
-    ['10000 files', b(Array.from({ length: 10_000 }, () => FILE)), { says: 'file: must be one file, not several' }],
-    ['no file', b([fieldPart('purpose', 'batch')]), { says: 'file: is missing' }],
-    ['nothing', b([]), { says: 'file: is missing' }],
+    [
+      '10000 files',
+      b(Array.from({ length: 10_000 }, () => FILE)),
+      { says: 'file: must be the only file of the upload' },
+    ],
+    ['no file', b([fieldPart('purpose', 'batch')]), { says: 'file: is required' }],
+    ['nothing', b([]), { says: 'file: is required' }],
     ['an empty body', '', { says: 'closing boundary' }],
-    ['two files', b([FILE, FILE]), { says: 'not several' }],
-    ['file and content', b([FILE, filePart('x', 'name="content"; filename="x"')]), { says: 'not several' }],
+    ['two files', b([FILE, FILE]), { says: 'must be the only file of the upload' }],
+    [
+      'file and content',
+      b([FILE, filePart('x', 'name="content"; filename="x"')]),
+      { says: 'must be the only file of the upload' },
+    ],
     ['a file that is a text', b([fieldPart('file', 'hello')]), { says: 'with a filename' }],
     ['an empty file', b([filePart('')]), { says: 'must not be empty' }],
     ['a NUL in the name', b([filePart('x', 'name="file"; filename="a\0b"')]), { says: 'header that is malformed' }],
@@ -561,20 +569,20 @@ describe('an upload', () => {
     [
       'a purpose twice',
       b([fieldPart('purpose', 'batch'), fieldPart('purpose', 'vision'), FILE]),
-      { says: 'purpose: must be there once' },
+      { says: 'purpose: must be sent only once' },
     ],
     ['a purpose that is not UTF-8', b([fieldPart('purpose', '\xff'), FILE]), { says: 'purpose: must be UTF-8' }],
     ['a purpose of 1 MB', b([fieldPart('purpose', 'x'.repeat(1_000_000)), FILE]), { says: 'purpose: must be at most' }],
     [
       'a field that there is not',
       b([fieldPart('expires_afer[seconds]', '3600'), FILE]),
-      { says: 'is no field of an upload' },
+      { says: 'is not a field of an upload' },
     ],
-    ['a field called constructor', b([fieldPart('constructor', 'x'), FILE]), { says: 'is no field of an upload' }],
+    ['a field called constructor', b([fieldPart('constructor', 'x'), FILE]), { says: 'is not a field of an upload' }],
     [
       'seconds without an anchor',
       b([fieldPart('expires_after[seconds]', '3600'), FILE]),
-      { says: 'expires_after: must have an anchor and seconds' },
+      { says: 'expires_after: requires both anchor and seconds' },
     ],
     [
       'another anchor',
@@ -729,7 +737,7 @@ describe('an output', () => {
   test('is shown to whoever knows its token, and never run', async () => {
     const data = mkdtempSync(join(tmpdir(), 'sluice-files-outputs-'))
     const store = new SqliteStore({ folder: data, exclusive: false })
-    const files = await Files.open({ store, folder: data, quotaBytes: 0, outputKeepMs: 3_600_000 })
+    const files = await Files.open({ store: store.files, folder: data, quotaBytes: 0, outputKeepMs: 3_600_000 })
     const publish = (mediaType: string, text: string): Promise<string> =>
       files.publish('somebody', { mediaType, data: Buffer.from(text) })
     const tokens = [
@@ -845,7 +853,7 @@ describe('a disk that is full', async () => {
           expect([refused.status, refused.json.error.code, refused.json.error.message]).toEqual([
             503,
             'store_unavailable',
-            'The file store of this Sluice does not answer: its disk is full; try again.',
+            'The file store is unavailable: its disk is full; try again.',
           ])
           expect(onDisk(files)).toEqual({ blobs: 0, uploads: 0 })
         }

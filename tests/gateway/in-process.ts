@@ -16,10 +16,8 @@ import { Catalogue } from '../../src/providers/catalogue.ts'
 import { ReasoningReplay } from '../../src/pipeline/reasoning-replay.ts'
 import type { AppContext } from '../../src/context.ts'
 import { Files } from '../../src/files/files.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
-
-/** Methods of a store -> what they do instead. */
-export type Failing = Record<string, (...args: never[]) => Promise<unknown>>
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import { overriding, type Overrides } from '../store/overriding.ts'
 
 type InProcess = { sqlite: SqliteStore; rooms: AppContext; headers: Record<string, string> }
 
@@ -30,25 +28,20 @@ type InProcess = { sqlite: SqliteStore; rooms: AppContext; headers: Record<strin
 export async function roomsIn(
   folder: string,
   text: string,
-  failing: () => Failing,
+  failing: () => Overrides,
   now?: () => number,
 ): Promise<InProcess> {
   const file = join(folder, 'test-config.yaml')
   writeFileSync(file, text)
   const config = loadConfig({ file, data: folder }, {})
   const sqlite = new SqliteStore({ folder, exclusive: true })
-  const store = new Proxy(sqlite, {
-    get(target, name) {
-      const member: unknown = failing()[String(name)] ?? Reflect.get(target, name, target)
-      return typeof member === 'function' ? (member.bind(target) as unknown) : member
-    },
-  })
+  const store = overriding(sqlite, failing)
   const keys = await Keys.open({ store, accounts: accountsOf(store, config), folder })
   const [first] = await keys.start()
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: 0n })
   const files = await Files.open({
-    store,
+    store: store.files,
     folder,
     quotaBytes: config.files.quotaBytes,
     outputKeepMs: config.files.outputKeepMs,

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { readConfig } from '../../src/config/load.ts'
-import type { PriceText } from '../../src/config/schema.ts'
+import type { PriceText } from '../../src/config/model-settings.ts'
 import { describe as described } from '../../src/endpoints/models.ts'
 import { Prices, type PriceFile, type PriceChange } from '../../src/ledger/prices.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { validateWebhook } from 'replicate'
 import type { GenerationRecord, PostedTransfer } from '../../src/store/store.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { predictionUpstream } from '../predictions/upstream.ts'
 

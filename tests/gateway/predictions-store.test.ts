@@ -8,10 +8,11 @@ import { Predictor } from '../../src/endpoints/predictions/predictor.ts'
 import { Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { GatewayError } from '../../src/error.ts'
 import type { GatewayContext } from '../../src/routes.ts'
-import type { SqliteStore } from '../../src/store/sqlite.ts'
+import type { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { expectBookRight } from '../audit.ts'
 import { until } from '../transport/raw-server.ts'
-import { roomsIn, type Failing } from './in-process.ts'
+import type { Overrides } from '../store/overriding.ts'
+import { roomsIn } from './in-process.ts'
 import { predictionProvider, type PredictionProvider, type Shown } from './predicting.ts'
 
 /** What becomes of predictions while the store takes some writes and not others. */
@@ -22,7 +23,7 @@ let sqlite: SqliteStore
 let app: GatewayContext
 let headers: Record<string, string>
 /** Methods of the store that answer otherwise. */
-let failing: Failing
+let failing: Overrides
 let told: ReturnType<typeof spyOn>
 let hooks: ReturnType<typeof Bun.serve>
 /** Bodies of webhook calls. */
@@ -92,7 +93,7 @@ const credit = async (): Promise<bigint> =>
 /** What the ledger holds still: nothing, if all of the credit can be held at once. */
 const held = async (): Promise<number> => (await sqlite.ledger.openGenerations()).length
 
-test.each(['addPrediction', 'keepOpen'])(
+test.each(['predictions.add', 'ledger.saveOpen'])(
   'one that cannot be written (%s) is refused, and nothing of it remains',
   async (method) => {
     failing[method] = full
@@ -110,7 +111,7 @@ test.each(['addPrediction', 'keepOpen'])(
 )
 
 test('one that cannot be written before it is sent is not sent', async () => {
-  failing['changePrediction'] = full
+  failing['predictions.update'] = full
   const { id } = (await (await create()).json()) as Shown
   await until(() => told.mock.calls.length > 0)
   failing = {}
@@ -126,7 +127,7 @@ test('an end that cannot be written is no end, until it can be', async () => {
   }
   const { id } = (await (await create()).json()) as Shown
   await until(() => (provider.made[0]?.polls ?? 0) > 0)
-  failing['changePrediction'] = full
+  failing['predictions.update'] = full
   Object.assign(provider.made[0]!, { status: 'succeeded', output: 'done' })
   const before = told.mock.calls.length
   await until(() => told.mock.calls.length > before)
@@ -147,8 +148,8 @@ test.each(['slow', 'broken'])(
   'an end is shown nowhere before its record can be looked up: a store that is %s',
   async (how) => {
     const written = Promise.withResolvers<void>()
-    const closeGeneration = sqlite.ledger.closeGeneration.bind(sqlite)
-    failing['closeGeneration'] = (
+    const closeGeneration = sqlite.ledger.closeGeneration.bind(sqlite.ledger)
+    failing['ledger.closeGeneration'] = (
       how === 'broken'
         ? full
         : async (...closing: Parameters<SqliteStore['ledger']['closeGeneration']>) => (
@@ -190,8 +191,8 @@ test.each(['slow', 'broken'])(
 )
 
 test("where its provider's id cannot be written it is followed all the same", async () => {
-  const changePrediction = sqlite.predictions.update.bind(sqlite)
-  failing['changePrediction'] = ((prediction: { state: string; completedAt: number | null }, deliveries: never) =>
+  const changePrediction = sqlite.predictions.update.bind(sqlite.predictions)
+  failing['predictions.update'] = ((prediction: { state: string; completedAt: number | null }, deliveries: never) =>
     prediction.completedAt === null && prediction.state.includes('"upstream"')
       ? full()
       : changePrediction(prediction as never, deliveries)) as never

@@ -8,7 +8,7 @@ import { audit, type Audit } from '../../src/ledger/audit.ts'
 import { chargesOf, topUp, type Payment } from '../../src/ledger/book.ts'
 import { encodeRates, type Price } from '../../src/ledger/prices.ts'
 import { rate } from '../../src/ledger/rating.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { Closing, GenerationRecord, QuotaWindow, StoredKey } from '../../src/store/store.ts'
 import { USD_PER_FLOW } from '../audit.ts'
 
@@ -120,7 +120,9 @@ export async function correctBook(): Promise<string> {
   const store = new SqliteStore({ folder, exclusive: false })
   for (const id of ['acc_a', 'acc_b'])
     await store.accounts.add({ id, name: id, status: 'healthy', createdAt: START, discount: 0 })
-  await store.ledger.post(topUp({ reference: 'op_1', at: START, accountId: 'acc_a', amount: 10_000_000n, bonus: false }))
+  await store.ledger.post(
+    topUp({ reference: 'op_1', at: START, accountId: 'acc_a', amount: 10_000_000n, bonus: false }),
+  )
   await store.ledger.post(topUp({ reference: 'op_2', at: START, accountId: 'acc_a', amount: 2_000_000n, bonus: true }))
   await store.ledger.post(topUp({ reference: 'op_3', at: START, accountId: 'acc_b', amount: 5_000_000n, bonus: false }))
   await store.ledger.closeGeneration(closing(1, { payment: { bonus: 2_000_000n, credit: 2_250_000n, writtenOff: 0n } }))

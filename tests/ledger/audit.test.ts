@@ -4,7 +4,7 @@ import { noUsage } from '../../src/generation/usage.ts'
 import { audit } from '../../src/ledger/audit.ts'
 import { topUp } from '../../src/ledger/book.ts'
 import { encodeRates, type Price } from '../../src/ledger/prices.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { USD_PER_FLOW } from '../audit.ts'
 import { startGateway } from '../server.ts'
 import {
@@ -111,16 +111,24 @@ describe('audit', () => {
     const folder = newFolder()
     const store = new SqliteStore({ folder, exclusive: false })
     await store.accounts.add({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
-    await store.ledger.post(topUp({ reference: 'op_1', at: START, accountId: 'acc_a', amount: 4_250_000n, bonus: false }))
-    await store.ledger.post(topUp({ reference: 'op_2', at: START, accountId: 'acc_a', amount: -4_000_000n, bonus: false }))
-    await store.ledger.post(topUp({ reference: 'op_3', at: START, accountId: 'acc_a', amount: -1_000_000n, bonus: false }))
+    await store.ledger.post(
+      topUp({ reference: 'op_1', at: START, accountId: 'acc_a', amount: 4_250_000n, bonus: false }),
+    )
+    await store.ledger.post(
+      topUp({ reference: 'op_2', at: START, accountId: 'acc_a', amount: -4_000_000n, bonus: false }),
+    )
+    await store.ledger.post(
+      topUp({ reference: 'op_3', at: START, accountId: 'acc_a', amount: -1_000_000n, bonus: false }),
+    )
     expect((await auditOf(folder)).first).toEqual({
       table: 'balances',
       id: 'credit acc_a',
       expected: 'a credit of 0 nano-USD or more',
       found: '-750000 nano-USD',
     })
-    await store.ledger.post(topUp({ reference: 'op_4', at: START, accountId: 'acc_a', amount: 1_000_000n, bonus: false }))
+    await store.ledger.post(
+      topUp({ reference: 'op_4', at: START, accountId: 'acc_a', amount: 1_000_000n, bonus: false }),
+    )
     await store.ledger.closeGeneration(closing(1))
     expect((await auditOf(folder)).first).toBeUndefined()
     await store.ledger.closeGeneration(closing(2))
@@ -179,7 +187,9 @@ describe('audit of a large book', () => {
     let number = 1_000
     const generations = reader.ledger.generations.bind(reader)
     reader.ledger.generations = async (after, limit) => {
-      await writer.ledger.closeGeneration(closing(number++, { payment: { bonus: 0n, credit: 0n, writtenOff: 4_250_000n } }))
+      await writer.ledger.closeGeneration(
+        closing(number++, { payment: { bonus: 0n, credit: 0n, writtenOff: 4_250_000n } }),
+      )
       return generations(after, limit)
     }
     const seen = await audit(reader, { overdraft: 0n, usdPerFlow: USD_PER_FLOW })

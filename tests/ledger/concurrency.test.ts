@@ -5,7 +5,7 @@ import { topUp } from '../../src/ledger/book.ts'
 import type { Outcome } from '../../src/ledger/outcomes.ts'
 import type { ReservationRequest, OpenGeneration } from '../../src/ledger/ledger.ts'
 import { noUsage } from '../../src/generation/usage.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { Rig } from './rig.ts'
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Transfer } from '../../src/store/store.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { expectBookRight } from '../audit.ts'
 import { startGateway, type Gateway } from '../server.ts'
 
@@ -94,7 +94,14 @@ export class KillHarness {
       credit: { kind: 'credit', owner: account },
       amount: 1_000_000_007n,
     }
-    if (await store.ledger.post({ reference: `pay ${++this.#toppedUp}`, at: Date.now(), note: null, transfers: [transfer] }))
+    if (
+      await store.ledger.post({
+        reference: `pay ${++this.#toppedUp}`,
+        at: Date.now(),
+        note: null,
+        transfers: [transfer],
+      })
+    )
       this.#posted += transfer.amount
   }
 

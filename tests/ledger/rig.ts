@@ -6,7 +6,7 @@ import type { Config } from '../../src/config/load.ts'
 import { GatewayError } from '../../src/error.ts'
 import { Ledger } from '../../src/ledger/ledger.ts'
 import type { Price, Prices } from '../../src/ledger/prices.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { Store, Subscription } from '../../src/store/store.ts'
 
 /** When the process dies: before a settlement is committed, or after that and before it is confirmed. */

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startGateway, type Gateway } from '../server.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { rawServer, until, type RawSocket } from '../transport/raw-server.ts'
 import { predictionUpstream, type PredictionUpstream } from './upstream.ts'
 

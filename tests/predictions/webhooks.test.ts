@@ -10,7 +10,7 @@ import { getWebhookSecret, readWebhook, Webhooks } from '../../src/endpoints/pre
 import { accountsOf } from '../../src/ledger/starting-credit.ts'
 import { Fields } from '../../src/protocols/fields.ts'
 import type { AuthenticatedRequest } from '../../src/context.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { rawServer, until } from '../transport/raw-server.ts'
 
 type Got = {
@@ -175,7 +175,8 @@ describe('the call for the end of a prediction', () => {
     answers.set('/a', () => 500)
     await finish(webhooks, ended(prediction('/a')))
     await until(() => got.length === 1)
-    const nextAt = async (): Promise<number> => (await store.predictions.dueDeliveries(Infinity, 1))[0]!.nextAt - Date.now()
+    const nextAt = async (): Promise<number> =>
+      (await store.predictions.dueDeliveries(Infinity, 1))[0]!.nextAt - Date.now()
     while ((await nextAt()) <= 0) await Bun.sleep(5)
     expect([(await nextAt()) > 700_000, (await nextAt()) < 1_200_001]).toEqual([true, true])
     const [delivery] = await store.predictions.dueDeliveries(Infinity, 1)

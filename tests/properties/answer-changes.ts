@@ -1,5 +1,5 @@
 import type { Answer, FinishReason } from '../../src/generation/event.ts'
-import { parseExact } from '../../src/json/text.ts'
+import { parseExact } from '../../src/json/exact.ts'
 import type { Citation, ConversationName, Part, TextPart } from '../../src/generation/request.ts'
 import { FOREIGN, present } from './answers.ts'
 import { LABEL, type Way } from './wires.ts'

@@ -1,4 +1,4 @@
-import { parseExact } from '../../src/json/text.ts'
+import { parseExact } from '../../src/json/exact.ts'
 import type {
   ConversationName,
   GenerationRequest,

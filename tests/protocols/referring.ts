@@ -1,6 +1,6 @@
 import { GatewayError } from '../../src/error.ts'
 import type { ProviderReference, MediaReference, MediaData } from '../../src/protocols/protocol.ts'
-import { replaceAt } from '../../src/json/text.ts'
+import { replaceAt } from '../../src/json/edit.ts'
 
 /** What references say, and what becomes of a body when they are followed. */
 

@@ -4,7 +4,7 @@ import { FEE_ITEMS, isCounted } from '../../src/config/terms.ts'
 import { fold, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { completionTokens, noUsage, promptTokens, type Usage } from '../../src/generation/usage.ts'
-import { MOST_USD } from '../../src/config/schema.ts'
+import { MAX_USD } from '../../src/config/model-settings.ts'
 import type { Price } from '../../src/ledger/prices.ts'
 import { nanoOf } from '../../src/money.ts'
 import { rate } from '../../src/ledger/rating.ts'
@@ -315,7 +315,7 @@ describe('lies', () => {
     rates: Object.fromEntries(
       FEE_ITEMS.map((item) => [
         item,
-        { base: nanoOf(isCounted(item) ? MOST_USD.perOne : MOST_USD.perMillionTokens), tiers: [] },
+        { base: nanoOf(isCounted(item) ? MAX_USD.perOne : MAX_USD.perMillionTokens), tiers: [] },
       ]),
     ),
   }

@@ -2,17 +2,13 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readConfig, ConfigError } from '../../src/config/load.ts'
-import {
-  AUTHS,
-  fileSchema,
-  PROTOCOL_NAMES,
-  PROVIDER_ID,
-  wrongBaseUrl,
-  wrongModelText,
-} from '../../src/config/schema.ts'
+import { modelNameProblem } from '../../src/config/model-settings.ts'
+import { AUTHS, PROVIDER_ID, baseUrlProblem } from '../../src/config/provider-settings.ts'
+import { API_NAMES } from '../../src/config/provider-terms.ts'
+import { fileSchema } from '../../src/config/schema.ts'
 import { GatewayError } from '../../src/error.ts'
 import type { ProtocolName } from '../../src/generation/request.ts'
-import { MODALITIES, QUIRK_VALUES } from '../../src/protocols/protocol.ts'
+import { MODALITIES, QUIRK_VALUES } from '../../src/config/provider-terms.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
 import {
   familyCapabilities,
@@ -71,13 +67,13 @@ describe('rows', () => {
       }
       expect([row.id, seen]).toEqual([row.id, { id: true, name: true, docs: true, auth: true, speaks: true }])
       for (const { protocol, auth } of row.protocols)
-        expect([row.id, PROTOCOL_NAMES.includes(protocol), auth === undefined || AUTHS.includes(auth)]).toEqual([
+        expect([row.id, API_NAMES.includes(protocol), auth === undefined || AUTHS.includes(auth)]).toEqual([
           row.id,
           true,
           true,
         ])
       if (row.baseUrl !== undefined)
-        expect([row.id, wrongBaseUrl(row.baseUrl), row.baseUrl.endsWith('/')]).toEqual([row.id, undefined, false])
+        expect([row.id, baseUrlProblem(row.baseUrl), row.baseUrl.endsWith('/')]).toEqual([row.id, undefined, false])
       expect([row.id, row.inProcess !== undefined || row.local !== undefined || row.keyVariables.length > 0]).toEqual([
         row.id,
         true,
@@ -138,7 +134,7 @@ describe('rows', () => {
       const dated = row.onlyImported === true ? row.released === undefined : Date.parse(row.released ?? '') > 0
       expect([
         row.id,
-        wrongModelText(row.id),
+        modelNameProblem(row.id),
         dated,
         row.contextLength === undefined || row.contextLength > 1000,
       ]).toEqual([row.id, undefined, true, true])
@@ -825,7 +821,7 @@ describe('list', () => {
     const all = catalogue(EVERY_KEY)
     const answering = all.list().filter(({ capabilities }) => capabilities.api !== 'predictions')
     for (const { id } of answering)
-      for (const protocol of PROTOCOL_NAMES)
+      for (const protocol of API_NAMES)
         if (protocol !== 'predictions') expect(all.endpoints(id, protocol).length).toBeGreaterThan(0)
   })
 })

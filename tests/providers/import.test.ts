@@ -194,7 +194,7 @@ describe('nonsense is refused', () => {
     for (const context_window of [0, -1, 1.5, NaN, Infinity, 10, 1e12, '128k' as never]) {
       for (const force of [false, true])
         expect(refusal(() => take([model('gpt-9', { context_window })], EMPTY, { force }))).toBe(
-          `openai/gpt-9: ${context_window} tokens are no context`,
+          `openai/gpt-9: ${context_window} tokens are not a valid context`,
         )
     }
   })
@@ -218,7 +218,7 @@ describe('nonsense is refused', () => {
             far,
           ),
         ),
-      ).toContain('openai/gpt-0: its context moved by more than 8 times')
+      ).toContain('openai/gpt-0: context changed by a factor above 8')
     }
   })
 })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { haveRecordings, recordings, type Recording } from './recordings.ts'
 import { PREFIX, startReplay, type Replay } from './replaying.ts'

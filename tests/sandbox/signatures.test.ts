@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { canonical } from '../../src/json/text.ts'
+import { canonical } from '../../src/json/parse.ts'
 import { sign, signatureDefect } from '../../src/providers/sandbox/signatures.ts'
 
 test('a signature is base64 and deterministic', () => {

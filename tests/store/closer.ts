@@ -1,5 +1,5 @@
-import { SqliteStore } from '../../src/store/sqlite.ts'
-import { closing, idOf } from './contract.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import { closing, idOf } from './records.ts'
 
 /**
  * Closes generations, a few in every turn, until it is killed, and says each number once it is committed. Arguments:

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { StoredPrediction, WebhookDelivery } from '../../src/store/store.ts'
 
 let folder: string
@@ -50,7 +50,7 @@ async function owe(...deliveries: WebhookDelivery[]): Promise<void> {
 const due = async (now: number, limit = 100, except?: string[]): Promise<string[]> =>
   (await store.predictions.dueDeliveries(now, limit, except)).map(({ id }) => id)
 
-test('calls are owed with the end that owes them, and with no second end', async () => {
+test('webhook calls are written with the end of a prediction, and with no second end', async () => {
   const one = prediction('p')
   await store.predictions.add(one)
   expect(await due(Infinity)).toEqual([])
@@ -66,7 +66,7 @@ test('calls are owed with the end that owes them, and with no second end', async
   expect((await store.predictions.find('a', 'p'))?.status).toBe('succeeded')
 })
 
-test('an end is not written without the calls that it owes', async () => {
+test('the end of a prediction is not written without its webhook calls', async () => {
   await owe(delivery('taken'))
   const one = prediction('p')
   await store.predictions.add(one)
@@ -77,7 +77,7 @@ test('an end is not written without the calls that it owes', async () => {
   expect(await due(Infinity)).toEqual(['taken'])
 })
 
-test('calls are due at their time, the oldest first, but those of whom nothing is to be heard', async () => {
+test('webhook calls are due at their time, oldest first, except those to skip', async () => {
   await owe(
     delivery('late', { nextAt: 30 }),
     delivery('b', { nextAt: 20 }),
@@ -92,11 +92,14 @@ test('calls are due at their time, the oldest first, but those of whom nothing i
   expect(await due(30, 9, ['b', 'late'])).toEqual(['first', 'a'])
 })
 
-test('a call is put off with its attempts counted, and forgotten when it is made or given up', async () => {
+test('a webhook call is postponed with its attempts, and removed when delivered or given up', async () => {
   await owe(delivery('one'), delivery('two'))
   await store.predictions.updateDelivery('one', 3, 50)
   expect(await due(49)).toEqual(['two'])
-  expect(await store.predictions.dueDeliveries(50, 9)).toEqual([delivery('two'), delivery('one', { attempts: 3, nextAt: 50 })])
+  expect(await store.predictions.dueDeliveries(50, 9)).toEqual([
+    delivery('two'),
+    delivery('one', { attempts: 3, nextAt: 50 }),
+  ])
   await store.predictions.updateDelivery('one', 4, undefined)
   expect(await due(Infinity)).toEqual(['two'])
 })

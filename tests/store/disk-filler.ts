@@ -1,8 +1,8 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
-import { allGenerations, closing, expectBalanced, record } from './contract.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import { allGenerations, closing, expectBalanced, record } from './records.ts'
 
 /**
  * Closes generations on a small disk until it is full, makes room, closes those again that failed, and prints what it

@@ -3,9 +3,11 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writ
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
-import { Files, type FileFacts } from '../../src/files/files.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { Files } from '../../src/files/files.ts'
+import type { FileDetails } from '../../src/files/upload.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { StoredFile, StoredOutput } from '../../src/store/store.ts'
+import { overriding } from './overriding.ts'
 
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {
@@ -16,11 +18,11 @@ type Opened = { files: Files; store: SqliteStore; folder: string; clock: { now: 
 
 async function open({
   quotaBytes = 1000,
-  mostFiles = 20_000,
+  maxFiles = 20_000,
   folder,
 }: {
   quotaBytes?: number
-  mostFiles?: number
+  maxFiles?: number
   folder?: string
 } = {}): Promise<Opened> {
   const made = folder ?? mkdtempSync(join(tmpdir(), 'sluice-files-'))
@@ -28,10 +30,10 @@ async function open({
   const clock = { now: 1_700_000_000_000 }
   const store = new SqliteStore({ folder: made, exclusive: false })
   const files = await Files.open({
-    store,
+    store: store.files,
     folder: made,
     quotaBytes,
-    mostFiles,
+    maxFiles,
     outputKeepMs: 60_000,
     now: () => clock.now,
   })
@@ -42,7 +44,7 @@ async function open({
   return { files, store, folder: made, clock }
 }
 
-const facts = (over: Partial<FileFacts> = {}): FileFacts => ({
+const facts = (over: Partial<FileDetails> = {}): FileDetails => ({
   filename: 'a.txt',
   purpose: 'user_data',
   mediaType: 'text/plain',
@@ -55,7 +57,7 @@ async function add(
   { files }: Opened,
   accountId: string,
   bytes: number,
-  over: Partial<FileFacts> = {},
+  over: Partial<FileDetails> = {},
 ): Promise<StoredFile> {
   const upload = await files.upload(accountId)
   try {
@@ -85,7 +87,7 @@ const codeOf = async (failing: Promise<unknown>): Promise<string> => {
 }
 
 describe('a file', () => {
-  test('comes back as it went in, for its account only', async () => {
+  test('a file is read as it was written, by its account only', async () => {
     const opened = await open()
     const { files, folder, clock } = opened
     const upload = await files.upload('a')
@@ -119,7 +121,7 @@ describe('a file', () => {
     ]).toEqual([0o600, 0o700, 0o700])
   })
 
-  test('that is discarded leaves nothing and takes no room', async () => {
+  test('a discarded upload leaves nothing and uses no quota', async () => {
     const opened = await open({ quotaBytes: 100 })
     for (let times = 0; times < 3; times++) {
       const upload = await opened.files.upload('a')
@@ -130,7 +132,7 @@ describe('a file', () => {
     expect((await add(opened, 'a', 100)).bytes).toBe(100)
   })
 
-  test('that is deleted is unknown, its bytes are gone, its room is free', async () => {
+  test('a deleted file is unknown, its bytes are gone and its quota is free', async () => {
     const opened = await open({ quotaBytes: 100 })
     const file = await add(opened, 'a', 100)
     expect(await opened.files.delete('b', file.id)).toBeUndefined()
@@ -145,7 +147,7 @@ describe('a file', () => {
     expect((await add(opened, 'a', 100)).bytes).toBe(100)
   })
 
-  test('whose bytes the disk does not give is not said to be deleted', async () => {
+  test('a file that cannot be read is not reported as deleted', async () => {
     const opened = await open()
     const file = await add(opened, 'a', 1)
     const path = join(opened.folder, 'files', file.blob.slice(0, 2), file.blob)
@@ -155,7 +157,7 @@ describe('a file', () => {
     expect(await codeOf(opened.files.bytes(file))).toBe('store_unavailable')
   })
 
-  test('that has expired is unknown before it is purged, and gone after', async () => {
+  test('an expired file is unknown before the purge, and removed by it', async () => {
     const opened = await open({ quotaBytes: 100 })
     const { files, store, clock, folder } = opened
     const file = await add(opened, 'a', 100, { expiresAfterMs: 3_600_000 })
@@ -174,7 +176,7 @@ describe('a file', () => {
 })
 
 describe('the quota', () => {
-  test('is never passed by uploads that go on together', async () => {
+  test('concurrent uploads never exceed the quota', async () => {
     const opened = await open({ quotaBytes: 1000 })
     const { files, store, clock, folder } = opened
     const one = async (): Promise<string> => {
@@ -207,7 +209,7 @@ describe('the quota', () => {
     expect((await add(opened, 'b', 1000)).bytes).toBe(1000)
   })
 
-  test('is never passed by what is on the disk of uploads under way', async () => {
+  test('the bytes of uploads in progress never exceed the quota', async () => {
     const { files, folder } = await open({ quotaBytes: 1000 })
     const [one, two] = [await files.upload('a'), await files.upload('a')]
     await one.write(new Uint8Array(600))
@@ -221,7 +223,7 @@ describe('the quota', () => {
     expect(onDisk(folder)).toMatchObject({ blobs: [expect.any(String)], uploads: [] })
   })
 
-  test('has room again for an upload under way when a file is deleted', async () => {
+  test('deleting a file frees quota for an upload in progress', async () => {
     const opened = await open({ quotaBytes: 1000 })
     const file = await add(opened, 'a', 500)
     const upload = await opened.files.upload('a')
@@ -233,7 +235,7 @@ describe('the quota', () => {
     await upload.discard()
   })
 
-  test('is held by the store itself, and says what is used', async () => {
+  test('the store enforces the quota, and the error has the usage', async () => {
     const opened = await open({ quotaBytes: 1000 })
     const { files, store, folder } = opened
     const upload = await files.upload('a')
@@ -248,13 +250,13 @@ describe('the quota', () => {
     const error = await upload.keep(facts()).catch((caught: unknown) => caught as GatewayError)
     await upload.discard()
     expect((error as GatewayError).message).toContain(
-      "the account's files use 500 of 1000 bytes, and uploads under way 600, and are 1 of 20000",
+      '500 of 1000 bytes used, uploads in progress 600; 1 of 20000 files',
     )
     expect(onDisk(folder).blobs.length).toBe(1)
   })
 
-  test('has an end of files, too', async () => {
-    const opened = await open({ mostFiles: 3 })
+  test('the number of files is limited, too', async () => {
+    const opened = await open({ maxFiles: 3 })
     const uploads = await Promise.all(Array.from({ length: 5 }, () => opened.files.upload('a')))
     const ends = await Promise.all(
       uploads.map(async (upload) => {
@@ -270,7 +272,7 @@ describe('the quota', () => {
     ]).toEqual(['quota_exceeded', 1, 4])
   })
 
-  test('refuses what its client says is too much before a byte has come', async () => {
+  test('an announced size above the quota is refused before the upload begins', async () => {
     const opened = await open({ quotaBytes: 100 })
     await add(opened, 'a', 60)
     expect(await codeOf(opened.files.upload('a', 41))).toBe('quota_exceeded')
@@ -283,7 +285,7 @@ describe('the quota', () => {
 })
 
 describe('an output', () => {
-  test('is found by its token until it expires', async () => {
+  test('an output is found by its token until it expires', async () => {
     const { files, clock, folder } = await open()
     const token = await files.publish('a', { mediaType: 'image/png', data: Uint8Array.of(1, 2, 3) })
     expect(token).toMatch(/^[\w-]{43}$/)
@@ -305,7 +307,7 @@ describe('an output', () => {
 })
 
 describe('a start', () => {
-  test('removes what was being written, and blobs without a row, and nothing else', async () => {
+  test('a start removes incomplete uploads and blobs without a row, and nothing else', async () => {
     const first = await open()
     const { folder } = first
     const file = await add(first, 'a', 5)
@@ -330,34 +332,30 @@ describe('a start', () => {
   })
 })
 
-test('what is in place and not yet written down is left alone by a start', async () => {
+test('a start does not remove a blob whose row is being written', async () => {
   const { folder, store } = await open()
   const orphans = Array.from({ length: 256 }, (_, index) => index.toString(16).padStart(2, '0').repeat(16))
   for (const orphan of orphans) await Bun.write(join(folder, 'files', orphan.slice(0, 2), orphan), 'left')
   const placed = Promise.withResolvers<void>()
-  const slow = new Proxy(store, {
-    get: (target, name) =>
-      name === 'knownBlobs'
-        ? async (blobs: string[]) => {
-            await placed.promise
-            return target.files.knownBlobs(blobs)
-          }
-        : name === 'addOutput'
-          ? async (output: StoredOutput) => {
-              placed.resolve()
-              while (onDisk(folder).blobs.length > 1) await Bun.sleep(5)
-              return target.files.addOutput(output)
-            }
-          : (Reflect.get(target, name, target) as () => unknown).bind(target),
-  })
-  const files = await Files.open({ store: slow, folder, quotaBytes: 1000, outputKeepMs: 60_000 })
+  const slow = overriding(store, () => ({
+    'files.knownBlobs': async (blobs: string[]) => {
+      await placed.promise
+      return store.files.knownBlobs(blobs)
+    },
+    'files.addOutput': async (output: StoredOutput) => {
+      placed.resolve()
+      while (onDisk(folder).blobs.length > 1) await Bun.sleep(5)
+      return store.files.addOutput(output)
+    },
+  }))
+  const files = await Files.open({ store: slow.files, folder, quotaBytes: 1000, outputKeepMs: 60_000 })
   const token = await files.publish('a', { mediaType: 'image/png', data: Uint8Array.of(1) })
   expect([...(await files.bytes((await files.findOutput(token))!))]).toEqual([1])
   await files.stop()
 })
 
 describe('a listing', () => {
-  test('goes through all files of the account once, in either order, at any page size', async () => {
+  test('a listing has each file of the account once, in either order, at any page size', async () => {
     const opened = await open({ quotaBytes: 10_000 })
     const { files, clock } = opened
     const made: StoredFile[] = []

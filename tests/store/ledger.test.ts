@@ -3,9 +3,11 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { MIGRATIONS } from '../../src/store/migrations.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
-import { allGenerations, allTransfers, closing, expectBalanced, idOf, storeContract, topUp } from './contract.ts'
+import { MIGRATIONS } from '../../src/store/sqlite/migrations.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import { bookContract } from './book-contract.ts'
+import { storeContract } from './contract.ts'
+import { allGenerations, allTransfers, closing, expectBalanced, idOf, topUp } from './records.ts'
 
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {
@@ -25,8 +27,9 @@ function open(folder = newFolder()): SqliteStore {
 }
 
 storeContract('SQLite', open)
+bookContract('SQLite', open)
 
-test('a folder of version 2 keeps what is in it', async () => {
+test('the migration of a folder of version 2 keeps its data', async () => {
   const folder = newFolder()
   mkdirSync(folder)
   const database = new Database(join(folder, 'sluice.sqlite'))
@@ -34,15 +37,19 @@ test('a folder of version 2 keeps what is in it', async () => {
   database.run('PRAGMA user_version = 2')
   database.run("INSERT INTO accounts (id, name, status, created_at) VALUES ('a', 'first', 'monitored', 7)")
   database.run(
-    "INSERT INTO keys (id, account_id, kind, hash, prefix, last4, created_at) VALUES ('k', 'a', 'subscription', ?, 'sk', 'wxyz', 8)",
+    `INSERT INTO keys (id, account_id, kind, hash, prefix, last4, created_at)
+     VALUES ('k', 'a', 'subscription', ?, 'sk', 'wxyz', 8)`,
     [new Uint8Array(32)],
   )
   database.run(
-    "INSERT INTO responses (account_id, id, created_at, expires_at, response, input) VALUES ('a', 'r', 1, 9e15, '{}', '[]')",
+    `INSERT INTO responses (account_id, id, created_at, expires_at, response, input)
+     VALUES ('a', 'r', 1, 9e15, '{}', '[]')`,
   )
   database.close()
   const store = open(folder)
-  expect(await store.accounts.list()).toEqual([{ id: 'a', name: 'first', status: 'monitored', createdAt: 7, discount: 0 }])
+  expect(await store.accounts.list()).toEqual([
+    { id: 'a', name: 'first', status: 'monitored', createdAt: 7, discount: 0 },
+  ])
   expect(
     (await store.accounts.keys()).map(({ id, models, limit, limitPeriod }) => ({ id, models, limit, limitPeriod })),
   ).toEqual([{ id: 'k', models: null, limit: null, limitPeriod: null }])
@@ -52,7 +59,7 @@ test('a folder of version 2 keeps what is in it', async () => {
   expect((await open(folder).ledger.findGeneration('a', idOf(1)))?.bill).toBe(5n)
 })
 
-test('what grows with generations is searched, never scanned', async () => {
+test('queries on tables that grow with generations use an index', async () => {
   const folder = newFolder()
   const store = open(folder)
   const asked = new Set<string>()
@@ -98,7 +105,7 @@ test('what grows with generations is searched, never scanned', async () => {
 })
 
 const ROUNDS = 10
-test(`killed in the middle of closings, ${ROUNDS} times: all that was told is there, whole and once`, async () => {
+test(`after SIGKILL during closings, ${ROUNDS} times, each reported generation is there, whole and once`, async () => {
   const folder = newFolder()
   let next = 0
   for (let round = 0; round < ROUNDS; round++) {
@@ -149,7 +156,7 @@ const hasSmallDisks =
   Bun.spawnSync([...onSmallDisk('rmdir "$0" 2>/dev/null; true'), newFolder()], { stderr: 'ignore' }).success
 
 test.skipIf(!hasSmallDisks)(
-  'a full disk fails what cannot be written, loses nothing, and is well again when there is room',
+  'with a full disk writes fail, nothing is lost, and writes succeed again when there is space',
   () => {
     const { stdout, stderr, exitCode } = Bun.spawnSync([
       ...onSmallDisk(`exec '${process.execPath}' '${join(import.meta.dir, 'disk-filler.ts')}' "$0"`),

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { StoredPrediction, WebhookDelivery } from '../../src/store/store.ts'
 
 let folder: string
@@ -41,7 +41,7 @@ const delivery = (id: string, nextAt = 5): WebhookDelivery => ({
   nextAt,
 })
 
-test("a prediction is its account's, and as it was written last", async () => {
+test('a prediction is read as it was last written, by its account only', async () => {
   await store.predictions.add(prediction(1))
   expect(await store.predictions.find('a', idOf(1))).toEqual(prediction(1))
   expect(await store.predictions.find('b', idOf(1))).toBeUndefined()
@@ -51,7 +51,7 @@ test("a prediction is its account's, and as it was written last", async () => {
   expect(await store.predictions.find('a', idOf(1))).toEqual(processing)
 })
 
-test('it ends once, whoever ends it first, and only that end owes calls', async () => {
+test('a prediction ends once, and only that end adds webhook calls', async () => {
   await store.predictions.add(prediction(1))
   const ends = [ended(1, 10), ended(1, 11, { status: 'canceled' }), ended(1, 12, { status: 'failed' })]
   expect(await Promise.all(ends.map((end, at) => store.predictions.update(end, [delivery(`msg_${at}`)])))).toEqual([
@@ -64,7 +64,7 @@ test('it ends once, whoever ends it first, and only that end owes calls', async 
   expect((await store.predictions.dueDeliveries(10, 10)).map(({ id }) => id)).toEqual(['msg_0'])
 })
 
-test('an end whose call cannot be written is not written either', async () => {
+test('an end is not written if its webhook call cannot be written', async () => {
   await store.predictions.add(prediction(1))
   const twice = [delivery('msg_1'), delivery('msg_1')]
   await expect(store.predictions.update(ended(1, 10), twice)).rejects.toThrow('UNIQUE')
@@ -72,7 +72,7 @@ test('an end whose call cannot be written is not written either', async () => {
   expect(await store.predictions.dueDeliveries(10, 10)).toEqual([])
 })
 
-test("an account's are listed from the newest, from one to the next", async () => {
+test('the predictions of an account are listed newest first, page by page', async () => {
   for (let number = 1; number <= 7; number++)
     await store.predictions.add(prediction(number, { accountId: number === 4 ? 'b' : 'a' }))
   const numbers = async (limit: number, before?: number): Promise<number[]> =>
@@ -84,7 +84,7 @@ test("an account's are listed from the newest, from one to the next", async () =
   expect(await numbers(3, 1)).toEqual([])
 })
 
-test('large ones are read few at a time, and none is left out', async () => {
+test('large predictions come in small pages, and none is omitted', async () => {
   const input = JSON.stringify({ image: 'x'.repeat(3 * 1024 * 1024) })
   for (let number = 1; number <= 5; number++)
     await store.predictions.add(prediction(number, { input: number === 3 ? input.repeat(4) : input }))
@@ -101,7 +101,7 @@ test('large ones are read few at a time, and none is left out', async () => {
   expect((await store.predictions.unfinished(first.at(-1)!.id)).map(({ createdAt }) => createdAt)).toEqual([3, 4])
 })
 
-test('those that have not ended are found, and those that ended long ago are removed', async () => {
+test('unfinished predictions are found, and those that ended long ago are purged', async () => {
   for (let number = 1; number <= 450; number++) await store.predictions.add(prediction(number))
   for (let number = 1; number <= 430; number++) await store.predictions.update(ended(number, number))
   expect((await store.predictions.unfinished()).length).toBe(20)

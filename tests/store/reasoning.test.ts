@@ -8,7 +8,7 @@ import type { GenerationRequest, Part, Turn } from '../../src/generation/request
 import { ReplayRecorder } from '../../src/generation/replay.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import { ReasoningReplay } from '../../src/pipeline/reasoning-replay.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 
 /** What is kept of signed reasoning, and put back where its client left it out. */
 
@@ -128,7 +128,7 @@ const answer = fc
     ...calls.map(([args, mark], index) => signed(call(`c${index}`, { arguments: args }), mark)),
   ])
 
-test('what is put back is what came, to the byte and in its place', async () => {
+test('restored reasoning is the original, byte for byte and in its position', async () => {
   const { reasoning } = await open()
   await fc.assert(
     fc.asyncProperty(answer, async (parts) => {
@@ -142,7 +142,7 @@ test('what is put back is what came, to the byte and in its place', async () => 
   )
 })
 
-describe('nothing is put back', () => {
+describe('no reasoning is restored', () => {
   const parts = [thought('hm', 's1'), call('c1'), call('c2')]
   const bare = forgotten(parts)
   const unchanged = async (
@@ -160,7 +160,7 @@ describe('nothing is put back', () => {
     return room
   }
 
-  test('for another account, provider or model', async () => {
+  test('no reasoning is restored for another account, provider or model', async () => {
     const { reasoning } = await kept()
     await unchanged(reasoning, 'b', asked(bare))
     await unchanged(reasoning, 'a', asked(bare), [endpoint('p', 'n')])
@@ -169,7 +169,7 @@ describe('nothing is put back', () => {
     await unchanged(reasoning, 'a', asked(bare), [endpoint('q', 'm')])
   })
 
-  test('where the client sent a signature itself, a call of other arguments, or an id twice', async () => {
+  test('no reasoning is restored if the client sent a signature, other arguments or a duplicate id', async () => {
     const { reasoning } = await kept()
     await unchanged(reasoning, 'a', asked([{ type: 'text', text: 't', signature: { data: 'own' } }, ...bare]))
     await unchanged(reasoning, 'a', asked([call('c1', { arguments: '{"a":2}' })]))
@@ -184,7 +184,7 @@ describe('nothing is put back', () => {
     ])
   })
 
-  test('after its time, which outlives a restart, and where nothing is to be kept', async () => {
+  test('no reasoning is restored after its expiry, also after a restart, or if none is kept', async () => {
     const { clock, again, store } = await kept()
     clock.now += DAY - 1
     const later = await again(DAY)
@@ -205,7 +205,7 @@ describe('nothing is put back', () => {
     expect(later.replayRecorder(asked(bare), target)).toBeInstanceOf(ReplayRecorder)
   })
 
-  test('of what was too much', async () => {
+  test('no reasoning is restored that was too large to be stored', async () => {
     const { reasoning, store } = await open()
     await reasoning.keep('a', heard([thought('x'.repeat(1024 * 1024 + 1), 's'), call('c1')]))
     await reasoning.keep('a', heard([thought('x', 's'.repeat(1024 * 1024)), call('c1')]))
@@ -213,7 +213,7 @@ describe('nothing is put back', () => {
   })
 })
 
-test('reasoning that nobody signs is put back where its provider wants it, unless the client sent some', async () => {
+test('unsigned reasoning is restored if the provider requires it, unless the client sent some', async () => {
   const { reasoning } = await open()
   const parts: Part[] = [{ type: 'reasoning', text: 'hm' }, { type: 'text', text: 'so' }, call('c1')]
   const back = async (given: Part[]): Promise<Part[]> =>
@@ -226,7 +226,7 @@ test('reasoning that nobody signs is put back where its provider wants it, unles
   expect(await back(own)).toEqual(own)
 })
 
-test('an account has room for so much: what is oldest goes, and no other account’s', async () => {
+test('above the limit of an account its oldest reasoning is removed, and no other account’s', async () => {
   const { reasoning, store, clock } = await open()
   const large = (id: string): Part[] => [thought('x'.repeat(1_000_000), 's'), call(id)]
   await reasoning.keep('b', heard(large('c0')))

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { Account, StoredKey } from '../../src/store/store.ts'
 
 const cleanups: (() => unknown)[] = []
@@ -61,7 +61,7 @@ async function withAccounts(options: Parameters<typeof open>[0] = {}): Promise<S
 }
 
 describe('accounts and keys', () => {
-  test('come back as they were given', async () => {
+  test('accounts and keys are read as they were written', async () => {
     const store = open()
     expect(await store.accounts.add(account('a'))).toBe(true)
     await Promise.all([store.accounts.addKey(key('k1', 'a', 1)), store.accounts.addKey(key('k2', 'a', 2))])
@@ -70,13 +70,13 @@ describe('accounts and keys', () => {
     expect(await store.accounts.keys()).toEqual([key('k1', 'a', 1), key('k2', 'a', 2), key('k3', 'a', 3)])
   })
 
-  test('a taken account name adds nothing', async () => {
+  test('an account with a taken name is not added', async () => {
     const store = await withAccounts()
     expect(await store.accounts.add({ ...account('c'), name: 'name of a' })).toBe(false)
     expect((await store.accounts.list()).length).toBe(2)
   })
 
-  test('a key revoked twice keeps its first instant', async () => {
+  test('a key that is revoked twice keeps the first instant', async () => {
     const store = await withAccounts()
     await store.accounts.addKey(key('k1', 'a', 1))
     await store.accounts.revokeKey('k1', 10)
@@ -84,7 +84,7 @@ describe('accounts and keys', () => {
     expect((await store.accounts.keys())[0]?.revokedAt).toBe(10)
   })
 
-  test('a setting keeps its first value', async () => {
+  test('a setting keeps the first value', async () => {
     const store = open()
     expect(await store.settings.get('x')).toBeUndefined()
     expect(await store.settings.setOnce('x', 'one')).toBe('one')
@@ -92,7 +92,7 @@ describe('accounts and keys', () => {
     expect(await store.settings.get('x')).toBe('one')
   })
 
-  test('a write that fails does not fail those committed with it', async () => {
+  test('a failed write does not fail those in the same commit', async () => {
     const store = await withAccounts()
     const written = await Promise.allSettled([
       store.accounts.addKey(key('k1', 'a', 1)),
@@ -103,7 +103,7 @@ describe('accounts and keys', () => {
     expect((await store.accounts.keys()).map(({ id }) => id)).toEqual(['k1', 'k3'])
   })
 
-  test('a failure of the database is store_unavailable, a broken rule is a mistake of ours', async () => {
+  test('a failure of the database is store_unavailable, a violated constraint is not', async () => {
     const folder = newFolder()
     const store = await withAccounts({ folder })
     const broken = await store.accounts.addKey(key('k1', 'nobody', 1)).catch((error: unknown) => error)
@@ -124,7 +124,7 @@ describe('accounts and keys', () => {
 })
 
 describe('responses', () => {
-  test('come back whole, strange texts included', async () => {
+  test('a response is read as it was written, with any text', async () => {
     const store = await withAccounts()
     const response = {
       id: 'r',
@@ -138,7 +138,7 @@ describe('responses', () => {
     expect(found?.inputItems).toEqual(inputItems)
   })
 
-  test("another account's id answers as an unknown one does", async () => {
+  test("another account's response is unknown", async () => {
     const store = await withAccounts()
     await store.responses.save('a', answer('r', { id: 'm' }))
     expect(await store.responses.find('b', 'r')).toBeUndefined()
@@ -147,7 +147,7 @@ describe('responses', () => {
     expect(await store.responses.findItem('a', 'm')).toEqual({ id: 'm' })
   })
 
-  test('two accounts may use the same ids', async () => {
+  test('two accounts may have the same response id', async () => {
     const store = await withAccounts()
     await store.responses.save('a', answer('r', { id: 'm', of: 'a' }))
     await store.responses.save('b', answer('r', { id: 'm', of: 'b' }))
@@ -157,17 +157,20 @@ describe('responses', () => {
     expect(await store.responses.findItem('a', 'm')).toBeUndefined()
   })
 
-  test('of several items with one id the newest is found, input or output, and never a reference', async () => {
+  test('of several items with one id the newest is found, input or output, but never a reference', async () => {
     const store = await withAccounts()
     await store.responses.save('a', answer('r1', { id: 'm', turn: 1 }))
-    await store.responses.save('a', { ...answer('r2', { id: 'n' }), inputItems: [{ id: 'm', turn: 2 }, { id: 7 }, null] })
+    await store.responses.save('a', {
+      ...answer('r2', { id: 'n' }),
+      inputItems: [{ id: 'm', turn: 2 }, { id: 7 }, null],
+    })
     await store.responses.save('a', { ...answer('r3'), inputItems: [{ id: 'm', type: 'item_reference' }] })
     expect(await store.responses.findItem('a', 'm')).toEqual({ id: 'm', turn: 2 })
     await store.responses.delete('a', 'r2')
     expect(await store.responses.findItem('a', 'm')).toEqual({ id: 'm', turn: 1 })
   })
 
-  test('the same id again replaces response and items', async () => {
+  test('saving an id again replaces the response and its items', async () => {
     const store = await withAccounts()
     await store.responses.save('a', answer('r', { id: 'old' }))
     await store.responses.save('a', answer('r', { id: 'new' }))
@@ -175,7 +178,7 @@ describe('responses', () => {
     expect((await store.responses.find('a', 'r'))?.response).toEqual({ id: 'r', output: [{ id: 'new' }] })
   })
 
-  test('what has expired is unknown at once, and purged in batches', async () => {
+  test('an expired response is unknown at once, and purged in batches', async () => {
     let now = 1000
     const store = await withAccounts({ now: () => now })
     const many = Array.from({ length: 450 }, (_, index) => ({
@@ -198,7 +201,7 @@ describe('responses', () => {
 })
 
 describe('the data folder', () => {
-  test('is for its owner only, with everything in it', async () => {
+  test('the folder and its files are readable by their owner only', async () => {
     const folder = newFolder()
     await withAccounts({ folder, exclusive: true })
     expect(statSync(folder).mode & 0o777).toBe(0o700)
@@ -206,7 +209,7 @@ describe('the data folder', () => {
       expect([file, statSync(join(folder, file)).mode & 0o077]).toEqual([file, 0])
   })
 
-  test('keeps what was written', async () => {
+  test('written data is there after a restart', async () => {
     const folder = newFolder()
     const store = await withAccounts({ folder })
     await store.responses.save('a', answer('r', { id: 'm' }))
@@ -214,25 +217,25 @@ describe('the data folder', () => {
     expect(await open({ folder }).responses.findItem('a', 'm')).toEqual({ id: 'm' })
   })
 
-  test('of a newer version is refused and left alone', async () => {
+  test('a folder of a newer version is refused and unchanged', async () => {
     const folder = newFolder()
     await open({ folder }).close()
     const database = new Database(join(folder, 'sluice.sqlite'))
     database.run('PRAGMA user_version = 99')
     database.close()
-    expect(() => open({ folder })).toThrow(/newer Sluice/)
+    expect(() => open({ folder })).toThrow(/newer version of Sluice/)
   })
 
-  test('is named when it cannot be used', () => {
+  test('an unusable folder is named in the error', () => {
     const folder = newFolder()
     writeFileSync(folder, '')
-    expect(() => open({ folder })).toThrow(`the data folder ${folder} cannot be used`)
+    expect(() => open({ folder })).toThrow(`cannot use the data folder ${folder}`)
     const other = newFolder()
     mkdirSync(join(other, 'lock.sqlite'), { recursive: true })
-    expect(() => open({ folder: other, exclusive: true })).toThrow(`the data folder ${other} cannot be used`)
+    expect(() => open({ folder: other, exclusive: true })).toThrow(`cannot use the data folder ${other}`)
   })
 
-  test('takes one server; a second is told which process has it; a closed one leaves it free', async () => {
+  test('a second server is refused with the process id of the first, until that is closed', async () => {
     const folder = newFolder()
     const first = open({ folder, exclusive: true })
     expect(() => open({ folder, exclusive: true })).toThrow(
@@ -244,7 +247,7 @@ describe('the data folder', () => {
     expect(await open({ folder, exclusive: true }).accounts.list()).toEqual([account('a')])
   }, 15_000)
 
-  test("a server's death by SIGKILL frees the folder and loses nothing it had said was saved", async () => {
+  test('SIGKILL frees the folder and loses nothing that was reported as saved', async () => {
     const folder = newFolder()
     const child = Bun.spawn([process.execPath, join(import.meta.dir, 'writer.ts'), folder], {
       stdout: 'pipe',
@@ -261,7 +264,7 @@ describe('the data folder', () => {
     for (const id of ids) expect((await store.responses.find('a', id))?.id).toBe(id)
   }, 15_000)
 
-  test('tells every listener of changes by another process, and again when one of them failed', async () => {
+  test('every listener is called for changes by another process, and again if one failed', async () => {
     const folder = newFolder()
     const store = open({ folder, exclusive: true })
     const calls = { first: 0, second: 0 }
@@ -280,7 +283,7 @@ describe('the data folder', () => {
     expect(calls).toEqual({ first: 2, second: 2 })
   }, 15_000)
 
-  test('commits what is pending when it is closed', async () => {
+  test('closing commits pending writes', async () => {
     const folder = newFolder()
     const store = open({ folder })
     const added = store.accounts.add(account('a'))

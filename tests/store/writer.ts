@@ -1,4 +1,4 @@
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 
 /** Saves responses until it is killed, and says each id once it is saved. */
 const store = new SqliteStore({ folder: process.argv[2] ?? '', exclusive: true })

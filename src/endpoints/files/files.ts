@@ -7,19 +7,19 @@ import type { StoredFile } from '../../store/store.ts'
 import { PURPOSES, UploadForm } from './form.ts'
 
 /**
- * Files of an account, in the words of OpenAI's clients, with what Replicate's need beside them, or in those of
- * Anthropic's.
+ * The files API. Responses have the fields of OpenAI's and Replicate's APIs together, or those of Anthropic's if the
+ * client sends `anthropic-version`.
  */
 
-/** `POST /v1/files`: from the network to the disk, piece by piece. */
+/** `POST /v1/files`: streams the upload to disk. */
 export async function createFile(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
   const { fileBytes } = app.config.limits
   const boundary = boundaryOf(call.request.headers.get('content-type'))
   const declared = declaredLength(call.request, fileBytes + MULTIPART_OVERHEAD_BYTES)
-  // A server that stops lets it come to its end.
+  // A stopping server waits for uploads in progress.
   const inFlight = app.inFlight.enter(call.request.signal)
   try {
-    return Response.json(write(app, call, await receive(app, call, boundary, declared ?? 0)))
+    return Response.json(writeFile(app, call, await receive(app, call, boundary, declared ?? 0)))
   } finally {
     inFlight.leave()
   }
@@ -36,11 +36,11 @@ async function receive(
   try {
     const reader = new MultipartReader(boundary)
     const form = new UploadForm(upload, fileBytes)
-    for await (const piece of readChunks(request, fileBytes + MULTIPART_OVERHEAD_BYTES)) {
-      for (const event of reader.read(piece)) await form.take(event)
+    for await (const chunk of readChunks(request, fileBytes + MULTIPART_OVERHEAD_BYTES)) {
+      for (const event of reader.read(chunk)) await form.add(event)
     }
     reader.end()
-    return await upload.keep(form.facts())
+    return await upload.keep(form.details())
   } finally {
     await upload.discard()
   }
@@ -50,73 +50,71 @@ async function receive(
 export async function listFiles(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
   const { after, limit, order, purpose } = isAnthropic(call) ? readAnthropicQuery(call.query) : readQuery(call.query)
   const page = await app.files.list(call.identity.accountId, { after: after?.id, limit: limit + 1, order, purpose })
-  // Begun anew, a client would turn these pages for ever.
+  // Starting over at the first page would make the client loop for ever.
   if (page === undefined) throw invalid(after!.param, 'must be the id of one of these files')
   const data = page.slice(0, limit)
-  const ends = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more: page.length > limit }
-  const written = data.map((file) => write(app, call, file))
+  const bounds = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more: page.length > limit }
+  const files = data.map((file) => writeFile(app, call, file))
   if (isAnthropic(call))
-    return Response.json({ data: written, ...ends, next_page: ends.has_more ? ends.last_id : null })
-  return Response.json({ object: 'list', data: written, ...ends })
+    return Response.json({ data: files, ...bounds, next_page: bounds.has_more ? bounds.last_id : null })
+  return Response.json({ object: 'list', data: files, ...bounds })
 }
 
-type Asked = {
+type FileListQuery = {
   after: { id: string; param: string } | undefined
   limit: number
   order: 'asc' | 'desc'
   purpose?: string | undefined
 }
 
-const PAGE_MAX = 10_000
+const MAX_PAGE = 10_000
 
-function readQuery(query: URLSearchParams): Asked {
+function readQuery(query: URLSearchParams): FileListQuery {
   const order = query.get('order') ?? 'desc'
   if (order !== 'asc' && order !== 'desc') throw invalid('order', "must be 'asc' or 'desc'")
   const purpose = query.get('purpose') ?? undefined
   if (purpose !== undefined && !PURPOSES.includes(purpose))
     throw invalid('purpose', `must be one of ${PURPOSES.join(', ')}`)
-  return { after: readAfter(query, 'after'), limit: readLimit(query, PAGE_MAX, PAGE_MAX), order, purpose }
+  return { after: readAfter(query, 'after'), limit: readLimit(query, MAX_PAGE, MAX_PAGE), order, purpose }
 }
 
-const ANTHROPIC_PAGE = 20
-const ANTHROPIC_PAGE_MAX = 1_000
+const ANTHROPIC_DEFAULT_PAGE = 20
+const ANTHROPIC_MAX_PAGE = 1_000
 
-function readAnthropicQuery(query: URLSearchParams): Asked {
+function readAnthropicQuery(query: URLSearchParams): FileListQuery {
   for (const name of query.keys()) {
     if (/^(?:before_id|scope_id|ids(?:\[.*\])?)$/.test(name))
-      throw new GatewayError(
-        'unsupported_parameter',
-        `${name}: files are not listed by it here; there are limit, page and after_id`,
-        { param: name },
-      )
+      throw new GatewayError('unsupported_parameter', `${name} is not supported; use limit, page or after_id`, {
+        param: name,
+      })
   }
   return {
     after: readAfter(query, query.has('page') ? 'page' : 'after_id'),
-    limit: readLimit(query, ANTHROPIC_PAGE, ANTHROPIC_PAGE_MAX),
+    limit: readLimit(query, ANTHROPIC_DEFAULT_PAGE, ANTHROPIC_MAX_PAGE),
     order: 'desc',
   }
 }
 
-function readAfter(query: URLSearchParams, param: string): Asked['after'] {
+function readAfter(query: URLSearchParams, param: string): FileListQuery['after'] {
   const id = query.get(param)
   return id === null ? undefined : { id, param }
 }
 
-function readLimit(query: URLSearchParams, usual: number, most: number): number {
-  const text = query.get('limit') ?? String(usual)
+function readLimit(query: URLSearchParams, byDefault: number, max: number): number {
+  const text = query.get('limit') ?? String(byDefault)
   const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0
-  if (limit < 1 || limit > most) throw invalid('limit', `must be a whole number from 1 to ${most}`)
+  if (limit < 1 || limit > max) throw invalid('limit', `must be a whole number from 1 to ${max}`)
   return limit
 }
 
 /** `GET /v1/files/{id}`. */
 export async function getFile(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
-  return Response.json(write(app, call, await found(app, call)))
+  return Response.json(writeFile(app, call, await findFile(app, call)))
 }
 
-/** `GET /v1/files/{id}/content`: from the disk to the network. */
+/** `GET /v1/files/{id}/content`: streams the file from disk. */
 export async function getFileContent(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
-  const file = await found(app, call)
+  const file = await findFile(app, call)
   return new Response(app.files.content(file), {
     headers: { ...contentHeaders(file.mediaType, file.filename), 'cache-control': 'private, no-store' },
   })
@@ -125,28 +123,28 @@ export async function getFileContent(app: AppContext, call: AuthenticatedRequest
 /** `DELETE /v1/files/{id}`. */
 export async function deleteFile(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
   const file = await app.files.delete(call.identity.accountId, call.params[0]!)
-  if (file === undefined) throw unknown()
+  if (file === undefined) throw fileNotFound()
   if (isAnthropic(call)) return Response.json({ id: file.id, type: 'file_deleted' })
-  // Replicate's client takes nothing else for deleted.
+  // Replicate's client accepts no other response to a deletion.
   if (file.metadata !== null) return new Response(null, { status: 204 })
   return Response.json({ id: file.id, object: 'file', deleted: true })
 }
 
-async function found(app: AppContext, call: AuthenticatedRequest): Promise<StoredFile> {
+async function findFile(app: AppContext, call: AuthenticatedRequest): Promise<StoredFile> {
   const file = await app.files.find(call.identity.accountId, call.params[0]!)
-  if (file === undefined) throw unknown()
+  if (file === undefined) throw fileNotFound()
   return file
 }
 
-/** What is unknown, deleted, expired or another account's is told in the same words. */
-const unknown = (): GatewayError =>
-  new GatewayError('not_found', 'No file of this account has this id; it may have been deleted, or have expired.', {
+/** One error for ids that are unknown, deleted, expired or of another account, so that ids cannot be probed. */
+const fileNotFound = (): GatewayError =>
+  new GatewayError('not_found', 'No such file. It may have been deleted or have expired.', {
     param: 'file_id',
   })
 
 const isAnthropic = ({ request }: AuthenticatedRequest): boolean => request.headers.has('anthropic-version')
 
-function write(
+function writeFile(
   { config }: AppContext,
   call: AuthenticatedRequest,
   { id, filename, purpose, bytes, mediaType, sha256, metadata, createdAt, expiresAt }: StoredFile,
@@ -175,7 +173,7 @@ function write(
     purpose,
     status: 'processed',
     status_details: null,
-    // What follows is for Replicate's clients.
+    // Replicate's fields.
     name: filename,
     content_type: mediaType,
     size: bytes,

@@ -1,33 +1,34 @@
 import { isUtf8 } from 'node:buffer'
 import { GatewayError, invalid } from '../../error.ts'
-import { checkJson, parsed } from '../../json/text.ts'
+import { tryParse } from '../../json/parse.ts'
+import { checkJson } from '../../json/scan.ts'
 import type { MultipartEvent, PartHead } from '../../http/multipart.ts'
 import { sniff, SNIFFED_BYTES } from '../../http/sniff.ts'
 import { isObject } from '../../protocols/fields.ts'
-import type { FileFacts, Upload } from '../../files/files.ts'
+import type { FileDetails, Upload } from '../../files/upload.ts'
 
-/** What OpenAI's clients may say a file is for. */
+/** The purposes of OpenAI's API. */
 export const PURPOSES: readonly string[] = ['assistants', 'batch', 'fine-tune', 'vision', 'user_data', 'evals']
-/** What it is for where its client does not say, as those of other makers: anything. */
-const ANY_PURPOSE = 'user_data'
+/** The purpose if the client sends none, as clients of other APIs do. */
+const DEFAULT_PURPOSE = 'user_data'
 
-const MOST_FIELD_BYTES = 16 * 1024
-const MOST_NAME_CHARACTERS = 255
+const MAX_FIELD_BYTES = 16 * 1024
+const MAX_NAME_CHARACTERS = 255
 
-/** The file, as OpenAI's and Anthropic's clients call it, and as Replicate's does. */
+/** The name of the file's part: OpenAI's and Anthropic's clients send `file`, Replicate's `content`. */
 const FILE_FIELDS: readonly string[] = ['file', 'content']
 
 const HOUR = 3600
 const DAY = 24 * HOUR
 
-/** Seconds of a file's life that a field may say: OpenAI's, and Anthropic's. */
-const LIVES: Readonly<Record<string, { most: number }>> = {
-  'expires_after[seconds]': { most: 30 * DAY },
-  expires_in_seconds: { most: 90 * DAY },
+/** The longest lifetime in seconds, by the field that sets it: OpenAI's and Anthropic's. */
+const MAX_LIFETIME: Readonly<Record<string, number>> = {
+  'expires_after[seconds]': 30 * DAY,
+  expires_in_seconds: 90 * DAY,
 }
 
-/** What the text of a field must be, so that it is refused before the file behind it has come. */
-const FIELDS: Readonly<Record<string, (name: string, text: string) => void>> = {
+/** Field name -> check of its value. A bad value is refused before the file that follows it has arrived. */
+const FIELD_CHECKS: Readonly<Record<string, (name: string, text: string) => void>> = {
   purpose: (name, text) => {
     if (!PURPOSES.includes(text)) throw invalid(name, `must be one of ${PURPOSES.join(', ')}`)
   },
@@ -37,38 +38,38 @@ const FIELDS: Readonly<Record<string, (name: string, text: string) => void>> = {
   'expires_after[seconds]': checkSeconds,
   expires_in_seconds: checkSeconds,
   metadata: (name, text) => {
-    if (checkJson(text) !== undefined || !isObject(parsed(text))) throw invalid(name, 'must be a JSON object')
+    if (checkJson(text) !== undefined || !isObject(tryParse(text))) throw invalid(name, 'must be a JSON object')
   },
   filename: () => {},
   type: () => {},
 }
 
 function checkSeconds(name: string, text: string): void {
-  const { most } = LIVES[name]!
-  if (!/^\d{1,9}$/.test(text) || Number(text) < HOUR || Number(text) > most)
-    throw invalid(name, `must be a whole number from ${HOUR} to ${most}`)
+  const max = MAX_LIFETIME[name]!
+  if (!/^\d{1,9}$/.test(text) || Number(text) < HOUR || Number(text) > max)
+    throw invalid(name, `must be a whole number from ${HOUR} to ${max}`)
 }
 
-/** The form of an upload, as its parts come in any order: the file goes on to the disk, the fields are kept. */
+/** The multipart form of an upload. Parts may arrive in any order: the file is streamed to disk, fields are kept. */
 export class UploadForm {
   readonly #upload: Upload
-  readonly #mostBytes: number
+  readonly #maxBytes: number
   readonly #fields = new Map<string, string>()
   #part: PartHead | undefined
   #file: PartHead | undefined
-  /** Of the field that is being read. */
+  /** Chunks of the current field. They are copied, because a chunk is overwritten when the next one is read. */
   #text: Uint8Array[] = []
-  /** How the file begins. Copies, as of the field: a piece of the body is gone when the next one is read. */
+  /** The first bytes of the file, copied likewise. */
   readonly #head: Uint8Array[] = []
 
-  /** `mostBytes`: of the file. */
-  constructor(upload: Upload, mostBytes: number) {
+  /** `maxBytes`: the limit for the file. */
+  constructor(upload: Upload, maxBytes: number) {
     this.#upload = upload
-    this.#mostBytes = mostBytes
+    this.#maxBytes = maxBytes
   }
 
-  /** GatewayError invalid_request, request_too_large, or what the upload fails with. */
-  async take(event: MultipartEvent): Promise<void> {
+  /** Throws GatewayError invalid_request or request_too_large, and the errors of the upload. */
+  async add(event: MultipartEvent): Promise<void> {
     if ('part' in event) this.#begin(event.part)
     else if ('end' in event) this.#end()
     else if (this.#part === this.#file) await this.#write(event.bytes)
@@ -79,22 +80,24 @@ export class UploadForm {
     this.#part = part
     const { name } = part
     if (FILE_FIELDS.includes(name)) {
-      if (this.#file !== undefined) throw invalid(name, 'must be one file, not several')
-      if (part.filename === undefined)
-        throw invalid(name, 'must be a file with a filename, not a text; with curl, -F file=@path')
-      this.#file = { ...part, filename: nameOf(part.filename) }
+      if (this.#file !== undefined) throw invalid(name, 'must be the only file of the upload')
+      if (part.filename === undefined) throw invalid(name, 'must be a file with a filename (with curl: -F file=@path)')
+      this.#file = { ...part, filename: toBaseName(part.filename) }
       this.#part = this.#file
     } else {
-      if (!Object.hasOwn(FIELDS, name))
-        throw invalid(name.slice(0, 100), `is no field of an upload; there are file, ${Object.keys(FIELDS).join(', ')}`)
-      if (this.#fields.has(name)) throw invalid(name, 'must be there once')
+      if (!Object.hasOwn(FIELD_CHECKS, name))
+        throw invalid(
+          name.slice(0, 100),
+          `is not a field of an upload; use file, ${Object.keys(FIELD_CHECKS).join(', ')}`,
+        )
+      if (this.#fields.has(name)) throw invalid(name, 'must be sent only once')
     }
   }
 
   async #write(bytes: Uint8Array): Promise<void> {
     const { bytes: before } = this.#upload
-    if (before + bytes.length > this.#mostBytes)
-      throw new GatewayError('request_too_large', `${this.#file!.name}: must be at most ${this.#mostBytes} bytes`, {
+    if (before + bytes.length > this.#maxBytes)
+      throw new GatewayError('request_too_large', `${this.#file!.name}: must be at most ${this.#maxBytes} bytes`, {
         param: this.#file!.name,
       })
     if (before < SNIFFED_BYTES) this.#head.push(new Uint8Array(bytes.subarray(0, SNIFFED_BYTES - before)))
@@ -103,8 +106,8 @@ export class UploadForm {
 
   #read(bytes: Uint8Array): void {
     this.#text.push(new Uint8Array(bytes))
-    if (this.#text.reduce((sum, { length }) => sum + length, 0) > MOST_FIELD_BYTES)
-      throw invalid(this.#part!.name, `must be at most ${MOST_FIELD_BYTES} bytes`)
+    if (this.#text.reduce((sum, { length }) => sum + length, 0) > MAX_FIELD_BYTES)
+      throw invalid(this.#part!.name, `must be at most ${MAX_FIELD_BYTES} bytes`)
   }
 
   #end(): void {
@@ -113,35 +116,35 @@ export class UploadForm {
     const bytes = Buffer.concat(this.#text.splice(0))
     if (!isUtf8(bytes)) throw invalid(name, 'must be UTF-8')
     const text = bytes.toString()
-    FIELDS[name]!(name, text)
+    FIELD_CHECKS[name]!(name, text)
     this.#fields.set(name, text)
   }
 
-  /** What the whole form says. GatewayError invalid_request where something is missing. */
-  facts(): FileFacts {
+  /** The details from the complete form. Throws GatewayError invalid_request if something is missing. */
+  details(): FileDetails {
     const field = (name: string): string | undefined => this.#fields.get(name)
-    if (this.#file === undefined) throw invalid('file', 'is missing: the form must have one file')
+    if (this.#file === undefined) throw invalid('file', 'is required')
     if (this.#upload.bytes === 0) throw invalid(this.#file.name, 'must not be empty')
     const [anchor, seconds] = [field('expires_after[anchor]'), field('expires_after[seconds]')]
     if ((anchor === undefined) !== (seconds === undefined))
-      throw invalid('expires_after', 'must have an anchor and seconds')
-    const life = seconds ?? field('expires_in_seconds')
-    const filename = nameOf(field('filename') ?? this.#file.filename!)
+      throw invalid('expires_after', 'requires both anchor and seconds')
+    const lifetime = seconds ?? field('expires_in_seconds')
+    const filename = toBaseName(field('filename') ?? this.#file.filename!)
     return {
       filename,
-      purpose: field('purpose') ?? ANY_PURPOSE,
+      purpose: field('purpose') ?? DEFAULT_PURPOSE,
       mediaType: sniff(Buffer.concat(this.#head), field('type') ?? this.#file.mediaType, filename),
-      // What Replicate's client is told apart by later.
+      // Metadata marks an upload by Replicate's client, which needs responses of its own.
       metadata: field('metadata') ?? (this.#file.name === 'content' ? '{}' : null),
-      expiresAfterMs: life === undefined ? undefined : Number(life) * 1000,
+      expiresAfterMs: lifetime === undefined ? undefined : Number(lifetime) * 1000,
     }
   }
 }
 
-/** A client's name for a file, without the folders that it may come with. It is shown and never opened. */
-function nameOf(filename: string): string {
+/** A filename without folders. It is only displayed, never opened. */
+function toBaseName(filename: string): string {
   const name = filename.slice(Math.max(filename.lastIndexOf('/'), filename.lastIndexOf('\\')) + 1)
-  if (filename.length > MOST_NAME_CHARACTERS || /[\x00-\x1f\x7f]/.test(filename))
-    throw invalid('filename', `must be at most ${MOST_NAME_CHARACTERS} characters, without control characters`)
+  if (filename.length > MAX_NAME_CHARACTERS || /[\x00-\x1f\x7f]/.test(filename))
+    throw invalid('filename', `must be at most ${MAX_NAME_CHARACTERS} characters, without control characters`)
   return ['', '.', '..'].includes(name) ? 'unnamed' : name
 }

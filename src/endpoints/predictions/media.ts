@@ -1,6 +1,6 @@
 import type { AppContext } from '../../context.ts'
 import { GatewayError } from '../../error.ts'
-import { isRawJson } from '../../json/text.ts'
+import { isRawJson } from '../../json/exact.ts'
 import { isObject } from '../../protocols/fields.ts'
 import type { Json, StoredFile } from '../../store/store.ts'
 import type { Prediction } from './prediction.ts'

@@ -1,5 +1,5 @@
 import type { AppContext } from '../../context.ts'
-import { parseExact } from '../../json/text.ts'
+import { parseExact } from '../../json/exact.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Outcome } from '../../ledger/outcomes.ts'
 import type { Json, PredictionChange, PredictionStatus, StoredPrediction } from '../../store/store.ts'

@@ -159,7 +159,10 @@ export class Predictor {
       open.meter.waiveCharge()
       const { message } = asGatewayError(error)
       const failed = toChange({ ...prediction, status: 'failed', error: message, completedAt: Date.now() })
-      await Promise.all([ledger.close(open, 'failed').catch(() => {}), store.predictions.update(failed).catch(() => {})])
+      await Promise.all([
+        ledger.close(open, 'failed').catch(() => {}),
+        store.predictions.update(failed).catch(() => {}),
+      ])
       throw error
     }
   }

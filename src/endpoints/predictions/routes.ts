@@ -1,7 +1,7 @@
 import type { AppContext, AuthenticatedRequest } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import { originOf } from '../../http/serve.ts'
-import { parseExact } from '../../json/text.ts'
+import { parseExact } from '../../json/exact.ts'
 import { identityHeaders } from '../../pipeline/response-headers.ts'
 import { Fields, present } from '../../protocols/fields.ts'
 import { readRawRequest } from '../../protocols/raw-request.ts'

@@ -1,6 +1,6 @@
 import type { AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
-import { isRawJson } from '../../json/text.ts'
+import { isRawJson } from '../../json/exact.ts'
 import type { GenerationRequest, ProtocolName } from '../../generation/request.ts'
 import { isCount, MOST_TOKENS, noUsage, type Usage } from '../../generation/usage.ts'
 import { countTokens, estimateInputTokens, worstCase } from '../../ledger/estimate.ts'

@@ -3,7 +3,8 @@ import { issuedBy, type ReplayState } from '../../generation/replay.ts'
 import { belongsTo, ENVELOPE_PREFIX, unwrapSignature } from '../../generation/signature.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
-import { members, replaceAt, splice } from '../../json/text.ts'
+import { replaceAt, splice } from '../../json/edit.ts'
+import { members } from '../../json/scan.ts'
 import { isObject } from '../fields.ts'
 import type { Passthrough, Quirks, ResponseIdentity, Target, TranslationContext } from '../protocol.ts'
 import { callSignature, writeEntries } from './reasoning-details.ts'
@@ -147,10 +148,10 @@ export class ChatPassthrough implements Passthrough {
     const mayHaveUsage = this.#hidesUsage && USAGE.test(data)
     if (!mayHaveUsage && this.#start !== '' && data.startsWith(this.#start))
       return { data: this.#replacement + data.slice(this.#start.length) }
-    return this.#parsed(frame, mayHaveUsage)
+    return this.#tryParse(frame, mayHaveUsage)
   }
 
-  #parsed(frame: Frame, mayHaveUsage: boolean): Frame | undefined {
+  #tryParse(frame: Frame, mayHaveUsage: boolean): Frame | undefined {
     const { data } = frame
     const found = members(data)
     const choices = found.find((member) => member.key === 'choices')

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import type { Frame } from '../../http/frames.ts'
-import { parsed } from '../../json/text.ts'
+import { tryParse } from '../../json/parse.ts'
 import { isObject } from '../fields.ts'
 import type { Reader } from '../protocol.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
@@ -49,7 +49,7 @@ export class ChatResponseReader implements Reader {
       this.#onDone()
       return this.#take()
     }
-    const chunk = parsed(frame.data)
+    const chunk = tryParse(frame.data)
     if (isObject(chunk)) this.chunk(chunk)
     return this.#take()
   }

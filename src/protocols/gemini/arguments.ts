@@ -1,4 +1,4 @@
-import { isRawJson, parseExact } from '../../json/text.ts'
+import { isRawJson, parseExact } from '../../json/exact.ts'
 import { isObject } from '../fields.ts'
 
 /**

@@ -1,5 +1,6 @@
 import type { GatewayError } from '../../error.ts'
-import { elements, members, splice } from '../../json/text.ts'
+import { splice } from '../../json/edit.ts'
+import { elements, members } from '../../json/scan.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { TranslationContext, Passthrough } from '../protocol.ts'

@@ -1,6 +1,6 @@
 import type { GatewayError } from '../../error.ts'
 import type { LossReport } from '../translation.ts'
-import { insertAt, replaceAt, splice } from '../../json/text.ts'
+import { insertAt, replaceAt, splice } from '../../json/edit.ts'
 import { belongsTo, ENVELOPE_PREFIX, unwrapSignature, type Signature } from '../../generation/signature.ts'
 import { issuedBy, type ReplayState } from '../../generation/replay.ts'
 import type { TranslationContext, Target } from '../protocol.ts'

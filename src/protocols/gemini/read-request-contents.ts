@@ -1,5 +1,5 @@
 import { invalid } from '../../error.ts'
-import { parseExact } from '../../json/text.ts'
+import { parseExact } from '../../json/exact.ts'
 import type {
   MediaPart,
   MediaSource,

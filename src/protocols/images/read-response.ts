@@ -2,7 +2,7 @@ import { GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
-import { parsed } from '../../json/text.ts'
+import { tryParse } from '../../json/parse.ts'
 import { isObject } from '../fields.ts'
 import { PartSequence } from '../part-sequence.ts'
 import type { Reader } from '../protocol.ts'
@@ -89,6 +89,6 @@ export class ImagesResponseReader implements Reader {
 }
 
 function parse(text: string): Json | undefined {
-  const value = parsed(text)
+  const value = tryParse(text)
   return isObject(value) ? value : undefined
 }

@@ -1,5 +1,6 @@
 import type { GatewayError } from '../../error.ts'
-import { members, splice } from '../../json/text.ts'
+import { splice } from '../../json/edit.ts'
+import { members } from '../../json/scan.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { TranslationContext, ResponseIdentity, Passthrough } from '../protocol.ts'

@@ -1,4 +1,5 @@
-import { insertAt, parseExact, replaceAt, splice } from '../../json/text.ts'
+import { insertAt, replaceAt, splice } from '../../json/edit.ts'
+import { parseExact } from '../../json/exact.ts'
 import { belongsTo, ENVELOPE_PREFIX, unwrapSignature } from '../../generation/signature.ts'
 import { issuedBy, placesOf, type ReplayState } from '../../generation/replay.ts'
 import type { TranslationContext, Target } from '../protocol.ts'

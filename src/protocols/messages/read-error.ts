@@ -1,4 +1,4 @@
-import { parsed } from '../../json/text.ts'
+import { tryParse } from '../../json/parse.ts'
 import type { GatewayError } from '../../error.ts'
 import { plainText, upstreamError, upstreamStreamError } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
@@ -6,7 +6,7 @@ import type { Json } from './shapes.ts'
 
 /** A provider's answer with an error status. The body may be anything. */
 export function readError(status: number, body: string): GatewayError {
-  const { message, ...said } = spoken(parsed(body)) ?? { message: plainText(body) }
+  const { message, ...said } = spoken(tryParse(body)) ?? { message: plainText(body) }
   return upstreamError(status, message, said)
 }
 

@@ -1,6 +1,6 @@
 import type { GatewayError } from '../../error.ts'
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
-import { parseExact } from '../../json/text.ts'
+import { parseExact } from '../../json/exact.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Reader } from '../protocol.ts'
 import { cutStream } from '../upstream-error.ts'

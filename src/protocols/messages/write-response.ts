@@ -1,6 +1,6 @@
 import type { GatewayError } from '../../error.ts'
 import type { Answer } from '../../generation/event.ts'
-import { isRawJson, parseExact } from '../../json/text.ts'
+import { isRawJson, parseExact } from '../../json/exact.ts'
 import type { Citation, Part, TextPart } from '../../generation/request.ts'
 import { wrapSignature, type Issuer, type Signature } from '../../generation/signature.ts'
 import { lose, loseNative, loseOfDetails, loseOfFinish } from '../losses.ts'

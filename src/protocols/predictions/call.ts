@@ -1,4 +1,4 @@
-import { parsed } from '../../json/text.ts'
+import { tryParse } from '../../json/parse.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import type { PredictionStatus } from '../../store/store.ts'
 import { isObject, kindOf, present } from '../fields.ts'
@@ -154,7 +154,7 @@ function instantOf(value: unknown): number | undefined {
 
 /** An answer with an error status: `{title, detail, status}`, `{detail}`, a list of fields, or anything. */
 export function readError(status: number, body: string): GatewayError {
-  const said = parsed(body)
+  const said = tryParse(body)
   if (!isObject(said)) return upstreamError(status, typeof said === 'string' ? said : plainText(body))
   const detail = detailOf(said.detail ?? said.error ?? said.message)
   const message = [said.title, detail]

@@ -1,5 +1,7 @@
 import type { GatewayError } from '../../error.ts'
-import { members, parsed, splice } from '../../json/text.ts'
+import { splice } from '../../json/edit.ts'
+import { tryParse } from '../../json/parse.ts'
+import { members } from '../../json/scan.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { TranslationContext, Passthrough } from '../protocol.ts'
@@ -92,7 +94,7 @@ export class ResponsePassthrough implements Passthrough {
     const output = places(response).get('output')
     if (output === undefined) return response
     let text = response.slice(...output)
-    for (const [index, item] of arrayOf(parsed(text)).entries()) {
+    for (const [index, item] of arrayOf(tryParse(text)).entries()) {
       const known = this.#itemIds.get(index)
       if (isObject(item) && typeof item.id === 'string' && known !== undefined && known !== item.id)
         text = text.replace(JSON.stringify(item.id), () => JSON.stringify(known))
@@ -133,7 +135,7 @@ export class ResponsePassthrough implements Passthrough {
     if (this.#ended) return
     this.#ended = true
     if (this.#context.keep === undefined) return
-    const response = parsed(text)
+    const response = tryParse(text)
     if (!isObject(response)) return
     this.#context.keep(arrayOf(response.output).length > 0 ? response : { ...response, output: this.#finished() })
   }
@@ -141,7 +143,7 @@ export class ResponsePassthrough implements Passthrough {
   #finished(): unknown[] {
     return [...this.#done]
       .sort(([a], [b]) => a - b)
-      .map(([, text]) => parsed(text))
+      .map(([, text]) => tryParse(text))
       .filter(isObject)
   }
 
@@ -152,7 +154,7 @@ export class ResponsePassthrough implements Passthrough {
     let sequence = this.#nextSequence()
     const emit = (type: string, fields: Json): void =>
       void frames.push({ event: type, data: JSON.stringify({ type, sequence_number: sequence++, ...fields }) })
-    const seen = parsed(this.#response ?? '')
+    const seen = tryParse(this.#response ?? '')
     const response: Json = isObject(seen) ? seen : responseObject(this.#context)
     if (this.#response === undefined)
       for (const type of ['response.created', 'response.in_progress']) emit(type, { response })
@@ -219,5 +221,5 @@ function withoutSecrets(text: string): string {
 
 /** A member's value, undefined for what is absent or no JSON. */
 function valueAt(text: string, span: Span | undefined): unknown {
-  return span === undefined ? undefined : parsed(text.slice(...span))
+  return span === undefined ? undefined : tryParse(text.slice(...span))
 }

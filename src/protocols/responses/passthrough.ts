@@ -1,5 +1,5 @@
 import { belongsTo, unwrapSignature } from '../../generation/signature.ts'
-import { insertAt, replaceAt, splice } from '../../json/text.ts'
+import { insertAt, replaceAt, splice } from '../../json/edit.ts'
 import { issuedBy, placesOf, type ReplayState } from '../../generation/replay.ts'
 import type { TranslationContext, Target } from '../protocol.ts'
 import { isObject } from '../fields.ts'

@@ -1,5 +1,5 @@
 import { invalid } from '../../error.ts'
-import { canonical } from '../../json/text.ts'
+import { canonical } from '../../json/parse.ts'
 import type {
   GenerationRequest,
   MediaPart,

@@ -1,4 +1,4 @@
-import { parsed } from '../../json/text.ts'
+import { tryParse } from '../../json/parse.ts'
 
 /** A directive as written in a prompt: `[[name: argument]]`. */
 export type Directive = { name: string; argument: string }
@@ -48,7 +48,7 @@ function endOfArgument(text: string, from: number): number {
       if (first >= 0) return first
       continue
     }
-    if (parsed(text.slice(from + json[0].length, at)) !== undefined) return at
+    if (tryParse(text.slice(from + json[0].length, at)) !== undefined) return at
     tried += 1
     if (tried >= MAX_ENDS_TRIED && first >= 0) return first
   }

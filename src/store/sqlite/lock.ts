@@ -2,19 +2,17 @@ import { Database } from 'bun:sqlite'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** A server that was just told to stop is waited for, so that a restart need not be timed. */
+/** How long a starting server waits for one that is still stopping. */
 const WAIT_MS = 3000
 
 /**
- * One server per data folder. The lock is an open exclusive transaction on a file of its own: the operating system lets
- * go of it
- * when the process ends, however it ends, so that a `kill -9` leaves nothing to clean up.
- * Fails with a message that names the process which has it.
+ * Locks a data folder for one server. The lock is an open exclusive transaction on a file of its own: the operating
+ * system releases it when the process ends, so that a `kill -9` leaves nothing to clean up.
+ * Fails with an Error that names the process which has the lock.
  */
 export function lockFolder(folder: string): { release(): void } {
   const lock = new Database(join(folder, 'lock.sqlite'))
-  // The pid stands in another file: opening and closing the locked file anywhere in this process would drop a POSIX
-  // lock.
+  // The pid is in another file: opening and closing the locked file in this process would release a POSIX lock.
   const pidFile = join(folder, 'server.pid')
   try {
     lock.run(`PRAGMA busy_timeout = ${WAIT_MS}`)
@@ -25,7 +23,8 @@ export function lockFolder(folder: string): { release(): void } {
     lock.close()
     if ((error as { code?: string }).code?.startsWith('SQLITE_BUSY') !== true) throw error
     throw new Error(
-      `the data folder ${folder} is in use by another Sluice (process ${readPid(pidFile)}); stop that one, or give this one a folder of its own with --data`,
+      `the data folder ${folder} is in use by another Sluice (process ${readPid(pidFile)}); ` +
+        'stop that one, or set another folder with --data',
     )
   }
   writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 })

@@ -1,31 +1,31 @@
-import type { Connection } from './connection.ts'
-import type { FileQuery, FileUse, StoredFile, StoredOutput } from './store.ts'
-
-/** Rows touched by one statement, so that none of them stops the event loop for long. */
-const BATCH = 200
+import type { FileQuery, FileStore, FileUsage, StoredFile, StoredOutput } from '../files.ts'
+import { BATCH_ROWS, type Connection } from './connection.ts'
 
 const FILE =
-  'id, account_id AS accountId, blob, filename, purpose, bytes, media_type AS mediaType, sha256, metadata, created_at AS createdAt, expires_at AS expiresAt'
+  'id, account_id AS accountId, blob, filename, purpose, bytes, media_type AS mediaType, sha256, metadata, ' +
+  'created_at AS createdAt, expires_at AS expiresAt'
 const OUTPUT = 'token, account_id AS accountId, blob, media_type AS mediaType, bytes, expires_at AS expiresAt'
 const UNEXPIRED = '(expires_at IS NULL OR expires_at > ?)'
 
-/** The tables of files and outputs: what is known of the blobs, not their bytes. */
-export class FileTables {
+/** The tables of files and outputs. The bytes are in the data folder. */
+export class FileTables implements FileStore {
   readonly #connection: Connection
 
   constructor(connection: Connection) {
     this.#connection = connection
   }
 
-  async add(file: StoredFile, most: FileUse): Promise<boolean> {
+  async add(file: StoredFile, max: FileUsage): Promise<boolean> {
     let added = false
     await this.#connection.commit(() => {
-      // One statement, so that uploads that end together cannot both take the last room.
+      // One statement, so that of two uploads that end together only one can use the last of the quota.
       added =
         this.#connection.run(
-          `INSERT INTO files (id, account_id, blob, filename, purpose, bytes, media_type, sha256, metadata, created_at, expires_at)
-         SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
-         WHERE (SELECT coalesce(sum(bytes), 0) + ? <= ? AND count(*) < ? FROM files WHERE account_id = ? AND ${UNEXPIRED})`,
+          `INSERT INTO files (id, account_id, blob, filename, purpose, bytes, media_type, sha256, metadata, created_at,
+             expires_at)
+           SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+           WHERE (SELECT coalesce(sum(bytes), 0) + ? <= ? AND count(*) < ? FROM files
+             WHERE account_id = ? AND ${UNEXPIRED})`,
           file.id,
           file.accountId,
           file.blob,
@@ -38,8 +38,8 @@ export class FileTables {
           file.createdAt,
           file.expiresAt,
           file.bytes,
-          most.bytes,
-          most.files,
+          max.bytes,
+          max.files,
           file.accountId,
           file.createdAt,
         ).changes > 0
@@ -56,11 +56,12 @@ export class FileTables {
     )
   }
 
-  async page(accountId: string, { purpose, after, limit, order, now }: FileQuery): Promise<StoredFile[]> {
+  async list(accountId: string, { purpose, after, limit, order, now }: FileQuery): Promise<StoredFile[]> {
     const cursor = after === undefined ? '' : `AND (created_at, id) ${order === 'asc' ? '>' : '<'} (?, ?)`
     const purposes = purpose === undefined ? '' : 'AND purpose = ?'
     return this.#connection.all<StoredFile>(
-      `SELECT ${FILE} FROM files WHERE account_id = ? AND ${UNEXPIRED} ${cursor} ${purposes} ORDER BY created_at ${order}, id ${order} LIMIT ?`,
+      `SELECT ${FILE} FROM files WHERE account_id = ? AND ${UNEXPIRED} ${cursor} ${purposes}
+       ORDER BY created_at ${order}, id ${order} LIMIT ?`,
       accountId,
       now,
       ...(after === undefined ? [] : [after.createdAt, after.id]),
@@ -69,8 +70,8 @@ export class FileTables {
     )
   }
 
-  async use(accountId: string, now: number): Promise<FileUse> {
-    return this.#connection.one<FileUse>(
+  async usage(accountId: string, now: number): Promise<FileUsage> {
+    return this.#connection.one<FileUsage>(
       `SELECT count(*) AS files, coalesce(sum(bytes), 0) AS bytes FROM files WHERE account_id = ? AND ${UNEXPIRED}`,
       accountId,
       now,
@@ -80,7 +81,6 @@ export class FileTables {
   async delete(accountId: string, id: string, now: number): Promise<StoredFile | undefined> {
     let deleted: StoredFile | undefined
     await this.#connection.commit(() => {
-      // What has expired is unknown already, whether or not a purge has been by.
       deleted = this.#connection.one<StoredFile>(
         `DELETE FROM files WHERE account_id = ? AND id = ? AND ${UNEXPIRED} RETURNING ${FILE}`,
         accountId,
@@ -118,27 +118,25 @@ export class FileTables {
   }
 
   async #purge(table: 'files' | 'outputs', key: 'id' | 'token', now: number): Promise<string[]> {
-    const purged: string[] = []
-    for (;;) {
-      let batch: { blob: string }[] = []
-      await this.#connection.commit(() => {
-        batch = this.#connection.all(
-          `DELETE FROM ${table} WHERE ${key} IN (SELECT ${key} FROM ${table} WHERE expires_at <= ? LIMIT ${BATCH}) RETURNING blob`,
-          now,
-        )
-      })
-      purged.push(...batch.map(({ blob }) => blob))
-      if (batch.length < BATCH) return purged
-    }
+    const purged = await this.#connection.inBatches(() =>
+      this.#connection.all<{ blob: string }>(
+        `DELETE FROM ${table} WHERE ${key} IN (SELECT ${key} FROM ${table} WHERE expires_at <= ? LIMIT ?)
+         RETURNING blob`,
+        now,
+        BATCH_ROWS,
+      ),
+    )
+    return purged.map(({ blob }) => blob)
   }
 
   async knownBlobs(blobs: readonly string[]): Promise<Set<string>> {
     const known = new Set<string>()
-    for (let from = 0; from < blobs.length; from += BATCH) {
-      const batch = blobs.slice(from, from + BATCH)
+    for (let from = 0; from < blobs.length; from += BATCH_ROWS) {
+      const batch = blobs.slice(from, from + BATCH_ROWS)
       const listed = JSON.stringify(batch)
       const rows = this.#connection.all<{ blob: string }>(
-        'SELECT blob FROM files WHERE blob IN (SELECT value FROM json_each(?)) UNION ALL SELECT blob FROM outputs WHERE blob IN (SELECT value FROM json_each(?))',
+        `SELECT blob FROM files WHERE blob IN (SELECT value FROM json_each(?))
+         UNION ALL SELECT blob FROM outputs WHERE blob IN (SELECT value FROM json_each(?))`,
         listed,
         listed,
       )

@@ -1,20 +1,18 @@
-import type { Connection } from './connection.ts'
-import type { PredictionChange, StoredPrediction, WebhookDelivery } from './store.ts'
+import type { PredictionChange, PredictionStore, StoredPrediction, WebhookDelivery } from '../predictions.ts'
+import { BATCH_ROWS, type Connection } from './connection.ts'
 
-/** Rows that are looked at or removed in one turn, which must not stop the event loop for long. */
-const BATCH = 200
-
-/** A page ends early where its predictions have more characters than this together: inputs and outputs may be large. */
+/** A page ends early when its predictions exceed this together: inputs and outputs may be large. */
 const PAGE_CHARACTERS = 8 * 1024 * 1024
 
 const COLUMNS =
-  'id, account_id AS accountId, model, status, created_at AS createdAt, started_at AS startedAt, completed_at AS completedAt, state'
+  'id, account_id AS accountId, model, status, created_at AS createdAt, started_at AS startedAt, ' +
+  'completed_at AS completedAt, state'
 const SELECT = `SELECT ${COLUMNS}, input FROM predictions JOIN prediction_inputs USING (id)`
 const DELIVERY_COLUMNS =
   'id, account_id AS accountId, prediction_id AS predictionId, url, body, attempts, next_at AS nextAt'
 
-/** The tables of predictions, and of the webhook calls that they owe. */
-export class PredictionTables {
+/** The tables of predictions and of their undelivered webhook calls. */
+export class PredictionTables implements PredictionStore {
   readonly #connection: Connection
 
   constructor(connection: Connection) {
@@ -35,7 +33,8 @@ export class PredictionTables {
     await this.#connection.commit(() => {
       this.#connection.run('INSERT INTO prediction_inputs (id, input) VALUES (?, ?)', id, input)
       this.#connection.run(
-        'INSERT INTO predictions (id, account_id, model, status, created_at, started_at, completed_at, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+        `INSERT INTO predictions (id, account_id, model, status, created_at, started_at, completed_at, state)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
         id,
         accountId,
         model,
@@ -52,8 +51,8 @@ export class PredictionTables {
     return this.#connection.one<StoredPrediction>(`${SELECT} WHERE account_id = ? AND id = ?`, accountId, id)
   }
 
-  async page(accountId: string, limit: number, before: string | undefined): Promise<StoredPrediction[]> {
-    return this.#first(
+  async list(accountId: string, limit: number, before?: string): Promise<StoredPrediction[]> {
+    return this.#readPage(
       SELECT,
       this.#connection.all<Id>(
         'SELECT id FROM predictions WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?',
@@ -64,19 +63,19 @@ export class PredictionTables {
     )
   }
 
-  async underWay(after: string | undefined): Promise<PredictionChange[]> {
-    return this.#first(
+  async unfinished(after?: string): Promise<PredictionChange[]> {
+    return this.#readPage(
       `SELECT ${COLUMNS} FROM predictions`,
       this.#connection.all<Id>(
         'SELECT id FROM predictions WHERE completed_at IS NULL AND id > ? ORDER BY id LIMIT ?',
         after ?? '',
-        BATCH,
+        BATCH_ROWS,
       ),
     )
   }
 
-  /** As many as may be read at once, and one however large it is, or its list would end there. */
-  #first<Row extends PredictionChange & { input?: string }>(select: string, ids: readonly Id[]): Row[] {
+  /** Reads rows up to PAGE_CHARACTERS, and at least one: an empty page would end the listing. */
+  #readPage<Row extends PredictionChange & { input?: string }>(select: string, ids: readonly Id[]): Row[] {
     const found: Row[] = []
     let characters = 0
     for (const { id } of ids) {
@@ -89,15 +88,16 @@ export class PredictionTables {
     return found
   }
 
-  async change(
+  async update(
     { id, accountId, status, startedAt, completedAt, state }: PredictionChange,
-    deliveries: readonly WebhookDelivery[],
+    deliveries: readonly WebhookDelivery[] = [],
   ): Promise<boolean> {
     let changed = false
     await this.#connection.commit(() => {
       changed =
         this.#connection.run(
-          'UPDATE predictions SET status = ?, started_at = ?, completed_at = ?, state = ? WHERE account_id = ? AND id = ? AND completed_at IS NULL',
+          `UPDATE predictions SET status = ?, started_at = ?, completed_at = ?, state = ?
+           WHERE account_id = ? AND id = ? AND completed_at IS NULL`,
           status,
           startedAt,
           completedAt,
@@ -111,25 +111,23 @@ export class PredictionTables {
   }
 
   async purge(endedBefore: number): Promise<number> {
-    for (let purged = 0; ; ) {
-      let batch = 0
-      await this.#connection.commit(() => {
-        const ids = this.#connection.all<Id>(
-          'DELETE FROM predictions WHERE id IN (SELECT id FROM predictions WHERE completed_at < ? LIMIT ?) RETURNING id',
-          endedBefore,
-          BATCH,
-        )
-        for (const { id } of ids) this.#connection.run('DELETE FROM prediction_inputs WHERE id = ?', id)
-        batch = ids.length
-      })
-      purged += batch
-      if (batch < BATCH) return purged
-    }
+    const purged = await this.#connection.inBatches(() => {
+      const ids = this.#connection.all<Id>(
+        `DELETE FROM predictions WHERE id IN (SELECT id FROM predictions WHERE completed_at < ? LIMIT ?)
+         RETURNING id`,
+        endedBefore,
+        BATCH_ROWS,
+      )
+      for (const { id } of ids) this.#connection.run('DELETE FROM prediction_inputs WHERE id = ?', id)
+      return ids
+    })
+    return purged.length
   }
 
   #insertDelivery({ id, accountId, predictionId, url, body, attempts, nextAt }: WebhookDelivery): void {
     this.#connection.run(
-      'INSERT INTO webhook_deliveries (id, account_id, prediction_id, url, body, attempts, next_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
+      `INSERT INTO webhook_deliveries (id, account_id, prediction_id, url, body, attempts, next_at)
+       VALUES (?, ?, ?, ?, ?, ?, ?)`,
       id,
       accountId,
       predictionId,
@@ -141,18 +139,19 @@ export class PredictionTables {
   }
 
   async dueDeliveries(now: number, limit: number, except: readonly string[] = []): Promise<WebhookDelivery[]> {
-    const passedOver = JSON.stringify(except)
+    const skipped = JSON.stringify(except)
     return this.#connection.all<WebhookDelivery>(
       `SELECT ${DELIVERY_COLUMNS} FROM webhook_deliveries
-       WHERE next_at <= ? AND id NOT IN (SELECT value FROM json_each(?)) AND account_id NOT IN (SELECT value FROM json_each(?)) ORDER BY next_at, id LIMIT ?`,
+       WHERE next_at <= ? AND id NOT IN (SELECT value FROM json_each(?))
+         AND account_id NOT IN (SELECT value FROM json_each(?)) ORDER BY next_at, id LIMIT ?`,
       now,
-      passedOver,
-      passedOver,
+      skipped,
+      skipped,
       limit,
     )
   }
 
-  async changeDelivery(id: string, attempts: number, nextAt: number | undefined): Promise<void> {
+  async updateDelivery(id: string, attempts: number, nextAt: number | undefined): Promise<void> {
     await this.#connection.commit(() => {
       if (nextAt === undefined) this.#connection.run('DELETE FROM webhook_deliveries WHERE id = ?', id)
       else
@@ -168,5 +167,5 @@ export class PredictionTables {
 
 type Id = { id: string }
 
-/** Ids are hexadecimal digits. */
+/** Sorts after every id, since ids are hexadecimal digits. */
 const AFTER_ALL_IDS = 'g'

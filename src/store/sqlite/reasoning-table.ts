@@ -1,24 +1,21 @@
-import type { Connection } from './connection.ts'
-import type { ReasoningUse, StoredReasoning } from './store.ts'
+import type { ReasoningStore, ReasoningUsage, StoredReasoning } from '../reasoning.ts'
+import { BATCH_ROWS, type Connection } from './connection.ts'
 
-/** Rows looked at or removed at once, which must not stop the event loop for long. */
-const BATCH = 200
-
-/** The table of what providers want back of answers that called tools. */
-export class ReasoningTable {
+/** The table of reasoning that providers require back after tool calls. */
+export class ReasoningTable implements ReasoningStore {
   readonly #connection: Connection
 
   constructor(connection: Connection) {
     this.#connection = connection
   }
 
-  add({ accountId, key, provider, model, expiresAt, sealed }: StoredReasoning, toFree: number): Promise<void> {
+  save({ accountId, key, provider, model, expiresAt, sealed }: StoredReasoning, toFree: number): Promise<void> {
     return this.#connection.commit(() => {
       if (toFree > 0) this.#free(accountId, toFree)
       this.#connection.run(
         `INSERT INTO reasoning (account_id, key, provider, model, expires_at, bytes, sealed) VALUES (?, ?, ?, ?, ?, ?, ?)
-         ON CONFLICT (account_id, key) DO UPDATE SET
-           provider = excluded.provider, model = excluded.model, expires_at = excluded.expires_at, bytes = excluded.bytes, sealed = excluded.sealed`,
+         ON CONFLICT (account_id, key) DO UPDATE SET provider = excluded.provider, model = excluded.model,
+           expires_at = excluded.expires_at, bytes = excluded.bytes, sealed = excluded.sealed`,
         accountId,
         key,
         provider,
@@ -30,13 +27,13 @@ export class ReasoningTable {
     })
   }
 
-  /** Within a transaction: what expires first goes first. */
+  /** Deletes rows within a transaction, those that expire first before others. */
   #free(accountId: string, bytes: number): void {
     for (let left = bytes; left > 0; ) {
       const oldest = this.#connection.all<{ position: number; bytes: number }>(
         'SELECT position, bytes FROM reasoning WHERE account_id = ? ORDER BY expires_at LIMIT ?',
         accountId,
-        BATCH,
+        BATCH_ROWS,
       )
       if (oldest.length === 0) return
       for (const row of oldest) {
@@ -50,11 +47,11 @@ export class ReasoningTable {
   async find(
     accountId: string,
     keys: readonly string[],
-    mostBytes: number,
+    maxBytes: number,
     now: number,
   ): Promise<Map<string, Uint8Array>> {
     const found = new Map<string, Uint8Array>()
-    let left = mostBytes
+    let left = maxBytes
     for (const key of keys) {
       const row = this.#connection.one<{ sealed: Uint8Array }>(
         'SELECT sealed FROM reasoning WHERE account_id = ? AND key = ? AND expires_at > ?',
@@ -70,23 +67,21 @@ export class ReasoningTable {
     return found
   }
 
-  async use(): Promise<ReasoningUse[]> {
-    return this.#connection.all<ReasoningUse>(
-      'SELECT account_id AS accountId, provider, model, sum(bytes) AS bytes FROM reasoning GROUP BY account_id, provider, model',
+  async usage(): Promise<ReasoningUsage[]> {
+    return this.#connection.all<ReasoningUsage>(
+      `SELECT account_id AS accountId, provider, model, sum(bytes) AS bytes FROM reasoning
+       GROUP BY account_id, provider, model`,
     )
   }
 
   async purge(now: number): Promise<void> {
-    for (;;) {
-      let batch = 0
-      await this.#connection.commit(() => {
-        batch = this.#connection.run(
-          'DELETE FROM reasoning WHERE position IN (SELECT position FROM reasoning WHERE expires_at <= ? LIMIT ?)',
-          now,
-          BATCH,
-        ).changes
-      })
-      if (batch < BATCH) return
-    }
+    await this.#connection.inBatches(() =>
+      this.#connection.all(
+        `DELETE FROM reasoning WHERE position IN (SELECT position FROM reasoning WHERE expires_at <= ? LIMIT ?)
+         RETURNING position`,
+        now,
+        BATCH_ROWS,
+      ),
+    )
   }
 }

@@ -1,7 +1,4 @@
-/**
- * The tables, as steps that are only ever appended: step N takes a data folder from version N-1 to N (`PRAGMA
- * user_version`).
- */
+/** Schema migrations, append-only: step N takes a data folder from version N-1 to N (`PRAGMA user_version`). */
 export const MIGRATIONS: readonly string[] = [
   `
   CREATE TABLE settings (
@@ -55,8 +52,7 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX response_items_by_id ON response_items (account_id, id, position);
   CREATE INDEX response_items_by_response ON response_items (account_id, response_id);
   `,
-  // Where a provider still works on a response in the background: JSON of its provider id and of the provider's own
-  // response id.
+  // For a response in the background: provider id and the provider's own response id, as JSON.
   'ALTER TABLE responses ADD COLUMN upstream TEXT',
   // Money in nano-USD, flows in micro-flows, discounts in basis points.
   `
@@ -65,7 +61,8 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE keys ADD COLUMN spend_limit INTEGER CHECK (spend_limit >= 0);
   ALTER TABLE keys ADD COLUMN limit_period TEXT CHECK (limit_period IN ('day', 'week', 'month'));
 
-  -- Texts that repeat in every generation, each kept once: account and key ids, models, providers, the words of protocols and endings.
+  -- Texts that repeat in many generations, each stored once: ids of accounts and keys, models, providers, protocols,
+  -- finish reasons and outcomes.
   CREATE TABLE names (
     id INTEGER PRIMARY KEY,
     text TEXT NOT NULL UNIQUE
@@ -79,7 +76,7 @@ export const MIGRATIONS: readonly string[] = [
     UNIQUE (version, model, rates)
   ) STRICT;
 
-  -- Ids begin with their time, so that rows are appended. Columns without a unit in their name are ids in names.
+  -- Ids begin with the time, so that rows are appended. account to ending are ids in names.
   CREATE TABLE generations (
     id BLOB PRIMARY KEY CHECK (length(id) = 16),
     account INTEGER NOT NULL,
@@ -129,7 +126,7 @@ export const MIGRATIONS: readonly string[] = [
     UNIQUE (kind, owner)
   ) STRICT;
 
-  -- The reference is a generation's id, as its 16 bytes, or an operation's, as text.
+  -- The reference is a generation's id (16 bytes) or an operation's (text).
   CREATE TABLE transfers (
     reference ANY NOT NULL,
     kind TEXT NOT NULL,
@@ -167,7 +164,7 @@ export const MIGRATIONS: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   `,
   `
-  -- The bytes of both are files of the data folder, named by their blob.
+  -- Rows of files and outputs. The bytes are files in the data folder, named by blob.
   CREATE TABLE files (
     id TEXT PRIMARY KEY,
     account_id TEXT NOT NULL,
@@ -181,11 +178,11 @@ export const MIGRATIONS: readonly string[] = [
     created_at INTEGER NOT NULL,
     expires_at INTEGER
   ) STRICT, WITHOUT ROWID;
-  -- With the bytes, so that the sum of an account's files is read from the index alone.
+  -- Includes bytes, so that an account's usage is read from the index alone.
   CREATE INDEX files_of_account ON files (account_id, created_at, id, expires_at, bytes);
   CREATE INDEX files_by_expiry ON files (expires_at) WHERE expires_at IS NOT NULL;
 
-  -- What models made, for whoever knows the token.
+  -- Files that models generated, readable by anyone with the token.
   CREATE TABLE outputs (
     token TEXT PRIMARY KEY,
     account_id TEXT NOT NULL,
@@ -205,7 +202,7 @@ export const MIGRATIONS: readonly string[] = [
     created_at INTEGER NOT NULL,
     started_at INTEGER,
     completed_at INTEGER,
-    -- JSON: what came of it, and where it runs.
+    -- JSON: the result, and where it runs.
     state TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX predictions_of_account ON predictions (account_id, id);
@@ -224,14 +221,15 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX webhook_deliveries_by_time ON webhook_deliveries (next_at);
   `,
   `
-  -- What was asked, as JSON: written once, however large it is, while the rest changes.
+  -- Inputs as JSON, apart from the rest because they may be large and never change.
   CREATE TABLE prediction_inputs (
     id TEXT PRIMARY KEY,
     input TEXT NOT NULL
   ) STRICT;
   `,
   `
-  -- What providers want back of answers that called tools. The key is a digest of the account and the first call's id; without that id what is sealed cannot be read.
+  -- Signed reasoning that providers require back after tool calls. The key is a digest of the account and of the first
+  -- call's id; sealed is encrypted under that id.
   CREATE TABLE reasoning (
     position INTEGER PRIMARY KEY,
     account_id TEXT NOT NULL,
@@ -244,9 +242,9 @@ export const MIGRATIONS: readonly string[] = [
     UNIQUE (account_id, key)
   ) STRICT;
   CREATE INDEX reasoning_by_expiry ON reasoning (expires_at);
-  -- With all that their sum is made of, which is read from the index alone.
+  -- Includes every column of the usage query, which is answered from the index alone.
   CREATE INDEX reasoning_of_account ON reasoning (account_id, expires_at, provider, model, bytes);
   `,
-  // JSON: what was lost between the protocols of client and provider.
+  // Losses in translation between the client's and the provider's protocol, as JSON.
   'ALTER TABLE generations ADD COLUMN translation TEXT',
 ]

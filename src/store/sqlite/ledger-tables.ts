@@ -1,12 +1,15 @@
-import { noUsage, type Usage } from '../generation/usage.ts'
 import { int64, type Binding, type Connection } from './connection.ts'
-import { NotCovered } from './store.ts'
+import { BUCKET_NAMES, FIND_GENERATION, INSERT_GENERATION, PAGE_OF_GENERATIONS } from './generation-rows.ts'
+import { generationIdBytes, isGenerationId, toGenerationRecord, type GenerationRow } from './generation-rows.ts'
+import { InternedRows } from './interned.ts'
+import { NotCovered } from '../ledger.ts'
 import type {
   BookAccount,
   Closing,
   GenerationRecord,
   KeySpend,
   LedgerState,
+  LedgerStore,
   OpenGeneration,
   Operation,
   PostedTransfer,
@@ -14,88 +17,35 @@ import type {
   StoredPrice,
   Subscription,
   Transfer,
-} from './store.ts'
+} from '../ledger.ts'
 
-/** Texts remembered with their ids. A client may ask for any model, so there is no end of texts. */
-const REMEMBERED_TEXTS = 20_000
-
-/** The column of each bucket. */
-const BUCKETS = {
-  inputTokens: 'input_tokens',
-  cacheReadTokens: 'cache_read_tokens',
-  cacheWrite5mTokens: 'cache_write_5m_tokens',
-  cacheWrite1hTokens: 'cache_write_1h_tokens',
-  inputAudioTokens: 'input_audio_tokens',
-  outputTokens: 'output_tokens',
-  reasoningTokens: 'reasoning_tokens',
-  outputAudioTokens: 'output_audio_tokens',
-  outputImageTokens: 'output_image_tokens',
-  webSearches: 'web_searches',
-  images: 'images',
-} satisfies Record<keyof Usage, string>
-const BUCKET_NAMES = Object.keys(BUCKETS) as (keyof Usage)[]
-
-const INSERT_GENERATION = `
-  INSERT INTO generations (id, account, key, kind, api, model, provider, finish, ending, created_at, latency, duration, streamed, retries, attempts, translation, estimated,
-    price, discount, held, bill, flows, ${Object.values(BUCKETS).join(', ')})
-  VALUES (${Array(22 + BUCKET_NAMES.length)
-    .fill('?')
-    .join(', ')}) ON CONFLICT (id) DO NOTHING`
-
-const nameOf = (column: string): string => `(SELECT text FROM names WHERE names.id = g.${column})`
-/** SQLite's integers reach JavaScript as doubles: amounts are read as text. */
-const SELECT_GENERATION = `
-  SELECT lower(hex(g.id)) AS id, ${nameOf('account')} AS accountId, ${nameOf('key')} AS keyId, ${nameOf('kind')} AS kind, ${nameOf('api')} AS api,
-    ${nameOf('model')} AS model, ${nameOf('provider')} AS provider, ${nameOf('finish')} AS finish, ${nameOf('ending')} AS ending,
-    g.created_at AS createdAt, g.latency, g.duration, g.streamed, g.retries, g.attempts, g.translation, g.estimated, g.discount,
-    p.version AS priceVersion, p.model AS priceModel, p.rates AS priceRates,
-    CAST(g.held AS TEXT) AS held, CAST(g.bill AS TEXT) AS bill, CAST(g.flows AS TEXT) AS flows,
-    ${Object.entries(BUCKETS)
-      .map(([bucket, column]) => `g.${column} AS ${bucket}`)
-      .join(', ')}
-  FROM generations AS g LEFT JOIN prices AS p ON p.id = g.price`
-const FIND_GENERATION = `${SELECT_GENERATION} WHERE g.id = ? AND g.account = (SELECT id FROM names WHERE text = ?)`
-const PAGE_OF_GENERATIONS = `${SELECT_GENERATION} WHERE g.id > ? ORDER BY g.id LIMIT ?`
-
-type GenerationRow = Omit<GenerationRecord, 'streamed' | 'estimated' | 'usage' | 'price' | 'held' | 'bill' | 'flows'> &
-  Usage & {
-    streamed: number
-    estimated: number
-    held: string
-    bill: string
-    flows: string
-    priceVersion: string | null
-    priceModel: string
-    priceRates: string
-  }
-
-/** The ledger's tables: records of generations, the book, quota windows, plans. */
-export class LedgerTables {
+/** The ledger's tables: records of generations, the book, quota windows, subscriptions, spending of keys. */
+export class LedgerTables implements LedgerStore {
   readonly #connection: Connection
-  readonly #names: Interned
-  readonly #prices: Interned
-  readonly #bookAccounts: Interned
-  /** What the transaction under way has moved, by book account: each balance is written once, at its end. */
+  readonly #names: InternedRows
+  readonly #prices: InternedRows
+  readonly #bookAccounts: InternedRows
+  /** Book account -> change of its balance in the current transaction, which is written once, before the commit. */
   readonly #moved = new Map<number, bigint>()
 
   constructor(connection: Connection) {
     this.#connection = connection
-    this.#names = new Interned(
+    this.#names = new InternedRows(
       connection,
       'INSERT INTO names (text) VALUES (?) ON CONFLICT DO NOTHING',
       'SELECT id FROM names WHERE text = ?',
     )
-    this.#prices = new Interned(
+    this.#prices = new InternedRows(
       connection,
       'INSERT INTO prices (version, model, rates) VALUES (?, ?, ?) ON CONFLICT DO NOTHING',
       'SELECT id FROM prices WHERE version = ? AND model = ? AND rates = ?',
     )
-    this.#bookAccounts = new Interned(
+    this.#bookAccounts = new InternedRows(
       connection,
       'INSERT INTO book_accounts (kind, owner) VALUES (?, ?) ON CONFLICT DO NOTHING',
       'SELECT id FROM book_accounts WHERE kind = ? AND owner = ?',
     )
-    connection.gather({ beforeCommit: () => this.#writeBalances(), afterRollback: () => this.#forget() })
+    connection.addHooks({ beforeCommit: () => this.#writeBalances(), afterRollback: () => this.#reset() })
   }
 
   async state(): Promise<LedgerState> {
@@ -107,13 +57,16 @@ export class LedgerTables {
         .map((row) => ({ ...row, balance: BigInt(row.balance) })),
       windows: this.#connection
         .all<Omit<QuotaWindow, 'used'> & { used: string }>(
-          'SELECT account_id AS accountId, name AS "window", started_at AS startedAt, ends_at AS endsAt, CAST(used AS TEXT) AS used FROM quota_windows ORDER BY account_id, name',
+          `SELECT account_id AS accountId, name AS "window", started_at AS startedAt, ends_at AS endsAt,
+             CAST(used AS TEXT) AS used
+           FROM quota_windows ORDER BY account_id, name`,
         )
         .map((row) => ({ ...row, used: BigInt(row.used) })),
       subscriptions: this.#connection
         .all<Omit<Subscription, 'renews'> & { renews: number }>(
-          `SELECT account_id AS accountId, tier, anchor, period_start AS periodStart, period_end AS periodEnd, renews, next_tier AS nextTier
-         FROM subscriptions ORDER BY account_id`,
+          `SELECT account_id AS accountId, tier, anchor, period_start AS periodStart, period_end AS periodEnd, renews,
+             next_tier AS nextTier
+           FROM subscriptions ORDER BY account_id`,
         )
         .map((row) => ({ ...row, renews: row.renews === 1 })),
       spends: this.#connection
@@ -126,8 +79,8 @@ export class LedgerTables {
 
   closeGeneration({ record, transfers, windows, spend, wasOpen }: Closing, committed?: () => void): Promise<void> {
     return this.#connection.commit(() => {
-      const id = idBytes(record.id)
-      if (!this.#insertGeneration(id, record)) throw new Error(`generation ${record.id} was closed before`)
+      const id = generationIdBytes(record.id)
+      if (!this.#insertGeneration(id, record)) throw new Error(`generation ${record.id} is closed already`)
       const endedAt = record.createdAt + record.latency + record.duration
       for (const transfer of transfers) this.#insertTransfer(id, transfer, endedAt, null)
       for (const window of windows) this.#addToWindow(window)
@@ -136,12 +89,13 @@ export class LedgerTables {
     }, committed)
   }
 
-  async keepOpen(open: readonly OpenGeneration[]): Promise<void> {
+  async saveOpen(open: readonly OpenGeneration[]): Promise<void> {
     await this.#connection.commit(() => {
       for (const { id, accountId, state } of open) {
         this.#connection.run(
-          'INSERT INTO open_generations (id, account_id, state) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state',
-          idBytes(id),
+          `INSERT INTO open_generations (id, account_id, state) VALUES (?, ?, ?)
+           ON CONFLICT (id) DO UPDATE SET state = excluded.state`,
+          generationIdBytes(id),
           accountId,
           state,
         )
@@ -156,9 +110,9 @@ export class LedgerTables {
   }
 
   async findGeneration(accountId: string, id: string): Promise<GenerationRecord | undefined> {
-    if (!isId(id)) return undefined
-    const row = this.#connection.one<GenerationRow>(FIND_GENERATION, idBytes(id), accountId)
-    return row === undefined ? undefined : recordOf(row)
+    if (!isGenerationId(id)) return undefined
+    const row = this.#connection.one<GenerationRow>(FIND_GENERATION, generationIdBytes(id), accountId)
+    return row === undefined ? undefined : toGenerationRecord(row)
   }
 
   async post({ reference, at, note, transfers, covered = false }: Operation): Promise<boolean> {
@@ -180,7 +134,7 @@ export class LedgerTables {
     return isFirst
   }
 
-  /** Within a transaction: with what it has moved so far. */
+  /** The balance within a transaction, including its own transfers so far. */
   #balance({ kind, owner }: BookAccount): bigint {
     const row = this.#connection.one<{ id: number; balance: string }>(
       'SELECT id, CAST(balance AS TEXT) AS balance FROM book_accounts WHERE kind = ? AND owner = ?',
@@ -190,7 +144,7 @@ export class LedgerTables {
     return row === undefined ? 0n : BigInt(row.balance) + (this.#moved.get(row.id) ?? 0n)
   }
 
-  /** Within a transaction: what a new account begins with. */
+  /** Writes a new account's plan and first money, within a transaction. */
   beginAccount(subscription: Subscription | undefined, operations: readonly Operation[]): void {
     if (subscription !== undefined) this.#writeSubscription(subscription)
     for (const { reference, at, note, transfers } of operations)
@@ -206,9 +160,11 @@ export class LedgerTables {
     before?: Subscription,
   ): void {
     this.#connection.run(
-      `INSERT INTO subscriptions (account_id, tier, anchor, period_start, period_end, renews, next_tier) VALUES (?, ?, ?, ?, ?, ?, ?)
-       ON CONFLICT (account_id) DO UPDATE SET tier = excluded.tier, anchor = excluded.anchor, period_start = excluded.period_start,
-         period_end = excluded.period_end, renews = excluded.renews, next_tier = excluded.next_tier
+      `INSERT INTO subscriptions (account_id, tier, anchor, period_start, period_end, renews, next_tier)
+       VALUES (?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (account_id) DO UPDATE SET tier = excluded.tier, anchor = excluded.anchor,
+         period_start = excluded.period_start, period_end = excluded.period_end, renews = excluded.renews,
+         next_tier = excluded.next_tier
        WHERE ? OR (tier = ? AND anchor = ? AND period_end = ? AND renews = ? AND next_tier IS ?)`,
       accountId,
       tier,
@@ -227,16 +183,18 @@ export class LedgerTables {
   }
 
   async generations(after: string | undefined, limit: number): Promise<GenerationRecord[]> {
-    const from = after === undefined ? new Uint8Array() : idBytes(after)
-    return this.#connection.all<GenerationRow>(PAGE_OF_GENERATIONS, from, limit).map(recordOf)
+    const from = after === undefined ? new Uint8Array() : generationIdBytes(after)
+    return this.#connection.all<GenerationRow>(PAGE_OF_GENERATIONS, from, limit).map(toGenerationRecord)
   }
 
   async transfers(after: { reference: string; kind: string } | undefined, limit: number): Promise<PostedTransfer[]> {
-    // LEFT: an audit must also see what names no account.
+    // LEFT JOIN: an audit must also see transfers whose account is missing.
     const rows = this.#connection.all<TransferRow>(
-      `SELECT CASE typeof(t.reference) WHEN 'blob' THEN lower(hex(t.reference)) ELSE t.reference END AS reference, t.kind, CAST(t.amount AS TEXT) AS amount, t.at, t.note,
+      `SELECT CASE typeof(t.reference) WHEN 'blob' THEN lower(hex(t.reference)) ELSE t.reference END AS reference,
+         t.kind, CAST(t.amount AS TEXT) AS amount, t.at, t.note,
          d.kind AS debitKind, d.owner AS debitOwner, c.kind AS creditKind, c.owner AS creditOwner
-       FROM transfers AS t LEFT JOIN book_accounts AS d ON d.id = t.debit LEFT JOIN book_accounts AS c ON c.id = t.credit
+       FROM transfers AS t
+         LEFT JOIN book_accounts AS d ON d.id = t.debit LEFT JOIN book_accounts AS c ON c.id = t.credit
        WHERE (t.reference, t.kind) > (?, ?) ORDER BY t.reference, t.kind LIMIT ?`,
       referenceOf(after?.reference ?? ''),
       after?.kind ?? '',
@@ -250,7 +208,7 @@ export class LedgerTables {
     }))
   }
 
-  /** False, and nothing written, when it is there already. */
+  /** False, and nothing written, if the generation has a record already. */
   #insertGeneration(id: Uint8Array, record: GenerationRecord): boolean {
     const { price, provider, usage } = record
     const values: Binding[] = [
@@ -321,7 +279,8 @@ export class LedgerTables {
     this.#connection.run(
       `INSERT INTO key_spends (key_id, since, spent) VALUES (?, ?, ?)
        ON CONFLICT (key_id) DO UPDATE SET
-         spent = CASE WHEN excluded.since = since THEN spent + excluded.spent ELSE excluded.spent END, since = excluded.since
+         spent = CASE WHEN excluded.since = since THEN spent + excluded.spent ELSE excluded.spent END,
+         since = excluded.since
        WHERE excluded.since >= since`,
       keyId,
       since,
@@ -347,39 +306,9 @@ export class LedgerTables {
     return this.#bookAccounts.id(`${kind} ${owner}`, kind, owner)
   }
 
-  #forget(): void {
+  #reset(): void {
     this.#moved.clear()
-    for (const interned of [this.#names, this.#prices, this.#bookAccounts]) interned.forget()
-  }
-}
-
-/** Rows that are written once and only named afterwards, with their ids in memory. */
-class Interned {
-  readonly #connection: Connection
-  readonly #insert: string
-  readonly #select: string
-  readonly #ids = new Map<string, number>()
-
-  constructor(connection: Connection, insert: string, select: string) {
-    this.#connection = connection
-    this.#insert = insert
-    this.#select = select
-  }
-
-  /** Within a transaction. `text` stands for the values. */
-  id(text: string, ...values: string[]): number {
-    const known = this.#ids.get(text)
-    if (known !== undefined) return known
-    this.#connection.run(this.#insert, ...values)
-    const { id } = this.#connection.one<{ id: number }>(this.#select, ...values)!
-    if (this.#ids.size >= REMEMBERED_TEXTS) this.#ids.clear()
-    this.#ids.set(text, id)
-    return id
-  }
-
-  /** What a transaction added that was rolled back is not there. */
-  forget(): void {
-    this.#ids.clear()
+    for (const interned of [this.#names, this.#prices, this.#bookAccounts]) interned.clearCache()
   }
 }
 
@@ -391,31 +320,6 @@ type TransferRow = Omit<PostedTransfer, 'debit' | 'credit' | 'amount'> & {
   amount: string
 }
 
-function recordOf(row: GenerationRow): GenerationRecord {
-  const { priceVersion, priceModel, priceRates, streamed, estimated, held, bill, flows, ...rest } = row
-  const usage = noUsage()
-  for (const bucket of BUCKET_NAMES) {
-    usage[bucket] = row[bucket]
-    delete (rest as Partial<Usage>)[bucket]
-  }
-  return {
-    ...rest,
-    usage,
-    streamed: streamed === 1,
-    estimated: estimated === 1,
-    held: BigInt(held),
-    bill: BigInt(bill),
-    flows: BigInt(flows),
-    price: priceVersion === null ? null : { version: priceVersion, model: priceModel, rates: priceRates },
-  }
-}
-
-const isId = (id: string): boolean => /^[0-9a-f]{32}$/.test(id)
-
-function idBytes(id: string): Uint8Array {
-  if (!isId(id)) throw new Error(`the generation id ${JSON.stringify(id)} must be 32 hex digits in lower case`)
-  return Uint8Array.fromHex(id)
-}
-
-/** A generation's id is kept as its bytes. */
-const referenceOf = (reference: string): string | Uint8Array => (isId(reference) ? idBytes(reference) : reference)
+/** A generation's id is stored as its bytes, any other reference as text. */
+const referenceOf = (reference: string): string | Uint8Array =>
+  isGenerationId(reference) ? generationIdBytes(reference) : reference

@@ -1,23 +1,25 @@
 import { Database, SQLiteError, type Statement } from 'bun:sqlite'
 import { closeSync, fdatasync, openSync } from 'node:fs'
-import { GatewayError } from '../error.ts'
+import { GatewayError } from '../../error.ts'
 import { MIGRATIONS } from './migrations.ts'
 
-/** 3.37 brought STRICT tables. Bun brings a newer one on Linux and Windows, and takes the system's own on macOS. */
+/** 3.37 added STRICT tables. Bun bundles a newer version on Linux and Windows, and uses the system's on macOS. */
 const OLDEST_SQLITE = [3, 37]
-/** The CLI writes into a running server's file: each waits this long for the other. */
+/** The command line writes into a running server's file: each waits this long for the other's lock. */
 const BUSY_TIMEOUT_MS = 5000
+/** Rows read or deleted by one statement, so that none blocks the event loop for long. */
+export const BATCH_ROWS = 200
 
 export type Binding = string | number | bigint | null | Uint8Array
 
 /**
- * A transaction and its flush cost as much as ten generations that are written in it: after one that was shared, the
- * next one lets so much time pass for more to come.
+ * A transaction and its flush cost as much as writing ten generations. After a shared transaction, the next one
+ * therefore waits this long for more writes to arrive.
  */
-const SHARING_MS = 1
+const GROUP_DELAY_MS = 1
 
-/** Who gathers over one transaction: what is left to write at its end, and what to forget when none of it happened. */
-export type WriteBatch = { beforeCommit: () => void; afterRollback: () => void }
+/** Callbacks of a table that accumulates writes in memory during a transaction. */
+export type TransactionHooks = { beforeCommit: () => void; afterRollback: () => void }
 
 type Pending = {
   write: () => void
@@ -30,32 +32,31 @@ type Pending = {
 export class Connection {
   readonly #database: Database
   readonly #statements = new Map<string, Statement>()
-  readonly #gatherings: WriteBatch[] = []
+  readonly #hooks: TransactionHooks[] = []
   readonly #log: string
   #pending: Pending[] = []
   /** The write-ahead log, opened for flushing it; it exists from the first commit on. */
   #logFile: number | undefined
   #flushing = false
-  /** Whether the last transaction was that of several writes. */
+  /** The last transaction had several writes. */
   #shared = false
-  /** A disk that could not flush once may have lost what it was given: nothing it says afterwards can be believed. */
-  #broken: unknown
+  /** The error of a failed flush. The disk may have lost data, so that no later flush can be trusted. */
+  #flushError: unknown
 
-  /** Fails where the file cannot be used. */
+  /** Fails if the file cannot be used. */
   constructor(file: string) {
     this.#database = openDatabase(file)
     this.#log = `${file}-wal`
   }
 
-  gather(gathering: WriteBatch): void {
-    this.#gatherings.push(gathering)
+  addHooks(hooks: TransactionHooks): void {
+    this.#hooks.push(hooks)
   }
 
   /**
-   * Group commit: what is written in one turn of the event loop is one transaction. It resolves when the disk has it,
-   * which is waited for beside the
-   * event loop; what comes meanwhile is the next transaction. A write that is alone is committed at once.
-   * `committed` is called as soon as readers see it.
+   * Group commit: the writes of one event-loop turn are one transaction. Resolves when it is flushed to disk. The flush
+   * runs beside the event loop; writes that arrive meanwhile form the next transaction. `committed` is called earlier,
+   * as soon as readers see the write.
    */
   commit(write: () => unknown, committed?: () => void): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -65,16 +66,29 @@ export class Connection {
   }
 
   #commitSoon(): void {
-    if (this.#shared) setTimeout(() => this.#commitPending(), SHARING_MS)
+    if (this.#shared) setTimeout(() => this.#commitPending(), GROUP_DELAY_MS)
     else setImmediate(() => this.#commitPending())
   }
 
-  /** Several reads that see the same state, whatever other processes write meanwhile. */
+  /** Runs `write` in one transaction after another until it returns fewer than BATCH_ROWS rows. Returns all rows. */
+  async inBatches<Row>(write: () => Row[]): Promise<Row[]> {
+    const rows: Row[] = []
+    for (;;) {
+      let batch: Row[] = []
+      await this.commit(() => {
+        batch = write()
+      })
+      rows.push(...batch)
+      if (batch.length < BATCH_ROWS) return rows
+    }
+  }
+
+  /** Several reads of the same state, whatever other processes write meanwhile. */
   snapshot<T>(query: () => T): T {
     return read(() => this.#database.transaction(query)())
   }
 
-  /** The same for reads that take many turns. Nothing can be committed here until they are done. */
+  /** The same for reads that take many turns. This connection cannot commit until they are done. */
   async longSnapshot<T>(query: () => Promise<T>): Promise<T> {
     this.#database.run('BEGIN')
     try {
@@ -96,14 +110,14 @@ export class Connection {
     return read(() => (this.#statement(sql).get(...values) ?? undefined) as Row | undefined)
   }
 
-  /** Changes when, and only when, another connection has committed. */
+  /** A number that changes exactly when another connection commits. */
   dataVersion(): number {
     return this.one<{ data_version: number }>('PRAGMA data_version')?.data_version ?? 0
   }
 
-  /** When all that was given before is written. */
+  /** Closes the file once all pending writes are done. */
   async close(): Promise<void> {
-    // What could not be written has told those who wait for it.
+    // A failed write has already been reported to its caller.
     if (this.#pending.length > 0 || this.#flushing) await this.commit(() => {}).catch(() => {})
     for (const statement of this.#statements.values()) statement.finalize()
     this.#database.close()
@@ -119,7 +133,7 @@ export class Connection {
     try {
       this.#transaction(batch)
     } catch (error) {
-      // One bad write must not fail its neighbours: each is tried by itself.
+      // One bad write must not fail the others: each is retried alone.
       done = batch.length > 1 ? batch.filter((one) => this.#commitAlone(one)) : []
       if (batch.length === 1) batch[0]!.reject(asStoreError(error))
     }
@@ -136,13 +150,13 @@ export class Connection {
     }
   }
 
-  /** Flushing the log is what `synchronous = FULL` does at each commit; done here, it does not stop the event loop. */
+  /** The flush that `synchronous = FULL` would do in each commit, without blocking the event loop. */
   #flush(batch: readonly Pending[]): void {
     this.#flushing = true
     this.#logFile ??= openSync(this.#log, 'r+')
     fdatasync(this.#logFile, (error) => {
       this.#flushing = false
-      if (error !== null) this.#broken = error
+      if (error !== null) this.#flushError = error
       for (const { resolve, reject } of batch) {
         if (error === null) resolve()
         else reject(unavailable(error))
@@ -152,16 +166,16 @@ export class Connection {
   }
 
   #transaction(batch: readonly Pending[]): void {
-    if (this.#broken !== undefined) throw unavailable(this.#broken)
+    if (this.#flushError !== undefined) throw unavailable(this.#flushError)
     this.run('BEGIN IMMEDIATE')
     try {
       for (const { write } of batch) write()
-      for (const { beforeCommit } of this.#gatherings) beforeCommit()
+      for (const { beforeCommit } of this.#hooks) beforeCommit()
       this.run('COMMIT')
     } catch (error) {
-      // A full disk may have rolled back by itself.
+      // SQLite rolls back by itself when the disk is full.
       if (this.#database.inTransaction) this.#database.run('ROLLBACK')
-      for (const { afterRollback } of this.#gatherings) afterRollback()
+      for (const { afterRollback } of this.#hooks) afterRollback()
       throw error
     }
     for (const { committed } of batch) committed?.()
@@ -177,15 +191,14 @@ export class Connection {
 }
 
 function openDatabase(file: string): Database {
-  // Created by us first, so that it and the files SQLite puts beside it are readable by this user only.
+  // Created here first, so that the file and those that SQLite puts beside it are readable by this user only.
   closeSync(openSync(file, 'a', 0o600))
   const database = new Database(file)
   try {
     assertVersion(database)
     database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`)
     database.run('PRAGMA journal_mode = WAL')
-    // A commit is written here and flushed by `#flush`: without the flush a power cut could bring back a revoked key or
-    // spent money.
+    // Commits are flushed by `#flush`. Without it, a power cut could bring back a revoked key or spent money.
     database.run('PRAGMA synchronous = NORMAL')
     database.run('PRAGMA foreign_keys = ON')
     migrate(database, file)
@@ -201,7 +214,7 @@ function assertVersion(database: Database): void {
   const [major = 0, minor = 0] = version.split('.').map(Number)
   const [oldestMajor = 0, oldestMinor = 0] = OLDEST_SQLITE
   if (major < oldestMajor || (major === oldestMajor && minor < oldestMinor)) {
-    throw new Error(`SQLite ${version} is too old: ${OLDEST_SQLITE.join('.')} or newer is needed`)
+    throw new Error(`SQLite ${version} is too old; ${OLDEST_SQLITE.join('.')} or newer is required`)
   }
 }
 
@@ -211,7 +224,7 @@ function migrate(database: Database, file: string): void {
     const { user_version: version } = database.query('PRAGMA user_version').get() as { user_version: number }
     if (version > MIGRATIONS.length) {
       throw new Error(
-        `${file} was written by a newer Sluice (version ${version} of its tables; this one knows ${MIGRATIONS.length})`,
+        `${file} was written by a newer version of Sluice (schema ${version}; this one supports ${MIGRATIONS.length})`,
       )
     }
     for (const step of MIGRATIONS.slice(version)) database.run(step)
@@ -231,25 +244,25 @@ function read<T>(query: () => T): T {
   }
 }
 
-/** What breaks a rule of the tables is a mistake of ours and stays one: trying it again would not help. */
+/** A violated constraint is a bug, which a retry does not help: it is not reported as unavailability. */
 const asStoreError = (error: unknown): unknown =>
   error instanceof SQLiteError && !error.code?.startsWith('SQLITE_CONSTRAINT') ? unavailable(error) : error
 
 const unavailable = (cause: unknown): GatewayError =>
   cause instanceof GatewayError
     ? cause
-    : new GatewayError('store_unavailable', `The store of this Sluice does not answer${reasonOf(cause)}; try again.`, {
+    : new GatewayError('store_unavailable', `The store is unavailable${reasonOf(cause)}; try again.`, {
         cause,
         retryAfterSeconds: 5,
         shouldRetry: true,
       })
 
-/** What an operator can see to. Of what else the database says nothing is told: it is about our statements. */
+/** Causes that an operator can fix. Other messages of SQLite are about our statements and stay internal. */
 const REASONS: Record<string, string> = {
   SQLITE_FULL: ': its disk is full',
-  SQLITE_IOERR: ': its disk fails',
+  SQLITE_IOERR: ': disk I/O error',
   SQLITE_READONLY: ': it is read-only',
-  SQLITE_BUSY: ': another process keeps it busy',
+  SQLITE_BUSY: ': it is locked by another process',
 }
 
 const reasonOf = (cause: unknown): string =>
@@ -257,7 +270,7 @@ const reasonOf = (cause: unknown): string =>
     ? (REASONS[/^SQLITE_[A-Z]+/.exec(cause.code ?? '')?.[0] ?? ''] ?? '')
     : REASONS.SQLITE_IOERR!
 
-/** An amount to bind: a larger one would lose its upper bits without a word. */
+/** Checks an amount before it is bound: SQLite would silently drop the upper bits of a larger one. */
 export function int64(amount: bigint): bigint {
   if (BigInt.asIntN(64, amount) !== amount) throw new RangeError(`the amount ${amount} does not fit in 64 bits`)
   return amount

@@ -1,0 +1,96 @@
+import type { Nano } from '../money.ts'
+import type { Api, Capabilities, Quirks } from '../protocols/protocol.ts'
+import type { PriceText } from './model-settings.ts'
+import type { Auth, MediaKind } from './provider-settings.ts'
+import type { KeyKind, LimitPeriod, QuotaWindowName } from './terms.ts'
+
+/** All settings, with defaults. */
+export type Config = {
+  /** `publicUrl`: without a trailing slash. */
+  listen: { host: string; port: number; publicUrl?: string }
+  /** Absolute path of a folder, which need not exist yet. */
+  data: string
+  limits: { requestsPerMinute: number; bodyBytes: number; fileBytes: number }
+  timeouts: { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number; drainMs: number }
+  keepAliveMs: number
+  /** Refuse requests that would lose something in translation, unless they say otherwise. */
+  strict: boolean
+  billing: { startingCredit: Nano; overdraft: Nano; unpriced: 'refuse' | 'free'; delayMs: number }
+  /** `keepMs` 0: nothing is kept. */
+  reasoning: { keepMs: number }
+  responses: { keepDays: number }
+  /** `quotaBytes`: for all files of one account together. */
+  files: { quotaBytes: number; outputKeepMs: number }
+  predictions: { concurrency: number; waiting: number; keepDays: number }
+  /** `private`: each `host` or `host:port`, in lower case, that may be reached although it is not public. */
+  fetch: { requestUrls: boolean; bytes: number; private: string[] }
+  accountStatus: AccountStatusConfig
+  providers: Map<string, ProviderConfig>
+  models: Map<string, ModelConfig>
+  /** `usdPerFlow`: USD at list prices per flow. `tiers` includes the built-in ones. */
+  plans: { usdPerFlow: number; tiers: Map<string, PlanConfig> }
+  keys: KeyConfig[]
+  env: Environment
+  /** Absolute path of the file that was read. */
+  file?: string
+}
+
+export type Environment = Record<string, string | undefined>
+
+/** A provider in the file: a complete new one, or changes of a built-in one. */
+export type ProviderConfig = {
+  id: string
+  enabled: boolean
+  name?: string
+  protocol?: Api
+  baseUrl?: string
+  apiKey?: string
+  auth?: Auth
+  headers: Record<string, string>
+  unlisted?: boolean
+  /** Kinds of media whose URLs it fetches itself. */
+  fetches?: MediaKind[]
+  /** Every account may refer to what it stores under its key. */
+  sharedIds?: boolean
+  quirks: Quirks
+}
+
+export type ModelConfig = {
+  id: string
+  name?: string
+  endpoints: { provider: string; model: string; protocol?: Api }[]
+  capabilities: Capabilities
+  price?: PriceText
+  contextLength?: number
+}
+
+/** Counts per hour above which an account changes its status. `penalty` multiplies the flows of its requests. */
+type AccountStatusConfig = Record<'refusals' | 'addresses' | 'concurrency', { monitored: number; abusive: number }> & {
+  penalty: { monitored: number; abusive: number }
+}
+
+/** Flows in each quota window; `discount` in percent off pay-as-you-go bills. */
+export type PlanConfig = { usdPerMonth: number; flows: Record<QuotaWindowName, number>; discount: number }
+
+/** A fixed key in the file. `requestsPerMinute` overrides the general limit. `limit` is in nano-USD. */
+export type KeyConfig = {
+  key: string
+  kind: KeyKind
+  name: string
+  account?: string
+  requestsPerMinute?: number
+  models?: string[]
+  limit?: bigint
+  limitPeriod?: LimitPeriod
+}
+
+/** An invalid configuration. One problem per line: `sluice.yaml:12:5: models.acme/large requires endpoints`. */
+export class ConfigError extends Error {
+  readonly problems: string[]
+
+  constructor(problems: string[]) {
+    super(problems.join('\n'))
+    this.name = 'ConfigError'
+    this.problems = problems
+  }
+}

@@ -1,0 +1,216 @@
+import { resolve } from 'node:path'
+import builtInPlans from '../../catalog/plans.json'
+import builtIn from '../../catalog/providers.json'
+import { nanoOf } from '../money.ts'
+import { nearest } from '../nearest.ts'
+import type { Api, Capabilities } from '../protocols/protocol.ts'
+import { STATUS_THRESHOLDS } from './account-settings.ts'
+import type { Config, Environment, KeyConfig, ModelConfig, PlanConfig, ProviderConfig } from './config.ts'
+import type { ConfigLocation } from './location.ts'
+import type { PriceText } from './model-settings.ts'
+import { PROVIDER_ID } from './provider-settings.ts'
+import type { FILE } from './schema.ts'
+import type { Shape } from './shape.ts'
+import { WINDOW_NAMES } from './terms.ts'
+
+type ReadFile = typeof FILE extends Shape<infer T> ? T : never
+
+/** The configuration from the values in the file, with defaults. Contradictory values are reported as problems. */
+export function toConfig(read: ReadFile, env: Environment): Config {
+  const { limits = {}, timeouts = {}, billing = {} } = read
+  const providers = readProviders(read.providers)
+  return {
+    listen: {
+      host: read.listen?.host ?? '127.0.0.1',
+      port: read.listen?.port ?? 4310,
+      ...(read.listen?.publicUrl === undefined ? {} : { publicUrl: read.listen.publicUrl.replace(/\/+$/, '') }),
+    },
+    data: resolve(read.data ?? './data'),
+    limits: {
+      requestsPerMinute: limits.requestsPerMinute ?? 600,
+      bodyBytes: limits.body ?? 32 * 2 ** 20,
+      fileBytes: limits.file ?? 512 * 2 ** 20,
+    },
+    timeouts: {
+      connectMs: timeouts.connect ?? 10_000,
+      firstByteMs: timeouts.firstByte ?? 600_000,
+      idleMs: timeouts.idle ?? 300_000,
+      totalMs: timeouts.total ?? 3_600_000,
+      drainMs: timeouts.drain ?? 30_000,
+    },
+    keepAliveMs: read.keepAlive ?? 10_000,
+    strict: read.strict ?? false,
+    billing: {
+      startingCredit: nanoOf(billing.startingCredit ?? 100),
+      overdraft: nanoOf(billing.overdraft ?? 0),
+      unpriced: billing.unpriced ?? 'refuse',
+      delayMs: billing.delay ?? 180_000,
+    },
+    reasoning: { keepMs: read.reasoning?.keep ?? 86_400_000 },
+    responses: { keepDays: read.responses?.keepDays ?? 30 },
+    files: { quotaBytes: read.files?.quota ?? 10 * 2 ** 30, outputKeepMs: read.files?.outputKeep ?? 3_600_000 },
+    predictions: {
+      concurrency: read.predictions?.concurrency ?? 8,
+      waiting: read.predictions?.waiting ?? 1_000,
+      keepDays: read.predictions?.keepDays ?? 30,
+    },
+    fetch: {
+      requestUrls: read.fetch?.requestUrls ?? false,
+      bytes: read.fetch?.size ?? 20 * 2 ** 20,
+      private: (read.fetch?.private ?? []).map(({ value }) => value.toLowerCase()),
+    },
+    accountStatus: {
+      ...STATUS_THRESHOLDS,
+      ...read.accountStatus,
+      penalty: { monitored: 1, abusive: 1.5, ...read.accountStatus?.penalty },
+    },
+    providers,
+    models: readModels(read.models, providers),
+    plans: { usdPerFlow: read.plans?.usdPerFlow ?? builtInPlans.usdPerFlow, tiers: readTiers(read.plans?.tiers) },
+    keys: readKeys(read.keys ?? []),
+    env,
+  }
+}
+
+function readProviders(read: ReadFile['providers']): Map<string, ProviderConfig> {
+  const providers = new Map<string, ProviderConfig>()
+  for (const [id, { value, location }] of read ?? []) {
+    checkProvider(id, value, location)
+    const headers: Record<string, string> = Object.create(null)
+    for (const [name, header] of value.headers ?? []) headers[name.toLowerCase()] = header.value
+    const { enabled, headers: _, quirks, ...rest } = value
+    providers.set(id, { id, enabled: enabled ?? true, ...rest, headers, quirks: quirks ?? {} })
+  }
+  return providers
+}
+
+type ReadProvider = NonNullable<ReadFile['providers']> extends Map<string, { value: infer T }> ? T : never
+
+/** A new provider requires a protocol and a URL. A built-in one keeps its protocols. */
+function checkProvider(id: string, value: ReadProvider, location: ConfigLocation): void {
+  const row = BUILT_IN.get(id)
+  if (row?.inProcess !== undefined) {
+    const set = Object.keys(value).filter((name) => name !== 'enabled')
+    if (set.length > 0)
+      location.fail(`is built in: it can only be switched off with enabled: false; ${set.join(', ')} cannot be set`)
+    return
+  }
+  if (row !== undefined) {
+    const supported = row.protocols.map(({ protocol }) => protocol)
+    if (value.protocol !== undefined && !supported.includes(value.protocol))
+      location.fail(
+        `is built in and supports ${supported.join(', ')}, not ${value.protocol}; ` +
+          'choose another id for a provider of your own',
+      )
+    return
+  }
+  const missing = (['protocol', 'baseUrl'] as const).filter((name) => value[name] === undefined)
+  if (
+    missing.length === 0 ||
+    location.source.problems.some((problem) => missing.some((name) => problem.path === `${location.path}.${name}`))
+  )
+    return
+  const [near] = nearest(id, BUILT_IN.keys(), 1)
+  location.fail(
+    `requires ${missing.join(' and ')}${near === undefined ? '' : ` (did you mean the built-in provider ${near}?)`}`,
+  )
+}
+
+type BuiltIn = { id: string; inProcess?: string; protocols: { protocol: string }[] }
+const BUILT_IN: Map<string, BuiltIn> = new Map((builtIn.providers as BuiltIn[]).map((row) => [row.id, row]))
+
+function readModels(read: ReadFile['models'], providers: Map<string, ProviderConfig>): Map<string, ModelConfig> {
+  const models = new Map<string, ModelConfig>()
+  for (const [id, { value, location }] of read ?? []) {
+    const endpoints: ModelConfig['endpoints'] = []
+    for (const {
+      value: { provider, model, protocol },
+      location: at,
+    } of value.endpoints ?? []) {
+      if (provider === undefined || model === undefined) continue
+      checkEndpoint(provider, protocol, providers, at)
+      endpoints.push({ provider, model, ...(protocol === undefined ? {} : { protocol }) })
+    }
+    const { endpoints: _, capabilities, price, ...rest } = value
+    const budget = capabilities?.budget
+    if (budget?.min !== undefined && budget.max !== undefined && budget.min > budget.max)
+      location.fail('has a reasoning budget whose min is above its max')
+    models.set(id, {
+      id,
+      ...rest,
+      endpoints,
+      capabilities: (capabilities ?? {}) as Capabilities,
+      ...(price === undefined ? {} : { price: { ...price } as PriceText }),
+    })
+  }
+  return models
+}
+
+function checkEndpoint(
+  provider: string,
+  protocol: Api | undefined,
+  providers: Map<string, ProviderConfig>,
+  at: ConfigLocation,
+): void {
+  const row = BUILT_IN.get(provider)
+  const own = providers.get(provider)
+  if (row === undefined && own === undefined) {
+    if (!PROVIDER_ID.test(provider)) return
+    const [near] = nearest(provider, [...providers.keys(), ...BUILT_IN.keys()], 1)
+    at.fail(
+      `refers to the provider ${provider}, which is neither built in nor under providers` +
+        (near === undefined ? '' : ` (did you mean ${near}?)`),
+    )
+    return
+  }
+  const supported: string[] =
+    own?.protocol !== undefined ? [own.protocol] : (row?.protocols ?? []).map((api) => api.protocol)
+  if (protocol !== undefined && supported.length > 0 && !supported.includes(protocol))
+    at.fail(`sets protocol ${protocol}, but ${provider} supports ${supported.join(', ')}`)
+}
+
+type ReadTiers = NonNullable<ReadFile['plans']>['tiers']
+
+/** A tier in the file changes a built-in one, or must be complete. */
+function readTiers(read: ReadTiers): Map<string, PlanConfig> {
+  const tiers = new Map<string, PlanConfig>(Object.entries(builtInPlans.tiers))
+  for (const [tier, { value, location }] of read ?? []) {
+    const known = tiers.get(tier)
+    const usdPerMonth = value.usdPerMonth ?? known?.usdPerMonth
+    const flows = { ...known?.flows, ...value.flows }
+    const missing = [
+      ...(usdPerMonth === undefined ? ['usdPerMonth'] : []),
+      ...WINDOW_NAMES.filter((window) => flows[window] === undefined).map((window) => `flows.${window}`),
+    ]
+    if (usdPerMonth !== undefined && missing.length === 0)
+      tiers.set(tier, {
+        usdPerMonth,
+        flows: flows as PlanConfig['flows'],
+        discount: value.discount ?? known?.discount ?? 0,
+      })
+    else if (!location.source.problems.some((problem) => problem.path.startsWith(`${location.path}.`))) {
+      const [near] = nearest(tier, tiers.keys(), 1)
+      location.fail(`requires ${missing.join(' and ')}${near === undefined ? '' : ` (did you mean ${near}?)`}`)
+    }
+  }
+  return tiers
+}
+
+function readKeys(read: NonNullable<ReadFile['keys']>): KeyConfig[] {
+  const keys: KeyConfig[] = []
+  for (const [index, { value, location }] of read.entries()) {
+    const { key, kind, name, models, limit, ...rest } = value
+    if (key === undefined) continue
+    if (keys.some((other) => other.key === key)) location.fail('is the same key as an earlier one')
+    if (limit === undefined && rest.limitPeriod !== undefined) location.fail('has a limitPeriod, but no limit')
+    keys.push({
+      key,
+      kind: kind ?? 'pay-as-you-go',
+      name: name ?? `key ${index + 1}`,
+      ...rest,
+      ...(models === undefined ? {} : { models: models.map((pattern) => pattern.value) }),
+      ...(limit === undefined ? {} : { limit: nanoOf(limit) }),
+    })
+  }
+  return keys
+}

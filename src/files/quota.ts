@@ -1,0 +1,71 @@
+import { GatewayError } from '../error.ts'
+import type { FileUsage } from '../store/store.ts'
+
+/**
+ * The usage of one account with uploads in progress. `stored`: bytes of its files when the first of these uploads
+ * began, updated since by uploads that completed and files that were deleted.
+ */
+type ActiveUsage = { stored: number; uploading: number; uploads: number }
+
+/** The quota of one upload. `release` must be called once; `kept`: the upload became a file. */
+export type UploadReservation = { add(bytes: number): Promise<void>; release(kept: boolean): void }
+
+/**
+ * The file quota of each account, checked while an upload arrives: without it, uploads in progress could fill the disk
+ * before the store refuses their rows.
+ */
+export class UploadQuota {
+  readonly max: FileUsage
+  readonly #storedUsage: (accountId: string) => Promise<FileUsage>
+  readonly #active = new Map<string, ActiveUsage>()
+
+  constructor(max: FileUsage, storedUsage: (accountId: string) => Promise<FileUsage>) {
+    this.max = max
+    this.#storedUsage = storedUsage
+  }
+
+  /** Throws GatewayError quota_exceeded, as `add` of the reservation does. */
+  async reserve(accountId: string, declaredBytes: number): Promise<UploadReservation> {
+    const stored = await this.#storedUsage(accountId)
+    const usage = this.#active.get(accountId) ?? { stored: stored.bytes, uploading: 0, uploads: 0 }
+    if (usage.stored + usage.uploading + declaredBytes > this.max.bytes || stored.files >= this.max.files)
+      throw await this.exceeded(accountId)
+    this.#active.set(accountId, usage)
+    usage.uploads += 1
+    return this.#reservation(accountId, usage)
+  }
+
+  #reservation(accountId: string, usage: ActiveUsage): UploadReservation {
+    let reserved = 0
+    return {
+      add: async (bytes) => {
+        if (usage.stored + usage.uploading + bytes > this.max.bytes) throw await this.exceeded(accountId)
+        usage.uploading += bytes
+        reserved += bytes
+      },
+      release: (kept) => {
+        usage.uploading -= reserved
+        if (kept) usage.stored += reserved
+        if ((usage.uploads -= 1) === 0) this.#active.delete(accountId)
+      },
+    }
+  }
+
+  /** Reports the deletion of a stored file. */
+  free(accountId: string, bytes: number): void {
+    const usage = this.#active.get(accountId)
+    if (usage !== undefined) usage.stored -= bytes
+  }
+
+  async exceeded(accountId: string): Promise<GatewayError> {
+    const { files, bytes } = await this.#storedUsage(accountId)
+    const uploading = this.#active.get(accountId)?.uploading ?? 0
+    const inProgress = uploading === 0 ? '' : `, uploads in progress ${uploading}`
+    return new GatewayError(
+      'quota_exceeded',
+      `The file quota of this account is exceeded: ${bytes} of ${this.max.bytes} bytes used${inProgress}; ` +
+        `${files} of ${this.max.files} files. Delete files, or wait until some expire.`,
+      { shouldRetry: false },
+    )
+  }
+}

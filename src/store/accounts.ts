@@ -1,0 +1,49 @@
+import type { KeyKind, LimitPeriod } from '../config/terms.ts'
+import type { Operation, Subscription } from './ledger.ts'
+
+export type { KeyKind, LimitPeriod }
+
+export type AccountStatus = 'healthy' | 'monitored' | 'abusive' | 'suspended' | 'banned'
+
+/** `discount`: basis points off every bill. */
+export type Account = { id: string; name: string; status: AccountStatus; createdAt: number; discount: number }
+
+/** An API key without its text: only the keyed hash and enough of the text to recognise it. */
+export type StoredKey = {
+  id: string
+  accountId: string
+  kind: KeyKind
+  /** 32 bytes, unique. */
+  hash: Uint8Array
+  prefix: string
+  last4: string
+  name: string | null
+  createdAt: number
+  expiresAt: number | null
+  revokedAt: number | null
+  requestsPerMinute: number | null
+  /** Allowed model ids, `*` as a wildcard; null allows all. */
+  models: string[] | null
+  /** Nano-USD that may be spent per period, or in total if the period is null. */
+  limit: bigint | null
+  limitPeriod: LimitPeriod | null
+}
+
+export interface AccountStore {
+  list(): Promise<Account[]>
+  /**
+   * Writes an account together with its plan and its first money. False, and nothing written, if the name is taken.
+   */
+  add(account: Account, subscription?: Subscription, operations?: readonly Operation[]): Promise<boolean>
+  /**
+   * False, and nothing changed, if there is no such account, or if `before` is given and is not its present status.
+   */
+  setStatus(id: string, status: AccountStatus, before?: AccountStatus): Promise<boolean>
+  setDiscount(id: string, discount: number): Promise<void>
+  keys(): Promise<StoredKey[]>
+  addKey(key: StoredKey): Promise<void>
+  /** A key that is already revoked keeps the earlier instant. */
+  revokeKey(id: string, at: number): Promise<void>
+  /** A key that already expires earlier keeps that instant. */
+  expireKey(id: string, at: number): Promise<void>
+}

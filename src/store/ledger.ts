@@ -1,0 +1,162 @@
+import type { KeyKind, QuotaWindowName } from '../config/terms.ts'
+import type { Usage } from '../generation/usage.ts'
+
+export type { QuotaWindowName }
+
+/** An account of the book, which has a balance. `owner`: an account's id, a provider's id, or empty. */
+export type BookAccount = {
+  kind: 'credit' | 'bonus' | 'outside' | 'promotion' | 'revenue' | 'write-off' | 'cost' | 'payable'
+  owner: string
+}
+
+/**
+ * A movement of money, in nano-USD, above 0. A balance is credits less debits; all balances add up to 0.
+ */
+export type Transfer = { kind: string; debit: BookAccount; credit: BookAccount; amount: bigint }
+
+/**
+ * A top-up, a grant or a correction. `reference`: unique, so that posting it again has no effect.
+ * `covered`: refuse it if a debited account has less than the amount.
+ */
+export type Operation = {
+  reference: string
+  at: number
+  note: string | null
+  transfers: readonly Transfer[]
+  covered?: boolean
+}
+
+/** A `covered` operation exceeded the balance of an account it debits (nano-USD); nothing was changed. */
+export class NotCovered extends Error {
+  readonly balance: bigint
+
+  constructor(balance: bigint) {
+    super(`the debited account has only ${balance} nano-USD`)
+    this.balance = balance
+  }
+}
+
+export type PostedTransfer = Transfer & { reference: string; at: number; note: string | null }
+
+export type Balance = BookAccount & { balance: bigint }
+
+/** One quota window of an account. `used`: micro-flows since `startedAt`. */
+export type QuotaWindow = {
+  accountId: string
+  window: QuotaWindowName
+  startedAt: number
+  endsAt: number
+  used: bigint
+}
+
+/** An account's plan. Periods are months counted from `anchor`; the current one is [`periodStart`, `periodEnd`). */
+export type Subscription = {
+  accountId: string
+  tier: string
+  anchor: number
+  periodStart: number
+  periodEnd: number
+  /** False: at the end of the period the account falls back to the free plan. */
+  renews: boolean
+  /** Takes effect with the next period. */
+  nextTier: string | null
+}
+
+/** What a key has used of its spending limit since `since`, in nano-USD. */
+export type KeySpend = { keyId: string; since: number; spent: bigint }
+
+/** The rates of one model at one time, kept for ever. Equal rates share a row. */
+export type StoredPrice = { version: string; model: string; rates: string }
+
+/** A finished generation. Durations in milliseconds, amounts in nano-USD, flows in micro-flows. */
+export type GenerationRecord = {
+  /** 32 lower-case hex digits that begin with the time, without the prefix that clients see. */
+  id: string
+  accountId: string
+  keyId: string
+  kind: KeyKind
+  api: string
+  model: string
+  /** The provider that responded, or the last one tried. */
+  provider: string | null
+  createdAt: number
+  /** From the request to the first token, or to the end if there was none. */
+  latency: number
+  /** From the first token to the end. */
+  duration: number
+  streamed: boolean
+  finish: string
+  ending: string
+  /** Attempts after the first one. */
+  retries: number
+  /** The outcome of each attempt as JSON, if there was more than one or it failed. */
+  attempts: string | null
+  /** Losses in translation between the client's and the provider's protocol: JSON of at most 4,000 characters. */
+  translation: string | null
+  /** The provider did not report the usage completely, so Sluice counted or bounded it. */
+  estimated: boolean
+  usage: Usage
+  /** Null if the model has no price. */
+  price: StoredPrice | null
+  /** Basis points. */
+  discount: number
+  /** The amount reserved for it. */
+  held: bigint
+  /** Pay-as-you-go: the bill, which is the sum of its transfers to revenue. Subscription: the list price. */
+  bill: bigint
+  /** Subscription: the charge to the quota windows. */
+  flows: bigint
+}
+
+/** All changes that one finished generation makes, in one commit. */
+export type Closing = {
+  record: GenerationRecord
+  transfers: readonly Transfer[]
+  /**
+   * Each is added to the stored window if that began at the same `startedAt`. It replaces an older one, and is ignored
+   * if the stored one is newer.
+   */
+  windows: readonly QuotaWindow[]
+  /** Added to the stored value if `since` is equal; a later `since` replaces it. */
+  spend: KeySpend | undefined
+  /** `saveOpen` wrote it before. */
+  wasOpen: boolean
+}
+
+/** A generation in flight, written so that a crash does not lose it. `state`: the ledger's own JSON. */
+export type OpenGeneration = { id: string; accountId: string; state: string }
+
+/** The part of the ledger that is kept in memory, read at the start and after another process's change. */
+export type LedgerState = {
+  balances: Balance[]
+  windows: QuotaWindow[]
+  subscriptions: Subscription[]
+  spends: KeySpend[]
+}
+
+export interface LedgerStore {
+  /**
+   * The state between two commits: every write that has resolved or called `committed` is in it, no pending one is.
+   */
+  state(): Promise<LedgerState>
+  /**
+   * Resolves when the commit is on the disk. `committed` is called earlier, as soon as `state` includes it.
+   * Closing the same generation again fails with an Error and changes nothing.
+   */
+  closeGeneration(closing: Closing, committed?: () => void): Promise<void>
+  /** Writes generations in flight, or writes them again. */
+  saveOpen(open: readonly OpenGeneration[]): Promise<void>
+  openGenerations(): Promise<OpenGeneration[]>
+  findGeneration(accountId: string, id: string): Promise<GenerationRecord | undefined>
+  /** False, and nothing changed, if the reference has been posted. Fails with NotCovered. */
+  post(operation: Operation): Promise<boolean>
+  /** If `before` is given, an existing subscription is replaced only if it equals `before`. */
+  setSubscription(subscription: Subscription, before?: Subscription): Promise<void>
+  /** One page of all records by id, for an audit. `after`: the last id of the page before. */
+  generations(after: string | undefined, limit: number): Promise<GenerationRecord[]>
+  /**
+   * One page of all transfers in a stable order. The reference of a generation's transfers is the generation's id;
+   * these come in the order of ids.
+   */
+  transfers(after: { reference: string; kind: string } | undefined, limit: number): Promise<PostedTransfer[]>
+}

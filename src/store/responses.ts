@@ -1,0 +1,52 @@
+export type Json = Record<string, unknown>
+
+/**
+ * A response kept for `previous_response_id`. `inputItems` are complete items: the caller has resolved references.
+ */
+export type ResponseToSave = {
+  id: string
+  response: Json
+  inputItems: readonly unknown[]
+  expiresAt: number
+  upstream?: BackgroundWork | undefined
+}
+export type StoredResponse = {
+  id: string
+  response: Json
+  inputItems: unknown[]
+  createdAt: number
+  expiresAt: number
+  upstream?: BackgroundWork
+}
+
+/**
+ * A response that a provider is still working on in the background: the provider's id in the catalogue and the
+ * provider's own id of the response. `unwanted`: the client deleted it, so the provider is to be cancelled.
+ */
+export type BackgroundWork = { provider: string; id: string; unwanted?: boolean }
+
+export interface ResponseStore {
+  /** Resolves when committed. Saving the same id again replaces the response. */
+  save(accountId: string, response: ResponseToSave): Promise<void>
+  /**
+   * Replaces a response in the background by its result and removes `upstream`. Does nothing if it has a result
+   * already, or was deleted.
+   */
+  finish(accountId: string, id: string, response: Json): Promise<void>
+  find(accountId: string, id: string): Promise<StoredResponse | undefined>
+  /** The newest input or output item with this id. */
+  findItem(accountId: string, itemId: string): Promise<Json | undefined>
+  delete(accountId: string, id: string): Promise<boolean>
+  /** Removes what has expired by `now`. Returns the number of responses removed. */
+  purge(now: number): Promise<number>
+}
+
+/** Output items of a response, which are found by id as its input items are. */
+export const outputItems = ({ output }: Json): unknown[] => (Array.isArray(output) ? output : [])
+
+/** A reference has the id of the item it refers to. Indexed as an item, it would hide that one. */
+export const hasOwnId = (item: unknown): item is Json & { id: string } =>
+  typeof item === 'object' &&
+  item !== null &&
+  typeof (item as Json).id === 'string' &&
+  (item as Json).type !== 'item_reference'

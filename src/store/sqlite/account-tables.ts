@@ -1,0 +1,120 @@
+import type { LimitPeriod } from '../../config/terms.ts'
+import type { Account, AccountStatus, AccountStore, StoredKey } from '../accounts.ts'
+import type { Operation, Subscription } from '../ledger.ts'
+import { int64, type Connection } from './connection.ts'
+import type { LedgerTables } from './ledger-tables.ts'
+
+type KeyRow = Omit<StoredKey, 'models' | 'limit' | 'limitPeriod'> & {
+  models: string | null
+  limit: string | null
+  limitPeriod: LimitPeriod | null
+}
+
+/** The tables of accounts and API keys. */
+export class AccountTables implements AccountStore {
+  readonly #connection: Connection
+  readonly #ledger: LedgerTables
+
+  constructor(connection: Connection, ledger: LedgerTables) {
+    this.#connection = connection
+    this.#ledger = ledger
+  }
+
+  async list(): Promise<Account[]> {
+    return this.#connection.all<Account>(
+      'SELECT id, name, status, created_at AS createdAt, discount FROM accounts ORDER BY created_at, id',
+    )
+  }
+
+  async add(account: Account, subscription?: Subscription, operations: readonly Operation[] = []): Promise<boolean> {
+    let added = false
+    await this.#connection.commit(() => {
+      const { changes } = this.#connection.run(
+        `INSERT INTO accounts (id, name, status, created_at, discount) VALUES (?, ?, ?, ?, ?)
+         ON CONFLICT (name) DO NOTHING`,
+        account.id,
+        account.name,
+        account.status,
+        account.createdAt,
+        account.discount,
+      )
+      added = changes > 0
+      if (added) this.#ledger.beginAccount(subscription, operations)
+    })
+    return added
+  }
+
+  async setStatus(id: string, status: AccountStatus, before?: AccountStatus): Promise<boolean> {
+    let changed = false
+    await this.#connection.commit(() => {
+      const { changes } = this.#connection.run(
+        'UPDATE accounts SET status = ? WHERE id = ? AND status = coalesce(?, status)',
+        status,
+        id,
+        before ?? null,
+      )
+      changed = changes > 0
+    })
+    return changed
+  }
+
+  async setDiscount(id: string, discount: number): Promise<void> {
+    await this.#connection.commit(() =>
+      this.#connection.run('UPDATE accounts SET discount = ? WHERE id = ?', discount, id),
+    )
+  }
+
+  async keys(): Promise<StoredKey[]> {
+    const rows = this.#connection.all<KeyRow>(`
+      SELECT id, account_id AS accountId, kind, hash, prefix, last4, name, created_at AS createdAt,
+        expires_at AS expiresAt, revoked_at AS revokedAt, requests_per_minute AS requestsPerMinute, models,
+        CAST(spend_limit AS TEXT) AS "limit", limit_period AS limitPeriod
+      FROM keys ORDER BY created_at, id`)
+    return rows.map(({ models, limit, ...row }) => ({
+      ...row,
+      models: models === null ? null : (JSON.parse(models) as string[]),
+      limit: limit === null ? null : BigInt(limit),
+    }))
+  }
+
+  async addKey(key: StoredKey): Promise<void> {
+    await this.#connection.commit(() => {
+      this.#connection.run(
+        `INSERT INTO keys (id, account_id, kind, hash, prefix, last4, name, created_at, expires_at, revoked_at,
+           requests_per_minute, models, spend_limit, limit_period)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+        key.id,
+        key.accountId,
+        key.kind,
+        key.hash,
+        key.prefix,
+        key.last4,
+        key.name,
+        key.createdAt,
+        key.expiresAt,
+        key.revokedAt,
+        key.requestsPerMinute,
+        key.models === null ? null : JSON.stringify(key.models),
+        key.limit === null ? null : int64(key.limit),
+        key.limitPeriod,
+      )
+    })
+  }
+
+  async revokeKey(id: string, at: number): Promise<void> {
+    await this.#connection.commit(() =>
+      this.#connection.run('UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL', at, id),
+    )
+  }
+
+  async expireKey(id: string, at: number): Promise<void> {
+    await this.#connection.commit(() =>
+      this.#connection.run(
+        'UPDATE keys SET expires_at = ? WHERE id = ? AND (expires_at IS NULL OR expires_at > ?)',
+        at,
+        id,
+        at,
+      ),
+    )
+  }
+}

@@ -1,0 +1,103 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Store } from '../store.ts'
+import { AccountTables } from './account-tables.ts'
+import { Connection } from './connection.ts'
+import { FileTables } from './file-tables.ts'
+import { LedgerTables } from './ledger-tables.ts'
+import { lockFolder } from './lock.ts'
+import { PredictionTables } from './prediction-tables.ts'
+import { ReasoningTable } from './reasoning-table.ts'
+import { ResponseTables } from './response-tables.ts'
+import { SettingTable } from './setting-table.ts'
+
+/** The poll interval for changes by other processes: a revoked key must stop working within two seconds. */
+const WATCH_INTERVAL_MS = 1000
+
+export type SqliteOptions = {
+  /** Created, for this user only, if it does not exist. */
+  folder: string
+  /** A server locks the folder. The command line does not, and may work beside a server. */
+  exclusive: boolean
+  now?: () => number
+}
+
+/** The embedded store: SQLite in one file of the data folder. */
+export class SqliteStore implements Store {
+  readonly accounts: AccountTables
+  readonly settings: SettingTable
+  readonly responses: ResponseTables
+  readonly reasoning: ReasoningTable
+  readonly files: FileTables
+  readonly predictions: PredictionTables
+  readonly ledger: LedgerTables
+  readonly #connection: Connection
+  readonly #lock: { release(): void } | undefined
+  readonly #listeners: (() => Promise<void>)[] = []
+  #watching: ReturnType<typeof setInterval> | undefined
+  /** The version of the file that every listener has processed. */
+  #processedVersion: number
+
+  /** Fails with an Error for the operator if the folder cannot be used. */
+  constructor({ folder, exclusive, now = Date.now }: SqliteOptions) {
+    try {
+      mkdirSync(folder, { recursive: true, mode: 0o700 })
+      this.#lock = exclusive ? lockFolder(folder) : undefined
+      this.#connection = new Connection(join(folder, 'sluice.sqlite'))
+      this.settings = new SettingTable(this.#connection)
+      this.responses = new ResponseTables(this.#connection, now)
+      this.reasoning = new ReasoningTable(this.#connection)
+      this.files = new FileTables(this.#connection)
+      this.predictions = new PredictionTables(this.#connection)
+      this.ledger = new LedgerTables(this.#connection)
+      this.accounts = new AccountTables(this.#connection, this.ledger)
+      this.#processedVersion = this.#connection.dataVersion()
+    } catch (error) {
+      this.#lock?.release()
+      throw folderError(folder, error)
+    }
+  }
+
+  snapshot<T>(read: () => Promise<T>): Promise<T> {
+    return this.#connection.longSnapshot(read)
+  }
+
+  watch(listener: () => Promise<void>): void {
+    this.#listeners.push(listener)
+    if (this.#watching !== undefined) return
+    let busy = false
+    this.#watching = setInterval(async () => {
+      if (busy) return
+      busy = true
+      await this.#notify().catch(() => {
+        // The state in memory stays in force until a later round succeeds.
+      })
+      busy = false
+    }, WATCH_INTERVAL_MS)
+    this.#watching.unref()
+  }
+
+  /** Calls every listener if another process has changed the file. If one fails, all are called again next round. */
+  async #notify(): Promise<void> {
+    const version = this.#connection.dataVersion()
+    if (version === this.#processedVersion) return
+    const results = await Promise.allSettled(this.#listeners.map((listener) => listener()))
+    if (results.every(({ status }) => status === 'fulfilled')) this.#processedVersion = version
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#watching)
+    await this.#connection.close()
+    this.#lock?.release()
+  }
+}
+
+/** Errors of the system have a code and do not name the folder that the operator configured; ours do. */
+const folderError = (folder: string, error: unknown): unknown =>
+  typeof (error as { code?: unknown }).code === 'string'
+    ? new Error(
+        `cannot use the data folder ${folder} (${(error as Error).message}); ` +
+          'it must be a folder that this user can write to',
+        { cause: error },
+      )
+    : error
