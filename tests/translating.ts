@@ -2,6 +2,7 @@ import type { GenerationEvent } from '../src/generation/event.ts'
 import type { GenerationRequest, ProtocolName } from '../src/generation/request.ts'
 import type { Frame } from '../src/http/frames.ts'
 import { protocols } from '../src/protocols/index.ts'
+import { cutAtPassages, cutsPassages } from '../src/protocols/passages.ts'
 import type { Quirks, Target } from '../src/protocols/protocol.ts'
 import { SchemaCache } from '../src/protocols/schema/cache.ts'
 import { endAtStopSequences } from '../src/protocols/stop-sequences.ts'
@@ -27,6 +28,8 @@ export function written(
   body: Record<string, unknown> = {},
 ): Written {
   const translation = translationOf(request, target, body)
+  if (cutsPassages(protocols[request.protocol].serve, protocols[provider].call, request))
+    translation.undo(cutAtPassages)
   const sent = protocols[provider].call.writeRequest(translation)
   const { stop = [] } = request.sampling
   if (stop.length > 0) translation.undo(endAtStopSequences(stop))
@@ -49,7 +52,7 @@ export function streamedEventsOf(
   frames: readonly Frame[],
   { quirks = {}, transforms = [] }: { quirks?: Quirks; transforms?: readonly TransformFactory[] } = {},
 ): GenerationEvent[] {
-  const reader = transformed(protocols[provider].call.reader(quirks), transforms)
+  const reader = transformed(protocols[provider].call.reader(quirks, transforms.includes(cutAtPassages)), transforms)
   return [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
 }
 

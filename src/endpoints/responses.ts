@@ -53,6 +53,7 @@ export async function expand(
   const before = typeof previous === 'string' ? await history(previous, store, accountId, room) : []
   if (before.length > 0 || own.changed) {
     body.input = [...before, ...own.items]
+    rawRequest.inserted = before.length
     rawRequest.text = JSON.stringify(body)
   }
   return own.items

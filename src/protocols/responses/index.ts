@@ -1,7 +1,7 @@
 import { paths } from './request-paths.ts'
 import { readError, writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
-import { readAnswer, reader } from './read-response.ts'
+import { readResponse, ResponsesResponseReader } from './read-response.ts'
 import { headers, path, writeRequest } from './write-request.ts'
 import { forward } from './passthrough.ts'
 import { ResponsePassthrough } from './passthrough-response.ts'
@@ -27,8 +27,9 @@ export const responses: Protocol = {
     headers,
     writeRequest,
     forward,
-    reader: () => reader(),
-    readAnswer,
+    reader: (_quirks, inlineCitations) => new ResponsesResponseReader(inlineCitations),
+    inlineCitations: true,
+    readAnswer: readResponse,
     readError,
   },
   passthrough: (context) => new ResponsePassthrough(context),

@@ -6,7 +6,7 @@ import type { TranslationContext, Passthrough } from '../protocol.ts'
 import { scrub } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
 import { responseObject } from './response-object.ts'
-import { arrayOf, failureCode, failureMessage, textOf, writeUsage, type Json } from './shapes.ts'
+import { arrayOf, failureCode, failureMessage, stringOf, writeUsage, type Json } from './shapes.ts'
 
 const LIFECYCLE = /^response\.(created|queued|in_progress|completed|incomplete|failed|cancelled)$/
 const KEPT = /^(completed|incomplete)$/
@@ -44,7 +44,7 @@ export class ResponsePassthrough implements Passthrough {
     )
       return frame
     const at = places(frame.data)
-    const type = at.get('type') === undefined ? (frame.event ?? '') : textOf(valueAt(frame.data, at.get('type')))
+    const type = at.get('type') === undefined ? (frame.event ?? '') : stringOf(valueAt(frame.data, at.get('type')))
     if (type === 'error') {
       this.#erred = true
       return { ...frame, data: withoutSecrets(frame.data) }

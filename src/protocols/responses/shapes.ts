@@ -11,7 +11,7 @@ export type Json = Record<string, unknown>
 export const objectOf = (value: unknown): Json => (isObject(value) ? value : {})
 export const arrayOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : [])
 export const objectsOf = (value: unknown): Json[] => arrayOf(value).filter(isObject)
-export const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
+export const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '')
 
 /**
  * An item id with the prefix that replaying clients and providers expect: 128 random bits, so that ids are unique
@@ -166,7 +166,7 @@ export function readLogprobs(rawRequest: unknown): TokenLogprob[] | undefined {
 }
 
 const readToken = (rawRequest: Json): { token: string; logprob: number; bytes?: number[] | null } => ({
-  token: textOf(rawRequest.token),
+  token: stringOf(rawRequest.token),
   logprob: typeof rawRequest.logprob === 'number' ? rawRequest.logprob : 0,
   ...(Array.isArray(rawRequest.bytes)
     ? { bytes: rawRequest.bytes.filter((byte): byte is number => typeof byte === 'number') }

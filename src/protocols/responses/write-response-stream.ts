@@ -19,7 +19,7 @@ import {
   objectOf,
   PLAIN,
   REDACTED,
-  textOf,
+  stringOf,
   writeAnnotation,
   writeLogprobs,
   writeUsage,
@@ -398,7 +398,7 @@ export class ResponseWriter implements Writer {
     const { item, signature } = this.#call
     this.#call = undefined
     this.#endItem({ ...item, rawRequest: { ...item.rawRequest, status } })
-    if (signature !== undefined) this.#writeMark(textOf(item.rawRequest.call_id), signature)
+    if (signature !== undefined) this.#writeMark(stringOf(item.rawRequest.call_id), signature)
   }
 
   // Images and what only this protocol knows.
