@@ -101,30 +101,6 @@ export const writeUsage = (usage: Usage): Json => ({
   total_tokens: promptTokens(usage) + completionTokens(usage),
 })
 
-export const REDACTED = 'redacted'
-export const PLAIN = 'plain'
-export const EMPTY = 'empty'
-
-const MARK = 'part\0'
-
-/**
- * A proof over a part for which this protocol has no place (a signed tool call, a signed text) travels as
- * `encrypted_content` of a
- * reasoning item right after the part, because every client replays those. `of`: the call id, or the type of the part;
- * REDACTED for
- * the reasoning item itself, where its maker hid the text; PLAIN where its maker did not call the text a summary, as
- * this protocol does;
- * EMPTY for a text without a character, which no item stands for.
- */
-export const markSignature = (of: string, data: string): string => `${MARK}${of}\0${data}`
-
-/** Undoes `markSignature`; undefined: a reasoning item's own proof. */
-export function readMark(data: string): { of: string; data: string } | undefined {
-  if (!data.startsWith(MARK)) return undefined
-  const end = data.indexOf('\0', MARK.length)
-  return end < 0 ? undefined : { of: data.slice(MARK.length, end), data: data.slice(end + 1) }
-}
-
 /** An annotation of an `output_text` part -> a citation of its text. */
 export function readAnnotation(rawRequest: Json, text: Offsets): Citation {
   const title = rawRequest.title ?? rawRequest.filename
