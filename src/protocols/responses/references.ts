@@ -6,11 +6,12 @@ type Json = Record<string, unknown>
 type Path = (string | number)[]
 type Found = (MediaReference | ProviderReference)[]
 
-const PLACES = 'input_file and input_image parts'
+/** For error texts: where a file id is accepted. */
+const FILE_PARTS = 'input_file and input_image parts'
 
 /**
- * Files and addresses in the items of a body, in its prompt's variables and in the mask of its image tool; prompts,
- * stores and containers that a provider keeps.
+ * Files and URLs in the items of a body, in the variables of its prompt and in the mask of its image tool; prompts,
+ * vector stores and containers that only a provider has.
  */
 export function references(body: Json): Found {
   const found: Found = []
@@ -33,13 +34,13 @@ function addItem(item: Json, path: Path, found: Found): void {
     for (const [p, part] of objectsIn(item[name])) addPart(part, [...path, name, p], found)
   if (item.type === 'computer_call_output' && isObject(item.output)) addImage(item.output, [...path, 'output'], found)
   if (item.type === 'additional_tools') addTools(item, path, found)
-  noFileId(item, path, PLACES)
+  noFileId(item, path, FILE_PARTS)
 }
 
 function addPart(part: Json, path: Path, found: Found): void {
   if (part.type === 'input_file') addFile(part, path, found)
   else if (part.type === 'input_image') addImage(part, path, found)
-  else noFileId(part, path, PLACES)
+  else noFileId(part, path, FILE_PARTS)
 }
 
 function addImage(image: Json, path: Path, found: Found): void {
@@ -86,7 +87,7 @@ function addTools(holder: Json, path: Path, found: Found): void {
   }
 }
 
-/** A container that exists already, or files and skills that a provider keeps for one. */
+/** A container of the provider, or files and skills of the provider for a new one. */
 function addContainer(container: unknown, path: Path, found: Found): void {
   if (!isObject(container)) return void found.push(...keptAt(container, path, 'a container'))
   found.push(

@@ -1,13 +1,15 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../../src/error.ts'
+import { LossReport } from '../../../src/protocols/translation.ts'
+import { eventsOf, streamedEventsOf, withoutPaths, written } from '../../translating.ts'
 import type { GenerationRequest, Part, Turn } from '../../../src/generation/request.ts'
 import { wrapSignature } from '../../../src/generation/signature.ts'
 import type { Capabilities } from '../../../src/protocols/protocol.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
-import { exchangeOf, read, target, wireOf, type Any } from './wires.ts'
+import { contextOf, rawRequestOf, readWithPaths, target, type Any } from './fixtures.ts'
 
-/** Requests to providers of responses. */
+/** Requests to providers of the Responses API. */
 
 const request = (more: Partial<GenerationRequest> = {}): GenerationRequest => ({
   model: 'a/b',
@@ -21,15 +23,11 @@ const request = (more: Partial<GenerationRequest> = {}): GenerationRequest => ({
   ...more,
 })
 const write = (more: Partial<GenerationRequest> = {}, capabilities: Capabilities = {}) =>
-  responses.call.writeRequest(request(more), { ...target, capabilities })
+  written('responses', request(more), { ...target, capabilities })
 const input = (turns: Turn[]) => write({ turns }).body.input as Any[]
-const lost = (more: Partial<GenerationRequest>, capabilities: Capabilities = {}) => [
-  ...new Set(
-    write(more, capabilities).losses.map(
-      ({ field, of, what }) => `${field} ${of === undefined ? '' : `${of} `}${what}`,
-    ),
-  ),
-]
+/** Code and path of each loss; elements without a path of their own are located at the conversation, `messages`. */
+const lossesOf = (more: Partial<GenerationRequest>, capabilities: Capabilities = {}) =>
+  write(more, capabilities).losses.map(({ code, path }) => `${code} ${path}`)
 const say = (role: Turn['role'], ...parts: Part[]): Turn => ({ role, parts })
 const text = (text: string): Part => ({ type: 'text', text })
 const call = (id: string, form: 'function' | 'custom' = 'function', args = '{}'): Part => ({
@@ -42,8 +40,8 @@ const call = (id: string, form: 'function' | 'custom' = 'function', args = '{}')
 const result = (callId: string, ...content: Any[]): Part =>
   ({ type: 'tool-result', callId, content, form: 'function' }) as Part
 
-describe('the body', () => {
-  test('stores nothing with the provider', () => {
+describe('the body of a request', () => {
+  test('tells the provider to store nothing', () => {
     expect(write()).toEqual({
       body: {
         model: 'upstream',
@@ -51,10 +49,11 @@ describe('the body', () => {
         store: false,
       },
       losses: [],
+      transforms: [],
     })
   })
 
-  test('one plain system text is the instructions, more are a message', () => {
+  test('has one plain system text as instructions, and several as a message', () => {
     expect(write({ system: [text('A')] }).body.instructions).toBe('A')
     expect((write({ system: [text('A'), text('B')] }).body.input as Any[])[0]).toEqual({
       type: 'message',
@@ -66,7 +65,7 @@ describe('the body', () => {
     })
   })
 
-  test('tools say that they are not strict', () => {
+  test('declares tools as not strict unless the client made them strict', () => {
     const tools: GenerationRequest['tools'] = [
       { type: 'function', name: 'f' },
       {
@@ -105,7 +104,7 @@ describe('the body', () => {
     })
   })
 
-  test('a tool of another protocol is refused unless the model can do without it', () => {
+  test('refuses a tool of another protocol unless it is optional', () => {
     const native = (optional?: boolean) => ({
       tools: [
         {
@@ -118,10 +117,10 @@ describe('the body', () => {
       ],
     })
     expect(() => write(native())).toThrow(GatewayError)
-    expect(lost(native(true))).toEqual(['tool bash_20250124 left out'])
+    expect(lossesOf(native(true))).toEqual(['tool_native messages'])
   })
 
-  test('a search', () => {
+  test('has a web search with its options', () => {
     expect(
       write({
         webSearch: { contextSize: 'high', userLocation: { type: 'approximate', approximate: { country: 'DE' } } },
@@ -131,66 +130,82 @@ describe('the body', () => {
     ])
   })
 
-  test('limits are raised and lowered aloud', () => {
-    expect([write({ maxOutputTokens: 1 }).body.max_output_tokens, lost({ maxOutputTokens: 1 })]).toEqual([
+  test('reports an output limit that is raised or lowered', () => {
+    expect([write({ maxOutputTokens: 1 }).body.max_output_tokens, lossesOf({ maxOutputTokens: 1 })]).toEqual([
       16,
-      ['maxOutputTokens approximated'],
+      ['value_adjusted max_tokens'],
     ])
     expect([
       write({ maxOutputTokens: 99 }, { maxOutputTokens: 50 }).body.max_output_tokens,
-      lost({ maxOutputTokens: 99 }, { maxOutputTokens: 50 }),
-    ]).toEqual([50, ['maxOutputTokens approximated']])
-    expect(lost({ maxOutputTokens: 20 })).toEqual([])
+      lossesOf({ maxOutputTokens: 99 }, { maxOutputTokens: 50 }),
+    ]).toEqual([50, ['value_adjusted max_tokens']])
+    expect(lossesOf({ maxOutputTokens: 20 })).toEqual([])
   })
 
-  test('what the protocol has no field for is reported', () => {
+  test('reports settings that the protocol or the provider does not have', () => {
     expect(
-      lost({
+      lossesOf({
         sampling: { topK: 1, seed: 0, stop: ['x'], frequencyPenalty: 1, presencePenalty: 1, logitBias: { 1: 2 } },
         outputModalities: ['image'],
         serviceTier: 'standard_only',
         metadata: { a: 1 },
+        protocol: 'chat.completions',
       }).sort(),
     ).toEqual([
-      'frequencyPenalty left out',
-      'logitBias left out',
-      'metadata left out',
-      'outputModalities left out',
-      'presencePenalty left out',
-      'seed left out',
-      'serviceTier left out',
-      'stop approximated',
-      'topK left out',
+      'stop_applied_here stop',
+      'unsupported_by_provider metadata',
+      'unsupported_by_provider service_tier',
+      'unsupported_field frequency_penalty',
+      'unsupported_field logit_bias',
+      'unsupported_field modalities',
+      'unsupported_field presence_penalty',
+      'unsupported_field seed',
+      'unsupported_field top_k',
     ])
-    expect(lost({ sampling: { frequencyPenalty: 0, presencePenalty: 0, logitBias: {} } })).toEqual([])
+    expect(lossesOf({ sampling: { frequencyPenalty: 0, presencePenalty: 0, logitBias: {} } })).toEqual([])
     expect(write({ sampling: { temperature: 0, topP: 0 } }).body).toMatchObject({ temperature: 0, top_p: 0 })
-    expect(lost({ sampling: { temperature: 0, topP: 0 } }, { sampling: false })).toEqual([
-      'temperature left out',
-      'topP left out',
+    expect(lossesOf({ sampling: { temperature: 0, topP: 0 } }, { sampling: false })).toEqual([
+      'unsupported_by_model temperature',
+      'unsupported_by_model top_p',
     ])
   })
 
   test.each([
     [{ budgetTokens: 0 }, 'none'],
-    [{ budgetTokens: 1024 }, 'low'],
-    [{ budgetTokens: 8192 }, 'medium'],
-    [{ budgetTokens: 8193 }, 'high'],
+    [{ budgetTokens: 1_024 }, 'minimal'],
+    [{ budgetTokens: 1_025 }, 'low'],
+    [{ budgetTokens: 4_096 }, 'low'],
+    [{ budgetTokens: 16_384 }, 'medium'],
+    [{ budgetTokens: 16_385 }, 'high'],
+    [{ budgetTokens: 100_000 }, 'xhigh'],
     [{ effort: 'max' as const, budgetTokens: 1 }, 'max'],
     [{ budgetTokens: -1 }, undefined],
     [{ adaptive: true }, undefined],
-  ])('reasoning %p is effort %p', (reasoning, effort) => {
+  ])('sends reasoning %j as effort %j', (reasoning, effort) => {
     expect((write({ reasoning }).body.reasoning as Any | undefined)?.effort).toBe(effort as never)
   })
 
-  test('thoughts come back sealed whenever the model may think', () => {
-    const seals = (more: Partial<GenerationRequest>, capabilities: Capabilities = {}) =>
+  test('reports a budget that is sent as an effort, or left out beside an effort', () => {
+    expect(lossesOf({ reasoning: { budgetTokens: 2_048 } })).toEqual(['budget_as_effort thinking.budget_tokens'])
+    expect(lossesOf({ reasoning: { effort: 'low', budgetTokens: 2_048 } })).toEqual([
+      'unsupported_combination thinking.budget_tokens',
+    ])
+    expect(lossesOf({ reasoning: { budgetTokens: 0 } })).toEqual([])
+    expect(lossesOf({ reasoning: { adaptive: true } })).toEqual(['reasoning_adjusted thinking'])
+    expect(lossesOf({ reasoning: { effort: 'low' } }, { reasoning: 'none' })).toEqual([
+      'reasoning_unsupported thinking',
+    ])
+  })
+
+  test('includes encrypted reasoning whenever the model may reason', () => {
+    const includes = (more: Partial<GenerationRequest>, capabilities: Capabilities = {}) =>
       (write(more, capabilities).body.include as string[] | undefined)?.includes('reasoning.encrypted_content') ?? false
     expect([
-      seals({}),
-      seals({ reasoning: { effort: 'low' } }),
-      seals({ reasoning: { effort: 'none' } }),
-      seals({}, { reasoning: 'effort' }),
-      seals({ reasoning: { effort: 'low' } }, { reasoning: 'none' }),
+      includes({}),
+      includes({ reasoning: { effort: 'low' } }),
+      includes({ reasoning: { effort: 'none' } }),
+      includes({}, { reasoning: 'effort' }),
+      includes({ reasoning: { effort: 'low' } }, { reasoning: 'none' }),
     ]).toEqual([false, true, false, true, false])
     expect(write({ reasoning: { effort: 'low', visible: true } }).body.reasoning).toEqual({
       effort: 'low',
@@ -198,7 +213,7 @@ describe('the body', () => {
     })
   })
 
-  test('formats', () => {
+  test('has the output format, and mentions JSON where no message does', () => {
     expect(write({ outputFormat: { type: 'schema', schema: { type: 'object' } }, verbosity: 'low' }).body.text).toEqual(
       { format: { type: 'json_schema', name: 'answer', schema: { type: 'object' } }, verbosity: 'low' },
     )
@@ -216,8 +231,8 @@ describe('the body', () => {
   })
 })
 
-describe('the conversation', () => {
-  test('calls and results keep their pairs, long ids alike on both sides', () => {
+describe('the input of a request', () => {
+  test('pairs calls and results, with long ids hashed alike in both', () => {
     const long = 'x'.repeat(65)
     const [, first, second, third, fourth] = input([
       say('user', text('go')),
@@ -238,7 +253,7 @@ describe('the conversation', () => {
     })
   })
 
-  test('a call without a result and a result without a call are mended aloud', () => {
+  test('adds a missing result and sends a result without a call as text, and reports both', () => {
     const turns = [say('assistant', call('c1')), say('user', text('well?')), say('tool', result('c9', text('late')))]
     expect(input(turns).map((item) => [item.type, item.role ?? item.call_id])).toEqual([
       ['function_call', 'c1'],
@@ -246,32 +261,32 @@ describe('the conversation', () => {
       ['message', 'user'],
       ['message', 'user'],
     ])
-    expect(lost({ turns })).toEqual(['call c1 approximated', 'result c9 approximated'])
+    expect(lossesOf({ turns })).toEqual(['result_added messages', 'content_as_text messages'])
   })
 
-  test('reasoning goes back to its maker only, and only before what it led to', () => {
-    const thought = (issuer?: { provider: string; model: string }): Part => ({
+  test('sends reasoning to its issuer only, and only before the content it led to', () => {
+    const reasoning = (issuer?: { provider: string; model: string }): Part => ({
       type: 'reasoning',
       text: 't',
       form: 'summary',
       signature: { data: 's', ...(issuer === undefined ? {} : { issuer }) },
     })
     const own = { provider: 'p', model: 'upstream' }
-    expect(input([say('assistant', thought(own), text('x'))])).toEqual([
+    expect(input([say('assistant', reasoning(own), text('x'))])).toEqual([
       { type: 'reasoning', summary: [{ type: 'summary_text', text: 't' }], encrypted_content: 's' },
       { type: 'message', role: 'assistant', content: 'x' },
     ])
     for (const turn of [
-      say('assistant', thought({ provider: 'q', model: 'upstream' }), text('x')),
-      say('assistant', thought(), text('x')),
-      say('assistant', text('x'), thought(own)),
+      say('assistant', reasoning({ provider: 'q', model: 'upstream' }), text('x')),
+      say('assistant', reasoning(), text('x')),
+      say('assistant', text('x'), reasoning(own)),
     ]) {
       expect(input([turn]).map(({ type }) => type)).toEqual(['message'])
-      expect(lost({ turns: [turn, say('user', text('y'))] })).toEqual(['thoughts left out'])
+      expect(lossesOf({ turns: [turn, say('user', text('y'))] })).toEqual(['reasoning_dropped messages'])
     }
   })
 
-  test('an earlier answer is a string, one of several parts is not', () => {
+  test('has an earlier response of one text as a string, and one of several parts as parts', () => {
     expect(
       input([
         say('assistant', text('a'), { type: 'refusal', text: 'b' }),
@@ -292,7 +307,7 @@ describe('the conversation', () => {
     ])
   })
 
-  test('media', () => {
+  test('has images and files, and refuses video', () => {
     const data = { type: 'data' as const, mediaType: 'application/pdf', data: 'aGk=' }
     const [message] = input([
       say(
@@ -312,7 +327,7 @@ describe('the conversation', () => {
     expect(() => input([say('user', { type: 'video', source: data })])).toThrow(GatewayError)
   })
 
-  test('an image in a tool result stays in it', () => {
+  test('keeps an image in its tool result', () => {
     const turns = [
       say('assistant', call('c1')),
       say('tool', result('c1', { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'aGk=' } })),
@@ -320,13 +335,13 @@ describe('the conversation', () => {
     expect(input(turns)[1]!.output).toEqual([{ type: 'input_image', image_url: 'data:image/png;base64,aGk=' }])
   })
 
-  test('a system turn in the middle stays there; empty texts of the assistant go', () => {
+  test('keeps a system turn at its position, and omits empty texts of the assistant', () => {
     expect(
       input([say('user', text('a')), say('system', text('b')), say('assistant', text(''))]).map(({ role }) => role),
     ).toEqual(['user', 'system'])
   })
 
-  test('a failed tool is told in words', () => {
+  test('begins the result of a failed tool with an error text', () => {
     const failed = (...content: Any[]): Turn[] => [
       say('assistant', call('c1')),
       say('tool', { ...result('c1', ...content), isError: true } as Part),
@@ -338,67 +353,149 @@ describe('the conversation', () => {
         .at(-1)!
         .output.map((part: Any) => part.text),
     ).toEqual(['Error:', 'a', 'b'])
-    expect(lost({ turns: failed({ type: 'text', text: 'x' }) })).toEqual(['result.isError c1 approximated'])
+    expect(lossesOf({ turns: failed({ type: 'text', text: 'x' }) })).toEqual(['content_as_text messages'])
   })
 
-  test('names outside the grammar are rewritten alike in tools, choice and calls, and come back', () => {
+  test('changes names that the provider refuses alike in tools, choice and calls, and restores them', () => {
     const long = 'find.'.repeat(20)
-    const asked = request({
+    const { body, losses, transforms } = write({
       tools: [
-        { type: 'function', name: long },
-        { type: 'custom', name: 'a b' },
+        { type: 'function', name: long, path: 'tools[0]' },
+        { type: 'custom', name: 'a b', path: 'tools[1]' },
       ],
       toolChoice: { type: 'tool', name: long },
       turns: [
         say('assistant', { ...call('c1'), name: long } as Part),
         say('tool', result('c1', { type: 'text', text: 'x' })),
       ],
-    })
-    const { body, losses } = responses.call.writeRequest(asked, target) as { body: Any; losses: Any[] }
-    const [rawRequest, custom] = body.tools.map((tool: Any) => tool.name as string)
-    expect([rawRequest, custom].every((name) => /^[\w-]{1,64}$/.test(name))).toBe(true)
-    expect([body.tool_choice.name, body.input[0].name]).toEqual([rawRequest, rawRequest])
-    expect(losses.map(({ field, of }) => [field, of])).toEqual([
-      ['tool', long],
-      ['tool', 'a b'],
+    }) as { body: Any } & ReturnType<typeof write>
+    const [sent, custom] = body.tools.map((tool: Any) => tool.name as string)
+    expect([sent, custom].every((name) => /^[\w-]{1,64}$/.test(name))).toBe(true)
+    expect([body.tool_choice.name, body.input[0].name]).toEqual([sent, sent])
+    expect(losses.map(({ code, path }) => `${code} ${path}`)).toEqual([
+      'tool_renamed tools[0]',
+      'tool_renamed tools[1]',
     ])
-    const heard = {
+    const response = {
       id: 'up',
       status: 'completed',
       output: [
-        { type: 'function_call', call_id: 'c2', name: rawRequest, arguments: '{}' },
+        { type: 'function_call', call_id: 'c2', name: sent, arguments: '{}' },
         { type: 'custom_tool_call', call_id: 'c3', name: custom, input: 'x' },
       ],
     }
-    const reader = responses.call.reader({}, asked)
     for (const events of [
-      responses.call.readAnswer(heard, {}, asked),
-      reader.read({ data: JSON.stringify({ type: 'response.completed', response: heard }) }),
-    ]) {
+      eventsOf('responses', response, { transforms }),
+      streamedEventsOf('responses', [{ data: JSON.stringify({ type: 'response.completed', response }) }], {
+        transforms,
+      }),
+    ])
       expect(
         events.flatMap((event) =>
           event.type === 'part-start' && event.head.type === 'tool-call' ? [event.head.name] : [],
         ),
       ).toEqual([long, 'a b'])
-    }
   })
 
-  test('an answer that the client began is told to begin anew', () => {
-    expect(lost({ turns: [say('user', text('a')), say('assistant', text('Once upon'))] })).toEqual([
-      'conversation approximated',
+  test('reports that a response the client began is not continued', () => {
+    expect(lossesOf({ turns: [say('user', text('a')), say('assistant', text('Once upon'))] })).toEqual([
+      'prefill_unsupported messages',
     ])
   })
 
-  test('what is foreign is left out and reported', () => {
+  test('leaves out native content of another protocol and reports it', () => {
     const turns = [
       say('assistant', { type: 'native', protocol: 'messages', kind: 'server_tool_use', value: {} }, text('x')),
       say('user', text('y')),
     ]
-    expect([input(turns).length, lost({ turns })]).toEqual([2, ['part server_tool_use left out']])
+    expect([input(turns).length, lossesOf({ turns })]).toEqual([2, ['content_native messages']])
   })
 })
 
-test('what is written is read again', () => {
+describe('losses of a request', () => {
+  const lost = (body: object, capabilities: Capabilities = {}) => {
+    const { body: sent } = rawRequestOf({ model: 'a/b', ...body })
+    const { losses } = written('responses', readWithPaths(body), { ...target, capabilities }, sent)
+    return losses.map(({ code, path }) => `${code} ${path}`)
+  }
+  const called = (call_id: string) => ({ type: 'function_call', call_id, name: 'f', arguments: '{}' })
+
+  test('name the element of the client, each with its index', () => {
+    const marked = { type: 'input_text', text: 'go', prompt_cache_breakpoint: {} }
+    const cited = { type: 'output_text', text: 'x', annotations: [{ type: 'file_citation', file_id: 'f' }] }
+    expect(
+      lost({
+        tools: [
+          { type: 'function', name: 'f' },
+          { type: 'function', name: 'a.b' },
+        ],
+        input: [
+          { role: 'user', content: [{ type: 'input_text', text: 'now' }, marked] },
+          { type: 'reasoning', summary: [{ type: 'summary_text', text: 't' }], encrypted_content: 's' },
+          { role: 'assistant', content: [cited] },
+          called('c1'),
+          called('c2'),
+          { type: 'function_call_output', call_id: 'c1', output: 'r' },
+          { type: 'function_call_output', call_id: 'c9', output: 'late' },
+        ],
+      }).sort(),
+    ).toEqual([
+      'cache_breakpoint_dropped input[0].content[1].prompt_cache_breakpoint',
+      'citations_dropped input[2].content[0].annotations',
+      'content_as_text input[6]',
+      'reasoning_dropped input[1]',
+      'result_added input[4]',
+      'tool_renamed tools[1].name',
+    ])
+  })
+
+  test('name each instruction that is sent as text of the user', () => {
+    const input = [
+      { role: 'system', content: 'a' },
+      { role: 'user', content: 'b' },
+      { role: 'developer', content: [{ type: 'input_text', text: 'c' }] },
+    ]
+    expect(lost({ instructions: 'i', input }, { system: false })).toEqual([
+      'instructions_moved instructions',
+      'instructions_moved input[0].content',
+      'instructions_moved input[2].content[0]',
+    ])
+  })
+
+  test('name the turn that the model does not continue', () => {
+    const input = [
+      { role: 'user', content: 'go' },
+      { role: 'assistant', content: 'Once' },
+    ]
+    expect(lost({ input })).toEqual(['prefill_unsupported input[1]'])
+  })
+
+  test('name the error flag of a tool result', () => {
+    const turns = [
+      say('assistant', call('c1')),
+      say('tool', { ...result('c1', text('x')), isError: true, path: 'messages[1].content[0]' } as Part),
+    ]
+    const body = { messages: [{}, { content: [{ is_error: true }] }] }
+    const { losses } = written('responses', request({ turns }), target, body)
+    expect(losses).toEqual([
+      {
+        code: 'content_as_text',
+        effect: 'approximated',
+        path: 'messages[1].content[0].is_error',
+        reason: "the provider has no error flag: the result begins with 'Error:'",
+      },
+    ])
+  })
+
+  test('are refusals with the same path where nothing can be sent', () => {
+    const content = [
+      { type: 'video', source: { type: 'data', mediaType: 'video/mp4', data: 'aGk=' }, path: 'x[1].y[2]' },
+    ]
+    expect(() => write({ turns: [{ role: 'user', parts: content as Part[] }] })).toThrow('x[1].y[2]: video input')
+  })
+})
+
+test('a request that is written and read again is the same', () => {
   const word = fc.string({ minLength: 1, maxLength: 8 })
   const texts = word.map((text): Part => ({ type: 'text', text }))
   const image = fc
@@ -491,9 +588,9 @@ test('what is written is read again', () => {
   fc.assert(
     fc.property(made, (parts) => {
       const before = request({ ...parts, protocol: 'responses', model: 'upstream' })
-      const { body, losses } = responses.call.writeRequest(before, target)
+      const { body, losses } = written('responses', before, target)
       expect(losses).toEqual([])
-      expect(JSON.parse(JSON.stringify(responses.serve.readRequest(wireOf(body))))).toEqual(
+      expect(JSON.parse(JSON.stringify(withoutPaths(responses.serve.readRequest(rawRequestOf(body)))))).toEqual(
         JSON.parse(JSON.stringify(before)),
       )
     }),
@@ -501,25 +598,25 @@ test('what is written is read again', () => {
   )
 }, 60_000)
 
-describe('forwarding', () => {
+describe('a forwarded body', () => {
   const forward = (body: object, capabilities: Capabilities = {}) =>
-    JSON.parse(responses.call.forward(exchangeOf(body), { ...target, capabilities }))
+    JSON.parse(responses.call.forward(contextOf(body), { ...target, capabilities }, new LossReport()))
 
-  test('changes what has to change and no other byte', () => {
+  test('differs in the members that have to change and in no other byte', () => {
     const text =
       '{ "model":"a/b" ,"input":"hi","metadata":{"n":"1"},\n "big": 12345678901234567890, "store":true, "previous_response_id":"resp_0","temperature":1.0}'
     const rawRequest = { text, body: JSON.parse(text), headers: new Headers() }
-    expect(responses.call.forward({ ...exchangeOf(), rawRequest }, target)).toBe(
+    expect(responses.call.forward({ ...contextOf(), rawRequest }, target, new LossReport())).toBe(
       '{ "model":"upstream" ,"input":"hi","metadata":{"n":"1"},\n "big": 12345678901234567890, "store":false,"temperature":1.0}',
     )
   })
 
-  test('a response in the background is stored by the provider, which needs that', () => {
+  test('lets the provider store a response in the background, which it requires', () => {
     expect(forward({ background: true }).store).toBeUndefined()
     expect(forward({}).store).toBe(false)
   })
 
-  test('thoughts come back sealed where a later turn may need them', () => {
+  test('includes encrypted reasoning where a later turn may need it', () => {
     expect(forward({ reasoning: { effort: 'low' }, include: ['x'] }).include).toEqual([
       'x',
       'reasoning.encrypted_content',
@@ -529,22 +626,22 @@ describe('forwarding', () => {
       expect(forward(body).include).toBeUndefined()
   })
 
-  test('reasoning that the provider would refuse stays behind', () => {
+  test('leaves out reasoning that the provider would refuse', () => {
     const item = (more: object) => ({ type: 'reasoning', summary: [], ...more })
     const own = item({ encrypted_content: 'gAAA' }),
       raw = item({ content: [{ type: 'reasoning_text', text: 't' }] })
-    const strangers = [
+    const unusable = [
       item({ id: 'rs_1' }),
       item({ encrypted_content: wrapSignature('s', { provider: 'q', model: 'm' }) }),
       item({ encrypted_content: 'part\0c1\0s' }),
     ]
-    expect(forward({ input: [own, ...strangers, raw] }).input).toEqual([own, raw])
+    expect(forward({ input: [own, ...unusable, raw] }).input).toEqual([own, raw])
     expect(
       forward({ input: [item({ encrypted_content: wrapSignature('s', { provider: 'p', model: 'upstream' }) })] }).input,
     ).toEqual([item({ encrypted_content: 's' })])
   })
 
-  test('any request is forwarded as it is', () => {
+  test('is the body of the client for any request', () => {
     fc.assert(
       fc.property(
         fc.dictionary(
@@ -555,8 +652,10 @@ describe('forwarding', () => {
           { maxKeys: 5 },
         ),
         (body) => {
-          const rawRequest = wireOf({ ...body, model: 'a/b' })
-          const { store, ...sent } = JSON.parse(responses.call.forward({ ...exchangeOf(), rawRequest }, target))
+          const rawRequest = rawRequestOf({ ...body, model: 'a/b' })
+          const { store, ...sent } = JSON.parse(
+            responses.call.forward({ ...contextOf(), rawRequest }, target, new LossReport()),
+          )
           const { store: _asked, ...rest } = rawRequest.body
           expect(store).toBe(false)
           if (!('reasoning' in body)) expect(sent).toEqual({ ...rest, model: 'upstream' })
@@ -581,7 +680,7 @@ test.each([
   [503, 'null', 'overloaded', 503],
   [400, '{"code":"c","error":"bare"}', 'invalid_request', 400],
   [400, '[]', 'invalid_request', 400],
-])('error %i %s', (status, body, code, ours) => {
+])('maps the error %i %s', (status, body, code, ours) => {
   const error = responses.call.readError(status, body)
   expect([error.code, error.status]).toEqual([code as never, ours])
   expect(error.message + JSON.stringify(error.metadata)).not.toContain('sk-abc')

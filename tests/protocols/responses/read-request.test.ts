@@ -5,9 +5,11 @@ import fc from 'fast-check'
 import { GatewayError } from '../../../src/error.ts'
 import { wrapSignature } from '../../../src/generation/signature.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
-import { read, wireOf, type Any } from './wires.ts'
+import { SchemaCache } from '../../../src/protocols/schema/cache.ts'
+import { Translation } from '../../../src/protocols/translation.ts'
+import { rawRequestOf, read, readWithPaths, target, type Any } from './fixtures.ts'
 
-/** Requests of responses from clients. */
+/** Requests of clients of the Responses API. */
 
 const refusal = (body: object): { param: string | undefined; code: string } => {
   try {
@@ -21,12 +23,12 @@ const refusal = (body: object): { param: string | undefined; code: string } => {
 const one = (item: object) => read({ input: [item] }).turns.flatMap(({ parts }) => parts)
 
 describe('input', () => {
-  test('a string is what the user says; none is nothing', () => {
+  test('is one user turn as a string, and no turn if absent', () => {
     expect(read({ input: 'hi' }).turns).toEqual([{ role: 'user', parts: [{ type: 'text', text: 'hi' }] }])
     expect(read({}).turns).toEqual([])
   })
 
-  test('leading instructions are system text, later ones stay where they are', () => {
+  test('has leading instructions as system text, and later ones at their position', () => {
     const request = read({
       instructions: 'A',
       input: [
@@ -43,14 +45,14 @@ describe('input', () => {
     ])
   })
 
-  test('instructions can be items', () => {
+  test('accepts instructions as items', () => {
     expect(read({ instructions: [{ role: 'developer', content: 'A' }], input: 'hi' })).toMatchObject({
       system: [{ text: 'A' }],
       turns: [{ role: 'user' }],
     })
   })
 
-  test("the assistant's neighbouring items are one turn, results are another", () => {
+  test('has neighbouring items of the assistant as one turn, and their results as another', () => {
     const request = read({
       input: [
         { role: 'user', content: 'go' },
@@ -123,7 +125,7 @@ describe('input', () => {
     ])
   })
 
-  test('reasoning: raw, hidden, sealed by another maker, empty', () => {
+  test('has reasoning that is raw, of another issuer, or empty', () => {
     const issuer = { provider: 'p', model: 'm' }
     expect(one({ type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'raw' }] })).toEqual([
       { type: 'reasoning', text: 'raw', form: 'raw' },
@@ -134,7 +136,7 @@ describe('input', () => {
     expect(one({ type: 'reasoning', id: 'rs_1', summary: [] })).toEqual([])
   })
 
-  test('what only this protocol knows keeps its place', () => {
+  test('keeps native items at their position', () => {
     const search = {
       type: 'web_search_call',
       id: 'ws_1',
@@ -165,7 +167,7 @@ describe('input', () => {
     ])
   })
 
-  test('media', () => {
+  test('has images, files and audio from data, URLs and file ids', () => {
     const content = [
       { type: 'input_image', detail: 'high', image_url: 'data:image/png;base64,aGk=' },
       { type: 'input_image', file_id: 'file-1' },
@@ -182,11 +184,11 @@ describe('input', () => {
       { type: 'file', filename: 'b.csv', source: { type: 'data', mediaType: 'text/csv', data: 'aGk=' } },
       { type: 'file', source: { type: 'url', url: 'https://x.y/d.pdf' } },
       { type: 'audio', source: { type: 'data', mediaType: 'audio/mpeg', data: 'aGk=' } },
-      { type: 'native', protocol: 'responses', kind: 'input_video', value: content[6], path: 'input[0].content[6]' },
+      { type: 'native', protocol: 'responses', kind: 'input_video', value: content[6] },
     ])
   })
 
-  test('a reference that nobody resolved is not found, by name', () => {
+  test('refuses a reference to an item that is not stored with its id', () => {
     expect(() => read({ input: [{ type: 'item_reference', id: 'msg_9' }] })).toThrow("'msg_9'")
     expect(refusal({ input: [{ id: 'msg_9' }] })).toEqual({ param: 'input[0].id', code: 'not_found' })
   })
@@ -270,13 +272,13 @@ describe('input', () => {
     ['include[0]', { include: [1] }],
     ['metadata', { metadata: [] }],
     ['store', { store: 'no' }],
-  ])('%s is refused by its path', (param, body) => {
+  ])('refuses a wrong %s with its path', (param, body) => {
     expect(refusal(body)).toEqual({ param, code: 'invalid_request' })
   })
 })
 
-describe('the rest of the request', () => {
-  test('fields with a meaning elsewhere', () => {
+describe('a request', () => {
+  test('has settings that other protocols have too', () => {
     expect(
       read({
         temperature: 0,
@@ -312,7 +314,7 @@ describe('the rest of the request', () => {
     })
   })
 
-  test('what other protocols do not know goes along by path; defaults and state do not', () => {
+  test('keeps native fields by their path, but not defaults and stored state', () => {
     const request = read({
       truncation: 'auto',
       background: true,
@@ -338,7 +340,7 @@ describe('the rest of the request', () => {
     expect({ ...read({ truncation: 'disabled', background: false, text: {}, store: false }).extras }).toEqual({})
   })
 
-  test('nulls are absent', () => {
+  test('reads null as absent', () => {
     expect(
       read({
         instructions: null,
@@ -354,7 +356,7 @@ describe('the rest of the request', () => {
     ).toEqual(read({}))
   })
 
-  test("an agent's tools are usable by any model", () => {
+  test('has tools of agents that any model can use', () => {
     const { tools, webSearch } = read({
       tools: [
         { type: 'function', name: 'f', description: 'd', parameters: { type: 'object' }, strict: null },
@@ -386,7 +388,7 @@ describe('the rest of the request', () => {
     expect(webSearch).toBeUndefined()
   })
 
-  test('a call in a namespace is known by its flat name', () => {
+  test('has a call of a tool in a namespace under its flat name', () => {
     const request = read({
       tools: [
         { type: 'namespace', name: 'mcp', tools: [{ type: 'function', name: 'f' }] },
@@ -397,14 +399,14 @@ describe('the rest of the request', () => {
     expect(request.turns[0]!.parts[0]).toMatchObject({ name: 'mcp__f' })
   })
 
-  test('search alone is a search in every protocol', () => {
+  test('has a web search without other tools as a setting', () => {
     expect(read({ tools: [{ type: 'web_search_preview', search_context_size: 'low' }] })).toMatchObject({
       tools: [],
       webSearch: { contextSize: 'low' },
     })
   })
 
-  test('tools that items bring along are tools', () => {
+  test('has the tools of input items', () => {
     expect(
       read({
         tools: [{ type: 'function', name: 'f' }],
@@ -439,21 +441,109 @@ describe('the rest of the request', () => {
       { type: 'allowed', names: ['f'], required: true },
     ],
     [{ type: 'web_search_preview' }, undefined],
-  ])('tool_choice %p', (rawRequest, ours) => {
-    expect(read({ tool_choice: rawRequest }).toolChoice).toEqual(ours as never)
+  ])('reads the tool_choice %j', (choice, ours) => {
+    expect(read({ tool_choice: choice }).toolChoice).toEqual(ours as never)
+  })
+})
+
+describe('the path of an element', () => {
+  const items = [
+    { role: 'user', content: 'a' },
+    {
+      role: 'user',
+      content: [
+        { type: 'input_text', text: 'b' },
+        { type: 'input_image', file_id: 'f' },
+      ],
+    },
+    {
+      type: 'reasoning',
+      summary: [{ type: 'summary_text', text: 'c' }],
+      content: [{ type: 'reasoning_text', text: 'd' }],
+    },
+    {
+      role: 'assistant',
+      content: [
+        { type: 'output_text', text: 'e' },
+        { type: 'refusal', refusal: 'f' },
+      ],
+    },
+    { type: 'function_call', call_id: 'c', name: 'g', arguments: '{}' },
+    { type: 'function_call_output', call_id: 'c', output: [{ type: 'input_file', file_id: 'h' }] },
+    { type: 'image_generation_call', result: 'aGk=' },
+    { type: 'web_search_call', id: 'w', status: 'completed', action: { type: 'search' } },
+    { role: 'developer', content: 'i' },
+  ]
+  const pathsOf = (parts: readonly Any[]): unknown[] =>
+    parts.map(({ path, type, content }) => (type === 'tool-result' ? [path, ...pathsOf(content)] : path))
+  const turnPaths = (request: ReturnType<typeof read>) =>
+    request.turns.map(({ path, parts }) => [path, ...pathsOf(parts)])
+
+  test('is where the client wrote the turn, the part, or the part of a tool result', () => {
+    expect(turnPaths(readWithPaths({ input: items }))).toEqual([
+      ['input[0]', 'input[0].content'],
+      ['input[1]', 'input[1].content[0]', 'input[1].content[1]'],
+      ['input[2]', 'input[2]', 'input[2]', 'input[3].content[0]', 'input[3].content[1]', 'input[4]'],
+      ['input[5]', ['input[5]', 'input[5].output[0]']],
+      ['input[6]', 'input[6]', 'input[7]'],
+      ['input[8]', 'input[8].content'],
+    ])
+    expect(turnPaths(readWithPaths({ input: 'hi' }))).toEqual([['input', 'input']])
+  })
+
+  test('is that of the field for instructions', () => {
+    expect(pathsOf(readWithPaths({ instructions: 'a' }).system)).toEqual(['instructions'])
+    expect(pathsOf(readWithPaths({ instructions: [{ role: 'system', content: 'a' }] }).system)).toEqual([
+      'instructions[0].content',
+    ])
+  })
+
+  test('is exact for tools, also inside namespaces and items, and for a web search', () => {
+    const f = (name: string) => ({ type: 'function', name })
+    const tools = [f('a'), { type: 'namespace', name: 'n', tools: [f('b')] }, { type: 'custom', name: 'c' }]
+    const input = [{ type: 'additional_tools', tools: [f('d')] }]
+    expect(readWithPaths({ tools, input }).tools.map(({ path }) => path)).toEqual([
+      'tools[0]',
+      'tools[1].tools[0]',
+      'tools[1]',
+      'tools[2]',
+      'input[0].tools[0]',
+    ])
+    expect(readWithPaths({ tools: [{ type: 'web_search' }] }).webSearch?.path).toBe('tools[0]')
+  })
+
+  test("does not count items of previous_response_id, which are in front of the client's own", () => {
+    expect(turnPaths(readWithPaths({ input: items.slice(0, 2), previous_response_id: 'r' }, 1))).toEqual([
+      ['previous_response_id', 'previous_response_id.content'],
+      ['input[0]', 'input[0].content[0]', 'input[0].content[1]'],
+    ])
+    const input = [
+      { role: 'user', content: 'a' },
+      { role: 'nobody', content: 'b' },
+    ]
+    expect(() => readWithPaths({ input }, 1)).toThrow('input[0].role: ')
+  })
+
+  test("finds the fields of the client's own items behind inserted ones", () => {
+    const image = (detail: string) => ({ role: 'user', content: [{ type: 'input_image', file_id: 'f', detail }] })
+    const rawRequest = { ...rawRequestOf({ model: 'a/b', input: [image('low'), image('high')] }), inserted: 1 }
+    const request = responses.serve.readRequest(rawRequest)
+    const translation = new Translation(request, target, rawRequest, responses.serve.paths, new SchemaCache())
+    const [before, own] = request.turns.map(({ parts }) => translation.at(parts[0]!, 'detail'))
+    expect([before, own]).toEqual(['previous_response_id.content[0]', 'input[0].content[0].detail'])
   })
 })
 
 describe('hostile input', () => {
   const accepts = (body: Record<string, unknown>): void => {
     try {
-      responses.serve.readRequest(wireOf(body))
+      responses.serve.readRequest(rawRequestOf(body))
     } catch (error) {
       if (!(error instanceof GatewayError) || error.status >= 500) throw error
     }
   }
 
-  test('any JSON is read or refused', () => {
+  test('is read or refused, whatever JSON it is', () => {
     const words = [
       'model',
       'input',
@@ -493,7 +583,7 @@ describe('hostile input', () => {
 
   const folder = join(import.meta.dir, '../../../../shared/recordings/openai-responses')
   test.skipIf(!existsSync(folder))(
-    'a recorded request with anything put anywhere is read or refused',
+    'is read or refused, whatever value is put anywhere in a recorded request',
     () => {
       const bodies = readdirSync(folder)
         .filter((name) => name.endsWith('.request.json'))
