@@ -52,7 +52,7 @@ export async function resolveMedia(
   name: ProtocolName,
   rawRequest: RawRequest,
 ): Promise<ResolvedMedia | undefined> {
-  const named = protocols[name].serve.references?.(rawRequest.body) ?? []
+  const named = protocols[name].serve.references?.(rawRequest.body, rawRequest.inserted) ?? []
   const model = rawRequest.model ?? rawRequest.body.model
   // What is wrong with its model is told by those who read the request and admit it: before that no file is opened for
   // it.

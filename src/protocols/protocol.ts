@@ -27,9 +27,9 @@ export type Protocol = {
     checkModel?(request: GenerationRequest, capabilities: readonly Capabilities[]): void
     /**
      * What the body names instead of carrying it: files of the client's account, URLs, and what only a provider keeps.
-     * Absent: the protocol has none.
+     * Absent: the protocol has none. `inserted`: see RawRequest.
      */
-    references?(body: Record<string, unknown>): (MediaReference | ProviderReference)[]
+    references?(body: Record<string, unknown>, inserted?: number): (MediaReference | ProviderReference)[]
     /** Our events -> the frames of a stream. */
     writer(context: TranslationContext): Writer
     /** A whole answer -> the JSON object of a non-streaming response. */

@@ -236,7 +236,8 @@ async function both(body: Json): Promise<Event[]> {
 describe.each([...MODELS])('%s', (model) => {
   test('reasoning, text and calls have every event of their kind', async () => {
     const input =
-      '[[think: First I look at the sky.]] [[reply: Let me see what the weather is.]] [[call: get_weather {"city":"Paris"}]] [[call: get_time {}]] ' +
+      '[[think: First I look at the sky.]] [[reply: Let me see what the weather is.]] ' +
+      '[[call: get_weather {"city":"Paris"}]] [[call: get_time {}]] ' +
       // Where custom tools are not supported, they are functions with one text.
       (model === 'sandbox/chat' || model === 'sandbox/responses'
         ? '[[call: run ls -l]]'

@@ -106,7 +106,7 @@ function withEncryptedReasoning(body: Json, { capabilities }: Target): unknown[]
   return [...include, ENCRYPTED_REASONING]
 }
 
-/** The input without reasoning that this provider would refuse; undefined where there is none, so that the text stays. */
+/** The input without reasoning that this provider would refuse; undefined where there is none: the text stays. */
 function withoutUnusable(input: unknown, target: Target): unknown[] | undefined {
   if (!Array.isArray(input)) return undefined
   let changed = false
@@ -120,7 +120,7 @@ function withoutUnusable(input: unknown, target: Target): unknown[] | undefined 
 
 /**
  * A reasoning item as its issuer accepts it, or undefined: a signature of another model is refused, and so is an item
- * that is known by its id alone, because nothing was stored. Raw reasoning needs no signature where a provider shows it.
+ * that is known by its id alone, because nothing was stored. Raw reasoning needs no signature.
  */
 function replayable(item: unknown, target: Target): unknown {
   if (!isObject(item) || item.type !== 'reasoning') return item
@@ -134,8 +134,7 @@ function replayable(item: unknown, target: Target): unknown {
 
 /**
  * The provider's own frames with our id and model in the response inside them. The text is edited, so nothing but these
- * values changes. Items keep one id for their whole life, since some servers give them a new one in every frame and SDKs
- * refuse that.
+ * values changes. Items keep their first id, since some servers give them a new one in every frame and SDKs refuse that.
  */
 export class ResponsesPassthrough implements Passthrough {
   readonly #context: TranslationContext

@@ -10,8 +10,8 @@ import { CallItem, MessageItem, newItem, ReasoningItem, type OutputItem } from '
 import { objectOf, objectsOf, readIncomplete, readUsage, stringOf, type Json } from './shapes.ts'
 
 /**
- * A provider's streaming events -> generation events. Items are identified by their `output_index`, because some servers
- * give an item a new id in every frame.
+ * A provider's streaming events -> generation events. Items are identified by their `output_index`, because some
+ * servers give an item a new id in every frame.
  */
 export class ResponsesResponseReader implements Reader {
   readonly #events: GenerationEvent[] = []
@@ -156,10 +156,7 @@ export class ResponsesResponseReader implements Reader {
     }
   }
 
-  /**
-   * The item of an event if it is of that kind. One that was never announced begins here, where enough is known to
-   * begin it.
-   */
+  /** The item of an event if it is of that kind. `unannounced`: the item to begin if no frame added it. */
   #as<T extends OutputItem>(
     kind: abstract new (...given: never[]) => T,
     event: Json,

@@ -13,10 +13,10 @@ const FILE_PARTS = 'input_file and input_image parts'
  * Files and URLs in the items of a body, in the variables of its prompt and in the mask of its image tool; prompts,
  * vector stores and containers that only a provider has.
  */
-export function references(body: Json): Found {
+export function references(body: Json, inserted = 0): Found {
   const found: Found = []
-  for (const name of ['instructions', 'input'])
-    for (const [i, item] of objectsIn(body[name])) addItem(item, [name, i], found)
+  for (const [i, item] of objectsIn(body.instructions)) addItem(item, ['instructions', i], found)
+  for (const [i, item] of objectsIn(body.input)) addInputItem(item, i, inserted, found)
   if (isObject(body.prompt)) addPrompt(body.prompt, found)
   addTools(body, [], found)
   return found
@@ -27,6 +27,15 @@ function addPrompt({ id, variables }: Json, found: Found): void {
   if (isObject(variables))
     for (const [name, value] of Object.entries(variables))
       if (isObject(value)) addPart(value, ['prompt', 'variables', name], found)
+}
+
+/** An item of the input: `param` has the client's own index, `path` that in the body. */
+function addInputItem(item: Json, index: number, inserted: number, found: Found): void {
+  const shown = index < inserted ? ['previous_response_id'] : ['input', index - inserted]
+  const own: Found = []
+  addItem(item, shown, own)
+  for (const one of own)
+    found.push('path' in one ? { ...one, path: ['input', index, ...one.path.slice(shown.length)] } : one)
 }
 
 function addItem(item: Json, path: Path, found: Found): void {

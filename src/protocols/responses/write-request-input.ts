@@ -212,7 +212,7 @@ export class InputWriter {
   }
 
   /**
-   * One string; parts where each may have a cache breakpoint, whether it has one or not, so that a breakpoint that moves
+   * One string; parts where each may have a cache breakpoint, whether it has one or not, so that moving a breakpoint
    * changes nothing else of the prefix.
    */
   #outputOf({

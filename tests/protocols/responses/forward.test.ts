@@ -15,10 +15,12 @@ describe('a forwarded body', () => {
 
   test('differs in the members that have to change and in no other byte', () => {
     const text =
-      '{ "model":"a/b" ,"input":"hi","metadata":{"n":"1"},\n "big": 12345678901234567890, "store":true, "previous_response_id":"resp_0","temperature":1.0}'
+      '{ "model":"a/b" ,"input":"hi","metadata":{"n":"1"},\n "big": 12345678901234567890, "store":true, ' +
+      '"previous_response_id":"resp_0","temperature":1.0}'
     const rawRequest = { text, body: JSON.parse(text), headers: new Headers() }
     expect(responses.call.forward({ ...contextOf(), rawRequest }, target, new LossReport())).toBe(
-      '{ "model":"upstream" ,"input":"hi","metadata":{"n":"1"},\n "big": 12345678901234567890, "store":false,"temperature":1.0}',
+      '{ "model":"upstream" ,"input":"hi","metadata":{"n":"1"},\n "big": 12345678901234567890, "store":false,' +
+        '"temperature":1.0}',
     )
   })
 

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import type { MediaReference } from '../../../src/protocols/protocol.ts'
 import { references } from '../../../src/protocols/responses/references.ts'
 import { found, inlined, PDF, PNG, problemOf } from '../referring.ts'
 
@@ -50,6 +51,13 @@ test('files and URLs are found in every position that a body may have them', () 
   ])
   for (const nothing of [{}, { input: 'https://a' }, { input: [{ content: 'x', output: {} }], tools: {} }])
     expect(references(nothing)).toEqual([])
+})
+
+test("the parameter of a reference has the client's own index behind items of previous_response_id", () => {
+  const item = (file_id: string) => ({ role: 'user', content: [{ type: 'input_image', file_id }] })
+  const [before, own] = references({ input: [item('file-1'), item('file-2')] }, 1) as MediaReference[]
+  expect([before!.param, before!.path]).toEqual(['previous_response_id.content[0].file_id', ['input', 0, 'content', 0]])
+  expect([own!.param, own!.path]).toEqual(['input[0].content[0].file_id', ['input', 1, 'content', 0]])
 })
 
 test('a medium replaces its reference and keeps the other members', () => {
