@@ -2,6 +2,7 @@ import type { GenerationEvent } from '../src/generation/event.ts'
 import type { GenerationRequest, ProtocolName } from '../src/generation/request.ts'
 import type { Frame } from '../src/http/frames.ts'
 import { protocols } from '../src/protocols/index.ts'
+import { cutAtPassages, cutsPassages } from '../src/protocols/passages.ts'
 import type { Quirks, Reader, Target, TranslationContext } from '../src/protocols/protocol.ts'
 import { prepare } from '../src/providers/attempt.ts'
 import type { Endpoint } from '../src/providers/catalogue.ts'
@@ -29,6 +30,8 @@ export function written(
   body: Record<string, unknown> = {},
 ): Written {
   const translation = translationOf(request, target, body)
+  if (cutsPassages(protocols[request.protocol].serve, protocols[provider].call, request))
+    translation.undo(cutAtPassages)
   const sent = protocols[provider].call.writeRequest(translation)
   const { stop = [] } = request.sampling
   if (stop.length > 0) translation.undo(endAtStopSequences(stop))
@@ -51,7 +54,7 @@ export function streamedEventsOf(
   frames: readonly Frame[],
   { quirks = {}, transforms = [] }: { quirks?: Quirks; transforms?: readonly TransformFactory[] } = {},
 ): GenerationEvent[] {
-  const reader = transformed(protocols[provider].call.reader(quirks), transforms)
+  const reader = transformed(protocols[provider].call.reader(quirks, transforms.includes(cutAtPassages)), transforms)
   return [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
 }
 
@@ -69,8 +72,10 @@ export function withoutPaths<T>(value: T): T {
 const PLAIN_TARGET: Target = { provider: 'p', model: 'm', quirks: {}, capabilities: {} }
 
 /** A provider's reader with the transforms of this request, where its client speaks another protocol. */
-export const readerFor = (provider: ProtocolName, quirks: Quirks, request?: GenerationRequest): Reader =>
-  transformed(protocols[provider].call.reader(quirks), transformsOf(provider, quirks, request))
+export function readerFor(provider: ProtocolName, quirks: Quirks, request?: GenerationRequest): Reader {
+  const transforms = transformsOf(provider, quirks, request)
+  return transformed(protocols[provider].call.reader(quirks, transforms.includes(cutAtPassages)), transforms)
+}
 
 /** The events of a whole response to this request. */
 export const eventsFor = (

@@ -38,7 +38,7 @@ export class MediaResolver {
    * where the requests in flight fill the memory for media; each names the parameter.
    */
   async resolve(caller: Caller, protocol: ProtocolName, rawRequest: RawRequest): Promise<ResolvedMedia | undefined> {
-    const named = protocols[protocol].serve.references?.(rawRequest.body) ?? []
+    const named = protocols[protocol].serve.references?.(rawRequest.body, rawRequest.inserted) ?? []
     const model = rawRequest.model ?? rawRequest.body.model
     // A wrong model is refused by later steps; no file is opened for it before that.
     if (named.length === 0 || typeof model !== 'string' || !caller.identity.allows(model)) return undefined

@@ -1,5 +1,5 @@
 import type { GenerationEvent, PartHead } from '../generation/event.ts'
-import type { TokenLogprob } from '../generation/request.ts'
+import type { Citation, TokenLogprob } from '../generation/request.ts'
 
 /**
  * A part that is being received. Its events go out at once while it is the first open part of its sequence, else they
@@ -13,6 +13,7 @@ export class OpenPart {
   number: number | undefined
   #head: PartHead | undefined
   #waiting: { text: string; logprobs?: TokenLogprob[] }[] = []
+  #citations: Citation[] = []
   readonly #sequence: PartSequence
 
   /** Without a head the part keeps its position until its kind is known. */
@@ -36,6 +37,12 @@ export class OpenPart {
     if (this.number !== undefined) this.#sequence.advance()
   }
 
+  /** A citation of this text. */
+  cite(citation: Citation): void {
+    this.#citations.push(citation)
+    if (this.number !== undefined) this.#sequence.advance()
+  }
+
   close(signature?: string): void {
     if (signature !== undefined) this.signature = signature
     if (this.closed) return
@@ -49,19 +56,29 @@ export class OpenPart {
     this.#waiting = []
     return waiting
   }
+
+  /** The citations that have not gone out. */
+  takeCitations(): Citation[] {
+    const citations = this.#citations
+    if (citations.length > 0) this.#citations = []
+    return citations
+  }
 }
 
 /**
- * Numbers the parts of one response and puts them one after the other: providers may interleave parts, the event grammar
- * does not. Events are pushed onto `out`, parts in the order in which they were opened.
+ * Numbers the parts of one response and puts them one after the other: providers may interleave parts, the event
+ * grammar does not. Events are pushed onto `out`, parts in the order in which they were opened.
  */
 export class PartSequence {
   readonly #out: GenerationEvent[]
+  /** Citations go out inside the text that they cite, as soon as they come: `cutAtPassages` needs them there. */
+  readonly inlineCitations: boolean
   #open: OpenPart[] = []
   #next = 0
 
-  constructor(out: GenerationEvent[]) {
+  constructor(out: GenerationEvent[], inlineCitations = false) {
     this.#out = out
+    this.inlineCitations = inlineCitations
   }
 
   open(head?: PartHead): OpenPart {
@@ -108,8 +125,20 @@ export class PartSequence {
       this.#out.push({ type: 'part-start', part: part.number, head })
     }
     for (const delta of part.take()) this.#out.push({ type: 'part-delta', part: part.number, ...delta })
+    if (this.inlineCitations) this.#writeCitations(part)
     if (!part.closed) return
     const { number, signature } = part
     this.#out.push({ type: 'part-end', part: number, ...(signature === undefined ? {} : { signature }) })
+    this.#writeCitations(part)
+  }
+
+  #writeCitations(part: OpenPart): void {
+    for (const citation of part.takeCitations()) {
+      const number = this.#next++
+      this.#out.push(
+        { type: 'part-start', part: number, head: { type: 'citation', citation } },
+        { type: 'part-end', part: number },
+      )
+    }
   }
 }

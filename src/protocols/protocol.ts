@@ -28,9 +28,9 @@ export type Protocol = {
     checkModel?(request: GenerationRequest, capabilities: readonly Capabilities[]): void
     /**
      * What the body names instead of carrying it: files of the client's account, URLs, and what only a provider keeps.
-     * Absent: the protocol has none.
+     * Absent: the protocol has none. `inserted`: see RawRequest.
      */
-    references?(body: Record<string, unknown>): (MediaReference | ProviderReference)[]
+    references?(body: Record<string, unknown>, inserted?: number): (MediaReference | ProviderReference)[]
     /** Our events -> the frames of a stream. */
     writer(context: TranslationContext): Writer
     /** A whole answer -> the JSON object of a non-streaming response. */
@@ -49,6 +49,8 @@ export type Protocol = {
     keepAlive?: string
     /** Prefix of the ids this protocol's clients expect (`chatcmpl-`). */
     idPrefix: string
+    /** Its responses cite whole blocks of text: the text of a stream is cut at the cited passages where it can be. */
+    cutsAtPassages?: true
   }
   call: {
     /** Path after the provider's base URL, query included. */
@@ -65,7 +67,10 @@ export type Protocol = {
      * had to be made up is added to `losses`.
      */
     forward(context: TranslationContext, target: Target, report: LossReport): string
-    reader(quirks: Quirks): Reader
+    /** `inlineCitations`: citations are to come inside the text that they cite, for `cutAtPassages`. */
+    reader(quirks: Quirks, inlineCitations?: boolean): Reader
+    /** The reader can send citations inside the text that they cite, as the provider streams them. */
+    inlineCitations?: true
     /**
      * The JSON of a non-streaming response -> the same events as a stream's. Throws a GatewayError on a body that is no
      * answer.
@@ -96,6 +101,8 @@ export type RawRequest = {
   /** Model and streaming from the path, where the protocol puts them there. */
   model?: string
   stream?: boolean
+  /** responses: how many items of `previous_response_id` were put in front of the client's own in `body.input`. */
+  inserted?: number
   headers: Headers
 }
 

@@ -1,5 +1,6 @@
 import type { Located } from '../generation/request.ts'
 import { isObject, snakeOf } from './fields.ts'
+import type { RawRequest } from './protocol.ts'
 
 /** Settings of a request by which a loss or a refusal can be located. */
 export type SettingName =
@@ -72,6 +73,10 @@ export type RequestPaths = {
   settings: { readonly [Name in SettingName]?: readonly string[] }
   fields: { readonly [Name in ElementField]?: readonly string[] }
 }
+
+/** The body that the client sent, to which paths refer: without the items that were put in front of its input. */
+export const bodyAsSent = ({ body, inserted = 0 }: Pick<RawRequest, 'body' | 'inserted'>): Record<string, unknown> =>
+  inserted > 0 && Array.isArray(body.input) ? { ...body, input: body.input.slice(inserted) } : body
 
 /** The path of a setting in this body. */
 export function settingPath({ settings }: RequestPaths, body: Record<string, unknown>, name: SettingName): string {

@@ -2,7 +2,14 @@ import { GatewayError, invalid } from '../error.ts'
 import type { GenerationRequest, Located } from '../generation/request.ts'
 import { LOSS_CODES, type LossCode, type LossEffect } from './loss-codes.ts'
 import type { RawRequest, Target } from './protocol.ts'
-import { type ElementField, fieldPath, type RequestPaths, settingPath, type SettingName } from './request-paths.ts'
+import {
+  bodyAsSent,
+  type ElementField,
+  fieldPath,
+  type RequestPaths,
+  settingPath,
+  type SettingName,
+} from './request-paths.ts'
 import type { SchemaCache } from './schema/cache.ts'
 import { SchemaBudget } from './schema/schema.ts'
 import type { TransformFactory } from './transforms.ts'
@@ -41,20 +48,20 @@ export class Translation {
   /** Work that the schemas of this request may still cost. */
   readonly schemaBudget = new SchemaBudget()
   readonly schemaCache: SchemaCache
-  readonly #rawRequest: Pick<RawRequest, 'body'>
+  readonly #body: Record<string, unknown>
   readonly #paths: RequestPaths
 
   /** `paths`: of the protocol that the request was read from. */
   constructor(
     request: GenerationRequest,
     target: Target,
-    rawRequest: Pick<RawRequest, 'body'>,
+    rawRequest: Pick<RawRequest, 'body' | 'inserted'>,
     paths: RequestPaths,
     schemaCache: SchemaCache,
   ) {
     this.request = request
     this.target = target
-    this.#rawRequest = rawRequest
+    this.#body = bodyAsSent(rawRequest)
     this.#paths = paths
     this.schemaCache = schemaCache
   }
@@ -66,14 +73,14 @@ export class Translation {
 
   /** The path of a setting in the client's request. */
   setting(name: SettingName): string {
-    return settingPath(this.#paths, this.#rawRequest.body, name)
+    return settingPath(this.#paths, this.#body, name)
   }
 
   /** The path of an element, or of a field of it, in the client's request. */
   at(element: Located, field?: ElementField): string {
     return field === undefined
       ? (element.path ?? this.setting('conversation'))
-      : fieldPath(this.#paths, this.#rawRequest.body, element, field)
+      : fieldPath(this.#paths, this.#body, element, field)
   }
 
   /** Has a transform undo on each response what was changed in the request. */

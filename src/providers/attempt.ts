@@ -8,6 +8,7 @@ import { refuseNative } from '../protocols/provider-native.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Protocol, Reader, TranslationContext, WrittenRequest } from '../protocols/protocol.ts'
 import type { SchemaCache } from '../protocols/schema/cache.ts'
+import { cutAtPassages, cutsPassages } from '../protocols/passages.ts'
 import { endAtStopSequences } from '../protocols/stop-sequences.ts'
 import { type Loss, LossReport, Translation } from '../protocols/translation.ts'
 import { type TransformFactory, transformed, transformOf } from '../protocols/transforms.ts'
@@ -200,9 +201,13 @@ function translate(
   { request, rawRequest }: TranslationContext,
   schemaCache: SchemaCache,
 ): WrittenRequest {
-  const translation = new Translation(request, target, rawRequest, protocols[request.protocol].serve.paths, schemaCache)
+  const { serve } = protocols[request.protocol],
+    { call } = protocols[protocol]
+  const translation = new Translation(request, target, rawRequest, serve.paths, schemaCache)
   refuseNative(translation)
-  const body = protocols[protocol].call.writeRequest(translation)
+  // The first of the transforms, since the others change the text in which citations count.
+  if (cutsPassages(serve, call, request)) translation.undo(cutAtPassages)
+  const body = call.writeRequest(translation)
   const { stop = [] } = request.sampling
   if (stop.length > 0) translation.undo(endAtStopSequences(stop))
   for (const path of Object.keys(request.extras)) translation.lose('native_field', path)
@@ -211,7 +216,7 @@ function translate(
 
 /** The reader of a streamed response, with the transforms of its request. */
 export const readerOf = ({ protocol, endpoint, transforms }: Upstream): Reader =>
-  transformed(protocol.call.reader(endpoint.target.quirks), transforms)
+  transformed(protocol.call.reader(endpoint.target.quirks, transforms.includes(cutAtPassages)), transforms)
 
 async function refusalOf(
   incoming: IncomingResponse,

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'bun:test'
 import { MODELS, post, useGateway, type Json } from './kit.ts'
 
-/** The Events table and the response object's table, held against answers of every model, streamed and whole. */
+/** The streaming events and the response object of the Responses API, for every model, streamed and whole. */
 
 const gateway = useGateway()
 
-const PLACE = ['item_id', 'output_index']
+const POSITION = ['item_id', 'output_index']
 const RESPONSE = ['response']
-const CONTENT = [...PLACE, 'content_index']
-const SUMMARY = [...PLACE, 'summary_index']
+const CONTENT = [...POSITION, 'content_index']
+const SUMMARY = [...POSITION, 'summary_index']
 /** Members besides `type` and `sequence_number`. */
 const EVENTS: Record<string, string[]> = {
   'response.created': RESPONSE,
@@ -25,8 +25,8 @@ const EVENTS: Record<string, string[]> = {
   'response.output_text.done': [...CONTENT, 'text', 'logprobs'],
   'response.refusal.delta': [...CONTENT, 'delta'],
   'response.refusal.done': [...CONTENT, 'refusal'],
-  'response.function_call_arguments.delta': [...PLACE, 'delta'],
-  'response.function_call_arguments.done': [...PLACE, 'arguments', 'name'],
+  'response.function_call_arguments.delta': [...POSITION, 'delta'],
+  'response.function_call_arguments.done': [...POSITION, 'arguments', 'name'],
   'response.reasoning_summary_part.added': [...SUMMARY, 'part'],
   'response.reasoning_summary_part.done': [...SUMMARY, 'part'],
   'response.reasoning_summary_text.delta': [...SUMMARY, 'delta'],
@@ -34,8 +34,8 @@ const EVENTS: Record<string, string[]> = {
   'response.reasoning_text.delta': [...CONTENT, 'delta'],
   'response.reasoning_text.done': [...CONTENT, 'text'],
   'response.output_text.annotation.added': [...CONTENT, 'annotation', 'annotation_index'],
-  'response.custom_tool_call_input.delta': [...PLACE, 'delta'],
-  'response.custom_tool_call_input.done': [...PLACE, 'input'],
+  'response.custom_tool_call_input.delta': [...POSITION, 'delta'],
+  'response.custom_tool_call_input.done': [...POSITION, 'input'],
   error: ['code', 'message', 'param'],
 }
 
@@ -63,7 +63,7 @@ const TYPES: Record<string, string> = {
   param: 'string or null',
 }
 
-/** The table of the response object. */
+/** Members of the response object. */
 const RESPONSE_FIELDS: Record<string, string> = {
   id: 'string',
   object: 'string',
@@ -155,17 +155,17 @@ async function events(body: Json): Promise<Event[]> {
   })
 }
 
-/** Each event is one of the table with exactly its members, numbered without gaps, under its own name. */
+/** Each event has exactly its members of EVENTS, is numbered without gaps and has its type as event name. */
 function checkEvents(seen: Event[]): void {
-  for (const [index, { event, ...rawRequest }] of seen.entries()) {
-    expect(event).toBe(rawRequest.type)
-    const members = EVENTS[rawRequest.type]
-    if (members === undefined) throw new Error(`no event type ${rawRequest.type}`)
-    expect(Object.keys(rawRequest).toSorted()).toEqual(['type', 'sequence_number', ...members].toSorted())
-    for (const name of Object.keys(rawRequest))
-      if (!isA(rawRequest[name], TYPES[name]!))
-        throw new Error(`${rawRequest.type}: ${name} must be ${TYPES[name]}, is ${JSON.stringify(rawRequest[name])}`)
-    expect(rawRequest.sequence_number).toBe(index)
+  for (const [index, { event, ...data }] of seen.entries()) {
+    expect(event).toBe(data.type)
+    const members = EVENTS[data.type]
+    if (members === undefined) throw new Error(`no event type ${data.type}`)
+    expect(Object.keys(data).toSorted()).toEqual(['type', 'sequence_number', ...members].toSorted())
+    for (const name of Object.keys(data))
+      if (!isA(data[name], TYPES[name]!))
+        throw new Error(`${data.type}: ${name} must be ${TYPES[name]}, is ${JSON.stringify(data[name])}`)
+    expect(data.sequence_number).toBe(index)
   }
   expect(seen.slice(0, 2).map(({ type }) => type)).toEqual(['response.created', 'response.in_progress'])
   for (const { response } of seen.slice(0, 2) as unknown as { response: Json }[])
@@ -173,7 +173,7 @@ function checkEvents(seen: Event[]): void {
   checkItems(seen)
 }
 
-/** Items open in order, one at a time, what they hold in its order, and add up to what their `done` says. */
+/** Items are added one at a time, in order, and their deltas add up to the text of their `done` event. */
 function checkItems(seen: Event[]): void {
   let open: { id: string; index: number; text: string } | undefined
   let next = 0
@@ -219,7 +219,7 @@ const terminal = (seen: Event[]): Json => seen.at(-1)!.response as Json
 const count = (seen: Event[], type: string): number => seen.filter((event) => event.type === type).length
 const pair = (type: string): string[] => [`${type}.added`, `${type}.done`]
 
-/** Streams a request, and asks for it whole: both say the same. */
+/** Sends a request streamed and not, and checks that both responses are the same. */
 async function both(body: Json): Promise<Event[]> {
   const seen = await events(body)
   checkEvents(seen)
@@ -234,21 +234,22 @@ async function both(body: Json): Promise<Event[]> {
 }
 
 describe.each([...MODELS])('%s', (model) => {
-  test('reasoning, text and calls: every event of the table', async () => {
+  test('reasoning, text and calls have every event of their kind', async () => {
     const input =
-      '[[think: First I look at the sky.]] [[reply: Let me see what the weather is.]] [[call: get_weather {"city":"Paris"}]] [[call: get_time {}]] ' +
-      // Where custom tools are unknown, they are functions of one text.
+      '[[think: First I look at the sky.]] [[reply: Let me see what the weather is.]] ' +
+      '[[call: get_weather {"city":"Paris"}]] [[call: get_time {}]] ' +
+      // Where custom tools are not supported, they are functions with one text.
       (model === 'sandbox/chat' || model === 'sandbox/responses'
         ? '[[call: run ls -l]]'
         : '[[call: run {"input":"ls -l"}]]')
     const seen = await both({ model, input, tools: TOOLS, reasoning: { summary: 'auto' } })
     const types = new Set(seen.map(({ type }) => type))
-    const thoughts = types.has('response.reasoning_text.delta') ? 'reasoning_text' : 'reasoning_summary_text'
+    const form = types.has('response.reasoning_text.delta') ? 'reasoning_text' : 'reasoning_summary_text'
     for (const type of [
       ...pair('response.output_item'),
       ...pair('response.content_part'),
-      `response.${thoughts}.delta`,
-      `response.${thoughts}.done`,
+      `response.${form}.delta`,
+      `response.${form}.done`,
       'response.output_text.delta',
       'response.output_text.done',
       'response.function_call_arguments.delta',
@@ -282,7 +283,7 @@ describe.each([...MODELS])('%s', (model) => {
     expect(output.find(({ type }) => type === 'custom_tool_call')).toMatchObject({ name: 'run', input: 'ls -l' })
   })
 
-  test('a summary has its parts', async () => {
+  test('a summary has the events of its parts', async () => {
     const seen = await both({
       model,
       input: '[[think: First I look.]] [[reply: Done]]',
@@ -297,11 +298,11 @@ describe.each([...MODELS])('%s', (model) => {
       expect(seen.map((event) => event.type)).toContain(type)
   })
 
-  test('a refusal', async () => {
+  test('a refusal has its events, or ends the response by its status', async () => {
     const seen = await both({ model, input: '[[refuse: I must not do this.]]' })
     const response = terminal(seen)
     const [item] = response.output as { content: Json[] }[]
-    // Only two of the protocols can mark a refusal as such within an answer.
+    // Only two of the protocols have refusals as parts of a response.
     if (model === 'sandbox/chat' || model === 'sandbox/responses') {
       for (const type of ['response.refusal.delta', 'response.refusal.done'])
         expect(seen.map((event) => event.type)).toContain(type)
@@ -309,7 +310,7 @@ describe.each([...MODELS])('%s', (model) => {
     } else expect(JSON.stringify(item ?? response.incomplete_details)).toMatch(/I must not do this|content_filter/)
   })
 
-  test('a citation', async () => {
+  test('a citation is added to its text', async () => {
     const seen = await both({ model, input: '[[reply: It is so.]] [[cite: https://example.com A title]]' })
     expect(seen.map(({ type }) => type)).toContain('response.output_text.annotation.added')
     expect(
@@ -317,7 +318,7 @@ describe.each([...MODELS])('%s', (model) => {
     ).toMatchObject({ type: 'url_citation', url: 'https://example.com' })
   })
 
-  test('ended at a limit: incomplete, with the reason', async () => {
+  test('a response that ends at the output limit is incomplete, with the reason', async () => {
     const seen = await both({ model, input: '[[length: 200]]', max_output_tokens: 20 })
     expect(seen.at(-1)!.type).toBe('response.incomplete')
     expect(terminal(seen)).toMatchObject({
@@ -327,7 +328,7 @@ describe.each([...MODELS])('%s', (model) => {
     })
   })
 
-  test('failed in mid-stream: error, then failed with the error', async () => {
+  test('a failure in mid-stream is an error event, then a failed response', async () => {
     const seen = await events({ model, input: '[[length: 50]] [[error-after: 3 529 busy]]' })
     expect(seen.slice(-2).map(({ type }) => type)).toEqual(['error', 'response.failed'])
     const { sequence_number: _, event: __, type: ___, ...error } = seen.at(-2)!
@@ -337,8 +338,8 @@ describe.each([...MODELS])('%s', (model) => {
     expect(seen.map(({ sequence_number }) => sequence_number)).toEqual(seen.map((_, index) => index))
   })
 
-  test('what was asked for is echoed', async () => {
-    const asked = {
+  test('the settings of the request are echoed', async () => {
+    const settings = {
       instructions: 'Be brief',
       max_output_tokens: 500,
       max_tool_calls: 3,
@@ -356,14 +357,14 @@ describe.each([...MODELS])('%s', (model) => {
       text: { format: { type: 'text' }, verbosity: 'low' },
       reasoning: { effort: 'low', summary: 'auto' },
     }
-    expect(terminal(await both({ model, input: 'Hello', ...asked }))).toMatchObject({
+    expect(terminal(await both({ model, input: 'Hello', ...settings }))).toMatchObject({
       model,
-      ...asked,
+      ...settings,
       tools: [{ type: 'function', name: 'get_weather' }],
     })
   })
 
-  test('text of a model cannot break the framing', async () => {
+  test('a text of the model cannot break the framing of the stream', async () => {
     const evil = 'a\n\ndata: {"type":"error"}\n\nevent: response.failed\r\ndata: [DONE] \u2028 z'
     const seen = await events({
       model,

@@ -39,6 +39,7 @@ export async function expand(
   const before = typeof previous === 'string' ? await lookup.history(previous) : []
   if (before.length > 0 || isChanged) {
     body.input = [...before, ...own]
+    rawRequest.inserted = before.length
     rawRequest.text = JSON.stringify(body)
   }
   return own

@@ -25,6 +25,7 @@ export const messages: Protocol = {
     statusOf,
     keepAlive: 'event: ping\ndata: {"type": "ping"}\n\n',
     idPrefix: 'msg_',
+    cutsAtPassages: true,
   },
   call: {
     path,

@@ -1,23 +1,23 @@
-import { paths } from './request-paths.ts'
 import { readError, writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
-import { readAnswer, reader } from './read-response.ts'
-import { headers, path, writeRequest } from './write-request.ts'
-import { forward } from './passthrough.ts'
-import { ResponsePassthrough } from './passthrough-response.ts'
+import { forward, ResponsesPassthrough } from './passthrough.ts'
+import { readRequest } from './read-request.ts'
+import { readResponse, ResponsesResponseReader } from './read-response.ts'
 import { references } from './references.ts'
-import { ResponseWriter } from './write-response-stream.ts'
-import { readRequest, writeAnswer } from './read-request.ts'
+import { paths } from './request-paths.ts'
+import { headers, path, writeRequest } from './write-request.ts'
+import { writeResponse } from './write-response.ts'
+import { ResponsesResponseWriter } from './write-response-stream.ts'
 
-/** OpenAI's responses protocol (specification: "Responses" and "Events"). */
+/** OpenAI's Responses API. */
 export const responses: Protocol = {
   name: 'responses',
   serve: {
     readRequest,
     paths,
     references,
-    writer: (context) => new ResponseWriter(context),
-    writeAnswer,
+    writer: (context) => new ResponsesResponseWriter(context),
+    writeAnswer: writeResponse,
     writeError,
     keepAlive: ': keep-alive\n\n',
     idPrefix: 'resp_',
@@ -27,9 +27,10 @@ export const responses: Protocol = {
     headers,
     writeRequest,
     forward,
-    reader: () => reader(),
-    readAnswer,
+    reader: (_quirks, inlineCitations) => new ResponsesResponseReader(inlineCitations),
+    inlineCitations: true,
+    readAnswer: readResponse,
     readError,
   },
-  passthrough: (context) => new ResponsePassthrough(context),
+  passthrough: (context) => new ResponsesPassthrough(context),
 }

@@ -1,19 +1,25 @@
-import { belongsTo, unwrapSignature } from '../../generation/signature.ts'
-import { insertAt, replaceAt, splice } from '../../json/edit.ts'
+import type { GatewayError } from '../../error.ts'
 import { issuedBy, placesOf, type ReplayState } from '../../generation/replay.ts'
-import type { TranslationContext, Target } from '../protocol.ts'
+import { belongsTo, unwrapSignature } from '../../generation/signature.ts'
+import type { Usage } from '../../generation/usage.ts'
+import type { Frame } from '../../http/frames.ts'
+import { insertAt, replaceAt, splice } from '../../json/edit.ts'
+import { tryParse } from '../../json/parse.ts'
+import { members } from '../../json/scan.ts'
 import { isObject } from '../fields.ts'
+import type { Passthrough, Target, TranslationContext } from '../protocol.ts'
+import { scrub } from '../upstream-error.ts'
+import { responseObject } from './response-object.ts'
+import { arrayOf, failureCode, failureMessage, stringOf, writeUsage, type Json } from './shapes.ts'
+import { readTaggedSignature } from './tagged-signature.ts'
 import { mayReason } from './write-request.ts'
 import { reasoningItem } from './write-request-input.ts'
-import { arrayOf, readMark, type Json } from './shapes.ts'
 
 /**
- * The client's own body for a provider that speaks this protocol. Sluice keeps the state itself, so that it is the same
- * on every
- * provider and no tenant reads another's under the shared credential: earlier turns stand in `input` already, the
- * provider stores
- * nothing (unless it has to, to work in the background), and its reasoning comes back sealed so that a later turn can
- * replay it.
+ * The client's own body for a provider that speaks this protocol. Sluice stores responses itself, so that they are the
+ * same on every provider and no tenant reads another's under the shared credential: earlier turns are in `input`
+ * already, the provider stores nothing (unless it has to, to work in the background), and its reasoning comes back
+ * encrypted so that a later turn can replay it.
  */
 export function forward({ rawRequest, restoredReasoning }: TranslationContext, target: Target): string {
   const { body } = rawRequest
@@ -34,9 +40,9 @@ export function forward({ rawRequest, restoredReasoning }: TranslationContext, t
   const changes: Record<string, string | undefined> = { model: JSON.stringify(target.model) }
   if (Object.hasOwn(body, 'previous_response_id')) changes.previous_response_id = undefined
   if (body.background !== true) changes.store = 'false'
-  const include = withSeals(body, target)
+  const include = withEncryptedReasoning(body, target)
   if (include !== undefined) changes.include = JSON.stringify(include)
-  const input = withoutStrangers(withItems(body.input, added), target)
+  const input = withoutUnusable(withItems(body.input, added), target)
   if (input !== undefined) changes.input = JSON.stringify(input)
   return splice(text, changes)
 }
@@ -44,17 +50,17 @@ export function forward({ rawRequest, restoredReasoning }: TranslationContext, t
 type Added = { before: number; item: Json }
 
 /**
- * The reasoning that the client left out, and before which items of its input it belongs: one that nothing follows is
- * refused.
+ * The reasoning that the client left out, and the index of the item that each is put before. Reasoning that nothing
+ * follows is left out, since providers refuse it.
  */
 function missingItems(input: readonly unknown[], replayStates: readonly ReplayState[]): Added[] {
   return replayStates.flatMap((replayState) => {
-    const call = input.findIndex((item) => isObject(item) && item.call_id === replayState.call.id && isAnswered(item))
+    const call = input.findIndex((item) => isObject(item) && item.call_id === replayState.call.id && isGenerated(item))
     if (call < 0) return []
     let start = call
-    while (start > 0 && isAnswered(input[start - 1])) start--
+    while (start > 0 && isGenerated(input[start - 1])) start--
     let end = call + 1
-    while (end < input.length && isAnswered(input[end])) end++
+    while (end < input.length && isGenerated(input[end])) end++
     const elements = input.slice(start, end).map((item) => elementOf(item as Json))
     return placesOf(replayState, elements).reasoning.flatMap(({ part: { signature, ...part }, before }) =>
       signature !== undefined && before < elements.length
@@ -64,8 +70,8 @@ function missingItems(input: readonly unknown[], replayStates: readonly ReplaySt
   })
 }
 
-/** Whether an item is of an answer: what stands side by side is one. */
-const isAnswered = (item: unknown): boolean =>
+/** Whether an item was generated: neighbours are items of one response. */
+const isGenerated = (item: unknown): boolean =>
   isObject(item) &&
   (item.type === 'function_call' ||
     item.type === 'custom_tool_call' ||
@@ -87,25 +93,23 @@ function withItems(input: unknown, added: readonly Added[]): unknown {
   ])
 }
 
-const SEALS = 'reasoning.encrypted_content'
+const ENCRYPTED_REASONING = 'reasoning.encrypted_content'
 
-function withSeals(body: Json, { capabilities }: Target): unknown[] | undefined {
+/** `include` with encrypted reasoning added; undefined where it stays as it is. */
+function withEncryptedReasoning(body: Json, { capabilities }: Target): unknown[] | undefined {
   const include = arrayOf(body.include)
   const reasoning = isObject(body.reasoning) ? body.reasoning : undefined
   if (
     body.store === false ||
-    include.includes(SEALS) ||
+    include.includes(ENCRYPTED_REASONING) ||
     !mayReason(reasoning !== undefined, reasoning?.effort, capabilities)
   )
     return undefined
-  return [...include, SEALS]
+  return [...include, ENCRYPTED_REASONING]
 }
 
-/**
- * Input without the reasoning that this provider would refuse; undefined where there is none such, so that the text
- * stays as it is.
- */
-function withoutStrangers(input: unknown, target: Target): unknown[] | undefined {
+/** The input without reasoning that this provider would refuse; undefined where there is none: the text stays. */
+function withoutUnusable(input: unknown, target: Target): unknown[] | undefined {
   if (!Array.isArray(input)) return undefined
   let changed = false
   const kept = input.flatMap((item: unknown) => {
@@ -117,17 +121,218 @@ function withoutStrangers(input: unknown, target: Target): unknown[] | undefined
 }
 
 /**
- * A reasoning item as its maker takes it back: the seal of another model is refused, and so is an item that is known by
- * its id alone,
- * because nothing was stored. Raw thoughts need no seal where a provider shows them.
+ * A reasoning item as its issuer accepts it, or undefined: a signature of another model is refused, and so is an item
+ * that is known by its id alone, because nothing was stored. Raw reasoning needs no signature.
  */
 function replayable(item: unknown, target: Target): unknown {
   if (!isObject(item) || item.type !== 'reasoning') return item
-  const sealed = item.encrypted_content
-  if (typeof sealed !== 'string') return arrayOf(item.content).length > 0 ? item : undefined
-  const signature = unwrapSignature(sealed)
-  if (signature.issuer === undefined) return readMark(signature.data) === undefined ? item : undefined
-  return belongsTo(signature, target, true) && readMark(signature.data) === undefined
-    ? { ...item, encrypted_content: signature.data }
-    : undefined
+  const encrypted = item.encrypted_content
+  if (typeof encrypted !== 'string') return arrayOf(item.content).length > 0 ? item : undefined
+  const signature = unwrapSignature(encrypted)
+  if (readTaggedSignature(signature.data) !== undefined) return undefined
+  if (signature.issuer === undefined) return item
+  return belongsTo(signature, target, true) ? { ...item, encrypted_content: signature.data } : undefined
 }
+
+/**
+ * The provider's own frames with our id and model in the response inside them. The text is edited, so nothing but these
+ * values changes. Items keep their first id, since some servers give them a new one in every frame and SDKs refuse that.
+ */
+export class ResponsesPassthrough implements Passthrough {
+  readonly #context: TranslationContext
+  /** First id of each item, by its index in the output. */
+  readonly #itemIds = new Map<number, string>()
+  /** Texts of finished items, by their index. */
+  readonly #finishedItems = new Map<number, string>()
+  /** The response as the client has it from the last lifecycle event. */
+  #response: string | undefined
+  /** Id of the item of the frame before, as JSON. */
+  #lastId: string | undefined
+  #lastFrame: Frame | undefined
+  #hasError = false
+  #ended = false
+
+  constructor(context: TranslationContext) {
+    this.#context = context
+  }
+
+  frame(frame: Frame): Frame | undefined {
+    if (frame.data === '[DONE]') return undefined
+    this.#lastFrame = frame
+    // Most frames are deltas of the same item as the frame before: nothing in them has to change.
+    const { event = '' } = frame
+    if (this.#lastId !== undefined && event.endsWith('.delta') && frame.data.includes(this.#lastId)) return frame
+    const spans = spansOf(frame.data)
+    const type = spans.has('type') ? stringOf(valueAt(frame.data, spans.get('type'))) : event
+    if (type === 'error') {
+      this.#hasError = true
+      return { ...frame, data: withoutSecrets(frame.data) }
+    }
+    const response = LIFECYCLE.test(type) ? spans.get('response') : undefined
+    return response === undefined ? this.#itemFrame(frame, type, spans) : this.#lifecycleFrame(frame, response)
+  }
+
+  #lifecycleFrame(frame: Frame, span: Span): Frame {
+    const theirs = frame.data.slice(...span)
+    const ours = withoutSecrets(this.#withFirstIds(this.#withOurIdentity(theirs)))
+    this.#response = ours
+    this.#follow(theirs, ours)
+    const status = valueAt(ours, spansOf(ours).get('status'))
+    if (status === 'failed' || status === 'cancelled') this.#ended = true
+    if (isFinal(status)) this.#keep(ours)
+    return { ...frame, data: replaced(frame.data, span, ours) }
+  }
+
+  #follow(theirs: string, ours: string): void {
+    const { follow } = this.#context
+    if (follow === undefined) return
+    const [before, after] = [tryParse(theirs), tryParse(ours)]
+    if (isObject(before) && isObject(after)) follow(before, after)
+  }
+
+  #withOurIdentity(response: string): string {
+    const {
+      responseIdentity: { id, model },
+      rawRequest: { body },
+    } = this.#context
+    const changes: Record<string, string | undefined> = { id: JSON.stringify(id), model: JSON.stringify(model) }
+    const spans = spansOf(response)
+    if (spans.has('store')) changes.store = JSON.stringify(body.store ?? true)
+    if (spans.has('previous_response_id') || typeof body.previous_response_id === 'string')
+      changes.previous_response_id = JSON.stringify(body.previous_response_id ?? null)
+    return splice(response, changes)
+  }
+
+  /** The final output with the ids under which its items were streamed. */
+  #withFirstIds(response: string): string {
+    if (this.#itemIds.size === 0) return response
+    const span = spansOf(response).get('output')
+    if (span === undefined) return response
+    let output = response.slice(...span)
+    for (const [index, item] of arrayOf(tryParse(output)).entries()) {
+      const known = this.#itemIds.get(index)
+      if (isObject(item) && typeof item.id === 'string' && known !== undefined && known !== item.id)
+        output = output.replace(JSON.stringify(item.id), () => JSON.stringify(known))
+    }
+    return replaced(response, span, output)
+  }
+
+  #itemFrame(frame: Frame, type: string, spans: Spans): Frame {
+    const { data } = frame
+    const index = valueAt(data, spans.get('output_index'))
+    if (typeof index !== 'number') return frame
+    const item = spans.get('item'),
+      itemId = spans.get('item_id')
+    if (item !== undefined) {
+      const text = data.slice(...item)
+      const firstId = this.#otherFirstId(index, valueAt(text, spansOf(text).get('id')))
+      const renamed = firstId === undefined ? text : splice(text, { id: JSON.stringify(firstId) })
+      if (type === 'response.output_item.done') this.#finishedItems.set(index, renamed)
+      return renamed === text ? frame : { ...frame, data: replaced(data, item, renamed) }
+    }
+    const firstId = itemId === undefined ? undefined : this.#otherFirstId(index, valueAt(data, itemId))
+    return firstId === undefined ? frame : { ...frame, data: replaced(data, itemId!, JSON.stringify(firstId)) }
+  }
+
+  /** The first id of an item, if this one differs from it. */
+  #otherFirstId(index: number, id: unknown): string | undefined {
+    if (typeof id !== 'string' || id === '') return undefined
+    const first = this.#itemIds.get(index) ?? id
+    this.#itemIds.set(index, first)
+    this.#lastId = JSON.stringify(first)
+    return first === id ? undefined : first
+  }
+
+  /** A stored response has its output, also where the provider omits it in its last frame. */
+  #keep(text: string): void {
+    if (this.#ended) return
+    this.#ended = true
+    if (this.#context.keep === undefined) return
+    const response = tryParse(text)
+    if (!isObject(response)) return
+    this.#context.keep(arrayOf(response.output).length > 0 ? response : { ...response, output: this.#finished() })
+  }
+
+  #finished(): unknown[] {
+    return [...this.#finishedItems]
+      .sort(([a], [b]) => a - b)
+      .map(([, text]) => tryParse(text))
+      .filter(isObject)
+  }
+
+  fail(error: GatewayError): Frame[] {
+    if (this.#ended) return []
+    this.#ended = true
+    const frames: Frame[] = []
+    let sequence = this.#nextSequenceNumber()
+    const emit = (type: string, fields: Json): void =>
+      void frames.push({ event: type, data: JSON.stringify({ type, sequence_number: sequence++, ...fields }) })
+    const last = tryParse(this.#response ?? '')
+    const response: Json = isObject(last) ? last : responseObject(this.#context)
+    if (this.#response === undefined)
+      for (const type of ['response.created', 'response.in_progress']) emit(type, { response })
+    const code = failureCode(error),
+      message = failureMessage(error)
+    if (!this.#hasError) emit('error', { code, message, param: error.param ?? null })
+    emit('response.failed', {
+      response: { ...response, status: 'failed', error: { code, message }, output: this.#finished() },
+    })
+    return frames
+  }
+
+  #nextSequenceNumber(): number {
+    const data = this.#lastFrame?.data ?? ''
+    const last = valueAt(data, spansOf(data).get('sequence_number'))
+    return typeof last === 'number' ? last + 1 : 0
+  }
+
+  /** The usage is in the response of the terminal event. */
+  counted(frame: Frame, usage: Usage): Frame {
+    const span = spansOf(frame.data).get('response')
+    if (span === undefined) return frame
+    return { ...frame, data: replaced(frame.data, span, withUsage(frame.data.slice(...span), usage)) }
+  }
+
+  answer(text: string, counted?: Usage): string {
+    const ours = this.#withOurIdentity(text)
+    this.#follow(text, ours)
+    const status = valueAt(ours, spansOf(ours).get('status'))
+    // A response on which the provider still works has no usage yet.
+    if (status !== undefined && !isFinal(status)) return ours
+    const metered = counted === undefined ? ours : withUsage(ours, counted)
+    this.#keep(metered)
+    return metered
+  }
+}
+
+const LIFECYCLE = /^response\.(created|queued|in_progress|completed|incomplete|failed|cancelled)$/
+
+const isFinal = (status: unknown): boolean => status === 'completed' || status === 'incomplete'
+
+const withUsage = (response: string, usage: Usage): string =>
+  splice(response, { usage: JSON.stringify(writeUsage(usage)) })
+
+type Span = [start: number, end: number]
+type Spans = Map<string, Span>
+
+/** Where the values of an object's members are in its JSON text; empty for a text that is no object. */
+const spansOf = (text: string): Spans => new Map(members(text).map(({ key, start, end }) => [key, [start, end]]))
+
+const replaced = (text: string, [start, end]: Span, value: string): string =>
+  text.slice(0, start) + value + text.slice(end)
+
+/** An error of the provider, flat or in `error`, without credentials: those in its message are Sluice's own. */
+function withoutSecrets(text: string): string {
+  const spans = spansOf(text)
+  const message = valueAt(text, spans.get('message')),
+    error = valueAt(text, spans.get('error'))
+  const changes: Record<string, string> = {}
+  if (typeof message === 'string') changes.message = JSON.stringify(scrub(message))
+  if (isObject(error) && typeof error.message === 'string')
+    changes.error = JSON.stringify({ ...error, message: scrub(error.message) })
+  return Object.keys(changes).length === 0 ? text : splice(text, changes)
+}
+
+/** The value of a member; undefined where it is absent or no JSON. */
+const valueAt = (text: string, span: Span | undefined): unknown =>
+  span === undefined ? undefined : tryParse(text.slice(...span))

@@ -1,7 +1,7 @@
 import { invalid } from '../../error.ts'
 import type { Citation, NativePart, MediaPart, MediaSource, Part, TextPart } from '../../generation/request.ts'
 import { collectExtras, type Extras } from '../extras.ts'
-import { Fields } from '../fields.ts'
+import { Fields, present } from '../fields.ts'
 import { checkBase64, readDataUrl } from '../media.ts'
 import { Offsets } from '../offsets.ts'
 import { objectsOf, readAnnotation, type Json } from './shapes.ts'
@@ -11,7 +11,7 @@ const DETAILS = ['low', 'high', 'auto', 'original'] as const
 /** `content` of a message or `output` of a call: a string, or an array of content parts. */
 export function readContent(item: Fields, name: string, extras: Extras): Part[] {
   const value = item.take(name)
-  if (typeof value === 'string') return [{ type: 'text', text: value }]
+  if (typeof value === 'string') return [{ type: 'text', text: value, path: item.at(name) }]
   if (!Array.isArray(value))
     throw invalid(
       item.at(name),
@@ -30,7 +30,11 @@ function readPart(part: Fields, extras: Extras): Part {
     case 'output_text':
       return readText(part, extras)
     case 'refusal':
-      return { type: 'refusal', text: part.require('refusal', part.string('refusal'), 'the text of the refusal') }
+      return {
+        type: 'refusal',
+        text: part.require('refusal', part.string('refusal'), 'the text of the refusal'),
+        path: part.path,
+      }
     case 'input_image':
       return readImage(part, extras)
     case 'input_file':
@@ -52,10 +56,10 @@ const native = (part: Fields, kind: string): NativePart => ({
   path: part.path,
 })
 
-/** Words that only OpenAI's models encrypt: what another model wrote stands there as it is. */
+/** Only OpenAI's models encrypt it: from other models it is plain text. */
 function readEncrypted(part: Fields): TextPart | undefined {
   const text = part.require('encrypted_content', part.string('encrypted_content'), 'a string')
-  return /^gAAAA[\w-]+=*$/.test(text) ? undefined : { type: 'text', text }
+  return /^gAAAA[\w-]+=*$/.test(text) ? undefined : { type: 'text', text, path: part.path }
 }
 
 function readText(part: Fields, extras: Extras): TextPart {
@@ -69,6 +73,7 @@ function readText(part: Fields, extras: Extras): TextPart {
     text,
     ...(annotations.length > 0 ? { citations: readAnnotations(annotations, text) } : {}),
     ...cache,
+    path: part.path,
   }
 }
 
@@ -87,7 +92,7 @@ function readImage(part: Fields, extras: Extras): MediaPart {
   const cache = readCache(part)
   collectExtras(part, extras)
   const source = url === undefined ? fileSource(part, id, 'image_url or file_id') : urlSource(url, part.at('image_url'))
-  return { type: 'image', source, ...(detail === undefined ? {} : { detail }), ...cache }
+  return { type: 'image', source, ...present('detail', detail), ...cache, path: part.path }
 }
 
 function readFile(part: Fields, extras: Extras): MediaPart {
@@ -107,9 +112,10 @@ function readFile(part: Fields, extras: Extras): MediaPart {
   return {
     type: 'file',
     source,
-    ...(filename === undefined ? {} : { filename }),
-    ...(detail === undefined ? {} : { detail }),
+    ...present('filename', filename),
+    ...present('detail', detail),
     ...cache,
+    path: part.path,
   }
 }
 
@@ -120,6 +126,7 @@ function readAudio(part: Fields): MediaPart {
   return {
     type: 'audio',
     source: { type: 'data', mediaType: format === 'mp3' ? 'audio/mpeg' : `audio/${format}`, data },
+    path: part.path,
   }
 }
 
@@ -154,8 +161,8 @@ const MEDIA_TYPES = new Map(
 )
 
 /**
- * `file_data`: a data URL as providers want it, or bare base64 as the document allows; then the file's name says what
- * it is.
+ * `file_data`: a data URL as providers require it, or base64 alone as OpenAI documents it; then the file name has the
+ * media type.
  */
 function dataSource(data: string, path: string, filename: string | undefined): MediaSource {
   if (/^data:/i.test(data)) return { type: 'data', ...readDataUrl(data, path) }
@@ -166,8 +173,8 @@ function dataSource(data: string, path: string, filename: string | undefined): M
   return { type: 'data', mediaType, data: checkBase64(data, path) }
 }
 
-/** What a tool result can hold. */
-export const asResult = (parts: Part[]): (TextPart | MediaPart | NativePart)[] =>
+/** Parts as the content of a tool result, which has no refusals. */
+export const asResultContent = (parts: Part[]): (TextPart | MediaPart | NativePart)[] =>
   parts.map((part) =>
-    part.type === 'refusal' ? { type: 'text', text: part.text } : (part as TextPart | MediaPart | NativePart),
+    part.type === 'refusal' ? { ...part, type: 'text' } : (part as TextPart | MediaPart | NativePart),
   )

@@ -3,49 +3,60 @@ import type { Part, ReasoningPart, Turn } from '../../generation/request.ts'
 import { unwrapSignature, type Signature } from '../../generation/signature.ts'
 import { collectExtras, type Extras } from '../extras.ts'
 import { Fields } from '../fields.ts'
-import type { FlatNames } from './namespaces.ts'
-import { asResult, readContent } from './read-request-content.ts'
+import type { RawRequest } from '../protocol.ts'
+import { inputPath, type NamespaceNames } from './namespaces.ts'
+import { asResultContent, readContent } from './read-request-content.ts'
 import { checkItem } from './read-request-items.ts'
-import { EMPTY, PLAIN, readMark, REDACTED } from './shapes.ts'
+import { readTaggedSignature, SUBJECTS } from './tagged-signature.ts'
 
 const ROLES = ['user', 'assistant', 'system', 'developer'] as const
 const STATUSES = ['in_progress', 'completed', 'incomplete'] as const
 
-/**
- * Searches that the provider ran, without their findings, and tools that were found, which are read with the others.
- */
+/** Searches of the provider, without their results, and tools that were found, which are read with the others. */
 const OPTIONAL: ReadonlySet<string> = new Set(['web_search_call', 'tool_search_call', 'tool_search_output'])
 
-/** Items that answer something the model asked of its surroundings: they stand where a user would. */
-const ANSWERS = /_(output|response)$/
+/** Items that respond to a call of the model: they have the position of a user's turn. */
+const RESULTS = /_(output|response)$/
+
+/** Reasoning items whose signature is tagged, but is their own. */
+const OWN_SUBJECTS: ReadonlySet<string> = new Set([SUBJECTS.redactedReasoning, SUBJECTS.reasoningWithoutForm])
 
 /**
  * `input` items -> turns. Neighbouring items of the assistant (reasoning, text, calls) are one turn, neighbouring tool
- * results are
- * another; system and developer messages that lead the conversation are its system text.
+ * results are another; system and developer messages that lead the conversation are its system text.
  */
 export class InputReader {
   readonly system: Part[] = []
   readonly turns: Turn[] = []
-  readonly #names: FlatNames
+  readonly #names: NamespaceNames
   readonly #extras: Extras
   readonly #calls = new Map<string, { name: string; form: 'function' | 'custom' }>()
 
-  constructor(names: FlatNames, extras: Extras) {
+  constructor(names: NamespaceNames, extras: Extras) {
     this.#names = names
     this.#extras = extras
   }
 
-  /** A string or an array of items; absent is an empty conversation. */
-  read(body: Fields, name: string): void {
-    const value = body.take(name)
+  /** `instructions`: a string, or items in front of the input. */
+  readInstructions(body: Fields): void {
+    const value = body.take('instructions')
+    if (typeof value === 'string') this.system.push({ type: 'text', text: value, path: body.at('instructions') })
+    else if (Array.isArray(value)) this.#items(value, (index) => `${body.at('instructions')}[${index}]`)
+    else if (value !== undefined) throw invalid(body.at('instructions'), 'must be a string or an array of items')
+  }
+
+  /** `input`: a string or an array of items; absent is an empty conversation. */
+  readInput(body: Fields, rawRequest: RawRequest): void {
+    const value = body.take('input')
     if (value === undefined) return
-    if (typeof value === 'string') {
-      this.turns.push({ role: 'user', parts: [{ type: 'text', text: value }] })
-      return
-    }
-    if (!Array.isArray(value)) throw invalid(body.at(name), 'must be a string or an array of items')
-    for (const [index, item] of value.entries()) this.#item(new Fields(item, `${body.at(name)}[${index}]`))
+    const path = body.at('input')
+    if (typeof value === 'string') this.turns.push({ role: 'user', parts: [{ type: 'text', text: value, path }], path })
+    else if (Array.isArray(value)) this.#items(value, (index) => inputPath(index, rawRequest))
+    else throw invalid(path, 'must be a string or an array of items')
+  }
+
+  #items(items: readonly unknown[], pathOf: (index: number) => string): void {
+    for (const [index, item] of items.entries()) this.#item(new Fields(item, pathOf(index)))
   }
 
   #item(item: Fields): void {
@@ -82,11 +93,11 @@ export class InputReader {
     return new GatewayError('not_found', `${item.at('id')}: no item '${id}' is stored`, { param: item.at('id') })
   }
 
-  /** Adds to the last turn if the role is still speaking, else begins a turn. */
-  #say(role: 'assistant' | 'tool' | 'user', parts: Part[]): void {
+  /** Adds to the last turn if it has this role, else begins a turn. */
+  #append(role: 'assistant' | 'tool' | 'user', item: Fields, parts: Part[]): void {
     const last = this.turns.at(-1)
     if (last?.role === role) for (const part of parts) last.parts.push(part)
-    else this.turns.push({ role, parts })
+    else this.turns.push({ role, parts, path: item.path })
   }
 
   #message(item: Fields): void {
@@ -95,49 +106,48 @@ export class InputReader {
     item.oneOf('status', STATUSES)
     const parts = readContent(item, 'content', this.#extras)
     collectExtras(item, this.#extras)
-    if (role === 'assistant') this.#say('assistant', parts)
+    if (role === 'assistant') this.#append('assistant', item, parts)
     else if (role !== 'user' && this.turns.length === 0) {
       for (const part of parts) this.system.push(part)
-    } else this.turns.push({ role, parts })
+    } else this.turns.push({ role, parts, path: item.path })
   }
 
-  /** What one agent of the client tells another (Codex): its text says who speaks to whom, and why. */
+  /** A message from one agent of the client to another (Codex): its text names both. */
   #agentMessage(item: Fields): void {
-    this.turns.push({ role: 'user', parts: readContent(item, 'content', this.#extras) })
+    this.turns.push({ role: 'user', parts: readContent(item, 'content', this.#extras), path: item.path })
   }
 
   #reasoning(item: Fields): void {
     const id = item.string('id'),
-      sealed = item.string('encrypted_content')
-    const read = (name: string): string =>
-      (item.objects(name) ?? [])
-        .map((part) => part.require('text', part.string('text'), 'a string'))
-        .filter((text) => text !== '')
-        .join('\n\n')
-    const summary = read('summary'),
-      raw = read('content')
-    const signature = sealed === undefined ? undefined : unwrapSignature(sealed)
-    const mark = signature === undefined ? undefined : readMark(signature.data)
-    if (mark !== undefined && mark.of !== REDACTED && mark.of !== PLAIN)
-      return this.#sign(mark.of, { ...signature!, data: mark.data })
-    // The id of an item that came from another protocol is ours, and means nothing to its maker.
-    const base = { type: 'reasoning' as const, ...(id === undefined || signature?.issuer !== undefined ? {} : { id }) }
+      encrypted = item.string('encrypted_content')
+    const summary = textOfParts(item, 'summary'),
+      raw = textOfParts(item, 'content')
+    const signature = encrypted === undefined ? undefined : unwrapSignature(encrypted)
+    const tagged = signature === undefined ? undefined : readTaggedSignature(signature.data)
+    if (tagged !== undefined && !OWN_SUBJECTS.has(tagged.subject))
+      return this.#sign(item, tagged.subject, { ...signature!, data: tagged.data })
+    // The id of an item that came from another protocol is ours, and means nothing to its issuer.
+    const isOwnId = id !== undefined && signature?.issuer === undefined
+    const base = { type: 'reasoning' as const, ...(isOwnId ? { id } : {}), path: item.path }
     const parts: ReasoningPart[] = []
     if (summary !== '')
-      parts.push({ ...base, text: summary, ...(mark === undefined ? { form: 'summary' as const } : {}) })
+      parts.push({ ...base, text: summary, ...(tagged === undefined ? { form: 'summary' as const } : {}) })
     if (raw !== '') parts.push({ ...base, text: raw, form: 'raw' })
     if (parts.length === 0 && signature !== undefined)
-      parts.push({ ...base, text: '', ...(mark?.of === REDACTED ? { redacted: true } : {}) })
+      parts.push({ ...base, text: '', ...(tagged?.subject === SUBJECTS.redactedReasoning ? { redacted: true } : {}) })
     if (signature !== undefined)
-      parts.at(-1)!.signature = mark === undefined ? signature : { ...signature, data: mark.data }
-    if (parts.length > 0) this.#say('assistant', parts)
+      parts.at(-1)!.signature = tagged === undefined ? signature : { ...signature, data: tagged.data }
+    if (parts.length > 0) this.#append('assistant', item, parts)
   }
 
-  /** A proof that travelled in an item of its own goes back to its part. */
-  #sign(of: string, signature: Signature): void {
-    if (of === EMPTY) return this.#say('assistant', [{ type: 'text', text: '', signature }])
+  /** Gives a signature that was sent in an item of its own back to its part. */
+  #sign(item: Fields, subject: string, signature: Signature): void {
+    if (subject === SUBJECTS.emptyText)
+      return this.#append('assistant', item, [{ type: 'text', text: '', signature, path: item.path }])
     const last = this.turns.findLast((turn) => turn.role === 'assistant')
-    const part = last?.parts.findLast((part) => part.type === of || (part.type === 'tool-call' && part.id === of))
+    const part = last?.parts.findLast(
+      (part) => part.type === subject || (part.type === 'tool-call' && part.id === subject),
+    )
     if (part?.type === 'text' || part?.type === 'tool-call' || part?.type === 'image') part.signature = signature
   }
 
@@ -145,29 +155,30 @@ export class InputReader {
     item.string('id')
     item.oneOf('status', STATUSES)
     const id = item.require('call_id', item.string('call_id'), 'the id that the output refers to')
-    const bare = item.require('name', item.string('name'), 'the name of the called tool'),
+    const ownName = item.require('name', item.string('name'), 'the name of the called tool'),
       namespace = item.string('namespace')
-    const name = namespace === undefined ? bare : this.#names.flat(namespace, bare)
+    const name = namespace === undefined ? ownName : this.#names.flatten(namespace, ownName)
     const text = item.require(content, item.string(content), form === 'function' ? 'a JSON string' : 'a string')
     collectExtras(item, this.#extras)
     this.#calls.set(id, { name, form })
-    this.#say('assistant', [{ type: 'tool-call', id, name, arguments: text, form }])
+    this.#append('assistant', item, [{ type: 'tool-call', id, name, arguments: text, form, path: item.path }])
   }
 
   #result(item: Fields, form: 'function' | 'custom'): void {
     item.string('id')
     item.oneOf('status', STATUSES)
     const callId = item.require('call_id', item.string('call_id'), 'the id of the call')
-    const content = asResult(readContent(item, 'output', this.#extras))
+    const content = asResultContent(readContent(item, 'output', this.#extras))
     collectExtras(item, this.#extras)
     const call = this.#calls.get(callId)
-    this.#say('tool', [
+    this.#append('tool', item, [
       {
         type: 'tool-result',
         callId,
         ...(call === undefined ? {} : { name: call.name }),
         content,
         form: call?.form ?? form,
+        path: item.path,
       },
     ])
   }
@@ -177,12 +188,13 @@ export class InputReader {
       format = item.string('output_format') ?? 'png'
     item.string('id')
     if (data === undefined) return this.#native(item, 'image_generation_call')
-    this.#say('assistant', [{ type: 'image', source: { type: 'data', mediaType: `image/${format}`, data } }])
+    const source = { type: 'data' as const, mediaType: `image/${format}`, data }
+    this.#append('assistant', item, [{ type: 'image', source, path: item.path }])
   }
 
   #native(item: Fields, kind: string): void {
     checkItem(item, kind)
-    this.#say(ANSWERS.test(kind) ? 'user' : 'assistant', [
+    this.#append(RESULTS.test(kind) ? 'user' : 'assistant', item, [
       {
         type: 'native',
         protocol: 'responses',
@@ -194,3 +206,10 @@ export class InputReader {
     ])
   }
 }
+
+/** The texts of the parts in a member, as paragraphs. */
+const textOfParts = (item: Fields, name: string): string =>
+  (item.objects(name) ?? [])
+    .map((part) => part.require('text', part.string('text'), 'a string'))
+    .filter((text) => text !== '')
+    .join('\n\n')

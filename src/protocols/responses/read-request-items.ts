@@ -1,8 +1,8 @@
 import { Fields } from '../fields.ts'
 
 /**
- * Required members and their types of the input items that only this protocol knows: computer, shell, search. Members
- * not named are not checked.
+ * Required members, with their types, of the input items that only this protocol has: computer, shell, search. Other
+ * members are not checked.
  */
 
 type Rule = (fields: Fields, name: string) => void
@@ -12,10 +12,10 @@ const text: Rule = (fields, name) => void fields.require(name, fields.string(nam
 const integer: Rule = (fields, name) => void fields.require(name, fields.integer(name), 'a whole number')
 const number: Rule = (fields, name) => void fields.require(name, fields.number(name), 'a number')
 const texts: Rule = (fields, name) => void fields.require(name, fields.strings(name), 'an array of strings')
-const word =
-  (...words: string[]): Rule =>
+const oneOf =
+  (...values: string[]): Rule =>
   (fields, name) =>
-    void fields.require(name, fields.oneOf(name, words), words.join(' or '))
+    void fields.require(name, fields.oneOf(name, values), values.join(' or '))
 const maybe =
   (rule: Rule): Rule =>
   (fields, name) => {
@@ -35,7 +35,7 @@ const textMap: Rule = (fields, name) => {
   for (const key of Object.keys(map.value)) map.string(key)
 }
 
-/** An object told apart by its `type`; types not listed are newer than this table and are let through. */
+/** An object with a `type`; types that are not listed are newer than this table and are accepted. */
 const variant = (shapes: Record<string, Shape>): Rule => {
   const byType = new Map(Object.entries(shapes))
   return (fields, name) => {
@@ -49,9 +49,9 @@ function check(fields: Fields, shape: Shape): void {
   for (const [name, rule] of Object.entries(shape)) rule(fields, name)
 }
 
-const status = word('in_progress', 'completed', 'incomplete')
-// The document has `middle`; the models of the tool's maker say `wheel`, `back` and `forward` too.
-const button = word('left', 'right', 'middle', 'wheel', 'back', 'forward')
+const status = oneOf('in_progress', 'completed', 'incomplete')
+// OpenAI documents `middle`; its models send `wheel`, `back` and `forward` too.
+const button = oneOf('left', 'right', 'middle', 'wheel', 'back', 'forward')
 const point: Shape = { x: number, y: number }
 
 const computerAction = variant({
@@ -86,7 +86,7 @@ const KINDS: Record<string, Shape> = {
   },
   computer_call_output: {
     call_id: text,
-    output: record({ type: word('computer_screenshot'), file_id: maybe(text), image_url: maybe(text) }),
+    output: record({ type: oneOf('computer_screenshot'), file_id: maybe(text), image_url: maybe(text) }),
     acknowledged_safety_checks: maybe(list({})),
     id: maybe(text),
     status: maybe(status),
@@ -96,7 +96,7 @@ const KINDS: Record<string, Shape> = {
     call_id: text,
     status,
     action: record({
-      type: word('exec'),
+      type: oneOf('exec'),
       command: texts,
       env: textMap,
       timeout_ms: maybe(integer),
@@ -124,7 +124,7 @@ const SHAPES = new Map(Object.entries(KINDS))
 /** The newer computer tool sends a list of actions instead of one. */
 const BATCHED: Shape = { call_id: text, id: maybe(text), status: maybe(status), actions: list({ type: text }) }
 
-/** Throws the 400 of an item that breaks its shape; kinds that the table does not have are not restricted. */
+/** Throws the 400 of an item of a wrong shape; kinds that are not in the table are not restricted. */
 export function checkItem(item: Fields, type: string): void {
   const shape = type === 'computer_call' && item.has('actions') ? BATCHED : SHAPES.get(type)
   if (shape !== undefined) check(item, shape)

@@ -3,22 +3,22 @@ import type { GenerationRequest, ImageOutput, Tool, ToolChoice, WebSearch } from
 import { collectExtras, type Extras } from '../extras.ts'
 import { Fields, isObject, present } from '../fields.ts'
 import { isImageTool, parseSize } from '../image-config.ts'
-import { toolLists, type FlatNames } from './namespaces.ts'
+import type { RawRequest } from '../protocol.ts'
+import { toolLists, type NamespaceNames } from './namespaces.ts'
 
 /**
- * Tools that agents offer whatever the task: a model works without them. All others that a provider runs are what the
- * client came for.
+ * Tools that agents offer with each request: a model works without them. All others that a provider runs are required.
  */
 const OPTIONAL = /^(web_search|namespace|tool_search|programmatic_tool_calling)(_preview)?(_\d{4}_\d{2}_\d{2})?$/
 
 export type ReadTools = { tools: Tool[]; webSearch?: WebSearch; imageOutput?: ImageOutput }
 
 /** `tools`, and the tools that input items bring along (`additional_tools`, `tool_search_output`). */
-export function readTools(body: Fields, names: FlatNames, extras: Extras): ReadTools {
+export function readTools(body: Fields, rawRequest: RawRequest, names: NamespaceNames, extras: Extras): ReadTools {
   body.array('tools')
   const tools: Tool[] = []
   const seen = new Set<string>()
-  for (const { path, tools: list } of toolLists(body.value)) {
+  for (const { path, tools: list } of toolLists(rawRequest)) {
     if (list === undefined || list === null) continue
     if (!Array.isArray(list)) throw invalid(path, 'must be an array of tools')
     for (const [index, value] of list.entries()) {
@@ -31,35 +31,36 @@ export function readTools(body: Fields, names: FlatNames, extras: Extras): ReadT
       }
     }
   }
-  return { ...asSearch(body, tools, extras), ...present('imageOutput', readImageOutput(tools)) }
+  return { ...readWebSearch(body, tools, extras), ...present('imageOutput', readImageOutput(tools)) }
 }
 
 /**
- * Search is what is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol,
- * which agents offer whatever the task.
+ * A web search without functions beside it is a setting that every protocol has. Beside functions it stays a tool of
+ * this protocol, which agents offer with each request.
  */
-function asSearch(body: Fields, tools: Tool[], extras: Extras): ReadTools {
+function readWebSearch(body: Fields, tools: Tool[], extras: Extras): ReadTools {
   const search = tools.find((tool) => tool.type === 'native' && tool.kind.startsWith('web_search'))
   if (search?.type !== 'native' || tools.some((tool) => tool.type !== 'native')) return { tools }
-  const rawRequest = new Fields(search.value, search.path)
-  rawRequest.take('type')
-  const filters = rawRequest.object('filters')
+  const tool = new Fields(search.value, search.path)
+  tool.take('type')
+  const filters = tool.object('filters')
   const webSearch = {
-    ...present('contextSize', rawRequest.string('search_context_size')),
-    ...present('userLocation', rawRequest.take('user_location')),
+    ...present('contextSize', tool.string('search_context_size')),
+    ...present('userLocation', tool.take('user_location')),
     ...present('allowedDomains', filters?.strings('allowed_domains')),
     ...present('blockedDomains', filters?.strings('blocked_domains')),
-    // It counts all calls of the provider's own tools: of those there are no others.
+    // It counts all calls of tools that the provider runs: of those there are no others.
     ...(tools.length === 1 ? present('maxUses', body.integer('max_tool_calls')) : {}),
+    path: tool.path,
   }
-  // What it does by default is no wish.
-  if (rawRequest.value.external_web_access === true) rawRequest.take('external_web_access')
+  // The default is no requested option.
+  if (tool.value.external_web_access === true) tool.take('external_web_access')
   if (filters !== undefined) collectExtras(filters, extras)
-  collectExtras(rawRequest, extras)
-  return { tools: tools.filter((tool) => tool !== search), webSearch }
+  collectExtras(tool, extras)
+  return { tools: tools.filter((one) => one !== search), webSearch }
 }
 
-/** What the tool that draws is told of its images: also a model of another protocol can heed that. */
+/** Options of the image generation tool: models of other protocols have them too. */
 function readImageOutput(tools: Tool[]): ImageOutput | undefined {
   const tool = tools.find(isImageTool)
   if (tool?.type !== 'native' || !isObject(tool.value)) return undefined
@@ -71,7 +72,7 @@ function readImageOutput(tools: Tool[]): ImageOutput | undefined {
   }
 }
 
-function readTool(tool: Fields, names: FlatNames, extras: Extras, namespace?: string): Tool[] {
+function readTool(tool: Fields, names: NamespaceNames, extras: Extras, namespace?: string): Tool[] {
   const type = tool.require('type', tool.string('type'), 'the kind of tool')
   switch (type) {
     case 'function':
@@ -94,13 +95,13 @@ function readTool(tool: Fields, names: FlatNames, extras: Extras, namespace?: st
   }
 }
 
-function readName(tool: Fields, names: FlatNames, namespace: string | undefined): string {
+function readName(tool: Fields, names: NamespaceNames, namespace: string | undefined): string {
   const name = tool.require('name', tool.string('name'), 'the name of the tool')
   if (name === '') throw invalid(tool.at('name'), 'must not be empty')
-  return namespace === undefined ? name : names.flat(namespace, name)
+  return namespace === undefined ? name : names.flatten(namespace, name)
 }
 
-function readFunction(tool: Fields, names: FlatNames, extras: Extras, namespace: string | undefined): Tool {
+function readFunction(tool: Fields, names: NamespaceNames, extras: Extras, namespace: string | undefined): Tool {
   const name = readName(tool, names, namespace)
   const description = tool.string('description'),
     parameters = tool.object('parameters'),
@@ -112,10 +113,11 @@ function readFunction(tool: Fields, names: FlatNames, extras: Extras, namespace:
     ...(description === undefined ? {} : { description }),
     ...(parameters === undefined ? {} : { parameters: parameters.value }),
     ...(strict === undefined ? {} : { strict }),
+    path: tool.path,
   }
 }
 
-function readCustom(tool: Fields, names: FlatNames, extras: Extras, namespace: string | undefined): Tool {
+function readCustom(tool: Fields, names: NamespaceNames, extras: Extras, namespace: string | undefined): Tool {
   const name = readName(tool, names, namespace)
   const description = tool.string('description'),
     format = tool.object('format')
@@ -125,11 +127,12 @@ function readCustom(tool: Fields, names: FlatNames, extras: Extras, namespace: s
     name,
     ...(description === undefined ? {} : { description }),
     ...(format === undefined ? {} : { format: format.value }),
+    path: tool.path,
   }
 }
 
-/** A namespace's tools are ordinary tools elsewhere; the wrapper adds nothing a model needs. */
-function readNamespace(tool: Fields, names: FlatNames, extras: Extras): Tool[] {
+/** The tools of a namespace are ordinary tools elsewhere; a model does not need the namespace. */
+function readNamespace(tool: Fields, names: NamespaceNames, extras: Extras): Tool[] {
   const name = tool.require('name', tool.string('name'), 'the name of the namespace')
   const inner = tool.require('tools', tool.objects('tools'), 'the tools of the namespace')
   const flat = inner.flatMap((one) => (one.value.type === 'namespace' ? [] : readTool(one, names, extras, name)))
@@ -142,12 +145,12 @@ function readNamespace(tool: Fields, names: FlatNames, extras: Extras): Tool[] {
 const MODES = ['none', 'auto', 'required'] as const
 
 /**
- * `tool_choice`: a word, one tool, or a list of allowed ones. Of tools that the provider runs, only a search that
- * stands alone can be demanded elsewhere.
+ * `tool_choice`: a mode, one tool, or a list of allowed ones. Of the tools that a provider runs, only a web search
+ * without other tools can be required elsewhere.
  */
 export function readToolChoice(
   body: Fields,
-  names: FlatNames,
+  names: NamespaceNames,
   { webSearch }: ReadTools,
   extras: Extras,
 ): Pick<GenerationRequest, 'toolChoice'> {
@@ -169,14 +172,14 @@ export function readToolChoice(
   return {}
 }
 
-function readChosen(tool: Fields, names: FlatNames): string {
+function readChosen(tool: Fields, names: NamespaceNames): string {
   const name = tool.require('name', tool.string('name'), 'the name of the tool'),
     namespace = tool.string('namespace')
-  return namespace === undefined ? name : names.flat(namespace, name)
+  return namespace === undefined ? name : names.flatten(namespace, name)
 }
 
 /** Undefined where it allows nothing but tools that the provider runs. */
-function readAllowed(choice: Fields, names: FlatNames): ToolChoice | undefined {
+function readAllowed(choice: Fields, names: NamespaceNames): ToolChoice | undefined {
   const mode = choice.oneOf('mode', ['auto', 'required'])
   const tools = choice.require('tools', choice.objects('tools'), 'the tools that may be called')
   const callable = tools.filter((tool) =>

@@ -1,26 +1,24 @@
 import { invalid } from '../../error.ts'
-import { unfold, type Answer } from '../../generation/event.ts'
 import { EFFORTS, type GenerationRequest, type OutputFormat, type Reasoning } from '../../generation/request.ts'
 import { collectExtras, type Extras } from '../extras.ts'
 import { Fields, present } from '../fields.ts'
-import type { TranslationContext, RawRequest } from '../protocol.ts'
-import { flatNames } from './namespaces.ts'
+import type { RawRequest } from '../protocol.ts'
+import { namespaceNames } from './namespaces.ts'
 import { InputReader } from './read-request-input.ts'
-import { ResponseWriter } from './write-response-stream.ts'
 import { readTools, readToolChoice } from './read-request-tools.ts'
 
-/** Wire -> our words (specification: "Responses"). What the document restricts is checked, all else is taken along. */
-export function readRequest({ body: rawRequest }: RawRequest): GenerationRequest {
-  const body = new Fields(rawRequest)
+/** A body -> a generation request. What OpenAI restricts is checked, all other members are kept in `extras`. */
+export function readRequest(rawRequest: RawRequest): GenerationRequest {
+  const body = new Fields(rawRequest.body)
   const extras: Extras = Object.create(null)
   const model = body.require('model', body.string('model'), 'the name of a model')
   if (model === '') throw invalid('model', 'must not be empty')
   const stream = body.boolean('stream') ?? false
-  const names = flatNames(rawRequest)
+  const names = namespaceNames(rawRequest.body)
   const input = new InputReader(names, extras)
-  readInstructions(body, input)
-  input.read(body, 'input')
-  const tools = readTools(body, names, extras)
+  input.readInstructions(body)
+  input.readInput(body, rawRequest)
+  const tools = readTools(body, rawRequest, names, extras)
   const request: GenerationRequest = {
     model,
     system: input.system,
@@ -29,7 +27,7 @@ export function readRequest({ body: rawRequest }: RawRequest): GenerationRequest
     ...readToolChoice(body, names, tools, extras),
     ...readReasoning(body, extras),
     ...readText(body, extras),
-    ...readLabels(body, extras),
+    ...readMetadata(body, extras),
     sampling: readSampling(body, extras),
     ...present('parallelTools', body.boolean('parallel_tool_calls')),
     ...present('maxOutputTokens', body.integer('max_output_tokens', { min: 1 })),
@@ -42,25 +40,16 @@ export function readRequest({ body: rawRequest }: RawRequest): GenerationRequest
   return request
 }
 
-/** A string, or items that stand before the input. */
-function readInstructions(body: Fields, input: InputReader): void {
-  const value = body.take('instructions')
-  if (typeof value === 'string') input.system.push({ type: 'text', text: value })
-  else if (value !== undefined && !Array.isArray(value))
-    throw invalid('instructions', 'must be a string or an array of items')
-  else input.read(body, 'instructions')
-}
-
 function readReasoning(body: Fields, extras: Extras): Pick<GenerationRequest, 'reasoning'> {
-  const rawRequest = body.object('reasoning')
-  if (rawRequest === undefined) return {}
-  const wish = rawRequest.string('effort')
-  const effort = EFFORTS.find((known) => known === wish)
-  // Which words a model knows is its own affair.
-  if (wish !== undefined && effort === undefined) extras[rawRequest.at('effort')] = wish
-  const older = rawRequest.string('generate_summary'),
-    summary = rawRequest.string('summary') ?? older
-  collectExtras(rawRequest, extras)
+  const fields = body.object('reasoning')
+  if (fields === undefined) return {}
+  const requested = fields.string('effort')
+  const effort = EFFORTS.find((known) => known === requested)
+  // Models may have efforts that are not known here.
+  if (requested !== undefined && effort === undefined) extras[fields.at('effort')] = requested
+  const older = fields.string('generate_summary'),
+    summary = fields.string('summary') ?? older
+  collectExtras(fields, extras)
   const reasoning: Reasoning = {
     ...present('effort', effort),
     ...(summary === undefined ? {} : { summary, visible: summary !== 'none' }),
@@ -109,9 +98,9 @@ function readFormat(format: Fields, extras: Extras): OutputFormat | undefined {
 function readSampling(body: Fields, extras: Extras): GenerationRequest['sampling'] {
   const include = body.strings('include') ?? []
   const topLogprobs = body.integer('top_logprobs', { min: 0 })
-  for (const [index, wish] of include.entries())
-    if (wish !== 'reasoning.encrypted_content' && wish !== 'message.output_text.logprobs')
-      extras[`include[${index}]`] = wish
+  for (const [index, member] of include.entries())
+    if (member !== 'reasoning.encrypted_content' && member !== 'message.output_text.logprobs')
+      extras[`include[${index}]`] = member
   return {
     ...present('temperature', body.number('temperature')),
     ...present('topP', body.number('top_p')),
@@ -120,9 +109,9 @@ function readSampling(body: Fields, extras: Extras): GenerationRequest['sampling
   }
 }
 
-type Labels = Pick<GenerationRequest, 'user' | 'metadata' | 'serviceTier' | 'cacheKey' | 'cacheRetention'>
+type Metadata = Pick<GenerationRequest, 'user' | 'metadata' | 'serviceTier' | 'cacheKey' | 'cacheRetention'>
 
-function readLabels(body: Fields, extras: Extras): Labels {
+function readMetadata(body: Fields, extras: Extras): Metadata {
   const user = body.string('user'),
     safety = body.string('safety_identifier')
   if (user !== undefined && safety !== undefined && user !== safety) extras.safety_identifier = safety
@@ -135,24 +124,20 @@ function readLabels(body: Fields, extras: Extras): Labels {
   }
 }
 
-/** Fields about state, which is kept here for every provider, and those whose default asks for nothing. */
+/** Fields about stored state, which Sluice keeps for every provider, and those whose default has no effect. */
 function readState(body: Fields, { webSearch }: Pick<GenerationRequest, 'webSearch'>, extras: Extras): void {
   const store = body.boolean('store')
   body.string('previous_response_id')
   if (body.boolean('background') === true) {
     if (store === false)
-      throw invalid('background', 'must be false with store: false, as only a stored response can be asked for later')
+      throw invalid(
+        'background',
+        'must be false if store is false, since only a stored response can be retrieved later',
+      )
     extras.background = true
   }
   const truncation = body.string('truncation')
   if (truncation !== undefined && truncation !== 'disabled') extras.truncation = truncation
   const calls = body.integer('max_tool_calls')
   if (calls !== webSearch?.maxUses) extras.max_tool_calls = calls
-}
-
-/** A whole answer -> the response object: the one with which its stream would have ended. */
-export function writeAnswer(answer: Answer, context: TranslationContext): object {
-  const writer = new ResponseWriter(context)
-  for (const event of unfold(answer)) writer.write(event)
-  return writer.response
 }

@@ -1,166 +1,238 @@
+import type { PartHead } from '../../generation/event.ts'
+import type { TokenLogprob } from '../../generation/request.ts'
 import { isObject } from '../fields.ts'
-import { PartLine, Slot } from './read-response-parts.ts'
-import { arrayOf, objectsOf, readLogprobs, textOf, type Json } from './shapes.ts'
+import { Offsets } from '../offsets.ts'
+import type { OpenPart, PartSequence } from '../part-sequence.ts'
+import { arrayOf, objectsOf, readAnnotation, readLogprobs, stringOf, type Json } from './shapes.ts'
 
 /**
- * One output item of a provider while it is streamed. Deltas, `.done` frames and the finished item say the same thing
- * up to three
- * times, and each dialect leaves some of them out: every telling adds only what was not heard before.
+ * One output item of a provider while it is streamed. Deltas, `.done` frames and the finished item repeat the same text
+ * up to three times, and each dialect leaves some of them out: of every frame only what is new is read.
  */
 export interface OutputItem {
   readonly type: string
-  /** The finished item: adds what is missing and closes its parts. */
-  done(rawRequest: Json): void
+  /** Adds what the finished item has beyond what was streamed, and closes its parts. */
+  finish(item: Json): void
+  /** Closes its parts with what was received. */
+  close(): void
 }
 
-/** Adds what `whole` says beyond what was heard. A telling that contradicts what already went out is not believed. */
-const complete = (slot: Slot, whole: string): void => {
-  if (whole.length > slot.text.length && whole.startsWith(slot.text)) slot.append(whole.slice(slot.text.length))
+/** A part whose text is repeated by later frames. */
+class RepeatedText {
+  readonly part: OpenPart
+  text = ''
+
+  constructor(part: OpenPart) {
+    this.part = part
+  }
+
+  append(delta: string, logprobs?: TokenLogprob[]): void {
+    this.text += delta
+    this.part.append(delta, logprobs)
+  }
+
+  /** Appends what the whole text has beyond the received one. A whole that contradicts what went out is ignored. */
+  complete(whole: string, logprobs?: TokenLogprob[]): void {
+    this.append(whole.startsWith(this.text) ? whole.slice(this.text.length) : '', logprobs)
+  }
 }
 
-/** What is said of an item that only this protocol has a place for. */
-function tellOwn(line: PartLine, kind: string, value: string): void {
-  line.join(new Slot({ type: 'native', protocol: 'responses', kind, value })).closed = true
+/** A content part of a message: text with annotations, or a refusal. */
+class ContentPart {
+  readonly #text: RepeatedText
+  readonly #inlineCitations: boolean
+  readonly #offsets = new Offsets('', 'code points')
+  /** Text that `#offsets` has not been given: it is measured once, however many annotations there are. */
+  #unmeasured = ''
+  #hasLogprobs = false
+  /** Annotations that are cited when the part closes, since they count in the whole text. */
+  #waiting: Json[] = []
+  /** Annotations received in all, and in frames of their own. */
+  #received = 0
+  #announced = 0
+
+  constructor(part: OpenPart, inlineCitations: boolean) {
+    this.#text = new RepeatedText(part)
+    this.#inlineCitations = inlineCitations
+  }
+
+  append(delta: string, logprobs: TokenLogprob[] | undefined): void {
+    if (this.#text.part.closed) return
+    if (logprobs !== undefined) this.#hasLogprobs = true
+    this.#unmeasured += delta
+    this.#text.append(delta, logprobs)
+  }
+
+  complete(whole: string, logprobs: TokenLogprob[] | undefined, annotations: readonly Json[]): void {
+    if (this.#text.part.closed) return
+    const known = this.#text.text.length
+    this.#text.complete(whole, this.#hasLogprobs ? undefined : logprobs)
+    this.#unmeasured += this.#text.text.slice(known)
+    if (logprobs !== undefined) this.#hasLogprobs = true
+    for (const annotation of annotations.slice(this.#received)) this.#annotate(annotation)
+  }
+
+  /** An annotation in a frame of its own, which may follow the finished part with all of them. */
+  announce(annotation: Json): void {
+    if (this.#text.part.closed) return
+    if (++this.#announced > this.#received) this.#annotate(annotation)
+  }
+
+  #annotate(annotation: Json): void {
+    this.#received++
+    const citation = this.#inlineCitations ? readAnnotation(annotation, this.#measured()) : undefined
+    if (citation?.end === undefined) this.#waiting.push(annotation)
+    else this.#text.part.cite(citation)
+  }
+
+  #measured(): Offsets {
+    this.#offsets.append(this.#unmeasured)
+    this.#unmeasured = ''
+    return this.#offsets
+  }
+
+  close(): void {
+    if (this.#text.part.closed) return
+    for (const annotation of this.#waiting) this.#text.part.cite(readAnnotation(annotation, this.#measured()))
+    this.#text.part.close()
+  }
 }
 
 /** A message: one part for each of its content parts. */
 export class MessageItem implements OutputItem {
   readonly type = 'message'
-  readonly #line: PartLine
-  readonly #contents = new Map<number, { slot: Slot; scored: boolean }>()
-  #latest: Slot | undefined
+  readonly #sequence: PartSequence
+  readonly #contents = new Map<number, ContentPart | 'native'>()
+  #latest: ContentPart | undefined
   /** Whether the model refused in it. */
   refused = false
 
-  constructor(line: PartLine) {
-    this.#line = line
+  constructor(sequence: PartSequence) {
+    this.#sequence = sequence
   }
 
-  #content(index: number, type: 'text' | 'refusal'): { slot: Slot; scored: boolean } {
+  #content(index: number, type: 'text' | 'refusal'): ContentPart | undefined {
     const known = this.#contents.get(index)
-    if (known !== undefined) return known
+    if (known !== undefined) return known === 'native' ? undefined : known
     if (type === 'refusal') this.refused = true
     // The parts of a message come one after the other.
-    if (this.#latest !== undefined) this.#latest.closed = true
-    const content = { slot: (this.#latest = this.#line.join(new Slot({ type }))), scored: false }
+    this.#latest?.close()
+    const content = new ContentPart(this.#sequence.open({ type }), this.#sequence.inlineCitations)
+    this.#latest = content
     this.#contents.set(index, content)
     return content
   }
 
   append(index: number, type: 'text' | 'refusal', delta: string, logprobs: unknown): void {
-    const content = this.#content(index, type)
-    if (content.slot.closed) return
-    content.slot.settled = content.slot.text.length
-    content.slot.append(delta)
-    const read = readLogprobs(logprobs)
-    if (read === undefined) return
-    content.scored = true
-    for (const logprob of read) content.slot.logprobs.push(logprob)
+    this.#content(index, type)?.append(delta, readLogprobs(logprobs))
   }
 
   cite(index: number, annotation: Json): void {
-    const { slot } = this.#content(index, 'text')
-    if (!slot.closed) slot.announce(annotation)
+    this.#content(index, 'text')?.announce(annotation)
   }
 
-  /** A finished content part, or what a `.done` frame says of one. */
+  /** A finished content part, or what a `.done` frame has of one. */
   complete(index: number, part: Json): void {
     const type =
       part.type === 'refusal' || (typeof part.refusal === 'string' && part.refusal !== '') ? 'refusal' : 'text'
-    const { slot, scored } = this.#content(index, type)
-    if (slot.closed) return
-    complete(slot, textOf(type === 'refusal' ? part.refusal : part.text))
-    if (!scored) for (const logprob of readLogprobs(part.logprobs) ?? []) slot.logprobs.push(logprob)
-    slot.annotate(objectsOf(part.annotations).slice(slot.annotated))
+    const text = stringOf(type === 'refusal' ? part.refusal : part.text)
+    this.#content(index, type)?.complete(text, readLogprobs(part.logprobs), objectsOf(part.annotations))
   }
 
-  done(rawRequest: Json): void {
+  finish(item: Json): void {
     // One server counts content parts across items in its deltas, so the finished parts are matched by their order.
     const known = [...this.#contents.keys()].sort((a, b) => a - b)
-    for (const [place, part] of arrayOf(rawRequest.content).entries()) {
+    for (const [position, part] of arrayOf(item.content).entries()) {
       if (!isObject(part)) continue
-      const index = known[place] ?? (known.at(-1) ?? -1) + 1 + place
+      const index = known[position] ?? (known.at(-1) ?? -1) + 1 + position
       if (part.type === 'output_text' || part.type === 'refusal' || typeof part.text === 'string')
         this.complete(index, part)
       else if (!this.#contents.has(index)) this.#native(index, part)
     }
-    for (const { slot } of this.#contents.values()) slot.closed = true
-    if (typeof rawRequest.phase === 'string') tellOwn(this.#line, 'phase', rawRequest.phase)
+    this.close()
+    if (typeof item.phase === 'string') this.#sequence.whole(nativeHead('phase', item.phase))
   }
 
   #native(index: number, part: Json): void {
-    const slot = this.#line.join(
-      new Slot({ type: 'native', protocol: 'responses', kind: textOf(part.type), value: part }),
-    )
-    this.#contents.set(index, { slot, scored: false })
+    this.#sequence.whole(nativeHead(stringOf(part.type), part))
+    this.#contents.set(index, 'native')
+  }
+
+  close(): void {
+    for (const content of this.#contents.values()) if (content !== 'native') content.close()
   }
 }
 
-/**
- * A reasoning item: one part; two in the rare case that a provider shows both a summary and the thoughts themselves.
- */
+type ReasoningForm = 'summary' | 'raw'
+
+/** A reasoning item: one part; two in the rare case that a provider shows both a summary and the raw reasoning. */
 export class ReasoningItem implements OutputItem {
   readonly type = 'reasoning'
-  readonly #line: PartLine
+  readonly #sequence: PartSequence
   readonly #id: string | undefined
-  readonly #first: Slot
-  readonly #slots = new Map<'summary' | 'raw', Slot>()
-  #at = new Map<'summary' | 'raw', number>()
+  /** Opened before its form is known. */
+  readonly #first: OpenPart
+  readonly #texts = new Map<ReasoningForm, RepeatedText>()
+  /** Index of the paragraph that was streamed last. */
+  readonly #paragraph = new Map<ReasoningForm, number>()
 
-  constructor(line: PartLine, rawRequest: Json) {
-    this.#line = line
-    this.#id = typeof rawRequest.id === 'string' ? rawRequest.id : undefined
-    this.#first = line.join(new Slot())
+  constructor(sequence: PartSequence, item: Json) {
+    this.#sequence = sequence
+    this.#id = typeof item.id === 'string' ? item.id : undefined
+    this.#first = sequence.open()
   }
 
-  #slot(form: 'summary' | 'raw'): Slot {
-    const known = this.#slots.get(form)
+  #text(form: ReasoningForm): RepeatedText {
+    const known = this.#texts.get(form)
     if (known !== undefined) return known
-    const slot = this.#slots.size === 0 ? this.#first : this.#line.join(new Slot())
-    slot.head = { type: 'reasoning', form, ...this.#named() }
-    this.#slots.set(form, slot)
-    return slot
+    const part = this.#texts.size === 0 ? this.#first : this.#sequence.open()
+    part.head = this.#head({ form })
+    const text = new RepeatedText(part)
+    this.#texts.set(form, text)
+    return text
   }
 
-  #named(): { id?: string } {
-    return this.#id === undefined ? {} : { id: this.#id }
+  #head(more: { form: ReasoningForm } | { redacted: true }): PartHead {
+    return { type: 'reasoning', ...more, ...(this.#id === undefined ? {} : { id: this.#id }) }
   }
 
   /** Parts of a summary are paragraphs. */
-  append(form: 'summary' | 'raw', index: number, delta: string): void {
+  append(form: ReasoningForm, index: number, delta: string): void {
     if (delta === '') return
-    const slot = this.#slot(form)
-    if (slot.closed) return
-    if (slot.text !== '' && (this.#at.get(form) ?? index) !== index) slot.append('\n\n')
-    this.#at.set(form, index)
-    slot.append(delta)
+    const text = this.#text(form)
+    if (text.part.closed) return
+    const isNewParagraph = text.text !== '' && (this.#paragraph.get(form) ?? index) !== index
+    this.#paragraph.set(form, index)
+    text.append(isNewParagraph ? `\n\n${delta}` : delta)
   }
 
-  /** What a `.done` frame says of one paragraph: news only if nothing was heard of it. */
-  complete(form: 'summary' | 'raw', index: number, text: string): void {
-    if (!this.#slots.has(form) || this.#at.get(form) !== index) this.append(form, index, text)
+  /** A `.done` frame of one paragraph: new only if none of it was streamed. */
+  complete(form: ReasoningForm, index: number, text: string): void {
+    if (!this.#texts.has(form) || this.#paragraph.get(form) !== index) this.append(form, index, text)
   }
 
-  done(rawRequest: Json): void {
-    for (const [form, name] of [
+  finish(item: Json): void {
+    for (const [form, member] of [
       ['summary', 'summary'],
       ['raw', 'content'],
     ] as const) {
-      const whole = objectsOf(rawRequest[name])
-        .map((part) => textOf(part.text))
+      const whole = objectsOf(item[member])
+        .map((part) => stringOf(part.text))
         .filter((text) => text !== '')
         .join('\n\n')
-      if (whole !== '') complete(this.#slot(form), whole)
+      if (whole !== '') this.#text(form).complete(whole)
     }
-    const signature =
-      typeof rawRequest.encrypted_content === 'string' && rawRequest.encrypted_content !== ''
-        ? rawRequest.encrypted_content
-        : undefined
-    if (this.#slots.size === 0 && signature !== undefined)
-      this.#first.head = { type: 'reasoning', redacted: true, ...this.#named() }
-    const last = [...this.#slots.values()].at(-1) ?? this.#first
-    if (!last.closed) last.signature = signature
-    for (const slot of [this.#first, ...this.#slots.values()]) slot.closed = true
+    const signature = stringOf(item.encrypted_content)
+    if (this.#texts.size === 0 && signature !== '' && !this.#first.closed)
+      this.#first.head = this.#head({ redacted: true })
+    const last = [...this.#texts.values()].at(-1)?.part ?? this.#first
+    if (!last.closed && signature !== '') last.signature = signature
+    this.close()
+  }
+
+  close(): void {
+    this.#first.close()
+    for (const { part } of this.#texts.values()) part.close()
   }
 }
 
@@ -168,79 +240,91 @@ export class ReasoningItem implements OutputItem {
 export class CallItem implements OutputItem {
   readonly type: string
   readonly #form: 'function' | 'custom'
-  readonly #slot: Slot
+  readonly #text: RepeatedText
 
-  constructor(line: PartLine, rawRequest: Json) {
-    this.type = textOf(rawRequest.type)
+  constructor(sequence: PartSequence, item: Json) {
+    this.type = stringOf(item.type)
     this.#form = this.type === 'custom_tool_call' ? 'custom' : 'function'
-    this.#slot = line.join(new Slot())
-    this.#name(rawRequest)
+    this.#text = new RepeatedText(sequence.open())
+    this.#identify(item)
   }
 
-  #name(rawRequest: Json): void {
-    const id = textOf(rawRequest.call_id) === '' ? textOf(rawRequest.id) : textOf(rawRequest.call_id)
-    if (this.#slot.head === undefined && id !== '' && textOf(rawRequest.name) !== '')
-      this.#slot.head = { type: 'tool-call', id, name: textOf(rawRequest.name), form: this.#form }
+  /** The part starts once id and name are known. */
+  #identify(item: Json): void {
+    const id = stringOf(item.call_id) === '' ? stringOf(item.id) : stringOf(item.call_id)
+    const name = stringOf(item.name)
+    if (this.#text.part.head === undefined && id !== '' && name !== '')
+      this.#text.part.head = { type: 'tool-call', id, name, form: this.#form }
   }
 
   append(delta: string): void {
-    if (!this.#slot.closed) this.#slot.append(delta)
+    if (!this.#text.part.closed) this.#text.append(delta)
   }
 
   complete(whole: unknown): void {
-    // A model that has no arguments to give may say `null`.
-    complete(this.#slot, typeof whole === 'string' ? whole : isObject(whole) ? JSON.stringify(whole) : '')
+    // A model without arguments to give may send `null`.
+    this.#text.complete(typeof whole === 'string' ? whole : isObject(whole) ? JSON.stringify(whole) : '')
   }
 
-  done(rawRequest: Json): void {
-    if (this.#slot.closed) return
-    this.#name({
+  finish(item: Json): void {
+    if (this.#text.part.closed) return
+    this.#identify({
       name: 'unnamed',
-      ...rawRequest,
-      ...(textOf(rawRequest.call_id) + textOf(rawRequest.id) === '' ? { call_id: 'call_unnamed' } : {}),
+      ...item,
+      ...(stringOf(item.call_id) + stringOf(item.id) === '' ? { call_id: 'call_unnamed' } : {}),
     })
-    this.complete(this.#form === 'custom' ? rawRequest.input : rawRequest.arguments)
-    this.#slot.closed = true
+    this.complete(this.#form === 'custom' ? item.input : item.arguments)
+    this.close()
+  }
+
+  close(): void {
+    this.#text.part.close()
   }
 }
 
-/** An image that the provider made, and whatever only this protocol knows: told when it is finished. */
-class WholeItem implements OutputItem {
+/** An image that the provider made, or an item that only this protocol has: read when it is finished. */
+class BufferedItem implements OutputItem {
   readonly type: string
-  readonly #line: PartLine
-  readonly #slot: Slot
+  readonly #sequence: PartSequence
+  readonly #part: OpenPart
 
-  constructor(line: PartLine, rawRequest: Json) {
-    this.type = textOf(rawRequest.type)
-    this.#line = line
-    this.#slot = line.join(new Slot())
+  constructor(sequence: PartSequence, item: Json) {
+    this.type = stringOf(item.type)
+    this.#sequence = sequence
+    this.#part = sequence.open()
   }
 
-  done(rawRequest: Json): void {
-    if (this.#slot.closed) return
-    this.#slot.closed = true
-    if (this.type === 'image_generation_call' && typeof rawRequest.result === 'string') {
-      this.#slot.head = {
-        type: 'image',
-        mediaType: `image/${textOf(rawRequest.output_format) === '' ? 'png' : textOf(rawRequest.output_format)}`,
-      }
-      this.#slot.append(rawRequest.result)
-      const prompt = rawRequest.revised_prompt ?? rawRequest.prompt
-      if (typeof prompt === 'string' && prompt !== '') tellOwn(this.#line, 'revised_prompt', prompt)
-    } else this.#slot.head = { type: 'native', protocol: 'responses', kind: this.type, value: rawRequest }
+  finish(item: Json): void {
+    if (this.#part.closed) return
+    if (this.type !== 'image_generation_call' || typeof item.result !== 'string') {
+      this.#part.head = nativeHead(this.type, item)
+      return this.close()
+    }
+    const format = stringOf(item.output_format)
+    this.#part.head = { type: 'image', mediaType: `image/${format === '' ? 'png' : format}` }
+    this.#part.append(item.result)
+    this.close()
+    const prompt = stringOf(item.revised_prompt ?? item.prompt)
+    if (prompt !== '') this.#sequence.whole(nativeHead('revised_prompt', prompt))
+  }
+
+  close(): void {
+    this.#part.close()
   }
 }
 
-export function newItem(line: PartLine, rawRequest: Json): OutputItem {
-  switch (rawRequest.type) {
+const nativeHead = (kind: string, value: unknown): PartHead => ({ type: 'native', protocol: 'responses', kind, value })
+
+export function newItem(sequence: PartSequence, item: Json): OutputItem {
+  switch (item.type) {
     case 'message':
-      return new MessageItem(line)
+      return new MessageItem(sequence)
     case 'reasoning':
-      return new ReasoningItem(line, rawRequest)
+      return new ReasoningItem(sequence, item)
     case 'function_call':
     case 'custom_tool_call':
-      return new CallItem(line, rawRequest)
+      return new CallItem(sequence, item)
     default:
-      return new WholeItem(line, rawRequest)
+      return new BufferedItem(sequence, item)
   }
 }

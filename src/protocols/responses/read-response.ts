@@ -1,69 +1,60 @@
 import { GatewayError } from '../../error.ts'
 import type { FinishReason, GenerationEvent } from '../../generation/event.ts'
+import { tryParse } from '../../json/parse.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Reader } from '../protocol.ts'
+import { PartSequence } from '../part-sequence.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
 import { CallItem, MessageItem, newItem, ReasoningItem, type OutputItem } from './read-response-items.ts'
-import { PartLine } from './read-response-parts.ts'
-import { objectOf, objectsOf, readIncomplete, readUsage, textOf, type Json } from './shapes.ts'
+import { objectOf, objectsOf, readIncomplete, readUsage, stringOf, type Json } from './shapes.ts'
 
 /**
- * A provider's streaming events -> ours. Items are known by their `output_index`, because some servers give an item a
- * new id in every frame.
+ * A provider's streaming events -> generation events. Items are identified by their `output_index`, because some
+ * servers give an item a new id in every frame.
  */
-class ResponseReader implements Reader {
-  readonly #line: PartLine
+export class ResponsesResponseReader implements Reader {
+  readonly #events: GenerationEvent[] = []
+  readonly #sequence: PartSequence
   readonly #items = new Map<number, OutputItem>()
   #lastIndex = -1
   readonly #indexById = new Map<string, number>()
   readonly #done = new Set<number>()
-  #events: GenerationEvent[] = []
   #started = false
   #ended = false
   #searches = 0
-  /** An `error` event: `response.failed` often follows and says more, so it waits for that or the end. */
+  /** Of an `error` event: `response.failed` often follows with more details, so it waits for that or the end. */
   #error: GatewayError | undefined
 
-  constructor(passages = false) {
-    this.#line = new PartLine(passages)
+  constructor(inlineCitations = false) {
+    this.#sequence = new PartSequence(this.#events, inlineCitations)
   }
 
   read(frame: Frame): GenerationEvent[] {
     if (this.#ended || frame.data === '' || frame.data === '[DONE]') return []
-    let rawRequest: unknown
-    try {
-      rawRequest = JSON.parse(frame.data)
-    } catch {
-      return []
-    }
-    return isObject(rawRequest) ? this.take(rawRequest, frame.event) : []
+    const event = tryParse(frame.data)
+    return isObject(event) ? this.take(event, frame.event) : []
   }
 
   /** One event, parsed. */
   take(event: Json, name?: string): GenerationEvent[] {
     if (this.#ended) return []
-    this.#events = []
-    this.#record(
-      typeof event.type === 'string' ? event.type : (name ?? (failureIn(event) === undefined ? '' : 'error')),
-      event,
-    )
-    if (!this.#ended && this.#started) this.#advance()
-    return this.#events
+    const type = typeof event.type === 'string' ? event.type : name
+    this.#receive(type ?? (failureIn(event) === undefined ? '' : 'error'), event)
+    return this.#events.splice(0)
   }
 
   end(): GenerationEvent[] {
     if (this.#ended) return []
-    this.#events = []
     this.#fail(this.#error ?? cutStream())
-    return this.#events
+    return this.#events.splice(0)
   }
 
   get finishing(): boolean {
     return this.#error !== undefined
   }
 
-  #record(type: string, event: Json): void {
+  #receive(type: string, event: Json): void {
     if (isObject(event.response)) this.#start(event.response)
     switch (type) {
       case 'response.completed':
@@ -88,43 +79,43 @@ class ResponseReader implements Reader {
   #start(response: Json): void {
     if (this.#started) return
     this.#started = true
-    this.#events.push({ type: 'start', id: textOf(response.id), model: textOf(response.model) })
+    this.#events.push({ type: 'start', id: stringOf(response.id), model: stringOf(response.model) })
   }
 
-  /** Where an event belongs: its index, else the item it names, else the last item. */
+  /** The output index of an event: its own, else that of the item it names, else that of the last item. */
   #indexOf(event: Json, item?: Json): number {
     if (typeof event.output_index === 'number') return event.output_index
-    const id = textOf(event.item_id) === '' ? textOf(item?.id) : textOf(event.item_id)
+    const id = stringOf(event.item_id) === '' ? stringOf(item?.id) : stringOf(event.item_id)
     const last = this.#lastIndex
     return this.#indexById.get(id) ?? (item === undefined ? Math.max(0, last) : last + 1)
   }
 
-  #item(event: Json, rawRequest: Json): OutputItem {
+  #item(event: Json, given: Json): OutputItem {
     this.#start({})
-    const index = this.#indexOf(event, rawRequest)
+    const index = this.#indexOf(event, given)
     const known = this.#items.get(index)
     if (known !== undefined) return known
-    const item = newItem(this.#line, rawRequest)
+    const item = newItem(this.#sequence, given)
     this.#items.set(index, item)
     this.#lastIndex = Math.max(this.#lastIndex, index)
-    if (textOf(rawRequest.id) !== '') this.#indexById.set(textOf(rawRequest.id), index)
+    if (stringOf(given.id) !== '') this.#indexById.set(stringOf(given.id), index)
     return item
   }
 
-  #itemDone(index: number, rawRequest: Json): void {
+  #itemDone(index: number, finished: Json): void {
     if (this.#done.has(index)) return
-    const item = this.#item({ output_index: index }, rawRequest)
-    if (item.type !== rawRequest.type) return
+    const item = this.#item({ output_index: index }, finished)
+    if (item.type !== finished.type) return
     this.#done.add(index)
-    item.done(rawRequest)
-    const action = objectOf(rawRequest.action).type
-    if (rawRequest.type === 'web_search_call' && (action === undefined || action === 'search')) this.#searches++
+    item.finish(finished)
+    const action = objectOf(finished.action).type
+    if (finished.type === 'web_search_call' && (action === undefined || action === 'search')) this.#searches++
   }
 
   #append(type: string, event: Json): void {
     const content = typeof event.content_index === 'number' ? event.content_index : 0
     const summary = typeof event.summary_index === 'number' ? event.summary_index : 0
-    const delta = textOf(event.delta),
+    const delta = stringOf(event.delta),
       part = objectOf(event.part)
     const message = (): MessageItem | undefined => this.#as(MessageItem, event, { type: 'message', id: event.item_id })
     const reasoning = (): ReasoningItem | undefined =>
@@ -147,14 +138,14 @@ class ResponseReader implements Reader {
       case 'response.reasoning_summary_text.delta':
         return reasoning()?.append('summary', summary, delta)
       case 'response.reasoning_summary_text.done':
-        return reasoning()?.complete('summary', summary, textOf(event.text))
+        return reasoning()?.complete('summary', summary, stringOf(event.text))
       // The vendor-neutral document calls raw reasoning `response.reasoning`.
       case 'response.reasoning.delta':
       case 'response.reasoning_text.delta':
         return reasoning()?.append('raw', content, delta)
       case 'response.reasoning.done':
       case 'response.reasoning_text.done':
-        return reasoning()?.complete('raw', content, textOf(event.text))
+        return reasoning()?.complete('raw', content, stringOf(event.text))
       case 'response.function_call_arguments.delta':
       case 'response.custom_tool_call_input.delta':
         return this.#as(CallItem, event)?.append(delta)
@@ -165,10 +156,7 @@ class ResponseReader implements Reader {
     }
   }
 
-  /**
-   * The item of an event if it is of that kind. One that was never announced begins here, where enough is known to
-   * begin it.
-   */
+  /** The item of an event if it is of that kind. `unannounced`: the item to begin if no frame added it. */
   #as<T extends OutputItem>(
     kind: abstract new (...given: never[]) => T,
     event: Json,
@@ -184,7 +172,7 @@ class ResponseReader implements Reader {
   #finish(type: string, response: Json): void {
     this.#start(response)
     if (type === 'response.failed' || type === 'response.cancelled') {
-      this.#tellUsage(response)
+      this.#reportUsage(response)
       return this.#fail(
         isObject(response.error)
           ? readFailure(response.error)
@@ -192,7 +180,7 @@ class ResponseReader implements Reader {
               readFailure({
                 message:
                   type === 'response.failed'
-                    ? 'The provider failed without saying why.'
+                    ? 'The provider failed without a reason.'
                     : 'The provider cancelled the response.',
               })),
       )
@@ -200,26 +188,25 @@ class ResponseReader implements Reader {
     const streamed = new Set(this.#items.keys())
     for (const [index, item] of objectsOf(response.output).entries())
       this.#itemDone(this.#finalIndex(index, item, streamed), item)
-    this.#line.closeAll()
-    this.#advance()
-    this.#tellUsage(response)
+    for (const item of this.#items.values()) item.close()
+    this.#reportUsage(response)
     this.#ended = true
     this.#events.push({ type: 'finish', ...this.#reason(type, response) })
   }
 
   /** The final output lists items in order; one that was streamed is the same item under its index or its id. */
-  #finalIndex(index: number, rawRequest: Json, streamed: ReadonlySet<number>): number {
-    if (streamed.has(index) && this.#items.get(index)?.type === rawRequest.type) return index
-    const known = this.#indexById.get(textOf(rawRequest.id))
+  #finalIndex(index: number, item: Json, streamed: ReadonlySet<number>): number {
+    if (streamed.has(index) && this.#items.get(index)?.type === item.type) return index
+    const known = this.#indexById.get(stringOf(item.id))
     return known !== undefined && streamed.has(known) ? known : index
   }
 
   #reason(type: string, response: Json): { reason: FinishReason; raw: string } {
     if (type === 'response.incomplete') {
-      const raw = textOf(objectOf(response.incomplete_details).reason)
+      const raw = stringOf(objectOf(response.incomplete_details).reason)
       return { reason: readIncomplete(raw), raw: raw === '' ? 'incomplete' : raw }
     }
-    const status = textOf(response.status) === '' ? 'completed' : textOf(response.status)
+    const status = stringOf(response.status) === '' ? 'completed' : stringOf(response.status)
     if (status === 'queued' || status === 'in_progress') return { reason: 'other', raw: status }
     const items = [...this.#items.values()]
     if (items.some((item) => item instanceof CallItem)) return { reason: 'tool-calls', raw: status }
@@ -229,52 +216,41 @@ class ResponseReader implements Reader {
     }
   }
 
-  #tellUsage(response: Json): void {
+  #reportUsage(response: Json): void {
     const usage = readUsage(response, this.#searches)
     if (usage !== undefined) this.#events.push({ type: 'usage', usage })
   }
 
-  /** One by one, since an answer in one piece may have more of them than a call takes arguments. */
-  #advance(): void {
-    for (const event of this.#line.advance()) this.#events.push(event)
-  }
-
+  /** Open parts stay open, as the grammar allows before an error. */
   #fail(error: GatewayError): void {
     this.#ended = true
-    if (this.#started) {
-      // What is whole is told, what is not stays open, as the grammar allows before an error.
-      this.#advance()
-    }
     this.#events.push({ type: 'error', error })
   }
 }
 
-/** What `error` says, which some servers write as a bare text. */
+/** The `error` member; some servers write it as a string. */
 const failureIn = ({ error }: Json): Json | undefined =>
   isObject(error) ? error : typeof error === 'string' && error !== '' ? { message: error } : undefined
 
 /** The error object of an `error` event (flat or nested) or of a failed response. */
-function readFailure(rawRequest: Json): GatewayError {
-  return upstreamStreamError(textOf(rawRequest.message), {
-    ...(typeof rawRequest.type === 'string' && rawRequest.type !== 'error' ? { type: rawRequest.type } : {}),
-    ...(typeof rawRequest.code === 'string' || typeof rawRequest.code === 'number' ? { code: rawRequest.code } : {}),
-    ...(typeof rawRequest.param === 'string' ? { param: rawRequest.param } : {}),
+function readFailure(failure: Json): GatewayError {
+  return upstreamStreamError(stringOf(failure.message), {
+    ...(typeof failure.type === 'string' && failure.type !== 'error' ? { type: failure.type } : {}),
+    ...(typeof failure.code === 'string' || typeof failure.code === 'number' ? { code: failure.code } : {}),
+    ...(typeof failure.param === 'string' ? { param: failure.param } : {}),
   })
 }
 
-export const reader = (): Reader => new ResponseReader()
-
 /** A whole response -> the same events as its stream. */
-export function readAnswer(body: unknown): GenerationEvent[] {
-  if (!isObject(body))
-    throw new GatewayError('upstream_error', 'The provider answered with something that is no response.')
+export function readResponse(body: unknown): GenerationEvent[] {
+  if (!isObject(body)) throw new GatewayError('upstream_error', 'The provider did not send a response object.')
   const failed = body.status === 'failed' || body.status === 'cancelled'
   const failure = failureIn(body)
   if (failure !== undefined && (failed || !Array.isArray(body.output))) throw readFailure(failure)
   if (failed) throw readFailure({ message: `The provider's response is ${body.status}.` })
   if (!Array.isArray(body.output))
-    throw new GatewayError('upstream_error', 'The provider answered with a response that has no output.')
-  return new ResponseReader().take({
+    throw new GatewayError('upstream_error', 'The provider sent a response without output.')
+  return new ResponsesResponseReader().take({
     type: body.status === 'incomplete' ? 'response.incomplete' : 'response.completed',
     response: body,
   })

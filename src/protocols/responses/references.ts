@@ -6,16 +6,17 @@ type Json = Record<string, unknown>
 type Path = (string | number)[]
 type Found = (MediaReference | ProviderReference)[]
 
-const PLACES = 'input_file and input_image parts'
+/** For error texts: where a file id is accepted. */
+const FILE_PARTS = 'input_file and input_image parts'
 
 /**
- * Files and addresses in the items of a body, in its prompt's variables and in the mask of its image tool; prompts,
- * stores and containers that a provider keeps.
+ * Files and URLs in the items of a body, in the variables of its prompt and in the mask of its image tool; prompts,
+ * vector stores and containers that only a provider has.
  */
-export function references(body: Json): Found {
+export function references(body: Json, inserted = 0): Found {
   const found: Found = []
-  for (const name of ['instructions', 'input'])
-    for (const [i, item] of objectsIn(body[name])) addItem(item, [name, i], found)
+  for (const [i, item] of objectsIn(body.instructions)) addItem(item, ['instructions', i], found)
+  for (const [i, item] of objectsIn(body.input)) addInputItem(item, i, inserted, found)
   if (isObject(body.prompt)) addPrompt(body.prompt, found)
   addTools(body, [], found)
   return found
@@ -28,18 +29,27 @@ function addPrompt({ id, variables }: Json, found: Found): void {
       if (isObject(value)) addPart(value, ['prompt', 'variables', name], found)
 }
 
+/** An item of the input: `param` has the client's own index, `path` that in the body. */
+function addInputItem(item: Json, index: number, inserted: number, found: Found): void {
+  const shown = index < inserted ? ['previous_response_id'] : ['input', index - inserted]
+  const own: Found = []
+  addItem(item, shown, own)
+  for (const one of own)
+    found.push('path' in one ? { ...one, path: ['input', index, ...one.path.slice(shown.length)] } : one)
+}
+
 function addItem(item: Json, path: Path, found: Found): void {
   for (const name of ['content', 'output'])
     for (const [p, part] of objectsIn(item[name])) addPart(part, [...path, name, p], found)
   if (item.type === 'computer_call_output' && isObject(item.output)) addImage(item.output, [...path, 'output'], found)
   if (item.type === 'additional_tools') addTools(item, path, found)
-  noFileId(item, path, PLACES)
+  noFileId(item, path, FILE_PARTS)
 }
 
 function addPart(part: Json, path: Path, found: Found): void {
   if (part.type === 'input_file') addFile(part, path, found)
   else if (part.type === 'input_image') addImage(part, path, found)
-  else noFileId(part, path, PLACES)
+  else noFileId(part, path, FILE_PARTS)
 }
 
 function addImage(image: Json, path: Path, found: Found): void {
@@ -86,7 +96,7 @@ function addTools(holder: Json, path: Path, found: Found): void {
   }
 }
 
-/** A container that exists already, or files and skills that a provider keeps for one. */
+/** A container of the provider, or files and skills of the provider for a new one. */
 function addContainer(container: unknown, path: Path, found: Found): void {
   if (!isObject(container)) return void found.push(...keptAt(container, path, 'a container'))
   found.push(

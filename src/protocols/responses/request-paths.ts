@@ -1,6 +1,6 @@
 import type { RequestPaths } from '../request-paths.ts'
 
-/** Where clients of responses write settings, and the fields of parts, tools and turns. */
+/** Paths of settings in a body of this protocol, and fields of turns, parts and tools. */
 export const paths: RequestPaths = {
   settings: {
     conversation: ['input'],

@@ -3,8 +3,8 @@ import { isObject } from '../fields.ts'
 import { objectOf, type Json } from './shapes.ts'
 
 /**
- * The response object before anything was generated: every member of the document, what the client asked for echoed,
- * the document's defaults where it said nothing.
+ * The response object before anything was generated: every member that OpenAI documents, with the client's values or
+ * else OpenAI's defaults.
  */
 export function responseObject({ rawRequest: { body }, responseIdentity }: TranslationContext): Json {
   const reasoning = objectOf(body.reasoning),

@@ -6,17 +6,14 @@ import { completionTokens, count, countSearches, isCount, promptTokens, type Usa
 import { isObject } from '../fields.ts'
 import type { Offsets } from '../offsets.ts'
 
-/** An object of the wire whose members nobody has checked yet. */
+/** A JSON object whose members are not checked yet. */
 export type Json = Record<string, unknown>
 export const objectOf = (value: unknown): Json => (isObject(value) ? value : {})
 export const arrayOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : [])
 export const objectsOf = (value: unknown): Json[] => arrayOf(value).filter(isObject)
-export const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
+export const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '')
 
-/**
- * An item id with the prefix that replaying clients and providers expect: 128 random bits, so that ids are unique
- * across answers.
- */
+/** An item id with the prefix that clients and providers expect; 128 random bits make it unique across responses. */
 export const newId = (prefix: 'msg' | 'rs' | 'fc' | 'ctc' | 'ig' | 'item'): string =>
   `${prefix}_${randomBytes(16).toString('hex')}`
 
@@ -27,7 +24,7 @@ export const INCOMPLETE: Partial<Record<FinishReason, 'max_output_tokens' | 'con
   refusal: 'content_filter',
 }
 
-/** `incomplete_details.reason` in our words. */
+/** `incomplete_details.reason` as a finish reason. */
 export const readIncomplete = (reason: string): FinishReason =>
   reason === 'max_output_tokens' || reason === 'max_tokens'
     ? 'length'
@@ -36,59 +33,56 @@ export const readIncomplete = (reason: string): FinishReason =>
       : 'other'
 
 /**
- * `usage` of a response -> our buckets; undefined where there is none, without output where it does not say that.
- * `searches`: web searches seen among the items, used where
- * the provider gives no number of its own.
+ * `usage` of a response -> usage buckets; undefined where there is none, without output tokens where it has none.
+ * `searches`: web searches among the items, used where the provider gives no number of its own.
  */
 export function readUsage(response: Json, searches: number): Partial<Usage> | undefined {
-  const rawRequest = response.usage
-  if (!isObject(rawRequest) || (!isCount(rawRequest.input_tokens) && !isCount(rawRequest.output_tokens)))
-    return undefined
-  const into = objectOf(rawRequest.input_tokens_details),
-    out = objectOf(rawRequest.output_tokens_details)
-  const [input, output, total] = [
-    count(rawRequest.input_tokens),
-    count(rawRequest.output_tokens),
-    count(rawRequest.total_tokens),
-  ]
+  const usage = response.usage
+  if (!isObject(usage) || (!isCount(usage.input_tokens) && !isCount(usage.output_tokens))) return undefined
+  const inputDetails = objectOf(usage.input_tokens_details),
+    outputDetails = objectOf(usage.output_tokens_details)
+  const [input, output, total] = [count(usage.input_tokens), count(usage.output_tokens), count(usage.total_tokens)]
   const [cached, written, reasoning] = [
-    count(into.cached_tokens),
-    count(into.cache_write_tokens),
-    count(out.reasoning_tokens),
+    count(inputDetails.cached_tokens),
+    count(inputDetails.cache_write_tokens),
+    count(outputDetails.reasoning_tokens),
   ]
-  // The document counts details inside their sums; a compatible server that counts them beside is known by its total or
-  // by details above the sum.
-  const inputBeside =
+  // OpenAI's sums include their details; a compatible server whose sums do not is known by its total, or by details
+  // above the sum.
+  const inputExcludesDetails =
     cached + written > 0 &&
     (cached + written > input || (total !== input + output && total === input + cached + written + output))
-  const outputBeside =
+  const outputExcludesDetails =
     reasoning > output || (reasoning > 0 && total !== input + output && total === input + output + reasoning)
   const [uncached, visible] = [
-    inputBeside ? input : input - cached - written,
-    outputBeside ? output : output - reasoning,
+    inputExcludesDetails ? input : input - cached - written,
+    outputExcludesDetails ? output : output - reasoning,
   ]
-  const [audio, spoken] = [Math.min(count(into.audio_tokens), uncached), Math.min(count(out.audio_tokens), visible)]
+  const [audioInput, audioOutput] = [
+    Math.min(count(inputDetails.audio_tokens), uncached),
+    Math.min(count(outputDetails.audio_tokens), visible),
+  ]
   return {
-    inputTokens: uncached - audio,
+    inputTokens: uncached - audioInput,
     cacheReadTokens: cached,
     cacheWrite5mTokens: written,
-    ...(audio > 0 ? { inputAudioTokens: audio } : {}),
-    ...(isCount(rawRequest.output_tokens) ? { outputTokens: visible - spoken } : {}),
+    ...(audioInput > 0 ? { inputAudioTokens: audioInput } : {}),
+    ...(isCount(usage.output_tokens) ? { outputTokens: visible - audioOutput } : {}),
     reasoningTokens: reasoning,
-    ...(spoken > 0 ? { outputAudioTokens: spoken } : {}),
-    webSearches: reportedSearches(response, rawRequest, into) ?? searches,
+    ...(audioOutput > 0 ? { outputAudioTokens: audioOutput } : {}),
+    webSearches: reportedSearches(response, usage, inputDetails) ?? searches,
   }
 }
 
-function reportedSearches(response: Json, usage: Json, into: Json): number | undefined {
-  const said =
+function reportedSearches(response: Json, usage: Json, inputDetails: Json): number | undefined {
+  const reported =
     objectOf(objectOf(response.tool_usage).web_search).num_requests ??
     objectOf(usage.server_side_tool_usage_details).web_search_calls ??
-    into.web_search
-  return said === undefined || said === null ? undefined : countSearches(said)
+    inputDetails.web_search
+  return reported === undefined || reported === null ? undefined : countSearches(reported)
 }
 
-/** Our buckets -> `usage`, details complete, since one client fails on details with a member missing. */
+/** Usage -> `usage` with all details, since one client fails on details without some member. */
 export const writeUsage = (usage: Usage): Json => ({
   input_tokens: promptTokens(usage),
   input_tokens_details: {
@@ -101,38 +95,14 @@ export const writeUsage = (usage: Usage): Json => ({
   total_tokens: promptTokens(usage) + completionTokens(usage),
 })
 
-export const REDACTED = 'redacted'
-export const PLAIN = 'plain'
-export const EMPTY = 'empty'
-
-const MARK = 'part\0'
-
-/**
- * A proof over a part for which this protocol has no place (a signed tool call, a signed text) travels as
- * `encrypted_content` of a
- * reasoning item right after the part, because every client replays those. `of`: the call id, or the type of the part;
- * REDACTED for
- * the reasoning item itself, where its maker hid the text; PLAIN where its maker did not call the text a summary, as
- * this protocol does;
- * EMPTY for a text without a character, which no item stands for.
- */
-export const markSignature = (of: string, data: string): string => `${MARK}${of}\0${data}`
-
-/** Undoes `markSignature`; undefined: a reasoning item's own proof. */
-export function readMark(data: string): { of: string; data: string } | undefined {
-  if (!data.startsWith(MARK)) return undefined
-  const end = data.indexOf('\0', MARK.length)
-  return end < 0 ? undefined : { of: data.slice(MARK.length, end), data: data.slice(end + 1) }
-}
-
 /** An annotation of an `output_text` part -> a citation of its text. */
-export function readAnnotation(rawRequest: Json, text: Offsets): Citation {
-  const title = rawRequest.title ?? rawRequest.filename
+export function readAnnotation(annotation: Json, text: Offsets): Citation {
+  const title = annotation.title ?? annotation.filename
   return {
-    ...(typeof rawRequest.url === 'string' ? { url: rawRequest.url } : {}),
+    ...(typeof annotation.url === 'string' ? { url: annotation.url } : {}),
     ...(typeof title === 'string' && title !== '' ? { title } : {}),
-    ...text.read(rawRequest.start_index, rawRequest.end_index),
-    native: rawRequest,
+    ...text.read(annotation.start_index, annotation.end_index),
+    native: annotation,
   }
 }
 
@@ -157,19 +127,19 @@ export function writeAnnotation({ native, url, title = '', start = 0, end }: Cit
   }
 }
 
-export function readLogprobs(rawRequest: unknown): TokenLogprob[] | undefined {
-  const found = objectsOf(rawRequest).map((entry) => ({
+export function readLogprobs(logprobs: unknown): TokenLogprob[] | undefined {
+  const found = objectsOf(logprobs).map((entry) => ({
     ...readToken(entry),
     ...(Array.isArray(entry.top_logprobs) ? { top: objectsOf(entry.top_logprobs).map(readToken) } : {}),
   }))
   return found.length === 0 ? undefined : found
 }
 
-const readToken = (rawRequest: Json): { token: string; logprob: number; bytes?: number[] | null } => ({
-  token: textOf(rawRequest.token),
-  logprob: typeof rawRequest.logprob === 'number' ? rawRequest.logprob : 0,
-  ...(Array.isArray(rawRequest.bytes)
-    ? { bytes: rawRequest.bytes.filter((byte): byte is number => typeof byte === 'number') }
+const readToken = (entry: Json): { token: string; logprob: number; bytes?: number[] | null } => ({
+  token: stringOf(entry.token),
+  logprob: typeof entry.logprob === 'number' ? entry.logprob : 0,
+  ...(Array.isArray(entry.bytes)
+    ? { bytes: entry.bytes.filter((byte): byte is number => typeof byte === 'number') }
     : {}),
 })
 
@@ -182,7 +152,7 @@ const writeToken = (entry: { token: string; logprob: number; bytes?: number[] | 
   bytes: entry.bytes ?? [...Buffer.from(entry.token)],
 })
 
-/** Codes that clients of this protocol act upon: they wait, retry or give up by these words. */
+/** Error codes on which clients of this protocol wait, retry or give up. */
 export function failureCode(error: GatewayError): string {
   switch (error.code) {
     case 'rate_limit_exceeded':
@@ -204,7 +174,7 @@ export function failureCode(error: GatewayError): string {
   }
 }
 
-/** The message of a failed response. A known wait is said in the words that clients look for. */
+/** The message of a failed response. A known wait is in the phrase that clients search for. */
 export const failureMessage = (error: GatewayError): string =>
   error.retryAfterSeconds === undefined || error.message.includes('try again in')
     ? error.message

@@ -1,135 +1,123 @@
-import { GatewayError } from '../../error.ts'
-import type { Translation } from '../translation.ts'
-import type { SettingName } from '../request-paths.ts'
-import type { Effort, GenerationRequest, Reasoning, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
-import type { Capabilities, Target, RawRequest, WrittenRequest } from '../protocol.ts'
-import { resultsBehindCalls } from '../tool-results.ts'
-import { writeUserIds } from '../user-ids.ts'
-import { responseSchema, functionSchema } from '../schema/openai.ts'
-import { refuseTool } from '../provider-native.ts'
-import { loseStopSequences } from '../stop-sequences.ts'
-import { acceptedName, OPENAI_NAMES, ToolNames } from '../tool-names.ts'
-import { loseToolChoice, unforced } from '../tool-choice.ts'
-import { loseCitations, loseSearchOptions, placeOf } from '../web-search.ts'
-import { loseSettings } from '../unsupported-settings.ts'
+import type { Reasoning, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
 import { loseBreakpoints } from '../cache-breakpoints.ts'
 import { nearestEffort, samples, withinLimit } from '../capabilities.ts'
 import { isObject, present } from '../fields.ts'
 import { jsonInWords, speaksOfJson } from '../json-instruction.ts'
-import { breakpoints, InputWriter } from './write-request-input.ts'
+import type { Capabilities, RawRequest } from '../protocol.ts'
+import { refuseTool } from '../provider-native.ts'
+import { effortOfBudget } from '../reasoning-effort.ts'
+import { functionSchema, responseSchema } from '../schema/openai.ts'
+import { loseStopSequences } from '../stop-sequences.ts'
+import { loseToolChoice, unforced } from '../tool-choice.ts'
+import { acceptedName, OPENAI_NAMES, ToolNames } from '../tool-names.ts'
+import { resultsBehindCalls } from '../tool-results.ts'
+import type { Translation } from '../translation.ts'
+import { loseSettings } from '../unsupported-settings.ts'
+import { writeUserIds } from '../user-ids.ts'
+import { loseCitations, loseSearchOptions, placeOf } from '../web-search.ts'
 import { objectOf, type Json } from './shapes.ts'
+import { breakpoints, InputWriter } from './write-request-input.ts'
 
 export const path = (): string => '/responses'
 
-/** The versions and betas of a client that speaks this protocol are its own business with the provider. */
+/** Versions and betas of a client that speaks this protocol are passed on. */
 export function headers(rawRequest: RawRequest | undefined): Record<string, string> {
   const beta = rawRequest?.headers.get('openai-beta')
   return beta === undefined || beta === null ? {} : { 'openai-beta': beta }
 }
 
-/** Our words -> a body for a provider that stores nothing: Sluice keeps the state. */
+/** A generation request -> the body for a provider that stores nothing, since Sluice stores responses itself. */
 export function writeRequest(translation: Translation): Json {
   const { request, target } = translation
   loseCitations(translation)
-  const input = new InputWriter(target, translation)
-  const unspoken = request.outputFormat?.type === 'json' && !speaksOfJson(request)
-  if (unspoken)
-    translation.lose(
-      'todo_approximated',
-      translation.setting('outputFormat'),
-      'the model is told in words, too: providers refuse such a request in which JSON is not spoken of',
-    )
-  const system = [...request.system, ...(unspoken ? [jsonInWords()] : [])]
-  const [first] = system
-  const simple =
-    target.capabilities.system !== false &&
-    system.length === 1 &&
-    first?.type === 'text' &&
-    (first.cache === undefined || breakpoints(target) === undefined)
-  const plain = simple ? first.text : undefined
-  if (plain === undefined) input.system(system)
-  for (const turn of resultsBehindCalls(request.turns)) input.turn(turn)
-  input.end()
-  if (input.items.at(-1)?.role === 'assistant')
-    translation.lose(
-      'todo_approximated',
-      translation.setting('conversation'),
-      'the answer that the client began is sent as an earlier one: the provider begins anew',
-    )
-  const reasoning = writeReasoning(request.reasoning, target.capabilities, translation)
+  const names = new ToolNames(translation, OPENAI_NAMES)
+  const conversation = writeConversation(translation, names)
+  const reasoning = writeReasoning(translation)
   const reasons = reasoning?.effort !== 'none'
+  const include = writeInclude(translation, reasons)
   const body: Json = {
     model: target.model,
-    ...(plain === undefined ? {} : { instructions: plain }),
-    input: input.items,
-    ...writeTools(request, target.capabilities, reasons, translation),
-    ...writeLimit(request, target.capabilities, translation),
-    ...writeSampling(request, target.capabilities, reasons, translation),
-    ...(reasoning === undefined ? {} : { reasoning }),
-    ...writeText(request, translation),
-    ...writeIdentity(request, translation),
+    ...conversation,
+    ...writeTools(translation, names, reasons),
+    ...writeLimit(translation),
+    ...writeSampling(translation, reasons),
+    ...present('reasoning', reasoning),
+    ...writeText(translation),
+    ...writeMetadata(translation),
     store: false,
     ...(request.stream ? { stream: true } : {}),
+    ...(include.length > 0 ? { include } : {}),
   }
-  const include = writeInclude(request, target.capabilities, reasons)
-  if (include.length > 0) body.include = include
   loseBreakpoints(translation, breakpoints(target))
   return body
 }
 
-function writeTools(
-  request: GenerationRequest,
-  capabilities: Capabilities,
-  reasons: boolean,
-  translation: Translation,
-): Json {
-  const tools = request.tools.flatMap((tool) => writeTool(tool, translation))
-  const { webSearch } = request
+function writeConversation(translation: Translation, names: ToolNames): Json {
+  const { request, target } = translation
+  const input = new InputWriter(translation, names)
+  const needsJson = request.outputFormat?.type === 'json' && !speaksOfJson(request)
+  if (needsJson)
+    translation.lose(
+      'format_described',
+      translation.setting('outputFormat'),
+      'the prompt asks for JSON too: providers refuse JSON mode where no message mentions it',
+    )
+  const system = [...request.system, ...(needsJson ? [jsonInWords()] : [])]
+  const [first] = system
+  const isPlain =
+    target.capabilities.system !== false &&
+    system.length === 1 &&
+    first?.type === 'text' &&
+    (first.cache === undefined || breakpoints(target) === undefined)
+  const instructions = isPlain ? first.text : undefined
+  if (instructions === undefined) input.system(system)
+  for (const turn of resultsBehindCalls(request.turns)) input.turn(turn)
+  input.end()
+  const last = request.turns.at(-1)
+  if (last !== undefined && input.items.at(-1)?.role === 'assistant')
+    translation.lose('prefill_unsupported', translation.at(last))
+  return { ...present('instructions', instructions), input: input.items }
+}
+
+function writeTools(translation: Translation, names: ToolNames, reasons: boolean): Json {
+  const { request, target } = translation
+  const tools = request.tools.flatMap((tool) => writeTool(tool, names, translation))
+  const { webSearch, toolChoice } = request
   if (webSearch !== undefined) tools.push(writeWebSearch(webSearch, translation))
   if (tools.length === 0) {
     loseToolChoice(translation)
     return {}
   }
+  const choice = toolChoice && unforced(toolChoice, target.capabilities, reasons, translation)
   return {
     tools,
     // It counts searches with the other calls of the provider's own tools, of which there are none.
     ...present('max_tool_calls', webSearch?.maxUses),
-    ...(request.toolChoice === undefined
-      ? {}
-      : {
-          tool_choice: writeToolChoice(unforced(request.toolChoice, capabilities, reasons, translation), request.tools),
-        }),
-    ...(request.parallelTools === undefined ? {} : { parallel_tool_calls: request.parallelTools }),
+    ...(choice === undefined ? {} : { tool_choice: writeToolChoice(choice, request.tools, names) }),
+    ...present('parallel_tool_calls', request.parallelTools),
   }
 }
 
 function writeWebSearch(search: WebSearch, translation: Translation): Json {
   loseSearchOptions(search, translation, 'contextSize', 'userLocation', 'allowedDomains', 'maxUses')
-  const place = placeOf(search)
+  const location = placeOf(search)
   return {
     type: 'web_search',
     ...present('search_context_size', search.contextSize),
-    ...(place === undefined ? {} : { user_location: { type: 'approximate', ...place } }),
+    ...(location === undefined ? {} : { user_location: { type: 'approximate', ...location } }),
     ...(search.allowedDomains === undefined ? {} : { filters: { allowed_domains: search.allowedDomains } }),
   }
 }
 
-function writeTool(tool: Tool, translation: Translation): Json[] {
-  const name = tool.type === 'native' ? '' : acceptedName(tool.name, OPENAI_NAMES)
-  if (tool.type !== 'native' && name !== tool.name)
-    translation.lose(
-      'todo_approximated',
-      translation.setting('conversation') /* tool of tool.name */,
-      `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -`,
-    )
+function writeTool(tool: Tool, names: ToolNames, translation: Translation): Json[] {
   switch (tool.type) {
     // Without `strict: false` the provider takes a schema as strict and refuses most that were not made for it.
     case 'function':
       return [
         {
           type: 'function',
-          name,
-          ...(tool.description === undefined ? {} : { description: tool.description }),
+          name: names.sent(tool.name),
+          ...present('description', tool.description),
           strict: false,
           ...translation.schemaCache.write(functionSchema, tool, translation),
         },
@@ -138,20 +126,16 @@ function writeTool(tool: Tool, translation: Translation): Json[] {
       return [
         {
           type: 'custom',
-          name,
-          ...(tool.description === undefined ? {} : { description: tool.description }),
+          name: names.sent(tool.name),
+          ...present('description', tool.description),
           ...(tool.format === undefined ? {} : { format: writeGrammar(tool.format) }),
         },
       ]
     case 'native':
-      // Its tools are written flat.
+      // The tools of a namespace are written without it.
       if (tool.protocol === 'responses' && tool.kind !== 'namespace') return [objectOf(tool.value)]
       refuseTool(tool)
-      translation.lose(
-        'todo_dropped',
-        translation.setting('conversation') /* tool of tool.kind */,
-        `the provider has no tool '${tool.kind}'`,
-      )
+      translation.lose('tool_native', translation.at(tool))
       return []
   }
 }
@@ -160,17 +144,17 @@ function writeTool(tool: Tool, translation: Translation): Json[] {
 const writeGrammar = (format: unknown): unknown =>
   isObject(format) && isObject(format.grammar) ? { type: format.type, ...format.grammar } : format
 
-function writeToolChoice(choice: ToolChoice, tools: Tool[]): unknown {
+function writeToolChoice(choice: ToolChoice, tools: Tool[], names: ToolNames): unknown {
   const formOf = (name: string): string =>
     tools.find((tool) => tool.type !== 'native' && tool.name === name)?.type ?? 'function'
   switch (choice.type) {
     case 'tool':
-      return { type: choice.form ?? formOf(choice.name), name: acceptedName(choice.name, OPENAI_NAMES) }
+      return { type: choice.form ?? formOf(choice.name), name: names.sent(choice.name) }
     case 'allowed':
       return {
         type: 'allowed_tools',
         mode: choice.required ? 'required' : 'auto',
-        tools: choice.names.map((name) => ({ type: formOf(name), name: acceptedName(name, OPENAI_NAMES) })),
+        tools: choice.names.map((name) => ({ type: formOf(name), name: names.sent(name) })),
       }
     default:
       return choice.type
@@ -179,127 +163,91 @@ function writeToolChoice(choice: ToolChoice, tools: Tool[]): unknown {
 
 const OUTPUT_TOKENS_MIN = 16
 
-function writeLimit(
-  { maxOutputTokens: limit }: GenerationRequest,
-  capabilities: Capabilities,
-  translation: Translation,
-): Json {
+function writeLimit(translation: Translation): Json {
+  const { request, target } = translation
+  const limit = request.maxOutputTokens
   if (limit === undefined || limit >= OUTPUT_TOKENS_MIN)
-    return present('max_output_tokens', withinLimit(limit, capabilities, translation))
+    return present('max_output_tokens', withinLimit(limit, target.capabilities, translation))
   translation.lose(
-    'todo_approximated',
+    'value_adjusted',
     translation.setting('maxOutputTokens'),
-    `raised to ${OUTPUT_TOKENS_MIN}, the least the provider takes`,
+    `the provider requires at least ${OUTPUT_TOKENS_MIN} tokens`,
   )
   return { max_output_tokens: OUTPUT_TOKENS_MIN }
 }
 
-function writeSampling(
-  request: GenerationRequest,
-  capabilities: Capabilities,
-  reasons: boolean,
-  translation: Translation,
-): Json {
-  const { sampling } = request
-  loseSettings(
-    translation,
-    ['topK', 'frequencyPenalty', 'presencePenalty', 'seed', 'logitBias'],
-    'unsupported_field',
-    "the provider's protocol has no such field",
-  )
-  if ((sampling.stop ?? []).length > 0) loseStopSequences(translation, 'the provider knows no stop sequences')
-  if (!samples(capabilities, reasons)) {
-    for (const name of ['temperature', 'topP', 'logprobs', 'topLogprobs'] as const)
-      if (sampling[name] !== undefined)
-        translation.lose('todo_dropped', translation.setting(name as SettingName), 'the model refuses it')
+function writeSampling(translation: Translation, reasons: boolean): Json {
+  const { request, target } = translation
+  const { temperature, topP, topLogprobs, stop = [] } = request.sampling
+  loseSettings(translation, ['topK', 'frequencyPenalty', 'presencePenalty', 'seed', 'logitBias'], 'unsupported_field')
+  if (stop.length > 0) loseStopSequences(translation, 'the provider has no stop sequences')
+  if (!samples(target.capabilities, reasons)) {
+    loseSettings(translation, ['temperature', 'topP', 'logprobs', 'topLogprobs'], 'unsupported_by_model')
     return {}
   }
-  const { temperature, topP, topLogprobs } = sampling
   return { ...present('temperature', temperature), ...present('top_p', topP), ...present('top_logprobs', topLogprobs) }
 }
 
-/**
- * A budget of thinking tokens as an effort, since this protocol has no budgets: 0 none, up to 2,048 low, up to 8,192
- * medium,
- * above high. A budget of -1 leaves the depth to the model.
- */
-const effortOf = (budgetTokens: number): Effort | undefined =>
-  budgetTokens < 0
-    ? undefined
-    : budgetTokens === 0
-      ? 'none'
-      : budgetTokens <= 2_048
-        ? 'low'
-        : budgetTokens <= 8_192
-          ? 'medium'
-          : 'high'
-
-function writeReasoning(
-  reasoning: Reasoning | undefined,
-  capabilities: Capabilities,
-  translation: Translation,
-): Json | undefined {
+function writeReasoning(translation: Translation): Json | undefined {
+  const { request, target } = translation
+  const { reasoning } = request
   if (reasoning === undefined) return undefined
-  if (capabilities.reasoning === 'none') {
+  if (target.capabilities.reasoning === 'none') {
     if (reasoning.effort !== 'none' && reasoning.budgetTokens !== 0)
-      translation.lose('todo_dropped', translation.setting('reasoning'), 'the model does not reason')
+      translation.lose('reasoning_unsupported', translation.setting('reasoning'))
     return undefined
   }
-  const { budgetTokens, visible, summary = visible === true ? 'auto' : undefined } = reasoning
-  const field = reasoning.effort === undefined ? 'reasoning.budgetTokens' : 'reasoning.effort'
-  const meant = reasoning.effort ?? (budgetTokens === undefined ? undefined : effortOf(budgetTokens))
-  const effort = meant === undefined ? undefined : nearestEffort(meant, capabilities, field, translation)
-  if (budgetTokens !== undefined && budgetTokens > 0 && effort === meant)
-    translation.lose(
-      'todo_approximated',
-      translation.setting('reasoning.budgetTokens'),
-      `as effort '${effort}': the provider has no budgets`,
-    )
-  if (reasoning.adaptive === true && meant === undefined)
-    translation.lose(
-      'todo_approximated',
-      translation.setting('reasoning.adaptive'),
-      'the model reasons as deep as it does by default',
-    )
-  const rawRequest = {
-    ...present('effort', effort),
+  const { visible, summary = visible === true ? 'auto' : undefined } = reasoning
+  const written = {
+    ...writeEffort(reasoning, translation),
     ...(summary === undefined || summary === 'none' ? {} : { summary }),
   }
-  return Object.keys(rawRequest).length === 0 ? undefined : rawRequest
+  return Object.keys(written).length === 0 ? undefined : written
 }
 
-/** Whether the model may think, so that its thoughts have to come back sealed for the next turn. */
-export const mayReason = (asked: boolean, effort: unknown, capabilities: Capabilities): boolean =>
-  effort !== 'none' && (asked || (capabilities.reasoning !== undefined && capabilities.reasoning !== 'none'))
+function writeEffort({ effort, budgetTokens, adaptive }: Reasoning, translation: Translation): Json {
+  const { capabilities } = translation.target
+  const budgetPath = translation.setting('reasoning.budgetTokens')
+  if (effort !== undefined) {
+    if (budgetTokens !== undefined && budgetTokens > 0)
+      translation.lose('unsupported_combination', budgetPath, 'the provider takes an effort instead of a budget')
+    return present('effort', nearestEffort(effort, capabilities, 'reasoning.effort', translation))
+  }
+  const meant = budgetTokens === undefined ? undefined : effortOfBudget(budgetTokens)
+  if (meant === undefined) {
+    if (adaptive === true) translation.lose('reasoning_adjusted', translation.setting('reasoning.adaptive'))
+    return {}
+  }
+  const sent = nearestEffort(meant, capabilities, 'reasoning.budgetTokens', translation)
+  if (budgetTokens !== 0 && sent === meant)
+    translation.lose('budget_as_effort', budgetPath, `the provider takes an effort instead of a budget: '${sent}'`)
+  return present('effort', sent)
+}
 
-function writeInclude(
-  { reasoning, sampling }: GenerationRequest,
-  capabilities: Capabilities,
-  reasons: boolean,
-): string[] {
-  const seals =
+/** Whether the model may reason, so that its reasoning has to come back encrypted for the next turn. */
+export const mayReason = (requested: boolean, effort: unknown, capabilities: Capabilities): boolean =>
+  effort !== 'none' && (requested || (capabilities.reasoning !== undefined && capabilities.reasoning !== 'none'))
+
+function writeInclude({ request, target }: Translation, reasons: boolean): string[] {
+  const { capabilities } = target
+  const { reasoning, sampling } = request
+  const encrypts =
     capabilities.reasoning !== 'none' && reasons && mayReason(reasoning !== undefined, undefined, capabilities)
-  return [
-    ...(seals ? ['reasoning.encrypted_content'] : []),
-    ...(samples(capabilities, reasons) && (sampling.logprobs === true || sampling.topLogprobs !== undefined)
-      ? ['message.output_text.logprobs']
-      : []),
-  ]
+  const logprobs = samples(capabilities, reasons) && (sampling.logprobs === true || sampling.topLogprobs !== undefined)
+  return [...(encrypts ? ['reasoning.encrypted_content'] : []), ...(logprobs ? ['message.output_text.logprobs'] : [])]
 }
 
-function writeText(request: GenerationRequest, translation: Translation): Json {
-  const { verbosity, outputModalities, imageOutput } = request
-  if (imageOutput !== undefined)
-    translation.lose('todo_dropped', translation.setting('imageOutput'), 'the provider answers in text')
+function writeText(translation: Translation): Json {
+  const { verbosity, outputModalities, imageOutput } = translation.request
+  if (imageOutput !== undefined) translation.lose('unsupported_field', translation.setting('imageOutput'))
   if (outputModalities?.some((kind) => kind !== 'text'))
-    translation.lose('todo_dropped', translation.setting('outputModalities'), 'the provider answers in text')
-  const format = writeFormat(request, translation)
-  const text = { ...(format === undefined ? {} : { format }), ...(verbosity === undefined ? {} : { verbosity }) }
+    translation.lose('unsupported_field', translation.setting('outputModalities'))
+  const text = { ...present('format', writeFormat(translation)), ...present('verbosity', verbosity) }
   return Object.keys(text).length === 0 ? {} : { text }
 }
 
-function writeFormat(request: GenerationRequest, translation: Translation): Json | undefined {
-  const { outputFormat: format } = request
+function writeFormat(translation: Translation): Json | undefined {
+  const { outputFormat: format } = translation.request
   switch (format?.type) {
     case undefined:
       return undefined
@@ -311,27 +259,35 @@ function writeFormat(request: GenerationRequest, translation: Translation): Json
       return { type: 'json_object' }
     case 'schema':
       return {
-        // The provider asks for a name, which shows nowhere.
+        // The provider requires a name, which appears nowhere else.
         type: 'json_schema',
         name: acceptedName(format.name ?? 'answer', OPENAI_NAMES),
-        ...(format.description === undefined ? {} : { description: format.description }),
+        ...present('description', format.description),
         ...responseSchema(format, translation),
       }
   }
 }
 
-const TIERS = new Set(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast'])
+const TIERS: ReadonlySet<string> = new Set(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast'])
 
-function writeIdentity(request: GenerationRequest, translation: Translation): Json {
-  const { metadata, serviceTier, cacheRetention } = request
+function writeMetadata(translation: Translation): Json {
+  const { metadata, serviceTier, cacheRetention } = translation.request
   const body: Json = writeUserIds(translation)
   if (cacheRetention !== undefined) body.prompt_cache_retention = cacheRetention
   if (serviceTier !== undefined && TIERS.has(serviceTier)) body.service_tier = serviceTier
   else if (serviceTier !== undefined)
-    translation.lose('todo_dropped', translation.setting('serviceTier'), `the provider has no tier '${serviceTier}'`)
+    translation.lose(
+      'unsupported_by_provider',
+      translation.setting('serviceTier'),
+      `the provider has no service tier '${serviceTier}'`,
+    )
   if (metadata !== undefined && Object.values(metadata).every((value) => typeof value === 'string'))
     body.metadata = metadata
   else if (metadata !== undefined)
-    translation.lose('todo_dropped', translation.setting('metadata'), 'the provider takes only texts as values')
+    translation.lose(
+      'unsupported_by_provider',
+      translation.setting('metadata'),
+      'the provider accepts only strings as values',
+    )
   return body
 }

@@ -10,9 +10,9 @@ import { fold, type GenerationEvent } from '../../../src/generation/event.ts'
 import type { Frame } from '../../../src/http/frames.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 import { sentences } from '../../grammar.ts'
-import { exchangeOf, framesOf, parsed, sentence, stop, text, type Any } from './wires.ts'
+import { contextOf, framesOf, parsed, sentence, stop, text, type Any } from './fixtures.ts'
 
-/** The official SDKs and the vendor's own schemas as judges of what is written. */
+/** Responses as OpenAI's SDK, the AI SDK and the published schemas read them. */
 
 let frames: Frame[] = []
 let server: ReturnType<typeof Bun.serve>
@@ -36,14 +36,14 @@ const textOf = (events: GenerationEvent[]): string =>
     .parts.map((part) => (part.type === 'text' ? part.text : ''))
     .join('')
 
-describe('the official SDK', () => {
-  test('accepts any answer and hears all of it', async () => {
+describe("OpenAI's SDK", () => {
+  test('reads any response completely', async () => {
     await fc.assert(
       fc.asyncProperty(sentences({ errors: false }), async (events) => {
         frames = framesOf(events)
-        const heard = await sdk()
-        expect(heard.output_text).toBe(textOf(events))
-        const calls = heard.output.flatMap((item) =>
+        const response = await sdk()
+        expect(response.output_text).toBe(textOf(events))
+        const calls = response.output.flatMap((item) =>
           item.type === 'function_call' ? [[item.call_id, item.name, item.arguments]] : [],
         )
         expect(calls).toEqual(
@@ -51,13 +51,13 @@ describe('the official SDK', () => {
             part.type === 'tool-call' ? [[part.id, part.name, part.arguments]] : [],
           ),
         )
-        expect(heard.id).toBe('resp_1')
+        expect(response.id).toBe('resp_1')
       }),
       { numRuns: 60 },
     )
   }, 60_000)
 
-  test('hears any failure', async () => {
+  test('throws the message of any failure', async () => {
     await fc.assert(
       fc.asyncProperty(sentences(), async (events) => {
         const end = events.at(-1)!
@@ -70,7 +70,7 @@ describe('the official SDK', () => {
   }, 60_000)
 })
 
-test('the AI SDK hears text and usage', async () => {
+test('the AI SDK reads text and usage', async () => {
   frames = framesOf([
     ...sentence([{ type: 'reasoning', form: 'summary' }, ['hm'], 'sig'], [text, ['Hel', 'lo']], {
       usage: { inputTokens: 7, outputTokens: 2 },
@@ -84,7 +84,7 @@ test('the AI SDK hears text and usage', async () => {
   expect((await result.usage).inputTokens).toBe(7)
 })
 
-test('the AI SDK survives an answer without usage', async () => {
+test('the AI SDK reads a response without usage', async () => {
   frames = framesOf([...sentence([text, ['x']]), stop])
   const model = createOpenAI({ apiKey: 'x', baseURL: `http://127.0.0.1:${server.port}/v1` })('a/b')
   const result = streamText({
@@ -107,8 +107,8 @@ const schemaOf = (name: string, definition: string) => {
     ajv.validate({ $ref: `schema#/$defs/${definition}` }, value) ? '' : ajv.errorsText()
 }
 
-describe.skipIf(!here)('the published schemas', () => {
-  const asked = {
+describe.skipIf(!here)('the published JSON schemas', () => {
+  const body = {
     tools: [{ type: 'function', name: 'f', parameters: {}, strict: false, description: null }],
     instructions: 'be',
     reasoning: { effort: 'low' },
@@ -120,7 +120,7 @@ describe.skipIf(!here)('the published schemas', () => {
       fc.property(
         sentences({ kinds: ['text', 'reasoning', 'refusal', 'tool-call', 'image', 'citation'], errors: false }),
         (events) => {
-          for (const frame of parsed(framesOf(events, exchangeOf(asked))))
+          for (const frame of parsed(framesOf(events, contextOf(body))))
             if (!frame.type.startsWith('response.image')) expect(check(frame)).toBe('')
         },
       ),
@@ -128,14 +128,14 @@ describe.skipIf(!here)('the published schemas', () => {
     )
   }, 60_000)
 
-  test('accept the whole response, the vendor-neutral one too', () => {
+  test('accept the whole response, that of Open Responses too', () => {
     const openai = schemaOf('openai-responses.schema.json', 'Response'),
       neutral = schemaOf('openresponses.schema.json', 'ResponseResource')
     fc.assert(
       fc.property(sentences({ kinds: ['text', 'reasoning', 'refusal', 'tool-call'], errors: false }), (events) => {
         const response = responses.serve.writeAnswer(
           fold([events[0]!, { type: 'usage', usage: { inputTokens: 1 } }, ...events.slice(1)]),
-          exchangeOf(asked),
+          contextOf(body),
         ) as Any
         expect(openai(response)).toBe('')
         expect(neutral(response)).toBe('')

@@ -1,13 +1,14 @@
 import { expect, test } from 'bun:test'
+import type { MediaReference } from '../../../src/protocols/protocol.ts'
 import { references } from '../../../src/protocols/responses/references.ts'
 import { found, inlined, PDF, PNG, problemOf } from '../referring.ts'
 
-/** Files and addresses in responses, and what is put in their place. */
+/** References to files and URLs in bodies of the Responses API, and the media that replace them. */
 
 const body = (...content: unknown[]): Record<string, unknown> => ({ input: [{ role: 'user', content }] })
 
-test('files and addresses are found wherever a body may hold them', () => {
-  const said = {
+test('files and URLs are found in every position that a body may have them', () => {
+  const full = {
     instructions: [{ role: 'system', content: [{ type: 'input_file', file_url: 'https://a/b.pdf' }] }],
     input: [
       {
@@ -34,7 +35,7 @@ test('files and addresses are found wherever a body may hold them', () => {
       { type: 'file_search', vector_store_ids: ['vs'] },
     ],
   }
-  expect(found(references(said))).toEqual([
+  expect(found(references(full))).toEqual([
     'instructions[0].content[0].file_url <- https://a/b.pdf (file)',
     'input[0].content[1].file_id <- file-1 (image)',
     'input[0].content[2].image_url <- gs://a/b (image)',
@@ -52,7 +53,14 @@ test('files and addresses are found wherever a body may hold them', () => {
     expect(references(nothing)).toEqual([])
 })
 
-test('what names becomes what carries, beside its neighbours', () => {
+test("the parameter of a reference has the client's own index behind items of previous_response_id", () => {
+  const item = (file_id: string) => ({ role: 'user', content: [{ type: 'input_image', file_id }] })
+  const [before, own] = references({ input: [item('file-1'), item('file-2')] }, 1) as MediaReference[]
+  expect([before!.param, before!.path]).toEqual(['previous_response_id.content[0].file_id', ['input', 0, 'content', 0]])
+  expect([own!.param, own!.path]).toEqual(['input[0].content[0].file_id', ['input', 1, 'content', 0]])
+})
+
+test('a medium replaces its reference and keeps the other members', () => {
   const at = ['input', 0, 'content', 0]
   expect(inlined(references, body({ type: 'input_image', file_id: 'file-1', detail: 'high' }), PNG, at)).toEqual({
     type: 'input_image',
@@ -77,7 +85,7 @@ test('what names becomes what carries, beside its neighbours', () => {
   })
 })
 
-test('what a provider keeps is found where it is named', () => {
+test('references to objects of a provider are found', () => {
   const tools = [
     { type: 'code_interpreter', container: 'cntr_1' },
     { type: 'code_interpreter', container: { type: 'auto', file_ids: ['file-1'] } },
@@ -95,26 +103,26 @@ test('what a provider keeps is found where it is named', () => {
     { type: 'file_search', vector_store_ids: [] },
     { type: 'code_interpreter', container: { type: 'auto' } },
   ]
-  const kept = [
+  const expected = [
     'container <- a container',
     'container.file_ids <- a file',
     'environment.container_id <- a container',
     'environment.skills[0].skill_id <- a skill',
   ]
-  expect(found(references({ tools }))).toEqual(kept.map((name, t) => `tools[${t}].${name} of a provider`))
+  expect(found(references({ tools }))).toEqual(expected.map((name, t) => `tools[${t}].${name} of a provider`))
   expect(found(references({ input: [{ type: 'additional_tools', tools: tools.slice(0, 1) }] }))).toEqual([
     'input[0].tools[0].container <- a container of a provider',
   ])
 })
 
-test('a file is refused where none may stand', () => {
+test('a file id is refused in a position without files', () => {
   expect(problemOf(() => references(body({ type: 'output_thing', file_id: 'file-1' })))).toEqual([
     404,
     'input[0].content[0].file_id',
   ])
 })
 
-test('a part that says two things is refused', () => {
+test('a part with two sources is refused', () => {
   expect(problemOf(() => references(body({ type: 'input_file', file_id: 'file-1', file_data: 'AAAA' })))).toEqual([
     400,
     'input[0].content[0]',

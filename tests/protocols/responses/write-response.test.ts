@@ -1,19 +1,17 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../../src/error.ts'
-import { fold, type GenerationEvent } from '../../../src/generation/event.ts'
 import { wrapSignature } from '../../../src/generation/signature.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
-import { sentences } from '../../grammar.ts'
-import { call, eventsOf, exchangeOf, framesOf, length, parsed, read, sentence, stop, text, type Any } from './wires.ts'
+import { call, contextOf, framesOf, length, parsed, sentence, stop, text, type Any } from './fixtures.ts'
 
-/** Streams of responses to clients. */
+/** Streams and whole responses to clients of the Responses API. */
 
-const issuer = { provider: 'maker', model: 'm1' }
+const issuer = { provider: 'issuer', model: 'm1' }
 const types = (frames: Any[]): string[] => frames.map(({ type }) => type.replace('response.', ''))
 const last = (frames: Any[]): Any => frames.at(-1)!.response
 
-describe('a text answer', () => {
+describe('the stream of a text', () => {
   const frames = parsed(
     framesOf([
       ...sentence([text, ['Hel', 'lo']], {
@@ -23,7 +21,7 @@ describe('a text answer', () => {
     ]),
   )
 
-  test('has the official events in order', () => {
+  test("has OpenAI's events in their order", () => {
     expect(types(frames)).toEqual([
       'created',
       'in_progress',
@@ -38,13 +36,13 @@ describe('a text answer', () => {
     ])
   })
 
-  test('is numbered from 0 without gaps and named on each frame', () => {
+  test('is numbered from 0 without gaps, and has the event name on each frame', () => {
     expect(frames.map(({ sequence_number }) => sequence_number)).toEqual(frames.map((_, index) => index))
     for (const frame of framesOf([...sentence([text, ['x']]), stop]))
       expect(frame.event).toBe(JSON.parse(frame.data).type)
   })
 
-  test('keeps one item id and begins it empty', () => {
+  test('has one item id, and an empty item at first', () => {
     const [added] = frames.filter(({ type }) => type === 'response.output_item.added')
     expect(added!.item).toEqual({
       id: added!.item.id,
@@ -64,7 +62,7 @@ describe('a text answer', () => {
     ])
   })
 
-  test('ends with the whole response', () => {
+  test('ends with the whole response object', () => {
     expect(last(frames)).toMatchObject({
       id: 'resp_1',
       object: 'response',
@@ -105,7 +103,7 @@ describe('a text answer', () => {
     })
   })
 
-  test('echoes what was asked', () => {
+  test('echoes the settings of the request', () => {
     const asked = {
       instructions: 'be',
       tools: [{ type: 'function', name: 'f', strict: null }],
@@ -118,18 +116,18 @@ describe('a text answer', () => {
       previous_response_id: 'resp_0',
       parallel_tool_calls: false,
     }
-    expect(last(parsed(framesOf([...sentence(), stop], exchangeOf(asked))))).toMatchObject({
+    expect(last(parsed(framesOf([...sentence(), stop], contextOf(asked))))).toMatchObject({
       ...asked,
       reasoning: { effort: 'low', summary: null },
     })
   })
 })
 
-test('without usage there are no details to be incomplete', () => {
+test('a response without usage has null instead of incomplete details', () => {
   expect(last(parsed(framesOf([...sentence([text, ['x']]), stop]))).usage).toBeNull()
 })
 
-test('a provider that refused without words leaves the response incomplete; refusing words are a whole answer', () => {
+test('a refusal without a text is an incomplete response, and one with a text a complete response', () => {
   const refused = { type: 'finish' as const, reason: 'refusal' as const, raw: 'refusal' }
   expect(last(parsed(framesOf([...sentence([text, ['Well']]), refused])))).toMatchObject({
     status: 'incomplete',
@@ -141,7 +139,7 @@ test('a provider that refused without words leaves the response incomplete; refu
   })
 })
 
-test('a refusal and text that stand together are one message; citations come before the text is done', () => {
+test('a text and a refusal are one message, and citations come before the end of the text', () => {
   const frames = parsed(
     framesOf([
       ...sentence(
@@ -172,13 +170,13 @@ test('a refusal and text that stand together are one message; citations come bef
   ])
 })
 
-test('an empty text before a call is no message', () => {
+test('an empty text before a call is not a message', () => {
   expect(
     last(parsed(framesOf([...sentence([text, []], [call('c1'), ['{}']]), stop]))).output.map((item: Any) => item.type),
   ).toEqual(['function_call'])
 })
 
-test('a summary and raw thoughts have their own events and the seal on the finished item', () => {
+test('summaries and raw reasoning have events of their own, and their signature on the finished item', () => {
   const frames = parsed(
     framesOf([
       ...sentence(
@@ -218,8 +216,8 @@ test('a summary and raw thoughts have their own events and the seal on the finis
   for (const item of [summary, raw, hidden]) expect(item.id).toMatch(/^rs_[0-9a-f]{32}$/)
 })
 
-describe('calls', () => {
-  test('function and custom calls have their own events', () => {
+describe('the stream of a call', () => {
+  test('has events of its own for functions and for custom tools', () => {
     const frames = parsed(
       framesOf([
         ...sentence([call('c1', 'f'), ['{"a"', ':1}']], [call('c2', 'g', 'custom'), ['free']]),
@@ -249,13 +247,13 @@ describe('calls', () => {
     expect(last(frames).output.map(({ id }: Any) => id.split('_')[0])).toEqual(['fc', 'ctc'])
   })
 
-  test('no arguments are an empty object', () => {
+  test('has an empty object for a call without arguments', () => {
     const frames = parsed(framesOf([...sentence([call('c1'), []]), stop]))
     expect(frames.filter(({ type }) => type.endsWith('arguments.delta')).map(({ delta }) => delta)).toEqual(['{}'])
     expect(last(frames).output[0].arguments).toBe('{}')
   })
 
-  test('only what was cut is incomplete', () => {
+  test('is incomplete only for the call that was cut', () => {
     const frames = parsed(
       framesOf([...sentence([text, ['hm']], [call('c1'), ['{}']], [call('c2'), ['{"a":']]), length]),
     )
@@ -268,55 +266,15 @@ describe('calls', () => {
     expect(last(frames).output.map(({ status }: Any) => status)).toEqual(['completed', 'completed', 'incomplete'])
   })
 
-  test('a tool of a namespace is called in it', () => {
+  test('has the namespace of the tool', () => {
     const tools = [{ type: 'namespace', name: 'ns', description: '', tools: [{ type: 'function', name: 'inner' }] }]
     expect(
-      last(parsed(framesOf([...sentence([call('c1', 'inner'), ['{}']]), stop], exchangeOf({ tools })))).output[0],
+      last(parsed(framesOf([...sentence([call('c1', 'inner'), ['{}']]), stop], contextOf({ tools })))).output[0],
     ).toMatchObject({ name: 'inner', namespace: 'ns' })
   })
 })
 
-test('a signed call, text and image give their seal back on the next turn', () => {
-  const context = exchangeOf()
-  const events = [
-    ...sentence(
-      [text, ['t'], 'sig-t'],
-      [call('c1'), ['{}'], 'sig-c'],
-      [{ type: 'image', mediaType: 'image/png' }, ['aWlpaQ=='], 'sig-i'],
-    ),
-    stop,
-  ]
-  const { output } = last(parsed(framesOf(events, context)))
-  const parts = read({ input: output }).turns[0]!.parts
-  expect(parts).toEqual([
-    { type: 'text', text: 't', signature: { data: 'sig-t', issuer } },
-    { type: 'tool-call', id: 'c1', name: 'f', arguments: '{}', form: 'function', signature: { data: 'sig-c', issuer } },
-    {
-      type: 'image',
-      source: { type: 'data', mediaType: 'image/png', data: 'aWlpaQ==' },
-      signature: { data: 'sig-i', issuer },
-    },
-  ])
-})
-
-test('hidden thoughts and thoughts without a text go back to their maker as what they were', () => {
-  const { output } = last(
-    parsed(
-      framesOf([
-        ...sentence([{ type: 'reasoning', redacted: true }, [], 'a'], [{ type: 'reasoning' }, [], 'b'], [text, ['x']]),
-        stop,
-      ]),
-    ),
-  )
-  expect(read({ input: output }).turns[0]!.parts).toMatchObject([
-    { type: 'reasoning', redacted: true, text: '', signature: { data: 'a', issuer } },
-    { type: 'reasoning', text: '', signature: { data: 'b', issuer } },
-    { type: 'text' },
-  ])
-  expect((read({ input: output }).turns[0]!.parts[1] as Any).redacted).toBeUndefined()
-})
-
-test('a web search of the provider is told with its events', () => {
+test('a web search of the provider has its events', () => {
   const value = { id: 'ws_1', type: 'web_search_call', status: 'completed', action: { type: 'search', query: 'q' } }
   const frames = parsed(
     framesOf([...sentence([{ type: 'native', protocol: 'responses', kind: 'web_search_call', value }, []]), stop]),
@@ -331,11 +289,11 @@ test('a web search of the provider is told with its events', () => {
   expect(last(frames).output).toEqual([value])
 })
 
-describe('failures', () => {
+describe('a failed stream', () => {
   const failure = (error: GatewayError, before = sentence([text, ['par']])) =>
     parsed(framesOf([...before, { type: 'error', error }]))
 
-  test('an error is said twice, so that every client hears it', () => {
+  test('has the error in an error event and in the failed response', () => {
     const frames = failure(new GatewayError('upstream_error', 'broke'))
     expect(types(frames).slice(-2)).toEqual(['error', 'failed'])
     expect(frames.at(-2)).toEqual({
@@ -348,7 +306,7 @@ describe('failures', () => {
     expect(last(frames)).toMatchObject({ status: 'failed', error: { code: 'server_error', message: 'broke' } })
   })
 
-  test('it stands alone, too', () => {
+  test('has the failed response if nothing came before it', () => {
     expect(types(failure(new GatewayError('upstream_error', 'broke'), []))).toEqual([
       'created',
       'in_progress',
@@ -357,7 +315,7 @@ describe('failures', () => {
     ])
   })
 
-  test('half a call is never told as done', () => {
+  test('never ends a call that may be cut', () => {
     const frames = parsed(
       framesOf([
         ...sentence([call('c1'), ['{"rm":1}']]),
@@ -375,20 +333,20 @@ describe('failures', () => {
     ['insufficient_credit', 'insufficient_quota'],
     ['invalid_request', 'invalid_prompt'],
     ['upstream_timeout', 'server_error'],
-  ] as const)('%s is %s', (ours, theirs) => {
+  ] as const)('has the code %s as %s', (ours, theirs) => {
     expect(last(failure(new GatewayError(ours, 'm'))).error.code).toBe(theirs)
   })
 
-  test('a known wait is said in the words that clients look for', () => {
+  test('has a known wait in the phrase that clients search for', () => {
     expect(
       last(failure(new GatewayError('upstream_rate_limited', 'Slow down.', { retryAfterSeconds: 2 }))).error.message,
     ).toBe('Slow down. Please try again in 2s.')
   })
 })
 
-test('nothing follows the end, and the response is kept once', () => {
+test('nothing follows the end, and the response is stored once', () => {
   const kept: Any[] = []
-  const writer = responses.serve.writer(exchangeOf({}, { keep: (response) => kept.push(structuredClone(response)) }))
+  const writer = responses.serve.writer(contextOf({}, { keep: (response) => kept.push(structuredClone(response)) }))
   for (const event of [...sentence([text, ['x']]), stop]) writer.write(event)
   expect([
     ...writer.write(stop),
@@ -397,60 +355,3 @@ test('nothing follows the end, and the response is kept once', () => {
   expect(kept.length).toBe(1)
   expect(kept[0]).toMatchObject({ status: 'completed', output: [{ type: 'message' }] })
 })
-
-/** A citation that comes after other items can be put back to its text in a whole answer, in a stream it cannot. */
-const late = (events: GenerationEvent[]): boolean => {
-  const kinds = events.flatMap((event) => (event.type === 'part-start' ? [event.head.type] : []))
-  return kinds.some((kind, index) => kind === 'citation' && !['text', 'citation'].includes(kinds[index - 1] ?? ''))
-}
-
-test('a whole answer is what its stream ends with', () => {
-  fc.assert(
-    fc.property(
-      sentences({ errors: false }).filter((events) => !late(events)),
-      (events) => {
-        const answer = responses.serve.writeAnswer(fold(events), exchangeOf()) as Any
-        const streamed = last(parsed(framesOf(events)))
-        const plain = (response: Any) =>
-          JSON.parse(
-            JSON.stringify(response, (key, value) =>
-              key === 'completed_at' || (key === 'id' && /_[0-9a-f]{32}$/.test(value)) ? undefined : value,
-            ),
-          )
-        expect(plain(answer)).toEqual(plain(streamed))
-      },
-    ),
-    { numRuns: 200 },
-  )
-}, 60_000)
-
-test('what is written is read again', () => {
-  const context = exchangeOf({}, { responseIdentity: { id: 'resp_1', model: 'a/b', createdAt: 1 } })
-  const kinds = ['text', 'reasoning', 'refusal', 'tool-call', 'image'] as const
-  fc.assert(
-    fc.property(sentences({ kinds: [...kinds], errors: false }), (events) => {
-      const before = fold(events),
-        after = fold(eventsOf(framesOf(events, context)))
-      const plain = (parts: Any[]) =>
-        parts.flatMap((part): unknown[] =>
-          part.type === 'reasoning'
-            ? part.signature?.data.startsWith('part\0') || (part.text === '' && part.signature === undefined)
-              ? []
-              : [{ text: part.text, signature: part.signature }]
-            : part.type === 'image'
-              ? [part.source]
-              : part.type === 'tool-call'
-                ? [[part.id, part.name, part.arguments]]
-                : part.text === ''
-                  ? []
-                  : [part.text],
-        )
-      expect(plain(after.parts)).toEqual(plain(before.parts))
-      if (before.metered)
-        expect(after.usage.inputTokens + after.usage.cacheReadTokens).toBe(
-          before.usage.inputTokens + before.usage.cacheReadTokens,
-        )
-    }),
-    { numRuns: 300 },
-  )
-}, 60_000)

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/error.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
-import { exchangeOf, parsed, type Any } from './wires.ts'
+import { contextOf, parsed, type Any } from './fixtures.ts'
 
-/** A provider's own responses, under our names. */
+/** A provider's own frames with our id and model. */
 
 const frame = (type: string, fields: object) => ({ event: type, data: JSON.stringify({ type, ...fields }) })
 const created = frame('response.created', {
@@ -23,8 +23,8 @@ const delta = (item_id: string, n = 2) =>
 const item = { id: 'm1', type: 'message', content: [{ type: 'output_text', text: 'up', annotations: [] }] }
 const broke = new GatewayError('upstream_error', 'broke')
 
-test('the response shows what the client asked for', () => {
-  const passthrough = responses.passthrough(exchangeOf({ previous_response_id: 'resp_0' }))
+test('the response has our id and model, and the stored state that the client requested', () => {
+  const passthrough = responses.passthrough(contextOf({ previous_response_id: 'resp_0' }))
   const { response } = JSON.parse(passthrough.frame(created)!.data)
   expect(response).toEqual({
     id: 'resp_1',
@@ -37,8 +37,8 @@ test('the response shows what the client asked for', () => {
   })
 })
 
-test('a delta passes as the same object, also before its item was announced', () => {
-  const passthrough = responses.passthrough(exchangeOf())
+test('a delta passes as the same object, even before its item was added', () => {
+  const passthrough = responses.passthrough(contextOf())
   passthrough.frame(created)
   for (const one of [delta('m1'), delta('m1')]) expect(passthrough.frame(one)).toBe(one)
   const nameless = { data: delta('m1').data }
@@ -46,7 +46,7 @@ test('a delta passes as the same object, also before its item was announced', ()
 })
 
 test('an item keeps its first id', () => {
-  const passthrough = responses.passthrough(exchangeOf())
+  const passthrough = responses.passthrough(contextOf())
   const out = [
     created,
     frame('response.output_item.added', { output_index: 0, item: { ...item, id: 'i1' } }),
@@ -62,30 +62,30 @@ test('an item keeps its first id', () => {
   ])
 })
 
-test('a provider that quotes our credentials is not quoted', () => {
+test('credentials in an error of the provider are removed', () => {
   const message = 'bad key sk-abcdefghijklmnop'
   for (const failed of [
     frame('error', { message }),
     frame('error', { error: { message } }),
     frame('response.failed', { response: { id: 'up', status: 'failed', error: { code: 'x', message } } }),
   ]) {
-    const out = responses.passthrough(exchangeOf()).frame(failed)!.data
+    const out = responses.passthrough(contextOf()).frame(failed)!.data
     expect(out).not.toContain('sk-abc')
     expect(out).toContain('bad key')
   }
 })
 
-describe('what is kept', () => {
+describe('the stored response', () => {
   const keep = (frames: { event: string; data: string }[], body: object = {}) => {
     const kept: Any[] = []
-    const passthrough = responses.passthrough(exchangeOf(body, { keep: (response) => kept.push(response) }))
+    const passthrough = responses.passthrough(contextOf(body, { keep: (response) => kept.push(response) }))
     for (const one of frames) passthrough.frame(one)
     return kept
   }
   const end = (status: string, output: object[] = [item]) =>
     frame(`response.${status}`, { response: { id: 'up', model: 'um', status, output, store: false } })
 
-  test('is the final response, once, under our names', () => {
+  test('is the final one, once, with our id and model', () => {
     expect(keep([created, end('completed'), end('completed')])).toEqual([
       { id: 'resp_1', model: 'a/b', status: 'completed', output: [item], store: true },
     ])
@@ -93,26 +93,26 @@ describe('what is kept', () => {
     expect(keep([created, end('failed')])).toEqual([])
   })
 
-  test('has its output though the last frame leaves it out', () => {
+  test('has its output even if the last frame omits it', () => {
     expect(
       keep([created, frame('response.output_item.done', { output_index: 0, item }), end('completed', [])])[0]!.output,
     ).toEqual([item])
   })
 
-  test('a whole answer is kept, too', () => {
+  test('is also that of a response in one piece', () => {
     const kept: Any[] = []
     const text =
       '{"id":"up","object":"response", "big":12345678901234567890,"model":"um","status":"completed","output":[]}'
-    expect(responses.passthrough(exchangeOf({}, { keep: (response) => kept.push(response) })).answer(text)).toBe(
+    expect(responses.passthrough(contextOf({}, { keep: (response) => kept.push(response) })).answer(text)).toBe(
       '{"id":"resp_1","object":"response", "big":12345678901234567890,"model":"a/b","status":"completed","output":[]}',
     )
     expect(kept).toMatchObject([{ id: 'resp_1', model: 'a/b' }])
   })
 })
 
-describe('a stream that breaks', () => {
-  test("goes on with the provider's numbers and what was seen", () => {
-    const passthrough = responses.passthrough(exchangeOf())
+describe('the end of a broken stream', () => {
+  test("continues the provider's sequence numbers and has the finished output", () => {
+    const passthrough = responses.passthrough(contextOf())
     for (const one of [
       created,
       frame('response.output_item.done', { sequence_number: 1, output_index: 0, item }),
@@ -137,9 +137,9 @@ describe('a stream that breaks', () => {
     expect(passthrough.fail(broke)).toEqual([])
   })
 
-  test('before anything was said is a whole stream', () => {
+  test('is a whole stream if nothing came before', () => {
     expect(
-      parsed(responses.passthrough(exchangeOf()).fail(broke)).map(({ type, sequence_number }) => [
+      parsed(responses.passthrough(contextOf()).fail(broke)).map(({ type, sequence_number }) => [
         type,
         sequence_number,
       ]),
@@ -151,23 +151,23 @@ describe('a stream that breaks', () => {
     ])
   })
 
-  test('behind a frame that was cut is told all the same', () => {
-    const passthrough = responses.passthrough(exchangeOf())
+  test('follows a frame that was cut', () => {
+    const passthrough = responses.passthrough(contextOf())
     passthrough.frame({ ...created, data: created.data.slice(0, 80) })
     const frames = passthrough.fail(broke)
     expect(frames.map(({ event }) => event)).toEqual(['error', 'response.failed'])
     expect((parsed(frames) as Any[])[1]!.response).toMatchObject({ id: 'resp_1', status: 'failed' })
   })
 
-  test("after the provider's own error says only what is missing", () => {
-    const passthrough = responses.passthrough(exchangeOf())
+  test('has only the failed response after an error event of the provider', () => {
+    const passthrough = responses.passthrough(contextOf())
     passthrough.frame(created)
     passthrough.frame(frame('error', { sequence_number: 1, error: { message: 'theirs' } }))
     expect(parsed(passthrough.fail(broke)).map(({ type }) => type)).toEqual(['response.failed'])
   })
 
-  test('after the end says nothing', () => {
-    const passthrough = responses.passthrough(exchangeOf())
+  test('is empty after the end of the response', () => {
+    const passthrough = responses.passthrough(contextOf())
     passthrough.frame(frame('response.completed', { response: { id: 'up', status: 'completed', output: [] } }))
     expect(passthrough.fail(broke)).toEqual([])
   })

@@ -2,14 +2,13 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { fold, type GenerationEvent } from '../../../src/generation/event.ts'
 import type { GenerationRequest } from '../../../src/generation/request.ts'
-import { protocols } from '../../../src/protocols/index.ts'
 import { checkGrammar } from '../../grammar.ts'
+import { eventsOf, streamedEventsOf, written } from '../../translating.ts'
+import { target } from './fixtures.ts'
 
-/** Stop sequences of a client towards a provider whose protocol has none. */
+/** Stop sequences of a client at a provider whose protocol has none. */
 
-const { responses } = protocols
-
-const asking = (...stop: string[]): GenerationRequest => ({
+const requestWith = (...stop: string[]): GenerationRequest => ({
   model: 'a/b',
   system: [],
   turns: [],
@@ -35,8 +34,9 @@ const completed = (...output: object[]) => ({
 })
 const call = { type: 'function_call', id: 'fc', call_id: 'c1', name: 'f', arguments: '{}' }
 
+const transformsOf = (request: GenerationRequest) => written('responses', request, target).transforms
+
 function streamed(pieces: readonly string[], request: GenerationRequest, ...behind: object[]): GenerationEvent[] {
-  const reader = responses.call.reader({}, request)
   const text = pieces.join('')
   const frames = [
     { type: 'response.created', response: { id: 'up', model: 'um' } },
@@ -45,22 +45,26 @@ function streamed(pieces: readonly string[], request: GenerationRequest, ...behi
     { type: 'response.output_item.done', output_index: 0, item: message(text) },
     { type: 'response.completed', response: completed(message(text), ...behind) },
   ]
-  const events = [...frames.flatMap((frame) => reader.read({ data: JSON.stringify(frame) })), ...reader.end()]
+  const events = streamedEventsOf(
+    'responses',
+    frames.map((frame) => ({ data: JSON.stringify(frame) })),
+    { transforms: transformsOf(request) },
+  )
   checkGrammar(events)
   return events
 }
 
 const whole = (text: string, request: GenerationRequest, ...behind: object[]) => {
-  const events = responses.call.readAnswer(completed(message(text), ...behind), {}, request)
+  const events = eventsOf('responses', completed(message(text), ...behind), { transforms: transformsOf(request) })
   checkGrammar(events)
   return fold(events)
 }
 
-describe('an answer ends at a stop sequence', () => {
-  test('which is named; what follows is not told, and is paid for', () => {
+describe('a response', () => {
+  test('ends at a stop sequence and names it, while the usage of the rest is counted', () => {
     for (const answer of [
-      whole('one END two', asking('END'), call),
-      fold(streamed(['one E', 'ND two'], asking('END'), call)),
+      whole('one END two', requestWith('END'), call),
+      fold(streamed(['one E', 'ND two'], requestWith('END'), call)),
     ]) {
       expect(answer).toMatchObject({
         parts: [{ type: 'text', text: 'one ' }],
@@ -71,18 +75,18 @@ describe('an answer ends at a stop sequence', () => {
     }
   })
 
-  test('what only looks like its beginning is told', () => {
-    expect(fold(streamed(['one EN', 'OUGH E'], asking('END')))).toMatchObject({
+  test('goes on where only the beginning of a sequence matches', () => {
+    expect(fold(streamed(['one EN', 'OUGH E'], requestWith('END')))).toMatchObject({
       parts: [{ text: 'one ENOUGH E' }],
       finish: { reason: 'stop' },
     })
-    expect(whole('one two', asking('END'), call)).toMatchObject({
+    expect(whole('one two', requestWith('END'), call)).toMatchObject({
       parts: [{ text: 'one two' }, { type: 'tool-call' }],
       finish: { reason: 'tool-calls' },
     })
   })
 
-  test('a citation before it stays', () => {
+  test('keeps the citations before a stop sequence', () => {
     const cited = (start_index: number, end_index: number) => ({
       type: 'url_citation',
       url: 'https://e.com',
@@ -92,16 +96,14 @@ describe('an answer ends at a stop sequence', () => {
     })
     expect(
       fold(
-        responses.call.readAnswer(
-          completed(message('one END two', { annotations: [cited(0, 3), cited(8, 11)] })),
-          {},
-          asking('END'),
-        ),
+        eventsOf('responses', completed(message('one END two', { annotations: [cited(0, 3), cited(8, 11)] })), {
+          transforms: transformsOf(requestWith('END')),
+        }),
       ).parts,
     ).toMatchObject([{ text: 'one ', citations: [{ start: 0, end: 3 }] }])
   })
 
-  test('wherever the pieces are cut', () => {
+  test('ends at the same character however its pieces are cut', () => {
     const letters = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), maxLength: 12 })
     fc.assert(
       fc.property(
@@ -111,7 +113,7 @@ describe('an answer ends at a stop sequence', () => {
           maxLength: 3,
         }),
         (pieces, stop) => {
-          const request = asking(...stop)
+          const request = requestWith(...stop)
           const text = pieces.join('')
           const ends = stop
             .flatMap((sequence) =>

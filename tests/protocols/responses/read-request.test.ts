@@ -5,9 +5,9 @@ import fc from 'fast-check'
 import { GatewayError } from '../../../src/error.ts'
 import { wrapSignature } from '../../../src/generation/signature.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
-import { read, wireOf, type Any } from './wires.ts'
+import { rawRequestOf, read, type Any } from './fixtures.ts'
 
-/** Requests of responses from clients. */
+/** Requests of clients of the Responses API. */
 
 const refusal = (body: object): { param: string | undefined; code: string } => {
   try {
@@ -21,12 +21,12 @@ const refusal = (body: object): { param: string | undefined; code: string } => {
 const one = (item: object) => read({ input: [item] }).turns.flatMap(({ parts }) => parts)
 
 describe('input', () => {
-  test('a string is what the user says; none is nothing', () => {
+  test('is one user turn as a string, and no turn if absent', () => {
     expect(read({ input: 'hi' }).turns).toEqual([{ role: 'user', parts: [{ type: 'text', text: 'hi' }] }])
     expect(read({}).turns).toEqual([])
   })
 
-  test('leading instructions are system text, later ones stay where they are', () => {
+  test('has leading instructions as system text, and later ones at their position', () => {
     const request = read({
       instructions: 'A',
       input: [
@@ -43,14 +43,14 @@ describe('input', () => {
     ])
   })
 
-  test('instructions can be items', () => {
+  test('accepts instructions as items', () => {
     expect(read({ instructions: [{ role: 'developer', content: 'A' }], input: 'hi' })).toMatchObject({
       system: [{ text: 'A' }],
       turns: [{ role: 'user' }],
     })
   })
 
-  test("the assistant's neighbouring items are one turn, results are another", () => {
+  test('has neighbouring items of the assistant as one turn, and their results as another', () => {
     const request = read({
       input: [
         { role: 'user', content: 'go' },
@@ -123,7 +123,7 @@ describe('input', () => {
     ])
   })
 
-  test('reasoning: raw, hidden, sealed by another maker, empty', () => {
+  test('has reasoning that is raw, of another issuer, or empty', () => {
     const issuer = { provider: 'p', model: 'm' }
     expect(one({ type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'raw' }] })).toEqual([
       { type: 'reasoning', text: 'raw', form: 'raw' },
@@ -134,7 +134,7 @@ describe('input', () => {
     expect(one({ type: 'reasoning', id: 'rs_1', summary: [] })).toEqual([])
   })
 
-  test('what only this protocol knows keeps its place', () => {
+  test('keeps native items at their position', () => {
     const search = {
       type: 'web_search_call',
       id: 'ws_1',
@@ -165,7 +165,7 @@ describe('input', () => {
     ])
   })
 
-  test('media', () => {
+  test('has images, files and audio from data, URLs and file ids', () => {
     const content = [
       { type: 'input_image', detail: 'high', image_url: 'data:image/png;base64,aGk=' },
       { type: 'input_image', file_id: 'file-1' },
@@ -182,11 +182,11 @@ describe('input', () => {
       { type: 'file', filename: 'b.csv', source: { type: 'data', mediaType: 'text/csv', data: 'aGk=' } },
       { type: 'file', source: { type: 'url', url: 'https://x.y/d.pdf' } },
       { type: 'audio', source: { type: 'data', mediaType: 'audio/mpeg', data: 'aGk=' } },
-      { type: 'native', protocol: 'responses', kind: 'input_video', value: content[6], path: 'input[0].content[6]' },
+      { type: 'native', protocol: 'responses', kind: 'input_video', value: content[6] },
     ])
   })
 
-  test('a reference that nobody resolved is not found, by name', () => {
+  test('refuses a reference to an item that is not stored with its id', () => {
     expect(() => read({ input: [{ type: 'item_reference', id: 'msg_9' }] })).toThrow("'msg_9'")
     expect(refusal({ input: [{ id: 'msg_9' }] })).toEqual({ param: 'input[0].id', code: 'not_found' })
   })
@@ -270,190 +270,21 @@ describe('input', () => {
     ['include[0]', { include: [1] }],
     ['metadata', { metadata: [] }],
     ['store', { store: 'no' }],
-  ])('%s is refused by its path', (param, body) => {
+  ])('refuses a wrong %s with its path', (param, body) => {
     expect(refusal(body)).toEqual({ param, code: 'invalid_request' })
-  })
-})
-
-describe('the rest of the request', () => {
-  test('fields with a meaning elsewhere', () => {
-    expect(
-      read({
-        temperature: 0,
-        top_p: 0.5,
-        top_logprobs: 3,
-        max_output_tokens: 5,
-        parallel_tool_calls: false,
-        stream: true,
-        user: 'u',
-        metadata: { a: 'b' },
-        service_tier: 'flex',
-        prompt_cache_key: 'k',
-        reasoning: { effort: 'high', summary: 'auto' },
-        include: ['reasoning.encrypted_content', 'message.output_text.logprobs'],
-        text: {
-          verbosity: 'low',
-          format: { type: 'json_schema', name: 'n', schema: { type: 'object' }, strict: true },
-        },
-      }),
-    ).toMatchObject({
-      sampling: { temperature: 0, topP: 0.5, topLogprobs: 3, logprobs: true },
-      maxOutputTokens: 5,
-      parallelTools: false,
-      stream: true,
-      user: 'u',
-      metadata: { a: 'b' },
-      serviceTier: 'flex',
-      cacheKey: 'k',
-      reasoning: { effort: 'high', summary: 'auto', visible: true },
-      verbosity: 'low',
-      outputFormat: { type: 'schema', name: 'n', schema: { type: 'object' }, strict: true },
-      extras: {},
-    })
-  })
-
-  test('what other protocols do not know goes along by path; defaults and state do not', () => {
-    const request = read({
-      truncation: 'auto',
-      background: true,
-      max_tool_calls: 2,
-      prompt: { id: 'p' },
-      new_thing: 1,
-      include: ['file_search_call.results'],
-      reasoning: { context: 'all' },
-      tools: [{ type: 'function', name: 'f', defer_loading: true }],
-      store: true,
-      previous_response_id: 'r',
-    })
-    expect({ ...request.extras }).toEqual({
-      truncation: 'auto',
-      background: true,
-      max_tool_calls: 2,
-      prompt: { id: 'p' },
-      new_thing: 1,
-      'include[0]': 'file_search_call.results',
-      'reasoning.context': 'all',
-      'tools[0].defer_loading': true,
-    })
-    expect({ ...read({ truncation: 'disabled', background: false, text: {}, store: false }).extras }).toEqual({})
-  })
-
-  test('nulls are absent', () => {
-    expect(
-      read({
-        instructions: null,
-        tools: null,
-        tool_choice: null,
-        reasoning: null,
-        text: { format: null },
-        temperature: null,
-        stream: null,
-        metadata: null,
-        user: null,
-      }),
-    ).toEqual(read({}))
-  })
-
-  test("an agent's tools are usable by any model", () => {
-    const { tools, webSearch } = read({
-      tools: [
-        { type: 'function', name: 'f', description: 'd', parameters: { type: 'object' }, strict: null },
-        { type: 'custom', name: 'patch', format: { type: 'grammar', syntax: 'lark', definition: 'x' } },
-        {
-          type: 'namespace',
-          name: 'mcp',
-          description: 'd',
-          tools: [
-            { type: 'function', name: 'look' },
-            { type: 'function', name: 'f' },
-          ],
-        },
-        { type: 'web_search', external_web_access: true },
-        { type: 'code_interpreter', container: { type: 'auto' } },
-      ],
-    })
-    expect(tools.map((tool) => (tool.type === 'native' ? [tool.kind, tool.optional] : [tool.type, tool.name]))).toEqual(
-      [
-        ['function', 'f'],
-        ['custom', 'patch'],
-        ['function', 'look'],
-        ['function', 'mcp__f'],
-        ['namespace', true],
-        ['web_search', true],
-        ['code_interpreter', undefined],
-      ],
-    )
-    expect(webSearch).toBeUndefined()
-  })
-
-  test('a call in a namespace is known by its flat name', () => {
-    const request = read({
-      tools: [
-        { type: 'namespace', name: 'mcp', tools: [{ type: 'function', name: 'f' }] },
-        { type: 'function', name: 'f' },
-      ],
-      input: [{ type: 'function_call', namespace: 'mcp', name: 'f', call_id: 'c', arguments: '{}' }],
-    })
-    expect(request.turns[0]!.parts[0]).toMatchObject({ name: 'mcp__f' })
-  })
-
-  test('search alone is a search in every protocol', () => {
-    expect(read({ tools: [{ type: 'web_search_preview', search_context_size: 'low' }] })).toMatchObject({
-      tools: [],
-      webSearch: { contextSize: 'low' },
-    })
-  })
-
-  test('tools that items bring along are tools', () => {
-    expect(
-      read({
-        tools: [{ type: 'function', name: 'f' }],
-        input: [
-          {
-            type: 'additional_tools',
-            role: 'developer',
-            tools: [
-              { type: 'function', name: 'g' },
-              { type: 'function', name: 'f' },
-            ],
-          },
-        ],
-      }).tools.map((tool) => (tool as Any).name),
-    ).toEqual(['f', 'g'])
-  })
-
-  test.each([
-    ['auto', { type: 'auto' }],
-    ['required', { type: 'required' }],
-    ['none', { type: 'none' }],
-    [
-      { type: 'function', name: 'f' },
-      { type: 'tool', name: 'f', form: 'function' },
-    ],
-    [
-      { type: 'custom', name: 'g' },
-      { type: 'tool', name: 'g', form: 'custom' },
-    ],
-    [
-      { type: 'allowed_tools', mode: 'required', tools: [{ type: 'function', name: 'f' }, { type: 'web_search' }] },
-      { type: 'allowed', names: ['f'], required: true },
-    ],
-    [{ type: 'web_search_preview' }, undefined],
-  ])('tool_choice %p', (rawRequest, ours) => {
-    expect(read({ tool_choice: rawRequest }).toolChoice).toEqual(ours as never)
   })
 })
 
 describe('hostile input', () => {
   const accepts = (body: Record<string, unknown>): void => {
     try {
-      responses.serve.readRequest(wireOf(body))
+      responses.serve.readRequest(rawRequestOf(body))
     } catch (error) {
       if (!(error instanceof GatewayError) || error.status >= 500) throw error
     }
   }
 
-  test('any JSON is read or refused', () => {
+  test('is read or refused, whatever JSON it is', () => {
     const words = [
       'model',
       'input',
@@ -493,7 +324,7 @@ describe('hostile input', () => {
 
   const folder = join(import.meta.dir, '../../../../shared/recordings/openai-responses')
   test.skipIf(!existsSync(folder))(
-    'a recorded request with anything put anywhere is read or refused',
+    'is read or refused, whatever value is put anywhere in a recorded request',
     () => {
       const bodies = readdirSync(folder)
         .filter((name) => name.endsWith('.request.json'))

@@ -1,21 +1,29 @@
 import type { GenerationEvent } from '../../../src/generation/event.ts'
 import type { Frame } from '../../../src/http/frames.ts'
 import type { TranslationContext, RawRequest } from '../../../src/protocols/protocol.ts'
+import { withoutPaths } from '../../translating.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 
-/** Makers of what the tests of this folder share. */
+/** Requests, contexts, frames and events for the tests of this folder. */
 
 export type Any = Record<string, any>
 
-export const wireOf = (body: object): RawRequest => {
+export const rawRequestOf = (body: object): RawRequest => {
   const text = JSON.stringify(body)
   return { body: JSON.parse(text), text, headers: new Headers() }
 }
 
-export const read = (body: object) => responses.serve.readRequest(wireOf({ model: 'a/b', ...body }))
+/** The request as it was read, with the paths of its elements. */
+export const readWithPaths = (body: object, inserted?: number) =>
+  responses.serve.readRequest({
+    ...rawRequestOf({ model: 'a/b', ...body }),
+    ...(inserted === undefined ? {} : { inserted }),
+  })
 
-export const exchangeOf = (body: object = {}, more: Partial<TranslationContext> = {}): TranslationContext => {
-  const rawRequest = wireOf({ model: 'a/b', input: 'hi', ...body })
+export const read = (body: object) => withoutPaths(readWithPaths(body))
+
+export const contextOf = (body: object = {}, more: Partial<TranslationContext> = {}): TranslationContext => {
+  const rawRequest = rawRequestOf({ model: 'a/b', input: 'hi', ...body })
   return {
     rawRequest,
     request: responses.serve.readRequest(rawRequest),
@@ -23,7 +31,7 @@ export const exchangeOf = (body: object = {}, more: Partial<TranslationContext> 
       id: 'resp_1',
       model: 'a/b',
       createdAt: 1_700_000_000,
-      issuer: { provider: 'maker', model: 'm1' },
+      issuer: { provider: 'issuer', model: 'm1' },
     },
     ...more,
   }
@@ -31,7 +39,7 @@ export const exchangeOf = (body: object = {}, more: Partial<TranslationContext> 
 
 export const target = { provider: 'p', model: 'upstream', quirks: {}, capabilities: {} }
 
-export const framesOf = (events: readonly GenerationEvent[], context = exchangeOf()): Frame[] => {
+export const framesOf = (events: readonly GenerationEvent[], context = contextOf()): Frame[] => {
   const writer = responses.serve.writer(context)
   return events.flatMap((event) => writer.write(event))
 }
@@ -43,7 +51,7 @@ export const eventsOf = (frames: readonly Frame[]): GenerationEvent[] => {
   return [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
 }
 
-/** Parts written short: `['text', 'Hel', 'lo']`. */
+/** The events of parts, each given as head, deltas and signature. */
 export const sentence = (
   ...pieces: (readonly [object, string[], string?] | Partial<{ usage: object }>)[]
 ): GenerationEvent[] => {

@@ -3,15 +3,15 @@ import fc from 'fast-check'
 import { fold, type GenerationEvent } from '../../../src/generation/event.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 import { checkGrammar } from '../../grammar.ts'
-import type { Any } from './wires.ts'
+import type { Any } from './fixtures.ts'
 
-/** Streams and answers of responses providers. */
+/** Streams and whole responses of providers of the Responses API. */
 
-const record = (...events: object[]): GenerationEvent[] => {
+const eventsOf = (...events: object[]): GenerationEvent[] => {
   const reader = responses.call.reader({})
-  const heard = [...events.flatMap((event) => reader.read({ data: JSON.stringify(event) })), ...reader.end()]
-  checkGrammar(heard)
-  return heard
+  const read = [...events.flatMap((event) => reader.read({ data: JSON.stringify(event) })), ...reader.end()]
+  checkGrammar(read)
+  return read
 }
 const created = { type: 'response.created', response: { id: 'up', model: 'um', status: 'in_progress', output: [] } }
 const completed = (more: object = {}) => ({
@@ -34,12 +34,12 @@ const call = (args: string, more: object = {}) => ({
   arguments: args,
   ...more,
 })
-const said = (...events: object[]) => fold(record(...events)).parts
+const partsOf = (...events: object[]) => fold(eventsOf(...events)).parts
 
-describe('parts', () => {
-  test('an answer that is only in the last event', () => {
+describe('parts of a response', () => {
+  test('are read from the last event if there is no other', () => {
     const answer = fold(
-      record(
+      eventsOf(
         completed({
           output: [message('hi'), call('{}')],
           usage: { input_tokens: 5, output_tokens: 3, total_tokens: 8 },
@@ -58,7 +58,7 @@ describe('parts', () => {
     })
   })
 
-  test('a delta leaves in the turn in which it came', () => {
+  test('are reported as soon as their delta is read', () => {
     const reader = responses.call.reader({})
     reader.read({ data: JSON.stringify(created) })
     expect(
@@ -71,14 +71,14 @@ describe('parts', () => {
     ])
   })
 
-  test('items that interleave come one after the other', () => {
+  test('follow one another if their items interleave', () => {
     const delta = (output_index: number, delta: string) => ({
       type: 'response.function_call_arguments.delta',
       output_index,
       delta,
     })
     expect(
-      said(
+      partsOf(
         created,
         added(0, call('', { call_id: 'a' })),
         added(1, call('', { call_id: 'b' })),
@@ -94,23 +94,23 @@ describe('parts', () => {
     ])
   })
 
-  test('arguments only in a done frame, or only in the finished item', () => {
+  test('have arguments that are only in a done frame or in the finished item', () => {
     expect(
-      said(
+      partsOf(
         created,
         added(0, call('')),
         { type: 'response.function_call_arguments.done', output_index: 0, arguments: '{"x":1}' },
         completed(),
       ),
     ).toMatchObject([{ arguments: '{"x":1}' }])
-    expect(said(created, added(0, { type: 'function_call' }), done(0, call('{"x":1}')), completed())).toMatchObject([
+    expect(partsOf(created, added(0, { type: 'function_call' }), done(0, call('{"x":1}')), completed())).toMatchObject([
       { name: 'f', arguments: '{"x":1}' },
     ])
   })
 
-  test('ids that change in every frame', () => {
+  test('are whole if the id of their item changes in every frame', () => {
     expect(
-      said(
+      partsOf(
         created,
         added(0, { ...message(''), id: 'i1' }),
         { type: 'response.output_text.delta', item_id: 'i2', output_index: 0, content_index: 0, delta: 'hi' },
@@ -120,7 +120,7 @@ describe('parts', () => {
     ).toEqual([{ type: 'text', text: 'hi' }])
   })
 
-  test("a summary's parts are paragraphs, its seal is the finished item's", () => {
+  test('have the parts of a summary as paragraphs, and the signature of the finished item', () => {
     const item = {
       type: 'reasoning',
       id: 'rs_1',
@@ -138,7 +138,7 @@ describe('parts', () => {
     })
     const whole = [{ type: 'reasoning', form: 'summary', id: 'rs_1', text: 'ab\n\nc', signature: { data: 'sig' } }]
     expect(
-      said(
+      partsOf(
         created,
         added(0, { ...item, summary: [], encrypted_content: 'early' }),
         delta(0, 'a'),
@@ -148,12 +148,12 @@ describe('parts', () => {
         completed(),
       ),
     ).toEqual(whole as never)
-    expect(said(completed({ output: [item] }))).toEqual(whole as never)
+    expect(partsOf(completed({ output: [item] }))).toEqual(whole as never)
   })
 
-  test('reasoning that is only a seal is hidden, and nothing at all is nothing', () => {
+  test('are redacted reasoning for a signature without a text, and none for an empty item', () => {
     expect(
-      said(
+      partsOf(
         completed({
           output: [
             { type: 'reasoning', id: 'r', summary: [], encrypted_content: 's' },
@@ -164,9 +164,9 @@ describe('parts', () => {
     ).toEqual([{ type: 'reasoning', redacted: true, id: 'r', text: '', signature: { data: 's' } }])
   })
 
-  test('citations follow their text, each once', () => {
+  test('have each citation once behind its text', () => {
     const annotation = { type: 'url_citation', url: 'https://x.y', title: 'X', start_index: 0, end_index: 2 }
-    const events = record(
+    const events = eventsOf(
       created,
       { type: 'response.output_text.delta', output_index: 0, content_index: 0, delta: 'hi' },
       { type: 'response.output_text.annotation.added', output_index: 0, content_index: 0, annotation },
@@ -182,9 +182,9 @@ describe('parts', () => {
     ])
   })
 
-  test('log probabilities', () => {
+  test('have log probabilities', () => {
     const logprobs = [{ token: 'hi', logprob: -1, bytes: [104, 105], top_logprobs: [{ token: 'ho', logprob: -2 }] }]
-    expect(said(completed({ output: [message('hi', { logprobs })] }))).toEqual([
+    expect(partsOf(completed({ output: [message('hi', { logprobs })] }))).toEqual([
       {
         type: 'text',
         text: 'hi',
@@ -193,10 +193,10 @@ describe('parts', () => {
     ])
   })
 
-  test('searches are foreign and counted; images are images; custom calls are custom', () => {
+  test('include native web searches, which are counted, images, and calls of custom tools', () => {
     const search = { type: 'web_search_call', id: 'ws', status: 'completed', action: { type: 'search' } }
     const answer = fold(
-      record(
+      eventsOf(
         completed({
           output: [
             search,
@@ -223,9 +223,9 @@ describe('parts', () => {
   })
 })
 
-describe('usage', () => {
-  const usage = (rawRequest: object) => fold(record(completed({ usage: rawRequest }))).usage
-  test('details inside their sums', () => {
+describe('usage of a response', () => {
+  const usage = (reported: object) => fold(eventsOf(completed({ usage: reported }))).usage
+  test('is read from sums that include their details', () => {
     expect(
       usage({
         input_tokens: 10,
@@ -236,7 +236,7 @@ describe('usage', () => {
       }),
     ).toMatchObject({ inputTokens: 3, cacheReadTokens: 6, cacheWrite5mTokens: 1, outputTokens: 1, reasoningTokens: 4 })
   })
-  test('details beside their sums are known by the total', () => {
+  test('is read from sums without their details, which the total shows', () => {
     expect(
       usage({ input_tokens: 10, input_tokens_details: { cached_tokens: 6 }, output_tokens: 5, total_tokens: 21 }),
     ).toMatchObject({ inputTokens: 10, cacheReadTokens: 6 })
@@ -244,26 +244,26 @@ describe('usage', () => {
       usage({ input_tokens: 10, output_tokens: 5, output_tokens_details: { reasoning_tokens: 4 }, total_tokens: 19 }),
     ).toMatchObject({ outputTokens: 5, reasoningTokens: 4 })
   })
-  test('on an incomplete and on a failed response, too', () => {
-    const rawRequest = { input_tokens: 2, output_tokens: 1, total_tokens: 3 }
+  test('is read from incomplete and failed responses too', () => {
+    const reported = { input_tokens: 2, output_tokens: 1, total_tokens: 3 }
     expect(
-      record({
+      eventsOf({
         type: 'response.incomplete',
-        response: { usage: rawRequest, incomplete_details: { reason: 'content_filter' } },
+        response: { usage: reported, incomplete_details: { reason: 'content_filter' } },
       }).slice(-2),
     ).toMatchObject([{ type: 'usage' }, { type: 'finish', reason: 'content-filter', raw: 'content_filter' }])
     expect(
-      record({
+      eventsOf({
         type: 'response.failed',
-        response: { usage: rawRequest, error: { code: 'server_error', message: 'm' } },
+        response: { usage: reported, error: { code: 'server_error', message: 'm' } },
       }).slice(-2),
     ).toMatchObject([{ type: 'usage' }, { type: 'error' }])
   })
 })
 
-describe('endings', () => {
-  const end = (...events: object[]): Any => record(...events).at(-1)!
-  test('a refusal is a refusal, a cut call is cut', () => {
+describe('the end of a response', () => {
+  const end = (...events: object[]): Any => eventsOf(...events).at(-1)!
+  test('is a refusal, or the output limit for a call that was cut', () => {
     expect(
       end(completed({ output: [{ type: 'message', content: [{ type: 'refusal', refusal: 'no' }] }] })),
     ).toMatchObject({ type: 'finish', reason: 'refusal' })
@@ -274,11 +274,11 @@ describe('endings', () => {
       }),
     ).toMatchObject({ type: 'finish', reason: 'length' })
   })
-  test('a stream without its end is an error', () => {
+  test('is an error for a stream without its last event', () => {
     expect(end(created, added(0, message(''))).error.message).toContain('ended before its answer was complete')
     expect(end().error.code).toBe('upstream_error')
   })
-  test('an error waits for the failed response, which says more', () => {
+  test('is the error of the failed response that follows an error event', () => {
     const reader = responses.call.reader({})
     reader.read({ data: JSON.stringify(created) })
     expect(reader.read({ data: '{"type":"error","error":{"code":"unknown-error","message":"Foobar"}}' })).toEqual([])
@@ -288,7 +288,7 @@ describe('endings', () => {
       }),
     ).toMatchObject([{ type: 'error', error: { code: 'upstream_rate_limited' } }])
   })
-  test('an error by itself, flat or nested or nameless', () => {
+  test('is an error event, flat, nested or without a type', () => {
     for (const error of [
       { type: 'error', code: 'server_is_overloaded', message: 'busy' },
       { type: 'error', error: { type: 'overloaded', message: 'busy' } },
@@ -296,7 +296,7 @@ describe('endings', () => {
     ])
       expect(end(created, error).error).toMatchObject({ code: 'overloaded' })
   })
-  test('a whole answer that failed is thrown', () => {
+  test('is thrown for a whole response that failed', () => {
     for (const body of [
       null,
       [],
@@ -310,7 +310,7 @@ describe('endings', () => {
   })
 })
 
-test('any events in any order make a sentence', () => {
+test('any events in any order follow the event grammar', () => {
   const item = fc.oneof(
     fc.constantFrom<object>(
       message('x'),
@@ -367,12 +367,12 @@ test('any events in any order make a sentence', () => {
     { requiredKeys: ['type'] },
   )
   fc.assert(
-    fc.property(fc.array(event, { maxLength: 12 }), (events) => void record(...events)),
+    fc.property(fc.array(event, { maxLength: 12 }), (events) => void eventsOf(...events)),
     { numRuns: 1000 },
   )
 }, 60_000)
 
-test('what is no event is passed over', () => {
+test('frames without an event are ignored', () => {
   const reader = responses.call.reader({})
   for (const data of ['', '[DONE]', 'not json', '[]', 'null', '"x"', '3']) expect(reader.read({ data })).toEqual([])
 })

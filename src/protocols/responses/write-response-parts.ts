@@ -1,0 +1,191 @@
+import type { PartHead } from '../../generation/event.ts'
+import type { TokenLogprob } from '../../generation/request.ts'
+import type { NamespaceNames } from './namespaces.ts'
+import { newId, type Json } from './shapes.ts'
+import { SUBJECTS, tagSignature } from './tagged-signature.ts'
+import { type ContentPart, type OpenItem, positionOf, type ResponseOutput } from './write-response-output.ts'
+
+/** Writes the open part of a response: its deltas as they come, and its end. */
+export interface PartWriter {
+  append(text: string, logprobs: TokenLogprob[] | undefined): void
+  close(signature: string | undefined): void
+}
+
+/** A part that has no deltas to write. */
+export const NO_PART: PartWriter = { append: () => {}, close: () => {} }
+
+/** A text or refusal. It starts with its first delta: an empty text before a tool call is no message. */
+export class ContentWriter implements PartWriter {
+  readonly #output: ResponseOutput
+  readonly #type: ContentPart['type']
+  #content: ContentPart | undefined
+
+  constructor(output: ResponseOutput, type: ContentPart['type']) {
+    this.#output = output
+    this.#type = type
+  }
+
+  append(text: string, logprobs: TokenLogprob[] | undefined): void {
+    this.#content ??= this.#output.openContent(this.#type)
+    this.#output.appendContent(this.#content, text, logprobs)
+  }
+
+  close(signature: string | undefined): void {
+    if (this.#type === 'refusal') return
+    if (this.#content !== undefined) this.#content.signature = signature
+    else if (signature !== undefined) this.#output.addSignature(SUBJECTS.emptyText, signature)
+  }
+}
+
+/** Reasoning: one item for each part, its text the summary or, of raw reasoning, the content. */
+export class ReasoningWriter implements PartWriter {
+  readonly #output: ResponseOutput
+  readonly #head: PartHead & { type: 'reasoning' }
+  readonly #tagsSignature: boolean
+  readonly #isRaw: boolean
+  readonly #open: OpenItem
+  #text = ''
+
+  /** `tagsSignature`: the provider speaks another protocol, and gets its reasoning back as it was. */
+  constructor(output: ResponseOutput, head: PartHead & { type: 'reasoning' }, tagsSignature: boolean) {
+    this.#output = output
+    this.#head = head
+    this.#tagsSignature = tagsSignature
+    this.#isRaw = head.form === 'raw'
+    output.endOpenItems('completed')
+    const content = this.#isRaw ? { content: [] } : {}
+    this.#open = output.addItem({ id: newId('rs'), type: 'reasoning', summary: [], ...content })
+  }
+
+  #emit(step: 'part.added' | 'text.delta' | 'text.done' | 'part.done', fields: Json): void {
+    const [name, index] = this.#isRaw
+      ? [step.startsWith('part') ? 'content' : 'reasoning', 'content_index']
+      : ['reasoning_summary', 'summary_index']
+    this.#output.emit(`response.${name}_${step}`, { ...positionOf(this.#open), [index]: 0, ...fields })
+  }
+
+  #part(): Json {
+    return { type: this.#isRaw ? 'reasoning_text' : 'summary_text', text: this.#text }
+  }
+
+  append(text: string): void {
+    if (this.#text === '') this.#emit('part.added', { part: this.#part() })
+    this.#text += text
+    this.#emit('text.delta', { delta: text })
+  }
+
+  close(signature: string | undefined): void {
+    const part = this.#part()
+    if (this.#text !== '') {
+      this.#emit('text.done', { text: this.#text })
+      this.#emit('part.done', { part })
+    }
+    const text = this.#text === '' ? {} : this.#isRaw ? { content: [part] } : { summary: [part] }
+    const encrypted =
+      signature === undefined ? {} : { encrypted_content: this.#output.wrapped(this.#tagged(signature)) }
+    this.#output.endItem(this.#open, { ...text, ...encrypted })
+  }
+
+  /** Redacted reasoning looks like reasoning without a text here, and any reasoning like a summary. */
+  #tagged(signature: string): string {
+    const { redacted, form } = this.#head
+    const subject =
+      redacted === true
+        ? SUBJECTS.redactedReasoning
+        : form === undefined && this.#text !== ''
+          ? SUBJECTS.reasoningWithoutForm
+          : undefined
+    return this.#tagsSignature && subject !== undefined ? tagSignature(subject, signature) : signature
+  }
+}
+
+/** A call of a function or of a custom tool. */
+export class CallWriter implements PartWriter {
+  readonly #output: ResponseOutput
+  readonly #open: OpenItem
+  readonly #isCustom: boolean
+  #text = ''
+
+  constructor(output: ResponseOutput, head: PartHead & { type: 'tool-call' }, names: NamespaceNames) {
+    this.#output = output
+    this.#isCustom = head.form === 'custom'
+    output.endOpenItems('completed')
+    this.#open = output.addItem({
+      id: newId(this.#isCustom ? 'ctc' : 'fc'),
+      type: this.#isCustom ? 'custom_tool_call' : 'function_call',
+      status: 'in_progress',
+      call_id: head.id,
+      name: head.name,
+      ...names.resolve(head.name),
+      ...this.#input(),
+    })
+  }
+
+  #input(): Json {
+    return this.#isCustom ? { input: this.#text } : { arguments: this.#text }
+  }
+
+  append(text: string): void {
+    this.#text += text
+    const type = this.#isCustom ? 'custom_tool_call_input' : 'function_call_arguments'
+    this.#output.emit(`response.${type}.delta`, { ...positionOf(this.#open), delta: text })
+  }
+
+  close(signature: string | undefined): void {
+    // The arguments of a tool without parameters are still a JSON object.
+    if (!this.#isCustom && this.#text === '') this.append('{}')
+    const { item, index } = this.#open
+    const type = this.#isCustom ? 'custom_tool_call_input' : 'function_call_arguments'
+    const name = this.#isCustom ? {} : { name: item.name }
+    this.#output.emit(`response.${type}.done`, { ...positionOf(this.#open), ...name, ...this.#input() })
+    this.#output.keepCallOpen({ item: { ...item, ...this.#input() }, index }, signature)
+  }
+}
+
+/** An image that was generated, sent whole when it is complete. */
+export class ImageWriter implements PartWriter {
+  readonly #output: ResponseOutput
+  readonly #open: OpenItem
+  readonly #mediaType: string
+  #data = ''
+
+  constructor(output: ResponseOutput, mediaType: string) {
+    this.#output = output
+    this.#mediaType = mediaType
+    output.endOpenItems('completed')
+    this.#open = output.addItem({
+      id: newId('ig'),
+      type: 'image_generation_call',
+      status: 'in_progress',
+      result: null,
+    })
+    for (const step of ['in_progress', 'generating']) this.#emit(step)
+  }
+
+  #emit(step: string): void {
+    this.#output.emit(`response.image_generation_call.${step}`, positionOf(this.#open))
+  }
+
+  append(data: string): void {
+    this.#data += data
+  }
+
+  close(signature: string | undefined): void {
+    this.#emit('completed')
+    const output_format = this.#mediaType.replace('image/', '')
+    this.#output.endItem(this.#open, { status: 'completed', result: this.#data, output_format })
+    if (signature !== undefined) this.#output.addSignature('image', signature)
+  }
+}
+
+/** An item of a provider of this protocol. */
+export function writeNativeItem(output: ResponseOutput, kind: string, value: Json): void {
+  output.endOpenItems('completed')
+  const id = typeof value.id === 'string' && value.id !== '' ? value.id : newId('item')
+  const item: Json = { ...value, type: kind, id }
+  const open = output.addItem(item.status === undefined ? item : { ...item, status: 'in_progress' })
+  if (kind === 'web_search_call')
+    for (const step of ['in_progress', 'searching', 'completed'])
+      output.emit(`response.web_search_call.${step}`, positionOf(open))
+  output.endItem(open, item)
+}

@@ -1,0 +1,10 @@
+import { unfold, type Answer } from '../../generation/event.ts'
+import type { TranslationContext } from '../protocol.ts'
+import { ResponsesResponseWriter } from './write-response-stream.ts'
+
+/** A whole response -> the response object with which its stream would end. */
+export function writeResponse(answer: Answer, context: TranslationContext): object {
+  const writer = new ResponsesResponseWriter(context)
+  for (const event of unfold(answer)) writer.write(event)
+  return writer.response
+}

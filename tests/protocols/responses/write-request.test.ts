@@ -1,0 +1,220 @@
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../src/error.ts'
+import type { GenerationRequest } from '../../../src/generation/request.ts'
+import type { Capabilities } from '../../../src/protocols/protocol.ts'
+import { responses } from '../../../src/protocols/responses/index.ts'
+import { type Any } from './fixtures.ts'
+import { call, input, lossesOf, request, text, write } from './requests.ts'
+
+/** Requests to providers of the Responses API. */
+
+describe('the body of a request', () => {
+  test('tells the provider to store nothing', () => {
+    expect(write()).toEqual({
+      body: {
+        model: 'upstream',
+        input: [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: 'hi' }] }],
+        store: false,
+      },
+      losses: [],
+      transforms: [],
+    })
+  })
+
+  test('has one plain system text as instructions, and several as a message', () => {
+    expect(write({ system: [text('A')] }).body.instructions).toBe('A')
+    expect((write({ system: [text('A'), text('B')] }).body.input as Any[])[0]).toEqual({
+      type: 'message',
+      role: 'system',
+      content: [
+        { type: 'input_text', text: 'A' },
+        { type: 'input_text', text: 'B' },
+      ],
+    })
+  })
+
+  test('declares tools as not strict unless the client made them strict', () => {
+    const tools: GenerationRequest['tools'] = [
+      { type: 'function', name: 'f' },
+      {
+        type: 'function',
+        name: 'g',
+        description: 'd',
+        parameters: { type: 'object', properties: {}, additionalProperties: false },
+        strict: true,
+      },
+      { type: 'custom', name: 'h', format: { type: 'grammar', grammar: { syntax: 'lark', definition: 'x' } } },
+    ]
+    expect(write({ tools, toolChoice: { type: 'tool', name: 'h' }, parallelTools: false }).body).toMatchObject({
+      tools: [
+        { type: 'function', name: 'f', parameters: { type: 'object', properties: {} }, strict: false },
+        {
+          type: 'function',
+          name: 'g',
+          description: 'd',
+          parameters: { type: 'object', properties: {}, additionalProperties: false },
+          strict: true,
+        },
+        { type: 'custom', name: 'h', format: { type: 'grammar', syntax: 'lark', definition: 'x' } },
+      ],
+      tool_choice: { type: 'custom', name: 'h' },
+      parallel_tool_calls: false,
+    })
+    expect(
+      write({ tools, toolChoice: { type: 'allowed', names: ['f', 'h'], required: true } }).body.tool_choice,
+    ).toEqual({
+      type: 'allowed_tools',
+      mode: 'required',
+      tools: [
+        { type: 'function', name: 'f' },
+        { type: 'custom', name: 'h' },
+      ],
+    })
+  })
+
+  test('refuses a tool of another protocol unless it is optional', () => {
+    const native = (optional?: boolean) => ({
+      tools: [
+        {
+          type: 'native' as const,
+          protocol: 'messages' as const,
+          kind: 'bash_20250124',
+          value: {},
+          ...(optional === undefined ? {} : { optional }),
+        },
+      ],
+    })
+    expect(() => write(native())).toThrow(GatewayError)
+    expect(lossesOf(native(true))).toEqual(['tool_native messages'])
+  })
+
+  test('has a web search with its options', () => {
+    expect(
+      write({
+        webSearch: { contextSize: 'high', userLocation: { type: 'approximate', approximate: { country: 'DE' } } },
+      }).body.tools,
+    ).toEqual([
+      { type: 'web_search', search_context_size: 'high', user_location: { type: 'approximate', country: 'DE' } },
+    ])
+  })
+
+  test('reports an output limit that is raised or lowered', () => {
+    expect([write({ maxOutputTokens: 1 }).body.max_output_tokens, lossesOf({ maxOutputTokens: 1 })]).toEqual([
+      16,
+      ['value_adjusted max_tokens'],
+    ])
+    expect([
+      write({ maxOutputTokens: 99 }, { maxOutputTokens: 50 }).body.max_output_tokens,
+      lossesOf({ maxOutputTokens: 99 }, { maxOutputTokens: 50 }),
+    ]).toEqual([50, ['value_adjusted max_tokens']])
+    expect(lossesOf({ maxOutputTokens: 20 })).toEqual([])
+  })
+
+  test('reports settings that the protocol or the provider does not have', () => {
+    expect(
+      lossesOf({
+        sampling: { topK: 1, seed: 0, stop: ['x'], frequencyPenalty: 1, presencePenalty: 1, logitBias: { 1: 2 } },
+        outputModalities: ['image'],
+        serviceTier: 'standard_only',
+        metadata: { a: 1 },
+        protocol: 'chat.completions',
+      }).sort(),
+    ).toEqual([
+      'stop_applied_here stop',
+      'unsupported_by_provider metadata',
+      'unsupported_by_provider service_tier',
+      'unsupported_field frequency_penalty',
+      'unsupported_field logit_bias',
+      'unsupported_field modalities',
+      'unsupported_field presence_penalty',
+      'unsupported_field seed',
+      'unsupported_field top_k',
+    ])
+    expect(lossesOf({ sampling: { frequencyPenalty: 0, presencePenalty: 0, logitBias: {} } })).toEqual([])
+    expect(write({ sampling: { temperature: 0, topP: 0 } }).body).toMatchObject({ temperature: 0, top_p: 0 })
+    expect(lossesOf({ sampling: { temperature: 0, topP: 0 } }, { sampling: false })).toEqual([
+      'unsupported_by_model temperature',
+      'unsupported_by_model top_p',
+    ])
+  })
+
+  test.each([
+    [{ budgetTokens: 0 }, 'none'],
+    [{ budgetTokens: 1_024 }, 'minimal'],
+    [{ budgetTokens: 1_025 }, 'low'],
+    [{ budgetTokens: 4_096 }, 'low'],
+    [{ budgetTokens: 16_384 }, 'medium'],
+    [{ budgetTokens: 16_385 }, 'high'],
+    [{ budgetTokens: 100_000 }, 'xhigh'],
+    [{ effort: 'max' as const, budgetTokens: 1 }, 'max'],
+    [{ budgetTokens: -1 }, undefined],
+    [{ adaptive: true }, undefined],
+  ])('sends reasoning %j as effort %j', (reasoning, effort) => {
+    expect((write({ reasoning }).body.reasoning as Any | undefined)?.effort).toBe(effort as never)
+  })
+
+  test('reports a budget that is sent as an effort, or left out beside an effort', () => {
+    expect(lossesOf({ reasoning: { budgetTokens: 2_048 } })).toEqual(['budget_as_effort thinking.budget_tokens'])
+    expect(lossesOf({ reasoning: { effort: 'low', budgetTokens: 2_048 } })).toEqual([
+      'unsupported_combination thinking.budget_tokens',
+    ])
+    expect(lossesOf({ reasoning: { budgetTokens: 0 } })).toEqual([])
+    expect(lossesOf({ reasoning: { adaptive: true } })).toEqual(['reasoning_adjusted thinking'])
+    expect(lossesOf({ reasoning: { effort: 'low' } }, { reasoning: 'none' })).toEqual([
+      'reasoning_unsupported thinking',
+    ])
+  })
+
+  test('includes encrypted reasoning whenever the model may reason', () => {
+    const includes = (more: Partial<GenerationRequest>, capabilities: Capabilities = {}) =>
+      (write(more, capabilities).body.include as string[] | undefined)?.includes('reasoning.encrypted_content') ?? false
+    expect([
+      includes({}),
+      includes({ reasoning: { effort: 'low' } }),
+      includes({ reasoning: { effort: 'none' } }),
+      includes({}, { reasoning: 'effort' }),
+      includes({ reasoning: { effort: 'low' } }, { reasoning: 'none' }),
+    ]).toEqual([false, true, false, true, false])
+    expect(write({ reasoning: { effort: 'low', visible: true } }).body.reasoning).toEqual({
+      effort: 'low',
+      summary: 'auto',
+    })
+  })
+
+  test('has the output format, and mentions JSON where no message does', () => {
+    expect(write({ outputFormat: { type: 'schema', schema: { type: 'object' } }, verbosity: 'low' }).body.text).toEqual(
+      { format: { type: 'json_schema', name: 'answer', schema: { type: 'object' } }, verbosity: 'low' },
+    )
+    expect(write({ outputFormat: { type: 'json' } }).body).toMatchObject({
+      instructions: 'Answer with a JSON object.',
+      text: { format: { type: 'json_object' } },
+    })
+    const [first, second] = write({ system: [text('A')], outputFormat: { type: 'json' } }).body.input as Any[]
+    expect([first, second]).toMatchObject([
+      { role: 'system', content: [{ text: 'A' }, { text: 'Answer with a JSON object.' }] },
+      { role: 'user' },
+    ])
+    expect(write({ system: [text('As JSON.')], outputFormat: { type: 'json' } }).body.instructions).toBe('As JSON.')
+    expect(() => write({ outputFormat: { type: 'enum', schema: {} } })).toThrow('text/x.enum')
+  })
+})
+
+test.each([
+  [
+    400,
+    '{"error":{"message":"too long","code":"context_length_exceeded","param":"input"}}',
+    'context_length_exceeded',
+    400,
+  ],
+  [401, '{"error":{"message":"bad sk-abcdefghijk"}}', 'upstream_error', 502],
+  [422, '{"error":{"message":"x"}}', 'invalid_request', 400],
+  [429, '', 'upstream_rate_limited', 429],
+  [500, '<html>oops</html>', 'upstream_error', 502],
+  [503, 'null', 'overloaded', 503],
+  [400, '{"code":"c","error":"bare"}', 'invalid_request', 400],
+  [400, '[]', 'invalid_request', 400],
+])('maps the error %i %s', (status, body, code, ours) => {
+  const error = responses.call.readError(status, body)
+  expect([error.code, error.status]).toEqual([code as never, ours])
+  expect(error.message + JSON.stringify(error.metadata)).not.toContain('sk-abc')
+})
