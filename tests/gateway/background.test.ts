@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 
 /**
  * A response in the background ends long after its request was answered: it is held, metered and billed all the same.
@@ -29,7 +29,7 @@ let status: string
 let respond: (asked: string) => Promise<Response | undefined> | Response | undefined
 let asked: string[]
 let upstream: Bun.Server<undefined>
-let gateway: Gateway
+let gateway: GatewayProcess
 let data: string
 let config: string
 
@@ -81,7 +81,7 @@ providers:
 models:
   up/m: { endpoints: [{ provider: up, model: m }], price: { prompt: 1, completion: 10 } }
 `
-  gateway = await startGateway({ config, data })
+  gateway = await startGatewayProcess({ config, data })
 })
 afterEach(async () => {
   await gateway.stop()
@@ -121,7 +121,7 @@ async function settled(id: string): Promise<Record<string, never>> {
 async function restart(): Promise<void> {
   gateway.kill('SIGKILL')
   await gateway.exited
-  gateway = await startGateway({ config, data })
+  gateway = await startGatewayProcess({ config, data })
 }
 
 /** Begins a streamed answer, and gives its id and what makes its client leave. */

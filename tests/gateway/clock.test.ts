@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SqliteStore } from '../../src/store/sqlite.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { ask, PROTOCOLS } from './asking.ts'
 import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
 
@@ -15,13 +15,13 @@ const MANAGEMENT = 'sk-mg-v1-0123456789abcdef0123456789abcdef'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-clock-'))
 let provider: Gated
-let gateway: Gateway
+let gateway: GatewayProcess
 
 /** The server's time of day is this far from ours. */
 const jump = (ms: number): void => writeFileSync(join(folder, 'offset'), String(ms))
 
-const start = (): Promise<Gateway> =>
-  startGateway({
+const start = (): Promise<GatewayProcess> =>
+  startGatewayProcess({
     data: join(folder),
     env: { BUN_OPTIONS: `--preload=${join(folder, 'clock.ts')}` },
     config: `${gatedConfig({ up: provider })}

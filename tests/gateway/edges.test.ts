@@ -75,8 +75,7 @@ describe('keys', () => {
   })
 
   test('a management key is refused for inference', async () => {
-    const management = /^key management (\S+)$/m.exec(gateway.output().stdout)![1]!
-    const response = await call('/v1/chat/completions', { key: management, body: CHAT })
+    const response = await call('/v1/chat/completions', { key: gateway.createdKeys.management!, body: CHAT })
     expect(response.status).toBe(403)
     expect((await failure(response)).code).toBe('permission_denied')
   })

@@ -8,7 +8,7 @@ import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { until, type RawServer } from '../transport/raw-server.ts'
 import { COUNTED, scriptedProvider, TALKS, TEXT, type Script } from './scripted.ts'
 
@@ -97,7 +97,7 @@ const ways: [string, Way][] = WAYS.map((way) => [named(way), way])
 const streamedWays = ways.filter(([, { stream }]) => stream)
 
 function ask(
-  gateway: Gateway,
+  gateway: GatewayProcess,
   { client, stream }: Way,
   model: string,
   signal?: AbortSignal,
@@ -159,11 +159,11 @@ function toldUsage(text: string, { client }: Way): typeof COUNTED | undefined {
 
 /** What its data folder says of a running gateway. */
 class Books {
-  readonly #gateway: Gateway
+  readonly #gateway: GatewayProcess
   readonly #store: SqliteStore
   #last: string | undefined
 
-  constructor(gateway: Gateway) {
+  constructor(gateway: GatewayProcess) {
     this.#gateway = gateway
     this.#store = new SqliteStore({ folder: gateway.data, exclusive: false })
   }
@@ -247,10 +247,10 @@ beforeAll(() => {
 afterAll(() => provider.stop())
 
 /** A gateway for the tests of one block. */
-function withGateway(more: object = {}): { gateway: Gateway; books: Books } {
-  const here = {} as { gateway: Gateway; books: Books }
+function withGateway(more: object = {}): { gateway: GatewayProcess; books: Books } {
+  const here = {} as { gateway: GatewayProcess; books: Books }
   beforeAll(async () => {
-    here.gateway = await startGateway({ config: configFor(provider, more) })
+    here.gateway = await startGatewayProcess({ config: configFor(provider, more) })
     here.books = new Books(here.gateway)
   })
   afterAll(async () => {
@@ -432,10 +432,10 @@ async function readUntil(response: Response, seen: string): Promise<void> {
  * All ways at once, each stopped where its provider falls silent: what is recorded when `stop` has ended the gateway.
  */
 async function stopped(
-  stop: (gateway: Gateway) => Promise<Gateway | void>,
+  stop: (gateway: GatewayProcess) => Promise<GatewayProcess | void>,
 ): Promise<{ record: GenerationRecord; way: Way; midway: boolean }[]> {
   const data = mkdtempSync(join(tmpdir(), 'sluice-test-'))
-  const gateway = await startGateway({ data, config: configFor(provider, { timeouts: { drain: '100ms' } }) })
+  const gateway = await startGatewayProcess({ data, config: configFor(provider, { timeouts: { drain: '100ms' } }) })
   try {
     const asked = provider.requests.length
     const all = WAYS.flatMap((way) =>
@@ -488,7 +488,7 @@ describe('the server ends', () => {
       await Bun.sleep(5_600)
       gateway.kill('SIGKILL')
       await gateway.exited
-      return startGateway({ data: gateway.data, config: configFor(provider) })
+      return startGatewayProcess({ data: gateway.data, config: configFor(provider) })
     })
     for (const { record, way, midway } of ended) {
       expect([named(way), record.ending, record.estimated]).toEqual([named(way), 'crashed', midway])

@@ -8,7 +8,7 @@ import OpenAI, { toFile } from 'openai'
 import Replicate from 'replicate'
 import { Files } from '../../src/files/files.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGateway, startGatewayProcess, type Gateway } from '../server.ts'
 import { SmallDisk } from '../small-disk.ts'
 import { rawClient, until } from '../transport/raw-server.ts'
 
@@ -676,7 +676,7 @@ describe('an upload', () => {
 
   test('that is under way when the server is told to stop comes to its end', async () => {
     const data = mkdtempSync(join(tmpdir(), 'sluice-files-stopped-'))
-    const stopped = await startGateway({ config: config(), data })
+    const stopped = await startGatewayProcess({ config: config(), data })
     const client = await rawClient(Number(new URL(stopped.url).port))
     const body = b([filePart('x'.repeat(5000))])
     client.write(
@@ -704,7 +704,7 @@ describe('an upload', () => {
 
   test('that was under way when the process was killed has left nothing after the next start', async () => {
     const data = mkdtempSync(join(tmpdir(), 'sluice-files-killed-'))
-    const first = await startGateway({ config: config(), data })
+    const first = await startGatewayProcess({ config: config(), data })
     const kept = await send('POST', '/v1/files', { body: form('kept'), url: first.url })
     const client = await rawClient(Number(new URL(first.url).port))
     client.write(
@@ -716,7 +716,7 @@ describe('an upload', () => {
     await Bun.write(orphan, 'left')
     await first.stop()
     expect(onDisk(data)).toEqual({ blobs: 2, uploads: 1 })
-    const second = await startGateway({ config: config(), data })
+    const second = await startGatewayProcess({ config: config(), data })
     await until(() => !existsSync(orphan))
     expect(onDisk(data)).toEqual({ blobs: 1, uploads: 0 })
     expect((await send('GET', `/v1/files/${kept.json.id}/content`, { url: second.url })).text).toBe('kept')
@@ -742,7 +742,7 @@ describe('an output', () => {
     ]
     await files.stop()
     await store.close()
-    const showing = await startGateway({ config: config(), data })
+    const showing = await startGatewayProcess({ config: config(), data })
     const got = await Promise.all(
       tokens.map(async (token) => {
         const { status, headers, text } = await send('GET', `/v1/outputs/${token}`, { url: showing.url, key: 'nobody' })
@@ -834,7 +834,7 @@ describe('a disk that is full', async () => {
     'refuses an upload in our words, keeps nothing of it, and takes the next one',
     async () => {
       const small = disk!
-      const gateway = await startGateway({
+      const gateway = await startGatewayProcess({
         disk: small,
         config: config().replace('file: 1MiB', 'file: 100MiB').replace('quota: 3MiB', 'quota: 1GiB'),
       })
@@ -867,7 +867,7 @@ describe('the memory', () => {
 
   /** The most by which a server grows, in MiB, while a client uploads a file and another reads it. */
   async function growth(mebibytes: number, framing: string): Promise<number> {
-    const big = await startGateway({
+    const big = await startGatewayProcess({
       config: config().replace('file: 1MiB', 'file: 512MiB').replace('quota: 3MiB', 'quota: 2GiB'),
     })
     try {

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 
 /**
  * What happens around an answer: clients that go, servers that stop, providers that fail before and after their first
@@ -44,8 +44,8 @@ function endless(): Upstream {
 const provider = (id: string, url: string, protocol = 'chat.completions'): string =>
   `  ${id}: { protocol: ${protocol}, baseUrl: "${url}", unlisted: true }\n`
 
-async function gatewayWith(config: string): Promise<Gateway> {
-  const gateway = await startGateway({ config })
+async function gatewayWith(config: string): Promise<GatewayProcess> {
+  const gateway = await startGatewayProcess({ config })
   cleanUp.push(() => gateway.stop())
   return gateway
 }
@@ -53,7 +53,7 @@ async function gatewayWith(config: string): Promise<Gateway> {
 const PATHS = { 'chat.completions': '/v1/chat/completions', messages: '/v1/messages', responses: '/v1/responses' }
 
 const ask = (
-  gateway: Gateway,
+  gateway: GatewayProcess,
   protocol: keyof typeof PATHS,
   options: { stream?: boolean; model?: string; signal?: AbortSignal } = {},
 ): Promise<Response> => {

@@ -7,7 +7,7 @@ import { encodeRates, type Price } from '../../src/ledger/prices.ts'
 import { rate } from '../../src/ledger/rating.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 
 /** What an account can ask of its generations, its balance and its plan. */
 
@@ -32,29 +32,26 @@ type Shown = Record<string, unknown> & {
   }
 }
 
-let gateway: Gateway
+let gateway: GatewayProcess
 /** One that shows costs as late as may be configured. */
-let late: Gateway
+let late: GatewayProcess
 let keys: Keys
 beforeAll(async () => {
   ;[gateway, late] = await Promise.all([
-    startGateway({ config: CONFIG.replace('DELAY', '0s') }),
-    startGateway({ config: CONFIG.replace('DELAY', '5m') }),
+    startGatewayProcess({ config: CONFIG.replace('DELAY', '0s') }),
+    startGatewayProcess({ config: CONFIG.replace('DELAY', '5m') }),
   ])
   keys = await keysOf(gateway)
 })
 afterAll(() => Promise.all([gateway?.stop(), late?.stop()]))
 
-async function keysOf(of: Gateway): Promise<Keys> {
-  const printed = Object.fromEntries(
-    [...of.output().stdout.matchAll(/^key (\S+) (\S+)$/gm)].map(([, kind, text]) => [kind, text]),
-  ) as Record<string, string>
+async function keysOf(of: GatewayProcess): Promise<Keys> {
   sluice('accounts', 'create', 'other', '--credit', '3', '--bonus', '0.5', '--data', of.data)
   const made = sluice('keys', 'create', '--account', 'other', '--json', '--data', of.data)
   const other = (JSON.parse(made) as { text: string }).text
   // The server sees what another process wrote within two seconds.
   for (let tries = 0; tries < 100 && (await get(of, '/v1/models', other)).status !== 200; tries++) await Bun.sleep(50)
-  return { own: of.key, subscription: printed.subscription!, management: printed.management!, other }
+  return { own: of.key, subscription: of.createdKeys.subscription!, management: of.createdKeys.management!, other }
 }
 
 function sluice(...args: string[]): string {
@@ -68,12 +65,12 @@ function sluice(...args: string[]): string {
 
 type Got = { status: number; headers: Headers; text: string }
 
-async function get(of: Gateway, path: string, key = of.key): Promise<Got> {
+async function get(of: GatewayProcess, path: string, key = of.key): Promise<Got> {
   const response = await fetch(of.url + path, { headers: { authorization: `Bearer ${key}` } })
   return { status: response.status, headers: response.headers, text: await response.text() }
 }
 
-async function record(of: Gateway, id: string, key?: string): Promise<Shown> {
+async function record(of: GatewayProcess, id: string, key?: string): Promise<Shown> {
   const { status, text } = await get(of, `/v1/management/generation?id=${id}`, key)
   expect([status, text]).toEqual([200, expect.stringMatching(/^\{/)])
   return JSON.parse(text) as Shown
@@ -97,7 +94,7 @@ const REQUESTS: Record<string, (model: string, text: string, stream: boolean) =>
 }
 
 async function generate(
-  of: Gateway,
+  of: GatewayProcess,
   api: string,
   model: string,
   text: string,
@@ -282,7 +279,7 @@ const USAGE = { ...noUsage(), inputTokens: 1_001, cacheReadTokens: 8_003, output
 let stored = 0
 
 /** A generation as it would have ended a while ago, written beside the running server. */
-async function store(of: Gateway, account: string, extra: Partial<GenerationRecord> = {}): Promise<string> {
+async function store(of: GatewayProcess, account: string, extra: Partial<GenerationRecord> = {}): Promise<string> {
   const beside = new SqliteStore({ folder: of.data, exclusive: false })
   try {
     const accountId = (await beside.accounts()).find(({ name }) => name === account)!.id

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { validateWebhook } from 'replicate'
 import type { GenerationRecord, PostedTransfer } from '../../src/store/store.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { predictionUpstream } from '../predictions/upstream.ts'
 
 const IS_LONG = process.env.SLUICE_LONG_TESTS !== undefined
@@ -94,7 +94,7 @@ models:
   image: { endpoints: [{ provider: sandbox, model: image, protocol: images }], price: { image: 0.04 } }
 `,
     }
-    let gateway = await startGateway(options)
+    let gateway = await startGatewayProcess(options)
     const asked: Asked[] = []
 
     const ask = async (kind: Kind): Promise<void> => {
@@ -150,7 +150,7 @@ models:
         gateway.kill('SIGKILL')
         await gateway.exited
         await caught
-        gateway = await startGateway(options)
+        gateway = await startGatewayProcess(options)
         for (const [id, end] of seen) expect(await shown({ id })).toEqual({ ...end, urls: expect.any(Object) })
       }
       await Bun.sleep(500)
@@ -179,7 +179,7 @@ models:
 )
 
 type After = {
-  gateway: Gateway
+  gateway: GatewayProcess
   asked: Asked[]
   hooks: Receiver
   shown(one: { id: string }): Promise<Shown>
@@ -226,7 +226,7 @@ async function expectAllOver({ gateway, asked, hooks, shown, data, creates }: Af
  * Each client hears of the end at least once, always by the same id and with the same words, and of nothing after it.
  */
 async function expectTold(
-  { url, key }: Gateway,
+  { url, key }: GatewayProcess,
   known: readonly Asked[],
   { got }: Receiver,
   ends: readonly Shown[],

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { noUsage } from '../../src/generation/usage.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import type { GenerationRecord, PredictionChange } from '../../src/store/store.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { until } from '../transport/raw-server.ts'
 import { gatedProvider, type Gated } from './gated.ts'
 import { predictionProvider, Predictions, type PredictionProvider, type Shown } from './predicting.ts'
@@ -23,7 +23,7 @@ beforeAll(() => {
 afterAll(() => Promise.all([provider.stop(), gated.stop()]))
 
 let folder: string
-let running: Gateway
+let running: GatewayProcess
 let client: Predictions
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'sluice-predictions-'))
@@ -44,7 +44,7 @@ afterEach(async () => {
 })
 
 async function start(isOn = true): Promise<void> {
-  running = await startGateway({
+  running = await startGatewayProcess({
     data: folder,
     config: `
 limits: { requestsPerMinute: 1000000 }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { breakOf, piecesOf } from '../properties/prefixes.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { PROTOCOLS } from './asking.ts'
 import { protocolOf } from './scripted.ts'
 
@@ -286,7 +286,7 @@ describe.each([true, false])(
     test('on each pair of protocols, and over a restart', async () => {
       const data = mkdtempSync(join(tmpdir(), 'sluice-prefixes-'))
       const upstream = provider()
-      let gateway: Gateway | undefined
+      let gateway: GatewayProcess | undefined
       try {
         const talks = PROTOCOLS.flatMap((client) =>
           PROTOCOLS.map((protocol, index) => ({
@@ -301,7 +301,7 @@ describe.each([true, false])(
           if (turn === 1 || turn === 4) {
             gateway?.kill('SIGKILL')
             await gateway?.exited
-            gateway = await startGateway({ data, config: config(upstream.url) })
+            gateway = await startGatewayProcess({ data, config: config(upstream.url) })
           }
           for (const { client, protocol, model, body, heard } of talks) {
             const response = await fetch(gateway!.url + AGENTS[client].path(model), {

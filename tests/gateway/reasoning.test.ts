@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGateway, startGatewayProcess, type Gateway } from '../server.ts'
 import { PROTOCOLS } from './asking.ts'
 import { FORGETFUL, SIGNED, signedIn, signingProvider, type Answer } from './signing.ts'
 
@@ -193,7 +193,7 @@ test('what is remembered outlives a server that is killed', async () => {
   const data = mkdtempSync(join(tmpdir(), 'sluice-reasoning-'))
   try {
     const answers = new Map<string, Answer>()
-    const before = await startGateway({ data, config: config() })
+    const before = await startGatewayProcess({ data, config: config() })
     for (const client of PROTOCOLS)
       for (const protocol of PROTOCOLS)
         answers.set(`${client} ${protocol}`, await first({ client, model: `${nameOf(protocol)}/m`, at: before }))
@@ -207,7 +207,7 @@ test('what is remembered outlives a server that is killed', async () => {
     expect(kept.includes('acct_')).toBe(true)
     for (const { callId, thought } of answers.values())
       expect([kept.includes(callId!), kept.includes(thought.slice(0, 10))]).toEqual([false, false])
-    const after = await startGateway({ data, config: config() })
+    const after = await startGatewayProcess({ data, config: config() })
     for (const client of PROTOCOLS)
       for (const protocol of PROTOCOLS) {
         const answer = answers.get(`${client} ${protocol}`)!
@@ -216,7 +216,7 @@ test('what is remembered outlives a server that is killed', async () => {
         )
       }
     await after.stop()
-    const forgetting = await startGateway({ data, config: config('reasoning: { keep: 0s }') })
+    const forgetting = await startGatewayProcess({ data, config: config('reasoning: { keep: 0s }') })
     for (const [pair, answer] of answers) {
       const [client, protocol] = pair.split(' ') as [ConversationName, ConversationName]
       expect(signedIn(await second({ client, model: `${nameOf(protocol)}/m`, at: forgetting }, answer))).toEqual([])

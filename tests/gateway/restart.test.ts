@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { until } from '../transport/raw-server.ts'
 import { ask, ENDED, PROTOCOLS } from './asking.ts'
 import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
@@ -21,7 +21,7 @@ beforeAll(() => {
 afterAll(() => Promise.all([ending.stop(), hanging.stop()]))
 
 const folders: string[] = []
-const started: Gateway[] = []
+const started: GatewayProcess[] = []
 afterEach(async () => {
   for (const gateway of started.splice(0)) await gateway.stop()
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
@@ -33,8 +33,8 @@ function newFolder(): string {
   return folder
 }
 
-async function start(data: string, more = '', env: Record<string, string> = {}): Promise<Gateway> {
-  const gateway = await startGateway({ data, env, config: more + gatedConfig({ ends: ending, hangs: hanging }) })
+async function start(data: string, more = '', env: Record<string, string> = {}): Promise<GatewayProcess> {
+  const gateway = await startGatewayProcess({ data, env, config: more + gatedConfig({ ends: ending, hangs: hanging }) })
   started.push(gateway)
   return gateway
 }

@@ -1,15 +1,15 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGateway, startGatewayProcess, type GatewayProcess } from '../server.ts'
 
 /** Responses are kept by Sluice: conversations go on by id on every provider, for their own account only. */
 
-let gateway: Gateway
+let gateway: GatewayProcess
 /** A key of another account. */
 let OTHER: string
 beforeAll(async () => {
-  gateway = await startGateway()
+  gateway = await startGatewayProcess()
   const sluice = (...words: string[]) =>
     Bun.spawnSync([
       process.execPath,
@@ -226,12 +226,12 @@ describe('what is stored', () => {
 
   test('is there again after a kill', async () => {
     const data = gateway.data
-    const one = await startGateway({ data, key: gateway.key }).catch((error: Error) => error)
+    const one = await startGatewayProcess({ data, key: gateway.key }).catch((error: Error) => error)
     expect(String(one)).toContain('in use by another Sluice')
     const { id } = (await create({ model: 'sandbox/chat', input: 'Hello' })).body
     gateway.kill('SIGKILL')
     await gateway.exited
-    gateway = await startGateway({ data, key: gateway.key })
+    gateway = await startGatewayProcess({ data, key: gateway.key })
     expect((await call('GET', `/v1/responses/${id}`)).body.id).toBe(id)
   })
 })

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Transfer } from '../../src/store/store.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import { expectBookRight } from '../audit.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 
 const PROTOCOLS = ['chat', 'messages', 'responses', 'gemini'] as const
 type Protocol = (typeof PROTOCOLS)[number]
@@ -51,7 +51,7 @@ export class KillHarness {
 
   /** `told`: every provider reports its usage. Where one does not, the first count of a process takes it long. */
   async round(told: boolean): Promise<void> {
-    const gateway = await startGateway({ config: CONFIG, data: this.#data })
+    const gateway = await startGatewayProcess({ config: CONFIG, data: this.#data })
     const store = new SqliteStore({ folder: this.#data, exclusive: false })
     try {
       await this.#check(gateway, store)
@@ -73,7 +73,7 @@ export class KillHarness {
   }
 
   async end(): Promise<void> {
-    const gateway = await startGateway({ config: CONFIG, data: this.#data })
+    const gateway = await startGatewayProcess({ config: CONFIG, data: this.#data })
     const store = new SqliteStore({ folder: this.#data, exclusive: false })
     try {
       await this.#check(gateway, store)
@@ -97,7 +97,7 @@ export class KillHarness {
       this.#posted += transfer.amount
   }
 
-  async #client(gateway: Gateway, told: boolean, alive: { now: boolean }): Promise<void> {
+  async #client(gateway: GatewayProcess, told: boolean, alive: { now: boolean }): Promise<void> {
     while (alive.now) {
       await this.#ask(gateway, { tells: told || Math.random() < 0.7, leaves: Math.random() < 0.06 }).catch(
         (error: unknown) => {
@@ -108,7 +108,7 @@ export class KillHarness {
     }
   }
 
-  async #ask({ url, key }: Gateway, { tells, leaves }: { tells: boolean; leaves: boolean }): Promise<void> {
+  async #ask({ url, key }: GatewayProcess, { tells, leaves }: { tells: boolean; leaves: boolean }): Promise<void> {
     const [protocol, model, stream] = [oneOf(PROTOCOLS), `by-${oneOf(PROTOCOLS)}`, Math.random() < 0.6]
     const told = tells ? { in: 1 + below(900), out: 1 + below(900) } : undefined
     const text = `[[length: ${1 + below(40)}]] [[pace: ${oneOf([0, 0, 0, 5, 40])}ms]] ${told === undefined ? '[[no-usage]]' : `[[usage: in=${told.in} out=${told.out}]]`}${Math.random() < 0.1 ? ` [[delay: ${below(300)}ms]]` : ''}`
@@ -146,7 +146,7 @@ export class KillHarness {
   }
 
   /** The server has just started again. */
-  async #check(gateway: Gateway, store: SqliteStore): Promise<void> {
+  async #check(gateway: GatewayProcess, store: SqliteStore): Promise<void> {
     expect(await store.openGenerations()).toEqual([])
     const records = await all((after: { id: string } | undefined) => store.generations(after?.id, 1_000))
     const postings = Map.groupBy(
@@ -186,7 +186,7 @@ export class KillHarness {
   }
 
   /** A few of those that finished, as their clients look them up. */
-  async #checkOverHttp({ url, key }: Gateway): Promise<void> {
+  async #checkOverHttp({ url, key }: GatewayProcess): Promise<void> {
     for (const { id } of [...this.#seen.values()].filter(({ finished }) => finished).slice(-20)) {
       const response = await fetch(`${url}/v1/management/generation?id=${id}`, {
         headers: { authorization: `Bearer ${key}` },
