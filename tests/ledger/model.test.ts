@@ -23,6 +23,7 @@ import {
   type Usage,
 } from './model.ts'
 import { Rig, type Death } from './rig.ts'
+import { IS_LONG, runs } from '../runs.ts'
 import { NotCovered } from '../../src/store/store.ts'
 
 const USD = 1_000_000_000n
@@ -612,8 +613,7 @@ const told = spyOn(console, 'error')
 beforeAll(() => void told.mockImplementation(() => {}))
 afterAll(() => told.mockRestore())
 
-const LONG = process.env.SLUICE_LONG_TESTS !== undefined
-const RUNS = LONG ? 3_000 : 60
+const RUNS = runs(60, 3_000)
 
 test('whatever happens to it in whatever order, the ledger does what its model does', async () => {
   await fc.assert(
@@ -635,6 +635,6 @@ test('whatever happens to it in whatever order, the ledger does what its model d
         }
       },
     ),
-    { numRuns: RUNS, interruptAfterTimeLimit: LONG ? 600_000 : 60_000 },
+    { numRuns: RUNS, interruptAfterTimeLimit: IS_LONG ? 600_000 : 60_000 },
   )
 }, 600_000)

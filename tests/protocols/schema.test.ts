@@ -8,6 +8,7 @@ import { answerSchema, functionSchema } from '../../src/protocols/schema/openai.
 import { inlined } from '../../src/protocols/schema/references.ts'
 import { objectAnswer } from '../../src/protocols/schema/wrapping.ts'
 import { bounded, mapSchemas, type Schema, SchemaRefusal, takesAnything } from '../../src/protocols/schema/schema.ts'
+import { IS_LONG, runs } from '../runs.ts'
 
 /** Schemas of any kind on their way to each provider: what they become takes the same values, or it is told. */
 
@@ -220,7 +221,7 @@ const RULES: Record<keyof typeof TARGETS, (schema: Schema) => void> = {
   },
 }
 
-const RUNS = Number(process.env.SCHEMA_RUNS ?? 60)
+const RUNS = runs(60, 3000)
 
 describe('any schema', () => {
   test.each(Object.keys(TARGETS) as (keyof typeof TARGETS)[])(
@@ -252,9 +253,10 @@ describe('any schema', () => {
         }),
         { numRuns: RUNS },
       )
-      expect(same).toBeGreaterThan(RUNS / 10)
+      // About a fifth of the schemas lose nothing on their way to Google, fewer in a sample by chance.
+      expect(same).toBeGreaterThan(RUNS / 30)
     },
-    60_000,
+    IS_LONG ? 600_000 : 60_000,
   )
 })
 
