@@ -49,7 +49,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-test('what is under way has lengths of time that are true, and its bill', async () => {
+test('durations and bills of generations in flight are right when the clock is changed', async () => {
   provider.shut()
   const answers = await Promise.all(
     PROTOCOLS.map((protocol) =>
@@ -101,7 +101,7 @@ const generate = async (): Promise<number> =>
     })
   ).status
 
-test('a window gives nothing back and ends once, whichever way the clock goes, over a restart too', async () => {
+test('a quota window returns nothing and ends once when the clock is changed, even over a restart', async () => {
   provider.open()
   // Each uses 2 flows and holds what it may use at the most.
   let fitted = 0

@@ -88,7 +88,7 @@ async function resumed({ url, key }: GatewayProcess): Promise<void> {
 describe.skipIf(disk === undefined)('a full disk', () => {
   const small = disk!
 
-  test('refuses what it cannot record, tells those under way, forgets nothing, and is well again when there is room', async () => {
+  test('a full disk refuses new requests, fails those in flight, loses no record, and recovers with space', async () => {
     const gateway = await startGatewayProcess({ disk: small, config: configFor(provider) })
     const { url, key } = gateway
     try {
@@ -198,7 +198,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
   const start = (more = '', on = small): Promise<GatewayProcess> =>
     startGatewayProcess({ disk: on, config: more + configFor(provider) })
 
-  test('is found before anything has ended, and holds over a restart', async () => {
+  test('a full disk is detected before any request ends, and new requests stay refused after a restart', async () => {
     const before = await recordsOn(small)
     let gateway = await start('timeouts: { drain: 100ms }\n')
     try {
@@ -248,7 +248,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
     }
   }, 20_000)
 
-  test('and a folder that cannot be written are told as what they are', async () => {
+  test('a full disk and a read-only folder are reported as different errors', async () => {
     const message = (error: unknown): string => (error as Error).message
     const remount = (how: string): Promise<[number, string]> => run('mount', '-o', `remount,${how}`, small.path)
     expect(await remount('ro')).toEqual([0, ''])
@@ -285,7 +285,7 @@ FAILING(fdatasync)
 `
 
 test.skipIf(process.platform !== 'linux' || Bun.which('cc') === null)(
-  'a disk that failed to flush is not trusted again: nothing is admitted until a restart, which finds the book right',
+  'after a failed flush no request is admitted until a restart, which finds the book balanced',
   async () => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-flush-'))
     const [library, failing] = [join(folder, 'failing.so'), join(folder, 'failing')]

@@ -120,7 +120,7 @@ describe('a generation', () => {
 
   for (const [api, { model, prefix }] of Object.entries(MODELS)) {
     for (const stream of [false, true]) {
-      test(`of ${api}, ${stream ? '' : 'not '}streamed, has every field`, async () => {
+      test(`a generation of ${api}, ${stream ? '' : 'not '}streamed, has every field`, async () => {
         const before = Date.now()
         const id = await generate(
           gateway,
@@ -195,7 +195,7 @@ describe('a generation', () => {
     }
   }
 
-  test('is found under each form of its id and either name, and nothing else', async () => {
+  test('a generation is found under each form of its id and by either parameter', async () => {
     const id = await generate(gateway, 'chat.completions', 'sandbox/chat', 'Hello')
     const shown = await record(gateway, id)
     const bare = id.slice('chatcmpl-'.length)
@@ -241,7 +241,7 @@ describe('a generation', () => {
     }
   })
 
-  test('that was tried twice says so', async () => {
+  test('a generation that took two attempts lists both', async () => {
     const shown = await record(gateway, await generate(gateway, 'chat.completions', 'twice', 'Hello'))
     expect(shown).toMatchObject({
       requestRetryTimes: 1,
@@ -256,7 +256,7 @@ describe('a generation', () => {
     ['tool-calls', 'tool_calls'],
     ['content-filter', 'content_filter'],
     ['stop-sequence', 'stop'],
-  ])('that ended with %s says %s', async (said, finishReason) => {
+  ])('a generation that ended with %s is shown as %s', async (said, finishReason) => {
     const text =
       said === 'tool-calls' ? '[[call: get_weather {"city":"Paris"}]]' : `[[reply: Hello]] [[finish: ${said}]]`
     expect(await record(gateway, await generate(gateway, 'chat.completions', 'sandbox/chat', text))).toMatchObject({
@@ -344,7 +344,7 @@ async function store(of: GatewayProcess, account: string, extra: Partial<Generat
 }
 
 describe('costs', () => {
-  test('are listed by fee item, at the price stored with the generation, and add up', async () => {
+  test('costs are listed by fee item at the price stored with the generation, and their sum is the bill', async () => {
     const shown = await record(gateway, await store(gateway, 'default', { discount: 1_500 }))
     // 1001 x 1.25, 8003 x 0.125, 333 x 10 USD per million, 2 x 0.01 USD; 15 % less, each amount to the nano-USD.
     expect(shown.ratingResponses).toEqual({
@@ -391,7 +391,7 @@ describe('costs', () => {
     expect(shown).toMatchObject({ latency: 120, generationTime: 880 })
   })
 
-  test('are seen by pay-as-you-go and management keys, never by a subscription key, and never of a subscription', async () => {
+  test('costs are shown to pay-as-you-go and management keys, never to or of a subscription', async () => {
     const { ratingResponses, usage, ...metered } = await record(gateway, await store(gateway, 'default'))
     expect([usage, ratingResponses?.ratingDetails.length]).toEqual([0.025581625, 4])
     expect(await record(gateway, metered.generationId, keys.management)).toEqual({ ...metered, usage, ratingResponses })
@@ -405,7 +405,7 @@ describe('costs', () => {
       })
   })
 
-  test('are shown when the delay has passed since the end, not before; the metering is there at once', async () => {
+  test('costs are shown after the delay, usage at once', async () => {
     const young = await record(
       late,
       await store(late, 'default', { createdAt: Date.now() - 299_000, latency: 500, duration: 500 }),
@@ -428,7 +428,7 @@ describe('costs', () => {
     expect(Object.hasOwn(long, 'usage')).toBe(false)
   })
 
-  test('of what is not charged are 0, also at a price with a fee per request', async () => {
+  test('costs of a generation that is not charged are 0, even with a fee per request', async () => {
     const rates = encodeRates({ ...PRICE.rates, request: { base: 5_000_000n, tiers: [] } })
     const shown = await record(
       gateway,
@@ -453,7 +453,7 @@ describe('costs', () => {
     ])
   })
 
-  test('of an answer of this server are those of its usage, and leave the balance', async () => {
+  test('costs of a generation follow from its usage and leave the balance', async () => {
     const credits = async (): Promise<number> =>
       (JSON.parse((await get(late, '/v1/management/payg/balance')).text) as { data: { total_credits: number } }).data
         .total_credits
@@ -482,7 +482,7 @@ describe('costs', () => {
     ['shutdown', 'error'],
     ['crashed', 'error'],
     ['completed', 'stop'],
-  ])('of one that ended %s stand beside the reason %s', async (ending, finishReason) => {
+  ])('costs of a generation that ended with %s are shown with the reason %s', async (ending, finishReason) => {
     expect(
       await record(gateway, await store(gateway, 'default', { ending, finish: ending, estimated: true })),
     ).toMatchObject({ finishReason, ending, estimated: true, usage: 0.025581625 })
@@ -498,7 +498,7 @@ describe('another account', () => {
   ]
 
   test.each(['/v1/management/generation', '/v1/generation'])(
-    'gets of %s what everybody gets of an unknown id',
+    'another account receives from %s the response for an unknown id',
     async (path) => {
       const id = await generate(gateway, 'messages', 'sandbox/messages', 'Hello')
       expect((await get(gateway, `${path}?id=${id}`)).status).toBe(200)
@@ -518,7 +518,7 @@ describe('another account', () => {
     },
   )
 
-  test('has its own balance and its own generations', async () => {
+  test('another account has its own balance and its own generations', async () => {
     const { text } = await get(gateway, '/v1/management/payg/balance', keys.other)
     expect(JSON.parse(text)).toEqual({
       success: true,
@@ -531,7 +531,7 @@ describe('another account', () => {
 })
 
 describe('the routes', () => {
-  test('take the kinds of key that they are for', async () => {
+  test('the management routes accept their own kinds of key only', async () => {
     const id = await generate(gateway, 'chat.completions', 'sandbox/chat', 'Hello', { key: keys.subscription })
     const allowed = async (path: string): Promise<number[]> =>
       Promise.all(
@@ -553,7 +553,7 @@ describe('the routes', () => {
     ).toBe(405)
   })
 
-  test('at the old path answer the same, deprecated, and name the new one', async () => {
+  test('the routes at the old path answer the same, are marked deprecated and name the new path', async () => {
     const id = await store(gateway, 'default')
     const [now, old] = [
       await get(gateway, `/v1/management/generation?id=${id}`),
@@ -572,7 +572,7 @@ describe('the routes', () => {
     ])
   })
 
-  test('tell the plan and its windows, which begin with the first request', async () => {
+  test('the plan and its windows are shown; windows begin with the first request', async () => {
     const fresh = await keysOf(late)
     const detail = async (): Promise<Record<string, Record<string, unknown>>> =>
       (
@@ -607,7 +607,7 @@ describe('the routes', () => {
     expect(Date.parse(after!.resets_at as string) - Date.now()).toBeLessThanOrEqual(5 * 3_600_000)
   })
 
-  test('answer any query with 400 or 404', async () => {
+  test('the management routes answer any invalid query with 400 or 404', async () => {
     const junk = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 80 }),
       fc.constantFrom(

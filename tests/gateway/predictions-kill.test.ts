@@ -6,10 +6,10 @@ import { validateWebhook } from 'replicate'
 import type { GenerationRecord, PostedTransfer } from '../../src/store/store.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
+import { IS_LONG, runs } from '../runs.ts'
 import { predictionUpstream } from '../predictions/upstream.ts'
 
-const IS_LONG = process.env.SLUICE_LONG_TESTS !== undefined
-const ROUNDS = IS_LONG ? 40 : 4
+const ROUNDS = runs(4, 40)
 const PREDICTIONS = 20
 
 /** USD, as the models of the configuration cost. */
@@ -71,7 +71,7 @@ function receiver(): Receiver {
 }
 
 test(
-  `killed ${ROUNDS} times while ${PREDICTIONS} predictions run, a gateway ends, charges and tells of each of them once`,
+  `a gateway killed ${ROUNDS} times ends, charges and reports each of ${PREDICTIONS} predictions once`,
   async () => {
     const upstream = predictionUpstream()
     // Slow enough for a kill to come between a creation and its answer.

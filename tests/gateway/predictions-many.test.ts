@@ -14,7 +14,7 @@ const residentMiB = ({ pid }: GatewayProcess): number =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024
 
 test.if(process.platform === 'linux')(
-  'hundreds that wait take no memory, neither where they were created nor after a restart, and run once',
+  'hundreds of queued predictions use little memory, before and after a restart, and run once',
   async () => {
     const data = mkdtempSync(join(tmpdir(), 'sluice-predictions-'))
     const provider = predictionProvider()

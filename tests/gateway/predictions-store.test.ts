@@ -93,7 +93,7 @@ const credit = async (): Promise<bigint> =>
 const held = async (): Promise<number> => (await sqlite.openGenerations()).length
 
 test.each(['addPrediction', 'keepOpen'])(
-  'one that cannot be written (%s) is refused, and nothing of it remains',
+  'a prediction that cannot be stored (%s) is refused, and nothing of it remains',
   async (method) => {
     failing[method] = full
     expect((await create()).status).toBe(503)
@@ -109,7 +109,7 @@ test.each(['addPrediction', 'keepOpen'])(
   },
 )
 
-test('one that cannot be written before it is sent is not sent', async () => {
+test('a prediction whose start cannot be stored is not sent', async () => {
   failing['changePrediction'] = full
   const { id } = (await (await create()).json()) as Shown
   await until(() => told.mock.calls.length > 0)
@@ -120,7 +120,7 @@ test('one that cannot be written before it is sent is not sent', async () => {
   expect([await held(), await credit()]).toEqual([0, 1_000_000_000n])
 })
 
-test('an end that cannot be written is no end, until it can be', async () => {
+test('a prediction whose end cannot be stored ends when it can be', async () => {
   provider.onMade = (made) => {
     made.status = 'processing'
   }
@@ -144,7 +144,7 @@ test('an end that cannot be written is no end, until it can be', async () => {
 }, 20_000)
 
 test.each(['slow', 'broken'])(
-  'an end is shown nowhere before its record can be looked up: a store that is %s',
+  'an end is not shown before its record can be looked up: a store that is %s',
   async (how) => {
     const written = Promise.withResolvers<void>()
     const closeGeneration = sqlite.closeGeneration.bind(sqlite)
@@ -189,7 +189,7 @@ test.each(['slow', 'broken'])(
   20_000,
 )
 
-test("where its provider's id cannot be written it is followed all the same", async () => {
+test('a prediction whose provider id cannot be stored is followed all the same', async () => {
   const changePrediction = sqlite.changePrediction.bind(sqlite)
   failing['changePrediction'] = ((prediction: { state: string; completedAt: number | null }, deliveries: never) =>
     prediction.completedAt === null && prediction.state.includes('"upstream"')

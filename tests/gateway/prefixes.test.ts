@@ -281,9 +281,9 @@ ${PROTOCOLS.map((_, index) => `  m${index}: { endpoints: [{ provider: p${index},
 const TURNS = 5
 
 describe.each([true, false])(
-  'what a provider got stays as it was, where clients send back all of an answer: %p',
+  'the prefix sent to a provider is unchanged when clients send back the whole response: %p',
   (all) => {
-    test('on each pair of protocols, and over a restart', async () => {
+    test('the prefix stays byte-identical on each pair of protocols, and over a restart', async () => {
       const data = mkdtempSync(join(tmpdir(), 'sluice-prefixes-'))
       const upstream = provider()
       let gateway: GatewayProcess | undefined
