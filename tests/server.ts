@@ -136,8 +136,16 @@ async function audit(
 const keysIn = (printed: string): Record<string, string> =>
   Object.fromEntries([...printed.matchAll(/^key (\S+) (\S+)$/gm)].map(([, kind = '', text = '']) => [kind, text]))
 
-/** Keeps the lines of a start out of the test's own output. */
-async function withoutOutput<T>(run: () => Promise<T>): Promise<{ result: T; printed: string }> {
+let lastStart: Promise<unknown> = Promise.resolve()
+
+/** Keeps the lines of a start out of the test's own output. One start at a time, because they share the console. */
+function withoutOutput<T>(run: () => Promise<T>): Promise<{ result: T; printed: string }> {
+  const next = lastStart.then(() => captured(run))
+  lastStart = next.catch(() => {})
+  return next
+}
+
+async function captured<T>(run: () => Promise<T>): Promise<{ result: T; printed: string }> {
   const { log, error } = console
   let printed = ''
   console.log = (...words: unknown[]) => void (printed += `${words.join(' ')}\n`)
