@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import { audit } from '../src/ledger/audit.ts'
 import { SqliteStore } from '../src/store/sqlite/store.ts'
 
-/** What a flow stands for where the configuration does not say, in nano-USD. */
+/** The default price of a flow, in nano-USD. */
 export const USD_PER_FLOW = 32_830_000n
 
 /**
- * What a gateway left behind must add up: names the first row that does not. `overdraft`: the gateway's own, in
+ * Fails with the first row of a gateway's data folder that does not balance. `overdraft`: the gateway's own, in
  * nano-USD.
  */
 export async function expectBookRight(folder: string, overdraft = 0n): Promise<void> {

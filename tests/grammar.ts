@@ -6,8 +6,7 @@ import { noUsage, type Usage } from '../src/generation/usage.ts'
 const BUCKETS = new Set(Object.keys(noUsage()))
 
 /**
- * Throws unless the events are one sentence of `start (part-start part-delta* part-end | usage)* (finish | error)`,
- * with usage also
+ * Throws unless the events match `start (part-start part-delta* part-end | usage)* (finish | error)`, with usage also
  * allowed inside a part, parts numbered from 0 without gaps, and `error` allowed as the very first event.
  */
 export function checkGrammar(events: readonly GenerationEvent[]): void {
@@ -16,13 +15,12 @@ export function checkGrammar(events: readonly GenerationEvent[]): void {
   let open: PartHead | undefined
   let next = 0
   const fail = (index: number, why: string): never => {
-    throw new Error(
-      `event ${index} (${events[index]?.type ?? 'end'}): ${why}\n${JSON.stringify(events.slice(Math.max(0, index - 3), index + 1))}`,
-    )
+    const around = events.slice(Math.max(0, index - 3), index + 1)
+    throw new Error(`event ${index} (${events[index]?.type ?? 'end'}): ${why}\n${JSON.stringify(around)}`)
   }
   for (const [index, event] of events.entries()) {
-    if (ended) fail(index, 'stands after the end')
-    if (!started && event.type !== 'start' && event.type !== 'error') fail(index, 'stands before start')
+    if (ended) fail(index, 'is after the end')
+    if (!started && event.type !== 'start' && event.type !== 'error') fail(index, 'is before start')
     switch (event.type) {
       case 'start':
         if (started) fail(index, 'second start')
@@ -63,13 +61,13 @@ export function checkGrammar(events: readonly GenerationEvent[]): void {
 }
 
 export type SentenceOptions = {
-  /** Kinds of parts to use; all but `foreign` by default. */
+  /** Kinds of parts to use; all but `native` by default. */
   kinds?: PartHead['type'][]
   /** Sentences that end with an error too. Default true. */
   errors?: boolean
 }
 
-/** Random sentences of the event grammar, for the writers. */
+/** Random event sequences that match the grammar, for the writers. */
 export function sentences({
   kinds = ['text', 'reasoning', 'refusal', 'tool-call', 'image', 'audio', 'citation'],
   errors = true,

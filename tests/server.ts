@@ -1,61 +1,74 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { loadConfig } from '../src/config/load.ts'
+import { start } from '../src/app.ts'
+import { loadConfig, type Config } from '../src/config/load.ts'
 import { expectBookRight } from './audit.ts'
 import type { SmallDisk } from './small-disk.ts'
 
-/** A running Sluice: a process of its own on a free port, with a data folder of its own. */
+/** A running Sluice on a free port of the loopback interface, with a data folder of its own. */
 export type Gateway = {
   url: string
   /** The pay-as-you-go key. */
   key: string
-  pid: number
+  /** The keys that it created at this start, by kind. */
+  createdKeys: Record<string, string>
   data: string
-  /** What it printed so far. */
-  output(): { stdout: string; stderr: string }
-  kill(signal: NodeJS.Signals): void
-  exited: Promise<number>
-  /** Ends it at once, and fails where its book is not right. */
+  /** Ends it at once, and fails if its book does not balance. */
   stop(): Promise<void>
 }
 
-/** Variables that switch providers on stay out, so that a developer's own keys are never used by a test. */
-const ENVIRONMENT = ['PATH', 'HOME', 'TMPDIR', 'LANG'] as const
+/** A gateway in a process of its own, which can be killed and whose output can be read. */
+export type GatewayProcess = Gateway & {
+  pid: number
+  /** Everything printed so far. */
+  output(): { stdout: string; stderr: string }
+  kill(signal: NodeJS.Signals): void
+  exited: Promise<number>
+}
 
-export async function startGateway(
-  options: { config?: string; env?: Record<string, string>; data?: string; disk?: SmallDisk; key?: string } = {},
-): Promise<Gateway> {
+/**
+ * `config`: the text of sluice.yaml. `env`: environment variables besides the key and a port without Ollama. `data`: a
+ * folder that outlives the gateway; without it a new one is made, and removed at the end.
+ */
+export type GatewayOptions = { config?: string; env?: Record<string, string>; data?: string; key?: string }
+
+const DEFAULT_KEY = `sk-ai-v1-test${'0123456789abcdef'.repeat(3)}`
+/** Nothing listens there, so a developer's own Ollama is never used by a test. */
+const NO_OLLAMA = { OLLAMA_HOST: 'http://127.0.0.1:9' }
+/** Variables that enable providers stay out, so that a developer's own keys are never used by a test. */
+const INHERITED = ['PATH', 'HOME', 'TMPDIR', 'LANG'] as const
+
+/**
+ * A gateway inside the test's process, with a socket of its own. Tests of crashes, signals, disks, memory, environment
+ * or output use `startGatewayProcess`.
+ */
+export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
+  const { data, key, file } = prepare(options)
+  const loaded = loadConfig({ file, data, host: '127.0.0.1', port: '0' }, environmentOf(key, options))
+  // Nothing is drained: a test that waits for requests in flight does so itself.
+  const config: Config = { ...loaded, timeouts: { ...loaded.timeouts, drainMs: 0 } }
+  const { result: running, printed } = await withoutOutput(() => start(config))
+  const started = { url: running.url, key, data, createdKeys: keysIn(printed) }
+  return { ...started, stop: () => running.stop().then(() => audit(options, { data, file })) }
+}
+
+export async function startGatewayProcess(
+  options: GatewayOptions & { disk?: SmallDisk } = {},
+): Promise<GatewayProcess> {
   const { disk } = options
-  const data = disk?.path ?? options.data ?? mkdtempSync(join(tmpdir(), 'sluice-test-'))
-  const key = options.key ?? `sk-ai-v1-test${'0123456789abcdef'.repeat(3)}`
-  const config = join(disk?.folder ?? data, 'test-config.yaml')
-  writeFileSync(config, billed(options.config ?? ''))
-  const child = Bun.spawn(
-    [
-      ...(disk?.command ?? []),
-      process.execPath,
-      join(import.meta.dir, '../src/main.ts'),
-      'serve',
-      '--config',
-      config,
-      '--data',
-      data,
-      '--port',
-      '0',
-    ],
-    {
-      env: {
-        ...Object.fromEntries(ENVIRONMENT.map((name) => [name, process.env[name]])),
-        SLUICE_KEY: key,
-        OLLAMA_HOST: 'http://127.0.0.1:9',
-        ...options.env,
-      },
-      stdin: 'ignore',
-      stdout: 'pipe',
-      stderr: 'pipe',
+  const { data, key, file } = prepare(options)
+  const main = join(import.meta.dir, '../src/main.ts')
+  const serve = [process.execPath, main, 'serve', '--config', file, '--data', data, '--port', '0']
+  const child = Bun.spawn([...(disk?.command ?? []), ...serve], {
+    env: {
+      ...Object.fromEntries(INHERITED.map((name) => [name, process.env[name]])),
+      ...environmentOf(key, options),
     },
-  )
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
   const printed = { stdout: '', stderr: '' }
   const url = await new Promise<string>((resolve, reject) => {
     void collect(child.stdout, (text) => {
@@ -76,23 +89,74 @@ export async function startGateway(
     data,
     pid: child.pid,
     exited: child.exited,
+    createdKeys: keysIn(printed.stdout),
     output: () => printed,
     kill: (signal) => child.kill(signal),
     stop: async () => {
       child.kill('SIGKILL')
       await child.exited
-      try {
-        await expectBookRight(disk?.copy() ?? data, loadConfig({ file: config }, { ...options.env }).billing.overdraft)
-      } finally {
-        if (options.data === undefined && disk === undefined) rmSync(data, { recursive: true, force: true })
-      }
+      await audit(options, { data, file })
     },
   }
 }
 
-/** Tests that say nothing of billing use models without a price. */
-const billed = (config: string): string =>
+type Prepared = { data: string; key: string; file: string }
+
+function prepare(options: GatewayOptions & { disk?: SmallDisk }): Prepared {
+  const { disk } = options
+  const data = disk?.path ?? options.data ?? mkdtempSync(join(tmpdir(), 'sluice-test-'))
+  const file = join(disk?.folder ?? data, 'test-config.yaml')
+  writeFileSync(file, withBilling(options.config ?? ''))
+  return { data, key: options.key ?? DEFAULT_KEY, file }
+}
+
+const environmentOf = (key: string, { env }: GatewayOptions): Record<string, string> => ({
+  SLUICE_KEY: key,
+  ...NO_OLLAMA,
+  ...env,
+})
+
+/** Tests whose configuration has no billing section use models without a price. */
+const withBilling = (config: string): string =>
   /^billing:/m.test(config) ? config : `${config.replace(/^\{\}\n/, '')}\nbilling: { unpriced: free }\n`
+
+/** Removes the data folder of a gateway that has ended, unless the test gave it. */
+async function audit(
+  options: GatewayOptions & { disk?: SmallDisk },
+  { data, file }: Pick<Prepared, 'data' | 'file'>,
+): Promise<void> {
+  const { disk } = options
+  try {
+    await expectBookRight(disk?.copy() ?? data, loadConfig({ file }, { ...options.env }).billing.overdraft)
+  } finally {
+    if (options.data === undefined && disk === undefined) rmSync(data, { recursive: true, force: true })
+  }
+}
+
+const keysIn = (printed: string): Record<string, string> =>
+  Object.fromEntries([...printed.matchAll(/^key (\S+) (\S+)$/gm)].map(([, kind = '', text = '']) => [kind, text]))
+
+let lastStart: Promise<unknown> = Promise.resolve()
+
+/** Keeps the lines of a start out of the test's own output. One start at a time, because they share the console. */
+function withoutOutput<T>(run: () => Promise<T>): Promise<{ result: T; printed: string }> {
+  const next = lastStart.then(() => captured(run))
+  lastStart = next.catch(() => {})
+  return next
+}
+
+async function captured<T>(run: () => Promise<T>): Promise<{ result: T; printed: string }> {
+  const { log, error } = console
+  let printed = ''
+  console.log = (...words: unknown[]) => void (printed += `${words.join(' ')}\n`)
+  console.error = () => {}
+  try {
+    const result = await run()
+    return { result, printed }
+  } finally {
+    Object.assign(console, { log, error })
+  }
+}
 
 async function collect(stream: ReadableStream<Uint8Array>, take: (text: string) => void): Promise<void> {
   const decoder = new TextDecoder()

@@ -5,29 +5,29 @@ import { join } from 'node:path'
 type Holder = Bun.Subprocess<'pipe', 'pipe', 'ignore'>
 
 /**
- * A disk of a few megabytes that a test fills and clears. It is there only for what is started on it, in a namespace of
- * its own.
+ * A disk of a few megabytes that a test fills and clears. It is mounted in a namespace of its own, visible only to the
+ * processes started on it.
  */
 export class SmallDisk {
-  /** Beside the disk, and seen from everywhere. */
+  /** A folder beside the disk, visible to every process. */
   readonly folder: string
-  /** The disk, for what is started on it. */
+  /** The disk, as processes started on it see it. */
   readonly path: string
-  /** Put before a command, starts it on the disk. */
+  /** Prefix of a command line that starts a process on the disk. */
   readonly command: readonly string[]
   readonly #holder: Holder
-  /** The disk, from here. */
-  readonly #seen: string
+  /** The disk, as this process sees it. */
+  readonly #visible: string
 
   private constructor(folder: string, holder: Holder) {
     this.folder = folder
     this.path = join(folder, 'disk')
     this.command = ['nsenter', '-t', String(holder.pid), '--user', '--mount', '--preserve-credentials']
     this.#holder = holder
-    this.#seen = `/proc/${holder.pid}/root${this.path}`
+    this.#visible = `/proc/${holder.pid}/root${this.path}`
   }
 
-  /** Undefined where this machine does not allow it. */
+  /** Undefined if this machine does not allow it. */
   static async open(megabytes: number): Promise<SmallDisk | undefined> {
     if (process.platform !== 'linux' || Bun.which('unshare') === null || Bun.which('nsenter') === null) return undefined
     const folder = mkdtempSync(join(tmpdir(), 'sluice-disk-'))
@@ -66,20 +66,20 @@ export class SmallDisk {
     }
   }
 
-  /** Makes the room again that `fill` took. */
+  /** Frees the space that `fill` used. */
   clear(): void {
     rmSync(this.#ballast, { force: true })
   }
 
   get #ballast(): string {
-    return join(this.#seen, 'ballast')
+    return join(this.#visible, 'ballast')
   }
 
-  /** A data folder on the disk, as it is now, where everybody can read it. */
+  /** Copies the data folder on the disk to where every process can read it. */
   copy(): string {
     const copied = mkdtempSync(join(this.folder, 'copy-'))
     for (const file of ['sluice.sqlite', 'sluice.sqlite-wal'])
-      if (existsSync(join(this.#seen, file))) copyFileSync(join(this.#seen, file), join(copied, file))
+      if (existsSync(join(this.#visible, file))) copyFileSync(join(this.#visible, file), join(copied, file))
     return copied
   }
 

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 
 /**
  * A response in the background ends long after its request was answered: it is held, metered and billed all the same.
@@ -29,7 +29,7 @@ let status: string
 let respond: (asked: string) => Promise<Response | undefined> | Response | undefined
 let asked: string[]
 let upstream: Bun.Server<undefined>
-let gateway: Gateway
+let gateway: GatewayProcess
 let data: string
 let config: string
 
@@ -81,7 +81,7 @@ providers:
 models:
   up/m: { endpoints: [{ provider: up, model: m }], price: { prompt: 1, completion: 10 } }
 `
-  gateway = await startGateway({ config, data })
+  gateway = await startGatewayProcess({ config, data })
 })
 afterEach(async () => {
   await gateway.stop()
@@ -121,7 +121,7 @@ async function settled(id: string): Promise<Record<string, never>> {
 async function restart(): Promise<void> {
   gateway.kill('SIGKILL')
   await gateway.exited
-  gateway = await startGateway({ config, data })
+  gateway = await startGatewayProcess({ config, data })
 }
 
 /** Begins a streamed answer, and gives its id and what makes its client leave. */
@@ -138,7 +138,7 @@ async function begin(): Promise<{ id: string; leave(): void }> {
   return { id: (JSON.parse(data!) as { response: { id: string } }).response.id, leave: () => abort.abort() }
 }
 
-test('is settled when its provider has ended it, over a kill and without its client asking again', async () => {
+test('a background response is settled when its provider ends it, even after a kill and without polling', async () => {
   const { id } = (await create()).body
   expect((await recordOf(id!)).status).toBe(404)
   // The hold of the first leaves no room for a second one.
@@ -151,7 +151,7 @@ test('is settled when its provider has ended it, over a kill and without its cli
   expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'completed', model: 'up/m' })
 }, 30_000)
 
-test('that is deleted is cancelled at its provider, and costs what that says it used', async () => {
+test('a deleted background response is cancelled at its provider and costs the reported usage', async () => {
   const { id } = (await create()).body
   respond = (name) => {
     if (name === 'POST /resp_theirs/cancel') status = 'cancelled'
@@ -164,7 +164,7 @@ test('that is deleted is cancelled at its provider, and costs what that says it 
   expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
 })
 
-test('that is cancelled without a word on its usage costs its input', async () => {
+test('a background response cancelled without reported usage costs its input', async () => {
   const { id } = (await create()).body
   status = 'cancelled'
   await call('DELETE', `/v1/responses/${id}`)
@@ -175,14 +175,14 @@ test('that is cancelled without a word on its usage costs its input', async () =
   })
 })
 
-test('that failed costs nothing', async () => {
+test('a failed background response costs nothing', async () => {
   const { id } = (await create()).body
   status = 'failed'
   expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'failed' })
   expect((await recordOf(id!)).body).toMatchObject({ ending: 'failed', usage: 0 })
 })
 
-test('that is deleted while its provider cannot be asked is followed on, over a kill, until that has ended it', async () => {
+test('a response deleted while its provider is unreachable is followed until it ends, even after a kill', async () => {
   const { id } = (await create()).body
   respond = () => new Response('{}', { status: 503 })
   expect((await call('DELETE', `/v1/responses/${id}`)).status).toBe(200)
@@ -198,7 +198,7 @@ test('that is deleted while its provider cannot be asked is followed on, over a 
   expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
 }, 30_000)
 
-test('that is deleted does not come back with the answer to a question that was on its way', async () => {
+test('a response deleted while its provider is polled stays deleted', async () => {
   const { id } = (await create()).body
   const [gate, reached] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   respond = async (name) => {
@@ -222,7 +222,7 @@ test('that is deleted does not come back with the answer to a question that was 
   ).toBe(404)
 })
 
-test('whose client left before it was told of it is cancelled', async () => {
+test('a background response is cancelled if its client left before receiving its id', async () => {
   const [gate, abort] = [Promise.withResolvers<void>(), new AbortController()]
   respond = async (name) => {
     if (name === 'POST ') await gate.promise
@@ -245,13 +245,13 @@ test('whose client left before it was told of it is cancelled', async () => {
   expect(await balance()).toBe(0.994)
 }, 30_000)
 
-test('needs to be stored', async () => {
+test('a background response is refused with store: false', async () => {
   const refused = await create({ store: false })
   expect([refused.status, (refused.body as { error?: { param: string } }).error?.param]).toEqual([400, 'background'])
   expect(asked).toEqual([])
 })
 
-test('whose client leaves its stream is followed like any other', async () => {
+test('a background response whose client leaves its stream is followed like any other', async () => {
   respond = (name) => (name === 'POST ' ? streaming() : undefined)
   const { id, leave } = await begin()
   leave()
@@ -263,7 +263,7 @@ test('whose client leaves its stream is followed like any other', async () => {
   expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, output: [MESSAGE] })
 }, 30_000)
 
-test('that was streaming when the server was killed is followed by the next one', async () => {
+test('a background response that was streaming when the server was killed is followed after the restart', async () => {
   respond = (name) => (name === 'POST ' ? streaming() : undefined)
   const { id } = await begin()
   // So old, it is written as open.

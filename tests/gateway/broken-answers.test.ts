@@ -95,12 +95,12 @@ async function expectNothingHeld(store: SqliteStore): Promise<void> {
   ).toBe(200)
 }
 
-describe('an answer with one wrong value', () => {
+describe('a provider response with one invalid value', () => {
   test.each([
     ['passed on', 0],
     ['translated', 1],
   ])(
-    '%s, is answered, is recorded once, and holds nothing',
+    '%s: the request is answered, recorded once, and leaves no reservation',
     async (_, away) => {
       const store = new SqliteStore({ folder: gateway.data, exclusive: false })
       try {
@@ -162,7 +162,7 @@ function source(): { read(): Promise<Uint8Array | undefined>; cancel(): void; ca
 }
 
 test.each(['start', 'part-delta', 'finish'])(
-  'a writer that fails at %s, and again at saying so, still ends its generation',
+  'a writer that fails at %s and again at writing the error still ends its generation',
   async (type) => {
     const writer: Writer = {
       write: (event) => {

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { ask, PROTOCOLS } from './asking.ts'
 import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
 
@@ -15,13 +15,13 @@ const MANAGEMENT = 'sk-mg-v1-0123456789abcdef0123456789abcdef'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-clock-'))
 let provider: Gated
-let gateway: Gateway
+let gateway: GatewayProcess
 
 /** The server's time of day is this far from ours. */
 const jump = (ms: number): void => writeFileSync(join(folder, 'offset'), String(ms))
 
-const start = (): Promise<Gateway> =>
-  startGateway({
+const start = (): Promise<GatewayProcess> =>
+  startGatewayProcess({
     data: join(folder),
     env: { BUN_OPTIONS: `--preload=${join(folder, 'clock.ts')}` },
     config: `${gatedConfig({ up: provider })}
@@ -49,7 +49,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-test('what is under way has lengths of time that are true, and its bill', async () => {
+test('durations and bills of generations in flight are right when the clock is changed', async () => {
   provider.shut()
   const answers = await Promise.all(
     PROTOCOLS.map((protocol) =>
@@ -101,7 +101,7 @@ const generate = async (): Promise<number> =>
     })
   ).status
 
-test('a window gives nothing back and ends once, whichever way the clock goes, over a restart too', async () => {
+test('a quota window returns nothing and ends once when the clock is changed, even over a restart', async () => {
   provider.open()
   // Each uses 2 flows and holds what it may use at the most.
   let fitted = 0

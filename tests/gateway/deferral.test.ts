@@ -89,7 +89,7 @@ const until = async (reached: () => boolean): Promise<void> => {
   while (!reached()) await Bun.sleep(5)
 }
 
-test('a response in the background that cannot be kept is cancelled, and ends once: its account is not taken for one that asks too much', async () => {
+test('a background response that cannot be stored is cancelled, ends once and does not count as abuse', async () => {
   failing['ledger.saveOpen'] = full
   expect((await create()).status).toBe(503)
   expect(app.inFlight.size).toBe(0)
@@ -99,7 +99,7 @@ test('a response in the background that cannot be kept is cancelled, and ends on
   expect(app.abuseDetection.evaluate(await app.store.accounts.list())).toEqual([])
 })
 
-test('each response in the background is asked after once at a time, whatever becomes of the others', async () => {
+test('each background response is polled once at a time, even while polling others fails', async () => {
   await create()
   await create()
   const gate = Promise.withResolvers<Response>()
@@ -116,7 +116,7 @@ test('each response in the background is asked after once at a time, whatever be
   expect(app.ledger.deferred.length).toBe(1)
 })
 
-test('a server that stops waits for no provider', async () => {
+test('a server that stops does not wait for any provider', async () => {
   await create()
   respond = () => new Promise(() => {})
   const follower = app.background
@@ -126,7 +126,7 @@ test('a server that stops waits for no provider', async () => {
   expect(app.ledger.deferred.length).toBe(1)
 })
 
-test('what fails on the way is said, and tried again', async () => {
+test('a failed poll is logged and repeated', async () => {
   const said = spyOn(console, 'error').mockImplementation(() => {})
   try {
     await create()
@@ -145,7 +145,7 @@ test('what fails on the way is said, and tried again', async () => {
   }
 })
 
-test('what cannot be counted keeps no hold', async () => {
+test('a response whose usage cannot be counted leaves no reservation', async () => {
   const said = spyOn(console, 'error').mockImplementation(() => {})
   try {
     await create()
@@ -162,7 +162,7 @@ test('what cannot be counted keeps no hold', async () => {
   }
 })
 
-test('two who hear of one end both wait for its record', async () => {
+test('two requests that observe the same end both wait for its record', async () => {
   const { id } = (await (await create()).json()) as { id: string }
   const closing = Promise.withResolvers<never>()
   const get = () => handleRequest(app, new Request(`http://sluice/v1/responses/${id}`, { headers }))

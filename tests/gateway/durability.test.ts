@@ -6,7 +6,7 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { SmallDisk } from '../small-disk.ts'
 import { until } from '../transport/raw-server.ts'
 import { ask, ENDED, failureOf, PROTOCOLS } from './asking.ts'
@@ -61,7 +61,7 @@ const bare = (id: string): string => id.replace(/^.*[-_]/, '')
 type Answer = { id: string; text: string; response: Response }
 
 /** Begins one generation in each way, and gives the answers that they will have. */
-async function beginAll({ url, key }: Gateway): Promise<Promise<Answer>[]> {
+async function beginAll({ url, key }: GatewayProcess): Promise<Promise<Answer>[]> {
   const before = provider.begun
   const answers = WAYS.map(async (way) => {
     const response = await ask({ url, key, ...way })
@@ -75,7 +75,7 @@ async function beginAll({ url, key }: Gateway): Promise<Promise<Answer>[]> {
   return answers
 }
 
-async function resumed({ url, key }: Gateway): Promise<void> {
+async function resumed({ url, key }: GatewayProcess): Promise<void> {
   const [protocol, model] = ['chat.completions', 'by/chat.completions'] as const
   for (let tries = 0; tries < 100; tries++) {
     const { status } = await ask({ url, key, protocol, model, stream: false })
@@ -88,8 +88,8 @@ async function resumed({ url, key }: Gateway): Promise<void> {
 describe.skipIf(disk === undefined)('a full disk', () => {
   const small = disk!
 
-  test('refuses what it cannot record, tells those under way, forgets nothing, and is well again when there is room', async () => {
-    const gateway = await startGateway({ disk: small, config: configFor(provider) })
+  test('a full disk refuses new requests, fails those in flight, loses no record, and recovers with space', async () => {
+    const gateway = await startGatewayProcess({ disk: small, config: configFor(provider) })
     const { url, key } = gateway
     try {
       provider.open()
@@ -195,10 +195,10 @@ describe.skipIf(disk === undefined)('a full disk', () => {
 
   const sluice = (...args: string[]): Promise<[number, string]> =>
     run(process.execPath, join(import.meta.dir, '../../src/main.ts'), ...args, '--data', small.path)
-  const start = (more = '', on = small): Promise<Gateway> =>
-    startGateway({ disk: on, config: more + configFor(provider) })
+  const start = (more = '', on = small): Promise<GatewayProcess> =>
+    startGatewayProcess({ disk: on, config: more + configFor(provider) })
 
-  test('is found before anything has ended, and holds over a restart', async () => {
+  test('a full disk is detected before any request ends, and new requests stay refused after a restart', async () => {
     const before = await recordsOn(small)
     let gateway = await start('timeouts: { drain: 100ms }\n')
     try {
@@ -248,7 +248,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
     }
   }, 20_000)
 
-  test('and a folder that cannot be written are told as what they are', async () => {
+  test('a full disk and a read-only folder are reported as different errors', async () => {
     const message = (error: unknown): string => (error as Error).message
     const remount = (how: string): Promise<[number, string]> => run('mount', '-o', `remount,${how}`, small.path)
     expect(await remount('ro')).toEqual([0, ''])
@@ -285,14 +285,14 @@ FAILING(fdatasync)
 `
 
 test.skipIf(process.platform !== 'linux' || Bun.which('cc') === null)(
-  'a disk that failed to flush is not trusted again: nothing is admitted until a restart, which finds the book right',
+  'after a failed flush no request is admitted until a restart, which finds the book balanced',
   async () => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-flush-'))
     const [library, failing] = [join(folder, 'failing.so'), join(folder, 'failing')]
     writeFileSync(join(folder, 'failing.c'), FAILING(failing))
     expect(Bun.spawnSync(['cc', '-shared', '-fPIC', '-o', library, join(folder, 'failing.c'), '-ldl']).exitCode).toBe(0)
     const config = configFor(provider)
-    let gateway = await startGateway({ data: folder, config, env: { LD_PRELOAD: library } })
+    let gateway = await startGatewayProcess({ data: folder, config, env: { LD_PRELOAD: library } })
     const generate = (): Promise<Response> =>
       ask({ url: gateway.url, key: gateway.key, protocol: 'chat.completions', model: 'by/messages', stream: false })
     try {
@@ -316,7 +316,7 @@ test.skipIf(process.platform !== 'linux' || Bun.which('cc') === null)(
       expect(await gateway.exited).toBe(1)
       await gateway.stop()
 
-      gateway = await startGateway({ data: folder, config })
+      gateway = await startGatewayProcess({ data: folder, config })
       expect((await generate()).status).toBe(200)
     } finally {
       await gateway.stop()

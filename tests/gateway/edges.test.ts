@@ -49,7 +49,7 @@ const raw = (text: string): Promise<string> =>
   })
 
 describe('keys', () => {
-  test('every protocol refuses a missing or wrong key in its own shape', async () => {
+  test('every protocol refuses a missing or wrong key in its own error format', async () => {
     const bodies = [
       await call('/v1/chat/completions', { key: 'wrong', body: CHAT }),
       await call('/v1/responses', { key: 'wrong', body: {} }),
@@ -63,7 +63,7 @@ describe('keys', () => {
     expect((await failure(bodies[3]!)).status).toBe('UNAUTHENTICATED')
   })
 
-  test('all three headers carry a key, the query none', async () => {
+  test('a key is accepted in each of three headers and not in the query', async () => {
     for (const [name, value] of [
       ['x-api-key', PLENTY],
       ['x-goog-api-key', PLENTY],
@@ -74,16 +74,15 @@ describe('keys', () => {
     expect((await fetch(`${gateway.url}/v1/models?key=${PLENTY}`)).status).toBe(401)
   })
 
-  test('a management key is refused for inference', async () => {
-    const management = /^key management (\S+)$/m.exec(gateway.output().stdout)![1]!
-    const response = await call('/v1/chat/completions', { key: management, body: CHAT })
+  test('a management key is refused for inference with 403', async () => {
+    const response = await call('/v1/chat/completions', { key: gateway.createdKeys.management!, body: CHAT })
     expect(response.status).toBe(403)
     expect((await failure(response)).code).toBe('permission_denied')
   })
 })
 
 describe('the per-minute limit', () => {
-  test('is 422 with a time to wait, by endpoint, and refused requests are not counted', async () => {
+  test('a request over the limit of an endpoint is refused with a time to wait and is not counted', async () => {
     const statuses = []
     for (let n = 0; n < 7; n++)
       statuses.push((await call('/v1/chat/completions', { key: gateway.key, body: CHAT })).status)
@@ -98,7 +97,7 @@ describe('the per-minute limit', () => {
 })
 
 describe('paths', () => {
-  test('every spelling of a Google method reaches the model', async () => {
+  test('every spelling of a Google method path reaches the model', async () => {
     const body = { contents: [{ parts: [{ text: 'Hello' }] }] }
     for (const path of [
       '/v1/publishers/sandbox/models/gemini',
@@ -117,7 +116,7 @@ describe('paths', () => {
     }
   })
 
-  test('an unknown path is 404, another method 405', async () => {
+  test('an unknown path is refused with 404, another method with 405', async () => {
     expect((await call('/v1/nothing', { method: 'GET' })).status).toBe(404)
     expect((await call('/v1/chat/completions', { method: 'GET' })).status).toBe(405)
     for (const path of ['/V1/models', '/v1/models/../x', '/v1/chat%2fcompletions', '/v1/%00', '/v1/responses/%ff']) {
@@ -125,13 +124,13 @@ describe('paths', () => {
     }
   })
 
-  test('a host that is no host is refused before any route is chosen', async () => {
+  test('an invalid Host header is refused before routing', async () => {
     for (const host of ['x/#@y', 'a b', 'user@host', 'host:99x']) {
       expect(await raw(`GET /livez HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)).toMatch(/^HTTP\/1\.1 400/)
     }
   })
 
-  test('health, preconnect and WebSocket probes', async () => {
+  test('health, preconnect and WebSocket probes are answered', async () => {
     expect((await fetch(`${gateway.url}/livez`)).status).toBe(200)
     expect((await fetch(`${gateway.url}/readyz`)).status).toBe(200)
     expect((await fetch(`${gateway.url}/api/hello`, { method: 'HEAD' })).status).toBe(200)
@@ -140,7 +139,7 @@ describe('paths', () => {
     ).toBe(426)
   })
 
-  test('one model, its slash raw or encoded, and the three dialects of the list', async () => {
+  test('a model is found with a raw or encoded slash, and the list is served in three formats', async () => {
     for (const id of ['sandbox/chat', 'sandbox%2Fchat'])
       expect(await (await call(`/v1/models/${id}`, { method: 'GET' })).json()).toMatchObject({
         id: 'sandbox/chat',
@@ -159,7 +158,7 @@ describe('paths', () => {
 })
 
 describe('bodies', () => {
-  test('what is no JSON object is a 400 that says so', async () => {
+  test('a body that is not a JSON object is refused with 400', async () => {
     for (const body of [
       '',
       '{',
@@ -177,12 +176,12 @@ describe('bodies', () => {
     }
   })
 
-  test('brackets without end are refused before they are parsed', async () => {
+  test('deeply nested brackets are refused before they are parsed', async () => {
     const { error } = (await (await call('/v1/chat/completions', { body: '['.repeat(60_000) })).json()) as Failure
     expect(error.message).toContain('64 levels')
   })
 
-  test("a header that cannot be passed on is the client's mistake", async () => {
+  test('a header that cannot be forwarded is refused with 400', async () => {
     const response = await call('/v1/messages', {
       body: { model: 'sandbox/messages', max_tokens: 50, messages: [{ role: 'user', content: 'Hello' }] },
       headers: { 'anthropic-beta': 'caf\u00e9' },
@@ -191,7 +190,7 @@ describe('bodies', () => {
     expect((await failure(response)).message).toContain('anthropic-beta')
   })
 
-  test('a body over the limit is 413, declared or chunked, and the connection still answers', async () => {
+  test('a body over the limit is refused with 413, declared or chunked, and the connection stays usable', async () => {
     const big = JSON.stringify({ ...CHAT, user: 'x'.repeat(70_000) })
     expect((await call('/v1/chat/completions', { body: big })).status).toBe(413)
     const chunked = new ReadableStream({
@@ -209,13 +208,13 @@ describe('bodies', () => {
     expect([response.status, (await failure(response)).type]).toEqual([413, 'request_too_large'])
   })
 
-  test('a compressed body is 415', async () => {
+  test('a compressed body is refused with 415', async () => {
     expect((await call('/v1/chat/completions', { body: CHAT, headers: { 'content-encoding': 'gzip' } })).status).toBe(
       415,
     )
   })
 
-  test('names of Object.prototype are ordinary wrong names', async () => {
+  test('names of Object.prototype members are treated as unknown names', async () => {
     for (const model of ['__proto__', 'constructor', 'toString/x', '__proto__/x']) {
       const response = await call('/v1/chat/completions', { body: { ...CHAT, model } })
       expect([model, response.status]).toEqual([model, 404])
@@ -230,8 +229,8 @@ describe('bodies', () => {
   })
 })
 
-describe('answers', () => {
-  test('say their generation, request and provider', async () => {
+describe('responses', () => {
+  test('responses name their generation, request and provider in headers', async () => {
     const response = await call('/v1/messages', {
       body: { model: 'sandbox/chat', max_tokens: 50, messages: [{ role: 'user', content: 'Hello' }] },
     })
@@ -244,7 +243,7 @@ describe('answers', () => {
     expect(response.headers.get('x-sluice-attempts')).toBe('1')
   })
 
-  test('tell losses in a header that clients still read', async () => {
+  test('a translation report is cut to a header size that clients accept', async () => {
     const fields = Object.fromEntries([
       ['x'.repeat(30_000), 1],
       ...Array.from({ length: 300 }, (_, n) => [`field\u00e9${n}`, n]),
@@ -258,7 +257,7 @@ describe('answers', () => {
     expect(losses.map(({ field }) => field).slice(0, 2)).toEqual(['x'.repeat(200), 'field\u00e90'])
   })
 
-  test('an unknown model is 404 with the nearest names', async () => {
+  test('an unknown model is refused with 404 and the nearest names', async () => {
     const response = await call('/v1/chat/completions', { body: { ...CHAT, model: 'sandbox/chatt' } })
     expect(response.status).toBe(404)
     expect((await failure(response)).message).toContain('sandbox/chat')

@@ -8,7 +8,7 @@ import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { until, type RawServer } from '../transport/raw-server.ts'
 import { COUNTED, scriptedProvider, TALKS, TEXT, type Script } from './scripted.ts'
 
@@ -97,7 +97,7 @@ const ways: [string, Way][] = WAYS.map((way) => [named(way), way])
 const streamedWays = ways.filter(([, { stream }]) => stream)
 
 function ask(
-  gateway: Gateway,
+  gateway: GatewayProcess,
   { client, stream }: Way,
   model: string,
   signal?: AbortSignal,
@@ -159,11 +159,11 @@ function toldUsage(text: string, { client }: Way): typeof COUNTED | undefined {
 
 /** What its data folder says of a running gateway. */
 class Books {
-  readonly #gateway: Gateway
+  readonly #gateway: GatewayProcess
   readonly #store: SqliteStore
   #last: string | undefined
 
-  constructor(gateway: Gateway) {
+  constructor(gateway: GatewayProcess) {
     this.#gateway = gateway
     this.#store = new SqliteStore({ folder: gateway.data, exclusive: false })
   }
@@ -250,10 +250,10 @@ beforeAll(() => {
 afterAll(() => provider.stop())
 
 /** A gateway for the tests of one block. */
-function withGateway(more: object = {}): { gateway: Gateway; books: Books } {
-  const here = {} as { gateway: Gateway; books: Books }
+function withGateway(more: object = {}): { gateway: GatewayProcess; books: Books } {
+  const here = {} as { gateway: GatewayProcess; books: Books }
   beforeAll(async () => {
-    here.gateway = await startGateway({ config: configFor(provider, more) })
+    here.gateway = await startGatewayProcess({ config: configFor(provider, more) })
     here.books = new Books(here.gateway)
   })
   afterAll(async () => {
@@ -263,7 +263,7 @@ function withGateway(more: object = {}): { gateway: Gateway; books: Books } {
   return here
 }
 
-describe('completed', () => {
+describe('completed generations', () => {
   const here = withGateway()
 
   async function completes(way: Way, script: Script, usage: typeof COUNTED, estimated: boolean): Promise<void> {
@@ -281,17 +281,19 @@ describe('completed', () => {
     ])
   }
 
-  test.each(ways)('as reported: %s', (_, way) => completes(way, 'metered', COUNTED, false))
-  test.each(ways)('counted, and told, where nothing was: %s', (_, way) =>
+  test.each(ways)('a completed generation is charged as reported: %s', (_, way) =>
+    completes(way, 'metered', COUNTED, false),
+  )
+  test.each(ways)('usage is estimated and marked when the provider reports none: %s', (_, way) =>
     completes(way, 'unmetered', { prompt: INPUT, completion: HEARD }, true),
   )
-  test.each(streamedWays)('counted, and told, where it came in one piece: %s', (_, way) =>
+  test.each(streamedWays)('usage is estimated and marked when the response came in one piece: %s', (_, way) =>
     completes(way, 'in-one-piece', { prompt: INPUT, completion: HEARD }, true),
   )
-  test.each(ways)('counted, and told, where what was told cannot be: %s', (_, way) =>
+  test.each(ways)('usage is estimated and marked when the reported usage is impossible: %s', (_, way) =>
     completes(way, 'lies', { prompt: INPUT, completion: HEARD }, true),
   )
-  test.each(streamedWays)('by the last count of several: %s', (_, way) =>
+  test.each(streamedWays)('the last of several reported usages is charged: %s', (_, way) =>
     completes(way, 'counts-twice', COUNTED, false),
   )
   // Google's streams have no terminal frame, so that nothing comes behind it.
@@ -300,7 +302,7 @@ describe('completed', () => {
     (_, way) => completes(way, 'goes-on', COUNTED, false),
   )
 
-  test.each(ways)('on the third try: %s', async (_, way) => {
+  test.each(ways)('a generation that succeeds on the third attempt is charged once: %s', async (_, way) => {
     const before = await here.books.balance()
     expect(await (await ask(here.gateway, way, `second-try/${way.client}`)).text()).toContain('three')
     const record = await expectRecord(here.books, before, way, {
@@ -317,10 +319,10 @@ describe('completed', () => {
     ])
   })
 
-  test('leaves a book that adds up', () => expectBookRight(here.gateway.data))
+  test('the book balances afterwards', () => expectBookRight(here.gateway.data))
 })
 
-describe('failed', () => {
+describe('failed generations', () => {
   const here = withGateway()
 
   async function fails(way: Way, script: Script, expected: Omit<Expected, 'ending'>): Promise<GenerationRecord> {
@@ -330,18 +332,18 @@ describe('failed', () => {
   }
 
   for (const script of ['resets', 'refuses-400', 'refuses-429', 'refuses-500'] as const) {
-    test.each(ways)(`${script}: %s`, async (_, way) => {
+    test.each(ways)(`a provider that fails with ${script} fails the generation: %s`, async (_, way) => {
       const record = await fails(way, script, { usage: NOTHING, estimated: false })
       expect([record.finish, record.retries, JSON.parse(record.attempts!).length]).toEqual(['failed', 0, 1])
     })
   }
   test.each(ways)(
-    'garbage: %s',
+    'a provider that sends garbage fails the generation: %s',
     async (_, way) => void (await fails(way, 'garbage', { usage: NOTHING, estimated: false })),
   )
   for (const script of ['resets-midway', 'half', 'fails'] as const) {
     test.each(ways)(
-      `${script}: %s`,
+      `a provider that fails with ${script} fails the generation: %s`,
       async (_, way) =>
         void (await fails(
           way,
@@ -351,10 +353,10 @@ describe('failed', () => {
     )
   }
 
-  test('leaves a book that adds up', () => expectBookRight(here.gateway.data))
+  test('the book balances afterwards', () => expectBookRight(here.gateway.data))
 })
 
-describe('timed-out', () => {
+describe('timed-out generations', () => {
   const here = withGateway({ timeouts: { firstByte: '250ms', idle: '250ms' } })
 
   // All at once, because each takes as long as its time limit.
@@ -369,15 +371,15 @@ describe('timed-out', () => {
   }
 
   const nothing = (): Omit<Expected, 'ending'> => ({ usage: NOTHING, estimated: false })
-  test('before the head', () => timeOut('silent', WAYS, nothing))
-  test('behind the head', () => timeOut('silent-after-head', WAYS, nothing))
-  test('midway', () =>
+  test('a timeout before the response head is recorded and costs nothing', () => timeOut('silent', WAYS, nothing))
+  test('a timeout after the response head is recorded', () => timeOut('silent-after-head', WAYS, nothing))
+  test('a timeout in mid-stream is recorded', () =>
     timeOut('silent-midway', WAYS, (way) => (way.stream ? { usage: heard(way), estimated: true } : nothing())))
 
-  test('leaves a book that adds up', () => expectBookRight(here.gateway.data))
+  test('the book balances afterwards', () => expectBookRight(here.gateway.data))
 })
 
-describe('client-left', () => {
+describe('generations whose client left', () => {
   const here = withGateway()
 
   /** Leaves when the provider was asked and, where a text is named, when that was heard. */
@@ -398,27 +400,27 @@ describe('client-left', () => {
     await expectRecord(here.books, before, way, { ending: 'client-left', ...expected })
   }
 
-  test.each(ways)('before the head: %s', (_, way) =>
+  test.each(ways)('a client that leaves before the response head is recorded: %s', (_, way) =>
     leaves(way, 'silent', undefined, { usage: { prompt: INPUT, completion: 0 }, estimated: true }),
   )
-  test.each(streamedWays)('behind the head: %s', (_, way) =>
+  test.each(streamedWays)('a client that leaves after the response head is recorded: %s', (_, way) =>
     leaves(way, 'silent-after-head', undefined, { usage: { prompt: INPUT, completion: 0 }, estimated: true }),
   )
   test.each(ways.filter(([, { stream }]) => !stream))('in half an answer: %s', (_, way) =>
     leaves(way, 'silent-midway', undefined, { usage: { prompt: INPUT, completion: 0 }, estimated: true }),
   )
-  test.each(streamedWays)('midway: %s', (_, way) =>
+  test.each(streamedWays)('a client that leaves in mid-stream is recorded: %s', (_, way) =>
     leaves(way, 'silent-midway', 'three', { usage: heard(way), estimated: true }),
   )
   // The provider's last words on usage have come, but not the end that makes them final.
-  test.each(streamedWays)('before the last frame: %s', (_, way) =>
+  test.each(streamedWays)('a client that leaves before the last frame is recorded: %s', (_, way) =>
     leaves(way, 'silent-at-last', 'three', {
       usage: heard(way, TALKS[way.provider].early === undefined ? HEARD : COUNTED.completion),
       estimated: true,
     }),
   )
 
-  test('leaves a book that adds up', () => expectBookRight(here.gateway.data))
+  test('the book balances afterwards', () => expectBookRight(here.gateway.data))
 })
 
 async function readUntil(response: Response, seen: string): Promise<void> {
@@ -435,10 +437,10 @@ async function readUntil(response: Response, seen: string): Promise<void> {
  * All ways at once, each stopped where its provider falls silent: what is recorded when `stop` has ended the gateway.
  */
 async function stopped(
-  stop: (gateway: Gateway) => Promise<Gateway | void>,
+  stop: (gateway: GatewayProcess) => Promise<GatewayProcess | void>,
 ): Promise<{ record: GenerationRecord; way: Way; midway: boolean }[]> {
   const data = mkdtempSync(join(tmpdir(), 'sluice-test-'))
-  const gateway = await startGateway({ data, config: configFor(provider, { timeouts: { drain: '100ms' } }) })
+  const gateway = await startGatewayProcess({ data, config: configFor(provider, { timeouts: { drain: '100ms' } }) })
   try {
     const asked = provider.requests.length
     const all = WAYS.flatMap((way) =>
@@ -473,8 +475,8 @@ async function stopped(
   }
 }
 
-describe('the server ends', () => {
-  test('shutdown: what outlasts the drain', async () => {
+describe('the end of the server', () => {
+  test('a generation that outlasts the drain is recorded as shutdown', async () => {
     const ended = await stopped(async (gateway) => {
       gateway.kill('SIGTERM')
       expect(await gateway.exited).toBe(0)
@@ -484,14 +486,14 @@ describe('the server ends', () => {
     }
   }, 20_000)
 
-  test('crashed: found open at the next start', async () => {
+  test('a generation found open at the next start is recorded as crashed', async () => {
     const ended = await stopped(async (gateway) => {
       // Until all of them are written as open, and written again with what a busy machine let them hear only after
       // that.
       await Bun.sleep(5_600)
       gateway.kill('SIGKILL')
       await gateway.exited
-      return startGateway({ data: gateway.data, config: configFor(provider) })
+      return startGatewayProcess({ data: gateway.data, config: configFor(provider) })
     })
     for (const { record, way, midway } of ended) {
       expect([named(way), record.ending, record.estimated]).toEqual([named(way), 'crashed', midway])

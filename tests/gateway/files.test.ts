@@ -8,7 +8,7 @@ import OpenAI, { toFile } from 'openai'
 import Replicate from 'replicate'
 import { Files } from '../../src/files/files.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGateway, startGatewayProcess, type Gateway } from '../server.ts'
 import { SmallDisk } from '../small-disk.ts'
 import { rawClient, until } from '../transport/raw-server.ts'
 
@@ -84,7 +84,7 @@ const upload = async (
 ): Promise<Answer> => send('POST', '/v1/files', { key, body: form(content, fields) })
 
 describe('a file', () => {
-  test('is uploaded, shown, read and deleted', async () => {
+  test('a file is uploaded, listed, read and deleted', async () => {
     const created = await upload('# Title\n', {
       purpose: 'assistants',
       name: 'notes.md',
@@ -139,7 +139,7 @@ describe('a file', () => {
     }
   })
 
-  test('has the type that its bytes say, and nothing in it runs', async () => {
+  test('a file is served with the type its bytes show, and a browser runs nothing in it', async () => {
     for (const [content, type, name, seen] of [
       ['<html><script>1</script>', 'image/png', 'x.png', 'text/html'],
       ['<svg xmlns="x" onload="1">', 'image/svg+xml', 'x.svg', 'image/svg+xml'],
@@ -158,7 +158,7 @@ describe('a file', () => {
     }
   })
 
-  test('has a name that is only shown', async () => {
+  test('the name of a file is only displayed, never used as a path', async () => {
     for (const [name, shown] of [
       ['../../etc/passwd', 'passwd'],
       ['C:\\dir\\naïve "x".txt', 'naïve "x".txt'],
@@ -179,13 +179,13 @@ describe('a file', () => {
     }
   })
 
-  test('can be read in part', async () => {
+  test('a range of a file can be read', async () => {
     const { json } = await upload('0123456789')
     const part = await send('GET', `/v1/files/${json.id}/content`, { headers: { range: 'bytes=2-4' } })
     expect([part.status, part.text, part.headers.get('content-range')]).toEqual([206, '234', 'bytes 2-4/10'])
   })
 
-  test('that has expired is as unknown as one that never was', async () => {
+  test('an expired file is answered like one that never existed', async () => {
     const { json } = await upload('x', { 'expires_after[anchor]': 'created_at', 'expires_after[seconds]': '3600' })
     const database = new Database(join(gateway.data, 'sluice.sqlite'))
     database.run('PRAGMA busy_timeout = 5000')
@@ -200,7 +200,7 @@ describe('a file', () => {
     expect((await send('GET', '/v1/files')).text).not.toContain(json.id)
   })
 
-  test('that is deleted while it is read slowly is read to its end', async () => {
+  test('a file deleted during a slow download is read to its end', async () => {
     const content = new Uint8Array(FILE_LIMIT).fill(120)
     const { json } = await upload(content)
     const client = await rawClient(port)
@@ -218,7 +218,7 @@ describe('a file', () => {
     client.close()
   })
 
-  test('that is deleted while many read it answers each wholly or not at all', async () => {
+  test('a file deleted during many downloads is served completely or not at all', async () => {
     const { json } = await upload('x'.repeat(1000))
     const reading = Array.from({ length: 200 }, async (_, index) => {
       await Bun.sleep(index % 10)
@@ -237,7 +237,7 @@ describe("OpenAI's client", () => {
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
   const client = (): OpenAI => new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: keyOf('sdk'), maxRetries: 0 })
 
-  test('uploads streams, files and bytes, and gets them back', async () => {
+  test("OpenAI's client uploads streams, files and bytes, and reads them back", async () => {
     const path = join(folder, 'report.jsonl')
     writeFileSync(path, '{"a":1}\n{"a":2}\n')
     const files = client().files
@@ -267,7 +267,7 @@ describe("OpenAI's client", () => {
     expect(await files.retrieve(made[0]!.id).catch((error: unknown) => (error as { status: number }).status)).toBe(404)
   })
 
-  test('turns pages to their end', async () => {
+  test("OpenAI's client lists all pages", async () => {
     const files = client().files
     const ids: string[] = []
     for (let index = 0; index < 5; index++)
@@ -308,7 +308,7 @@ describe("OpenAI's client", () => {
   })
 })
 
-test("Anthropic's client uploads, lists, reads and deletes in its own words", async () => {
+test("Anthropic's client uploads, lists, reads and deletes files", async () => {
   const client = new Anthropic({ baseURL: gateway.url, apiKey: keyOf('anthropic'), maxRetries: 0 })
   const { files } = client.beta
   const made = [
@@ -358,7 +358,7 @@ test("Anthropic's client uploads, lists, reads and deletes in its own words", as
   ).toBe(404)
 })
 
-test('are deleted while they are listed, whatever the pages', async () => {
+test('files can be deleted while they are listed, with any page size', async () => {
   const openai = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: keyOf('loop'), maxRetries: 0 })
   const anthropic = new Anthropic({ baseURL: gateway.url, apiKey: keyOf('loop'), maxRetries: 0 })
   const clear: [
@@ -377,7 +377,7 @@ test('are deleted while they are listed, whatever the pages', async () => {
   }
 })
 
-test("Replicate's client uploads with metadata, reads and deletes", async () => {
+test("Replicate's client uploads a file with metadata, reads and deletes it", async () => {
   const { files } = new Replicate({ baseUrl: `${gateway.url}/v1`, auth: keyOf('replicate') })
   const made = await files.create(new File(['GIF89a'], 'x.gif'), { shot: 'one' })
   expect(made).toMatchObject({
@@ -393,8 +393,8 @@ test("Replicate's client uploads with metadata, reads and deletes", async () => 
   expect((await files.create(Buffer.from('x'))).metadata).toEqual({})
 })
 
-describe('the room', () => {
-  test('of an account is never passed, however many upload at once', async () => {
+describe('storage quotas', () => {
+  test('concurrent uploads never exceed the storage quota of an account', async () => {
     const [key, blobs] = [keyOf('full'), onDisk().blobs]
     const content = new Uint8Array(QUOTA / 10)
     const answers = await Promise.all(Array.from({ length: 20 }, () => upload(content, {}, key)))
@@ -415,7 +415,7 @@ describe('the room', () => {
     expect([(await upload(content, {}, key)).status, (await upload('x', {}, keyOf('mine'))).status]).toEqual([200, 200])
   })
 
-  test('that a body says it needs is refused before it comes', async () => {
+  test('an upload whose declared size exceeds the quota is refused before its body is read', async () => {
     for (const [head, status] of [
       [`content-length: ${FILE_LIMIT * 3}`, 413],
       ['content-length: 1000\r\ncontent-encoding: gzip', 415],
@@ -609,7 +609,7 @@ describe('an upload', () => {
   ]
 
   test.each(BAD)(
-    'with %s is refused, and leaves nothing',
+    'an upload with %s is refused and leaves nothing on disk',
     async (_, body, { type, status = 400, chunkedStatus = status, says }) => {
       const before = onDisk()
       for (const chunked of [false, true]) {
@@ -621,7 +621,7 @@ describe('an upload', () => {
     },
   )
 
-  test('may have its fields in any order, a long boundary, a preamble and names of folders', async () => {
+  test('an upload may have fields in any order, a long boundary, a preamble and folder names', async () => {
     const boundary = `'()+_,-./:=?${'b'.repeat(58)}`
     const key = keyOf('corpus')
     for (const parts of [
@@ -658,7 +658,7 @@ describe('an upload', () => {
     for (const { id } of data) await send('DELETE', `/v1/files/${id}`, { key })
   }, 15_000)
 
-  test('that breaks off at 99 % leaves nothing, and takes no room', async () => {
+  test('an upload that breaks off at 99 % leaves nothing on disk and uses no quota', async () => {
     const before = onDisk()
     const key = keyOf('broken')
     const body = b([filePart('x'.repeat(FILE_LIMIT))])
@@ -682,9 +682,9 @@ describe('an upload', () => {
     expect(sent.map(({ status }) => status)).toEqual([200, 200, 200])
   }, 20_000)
 
-  test('that is under way when the server is told to stop comes to its end', async () => {
+  test('an upload in flight when the server is told to stop is completed', async () => {
     const data = mkdtempSync(join(tmpdir(), 'sluice-files-stopped-'))
-    const stopped = await startGateway({ config: config(), data })
+    const stopped = await startGatewayProcess({ config: config(), data })
     const client = await rawClient(Number(new URL(stopped.url).port))
     const body = b([filePart('x'.repeat(5000))])
     client.write(
@@ -710,9 +710,9 @@ describe('an upload', () => {
     rmSync(data, { recursive: true })
   }, 20_000)
 
-  test('that was under way when the process was killed has left nothing after the next start', async () => {
+  test('an upload in flight when the process is killed leaves nothing after the next start', async () => {
     const data = mkdtempSync(join(tmpdir(), 'sluice-files-killed-'))
-    const first = await startGateway({ config: config(), data })
+    const first = await startGatewayProcess({ config: config(), data })
     const kept = await send('POST', '/v1/files', { body: form('kept'), url: first.url })
     const client = await rawClient(Number(new URL(first.url).port))
     client.write(
@@ -724,7 +724,7 @@ describe('an upload', () => {
     await Bun.write(orphan, 'left')
     await first.stop()
     expect(onDisk(data)).toEqual({ blobs: 2, uploads: 1 })
-    const second = await startGateway({ config: config(), data })
+    const second = await startGatewayProcess({ config: config(), data })
     await until(() => !existsSync(orphan))
     expect(onDisk(data)).toEqual({ blobs: 1, uploads: 0 })
     expect((await send('GET', `/v1/files/${kept.json.id}/content`, { url: second.url })).text).toBe('kept')
@@ -734,7 +734,7 @@ describe('an upload', () => {
 })
 
 describe('an output', () => {
-  test('is shown to whoever knows its token, and never run', async () => {
+  test('an output is served to everyone who knows its token, and a browser runs nothing in it', async () => {
     const data = mkdtempSync(join(tmpdir(), 'sluice-files-outputs-'))
     const store = new SqliteStore({ folder: data, exclusive: false })
     const files = await Files.open({ store: store.files, folder: data, quotaBytes: 0, outputKeepMs: 3_600_000 })
@@ -750,7 +750,7 @@ describe('an output', () => {
     ]
     await files.stop()
     await store.close()
-    const showing = await startGateway({ config: config(), data })
+    const showing = await startGatewayProcess({ config: config(), data })
     const got = await Promise.all(
       tokens.map(async (token) => {
         const { status, headers, text } = await send('GET', `/v1/outputs/${token}`, { url: showing.url, key: 'nobody' })
@@ -814,7 +814,7 @@ describe('a path', () => {
     '/v1/files/%zz',
     '/v1/files/uploads/content',
     '/v1/files/file-%ff/content',
-  ])('as %s finds nothing', async (path) => {
+  ])('the path %s finds nothing', async (path) => {
     for (const [method, statuses] of [
       ['GET', [404]],
       ['DELETE', [404, 405]],
@@ -839,10 +839,10 @@ describe('a disk that is full', async () => {
   const disk = await SmallDisk.open(6)
   afterAll(() => disk?.close())
   test.skipIf(disk === undefined)(
-    'refuses an upload in our words, keeps nothing of it, and takes the next one',
+    'a full disk refuses an upload, keeps nothing of it, and accepts the next one',
     async () => {
       const small = disk!
-      const gateway = await startGateway({
+      const gateway = await startGatewayProcess({
         disk: small,
         config: config().replace('file: 1MiB', 'file: 100MiB').replace('quota: 3MiB', 'quota: 1GiB'),
       })
@@ -869,13 +869,13 @@ describe('a disk that is full', async () => {
   )
 })
 
-describe('the memory', () => {
+describe('memory', () => {
   const rssOf = (pid: number): number =>
     Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 
   /** The most by which a server grows, in MiB, while a client uploads a file and another reads it. */
   async function growth(mebibytes: number, framing: string): Promise<number> {
-    const big = await startGateway({
+    const big = await startGatewayProcess({
       config: config().replace('file: 1MiB', 'file: 512MiB').replace('quota: 3MiB', 'quota: 2GiB'),
     })
     try {
@@ -919,7 +919,7 @@ describe('the memory', () => {
     [64, 'length'],
     [400, 'chunked'],
   ])(
-    'grows by less than 50 MiB under a file of %i MiB, %s',
+    'memory grows by less than 50 MiB during an upload of %i MiB, %s',
     async (mebibytes, framing) => {
       expect(await growth(mebibytes, framing)).toBeLessThan(50)
     },

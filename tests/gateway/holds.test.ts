@@ -57,7 +57,7 @@ const management = async (path: string): Promise<Record<string, never>> =>
     await fetch(`${gateway.url}/v1/management/${path}`, { headers: { authorization: `Bearer ${gateway.key}` } })
   ).json() as Promise<Record<string, never>>
 
-test('a request whose document, output, searches or cache may cost more than there is, is refused', async () => {
+test('a request is refused if its document, output, searches or cache may cost more than the balance', async () => {
   const file = (bytes: number): object => ({
     messages: [
       {
@@ -104,7 +104,7 @@ test('a request whose document, output, searches or cache may cost more than the
   expect(statuses).toEqual([200, 402, 200, 402, 200, 402, 200, 200, 402])
 })
 
-test('what a schema grows by when its references are followed is held, too', async () => {
+test('the reservation includes what a schema grows by when its references are expanded', async () => {
   const growth = (times: number): object => {
     const properties = Object.fromEntries(Array.from({ length: times }, (_, n) => [`p${n}`, { $ref: '#/$defs/Long' }]))
     return {
@@ -128,17 +128,17 @@ test('what a schema grows by when its references are followed is held, too', asy
   expect((await chat('priced', growth(300))).status).toBe(200)
 })
 
-test('of two different output limits the larger is held: nobody knows which of them a provider heeds', async () => {
+test('of two different output limits the larger is reserved, as providers differ in which they apply', async () => {
   expect((await chat('priced', { max_tokens: 100_000, max_completion_tokens: 1 })).status).toBe(402)
   expect((await chat('priced', { max_tokens: 1, max_completion_tokens: 100_000 })).status).toBe(402)
   expect((await chat('priced', { max_tokens: 100, max_completion_tokens: 10 })).status).toBe(200)
 })
 
-test('nothing is begun on the overdraft', async () => {
+test('no request is admitted on the overdraft', async () => {
   expect((await chat('priced', { max_tokens: 30_000 })).status).toBe(402)
 })
 
-test('a client that leaves pays for its input only where its provider was reached', async () => {
+test('a client that leaves pays for its input only if the provider was reached', async () => {
   const before = (await management('payg/balance')).data
   const leave = new AbortController()
   const answer = chat('silent', {}, leave.signal).catch(() => undefined)
@@ -149,7 +149,7 @@ test('a client that leaves pays for its input only where its provider was reache
   expect((await management('payg/balance')).data).toEqual(before)
 })
 
-test('a generation that failed is found by the id in its headers', async () => {
+test('a failed generation is found by the id in its response headers', async () => {
   const failed = await chat('refusing')
   expect(failed.status).toBe(500)
   expect(await management(`generation?id=${failed.headers.get('x-generation-id')}`)).toMatchObject({
@@ -159,7 +159,7 @@ test('a generation that failed is found by the id in its headers', async () => {
   })
 })
 
-test('createAt is when the request came, however long its body took', async () => {
+test('createAt is the time the request arrived, even if its body took long', async () => {
   const body = JSON.stringify({ model: 'priced', max_tokens: 10, messages: [{ role: 'user', content: 'Hello' }] })
   const { hostname, port } = new URL(gateway.url)
   const began = Date.now()

@@ -222,13 +222,13 @@ const REFUSALS: Record<ProtocolName, { 401: string; 403: string; stopped: string
   images: { 401: '"code":"invalid_api_key"', 403: '"code":"permission_denied"', stopped: '"code":"account_suspended"' },
 }
 
-test('every route has a row here, and every row a route', () => {
+test('every route is in the table of this test, and every row is a route', () => {
   expect(routes.map(nameOf).toSorted()).toEqual(Object.keys(TABLE).toSorted())
 })
 
 describe('a key', () => {
   test.each(Object.entries(TABLE))(
-    'is asked for by %s, and its kind',
+    'a key of the right kind is required by %s',
     async (name, { path, body, keys, answers = 200 }) => {
       const [method, refusal] = [methodOf(name), REFUSALS[shapeOf(name)]]
       if (keys === 'public') {
@@ -288,7 +288,7 @@ describe('an id', () => {
   const withIds = Object.entries(TABLE).filter(([, { ids }]) => ids !== undefined)
   const MALFORMED = ['xyzzy', '0000000000', 'resp_', `resp_${'Z'.repeat(32)}`, 'null', `a${'b'.repeat(500)}`]
 
-  test.each(withIds)('of another account tells %s what an unknown one does', async (name, { ids, keys }) => {
+  test.each(withIds)('an id of another account is answered by %s like an unknown one', async (name, { ids, keys }) => {
     const method = methodOf(name)
     const [own, theirs] = [await made('mine'), await made('theirs')]
     const unknown = own.map((id) => id.replace(/[0-9a-f]{12}(?=(_0)?$)/, '0123456789ab'))
@@ -319,7 +319,7 @@ describe('an id', () => {
       expect((await send('GET', path, keyOf('theirs', 'subscription'))).status).toBe(200)
   })
 
-  test('that was deleted is as unknown as one that never was', async () => {
+  test('a deleted id is answered like one that never existed', async () => {
     const key = keyOf('mine', 'pay-as-you-go')
     const [id] = await made('mine')
     expect((await send('DELETE', `/v1/responses/${id}`, key)).status).toBe(200)
@@ -346,7 +346,7 @@ describe('an account', () => {
     estimated: true,
   }
 
-  test('is that of the key, whatever else a request names', async () => {
+  test('the account is the one of the key, even if a request names another', async () => {
     const query = new URLSearchParams(
       Object.fromEntries(Object.entries(FOREIGN).map(([name, value]) => [name, String(value)])),
     ).toString()
@@ -373,7 +373,7 @@ describe('an account', () => {
     ).toEqual([])
   })
 
-  test('shows what is declared and nothing else', async () => {
+  test('responses about an account contain the declared fields only', async () => {
     const key = keyOf('mine', 'management')
     const data = async (path: string): Promise<Record<string, object>> =>
       (JSON.parse((await send('GET', path, key)).text) as { data: Record<string, object> }).data
@@ -397,7 +397,7 @@ describe('an account', () => {
     expect(Object.keys(detail.plan!)).toEqual(['tier', 'amount_usd', 'interval', 'expires_at'])
   })
 
-  test('that holds all it has leaves the others all of theirs', async () => {
+  test('an account with its whole balance reserved does not limit other accounts', async () => {
     const begin = (account: string): Promise<Response> =>
       ask({
         url: gateway.url,

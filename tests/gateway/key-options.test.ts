@@ -67,7 +67,7 @@ async function askAfter(before: string, ...asked: Parameters<typeof ask>): Promi
 }
 
 describe('a key', () => {
-  test('is held to its models', async () => {
+  test('a key can use its allowed models only', async () => {
     const { text } = await newKey('--models', 'acme/c*')
     expect(await askAfter('invalid_api_key', text, 'acme/chat')).toMatchObject({ status: 200 })
     expect(await ask(text, 'acme/other')).toMatchObject({ status: 403, code: 'permission_denied' })
@@ -102,7 +102,7 @@ describe('a key', () => {
     expect(data.map(({ id }) => id)).toEqual(['acme/chat'])
   }, 15_000)
 
-  test('is held to its limit, which shows what was spent of it', async () => {
+  test('a key can spend up to its limit, and the amount spent is shown', async () => {
     // 100 tokens of output are 0.0015 USD at most, and what is really said is far less.
     const { id, text } = await newKey('--limit', '0.0022', '--limit-period', 'month')
     expect(await askAfter('invalid_api_key', text, 'acme/chat')).toMatchObject({ status: 200 })
@@ -118,14 +118,14 @@ describe('a key', () => {
     expect(balance.totalUsd).toBeLessThan(1)
   }, 15_000)
 
-  test('with a limit of nothing spends nothing', async () => {
+  test('a key with a limit of 0 cannot spend anything', async () => {
     const { text } = await newKey('--limit', '0')
     expect(await askAfter('invalid_api_key', text, 'acme/chat')).toMatchObject({ status: 402 })
   }, 15_000)
 })
 
 describe('an account', () => {
-  test('can spend what was added to it while the gateway runs, and not what was taken back', async () => {
+  test('an account can spend credit added while the gateway runs, but not credit that was removed', async () => {
     await sluice('accounts', 'create', 'team')
     const { text } = await newKey('--account', 'team')
     expect(await askAfter('invalid_api_key', text, 'acme/chat')).toMatchObject({
@@ -144,7 +144,7 @@ describe('an account', () => {
     })
   }, 20_000)
 
-  test('pays less by its discount', async () => {
+  test('an account pays less by its discount', async () => {
     await sluice('accounts', 'create', 'half', '--credit', '1', '--discount', '50')
     await sluice('accounts', 'create', 'whole', '--credit', '1')
     const spent = await Promise.all(

@@ -175,30 +175,36 @@ async function heard(
 const names = Object.keys(TALKS) as ConversationName[]
 const pairs = names.flatMap((provider) => names.map((client) => [provider, client] as const))
 
-describe('the last frame leaves when the generation is closed', () => {
-  test.each(pairs)('%s to a client of %s', async (provider, client) => {
-    const { before, after } = await heard(provider, client, TALKS[provider].frames)
-    expect(before.join('')).toContain('one')
-    expect(before.join('')).not.toMatch(TALKS[client].last)
-    expect(after).toMatch(TALKS[client].last)
-  })
+describe('the last frame', () => {
+  test.each(pairs)(
+    'the last frame of %s to a client of %s leaves after the generation is closed',
+    async (provider, client) => {
+      const { before, after } = await heard(provider, client, TALKS[provider].frames)
+      expect(before.join('')).toContain('one')
+      expect(before.join('')).not.toMatch(TALKS[client].last)
+      expect(after).toMatch(TALKS[client].last)
+    },
+  )
 
-  test.each(pairs)('%s that fails, to a client of %s', async (provider, client) => {
-    const { before, after } = await heard(provider, client, TALKS[provider].failing)
-    expect(before.join('')).not.toMatch(TALKS[client].failed)
-    expect(after).toMatch(TALKS[client].failed)
-  })
+  test.each(pairs)(
+    'the error frame of %s to a client of %s leaves after the generation is closed',
+    async (provider, client) => {
+      const { before, after } = await heard(provider, client, TALKS[provider].failing)
+      expect(before.join('')).not.toMatch(TALKS[client].failed)
+      expect(after).toMatch(TALKS[client].failed)
+    },
+  )
 })
 
-describe('nothing else is held back', () => {
-  test.each(names)('%s passes each frame in its turn', async (name) => {
+describe('all other frames', () => {
+  test.each(names)('frames of %s are passed on at once', async (name) => {
     const { before } = await heard(name, name, TALKS[name].frames)
     // The last frame waits for the close, and the last but one of a stream that says only by its end that it has ended
     // leaves with the end.
     expect(before.length).toBe(name === 'generateContent' ? 2 : TALKS[name].frames.length - 1)
   })
 
-  test('what is not for the client does not let the last frame go', async () => {
+  test('a frame that is not for the client does not release the last frame', async () => {
     const { before, after } = await heard('generateContent', 'generateContent', TALKS.generateContent.frames, [
       'data: [DONE]\n\n',
     ])

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 
 /**
  * What happens around an answer: clients that go, servers that stop, providers that fail before and after their first
@@ -44,8 +44,8 @@ function endless(): Upstream {
 const provider = (id: string, url: string, protocol = 'chat.completions'): string =>
   `  ${id}: { protocol: ${protocol}, baseUrl: "${url}", unlisted: true }\n`
 
-async function gatewayWith(config: string): Promise<Gateway> {
-  const gateway = await startGateway({ config })
+async function gatewayWith(config: string): Promise<GatewayProcess> {
+  const gateway = await startGatewayProcess({ config })
   cleanUp.push(() => gateway.stop())
   return gateway
 }
@@ -53,7 +53,7 @@ async function gatewayWith(config: string): Promise<Gateway> {
 const PATHS = { 'chat.completions': '/v1/chat/completions', messages: '/v1/messages', responses: '/v1/responses' }
 
 const ask = (
-  gateway: Gateway,
+  gateway: GatewayProcess,
   protocol: keyof typeof PATHS,
   options: { stream?: boolean; model?: string; signal?: AbortSignal } = {},
 ): Promise<Response> => {
@@ -70,9 +70,9 @@ const ask = (
   })
 }
 
-describe('a client that goes', () => {
+describe('a client that leaves', () => {
   for (const protocol of ['chat.completions', 'messages'] as const) {
-    test(`ends the provider's stream at once (${protocol})`, async () => {
+    test(`a client that leaves ends the provider's stream at once (${protocol})`, async () => {
       const upstream = endless()
       const gateway = await gatewayWith(`providers:\n${provider('up', upstream.url)}`)
       const leave = new AbortController()
@@ -84,7 +84,7 @@ describe('a client that goes', () => {
     })
   }
 
-  test('before the first byte ends the call too', async () => {
+  test('a client that leaves before the first byte ends the provider call', async () => {
     const { promise: aborted, resolve } = Promise.withResolvers<void>()
     const { promise: called, resolve: call } = Promise.withResolvers<void>()
     const server = Bun.serve({
@@ -110,7 +110,7 @@ describe('a client that goes', () => {
 })
 
 describe('a server that stops', () => {
-  test('lets a stream finish, then exits with 0', async () => {
+  test('a server that stops lets a stream finish, then exits with 0', async () => {
     const gateway = await gatewayWith('{}\n')
     const response = await fetch(`${gateway.url}/v1/chat/completions`, {
       method: 'POST',
@@ -128,7 +128,7 @@ describe('a server that stops', () => {
     expect(await gateway.exited).toBe(0)
   })
 
-  test('answers a request whose body came too late, instead of cutting it off', async () => {
+  test('a server that stops answers a request whose body arrived too late', async () => {
     const gateway = await gatewayWith('{}\n')
     const { hostname, port } = new URL(gateway.url)
     const body = JSON.stringify({
@@ -150,7 +150,7 @@ describe('a server that stops', () => {
     expect(await gateway.exited).toBe(0)
   })
 
-  test("cuts what outlasts the drain with the protocol's own error", async () => {
+  test("a server that stops ends streams that outlast the drain with the protocol's own error", async () => {
     const upstream = endless()
     const gateway = await gatewayWith(`timeouts: { drain: 200ms }\nproviders:\n${provider('up', upstream.url)}`)
     const [chat, messages, responses] = await Promise.all([
@@ -188,7 +188,7 @@ const model = (endpoints: string[]): string =>
   `models:\n  pool/m: { endpoints: [${endpoints.map((id) => `{ provider: ${id}, model: m }`).join(', ')}] }\n`
 
 describe('several endpoints', () => {
-  test('the next one is tried after a failure before the first byte', async () => {
+  test('the next endpoint is tried after a failure before the first byte', async () => {
     const bad = failing(500)
     const limited = failing(429)
     const gateway = await gatewayWith(
@@ -203,7 +203,7 @@ describe('several endpoints', () => {
     expect([bad.calls(), limited.calls()]).toEqual([1, 1])
   })
 
-  test('a refused request is not sent to another', async () => {
+  test('a request refused by one endpoint is not sent to another', async () => {
     const [bad, other] = [failing(400), failing(500)]
     const gateway = await gatewayWith(
       `providers:\n${provider('bad', bad.url)}${provider('other', other.url)}${model(['bad', 'other'])}`,
@@ -212,7 +212,7 @@ describe('several endpoints', () => {
     expect(other.calls()).toBe(0)
   })
 
-  test("a provider that cannot be reached is a 502 without its address's secrets", async () => {
+  test('an unreachable provider is reported as a 502 without secrets of its address', async () => {
     const gateway = await gatewayWith(`providers:\n${provider('gone', 'http://127.0.0.1:9/v1')}`)
     const response = await ask(gateway, 'responses', { stream: false, model: 'gone/m' })
     expect(response.status).toBe(502)
@@ -220,8 +220,8 @@ describe('several endpoints', () => {
   })
 })
 
-describe('phases', () => {
-  test('a provider that is silent too long before its head is a 504', async () => {
+describe('timeouts', () => {
+  test('a provider that is silent too long before its response head is reported as a 504', async () => {
     const server = Bun.serve({
       port: 0,
       hostname: '127.0.0.1',
@@ -237,7 +237,7 @@ describe('phases', () => {
     expect(await response.json()).toMatchObject({ error: { type: 'timeout_error' } })
   })
 
-  test('a provider that falls silent in its stream is an error in the stream', async () => {
+  test('a provider that is silent too long in its stream is reported by an error in the stream', async () => {
     const server = Bun.serve({
       port: 0,
       hostname: '127.0.0.1',
@@ -262,7 +262,7 @@ describe('phases', () => {
     expect(text).toContain('event: error')
   })
 
-  test("keep-alive is said in each protocol's own way while a provider thinks", async () => {
+  test("keep-alive frames are sent in each protocol's own form while a provider is silent", async () => {
     const gateway = await gatewayWith('keepAlive: 100ms\n')
     const ask = (path: string, body: object): Promise<string> =>
       fetch(gateway.url + path, {
@@ -287,7 +287,7 @@ describe('phases', () => {
   })
 })
 
-test('more than 256 calls at once reach the provider together', async () => {
+test('more than 256 concurrent calls reach the provider at once', async () => {
   const waiting: (() => void)[] = []
   const server = Bun.serve({
     port: 0,

@@ -7,7 +7,7 @@ import { encodeRates, type Price } from '../../src/ledger/prices.ts'
 import { rate } from '../../src/ledger/rating.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 
 /** What an account can ask of its generations, its balance and its plan. */
 
@@ -32,29 +32,26 @@ type Shown = Record<string, unknown> & {
   }
 }
 
-let gateway: Gateway
+let gateway: GatewayProcess
 /** One that shows costs as late as may be configured. */
-let late: Gateway
+let late: GatewayProcess
 let keys: Keys
 beforeAll(async () => {
   ;[gateway, late] = await Promise.all([
-    startGateway({ config: CONFIG.replace('DELAY', '0s') }),
-    startGateway({ config: CONFIG.replace('DELAY', '5m') }),
+    startGatewayProcess({ config: CONFIG.replace('DELAY', '0s') }),
+    startGatewayProcess({ config: CONFIG.replace('DELAY', '5m') }),
   ])
   keys = await keysOf(gateway)
 })
 afterAll(() => Promise.all([gateway?.stop(), late?.stop()]))
 
-async function keysOf(of: Gateway): Promise<Keys> {
-  const printed = Object.fromEntries(
-    [...of.output().stdout.matchAll(/^key (\S+) (\S+)$/gm)].map(([, kind, text]) => [kind, text]),
-  ) as Record<string, string>
+async function keysOf(of: GatewayProcess): Promise<Keys> {
   sluice('accounts', 'create', 'other', '--credit', '3', '--bonus', '0.5', '--data', of.data)
   const made = sluice('keys', 'create', '--account', 'other', '--json', '--data', of.data)
   const other = (JSON.parse(made) as { text: string }).text
   // The server sees what another process wrote within two seconds.
   for (let tries = 0; tries < 100 && (await get(of, '/v1/models', other)).status !== 200; tries++) await Bun.sleep(50)
-  return { own: of.key, subscription: printed.subscription!, management: printed.management!, other }
+  return { own: of.key, subscription: of.createdKeys.subscription!, management: of.createdKeys.management!, other }
 }
 
 function sluice(...args: string[]): string {
@@ -68,12 +65,12 @@ function sluice(...args: string[]): string {
 
 type Got = { status: number; headers: Headers; text: string }
 
-async function get(of: Gateway, path: string, key = of.key): Promise<Got> {
+async function get(of: GatewayProcess, path: string, key = of.key): Promise<Got> {
   const response = await fetch(of.url + path, { headers: { authorization: `Bearer ${key}` } })
   return { status: response.status, headers: response.headers, text: await response.text() }
 }
 
-async function record(of: Gateway, id: string, key?: string): Promise<Shown> {
+async function record(of: GatewayProcess, id: string, key?: string): Promise<Shown> {
   const { status, text } = await get(of, `/v1/management/generation?id=${id}`, key)
   expect([status, text]).toEqual([200, expect.stringMatching(/^\{/)])
   return JSON.parse(text) as Shown
@@ -97,7 +94,7 @@ const REQUESTS: Record<string, (model: string, text: string, stream: boolean) =>
 }
 
 async function generate(
-  of: Gateway,
+  of: GatewayProcess,
   api: string,
   model: string,
   text: string,
@@ -123,7 +120,7 @@ describe('a generation', () => {
 
   for (const [api, { model, prefix }] of Object.entries(MODELS)) {
     for (const stream of [false, true]) {
-      test(`of ${api}, ${stream ? '' : 'not '}streamed, has every field`, async () => {
+      test(`a generation of ${api}, ${stream ? '' : 'not '}streamed, has every field`, async () => {
         const before = Date.now()
         const id = await generate(
           gateway,
@@ -198,7 +195,7 @@ describe('a generation', () => {
     }
   }
 
-  test('is found under each form of its id and either name, and nothing else', async () => {
+  test('a generation is found under each form of its id and by either parameter', async () => {
     const id = await generate(gateway, 'chat.completions', 'sandbox/chat', 'Hello')
     const shown = await record(gateway, id)
     const bare = id.slice('chatcmpl-'.length)
@@ -244,7 +241,7 @@ describe('a generation', () => {
     }
   })
 
-  test('that was tried twice says so', async () => {
+  test('a generation that took two attempts lists both', async () => {
     const shown = await record(gateway, await generate(gateway, 'chat.completions', 'twice', 'Hello'))
     expect(shown).toMatchObject({
       requestRetryTimes: 1,
@@ -259,7 +256,7 @@ describe('a generation', () => {
     ['tool-calls', 'tool_calls'],
     ['content-filter', 'content_filter'],
     ['stop-sequence', 'stop'],
-  ])('that ended with %s says %s', async (said, finishReason) => {
+  ])('a generation that ended with %s is shown as %s', async (said, finishReason) => {
     const text =
       said === 'tool-calls' ? '[[call: get_weather {"city":"Paris"}]]' : `[[reply: Hello]] [[finish: ${said}]]`
     expect(await record(gateway, await generate(gateway, 'chat.completions', 'sandbox/chat', text))).toMatchObject({
@@ -282,7 +279,7 @@ const USAGE = { ...noUsage(), inputTokens: 1_001, cacheReadTokens: 8_003, output
 let stored = 0
 
 /** A generation as it would have ended a while ago, written beside the running server. */
-async function store(of: Gateway, account: string, extra: Partial<GenerationRecord> = {}): Promise<string> {
+async function store(of: GatewayProcess, account: string, extra: Partial<GenerationRecord> = {}): Promise<string> {
   const beside = new SqliteStore({ folder: of.data, exclusive: false })
   try {
     const accountId = (await beside.accounts.list()).find(({ name }) => name === account)!.id
@@ -347,7 +344,7 @@ async function store(of: Gateway, account: string, extra: Partial<GenerationReco
 }
 
 describe('costs', () => {
-  test('are listed by fee item, at the price stored with the generation, and add up', async () => {
+  test('costs are listed by fee item at the price stored with the generation, and their sum is the bill', async () => {
     const shown = await record(gateway, await store(gateway, 'default', { discount: 1_500 }))
     // 1001 x 1.25, 8003 x 0.125, 333 x 10 USD per million, 2 x 0.01 USD; 15 % less, each amount to the nano-USD.
     expect(shown.ratingResponses).toEqual({
@@ -394,7 +391,7 @@ describe('costs', () => {
     expect(shown).toMatchObject({ latency: 120, generationTime: 880 })
   })
 
-  test('are seen by pay-as-you-go and management keys, never by a subscription key, and never of a subscription', async () => {
+  test('costs are shown to pay-as-you-go and management keys, never to or of a subscription', async () => {
     const { ratingResponses, usage, ...metered } = await record(gateway, await store(gateway, 'default'))
     expect([usage, ratingResponses?.ratingDetails.length]).toEqual([0.025581625, 4])
     expect(await record(gateway, metered.generationId, keys.management)).toEqual({ ...metered, usage, ratingResponses })
@@ -408,7 +405,7 @@ describe('costs', () => {
       })
   })
 
-  test('are shown when the delay has passed since the end, not before; the metering is there at once', async () => {
+  test('costs are shown after the delay, usage at once', async () => {
     const young = await record(
       late,
       await store(late, 'default', { createdAt: Date.now() - 299_000, latency: 500, duration: 500 }),
@@ -431,7 +428,7 @@ describe('costs', () => {
     expect(Object.hasOwn(long, 'usage')).toBe(false)
   })
 
-  test('of what is not charged are 0, also at a price with a fee per request', async () => {
+  test('costs of a generation that is not charged are 0, even with a fee per request', async () => {
     const rates = encodeRates({ ...PRICE.rates, request: { base: 5_000_000n, tiers: [] } })
     const shown = await record(
       gateway,
@@ -456,7 +453,7 @@ describe('costs', () => {
     ])
   })
 
-  test('of an answer of this server are those of its usage, and leave the balance', async () => {
+  test('costs of a generation follow from its usage and leave the balance', async () => {
     const credits = async (): Promise<number> =>
       (JSON.parse((await get(late, '/v1/management/payg/balance')).text) as { data: { total_credits: number } }).data
         .total_credits
@@ -485,7 +482,7 @@ describe('costs', () => {
     ['shutdown', 'error'],
     ['crashed', 'error'],
     ['completed', 'stop'],
-  ])('of one that ended %s stand beside the reason %s', async (ending, finishReason) => {
+  ])('costs of a generation that ended with %s are shown with the reason %s', async (ending, finishReason) => {
     expect(
       await record(gateway, await store(gateway, 'default', { ending, finish: ending, estimated: true })),
     ).toMatchObject({ finishReason, ending, estimated: true, usage: 0.025581625 })
@@ -501,7 +498,7 @@ describe('another account', () => {
   ]
 
   test.each(['/v1/management/generation', '/v1/generation'])(
-    'gets of %s what everybody gets of an unknown id',
+    'another account receives from %s the response for an unknown id',
     async (path) => {
       const id = await generate(gateway, 'messages', 'sandbox/messages', 'Hello')
       expect((await get(gateway, `${path}?id=${id}`)).status).toBe(200)
@@ -521,7 +518,7 @@ describe('another account', () => {
     },
   )
 
-  test('has its own balance and its own generations', async () => {
+  test('another account has its own balance and its own generations', async () => {
     const { text } = await get(gateway, '/v1/management/payg/balance', keys.other)
     expect(JSON.parse(text)).toEqual({
       success: true,
@@ -534,7 +531,7 @@ describe('another account', () => {
 })
 
 describe('the routes', () => {
-  test('take the kinds of key that they are for', async () => {
+  test('the management routes accept their own kinds of key only', async () => {
     const id = await generate(gateway, 'chat.completions', 'sandbox/chat', 'Hello', { key: keys.subscription })
     const allowed = async (path: string): Promise<number[]> =>
       Promise.all(
@@ -556,7 +553,7 @@ describe('the routes', () => {
     ).toBe(405)
   })
 
-  test('at the old path answer the same, deprecated, and name the new one', async () => {
+  test('the routes at the old path answer the same, are marked deprecated and name the new path', async () => {
     const id = await store(gateway, 'default')
     const [now, old] = [
       await get(gateway, `/v1/management/generation?id=${id}`),
@@ -575,7 +572,7 @@ describe('the routes', () => {
     ])
   })
 
-  test('tell the plan and its windows, which begin with the first request', async () => {
+  test('the plan and its windows are shown; windows begin with the first request', async () => {
     const fresh = await keysOf(late)
     const detail = async (): Promise<Record<string, Record<string, unknown>>> =>
       (
@@ -610,7 +607,7 @@ describe('the routes', () => {
     expect(Date.parse(after!.resets_at as string) - Date.now()).toBeLessThanOrEqual(5 * 3_600_000)
   })
 
-  test('answer any query with 400 or 404', async () => {
+  test('the management routes answer any invalid query with 400 or 404', async () => {
     const junk = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 80 }),
       fc.constantFrom(

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { startGateway, type Gateway } from '../server.ts'
+import { IS_LONG } from '../runs.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { ask, PROTOCOLS } from './asking.ts'
 import { gatedConfig } from './gated.ts'
@@ -10,7 +11,6 @@ import { ANSWERS, answerOf, bodyOf, REQUESTS } from './many.ts'
  * arguments.
  */
 
-const IS_LONG = process.env.SLUICE_LONG_TESTS !== undefined
 const SANDBOX: Record<ConversationName, string> = {
   'chat.completions': 'sandbox/chat',
   responses: 'sandbox/responses',
@@ -83,7 +83,7 @@ test.each(IS_LONG ? everywhere(REQUESTS) : FAILED)(
 )
 
 test.each(IS_LONG ? everywhere(ANSWERS) : ANSWERS_FAILED)(
-  'an answer of %s with a great many %s reaches %s',
+  'a response of %s with a great many %s reaches a client of %s',
   async (protocol, kind, client) => {
     answer = answerOf(protocol, kind, 20_000_000)
     const response = await ask({

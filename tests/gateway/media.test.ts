@@ -206,7 +206,7 @@ describe('files', () => {
   for (const client of PROTOCOLS) {
     for (const upstream of PROTOCOLS) {
       test.each([true, false])(
-        `of a client of ${client} come inline to a provider of ${upstream}, streamed: %p`,
+        `files of a client of ${client} are sent inline to a provider of ${upstream}, streamed: %p`,
         async (stream) => {
           const ask = async (name: string, kind: Kind): Promise<string[]> => {
             const response = await send(PARTS[client].file(ids[name]!, kind), {
@@ -231,7 +231,7 @@ describe('files', () => {
       )
     }
 
-    test(`${client}: what is not this account's file is a 404 in the same words, and no provider is asked`, async () => {
+    test(`${client}: a file of another account is refused like an unknown one, before any call`, async () => {
       const native = await upload(PNG, 'a.png', await otherKey())
       const [deleted, expired] = [await upload(PNG, 'a.png'), await upload(PNG, 'a.png')]
       await fetch(`${gateway.url}/v1/files/${deleted}`, {
@@ -260,7 +260,7 @@ describe('files', () => {
       expect(provider.requests.length).toBe(asked)
     })
 
-    test(`${client}: a file of another kind than its place takes is a 400 that says what it is`, async () => {
+    test(`${client}: a file of the wrong kind for its position is refused with 400 and its kind`, async () => {
       const cases: [string, Kind, string, string][] = []
       if (client === 'responses' || client === 'messages')
         cases.push(
@@ -287,7 +287,7 @@ describe('files', () => {
     })
   }
 
-  test('a file larger than its provider takes is left to one that takes it, or refused with the limit', async () => {
+  test('a file too large for one provider goes to another, or is refused with the limit', async () => {
     const large = await upload(Buffer.concat([PNG, Buffer.alloc(3_200_000)]), 'large.png')
     const part = PARTS['chat.completions'].file(large, 'image')
     const { status, message, param } = await refusal(
@@ -300,7 +300,7 @@ describe('files', () => {
     await passed.text()
   })
 
-  test('what a file may cost is held for it', async () => {
+  test('the reservation includes the cost of files', async () => {
     const book = await upload(Buffer.alloc(1_000_000, 'word '), 'book.txt')
     for (const part of [{ type: 'text', text: 'short' }, PARTS.messages.file(book, 'file')])
       await (await send(part, { protocol: 'messages', model: 'priced' })).text()
@@ -313,7 +313,7 @@ describe('files', () => {
     expect(held[1]! - held[0]!).toBeGreaterThan(450_000_000)
   })
 
-  test('a stored response keeps the name of a file, and a later turn reads it again', async () => {
+  test('a stored response keeps the id of a file, and a later turn reads the file again', async () => {
     const id = await upload(PNG, 'a.png')
     const post = (body: object): Promise<Response> =>
       fetch(`${gateway.url}/v1/responses`, {
@@ -341,7 +341,7 @@ describe('files', () => {
     expect([status, param]).toEqual([404, 'input[0].content[0].file_id'])
   })
 
-  test('fileUri is a name of a file in any of its forms', async () => {
+  test('fileUri accepts every form of a file name', async () => {
     for (const uri of [
       ids['a.png'],
       `files/${ids['a.png']}`,
@@ -365,7 +365,7 @@ describe('files', () => {
       ).toBe(404)
   })
 
-  test('tokens are counted with files in their place', async () => {
+  test('files are included when tokens are counted', async () => {
     const count = async (path: string, body: object): Promise<number> => {
       const response = await fetch(gateway.url + path, {
         method: 'POST',
@@ -396,7 +396,7 @@ describe('files', () => {
   })
 })
 
-test('what a client sends inline is its own, whatever it is', async () => {
+test('inline media are never taken for a stored file', async () => {
   const html = Buffer.from('<html><script>alert(1)</script>').toString('base64')
   const part = (protocol: ConversationName, type: string): object =>
     ({
@@ -420,7 +420,7 @@ test('what a client sends inline is its own, whatever it is', async () => {
   }
 })
 
-describe('what only its provider knows', () => {
+describe('ids that only a provider knows', () => {
   const never = async (path: string, text: string): Promise<{ status: number; param: string; message: string }> => {
     const before = provider.requests.length
     const answer = await refusal(
@@ -465,26 +465,29 @@ describe('what only its provider knows', () => {
       generateContent: `/v1beta/models/${model}:generateContent`,
     })[protocol]
 
-  test.each(KEPT)('is refused of %s unless all accounts share it: %j', async (protocol, body, param) => {
-    for (const upstream of PROTOCOLS) {
-      const model = `${idOf(upstream)}${upstream === protocol ? '' : '-shared'}/metered`
-      expect(await never(pathOf(protocol, model), JSON.stringify({ model, ...body }))).toMatchObject({
-        status: 404,
-        param,
-        message: expect.stringContaining('sharedIds'),
+  test.each(KEPT)(
+    "a provider's id in a request of %s is refused unless all accounts share it: %j",
+    async (protocol, body, param) => {
+      for (const upstream of PROTOCOLS) {
+        const model = `${idOf(upstream)}${upstream === protocol ? '' : '-shared'}/metered`
+        expect(await never(pathOf(protocol, model), JSON.stringify({ model, ...body }))).toMatchObject({
+          status: 404,
+          param,
+          message: expect.stringContaining('sharedIds'),
+        })
+      }
+      const model = `${idOf(protocol)}-shared/metered`
+      const response = await fetch(gateway.url + pathOf(protocol, model), {
+        method: 'POST',
+        headers: { authorization: `Bearer ${gateway.key}` },
+        body: JSON.stringify({ model, ...body }),
       })
-    }
-    const model = `${idOf(protocol)}-shared/metered`
-    const response = await fetch(gateway.url + pathOf(protocol, model), {
-      method: 'POST',
-      headers: { authorization: `Bearer ${gateway.key}` },
-      body: JSON.stringify({ model, ...body }),
-    })
-    expect(response.status, await response.text()).toBe(200)
-    expect(received().body).toMatchObject(body)
-  })
+      expect(response.status, await response.text()).toBe(200)
+      expect(received().body).toMatchObject(body)
+    },
+  )
 
-  test('is refused in tools and blocks', async () => {
+  test("a provider's id is refused in tools and blocks", async () => {
     const tool = (container: unknown): string =>
       JSON.stringify({ model: 'own-responses/metered', input: 'x', tools: [{ type: 'code_interpreter', container }] })
     expect(await never('/v1/responses', tool('cntr_1'))).toMatchObject({ status: 404, param: 'tools[0].container' })
@@ -501,7 +504,7 @@ describe('what only its provider knows', () => {
       expect(await never(path, block)).toMatchObject({ status: 404, param: 'messages[0].content[0].file_id' })
   })
 
-  test('is not hidden behind a name given twice or written in escapes', async () => {
+  test("a provider's id is found behind a repeated or escaped name", async () => {
     const chat = (file: string): string =>
       `{"model":"own-chat/metered","messages":[{"role":"user","content":[{"type":"file","file":${file}}]}]}`
     expect(
@@ -515,7 +518,7 @@ describe('what only its provider knows', () => {
     expect(await never('/v1beta/models/own-gemini/metered:generateContent', gemini)).toMatchObject({ status: 400 })
   })
 
-  test('is not hidden behind an object given twice, of which a provider might read the other', async () => {
+  test("a provider's id is found in either of two members with the same name", async () => {
     const chat = (content: string): string => `{"model":"own-chat/metered","messages":[{"role":"user",${content}}]}`
     const message = (source: string): string =>
       `{"model":"own-messages/metered","max_tokens":1,"messages":[{"role":"user","content":[{"type":"document",${source}}]}]}`
@@ -557,7 +560,7 @@ describe('what only its provider knows', () => {
       })
   })
 
-  test('is refused where no file may stand', async () => {
+  test("a provider's id is refused where no file is allowed", async () => {
     const chat = (part: object): string =>
       JSON.stringify({ model: 'own-chat/metered', messages: [{ role: 'user', content: [part] }] })
     const bodies: [path: string, body: string, param: string][] = [
@@ -596,7 +599,7 @@ describe('what only its provider knows', () => {
   })
 })
 
-test('the room for media is given back by every request, however it ends', async () => {
+test('every request returns its share of the media memory, however it ends', async () => {
   const id = await upload(PNG, 'a.png')
   // Three of these fill the room, by what their row says.
   const database = new Database(join(gateway.data, 'sluice.sqlite'))
@@ -667,7 +670,7 @@ describe('URLs', () => {
 
   for (const protocol of PROTOCOLS) {
     test.each(['image', 'file'] as const)(
-      `${protocol}: an address of a kind of medium (%s) is passed on, fetched or refused`,
+      `${protocol}: a URL of a media type (%s) is passed on, fetched or refused`,
       async (kind) => {
         const part = PARTS[protocol].url(`http://127.0.0.1:${site.port}/a.${kind === 'image' ? 'png' : 'pdf'}`, kind)
         const id = idOf(protocol)
@@ -693,7 +696,7 @@ describe('URLs', () => {
       },
     )
 
-    test(`${protocol}: what is fetched is looked at, and what cannot be is refused by its path`, async () => {
+    test(`${protocol}: fetched content is checked, and a failed fetch is refused with its path`, async () => {
       const param = PARTS[protocol].param('url', 'image')
       const ask = (url: string): Promise<string> =>
         answer(PARTS[protocol].url(url, 'image'), { protocol, model: `${idOf(protocol)}/metered`, at: fetching })
@@ -712,7 +715,7 @@ describe('URLs', () => {
         expect(await ask(url)).toStartWith(`400 ${param} ${param}: `)
     })
 
-    test(`${protocol}: Google's own addresses are for providers of generateContent only`, async () => {
+    test(`${protocol}: Google's own URIs are sent to generateContent providers only`, async () => {
       for (const url of ['gs://bucket/a.png', 'https://www.youtube.com/watch?v=x', 'https://youtu.be/x']) {
         const part = PARTS[protocol].url(url, 'image')
         for (const at of [gateway, fetching]) {
@@ -725,7 +728,7 @@ describe('URLs', () => {
     })
   }
 
-  test('an endpoint that cannot do with an address is passed over', async () => {
+  test('an endpoint that does not accept URLs is skipped', async () => {
     const part = PARTS['chat.completions'].url(`http://127.0.0.1:${site.port}/a.png`, 'image')
     const response = await send(part, { protocol: 'chat.completions', model: 'both' })
     expect([
@@ -736,7 +739,7 @@ describe('URLs', () => {
     await response.text()
   })
 
-  test('of one account that are slow do not keep those of others waiting', async () => {
+  test('slow fetches of one account do not delay those of other accounts', async () => {
     const part = (path: string): object => ({
       type: 'image_url',
       image_url: { url: `http://127.0.0.1:${site.port}/${path}` },
@@ -764,7 +767,7 @@ describe('URLs', () => {
     await waits
   })
 
-  test('many are fetched, one that fails refuses the request, and too many are refused', async () => {
+  test('many URLs are fetched; one that fails, or too many, refuse the request', async () => {
     const parts = (count: number, last = 'a.png'): object[] =>
       Array.from({ length: count }, (_, index) => ({
         type: 'image_url',

@@ -42,7 +42,7 @@ const BELOW = [
   '/v1/projects/p/locations/l/publishers/sandbox/models/',
 ]
 
-describe.each(BELOW)('below %s', (prefix) => {
+describe.each(BELOW)('paths below %s', (prefix) => {
   const NAMES = [
     '%2e%2e/',
     '%2e%2e%2f',
@@ -80,7 +80,7 @@ describe.each(BELOW)('below %s', (prefix) => {
     '~',
     '%D1%81hat',
   ]
-  test.each(NAMES)('%s is 400 or 404, in words', async (name) => {
+  test.each(NAMES)('the path %s is refused with 400 or 404 and a message', async (name) => {
     const { status, body } = await ask(prefix + name)
     expect({ name: name.slice(0, 40), known: [400, 404].includes(status), status }).toEqual({
       name: name.slice(0, 40),
@@ -92,7 +92,7 @@ describe.each(BELOW)('below %s', (prefix) => {
   })
 })
 
-test('the slashes of a name may come raw or encoded, all or some of them, once', async () => {
+test('the slashes of a model name may be raw or encoded once, all or some of them', async () => {
   for (const name of ['acme/a/b', 'acme%2Fa%2Fb', 'acme%2fa/b', 'acme/a%2Fb', '%61cme/a/b']) {
     const { status, body } = await ask(`/v1/models/${name}`)
     expect([status, (JSON.parse(body) as { id: string }).id]).toEqual([200, 'acme/a/b'])
@@ -100,14 +100,14 @@ test('the slashes of a name may come raw or encoded, all or some of them, once',
   expect((await ask('/v1/models/acme%252Fa')).status).toBe(400)
 })
 
-test('what stands below a model is told apart by its method', async () => {
+test('resources below a model are distinguished by their method', async () => {
   expect((await ask('/v1/models/sandbox/chat', 'DELETE')).status).toBe(405)
   expect((await ask('/v1/models/sandbox/chat', 'PUT')).status).toBe(405)
   for (const path of BELOW.slice(1)) expect((await ask(`${path}gemini:generateContent`)).status).toBe(405)
   expect((await ask('/v1/models/sandbox/chat/predictions')).status).toBe(404)
 })
 
-test('no name brings it down', async () => {
+test('no model name causes an internal error', async () => {
   const name = fc.oneof(
     fc.string({ unit: 'binary', maxLength: 60 }),
     fc.stringMatching(/^[%.\/:a-f0-9~]{1,60}$/),

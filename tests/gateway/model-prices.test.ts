@@ -36,9 +36,10 @@ const said = (list: Offer[] | undefined): string[] =>
       `${value} when ${conditions.map((one) => `${one.field} ${one.operator} ${one.value}`).join(' and ') || 'ever'}`,
   )
 
-test('a price without conditions', () => expect(said(offers({ prompt: 1 })['prompt'])).toEqual(['1 when ever']))
+test('a price without conditions is listed as it is', () =>
+  expect(said(offers({ prompt: 1 })['prompt'])).toEqual(['1 when ever']))
 
-test('tiers by the size of the prompt', () => {
+test('price tiers by prompt size are listed', () => {
   expect(said(offers({ prompt: [1, { over: 10, rate: 2 }, { over: 20, rate: 3 }] })['prompt'])).toEqual([
     '1 when prompt_tokens lte 10',
     '2 when prompt_tokens gt 10 and prompt_tokens lte 20',
@@ -46,7 +47,7 @@ test('tiers by the size of the prompt', () => {
   ])
 })
 
-test('a price that begins on a day ends the one before', () => {
+test('a price that begins on a day ends the previous price', () => {
   const pricings = offers({ prompt: 1, web_search: 5 }, [
     { from: '2027-01-01', prices: { prompt: [2, { over: 10, rate: 4 }] } },
     { from: '2028-01-01', prices: { prompt: 3 } },
@@ -60,7 +61,7 @@ test('a price that begins on a day ends the one before', () => {
   expect(said(pricings['web_search'])).toEqual(['5 when date lt 2027-01-01'])
 })
 
-test('a price of some hours leaves the others to the price of the day', () => {
+test('a price for some hours leaves the other hours to the price of the day', () => {
   expect(
     said(
       offers({ prompt: 1 }, [
@@ -75,7 +76,7 @@ test('a price of some hours leaves the others to the price of the day', () => {
   ])
 })
 
-test('of all that is said, exactly the price that is charged holds at any moment', () => {
+test('at any moment exactly one listed price applies, and it is the one charged', () => {
   const schedule: PriceChange[] = [
     { from: '2027-01-01', prices: { prompt: 2 } },
     { hours: '22:00-02:00', prices: { prompt: 3 } },

@@ -243,7 +243,7 @@ async function each<T>(items: readonly T[], visit: (item: T) => Promise<void>): 
 }
 
 describe.each(Object.entries(FIELDS))('%s', (name, { path, param, body }) => {
-  test('is fetched where its host is exempt', async () => {
+  test('a URL of an exempt host is fetched', async () => {
     const seen = { provider: provider.begun, site: site.requests.length }
     const response = await post(
       path,
@@ -255,7 +255,7 @@ describe.each(Object.entries(FIELDS))('%s', (name, { path, param, body }) => {
     ).toEqual([200, 1, 1])
   })
 
-  test('leads to nobody here, and says only that the URL is wrong', async () => {
+  test('a URL to a private address is not fetched, and the error reveals only that the URL is wrong', async () => {
     const seen = provider.begun
     await each(urls(), async (url) => {
       const { status, message } = await refusal(await post(path, body(url)))
@@ -268,7 +268,7 @@ describe.each(Object.entries(FIELDS))('%s', (name, { path, param, body }) => {
 })
 
 describe.each(Object.entries(PREDICTIONS))('%s', (_, { path, param, body }) => {
-  test('leads to nobody here, and is refused when it is made', async () => {
+  test('a webhook to a private address is refused when the prediction is created', async () => {
     const seen = provider.begun
     await each(
       urls().filter((url) => !url.includes('/to/')),
@@ -283,7 +283,7 @@ describe.each(Object.entries(PREDICTIONS))('%s', (_, { path, param, body }) => {
   })
 })
 
-test("a URL in the input of a prediction is its provider's to open, and leads to nobody here", async () => {
+test('a URL in the input of a prediction is passed to its provider and not fetched here', async () => {
   const input = (url: string): object => ({
     prompt: url,
     image: url,
@@ -318,7 +318,7 @@ test('a webhook that redirects is not followed', async () => {
   expect(canary.reached).toEqual([])
 })
 
-test('an image that its provider says is here is not fetched', async () => {
+test('an image URL of a provider that points to a private address is not fetched', async () => {
   for (const url of urls()) {
     painted = url
     const { status } = await refusal(

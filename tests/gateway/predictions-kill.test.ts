@@ -5,11 +5,11 @@ import { join } from 'node:path'
 import { validateWebhook } from 'replicate'
 import type { GenerationRecord, PostedTransfer } from '../../src/store/store.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
+import { IS_LONG, runs } from '../runs.ts'
 import { predictionUpstream } from '../predictions/upstream.ts'
 
-const IS_LONG = process.env.SLUICE_LONG_TESTS !== undefined
-const ROUNDS = IS_LONG ? 40 : 4
+const ROUNDS = runs(4, 40)
 const PREDICTIONS = 20
 
 /** USD, as the models of the configuration cost. */
@@ -71,7 +71,7 @@ function receiver(): Receiver {
 }
 
 test(
-  `killed ${ROUNDS} times while ${PREDICTIONS} predictions run, a gateway ends, charges and tells of each of them once`,
+  `a gateway killed ${ROUNDS} times ends, charges and reports each of ${PREDICTIONS} predictions once`,
   async () => {
     const upstream = predictionUpstream()
     // Slow enough for a kill to come between a creation and its answer.
@@ -94,7 +94,7 @@ models:
   image: { endpoints: [{ provider: sandbox, model: image, protocol: images }], price: { image: 0.04 } }
 `,
     }
-    let gateway = await startGateway(options)
+    let gateway = await startGatewayProcess(options)
     const asked: Asked[] = []
 
     const ask = async (kind: Kind): Promise<void> => {
@@ -150,7 +150,7 @@ models:
         gateway.kill('SIGKILL')
         await gateway.exited
         await caught
-        gateway = await startGateway(options)
+        gateway = await startGatewayProcess(options)
         for (const [id, end] of seen) expect(await shown({ id })).toEqual({ ...end, urls: expect.any(Object) })
       }
       await Bun.sleep(500)
@@ -179,7 +179,7 @@ models:
 )
 
 type After = {
-  gateway: Gateway
+  gateway: GatewayProcess
   asked: Asked[]
   hooks: Receiver
   shown(one: { id: string }): Promise<Shown>
@@ -226,7 +226,7 @@ async function expectAllOver({ gateway, asked, hooks, shown, data, creates }: Af
  * Each client hears of the end at least once, always by the same id and with the same words, and of nothing after it.
  */
 async function expectTold(
-  { url, key }: Gateway,
+  { url, key }: GatewayProcess,
   known: readonly Asked[],
   { got }: Receiver,
   ends: readonly Shown[],

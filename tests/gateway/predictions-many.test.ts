@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { predictionProvider, Predictions } from './predicting.ts'
 
 /** Many predictions with large inputs: what waits is on the disk, and not in memory. */
@@ -10,11 +10,11 @@ import { predictionProvider, Predictions } from './predicting.ts'
 const COUNT = 400
 const INPUT_BYTES = 1_000_000
 
-const residentMiB = ({ pid }: Gateway): number =>
+const residentMiB = ({ pid }: GatewayProcess): number =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024
 
 test.if(process.platform === 'linux')(
-  'hundreds that wait take no memory, neither where they were created nor after a restart, and run once',
+  'hundreds of queued predictions use little memory, before and after a restart, and run once',
   async () => {
     const data = mkdtempSync(join(tmpdir(), 'sluice-predictions-'))
     const provider = predictionProvider()
@@ -29,7 +29,7 @@ providers: { up: { protocol: predictions, baseUrl: "${provider.url}", apiKey: no
 models: { maker/flux: { endpoints: [{ provider: up, model: maker/flux }] } }
 `
     try {
-      const first = await startGateway({ data, config })
+      const first = await startGatewayProcess({ data, config })
       const client = new Predictions(first.url, first.key)
       const before = residentMiB(first)
       const prompt = 'ab cd ef '.repeat(INPUT_BYTES / 9)
@@ -37,7 +37,7 @@ models: { maker/flux: { endpoints: [{ provider: up, model: maker/flux }] } }
       expect(residentMiB(first) - before).toBeLessThan((COUNT * INPUT_BYTES) / 2 ** 20 / 1.5)
       first.kill('SIGKILL')
       await first.exited
-      const second = await startGateway({ data, config })
+      const second = await startGatewayProcess({ data, config })
       expect(residentMiB(second) - before).toBeLessThan(100)
       for (const made of provider.made) made.status = 'succeeded'
       provider.onMade = (made) => void Object.assign(made, { status: 'succeeded', input: {}, body: '' })

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { noUsage } from '../../src/generation/usage.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord, PredictionChange } from '../../src/store/store.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { until } from '../transport/raw-server.ts'
 import { gatedProvider, type Gated } from './gated.ts'
 import { predictionProvider, Predictions, type PredictionProvider, type Shown } from './predicting.ts'
@@ -23,7 +23,7 @@ beforeAll(() => {
 afterAll(() => Promise.all([provider.stop(), gated.stop()]))
 
 let folder: string
-let running: Gateway
+let running: GatewayProcess
 let client: Predictions
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'sluice-predictions-'))
@@ -44,7 +44,7 @@ afterEach(async () => {
 })
 
 async function start(isOn = true): Promise<void> {
-  running = await startGateway({
+  running = await startGatewayProcess({
     data: folder,
     config: `
 limits: { requestsPerMinute: 1000000 }
@@ -111,7 +111,7 @@ const idsOf = async (status: string): Promise<string[]> =>
     .map(({ id }) => id)
 
 describe.each<Signal>(['SIGTERM', 'SIGKILL'])('after %s', (signal) => {
-  test('one that waited runs, and one that ran at its provider is followed there', async () => {
+  test('a queued prediction runs after a restart, and a running one is followed at its provider', async () => {
     const [first, second] = [`First ${signal}`, `Second ${signal}`]
     const one = await client.create('maker/flux', { prompt: first })
     const two = await client.create('maker/flux', { prompt: second })
@@ -128,7 +128,7 @@ describe.each<Signal>(['SIGTERM', 'SIGKILL'])('after %s', (signal) => {
     await expectSettled({ [one.id]: FEE, [two.id]: FEE })
   }, 20_000)
 
-  test('one that had ended at its provider meanwhile is told of', async () => {
+  test('a prediction that ended at its provider meanwhile is reported', async () => {
     const prompt = `Meanwhile ${signal}`
     const { id } = await client.create('maker/flux', { prompt })
     await until(() => madeFor(prompt).length === 1 && madeFor(prompt)[0]!.polls > 0)
@@ -137,7 +137,7 @@ describe.each<Signal>(['SIGTERM', 'SIGKILL'])('after %s', (signal) => {
     await expectSettled({ [id]: FEE })
   }, 20_000)
 
-  test('one of which nobody knows whether its provider took it fails, is not sent again and costs nothing', async () => {
+  test('a prediction that its provider may have accepted fails, is not sent again and costs nothing', async () => {
     provider.creates = 'hang'
     const prompt = `Hanging ${signal}`
     const { id } = await client.create('maker/flux', { prompt })
@@ -152,7 +152,7 @@ describe.each<Signal>(['SIGTERM', 'SIGKILL'])('after %s', (signal) => {
     await expectSettled({ [id]: 0n })
   }, 20_000)
 
-  test('one whose answer was on its way fails and costs nothing', async () => {
+  test('a prediction whose response was in flight fails and costs nothing', async () => {
     const { id } = await client.create('maker/gated', { prompt: 'Hello', max_tokens: 10 })
     for (let looks = 0; looks < 500 && (await client.get(id)).output === null; looks++) await Bun.sleep(10)
     await restart(signal)
@@ -161,7 +161,7 @@ describe.each<Signal>(['SIGTERM', 'SIGKILL'])('after %s', (signal) => {
   }, 20_000)
 })
 
-test('a server that is told to stop lets an answer end in the time that it has', async () => {
+test('a server that stops lets a response end within the drain time', async () => {
   const { id } = await client.create('maker/gated', { prompt: 'Hello', max_tokens: 10 })
   for (let looks = 0; looks < 500 && (await client.get(id)).output === null; looks++) await Bun.sleep(10)
   setTimeout(() => gated.open(), 100)
@@ -170,7 +170,7 @@ test('a server that is told to stop lets an answer end in the time that it has',
   await expectSettled({ [id]: 20_000n })
 }, 20_000)
 
-test('one whose provider is switched off for a while is followed when it is on again', async () => {
+test('a prediction whose provider is removed from the configuration is followed when it returns', async () => {
   const prompt = 'Switched off'
   const { id } = await client.create('maker/flux', { prompt })
   await until(() => madeFor(prompt).length === 1 && madeFor(prompt)[0]!.polls > 0)
@@ -186,7 +186,7 @@ test('one whose provider is switched off for a while is followed when it is on a
   await expectSettled({ [id]: FEE })
 }, 20_000)
 
-test('a client that waits when the server stops is told how it is then', async () => {
+test('a waiting client receives the current state when the server stops', async () => {
   const prompt = 'Waited for'
   const waiting = client.send('POST', '/v1/predictions', { model: 'maker/flux', input: { prompt } }, { prefer: 'wait' })
   await until(() => madeFor(prompt).length === 1 && madeFor(prompt)[0]!.polls > 0)
@@ -221,7 +221,7 @@ describe('killed between two writes', () => {
     state: JSON.stringify({ ...(JSON.parse(stored.state) as object), output: 'done', outcome }),
   })
 
-  test('one whose end is written is settled by what is written with it, and not asked after again', async () => {
+  test('a prediction whose end is stored is settled from the store and not polled again', async () => {
     const usage = { ...noUsage(), inputTokens: 3 }
     const id = await interrupted('Ended', async (store, stored) => {
       expect(
@@ -240,7 +240,7 @@ describe('killed between two writes', () => {
     expect((await kept()).records).toMatchObject([{ provider: 'up', ending: 'completed', usage, estimated: true }])
   })
 
-  test('one whose failure is written costs nothing', async () => {
+  test('a prediction whose failure is stored costs nothing', async () => {
     const id = await interrupted(
       'Failed',
       async (store, stored) => void (await store.predictions.update(ending(stored, 'failed', { ending: 'failed' }))),
@@ -249,7 +249,7 @@ describe('killed between two writes', () => {
     await expectSettled({ [id]: 0n })
   })
 
-  test('a generation whose prediction was never written costs nothing', async () => {
+  test('a generation whose prediction was never stored costs nothing', async () => {
     const id = await interrupted('Unwritten', async (store, stored) => {
       await store.predictions.update({ ...stored, status: 'failed', completedAt: 1 })
       expect(await store.predictions.purge(2)).toBe(1)
@@ -258,7 +258,7 @@ describe('killed between two writes', () => {
     await expectSettled({ [id]: 0n })
   })
 
-  test('one that its client wanted no more is stopped at its provider', async () => {
+  test('a prediction that its client cancelled is stopped at its provider', async () => {
     const id = await interrupted(
       'Unwanted',
       async (store, stored) =>

@@ -94,7 +94,7 @@ const credit = async (): Promise<bigint> =>
 const held = async (): Promise<number> => (await sqlite.ledger.openGenerations()).length
 
 test.each(['predictions.add', 'ledger.saveOpen'])(
-  'one that cannot be written (%s) is refused, and nothing of it remains',
+  'a prediction that cannot be stored (%s) is refused, and nothing of it remains',
   async (method) => {
     failing[method] = full
     expect((await create()).status).toBe(503)
@@ -110,7 +110,7 @@ test.each(['predictions.add', 'ledger.saveOpen'])(
   },
 )
 
-test('one that cannot be written before it is sent is not sent', async () => {
+test('a prediction whose start cannot be stored is not sent', async () => {
   failing['predictions.update'] = full
   const { id } = (await (await create()).json()) as Shown
   await until(() => told.mock.calls.length > 0)
@@ -121,7 +121,7 @@ test('one that cannot be written before it is sent is not sent', async () => {
   expect([await held(), await credit()]).toEqual([0, 1_000_000_000n])
 })
 
-test('an end that cannot be written is no end, until it can be', async () => {
+test('a prediction whose end cannot be stored ends when it can be', async () => {
   provider.onMade = (made) => {
     made.status = 'processing'
   }
@@ -145,7 +145,7 @@ test('an end that cannot be written is no end, until it can be', async () => {
 }, 20_000)
 
 test.each(['slow', 'broken'])(
-  'an end is shown nowhere before its record can be looked up: a store that is %s',
+  'an end is not shown before its record can be looked up: a store that is %s',
   async (how) => {
     const written = Promise.withResolvers<void>()
     const closeGeneration = sqlite.ledger.closeGeneration.bind(sqlite.ledger)
@@ -190,7 +190,7 @@ test.each(['slow', 'broken'])(
   20_000,
 )
 
-test("where its provider's id cannot be written it is followed all the same", async () => {
+test('a prediction whose provider id cannot be stored is followed all the same', async () => {
   const changePrediction = sqlite.predictions.update.bind(sqlite.predictions)
   failing['predictions.update'] = ((prediction: { state: string; completedAt: number | null }, deliveries: never) =>
     prediction.completedAt === null && prediction.state.includes('"upstream"')

@@ -5,6 +5,7 @@ import type { GenerationRecord } from '../../src/store/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { until } from '../transport/raw-server.ts'
 import { gatedProvider, type Gated } from './gated.ts'
+import { runs } from '../runs.ts'
 import { predictionProvider, Predictions, type Made, type PredictionProvider, type Shown } from './predicting.ts'
 
 /** Predictions: what their clients are told, what they cost, and that each ends once. */
@@ -99,7 +100,7 @@ async function errorOf(
 }
 
 describe('a prediction', () => {
-  test('is there as soon as it is created, and in the words of Replicate', async () => {
+  test("a prediction can be read as soon as it is created, in Replicate's format", async () => {
     provider.onMade = stays
     const response = await mine.send('POST', '/v1/predictions', { model: 'maker/flux', input: { prompt: 'A cat' } })
     const created = (await response.json()) as Shown
@@ -147,7 +148,7 @@ describe('a prediction', () => {
     })
   })
 
-  test('is asked with the numbers that its client wrote, and costs as many images as they say', async () => {
+  test('a prediction is sent with the numbers its client wrote and costs as many images as they request', async () => {
     const upload = new FormData()
     upload.set('content', new File(['A picture'], 'a.txt', { type: 'text/plain' }))
     const { urls } = (await (
@@ -176,7 +177,7 @@ describe('a prediction', () => {
     }
   })
 
-  test('costs its fee and its images, once', async () => {
+  test('a prediction costs its fee and its images, once', async () => {
     const { id } = await mine.create('maker/flux', { prompt: 'A cat', num_outputs: 2 }, {}, 'wait=30')
     const record = await recordOf(id)
     expect(record).toMatchObject({
@@ -190,7 +191,7 @@ describe('a prediction', () => {
     })
   })
 
-  test('that fails costs nothing, and says why', async () => {
+  test('a failed prediction costs nothing and shows the reason', async () => {
     provider.onMade = (made) => void Object.assign(made, { status: 'failed', error: 'NSFW content', logs: 'oh\n' })
     const made = await mine.create('maker/flux', { prompt: 'A cat' }, {}, 'wait=30')
     expect(made).toMatchObject({ status: 'failed', error: 'NSFW content', logs: 'oh\n', output: null })
@@ -200,14 +201,14 @@ describe('a prediction', () => {
   test.each([
     [400, 'not now'],
     [500, 'The provider failed (500).'],
-  ])('that its provider refuses with %p fails, costs nothing, and is not asked for again', async (status, says) => {
+  ])('a prediction refused with %p fails, costs nothing and is not sent again', async (status, says) => {
     provider.creates = status
     const made = await mine.create('maker/twice', { prompt: 'A cat' }, {}, 'wait=30')
     expect(made).toMatchObject({ status: 'failed', error: expect.stringContaining(says) })
     expect(await recordOf(made.id)).toMatchObject({ bill: 0n, ending: 'failed', retries: 0 })
   })
 
-  test('goes to the next provider where the first one did not take it', async () => {
+  test('a prediction goes to the next provider if the first one did not accept it', async () => {
     provider.creates = 503
     const before = other.made.length
     const made = await mine.create('maker/twice', { prompt: 'A cat' }, {}, 'wait=30')
@@ -216,7 +217,7 @@ describe('a prediction', () => {
     expect(await recordOf(made.id)).toMatchObject({ bill: 10_000_000n, provider: 'other', retries: 1 })
   })
 
-  test('is followed through failures of the way to it', async () => {
+  test('a prediction is followed through connection failures', async () => {
     provider.onMade = stays
     const { id } = await mine.create('maker/flux', { prompt: 'Unreached' })
     provider.fails = 500
@@ -228,7 +229,7 @@ describe('a prediction', () => {
     expect(made()!.canceled).toBe(0)
   })
 
-  test('that its provider forgot fails', async () => {
+  test('a prediction that its provider does not know any more fails', async () => {
     provider.onMade = stays
     const { id } = await mine.create('maker/flux', { prompt: 'Forgotten' })
     await until(() => provider.made.some(({ input }) => input.prompt === 'Forgotten'))
@@ -247,7 +248,7 @@ describe('a prediction', () => {
     ['the model of a path', '/v1/models/maker/flux/predictions', {}],
     ['a version', '/v1/predictions', { version: 'ab'.repeat(32) }],
     ['a model and a version', '/v1/predictions', { version: `maker/flux:${'ab'.repeat(32)}` }],
-  ])('is made with %s', async (_, path, named) => {
+  ])('a prediction is created with %s', async (_, path, named) => {
     const response = await mine.send('POST', path, { ...named, input: { prompt: path } }, { prefer: 'wait=30' })
     expect(await response.json()).toMatchObject({ model: 'maker/flux', status: 'succeeded' })
     expect(provider.made.at(-1)).toMatchObject({
@@ -257,7 +258,7 @@ describe('a prediction', () => {
     })
   })
 
-  test('whose output is large data is found under a URL', async () => {
+  test('a large data output is served at a URL', async () => {
     const picture = Buffer.alloc(40_000, 7)
     provider.onMade = (made) =>
       void Object.assign(made, {
@@ -272,8 +273,8 @@ describe('a prediction', () => {
   })
 })
 
-describe('a model of Sluice itself', () => {
-  test('that writes gets a prompt, and its text is the output', async () => {
+describe('a text or image model used as a prediction', () => {
+  test('a text model receives a prompt, and its text is the output', async () => {
     const made = await mine.create(
       'maker/text',
       { prompt: 'Hello', system_prompt: 'Be kind', max_tokens: 100 },
@@ -294,7 +295,7 @@ describe('a model of Sluice itself', () => {
     expect(record!.usage.outputTokens).toBeGreaterThan(5)
   })
 
-  test('that writes takes messages, and all other fields of chat completions', async () => {
+  test('a text model accepts messages and all other fields of Chat Completions', async () => {
     const made = await mine.create(
       'maker/text',
       { messages: [{ role: 'user', content: 'One two three four five six seven' }], max_tokens: 3 },
@@ -305,13 +306,13 @@ describe('a model of Sluice itself', () => {
     expect(await recordOf(made.id)).toMatchObject({ finish: 'length', usage: { outputTokens: 3 } })
   })
 
-  test('that fails on the way is charged nothing, though it was heard', async () => {
+  test('a text model that fails in mid-stream is not charged', async () => {
     const made = await mine.create('maker/text', { prompt: 'Hello [[cut-after: 3]]' }, {}, 'wait=30')
     expect(made).toMatchObject({ status: 'failed', error: expect.any(String), output: expect.stringMatching(/./) })
     expect(await recordOf(made.id)).toMatchObject({ bill: 0n, ending: 'failed' })
   })
 
-  test('whose answer is none fails and costs nothing', async () => {
+  test('an empty response fails and costs nothing', async () => {
     for (const [model, says] of [
       ['maker/image', 'a body that is not a response'],
       ['maker/text', 'ended before its answer was complete'],
@@ -323,7 +324,7 @@ describe('a model of Sluice itself', () => {
   })
 
   test.each(['maker/image', 'maker/drawing'])(
-    'that draws gets a prompt, and URLs of its images are the output: %s',
+    'an image model receives a prompt, and URLs of its images are the output: %s',
     async (model) => {
       const made = await mine.create(model, { prompt: 'A lighthouse', size: '128x64', n: 2 }, {}, 'wait=30')
       expect(made.status).toBe('succeeded')
@@ -336,7 +337,7 @@ describe('a model of Sluice itself', () => {
 })
 
 describe('waiting', () => {
-  test('ends with the prediction, or after the time asked for, and does not cancel it', async () => {
+  test('waiting ends with the prediction or after the requested time, without cancelling it', async () => {
     provider.onMade = stays
     const before = performance.now()
     const created = await mine.create('maker/flux', { prompt: 'Slow' }, {}, 'respond-async, wait=1')
@@ -349,7 +350,7 @@ describe('waiting', () => {
   })
 
   test.each(['wait=0', 'wait=61', 'wait=1.5', 'wait=-1', 'waiting', 'wait=x', 'return=minimal'])(
-    'is not done for %p',
+    'a request with Prefer: %p does not wait',
     async (prefer) => {
       provider.onMade = stays
       const created = await mine.create('maker/flux', { prompt: 'Unwaited' }, {}, prefer)
@@ -358,7 +359,7 @@ describe('waiting', () => {
     },
   )
 
-  test('that its client gives up leaves the prediction as it is', async () => {
+  test('a client that stops waiting does not change the prediction', async () => {
     provider.onMade = stays
     const gone = new AbortController()
     const asked = fetch(`${gateway.url}/v1/predictions`, {
@@ -377,7 +378,7 @@ describe('waiting', () => {
 })
 
 describe('an account', () => {
-  test('has so many at a time, others of it wait, and what is more is refused before it costs anything; another account is not held up', async () => {
+  test('an account has limits of running and queued predictions, which do not affect other accounts', async () => {
     provider.onMade = stays
     const from = provider.made.length
     const ids: string[] = []
@@ -416,7 +417,7 @@ describe('an account', () => {
     ).toEqual(ids.slice(0, -1).map((_, at) => `Queued ${at}`))
   }, 30_000)
 
-  test('without enough credit creates nothing', async () => {
+  test('an account without enough credit cannot create a prediction', async () => {
     expect(
       await errorOf(poor.send('POST', '/v1/predictions', { model: 'maker/dear', input: { prompt: 'Dear' } })),
     ).toMatchObject({ status: 402, code: 'insufficient_credit' })
@@ -427,7 +428,7 @@ describe('an account', () => {
     })
   })
 
-  test('sees its own, the newest first, page by page', async () => {
+  test('an account lists its own predictions, newest first, page by page', async () => {
     const made: string[] = []
     for (let at = 0; at < 120; at++)
       made.push((await poor.create('maker/flux', { prompt: `Page ${at}` }, {}, 'wait=30')).id)
@@ -443,7 +444,7 @@ describe('an account', () => {
     expect(seen).toEqual(made.toReversed())
   }, 30_000)
 
-  test('learns nothing of the predictions of another', async () => {
+  test('an account cannot see predictions of another account', async () => {
     const { id } = await theirs.create('maker/flux', { prompt: 'Theirs' }, {}, 'wait=30')
     const unknown = `${id.slice(0, -6)}012345`
     for (const [method, end] of [
@@ -467,7 +468,7 @@ describe('an account', () => {
 })
 
 describe('cancelling', () => {
-  test('what runs at a provider tells that provider, and costs its fee', async () => {
+  test('cancelling a prediction at a provider cancels it there and costs its fee', async () => {
     provider.onMade = stays
     const { id } = await mine.create('maker/flux', { prompt: 'Unwanted' })
     await until(() => provider.made.some(({ input }) => input.prompt === 'Unwanted'))
@@ -478,7 +479,7 @@ describe('cancelling', () => {
     expect(await mine.cancel(id)).toEqual(canceled)
   })
 
-  test('what is written stops its provider, and costs what was heard', async () => {
+  test('cancelling a text model stops its provider and costs the output received', async () => {
     gated.shut()
     const { id } = await mine.create('maker/gated', { prompt: 'Unwanted', max_tokens: 1000 })
     for (let looks = 0; looks < 500 && (await mine.get(id)).output === null; looks++) await Bun.sleep(10)
@@ -490,14 +491,14 @@ describe('cancelling', () => {
     gated.open()
   })
 
-  test('what has ended changes nothing', async () => {
+  test('cancelling an ended prediction changes nothing', async () => {
     const made = await mine.create('maker/flux', { prompt: 'Done' }, {}, 'wait=30')
     expect(await mine.cancel(made.id)).toEqual(made)
   })
 
-  const ROUNDS = 100
+  const ROUNDS = runs(30, 100)
 
-  test(`comes before the end or after it, never both: ${ROUNDS} times`, async () => {
+  test(`a cancellation comes before the end or after it, never both: ${ROUNDS} times`, async () => {
     provider.onMade = stays
     const ends = new Map<string, number>()
     const round = async (at: number): Promise<void> => {
@@ -529,7 +530,7 @@ describe('cancelling', () => {
   }, 60_000)
 })
 
-describe('what cannot be asked for', () => {
+describe('invalid requests', () => {
   const input = { prompt: 'A cat' }
   test.each<[string, unknown, number, string, string | null]>([
     ['a model that is not there', { model: 'maker/fluks', input }, 404, 'model_not_found', 'model'],
@@ -615,7 +616,7 @@ describe('what cannot be asked for', () => {
       'invalid_request',
       'body',
     ],
-  ])('%s', async (_, body, status, code, param) => {
+  ])('the request is refused: %s', async (_, body, status, code, param) => {
     const text = (typeof body === 'string' ? body : JSON.stringify(body)).replaceAll('URL', gateway.url)
     const before = await (await poor.send('GET', '/v1/predictions')).text()
     const error = await errorOf(poor.send('POST', '/v1/predictions', text))
@@ -634,12 +635,12 @@ describe('what cannot be asked for', () => {
     'F'.repeat(32),
     '%00',
     '..%2f',
-  ])('the id %p', async (id) => {
+  ])('the id %p is not found', async (id) => {
     const { status } = await mine.send('GET', `/v1/predictions/${id}`)
     expect(status).toBe(404)
   })
 
-  test.each(['x', 'pred_1', '%00'])('the cursor %p', async (cursor) => {
+  test.each(['x', 'pred_1', '%00'])('the cursor %p is refused', async (cursor) => {
     expect((await mine.send('GET', `/v1/predictions?cursor=${cursor}`)).status).toBe(400)
   })
 })

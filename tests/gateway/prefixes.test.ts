@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { breakOf, piecesOf } from '../properties/prefixes.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { PROTOCOLS } from './asking.ts'
 import { protocolOf } from './scripted.ts'
 
@@ -281,12 +281,12 @@ ${PROTOCOLS.map((_, index) => `  m${index}: { endpoints: [{ provider: p${index},
 const TURNS = 5
 
 describe.each([true, false])(
-  'what a provider got stays as it was, where clients send back all of an answer: %p',
+  'the prefix sent to a provider is unchanged when clients send back the whole response: %p',
   (all) => {
-    test('on each pair of protocols, and over a restart', async () => {
+    test('the prefix stays byte-identical on each pair of protocols, and over a restart', async () => {
       const data = mkdtempSync(join(tmpdir(), 'sluice-prefixes-'))
       const upstream = provider()
-      let gateway: Gateway | undefined
+      let gateway: GatewayProcess | undefined
       try {
         const talks = PROTOCOLS.flatMap((client) =>
           PROTOCOLS.map((protocol, index) => ({
@@ -301,7 +301,7 @@ describe.each([true, false])(
           if (turn === 1 || turn === 4) {
             gateway?.kill('SIGKILL')
             await gateway?.exited
-            gateway = await startGateway({ data, config: config(upstream.url) })
+            gateway = await startGatewayProcess({ data, config: config(upstream.url) })
           }
           for (const { client, protocol, model, body, heard } of talks) {
             const response = await fetch(gateway!.url + AGENTS[client].path(model), {

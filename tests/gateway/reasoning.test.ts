@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGateway, startGatewayProcess, type Gateway } from '../server.ts'
 import { PROTOCOLS } from './asking.ts'
 import { FORGETFUL, SIGNED, signedIn, signingProvider, type Answer } from './signing.ts'
 
@@ -77,8 +77,8 @@ const second = async (turn: Turn, answer: Answer): Promise<string> => {
   return provider.bodies.at(-1)!
 }
 
-describe.each(PROTOCOLS)('a client of %s that sends back calls alone', (client) => {
-  test.each(PROTOCOLS)('is remembered for a model of %s', async (protocol) => {
+describe.each(PROTOCOLS)('a client of %s that sends back tool calls without reasoning', (client) => {
+  test.each(PROTOCOLS)('reasoning is restored for a model of %s', async (protocol) => {
     const turn = { client, model: `${nameOf(protocol)}/m` }
     const answer = await first(turn)
     const sent = await second(turn, answer)
@@ -98,13 +98,13 @@ describe.each(PROTOCOLS)('a client of %s that sends back calls alone', (client) 
       ])
   })
 
-  test.each(PROTOCOLS)('sends nothing of another model to one of %s', async (protocol) => {
+  test.each(PROTOCOLS)('reasoning of another model is not sent to a model of %s', async (protocol) => {
     const answer = await first({ client, model: `${nameOf(protocol)}/m` })
     for (const other of PROTOCOLS)
       expect(signedIn(await second({ client, model: `${nameOf(other)}/n` }, answer))).toEqual([])
   })
 
-  test('is another account than the one with the same call', async () => {
+  test('reasoning is not restored for another account with the same call', async () => {
     for (const protocol of PROTOCOLS) {
       const turn = { client, model: `${nameOf(protocol)}/m` }
       const mine = await first(turn)
@@ -116,7 +116,7 @@ describe.each(PROTOCOLS)('a client of %s that sends back calls alone', (client) 
     }
   })
 
-  test('is told no reasoning of a call that it did not make', async () => {
+  test('reasoning is not restored for a call that the model did not make', async () => {
     const answer = await first({ client, model: `${nameOf(client)}/m` })
     expect(signedIn(await second({ client, model: `${nameOf(client)}/m` }, { ...answer, args: { of: 'y' } }))).toEqual(
       [],
@@ -126,7 +126,7 @@ describe.each(PROTOCOLS)('a client of %s that sends back calls alone', (client) 
     ).toEqual([])
   })
 
-  test('has every other byte of its own at a provider of its protocol', async () => {
+  test('all other bytes pass unchanged to a provider of the same protocol', async () => {
     const turn = { client, model: `${nameOf(client)}/m` }
     const answer = await first(turn)
     const sent = await second(turn, answer)
@@ -154,46 +154,46 @@ const kindsIn: Record<ConversationName, (answer: any) => unknown[]> = {
   generateContent: ({ candidates: [{ content }] }) => content.parts.map((part: any) => Object.keys(part)[0]),
 }
 
-test.each(PROTOCOLS)('an empty thought is none to %s, and a provider that wants its field gets it', async (client) => {
-  const turn = { client, model: 'bare/m' }
-  const answer = (provider.next = signed({ signature: '', thought: '' }))
-  expect(kindsIn[client](await (await ask(turn, FORGETFUL[client].first(turn.model))).json())).toHaveLength(1)
-  const { messages } = JSON.parse(await second(turn, answer)) as {
-    messages: { role: string; reasoning_content?: string }[]
-  }
-  expect(messages.filter(({ role }) => role === 'assistant').map(({ reasoning_content }) => reasoning_content)).toEqual(
-    [''],
-  )
-  // Nor may it be missing where another model made the call.
-  const others = JSON.parse(await second(turn, signed())) as typeof answer & { messages: typeof messages }
-  expect(
-    others.messages.filter(({ role }) => role === 'assistant').map(({ reasoning_content }) => reasoning_content),
-  ).toEqual([''])
-  expect(await second({ client, model: 'cc/m' }, answer)).not.toContain('reasoning_content')
-})
-
 test.each(PROTOCOLS)(
-  'reasoning that nobody signs comes back from %s to a provider that is known to want it',
+  'empty reasoning is omitted for %s and sent to a provider that requires the field',
   async (client) => {
     const turn = { client, model: 'bare/m' }
-    const answer = await first(turn, signed({ signature: '' }))
+    const answer = (provider.next = signed({ signature: '', thought: '' }))
+    expect(kindsIn[client](await (await ask(turn, FORGETFUL[client].first(turn.model))).json())).toHaveLength(1)
     const { messages } = JSON.parse(await second(turn, answer)) as {
       messages: { role: string; reasoning_content?: string }[]
     }
     expect(
       messages.filter(({ role }) => role === 'assistant').map(({ reasoning_content }) => reasoning_content),
-    ).toEqual([answer.thought])
-    // To no other, of which nobody knows that it takes such a field.
-    const elsewhere = { client, model: 'cc/m' }
-    expect(await second(elsewhere, await first(elsewhere, signed({ signature: '' })))).not.toContain('Thought ')
+    ).toEqual([''])
+    // Nor may it be missing where another model made the call.
+    const others = JSON.parse(await second(turn, signed())) as typeof answer & { messages: typeof messages }
+    expect(
+      others.messages.filter(({ role }) => role === 'assistant').map(({ reasoning_content }) => reasoning_content),
+    ).toEqual([''])
+    expect(await second({ client, model: 'cc/m' }, answer)).not.toContain('reasoning_content')
   },
 )
 
-test('what is remembered outlives a server that is killed', async () => {
+test.each(PROTOCOLS)('unsigned reasoning is restored from %s for a provider that requires it', async (client) => {
+  const turn = { client, model: 'bare/m' }
+  const answer = await first(turn, signed({ signature: '' }))
+  const { messages } = JSON.parse(await second(turn, answer)) as {
+    messages: { role: string; reasoning_content?: string }[]
+  }
+  expect(messages.filter(({ role }) => role === 'assistant').map(({ reasoning_content }) => reasoning_content)).toEqual(
+    [answer.thought],
+  )
+  // To no other, of which nobody knows that it takes such a field.
+  const elsewhere = { client, model: 'cc/m' }
+  expect(await second(elsewhere, await first(elsewhere, signed({ signature: '' })))).not.toContain('Thought ')
+})
+
+test('stored reasoning outlives a killed server', async () => {
   const data = mkdtempSync(join(tmpdir(), 'sluice-reasoning-'))
   try {
     const answers = new Map<string, Answer>()
-    const before = await startGateway({ data, config: config() })
+    const before = await startGatewayProcess({ data, config: config() })
     for (const client of PROTOCOLS)
       for (const protocol of PROTOCOLS)
         answers.set(`${client} ${protocol}`, await first({ client, model: `${nameOf(protocol)}/m`, at: before }))
@@ -207,7 +207,7 @@ test('what is remembered outlives a server that is killed', async () => {
     expect(kept.includes('acct_')).toBe(true)
     for (const { callId, thought } of answers.values())
       expect([kept.includes(callId!), kept.includes(thought.slice(0, 10))]).toEqual([false, false])
-    const after = await startGateway({ data, config: config() })
+    const after = await startGatewayProcess({ data, config: config() })
     for (const client of PROTOCOLS)
       for (const protocol of PROTOCOLS) {
         const answer = answers.get(`${client} ${protocol}`)!
@@ -216,7 +216,7 @@ test('what is remembered outlives a server that is killed', async () => {
         )
       }
     await after.stop()
-    const forgetting = await startGateway({ data, config: config('reasoning: { keep: 0s }') })
+    const forgetting = await startGatewayProcess({ data, config: config('reasoning: { keep: 0s }') })
     for (const [pair, answer] of answers) {
       const [client, protocol] = pair.split(' ') as [ConversationName, ConversationName]
       expect(signedIn(await second({ client, model: `${nameOf(protocol)}/m`, at: forgetting }, answer))).toEqual([])
@@ -227,7 +227,7 @@ test('what is remembered outlives a server that is killed', async () => {
   }
 }, 60_000)
 
-test("what a client sends back of an answer's signatures, be it some of them only, goes as it is", async () => {
+test('signatures that a client sends back, even only some of them, are passed on unchanged', async () => {
   const answer = await first({ client: 'messages', model: 'ms/m' })
   const [kept] = SIGNED.messages(answer)
   const body = FORGETFUL.messages.second('ms/m', answer).replace('"content": [', `"content": [${JSON.stringify(kept)},`)
@@ -235,10 +235,10 @@ test("what a client sends back of an answer's signatures, be it some of them onl
   expect(provider.bodies.at(-1)).toBe(body.replace('"ms/m"', '"m"'))
 })
 
-describe('a call of which nothing is known', () => {
+describe('a tool call without stored reasoning', () => {
   const UNSIGNED = 'skip_thought_signature_validator'
 
-  test('is one without an id: generateContent has nothing else to know it by, the other protocols get one from Sluice', async () => {
+  test('a call without an id has no stored reasoning in generateContent; other protocols get an id', async () => {
     const model = 'level/three'
     const answer = (provider.next = signed({ callId: undefined }))
     const own = await (await ask({ client: 'generateContent', model }, FORGETFUL.generateContent.first(model))).text()
@@ -269,22 +269,25 @@ describe('a call of which nothing is known', () => {
     ).toEqual([answer.signature])
   })
 
-  test.each(PROTOCOLS)('goes from %s to a model that insists on signatures, with the word for that', async (client) => {
-    provider.next = signed()
-    const response = await ask({ client, model: 'level/three' }, FORGETFUL[client].second('level/three', signed()))
-    expect(signedIn(provider.bodies.at(-1)!)).toEqual([UNSIGNED])
-    expect(JSON.parse(response.headers.get('x-sluice-translation') ?? '[]')).toContainEqual(
-      expect.objectContaining({ what: 'approximated', why: expect.stringContaining('signature') }),
-    )
-  })
+  test.each(PROTOCOLS)(
+    'a call from %s goes to a model that requires signatures with the documented placeholder',
+    async (client) => {
+      provider.next = signed()
+      const response = await ask({ client, model: 'level/three' }, FORGETFUL[client].second('level/three', signed()))
+      expect(signedIn(provider.bodies.at(-1)!)).toEqual([UNSIGNED])
+      expect(JSON.parse(response.headers.get('x-sluice-translation') ?? '[]')).toContainEqual(
+        expect.objectContaining({ what: 'approximated', why: expect.stringContaining('signature') }),
+      )
+    },
+  )
 
-  test('goes as it is to one that does not insist', async () => {
+  test('a call goes unchanged to a model that does not require signatures', async () => {
     const answer = signed()
     const turn = { client: 'generateContent', model: 'gc/m' } as const
     expect(await second(turn, answer)).toBe(FORGETFUL.generateContent.second('gc/m', answer))
   })
 
-  test('is signed once for an answer that a stream told in pieces', async () => {
+  test('a call of a streamed response is signed once', async () => {
     const call = (name: string, more = ''): string =>
       `{"role":"model","parts":[{"functionCall":{"name":"${name}"}${more}}]}`
     const result = (name: string): string => `{"functionResponse":{"name":"${name}","response":{"output":"1"}}}`

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { until } from '../transport/raw-server.ts'
 import { ask, ENDED, PROTOCOLS } from './asking.ts'
 import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
@@ -21,7 +21,7 @@ beforeAll(() => {
 afterAll(() => Promise.all([ending.stop(), hanging.stop()]))
 
 const folders: string[] = []
-const started: Gateway[] = []
+const started: GatewayProcess[] = []
 afterEach(async () => {
   for (const gateway of started.splice(0)) await gateway.stop()
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
@@ -33,8 +33,8 @@ function newFolder(): string {
   return folder
 }
 
-async function start(data: string, more = '', env: Record<string, string> = {}): Promise<Gateway> {
-  const gateway = await startGateway({ data, env, config: more + gatedConfig({ ends: ending, hangs: hanging }) })
+async function start(data: string, more = '', env: Record<string, string> = {}): Promise<GatewayProcess> {
+  const gateway = await startGatewayProcess({ data, env, config: more + gatedConfig({ ends: ending, hangs: hanging }) })
   started.push(gateway)
   return gateway
 }
@@ -58,7 +58,7 @@ async function kept(
 const STREAMS = 200
 
 describe('a server that is told to stop', () => {
-  test(`under ${STREAMS} streams settles those that end and those that it cuts, and exits with 0`, async () => {
+  test(`a server stopped under ${STREAMS} streams settles all of them and exits with 0`, async () => {
     const folder = newFolder()
     const { url, key, kill, exited, output } = await start(folder, 'timeouts: { drain: 4s }\n')
     ending.shut()
@@ -110,7 +110,7 @@ describe('a server that is told to stop', () => {
     await expectBookRight(folder)
   }, 30_000)
 
-  test('a second time, after a second, does not wait any more: the next start settles what it left', async () => {
+  test('a server told to stop again after a second exits at once, and the next start settles the rest', async () => {
     const folder = newFolder()
     const first = await start(folder, 'timeouts: { drain: 60s }\n')
     const answer = await ask({
@@ -136,7 +136,7 @@ describe('a server that is told to stop', () => {
     await expectBookRight(folder)
   }, 20_000)
 
-  test('while it starts leaves a folder that starts, with keys that were shown', async () => {
+  test('a server stopped while it starts leaves a usable folder, with the keys that were printed', async () => {
     for (const afterMs of [0, 50, 80, 120, 180]) {
       const folder = newFolder()
       const child = Bun.spawn(
@@ -166,7 +166,7 @@ describe('a server that is told to stop', () => {
 })
 
 describe('another server on the folder', () => {
-  test('takes over from one that is closing, with all that it settled', async () => {
+  test('a second server takes over from one that is closing, with all that it settled', async () => {
     const folder = newFolder()
     const first = await start(folder)
     ending.shut()
@@ -195,7 +195,7 @@ describe('another server on the folder', () => {
     expect(data.total_credits).toBe((1e9 - Number(BILL)) / 1e9)
   }, 20_000)
 
-  test('is refused while the one before takes longer to close than it waits', async () => {
+  test('a second server is refused while the first takes too long to close', async () => {
     const folder = newFolder()
     const first = await start(folder, 'timeouts: { drain: 60s }\n')
     const answer = await ask({

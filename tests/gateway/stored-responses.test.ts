@@ -1,15 +1,15 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGateway, startGatewayProcess, type GatewayProcess } from '../server.ts'
 
 /** Responses are kept by Sluice: conversations go on by id on every provider, for their own account only. */
 
-let gateway: Gateway
+let gateway: GatewayProcess
 /** A key of another account. */
 let OTHER: string
 beforeAll(async () => {
-  gateway = await startGateway()
+  gateway = await startGatewayProcess()
   const sluice = (...words: string[]) =>
     Bun.spawnSync([
       process.execPath,
@@ -136,8 +136,8 @@ for (const model of ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 's
   })
 }
 
-describe('what is stored', () => {
-  test('is read, listed and deleted by its account, and is unknown to any other', async () => {
+describe('stored responses', () => {
+  test('a stored response is read, listed and deleted by its account, and unknown to any other', async () => {
     const { id } = (await create({ model: 'sandbox/chat', input: 'Hello' })).body
     expect((await call('GET', `/v1/responses/${id}`)).body.id).toBe(id)
     expect((await call('GET', `/v1/responses/${id}/input_items`)).body).toMatchObject({
@@ -156,7 +156,7 @@ describe('what is stored', () => {
     expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
   })
 
-  test('is nothing with store: false', async () => {
+  test('a response with store: false is not stored', async () => {
     const { body } = await create({ model: 'sandbox/chat', input: 'Hello', store: false })
     expect(body.store).toBe(false)
     const next = await create({ model: 'sandbox/chat', previous_response_id: body.id, input: 'x' })
@@ -168,7 +168,7 @@ describe('what is stored', () => {
     expect([reference.status, reference.body.error?.param]).toEqual([404, 'input[0].id'])
   })
 
-  test('may be referred to only as often as a body could hold it', async () => {
+  test('a stored item may be referenced only as often as a body could contain it', async () => {
     const small = await startGateway({ config: 'limits: { body: 64KiB }\n' })
     const ask = async (body: object): Promise<{ status: number; body: Answer }> => {
       const response = await fetch(`${small.url}/v1/responses`, {
@@ -190,8 +190,8 @@ describe('what is stored', () => {
     await small.stop()
   }, 15_000)
 
-  test('that cannot be kept is a failure that its client hears, streamed and not', async () => {
-    const broken = await startGateway()
+  test('a response that cannot be stored fails the request, streamed and not', async () => {
+    const broken = await startGatewayProcess()
     const database = new Database(join(broken.data, 'sluice.sqlite'))
     database.run('DROP TABLE response_items')
     database.run('DROP TABLE responses')
@@ -224,20 +224,20 @@ describe('what is stored', () => {
     await broken.stop()
   }, 15_000)
 
-  test('is there again after a kill', async () => {
+  test('a stored response is found after a kill', async () => {
     const data = gateway.data
-    const one = await startGateway({ data, key: gateway.key }).catch((error: Error) => error)
+    const one = await startGatewayProcess({ data, key: gateway.key }).catch((error: Error) => error)
     expect(String(one)).toContain('in use by another Sluice')
     const { id } = (await create({ model: 'sandbox/chat', input: 'Hello' })).body
     gateway.kill('SIGKILL')
     await gateway.exited
-    gateway = await startGateway({ data, key: gateway.key })
+    gateway = await startGatewayProcess({ data, key: gateway.key })
     expect((await call('GET', `/v1/responses/${id}`)).body.id).toBe(id)
   })
 })
 
 describe('a response in the background', () => {
-  test('is polled and cancelled under our id, whatever the provider calls it, by its account only', async () => {
+  test("a background response is polled and cancelled under Sluice's id, by its account only", async () => {
     const states = ['in_progress', 'completed']
     const asked: string[] = []
     let broken = false

@@ -122,7 +122,7 @@ test('windows begin with the first request and show four decimals', async () => 
   expect((await detail('fresh')).quota_5_hour).toMatchObject({ resets_at: five.resets_at, used_flows: 1.24 })
 })
 
-test('a window that is full is a 429 in every protocol, which says what it is, until when, and what would fit', async () => {
+test('a full window is refused with 429 in every protocol, with its end and the amount that would fit', async () => {
   expect((await generate('full', 950, 950)).status).toBe(200)
   const resets = (await detail('full')).quota_5_hour.resets_at!
   for (const protocol of PROTOCOLS) {
@@ -154,7 +154,7 @@ test('a window that is full is a 429 in every protocol, which says what it is, u
   expect((await detail('full')).quota_5_hour).toMatchObject({ used_flows: 10, remaining_flows: 0, usage_percentage: 1 })
 })
 
-test('what needs more than there ever is says so, and names no time to wait', async () => {
+test('a request larger than a whole window is refused without a time to wait', async () => {
   const response = await generate('fresh', 2_000, 1)
   expect([response.status, response.headers.get('retry-after'), response.headers.get('x-should-retry')]).toEqual([
     429,
@@ -166,7 +166,7 @@ test('what needs more than there ever is says so, and names no time to wait', as
   )
 })
 
-test('the status of an account is its penalty, or the end of its requests', async () => {
+test('the status of an account sets its penalty, or ends its requests', async () => {
   expect((await generate('punished', 100, 100)).status).toBe(200)
   const status = async (next: string): Promise<Detail> => {
     await sluice('accounts', 'status', 'punished', next)
@@ -199,7 +199,7 @@ test('the status of an account is its penalty, or the end of its requests', asyn
   }
 }, 20_000)
 
-test('another plan counts within two seconds, with what was used', async () => {
+test('another plan applies within two seconds and keeps the usage', async () => {
   expect((await generate('upgraded', 1_000, 1_000)).status).toBe(200)
   expect((await generate('upgraded', 1_000, 1)).status).toBe(429)
   const before = (await detail('upgraded')).quota_5_hour.resets_at
@@ -211,7 +211,7 @@ test('another plan counts within two seconds, with what was used', async () => {
   })
 }, 20_000)
 
-test('a key that is revoked stops within two seconds, on a connection that stays open, too', async () => {
+test('a revoked key stops within two seconds, even on an open connection', async () => {
   const created = Bun.spawnSync(
     [
       process.execPath,

@@ -102,7 +102,7 @@ describe.each(ROUTES)('%s on %s', (client, provider) => {
   const passes = client === provider
   const expected = passes ? [] : [LOSS]
 
-  test.each([false, true])('tells a loss in header, record and body, streamed: %p', async (stream) => {
+  test.each([false, true])('a loss is reported in header, record and body, streamed: %p', async (stream) => {
     const response = await ask(client, `${nameOf(provider)}/m`, {
       stream,
       more: UNKNOWN,
@@ -115,7 +115,7 @@ describe.each(ROUTES)('%s on %s', (client, provider) => {
     expect(asked.at(-1)!.body.vendor_extra).toEqual(passes ? UNKNOWN.vendor_extra : undefined)
   })
 
-  test('says nothing in a body that was not asked for it, and nothing at all where nothing is lost', async () => {
+  test('the body has no report unless requested, and there is none if nothing is lost', async () => {
     const lossy = await ask(client, `${nameOf(provider)}/m`, { more: UNKNOWN })
     expect(await lossy.text()).not.toContain('"sluice"')
     const whole = await ask(client, `${nameOf(provider)}/m`, {
@@ -127,7 +127,7 @@ describe.each(ROUTES)('%s on %s', (client, provider) => {
   })
 
   test.each([false, true])(
-    'refuses what would be lost when strict, before anything is sent, streamed: %p',
+    'a strict request with losses is refused before anything is sent, streamed: %p',
     async (stream) => {
       const before = asked.length
       const response = await ask(client, `${nameOf(provider)}/m`, {
@@ -144,8 +144,8 @@ describe.each(ROUTES)('%s on %s', (client, provider) => {
   )
 })
 
-describe('strict', () => {
-  test('keeps to the endpoints that lose nothing', async () => {
+describe('strict mode', () => {
+  test('a strict request uses only endpoints that lose nothing', async () => {
     const usual = await ask('chat.completions', 'both', { more: UNKNOWN })
     const kept = await ask('chat.completions', 'both', { more: UNKNOWN, headers: { 'x-sluice-strict': 'true' } })
     expect([usual, kept].map((response) => [response.status, response.headers.get('x-sluice-provider')])).toEqual([
@@ -158,27 +158,30 @@ describe('strict', () => {
     messages: [{ role: 'user', content: [{ type: 'input_audio', input_audio: { data: 'aGk=', format: 'wav' } }] }],
   }
 
-  test.each(['true', 'false'])('passes an endpoint over that cannot be asked at all, strict: %s', async (strict) => {
-    const headers = { 'x-sluice-strict': strict }
-    const response = await ask('chat.completions', 'both', { more: HEARD, headers })
-    expect([response.status, response.headers.get('x-sluice-provider'), told(response)]).toEqual([200, 'on-chat', []])
-    const refused = await ask('chat.completions', 'on-messages/m', { more: HEARD, headers })
-    expect([refused.status, await refused.text()]).toEqual([400, expect.stringContaining('audio input')])
-  })
+  test.each(['true', 'false'])(
+    'an endpoint that cannot represent the request is skipped, strict: %s',
+    async (strict) => {
+      const headers = { 'x-sluice-strict': strict }
+      const response = await ask('chat.completions', 'both', { more: HEARD, headers })
+      expect([response.status, response.headers.get('x-sluice-provider'), told(response)]).toEqual([200, 'on-chat', []])
+      const refused = await ask('chat.completions', 'on-messages/m', { more: HEARD, headers })
+      expect([refused.status, await refused.text()]).toEqual([400, expect.stringContaining('audio input')])
+    },
+  )
 
-  test("goes to the endpoint of the client's own protocol, which hears all, wherever it stands", async () => {
+  test("a strict request goes to the endpoint of the client's own protocol, wherever it is listed", async () => {
     const response = await ask('messages', 'chat-first', { more: UNKNOWN, headers: { 'x-sluice-strict': 'true' } })
     expect([response.status, response.headers.get('x-sluice-provider')]).toEqual([200, 'on-messages'])
   })
 
-  test('names what each endpoint would lose', async () => {
+  test('a strict refusal names what each endpoint would lose', async () => {
     const response = await ask('generateContent', 'both', { more: UNKNOWN, headers: { 'x-sluice-strict': 'true' } })
     expect(await response.text()).toMatch(
       /vendor_extra would be left out for on-messages .*vendor_extra would be left out for on-chat/,
     )
   })
 
-  test('is what the configuration says, where a request does not', async () => {
+  test('strict mode is taken from the configuration unless the request sets it', async () => {
     const at = { at: strict, more: UNKNOWN }
     const statuses = [
       await ask('messages', 'on-chat/m', at),
@@ -192,7 +195,7 @@ describe('strict', () => {
     ['x-sluice-strict', 'yes'],
     ['x-sluice-strict', ''],
     ['x-sluice-report', 'header'],
-  ])('%s: %p is refused', async (name, value) => {
+  ])('an invalid %s header is refused: %p', async (name, value) => {
     const response = await ask('chat.completions', 'on-chat/m', { headers: { [name]: value } })
     expect([response.status, ((await response.json()) as { error: { param: string } }).error.param]).toEqual([
       400,
@@ -201,7 +204,7 @@ describe('strict', () => {
   })
 })
 
-test('what the answer to a stream loses after its header has left stands in the record, and is not refused', async () => {
+test('a loss found after the header of a stream was sent is recorded and not refused', async () => {
   const frames = [
     ...TALKS.messages.begin(COUNTED),
     { type: 'content_block_stop', index: 0 },

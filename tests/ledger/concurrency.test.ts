@@ -287,7 +287,7 @@ keys: [{ key: sk-limited-0123456789abcdef, limit: 1 }]
 
   test('a subscription gets exactly ten responses in a window of ten flows', async () => {
     const running = await open(100)
-    const key = /^key subscription (\S+)$/m.exec(running.output().stdout)![1]!
+    const key = running.createdKeys.subscription!
     expect(await requestAll(running, key, 'fee', '[[reply: one two]]')).toEqual({ 200: 10, 429: 54 })
     expect(await bookOf(running)).toMatchObject({ credit: 100_000n * MILLI })
   })

@@ -1,7 +1,8 @@
 import { expect, test } from 'bun:test'
+import { runs } from '../runs.ts'
 import { KillHarness } from './kill.ts'
 
-const ROUNDS = process.env.SLUICE_LONG_TESTS === undefined ? 10 : 200
+const ROUNDS = runs(10, 200)
 
 test(`a server killed ${ROUNDS} times under load has recorded and charged every finished generation once`, async () => {
   const harness = new KillHarness()

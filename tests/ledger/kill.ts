@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Transfer } from '../../src/store/store.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { expectBookRight } from '../audit.ts'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 
 const PROTOCOLS = ['chat', 'messages', 'responses', 'gemini'] as const
 type Protocol = (typeof PROTOCOLS)[number]
@@ -52,7 +52,7 @@ export class KillHarness {
 
   /** `reported`: every provider reports usage. Otherwise the first count of each process loads the tokeniser. */
   async round(reported: boolean): Promise<void> {
-    const gateway = await startGateway({ config: CONFIG, data: this.#data })
+    const gateway = await startGatewayProcess({ config: CONFIG, data: this.#data })
     const store = new SqliteStore({ folder: this.#data, exclusive: false })
     try {
       await this.#check(gateway, store)
@@ -74,7 +74,7 @@ export class KillHarness {
   }
 
   async end(): Promise<void> {
-    const gateway = await startGateway({ config: CONFIG, data: this.#data })
+    const gateway = await startGatewayProcess({ config: CONFIG, data: this.#data })
     const store = new SqliteStore({ folder: this.#data, exclusive: false })
     try {
       await this.#check(gateway, store)
@@ -105,7 +105,7 @@ export class KillHarness {
       this.#posted += transfer.amount
   }
 
-  async #client(gateway: Gateway, reported: boolean, alive: { now: boolean }): Promise<void> {
+  async #client(gateway: GatewayProcess, reported: boolean, alive: { now: boolean }): Promise<void> {
     while (alive.now) {
       await this.#request(gateway, { reports: reported || Math.random() < 0.7, leaves: Math.random() < 0.06 }).catch(
         (error: unknown) => {
@@ -116,7 +116,10 @@ export class KillHarness {
     }
   }
 
-  async #request({ url, key }: Gateway, { reports, leaves }: { reports: boolean; leaves: boolean }): Promise<void> {
+  async #request(
+    { url, key }: GatewayProcess,
+    { reports, leaves }: { reports: boolean; leaves: boolean },
+  ): Promise<void> {
     const [protocol, model, stream] = [oneOf(PROTOCOLS), `by-${oneOf(PROTOCOLS)}`, Math.random() < 0.6]
     const reported = reports ? { in: 1 + below(900), out: 1 + below(900) } : undefined
     const usage = reported === undefined ? '[[no-usage]]' : `[[usage: in=${reported.in} out=${reported.out}]]`
@@ -160,7 +163,7 @@ export class KillHarness {
   }
 
   /** Checks a server that has just started. */
-  async #check(gateway: Gateway, store: SqliteStore): Promise<void> {
+  async #check(gateway: GatewayProcess, store: SqliteStore): Promise<void> {
     expect(await store.ledger.openGenerations()).toEqual([])
     const records = await all((after: { id: string } | undefined) => store.ledger.generations(after?.id, 1_000))
     const postings = Map.groupBy(
@@ -200,7 +203,7 @@ export class KillHarness {
   }
 
   /** Looks up a few finished generations as their clients would. */
-  async #checkOverHttp({ url, key }: Gateway): Promise<void> {
+  async #checkOverHttp({ url, key }: GatewayProcess): Promise<void> {
     for (const { id } of [...this.#seen.values()].filter(({ finished }) => finished).slice(-20)) {
       const response = await fetch(`${url}/v1/management/generation?id=${id}`, {
         headers: { authorization: `Bearer ${key}` },

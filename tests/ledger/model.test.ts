@@ -2,14 +2,14 @@ import { afterAll, beforeAll, spyOn, test } from 'bun:test'
 import * as fc from 'fast-check'
 import { LedgerPair } from './ledger-pair.ts'
 import { rates, step, USD } from './model-steps.ts'
+import { IS_LONG, runs } from '../runs.ts'
 
 /** Silences the log lines about a full disk. */
 const log = spyOn(console, 'error')
 beforeAll(() => void log.mockImplementation(() => {}))
 afterAll(() => log.mockRestore())
 
-const LONG = process.env.SLUICE_LONG_TESTS !== undefined
-const RUNS = LONG ? 3_000 : 60
+const RUNS = runs(60, 3_000)
 
 test('the ledger agrees with its model after any sequence of steps', async () => {
   await fc.assert(
@@ -31,6 +31,6 @@ test('the ledger agrees with its model after any sequence of steps', async () =>
         }
       },
     ),
-    { numRuns: RUNS, interruptAfterTimeLimit: LONG ? 600_000 : 60_000 },
+    { numRuns: RUNS, interruptAfterTimeLimit: IS_LONG ? 600_000 : 60_000 },
   )
 }, 600_000)

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startGateway, type Gateway } from '../server.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { rawServer, until, type RawSocket } from '../transport/raw-server.ts'
 import { predictionUpstream, type PredictionUpstream } from './upstream.ts'
@@ -13,7 +13,7 @@ let upstream: PredictionUpstream
 let hooks: ReturnType<typeof Bun.serve>
 /** Path, status and id of each webhook call. */
 let calls: { path: string; status: string; id: string }[] = []
-const gateways: Gateway[] = []
+const gateways: GatewayProcess[] = []
 
 beforeAll(() => {
   upstream = predictionUpstream()
@@ -50,8 +50,8 @@ type Shown = {
   completed_at: string | null
 }
 
-async function start(url: string, more = '', data?: string, providers = '', settings = ''): Promise<Gateway> {
-  const gateway = await startGateway({
+async function start(url: string, more = '', data?: string, providers = '', settings = ''): Promise<GatewayProcess> {
+  const gateway = await startGatewayProcess({
     ...(data === undefined ? {} : { data }),
     config: `
 limits: { requestsPerMinute: 1000000 }
@@ -68,7 +68,7 @@ ${more}`,
   return gateway
 }
 
-const ask = async ({ url, key }: Gateway, method: string, path: string, body?: object): Promise<Shown> =>
+const ask = async ({ url, key }: GatewayProcess, method: string, path: string, body?: object): Promise<Shown> =>
   (await (
     await fetch(url + path, {
       method,
@@ -77,7 +77,7 @@ const ask = async ({ url, key }: Gateway, method: string, path: string, body?: o
     })
   ).json()) as Shown
 
-const create = (gateway: Gateway, input: { key: string; ms?: number }): Promise<Shown> =>
+const create = (gateway: GatewayProcess, input: { key: string; ms?: number }): Promise<Shown> =>
   ask(gateway, 'POST', '/v1/predictions', {
     model: 'job',
     input,
@@ -85,7 +85,7 @@ const create = (gateway: Gateway, input: { key: string; ms?: number }): Promise<
     webhook_events_filter: ['completed'],
   })
 
-async function ended(gateway: Gateway, { id }: Shown): Promise<Shown> {
+async function ended(gateway: GatewayProcess, { id }: Shown): Promise<Shown> {
   for (;;) {
     const now = await ask(gateway, 'GET', `/v1/predictions/${id}`)
     if (now.completed_at !== null) return now
@@ -93,7 +93,7 @@ async function ended(gateway: Gateway, { id }: Shown): Promise<Shown> {
   }
 }
 
-const billOf = async (gateway: Gateway, { id }: Shown): Promise<number> =>
+const billOf = async (gateway: GatewayProcess, { id }: Shown): Promise<number> =>
   ((await ask(gateway, 'GET', `/v1/management/generation?id=${id}`)) as unknown as { usage: number }).usage
 
 test('a provider that sends invalid responses for a while is polled on', async () => {

@@ -1,10 +1,11 @@
 import fc from 'fast-check'
+import { IS_LONG, runs } from '../runs.ts'
 
 /** Cases of each property in an ordinary run; `SLUICE_LONG_TESTS=1` tries thirty times as many. */
-const RUNS = process.env.SLUICE_LONG_TESTS === '1' ? 3000 : 100
+const RUNS = runs(100, 3000)
 
 /** Milliseconds for one property. */
-export const PATIENCE = process.env.SLUICE_LONG_TESTS === '1' ? 600_000 : 30_000
+export const PATIENCE = IS_LONG ? 600_000 : 30_000
 
 /** `share`: how many of the runs, for properties whose single case is dear. */
 export const holds = <T>(property: fc.IProperty<T>, share = 1): void =>

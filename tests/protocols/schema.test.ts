@@ -11,6 +11,7 @@ import { mapSchemas, type Schema, SchemaBudget, takesAnything } from '../../src/
 import { objectResponse } from '../../src/protocols/schema/wrapping.ts'
 import type { Loss, Translation } from '../../src/protocols/translation.ts'
 import { translationOf } from '../translating.ts'
+import { IS_LONG, runs } from '../runs.ts'
 
 /** Schemas of any kind as each provider is sent them: the same values are accepted, or a loss is reported. */
 
@@ -244,7 +245,7 @@ const RULES: Record<keyof typeof TARGETS, (schema: Schema) => void> = {
   },
 }
 
-const RUNS = Number(process.env.SCHEMA_RUNS ?? 60)
+const RUNS = runs(60, 3000)
 
 describe('any schema', () => {
   test.each(Object.keys(TARGETS) as (keyof typeof TARGETS)[])(
@@ -277,9 +278,10 @@ describe('any schema', () => {
         }),
         { numRuns: RUNS },
       )
-      expect(same).toBeGreaterThan(RUNS / 10)
+      // About a fifth of the schemas lose nothing on their way to Google, fewer in a sample by chance.
+      expect(same).toBeGreaterThan(RUNS / 30)
     },
-    60_000,
+    IS_LONG ? 600_000 : 60_000,
   )
 })
 

@@ -2,116 +2,106 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startGateway, type Gateway } from '../server.ts'
-import { parseStory, printStory, stable, type Section, type Story } from './story.ts'
+import { formatJson, parseScenario, printScenario, withoutIds, type Scenario, type Section } from './scenario.ts'
 
 /**
- * Every `*.story` beside this file, played against a running server and a real upstream. UPDATE=1 writes what was heard
- * into the files.
+ * Every `*.scenario` beside this file, played against a running gateway and a provider on a socket. UPDATE=1 writes the
+ * requests that the provider received and the responses that the client received into the files.
  */
 
+const UPDATE = process.env.UPDATE === '1'
 const folder = import.meta.dir
-const files = readdirSync(folder).filter((file) => file.endsWith('.story'))
-const stories = new Map(
-  files.map((file) => [file.replace('.story', ''), parseStory(readFileSync(join(folder, file), 'utf8'))]),
+const files = readdirSync(folder).filter((file) => file.endsWith('.scenario'))
+const scenarios = new Map(
+  files.map((file) => [file.replace('.scenario', ''), parseScenario(readFileSync(join(folder, file), 'utf8'))]),
 )
 
-type Asked = { path: string; body: string }
-const asked = new Map<string, Asked[]>()
+/** Requests that the provider received, by scenario. */
+const received = new Map<string, { path: string; body: string }[]>()
 let gateway: Gateway
-let upstream: ReturnType<typeof Bun.serve>
+let provider: ReturnType<typeof Bun.serve>
 
-const section = (story: Story, name: string, after = 0): Section | undefined =>
-  story.sections.slice(after).find((candidate) => candidate.name.startsWith(name))
+const sectionsOf = ({ sections }: Scenario, name: string): Section[] =>
+  sections.filter((section) => section.name === name)
 
-/** The provider's side: the story is found by the model's name; its n-th answer serves the n-th call. */
-async function play(request: Request): Promise<Response> {
+/** The provider's side: the model is named after the scenario, whose n-th provider response serves the n-th request. */
+async function respond(request: Request): Promise<Response> {
   const path = new URL(request.url).pathname.replace(/^\/v1/, '') + new URL(request.url).search
   const body = await request.text()
   const name = /models\/([^:]+):/.exec(path)?.[1] ?? (JSON.parse(body) as { model: string }).model
-  const story = stories.get(name)
-  if (story === undefined) return Response.json({ error: { message: `no story ${name}` } }, { status: 404 })
-  const calls = asked.get(name) ?? []
-  calls.push({ path, body })
-  asked.set(name, calls)
-  const answers = story.sections.filter((candidate) => candidate.name === 'provider answers')
-  const answer = answers[calls.length - 1] ?? answers.at(-1)!
-  const [status = '200', type = 'application/json', ...headers] = answer.detail.split(' ')
-  return new Response(answer.body.replaceAll('\\r\\n', '\r\n'), {
+  const scenario = scenarios.get(name)
+  if (scenario === undefined) return Response.json({ error: { message: `no scenario ${name}` } }, { status: 404 })
+  const requests = received.get(name) ?? []
+  requests.push({ path, body })
+  received.set(name, requests)
+  const responses = sectionsOf(scenario, 'provider response')
+  const response = responses[requests.length - 1] ?? responses.at(-1)!
+  const [status = '200', type = 'application/json', ...headers] = response.detail.split(' ')
+  return new Response(response.body.replaceAll('\\r\\n', '\r\n') + '\n', {
     status: Number(status),
-    headers: { 'content-type': type, ...Object.fromEntries(headers.map((pair) => pair.split('='))) },
+    headers: { 'content-type': type, ...headersIn(headers) },
   })
 }
 
+const headersIn = (pairs: string[]): Record<string, string> =>
+  Object.fromEntries(pairs.map((pair) => pair.split('=') as [string, string]))
+
 beforeAll(async () => {
-  upstream = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: play })
-  const providers = ['chat.completions', 'responses', 'messages', 'generateContent'].map(
-    (protocol) =>
-      `  acme-${protocol.split('.')[0]!.toLowerCase()}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: secret, unlisted: true }\n`,
-  )
+  provider = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: respond })
+  const providers = ['chat.completions', 'responses', 'messages', 'generateContent'].map((protocol) => {
+    const id = `acme-${protocol.split('.')[0]!.toLowerCase()}`
+    const baseUrl = `http://127.0.0.1:${provider.port}/v1`
+    return `  ${id}: { protocol: ${protocol}, baseUrl: "${baseUrl}", apiKey: secret, unlisted: true }\n`
+  })
   gateway = await startGateway({ config: `providers:\n${providers.join('')}` })
 })
 
 afterAll(async () => {
   await gateway?.stop()
-  await upstream?.stop(true)
+  await provider?.stop(true)
 })
 
-for (const [name, story] of stories) {
-  test(`${name}: ${story.intent.replaceAll('\n', ' ')}`, async () => {
-    asked.delete(name)
-    const ask = section(story, 'client asks')!
-    const [method = 'POST', path = '/', ...extra] = ask.detail.split(' ')
+for (const [name, scenario] of scenarios) {
+  test(`${name}: ${scenario.intent.replaceAll('\n', ' ')}`, async () => {
+    received.delete(name)
+    const [request] = sectionsOf(scenario, 'client request')
+    const [method = 'POST', path = '/', ...headers] = request!.detail.split(' ')
     const response = await fetch(gateway.url + path, {
       method,
       headers: {
         authorization: `Bearer ${gateway.key}`,
         'content-type': 'application/json',
-        ...Object.fromEntries(extra.map((pair) => pair.split('='))),
+        ...headersIn(headers),
       },
-      body: ask.body,
+      body: request!.body,
     })
-    const heard = await response.text()
-    check(story, name, response, heard)
-    if (process.env.UPDATE === '1') writeFileSync(join(folder, `${name}.story`), printStory(story))
+    check(scenario, received.get(name) ?? [], response, await response.text())
+    if (UPDATE) writeFileSync(join(folder, `${name}.scenario`), printScenario(scenario))
   })
 }
 
-function check(story: Story, name: string, response: Response, heard: string): void {
-  const calls = asked.get(name) ?? []
-  const expectedCalls = story.sections.filter(
-    (candidate) => candidate.name.startsWith('provider') && candidate.name.endsWith('is asked'),
-  )
-  for (const [index, expected] of expectedCalls.entries())
-    settle(expected, calls[index]?.path ?? 'nothing', pretty(calls[index]?.body ?? ''))
-  settle(section(story, 'client hears')!, String(response.status), stable(pretty(heard)))
-  expect(calls.length).toBe(expectedCalls.length)
-  const headers = section(story, 'headers')
-  if (headers !== undefined)
-    settle(
-      headers,
-      '',
-      headers.body
-        .trim()
-        .split('\n')
-        .map((line) => `${line.split(': ')[0]!}: ${stable(response.headers.get(line.split(': ')[0]!) ?? 'absent')}`)
-        .join('\n'),
-    )
+function check(scenario: Scenario, requests: { path: string; body: string }[], response: Response, body: string): void {
+  const expected = sectionsOf(scenario, 'provider request')
+  expect(requests).toHaveLength(expected.length)
+  for (const [index, section] of expected.entries())
+    compare(section, requests[index]!.path, formatJson(requests[index]!.body))
+  const [client] = sectionsOf(scenario, 'client response')
+  compare(client!, String(response.status), withoutIds(formatJson(body)))
+  for (const section of sectionsOf(scenario, 'client response headers')) {
+    const names = [...section.body.matchAll(/^([a-z-]+): /gm)].map(([, name]) => name!)
+    const values = names.map((name) => withoutIds(formatJson(response.headers.get(name) ?? 'absent')))
+    compare(section, '', names.map((name, index) => `${name}: ${values[index]}`).join('\n'))
+  }
+  if (!UPDATE) return
+  for (const name of ['client request', 'provider response'])
+    for (const section of sectionsOf(scenario, name)) section.body = formatJson(section.body)
 }
 
-function settle(expected: Section, detail: string, body: string): void {
-  if (process.env.UPDATE === '1') {
-    expected.detail = detail
-    expected.body = body + '\n'
+function compare(section: Section, detail: string, body: string): void {
+  if (UPDATE) {
+    Object.assign(section, { detail, body: body.trim() })
     return
   }
-  expect(detail).toBe(expected.detail)
-  expect(body.trim()).toBe(expected.body.trim())
-}
-
-function pretty(text: string): string {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 1)
-  } catch {
-    return text.replaceAll('\r\n', '\\r\\n')
-  }
+  expect(detail).toBe(section.detail)
+  expect(body.trim()).toBe(section.body)
 }

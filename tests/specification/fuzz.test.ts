@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { change, mutated, TEXTS } from '../properties/mutations.ts'
+import { runs } from '../runs.ts'
 import { many, MODELS, post, useGateway, type Json } from './kit.ts'
 
 /**
@@ -185,7 +186,7 @@ CASES['count_tokens'] = { ...CASES['messages']!, path: () => '/v1/messages/count
 CASES['countTokens'] = { ...CASES['generateContent']!, path: (model) => `/v1beta/models/${model}:countTokens` }
 
 /** How long each kind of request is tried. */
-const BUDGET_MS = 1500
+const BUDGET_MS = runs(1500, 15_000)
 
 describe.each(Object.keys(CASES))('%s', (name) => {
   const { path, body } = CASES[name]!

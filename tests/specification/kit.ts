@@ -12,14 +12,14 @@ export const MODELS = ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 
 export function useGateway(config?: string): {
   url(): string
   key(): string
-  output(): { stdout: string; stderr: string }
+  createdKeys(): Record<string, string>
 } {
   let gateway: Gateway | undefined
   beforeAll(async () => {
     gateway = await startGateway({ config: config ?? 'limits: { requestsPerMinute: 1000000 }\n' })
   })
   afterAll(() => gateway?.stop())
-  return { url: () => gateway!.url, key: () => gateway!.key, output: () => gateway!.output() }
+  return { url: () => gateway!.url, key: () => gateway!.key, createdKeys: () => gateway!.createdKeys }
 }
 
 export type Json = Record<string, unknown>

@@ -237,5 +237,5 @@ table('other fields, as the response object has them', surface, [
   no('a tool has a type', 'tools[0].type', { tools: [{ name: 'f' }] }),
   no('a function has a name', 'tools[0].name', { tools: [{ type: 'function' }] }),
   no('parameters are an object', 'tools[0].parameters', { tools: [{ type: 'function', name: 'f', parameters: 5 }] }),
-  no('conversation is not supported', 'conversation', { conversation: 'conv_1' }, /not kept/),
+  no('conversation is not supported', 'conversation', { conversation: 'conv_1' }, /is not supported/),
 ])

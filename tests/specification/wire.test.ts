@@ -8,7 +8,7 @@ const LIMITED = 'sk-ai-v1-limitedlimitedlimited1'
 const gateway = useGateway(
   `limits: { requestsPerMinute: 1000000, body: 1MiB }\nkeys: [{ key: "${LIMITED}", requestsPerMinute: 2 }]\nmodels: { mine/priced: { endpoints: [{ provider: sandbox, model: chat }], price: { prompt: [1.5, { over: 200000, rate: 3 }], input_cache_write_5_min: 2, web_search: 0.01 } } }\n`,
 )
-const keyOf = (kind: string): string => new RegExp(`^key ${kind} (\\S+)$`, 'm').exec(gateway.output().stdout)![1]!
+const keyOf = (kind: string): string => gateway.createdKeys()[kind]!
 
 type Door = { name: string; path: string; body: Json; shape: 'openai' | 'messages' | 'google' }
 const TEXT = 'Hello'

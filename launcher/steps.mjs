@@ -1,0 +1,76 @@
+// Steps of `npm run check` and `npm test`. Plain Node: this runs before anything is installed.
+import { spawn } from 'node:child_process'
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
+import { findBun, installMissing, root } from './install.mjs'
+
+/** Bun prints its summary at the end of its output. */
+const TAIL_CHARACTERS = 4000
+/** Files run in parallel on busy machines: a test may wait longer than Bun's five seconds. */
+const TEST_TIMEOUT_MS = 15_000
+
+/** Test files run in several workers: one more than there are cores, because most slow tests wait for timers. */
+const WORKERS = availableParallelism() + 1
+
+/**
+ * Runs the steps in order, prints the seconds of each, and ends with the line `N passed, N failed, N skipped`. A step
+ * that only checks counts as one failure when it fails. Sets the exit code.
+ */
+export async function runSteps(steps) {
+  installMissing({ tests: true })
+  const sum = { passed: 0, failed: 0, skipped: 0 }
+  for (const [name, step] of steps) {
+    const began = performance.now()
+    const counts = await step()
+    for (const key of Object.keys(sum)) sum[key] += counts[key]
+    const seconds = ((performance.now() - began) / 1000).toFixed(1)
+    console.log(`${name}: ${counts.failed === 0 ? 'passed' : 'failed'} in ${seconds} s`)
+  }
+  console.log(`${sum.passed} passed, ${sum.failed} failed, ${sum.skipped} skipped`)
+  process.exitCode = sum.failed === 0 ? 0 : 1
+}
+
+export const checkFormat = () => checkWith('@biomejs/biome/bin/biome', 'format', root)
+
+export const checkTypes = () => checkWith('typescript/bin/tsc', '--noEmit', '-p', root)
+
+/** `args`: paths and options of `bun test`. */
+export async function runTests(args, env = {}) {
+  const options = ['--no-install', `--timeout=${TEST_TIMEOUT_MS}`, `--parallel=${WORKERS}`, '--no-isolate']
+  const { code, tail } = await run(findBun(), ['test', ...options, ...args], env)
+  const count = (outcome) => countOf(outcome, tail)
+  const passed = count('pass')
+  // A run without tests is a failure, and so is one that ends badly without a failed test.
+  const failed = Math.max(count('fail'), code === 0 && passed > 0 ? 0 : 1)
+  return { passed, failed, skipped: count('skip') + count('todo') }
+}
+
+async function checkWith(program, ...args) {
+  const { code } = await run(process.execPath, [join(root, 'node_modules', program), ...args])
+  return { passed: 0, failed: code === 0 ? 0 : 1, skipped: 0 }
+}
+
+/** Bun's summary has a line per outcome: ` 12 pass`. */
+function countOf(outcome, tail) {
+  const lines = [...tail.matchAll(new RegExp(`^ *(\\d+) ${outcome}$`, 'gm'))]
+  return Number(lines.at(-1)?.[1] ?? 0)
+}
+
+/** Passes the output on as it comes; resolves to the exit code and the end of what the command printed on stderr. */
+function run(command, args, more = {}) {
+  const env = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336', ...process.env, ...more }
+  const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'inherit', 'pipe'], env })
+  let tail = ''
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    process.stderr.write(text)
+    // Colours would hide the summary.
+    tail = (tail + text.replace(/\x1b\[[\d;]*m/g, '')).slice(-TAIL_CHARACTERS)
+  })
+  return new Promise((resolve) => {
+    child.on('error', (error) => {
+      console.error(`${command} could not be started: ${error.message}`)
+      resolve({ code: 1, tail })
+    })
+    child.on('close', (code) => resolve({ code: code ?? 1, tail }))
+  })
+}
