@@ -11,11 +11,7 @@ const LONGEST_LINE = 120
 const MOST_ROOT_FILES = 8
 
 /** Imports against the dependency order, `from -> to`. */
-const ORDER_DEBT: readonly string[] = [
-  'src/config/schema.ts -> src/protocols/protocol.ts',
-  'src/json/exact.ts -> src/protocols/fields.ts',
-  'src/pipeline/generate.ts -> src/endpoints/responses.ts',
-]
+const ORDER_DEBT: readonly string[] = []
 /** Number of functions and files over the limit. */
 const LENGTH_DEBT = 13
 /** Number of lines over the limit. */
