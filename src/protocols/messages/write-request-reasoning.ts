@@ -33,11 +33,7 @@ export function writeReasoning(translation: Translation, allowsThinking: boolean
   }
   const disabled = reasoning.effort === 'none' || reasoning.budgetTokens === 0
   if (disabled && efforts?.includes('none') !== false) return { maxTokens, thinking: { type: 'disabled' } }
-  if (method !== 'budget')
-    return {
-      maxTokens,
-      ...writeAdaptive(disabled ? { ...reasoning, effort: 'none' } : reasoning, target.capabilities, translation),
-    }
+  if (method !== 'budget') return { maxTokens, ...writeAdaptive(reasoning, target.capabilities, translation) }
   if (allowsThinking) return writeBudget(reasoning, maxTokens, translation)
   translation.lose(
     'reasoning_not_possible',
@@ -71,15 +67,16 @@ function writeAdaptive(
   translation: Translation,
 ): Omit<ReasoningFields, 'maxTokens'> {
   const display = visible === undefined ? {} : { display: visible ? 'summarized' : 'omitted' }
-  const requested = effort ?? (budgetTokens === undefined ? undefined : effortOfBudget(budgetTokens))
-  const setting = effort === undefined ? 'reasoning.budgetTokens' : 'reasoning.effort'
+  const isBudget = budgetTokens !== undefined && (effort === undefined || budgetTokens === 0)
+  const requested = isBudget ? effortOfBudget(budgetTokens) : effort
+  const setting = isBudget ? 'reasoning.budgetTokens' : 'reasoning.effort'
   const sent = requested === undefined ? undefined : nearestEffort(requested, { efforts }, setting, translation)
-  if (budgetTokens !== undefined && budgetTokens > 0)
-    translation.lose(
-      'budget_as_effort',
-      translation.setting('reasoning.budgetTokens'),
-      sent === undefined ? undefined : `the provider takes an effort instead of a budget: '${sent}'`,
-    )
+  if (budgetTokens !== undefined && budgetTokens > 0) {
+    const path = translation.setting('reasoning.budgetTokens')
+    const reason = 'the provider takes an effort instead of a budget'
+    if (!isBudget) translation.lose('unsupported_combination', path, reason)
+    else if (sent === requested) translation.lose('budget_as_effort', path, `${reason}: '${sent}'`)
+  }
   return { thinking: { type: 'adaptive', ...display }, ...present('effort', sent) }
 }
 
