@@ -103,6 +103,35 @@ describe('request passthrough', () => {
       'tool_use',
     ])
   })
+
+  test('puts restored reasoning in the place of unsigned reasoning', () => {
+    const issuer = { provider: 'there', model: 'upstream' }
+    const restoredReasoning: ReplayState[] = [
+      {
+        issuer,
+        call: { id: 'a', digest: '' },
+        parts: [
+          { type: 'reasoning', text: 'first', signature: 's1' },
+          { type: 'text' },
+          { type: 'reasoning', text: '', redacted: true, signature: 's2' },
+          { type: 'tool-call', id: 'a' },
+        ],
+      },
+    ]
+    const content =
+      '[ {"type":"thinking","thinking":"unsigned"}, {"type":"text","text":"t"} , ' +
+      '{"type":"tool_use","id":"a","name":"f","input":{"n":1.0}} ]'
+    const body = (model: string, blocks: string): string =>
+      `{"model":"${model}","thinking":{"type":"adaptive"},"messages":[{"role":"assistant","content":${blocks}}]}`
+    const rawRequest = rawRequestOf(body('p/m', content))
+    expect(forward({ ...context(), rawRequest, restoredReasoning }, there)).toBe(
+      body(
+        'upstream',
+        '[ {"type":"thinking","thinking":"first","signature":"s1"},{"type":"text","text":"t"} , ' +
+          '{"type":"redacted_thinking","data":"s2"},{"type":"tool_use","id":"a","name":"f","input":{"n":1.0}} ]',
+      ),
+    )
+  })
 })
 
 describe('response passthrough', () => {
