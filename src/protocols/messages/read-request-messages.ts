@@ -62,7 +62,7 @@ class ConversationReader {
     else this.turns.push({ role, parts, path: message.path })
   }
 
-  /** Tool results that follow each other are one turn, also across messages; other parts between them keep their order. */
+  /** Tool results in a row are one turn, also across messages; other parts between them keep their order. */
   #userTurns(parts: Part[], path: string): void {
     if (parts.length === 0) this.turns.push({ role: 'user', parts: [], path })
     for (const [index, part] of parts.entries()) {

@@ -77,8 +77,8 @@ export class ReportedUsage {
   }
 
   /**
-   * The totals in disjoint buckets; output only once it is reported. Anthropic counts cached tokens beside the input and
-   * reasoning inside the output.
+   * The totals in disjoint buckets; output only once it is reported. Anthropic counts cached tokens beside the input
+   * and reasoning inside the output.
    */
   read(): Partial<Usage> {
     const get = (name: string): number => this.#values.get(name) ?? 0
@@ -152,8 +152,8 @@ export function writeUsage(usage: Usage): Json {
 export const readInput = (text: string): Json | undefined => (text.trim() === '' ? {} : readObject(text))
 
 /**
- * A signature of another protocol may belong to a tool call or a text, where this protocol has no field for one. Clients
- * send whole turns back unchanged, so such a signature travels in a `redacted_thinking` block right after its part.
+ * A signature of another protocol may belong to a tool call or a text, where this protocol has no field for one.
+ * Clients send whole turns back unchanged, so such a signature is a `redacted_thinking` block right after its part.
  */
 const AFTER_PART = 'of-part:'
 const AFTER_EMPTY_TEXT = 'of-text:'

@@ -150,8 +150,8 @@ class CallPairing {
   /** The results in the order of the calls, then the other items. */
   #withResults(items: readonly Item[], calls: readonly Call[]): Block[] {
     const waiting = Map.groupBy(
-      items.filter(({ answers }) => answers !== undefined),
-      ({ answers }) => answers!,
+      items.filter(({ resultOf }) => resultOf !== undefined),
+      ({ resultOf }) => resultOf!,
     )
     for (const queue of waiting.values()) queue.reverse()
     const used = new Set<Item>()
@@ -163,7 +163,7 @@ class CallPairing {
     })
     const others = items
       .filter((item) => !used.has(item))
-      .flatMap((item) => (item.answers === undefined ? [item.block] : this.#asText(item)))
+      .flatMap((item) => (item.resultOf === undefined ? [item.block] : this.#asText(item)))
     return [...results, ...others]
   }
 
@@ -181,10 +181,10 @@ class CallPairing {
     }
   }
 
-  #asText({ block, part, answers }: Item): Block[] {
+  #asText({ block, part, resultOf }: Item): Block[] {
     this.#translation.lose('content_as_text', this.#translation.at(part), 'its tool call is missing: sent as text')
     const content = Array.isArray(block.content) ? (block.content as Block[]) : []
-    return [{ type: 'text', text: `Result of the tool call ${answers}:` }, ...content]
+    return [{ type: 'text', text: `Result of the tool call ${resultOf}:` }, ...content]
   }
 
   /** An id that matches the pattern; the first use of an id is the same in every request, and no id is sent twice. */

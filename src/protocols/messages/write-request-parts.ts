@@ -12,8 +12,8 @@ import type { ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
 import { type Block, readInput } from './shapes.ts'
 
-/** A block of a message, the part it was written from, and the id of the tool call that it is or answers. */
-export type Item = { block: Block; part: Part; callId?: string; answers?: string }
+/** A block of a message, the part it was written from, and the id of its tool call, as a call or as a result. */
+export type Item = { block: Block; part: Part; callId?: string; resultOf?: string }
 
 /** Parts -> blocks. */
 export class PartWriter {
@@ -30,7 +30,7 @@ export class PartWriter {
       const block = this.#block(part, role)
       if (block === undefined) return []
       if (part.type === 'tool-call') return [{ block, part, callId: part.id }]
-      return [part.type === 'tool-result' ? { block, part, answers: part.callId } : { block, part }]
+      return [part.type === 'tool-result' ? { block, part, resultOf: part.callId } : { block, part }]
     })
   }
 

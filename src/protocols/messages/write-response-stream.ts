@@ -74,7 +74,8 @@ class MessagesResponseWriter implements Writer {
   }
 
   /**
-   * Prompt tokens are 0 until they are known: `message_delta` corrects them. Output is 0, since some clients add up both.
+   * Prompt tokens are 0 until they are known: `message_delta` corrects them. Output is 0, since some clients add up
+   * both.
    */
   #start(): Frame {
     const { id, model } = this.#responseIdentity
@@ -97,7 +98,7 @@ class MessagesResponseWriter implements Writer {
     this.#head = head
     if (head.type === 'citation') return this.#cite(head)
     this.#length = 0
-    const frames = this.#close()
+    const frames = this.#closeBlock()
     switch (head.type) {
       case 'refusal':
         this.#refused = true
@@ -105,12 +106,12 @@ class MessagesResponseWriter implements Writer {
       case 'tool-call':
         return [
           ...frames,
-          ...this.#begin({ type: 'tool_use', id: head.id, name: head.name, input: {} }),
+          ...this.#openBlock({ type: 'tool_use', id: head.id, name: head.name, input: {} }),
           ...(head.form === 'custom' ? [this.#delta({ type: 'input_json_delta', partial_json: '{"input":"' })] : []),
         ]
       case 'native':
         if (head.protocol === 'messages' && isObject(head.value))
-          return [...frames, ...this.#whole(head.value as Block)]
+          return [...frames, ...this.#wholeBlock(head.value as Block)]
         loseNative(this.#context, head.kind)
         return frames
       default:
@@ -125,12 +126,12 @@ class MessagesResponseWriter implements Writer {
       case 'text':
       case 'refusal':
         return [
-          ...(this.#open ? [] : this.#begin({ type: 'text', text: '' })),
+          ...(this.#open ? [] : this.#openBlock({ type: 'text', text: '' })),
           this.#delta({ type: 'text_delta', text }),
         ]
       case 'reasoning':
         return [
-          ...(this.#open ? [] : this.#begin({ type: 'thinking', thinking: '', signature: '' })),
+          ...(this.#open ? [] : this.#openBlock({ type: 'thinking', thinking: '', signature: '' })),
           this.#delta({ type: 'thinking_delta', thinking: text }),
         ]
       case 'tool-call':
@@ -159,16 +160,16 @@ class MessagesResponseWriter implements Writer {
         this.#taggedSignature = signature === undefined ? undefined : tagPartSignature(signature)
         return [
           ...(head.form === 'custom' ? [this.#delta({ type: 'input_json_delta', partial_json: '"}' })] : []),
-          ...this.#close(),
+          ...this.#closeBlock(),
         ]
       case 'refusal':
-        return this.#close()
+        return this.#closeBlock()
       case 'image':
       case 'audio':
         return [
-          ...this.#begin({ type: 'text', text: '' }),
+          ...this.#openBlock({ type: 'text', text: '' }),
           this.#delta({ type: 'text_delta', text: mediaText(this.#context, head.type, head.mediaType) }),
-          ...this.#close(),
+          ...this.#closeBlock(),
         ]
       default:
         return []
@@ -181,16 +182,16 @@ class MessagesResponseWriter implements Writer {
         ...(signature === undefined
           ? []
           : [this.#delta({ type: 'signature_delta', signature: wrapSignature(signature, this.#issuer) })]),
-        ...this.#close(),
+        ...this.#closeBlock(),
       ]
     return reasoningBlocks('', redacted, signature, this.#issuer).flatMap((block) =>
       block.type === 'thinking'
         ? [
-            ...this.#begin({ type: 'thinking', thinking: '', signature: '' }),
+            ...this.#openBlock({ type: 'thinking', thinking: '', signature: '' }),
             this.#delta({ type: 'signature_delta', signature: block.signature }),
-            ...this.#close(),
+            ...this.#closeBlock(),
           ]
-        : this.#whole(block),
+        : this.#wholeBlock(block),
     )
   }
 
@@ -208,7 +209,7 @@ class MessagesResponseWriter implements Writer {
   #finish(event: GenerationEvent & { type: 'finish' }): Frame[] {
     if (this.#taggedSignature !== undefined) loseLastSignature(this.#context)
     this.#taggedSignature = undefined
-    const frames = this.#close()
+    const frames = this.#closeBlock()
     this.#ended = true
     loseFinish(this.#context, event)
     const delta = { stop_reason: writeStopReason(event, this.#refused), stop_sequence: event.stopSequence ?? null }
@@ -220,20 +221,20 @@ class MessagesResponseWriter implements Writer {
   }
 
   /** Ends the open block; the signature of its part follows. */
-  #close(): Frame[] {
+  #closeBlock(): Frame[] {
     const frames = this.#open ? [frameOf({ type: 'content_block_stop', index: this.#next - 1 })] : []
     this.#open = false
     this.#awaitsCitations = false
     const tagged = this.#taggedSignature
     this.#taggedSignature = undefined
-    return tagged === undefined ? frames : [...frames, ...this.#whole(signatureBlock(tagged, this.#issuer))]
+    return tagged === undefined ? frames : [...frames, ...this.#wholeBlock(signatureBlock(tagged, this.#issuer))]
   }
 
-  #whole(block: Block): Frame[] {
-    return [...this.#begin(block), ...this.#close()]
+  #wholeBlock(block: Block): Frame[] {
+    return [...this.#openBlock(block), ...this.#closeBlock()]
   }
 
-  #begin(block: Block): Frame[] {
+  #openBlock(block: Block): Frame[] {
     this.#open = true
     return [frameOf({ type: 'content_block_start', index: this.#next++, content_block: block })]
   }

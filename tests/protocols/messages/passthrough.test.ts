@@ -14,7 +14,8 @@ describe('request passthrough', () => {
 
   test('changes only the model', () => {
     const text =
-      '{ "max_tokens":1.0,"model" : "p/m", "messages":[{"role":"user","content":"signature"}],"big":12345678901234567890,"model2":"p/m"}'
+      '{ "max_tokens":1.0,"model" : "p/m", "messages":[{"role":"user","content":"signature"}],' +
+      '"big":12345678901234567890,"model2":"p/m"}'
     expect(forwarded(text)).toBe(text.replace('"p/m", "mess', '"upstream", "mess'))
   })
 

@@ -142,7 +142,8 @@ describe('a request', () => {
     'keeps the spelling of numbers in arguments (%s)',
     (args) => {
       const rawRequest = rawRequestOf(
-        `{"model":"p/m","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":${args}}]}]}`,
+        '{"model":"p/m","max_tokens":1,"messages":[{"role":"assistant","content":' +
+          `[{"type":"tool_use","id":"a","name":"f","input":${args}}]}]}`,
       )
       expect(messages.serve.readRequest(rawRequest).turns[0]!.parts[0]).toMatchObject({ arguments: args })
     },

@@ -81,7 +81,8 @@ describe('a response', () => {
     ).toEqual(['a {"z":1}', 'b {"x":1}', 'c {}'])
     expect(
       args([
-        '{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":{"n":12345678901234567890}}}',
+        '{"type":"content_block_start","index":0,"content_block":' +
+          '{"type":"tool_use","id":"a","name":"f","input":{"n":12345678901234567890}}}',
         shut(0),
       ]),
     ).toEqual(['a {"n":12345678901234567890}'])

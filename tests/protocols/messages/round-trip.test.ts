@@ -36,11 +36,10 @@ const essence = (answer: Answer): Any => ({
     )
     .map((part) => {
       if (part.type === 'refusal') return part.text === '' ? undefined : { type: 'text', text: part.text }
-      if (part.type === 'image' || part.type === 'audio')
-        return {
-          type: 'text',
-          text: `[${part.type}: ${(part.source as { mediaType: string }).mediaType}, which an answer of the messages API cannot carry]`,
-        }
+      if (part.type === 'image' || part.type === 'audio') {
+        const { mediaType } = part.source as { mediaType: string }
+        return { type: 'text', text: `[${part.type}: ${mediaType}, which an answer of the messages API cannot carry]` }
+      }
       if (part.type !== 'text') return part
       const { signature: _signature, citations, ...rest } = part
       return part.text === ''
