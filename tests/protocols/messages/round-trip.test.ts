@@ -12,7 +12,7 @@ import { type Any, context, datas, events, frames, read, whole } from './kit.ts'
 /** Responses to clients of the Messages API as this protocol's own reader and Anthropic's SDK read them. */
 
 /** A response without citations after a tool call: the block of their text is closed then. */
-const timely = (sentence: GenerationEvent[]): GenerationEvent[] => {
+const withoutLateCitations = (sentence: GenerationEvent[]): GenerationEvent[] => {
   const late = new Set<number>()
   let citable = false
   for (const event of sentence) {
@@ -27,7 +27,7 @@ const timely = (sentence: GenerationEvent[]): GenerationEvent[] => {
 }
 
 /** The response without what this protocol cannot represent. */
-const essence = (answer: Answer): Any => ({
+const representable = (answer: Answer): Any => ({
   parts: answer.parts
     .filter(
       (part) =>
@@ -52,18 +52,19 @@ const essence = (answer: Answer): Any => ({
 
 describe('a response that is written and read again', () => {
   /** The reader of a provider's responses reads signature blocks as redacted reasoning. */
-  const ours = (part: Part): boolean =>
+  const isSignatureBlock = (part: Part): boolean =>
     part.type === 'reasoning' && part.redacted === true && (part.signature?.data.startsWith('of-') ?? false)
-  const reading = (answer: Answer): Any => essence({ ...answer, parts: answer.parts.filter((part) => !ours(part)) })
+  const comparable = (answer: Answer): Any =>
+    representable({ ...answer, parts: answer.parts.filter((part) => !isSignatureBlock(part)) })
 
   test('is the same response, streamed or not', () => {
     fc.assert(
-      fc.property(sentences({ errors: false }).map(timely), (sentence) => {
+      fc.property(sentences({ errors: false }).map(withoutLateCitations), (sentence) => {
         const before = fold(sentence)
         const streamed = fold(events(datas(frames(sentence))))
         const unstreamed = fold(readResponse(JSON.parse(JSON.stringify(writeResponse(before, context())))))
-        expect(reading(streamed)).toEqual(essence(before))
-        expect(reading(unstreamed)).toEqual(essence(before))
+        expect(comparable(streamed)).toEqual(representable(before))
+        expect(comparable(unstreamed)).toEqual(representable(before))
         expect(streamed.usage.inputTokens).toBe(before.usage.inputTokens)
         expect(streamed.usage.outputTokens + streamed.usage.reasoningTokens).toBe(
           before.usage.outputTokens + before.usage.reasoningTokens,
@@ -137,7 +138,9 @@ describe('the official SDK', () => {
   test('accepts every stream, and collects the message of a response without streaming', async () => {
     await fc.assert(
       fc.asyncProperty(
-        sentences({ kinds: ['text', 'reasoning', 'refusal', 'tool-call', 'citation', 'image'] }).map(timely),
+        sentences({ kinds: ['text', 'reasoning', 'refusal', 'tool-call', 'citation', 'image'] }).map(
+          withoutLateCitations,
+        ),
         async (sentence) => {
           const last = sentence.at(-1)!
           body = {
@@ -150,7 +153,7 @@ describe('the official SDK', () => {
           if (last.type === 'error') return void (await expect(message).rejects.toThrow(last.error.message))
           const expected = JSON.parse(JSON.stringify(writeResponse(fold(sentence), context()))) as Any
           const got = JSON.parse(JSON.stringify(await message)) as Any
-          expect(got.content.map(tidy)).toEqual(expected.content.map(tidy))
+          expect(got.content.map(withoutEmptyCitations)).toEqual(expected.content.map(withoutEmptyCitations))
           expect(got).toMatchObject({
             id: 'msg_1',
             model: 'p/m',
@@ -185,7 +188,7 @@ describe('the official SDK', () => {
 })
 
 /** A block without members that the SDK adds or leaves out. */
-const tidy = ({ citations, ...block }: Any): Any => ({
+const withoutEmptyCitations = ({ citations, ...block }: Any): Any => ({
   ...block,
   ...(citations == null || citations.length === 0 ? {} : { citations }),
 })
