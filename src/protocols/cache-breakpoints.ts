@@ -3,22 +3,22 @@ import { isObject } from './fields.ts'
 import type { Capabilities } from './protocol.ts'
 import type { Translation } from './translation.ts'
 
-type Marked = { cache?: { ttl?: '5m' | '1h' } | undefined }
+type Cacheable = { cache?: { ttl?: '5m' | '1h' } | undefined }
 
-// Anthropic refuses a request with more, and OpenAI heeds no more.
+/** Anthropic refuses a request with more, and OpenAI ignores more. */
 const BREAKPOINTS_MAX = 4
 
-/** The mark of an element as members of it; none for a provider that caches by itself. */
-export function breakpointOf({ cache }: Marked, marks: Capabilities['cacheBreakpoints']): Record<string, unknown> {
-  if (cache === undefined || marks === undefined) return {}
-  return marks === 'cache_control'
+/** The breakpoint of an element as a member of it; none for a provider that caches by itself. */
+export function breakpointOf({ cache }: Cacheable, field: Capabilities['cacheBreakpoints']): Record<string, unknown> {
+  if (cache === undefined || field === undefined) return {}
+  return field === 'cache_control'
     ? { cache_control: { type: 'ephemeral', ...cache } }
     : { prompt_cache_breakpoint: { mode: 'explicit' } }
 }
 
 /**
- * Removes breakpoints beyond what the provider takes, the first ones, since each covers what is before it. `elements`:
- * body elements in prompt order; one breakpoint on the whole request counts too.
+ * Removes the first breakpoints of more than the provider accepts, since each covers all that is before it. `elements`:
+ * body elements in prompt order. A breakpoint of the whole request counts too.
  */
 export function limitBreakpoints(elements: readonly Record<string, unknown>[], translation: Translation): void {
   const { cache } = translation.request
@@ -27,17 +27,17 @@ export function limitBreakpoints(elements: readonly Record<string, unknown>[], t
     .flatMap((element) => [...(Array.isArray(element.content) ? element.content.filter(isObject) : []), element])
     .filter((element) => element.cache_control !== undefined)
   if (marked.length <= most) return
-  const elementsOfClient = breakpointsOf(translation.request)
-  for (const element of elementsOfClient.slice(0, elementsOfClient.length - most))
+  const breakpoints = breakpointsOf(translation.request)
+  for (const element of breakpoints.slice(0, breakpoints.length - most))
     translation.lose(
       'cache_breakpoint_adjusted',
       translation.at(element, 'cache'),
-      `the provider takes at most ${BREAKPOINTS_MAX} cache breakpoints; the last ones are kept`,
+      `the provider accepts at most ${BREAKPOINTS_MAX} cache breakpoints; the last ones are kept`,
     )
   for (const element of marked.slice(0, -most)) delete element.cache_control
 }
 
-type Breakpoint = Marked & Located & { type: string }
+type Breakpoint = Cacheable & Located & { type: string }
 
 /** All elements with a breakpoint in prompt order: tools, instructions, turns. */
 function breakpointsOf({ tools, system, turns }: GenerationRequest): Breakpoint[] {
@@ -47,20 +47,20 @@ function breakpointsOf({ tools, system, turns }: GenerationRequest): Breakpoint[
   return ([...tools, ...parts] as Breakpoint[]).filter(({ cache }) => cache !== undefined)
 }
 
-/** Reports breakpoints that a provider of another protocol than messages cannot be sent. */
-export function loseBreakpoints(translation: Translation, breakpoints: Capabilities['cacheBreakpoints']): void {
+/** Reports the breakpoints of which a provider of another protocol than messages is not sent all. */
+export function loseBreakpoints(translation: Translation, field: Capabilities['cacheBreakpoints']): void {
   const { request } = translation
-  if (request.cache !== undefined && breakpoints === undefined)
+  if (request.cache !== undefined && field === undefined)
     translation.lose('cache_breakpoint_dropped', translation.setting('cache'))
-  else if (request.cache?.ttl !== undefined && breakpoints !== 'cache_control')
+  else if (request.cache?.ttl !== undefined && field !== 'cache_control')
     translation.lose('cache_lifetime_adjusted', translation.setting('cache'))
   const tools = new Set<unknown>(request.tools)
   for (const element of breakpointsOf(request)) {
     const path = translation.at(element, 'cache')
-    if (breakpoints === undefined) translation.lose('cache_breakpoint_dropped', path)
-    else if (element.type === 'tool-call' || (tools.has(element) && breakpoints !== 'cache_control'))
+    if (field === undefined) translation.lose('cache_breakpoint_dropped', path)
+    else if (element.type === 'tool-call' || (tools.has(element) && field !== 'cache_control'))
       translation.lose('cache_breakpoint_dropped', path, 'the next cache breakpoint covers it')
-    else if (breakpoints !== 'cache_control' && element.cache?.ttl !== undefined)
+    else if (field !== 'cache_control' && element.cache?.ttl !== undefined)
       translation.lose('cache_lifetime_adjusted', path)
   }
 }

@@ -4,7 +4,7 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { Capabilities } from '../../src/protocols/protocol.ts'
 
-/** Marks at the end of prefixes that are to be cached, from whoever writes them to whoever reads them. */
+/** Cache breakpoints of clients in the requests to providers. */
 
 type Json = Record<string, any>
 
@@ -13,7 +13,7 @@ function sent(
   provider: ConversationName,
   body: Json,
   capabilities: Capabilities = {},
-): { body: Json; told: string[] } {
+): { body: Json; lost: string[] } {
   const text = JSON.stringify({ model: 'x', ...body })
   const request = protocols[client].serve.readRequest({
     body: JSON.parse(text) as Json,
@@ -22,32 +22,27 @@ function sent(
     model: 'x',
     stream: false,
   })
-  const { body: sent, losses } = written(provider, request, {
-    provider: 'p',
-    model: 'm',
-    quirks: {},
-    capabilities,
-  })
+  const target = { provider: 'p', model: 'm', quirks: {}, capabilities }
+  const { body: json, losses } = written(provider, request, target, body)
+  const ofCaches = losses.filter(({ code, path }) => code.startsWith('cache_') || path.startsWith('prompt_cache_'))
   return {
-    body: JSON.parse(JSON.stringify(sent)) as Json,
-    told: [
-      ...new Set(losses.filter(({ code }) => code.startsWith('cache_')).map(({ path, code }) => `${path} ${code}`)),
-    ],
+    body: JSON.parse(JSON.stringify(json)) as Json,
+    lost: ofCaches.map(({ code, path }) => `${code} ${path}`),
   }
 }
 
-/** Where marks stand in a body, each with its lifetime. */
-function marksIn(value: unknown, path = ''): string[] {
+/** The paths of breakpoints in a body, each with its lifetime. */
+function breakpointsIn(value: unknown, path = ''): string[] {
   if (typeof value !== 'object' || value === null) return []
   return Object.entries(value).flatMap(([name, inner]) => {
     const here = Array.isArray(value) ? `${path}[${name}]` : path === '' ? name : `${path}.${name}`
     return name === 'cache_control' || name === 'prompt_cache_breakpoint'
       ? [`${path} ${(inner as Json).ttl ?? (inner as Json).mode ?? '-'}`]
-      : marksIn(inner, here)
+      : breakpointsIn(inner, here)
   })
 }
 
-const MARK = { type: 'ephemeral' }
+const BREAKPOINT = { type: 'ephemeral' }
 const HOUR = { type: 'ephemeral', ttl: '1h' }
 
 const CHAT = {
@@ -69,12 +64,12 @@ const CHAT = {
       content: null,
       tool_calls: [{ id: 'c1', type: 'function', function: { name: 'a', arguments: '{}' } }],
     },
-    { role: 'tool', tool_call_id: 'c1', content: [{ type: 'text', text: 'seen', cache_control: MARK }] },
+    { role: 'tool', tool_call_id: 'c1', content: [{ type: 'text', text: 'seen', cache_control: BREAKPOINT }] },
     {
       role: 'user',
       content: [
         { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } },
-        { type: 'text', text: 'and?', cache_control: MARK },
+        { type: 'text', text: 'and?', cache_control: BREAKPOINT },
       ],
     },
   ],
@@ -93,31 +88,31 @@ const MESSAGES = {
         { type: 'tool_use', id: 'c1', name: 'a', input: {} },
       ],
     },
-    { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c1', content: 'seen', cache_control: MARK }] },
+    { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c1', content: 'seen', cache_control: BREAKPOINT }] },
     { role: 'assistant', content: 'so' },
-    { role: 'user', content: [{ type: 'text', text: 'and?', cache_control: MARK }] },
+    { role: 'user', content: [{ type: 'text', text: 'and?', cache_control: BREAKPOINT }] },
   ],
 }
 
-describe('towards messages', () => {
-  test('each mark with its lifetime; one within a result stands on the result', () => {
-    const { body, told } = sent('chat.completions', 'messages', CHAT)
-    expect(marksIn(body)).toEqual([
+describe('a request to a messages provider', () => {
+  test('has each breakpoint with its lifetime, and one inside a tool result on the result', () => {
+    const { body, lost } = sent('chat.completions', 'messages', CHAT)
+    expect(breakpointsIn(body)).toEqual([
       'system[1] 1h',
       'messages[2].content[0] -',
       'messages[2].content[2] -',
       'tools[1] 1h',
     ])
-    expect(told).toEqual([])
+    expect(lost).toEqual([])
   })
 
   test.each([
     [
-      'beside the words of a message',
+      'beside a string content',
       {
         messages: [
           { role: 'system', content: 'S', cache_control: HOUR },
-          { role: 'user', content: 'a', cache_control: MARK },
+          { role: 'user', content: 'a', cache_control: BREAKPOINT },
         ],
       },
       ['system[0] 1h', 'messages[0].content[0] -'],
@@ -125,7 +120,7 @@ describe('towards messages', () => {
     [
       'in the function of a tool',
       {
-        tools: [{ type: 'function', function: { name: 'a', cache_control: MARK } }],
+        tools: [{ type: 'function', function: { name: 'a', cache_control: BREAKPOINT } }],
         messages: [{ role: 'user', content: 'a' }],
       },
       ['tools[0] -'],
@@ -141,46 +136,42 @@ describe('towards messages', () => {
       ['messages[0].content[0] -'],
     ],
     [
-      'on words behind a thought',
+      'on a text after reasoning',
       {
         messages: [
           { role: 'user', content: 'a' },
-          { role: 'assistant', reasoning: 'hm', content: [{ type: 'text', text: 'b', cache_control: MARK }] },
+          { role: 'assistant', reasoning: 'hm', content: [{ type: 'text', text: 'b', cache_control: BREAKPOINT }] },
           { role: 'user', content: 'c' },
         ],
       },
       ['messages[1].content[0] -'],
     ],
-  ] as [string, Json, string[]][])('read of a chat client %s', (_, rawRequest, marks) => {
-    const { body, told } = sent('chat.completions', 'messages', rawRequest)
-    expect([marksIn(body), told]).toEqual([marks, []])
+  ] as [string, Json, string[]][])('has a breakpoint that a chat client writes %s', (_, request, breakpoints) => {
+    const { body, lost } = sent('chat.completions', 'messages', request)
+    expect([breakpointsIn(body), lost]).toEqual([breakpoints, []])
   })
 
-  test('the last four, of which a mark on the request is one', () => {
+  test('has the last four breakpoints, including that of the request', () => {
     const many = {
       messages: [1, 2, 3, 4, 5, 6].map((number) => ({
         role: 'user',
-        content: [{ type: 'text', text: `${number}`, cache_control: MARK }],
+        content: [{ type: 'text', text: `${number}`, cache_control: BREAKPOINT }],
       })),
     }
-    const told = ['cache approximated: the provider takes at most 4 cache marks; the last ones are kept']
-    expect([
-      marksIn(sent('chat.completions', 'messages', many).body),
-      sent('chat.completions', 'messages', many).told,
-    ]).toEqual([[2, 3, 4, 5].map((index) => `messages[0].content[${index}] -`), told])
-    expect(marksIn(sent('chat.completions', 'messages', { ...many, cache_control: MARK }).body)).toEqual([
-      ...[3, 4, 5].map((index) => `messages[0].content[${index}] -`),
-      ' -',
-    ])
+    const { body, lost } = sent('chat.completions', 'messages', many)
+    expect(breakpointsIn(body)).toEqual([2, 3, 4, 5].map((index) => `messages[0].content[${index}] -`))
+    expect(lost).toEqual([0, 1].map((index) => `cache_breakpoint_adjusted messages[${index}].content[0].cache_control`))
+    const whole = sent('chat.completions', 'messages', { ...many, cache_control: BREAKPOINT })
+    expect(breakpointsIn(whole.body)).toEqual([...[3, 4, 5].map((index) => `messages[0].content[${index}] -`), ' -'])
   })
 })
 
-describe('towards chat completions', () => {
-  const takes: Capabilities = { cacheBreakpoints: 'cache_control' }
+describe('a request to a chat completions provider', () => {
+  const accepts: Capabilities = { cacheBreakpoints: 'cache_control' }
 
-  test('in pieces, where the model takes them', () => {
-    const { body, told } = sent('messages', 'chat.completions', { ...MESSAGES, cache_control: MARK }, takes)
-    expect(marksIn(body)).toEqual([
+  test('has breakpoints if the model accepts them', () => {
+    const { body, lost } = sent('messages', 'chat.completions', { ...MESSAGES, cache_control: BREAKPOINT }, accepts)
+    expect(breakpointsIn(body)).toEqual([
       'messages[0].content[0] 1h',
       'messages[3].content[0] -',
       'messages[5].content[0] -',
@@ -189,10 +180,10 @@ describe('towards chat completions', () => {
     expect(body.messages[3]).toEqual({
       role: 'tool',
       tool_call_id: 'c1',
-      content: [{ type: 'text', text: 'seen', cache_control: MARK }],
+      content: [{ type: 'text', text: 'seen', cache_control: BREAKPOINT }],
     })
-    expect(told).toEqual(['cache approximated: the provider takes at most 4 cache marks; the last ones are kept'])
-    expect(marksIn(sent('messages', 'chat.completions', MESSAGES, takes).body)).toEqual([
+    expect(lost).toEqual(['cache_breakpoint_adjusted tools[0].cache_control'])
+    expect(breakpointsIn(sent('messages', 'chat.completions', MESSAGES, accepts).body)).toEqual([
       'messages[0].content[0] 1h',
       'messages[3].content[0] -',
       'messages[5].content[0] -',
@@ -200,8 +191,8 @@ describe('towards chat completions', () => {
     ])
   })
 
-  test('a mark that moves moves nothing else', () => {
-    const at = (place: number): Json =>
+  test('changes nothing else when a breakpoint moves', () => {
+    const at = (position: number): Json =>
       sent(
         'messages',
         'chat.completions',
@@ -212,88 +203,95 @@ describe('towards chat completions', () => {
               ? {
                   ...message,
                   content: message.content.map(({ cache_control: _, ...block }: Json) =>
-                    index === place ? { ...block, cache_control: MARK } : block,
+                    index === position ? { ...block, cache_control: BREAKPOINT } : block,
                   ),
                 }
               : message,
           ),
         },
-        takes,
+        accepts,
       ).body
-    const bare = (body: Json): string =>
+    const withoutBreakpoints = (body: Json): string =>
       JSON.stringify(body, (name, value) => (name === 'cache_control' ? undefined : value))
-    expect(bare(at(2))).toBe(bare(at(4)))
+    expect(withoutBreakpoints(at(2))).toBe(withoutBreakpoints(at(4)))
   })
 
-  test('a call bears none', () => {
-    const marked = {
+  test('has no breakpoint on a tool call', () => {
+    const request = {
       ...MESSAGES,
       messages: [
         MESSAGES.messages[0]!,
-        { role: 'assistant', content: [{ type: 'tool_use', id: 'c1', name: 'a', input: {}, cache_control: MARK }] },
+        {
+          role: 'assistant',
+          content: [{ type: 'tool_use', id: 'c1', name: 'a', input: {}, cache_control: BREAKPOINT }],
+        },
         MESSAGES.messages[2]!,
       ],
     }
-    expect(sent('messages', 'chat.completions', marked, takes).told).toEqual([
-      'cache left out: calls and tools bear no marks there: the next mark covers them',
+    expect(sent('messages', 'chat.completions', request, accepts).lost).toEqual([
+      'cache_breakpoint_dropped messages[1].content[0].cache_control',
     ])
   })
 
   test.each(['chat.completions', 'responses', 'generateContent'] as const)(
-    'none to a model that takes none in %s, and that is told',
+    'has no breakpoints and reports each, if the model does not accept them (%s)',
     (provider) => {
-      const { body, told } = sent('messages', provider, MESSAGES)
-      expect([
-        marksIn(body),
-        told.every((one) => /^((tool|request)\.)?cache left out/.test(one)),
-        told.length > 0,
-      ]).toEqual([[], true, true])
+      const { body, lost } = sent('messages', provider, { ...MESSAGES, cache_control: BREAKPOINT })
+      expect(breakpointsIn(body)).toEqual([])
+      expect(lost).toEqual(
+        [
+          'cache_control',
+          'tools[0].cache_control',
+          'system[0].cache_control',
+          'messages[2].content[0].cache_control',
+          'messages[4].content[0].cache_control',
+        ].map((path) => `cache_breakpoint_dropped ${path}`),
+      )
     },
   )
 })
 
-describe('towards responses', () => {
-  test('as breakpoints, which have no lifetimes', () => {
-    const { body, told } = sent('messages', 'responses', MESSAGES, { cacheBreakpoints: 'prompt_cache_breakpoint' })
-    expect(marksIn(body)).toEqual([
+describe('a request to a responses provider', () => {
+  test('has breakpoints without lifetimes', () => {
+    const { body, lost } = sent('messages', 'responses', MESSAGES, { cacheBreakpoints: 'prompt_cache_breakpoint' })
+    expect(breakpointsIn(body)).toEqual([
       'input[0].content[0] explicit',
       'input[4].output[0] explicit',
       'input[6].content[0] explicit',
     ])
-    expect(told).toEqual([
-      'tool.cache left out: calls and tools bear no marks there: the next mark covers them',
-      'cache approximated: the provider decides how long it keeps a prefix',
+    expect(lost).toEqual([
+      'cache_breakpoint_dropped tools[0].cache_control',
+      'cache_lifetime_adjusted system[0].cache_control',
     ])
   })
 
-  test('marks change nothing of a body whose provider has none', () => {
-    const bare = JSON.parse(
+  test('is the same with and without breakpoints, if the provider has none', () => {
+    const plain = JSON.parse(
       JSON.stringify(MESSAGES, (name, value) => (name === 'cache_control' ? undefined : value)),
     ) as Json
     for (const provider of ['chat.completions', 'responses', 'generateContent'] as const)
       expect(JSON.stringify(sent('messages', provider, MESSAGES).body)).toBe(
-        JSON.stringify(sent('messages', provider, bare).body),
+        JSON.stringify(sent('messages', provider, plain).body),
       )
   })
 })
 
-describe('where a prefix is cached, and how long', () => {
+describe('the key and the retention of a cache', () => {
   const chat = { prompt_cache_key: 'k', prompt_cache_retention: '24h', messages: [{ role: 'user', content: 'a' }] }
   const responses = { prompt_cache_key: 'k', prompt_cache_retention: '24h', input: 'a' }
 
   test.each([
     ['chat.completions', 'responses', chat],
     ['responses', 'chat.completions', responses],
-  ] as const)('goes from %s to %s', (client, provider, rawRequest) => {
-    const { body, told } = sent(client, provider, rawRequest)
-    expect([body.prompt_cache_key, body.prompt_cache_retention, told]).toEqual(['k', '24h', []])
+  ] as const)('are sent from %s to %s', (client, provider, request) => {
+    const { body, lost } = sent(client, provider, request)
+    expect([body.prompt_cache_key, body.prompt_cache_retention, lost]).toEqual(['k', '24h', []])
   })
 
-  test.each(['messages', 'generateContent'] as const)('is told as left out of %s', (provider) => {
-    expect(
-      sent('chat.completions', provider, chat)
-        .told.map((one) => one.split(':')[0]!)
-        .sort(),
-    ).toEqual(['cacheKey dropped', 'cacheRetention dropped'])
+  test.each(['messages', 'generateContent'] as const)('are reported as lost to %s', (provider) => {
+    expect(sent('chat.completions', provider, chat).lost.sort()).toEqual([
+      'unsupported_field prompt_cache_key',
+      'unsupported_field prompt_cache_retention',
+    ])
   })
 })

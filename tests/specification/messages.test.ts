@@ -29,42 +29,42 @@ const counting: Surface = {
 
 const SHARED: Row[] = [
   no('model is required', 'model', { model: undefined }),
-  no('model is a string', 'model', { model: 5 }),
-  no('model is not empty', 'model', { model: '' }),
+  no('model must be a string', 'model', { model: 5 }),
+  no('model must not be empty', 'model', { model: '' }),
   no('messages are required', 'messages', { messages: undefined }),
-  no('messages null', 'messages', { messages: null }),
-  no('messages are an array', 'messages', { messages: 'x' }),
-  no('a message is an object', 'messages[0]', { messages: ['x'] }),
+  no('messages must not be null', 'messages', { messages: null }),
+  no('messages must be an array', 'messages', { messages: 'x' }),
+  no('a message must be an object', 'messages[0]', { messages: ['x'] }),
   no('role is required', 'messages[0].role', { messages: [{ content: 'x' }] }),
-  no('role is a string', 'messages[0].role', { messages: [{ role: 5, content: 'x' }] }),
-  no('role is known', 'messages[0].role', { messages: [{ role: 'robot', content: 'x' }] }),
+  no('role must be a string', 'messages[0].role', { messages: [{ role: 5, content: 'x' }] }),
+  no('role must be a known role', 'messages[0].role', { messages: [{ role: 'robot', content: 'x' }] }),
   no('content is required', 'messages[0].content', { messages: [{ role: 'user' }] }),
-  no('content null', 'messages[0].content', { messages: [{ role: 'user', content: null }] }),
-  no('content is no number', 'messages[0].content', { messages: [{ role: 'user', content: 5 }] }),
-  ok('string content', {}),
-  ok('blocks', { messages: [{ role: 'user', content: [{ type: 'text', text: 'x' }] }] }),
-  ok('further members of a message', { messages: [{ ...USER, odd: { a: 1 } }] }),
-  ok('further members of the body', { odd: { a: [1] } }),
-  ok('ends with an assistant', { messages: [USER, { role: 'assistant', content: 'Hi' }] }),
-  ok('two users in a row', { messages: [USER, USER] }),
-  ok('system in mid-conversation', { messages: [USER, { role: 'system', content: 'x' }] }),
-  ok('system', { system: 'Be brief' }),
-  ok('system blocks', { system: [{ type: 'text', text: 'x', cache_control: { type: 'ephemeral' } }] }),
-  no('system is string or blocks', 'system', { system: 5 }),
+  no('content must not be null', 'messages[0].content', { messages: [{ role: 'user', content: null }] }),
+  no('content must not be a number', 'messages[0].content', { messages: [{ role: 'user', content: 5 }] }),
+  ok('content may be a string', {}),
+  ok('content may be blocks', { messages: [{ role: 'user', content: [{ type: 'text', text: 'x' }] }] }),
+  ok('a message may have unknown members', { messages: [{ ...USER, odd: { a: 1 } }] }),
+  ok('the body may have unknown members', { odd: { a: [1] } }),
+  ok('the conversation may end with the assistant', { messages: [USER, { role: 'assistant', content: 'Hi' }] }),
+  ok('the user may have two messages in a row', { messages: [USER, USER] }),
+  ok('a system message may be inside the conversation', { messages: [USER, { role: 'system', content: 'x' }] }),
+  ok('system may be a string', { system: 'Be brief' }),
+  ok('system may be blocks', { system: [{ type: 'text', text: 'x', cache_control: { type: 'ephemeral' } }] }),
+  no('system must be a string or blocks', 'system', { system: 5 }),
   no('threads are not supported', 'thread', { thread: { type: 'create' } }, /not supported/),
 ]
 
 table('messages', surface, [
   ...SHARED,
   no('max_tokens is required', 'max_tokens', { max_tokens: undefined }),
-  no('max_tokens null', 'max_tokens', { max_tokens: null }),
+  no('max_tokens must not be null', 'max_tokens', { max_tokens: null }),
   ...['5', 1.5, true, -1].map((max_tokens) =>
-    no(`max_tokens ${JSON.stringify(max_tokens)}`, 'max_tokens', { max_tokens }),
+    no(`max_tokens must not be ${JSON.stringify(max_tokens)}`, 'max_tokens', { max_tokens }),
   ),
-  ...[1, 256, 2 ** 31, 2 ** 53].map((max_tokens) => ok(`max_tokens ${max_tokens}`, { max_tokens })),
-  ok("max_tokens 0, which only fills the provider's cache", { max_tokens: 0 }, OWN),
-  ...[true, false, null].map((stream) => ok(`stream ${stream}`, { stream })),
-  no('stream is a boolean', 'stream', { stream: 'true' }),
+  ...[1, 256, 2 ** 31, 2 ** 53].map((max_tokens) => ok(`max_tokens may be ${max_tokens}`, { max_tokens })),
+  ok("max_tokens may be 0, which only fills the provider's cache", { max_tokens: 0 }, OWN),
+  ...[true, false, null].map((stream) => ok(`stream may be ${stream}`, { stream })),
+  no('stream must be a boolean', 'stream', { stream: 'true' }),
 ])
 
 const block = (value: unknown, role = 'user'): Json => ({ messages: [USER, { role, content: [value] }] })
@@ -72,43 +72,46 @@ const AT = 'messages[1].content[0]'
 const USED = { role: 'assistant', content: [{ type: 'tool_use', id: 'toolu_1', name: 'f', input: { a: 1 } }] }
 const IMAGE = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' } }
 table('content blocks', surface, [
-  no('a block is an object', AT, block('x')),
-  no('a block has a type', `${AT}.type`, block({ text: 'x' })),
-  no('text is required', `${AT}.text`, block({ type: 'text' })),
-  ok('no blocks', { messages: [USER, { role: 'user', content: [] }] }),
-  ok('image', block(IMAGE)),
-  ok('image by URL', block({ type: 'image', source: { type: 'url', url: 'https://example.com/a.png' } })),
-  no('image source is required', `${AT}.source`, block({ type: 'image' })),
+  no('a block must be an object', AT, block('x')),
+  no('a block must have a type', `${AT}.type`, block({ text: 'x' })),
+  no('the text of a block is required', `${AT}.text`, block({ type: 'text' })),
+  ok('content may be an empty list', { messages: [USER, { role: 'user', content: [] }] }),
+  ok('an image may be base64', block(IMAGE)),
+  ok('an image may be a URL', block({ type: 'image', source: { type: 'url', url: 'https://example.com/a.png' } })),
+  no('the source of an image is required', `${AT}.source`, block({ type: 'image' })),
   no(
-    'image data is required',
+    'the data of an image is required',
     `${AT}.source.data`,
     block({ type: 'image', source: { type: 'base64', media_type: 'image/png' } }),
   ),
   no(
-    'image media_type is required',
+    'the media_type of an image is required',
     `${AT}.source.media_type`,
     block({ type: 'image', source: { type: 'base64', data: 'AAAA' } }),
   ),
   ok(
-    'document',
+    'a document may be base64',
     block({ type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'JVBERi0x' } }),
   ),
-  ok('document of text', block({ type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'x' } })),
-  ok('use and result', {
+  ok(
+    'a document may be text',
+    block({ type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'x' } }),
+  ),
+  ok('a tool result may follow its call', {
     messages: [USER, USED, { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1', content: 'x' }] }],
   }),
-  ok('result without content', {
+  ok('a tool result may have no content', {
     messages: [USER, USED, { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1' }] }],
   }),
-  no('result has its id', 'messages[2].content[0].tool_use_id', {
+  no('a tool result must have the id of its call', 'messages[2].content[0].tool_use_id', {
     messages: [USER, USED, { role: 'user', content: [{ type: 'tool_result' }] }],
   }),
-  no('is_error is a boolean', 'messages[2].content[0].is_error', {
+  no('is_error must be a boolean', 'messages[2].content[0].is_error', {
     messages: [USER, USED, { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1', is_error: 'x' }] }],
   }),
-  no('use has an id', `${AT}.id`, block({ type: 'tool_use', name: 'f', input: {} }, 'assistant')),
-  no('use has a name', `${AT}.name`, block({ type: 'tool_use', id: 'toolu_1', input: {} }, 'assistant')),
-  ok('thinking without a signature', {
+  no('a tool call must have an id', `${AT}.id`, block({ type: 'tool_use', name: 'f', input: {} }, 'assistant')),
+  no('a tool call must have a name', `${AT}.name`, block({ type: 'tool_use', id: 'toolu_1', input: {} }, 'assistant')),
+  ok('thinking may be unsigned', {
     messages: [
       USER,
       {
@@ -121,12 +124,12 @@ table('content blocks', surface, [
       USER,
     ],
   }),
-  no('hidden thinking has data', `${AT}.data`, block({ type: 'redacted_thinking' }, 'assistant')),
+  no('redacted thinking must have data', `${AT}.data`, block({ type: 'redacted_thinking' }, 'assistant')),
 ])
 
 const field = (name: string, good: unknown[], bad: unknown[]): Row[] => [
-  ...good.map((value) => ok(`${name} ${JSON.stringify(value)}`, { [name]: value })),
-  ...bad.map((value) => no(`${name} ${JSON.stringify(value)}`, name, { [name]: value })),
+  ...good.map((value) => ok(`${name} may be ${JSON.stringify(value)}`, { [name]: value })),
+  ...bad.map((value) => no(`${name} must not be ${JSON.stringify(value)}`, name, { [name]: value })),
 ]
 table('what real clients send', surface, [
   ...field('temperature', [0, 1, null], ['1']),
@@ -136,8 +139,8 @@ table('what real clients send', surface, [
   ...field('metadata', [{}, { user_id: 'x' }, null], ['x']),
   ...field('service_tier', ['auto', null], [5]),
   ...field('thinking', [{ type: 'disabled' }, { type: 'adaptive', display: 'omitted' }, null], ['x']),
-  ok('thinking with a budget', { thinking: { type: 'enabled', budget_tokens: 1024 }, max_tokens: 4096 }),
-  no('thinking has a type', 'thinking.type', { thinking: {} }),
+  ok('thinking may have a budget', { thinking: { type: 'enabled', budget_tokens: 1024 }, max_tokens: 4096 }),
+  no('thinking must have a type', 'thinking.type', { thinking: {} }),
   ...field('output_config', [{ effort: 'low' }, { effort: 'new' }, {}], ['x']),
   ...field('context_management', [{ edits: [] }], []),
   ...field(
@@ -149,17 +152,20 @@ table('what real clients send', surface, [
     ],
     ['x'],
   ),
-  no('a tool has a name', 'tools[0].name', { tools: [{ input_schema: { type: 'object' } }] }),
-  ok('choice', { tools: [{ name: 'f', input_schema: { type: 'object' } }], tool_choice: { type: 'tool', name: 'f' } }),
-  no('choice is known', 'tool_choice.type', { tool_choice: { type: 'some' } }),
-  no('choice of one has a name', 'tool_choice.name', { tool_choice: { type: 'tool' } }),
+  no('a tool must have a name', 'tools[0].name', { tools: [{ input_schema: { type: 'object' } }] }),
+  ok('tool_choice may be one tool', {
+    tools: [{ name: 'f', input_schema: { type: 'object' } }],
+    tool_choice: { type: 'tool', name: 'f' },
+  }),
+  no('tool_choice must have a known type', 'tool_choice.type', { tool_choice: { type: 'some' } }),
+  no('tool_choice of one tool must have a name', 'tool_choice.name', { tool_choice: { type: 'tool' } }),
 ])
 
 table('count_tokens', counting, [
   ...SHARED,
-  ok('max_tokens is not needed', {}),
-  ok('max_tokens', { max_tokens: 5 }),
-  no('max_tokens is typed', 'max_tokens', { max_tokens: 'x' }),
+  ok('max_tokens is optional', {}),
+  ok('max_tokens may be given', { max_tokens: 5 }),
+  no('max_tokens must be a number', 'max_tokens', { max_tokens: 'x' }),
 ])
 
 describe('headers', () => {
@@ -169,7 +175,7 @@ describe('headers', () => {
     { 'anthropic-version': 'anything' },
     { 'compat-version': 'x', 'anthropic-version': 'y', 'anthropic-beta': 'z-2026-01-01' },
   ] as Record<string, string>[]) {
-    test(`accepted: ${JSON.stringify(headers)}`, async () => {
+    test(`the headers ${JSON.stringify(headers)} are passed on`, async () => {
       const response = await post(
         gateway,
         '/v1/messages?beta=true',
@@ -182,7 +188,7 @@ describe('headers', () => {
     })
   }
 
-  test('a thread is refused in the words that the SDK falls back upon', async () => {
+  test('a thread is refused with the error code for which the SDK sends the full conversation', async () => {
     const response = await surface.send(OWN[0]!, { thread: { type: 'create' } })
     expect(response.status).toBe(400)
     expect(((await response.json()) as { error: { details: object } }).error.details).toMatchObject({

@@ -1,7 +1,7 @@
 import type { Citation } from '../../generation/request.ts'
 import type { Json } from './shapes.ts'
 
-const KINDS: readonly unknown[] = [
+const TYPES: readonly unknown[] = [
   'char_location',
   'page_location',
   'content_block_location',
@@ -9,10 +9,7 @@ const KINDS: readonly unknown[] = [
   'search_result_location',
 ]
 
-/**
- * A citation of a text block. It covers the block's whole text, whose length the reader knows once the block is
- * complete.
- */
+/** A citation of a text block. `length`: of the text, all of which it covers; known once the block is complete. */
 export function readCitation(native: Json, length?: number): Citation {
   const text = (...names: string[]): string | undefined =>
     names.map((name) => native[name]).find((value) => typeof value === 'string')
@@ -29,13 +26,12 @@ export function readCitation(native: Json, length?: number): Citation {
 }
 
 /**
- * The wire's citation; undefined where this protocol has no form for it (no address). One of another protocol becomes a
- * web search
- * result without the index that Anthropic's own search would give (`encrypted_index` empty).
+ * The citation object; undefined for a citation without a URL, which this protocol cannot represent. One of another
+ * protocol becomes a web search result without the index of Anthropic's own search (`encrypted_index` is empty).
  */
 export function writeCitation(citation: Citation): Json | undefined {
   const { native } = citation
-  if (typeof native === 'object' && native !== null && 'type' in native && KINDS.includes(native.type))
+  if (typeof native === 'object' && native !== null && 'type' in native && TYPES.includes(native.type))
     return native as Json
   if (citation.url === undefined) return undefined
   return {
@@ -47,46 +43,46 @@ export function writeCitation(citation: Citation): Json | undefined {
   }
 }
 
-/** A piece of a text with its citations. `whole`: they stand at more than they cite. */
-export type Piece = { text: string; citations: Citation[]; whole: boolean }
+/** A piece of a text with its citations. `isWider`: it is longer than what they cite. */
+export type Passage = { text: string; citations: Citation[]; isWider: boolean }
 
 /**
- * Cuts a text where what is cited begins and ends. Ranges that overlap without being the same are one piece; what names
- * no place stands at the last.
+ * A text cut where cited passages begin and end. Ranges that overlap without being the same are one passage; citations
+ * without a range belong to the last.
  */
-export function piecesOf(text: string, citations: readonly Citation[]): Piece[] {
-  const pieces: Piece[] = []
-  let told = 0
-  const tell = (end: number, cited: Citation[] = [], whole = false): void => {
-    if (end > told) pieces.push({ text: text.slice(told, end), citations: cited, whole })
-    told = Math.max(told, end)
+export function passagesOf(text: string, citations: readonly Citation[]): Passage[] {
+  const passages: Passage[] = []
+  let position = 0
+  const cut = (end: number, cited: Citation[] = [], isWider = false): void => {
+    if (end > position) passages.push({ text: text.slice(position, end), citations: cited, isWider })
+    position = Math.max(position, end)
   }
-  for (const { start, end, citations: cited, whole } of rangesOf(citations)) {
-    tell(start)
-    tell(end, cited, whole)
+  for (const { start, end, citations: cited, isWider } of rangesOf(citations)) {
+    cut(start)
+    cut(end, cited, isWider)
   }
-  tell(text.length)
-  const unplaced = citations.filter((citation) => citation.start === undefined)
-  const last = pieces.at(-1)
-  if (last !== undefined && unplaced.length > 0)
-    Object.assign(last, { citations: [...last.citations, ...unplaced], whole: true })
-  return pieces
+  cut(text.length)
+  const withoutRange = citations.filter(({ start }) => start === undefined)
+  const last = passages.at(-1)
+  if (last !== undefined && withoutRange.length > 0)
+    Object.assign(last, { citations: [...last.citations, ...withoutRange], isWider: true })
+  return passages
 }
 
-/** What is cited, in order. */
-function rangesOf(
-  citations: readonly Citation[],
-): { start: number; end: number; citations: Citation[]; whole: boolean }[] {
-  const ranges: ReturnType<typeof rangesOf> = []
+type CitedRange = { start: number; end: number; citations: Citation[]; isWider: boolean }
+
+/** The cited ranges in order; overlapping ones are joined. */
+function rangesOf(citations: readonly Citation[]): CitedRange[] {
+  const ranges: CitedRange[] = []
   for (const citation of citations.toSorted((a, b) => (a.start ?? 0) - (b.start ?? 0))) {
     const { start, end } = citation
     if (start === undefined || end === undefined) continue
     const last = ranges.at(-1)
     if (last === undefined || start >= last.end) {
-      ranges.push({ start, end, citations: [citation], whole: false })
+      ranges.push({ start, end, citations: [citation], isWider: false })
       continue
     }
-    last.whole ||= start !== last.start || end !== last.end
+    last.isWider ||= start !== last.start || end !== last.end
     last.end = Math.max(last.end, end)
     last.citations.push(citation)
   }

@@ -1,13 +1,12 @@
-import { paths } from './request-paths.ts'
 import type { Protocol } from '../protocol.ts'
-import { headers, path, readAnswer, writeRequest } from './write-request.ts'
+import { forward, passthrough } from './passthrough.ts'
 import { readError } from './read-error.ts'
-import { reader } from './read-response.ts'
-import { forward } from './passthrough.ts'
-import { passthrough } from './passthrough-response.ts'
 import { readRequest } from './read-request.ts'
-import { statusOf, writeAnswer, writeError } from './write-response.ts'
+import { reader, readResponse } from './read-response.ts'
 import { references } from './references.ts'
+import { paths } from './request-paths.ts'
+import { headers, path, writeRequest } from './write-request.ts'
+import { statusOf, writeError, writeResponse } from './write-response.ts'
 import { writer } from './write-response-stream.ts'
 
 export { readCountRequest } from './read-request.ts'
@@ -20,7 +19,7 @@ export const messages: Protocol = {
     paths,
     references,
     writer,
-    writeAnswer,
+    writeAnswer: writeResponse,
     writeError,
     statusOf,
     keepAlive: 'event: ping\ndata: {"type": "ping"}\n\n',
@@ -33,7 +32,7 @@ export const messages: Protocol = {
     writeRequest,
     forward,
     reader: () => reader(),
-    readAnswer: (body) => readAnswer(body),
+    readAnswer: (body) => readResponse(body),
     argumentsIn: 'input',
     readError,
   },

@@ -1,85 +1,81 @@
-import { insertAt, replaceAt, splice } from '../../json/edit.ts'
-import { parseExact } from '../../json/exact.ts'
-import { belongsTo, ENVELOPE_PREFIX, unwrapSignature } from '../../generation/signature.ts'
+import type { GatewayError } from '../../error.ts'
 import { issuedBy, placesOf, type ReplayState } from '../../generation/replay.ts'
-import type { TranslationContext, Target } from '../protocol.ts'
+import { belongsTo, ENVELOPE_PREFIX, unwrapSignature } from '../../generation/signature.ts'
+import { noUsage, type Usage } from '../../generation/usage.ts'
+import type { Frame } from '../../http/frames.ts'
+import { applyEdits, type Edit, splice } from '../../json/edit.ts'
+import { parseExact } from '../../json/exact.ts'
+import { members } from '../../json/scan.ts'
 import { isObject } from '../fields.ts'
+import type { Passthrough, Target, TranslationContext } from '../protocol.ts'
+import { type Json, untagPartSignature, writeUsage } from './shapes.ts'
 import { thinkingBlock } from './write-request-parts.ts'
-import { type Json, unmarkOfPart } from './shapes.ts'
+import { writeError } from './write-response.ts'
+import { frameOf } from './write-response-stream.ts'
 
 /**
- * The client's own body with the provider's model name. Only a conversation that other providers took part in is
- * touched further.
+ * The client's own body with the provider's model name. It is changed further only if other models took part in the
+ * conversation, or if it lacks reasoning that the provider requires.
  */
 export function forward({ rawRequest, restoredReasoning }: TranslationContext, target: Target): string {
   const named = splice(rawRequest.text, { model: JSON.stringify(target.model) })
   const { thinking, messages } = rawRequest.body
-  // Without thinking nobody asks for what was thought before. Who wants thoughts back that it did not sign thinks
-  // unless it is told not to.
-  const thinks = isObject(thinking) ? thinking.type !== 'disabled' : takesBare(target)
-  const changes = thinks ? thoughtsFor(messages as Json[], issuedBy(restoredReasoning, target), target) : []
-  const text = changes.length === 0 ? named : replaceAt(named, changes)
-  return MAY_BE_OURS.test(text) ? withoutNative(text, target) : text
+  // Earlier reasoning is not needed without thinking, which is on by default where unsigned reasoning is required.
+  const reasons = isObject(thinking) ? thinking.type !== 'disabled' : requiresReasoning(target)
+  const edits = reasons ? reasoningEdits(messages as Json[], issuedBy(restoredReasoning, target), target) : []
+  const text = edits.length === 0 ? named : applyEdits(named, edits)
+  return MAY_BE_TRANSLATED.test(text) ? withoutOtherIssuers(text, target) : text
 }
 
-/** DeepSeek refuses calls without a block of thinking beside them; it need not be signed, and may be empty. */
-const takesBare = ({ quirks }: Target): boolean => quirks.requiresReasoning === true
+/** DeepSeek refuses tool calls without a block of thinking beside them; it may be unsigned and empty. */
+const requiresReasoning = ({ quirks }: Target): boolean => quirks.requiresReasoning === true
 
-const NO_THOUGHTS = thinkingBlock({ text: '', signature: '' })
+const EMPTY_THINKING = thinkingBlock({ text: '', signature: '' })
 
-type Change = { path: (string | number)[]; value: (content: string) => string }
-
-/** The thinking that their client left out of the messages, where the provider had put it. */
-function thoughtsFor(messages: readonly Json[], replayStates: readonly ReplayState[], target: Target): Change[] {
-  const back = replayStates.flatMap((replayState) => {
-    const place = messages.findIndex(
-      ({ content }) =>
-        Array.isArray(content) &&
-        content.some(
-          (block: unknown) => isObject(block) && block.type === 'tool_use' && block.id === replayState.call.id,
-        ),
-    )
-    if (place < 0) return []
-    const blocks = (messages[place]!.content as Json[]).map(({ type, id }) =>
-      type === 'tool_use' ? { type: 'tool-call', id: String(id) } : { type: String(type) },
-    )
-    const bare = new Set(blocks.flatMap(({ type }, index) => (type === 'thinking' ? [index] : [])))
-    const added = placesOf(replayState, blocks).reasoning.flatMap(({ part: { signature, ...part }, before }) =>
-      signature === undefined && !takesBare(target)
-        ? []
-        : [{ before, value: JSON.stringify(thinkingBlock({ ...part, signature: signature ?? '' })) }],
-    )
-    return [
-      { path: ['messages', place, 'content'], value: (content: string): string => insertAt(content, added, bare) },
-    ]
-  })
-  const owed = takesBare(target)
-    ? messages.flatMap(({ content }, place) =>
-        owesThoughts(content) && !back.some(({ path }) => path[1] === place) ? [place] : [],
-      )
-    : []
-  return [
-    ...back,
-    ...owed.map((place) => ({
-      path: ['messages', place, 'content'],
-      value: (content: string): string => insertAt(content, [{ before: 0, value: JSON.stringify(NO_THOUGHTS) }]),
-    })),
-  ]
+/** Edits that put back the reasoning that clients left out of the messages, and the reasoning that is required. */
+function reasoningEdits(messages: readonly Json[], replayStates: readonly ReplayState[], target: Target): Edit[] {
+  const edits: Edit[] = []
+  const restored = new Set<number>()
+  for (const state of replayStates) {
+    const index = messages.findIndex(({ content }) => callsOf(content).some(({ id }) => id === state.call.id))
+    if (index < 0) continue
+    restored.add(index)
+    edits.push(...restoringEdits(['messages', index, 'content'], blocksOf(messages[index]!.content), state, target))
+  }
+  if (!requiresReasoning(target)) return edits
+  for (const [index, { content }] of messages.entries()) {
+    const hasThinking = blocksOf(content).some(({ type }) => type === 'thinking')
+    if (!restored.has(index) && callsOf(content).length > 0 && !hasThinking)
+      edits.push({ path: ['messages', index, 'content', 0], op: 'insert', value: JSON.stringify(EMPTY_THINKING) })
+  }
+  return edits
 }
 
-const owesThoughts = (content: unknown): boolean =>
-  Array.isArray(content) &&
-  content.some((block: unknown) => isObject(block) && block.type === 'tool_use') &&
-  !content.some((block: unknown) => isObject(block) && block.type === 'thinking')
+/** Edits of one message: the restored reasoning replaces the unsigned thinking that the client sent. */
+function restoringEdits(path: (string | number)[], blocks: Json[], state: ReplayState, target: Target): Edit[] {
+  const edits: Edit[] = []
+  const elements = blocks.map(({ type, id }) =>
+    type === 'tool_use' ? { type: 'tool-call', id: String(id) } : { type: String(type) },
+  )
+  for (const { part, before } of placesOf(state, elements).reasoning) {
+    if (part.signature === undefined && !requiresReasoning(target)) continue
+    const block = thinkingBlock({ ...part, signature: part.signature ?? '' })
+    edits.push({ path: [...path, before], op: 'insert', value: JSON.stringify(block) })
+  }
+  for (const [index, { type }] of elements.entries())
+    if (type === 'thinking') edits.push({ path: [...path, index], op: 'remove' })
+  return edits
+}
 
-/** Marks that only an answer translated by us leaves: a sealed signature, an empty one, an empty search index. */
-const MAY_BE_OURS = new RegExp(`"${ENVELOPE_PREFIX}|"(?:signature|encrypted_index)"\\s*:\\s*""`)
+const blocksOf = (content: unknown): Json[] => (Array.isArray(content) ? (content as Json[]) : [])
 
-/**
- * Anthropic refuses a whole request for one signature that is not its own, so what other models signed is taken out
- * here.
- */
-function withoutNative(text: string, target: Target): string {
+const callsOf = (content: unknown): Json[] => blocksOf(content).filter(({ type }) => type === 'tool_use')
+
+/** Text that only a translated response leaves: a wrapped or empty signature, an empty search index. */
+const MAY_BE_TRANSLATED = new RegExp(`"${ENVELOPE_PREFIX}|"(?:signature|encrypted_index)"\\s*:\\s*""`)
+
+/** The body without what other models issued: Anthropic refuses a request for one signature that is not its own. */
+function withoutOtherIssuers(text: string, target: Target): string {
   const body = parseExact(text)
   if (!isObject(body) || !Array.isArray(body.messages)) return text
   body.messages = body.messages.flatMap((message: unknown) => {
@@ -90,22 +86,70 @@ function withoutNative(text: string, target: Target): string {
   return JSON.stringify(body)
 }
 
-/** The block as its maker wrote it, or nothing. */
+/** The block as its issuer wrote it, or nothing. */
 function ownBlock(block: Json, target: Target): Json[] {
   const name = block.type === 'thinking' ? 'signature' : block.type === 'redacted_thinking' ? 'data' : undefined
-  if (name === undefined) return [withoutOurCitations(block)]
+  if (name === undefined) return [withoutTranslatedCitations(block)]
   const value = block[name]
   if (typeof value !== 'string') return [block]
   const signature = unwrapSignature(value)
-  if (unmarkOfPart(signature.data) !== undefined) return []
-  if (value === '' ? !takesBare(target) : !belongsTo(signature, target, true))
-    return takesBare(target) ? [NO_THOUGHTS] : []
-  return [{ ...block, [name]: signature.data }]
+  if (untagPartSignature(signature.data) !== undefined) return []
+  if (value === '' && requiresReasoning(target)) return [{ ...block, [name]: '' }]
+  if (value !== '' && belongsTo(signature, target, true)) return [{ ...block, [name]: signature.data }]
+  return requiresReasoning(target) ? [EMPTY_THINKING] : []
 }
 
-function withoutOurCitations(block: Json): Json {
+function withoutTranslatedCitations(block: Json): Json {
   if (!Array.isArray(block.citations)) return block
   const { citations, ...rest } = block
   const own = (citations as unknown[]).filter((citation) => !(isObject(citation) && citation.encrypted_index === ''))
   return own.length === 0 ? rest : { ...rest, citations: own }
 }
+
+export const passthrough = (context: TranslationContext): Passthrough => new MessagesPassthrough(context)
+
+/** Only `message_start` has id and model; other frames are unchanged, except for usage that is missing. */
+class MessagesPassthrough implements Passthrough {
+  readonly #identity: { id: string; model: string }
+
+  constructor({ responseIdentity: { id, model } }: TranslationContext) {
+    this.#identity = { id: JSON.stringify(id), model: JSON.stringify(model) }
+  }
+
+  frame(frame: Frame): Frame | undefined {
+    const named = frame.event === undefined ? withEvent(frame) : frame
+    return named?.event === 'message_start' ? this.#start(named) : named
+  }
+
+  fail(error: GatewayError): Frame[] {
+    return [frameOf(writeError(error))]
+  }
+
+  /** `message_delta` has the usage. */
+  counted(frame: Frame, usage: Usage): Frame {
+    return frame.event === 'message_delta' ? { ...frame, data: splice(frame.data, usageMember(usage)) } : frame
+  }
+
+  answer(text: string, counted?: Usage): string {
+    return splice(text, counted === undefined ? this.#identity : { ...this.#identity, ...usageMember(counted) })
+  }
+
+  #start(frame: Frame): Frame {
+    const message = members(frame.data).find(({ key }) => key === 'message')
+    if (message === undefined) return frame
+    const hasUsage = members(frame.data, message.start).some(
+      ({ key, start }) => key === 'usage' && frame.data[start] === '{',
+    )
+    // Anthropic's SDKs read it there, and fail on a message without it.
+    const changes = hasUsage ? this.#identity : { ...this.#identity, ...usageMember(noUsage()) }
+    return { ...frame, data: splice(frame.data, changes, message.start) }
+  }
+}
+
+/** The frame with its event line, without which Anthropic's SDKs skip it; undefined for OpenAI's `[DONE]`. */
+function withEvent(frame: Frame): Frame | undefined {
+  const type = members(frame.data).find(({ key }) => key === 'type')
+  return type === undefined ? undefined : { ...frame, event: frame.data.slice(type.start + 1, type.end - 1) }
+}
+
+const usageMember = (usage: Usage): Record<string, string> => ({ usage: JSON.stringify(writeUsage(usage)) })

@@ -1,20 +1,20 @@
-import { tryParse } from '../../json/parse.ts'
 import type { GatewayError } from '../../error.ts'
+import { tryParse } from '../../json/parse.ts'
 import { plainText, upstreamError, upstreamStreamError } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
 import type { Json } from './shapes.ts'
 
-/** A provider's answer with an error status. The body may be anything. */
+/** The error of a response with an error status; its body may be anything. */
 export function readError(status: number, body: string): GatewayError {
-  const { message, ...said } = spoken(tryParse(body)) ?? { message: plainText(body) }
-  return upstreamError(status, message, said)
+  const { message, ...details } = detailsOf(tryParse(body)) ?? { message: plainText(body) }
+  return upstreamError(status, message, details)
 }
 
-/** An error object that came with status 200 or inside a stream: its type says which status it would have been. */
+/** The error of an object that came with status 200 or inside a stream: its type gives the status. */
 export function errorOf(data: Json): GatewayError {
-  const { message, ...said } = spoken(data) ?? { message: '' }
-  const status = STATUS_BY_TYPE.get(said.type ?? '')
-  return status === undefined ? upstreamStreamError(message, said) : upstreamError(status, message, said)
+  const { message, ...details } = detailsOf(data) ?? { message: '' }
+  const status = STATUS_BY_TYPE.get(details.type ?? '')
+  return status === undefined ? upstreamStreamError(message, details) : upstreamError(status, message, details)
 }
 
 const STATUS_BY_TYPE: ReadonlyMap<string, number> = new Map([
@@ -30,8 +30,8 @@ const STATUS_BY_TYPE: ReadonlyMap<string, number> = new Map([
   ['overloaded_error', 529],
 ])
 
-/** `{type: 'error', error: {type, message}}`, and the looser forms of compatible servers. */
-function spoken(data: unknown): { message: string; type?: string; code?: string | number } | undefined {
+/** `{type: 'error', error: {type, message}}`, and the other forms of compatible servers. */
+function detailsOf(data: unknown): { message: string; type?: string; code?: string | number } | undefined {
   const outer: unknown = Array.isArray(data) ? data[0] : data
   const error = isObject(outer) ? (outer.error ?? outer) : outer
   if (typeof error === 'string') return { message: error }

@@ -17,28 +17,30 @@ import { Fields, isObject, kindOf } from '../fields.ts'
 import { checkBase64 } from '../media.ts'
 import { readCitation } from './citations.ts'
 import { readCache } from './read-request-tools.ts'
-import { unmarkOfPart } from './shapes.ts'
+import { untagPartSignature } from './shapes.ts'
 
-/** `system` and `messages`: what leads goes to `system`, tool results stand in turns of their own. */
+/** `system` and `messages`. Leading instructions are part of `system`; tool results are turns of their own. */
 export function readConversation(fields: Fields, text: string, extras: Extras): { system: Part[]; turns: Turn[] } {
-  const conversation = new Conversation(text, extras)
-  const system = conversation.contents(fields, 'system', false)
+  const reader = new ConversationReader(text, extras)
+  const system = reader.contents(fields, 'system', false)
   const messages = fields.require(
     'messages',
     fields.objects('messages', { min: 1, of: 'messages' }),
     'the conversation, an array of messages',
   )
-  for (const message of messages) conversation.message(message, system)
-  return { system, turns: conversation.turns }
+  for (const message of messages) reader.message(message, system)
+  return { system, turns: reader.turns }
 }
 
 type Role = 'user' | 'assistant' | 'system'
 
-class Conversation {
+class ConversationReader {
   readonly turns: Turn[] = []
+  /** Names of the called tools by the ids of their calls. */
   readonly #names = new Map<string, string>()
   readonly #extras: Extras
   readonly #text: string
+  /** The body with its numbers as they are spelled, parsed when it is first needed. */
   #exact: unknown
 
   constructor(text: string, extras: Extras) {
@@ -56,35 +58,32 @@ class Conversation {
     collectExtras(message, this.#extras)
     if (role === 'system' && this.turns.length === 0) {
       for (const part of parts) system.push(part)
-    } else if (role === 'user') this.#userTurns(parts)
-    else this.turns.push({ role, parts })
+    } else if (role === 'user') this.#userTurns(parts, message.path)
+    else this.turns.push({ role, parts, path: message.path })
   }
 
-  /**
-   * Tool results that follow each other are one turn, also across messages; what stands between them keeps its place.
-   */
-  #userTurns(parts: Part[]): void {
-    if (parts.length === 0) this.turns.push({ role: 'user', parts: [] })
-    let fresh = true
-    for (const part of parts) {
+  /** Tool results in a row are one turn, also across messages; other parts between them keep their order. */
+  #userTurns(parts: Part[], path: string): void {
+    if (parts.length === 0) this.turns.push({ role: 'user', parts: [], path })
+    for (const [index, part] of parts.entries()) {
       const role = part.type === 'tool-result' ? 'tool' : 'user'
       const last = this.turns.at(-1)
-      if (last?.role === role && (!fresh || role === 'tool')) last.parts.push(part)
-      else this.turns.push({ role, parts: [part] })
-      fresh = false
+      if (last?.role === role && (index > 0 || role === 'tool')) last.parts.push(part)
+      else this.turns.push({ role, parts: [part], path })
     }
   }
 
   /** A member that is a string or an array of blocks. */
-  contents(holder: Fields, name: string, required: boolean, role: Role = 'system'): Part[] {
-    const value = holder.take(name)
-    if (typeof value === 'string') return value === '' && !required ? [] : [{ type: 'text', text: value }]
+  contents(parent: Fields, name: string, required: boolean, role: Role = 'system'): Part[] {
+    const value = parent.take(name)
+    const path = parent.at(name)
+    if (typeof value === 'string') return value === '' && !required ? [] : [{ type: 'text', text: value, path }]
     if (value === undefined && !required) return []
     if (!Array.isArray(value))
-      throw invalid(holder.at(name), `must be a string or an array of content blocks, not ${kindOf(value)}`)
+      throw invalid(path, `must be a string or an array of content blocks, not ${kindOf(value)}`)
     const parts: Part[] = []
     for (const [index, element] of value.entries()) {
-      const part = this.#block(new Fields(element, `${holder.at(name)}[${index}]`), role, parts)
+      const part = this.#block(new Fields(element, `${path}[${index}]`), role, parts)
       if (part !== undefined) parts.push(part)
     }
     return parts
@@ -120,7 +119,13 @@ class Conversation {
   #textBlock(block: Fields): TextPart {
     const text = block.require('text', block.string('text'), 'the text of the block')
     const citations = (block.array('citations') ?? []).filter(isObject).map((native): Citation => readCitation(native))
-    const part: TextPart = { type: 'text', text, ...readCache(block), ...(citations.length === 0 ? {} : { citations }) }
+    const part: TextPart = {
+      type: 'text',
+      path: block.path,
+      text,
+      ...readCache(block),
+      ...(citations.length === 0 ? {} : { citations }),
+    }
     collectExtras(block, this.#extras)
     return part
   }
@@ -131,21 +136,23 @@ class Conversation {
     collectExtras(block, this.#extras)
     return {
       type: 'reasoning',
+      path: block.path,
       text,
       ...(signature === undefined || signature === '' ? {} : { signature: unwrapSignature(signature) }),
     }
   }
 
-  /** Either reasoning whose text is hidden, or a signature that we put behind the part it belongs to. */
+  /** Either reasoning whose text is hidden, or the signature of the part before it (`tagPartSignature`). */
   #redacted(block: Fields, before: Part[]): Part | undefined {
+    const { path } = block
     const signature = unwrapSignature(block.require('data', block.string('data'), 'the hidden reasoning'))
-    const marked = unmarkOfPart(signature.data)
-    if (marked === undefined) {
+    const tagged = untagPartSignature(signature.data)
+    if (tagged === undefined) {
       collectExtras(block, this.#extras)
-      return { type: 'reasoning', text: '', redacted: true, signature }
+      return { type: 'reasoning', path, text: '', redacted: true, signature }
     }
-    const own = { ...signature, data: marked.data }
-    if (marked.empty) return { type: 'text', text: '', signature: own }
+    const own = { ...signature, data: tagged.data }
+    if (tagged.isEmpty) return { type: 'text', path, text: '', signature: own }
     const owner = before.at(-1)
     if (owner?.type === 'tool-call' || owner?.type === 'text') owner.signature = own
     return undefined
@@ -156,17 +163,25 @@ class Conversation {
     const name = block.require('name', block.string('name'), 'the name of the tool')
     const input = block.take('input') ?? {}
     const cache = readCache(block)
-    // `direct` is what every ordinary call carries: it says nothing.
+    // Every ordinary call has the caller `direct`.
     const caller = block.take('caller')
     if (caller !== undefined && !(isObject(caller) && caller.type === 'direct'))
       this.#extras[block.at('caller')] = caller
     collectExtras(block, this.#extras)
     this.#names.set(id, name)
-    return { type: 'tool-call', id, name, arguments: this.#argumentsText(input, block), form: 'function', ...cache }
+    return {
+      type: 'tool-call',
+      path: block.path,
+      id,
+      name,
+      arguments: this.#argumentsText(input, block),
+      form: 'function',
+      ...cache,
+    }
   }
 
   #toolResult(block: Fields): ToolResultPart {
-    const callId = block.require('tool_use_id', block.string('tool_use_id'), 'the id of the call that it answers')
+    const callId = block.require('tool_use_id', block.string('tool_use_id'), 'the id of the tool call')
     const isError = block.boolean('is_error')
     const content = this.contents(block, 'content', false).map((part, index) =>
       this.#resultPart(part, `${block.at('content')}[${index}]`),
@@ -176,6 +191,7 @@ class Conversation {
     collectExtras(block, this.#extras)
     return {
       type: 'tool-result',
+      path: block.path,
       callId,
       ...(name === undefined ? {} : { name }),
       content,
@@ -187,7 +203,7 @@ class Conversation {
 
   #resultPart(part: Part, path: string): TextPart | MediaPart | NativePart {
     if (part.type === 'text' || part.type === 'image' || part.type === 'file' || part.type === 'native') return part
-    throw invalid(path, 'must be a block that a tool result can hold: text, image, document')
+    throw invalid(path, 'must be a block that a tool result can have: text, image, document')
   }
 
   #media(block: Fields, type: 'image' | 'file'): MediaPart | undefined {
@@ -195,41 +211,43 @@ class Conversation {
     const read = readSource(source, type)
     if (read === undefined) return undefined
     const filename = type === 'file' ? block.string('title') : undefined
-    const part: MediaPart = { type, source: read, ...(filename === undefined ? {} : { filename }), ...readCache(block) }
+    const part: MediaPart = {
+      type,
+      path: block.path,
+      source: read,
+      ...(filename === undefined ? {} : { filename }),
+      ...readCache(block),
+    }
     collectExtras(block, this.#extras)
     return part
   }
 
-  /**
-   * What the client itself found, for the model to cite: a document of its text; what a tool found is text of its
-   * result.
-   */
+  /** A search result of the client, for the model to cite: a text document; in the result of a tool, a text. */
   #searchResult(block: Fields, role: Role): MediaPart | TextPart | undefined {
-    const title = block.string('title'),
-      source = block.string('source')
-    const found = readContentSource(block)
-    if (found?.type !== 'text') return undefined
-    const text = source === undefined ? found.text : `${source}\n${found.text}`,
-      cache = readCache(block)
+    const { path } = block
+    const title = block.string('title')
+    const url = block.string('source')
+    const content = readContentSource(block)
+    if (content?.type !== 'text') return undefined
+    const text = url === undefined ? content.text : `${url}\n${content.text}`
+    const cache = readCache(block)
     collectExtras(block, this.#extras)
-    if (role !== 'user') return { type: 'text', text: title === undefined ? text : `${title}\n${text}`, ...cache }
-    return { type: 'file', source: { ...found, text }, ...(title === undefined ? {} : { filename: title }), ...cache }
+    if (role !== 'user') return { type: 'text', path, text: title === undefined ? text : `${title}\n${text}`, ...cache }
+    const filename = title === undefined ? {} : { filename: title }
+    return { type: 'file', path, source: { ...content, text }, ...filename, ...cache }
   }
 
-  /**
-   * Arguments as JSON text. Numbers are taken from the body's own text: a double says neither all of them nor how they
-   * were spelled.
-   */
+  /** Arguments as JSON text, with the numbers as they are spelled in the body: a double rounds big ones. */
   #argumentsText(input: unknown, block: Fields): string {
     try {
       const text = JSON.stringify(input)
-      return /[:,[]-?\d/.test(text) ? JSON.stringify(this.#exactly(block.at('input')) ?? input) : text
+      return /[:,[]-?\d/.test(text) ? JSON.stringify(this.#exactValueAt(block.at('input')) ?? input) : text
     } catch {
       throw invalid(block.at('input'), 'must not be nested so deeply')
     }
   }
 
-  #exactly(path: string): unknown {
+  #exactValueAt(path: string): unknown {
     this.#exact ??= parseExact(this.#text)
     let value: unknown = this.#exact
     for (const step of path.split(/[.[\]]+/).filter((part) => part !== ''))
@@ -238,7 +256,7 @@ class Conversation {
   }
 }
 
-/** Searches that the provider ran, and what they found: the answer that rests on them is there. */
+/** Searches that the provider ran, and their results: the response that is based on them is in the conversation. */
 const SEARCHES = /^(web_search|web_fetch|tool_search)/
 
 const nativePart = (kind: string, block: Fields): NativePart => {
@@ -255,7 +273,7 @@ const nativePart = (kind: string, block: Fields): NativePart => {
   }
 }
 
-/** A source of media; undefined for a kind that only Anthropic knows. */
+/** The source of a medium; undefined for a kind that only Anthropic has. */
 function readSource(source: Fields, type: 'image' | 'file'): MediaSource | undefined {
   const kind = source.require('type', source.string('type'), "one of 'base64', 'url', 'file'")
   const mediaType = source.string('media_type')
@@ -267,7 +285,7 @@ function readSource(source: Fields, type: 'image' | 'file'): MediaSource | undef
         data: checkBase64(source.require('data', source.string('data'), 'the content as base64'), source.at('data')),
       }
     case 'url':
-      return { type: 'url', url: source.require('url', source.string('url'), 'the address of the content') }
+      return { type: 'url', url: source.require('url', source.string('url'), 'the URL of the content') }
     case 'file':
       return { type: 'file', id: source.require('file_id', source.string('file_id'), 'the id of the file') }
     case 'text':
@@ -284,7 +302,7 @@ function readSource(source: Fields, type: 'image' | 'file'): MediaSource | undef
   }
 }
 
-/** A document given as content blocks; one with anything but text in it stays whole for its own protocol. */
+/** A document of content blocks; undefined where a block is not text: such a document is native. */
 function readContentSource(source: Fields): MediaSource | undefined {
   const content = source.take('content')
   if (typeof content === 'string') return { type: 'text', text: content, mediaType: 'text/plain' }

@@ -2,32 +2,28 @@ import type { GenerationRequest, Tool, WebSearch } from '../../generation/reques
 import { collectExtras, type Extras } from '../extras.ts'
 import { present, type Fields } from '../fields.ts'
 
-/** Tools the provider runs for the model's convenience: an answer without them is still an answer to the question. */
+/** Tools that the provider runs and that a response can do without. */
 const OPTIONAL = /^(web_search|web_fetch|tool_search_tool)_/
 
 /**
- * `tools` and servers of tools: those without a type (or `custom`) are the client's own functions, a versioned type
- * names a tool of Anthropic's.
+ * `tools` and `mcp_servers`. Tools without a type, or of the type `custom`, are functions of the client; all other types
+ * are tools of Anthropic's.
  */
 export function readTools(fields: Fields, extras: Extras): Pick<GenerationRequest, 'tools' | 'webSearch'> {
-  const given = fields.objects('tools') ?? []
-  const calls = given.some((tool) => isFunction(tool.string('type')))
-  const search = calls ? undefined : given.find((tool) => tool.string('type')?.startsWith('web_search_'))
+  const defined = fields.objects('tools') ?? []
+  const hasFunctions = defined.some((tool) => isFunction(tool.string('type')))
+  const search = hasFunctions ? undefined : defined.find((tool) => tool.string('type')?.startsWith('web_search_'))
   const servers = fields.array('mcp_servers') ?? []
-  const tools = given
+  const tools = defined
     .filter((tool) => tool !== search)
     .map((tool) => {
       const type = tool.string('type')
       return isFunction(type) ? readFunction(tool, extras) : nativeTool(type!, tool)
     })
+  if (servers.length > 0)
+    tools.push({ type: 'native', protocol: 'messages', kind: 'mcp_servers', value: servers, path: 'mcp_servers' })
   return {
-    tools:
-      servers.length === 0
-        ? tools
-        : [
-            ...tools,
-            { type: 'native', protocol: 'messages', kind: 'mcp_servers', value: servers, path: 'mcp_servers' },
-          ],
+    tools,
     ...(search === undefined ? {} : { webSearch: readSearch(search, extras) }),
   }
 }
@@ -35,12 +31,13 @@ export function readTools(fields: Fields, extras: Extras): Pick<GenerationReques
 const isFunction = (type: string | undefined): boolean => type === undefined || type === 'custom'
 
 /**
- * Search is what is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol,
- * which agents offer whatever the task.
+ * A web search that is the only tool is a request to search, which every protocol has. Beside functions it stays a
+ * native tool, since agents offer it for every task.
  */
 function readSearch(tool: Fields, extras: Extras): WebSearch {
   const userLocation = tool.take('user_location')
-  const read = {
+  const search = {
+    path: tool.path,
     ...present('userLocation', userLocation),
     ...present('allowedDomains', tool.strings('allowed_domains')),
     ...present('blockedDomains', tool.strings('blocked_domains')),
@@ -48,7 +45,7 @@ function readSearch(tool: Fields, extras: Extras): WebSearch {
   }
   tool.take('name')
   collectExtras(tool, extras)
-  return read
+  return search
 }
 
 function readFunction(tool: Fields, extras: Extras): Tool {
@@ -60,6 +57,7 @@ function readFunction(tool: Fields, extras: Extras): Tool {
   collectExtras(tool, extras)
   return {
     type: 'function',
+    path: tool.path,
     name,
     ...(description === undefined ? {} : { description }),
     ...(parameters === undefined ? {} : { parameters: parameters.value }),

@@ -6,37 +6,31 @@ import type { RawRequest } from '../protocol.ts'
 import { readConversation } from './read-request-messages.ts'
 import { readCache, readTools } from './read-request-tools.ts'
 
-/**
- * The body of `POST /v1/messages`. Throws a GatewayError that names the path; ranges that the provider decides are left
- * to it.
- */
+/** The body of `POST /v1/messages`. Throws a GatewayError with the path; ranges that vary by model are not checked. */
 export const readRequest = (rawRequest: RawRequest): GenerationRequest => {
-  const fields = start(rawRequest)
+  const fields = fieldsOf(rawRequest)
   const maxOutputTokens = fields.require(
     'max_tokens',
     fields.integer('max_tokens', { min: 0 }),
-    'the most tokens to generate, a whole number; 0 only fills the cache',
+    'the largest number of tokens to generate; 0 only fills the cache',
   )
   return { ...read(fields, rawRequest), maxOutputTokens }
 }
 
-/** The body of `POST /v1/messages/count_tokens`: the same without a need for `max_tokens`. */
+/** The body of `POST /v1/messages/count_tokens`: the same, but `max_tokens` is optional. */
 export const readCountRequest = (rawRequest: RawRequest): GenerationRequest => {
-  const fields = start(rawRequest)
+  const fields = fieldsOf(rawRequest)
   const maxOutputTokens = fields.integer('max_tokens', { min: 0 })
   return { ...read(fields, rawRequest), ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }) }
 }
 
-/**
- * A thread keeps the conversation on the server: told this exact code, Anthropic's SDK sends whole conversations
- * instead.
- */
-function start(rawRequest: RawRequest): Fields {
+/** For this exact error code, Anthropic's SDK sends whole conversations instead of a thread kept on the server. */
+function fieldsOf(rawRequest: RawRequest): Fields {
   const fields = new Fields(rawRequest.body)
   if (fields.has('thread')) {
     throw new GatewayError(
       'invalid_request',
-      'thread: message threads are not supported; send the whole conversation in messages',
+      'thread: message threads are not supported; send the full conversation in messages',
       {
         param: 'thread',
         details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },
@@ -48,7 +42,7 @@ function start(rawRequest: RawRequest): Fields {
 
 function read(fields: Fields, rawRequest: RawRequest): GenerationRequest {
   const extras: Extras = Object.create(null)
-  const model = fields.require('model', fields.string('model'), 'the model to ask, as <provider>/<model>')
+  const model = fields.require('model', fields.string('model'), 'the model, as <provider>/<model>')
   const stream = fields.boolean('stream') ?? false
   const { system, turns } = readConversation(fields, rawRequest.text, extras)
   const tools = readTools(fields, extras)
@@ -75,7 +69,7 @@ function read(fields: Fields, rawRequest: RawRequest): GenerationRequest {
     extras,
   }
   if (metadata !== undefined) collectExtras(metadata, extras)
-  // Read by the two callers, one of which requires it.
+  // Both callers read it; only one of them requires it.
   fields.take('max_tokens')
   collectExtras(fields, extras)
   return request
@@ -111,8 +105,8 @@ function readToolChoice(
   if (type === 'tool') {
     const name = choice.require('name', choice.string('name'), 'the name of the tool to call')
     if (webSearch !== undefined && name === 'web_search') return { toolChoice: { type: 'required' }, ...parallel }
-    const ran = tools.find((tool) => tool.type === 'native' && (tool.value as { name?: unknown }).name === name)
-    if (ran === undefined) return { toolChoice: { type, name }, ...parallel }
+    const native = tools.find((tool) => tool.type === 'native' && (tool.value as { name?: unknown }).name === name)
+    if (native === undefined) return { toolChoice: { type, name }, ...parallel }
     extras.tool_choice = choice.value
     return parallel
   }
@@ -145,8 +139,8 @@ function readFormat(format: Fields | undefined, extras: Extras): OutputFormat | 
 
 function readThinking(fields: Fields, effort: Effort | undefined, extras: Extras): Reasoning | undefined {
   const thinking = fields.object('thinking')
-  const wish = effort === undefined ? {} : { effort }
-  if (thinking === undefined) return effort === undefined ? undefined : wish
+  const withEffort = effort === undefined ? undefined : { effort }
+  if (thinking === undefined) return withEffort
   const type = thinking.require('type', thinking.string('type'), "one of 'enabled', 'disabled', 'adaptive'")
   const budgetTokens = thinking.integer('budget_tokens', { min: 0 })
   const display = thinking.string('display')
@@ -154,15 +148,15 @@ function readThinking(fields: Fields, effort: Effort | undefined, extras: Extras
   collectExtras(thinking, extras)
   switch (type) {
     case 'enabled':
-      return { ...wish, ...(budgetTokens === undefined ? { adaptive: true } : { budgetTokens }), ...visible }
+      return { ...withEffort, ...(budgetTokens === undefined ? { adaptive: true } : { budgetTokens }), ...visible }
     case 'adaptive':
-      return { ...wish, adaptive: true, ...visible }
+      return { ...withEffort, adaptive: true, ...visible }
     case 'disabled':
-      // How much effort goes into the answer itself has no word elsewhere once thinking is off.
+      // Without thinking, the effort is that of the response itself, which other protocols do not have.
       if (effort !== undefined) extras['output_config.effort'] = effort
       return { effort: 'none' }
     default:
       extras.thinking = thinking.value
-      return effort === undefined ? undefined : wish
+      return withEffort
   }
 }

@@ -1,42 +1,40 @@
 import type { PartHead } from '../../generation/event.ts'
-import type { Citation } from '../../generation/request.ts'
 import { isObject } from '../fields.ts'
+import type { OpenPart, PartSequence } from '../part-sequence.ts'
 import { readCitation } from './citations.ts'
-import { readInput } from './write-response.ts'
-import type { Json } from './shapes.ts'
+import { type Block, type Json, readInput } from './shapes.ts'
 
-/** What a block gives: parts in our grammar, one after the other. */
-export type Piece =
-  | { type: 'head'; head: PartHead }
-  | { type: 'text'; text: string }
-  | { type: 'end'; signature?: string }
-
-/** One content block as it grows. What it has to say waits in it until it is taken. */
+/** One content block that is being received, and its part. */
 export class BlockReader {
-  /** No more deltas will come. */
+  /** No more deltas are expected. */
   stopped = false
-  /** Everything was taken. */
-  done = false
-  readonly isCall: boolean
-  readonly #block: Json & { type: string }
-  #begun = false
-  #pending = ''
-  /** Argument text as it came; empty when there were no deltas. */
-  #json = ''
+  readonly #block: Block
+  readonly #sequence: PartSequence
+  readonly #part: OpenPart
+  /** The input of a tool call as it was streamed; empty without deltas. */
+  #input = ''
+  /** Of the text. */
   #length = 0
-  #signature: string | undefined
-  readonly #citations: Citation[] = []
-  readonly #index: number
+  readonly #citations: Json[] = []
 
-  constructor(block: Json & { type: string }, index: number) {
+  /** `index`: for the id of a tool call without one. */
+  constructor(block: Block, index: number, sequence: PartSequence) {
     this.#block = block
-    this.#index = index
-    this.isCall = block.type === 'tool_use'
+    this.#sequence = sequence
+    this.#part = sequence.open(headOf(block, index))
     if (block.type === 'text') this.#append(block.text)
     if (block.type === 'thinking') this.#append(block.thinking)
     for (const citation of Array.isArray(block.citations) ? block.citations : []) this.#cite(citation)
-    const signature = block.type === 'redacted_thinking' ? block.data : block.signature
-    if (typeof signature === 'string' && signature !== '') this.#signature = signature
+    this.#sign(block.type === 'redacted_thinking' ? block.data : block.signature)
+  }
+
+  get isCall(): boolean {
+    return this.#block.type === 'tool_use'
+  }
+
+  /** The end of its part has gone out. A stopped block may still wait for the blocks before it. */
+  get done(): boolean {
+    return this.stopped && this.#part.number !== undefined
   }
 
   delta(delta: Json): void {
@@ -46,129 +44,81 @@ export class BlockReader {
       case 'thinking_delta':
         return this.#append(delta.thinking)
       case 'signature_delta':
-        if (typeof delta.signature === 'string') this.#signature = delta.signature
-        return
+        return this.#sign(delta.signature)
       case 'citations_delta':
         return this.#cite(delta.citation)
       case 'input_json_delta':
         if (typeof delta.partial_json !== 'string') return
-        this.#json += delta.partial_json
-        if (this.isCall) this.#append(delta.partial_json)
+        this.#input += delta.partial_json
+        if (this.isCall && !this.stopped) this.#append(delta.partial_json)
         return
       default:
         return this.#merge(delta)
     }
   }
 
-  /** What is new since the last time. */
-  take(): Piece[] {
-    if (this.done) return []
-    const pieces: Piece[] = []
-    const head = this.#begun ? undefined : this.#head()
-    if (!this.#begun && head !== undefined) {
-      this.#begun = true
-      pieces.push({ type: 'head', head })
-    }
-    if (this.#pending !== '' && this.#begun && !this.#unwraps) {
-      pieces.push({ type: 'text', text: this.#pending })
-      this.#pending = ''
-    }
-    if (!this.stopped) return pieces
-    this.done = true
-    return [...pieces, ...this.#end()]
+  stop(): void {
+    if (this.stopped) return
+    this.stopped = true
+    const { type, input } = this.#block
+    // A call without deltas has its input in the block, or none.
+    if (this.isCall && this.#input === '') this.#append(JSON.stringify(isObject(input) ? input : {}))
+    if (this.#part.head === undefined)
+      this.#part.head = { type: 'native', protocol: 'messages', kind: type, value: this.#nativeValue() }
+    this.#part.close()
+    if (type !== 'text') return
+    for (const citation of this.#citations)
+      this.#sequence.whole({ type: 'citation', citation: readCitation(citation, this.#length) })
   }
 
-  /** Undefined while the block is one that is told only when it is whole. */
-  #head(): PartHead | undefined {
-    switch (this.#block.type) {
-      case 'text':
-        return { type: 'text' }
-      case 'thinking':
-        return { type: 'reasoning' }
-      case 'redacted_thinking':
-        return { type: 'reasoning', redacted: true }
-      case 'tool_use':
-        return { type: 'tool-call', id: this.#id(), ...this.#tool() }
-      default:
-        return undefined
-    }
+  #nativeValue(): Json {
+    return this.#input === '' ? this.#block : { ...this.#block, input: readInput(this.#input) ?? {} }
   }
 
-  #end(): Piece[] {
-    switch (this.#block.type) {
-      case 'text':
-        return [
-          { type: 'end' },
-          ...this.#citations.flatMap((citation): Piece[] => [
-            { type: 'head', head: { type: 'citation', citation: { ...citation, start: 0, end: this.#length } } },
-            { type: 'end' },
-          ]),
-        ]
-      case 'thinking':
-      case 'redacted_thinking':
-        return [{ type: 'end', ...(this.#signature === undefined ? {} : { signature: this.#signature }) }]
-      case 'tool_use':
-        return [...this.#arguments(), { type: 'end' }]
-      default:
-        return [
-          {
-            type: 'head',
-            head: { type: 'native', protocol: 'messages', kind: this.#block.type, value: this.#whole() },
-          },
-          { type: 'end' },
-        ]
-    }
-  }
-
-  /** A call without argument deltas has its input in the block itself, or none. */
-  #arguments(): Piece[] {
-    if (this.#unwraps) return [{ type: 'text', text: this.#unwrapped() }]
-    return this.#json === ''
-      ? [{ type: 'text', text: JSON.stringify(isObject(this.#block.input) ? this.#block.input : {}) }]
-      : []
-  }
-
-  /** A free-text tool was offered as a function with the one field `input`. */
-  #unwrapped(): string {
-    const input = this.#json === '' ? this.#block.input : readInput(this.#json)
-    if (isObject(input) && typeof input.input === 'string') return input.input
-    return this.#json === '' ? JSON.stringify(input ?? {}) : this.#json
-  }
-
-  get #unwraps(): boolean {
-    return this.isCall && this.#tool().form === 'custom'
-  }
-
-  #tool(): { name: string; form: 'function' | 'custom' } {
-    const name = typeof this.#block.name === 'string' ? this.#block.name : ''
-    return { name, form: 'function' }
-  }
-
-  /** Ids are never empty, since results find their calls by them. */
-  #id(): string {
-    return typeof this.#block.id === 'string' && this.#block.id !== '' ? this.#block.id : `toolu_${this.#index}`
-  }
-
-  #whole(): Json {
-    return this.#json === '' ? this.#block : { ...this.#block, input: readInput(this.#json) ?? {} }
-  }
-
+  /** A native block has no text. */
   #append(text: unknown): void {
-    if (typeof text !== 'string') return
-    this.#pending += text
+    if (typeof text !== 'string' || this.#part.head === undefined) return
+    this.#part.append(text)
     this.#length += text.length
   }
 
-  #cite(citation: unknown): void {
-    if (isObject(citation)) this.#citations.push(readCitation(citation))
+  #sign(signature: unknown): void {
+    if (this.#part.head?.type === 'reasoning' && typeof signature === 'string' && signature !== '')
+      this.#part.signature = signature
   }
 
-  /** Deltas of kinds that only Anthropic knows complete the block they belong to. */
+  #cite(citation: unknown): void {
+    if (isObject(citation)) this.#citations.push(citation)
+  }
+
+  /** Deltas of types that only Anthropic has complete their block. */
   #merge(delta: Json): void {
     for (const [name, value] of Object.entries(delta)) {
       if (name === 'type' || name === '__proto__') continue
       const before = this.#block[name]
       this.#block[name] = typeof before === 'string' && typeof value === 'string' ? before + value : value
     }
+  }
+}
+
+/** Undefined for a native block, which is read once it is complete. */
+function headOf({ type, id, name }: Block, index: number): PartHead | undefined {
+  switch (type) {
+    case 'text':
+      return { type: 'text' }
+    case 'thinking':
+      return { type: 'reasoning' }
+    case 'redacted_thinking':
+      return { type: 'reasoning', redacted: true }
+    case 'tool_use':
+      return {
+        type: 'tool-call',
+        // Results find their calls by the id, so that it is never empty.
+        id: typeof id === 'string' && id !== '' ? id : `toolu_${index}`,
+        name: typeof name === 'string' ? name : '',
+        form: 'function',
+      }
+    default:
+      return undefined
   }
 }

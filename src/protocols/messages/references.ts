@@ -1,32 +1,30 @@
 import { isObject } from '../fields.ts'
 import { isAddress, isNamed, isTextual, keptAt, noFileId, objectsIn, paramOf, textOf } from '../media.ts'
-import type { ProviderReference, MediaReference, MediaData } from '../protocol.ts'
+import type { MediaData, MediaReference, ProviderReference } from '../protocol.ts'
+import type { Json } from './shapes.ts'
 
-type Json = Record<string, unknown>
 type Path = (string | number)[]
-type Found = (MediaReference | ProviderReference)[]
+type References = (MediaReference | ProviderReference)[]
 
-/**
- * Files and addresses in a body's content blocks, however deep they stand; containers and skills that a provider keeps.
- */
-export function references(body: Json): Found {
-  const found: Found = []
+/** Files and URLs in a body's content blocks, at any depth; containers and skills that are stored at a provider. */
+export function references(body: Json): References {
+  const found: References = []
   addContainer(body.container, found)
   addBlocks(body.system, ['system'], found)
   for (const [m, message] of objectsIn(body.messages)) addBlocks(message.content, ['messages', m, 'content'], found)
   return found
 }
 
-function addContainer(container: unknown, found: Found): void {
+function addContainer(container: unknown, found: References): void {
   if (!isObject(container)) return void found.push(...keptAt(container, ['container'], 'a container'))
   found.push(...keptAt(container.id, ['container', 'id'], 'a container'))
-  // The provider's own skills are for everybody.
+  // The provider's own skills belong to no account.
   for (const [s, skill] of objectsIn(container.skills))
     if (skill.type === 'custom')
       found.push(...keptAt(skill.skill_id, ['container', 'skills', s, 'skill_id'], 'a skill'))
 }
 
-function addBlocks(blocks: unknown, path: Path, found: Found): void {
+function addBlocks(blocks: unknown, path: Path, found: References): void {
   for (const [b, block] of objectsIn(blocks)) {
     const at = [...path, b]
     if (block.type === 'container_upload') found.push(...keptAt(block.file_id, [...at, 'file_id'], 'a file'))
@@ -36,7 +34,7 @@ function addBlocks(blocks: unknown, path: Path, found: Found): void {
   }
 }
 
-function addSource(source: Json, path: Path, kind: 'image' | 'file', found: Found): void {
+function addSource(source: Json, path: Path, kind: 'image' | 'file', found: References): void {
   const { type, file_id: id, url } = source
   if (type !== 'file') noFileId(source, path, 'sources of the type file')
   if (type === 'file' && isNamed(id))
@@ -46,7 +44,7 @@ function addSource(source: Json, path: Path, kind: 'image' | 'file', found: Foun
   else if (type === 'content') addBlocks(source.content, [...path, 'content'], found)
 }
 
-/** Documents that are written in text are sent as text. */
+/** The source of a medium; documents of text are sent as text. */
 const inline = (medium: MediaData): Json =>
   isTextual(medium.mediaType)
     ? { type: 'text', media_type: 'text/plain', data: textOf(medium) }

@@ -8,14 +8,14 @@ import {
   promptTokens,
   type Usage,
 } from '../../generation/usage.ts'
+import { readObject } from '../../json/exact.ts'
 import { isObject } from '../fields.ts'
 
-/** Words of Anthropic's Messages API that both sides of it need. */
+/** Fields of Anthropic's Messages API that readers and writers share. */
 
-/** Any JSON object of the wire. */
 export type Json = Record<string, unknown>
 
-/** A content block as it stands in a message. */
+/** A content block of a message. */
 export type Block = { type: string } & Json
 
 const FINISH: ReadonlyMap<string, FinishReason> = new Map([
@@ -42,8 +42,8 @@ const STOP_REASONS: Record<FinishReason, string> = {
 }
 
 /**
- * `raw` decides where it is one of this protocol's own words; `refused`: a refusal part was written, of which OpenAI
- * says `stop`.
+ * `finish.raw` decides if it is one of this protocol's own stop reasons. `refused`: the response has a refusal, which
+ * OpenAI finishes with `stop`.
  */
 export function writeStopReason(finish: { reason: FinishReason; raw: string }, refused: boolean): string {
   if (readStopReason(finish.raw) === finish.reason && FINISH.has(finish.raw)) return finish.raw
@@ -51,37 +51,34 @@ export function writeStopReason(finish: { reason: FinishReason; raw: string }, r
 }
 
 /**
- * Usage as it was heard so far on the wire: `message_start` brings it and `message_delta` corrects it. The last word
- * wins,
- * and what a later object leaves out (or gives as null) stays.
+ * The usage that a provider has reported so far: `message_start` has it and `message_delta` corrects it. The last value
+ * counts, and what a later object omits (or gives as null) stays.
  */
-export class WireUsage {
-  heard = false
+export class ReportedUsage {
   readonly #values = new Map<string, number>()
 
   add(usage: unknown): void {
     if (!isObject(usage)) return
-    this.heard = true
     const prompt = ['input_tokens', 'cache_read_input_tokens', 'cache_creation_input_tokens']
-    // No prompt has zero tokens: a server that sends noughts in its last usage object has nothing to say there.
-    const silent = prompt.every((name) => count(usage[name]) === 0)
-    for (const name of [...prompt, 'output_tokens'])
-      if (!silent || name === 'output_tokens') this.#set(name, usage[name])
-    if (isObject(usage.cache_creation)) this.#split(usage.cache_creation, usage.cache_creation_input_tokens)
+    // No prompt has zero tokens: zeros in the last usage object of a server are not a correction.
+    const hasPrompt = prompt.some((name) => count(usage[name]) !== 0)
+    if (hasPrompt) for (const name of prompt) this.#set(name, usage[name])
+    this.#set('output_tokens', usage.output_tokens)
+    if (isObject(usage.cache_creation)) this.#setCacheWrites(usage.cache_creation, usage.cache_creation_input_tokens)
     if (isObject(usage.output_tokens_details)) this.#set('thinking', usage.output_tokens_details.thinking_tokens)
     if (isObject(usage.server_tool_use)) this.#set('searches', usage.server_tool_use.web_search_requests)
-    if (Array.isArray(usage.iterations)) this.#compactions(usage.iterations)
+    if (Array.isArray(usage.iterations)) this.#setCompactions(usage.iterations)
   }
 
-  /** Whether both the prompt and the answer were told. */
+  /** True once the tokens of both the prompt and the output are reported. */
   get complete(): boolean {
     const usage = this.read()
     return promptTokens({ ...noUsage(), ...usage }) > 0 && usage.outputTokens !== undefined
   }
 
   /**
-   * The totals in our buckets, without output that was not told. Anthropic counts cached tokens beside the input, and
-   * thinking inside the output.
+   * The totals in disjoint buckets; output only once it is reported. Anthropic counts cached tokens beside the input
+   * and reasoning inside the output.
    */
   read(): Partial<Usage> {
     const get = (name: string): number => this.#values.get(name) ?? 0
@@ -105,7 +102,7 @@ export class WireUsage {
     }
   }
 
-  #split(lifetimes: Json, total: unknown): void {
+  #setCacheWrites(lifetimes: Json, total: unknown): void {
     this.#set('1h', lifetimes.ephemeral_1h_input_tokens)
     if (typeof total !== 'number')
       this.#set(
@@ -118,19 +115,17 @@ export class WireUsage {
     if (isCount(value)) this.#values.set(name, count(value))
   }
 
-  /** Summaries that the server made of a long conversation are billed but not counted in the totals beside them. */
-  #compactions(iterations: unknown[]): void {
-    const made = iterations.filter(isObject).filter((iteration) => iteration.type === 'compaction')
+  /** Summaries that the server makes of a long conversation are billed but not part of the totals. */
+  #setCompactions(iterations: unknown[]): void {
+    const compactions = iterations.filter(isObject).filter(({ type }) => type === 'compaction')
     for (const name of ['input_tokens', 'cache_read_input_tokens', 'cache_creation_input_tokens', 'output_tokens']) {
-      this.#values.set(`compaction.${name}`, count(made.reduce((sum, iteration) => sum + count(iteration[name]), 0)))
+      const sum = compactions.reduce((total, compaction) => total + count(compaction[name]), 0)
+      this.#values.set(`compaction.${name}`, count(sum))
     }
   }
 }
 
-/**
- * Our buckets -> the wire's `usage`: prompt tokens without cached ones, output with reasoning; details only where there
- * are any.
- */
+/** The `usage` object: prompt tokens without cached ones, output with reasoning; details only where there are any. */
 export function writeUsage(usage: Usage): Json {
   const written = usage.cacheWrite5mTokens + usage.cacheWrite1hTokens
   return {
@@ -153,24 +148,26 @@ export function writeUsage(usage: Usage): Json {
   }
 }
 
+/** The input of a tool call as an object, numbers spelled as they are in the text; undefined if it is not an object. */
+export const readInput = (text: string): Json | undefined => (text.trim() === '' ? {} : readObject(text))
+
 /**
- * Signatures of other protocols may stand on a tool call or a text, where this protocol has no place for one. Clients
- * send
- * whole turns back unchanged, so such a signature travels in a `redacted_thinking` block right behind the part it
- * belongs to.
+ * A signature of another protocol may belong to a tool call or a text, where this protocol has no field for one.
+ * Clients send whole turns back unchanged, so such a signature is a `redacted_thinking` block right after its part.
  */
-const OF_PART = 'of-part:'
-const OF_NOTHING = 'of-text:'
+const AFTER_PART = 'of-part:'
+const AFTER_EMPTY_TEXT = 'of-text:'
 
-/** `empty`: the part was a text without a character, which leaves no block behind. */
-export const markOfPart = (signature: string, empty = false): string => (empty ? OF_NOTHING : OF_PART) + signature
+/** `isEmpty`: the part was an empty text, which leaves no block. */
+export const tagPartSignature = (signature: string, isEmpty = false): string =>
+  (isEmpty ? AFTER_EMPTY_TEXT : AFTER_PART) + signature
 
-/** The signature inside and whether its part was empty, or undefined for a provider's own redacted thinking. */
-export function unmarkOfPart(data: string): { data: string; empty: boolean } | undefined {
-  const empty = data.startsWith(OF_NOTHING)
-  return empty || data.startsWith(OF_PART) ? { data: data.slice(OF_PART.length), empty } : undefined
+/** The tagged signature, and if its part was an empty text; undefined for a provider's own redacted thinking. */
+export function untagPartSignature(data: string): { data: string; isEmpty: boolean } | undefined {
+  const isEmpty = data.startsWith(AFTER_EMPTY_TEXT)
+  return isEmpty || data.startsWith(AFTER_PART) ? { data: data.slice(AFTER_PART.length), isEmpty } : undefined
 }
 
-/** Ids and names that Anthropic accepts. */
+/** Tool-call ids and tool names that Anthropic accepts. */
 export const TOOL_ID = /^[a-zA-Z0-9_-]+$/
 export const TOOL_NAME = /^[a-zA-Z0-9_-]{1,128}$/

@@ -1,265 +1,225 @@
-import type { GenerationRequest, Turn } from '../../generation/request.ts'
-import type { Translation } from '../translation.ts'
-import type { Target } from '../protocol.ts'
-import { resultsBehindCalls } from '../tool-results.ts'
-import { type Item, PartWriter } from './write-request-parts.ts'
+import { createHash } from 'node:crypto'
+import type { Turn } from '../../generation/request.ts'
 import type { ToolNames } from '../tool-names.ts'
-import { shortHash } from './write-request-tools.ts'
+import { resultsBehindCalls } from '../tool-results.ts'
+import type { Translation } from '../translation.ts'
 import { type Block, TOOL_ID } from './shapes.ts'
+import { type Item, PartWriter } from './write-request-parts.ts'
 
 export type Message = { role: 'user' | 'assistant' | 'system'; content: Block[] }
 
-/** What one side says until the other speaks. */
+/** Turns of one role in a row, which become one message. */
 type Side = { role: Message['role']; items: Item[] }
 
 /**
- * The conversation as Anthropic takes it: the user speaks first, roles alternate, each call is answered at the start of
- * the message
- * behind it, ids keep to its grammar, and nothing is empty.
+ * The conversation as Anthropic accepts it: the user begins, roles alternate, each call is answered at the start of the
+ * next message, ids match its pattern, and nothing is empty.
  */
 export function writeConversation(
-  request: GenerationRequest,
-  target: Target,
   names: ToolNames,
   translation: Translation,
 ): { system: Block[]; messages: Message[] } {
-  const writer = new PartWriter(target, names, translation)
-  const system = writer
-    .items(request.system, 'user')
-    .map(({ block }) => block)
-    .filter((block) => isText(block, translation))
-  const messages = new Pairing(translation).messages(
-    sidesOf(resultsBehindCalls(request.turns), writer, target.capabilities.systemTurns === true, translation),
-  )
-  if (messages.length === 0 && system.length > 0) {
+  const { request } = translation
+  const writer = new PartWriter(names, translation)
+  const system = writeSystem(writer, translation)
+  const sides = sidesOf(resultsBehindCalls(request.turns), writer, translation)
+  if (sides.length === 0 && system.length > 0) {
     translation.lose(
-      'todo_approximated',
+      'instructions_moved',
       translation.setting('system'),
-      'the provider needs a message; the instructions are sent as one',
+      'the provider requires a message: the instructions are sent as one',
     )
     return { system: [], messages: [{ role: 'user', content: system }] }
   }
-  if (messages.length === 0) throw translation.emptyConversation()
-  if (messages[0]!.role === 'assistant') {
-    translation.lose(
-      'todo_approximated',
-      translation.setting('conversation'),
-      'the provider wants the user to speak first',
-    )
-    messages.unshift({
-      role: 'user',
-      content: [{ type: 'text', text: '(The conversation begins with the assistant.)' }],
-    })
+  const [first] = sides
+  if (first === undefined) throw translation.emptyConversation()
+  if (first.role === 'assistant') {
+    const part = first.items[0]!.part
+    translation.lose('turn_added', translation.at(part), 'the provider requires that the user begins')
+    const text = '(The conversation begins with the assistant.)'
+    sides.unshift({ role: 'user', items: [textItem(text)] })
   }
-  writePrefill(messages, target, translation)
-  return { system, messages }
+  writePrefill(sides, translation)
+  return { system, messages: new CallPairing(translation).messages(sides) }
 }
 
-function isText(block: Block, translation: Translation): boolean {
-  if (block.type === 'text') return true
-  translation.lose('todo_dropped', translation.setting('system'), `instructions hold text only, not ${block.type}`)
-  return false
+function writeSystem(writer: PartWriter, translation: Translation): Block[] {
+  return writer.items(translation.request.system, 'user').flatMap(({ block, part }) => {
+    if (block.type === 'text') return [block]
+    translation.lose('content_dropped', translation.at(part), 'instructions can contain only text')
+    return []
+  })
 }
 
-function sidesOf(turns: Turn[], writer: PartWriter, systemTurns: boolean, translation: Translation): Side[] {
+/** `part` of an item that the conversation does not have: it has no path. */
+const textItem = (text: string): Item => ({ block: { type: 'text', text }, part: { type: 'text', text } })
+
+function sidesOf(turns: Turn[], writer: PartWriter, translation: Translation): Side[] {
+  const { systemTurns } = translation.target.capabilities
   const sides: Side[] = []
   for (const turn of turns) {
     const instructs = turn.role === 'system' || turn.role === 'developer'
     const last = sides.at(-1)
-    // The results of a call come right behind it, so that nothing else can stand there.
-    const stands =
-      instructs && systemTurns && (last?.role !== 'assistant' || last.items.every(({ calls }) => calls === undefined))
-    const role = turn.role === 'assistant' ? 'assistant' : stands ? 'system' : 'user'
+    // The results of a call come right after it, so that instructions cannot be in between.
+    const followsCall = last?.role === 'assistant' && last.items.some(({ callId }) => callId !== undefined)
+    const role =
+      turn.role === 'assistant' ? 'assistant' : instructs && systemTurns === true && !followsCall ? 'system' : 'user'
     if (turn.name !== undefined && turn.role !== 'tool')
-      translation.lose(
-        'todo_dropped',
-        translation.setting('conversation') /* name */,
-        'the provider knows no names of speakers',
-      )
+      translation.lose('unsupported_field', translation.at(turn, 'name'))
     const items = writer.items(turn.parts, role === 'assistant' ? 'assistant' : 'user')
-    const marked = instructs && role === 'user' ? items.map((item) => marker(item, turn.role, translation)) : items
-    join(sides, { role, items: marked })
+    addSide(sides, { role, items: instructs && role === 'user' ? asUserText(items, translation) : items })
   }
-  return sides.reduce<Side[]>((kept, side) => join(kept, withoutLastThoughts(side, translation)), [])
+  return sides.reduce<Side[]>((kept, side) => addSide(kept, withoutLastReasoning(side, translation)), [])
 }
 
-/** Anthropic refuses an answer that ends with thinking: one that was cut there, or whose calls were left behind. */
-function withoutLastThoughts(side: Side, translation: Translation): Side {
-  const end =
-    side.role !== 'assistant'
-      ? side.items.length
-      : side.items.findLastIndex(({ block }) => block.type !== 'thinking' && block.type !== 'redacted_thinking') + 1
-  if (end < side.items.length)
-    translation.lose(
-      'todo_dropped',
-      translation.setting('conversation') /* thoughts */,
-      'nothing follows it, and the provider refuses an answer that ends with it',
-    )
-  return { ...side, items: side.items.slice(0, end) }
+/** Anthropic refuses a message that ends with reasoning: a response that was cut there, or whose calls were removed. */
+function withoutLastReasoning({ role, items }: Side, translation: Translation): Side {
+  if (role !== 'assistant') return { role, items }
+  const isReasoning = ({ block }: Item): boolean => block.type === 'thinking' || block.type === 'redacted_thinking'
+  const end = items.findLastIndex((item) => !isReasoning(item)) + 1
+  for (const { part } of items.slice(end))
+    translation.lose('reasoning_dropped', translation.at(part), 'no content follows it')
+  return { role, items: items.slice(0, end) }
 }
 
-/** Adds what a side says, to what the same side has just said where it has. */
-function join(sides: Side[], { role, items }: Side): Side[] {
+/** Appends to the last side where that is of the same role; an empty side is left out. */
+function addSide(sides: Side[], { role, items }: Side): Side[] {
   const last = sides.at(-1)
   if (last?.role === role) for (const item of items) last.items.push(item)
   else if (items.length > 0) sides.push({ role, items })
   return sides
 }
 
-/**
- * Instructions in the middle stay where they are: moved to the top they would mean something else and spoil the cached
- * prefix.
- */
-function marker(item: Item, role: string, translation: Translation): Item {
-  if (item.block.type !== 'text') return item
-  translation.lose(
-    'todo_approximated',
-    translation.setting('conversation') /* instruction of role */,
-    'instructions in the middle of a conversation are sent as marked text of the user',
-  )
-  return { block: { ...item.block, text: `<system>\n${String(item.block.text)}\n</system>` } }
-}
+/** Instructions inside the conversation keep their position: at its top they would change the cached prefix. */
+const asUserText = (items: Item[], translation: Translation): Item[] =>
+  items.map((item) => {
+    if (item.block.type !== 'text') return item
+    translation.lose('instructions_moved', translation.at(item.part))
+    return { ...item, block: { ...item.block, text: `<system>\n${String(item.block.text)}\n</system>` } }
+  })
 
-/** Brings calls and results together. */
-class Pairing {
+/** A tool call of the conversation and the id that the provider is sent. */
+type Call = { item: Item; sentId: string }
+
+/** Puts each tool result first in the message after its call, and gives every call an id of its own. */
+class CallPairing {
   readonly #translation: Translation
-  /** How often each id was used: a conversation can be long, and one id can stand in all of it. */
+  /** How often each id was used: a long conversation may use one id everywhere. */
   readonly #uses = new Map<string, number>()
-  readonly #ids = new Set<string>()
+  readonly #sentIds = new Set<string>()
 
   constructor(translation: Translation) {
     this.#translation = translation
   }
 
-  messages(sides: Side[]): Message[] {
+  messages(sides: readonly Side[]): Message[] {
     const messages: Message[] = []
-    let calls: { id: string; rawRequest: string }[] = []
-    for (const side of sides) {
-      if (side.role === 'user') {
-        messages.push({ role: 'user', content: this.#answered(side.items, calls) })
+    let calls: Call[] = []
+    for (const { role, items } of sides) {
+      if (role === 'user') {
+        messages.push({ role, content: this.#withResults(items, calls) })
         calls = []
         continue
       }
-      if (calls.length > 0) messages.push({ role: 'user', content: this.#answered([], calls) })
-      calls = side.items
-        .filter(({ calls: id }) => id !== undefined)
-        .map(({ calls: id }) => ({ id: id!, rawRequest: this.#wireId(id!) }))
-      messages.push({ role: side.role, content: this.#ordered(side.items, calls) })
+      if (calls.length > 0) messages.push({ role: 'user', content: this.#withResults([], calls) })
+      calls = items.flatMap((item) =>
+        item.callId === undefined ? [] : [{ item, sentId: this.#uniqueId(item.callId) }],
+      )
+      messages.push({ role, content: this.#withCalls(items, calls) })
     }
-    if (calls.length > 0) messages.push({ role: 'user', content: this.#answered([], calls) })
+    if (calls.length > 0) messages.push({ role: 'user', content: this.#withResults([], calls) })
     return messages
   }
 
-  /** Text behind a call is refused: it moves before the first one. */
-  #ordered(items: Item[], calls: { rawRequest: string }[]): Block[] {
-    const first = items.findIndex((item) => item.calls !== undefined)
+  /** Anthropic refuses text after a call: it moves before the first one. */
+  #withCalls(items: readonly Item[], calls: readonly Call[]): Block[] {
+    const first = items.findIndex(({ callId }) => callId !== undefined)
     if (first < 0) return items.map(({ block }) => block)
-    const late = new Set(items.filter((item, index) => index > first && item.block.type === 'text'))
-    if (late.size > 0)
+    const late = new Set(items.filter(({ block }, index) => index > first && block.type === 'text'))
+    for (const { part } of late)
       this.#translation.lose(
-        'todo_approximated',
-        this.#translation.setting('conversation'),
-        'text behind a tool call is sent before it',
+        'turn_reordered',
+        this.#translation.at(part),
+        'the provider requires text before the tool calls',
       )
-    let next = 0
-    const renamed = ({ block, calls: id }: Item): Block =>
-      id === undefined ? block : { ...block, id: calls[next++]!.rawRequest }
-    return [...items.slice(0, first), ...late, ...items.slice(first).filter((item) => !late.has(item))].map(renamed)
+    const sentIds = new Map(calls.map(({ item, sentId }) => [item, sentId]))
+    const ordered = [...items.slice(0, first), ...late, ...items.slice(first).filter((item) => !late.has(item))]
+    return ordered.map((item) => (sentIds.has(item) ? { ...item.block, id: sentIds.get(item) } : item.block))
   }
 
-  /**
-   * All results first, in the order of the calls; a call without one gets an error, a result without a call becomes
-   * text.
-   */
-  #answered(items: Item[], calls: { id: string; rawRequest: string }[]): Block[] {
+  /** The results in the order of the calls, then the other items. */
+  #withResults(items: readonly Item[], calls: readonly Call[]): Block[] {
     const waiting = Map.groupBy(
-      items.filter((item) => item.answers !== undefined),
-      (item) => item.answers!,
+      items.filter(({ resultOf }) => resultOf !== undefined),
+      ({ resultOf }) => resultOf!,
     )
     for (const queue of waiting.values()) queue.reverse()
     const used = new Set<Item>()
-    const results = calls.map(({ id, rawRequest }): Block => {
-      const item = waiting.get(id)?.pop()
-      if (item !== undefined) {
-        used.add(item)
-        return { ...item.block, tool_use_id: rawRequest }
-      }
-      this.#translation.lose(
-        'todo_approximated',
-        this.#translation.setting('conversation') /* call of id */,
-        'a tool call without a result is answered with an error',
-      )
-      return {
-        type: 'tool_result',
-        tool_use_id: rawRequest,
-        content: [{ type: 'text', text: 'No result was given for this call.' }],
-        is_error: true,
-      }
+    const results = calls.map(({ item, sentId }): Block => {
+      const result = waiting.get(item.callId!)?.pop()
+      if (result === undefined) return this.#missingResult(item, sentId)
+      used.add(result)
+      return { ...result.block, tool_use_id: sentId }
     })
-    return [
-      ...results,
-      ...items
-        .filter((item) => !used.has(item))
-        .flatMap((item) => (item.answers === undefined ? [item.block] : this.#orphan(item))),
-    ]
+    const others = items
+      .filter((item) => !used.has(item))
+      .flatMap((item) => (item.resultOf === undefined ? [item.block] : this.#asText(item)))
+    return [...results, ...others]
   }
 
-  #orphan({ block, answers }: Item): Block[] {
+  #missingResult({ part }: Item, sentId: string): Block {
     this.#translation.lose(
-      'todo_approximated',
-      this.#translation.setting('conversation') /* result of answers */,
-      'a tool result without its call is sent as text',
+      'result_added',
+      this.#translation.at(part),
+      'the provider requires a result for each tool call: an error is sent',
     )
-    const content = Array.isArray(block.content) ? (block.content as Block[]) : []
-    return [{ type: 'text', text: `Result of the tool call ${answers}:` }, ...content]
+    return {
+      type: 'tool_result',
+      tool_use_id: sentId,
+      content: [{ type: 'text', text: 'No result was given for this call.' }],
+      is_error: true,
+    }
   }
 
-  /** An id within the grammar, alike for the same id, and never twice in a conversation. */
-  #wireId(id: string): string {
-    const base = TOOL_ID.test(id) ? id : `toolu_${shortHash(id)}`
+  #asText({ block, part, resultOf }: Item): Block[] {
+    this.#translation.lose('content_as_text', this.#translation.at(part), 'its tool call is missing: sent as text')
+    const content = Array.isArray(block.content) ? (block.content as Block[]) : []
+    return [{ type: 'text', text: `Result of the tool call ${resultOf}:` }, ...content]
+  }
+
+  /** An id that matches the pattern; the first use of an id is the same in every request, and no id is sent twice. */
+  #uniqueId(id: string): string {
+    const base = TOOL_ID.test(id) ? id : `toolu_${createHash('sha256').update(id).digest('hex').slice(0, 12)}`
+    const numbered = (use: number): string => (use === 1 ? base : `${base}_${use}`)
     let uses = (this.#uses.get(base) ?? 0) + 1
-    while (this.#ids.has(numbered(base, uses))) uses++
+    while (this.#sentIds.has(numbered(uses))) uses++
     this.#uses.set(base, uses)
-    const rawRequest = numbered(base, uses)
-    this.#ids.add(rawRequest)
-    return rawRequest
+    this.#sentIds.add(numbered(uses))
+    return numbered(uses)
   }
 }
 
-const numbered = (id: string, use: number): string => (use === 1 ? id : `${id}_${use}`)
-
 /**
- * The beginning of an answer that the model is to continue: Anthropic refuses space at its end, and newer models refuse
- * it altogether.
+ * The beginning of a response that the model is to continue: Anthropic refuses whitespace at its end, and newer models
+ * refuse it altogether.
  */
-function writePrefill(messages: Message[], { capabilities }: Target, translation: Translation): void {
-  const message = messages.at(-1)!
-  if (message.role !== 'assistant') return
-  if (capabilities.prefill === false) {
-    translation.lose(
-      'todo_approximated',
-      translation.setting('conversation'),
-      'the model continues no answer: the user asks it to',
-    )
-    messages.push({ role: 'user', content: [{ type: 'text', text: '(Continue your last answer where it ends.)' }] })
+function writePrefill(sides: Side[], translation: Translation): void {
+  const { role, items } = sides.at(-1)!
+  if (role !== 'assistant' || items.some(({ callId }) => callId !== undefined)) return
+  const last = items.at(-1)!
+  if (translation.target.capabilities.prefill === false) {
+    translation.lose('prefill_unsupported', translation.at(last.part), 'the user asks the model to continue it')
+    sides.push({ role: 'user', items: [textItem('(Continue your last answer where it ends.)')] })
     return
   }
-  const last = message.content.at(-1)
-  if (last?.type !== 'text') return
-  const text = String(last.text)
+  const text = last.block.type === 'text' ? String(last.block.text) : ''
   if (text.trimEnd() === text) return
-  translation.lose(
-    'todo_approximated',
-    translation.setting('conversation'),
-    'space at the end of the answer to be continued is cut',
-  )
-  message.content[message.content.length - 1] = { ...last, text: text.trimEnd() }
+  translation.lose('value_adjusted', translation.at(last.part), 'whitespace at the end of a begun response is removed')
+  items[items.length - 1] = { ...last, block: { ...last.block, text: text.trimEnd() } }
 }
 
-/**
- * Whether a model with a thinking budget takes the conversation: the turn it continues has to begin with its thinking.
- */
-export function mayThink(messages: Message[]): boolean {
+/** Reasoning with a budget is possible: the turn to be continued begins with reasoning, or with the user. */
+export function allowsThinking(messages: readonly Message[]): boolean {
   const last = messages.at(-1)
   if (last?.role === 'assistant') return false
   if (last?.content[0]?.type !== 'tool_result') return true

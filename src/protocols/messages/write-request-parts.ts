@@ -1,98 +1,100 @@
-import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart } from '../../generation/request.ts'
-import type { Translation } from '../translation.ts'
-import type { SettingName } from '../request-paths.ts'
+import type {
+  MediaPart,
+  Part,
+  ReasoningPart,
+  TextPart,
+  ToolCallPart,
+  ToolResultPart,
+} from '../../generation/request.ts'
 import { belongsTo } from '../../generation/signature.ts'
-import { isTextual, unsupportedMedia } from '../media.ts'
-import type { Target } from '../protocol.ts'
+import { isTextual, textOf, unsupportedMedia } from '../media.ts'
 import type { ToolNames } from '../tool-names.ts'
-import { readInput } from './write-response.ts'
-import type { Block } from './shapes.ts'
+import type { Translation } from '../translation.ts'
+import { type Block, readInput } from './shapes.ts'
 
-/** A block of a message, and which call it makes or answers. */
-export type Item = { block: Block; calls?: string; answers?: string }
+/** A block of a message, the part it was written from, and the id of its tool call, as a call or as a result. */
+export type Item = { block: Block; part: Part; callId?: string; resultOf?: string }
 
-/** Parts -> blocks. Losses gather while it writes. */
+/** Parts -> blocks. */
 export class PartWriter {
-  readonly #target: Target
   readonly #names: ToolNames
   readonly #translation: Translation
 
-  constructor(target: Target, names: ToolNames, translation: Translation) {
-    this.#target = target
+  constructor(names: ToolNames, translation: Translation) {
     this.#names = names
     this.#translation = translation
   }
 
-  items(parts: Part[], role: 'user' | 'assistant'): Item[] {
-    return parts.flatMap((part) => this.#item(part, role) ?? [])
+  items(parts: readonly Part[], role: 'user' | 'assistant'): Item[] {
+    return parts.flatMap((part): Item[] => {
+      const block = this.#block(part, role)
+      if (block === undefined) return []
+      if (part.type === 'tool-call') return [{ block, part, callId: part.id }]
+      return [part.type === 'tool-result' ? { block, part, resultOf: part.callId } : { block, part }]
+    })
   }
 
-  #item(part: Part, role: 'user' | 'assistant'): Item | undefined {
+  #block(part: Part, role: 'user' | 'assistant'): Block | undefined {
+    const translation = this.#translation
     switch (part.type) {
       case 'text':
-        return block(this.#text(part))
+        return this.#text(part)
       case 'refusal':
-        this.#lose('refusal', 'approximated', 'an earlier refusal is sent as text')
-        return block(this.#text({ type: 'text', text: part.text }))
+        translation.lose('content_as_text', translation.at(part))
+        return this.#text({ type: 'text', text: part.text })
       case 'reasoning':
-        return block(this.#reasoning(part))
+        return this.#reasoning(part)
       case 'tool-call':
-        return { block: this.#call(part), calls: part.id }
+        return this.#call(part)
       case 'tool-result':
-        return { block: this.#result(part), answers: part.callId }
+        return this.#result(part)
       case 'native':
-        if (part.protocol === 'messages') return { block: part.value as Block }
-        return this.#lose('part', 'left out', `only the protocol it came from knows ${part.kind}`, part.kind)
+        if (part.protocol === 'messages') return part.value as Block
+        translation.lose('content_native', translation.at(part))
+        return undefined
       default:
-        if (role === 'assistant')
-          return this.#lose(
-            'part',
-            'left out',
-            `the provider takes media from the user only, and this is ${part.type}`,
-            part.type,
-          )
-        return block(this.#media(part))
+        if (role === 'user') return this.#media(part)
+        translation.lose('content_dropped', translation.at(part), 'the provider accepts media only from the user')
+        return undefined
     }
   }
 
-  /** Anthropic refuses texts of nothing but space. */
+  /** Anthropic refuses texts that are empty or whitespace. */
   #text(part: TextPart): Block | undefined {
     if (part.citations !== undefined)
-      this.#lose('citations', 'left out', 'the provider takes back only its own citations')
-    if (part.signature !== undefined) this.#lose('signature', 'left out', 'another model made it')
+      this.#translation.lose('citations_dropped', this.#translation.at(part, 'citations'))
+    this.#loseSignature(part)
     return part.text.trim() === '' ? undefined : { type: 'text', text: part.text, ...cacheControl(part) }
   }
 
-  /** Only the model that thought it may read it again: Anthropic checks every signature. */
-  #reasoning(part: Part & { type: 'reasoning' }): Block | undefined {
-    const signature = part.signature
-    if (signature === undefined || !belongsTo(signature, this.#target, false)) {
-      this.#lose('thoughts', 'left out', 'the provider takes back only reasoning that this model has signed')
-      return undefined
-    }
-    return thinkingBlock({ ...part, signature: signature.data })
+  /** Anthropic checks every signature: only the model that issued it accepts the reasoning. */
+  #reasoning(part: ReasoningPart): Block | undefined {
+    const { text, redacted, signature } = part
+    if (signature !== undefined && belongsTo(signature, this.#translation.target, false))
+      return thinkingBlock({ text, redacted: redacted === true, signature: signature.data })
+    this.#translation.lose('reasoning_dropped', this.#translation.at(part))
+    return undefined
   }
 
   #call(part: ToolCallPart): Block {
-    if (part.signature !== undefined) this.#lose('signature', 'left out', 'another model made it', part.id)
+    this.#loseSignature(part)
     const input = part.form === 'custom' ? { input: part.arguments } : readInput(part.arguments)
-    if (input === undefined) this.#lose('call.arguments', 'left out', 'they are not a JSON object', part.id)
-    return {
-      type: 'tool_use',
-      id: part.id,
-      name: this.#names.sent(part.name),
-      input: input ?? {},
-      ...cacheControl(part),
-    }
+    if (input === undefined) this.#translation.lose('arguments_dropped', this.#translation.at(part, 'arguments'))
+    const name = this.#names.sent(part.name)
+    return { type: 'tool_use', id: part.id, name, input: input ?? {}, ...cacheControl(part) }
+  }
+
+  #loseSignature(part: TextPart | ToolCallPart): void {
+    if (part.signature !== undefined)
+      this.#translation.lose('signature_dropped', this.#translation.at(part, 'signature'))
   }
 
   #result(part: ToolResultPart): Block {
-    // A mark within a result covers no more than one on the result itself, which is where every server of this protocol
-    // looks for it.
+    // A breakpoint inside a result covers no more than one on the result, where every compatible server looks for it.
     const cache =
       part.cache ?? part.content.flatMap((inner) => (inner.type === 'native' ? [] : (inner.cache ?? []))).at(-1)
     const content = part.content.flatMap(
-      (inner) => this.#item(inner.type === 'native' ? inner : { ...inner, cache: undefined }, 'user')?.block ?? [],
+      (inner) => this.#block(inner.type === 'native' ? inner : { ...inner, cache: undefined }, 'user') ?? [],
     )
     return {
       type: 'tool_result',
@@ -104,76 +106,59 @@ export class PartWriter {
   }
 
   #media(part: MediaPart): Block {
+    const translation = this.#translation
     if (part.detail !== undefined && part.detail !== 'auto')
-      this.#lose('detail', 'left out', 'the provider decides at which resolution it looks')
-    if (part.type === 'file') return this.#file(part)
-    if (part.type !== 'image') throw unsupportedMedia(part, this.#translation)
-    if (part.filename !== undefined) this.#lose('filename', 'left out', 'the provider has no names of images')
-    return { type: 'image', source: imageSource(part, this.#translation), ...cacheControl(part) }
+      translation.lose('unsupported_field', translation.at(part, 'detail'))
+    if (part.type === 'file') return { ...this.#file(part), ...cacheControl(part) }
+    if (part.type !== 'image') throw unsupportedMedia(part, translation)
+    if (part.filename !== undefined) translation.lose('unsupported_field', translation.at(part, 'filename'))
+    return { type: 'image', source: this.#imageSource(part), ...cacheControl(part) }
   }
 
   #file(part: MediaPart): Block {
-    const { source } = part
-    const title = part.filename === undefined ? {} : { title: part.filename }
-    const rest = { ...title, ...cacheControl(part) }
+    const { source, filename } = part
+    const document = (inner: object): Block => ({
+      type: 'document',
+      source: inner,
+      ...(filename === undefined ? {} : { title: filename }),
+    })
     switch (source.type) {
       case 'url':
-        return { type: 'document', source: { type: 'url', url: source.url }, ...rest }
+        return document({ type: 'url', url: source.url })
       case 'text':
-        return { type: 'document', source: { type: 'text', media_type: 'text/plain', data: source.text }, ...rest }
+        return document({ type: 'text', media_type: 'text/plain', data: source.text })
       case 'file':
         throw unsupportedMedia(part, this.#translation, 'a file that is stored elsewhere')
     }
-    const mediaType = source.mediaType.split(';')[0]!.trim().toLowerCase()
-    if (mediaType === 'application/pdf')
-      return { type: 'document', source: { type: 'base64', media_type: mediaType, data: source.data }, ...rest }
-    if (mediaType.startsWith('image/'))
-      return { type: 'image', source: imageSource(part, this.#translation), ...cacheControl(part) }
+    const mediaType = plainType(source.mediaType)
+    if (mediaType === 'application/pdf') return document({ type: 'base64', media_type: mediaType, data: source.data })
+    if (mediaType.startsWith('image/')) return { type: 'image', source: this.#imageSource(part) }
     if (!isTextual(mediaType)) throw unsupportedMedia(part, this.#translation, `a file of the type ${mediaType}`)
-    return {
-      type: 'document',
-      source: { type: 'text', media_type: 'text/plain', data: Buffer.from(source.data, 'base64').toString() },
-      ...rest,
-    }
+    return document({ type: 'text', media_type: 'text/plain', data: textOf(source) })
   }
 
-  #lose(_word: string, what: 'left out' | 'approximated', why: string, _of?: string): undefined {
-    this.#translation.lose(
-      what === 'left out' ? 'todo_dropped' : 'todo_approximated',
-      this.#translation.setting('conversation'),
-      why,
-    )
+  #imageSource(part: MediaPart): object {
+    const { source } = part
+    if (source.type === 'url') return { type: 'url', url: source.url }
+    if (source.type !== 'data') throw unsupportedMedia(part, this.#translation, 'an image that is stored elsewhere')
+    const mediaType = plainType(source.mediaType)
+    // Anthropic refuses `image/jpg`, a common mistake.
+    const accepted = mediaType === 'image/jpg' ? 'image/jpeg' : mediaType
+    if (!IMAGES.has(accepted)) throw unsupportedMedia(part, this.#translation, `an image of the type ${mediaType}`)
+    return { type: 'base64', media_type: accepted, data: source.data }
   }
 }
-
-/** Signed reasoning as the block it was. */
-export const thinkingBlock = ({
-  text,
-  redacted,
-  signature,
-}: {
-  text: string
-  redacted?: boolean
-  signature: string
-}): Block =>
-  redacted === true && text === ''
-    ? { type: 'redacted_thinking', data: signature }
-    : { type: 'thinking', thinking: text, signature }
-
-const block = (value: Block | undefined): Item | undefined => (value === undefined ? undefined : { block: value })
-
-const cacheControl = ({ cache }: { cache?: { ttl?: '5m' | '1h' } | undefined }): { cache_control?: object } =>
-  cache === undefined ? {} : { cache_control: { type: 'ephemeral', ...cache } }
 
 const IMAGES = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp'])
 
-function imageSource(part: MediaPart, translation: Translation): object {
-  const { source } = part
-  if (source.type === 'url') return { type: 'url', url: source.url }
-  if (source.type !== 'data') throw unsupportedMedia(part, translation, 'an image that is stored elsewhere')
-  const mediaType = source.mediaType.split(';')[0]!.trim().toLowerCase()
-  // `image/jpg` is a common slip that Anthropic does not forgive.
-  const known = mediaType === 'image/jpg' ? 'image/jpeg' : mediaType
-  if (!IMAGES.has(known)) throw unsupportedMedia(part, translation, `an image of the type ${mediaType}`)
-  return { type: 'base64', media_type: known, data: source.data }
-}
+/** A media type without parameters. */
+const plainType = (mediaType: string): string => mediaType.split(';')[0]!.trim().toLowerCase()
+
+/** Signed reasoning as the block it was read from. */
+export const thinkingBlock = (reasoning: { text: string; redacted?: boolean; signature: string }): Block =>
+  reasoning.redacted === true && reasoning.text === ''
+    ? { type: 'redacted_thinking', data: reasoning.signature }
+    : { type: 'thinking', thinking: reasoning.text, signature: reasoning.signature }
+
+const cacheControl = ({ cache }: { cache?: { ttl?: '5m' | '1h' } | undefined }): { cache_control?: object } =>
+  cache === undefined ? {} : { cache_control: { type: 'ephemeral', ...cache } }

@@ -1,153 +1,127 @@
 import type { Effort, GenerationRequest, Reasoning } from '../../generation/request.ts'
-import type { Translation } from '../translation.ts'
 import { nearestEffort, withinLimit } from '../capabilities.ts'
-import type { Capabilities, Target } from '../protocol.ts'
+import { present } from '../fields.ts'
+import type { Capabilities } from '../protocol.ts'
+import { budgetOfEffort, effortOfBudget } from '../reasoning-effort.ts'
+import type { Translation } from '../translation.ts'
 import type { Json } from './shapes.ts'
 
-/** How long and how deep: `max_tokens`, `thinking` and `output_config.effort`, which depend on each other. */
-export type Depth = { maxTokens: number; thinking?: Json; effort?: string }
+/** `max_tokens`, `thinking` and `output_config.effort`, which depend on each other. */
+export type ReasoningFields = { maxTokens: number; thinking?: Json; effort?: Effort }
 
-/**
- * Thinking tokens for an effort, where the model wants a budget. There are no agreed numbers; these leave room for an
- * answer within common limits.
- */
-const BUDGETS: Record<Exclude<Effort, 'none'>, number> = {
-  minimal: 1024,
-  low: 2048,
-  medium: 8192,
-  high: 16384,
-  xhigh: 32000,
-  max: 32000,
-}
+/** Anthropic's smallest budget, tokens. */
+const BUDGET_MIN = 1_024
 
-// Anthropic's smallest budget.
-const BUDGET_MIN = 1024
+/** Room for a response where no output limit is known; other gateways use the same number. */
+const RESPONSE_TOKENS = 4_096
 
-// Room for an answer where nobody said how long it may be. Known peers take the same number.
-const ANSWER_TOKENS = 4096
-
-/**
- * `mayThink`: the conversation is one that a model can think about with a budget (a tool turn has to begin with its own
- * earlier thinking).
- */
-export function writeDepth(
-  request: GenerationRequest,
-  target: Target,
-  mayThink: boolean,
-  translation: Translation,
-): Depth {
-  const limit = writeLimit(request, target, translation)
-  const wish = request.reasoning
-  // A wish for summaries alone (agents send one always) says nothing of depth.
-  if (wish === undefined || (wish.effort === undefined && wish.budgetTokens === undefined && wish.adaptive !== true))
-    return { maxTokens: limit }
-  const how = target.capabilities.reasoning ?? 'budget'
-  if (how === 'none') {
-    if (wish.effort !== 'none')
-      translation.lose('todo_dropped', translation.setting('reasoning'), 'the model does not reason')
-    return { maxTokens: limit }
-  }
-  const off = wish.effort === 'none' || wish.budgetTokens === 0
-  if (off && target.capabilities.efforts?.includes('none') !== false)
-    return { maxTokens: limit, thinking: { type: 'disabled' } }
-  if (how !== 'budget')
-    return {
-      maxTokens: limit,
-      ...writeAdaptive(off ? { ...wish, effort: 'none' } : wish, target.capabilities, translation),
-    }
-  if (!mayThink) {
-    translation.lose(
-      'todo_dropped',
-      translation.setting('reasoning'),
-      'the turn to be continued does not begin with reasoning of this model',
-    )
-    return { maxTokens: limit }
-  }
-  return writeBudget(
-    wish,
-    request.maxOutputTokens === undefined && target.capabilities.maxOutputTokens === undefined,
-    limit,
-    target,
-    translation,
+/** `allowsThinking`: a model with a thinking budget accepts the conversation. */
+export function writeReasoning(translation: Translation, allowsThinking: boolean): ReasoningFields {
+  const { request, target } = translation
+  const { reasoning } = request
+  const maxTokens = writeLimit(request, target.capabilities, translation)
+  // Agents always request summaries: that alone does not switch reasoning on.
+  if (
+    reasoning === undefined ||
+    (reasoning.effort === undefined && reasoning.budgetTokens === undefined && reasoning.adaptive !== true)
   )
+    return { maxTokens }
+  const { reasoning: method = 'budget', efforts } = target.capabilities
+  if (method === 'none') {
+    if (reasoning.effort !== 'none') translation.lose('reasoning_unsupported', translation.setting('reasoning'))
+    return { maxTokens }
+  }
+  const disabled = reasoning.effort === 'none' || reasoning.budgetTokens === 0
+  if (disabled && efforts?.includes('none') !== false) return { maxTokens, thinking: { type: 'disabled' } }
+  if (method !== 'budget') return { maxTokens, ...writeAdaptive(reasoning, target.capabilities, translation) }
+  if (allowsThinking) return writeBudget(reasoning, maxTokens, translation)
+  translation.lose(
+    'reasoning_not_possible',
+    translation.setting('reasoning'),
+    'the turn to be continued does not begin with reasoning of this model',
+  )
+  return { maxTokens }
 }
 
 function writeLimit(
-  { maxOutputTokens: wish }: GenerationRequest,
-  { capabilities }: Target,
+  { maxOutputTokens }: GenerationRequest,
+  capabilities: Capabilities,
   translation: Translation,
 ): number {
-  const limit = withinLimit(wish, capabilities, translation) ?? capabilities.maxOutputTokens
+  const limit = withinLimit(maxOutputTokens, capabilities, translation) ?? capabilities.maxOutputTokens
   if (limit === undefined)
     translation.lose(
-      'todo_approximated',
+      'limit_required',
       translation.setting('maxOutputTokens'),
-      `the provider requires a limit; ${ANSWER_TOKENS} tokens for the answer are asked for`,
+      `the provider requires an output limit: the response may have ${RESPONSE_TOKENS} tokens`,
     )
-  return limit ?? ANSWER_TOKENS
+  return limit ?? RESPONSE_TOKENS
 }
 
-// What the protocol knows, where it is not known what the model takes.
-const KNOWN: Effort[] = ['none', 'low', 'medium', 'high', 'xhigh', 'max']
+/** The protocol's efforts, for models whose own are not known. */
+const USUAL_EFFORTS: Effort[] = ['none', 'low', 'medium', 'high', 'xhigh', 'max']
 
 function writeAdaptive(
-  wish: Reasoning,
-  { efforts = KNOWN }: Capabilities,
+  { effort, budgetTokens, visible }: Reasoning,
+  { efforts = USUAL_EFFORTS }: Capabilities,
   translation: Translation,
-): Omit<Depth, 'maxTokens'> {
-  const display = wish.visible === undefined ? {} : { display: wish.visible ? 'summarized' : 'omitted' }
-  const meant =
-    wish.effort ?? (wish.budgetTokens === undefined || wish.budgetTokens < 0 ? undefined : effortFor(wish.budgetTokens))
-  const effort = meant === undefined ? undefined : nearestEffort(meant, { efforts }, 'reasoning.effort', translation)
-  if (wish.budgetTokens !== undefined && wish.budgetTokens > 0)
-    translation.lose(
-      'todo_approximated',
-      translation.setting('reasoning.budgetTokens'),
-      effort === undefined ? 'the model takes no budgets' : `the model takes an effort instead of a budget: ${effort}`,
-    )
-  return { thinking: { type: 'adaptive', ...display }, ...(effort === undefined ? {} : { effort }) }
+): Omit<ReasoningFields, 'maxTokens'> {
+  const display = visible === undefined ? {} : { display: visible ? 'summarized' : 'omitted' }
+  const isBudget = budgetTokens !== undefined && (effort === undefined || budgetTokens === 0)
+  const requested = isBudget ? effortOfBudget(budgetTokens) : effort
+  const setting = isBudget ? 'reasoning.budgetTokens' : 'reasoning.effort'
+  const sent = requested === undefined ? undefined : nearestEffort(requested, { efforts }, setting, translation)
+  if (budgetTokens !== undefined && budgetTokens > 0) {
+    const path = translation.setting('reasoning.budgetTokens')
+    const reason = 'the provider takes an effort instead of a budget'
+    if (!isBudget) translation.lose('unsupported_combination', path, reason)
+    else if (sent === requested) translation.lose('budget_as_effort', path, `${reason}: '${sent}'`)
+  }
+  return { thinking: { type: 'adaptive', ...display }, ...present('effort', sent) }
 }
 
-const effortFor = (budget: number): Effort =>
-  budget <= 4096 ? 'low' : budget <= 12288 ? 'medium' : budget <= 24576 ? 'high' : 'xhigh'
-
-/** `invented`: the limit is our own, so that it may grow; a limit that the client set is never exceeded. */
 function writeBudget(
-  wish: Reasoning,
-  invented: boolean,
+  { effort, budgetTokens, visible }: Reasoning,
   limit: number,
-  target: Target,
   translation: Translation,
-): Depth {
-  const exact = wish.budgetTokens !== undefined && wish.budgetTokens > 0 ? wish.budgetTokens : undefined
-  const effort = wish.effort === undefined || wish.effort === 'none' ? 'medium' : wish.effort
+): ReasoningFields {
+  const { request, target } = translation
+  const exact = budgetTokens !== undefined && budgetTokens > 0 ? budgetTokens : undefined
   const { min = BUDGET_MIN, max = Infinity } = target.capabilities.budget ?? {}
-  const wanted = exact ?? BUDGETS[effort]
-  const bounded = Math.min(Math.max(wanted, min, BUDGET_MIN), max)
-  const maxTokens = invented ? bounded + ANSWER_TOKENS : limit
-  // A fifth stays for the answer, since the limit counts the thinking too.
+  const requested = exact ?? budgetOfEffort(effort === undefined || effort === 'none' ? 'medium' : effort)
+  const bounded = Math.min(Math.max(requested, min, BUDGET_MIN), max)
+  // A limit of the client is never exceeded; Sluice's own default leaves the response its room beside the budget.
+  const hasLimit = request.maxOutputTokens !== undefined || target.capabilities.maxOutputTokens !== undefined
+  const maxTokens = hasLimit ? limit : bounded + RESPONSE_TOKENS
+  // A fifth is left for the response, since the limit includes the reasoning.
   const budget = bounded < maxTokens ? bounded : Math.max(BUDGET_MIN, Math.floor(maxTokens * 0.8))
   if (budget >= maxTokens) {
     translation.lose(
-      'todo_dropped',
+      'reasoning_not_possible',
       translation.setting('reasoning'),
-      `the limit of ${limit} output tokens leaves no room for the least budget of ${BUDGET_MIN}`,
+      `the limit of ${limit} output tokens leaves no room for the smallest budget of ${BUDGET_MIN}`,
     )
     return { maxTokens: limit }
   }
-  if (exact === undefined)
+  if (effort !== undefined && exact === undefined)
     translation.lose(
-      'todo_approximated',
+      'effort_as_budget',
       translation.setting('reasoning.effort'),
       `the model takes a budget instead of an effort: ${budget} tokens`,
     )
+  else if (exact === undefined)
+    translation.lose(
+      'reasoning_adjusted',
+      translation.setting(budgetTokens === undefined ? 'reasoning.adaptive' : 'reasoning.budgetTokens'),
+      `the model needs an exact budget: ${budget} tokens`,
+    )
   else if (budget !== exact)
     translation.lose(
-      'todo_approximated',
+      'budget_adjusted',
       translation.setting('reasoning.budgetTokens'),
       `the model and the output limit allow ${budget} tokens`,
     )
-  if (wish.visible === false)
-    translation.lose('todo_dropped', translation.setting('reasoning.visible'), 'the model shows what it thinks')
+  if (visible === false)
+    translation.lose('unsupported_by_model', translation.setting('reasoning.visible'), 'the model shows its reasoning')
   return { maxTokens, thinking: { type: 'enabled', budget_tokens: budget } }
 }

@@ -2,44 +2,43 @@ import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import { type Issuer, wrapSignature } from '../../generation/signature.ts'
 import { noUsage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
-import type { TranslationContext, ResponseIdentity, Writer } from '../protocol.ts'
 import { isObject } from '../fields.ts'
 import { loseNative, reportOf } from '../losses.ts'
+import type { ResponseIdentity, TranslationContext, Writer } from '../protocol.ts'
+import { type Block, type Json, tagPartSignature, writeStopReason, writeUsage } from './shapes.ts'
 import {
   citationOf,
+  loseCitationWithoutText,
+  loseFinish,
   loseLastSignature,
   loseLogprobs,
-  loseOfEnding,
-  reasoningBlock,
+  mediaText,
+  reasoningBlocks,
   signatureBlock,
-  uncarried,
   writeError,
 } from './write-response.ts'
-import { type Block, type Json, markOfPart, writeStopReason, writeUsage } from './shapes.ts'
 
 /** Each frame has its event line: Anthropic's SDKs skip data without one. */
-export const frameOf = (data: { type: string } & Json): Frame => ({ event: data.type, data: JSON.stringify(data) })
+export const frameOf = (data: Block): Frame => ({ event: data.type, data: JSON.stringify(data) })
 
-export const writer = (context: TranslationContext): Writer => new MessagesWriter(context)
+export const writer = (context: TranslationContext): Writer => new MessagesResponseWriter(context)
 
 /**
  * Events -> `message_start (content_block_start content_block_delta* content_block_stop)* message_delta message_stop`.
  */
-class MessagesWriter implements Writer {
+class MessagesResponseWriter implements Writer {
   readonly #context: TranslationContext
   readonly #responseIdentity: ResponseIdentity
   readonly #issuer: Issuer | undefined
   readonly #usage = noUsage()
   #head: PartHead | undefined
-  /** Index of the next block; the open one is the one before. */
+  /** Index of the next block; the open one has the index before. */
   #next = 0
   #open = false
-  /**
-   * A text block stays open behind its part, since its citations come after it. The marked signature of that part waits
-   * with it.
-   */
-  #lingering = false
-  #marked: string | undefined
+  /** A text block stays open after its part, since the citations come after it. */
+  #awaitsCitations = false
+  /** The signature of the last part, which follows its block. */
+  #taggedSignature: string | undefined
   /** Of the last part's text. */
   #length = 0
   #refused = false
@@ -70,13 +69,13 @@ class MessagesWriter implements Writer {
         return this.#finish(event)
       case 'error':
         this.#ended = true
-        return [frameOf(writeError(event.error) as { type: string } & Json)]
+        return [frameOf(writeError(event.error))]
     }
   }
 
   /**
-   * Prompt tokens are 0 where nobody has said them yet: `message_delta` corrects them. Output is 0, since some clients
-   * add the two.
+   * Prompt tokens are 0 until they are known: `message_delta` corrects them. Output is 0, since some clients add up
+   * both.
    */
   #start(): Frame {
     const { id, model } = this.#responseIdentity
@@ -99,7 +98,7 @@ class MessagesWriter implements Writer {
     this.#head = head
     if (head.type === 'citation') return this.#cite(head)
     this.#length = 0
-    const frames = this.#close()
+    const frames = this.#closeBlock()
     switch (head.type) {
       case 'refusal':
         this.#refused = true
@@ -107,12 +106,12 @@ class MessagesWriter implements Writer {
       case 'tool-call':
         return [
           ...frames,
-          ...this.#begin({ type: 'tool_use', id: head.id, name: head.name, input: {} }),
+          ...this.#openBlock({ type: 'tool_use', id: head.id, name: head.name, input: {} }),
           ...(head.form === 'custom' ? [this.#delta({ type: 'input_json_delta', partial_json: '{"input":"' })] : []),
         ]
       case 'native':
         if (head.protocol === 'messages' && isObject(head.value))
-          return [...frames, ...this.#whole(head.value as Block)]
+          return [...frames, ...this.#wholeBlock(head.value as Block)]
         loseNative(this.#context, head.kind)
         return frames
       default:
@@ -120,21 +119,19 @@ class MessagesWriter implements Writer {
     }
   }
 
-  /**
-   * Text and reasoning begin with their first piece, so that nothing empty is left behind for the client to send back.
-   */
+  /** Text and reasoning begin with their first piece: an empty block would be refused when the client sends it back. */
   #partDelta(text: string): Frame[] {
     this.#length += text.length
     switch (this.#head?.type) {
       case 'text':
       case 'refusal':
         return [
-          ...(this.#open ? [] : this.#begin({ type: 'text', text: '' })),
+          ...(this.#open ? [] : this.#openBlock({ type: 'text', text: '' })),
           this.#delta({ type: 'text_delta', text }),
         ]
       case 'reasoning':
         return [
-          ...(this.#open ? [] : this.#begin({ type: 'thinking', thinking: '', signature: '' })),
+          ...(this.#open ? [] : this.#openBlock({ type: 'thinking', thinking: '', signature: '' })),
           this.#delta({ type: 'thinking_delta', thinking: text }),
         ]
       case 'tool-call':
@@ -154,25 +151,25 @@ class MessagesWriter implements Writer {
     this.#head = undefined
     switch (head?.type) {
       case 'text':
-        this.#lingering = this.#open
-        this.#marked = signature === undefined ? undefined : markOfPart(signature, !this.#open)
+        this.#awaitsCitations = this.#open
+        this.#taggedSignature = signature === undefined ? undefined : tagPartSignature(signature, !this.#open)
         return []
       case 'reasoning':
         return this.#endReasoning(head.redacted ?? false, signature)
       case 'tool-call':
-        this.#marked = signature === undefined ? undefined : markOfPart(signature)
+        this.#taggedSignature = signature === undefined ? undefined : tagPartSignature(signature)
         return [
           ...(head.form === 'custom' ? [this.#delta({ type: 'input_json_delta', partial_json: '"}' })] : []),
-          ...this.#close(),
+          ...this.#closeBlock(),
         ]
       case 'refusal':
-        return this.#close()
+        return this.#closeBlock()
       case 'image':
       case 'audio':
         return [
-          ...this.#begin({ type: 'text', text: '' }),
-          this.#delta({ type: 'text_delta', text: uncarried(this.#context, head.type, head.mediaType) }),
-          ...this.#close(),
+          ...this.#openBlock({ type: 'text', text: '' }),
+          this.#delta({ type: 'text_delta', text: mediaText(this.#context, head.type, head.mediaType) }),
+          ...this.#closeBlock(),
         ]
       default:
         return []
@@ -185,34 +182,36 @@ class MessagesWriter implements Writer {
         ...(signature === undefined
           ? []
           : [this.#delta({ type: 'signature_delta', signature: wrapSignature(signature, this.#issuer) })]),
-        ...this.#close(),
+        ...this.#closeBlock(),
       ]
-    return reasoningBlock('', redacted, signature, this.#issuer).flatMap((block) =>
+    return reasoningBlocks('', redacted, signature, this.#issuer).flatMap((block) =>
       block.type === 'thinking'
         ? [
-            ...this.#begin({ type: 'thinking', thinking: '', signature: '' }),
+            ...this.#openBlock({ type: 'thinking', thinking: '', signature: '' }),
             this.#delta({ type: 'signature_delta', signature: block.signature }),
-            ...this.#close(),
+            ...this.#closeBlock(),
           ]
-        : this.#whole(block),
+        : this.#wholeBlock(block),
     )
   }
 
-  /** A citation of a text that left no block has nothing to stand on. */
-  #cite(head: PartHead & { type: 'citation' }): Frame[] {
-    const { start, end } = head.citation
-    const citation = citationOf(head.citation, this.#context, this.#lingering, start !== 0 || end !== this.#length)
-    return citation === undefined ? [] : [this.#delta({ type: 'citations_delta', citation })]
+  /** An empty text left no block that could have a citation. */
+  #cite({ citation }: PartHead & { type: 'citation' }): Frame[] {
+    if (!this.#awaitsCitations) {
+      loseCitationWithoutText(this.#context)
+      return []
+    }
+    const isWider = citation.start !== 0 || citation.end !== this.#length
+    const written = citationOf(citation, isWider, this.#context)
+    return written === undefined ? [] : [this.#delta({ type: 'citations_delta', citation: written })]
   }
 
   #finish(event: GenerationEvent & { type: 'finish' }): Frame[] {
-    // What waits is the signature of a text that ends the answer: agents take the last block for the result, see
-    // `blocksOf`.
-    if (this.#marked !== undefined) loseLastSignature(this.#context)
-    this.#marked = undefined
-    const frames = this.#close()
+    if (this.#taggedSignature !== undefined) loseLastSignature(this.#context)
+    this.#taggedSignature = undefined
+    const frames = this.#closeBlock()
     this.#ended = true
-    loseOfEnding(this.#context, event)
+    loseFinish(this.#context, event)
     const delta = { stop_reason: writeStopReason(event, this.#refused), stop_sequence: event.stopSequence ?? null }
     return [
       ...frames,
@@ -221,21 +220,21 @@ class MessagesWriter implements Writer {
     ]
   }
 
-  /** Ends the open block, and lets the signature of its part follow. */
-  #close(): Frame[] {
+  /** Ends the open block; the signature of its part follows. */
+  #closeBlock(): Frame[] {
     const frames = this.#open ? [frameOf({ type: 'content_block_stop', index: this.#next - 1 })] : []
     this.#open = false
-    this.#lingering = false
-    const marked = this.#marked
-    this.#marked = undefined
-    return marked === undefined ? frames : [...frames, ...this.#whole(signatureBlock(marked, this.#issuer))]
+    this.#awaitsCitations = false
+    const tagged = this.#taggedSignature
+    this.#taggedSignature = undefined
+    return tagged === undefined ? frames : [...frames, ...this.#wholeBlock(signatureBlock(tagged, this.#issuer))]
   }
 
-  #whole(block: Block): Frame[] {
-    return [...this.#begin(block), ...this.#close()]
+  #wholeBlock(block: Block): Frame[] {
+    return [...this.#openBlock(block), ...this.#closeBlock()]
   }
 
-  #begin(block: Block): Frame[] {
+  #openBlock(block: Block): Frame[] {
     this.#open = true
     return [frameOf({ type: 'content_block_start', index: this.#next++, content_block: block })]
   }

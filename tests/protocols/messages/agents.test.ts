@@ -8,13 +8,13 @@ import { asGatewayError } from '../../../src/error.ts'
 import { unfold } from '../../../src/generation/event.ts'
 import type { GenerationRequest } from '../../../src/generation/request.ts'
 import { messages } from '../../../src/protocols/messages/index.ts'
-import { context, frames, whole, wireOf } from './kit.ts'
+import { context, frames, rawRequestOf, whole } from './kit.ts'
 
-/** A model of another protocol, which signs its reasoning, its calls and its texts, asks for one call and is done. */
+/** A model of another protocol, which signs its reasoning, calls and texts: it calls tools once, then responds. */
 const issuer = { provider: 'elsewhere', model: 'thinker' }
 const calls = whole({
   parts: [
-    { type: 'reasoning', text: '', signature: { data: 'bare' } },
+    { type: 'reasoning', text: '', signature: { data: 'alone' } },
     { type: 'reasoning', text: 'hm', signature: { data: 'thought' } },
     { type: 'text', text: 'I look.', citations: [{ url: 'https://example.com' }] },
     {
@@ -31,7 +31,7 @@ const calls = whole({
 })
 const done = whole({ parts: [{ type: 'text', text: 'Blue.', signature: { data: 'text' } }] })
 
-let asked: GenerationRequest[] = []
+let requests: GenerationRequest[] = []
 let refusals: number[] = []
 
 const server = Bun.serve({
@@ -39,8 +39,8 @@ const server = Bun.serve({
   hostname: '127.0.0.1',
   async fetch(incoming) {
     try {
-      const request = messages.serve.readRequest(wireOf(await incoming.text()))
-      asked.push(request)
+      const request = messages.serve.readRequest(rawRequestOf(await incoming.text()))
+      requests.push(request)
       const answer = request.turns.some(({ role }) => role === 'tool') ? done : calls
       if (!request.stream) return Response.json(messages.serve.writeAnswer(answer, context(issuer)))
       const text = frames([...unfold(answer)], issuer)
@@ -56,16 +56,16 @@ const server = Bun.serve({
 })
 afterAll(() => server.stop(true))
 beforeEach(() => {
-  asked = []
+  requests = []
   refusals = []
 })
 
-/** What the second request says of the first answer: everything, signed as it was, by its maker. */
+/** The second request has all of the first response, with its signatures and their issuer. */
 function expectReplay(): void {
-  expect(asked).toHaveLength(2)
-  const [, assistant, results] = asked[1]!.turns
+  expect(requests).toHaveLength(2)
+  const [, assistant, results] = requests[1]!.turns
   expect(assistant!.parts.map((part) => [part.type, 'signature' in part ? part.signature : undefined])).toEqual([
-    ['reasoning', { data: 'bare', issuer }],
+    ['reasoning', { data: 'alone', issuer }],
     ['reasoning', { data: 'thought', issuer }],
     ['text', undefined],
     ['tool-call', { data: 'call', issuer }],
@@ -77,8 +77,8 @@ function expectReplay(): void {
   ])
 }
 
-describe('a tool loop of', () => {
-  test("Anthropic's runner goes on without a thread, with every signature", async () => {
+describe('a tool loop', () => {
+  test("of Anthropic's tool runner falls back from threads, and sends every signature back", async () => {
     const client = new Anthropic({ apiKey: 'key', baseURL: `http://127.0.0.1:${server.port}`, maxRetries: 0 })
     const look = betaTool({
       name: 'look',
@@ -105,12 +105,12 @@ describe('a tool loop of', () => {
   })
   const options = { model, prompt: 'What colour?', maxOutputTokens: 100, tools: { look }, stopWhen: stepCountIs(3) }
 
-  test("Vercel's AI SDK sends back every signature", async () => {
+  test("of Vercel's AI SDK sends every signature back", async () => {
     expect((await generateText(options)).text).toBe('Blue.')
     expectReplay()
   })
 
-  test("Vercel's AI SDK, streamed, sends back every signature", async () => {
+  test("of Vercel's AI SDK sends every signature back in streams", async () => {
     expect(await streamText(options).text).toBe('Blue.')
     expectReplay()
   })

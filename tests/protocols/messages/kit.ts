@@ -1,37 +1,50 @@
 import type { Answer, GenerationEvent } from '../../../src/generation/event.ts'
-import type { GenerationRequest } from '../../../src/generation/request.ts'
+import type { GenerationRequest, Located, Part, Turn } from '../../../src/generation/request.ts'
 import type { Issuer } from '../../../src/generation/signature.ts'
+import { noUsage } from '../../../src/generation/usage.ts'
 import type { Frame } from '../../../src/http/frames.ts'
 import { messages } from '../../../src/protocols/messages/index.ts'
-import type {
-  Capabilities,
-  TranslationContext,
-  Target,
-  RawRequest,
-  WrittenRequest,
-} from '../../../src/protocols/protocol.ts'
+import type { Capabilities, RawRequest, Target, TranslationContext } from '../../../src/protocols/protocol.ts'
+import { streamedEventsOf, type Written, written } from '../../translating.ts'
 
 export type Any = Record<string, any>
 
-export const wireOf = (body: unknown, headers: Record<string, string> = {}): RawRequest => {
+export const rawRequestOf = (body: unknown, headers: Record<string, string> = {}): RawRequest => {
   const text = typeof body === 'string' ? body : JSON.stringify(body)
   return { text, body: JSON.parse(text), headers: new Headers(headers) }
 }
 
-/** Reads a body that lacks nothing but what is given. */
-export const read = (body: Any): GenerationRequest =>
-  messages.serve.readRequest(
-    wireOf({ model: 'p/m', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }], ...body }),
-  )
+const MINIMAL = { model: 'p/m', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }] }
+
+/** Reads a minimal body with these members. */
+export const read = (body: Any): GenerationRequest => messages.serve.readRequest(rawRequestOf({ ...MINIMAL, ...body }))
 
 export const context = (issuer?: Issuer): TranslationContext => {
-  const rawRequest = wireOf({ model: 'p/m', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }] })
+  const rawRequest = rawRequestOf(MINIMAL)
   return {
     rawRequest,
     request: messages.serve.readRequest(rawRequest),
     responseIdentity: { id: 'msg_1', model: 'p/m', createdAt: 1, ...(issuer === undefined ? {} : { issuer }) },
   }
 }
+
+export const user = (value: string): Turn => ({ role: 'user', parts: [text(value)] })
+export const assistant = (...parts: Part[]): Turn => ({ role: 'assistant', parts })
+export const tool = (...parts: Part[]): Turn => ({ role: 'tool', parts })
+export const text = (value: string): Part => ({ type: 'text', text: value })
+export const call = (id: string, args = '{}'): Part => ({
+  type: 'tool-call',
+  id,
+  name: 'f',
+  arguments: args,
+  form: 'function',
+})
+export const result = (callId: string, value = 'ok'): Part => ({
+  type: 'tool-result',
+  callId,
+  content: [{ type: 'text', text: value }],
+  form: 'function',
+})
 
 export const target = (capabilities: Capabilities = {}): Target => ({
   provider: 'there',
@@ -40,11 +53,11 @@ export const target = (capabilities: Capabilities = {}): Target => ({
   capabilities,
 })
 
-/** A request of another protocol, as little as can be. */
+/** A minimal request of a chat completions client. */
 export const request = (parts: Partial<GenerationRequest> = {}): GenerationRequest => ({
   model: 'p/m',
   system: [],
-  turns: [{ role: 'user', parts: [{ type: 'text', text: 'Hi' }] }],
+  turns: [user('Hi')],
   tools: [],
   sampling: {},
   stream: false,
@@ -54,15 +67,28 @@ export const request = (parts: Partial<GenerationRequest> = {}): GenerationReque
   ...parts,
 })
 
+/** The request as the provider is sent it; `lost`: code and path of each loss. */
 export const write = (
   parts: Partial<GenerationRequest>,
   capabilities: Capabilities = {},
-): Omit<WrittenRequest, 'body'> & { body: Any; lost: string[] } => {
-  const { body, losses } = messages.call.writeRequest(request(parts), target(capabilities))
+): Omit<Written, 'body'> & { body: Any; lost: string[] } => {
+  const sent = written('messages', withPaths(request(parts)), target(capabilities))
+  return { ...sent, lost: sent.losses.map(({ code, path }) => `${code} ${path}`) }
+}
+
+/** The request with the paths of chat completions, each content being a list. */
+function withPaths(plain: GenerationRequest): GenerationRequest {
+  const located = <T extends Located>(list: readonly T[], path: string): T[] =>
+    list.map((element, index) => ({ ...element, path: `${path}[${index}]` }))
   return {
-    body: body as Any,
-    losses,
-    lost: [...new Set(losses.map(({ field, of, what }) => `${field} ${of === undefined ? '' : `${of} `}${what}`))],
+    ...plain,
+    system: located(plain.system, 'messages[0].content'),
+    turns: located(plain.turns, 'messages').map((turn) => ({
+      ...turn,
+      parts: located(turn.parts, `${turn.path}.content`),
+    })),
+    tools: located(plain.tools, 'tools'),
+    ...(plain.webSearch === undefined ? {} : { webSearch: { ...plain.webSearch, path: 'web_search_options' } }),
   }
 }
 
@@ -71,16 +97,14 @@ export const frames = (events: GenerationEvent[], issuer?: Issuer): Frame[] => {
   return events.flatMap((event) => writer.write(event))
 }
 
-export const datas = (written: Frame[]): Any[] => written.map(({ data }) => JSON.parse(data) as Any)
+export const datas = (list: Frame[]): Any[] => list.map(({ data }) => JSON.parse(data) as Any)
 
 /** Reads frames given as data objects. */
-export const events = (list: (Any | string)[], asked?: GenerationRequest): GenerationEvent[] => {
-  const reader = messages.call.reader({}, asked)
-  return [
-    ...list.flatMap((data) => reader.read({ data: typeof data === 'string' ? data : JSON.stringify(data) })),
-    ...reader.end(),
-  ]
-}
+export const events = (list: (Any | string)[]): GenerationEvent[] =>
+  streamedEventsOf(
+    'messages',
+    list.map((data) => ({ data: typeof data === 'string' ? data : JSON.stringify(data) })),
+  )
 
 export const whole = (answer: Partial<Answer>): Answer => ({
   id: 'up',
@@ -88,18 +112,20 @@ export const whole = (answer: Partial<Answer>): Answer => ({
   parts: [],
   metered: true,
   finish: { reason: 'stop', raw: 'stop' },
-  usage: {
-    inputTokens: 0,
-    cacheReadTokens: 0,
-    cacheWrite5mTokens: 0,
-    cacheWrite1hTokens: 0,
-    inputAudioTokens: 0,
-    outputTokens: 0,
-    reasoningTokens: 0,
-    outputAudioTokens: 0,
-    outputImageTokens: 0,
-    webSearches: 0,
-    images: 0,
-  },
+  usage: noUsage(),
   ...answer,
 })
+
+/** The events of one part. */
+export const part = (
+  number: number,
+  head: Extract<GenerationEvent, { type: 'part-start' }>['head'],
+  texts: string[] = [],
+  signature?: string,
+): GenerationEvent[] => [
+  { type: 'part-start', part: number, head },
+  ...texts.map((piece): GenerationEvent => ({ type: 'part-delta', part: number, text: piece })),
+  { type: 'part-end', part: number, ...(signature === undefined ? {} : { signature }) },
+]
+
+export const START: GenerationEvent = { type: 'start', id: 'up', model: 'up-model' }

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { references } from '../../../src/protocols/messages/references.ts'
 import { found, inlined, PDF, PNG, TXT } from '../referring.ts'
 
-/** Files and addresses in messages, and what is put in their place. */
+/** Files and URLs in messages, and the data that replaces them. */
 
 const body = (...content: unknown[]): Record<string, unknown> => ({ messages: [{ role: 'user', content }] })
 const file = (type: string, more: object = {}): object => ({
@@ -11,8 +11,8 @@ const file = (type: string, more: object = {}): object => ({
   ...more,
 })
 
-test('files and addresses are found however deep they stand', () => {
-  const said = {
+test('files and URLs are found at any depth', () => {
+  const request = {
     system: [
       { type: 'text', text: 'x' },
       { type: 'document', source: { type: 'url', url: 'https://a/b.pdf' } },
@@ -40,7 +40,7 @@ test('files and addresses are found however deep they stand', () => {
       },
     ],
   }
-  expect(found(references(said))).toEqual([
+  expect(found(references(request))).toEqual([
     'system[1].source.url <- https://a/b.pdf (file)',
     'messages[1].content[0].source.file_id <- file-1 (image)',
     'messages[1].content[2].content[0].source.url <- http://a (image)',
@@ -51,7 +51,7 @@ test('files and addresses are found however deep they stand', () => {
     expect(references(nothing)).toEqual([])
 })
 
-test('what names becomes what carries, beside its neighbours', () => {
+test('a reference is replaced by the data, and its other fields stay', () => {
   const at = ['messages', 0, 'content', 0]
   const more = { title: 't', context: 'c', citations: { enabled: true }, cache_control: { type: 'ephemeral' } }
   expect(inlined(references, body(file('document', more)), PDF, at)).toEqual({
@@ -70,7 +70,7 @@ test('what names becomes what carries, beside its neighbours', () => {
   })
 })
 
-test('what a provider keeps is found where it is named', () => {
+test('references to objects that are stored at a provider are found', () => {
   expect(found(references(body({ type: 'container_upload', file_id: 'file_1' })))).toEqual([
     'messages[0].content[0].file_id <- a file of a provider',
   ])

@@ -9,12 +9,12 @@ import { messages } from '../../../src/protocols/messages/index.ts'
 import { sentences } from '../../grammar.ts'
 import { datas, context, frames, type Any } from './kit.ts'
 
-/** What is written for clients of messages is what the published schemas take. */
+/** Responses to clients of the Messages API are valid by the published schemas. */
 
 const SCHEMA = join(import.meta.dir, '../../../../shared/specs/schemas/anthropic-messages.schema.json')
 
-/** Members that the current document requires and that real answers were recorded without. */
-const YOUNG = [
+/** Members that the current document requires, although real responses were recorded without them. */
+const OPTIONAL = [
   'container',
   'stop_details',
   'inference_geo',
@@ -35,7 +35,7 @@ const lenient = (value: unknown): unknown => {
     Object.entries(value).map(([key, inner]) => [
       key,
       key === 'required' && Array.isArray(inner)
-        ? inner.filter((name) => !YOUNG.includes(name as string))
+        ? inner.filter((name) => !OPTIONAL.includes(name as string))
         : lenient(inner),
     ]),
   )
@@ -52,7 +52,7 @@ describe.skipIf(!existsSync(SCHEMA))('the published schema', () => {
     }
   }
 
-  test('takes every whole answer', () => {
+  test('accepts every response', () => {
     const valid = check('Message')
     fc.assert(
       fc.property(sentences({ errors: false }), (sentence) =>
@@ -63,7 +63,7 @@ describe.skipIf(!existsSync(SCHEMA))('the published schema', () => {
     expect(() => valid({ type: 'message' })).toThrow()
   })
 
-  test('takes every frame of a stream', () => {
+  test('accepts every frame of a stream', () => {
     const valid = check('AnyStreamEvent')
     fc.assert(
       fc.property(sentences({ errors: false }), (sentence) => datas(frames(sentence)).forEach(valid)),

@@ -1,0 +1,164 @@
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../src/error.ts'
+import type { ReplayState } from '../../../src/generation/replay.ts'
+import { wrapSignature } from '../../../src/generation/signature.ts'
+import { forward, passthrough } from '../../../src/protocols/messages/passthrough.ts'
+import type { Target } from '../../../src/protocols/protocol.ts'
+import { type Any, context, rawRequestOf } from './kit.ts'
+
+/** Requests and responses whose client and provider both speak the Messages API. */
+
+describe('request passthrough', () => {
+  const there = { provider: 'there', model: 'upstream', quirks: {}, capabilities: {} }
+  const forwarded = (text: string): string => forward({ ...context(), rawRequest: rawRequestOf(text) }, there)
+
+  test('changes only the model', () => {
+    const text =
+      '{ "max_tokens":1.0,"model" : "p/m", "messages":[{"role":"user","content":"signature"}],' +
+      '"big":12345678901234567890,"model2":"p/m"}'
+    expect(forwarded(text)).toBe(text.replace('"p/m", "mess', '"upstream", "mess'))
+  })
+
+  test('removes signatures of other models, and unwraps those of the model', () => {
+    const own = { provider: 'there', model: 'upstream' },
+      other = { provider: 'g', model: 'm' }
+    const text = JSON.stringify({
+      model: 'p/m',
+      big: 1,
+      messages: [
+        {
+          role: 'assistant',
+          content: [
+            { type: 'thinking', thinking: 'a', signature: wrapSignature('mine', own) },
+            { type: 'thinking', thinking: 'b', signature: wrapSignature('x', other) },
+            { type: 'thinking', thinking: 'c', signature: '' },
+            { type: 'thinking', thinking: 'd', signature: 'plain' },
+            { type: 'redacted_thinking', data: wrapSignature('of-part:y', other) },
+            { type: 'text', text: 't', citations: [{ encrypted_index: '' }] },
+          ],
+        },
+        { role: 'assistant', content: [{ type: 'redacted_thinking', data: wrapSignature('x', other) }] },
+      ],
+    }).replace('"big":1', '"big":12345678901234567890')
+    const sent = forwarded(text)
+    expect(sent).toContain('"big":12345678901234567890')
+    expect((JSON.parse(sent) as Any).messages).toEqual([
+      {
+        role: 'assistant',
+        content: [
+          { type: 'thinking', thinking: 'a', signature: 'mine' },
+          { type: 'thinking', thinking: 'd', signature: 'plain' },
+          { type: 'text', text: 't' },
+        ],
+      },
+    ])
+  })
+
+  test('keeps unsigned reasoning if it is required, and adds an empty block where there is none', () => {
+    const other = wrapSignature('x', { provider: 'g', model: 'm' })
+    const use = (id: string): Any => ({ type: 'tool_use', id, name: 'f', input: {} })
+    const content = [
+      [{ type: 'thinking', thinking: 'a', signature: '' }, use('a')],
+      [{ type: 'thinking', thinking: 'b' }, use('b')],
+      [{ type: 'text', text: 't' }, use('c')],
+      [{ type: 'thinking', thinking: 'd', signature: other }, use('d')],
+      [use('e')],
+    ]
+    const replayStates: ReplayState[] = [
+      {
+        issuer: { provider: 'there', model: 'upstream' },
+        call: { id: 'e', digest: '' },
+        parts: [
+          { type: 'reasoning', text: 'kept' },
+          { type: 'tool-call', id: 'e' },
+        ],
+      },
+    ]
+    const sent = (quirks: Target['quirks'], more: object = {}): Any[] => {
+      const rawRequest = rawRequestOf(
+        JSON.stringify({
+          model: 'p/m',
+          ...more,
+          messages: content.map((blocks) => ({ role: 'assistant', content: blocks })),
+        }),
+      )
+      return (
+        JSON.parse(forward({ ...context(), rawRequest, restoredReasoning: replayStates }, { ...there, quirks })) as Any
+      ).messages.map((message: Any) =>
+        message.content.map((block: Any) =>
+          block.type === 'thinking' ? `${block.thinking}|${block.signature ?? ''}` : block.type,
+        ),
+      )
+    }
+    expect(sent({ requiresReasoning: true })).toEqual([
+      ['a|', 'tool_use'],
+      ['b|', 'tool_use'],
+      ['|', 'text', 'tool_use'],
+      ['|', 'tool_use'],
+      ['kept|', 'tool_use'],
+    ])
+    const unsigned = [['tool_use'], ['b|', 'tool_use'], ['text', 'tool_use'], ['tool_use'], ['tool_use']]
+    expect(sent({})).toEqual(unsigned)
+    expect(sent({ requiresReasoning: true }, { thinking: { type: 'disabled' } })[2]).toEqual(['text', 'tool_use'])
+  })
+
+  test('puts restored reasoning in the place of unsigned reasoning', () => {
+    const issuer = { provider: 'there', model: 'upstream' }
+    const restoredReasoning: ReplayState[] = [
+      {
+        issuer,
+        call: { id: 'a', digest: '' },
+        parts: [
+          { type: 'reasoning', text: 'first', signature: 's1' },
+          { type: 'text' },
+          { type: 'reasoning', text: '', redacted: true, signature: 's2' },
+          { type: 'tool-call', id: 'a' },
+        ],
+      },
+    ]
+    const content =
+      '[ {"type":"thinking","thinking":"unsigned"}, {"type":"text","text":"t"} , ' +
+      '{"type":"tool_use","id":"a","name":"f","input":{"n":1.0}} ]'
+    const body = (model: string, blocks: string): string =>
+      `{"model":"${model}","thinking":{"type":"adaptive"},"messages":[{"role":"assistant","content":${blocks}}]}`
+    const rawRequest = rawRequestOf(body('p/m', content))
+    expect(forward({ ...context(), rawRequest, restoredReasoning }, there)).toBe(
+      body(
+        'upstream',
+        '[ {"type":"thinking","thinking":"first","signature":"s1"},{"type":"text","text":"t"} , ' +
+          '{"type":"redacted_thinking","data":"s2"},{"type":"tool_use","id":"a","name":"f","input":{"n":1.0}} ]',
+      ),
+    )
+  })
+})
+
+describe('response passthrough', () => {
+  test('changes id and model of the first frame and returns the others as they are', () => {
+    const passing = passthrough(context())
+    const begin = {
+      event: 'message_start',
+      data: '{"type": "message_start", "message":{"usage":{"big":12345678901234567890},"model":"up","id":"m"}  }',
+    }
+    expect(passing.frame(begin)).toEqual({
+      event: 'message_start',
+      data: '{"type": "message_start", "message":{"usage":{"big":12345678901234567890},"model":"p/m","id":"msg_1"}  }',
+    })
+    const delta = {
+      event: 'content_block_delta',
+      data: '{"type":"content_block_delta","delta":{"text":"message_start"}}',
+    }
+    expect(passing.frame(delta)).toBe(delta)
+  })
+
+  test('adds event lines that a server omits, and removes the end of an OpenAI stream', () => {
+    const passing = passthrough(context())
+    expect(passing.frame({ data: '{"type":"ping"}' })).toEqual({ event: 'ping', data: '{"type":"ping"}' })
+    expect(passing.frame({ data: '[DONE]' })).toBeUndefined()
+  })
+
+  test('ends with an error', () => {
+    expect(passthrough(context()).fail(new GatewayError('upstream_timeout', 'late'))).toEqual([
+      { event: 'error', data: '{"type":"error","error":{"type":"timeout_error","message":"late"}}' },
+    ])
+  })
+})

@@ -1,0 +1,297 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { fold, type GenerationEvent } from '../../../src/generation/event.ts'
+import type { Part } from '../../../src/generation/request.ts'
+import { messages } from '../../../src/protocols/messages/index.ts'
+import { readResponse } from '../../../src/protocols/messages/read-response.ts'
+import { checkGrammar } from '../../grammar.ts'
+import { type Any, events } from './kit.ts'
+
+/** Responses of providers of the Messages API. */
+
+describe('a response', () => {
+  const begin = {
+    type: 'message_start',
+    message: { id: 'm', model: 'up', usage: { input_tokens: 7, output_tokens: 1 } },
+  }
+  const end = [
+    { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 5 } },
+    { type: 'message_stop' },
+  ]
+  const open = (index: number, block: Any): Any => ({ type: 'content_block_start', index, content_block: block })
+  const append = (index: number, delta: Any): Any => ({ type: 'content_block_delta', index, delta })
+  const shut = (index: number): Any => ({ type: 'content_block_stop', index })
+  const json = (index: number, partial_json: string): Any => append(index, { type: 'input_json_delta', partial_json })
+  const call = (id: string, input: Any = {}): Any => ({ type: 'tool_use', id, name: 'f', input })
+  const parts = (list: (Any | string)[]): Part[] => {
+    const all = events([begin, ...list, ...end])
+    checkGrammar(all)
+    return fold(all).parts
+  }
+  const args = (list: (Any | string)[]): string[] =>
+    parts(list).map((part) => (part.type === 'tool-call' ? `${part.id} ${part.arguments}` : part.type))
+
+  test('has the last usage of each kind, and keeps what is omitted, null or zero', () => {
+    const usage = (list: Any[]): Any => fold(events([begin, ...list, ...end])).usage
+    expect(usage([])).toMatchObject({ inputTokens: 7, outputTokens: 5 })
+    const delta = (value: Any): Any => ({ type: 'message_delta', delta: {}, usage: value })
+    expect(
+      usage([
+        delta({
+          input_tokens: 3,
+          cache_read_input_tokens: 4,
+          cache_creation_input_tokens: 10,
+          cache_creation: { ephemeral_5m_input_tokens: 8, ephemeral_1h_input_tokens: 2 },
+        }),
+      ]),
+    ).toMatchObject({ inputTokens: 3, cacheReadTokens: 4, cacheWrite5mTokens: 8, cacheWrite1hTokens: 2 })
+    expect(usage([delta({ input_tokens: 0, cache_read_input_tokens: null })])).toMatchObject({ inputTokens: 7 })
+    expect(usage([delta({ input_tokens: 0, cache_read_input_tokens: 7 })])).toMatchObject({
+      inputTokens: 0,
+      cacheReadTokens: 7,
+    })
+    expect(
+      usage([
+        delta({ input_tokens: 3, cache_read_input_tokens: 4 }),
+        delta({ input_tokens: 3, cache_read_input_tokens: null, output_tokens: null }),
+      ]),
+    ).toMatchObject({ inputTokens: 3, cacheReadTokens: 4 })
+    expect(
+      usage([delta({ output_tokens_details: { thinking_tokens: 2 }, server_tool_use: { web_search_requests: 3 } })]),
+    ).toMatchObject({ outputTokens: 3, reasoningTokens: 2, webSearches: 3 })
+    expect(usage([delta({ input_tokens: -5, output_tokens: 'many' })])).toMatchObject({
+      inputTokens: 7,
+      outputTokens: 5,
+    })
+  })
+
+  test('has calls of one frame, of deltas, and without arguments', () => {
+    expect(
+      args([
+        open(0, call('a', { z: 1 })),
+        shut(0),
+        open(1, call('b')),
+        json(1, ''),
+        json(1, '{"x"'),
+        json(1, ':1}'),
+        shut(1),
+        open(2, call('c')),
+        shut(2),
+      ]),
+    ).toEqual(['a {"z":1}', 'b {"x":1}', 'c {}'])
+    expect(
+      args([
+        '{"type":"content_block_start","index":0,"content_block":' +
+          '{"type":"tool_use","id":"a","name":"f","input":{"n":12345678901234567890}}}',
+        shut(0),
+      ]),
+    ).toEqual(['a {"n":12345678901234567890}'])
+  })
+
+  test('has calls whose deltas are interleaved one after the other', () => {
+    expect(
+      args([
+        open(0, call('a')),
+        open(1, call('b')),
+        json(0, '{"p"'),
+        json(1, '{"q"'),
+        json(0, ':1}'),
+        json(1, ':2}'),
+        shut(1),
+        shut(0),
+      ]),
+    ).toEqual(['a {"p":1}', 'b {"q":2}'])
+    expect(args([open(0, call('a')), open(1, call('b')), json(1, '{}'), open(2, { type: 'text', text: 'x' })])).toEqual(
+      ['a {}', 'b {}', 'text'],
+    )
+  })
+
+  test('goes on if a server stops no blocks, and in a new part if text comes late', () => {
+    const text = (list: Any[]): string[] => parts(list).map((part) => (part.type === 'text' ? part.text : part.type))
+    expect(
+      text([
+        open(0, { type: 'thinking', thinking: '' }),
+        append(0, { type: 'thinking_delta', thinking: 'h' }),
+        open(1, { type: 'text', text: '' }),
+        append(1, { type: 'text_delta', text: 'a' }),
+      ]),
+    ).toEqual(['reasoning', 'a'])
+    expect(text([open(0, { type: 'text', text: 'a' }), shut(0), append(0, { type: 'text_delta', text: 'b' })])).toEqual(
+      ['a', 'b'],
+    )
+    expect(text([append(0, { type: 'text_delta', text: 'lost start' })])).toEqual(['lost start'])
+  })
+
+  test('has text at once, although the block before it was never stopped', () => {
+    const reader = messages.call.reader({})
+    const read = (data: Any): GenerationEvent[] => reader.read({ data: JSON.stringify(data) })
+    read(open(0, { type: 'thinking', thinking: 'h' }))
+    expect(read(open(1, { type: 'text', text: 'a' })).map(({ type }) => type)).toEqual([
+      'part-end',
+      'part-start',
+      'part-delta',
+    ])
+    expect(read(append(1, { type: 'text_delta', text: 'b' }))).toEqual([{ type: 'part-delta', part: 1, text: 'b' }])
+  })
+
+  test('has blocks of unknown types as native parts, with their input', () => {
+    const server = { type: 'server_tool_use', id: 's', name: 'web_search', input: {} }
+    expect(
+      parts([
+        open(0, server),
+        json(0, '{"query":"x"}'),
+        shut(0),
+        open(1, { type: 'compaction', content: '' }),
+        append(1, { type: 'compaction_delta', content: 'sum' }),
+        shut(1),
+      ]),
+    ).toEqual([
+      { type: 'native', protocol: 'messages', kind: 'server_tool_use', value: { ...server, input: { query: 'x' } } },
+      { type: 'native', protocol: 'messages', kind: 'compaction', value: { type: 'compaction', content: 'sum' } },
+    ])
+  })
+
+  test('has citations of the text in whose block they came', () => {
+    const citation = {
+      type: 'web_search_result_location',
+      url: 'https://x',
+      title: 'X',
+      cited_text: 'c',
+      encrypted_index: 'e',
+    }
+    expect(
+      parts([
+        open(0, { type: 'text', text: '' }),
+        append(0, { type: 'citations_delta', citation }),
+        append(0, { type: 'text_delta', text: 'abc' }),
+        shut(0),
+      ]),
+    ).toEqual([
+      {
+        type: 'text',
+        text: 'abc',
+        citations: [{ url: 'https://x', title: 'X', citedText: 'c', start: 0, end: 3, native: citation }],
+      },
+    ])
+  })
+
+  test('with a tool call has the finish reason tool-calls', () => {
+    expect(events([begin, open(0, call('a')), shut(0), ...end]).at(-1)).toEqual({
+      type: 'finish',
+      reason: 'tool-calls',
+      raw: 'end_turn',
+    })
+    expect(
+      events([
+        begin,
+        open(0, call('a')),
+        { type: 'message_delta', delta: { stop_reason: 'max_tokens' } },
+        { type: 'message_stop' },
+      ]).at(-1),
+    ).toMatchObject({ reason: 'length' })
+  })
+
+  test.each([
+    ['overloaded_error', 'overloaded', 503],
+    ['rate_limit_error', 'upstream_rate_limited', 429],
+    ['api_error', 'upstream_error', 502],
+    ['authentication_error', 'upstream_error', 502],
+    ['invalid_request_error', 'invalid_request', 400],
+    ['timeout_error', 'upstream_timeout', 504],
+  ])('has the error %s inside a stream as %s', (type, code, status) => {
+    const all = events([begin, open(0, call('a')), { type: 'error', error: { type, message: 'failed' } }, ...end])
+    checkGrammar(all)
+    expect(all.at(-1)).toMatchObject({ type: 'error', error: { code, status } })
+    // A call that was cut off must not end like a complete one.
+    expect(all.filter(({ type: kind }) => kind === 'part-end')).toEqual([])
+  })
+
+  test('without message_stop is an error, even after a stop reason', () => {
+    for (const list of [[], [begin], [begin, open(0, { type: 'text', text: 'a' })], [begin, end[0]!]]) {
+      expect(events(list).at(-1)).toMatchObject({
+        type: 'error',
+        error: { code: 'upstream_error', message: expect.stringContaining('ended before') },
+      })
+    }
+  })
+
+  test('that is an error object is thrown, and any other body is refused', () => {
+    expect(() => readResponse({ type: 'error', error: { type: 'overloaded_error', message: 'x' } })).toThrow(
+      expect.objectContaining({ code: 'overloaded' }),
+    )
+    for (const body of [null, 'x', [], {}, { content: 'x' }])
+      expect(() => readResponse(body)).toThrow(expect.objectContaining({ code: 'upstream_error' }))
+  })
+
+  test('of any frames has events of the grammar', () => {
+    const types = [
+      'message_start',
+      'content_block_start',
+      'content_block_delta',
+      'content_block_stop',
+      'message_delta',
+      'message_stop',
+      'ping',
+      'error',
+      'new_kind',
+    ]
+    const frame = fc.oneof(
+      fc.string(),
+      fc.record(
+        {
+          type: fc.constantFrom(...types),
+          index: fc.constantFrom<unknown>(0, 1, 2, undefined, null, 'x'),
+          message: fc.jsonValue({ maxDepth: 2 }),
+          usage: fc.jsonValue({ maxDepth: 1 }),
+          content_block: fc.oneof(
+            fc.record({
+              type: fc.constantFrom('text', 'thinking', 'tool_use', 'redacted_thinking', 'server_tool_use'),
+              text: fc.jsonValue(),
+              input: fc.jsonValue(),
+            }),
+            fc.jsonValue({ maxDepth: 1 }),
+          ),
+          delta: fc.oneof(
+            fc.record({
+              type: fc.constantFrom(
+                'text_delta',
+                'thinking_delta',
+                'input_json_delta',
+                'signature_delta',
+                'citations_delta',
+                'x_delta',
+              ),
+              text: fc.jsonValue(),
+              partial_json: fc.string(),
+              citation: fc.jsonValue(),
+              stop_reason: fc.string(),
+            }),
+            fc.jsonValue({ maxDepth: 1 }),
+          ),
+        },
+        { requiredKeys: ['type'] },
+      ),
+    )
+    fc.assert(
+      fc.property(fc.array(frame as fc.Arbitrary<Any | string>, { maxLength: 14 }), (list) =>
+        checkGrammar(events(list)),
+      ),
+      { numRuns: 500 },
+    )
+  })
+})
+
+test('a tool call has the name and form that the provider sent, without a transform', () => {
+  expect(
+    events([
+      { type: 'content_block_start', index: 0, content_block: { type: 'tool_use', id: 'x', name: 'f', input: {} } },
+      { type: 'message_stop' },
+    ]),
+  ).toMatchObject([
+    { type: 'start' },
+    { type: 'part-start', head: { name: 'f', form: 'function' } },
+    { type: 'part-delta', text: '{}' },
+    { type: 'part-end' },
+    { type: 'finish', reason: 'tool-calls' },
+  ])
+})
