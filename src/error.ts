@@ -1,34 +1,31 @@
 /** Every way in which a request can fail. Protocols only write these errors in their own format. */
 
-/**
- * Error code -> HTTP status, `type` of Anthropic's error object, and Google's status. Source: the error table in
- * docs/errors.md.
- */
-const CODES = {
-  invalid_request: { status: 400, messagesType: 'invalid_request_error', googleStatus: 'INVALID_ARGUMENT' },
-  unsupported_parameter: { status: 400, messagesType: 'invalid_request_error', googleStatus: 'INVALID_ARGUMENT' },
-  context_length_exceeded: { status: 400, messagesType: 'invalid_request_error', googleStatus: 'INVALID_ARGUMENT' },
-  invalid_api_key: { status: 401, messagesType: 'authentication_error', googleStatus: 'UNAUTHENTICATED' },
-  insufficient_credit: { status: 402, messagesType: 'billing_error', googleStatus: 'FAILED_PRECONDITION' },
-  permission_denied: { status: 403, messagesType: 'permission_error', googleStatus: 'PERMISSION_DENIED' },
-  account_suspended: { status: 403, messagesType: 'permission_error', googleStatus: 'PERMISSION_DENIED' },
-  not_found: { status: 404, messagesType: 'not_found_error', googleStatus: 'NOT_FOUND' },
-  model_not_found: { status: 404, messagesType: 'not_found_error', googleStatus: 'NOT_FOUND' },
-  method_not_allowed: { status: 405, messagesType: 'invalid_request_error', googleStatus: 'INVALID_ARGUMENT' },
-  request_too_large: { status: 413, messagesType: 'request_too_large', googleStatus: 'INVALID_ARGUMENT' },
-  unsupported_media_type: { status: 415, messagesType: 'invalid_request_error', googleStatus: 'INVALID_ARGUMENT' },
-  rate_limit_exceeded: { status: 422, messagesType: 'rate_limit_error', googleStatus: 'RESOURCE_EXHAUSTED' },
-  upgrade_required: { status: 426, messagesType: 'invalid_request_error', googleStatus: 'FAILED_PRECONDITION' },
-  quota_exceeded: { status: 429, messagesType: 'rate_limit_error', googleStatus: 'RESOURCE_EXHAUSTED' },
-  upstream_rate_limited: { status: 429, messagesType: 'rate_limit_error', googleStatus: 'RESOURCE_EXHAUSTED' },
-  internal_error: { status: 500, messagesType: 'api_error', googleStatus: 'INTERNAL' },
-  upstream_error: { status: 502, messagesType: 'api_error', googleStatus: 'UNAVAILABLE' },
-  overloaded: { status: 503, messagesType: 'overloaded_error', googleStatus: 'UNAVAILABLE' },
-  store_unavailable: { status: 503, messagesType: 'overloaded_error', googleStatus: 'UNAVAILABLE' },
-  upstream_timeout: { status: 504, messagesType: 'timeout_error', googleStatus: 'DEADLINE_EXCEEDED' },
+/** Error code -> HTTP status. Source: the error table in docs/errors.md. */
+const STATUS_BY_CODE = {
+  invalid_request: 400,
+  unsupported_parameter: 400,
+  context_length_exceeded: 400,
+  invalid_api_key: 401,
+  insufficient_credit: 402,
+  permission_denied: 403,
+  account_suspended: 403,
+  not_found: 404,
+  model_not_found: 404,
+  method_not_allowed: 405,
+  request_too_large: 413,
+  unsupported_media_type: 415,
+  rate_limit_exceeded: 422,
+  upgrade_required: 426,
+  quota_exceeded: 429,
+  upstream_rate_limited: 429,
+  internal_error: 500,
+  upstream_error: 502,
+  overloaded: 503,
+  store_unavailable: 503,
+  upstream_timeout: 504,
 } as const
 
-export type ErrorCode = keyof typeof CODES
+export type ErrorCode = keyof typeof STATUS_BY_CODE
 
 export type ErrorDetails = {
   /** Path of the invalid parameter in the client's request: `messages[2].content`. */
@@ -63,7 +60,7 @@ export class GatewayError extends Error {
     super(message, details.cause === undefined ? undefined : { cause: details.cause })
     this.name = 'GatewayError'
     this.code = code
-    this.status = details.status ?? CODES[code].status
+    this.status = details.status ?? STATUS_BY_CODE[code]
     this.param = details.param
     this.retryAfterSeconds = details.retryAfterSeconds
     this.shouldRetry = details.shouldRetry
@@ -77,34 +74,6 @@ export class GatewayError extends Error {
     if (this.stack !== undefined) copy.stack = this.stack
     return copy
   }
-
-  /** The `type` of Anthropic's error object. The status of a provider takes precedence over the code. */
-  get messagesType(): string {
-    return TYPE_BY_STATUS[this.status] ?? CODES[this.code].messagesType
-  }
-
-  /** Google's status. The status of a provider takes precedence over the code. */
-  get googleStatus(): string {
-    return GOOGLE_BY_STATUS[this.status] ?? CODES[this.code].googleStatus
-  }
-}
-
-const TYPE_BY_STATUS: Record<number, string> = {
-  401: 'authentication_error',
-  402: 'billing_error',
-  403: 'permission_error',
-  404: 'not_found_error',
-  413: 'request_too_large',
-  429: 'rate_limit_error',
-  529: 'overloaded_error',
-}
-
-const GOOGLE_BY_STATUS: Record<number, string> = {
-  401: 'UNAUTHENTICATED',
-  403: 'PERMISSION_DENIED',
-  404: 'NOT_FOUND',
-  429: 'RESOURCE_EXHAUSTED',
-  504: 'DEADLINE_EXCEEDED',
 }
 
 /** A 400 for bad input. `message` says what `param`, a path in the client's request, must be. */

@@ -1,3 +1,4 @@
+import { protocols } from './protocols/index.ts'
 import type { AppContext, AuthenticatedRequest, PublicRequest } from './context.ts'
 import { countGeminiTokens, countMessagesTokens } from './endpoints/count-tokens.ts'
 import { createFile, deleteFile, getFile, getFileContent, listFiles } from './endpoints/files/files.ts'
@@ -234,10 +235,6 @@ const decoded = (group: string | undefined): string | undefined => {
   }
 }
 
-/** The error format of a path that matches no row. */
+/** The error format of a path that matches no row: that of the protocol to which the path belongs, else OpenAI's. */
 export const errorFormatOf = (path: string): ProtocolName =>
-  path.includes('/messages') || path.startsWith('/api/')
-    ? 'messages'
-    : /:\w+$/.test(path) || path.startsWith('/v1beta')
-      ? 'generateContent'
-      : 'chat.completions'
+  Object.values(protocols).find(({ serve }) => serve.ownsPath?.(path) === true)?.name ?? 'chat.completions'

@@ -15,14 +15,6 @@ import { columns, didYouMean, UsageError, type Given } from './command.ts'
 import { discoverModels } from './models.ts'
 import { configOf } from './serve.ts'
 
-const PROTOCOLS: Record<string, ProtocolName> = {
-  chat: 'chat.completions',
-  responses: 'responses',
-  messages: 'messages',
-  generateContent: 'generateContent',
-  images: 'images',
-}
-
 /** The request to one endpoint, or why it is not sent. `body`: parsed, with numbers as they are spelled. */
 type EndpointPlan = {
   provider: string
@@ -70,8 +62,7 @@ function readRequest(given: Given, file: string): { rawRequest: RawRequest; prot
   const protocol = protocolOf(given.text('protocol'), body)
   const model = given.text('model') ?? (typeof body.model === 'string' ? body.model : undefined)
   if (model === undefined) throw new UsageError(`${file} has no model; use sluice explain ${file} --model NAME`)
-  // In Google's protocol, model and streaming are in the path.
-  if (protocol === 'generateContent')
+  if (protocols[protocol].serve.modelInPath === true)
     return { rawRequest: parseRawRequest(text, new Headers(), { model, stream: given.on('stream') }), protocol, model }
   const changes = { model: JSON.stringify(model), ...(given.on('stream') ? { stream: 'true' } : {}) }
   return { rawRequest: parseRawRequest(splice(text, changes), new Headers()), protocol, model }
@@ -94,29 +85,20 @@ function readText(file: string): string {
 }
 
 function protocolOf(named: string | undefined, body: Record<string, unknown>): ProtocolName {
+  const all = Object.values(protocols)
   if (named === undefined) return detectProtocol(body)
-  const known = Object.hasOwn(PROTOCOLS, named)
-    ? PROTOCOLS[named]
-    : Object.values(PROTOCOLS).find((protocol) => protocol === named)
-  if (known === undefined)
-    throw new UsageError(
-      `--protocol must be one of ${Object.keys(PROTOCOLS).join(', ')}${didYouMean(named, Object.keys(PROTOCOLS))}`,
-    )
-  return known
+  const known = all.find(({ name, alias }) => name === named || alias === named)
+  if (known !== undefined) return known.name
+  const aliases = all.map(({ alias }) => alias)
+  throw new UsageError(`--protocol must be one of ${aliases.join(', ')}${didYouMean(named, aliases)}`)
 }
 
-/** Members of requests in the messages API that chat completions does not have. */
-const MESSAGES_ONLY =
-  /"(?:system|stop_sequences|thinking|top_k|input_schema|tool_use_id|anthropic_version|output_config)":/
-
+/** The protocol whose fields the body has; responses for a body with a model alone. */
 function detectProtocol(body: Record<string, unknown>): ProtocolName {
-  if ('contents' in body) return 'generateContent'
-  if ('messages' in body)
-    return 'max_tokens' in body && MESSAGES_ONLY.test(JSON.stringify({ ...body, metadata: undefined }))
-      ? 'messages'
-      : 'chat.completions'
-  if ('prompt' in body && !('input' in body)) return 'images'
-  return 'responses'
+  const [best] = Object.values(protocols)
+    .map(({ name, serve }) => ({ name, score: serve.recognize(body) }))
+    .toSorted((a, b) => b.score - a.score)
+  return best === undefined || best.score === 0 ? 'responses' : best.name
 }
 
 function explainOne(endpoint: Endpoint, context: TranslationContext, strict: boolean): EndpointPlan {

@@ -11,8 +11,14 @@ import { protocols } from '../protocols/index.ts'
 import type { AuthenticatedRequest, AppContext } from '../context.ts'
 import type { GenerationRecord } from '../store/store.ts'
 
+
+const PREDICTION_PREFIX = 'pred_'
+
 /** A generation id with the prefix of a protocol, or without one. */
-const ID = /^(?:chatcmpl-|resp_|msg_|img_|pred_)?([0-9a-f]{32})$/
+const ID_PREFIXES = [PREDICTION_PREFIX, ...Object.values(protocols).map(({ serve }) => serve.idPrefix)].filter(Boolean)
+const ID = new RegExp(`^(?:${ID_PREFIXES.join('|')})?([0-9a-f]{32})$`)
+  `^(?:${[PREDICTION_PREFIX, ...Object.values(protocols).map(({ serve }) => serve.idPrefix)].filter(Boolean).join('|')})?([0-9a-f]{32})$`,
+)
 
 /** `GET /v1/management/generation?id=`: one generation of the key's account. */
 export async function getGeneration(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
@@ -105,7 +111,7 @@ function writeRecord(record: GenerationRecord, costs: boolean): WrittenRecord {
 
 /** The prefix of ids in responses. The id of a prediction is that of its generation. */
 const prefixOf = (api: string): string =>
-  api === 'predictions' ? 'pred_' : protocols[api as ProtocolName].serve.idPrefix
+  api === 'predictions' ? PREDICTION_PREFIX : protocols[api as ProtocolName].serve.idPrefix
 
 /** `finishReason` of generations whose model reported none: `finish` is then the outcome. */
 const FINISH_REASON_OF_OUTCOME: Record<string, string | undefined> = {

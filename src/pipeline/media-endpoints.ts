@@ -1,3 +1,4 @@
+import { protocols } from '../protocols/index.ts'
 import type { Config } from '../config/load.ts'
 import { GatewayError, invalid } from '../error.ts'
 import type { ProtocolName } from '../generation/request.ts'
@@ -78,15 +79,15 @@ function splitUrls(
   for (const reference of references) {
     const { source, param } = reference
     if (source.type !== 'url') continue
-    if (isGoogleUrl(source.url))
+    const only = Object.values(protocols).find(({ call }) => call.opensOnly?.(source.url) === true)?.name
+    if (only !== undefined)
       endpoints = filtered(
         endpoints,
-        ({ protocol }) => protocol === 'generateContent',
+        ({ protocol }) => protocol === only,
         () =>
           invalid(
             param,
-            `is a URL that only providers of Google's generateContent open, and ${namesOf(all)} is not one: ` +
-              'send the data inline',
+            `is a URL that only providers of ${only} open, and ${namesOf(all)} is not one: ` + 'send the data inline',
           ),
       )
     else if (!/^https?:$/.test(URL.parse(source.url)?.protocol ?? ''))
@@ -125,8 +126,6 @@ function fetchingEndpoints(
 }
 
 /** Cloud Storage and YouTube, which only Google opens. */
-const isGoogleUrl = (url: string): boolean => /^gs:\/\/|^https?:\/\/((www\.|m\.)?youtube\.com|youtu\.be)\//i.test(url)
-
 /**
  * Whether a provider opens such URLs itself; undefined where that is not configured. A reference without a kind may be
  * any file: a URL that is not an image is a file to most providers.

@@ -1,3 +1,4 @@
+import type { Auth } from '../config/provider-settings.ts'
 import type { Modality, RefusableField } from '../config/provider-terms.ts'
 import type { GatewayError } from '../error.ts'
 import type { Answer, GenerationEvent } from '../generation/event.ts'
@@ -16,6 +17,8 @@ import type { TransformFactory } from './transforms.ts'
  */
 export type Protocol = {
   name: ProtocolName
+  /** Its short name on the command line. */
+  alias: string
   serve: {
     /** Wire -> our words. Validates every field the specification names; throws a GatewayError that names the path. */
     readRequest(rawRequest: RawRequest): GenerationRequest
@@ -49,10 +52,20 @@ export type Protocol = {
     keepAlive?: string
     /** Prefix of the ids this protocol's clients expect (`chatcmpl-`). */
     idPrefix: string
+    /** Whether a path without a route is one of this protocol, whose error format is then used. */
+    ownsPath?(path: string): boolean
+    /** How likely a body without a path is a request of this protocol: 0 (not), 1 or 2 (fields that only it has). */
+    recognize(body: Record<string, unknown>): 0 | 1 | 2
+    /** Model and streaming are in the path, not in the body. */
+    modelInPath?: true
     /** Its responses cite whole blocks of text: the text of a stream is cut at the cited passages where it can be. */
     cutsAtPassages?: true
   }
   call: {
+    /** How a key is sent to providers of this protocol, unless their configuration says otherwise. */
+    auth: Auth
+    /** Whether only providers of this protocol open such a URL. */
+    opensOnly?(url: string): boolean
     /** Path after the provider's base URL, query included. */
     path(target: Target, stream: boolean): string
     /**

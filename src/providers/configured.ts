@@ -1,18 +1,13 @@
 import { ConfigError, type Config, type ProviderConfig } from '../config/load.ts'
 import type { Auth } from '../config/provider-settings.ts'
 import { baseUrlProblem } from '../config/provider-settings.ts'
+import { protocols } from '../protocols/index.ts'
 import type { Api } from '../protocols/protocol.ts'
 import type { Provider } from './catalogue.ts'
 import { PROVIDER_ROWS, quirksOf, type MediaFacts, type ProviderRow } from './catalog-rows.ts'
 
-const AUTH_OF: Record<Api, Auth> = {
-  'chat.completions': 'bearer',
-  responses: 'bearer',
-  messages: 'x-api-key',
-  generateContent: 'x-goog-api-key',
-  images: 'bearer',
-  predictions: 'bearer',
-}
+/** Predictions are not a wire protocol of generations, so they are not in the registry. */
+const authOf = (api: Api): Auth => (api === 'predictions' ? 'bearer' : protocols[api].call.auth)
 
 /** A provider of the file alone. Unlisted names are let through unless the file lists models for it. */
 export function configuredProvider(own: ProviderConfig, config: Config): Provider | undefined {
@@ -28,7 +23,7 @@ export function configuredProvider(own: ProviderConfig, config: Config): Provide
     unlisted: own.unlisted ?? !listed,
     sharedIds: own.sharedIds ?? false,
     foundBy: 'sluice.yaml',
-    speaks: [{ protocol: own.protocol, baseUrl: bareUrl(own.baseUrl), auth: own.auth ?? AUTH_OF[own.protocol] }],
+    speaks: [{ protocol: own.protocol, baseUrl: bareUrl(own.baseUrl), auth: own.auth ?? authOf(own.protocol) }],
     ...(own.apiKey === undefined ? {} : { apiKey: own.apiKey }),
     ...mediaOf(undefined, own),
   }

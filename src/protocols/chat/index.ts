@@ -12,6 +12,7 @@ import { ChatResponseWriter } from './write-response-stream.ts'
 /** OpenAI's chat completions, with the extensions of compatible servers. */
 export const chat: Protocol = {
   name: 'chat.completions',
+  alias: 'chat',
   serve: {
     readRequest,
     paths,
@@ -21,8 +22,10 @@ export const chat: Protocol = {
     writeError,
     keepAlive: ': keep-alive\n\n',
     idPrefix: 'chatcmpl-',
+    recognize: (body) => ('messages' in body ? 1 : 0),
   },
   call: {
+    auth: 'bearer',
     path: () => '/chat/completions',
     headers: () => ({}),
     writeRequest,

@@ -9,9 +9,13 @@ import { checkThinking } from './read-request-config.ts'
 import { references } from './references.ts'
 import { ChunkWriter } from './write-response-stream.ts'
 
+/** Cloud Storage and YouTube. */
+const GOOGLE_URL = /^gs:\/\/|^https?:\/\/((www\.|m\.)?youtube\.com|youtu\.be)\//i
+
 /** Google's generateContent. No keep-alive: its Python client takes a comment line for JSON. */
 export const gemini: Protocol = {
   name: 'generateContent',
+  alias: 'generateContent',
   serve: {
     readRequest,
     paths,
@@ -21,8 +25,13 @@ export const gemini: Protocol = {
     writeAnswer,
     writeError,
     idPrefix: '',
+    ownsPath: (path) => /:\w+$/.test(path) || path.startsWith('/v1beta'),
+    modelInPath: true,
+    recognize: (body) => ('contents' in body ? 2 : 0),
   },
   call: {
+    auth: 'x-goog-api-key',
+    opensOnly: (url) => GOOGLE_URL.test(url),
     path,
     headers,
     writeRequest,

@@ -1,3 +1,4 @@
+import { googleStatusOf } from './error-status.ts'
 import type { GatewayError } from '../../error.ts'
 import type { Answer } from '../../generation/event.ts'
 import type { Citation, GenerationRequest, TokenLogprob } from '../../generation/request.ts'
@@ -231,7 +232,7 @@ export function writeError(error: GatewayError, requestId?: string): { error: Re
     ...infoOf(error),
   })
   if (requestId !== undefined) details.push({ '@type': 'type.googleapis.com/google.rpc.RequestInfo', requestId })
-  return { error: { code: error.status, message: error.message, status: error.googleStatus, details } }
+  return { error: { code: error.status, message: error.message, status: googleStatusOf(error), details } }
 }
 
 /** `ErrorInfo.metadata` is a map of strings. */

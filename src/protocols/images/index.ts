@@ -11,6 +11,7 @@ import { ImagesResponseWriter } from './write-response-stream.ts'
 /** OpenAI's images API, and compatible servers. */
 export const images: Protocol = {
   name: 'images',
+  alias: 'images',
   serve: {
     readRequest,
     paths,
@@ -20,8 +21,10 @@ export const images: Protocol = {
     writeError,
     keepAlive: ': keep-alive\n\n',
     idPrefix: 'img_',
+    recognize: (body) => ('prompt' in body && !('input' in body) ? 1 : 0),
   },
   call: {
+    auth: 'bearer',
     path: () => '/images/generations',
     headers: () => ({}),
     writeRequest,

@@ -6,14 +6,25 @@ import { reader, readResponse } from './read-response.ts'
 import { references } from './references.ts'
 import { paths } from './request-paths.ts'
 import { headers, path, writeRequest } from './write-request.ts'
-import { statusOf, writeError, writeResponse } from './write-response.ts'
+import { statusOf, writeError } from './write-error.ts'
+import { writeResponse } from './write-response.ts'
 import { writer } from './write-response-stream.ts'
 
 export { readCountRequest } from './read-request.ts'
 
+/** Fields of requests that chat completions does not have. */
+const OWN_FIELDS =
+  /"(?:system|stop_sequences|thinking|top_k|input_schema|tool_use_id|anthropic_version|output_config)":/
+
+const recognize = (body: Record<string, unknown>): 0 | 2 =>
+  'messages' in body && 'max_tokens' in body && OWN_FIELDS.test(JSON.stringify({ ...body, metadata: undefined }))
+    ? 2
+    : 0
+
 /** Anthropic's Messages API. */
 export const messages: Protocol = {
   name: 'messages',
+  alias: 'messages',
   serve: {
     readRequest,
     paths,
@@ -24,9 +35,12 @@ export const messages: Protocol = {
     statusOf,
     keepAlive: 'event: ping\ndata: {"type": "ping"}\n\n',
     idPrefix: 'msg_',
+    ownsPath: (path) => path.includes('/messages') || path.startsWith('/api/'),
+    recognize,
     cutsAtPassages: true,
   },
   call: {
+    auth: 'x-api-key',
     path,
     headers,
     writeRequest,

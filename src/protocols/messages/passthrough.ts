@@ -10,7 +10,7 @@ import { isObject } from '../fields.ts'
 import type { Passthrough, Target, TranslationContext } from '../protocol.ts'
 import { type Json, untagPartSignature, writeUsage } from './shapes.ts'
 import { thinkingBlock } from './write-request-parts.ts'
-import { writeError } from './write-response.ts'
+import { writeError } from './write-error.ts'
 import { frameOf } from './write-response-stream.ts'
 
 /**

@@ -15,8 +15,8 @@ import {
   mediaText,
   reasoningBlocks,
   signatureBlock,
-  writeError,
 } from './write-response.ts'
+import { writeError } from './write-error.ts'
 
 /** Each frame has its event line: Anthropic's SDKs skip data without one. */
 export const frameOf = (data: Block): Frame => ({ event: data.type, data: JSON.stringify(data) })

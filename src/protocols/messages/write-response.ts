@@ -139,18 +139,3 @@ export const signatureBlock = (tagged: string, issuer: Issuer | undefined): Bloc
   type: 'redacted_thinking',
   data: wrapSignature(tagged, issuer),
 })
-
-/** The error object. `requestId` is absent inside a stream. */
-export const writeError = (error: GatewayError, requestId?: string): Block => ({
-  type: 'error',
-  error: {
-    type: error.messagesType,
-    message: error.message,
-    ...(error.details === undefined ? {} : { details: error.details }),
-    ...(error.metadata === undefined ? {} : { metadata: error.metadata }),
-  },
-  ...(requestId === undefined ? {} : { request_id: requestId }),
-})
-
-/** Anthropic's clients know overload as 529. */
-export const statusOf = (error: GatewayError): number => (error.status === 503 ? 529 : error.status)

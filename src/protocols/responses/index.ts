@@ -12,6 +12,7 @@ import { ResponsesResponseWriter } from './write-response-stream.ts'
 /** OpenAI's Responses API. */
 export const responses: Protocol = {
   name: 'responses',
+  alias: 'responses',
   serve: {
     readRequest,
     paths,
@@ -21,8 +22,10 @@ export const responses: Protocol = {
     writeError,
     keepAlive: ': keep-alive\n\n',
     idPrefix: 'resp_',
+    recognize: (body) => ('input' in body ? 2 : 0),
   },
   call: {
+    auth: 'bearer',
     path,
     headers,
     writeRequest,
