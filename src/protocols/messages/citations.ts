@@ -44,7 +44,7 @@ export function writeCitation(citation: Citation): Json | undefined {
 }
 
 /** A piece of a text with its citations. `isWider`: it is longer than what they cite. */
-export type Passage = { text: string; citations: Citation[]; isWider: boolean }
+type Passage = { text: string; citations: Citation[]; isWider: boolean }
 
 /**
  * A text cut where cited passages begin and end. Ranges that overlap without being the same are one passage; citations

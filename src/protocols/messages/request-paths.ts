@@ -1,6 +1,6 @@
 import type { RequestPaths } from '../request-paths.ts'
 
-/** Where clients of messages write settings, and the fields of parts, tools and turns. */
+/** Paths of settings, and of the fields of parts, tools and turns, in requests of this protocol. */
 export const paths: RequestPaths = {
   settings: {
     cache: ['cache_control'],

@@ -6,7 +6,7 @@ import type { Translation } from '../translation.ts'
 import { type Block, TOOL_ID } from './shapes.ts'
 import { type Item, PartWriter } from './write-request-parts.ts'
 
-export type Message = { role: 'user' | 'assistant' | 'system'; content: Block[] }
+type Message = { role: 'user' | 'assistant' | 'system'; content: Block[] }
 
 /** Turns of one role in a row, which become one message. */
 type Side = { role: Message['role']; items: Item[] }

@@ -7,7 +7,7 @@ import type { Translation } from '../translation.ts'
 import type { Json } from './shapes.ts'
 
 /** `max_tokens`, `thinking` and `output_config.effort`, which depend on each other. */
-export type ReasoningFields = { maxTokens: number; thinking?: Json; effort?: Effort }
+type ReasoningFields = { maxTokens: number; thinking?: Json; effort?: Effort }
 
 /** Anthropic's smallest budget, tokens. */
 const BUDGET_MIN = 1_024
