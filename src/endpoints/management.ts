@@ -11,40 +11,37 @@ import { protocols } from '../protocols/index.ts'
 import type { AuthenticatedRequest, AppContext } from '../context.ts'
 import type { GenerationRecord } from '../store/store.ts'
 
-
 const PREDICTION_PREFIX = 'pred_'
 
-/** A generation id with the prefix of a protocol, or without one. */
 const ID_PREFIXES = [PREDICTION_PREFIX, ...Object.values(protocols).map(({ serve }) => serve.idPrefix)].filter(Boolean)
+/** A generation id with the prefix of a protocol, or without one. */
 const ID = new RegExp(`^(?:${ID_PREFIXES.join('|')})?([0-9a-f]{32})$`)
-  `^(?:${[PREDICTION_PREFIX, ...Object.values(protocols).map(({ serve }) => serve.idPrefix)].filter(Boolean).join('|')})?([0-9a-f]{32})$`,
-)
 
 /** `GET /v1/management/generation?id=`: one generation of the key's account. */
-export async function getGeneration(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
-  return Response.json(await findGeneration(app, call))
+export async function getGeneration(app: AppContext, inbound: AuthenticatedRequest): Promise<Response> {
+  return Response.json(await findGeneration(app, inbound))
 }
 
 /** The day from which `GET /v1/generation` is deprecated, in Unix seconds: 2026-11-21. */
 const DEPRECATED = '@1795219200'
 
 /** `GET /v1/generation`: the same, with headers that name the new path (RFC 9745, RFC 5829). */
-export async function getGenerationAtOldPath(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
+export async function getGenerationAtOldPath(app: AppContext, inbound: AuthenticatedRequest): Promise<Response> {
   const headers = (query: string): Record<string, string> => ({
     deprecation: DEPRECATED,
     link: `</v1/management/generation${query}>; rel="successor-version"`,
   })
-  call.errorHeaders = headers('')
-  const record = await findGeneration(app, call)
+  inbound.errorHeaders = headers('')
+  const record = await findGeneration(app, inbound)
   return Response.json(record, { headers: headers(`?id=${record.generationId}`) })
 }
 
 /** One error for ids that are unknown, malformed or of another account, so that ids cannot be probed. */
-async function findGeneration(app: AppContext, call: AuthenticatedRequest): Promise<WrittenRecord> {
-  const [, id] = ID.exec(readId(call.query)) ?? []
-  const record = id === undefined ? undefined : await app.store.ledger.findGeneration(call.identity.accountId, id)
+async function findGeneration(app: AppContext, inbound: AuthenticatedRequest): Promise<WrittenRecord> {
+  const [, id] = ID.exec(readId(inbound.query)) ?? []
+  const record = id === undefined ? undefined : await app.store.ledger.findGeneration(inbound.identity.accountId, id)
   if (record === undefined) throw new GatewayError('not_found', 'No such generation.', { param: 'id' })
-  return writeRecord(record, showsCosts(record, call, app.config.billing.delayMs))
+  return writeRecord(record, showsCosts(record, inbound, app.config.billing.delayMs))
 }
 
 function readId(query: URLSearchParams): string {
@@ -148,8 +145,8 @@ const writeItem = ({ item, quantity, rate, origin, discount, bill }: RatedItem):
 })
 
 /** `GET /v1/management/payg/balance`: the balance in USD, including what is reserved by requests in flight. */
-export function getBalance(app: AppContext, call: AuthenticatedRequest): Response {
-  const { credit, bonus } = app.ledger.balance(call.identity.accountId)
+export function getBalance(app: AppContext, inbound: AuthenticatedRequest): Response {
+  const { credit, bonus } = app.ledger.balance(inbound.identity.accountId)
   return Response.json({
     success: true,
     data: {
@@ -162,8 +159,8 @@ export function getBalance(app: AppContext, call: AuthenticatedRequest): Respons
 }
 
 /** `GET /v1/management/subscription/detail`: plan, quota windows and status. */
-export function getSubscription(app: AppContext, call: AuthenticatedRequest): Response {
-  const { accountId, accountStatus } = call.identity
+export function getSubscription(app: AppContext, inbound: AuthenticatedRequest): Response {
+  const { accountId, accountStatus } = inbound.identity
   return Response.json({
     success: true,
     data: app.ledger
