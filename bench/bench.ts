@@ -1,6 +1,6 @@
 /**
- * Compares Sluice with nginx and two minimal Bun proxies on loopback: `npm run bench [-- --quick] [--
- * --only=NAME,...]`. CPU time is taken from the kernel's accounting of the process, so the load generator and a busy
+ * Compares Sluice with nginx and two minimal Bun proxies on loopback: `npm run bench -- [--quick] [--only=NAME,...]
+ * [--before=DIR]`, DIR being another checkout of Sluice. CPU time is taken from the kernel's accounting of the process, so the load generator and a busy
  * machine matter little. Contenders take turns in short slices; each number is shown with its ratio to nginx in the
  * same run.
  */
@@ -13,7 +13,9 @@ import { measureStored } from './stored.ts'
 import type { Load, LoadResult } from './load.ts'
 
 const quick = process.argv.includes('--quick')
-const only = process.argv.find((argument) => argument.startsWith('--only='))?.slice(7)
+const option = (name: string): string | undefined =>
+  process.argv.find((argument) => argument.startsWith(`--${name}=`))?.slice(name.length + 3)
+const only = option('only')
 const ROUNDS = quick ? 2 : 5
 const SLICE_SECONDS = quick ? 1.5 : 3
 /** Warm-up, so that JIT-compiled contenders are measured in their steady state. */
@@ -203,7 +205,7 @@ const printTable = (entries: Entry[], rows: Row[]): void => {
 }
 
 const main = async (): Promise<void> => {
-  const { present, absent } = contenders()
+  const { present, absent } = contenders(option('before'))
   for (const line of absent) console.log(line)
   const upstream = await startListening([process.execPath, join(import.meta.dir, 'upstream.ts'), '200', '2'])
   const entries: Entry[] = []

@@ -135,27 +135,28 @@ const nginx: Contender = {
 
 const KEY = 'sk-ai-v1-bench000000000000000000'
 
-const sluice: Contender = {
-  name: 'Sluice',
+/** Sluice from the `main.ts` of a checkout. */
+const sluiceContender = (name: string, main: string): Contender => ({
+  name,
   translates: true,
   async start(upstreamPort) {
     const directory = mkdtempSync(join(tmpdir(), 'bench-sluice-'))
-    const running = await startSluice(directory, upstreamPort)
+    const running = await startSluice(directory, upstreamPort, main)
     const stop = async () => {
       await running.stop()
       rmSync(directory, { recursive: true, force: true })
     }
     return { ...running, stop }
   },
-}
+})
 
 /** Sluice with its data in this directory, which is not deleted. */
-export const startSluice = async (directory: string, upstreamPort: number): Promise<Running> => {
+export const startSluice = async (directory: string, upstreamPort: number, main = SLUICE): Promise<Running> => {
   const config = join(directory, 'sluice.yaml')
   writeFileSync(config, sluiceConfig(upstreamPort))
   const command = [
     process.execPath,
-    SLUICE,
+    main,
     'serve',
     '--config',
     config,
@@ -184,8 +185,11 @@ models:
   bench/m: { endpoints: [{ provider: bench, model: m }], price: { prompt: 0.1, completion: 0.4 } }
 `
 
-/** The contenders in table order. `absent`: messages about missing ones, so that a short table is not mistaken. */
-export const contenders = (): { present: Contender[]; absent: string[] } => {
+/**
+ * The contenders in table order. `absent`: messages about missing ones, so that a short table is not mistaken. `before`:
+ * another checkout of Sluice with its dependencies installed, to compare two versions.
+ */
+export const contenders = (before?: string): { present: Contender[]; absent: string[] } => {
   const present: Contender[] = []
   const absent: string[] = []
   if (Bun.which('nginx') !== null || existsSync('/usr/sbin/nginx')) present.push(nginx)
@@ -194,7 +198,8 @@ export const contenders = (): { present: Contender[]; absent: string[] } => {
     scriptContender('Bun fetch proxy', 'fetch-proxy.ts'),
     scriptContender('HTTP module only', 'http-module-proxy.ts'),
   )
-  if (existsSync(SLUICE)) present.push(sluice)
+  if (before !== undefined) present.push(sluiceContender('Sluice before', join(before, 'src/main.ts')))
+  if (existsSync(SLUICE)) present.push(sluiceContender('Sluice', SLUICE))
   else absent.push('src/main.ts does not exist: Sluice skipped')
   return { present, absent }
 }
