@@ -105,10 +105,8 @@ export function worstCase(
   modelLimit: number | undefined,
   capabilities: readonly Capabilities[] = [],
 ): Usage {
-  const parts = promptParts(request)
-  const media = mediaTokens(parts)
+  const { media, cacheLifetime } = promptTotals(request)
   const inputTokens = media.input + textTokens(bodyBytes - media.bytes)
-  const cacheLifetime = longestCacheLifetime(parts)
   const images = imageCount(request, capabilities)
   const outputTokens = Math.max(outputLimit(request, modelLimit), images * imageTokens(request))
   const searches = request.webSearch !== undefined || request.tools.some(({ type }) => type === 'native')
@@ -127,29 +125,33 @@ export function worstCase(
 
 type PromptPart = Part | Tool
 
-/** All parts of the prompt, those inside tool results included. */
-function promptParts({ system, tools, turns }: GenerationRequest): PromptPart[] {
-  const parts: PromptPart[] = [...tools]
-  const add = (part: Part): void => {
-    parts.push(part)
-    if (part.type === 'tool-result') part.content.forEach(add)
-  }
-  system.forEach(add)
-  for (const turn of turns) turn.parts.forEach(add)
-  return parts
+type PromptTotals = {
+  /** Tokens of inline media; `bytes`: their base64 characters, which are part of the body. */
+  media: { bytes: number; input: number; audio: number }
+  /** The longest lifetime of a cache breakpoint; undefined without one. */
+  cacheLifetime: '5m' | '1h' | undefined
 }
 
-/** `bytes`: base64 characters of inline media, which are part of the body. */
-function mediaTokens(parts: readonly PromptPart[]): { bytes: number; input: number; audio: number } {
-  const sum = { bytes: 0, input: 0, audio: 0 }
-  for (const part of parts) {
-    if (!('source' in part)) continue
-    const encoded = part.source.type === 'data' ? part.source.data.length : 0
-    sum.bytes += encoded
-    sum[part.type === 'audio' ? 'audio' : 'input'] +=
-      MOST_MEDIUM_TOKENS + Math.ceil((encoded * 0.75) / FEWEST_BYTES_PER_TOKEN[densityOf(part)])
+/** One pass over all parts of the prompt, those inside tool results included: agents send hundreds. */
+function promptTotals({ system, tools, turns }: GenerationRequest): PromptTotals {
+  const totals: PromptTotals = { media: { bytes: 0, input: 0, audio: 0 }, cacheLifetime: undefined }
+  const add = (part: PromptPart): void => {
+    if ('cache' in part && part.cache !== undefined && totals.cacheLifetime !== '1h')
+      totals.cacheLifetime = part.cache.ttl ?? '5m'
+    if ('source' in part) addMedia(part, totals.media)
+    else if (part.type === 'tool-result') part.content.forEach(add)
   }
-  return sum
+  system.forEach(add)
+  tools.forEach(add)
+  for (const turn of turns) turn.parts.forEach(add)
+  return totals
+}
+
+function addMedia(part: MediaPart, media: PromptTotals['media']): void {
+  const encoded = part.source.type === 'data' ? part.source.data.length : 0
+  media.bytes += encoded
+  media[part.type === 'audio' ? 'audio' : 'input'] +=
+    MOST_MEDIUM_TOKENS + Math.ceil((encoded * 0.75) / FEWEST_BYTES_PER_TOKEN[densityOf(part)])
 }
 
 /** A text file has a token for every few bytes; in other files most bytes are layout and images. */
@@ -159,14 +161,6 @@ const densityOf = ({ type, source }: MediaPart): keyof typeof FEWEST_BYTES_PER_T
     : type
 
 const textTokens = (bytes: number): number => Math.ceil(Math.max(0, bytes) / FEWEST_BYTES_PER_TOKEN.text)
-
-/** Undefined where nothing is marked for a cache. */
-function longestCacheLifetime(parts: readonly PromptPart[]): '5m' | '1h' | undefined {
-  const lifetimes = parts.flatMap((part) =>
-    'cache' in part && part.cache !== undefined ? [part.cache.ttl ?? '5m'] : [],
-  )
-  return lifetimes.includes('1h') ? '1h' : lifetimes[0]
-}
 
 const imageCount = (request: GenerationRequest, capabilities: readonly Capabilities[]): number =>
   request.imageOutput?.count ?? (request.imageOutput !== undefined || mayDraw(request, capabilities) ? 1 : 0)
