@@ -9,7 +9,7 @@ import type { Loss } from '../protocols/translation.ts'
 import { parseRawRequest } from '../protocols/raw-request.ts'
 import { prepare } from '../providers/attempt.ts'
 import type { Catalogue, Endpoint } from '../providers/catalogue.ts'
-import { whatSwitchesOn } from '../providers/configured.ts'
+import { howToEnable } from '../providers/configured.ts'
 import { columns, meant, UsageError, type Given } from './command.ts'
 import { lookedAround } from './models.ts'
 import { configOf } from './serve.ts'
@@ -43,7 +43,7 @@ export async function explain(given: Given, file: string): Promise<void> {
   const explained = endpoints.map((endpoint) => explainOne(endpoint, context, config.strict))
   const off = switchedOff(catalogue, endpoints).map((provider) => ({
     provider,
-    remedy: whatSwitchesOn(provider, config) ?? 'it is not known here',
+    remedy: howToEnable(provider, config) ?? 'it is not known here',
   }))
   const asNamed = [
     ...(protocols[protocol].serve.references?.(rawRequest.body) ?? []).map(({ param }) => param),

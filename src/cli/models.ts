@@ -28,14 +28,14 @@ export async function listModels(given: Given): Promise<void> {
         .map(({ id }) => id)
         .join(', ')}); a provider's key in the environment switches it on.`,
     )
-  const rows = models.map((model) => rowOf(model, prices.of(model.id, catalogue.places(model.id))?.rates ?? {}))
+  const rows = models.map((model) => rowOf(model, prices.of(model.id, catalogue.candidates(model.id))?.rates ?? {}))
   console.log(columns([['MODEL', 'CONTEXT', 'INPUT', 'OUTPUT', 'NAME'], ...rows], ''))
 }
 
 /** The models of this configuration, those of servers on this machine too. */
 export async function lookedAround(config: Config): Promise<Catalogue> {
   const catalogue = new Catalogue(config)
-  await new LocalModels(catalogue, config.env).round(new AbortController().signal)
+  await new LocalModels(catalogue, config.env).refresh(new AbortController().signal)
   closeIdle()
   return catalogue
 }

@@ -27,7 +27,7 @@ export const describe = (
   context_length: contextLength ?? null,
   max_output_tokens: capabilities.maxOutputTokens ?? null,
   supported_parameters: parametersOf(capabilities),
-  pricings: pricingsOf(prices.timed(id, catalogue.places(id))),
+  pricings: pricingsOf(prices.timed(id, catalogue.candidates(id))),
   protocols: spokenTo(capabilities),
 })
 

@@ -1,5 +1,5 @@
 import type { GenerationRequest, MediaPart, Part, Tool } from '../generation/request.ts'
-import { MOST_TOKENS, noUsage, type Usage } from '../generation/usage.ts'
+import { TOKENS_MAX, noUsage, type Usage } from '../generation/usage.ts'
 import { isImageTool } from '../protocols/image-config.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
 import type { CountAnswer, CountRequest } from './count-tokens-worker.ts'
@@ -143,7 +143,7 @@ export function worstCase(
       ? 0
       : (request.maxOutputTokens ?? modelLimit ?? ASSUMED_OUTPUT_TOKENS) * (request.candidates ?? 1)
   // More than that would not be believed of any answer.
-  usage.outputTokens = Math.min(MOST_TOKENS, Math.max(limit, imageTokens))
+  usage.outputTokens = Math.min(TOKENS_MAX, Math.max(limit, imageTokens))
   if (request.webSearch !== undefined || request.tools.some(({ type }) => type === 'native'))
     usage.webSearches = ASSUMED_SEARCHES
   if (lifetime !== undefined) {

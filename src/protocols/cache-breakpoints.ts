@@ -3,41 +3,44 @@ import { isObject } from './fields.ts'
 import type { Capabilities } from './protocol.ts'
 import type { Translation } from './translation.ts'
 
-type Marked = { cache?: { ttl?: '5m' | '1h' } | undefined }
+type WithBreakpoint = { cache?: { ttl?: '5m' | '1h' } | undefined }
 
-// Anthropic refuses a request with more, and OpenAI heeds no more.
+// Anthropic refuses a request with more; OpenAI ignores more.
 const BREAKPOINTS_MAX = 4
 
-/** The mark of an element as members of it; none for a provider that caches by itself. */
-export function breakpointOf({ cache }: Marked, marks: Capabilities['cacheBreakpoints']): Record<string, unknown> {
-  if (cache === undefined || marks === undefined) return {}
-  return marks === 'cache_control'
+/** The fields of an element's cache breakpoint; none for a provider that caches by itself. */
+export function breakpointOf(
+  { cache }: WithBreakpoint,
+  breakpoints: Capabilities['cacheBreakpoints'],
+): Record<string, unknown> {
+  if (cache === undefined || breakpoints === undefined) return {}
+  return breakpoints === 'cache_control'
     ? { cache_control: { type: 'ephemeral', ...cache } }
     : { prompt_cache_breakpoint: { mode: 'explicit' } }
 }
 
 /**
- * Removes breakpoints beyond what the provider takes, the first ones, since each covers what is before it. `elements`:
- * body elements in prompt order; one breakpoint on the whole request counts too.
+ * Removes the first breakpoints if there are more than the provider accepts, since a later one covers the earlier ones.
+ * `elements`: body elements in prompt order. A breakpoint on the whole request counts too.
  */
 export function limitBreakpoints(elements: readonly Record<string, unknown>[], translation: Translation): void {
   const { cache } = translation.request
-  const most = cache === undefined ? BREAKPOINTS_MAX : BREAKPOINTS_MAX - 1
+  const limit = cache === undefined ? BREAKPOINTS_MAX : BREAKPOINTS_MAX - 1
   const marked = elements
     .flatMap((element) => [...(Array.isArray(element.content) ? element.content.filter(isObject) : []), element])
     .filter((element) => element.cache_control !== undefined)
-  if (marked.length <= most) return
+  if (marked.length <= limit) return
   const elementsOfClient = breakpointsOf(translation.request)
-  for (const element of elementsOfClient.slice(0, elementsOfClient.length - most))
+  for (const element of elementsOfClient.slice(0, elementsOfClient.length - limit))
     translation.lose(
       'cache_breakpoint_adjusted',
       translation.at(element, 'cache'),
-      `the provider takes at most ${BREAKPOINTS_MAX} cache breakpoints; the last ones are kept`,
+      `the provider accepts at most ${BREAKPOINTS_MAX} cache breakpoints; the last ones are kept`,
     )
-  for (const element of marked.slice(0, -most)) delete element.cache_control
+  for (const element of marked.slice(0, -limit)) delete element.cache_control
 }
 
-type Breakpoint = Marked & Located & { type: string }
+type Breakpoint = WithBreakpoint & Located & { type: string }
 
 /** All elements with a breakpoint in prompt order: tools, instructions, turns. */
 function breakpointsOf({ tools, system, turns }: GenerationRequest): Breakpoint[] {

@@ -34,7 +34,7 @@ export type ProviderRow = {
   /** A difference from the protocol's document, with its reason and the month it was last seen. */
   quirks: { [Name in keyof Quirks]?: { value: Quirks[Name]; why: string; seen: string } }
   /** Globs of model names that mean this provider when they come without a prefix. */
-  bareNames: string[]
+  unprefixedNames: string[]
   /** With the pages that say so, and the month they were last seen. */
   media?: MediaFacts & { sources: string[]; seen: string }
 }

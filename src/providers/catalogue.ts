@@ -4,7 +4,7 @@ import { GatewayError, invalid } from '../error.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { nearest } from '../nearest.ts'
 import type { Capabilities, Quirks, Api, Target } from '../protocols/protocol.ts'
-import { builtInProvider, configuredProvider, whatSwitchesOn } from './configured.ts'
+import { builtInProvider, configuredProvider, howToEnable } from './configured.ts'
 import { familyCapabilities, globs, MODEL_ROWS, PROVIDER_ROWS, type ModelRow, type MediaFacts } from './catalog-rows.ts'
 
 /** A provider that is switched on. */
@@ -12,7 +12,7 @@ export type Provider = {
   id: string
   name: string
   /** In order of preference. */
-  speaks: { protocol: Api; baseUrl: string; auth: Auth }[]
+  apis: { protocol: Api; baseUrl: string; auth: Auth }[]
   apiKey?: string
   /** Sent with every request, names in lower case. */
   headers: Record<string, string>
@@ -67,7 +67,7 @@ type Found = { id?: string; endpoints: ModelEndpoint[]; capabilities: Capabiliti
 /** Names whose resolution is remembered. */
 const RESOLVED_MAX = 5_000
 
-const BARE_NAMES = PROVIDER_ROWS.map((row) => ({ provider: row.id, pattern: globs(row.bareNames) }))
+const BARE_NAMES = PROVIDER_ROWS.map((row) => ({ provider: row.id, pattern: globs(row.unprefixedNames) }))
 
 /** Who can be asked for what: the built-in catalogue, the file and what was found on this machine, joined. */
 export class Catalogue {
@@ -176,7 +176,7 @@ export class Catalogue {
   }
 
   /** Where a model is, in the order of trying, whatever it is asked by. Throws like `endpoints`. */
-  places(model: string): readonly Pick<Place, 'target' | 'listed'>[] {
+  candidates(model: string): readonly Pick<Place, 'target' | 'listed'>[] {
     return this.#places(model, 'predictions')
   }
 
@@ -189,7 +189,7 @@ export class Catalogue {
   /**
    * Whether the file says where this provider is, or switches it off: then nothing found at run time takes its place.
    */
-  setUp(provider: string): boolean {
+  isConfigured(provider: string): boolean {
     const own = this.#config.providers.get(provider)
     return own !== undefined && (!own.enabled || own.baseUrl !== undefined)
   }
@@ -278,7 +278,7 @@ export class Catalogue {
     )
       return undefined
     const provider = this.providers().find(
-      ({ speaks, unlisted }) => unlisted && speaks.every(({ protocol }) => protocol === 'predictions'),
+      ({ apis, unlisted }) => unlisted && apis.every(({ protocol }) => protocol === 'predictions'),
     )
     return provider === undefined ? undefined : { endpoints: [{ provider: provider.id, model }], capabilities: {} }
   }
@@ -315,9 +315,7 @@ export class Catalogue {
     const message = `The model ${model} is not available`
     const off = found?.endpoints.map(({ provider }) => provider) ?? this.#meant(model)
     const remedies = [
-      ...new Set(
-        off.map((provider) => whatSwitchesOn(provider, this.#config)).filter((remedy) => remedy !== undefined),
-      ),
+      ...new Set(off.map((provider) => howToEnable(provider, this.#config)).filter((remedy) => remedy !== undefined)),
     ]
     const known = this.#reachable().map(({ id }) => id)
     const near = nearest(model, known)
@@ -353,10 +351,10 @@ const BY_API: Partial<Record<Api, Capabilities>> = {
  * How a provider is spoken to about a model: as the model asks for, else as the client speaks, else as the provider
  * likes best.
  */
-function apiOf({ speaks }: Provider, asked: Api | undefined, wanted: Api): Provider['speaks'][number] | undefined {
-  if (asked !== undefined) return speaks.find(({ protocol }) => protocol === asked)
-  const usual = speaks.filter(({ protocol }) => !SPECIAL.includes(protocol))
-  return (usual.length > 0 ? usual : speaks).find(({ protocol }) => protocol === wanted) ?? usual[0] ?? speaks[0]
+function apiOf({ apis }: Provider, asked: Api | undefined, wanted: Api): Provider['apis'][number] | undefined {
+  if (asked !== undefined) return apis.find(({ protocol }) => protocol === asked)
+  const usual = apis.filter(({ protocol }) => !SPECIAL.includes(protocol))
+  return (usual.length > 0 ? usual : apis).find(({ protocol }) => protocol === wanted) ?? usual[0] ?? apis[0]
 }
 
 /** `b/c` and `c` of `a/b/c`. */

@@ -27,7 +27,9 @@ export function configuredProvider(own: ProviderConfig, config: Config): Provide
     unlisted: own.unlisted ?? !listed,
     sharedIds: own.sharedIds ?? false,
     foundBy: 'sluice.yaml',
-    speaks: [{ protocol: own.protocol, baseUrl: bareUrl(own.baseUrl), auth: own.auth ?? AUTH_OF[own.protocol] }],
+    apis: [
+      { protocol: own.protocol, baseUrl: withoutTrailingSlashes(own.baseUrl), auth: own.auth ?? AUTH_OF[own.protocol] },
+    ],
     ...(own.apiKey === undefined ? {} : { apiKey: own.apiKey }),
     ...mediaOf(undefined, own),
   }
@@ -66,7 +68,7 @@ export function builtInProvider(row: ProviderRow, config: Config): Provider | un
     unlisted: own?.unlisted ?? row.unlisted ?? true,
     sharedIds: own?.sharedIds ?? row.inProcess !== undefined,
     foundBy,
-    speaks: row.protocols
+    apis: row.protocols
       .filter(({ protocol }) => own?.protocol === undefined || own.protocol === protocol)
       .map(({ protocol, path, auth }) => ({
         protocol,
@@ -91,7 +93,7 @@ function whatFound(row: ProviderRow, own: ProviderConfig | undefined, config: Co
 
 /** The file's base URL, the variable's, or the catalogue's, without a slash at the end. */
 function baseUrlOf(row: ProviderRow, own: ProviderConfig | undefined, config: Config): string | undefined {
-  if (own?.baseUrl !== undefined) return bareUrl(own.baseUrl)
+  if (own?.baseUrl !== undefined) return withoutTrailingSlashes(own.baseUrl)
   const { name, append = '' } = row.baseUrlVariable ?? { name: '' }
   const set = variable(config, [name])
   if (set === undefined) return row.baseUrl
@@ -101,7 +103,7 @@ function baseUrlOf(row: ProviderRow, own: ProviderConfig | undefined, config: Co
     throw new ConfigError([
       `${name}: points at Sluice itself: unset it where Sluice is started, or set providers.${row.id}.baseUrl`,
     ])
-  const url = bareUrl(set.value)
+  const url = withoutTrailingSlashes(set.value)
   return url.endsWith(append) ? url : url + append
 }
 
@@ -115,7 +117,7 @@ const isOurs = (url: URL, { listen }: Config): boolean =>
   ['localhost', '127.0.0.1', '[::1]', listen.host].includes(url.hostname)
 
 /** A base URL without slashes at its end. */
-export const bareUrl = (url: string): string => url.replace(/\/+$/, '')
+export const withoutTrailingSlashes = (url: string): string => url.replace(/\/+$/, '')
 
 function variable(config: Config, names: string[]): { name: string; value: string } | undefined {
   for (const name of names) {
@@ -126,7 +128,7 @@ function variable(config: Config, names: string[]): { name: string; value: strin
 }
 
 /** What would switch a provider on, in words; undefined for one that nobody knows. */
-export function whatSwitchesOn(id: string, config: Config): string | undefined {
+export function howToEnable(id: string, config: Config): string | undefined {
   if (config.providers.get(id)?.enabled === false)
     return `${id} is switched off in the configuration (providers.${id}.enabled)`
   const row = PROVIDER_ROWS.find((candidate) => candidate.id === id)

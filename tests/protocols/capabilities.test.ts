@@ -358,7 +358,7 @@ const wireOf = (body: Json): { body: Json; text: string; model: string; stream: 
 function* targets(client: ConversationName): Generator<{ model: string; protocol: ConversationName; target: Target }> {
   const seen = new Set<string>()
   for (const { id } of MODEL_ROWS) {
-    for (const { protocol, target } of catalogue.places(id).length === 0 ||
+    for (const { protocol, target } of catalogue.candidates(id).length === 0 ||
     catalogue.model(id).capabilities.api === 'predictions'
       ? []
       : catalogue.endpoints(id, client)) {

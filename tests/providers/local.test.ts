@@ -17,7 +17,7 @@ const catalogue = (text = '', env: Record<string, string> = {}): Catalogue =>
   new Catalogue(readConfig(text, 'sluice.yaml', env))
 const looking = (into: Catalogue, host: string): (() => Promise<string[]>) => {
   const local = new LocalModels(into, { OLLAMA_HOST: host })
-  return () => local.round(new AbortController().signal)
+  return () => local.refresh(new AbortController().signal)
 }
 const find = (into: Catalogue, host: string): Promise<string[]> => looking(into, host)()
 /** Nobody answers here. */

@@ -21,7 +21,7 @@ A provider's 429 reaches a Google client in Google's shape, with the time to wai
 {
  "error": {
   "code": 429,
-  "message": "The provider limits the rate of requests at the moment. It said: Slow down",
+  "message": "The provider limits the rate of requests. Its message: Slow down",
   "status": "RESOURCE_EXHAUSTED",
   "details": [
    {

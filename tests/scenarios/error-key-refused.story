@@ -23,7 +23,7 @@ A provider that refuses Sluice's own key is a 502 whose text holds no key.
  "type": "error",
  "error": {
   "type": "api_error",
-  "message": "The provider refused Sluice's credentials or account. The operator of this service has to repair it.",
+  "message": "The provider refused Sluice's credentials or account. The operator of this service must correct them.",
   "metadata": {
    "status": 401,
    "type": "invalid_request_error",
