@@ -14,7 +14,7 @@ type Json = Record<string, unknown>
 /** Reads the models from a server's response; undefined if it is not a model list. Omits models without conversations. */
 export type ListingReader = (response: unknown) => ListedModel[] | undefined
 
-/** Ollama's `GET /api/tags`: `{models: [{name, modified_at, digest}]}`; the rest is said by `readShow`. */
+/** Ollama's `GET /api/tags`: `{models: [{name, modified_at, digest}]}`; `readOllamaDetails` reads the rest. */
 export const readOllamaTags: ListingReader = (response) =>
   rowsIn(response, 'models')?.flatMap(({ name, modified_at: modified, digest }) => {
     const at = typeof modified === 'string' ? Date.parse(modified) : NaN
