@@ -120,8 +120,8 @@ export function unsignedTurns(turns: readonly Turn[]): { index: number; call: To
 }
 
 /**
- * True if the state belongs to this turn (the same first call) and the client did not send all of it. Unsigned reasoning
- * that the client sent is complete.
+ * True if the state belongs to this turn (the same first call) and the client did not send all of it. Unsigned
+ * reasoning that the client sent is complete.
  */
 export function lacksState({ call, parts }: ReplayState, turn: Turn, first: ToolCallPart): boolean {
   const isUnsigned = parts.every(({ signature }) => signature === undefined)
@@ -143,8 +143,8 @@ export const issuedBy = (
 export type ConversationElement = { type: string; id?: string }
 
 /**
- * The positions of a state's reasoning and signatures among the elements of its turn. `before`: the index of the element
- * that the reasoning precedes; the number of elements for the end.
+ * The positions of a state's reasoning and signatures among the elements of its turn. `before`: the index of the
+ * element that the reasoning precedes; the number of elements for the end.
  */
 export function placesOf(
   { parts }: ReplayState,

@@ -134,8 +134,8 @@ export type MediaSource =
   | { type: 'text'; text: string; mediaType: string }
 
 /**
- * An element that only its own protocol knows: carried whole to a provider with that protocol, and otherwise refused or,
- * if it is `optional`, dropped with a loss. `path` is absent in responses.
+ * An element that only its own protocol knows: carried whole to a provider with that protocol, and otherwise refused
+ * or, if it is `optional`, dropped with a loss. `path` is absent in responses.
  */
 export type NativePart = {
   type: 'native'
@@ -177,8 +177,8 @@ export type Tool =
   /** A tool whose input is free text (chat and responses `custom`); `format` is the protocol's own grammar object. */
   | (Located & { type: 'custom'; name: string; description?: string; format?: unknown })
   /**
-   * A tool that the provider runs itself, or of another kind that only its protocol has. `optional`: dropped with a loss
-   * if the provider has no such tool.
+   * A tool that the provider runs itself, or of another kind that only its protocol has. `optional`: dropped with a
+   * loss if the provider has no such tool.
    */
   | { type: 'native'; protocol: ProtocolName; kind: string; value: unknown; path?: string; optional?: boolean }
 

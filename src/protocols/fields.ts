@@ -2,8 +2,8 @@ import { GatewayError, invalid } from '../error.ts'
 import type { ProtocolName } from '../generation/request.ts'
 
 /**
- * A JSON object of a request with its path. A protocol's `readRequest` takes each field through one of these methods, so
- * that a wrong type or range is a 400 with the path, and the fields that no reader took remain in `rest()`.
+ * A JSON object of a request with its path. A protocol's `readRequest` takes each field through one of these methods,
+ * so that a wrong type or range is a 400 with the path, and the fields that no reader took remain in `rest()`.
  */
 export class Fields {
   readonly path: string

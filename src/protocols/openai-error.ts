@@ -29,8 +29,8 @@ export const writeError = (error: GatewayError): object => ({ error: errorObject
 const nonEmpty = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined)
 
 /**
- * A provider's error body: `{error: {...}}`, `{error: "..."}`, `{code, error}`, `{message}`, `{detail}` with a text or a
- * list, `{message: {detail}}`, an array with one of these, a JSON string, or an HTML page.
+ * A provider's error body: `{error: {...}}`, `{error: "..."}`, `{code, error}`, `{message}`, `{detail}` with a text or
+ * a list, `{message: {detail}}`, an array with one of these, a JSON string, or an HTML page.
  */
 export function readError(status: number, body: string): GatewayError {
   const value = parsed(body)

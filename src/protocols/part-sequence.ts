@@ -52,8 +52,8 @@ export class OpenPart {
 }
 
 /**
- * Numbers the parts of one response and puts them one after the other: providers may interleave parts, the event grammar
- * does not. Events are pushed onto `out`, parts in the order in which they were opened.
+ * Numbers the parts of one response and puts them one after the other: providers may interleave parts, the event
+ * grammar does not. Events are pushed onto `out`, parts in the order in which they were opened.
  */
 export class PartSequence {
   readonly #out: GenerationEvent[]

@@ -10,8 +10,8 @@ import type { Loss, LossReport, Translation } from './translation.ts'
 import type { TransformFactory } from './transforms.ts'
 
 /**
- * One wire protocol. `serve`: clients call Sluice with it. `call`: Sluice calls a provider with it. `passthrough`: client
- * and provider both use it, so the provider's own frames are passed on with the id and model name of Sluice.
+ * One wire protocol. `serve`: clients call Sluice with it. `call`: Sluice calls a provider with it. `passthrough`:
+ * client and provider both use it, so the provider's own frames are passed on with the id and model name of Sluice.
  */
 export type Protocol = {
   name: ProtocolName
@@ -23,8 +23,8 @@ export type Protocol = {
     /** Throws if the protocol cannot be used with the model. `capabilities`: of each endpoint that may be called. */
     checkModel?(request: GenerationRequest, capabilities: readonly Capabilities[]): void
     /**
-     * References in the body: to files of the client's account, to URLs, and to objects that a provider stores. Absent: the
-     * protocol has none.
+     * References in the body: to files of the client's account, to URLs, and to objects that a provider stores. Absent:
+     * the protocol has none.
      */
     references?(body: Record<string, unknown>): (MediaReference | ProviderReference)[]
     /** Writes events as the frames of a stream. */
@@ -51,16 +51,16 @@ export type Protocol = {
     /** The provider's body. Losses, and transforms that undo changes on the response, are added to the translation. */
     writeRequest(translation: Translation): Record<string, unknown>
     /**
-     * Same protocol on both sides: the text of the client's body with the provider's model name and a request for usage.
-     * Values that had to be added are reported.
+     * Same protocol on both sides: the text of the client's body with the provider's model name and a request for
+     * usage. Values that had to be added are reported.
      */
     forward(context: TranslationContext, target: Target, report: LossReport): string
     reader(quirks: Quirks): Reader
     /** A response that is not streamed as events. Throws a GatewayError for a body that is not a response. */
     readAnswer(body: unknown, quirks: Quirks): GenerationEvent[]
     /**
-     * Member with the arguments of a tool call, if the protocol has them as an object instead of text: their numbers keep
-     * their spelling.
+     * Member with the arguments of a tool call, if the protocol has them as an object instead of text: their numbers
+     * keep their spelling.
      */
     argumentsIn?: string
     /**
@@ -116,7 +116,10 @@ export type ResponseIdentity = {
   model: string
   /** Unix seconds. */
   createdAt: number
-  /** Issuer of the response's signatures, for their envelopes; only if the provider has another protocol than the client. */
+  /**
+   * Issuer of the response's signatures, for their envelopes; only if the provider has another protocol than the
+   * client.
+   */
   issuer?: Issuer
 }
 
@@ -126,8 +129,8 @@ export type TranslationContext = {
   request: GenerationRequest
   responseIdentity: ResponseIdentity
   /**
-   * Reasoning of earlier turns that the client left out and its issuer requires: restored in the turns of `request`, but
-   * not in `rawRequest`.
+   * Reasoning of earlier turns that the client left out and its issuer requires: restored in the turns of `request`,
+   * but not in `rawRequest`.
    */
   restoredReasoning?: readonly ReplayState[]
   /** URLs of the response's images in their order; absent: images are sent in base64. */
@@ -184,8 +187,8 @@ export interface Passthrough {
   /** One of the last frames, as received or as sent, with counted usage in the field of this protocol. */
   counted?(frame: Frame, usage: Usage): Frame
   /**
-   * The frames after the terminal event (`[DONE]`), which `frame` then does not pass on. `counted`: usage that the provider
-   * did not report.
+   * The frames after the terminal event (`[DONE]`), which `frame` then does not pass on. `counted`: usage that the
+   * provider did not report.
    */
   end?(counted?: Usage): Frame[]
   /** The JSON text of a response that is not streamed. `counted`: usage that the provider did not report. */
@@ -195,8 +198,8 @@ export interface Passthrough {
 /** Differences of a provider from its protocol's documentation, one flag each. Data in `catalog/providers.json`. */
 export type Quirks = {
   /**
-   * chat: the field for the output limit. OpenAI's reasoning models refuse `max_tokens`; most compatible servers have only
-   * that. Default `max_tokens`.
+   * chat: the field for the output limit. OpenAI's reasoning models refuse `max_tokens`; most compatible servers have
+   * only that. Default `max_tokens`.
    */
   maxTokensField?: 'max_tokens' | 'max_completion_tokens'
   /**
@@ -209,8 +212,8 @@ export type Quirks = {
   /** chat: ids of tool calls: up to 64 characters (default), or exactly nine letters and digits. */
   callIds?: 'any' | 'alphanumeric-9'
   /**
-   * chat: accepted values of `tool_choice`: `none`, `auto` and `required` only (`words`), also a named function (default),
-   * or also OpenAI's `allowed_tools`. For any other choice only the chosen tools are sent.
+   * chat: accepted values of `tool_choice`: `none`, `auto` and `required` only (`words`), also a named function
+   * (default), or also OpenAI's `allowed_tools`. For any other choice only the chosen tools are sent.
    */
   toolChoices?: 'words' | 'named' | 'allowed'
   /**
@@ -227,8 +230,8 @@ export type Quirks = {
   /** chat: the field for earlier reasoning. Default `reasoning_content`. */
   reasoningField?: 'reasoning_content' | 'reasoning' | 'reasoning_details' | 'none'
   /**
-   * chat: the reasoning effort in OpenAI's field (default), in OpenRouter's object, or in OpenAI's field with Anthropic's
-   * `thinking: {type: disabled}` for none.
+   * chat: the reasoning effort in OpenAI's field (default), in OpenRouter's object, or in OpenAI's field with
+   * Anthropic's `thinking: {type: disabled}` for none.
    */
   effortField?: 'reasoning_effort' | 'reasoning' | 'thinking'
   /** chat: `provider` and `models` are routing fields of this provider and are passed on. */
@@ -299,8 +302,8 @@ export type Capabilities = {
   /** The kind of reasoning option; `none`: the model does not reason. */
   reasoning?: 'effort' | 'budget' | 'adaptive' | 'level' | 'none'
   /**
-   * Accepted reasoning efforts in ascending order, unless `reasoning` is `budget`. With `none`, reasoning can be switched
-   * off. Empty: the model decides.
+   * Accepted reasoning efforts in ascending order, unless `reasoning` is `budget`. With `none`, reasoning can be
+   * switched off. Empty: the model decides.
    */
   efforts?: Effort[]
   /** Limits of the budget in tokens, if `reasoning` is `budget`; `off`: 0 is accepted and switches reasoning off. */

@@ -5,8 +5,8 @@ import type { Translation } from './translation.ts'
 type NativeElement = NativePart | (Tool & { type: 'native' })
 
 /**
- * Throws for content that only the client's protocol has, unless it is optional, and for more stop sequences than Sluice
- * searches a response for.
+ * Throws for content that only the client's protocol has, unless it is optional, and for more stop sequences than
+ * Sluice searches a response for.
  */
 export function refuseNative(translation: Translation): void {
   const { request } = translation

@@ -19,8 +19,8 @@ export const loseStopSequences = (translation: Translation, reason: string): voi
   )
 
 /**
- * Passes events up to the first stop sequence, without the sequence itself, as providers do. Of the events after it only
- * usage and finish are passed.
+ * Passes events up to the first stop sequence, without the sequence itself, as providers do. Of the events after it
+ * only usage and finish are passed.
  */
 class StopFilter {
   readonly #sequences: readonly string[]

@@ -65,8 +65,8 @@ const ERROR_BODY_BYTES = 1024 * 1024
 const RETRYABLE_CODES = new Set(['upstream_error', 'upstream_rate_limited', 'upstream_timeout', 'overloaded'])
 
 /**
- * Tries the endpoints in order until one responds; an attempt fails only before the first byte of a response. Throws the
- * UpstreamRefusal of the last attempt. Each attempt is added to `records`.
+ * Tries the endpoints in order until one responds; an attempt fails only before the first byte of a response. Throws
+ * the UpstreamRefusal of the last attempt. Each attempt is added to `records`.
  */
 export async function attempt(
   endpoints: readonly Endpoint[],

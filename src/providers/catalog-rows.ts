@@ -22,8 +22,8 @@ export type ProviderRow = {
   /** false: it accepts only listed models. */
   unlisted?: boolean
   /**
-   * The server lists its own models at this path. With `search` it is discovered at the address in the variable, or else
-   * at the port of this machine.
+   * The server lists its own models at this path. With `search` it is discovered at the address in the variable, or
+   * else at the port of this machine.
    */
   local?: { modelsPath: '/api/tags' | '/v1/models' | '/api/v0/models'; search?: { hostVariable: string; port: number } }
   /** An instruction to enable it, if it has no variable. */

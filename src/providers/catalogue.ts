@@ -152,8 +152,8 @@ export class Catalogue {
   }
 
   /**
-   * The listed model that a name resolves to, or an unlisted model under the requested name with its known capabilities.
-   * Throws like `endpoints`.
+   * The listed model that a name resolves to, or an unlisted model under the requested name with its known
+   * capabilities. Throws like `endpoints`.
    */
   model(name: string): Model {
     const endpoint = this.#endpointsOf(name, 'predictions')[0]!

@@ -54,8 +54,8 @@ function mediaOf(row: ProviderRow | undefined, own: ProviderConfig | undefined):
 }
 
 /**
- * A provider of the catalogue with its configuration; undefined if it is disabled. Throws ConfigError for an invalid base
- * URL in the environment.
+ * A provider of the catalogue with its configuration; undefined if it is disabled. Throws ConfigError for an invalid
+ * base URL in the environment.
  */
 export function builtInProvider(row: ProviderRow, config: Config): Provider | undefined {
   const own = config.providers.get(row.id)

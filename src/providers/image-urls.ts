@@ -12,8 +12,8 @@ const IMAGES_BYTES = 48 * 1024 * 1024
 const FETCH_MS = 60_000
 
 /**
- * A response of the images API with the images in base64 instead of the provider's URLs, which clients never see. Throws
- * upstream_error for a URL without an image.
+ * A response of the images API with the images in base64 instead of the provider's URLs, which clients never see.
+ * Throws upstream_error for a URL without an image.
  */
 export async function fetchImages(
   text: string,

@@ -11,7 +11,9 @@ export type ListedModel = {
 
 type Json = Record<string, unknown>
 
-/** Reads the models from a server's response; undefined if it is not a model list. Omits models without conversations. */
+/**
+ * Reads the models from a server's response; undefined if it is not a model list. Omits models without conversations.
+ */
 export type ListingReader = (response: unknown) => ListedModel[] | undefined
 
 /** Ollama's `GET /api/tags`: `{models: [{name, modified_at, digest}]}`; `readOllamaDetails` reads the rest. */

@@ -94,8 +94,8 @@ export class LocalModels {
   }
 
   /**
-   * The provider to refresh: the enabled one, unless the configuration lists its models, or a server at the address where
-   * it is discovered.
+   * The provider to refresh: the enabled one, unless the configuration lists its models, or a server at the address
+   * where it is discovered.
    */
   #provider(row: ProviderRow, { search }: LocalRow): Provider | undefined {
     const enabled = this.#catalogue.providers().find(({ id }) => id === row.id)

@@ -150,8 +150,8 @@ export type Recursion =
   | 'any'
 
 /**
- * The schema with its references replaced by their targets. Throws SchemaRefusal for a reference without a target in the
- * document, for recursion that `recursion` does not allow, and for a schema that grows beyond the limits.
+ * The schema with its references replaced by their targets. Throws SchemaRefusal for a reference without a target in
+ * the document, for recursion that `recursion` does not allow, and for a schema that grows beyond the limits.
  */
 export function inlined(root: Schema, recursion: Recursion, budget: SchemaBudget): Schema {
   return hasReferences(root) ? new Inliner(root, recursion, budget).result() : root

@@ -74,7 +74,9 @@ function resolved(branch: Schema, { $defs }: Schema): Schema {
   return target === undefined ? branch : blank(target, without(branch, '$ref'))
 }
 
-/** One object that accepts the values of every branch. `all`: of `allOf`; else a property is required if all require it. */
+/**
+ * One object that accepts the values of every branch. `all`: of `allOf`; else a property is required if all require it.
+ */
 function merged(root: Schema, branches: Schema[], all: boolean, budget: SchemaBudget): Schema {
   const alternatives = new Map<string, Map<string, unknown>>()
   for (const { properties } of [root, ...branches]) {

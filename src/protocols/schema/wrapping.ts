@@ -10,8 +10,9 @@ import { blank, type Schema, type SchemaBudget, takesAnything } from './schema.t
 const MEMBER = 'answer'
 
 /**
- * The schema of a response with an object at its root, since OpenAI accepts no other. A schema of anything else (a list,
- * a union) is wrapped: it becomes the one member of an object, and `unwrapping` takes the value out of the response.
+ * The schema of a response with an object at its root, since OpenAI accepts no other. A schema of anything else (a
+ * list, a union) is wrapped: it becomes the one member of an object, and `unwrapping` takes the value out of the
+ * response.
  */
 export function objectResponse(
   format: OutputFormat & { type: 'schema' },
