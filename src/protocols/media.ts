@@ -44,9 +44,9 @@ export const dataUrl = ({ mediaType, data }: Pick<MediaData, 'mediaType' | 'data
 
 /** True for files that are text: a protocol without such files can carry their content as text. */
 export const isTextual = (mediaType: string): boolean =>
-  /^(text\/|application\/(jsonl?|x-ndjson|x-jsonlines|[\w.-]+\+json|xml|(x-)?yaml|toml|sql|x-sh|javascript|typescript|x-python)$)/.test(
-    mediaType,
-  )
+  mediaType.startsWith('text/') ||
+  /^application\/(jsonl?|x-ndjson|x-jsonlines|[\w.-]+\+json|xml|(x-)?yaml|toml)$/.test(mediaType) ||
+  /^application\/(sql|x-sh|javascript|typescript|x-python)$/.test(mediaType)
 
 export const textOf = ({ data }: { data: string }): string => Buffer.from(data, 'base64').toString()
 

@@ -75,13 +75,14 @@ const CREDENTIALS: Mapping = {
 
 /** Google and xAI return 400 for an invalid key, so the text counts beside the status. */
 const refusesCredentials = (status: number, text: string): boolean =>
-  status === 401 ||
-  status === 402 ||
-  status === 403 ||
-  (status === 400 &&
-    /api[ _]key (not valid|expired|not found)|API_KEY_INVALID|(incorrect|invalid) api[ _]key|authentication_error/i.test(
-      text,
-    ))
+  status === 401 || status === 402 || status === 403 || (status === 400 && INVALID_KEY.test(text))
+
+const INVALID_KEY = anyOf(
+  /api[ _]key (not valid|expired|not found)/,
+  /API_KEY_INVALID/,
+  /(incorrect|invalid) api[ _]key/,
+  /authentication_error/,
+)
 
 function mappingOf(status: number, text: string): Mapping {
   switch (status) {
@@ -118,8 +119,16 @@ function mappingOf(status: number, text: string): Mapping {
   return { code: 'invalid_request', status: status === 422 ? 400 : status }
 }
 
-const CONTEXT_LENGTH =
-  /context_length_exceeded|exceed_context_size|maximum context length|context (?:window|length|size)[^.]{0,60}exceed|exceeds?[^.]{0,60}context (?:window|length|size)|prompt is too long|input is too long|token count[^.]{0,80}exceeds the maximum/i
+const CONTEXT_LENGTH = anyOf(
+  /context_length_exceeded/,
+  /exceed_context_size/,
+  /maximum context length/,
+  /context (?:window|length|size)[^.]{0,60}exceed/,
+  /exceeds?[^.]{0,60}context (?:window|length|size)/,
+  /prompt is too long/,
+  /input is too long/,
+  /token count[^.]{0,80}exceeds the maximum/,
+)
 
 const STATUS_BY_TEXT: [RegExp, number][] = [
   [/rate.?limit|resource.?exhausted|too many requests|insufficient_quota/i, 429],
@@ -141,6 +150,11 @@ function statusOf(message: string, fields: ProviderSaid): number {
     STATUS_BY_TEXT.find(([pattern]) => pattern.test(text)) ??
     (text.trim() === '' ? STATUS_BY_TEXT.find(([pattern]) => pattern.test(message)) : undefined)
   return found?.[1] ?? 500
+}
+
+/** One pattern for several; case is ignored. */
+function anyOf(...patterns: RegExp[]): RegExp {
+  return new RegExp(patterns.map(({ source }) => source).join('|'), 'i')
 }
 
 const truncated = (text: string): string => (text.length > 4000 ? `${text.slice(0, 4000)}…` : text)

@@ -312,7 +312,9 @@ export class Catalogue {
     const message = `The model ${model} is not available`
     const disabled = found?.endpoints.map(({ provider }) => provider) ?? this.#disabledProviders(model)
     const remedies = [
-      ...new Set(disabled.map((provider) => howToEnable(provider, this.#config)).filter((remedy) => remedy !== undefined)),
+      ...new Set(
+        disabled.map((provider) => howToEnable(provider, this.#config)).filter((remedy) => remedy !== undefined),
+      ),
     ]
     const known = this.#reachable().map(({ id }) => id)
     const near = nearest(model, known)
