@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import { catalogueOf } from './catalogues.ts'
-import { EFFORTS, listedModels, NO_SERVER, refresherOf, serve } from './local-servers.ts'
+import { EFFORTS, listedModels, NO_SERVER, refresherOf, serve, stopServersAfterEach } from './local-servers.ts'
 
 /** Model lists of Ollama, vLLM, llama.cpp and LM Studio as entries of the catalogue. */
+
+stopServersAfterEach()
 
 describe('the model list of a server', () => {
   test('Ollama: details are requested once for each model, and again when it changes', async () => {

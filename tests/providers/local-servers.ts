@@ -5,11 +5,14 @@ import { LocalModels } from '../../src/providers/local.ts'
 /** Local model servers for one test file, and the models that are discovered at them. */
 
 const running: ReturnType<typeof Bun.serve>[] = []
-afterEach(async () => {
-  for (const server of running.splice(0)) await server.stop(true)
-})
 
-/** Starts a server until the end of the test and returns its host and port. */
+/** Stops the servers of a test file after each of its tests. */
+export const stopServersAfterEach = (): void =>
+  afterEach(async () => {
+    for (const server of running.splice(0)) await server.stop(true)
+  })
+
+/** Starts a server and returns its host and port. */
 export const serve = (respond: (request: Request) => Response | Promise<Response>): string => {
   const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: respond })
   running.push(server)

@@ -1,10 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import { localAddress } from '../../src/providers/local.ts'
 import { catalogueOf } from './catalogues.ts'
-import { EFFORTS, listedModels, refresherOf, serve, stopLast } from './local-servers.ts'
+import { EFFORTS, listedModels, refresherOf, serve, stopLast, stopServersAfterEach } from './local-servers.ts'
 import type { Catalogue } from '../../src/providers/catalogue.ts'
 
 /** Discovery of local model servers: their models appear in the catalogue and disappear with them. */
+
+stopServersAfterEach()
 
 const findModels = (catalogue: Catalogue, host: string): Promise<string[]> => refresherOf(catalogue, host)()
 
