@@ -227,7 +227,7 @@ const WEBHOOKS_EVERY_MS = 1_000
 function startTimers(app: GatewayContext, webhooks: Webhooks, signal: AbortSignal): Timer[] {
   const { store, files, config, reasoningReplay, background } = app
   const local = new LocalModels(app.catalogue, config.env)
-  const findLocalModels = (): Promise<unknown> => local.round(signal)
+  const findLocalModels = (): Promise<unknown> => local.refresh(signal)
   const purgePredictions = (): Promise<unknown> =>
     store.predictions.purge(Date.now() - config.predictions.keepDays * DAY_MS)
   const every = (ms: number, run: () => Promise<unknown>): Timer => setInterval(() => void run().catch(() => {}), ms)

@@ -10,7 +10,7 @@ import type { Loss } from '../protocols/translation.ts'
 import { parseRawRequest } from '../protocols/raw-request.ts'
 import { prepare } from '../providers/attempt.ts'
 import type { Catalogue, Endpoint } from '../providers/catalogue.ts'
-import { whatSwitchesOn } from '../providers/configured.ts'
+import { howToEnable } from '../providers/configured.ts'
 import { columns, didYouMean, UsageError, type Given } from './command.ts'
 import { discoverModels } from './models.ts'
 import { configOf } from './serve.ts'
@@ -36,7 +36,7 @@ export async function explain(given: Given, file: string): Promise<void> {
   const explained = endpoints.map((endpoint) => explainOne(endpoint, context, config.strict))
   const off = switchedOff(catalogue, endpoints).map((provider) => ({
     provider,
-    remedy: whatSwitchesOn(provider, config) ?? 'it is not configured',
+    remedy: howToEnable(provider, config) ?? 'it is not configured',
   }))
   const asNamed = [
     ...(protocols[protocol].serve.references?.(rawRequest.body) ?? []).map(({ param }) => param),

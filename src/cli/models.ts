@@ -28,14 +28,14 @@ export async function listModels(given: Given): Promise<void> {
         .map(({ id }) => id)
         .join(', ')}. A provider is switched on by its key in the environment.`,
     )
-  const rows = models.map((model) => rowOf(model, prices.of(model.id, catalogue.places(model.id))?.rates ?? {}))
+  const rows = models.map((model) => rowOf(model, prices.of(model.id, catalogue.candidates(model.id))?.rates ?? {}))
   console.log(columns([['MODEL', 'CONTEXT', 'INPUT', 'OUTPUT', 'NAME'], ...rows], ''))
 }
 
 /** The catalogue of this configuration, including the models of servers on this machine. */
 export async function discoverModels(config: Config): Promise<Catalogue> {
   const catalogue = new Catalogue(config)
-  await new LocalModels(catalogue, config.env).round(new AbortController().signal)
+  await new LocalModels(catalogue, config.env).refresh(new AbortController().signal)
   closeIdle()
   return catalogue
 }

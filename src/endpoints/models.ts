@@ -25,7 +25,7 @@ export const describe = (
   context_length: contextLength ?? null,
   max_output_tokens: capabilities.maxOutputTokens ?? null,
   supported_parameters: parametersOf(capabilities),
-  pricings: pricingsOf(prices.timed(id, catalogue.places(id))),
+  pricings: pricingsOf(prices.timed(id, catalogue.candidates(id))),
   protocols: protocolsOf(capabilities),
 })
 

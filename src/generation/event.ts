@@ -3,22 +3,22 @@ import type { Citation, Part, TokenLogprob, ProtocolName, TextPart } from './req
 import { noUsage, type Usage } from './usage.ts'
 
 /**
- * An answer as it happens. Grammar: `start (part-start part-delta* part-end | usage)* (finish | error)`; `usage` may
- * also
- * stand inside a part. Parts never overlap and are numbered from 0 without gaps, so no writer ever guesses a boundary.
+ * A response as a sequence of events. Grammar: `start (part-start part-delta* part-end | usage)* (finish | error)`;
+ * `usage` may also occur inside a part. Parts never overlap and are numbered from 0 without gaps, so that no writer has
+ * to guess where a part ends.
  */
 export type GenerationEvent =
   | { type: 'start'; id: string; model: string }
   | { type: 'part-start'; part: number; head: PartHead }
-  /** `text`: what the part grows by (text, JSON arguments, base64 of media). */
+  /** `text`: appended to the part (text, JSON arguments, base64 of media). */
   | { type: 'part-delta'; part: number; text: string; logprobs?: TokenLogprob[] }
-  /** `signature`: the provider's plain value. */
+  /** `signature`: the provider's own value, without an envelope. */
   | { type: 'part-end'; part: number; signature?: string }
-  /** Running totals, never increments: a named bucket replaces what was heard before, an absent one leaves it. */
+  /** Running totals, never increments: a bucket replaces its earlier value, an absent one keeps it. */
   | { type: 'usage'; usage: Partial<Usage> }
   /**
-   * `raw`: the provider's own word. `stopSequence`: the one that was hit, `details`: what more is said of the ending,
-   * where the provider says it.
+   * `raw`: the provider's own finish reason. `stopSequence`: the one that ended the response. `details`: the provider's
+   * own object about the reason (Anthropic's `stop_details`).
    */
   | { type: 'finish'; reason: FinishReason; raw: string; stopSequence?: string; details?: unknown }
   | { type: 'error'; error: GatewayError }
@@ -30,9 +30,9 @@ export type FinishReason =
   | 'tool-calls'
   | 'content-filter'
   | 'refusal'
-  /** The provider paused a long turn; the client may send it back to go on (Anthropic's `pause_turn`). */
+  /** The provider paused a long turn; the client may send it back to continue (Anthropic's `pause_turn`). */
   | 'pause'
-  /** The provider ended for a reason of its own; `raw` says which. */
+  /** A reason that only this provider has; it is in `raw`. */
   | 'other'
 
 export type PartHead =
@@ -44,29 +44,30 @@ export type PartHead =
   | { type: 'image' | 'audio'; mediaType: string }
   /** Belongs to the last text part before it; has no deltas. */
   | { type: 'citation'; citation: Citation }
-  /** Something only the provider's own protocol understands; has no deltas. */
+  /** An element that only the provider's own protocol knows; has no deltas. */
   | { type: 'native'; protocol: ProtocolName; kind: string; value: unknown }
 
-/** An answer's events with usage that comes from elsewhere, right before the finish. */
+/** The events of a response with this usage right before the finish. */
 export const withUsage = (events: readonly GenerationEvent[], usage: Usage | undefined): GenerationEvent[] =>
   events.flatMap((event) =>
     event.type === 'finish' && usage !== undefined ? [{ type: 'usage', usage }, event] : [event],
   )
 
-/** A whole answer: what a stream of events adds up to. */
+/** A whole response: the sum of its events. */
 export type Answer = {
   /** The provider's id and model name. */
   id: string
   model: string
   parts: Part[]
   usage: Usage
-  /** Whether the provider reported any usage. */
+  /** The provider reported usage. */
   metered: boolean
   finish: { reason: FinishReason; raw: string; stopSequence?: string; details?: unknown }
 }
 
 /**
- * Adds events up to an answer. Throws the error of an error event; an answer without a finish is the caller's to judge.
+ * Adds events up to a whole response. Throws the error of an error event. Without a finish event `finished` stays false
+ * and the response is incomplete.
  */
 export class Fold {
   readonly answer: Answer = {
@@ -141,33 +142,33 @@ export class Fold {
         })
         return
       case 'citation':
-        return this.#cite(head.citation)
+        return this.#addCitation(head.citation)
       case 'native':
         this.answer.parts.push(head)
         return
     }
   }
 
-  #cite(citation: Citation): void {
+  #addCitation(citation: Citation): void {
     const text = this.answer.parts.findLast((part): part is TextPart => part.type === 'text')
     if (text !== undefined) (text.citations ??= []).push(citation)
   }
 }
 
 export const fold = (events: Iterable<GenerationEvent>): Answer => {
-  const sum = new Fold()
-  for (const event of events) sum.add(event)
-  return sum.answer
+  const total = new Fold()
+  for (const event of events) total.add(event)
+  return total.answer
 }
 
 /**
- * The other way round: a whole answer as events, so that metering, translation and errors have one form. Signatures
- * become plain values again.
+ * The inverse of `fold`: a whole response as events, so that metering, translation and errors have one form. Signatures
+ * become the provider's own values again.
  */
 export function* unfold(answer: Answer): Generator<GenerationEvent> {
   yield { type: 'start', id: answer.id, model: answer.model }
   let number = 0
-  const whole = function* (
+  const wholePart = function* (
     head: PartHead,
     text: string,
     signature?: string,
@@ -182,19 +183,19 @@ export function* unfold(answer: Answer): Generator<GenerationEvent> {
   for (const part of answer.parts) {
     switch (part.type) {
       case 'text':
-        yield* whole({ type: 'text' }, part.text, part.signature?.data, part.logprobs)
-        for (const citation of part.citations ?? []) yield* whole({ type: 'citation', citation }, '')
+        yield* wholePart({ type: 'text' }, part.text, part.signature?.data, part.logprobs)
+        for (const citation of part.citations ?? []) yield* wholePart({ type: 'citation', citation }, '')
         break
       case 'reasoning': {
         const { text, signature, ...head } = part
-        yield* whole(head, text, signature?.data)
+        yield* wholePart(head, text, signature?.data)
         break
       }
       case 'refusal':
-        yield* whole({ type: 'refusal' }, part.text)
+        yield* wholePart({ type: 'refusal' }, part.text)
         break
       case 'tool-call':
-        yield* whole(
+        yield* wholePart(
           { type: 'tool-call', id: part.id, name: part.name, form: part.form },
           part.arguments,
           part.signature?.data,
@@ -203,10 +204,14 @@ export function* unfold(answer: Answer): Generator<GenerationEvent> {
       case 'image':
       case 'audio':
         if (part.source.type === 'data')
-          yield* whole({ type: part.type, mediaType: part.source.mediaType }, part.source.data, part.signature?.data)
+          yield* wholePart(
+            { type: part.type, mediaType: part.source.mediaType },
+            part.source.data,
+            part.signature?.data,
+          )
         break
       case 'native':
-        yield* whole(part, '')
+        yield* wholePart(part, '')
         break
       default:
         break

@@ -5,17 +5,17 @@ import type { Part, ReasoningPart, ToolCallPart, Turn } from './request.ts'
 import type { Issuer } from './signature.ts'
 
 /**
- * What a provider wants back of an answer that called tools: the reasoning, signed where its provider signs, and which
- * of its parts bore a signature.
+ * The parts of a response with tool calls that its provider requires in the next request, although many clients do not
+ * send them: the reasoning, signed if the provider signs, and the signatures of other parts.
  */
 export type ReplayState = {
   issuer: Issuer
   /**
-   * The first call, by whose id the answer is known again, and a digest of its name and arguments: some providers give
-   * every answer the same ids.
+   * The first tool call. Its id identifies the response in the next request; the digest of its name and arguments is
+   * compared too, since some providers repeat their ids.
    */
   call: { id: string; digest: string }
-  /** In their order. */
+  /** In the order of the response. */
   parts: ReplayPart[]
 }
 
@@ -25,29 +25,29 @@ export type ReplayReasoning = Pick<ReasoningPart, 'form' | 'redacted' | 'id'> & 
   signature?: string
 }
 
-/** What calls and texts say is the client's to send. */
+/** Text, and the arguments of tool calls, are not stored: the client sends them. */
 export type ReplayPart =
   | ReplayReasoning
   | { type: 'text'; signature?: string }
   | { type: 'tool-call'; id: string; signature?: string }
 
-/** Characters of one answer's reasoning and signatures: beyond, nothing of it is kept. */
-const MOST_CHARACTERS = 1024 * 1024
+/** Limit on the reasoning and signatures of one response; above it nothing of the response is stored. */
+const CHARACTERS_MAX = 1024 * 1024
 
-/** Hears an answer, and tells what its provider will want back of it. */
+/** Records the events of a response and makes its replay state. */
 export class ReplayRecorder {
   readonly #parts: ReplayPart[] = []
   #call: { id: string; name: string; arguments: string } | undefined
   #head: PartHead | undefined
   #text = ''
-  #kept = 0
+  #characters = 0
   readonly #issuer: Issuer
-  readonly #bare: boolean
+  readonly #keepsUnsigned: boolean
 
-  /** `bare`: the provider wants reasoning back that it does not sign, too. */
-  constructor(issuer: Issuer, bare: boolean) {
+  /** `keepsUnsigned`: the provider also requires reasoning that it does not sign. */
+  constructor(issuer: Issuer, keepsUnsigned: boolean) {
     this.#issuer = issuer
-    this.#bare = bare
+    this.#keepsUnsigned = keepsUnsigned
   }
 
   record(events: readonly GenerationEvent[]): void {
@@ -55,28 +55,28 @@ export class ReplayRecorder {
       if (event.type === 'part-start') {
         this.#head = event.head
         this.#text = ''
-      } else if (event.type === 'part-delta') this.#keep(event.text)
+      } else if (event.type === 'part-delta') this.#append(event.text)
       else if (event.type === 'part-end') this.#end(event.signature)
     }
   }
 
-  #keep(text: string): void {
+  #append(text: string): void {
     const type = this.#head?.type
     if (type === 'text') this.#text ||= text
     else if (
-      this.#kept <= MOST_CHARACTERS &&
+      this.#characters <= CHARACTERS_MAX &&
       (type === 'reasoning' || (type === 'tool-call' && this.#call === undefined))
     ) {
       this.#text += text
-      this.#kept += text.length
+      this.#characters += text.length
     }
   }
 
   #end(signature: string | undefined): void {
     const head = this.#head
-    this.#kept += signature?.length ?? 0
+    this.#characters += signature?.length ?? 0
     const signed = signature === undefined ? {} : { signature }
-    if (head?.type === 'reasoning' && (signature !== undefined || (this.#bare && this.#text !== '')))
+    if (head?.type === 'reasoning' && (signature !== undefined || (this.#keepsUnsigned && this.#text !== '')))
       this.#parts.push({ ...head, text: this.#text, ...signed })
     else if (head?.type === 'text' && this.#text !== '') this.#parts.push({ type: 'text', ...signed })
     else if (head?.type === 'tool-call') {
@@ -86,11 +86,11 @@ export class ReplayRecorder {
     this.#head = undefined
   }
 
-  /** Undefined where there is nothing to send back: no call, nothing beside it, or too much. */
+  /** Undefined if there is no tool call, nothing to send with it, or too much. */
   get replayState(): ReplayState | undefined {
     if (
       this.#call === undefined ||
-      this.#kept > MOST_CHARACTERS ||
+      this.#characters > CHARACTERS_MAX ||
       this.#parts.every(({ type, signature }) => type !== 'reasoning' && signature === undefined)
     )
       return undefined
@@ -104,35 +104,35 @@ const digestOf = ({ name, arguments: text }: Pick<ToolCallPart, 'name' | 'argume
     .digest('base64url')
 
 /**
- * Turns that came back without what their provider signed, by their places, each with the first of its calls. An id
- * that stands in two turns tells neither.
+ * Assistant turns with tool calls but without any signature: their indexes, each with its first call. Turns that share
+ * the id of that call are left out, since the id identifies neither.
  */
-export function unsigned(turns: readonly Turn[]): { place: number; call: ToolCallPart }[] {
+export function unsignedTurns(turns: readonly Turn[]): { index: number; call: ToolCallPart }[] {
   const uses = new Map<string, number>()
-  const found: { place: number; call: ToolCallPart }[] = []
-  for (const [place, { role, parts }] of turns.entries()) {
+  const found: { index: number; call: ToolCallPart }[] = []
+  for (const [index, { role, parts }] of turns.entries()) {
     const call = role === 'assistant' ? parts.find((part) => part.type === 'tool-call') : undefined
     if (call === undefined) continue
     uses.set(call.id, (uses.get(call.id) ?? 0) + 1)
-    if (!parts.some((part) => 'signature' in part && part.signature !== undefined)) found.push({ place, call })
+    if (!parts.some((part) => 'signature' in part && part.signature !== undefined)) found.push({ index, call })
   }
   return found.filter(({ call }) => uses.get(call.id) === 1)
 }
 
 /**
- * Whether a turn lacks what the trace has: it begins with the same call, and what its client sent of reasoning is not
- * all that its provider wants.
+ * True if the state belongs to this turn (the same first call) and the client did not send all of it. Unsigned
+ * reasoning that the client sent is complete.
  */
-export function isMissing({ call, parts }: ReplayState, turn: Turn, first: ToolCallPart): boolean {
-  const bare = parts.every(({ signature }) => signature === undefined)
+export function lacksState({ call, parts }: ReplayState, turn: Turn, first: ToolCallPart): boolean {
+  const isUnsigned = parts.every(({ signature }) => signature === undefined)
   return (
     call.id === first.id &&
     call.digest === digestOf(first) &&
-    !(bare && turn.parts.some((part) => part.type === 'reasoning' && part.text !== ''))
+    !(isUnsigned && turn.parts.some((part) => part.type === 'reasoning' && part.text !== ''))
   )
 }
 
-/** What this model made of what was recalled. */
+/** The replay states that this model issued. */
 export const issuedBy = (
   replayStates: readonly ReplayState[] | undefined,
   { provider, model }: Issuer,
@@ -143,8 +143,8 @@ export const issuedBy = (
 export type ConversationElement = { type: string; id?: string }
 
 /**
- * Where a trace's reasoning and signatures belong among the elements of its turn: `before` is an index, or their number
- * for the end.
+ * The positions of a state's reasoning and signatures among the elements of its turn. `before`: the index of the
+ * element that the reasoning precedes; the number of elements for the end.
  */
 export function placesOf(
   { parts }: ReplayState,
@@ -153,7 +153,7 @@ export function placesOf(
   const texts = elements.flatMap(({ type }, index) => (type === 'text' ? [index] : []))
   const reasoning: { part: ReplayReasoning; before: number }[] = []
   const signatures: { index: number; signature: string }[] = []
-  let text = parts.filter(({ type }) => type === 'text').length
+  let textsLeft = parts.filter(({ type }) => type === 'text').length
   let next = elements.length
   for (const part of parts.toReversed()) {
     if (part.type === 'reasoning') {
@@ -162,7 +162,7 @@ export function placesOf(
     }
     const index =
       part.type === 'text'
-        ? (texts[--text] ?? -1)
+        ? (texts[--textsLeft] ?? -1)
         : elements.findIndex(({ type, id }) => type === 'tool-call' && id === part.id)
     if (index < 0) continue
     next = Math.min(next, index)
@@ -172,28 +172,26 @@ export function placesOf(
 }
 
 /**
- * A turn with what its provider wants back, in its place. Reasoning that came back bare is what the signed one says
- * already.
+ * A turn with its reasoning and signatures restored. Unsigned reasoning that the client sent is replaced: the state has
+ * the same text with its signature.
  */
-export function restored(turn: Turn, replayState: ReplayState): Turn {
+export function restoreTurn(turn: Turn, replayState: ReplayState): Turn {
   const { issuer } = replayState
   const sent = turn.parts.filter((part) => part.type !== 'reasoning')
   const { reasoning, signatures } = placesOf(
     replayState,
-    sent.map((part) =>
-      part.type === 'text' && part.text === '' ? { type: 'nothing' } : (part as ConversationElement),
-    ),
+    sent.map((part) => (part.type === 'text' && part.text === '' ? { type: 'empty' } : (part as ConversationElement))),
   )
   const signedBy = new Map(signatures.map(({ index, signature }) => [index, { data: signature, issuer }]))
-  const before = (place: number): Part[] =>
+  const reasoningBefore = (index: number): Part[] =>
     reasoning
-      .filter((one) => one.before === place)
+      .filter((one) => one.before === index)
       .map(({ part: { signature, ...part } }) =>
         signature === undefined ? part : { ...part, signature: { data: signature, issuer } },
       )
   const parts = sent.flatMap((part, index): Part[] => {
     const signature = signedBy.get(index)
-    return [...before(index), signature === undefined ? part : ({ ...part, signature } as Part)]
+    return [...reasoningBefore(index), signature === undefined ? part : ({ ...part, signature } as Part)]
   })
-  return { ...turn, parts: [...parts, ...before(sent.length)] }
+  return { ...turn, parts: [...parts, ...reasoningBefore(sent.length)] }
 }

@@ -1,17 +1,17 @@
 import { EFFORTS, type Effort } from '../config/provider-terms.ts'
 import type { Signature } from './signature.ts'
 
-/** The names of the wire protocols in which a conversation is held. */
+/** The protocols of conversations. */
 export type ConversationName = 'chat.completions' | 'responses' | 'messages' | 'generateContent'
 
-/** The names of all wire protocols, as `api` in a generation record says them. */
+/** All wire protocols; `api` of a generation record has these values. */
 export type ProtocolName = ConversationName | 'images'
 
-/** What a client asks for, in our words. Absent means: the client said nothing, the provider decides. */
+/** A client's request, independent of its protocol. Absent members were not sent: the provider decides. */
 export type GenerationRequest = {
   /** Model as the client named it. */
   model: string
-  /** System and developer text that leads the conversation. */
+  /** System and developer instructions at the beginning of the conversation. */
   system: Part[]
   turns: Turn[]
   tools: Tool[]
@@ -20,11 +20,11 @@ export type GenerationRequest = {
   sampling: Sampling
   /** Limit of generated tokens including reasoning. */
   maxOutputTokens?: number
-  /** Answers wanted at once, where more than one; the tokens of each are billed. */
+  /** Requested number of responses, if more than one; the tokens of each are billed. */
   candidates?: number
   reasoning?: Reasoning
   outputFormat?: OutputFormat
-  /** Kinds of output wanted besides text. */
+  /** Requested kinds of output. */
   outputModalities?: ('text' | 'image' | 'audio')[]
   imageOutput?: ImageOutput
   verbosity?: 'low' | 'medium' | 'high'
@@ -35,12 +35,12 @@ export type GenerationRequest = {
   serviceTier?: string
   /** Routes requests with the same prefix to the same cache. */
   cacheKey?: string
-  /** All of the request is a prefix to be cached: a mark on its end, wherever that is. */
+  /** A cache breakpoint at the end of the request, wherever that is. */
   cache?: { ttl?: '5m' | '1h' }
-  /** OpenAI's wish how long a cached prefix is kept. */
+  /** OpenAI's lifetime of a cached prefix. */
   cacheRetention?: string
   stream: boolean
-  /** chat completions only: the client wants a usage chunk in its stream. */
+  /** chat completions only: the client requests a usage chunk in its stream. */
   includeUsage?: boolean
   /** The protocol the request was read from. */
   protocol: ProtocolName
@@ -61,7 +61,7 @@ export type Turn = Located & {
   name?: string
 }
 
-/** One piece of a turn or of an answer. */
+/** One piece of a turn or of a response. */
 export type Part =
   | TextPart
   | ReasoningPart
@@ -71,7 +71,7 @@ export type Part =
   | MediaPart
   | NativePart
 
-/** `cache` marks the end of a prefix the provider should cache, with its lifetime. */
+/** `cache`: a cache breakpoint after this element, with its lifetime. */
 type Cacheable = Located & { cache?: { ttl?: '5m' | '1h' } }
 
 export type TextPart = Cacheable & {
@@ -85,12 +85,10 @@ export type TextPart = Cacheable & {
 export type ReasoningPart = Located & {
   type: 'reasoning'
   text: string
-  /**
-   * `summary`: a digest made by the provider; `raw`: the model's own thoughts. Absent where the provider does not say.
-   */
+  /** `summary`: written by the provider; `raw`: the model's own text. Absent if the provider does not say. */
   form?: 'raw' | 'summary'
   signature?: Signature
-  /** Reasoning whose text the provider hides: only `signature` carries it. */
+  /** Reasoning without visible text: only `signature` carries it. */
   redacted?: boolean
   /** The provider's id of the item (`rs_...`). */
   id?: string
@@ -101,8 +99,8 @@ export type ToolCallPart = Cacheable & {
   id: string
   name: string
   /**
-   * JSON text exactly as it came (key order, big integers); free text when `form` is `custom`. May be cut when the
-   * answer was truncated.
+   * JSON text as received (key order, big integers); free text if `form` is `custom`. Incomplete if the response was
+   * truncated.
    */
   arguments: string
   form: 'function' | 'custom'
@@ -112,7 +110,7 @@ export type ToolCallPart = Cacheable & {
 export type ToolResultPart = Cacheable & {
   type: 'tool-result'
   callId: string
-  /** Name of the called tool, where the protocol says it or the conversation shows it. */
+  /** Name of the called tool, from the result or from its call. */
   name?: string
   content: (TextPart | MediaPart | NativePart)[]
   isError?: boolean
@@ -123,7 +121,7 @@ export type MediaPart = Cacheable & {
   type: 'image' | 'audio' | 'video' | 'file'
   source: MediaSource
   filename?: string
-  /** Resolution wished for: OpenAI's `detail`, Google's `mediaResolution`, lower case. */
+  /** Requested resolution in lower case: OpenAI's `detail`, Google's `mediaResolution`. */
   detail?: string
   signature?: Signature
 }
@@ -133,12 +131,12 @@ export type MediaSource =
   | { type: 'data'; mediaType: string; data: string }
   | { type: 'url'; url: string; mediaType?: string }
   | { type: 'file'; id: string; mediaType?: string }
-  /** Plain text given as a document (Anthropic's `text` source). */
+  /** Plain text as a document (Anthropic's `text` source). */
   | { type: 'text'; text: string; mediaType: string }
 
 /**
- * Something only its own protocol understands: it travels whole there, and elsewhere is refused or, where it is
- * `optional`, left out with a loss. `path`: where the client says it; absent in answers.
+ * An element that only its own protocol knows: carried whole to a provider with that protocol, and otherwise refused
+ * or, if it is `optional`, dropped with a loss. `path` is absent in responses.
  */
 export type NativePart = {
   type: 'native'
@@ -152,7 +150,7 @@ export type NativePart = {
 export type Citation = {
   url?: string
   title?: string
-  /** Words of the source. */
+  /** Quotation from the source. */
   citedText?: string
   /** Range in the text part's own text, UTF-16 code units, end exclusive. */
   start?: number
@@ -180,8 +178,8 @@ export type Tool =
   /** A tool whose input is free text (chat and responses `custom`); `format` is the protocol's own grammar object. */
   | (Located & { type: 'custom'; name: string; description?: string; format?: unknown })
   /**
-   * A tool the provider runs itself, or any other kind its protocol knows. `optional`: it may be left out, with a loss,
-   * where the provider has no such tool. `path`: where the client says it.
+   * A tool that the provider runs itself, or of another kind that only its protocol has. `optional`: dropped with a
+   * loss if the provider has no such tool.
    */
   | { type: 'native'; protocol: ProtocolName; kind: string; value: unknown; path?: string; optional?: boolean }
 
@@ -200,7 +198,7 @@ export type Sampling = {
   seed?: number
   stop?: string[]
   logitBias?: Record<string, number>
-  /** Log probabilities of the chosen tokens wanted, with this many alternatives. */
+  /** Log probabilities of the chosen tokens, each with `topLogprobs` alternatives. */
   logprobs?: boolean
   topLogprobs?: number
 }
@@ -208,13 +206,13 @@ export type Sampling = {
 export { EFFORTS, type Effort }
 
 export type Reasoning = {
-  /** The canonical wish. */
+  /** The canonical option. */
   effort?: Effort
-  /** An exact budget, where the client gave one; -1: the model decides. */
+  /** An exact budget in tokens; -1: the model decides. */
   budgetTokens?: number
-  /** Reasoning on, depth left to the model (Anthropic's `adaptive`). */
+  /** Reasoning with an effort that the model chooses (Anthropic's `adaptive`). */
   adaptive?: boolean
-  /** Whether visible thoughts are wanted; absent: the protocol's default. */
+  /** The response includes the reasoning text; absent: the protocol's default. */
   visible?: boolean
   /** OpenAI's `reasoning.summary`. */
   summary?: string
@@ -224,15 +222,12 @@ export type OutputFormat =
   | { type: 'text' }
   | { type: 'json' }
   | { type: 'schema'; schema: unknown; name?: string; description?: string; strict?: boolean }
-  /** One of the values of the schema's `enum`, as bare text (Google's `text/x.enum`). */
+  /** One value of the schema's `enum` as plain text (Google's `text/x.enum`). */
   | { type: 'enum'; schema: unknown }
 
-/**
- * What images that are asked for should be like, in the words of the images API and, where a client speaks in ratios,
- * of Google.
- */
+/** Requested images, with the options of OpenAI's images API and, for a ratio and a size class, of Google. */
 export type ImageOutput = {
-  /** Images wanted. */
+  /** Number of images. */
   count?: number
   /** Pixels. */
   size?: { width: number; height: number }
@@ -250,9 +245,9 @@ export type ImageOutput = {
 export type WebSearch = Located & {
   contextSize?: string
   userLocation?: unknown
-  /** The only domains that are searched; domains that are not. */
+  /** The only domains that are searched, and domains that are not searched. */
   allowedDomains?: string[]
   blockedDomains?: string[]
-  /** Most searches. */
+  /** Maximum number of searches. */
   maxUses?: number
 }

@@ -1,34 +1,31 @@
 import { createHash } from 'node:crypto'
 
 /**
- * A provider's proof over its own reasoning. Opaque bytes, bound to the provider and model that made them: replayed to
- * their maker byte for byte, left out for anyone else.
+ * A provider's proof of its own reasoning. Opaque bytes, valid only at the provider and model that issued them: sent
+ * back to their issuer byte for byte, left out for any other.
  */
 export type Signature = {
   data: string
-  /**
-   * Who made it, where known: it came to the client sealed through another protocol. Absent: the client's own
-   * protocol's plain value.
-   */
+  /** Known if the client received it in an envelope through another protocol; absent for a provider's own value. */
   issuer?: Issuer
-  /** What the protocol it came through has no other place for. */
+  /** Data for which the protocol that carried the envelope has no field. */
   note?: string
 }
 
 export type Issuer = { provider: string; model: string }
 
 const MAGIC = 'slc1\0'
-/** How every sealed signature begins: tells cheaply whether a text may hold one. */
+/** The beginning of every envelope: a cheap test whether a text can contain one. */
 export const ENVELOPE_PREFIX = Buffer.from(MAGIC + '\0')
   .toString('base64')
   .slice(0, 6)
 
-/** What was changed on its way: it belongs to nobody. */
-const NOBODY: Issuer = { provider: '', model: '' }
+/** The issuer of an envelope that was changed: no target matches it. */
+const NO_ISSUER: Issuer = { provider: '', model: '' }
 
 /**
- * Wraps a signature for a client that speaks another protocol than its maker. Plain base64, because Google's field is
- * bytes. `note`: for `unseal`.
+ * A signature in an envelope that names its issuer, for a client of another protocol. Standard base64, because Google's
+ * field is bytes. Without an issuer the signature stays as it is. `note`: returned by `unwrapSignature`.
  */
 export const wrapSignature = (data: string, issuer: Issuer | undefined, note = ''): string => {
   if (issuer === undefined) return data
@@ -37,8 +34,8 @@ export const wrapSignature = (data: string, issuer: Issuer | undefined, note = '
 }
 
 /**
- * Undoes `seal`; a plain value comes back as itself without a maker. Base64 of either alphabet is read, since SDKs
- * re-encode bytes.
+ * The inverse of `wrapSignature`; a value without an envelope is returned without an issuer. Both base64 alphabets are
+ * read, since SDKs re-encode bytes.
  */
 export const unwrapSignature = (text: string): Signature => {
   if (!text.startsWith(ENVELOPE_PREFIX)) return { data: text }
@@ -48,19 +45,19 @@ export const unwrapSignature = (text: string): Signature => {
   if (magic + '\0' !== MAGIC) return { data: text }
   const [provider, model, note, ...data] = rest
   if (provider === undefined || model === undefined || digest !== digestOf(rest.join('\0')))
-    return { data: text, issuer: NOBODY }
+    return { data: text, issuer: NO_ISSUER }
   return { data: data.join('\0'), issuer: { provider, model }, ...(note === '' ? {} : { note }) }
 }
 
 /**
- * A provider refuses all of a request for a signature that was cut short or altered. Who forges one has forged what its
- * maker checks anyway.
+ * Detects a signature that was truncated or altered: its provider would refuse the whole request. The digest is not a
+ * secret, since the provider verifies its own signature anyway.
  */
 const digestOf = (body: string): string => createHash('sha256').update(body).digest('base64url').slice(0, 12)
 
 /**
- * Whether a signature may be sent to this target: it made it, or the client speaks the target's protocol and replays a
- * plain one.
+ * True if the signature may be sent to this target: the target issued it, or it has no issuer and the client uses the
+ * target's protocol.
  */
 export const belongsTo = (signature: Signature, target: Issuer, sameProtocol: boolean): boolean =>
   signature.issuer === undefined

@@ -1,16 +1,13 @@
 /**
- * Token usage in buckets that never overlap: nobody outside a protocol folder adds or subtracts one from another.
- * Each protocol converts at its edge (OpenAI and Google count cached tokens inside input, Anthropic beside it;
- * Google counts thinking beside output, the others inside it).
+ * Token usage in disjoint buckets, so that no code outside a protocol folder subtracts one from another. Each protocol
+ * converts its own counts: OpenAI and Google count cached tokens within the input, Anthropic beside it; Google counts
+ * reasoning beside the output, the others within it.
  */
 export type Usage = {
-  /**
-   * Prompt tokens read at the full price: text, images and files, without what came from or went to a cache, without
-   * audio.
-   */
+  /** Prompt tokens at the full price: text, images and files; without cached tokens and audio. */
   inputTokens: number
   cacheReadTokens: number
-  /** Written to a cache that lives 5 minutes (also: lifetime not said). */
+  /** Written to a cache with a lifetime of 5 minutes, or of an unknown one. */
   cacheWrite5mTokens: number
   cacheWrite1hTokens: number
   inputAudioTokens: number
@@ -19,9 +16,9 @@ export type Usage = {
   reasoningTokens: number
   outputAudioTokens: number
   outputImageTokens: number
-  /** Web searches run by the provider, a count. */
+  /** Number of web searches by the provider. */
   webSearches: number
-  /** Images generated, a count: for models that are paid by the image. */
+  /** Number of generated images, for models with a price per image. */
   images: number
 }
 
@@ -48,23 +45,20 @@ export const completionTokens = (u: Usage): number =>
   u.outputTokens + u.reasoningTokens + u.outputAudioTokens + u.outputImageTokens
 
 /**
- * No request has a billion tokens. With no rate above 1000 USD per million tokens every amount is then far within the
- * 64-bit integers of the database.
+ * No request has a billion tokens. With rates of at most 1000 USD per million tokens every amount stays far below the
+ * largest 64-bit integer.
  */
-export const MOST_TOKENS = 1e9
+export const TOKENS_MAX = 1e9
 
-/**
- * Whether a wire value says how many: a negative, endless or absurdly large number says nothing, and is counted here
- * instead.
- */
+/** True for a credible count of tokens. A negative, infinite or absurdly large one is treated as not reported. */
 export const isCount = (value: unknown): value is number =>
-  typeof value === 'number' && value >= 0 && value <= MOST_TOKENS
+  typeof value === 'number' && value >= 0 && value <= TOKENS_MAX
 
-/** A wire number as a count: what is none counts as 0, so that hostile usage never bills below nothing. */
+/** A provider's number as a whole count; 0 for anything else, so that no bill is negative. */
 export const count = (value: unknown): number => (isCount(value) ? Math.floor(value) : 0)
 
-/** No answer searches the web so often; a search costs as much as thousands of tokens. */
-const MOST_SEARCHES = 10_000
+/** No response needs more web searches; one costs as much as thousands of tokens. */
+const SEARCHES_MAX = 10_000
 
-/** A wire number of web searches. */
-export const countSearches = (value: unknown): number => Math.min(count(value), MOST_SEARCHES)
+/** A provider's number of web searches as a count. */
+export const countSearches = (value: unknown): number => Math.min(count(value), SEARCHES_MAX)

@@ -1,5 +1,5 @@
 import type { GenerationRequest, MediaPart, Part, Tool } from '../generation/request.ts'
-import { MOST_TOKENS, noUsage, type Usage } from '../generation/usage.ts'
+import { TOKENS_MAX, noUsage, type Usage } from '../generation/usage.ts'
 import { isImageTool } from '../protocols/image-config.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
 import type { CountRequest, CountResponse } from './count-tokens-worker.ts'
@@ -117,7 +117,7 @@ export function worstCase(
     cacheWrite1hTokens: cacheLifetime === '1h' ? inputTokens : 0,
     inputAudioTokens: media.audio,
     // No response is believed to have more.
-    outputTokens: Math.min(MOST_TOKENS, outputTokens),
+    outputTokens: Math.min(TOKENS_MAX, outputTokens),
     webSearches: searches ? ASSUMED_SEARCHES : 0,
     images,
   }

@@ -8,7 +8,7 @@ import type { Outcome } from '../ledger/outcomes.ts'
 import { isObject } from '../protocols/fields.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Quirks } from '../protocols/protocol.ts'
-import { parseAnswer, transport } from '../providers/attempt.ts'
+import { parseResponse, transport } from '../providers/attempt.ts'
 import type { Catalogue } from '../providers/catalogue.ts'
 import type { BackgroundWork, Store, StoredResponse } from '../store/store.ts'
 
@@ -180,7 +180,7 @@ export class BackgroundResponses {
     const { status, text } = cancelled?.status === 200 ? cancelled : await call('GET', '')
     if (status === 404 && work.unwanted === true) return { response: { status: 'cancelled' }, quirks }
     if (status !== 200) return undefined
-    const response = parseAnswer(text)
+    const response = parseResponse(text)
     if (isResponse(response)) return { response, quirks }
     throw new GatewayError('upstream_error', 'The provider answered 200 with a body that is not a response.')
   }

@@ -6,10 +6,10 @@ import type { CallSignal } from '../http/connection.ts'
 import { originOf } from '../http/serve.ts'
 import type { Chunk, TextSource } from '../http/stream.ts'
 import { mediaTypeOf } from '../protocols/images/shapes.ts'
-import { readWhole, type Upstream } from '../providers/attempt.ts'
+import { readResponseText, type Upstream } from '../providers/attempt.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import { fetchImages } from '../providers/image-urls.ts'
-import { joinAnswers } from '../providers/join-answers.ts'
+import { joinResponses } from '../providers/join-responses.ts'
 import type { GenerationHooks } from './hooks.ts'
 import type { Relay } from './relay.ts'
 
@@ -20,7 +20,7 @@ export const finishesWithoutClient = isImagesApi
 
 /** The text of a whole response. Images that an images API only links to are fetched: clients never see those URLs. */
 export async function readText(config: Config, upstream: Upstream, signal: CallSignal): Promise<string> {
-  const text = await readWhole(upstream)
+  const text = await readResponseText(upstream)
   return isImagesApi(upstream.endpoint) ? fetchImages(text, upstream, config, signal) : text
 }
 
@@ -30,7 +30,7 @@ export const imageHooks: GenerationHooks = {
   /** Adds the responses that the number of images needs, and publishes the images where the client wants URLs. */
   async onEvents({ app, inbound, inFlight }, upstream, first) {
     const { context, sameProtocol } = upstream
-    const events = sameProtocol ? first : await joinAnswers(app, upstream, inFlight, first)
+    const events = sameProtocol ? first : await joinResponses(app, upstream, inFlight, first)
     if (context.rawRequest.body.response_format !== 'url') return events
     // A conversation model that wrote text instead is reported by the writer.
     if (sameProtocol && events.length === 0) throw new GatewayError('upstream_error', 'The provider returned no image.')

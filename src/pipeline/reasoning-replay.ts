@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 import type { GenerationRequest } from '../generation/request.ts'
 import type { Issuer } from '../generation/signature.ts'
-import { isMissing, restored, ReplayRecorder, unsigned, type ReplayState } from '../generation/replay.ts'
+import { lacksState, restoreTurn, ReplayRecorder, unsignedTurns, type ReplayState } from '../generation/replay.ts'
 import type { Target } from '../protocols/protocol.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import type { Store } from '../store/store.ts'
@@ -96,7 +96,7 @@ export class ReasoningReplay {
     const candidates = new Set(endpoints.map(({ target }) => issuerKey(target)).filter((name) => issuers.has(name)))
     const missing =
       candidates.size > 0
-        ? unsigned(request.turns)
+        ? unsignedTurns(request.turns)
             .reverse()
             .map((one) => ({ ...one, ...storageKey(accountId, one.call.id) }))
         : []
@@ -110,13 +110,13 @@ export class ReasoningReplay {
     const turns = [...request.turns]
     const replayStates: ReplayState[] = []
     let bytes = 0
-    for (const { place, call, key, secret } of missing) {
+    for (const { index, call, key, secret } of missing) {
       const encrypted = found.get(key)
       if (encrypted === undefined) continue
       const replayState = JSON.parse(decrypt(encrypted, secret)) as ReplayState
-      const turn = turns[place]!
-      if (!candidates.has(issuerKey(replayState.issuer)) || !isMissing(replayState, turn, call)) continue
-      turns[place] = restored(turn, replayState)
+      const turn = turns[index]!
+      if (!candidates.has(issuerKey(replayState.issuer)) || !lacksState(replayState, turn, call)) continue
+      turns[index] = restoreTurn(turn, replayState)
       replayStates.push(replayState)
       bytes += encrypted.length
     }

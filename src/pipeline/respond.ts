@@ -4,7 +4,7 @@ import { streamBody } from '../http/stream.ts'
 import { protocols } from '../protocols/index.ts'
 import { reportOf } from '../protocols/losses.ts'
 import type { TranslationContext } from '../protocols/protocol.ts'
-import { readAnswer, readEvents, readerOf, type Upstream } from '../providers/attempt.ts'
+import { tryReadEvents, readEvents, readerOf, type Upstream } from '../providers/attempt.ts'
 import { close, closeStream, leave } from './close.ts'
 import { chunkText, eventStream, JsonArray, type Framing } from './framing.ts'
 import type { Generation } from './hooks.ts'
@@ -25,7 +25,7 @@ export async function whole(generation: Generation, upstream: Upstream): Promise
     leave(generation)
     return new Response(pending, { headers: responseHeaders(generation, upstream) })
   }
-  const read = readAnswer(upstream, text)
+  const read = tryReadEvents(upstream, text)
   const events = (await route.hooks.onEvents?.(generation, upstream, read)) ?? read
   const counted = await record(generation, events)
   const body = sameProtocol ? protocol.passthrough(context).answer(text, counted) : translate(events, counted, context)

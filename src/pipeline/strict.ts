@@ -49,7 +49,7 @@ export function schemaGrowth(preparedRequests: PreparedRequests, endpoints: read
   const {
     request: { protocol, tools, outputFormat },
     rawRequest,
-  } = preparedRequests.asked
+  } = preparedRequests.context
   if (!hasReferences([outputFormat, tools])) return 0
   const lengths = endpoints
     .filter((endpoint) => endpoint.protocol !== protocol)

@@ -4,17 +4,17 @@ import type { SettingName } from './request-paths.ts'
 import type { Translation } from './translation.ts'
 
 /**
- * The depth to ask a model for: the nearest that it takes, of two the lesser; undefined where it takes none. Whoever
- * wants some reasoning never gets `none`.
+ * The model's effort nearest to the requested one, the lower of two; undefined if it has none. A request for reasoning
+ * never becomes `none`.
  */
 export function nearestEffort(
-  wish: Effort,
+  requested: Effort,
   { efforts }: Capabilities,
   setting: SettingName,
   translation: Translation,
 ): Effort | undefined {
-  if (efforts === undefined || efforts.includes(wish)) return wish
-  const distance = (effort: Effort): number => Math.abs(EFFORTS.indexOf(effort) - EFFORTS.indexOf(wish))
+  if (efforts === undefined || efforts.includes(requested)) return requested
+  const distance = (effort: Effort): number => Math.abs(EFFORTS.indexOf(effort) - EFFORTS.indexOf(requested))
   const [nearest] = efforts
     .filter((effort) => effort !== 'none')
     .toSorted((a, b) => distance(a) - distance(b) || EFFORTS.indexOf(a) - EFFORTS.indexOf(b))
@@ -25,31 +25,28 @@ export function nearestEffort(
     translation.lose(
       'effort_adjusted',
       path,
-      wish === 'none'
+      requested === 'none'
         ? `the model always reasons: sent as '${nearest}'`
-        : `the model takes ${efforts.map((effort) => `'${effort}'`).join(', ')}: sent as '${nearest}'`,
+        : `the model accepts ${efforts.map((effort) => `'${effort}'`).join(', ')}: sent as '${nearest}'`,
     )
   return nearest
 }
 
-/** Whether the model takes temperature and the like. `reasons`: it was not told to do without reasoning. */
+/** True if the model accepts sampling parameters. `reasons`: reasoning is not switched off in this request. */
 export const samples = ({ sampling }: Capabilities, reasons: boolean): boolean =>
   sampling !== false && !(sampling === 'idle' && reasons)
 
-/**
- * The limit of output tokens, within the model's own: providers refuse more, and asking for more than there is means
- * all of it.
- */
+/** The output limit, reduced to the model's own, since providers refuse a higher one. */
 export function withinLimit(
   limit: number | undefined,
-  { maxOutputTokens: most = Infinity }: Capabilities,
+  { maxOutputTokens: max = Infinity }: Capabilities,
   translation: Translation,
 ): number | undefined {
-  if (limit === undefined || limit <= most) return limit
+  if (limit === undefined || limit <= max) return limit
   translation.lose(
     'value_adjusted',
     translation.setting('maxOutputTokens'),
-    `the model generates at most ${most} tokens`,
+    `the model generates at most ${max} tokens`,
   )
-  return most
+  return max
 }

@@ -2,22 +2,22 @@ import type { Tool } from '../generation/request.ts'
 import { isObject } from './fields.ts'
 import type { Translation } from './translation.ts'
 
-type Custom = Tool & { type: 'custom' }
+type CustomTool = Tool & { type: 'custom' }
 
-/** A tool of free text as a function with one string, where a provider has no such tools. */
-export const inputSchema = ({ format }: Custom): object => ({
+/** The parameters of a function that replaces a custom tool (free text) at a provider without such tools. */
+export const inputSchema = ({ format }: CustomTool): object => ({
   type: 'object',
   properties: { input: { type: 'string', description: grammarNote(format) } },
   required: ['input'],
   additionalProperties: false,
 })
 
-/** Reports a grammar that is only described. */
-export function loseGrammar(tool: Custom, translation: Translation): void {
+/** Reports a grammar that the provider reads only as a description. */
+export function loseGrammar(tool: CustomTool, translation: Translation): void {
   if (grammarOf(tool.format) !== undefined) translation.lose('tool_grammar_described', translation.at(tool, 'format'))
 }
 
-/** The responses protocol spells a grammar flat, chat completions in an object of its own. */
+/** The grammar's fields are in `format` in the responses protocol, in `format.grammar` in chat completions. */
 const grammarOf = (format: unknown): Record<string, unknown> | undefined =>
   isObject(format) && format.type === 'grammar' ? (isObject(format.grammar) ? format.grammar : format) : undefined
 

@@ -2,14 +2,13 @@ import { GatewayError, invalid } from '../error.ts'
 import type { ProtocolName } from '../generation/request.ts'
 
 /**
- * Reading is validating: a protocol's `readRequest` takes each field off the wire through one of these, so a wrong type
- * or
- * range is a 400 that names the path, and what nobody took is what we do not know (`rest`).
+ * A JSON object of a request with its path. A protocol's `readRequest` takes each field through one of these methods,
+ * so that a wrong type or range is a 400 with the path, and the fields that no reader took remain in `rest()`.
  */
 export class Fields {
   readonly path: string
   readonly value: Record<string, unknown>
-  /** Members that were there to take: few, so that looking through them costs less than a set. */
+  /** Names of the members that were taken: so few that a list is faster than a set. */
   readonly #taken: string[] = []
 
   constructor(value: unknown, path = '') {
@@ -19,25 +18,26 @@ export class Fields {
     this.value = value as Record<string, unknown>
   }
 
-  /** Path of a member, as errors name it: `messages[2].content`. */
+  /** The path of a member: `messages[2].content`. */
   at(name: string): string {
     return this.path === '' ? name : `${this.path}.${name}`
   }
 
-  /** The member as it is; `null` and absent are both undefined. */
+  /** The member's value; undefined if it is absent or `null`. */
   take(name: string): unknown {
     if (!Object.hasOwn(this.value, name)) return undefined
     this.#taken.push(name)
     return this.value[name] ?? undefined
   }
 
-  /** The first present of several spellings of one field, e.g. Google's camelCase and snake_case. */
+  /** True if the member is present and not `null`; it is not taken. */
   has(name: string): boolean {
     return Object.hasOwn(this.value, name) && this.value[name] !== null && this.value[name] !== undefined
   }
 
-  require<T>(name: string, value: T | undefined, what: string): T {
-    if (value === undefined) throw invalid(this.at(name), `is required: ${what}`)
+  /** The value if it is defined; else throws a 400. `expected`: for its message, `the name of a model`. */
+  require<T>(name: string, value: T | undefined, expected: string): T {
+    if (value === undefined) throw invalid(this.at(name), `is required: ${expected}`)
     return value
   }
 
@@ -59,7 +59,7 @@ export class Fields {
     if (typeof value !== 'number' || !Number.isFinite(value))
       throw invalid(
         this.at(name),
-        `must be a number, not ${typeof value === 'number' ? 'one that is too large to tell' : kindOf(value)}`,
+        `must be a number, not ${typeof value === 'number' ? 'one beyond the range of a double' : kindOf(value)}`,
       )
     return within(value, range, this.at(name))
   }
@@ -73,7 +73,7 @@ export class Fields {
   oneOf<T extends string>(name: string, allowed: readonly T[]): T | undefined {
     const value = this.string(name)
     if (value === undefined || (allowed as readonly string[]).includes(value)) return value as T | undefined
-    throw invalid(this.at(name), `must be one of ${allowed.map((word) => `'${word}'`).join(', ')}, not '${value}'`)
+    throw invalid(this.at(name), `must be one of ${allowed.map((one) => `'${one}'`).join(', ')}, not '${value}'`)
   }
 
   object(name: string): Fields | undefined {
@@ -87,9 +87,9 @@ export class Fields {
     if (!Array.isArray(value)) throw invalid(this.at(name), `must be an array, not ${kindOf(value)}`)
     const of = limits.of ?? 'elements'
     if (limits.min !== undefined && value.length < limits.min)
-      throw invalid(this.at(name), `must hold at least ${limits.min} ${of}, not ${value.length}`)
+      throw invalid(this.at(name), `must have at least ${limits.min} ${of}, not ${value.length}`)
     if (limits.max !== undefined && value.length > limits.max)
-      throw invalid(this.at(name), `must hold at most ${limits.max} ${of}, not ${value.length}`)
+      throw invalid(this.at(name), `must have at most ${limits.max} ${of}, not ${value.length}`)
     return value
   }
 
@@ -105,12 +105,12 @@ export class Fields {
     })
   }
 
-  /** Members nobody took: unknown to this protocol's reader. Null members are left out. */
+  /** The members that the reader did not take, without `null` ones. */
   rest(): Record<string, unknown> {
-    const left: Record<string, unknown> = Object.create(null)
+    const rest: Record<string, unknown> = Object.create(null)
     for (const name of Object.keys(this.value))
-      if (!this.#taken.includes(name) && this.value[name] !== null) left[name] = this.value[name]
-    return left
+      if (!this.#taken.includes(name) && this.value[name] !== null) rest[name] = this.value[name]
+    return rest
   }
 }
 
@@ -134,7 +134,7 @@ function within(value: number, { min, max, below }: Range, path: string): number
   return value
 }
 
-/** What a wrong value is, for error texts: never its content. */
+/** The kind of a wrong value for error messages, which never quote its content. */
 export const kindOf = (value: unknown): string =>
   value === null
     ? 'null'
@@ -148,13 +148,13 @@ export const kindOf = (value: unknown): string =>
             ? 'a string'
             : `${typeof value === 'number' ? 'a number' : `a ${typeof value}`}`
 
-/** Whether a JSON value is an object, arrays and null not being such. */
+/** True for a JSON object; false for arrays and null. */
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** A member for a spread: absent where there is no value. */
+/** An object to spread: one member, or none if the value is undefined. */
 export const present = <K extends string, V>(name: K, value: V | undefined): { [P in K]?: V } =>
   (value === undefined ? {} : { [name]: value }) as { [P in K]?: V }
 
-/** Google's other spelling of a name. */
+/** A camelCase name in snake_case, the other spelling that Google accepts. */
 export const snakeOf = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)

@@ -3,15 +3,12 @@ import { present } from './fields.ts'
 import type { Target } from './protocol.ts'
 import type { Translation } from './translation.ts'
 
-/**
- * What providers that draw within a conversation are told of an image: a ratio, and a size where it is larger than
- * usual.
- */
+/** Options of images that are generated in a conversation: a ratio, and a size class above the default. */
 export type ImageConfig = Pick<ImageOutput, 'aspectRatio' | 'imageSize'>
 
 const RATIOS = ['1:1', '2:3', '3:2', '3:4', '4:3', '4:5', '5:4', '9:16', '16:9', '21:9']
 
-/** Sides of a square from which on the size is nearer to 2048 and to 4096 than to the one below. */
+/** Each size class with the smallest side of a square that is nearer to it than to the class below. */
 const SIZES: ['4K' | '2K', number][] = [
   ['4K', 2_896],
   ['2K', 1_448],
@@ -23,39 +20,39 @@ export function parseSize(text: string): ImageOutput['size'] {
   return width === undefined || height === undefined ? undefined : { width, height }
 }
 
-/** The tool with which a client of the responses API lets a model draw. */
+/** The tool of the responses API that generates images. */
 export const isImageTool = (tool: Tool): boolean => tool.type === 'native' && tool.kind === 'image_generation'
 
-/** A request with that tool, for a model that draws by itself: images are one of its modalities then. */
+/** A request whose image tool becomes the output modality `image`, if the model generates images itself. */
 export const drawing = (request: GenerationRequest, { capabilities: { output } }: Target): GenerationRequest =>
   output?.includes('image') === true && request.tools.some(isImageTool)
     ? { ...request, tools: request.tools.filter((tool) => !isImageTool(tool)), outputModalities: ['text', 'image'] }
     : request
 
 /**
- * The wish for images in these words, with its losses. Throws unsupported_parameter for several images in a stream, as
- * each is an answer of its own.
+ * The image options of a conversation, with losses for those that have no equivalent. Throws unsupported_parameter for
+ * several images in a stream, since each needs a call of its own.
  */
 export function imageConfigOf(
   { imageOutput, outputModalities, stream }: GenerationRequest,
   translation: Translation,
 ): ImageConfig | undefined {
   if (imageOutput === undefined) return undefined
-  const { count = 1, size, aspectRatio: asked, imageSize: wanted, ...others } = imageOutput
-  if (asked !== undefined || wanted !== undefined)
-    return { ...present('aspectRatio', asked), ...present('imageSize', wanted) }
+  const { count = 1, size, aspectRatio: requestedRatio, imageSize: requestedSize, ...others } = imageOutput
+  if (requestedRatio !== undefined || requestedSize !== undefined)
+    return { ...present('aspectRatio', requestedRatio), ...present('imageSize', requestedSize) }
   if (outputModalities?.includes('image') !== true) return undefined
   if (stream && count > 1)
     throw translation.refusal(
       translation.setting('imageOutput.count'),
-      'must be 1 in a stream of this model, which makes one image at a time',
+      'must be 1 in a stream of this model, which generates one image at a time',
     )
   for (const name of ['quality', 'background', 'format', 'compression'] as const)
     if (others[name] !== undefined) translation.lose('unsupported_field', translation.setting(`imageOutput.${name}`))
   if (size === undefined) return undefined
   const { width, height } = size
   const aspectRatio = RATIOS.reduce((nearest, ratio) =>
-    apart(ratio, width / height) < apart(nearest, width / height) ? ratio : nearest,
+    ratioDistance(ratio, width / height) < ratioDistance(nearest, width / height) ? ratio : nearest,
   )
   const imageSize = SIZES.find(([, side]) => Math.sqrt(width * height) >= side)?.[0]
   const exact = width === height && width === { '4K': 4_096, '2K': 2_048, '1K': 1_024 }[imageSize ?? '1K']
@@ -63,13 +60,13 @@ export function imageConfigOf(
     translation.lose(
       'value_adjusted',
       translation.setting('imageOutput.size'),
-      `the provider takes aspect ratios: sent as ${aspectRatio} in ${imageSize ?? '1K'}`,
+      `the provider accepts aspect ratios: sent as ${aspectRatio} in ${imageSize ?? '1K'}`,
     )
   return { aspectRatio, ...present('imageSize', imageSize) }
 }
 
-/** How far two ratios are from each other, the same for both orientations. */
-const apart = (ratio: string, wanted: number): number => {
+/** The distance of two ratios, the same for both orientations. */
+const ratioDistance = (ratio: string, requested: number): number => {
   const [width = 1, height = 1] = ratio.split(':').map(Number)
-  return Math.abs(Math.log(width / height / wanted))
+  return Math.abs(Math.log(width / height / requested))
 }

@@ -6,7 +6,7 @@ import { messages } from './messages/index.ts'
 import type { Protocol } from './protocol.ts'
 import { responses } from './responses/index.ts'
 
-/** The wire languages by name. One more is one folder and one line. */
+/** All protocols by name. A new one is a folder and a line here. */
 export const protocols: Record<ProtocolName, Protocol> = {
   'chat.completions': chat,
   responses,

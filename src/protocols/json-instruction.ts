@@ -1,8 +1,6 @@
 import type { GenerationRequest, Part, TextPart } from '../generation/request.ts'
 
-/**
- * A wish for JSON, said to the model itself. `schema`: what the answer has to fit, where the provider cannot be told.
- */
+/** An instruction to respond with JSON, for a provider without such an output format. `schema`: of the response. */
 export const jsonInWords = (schema?: unknown): TextPart => ({
   type: 'text',
   text:
@@ -11,9 +9,9 @@ export const jsonInWords = (schema?: unknown): TextPart => ({
       : `Answer with a JSON object that fits this JSON schema, and with nothing else:\n${JSON.stringify(schema)}`,
 })
 
-/** Whether JSON is spoken of: OpenAI and others refuse a request for JSON in which it is not. */
+/** True if the conversation mentions JSON: OpenAI and others refuse a request for JSON that does not. */
 export function speaksOfJson({ system, turns }: GenerationRequest): boolean {
-  const spoken = (parts: readonly Part[]): boolean =>
+  const mentioned = (parts: readonly Part[]): boolean =>
     parts.some((part) => part.type === 'text' && /json/i.test(part.text))
-  return spoken(system) || turns.some(({ parts }) => spoken(parts))
+  return mentioned(system) || turns.some(({ parts }) => mentioned(parts))
 }

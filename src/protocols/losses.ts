@@ -5,7 +5,7 @@ import type { LossCode } from './loss-codes.ts'
 import type { TranslationContext } from './protocol.ts'
 import type { Loss } from './translation.ts'
 
-/** Reports what the client's protocol cannot represent of a response. Nothing is reported where nothing is translated. */
+/** Reports a loss of the response. Without a translation there is no report. */
 export function lose({ losses }: TranslationContext, code: LossCode, field: string, reason?: string): void {
   losses?.add(code, `response.${field}`, reason)
 }

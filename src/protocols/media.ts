@@ -4,14 +4,11 @@ import { isObject } from './fields.ts'
 import type { MediaData, ProviderReference } from './protocol.ts'
 import type { Translation } from './translation.ts'
 
-/** Media as clients send them in all protocols: data URLs, base64, addresses and ids of files. */
+/** Media in all protocols: data URLs, base64, URLs and file ids. */
 
 const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/
 
-/**
- * `data:image/png;base64,...` in its pieces, the media type in lower case. Throws an invalid_request that names the
- * path.
- */
+/** Media type (in lower case) and base64 of `data:image/png;base64,...`. Throws invalid_request with the path. */
 export function readDataUrl(url: string, path: string): { mediaType: string; data: string } {
   const comma = url.indexOf(',')
   const [mediaType = '', ...parameters] = url.slice(5, Math.max(comma, 5)).split(';')
@@ -27,17 +24,17 @@ export function readDataUrl(url: string, path: string): { mediaType: string; dat
 }
 
 /**
- * Base64 in either alphabet, with or without padding, also over several lines, as it came. Each test goes through it
- * once, however it ends.
+ * Checks base64 of either alphabet, with or without padding, possibly over several lines, and returns it unchanged.
+ * Linear in its length: no test backtracks.
  */
 export function checkBase64(data: string, path: string): string {
-  if (data === '') throw invalid(path, 'must hold data in base64, and is empty')
+  if (data === '') throw invalid(path, 'must be base64, not an empty string')
   const padding = data.indexOf('=')
-  const bare = padding < 0 ? data.length : padding
+  const unpaddedLength = padding < 0 ? data.length : padding
   const wrong =
     /[^A-Za-z0-9+/_\-= \t\r\n]/.test(data) ||
     (padding >= 0 && /[^= \t\r\n]/.test(data.slice(padding))) ||
-    (bare % 4 === 1 && !/[ \t\r\n]/.test(data))
+    (unpaddedLength % 4 === 1 && !/[ \t\r\n]/.test(data))
   if (wrong) throw invalid(path, 'must be base64')
   return data
 }
@@ -45,11 +42,11 @@ export function checkBase64(data: string, path: string): string {
 export const dataUrl = ({ mediaType, data }: Pick<MediaData, 'mediaType' | 'data'>): string =>
   `data:${mediaType};base64,${data}`
 
-/** Types whose bytes are text: a protocol that has no place for such a file can carry what it says. */
+/** True for files that are text: a protocol without such files can carry their content as text. */
 export const isTextual = (mediaType: string): boolean =>
-  /^(text\/|application\/(jsonl?|x-ndjson|x-jsonlines|[\w.-]+\+json|xml|(x-)?yaml|toml|sql|x-sh|javascript|typescript|x-python)$)/.test(
-    mediaType,
-  )
+  mediaType.startsWith('text/') ||
+  /^application\/(jsonl?|x-ndjson|x-jsonlines|[\w.-]+\+json|xml|(x-)?yaml|toml)$/.test(mediaType) ||
+  /^application\/(sql|x-sh|javascript|typescript|x-python)$/.test(mediaType)
 
 export const textOf = ({ data }: { data: string }): string => Buffer.from(data, 'base64').toString()
 
@@ -60,27 +57,27 @@ const AUDIO_FORMATS: [string, string][] = [
   ['wav', 'audio/wave'],
 ]
 
-/** OpenAI's word for a kind of sound, and back. */
+/** OpenAI's name of an audio format, and back. */
 export const audioFormat = (mediaType: string): string => {
-  const bare = mediaType.replace(/^audio\/(x-)?/, 'audio/').replace(/;.*$/, '')
-  return AUDIO_FORMATS.find(([, type]) => type === bare)?.[0] ?? bare.replace('audio/', '')
+  const plainType = mediaType.replace(/^audio\/(x-)?/, 'audio/').replace(/;.*$/, '')
+  return AUDIO_FORMATS.find(([, type]) => type === plainType)?.[0] ?? plainType.replace('audio/', '')
 }
 export const audioMediaType = (format: string): string =>
   AUDIO_FORMATS.find(([name]) => name === format)?.[1] ?? `audio/${format}`
 
-/** Our kind of media by its type. */
+/** The kind of part for a media type. */
 export const mediaKind = (mediaType: string): MediaPart['type'] => {
   const kind = mediaType.slice(0, Math.max(mediaType.indexOf('/'), 0)).toLowerCase()
   return kind === 'image' || kind === 'audio' || kind === 'video' ? kind : 'file'
 }
 
-/** Whether a member names a file or an address: null and nothing do not. */
+/** True for a non-empty string: an id, a URL or data. */
 export const isNamed = (value: unknown): value is string => typeof value === 'string' && value !== ''
 
-/** Whether a member names where the medium is, and does not hold it. */
+/** True for a URL other than a data URL, which contains the medium itself. */
 export const isAddress = (value: unknown): value is string => isNamed(value) && !/^data:/i.test(value)
 
-/** The elements of an array that are objects, with their indexes. What else there is, the protocol's reader refuses. */
+/** The elements of an array that are objects, with their indexes. The protocol's reader refuses the others. */
 export const objectsIn = (value: unknown): [index: number, element: Record<string, unknown>][] =>
   Array.isArray(value)
     ? value.flatMap((element: unknown, index): [number, Record<string, unknown>][] =>
@@ -88,7 +85,7 @@ export const objectsIn = (value: unknown): [index: number, element: Record<strin
       )
     : []
 
-/** A path as errors name it: `messages[2].content`. */
+/** A path as text: `messages[2].content`. */
 export const paramOf = (path: readonly (string | number)[]): string =>
   path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('')
 
@@ -99,24 +96,29 @@ export const unsupportedMedia = (
   what = `${part.type} input`,
 ): GatewayError => translation.refusal(translation.at(part), `${what} cannot be sent to the provider of this model`)
 
-/** An object's other members, for the one that takes its place. */
+/** A copy of the object without these members. */
 export const without = (object: Record<string, unknown>, ...names: string[]): Record<string, unknown> =>
   Object.fromEntries(Object.entries(object).filter(([name]) => !names.includes(name)))
 
-/** Only one of these members may name or hold the medium: a provider might read another than Sluice does. */
+/**
+ * Throws invalid_request if more than one of these members is set: a provider could read another one than Sluice.
+ */
 export function onlyOne(object: Record<string, unknown>, path: readonly (string | number)[], ...names: string[]): void {
   if (names.filter((name) => isNamed(object[name])).length > 1)
     throw invalid(paramOf(path), `must have only one of ${names.join(', ')}`)
 }
 
-/** The id of a file where none may stand: a provider might look for it there all the same. `places`: where one may. */
-export function noFileId(object: Record<string, unknown>, path: readonly (string | number)[], places: string): void {
+/**
+ * Throws not_found for a file id in a position that has none, since a provider could resolve it there. `allowed`: the
+ * positions with file ids, for the message.
+ */
+export function noFileId(object: Record<string, unknown>, path: readonly (string | number)[], allowed: string): void {
   const param = paramOf([...path, 'file_id'])
   if (isNamed(object.file_id))
-    throw new GatewayError('not_found', `${param}: a file can be named in ${places} only`, { param })
+    throw new GatewayError('not_found', `${param}: file ids are accepted in ${allowed} only`, { param })
 }
 
-/** The ids in a member, a string or a list of them, that name what only a provider keeps. */
+/** A reference to an object that the provider stores, if the member is an id or a list of ids. */
 export const keptAt = (ids: unknown, path: readonly (string | number)[], what: string): ProviderReference[] =>
   isNamed(ids) || (Array.isArray(ids) && ids.length > 0)
     ? [{ param: paramOf(path), source: { type: 'provider', what } }]

@@ -1,26 +1,24 @@
 /**
- * Offsets in one text. Ours are UTF-16 units, as strings of this language count; OpenAI's protocols count code points,
- * Google's bytes of UTF-8.
- * A range ends before its second offset.
+ * Converts offsets in one text between UTF-16 code units (used here) and a protocol's unit: code points in OpenAI's
+ * protocols, bytes of UTF-8 in Google's. Ends of ranges are exclusive.
  */
 export class Offsets {
   readonly #unit: 'code points' | 'bytes'
-  /** How many code points or bytes stand before each unit, and before the end; there is room for more. */
+  /** Number of code points or bytes before each code unit, and before the end; may be longer than the text. */
   #before = new Uint32Array(1)
-  /** Length of the text in our units. */
+  /** Length of the text in code units. */
   #end = 0
-  /** The first half of a pair, whose second one may come with the next piece. */
-  #half = ''
+  /** A high surrogate at the end, whose low surrogate may come with the next piece. */
+  #surrogate = ''
 
   constructor(text: string, unit: 'code points' | 'bytes') {
     this.#unit = unit
     this.append(text)
   }
 
-  /** The text goes on with this. */
   append(more: string): void {
-    const piece = this.#half + more
-    const start = this.#end - this.#half.length
+    const piece = this.#surrogate + more
+    const start = this.#end - this.#surrogate.length
     this.#end = start + piece.length
     if (this.#end >= this.#before.length) {
       const longer = new Uint32Array(Math.max(this.#end + 1, 2 * start))
@@ -29,33 +27,33 @@ export class Offsets {
     }
     for (let at = 0, before = this.#before[start]!; at < piece.length; ) {
       const point = piece.codePointAt(at)!
-      // Within a pair of units is where it begins.
+      // An offset within a surrogate pair is that of its beginning.
       if (point > 0xffff) this.#before[start + ++at] = before
       before += this.#unit === 'code points' || point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4
       this.#before[start + ++at] = before
     }
     const last = piece.charCodeAt(piece.length - 1)
-    this.#half = last >= 0xd800 && last < 0xdc00 ? piece.slice(-1) : ''
+    this.#surrogate = last >= 0xd800 && last < 0xdc00 ? piece.slice(-1) : ''
   }
 
-  /** All of the text. */
+  /** Length of the text in the protocol's unit. */
   get length(): number {
     return this.#before[this.#end]!
   }
 
-  /** An offset of ours, on the wire; one behind the end is the end. */
+  /** An offset in the protocol's unit; one beyond the end is the end. */
   written(offset: number): number {
     return this.#before[Math.min(offset, this.#end)]!
   }
 
-  /** A range on the wire, as ours; undefined where it is none, or not in the text. */
+  /** A range of the protocol in code units; undefined if it is invalid or not within the text. */
   read(start: unknown, end: unknown): { start: number; end: number } | undefined {
     if (!isOffset(start) || !isOffset(end) || start >= end || end > this.length) return undefined
-    return { start: this.#find(start), end: this.#find(end) }
+    return { start: this.#unitAt(start), end: this.#unitAt(end) }
   }
 
-  /** The first offset with so much before it: within a character, its end. */
-  #find(count: number): number {
+  /** The first code unit with this count before it; within a character, its end. */
+  #unitAt(count: number): number {
     let [low, high] = [0, this.#end]
     while (low < high) {
       const middle = (low + high) >> 1

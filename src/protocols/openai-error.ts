@@ -13,7 +13,7 @@ const TYPE_BY_CODE: Partial<Record<ErrorCode, string>> = {
   upstream_rate_limited: 'rate_limit_error',
 }
 
-/** The `error` object of OpenAI's protocols; `metadata` holds what the provider said. */
+/** The `error` object of OpenAI's protocols; `metadata` has the provider's own error. */
 export const errorObject = (error: GatewayError): Record<string, unknown> => ({
   message: error.message,
   type: TYPE_BY_CODE[error.code] ?? (error.status >= 500 ? 'server_error' : 'invalid_request_error'),
@@ -25,12 +25,12 @@ export const errorObject = (error: GatewayError): Record<string, unknown> => ({
 /** OpenAI's error body, the same for chat completions, responses and images. */
 export const writeError = (error: GatewayError): object => ({ error: errorObject(error) })
 
-/** The value when it is a non-empty string. */
-const words = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined)
+/** The value if it is a non-empty string. */
+const nonEmpty = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined)
 
 /**
- * `{error: {...}}`, `{error: "..."}`, `{code, error}`, `{message}`, `{detail}`, which may be a list, `{message:
- * {detail}}`, an array of one of these, a bare string, or a page.
+ * A provider's error body: `{error: {...}}`, `{error: "..."}`, `{code, error}`, `{message}`, `{detail}` with a text or
+ * a list, `{message: {detail}}`, an array with one of these, a JSON string, or an HTML page.
  */
 export function readError(status: number, body: string): GatewayError {
   const value = tryParse(body)
@@ -39,24 +39,24 @@ export function readError(status: number, body: string): GatewayError {
   const error = isObject(outer.error) ? outer.error : outer
   const detail = isObject(error.message) ? error.message.detail : error.detail
   const message =
-    words(outer.error) ??
-    words(error.message) ??
-    words(detail) ??
-    problemsIn(detail) ??
+    nonEmpty(outer.error) ??
+    nonEmpty(error.message) ??
+    nonEmpty(detail) ??
+    validationProblems(detail) ??
     plainText(JSON.stringify(detail ?? outer))
   return upstreamError(
     status,
-    [message, words(rawOf(error))].filter((line) => line !== undefined && line !== '').join(' - '),
+    [message, nonEmpty(rawOf(error))].filter((line) => line !== undefined && line !== '').join(' - '),
     {
-      ...(words(error.type) === undefined ? {} : { type: error.type as string }),
+      ...(nonEmpty(error.type) === undefined ? {} : { type: error.type as string }),
       ...(typeof error.code === 'string' || typeof error.code === 'number' ? { code: error.code } : {}),
-      ...(words(error.param) === undefined ? {} : { param: error.param as string }),
+      ...(nonEmpty(error.param) === undefined ? {} : { param: error.param as string }),
     },
   )
 }
 
-/** Of Mistral's and other servers that check requests by pydantic: `seed: Extra inputs are not permitted`. */
-function problemsIn(detail: unknown): string | undefined {
+/** Errors of pydantic, as Mistral and others return them, in one line: `seed: Extra inputs are not permitted`. */
+function validationProblems(detail: unknown): string | undefined {
   if (
     !Array.isArray(detail) ||
     !detail.every((one) => isObject(one) && Array.isArray(one.loc) && typeof one.msg === 'string') ||
@@ -70,5 +70,5 @@ function problemsIn(detail: unknown): string | undefined {
     .join('; ')
 }
 
-/** OpenRouter puts what the provider behind it said into `metadata.raw`. */
+/** OpenRouter returns the error of the provider behind it in `metadata.raw`. */
 const rawOf = (error: Record<string, unknown>): unknown => (isObject(error.metadata) ? error.metadata.raw : undefined)

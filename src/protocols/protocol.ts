@@ -12,45 +12,36 @@ import type { Loss, LossReport, Translation } from './translation.ts'
 import type { TransformFactory } from './transforms.ts'
 
 /**
- * One wire language, both sides of it. `serve`: a client speaks it to us. `call`: we speak it to a provider.
- * `relabeler`: both sides speak it, so the provider's own frames travel with our id and model name put on them.
+ * One wire protocol. `serve`: clients call Sluice with it. `call`: Sluice calls a provider with it. `passthrough`:
+ * client and provider both use it, so the provider's own frames are passed on with the id and model name of Sluice.
  */
 export type Protocol = {
   name: ProtocolName
   /** Its short name on the command line. */
   alias: string
   serve: {
-    /** Wire -> our words. Validates every field the specification names; throws a GatewayError that names the path. */
+    /** Reads and validates a request. Throws a GatewayError with the path of an invalid field. */
     readRequest(rawRequest: RawRequest): GenerationRequest
     /** Where clients of this protocol write settings and fields: paths of losses and refusals. */
     paths: RequestPaths
-    /**
-     * What the protocol refuses of the model that is asked, where it says so itself. `abilities`: of each endpoint that
-     * may be tried.
-     */
+    /** Throws if the protocol cannot be used with the model. `capabilities`: of each endpoint that may be called. */
     checkModel?(request: GenerationRequest, capabilities: readonly Capabilities[]): void
     /**
-     * What the body names instead of carrying it: files of the client's account, URLs, and what only a provider keeps.
-     * Absent: the protocol has none. `inserted`: see RawRequest.
+     * References in the body: to files of the client's account, to URLs, and to objects that a provider stores. Absent:
+     * the protocol has none. `inserted`: see RawRequest.
      */
     references?(body: Record<string, unknown>, inserted?: number): (MediaReference | ProviderReference)[]
-    /** Our events -> the frames of a stream. */
+    /** Writes events as the frames of a stream. */
     writer(context: TranslationContext): Writer
-    /** A whole answer -> the JSON object of a non-streaming response. */
+    /** The JSON body of a response that is not streamed. */
     writeAnswer(answer: Answer, context: TranslationContext): object
-    /** An error before the first byte -> the body; the status is `error.status`. */
+    /** The body of an error before the first byte; its status is `error.status`. */
     writeError(error: GatewayError, requestId: string): object
-    /**
-     * The HTTP status under which this protocol's clients know an error, where it is not `error.status` (Anthropic's
-     * SDKs know overload as 529).
-     */
+    /** The HTTP status that this protocol's clients expect, if not `error.status` (529 for overload in messages). */
     statusOf?(error: GatewayError): number
-    /**
-     * What is written after a silence so that proxies and clients keep the connection; absent where clients break on
-     * it.
-     */
+    /** Written during a pause so that proxies and clients keep the connection; absent if clients fail on it. */
     keepAlive?: string
-    /** Prefix of the ids this protocol's clients expect (`chatcmpl-`). */
+    /** Prefix of response ids in this protocol (`chatcmpl-`). */
     idPrefix: string
     /** Whether a path without a route is one of this protocol, whose error format is then used. */
     ownsPath?(path: string): boolean
@@ -66,52 +57,49 @@ export type Protocol = {
     auth: Auth
     /** Whether only providers of this protocol open such a URL. */
     opensOnly?(url: string): boolean
-    /** Path after the provider's base URL, query included. */
+    /** Path and query after the provider's base URL. */
     path(target: Target, stream: boolean): string
     /**
-     * Headers of this protocol other than credentials. `wire` is given when the client speaks it too: what it said of
-     * versions and betas is passed on.
+     * Headers of this protocol other than credentials. `rawRequest`: given if the client uses it too; its versions and
+     * beta flags are passed on.
      */
     headers(rawRequest: RawRequest | undefined): Record<string, string>
     /** The provider's body. Losses, and transforms that undo changes on the response, are added to the translation. */
     writeRequest(translation: Translation): Record<string, unknown>
     /**
-     * Same protocol on both sides: the client's own body text with the provider's model name, and usage asked for. What
-     * had to be made up is added to `losses`.
+     * Same protocol on both sides: the text of the client's body with the provider's model name and a request for
+     * usage. Values that had to be added are reported.
      */
     forward(context: TranslationContext, target: Target, report: LossReport): string
     /** `inlineCitations`: citations are to come inside the text that they cite, for `cutAtPassages`. */
     reader(quirks: Quirks, inlineCitations?: boolean): Reader
     /** The reader can send citations inside the text that they cite, as the provider streams them. */
     inlineCitations?: true
-    /**
-     * The JSON of a non-streaming response -> the same events as a stream's. Throws a GatewayError on a body that is no
-     * answer.
-     */
+    /** A response that is not streamed as events. Throws a GatewayError for a body that is not a response. */
     readAnswer(body: unknown, quirks: Quirks): GenerationEvent[]
     /**
-     * The member that holds a call's arguments as an object, where the protocol does not write them as text: their
-     * numbers are read as they were spelled.
+     * Member with the arguments of a tool call, if the protocol has them as an object instead of text: their numbers
+     * keep their spelling.
      */
     argumentsIn?: string
     /**
-     * A provider's error answer. 4xx about the request keep status and meaning; what is the provider's or our own fault
-     * is 502, 503, 504 or 429.
+     * The error for a provider's error response. A 4xx about the request keeps its status and meaning; a failure of the
+     * provider or of Sluice is 429, 502, 503 or 504.
      */
     readError(status: number, body: string): GatewayError
   }
   passthrough(context: TranslationContext): Passthrough
 }
 
-/** What a provider may be spoken to in: a protocol, or predictions, which are jobs and no answers. */
+/** An API of a provider: a wire protocol, or predictions, which are asynchronous jobs. */
 export type Api = ProtocolName | 'predictions'
 
-/** A request as it came over the wire. */
+/** A request as received. */
 export type RawRequest = {
   body: Record<string, unknown>
   /** The text `body` was parsed from. */
   text: string
-  /** Model and streaming from the path, where the protocol puts them there. */
+  /** Model and streaming from the URL path, if the protocol has them there. */
   model?: string
   stream?: boolean
   /** responses: how many items of `previous_response_id` were put in front of the client's own in `body.input`. */
@@ -119,166 +107,148 @@ export type RawRequest = {
   headers: Headers
 }
 
-/** A medium that a request names instead of carrying it. */
+/** A medium to which a request refers by id or URL. */
 export type MediaReference = {
-  /** Where the value stands that `inline` replaces: names of members and indexes, from the body down. */
+  /** Path of the value that `inline` replaces: member names and indexes from the body. */
   path: readonly (string | number)[]
-  /** The same for error texts, down to the name or address itself: `messages[0].content[1].file.file_id`. */
+  /** Path of the id or URL for error messages: `messages[0].content[1].file.file_id`. */
   param: string
   source: { type: 'file'; id: string } | { type: 'url'; url: string }
-  /** What the protocol takes in this place; absent: media of every kind. */
+  /** The kind of media in this position; absent: any kind. */
   kind?: MediaPart['type']
-  /**
-   * The value that carries the medium itself, in the protocol's own words. Throws an invalid_request where it has none
-   * for this type.
-   */
+  /** The protocol's value with the medium itself. Throws invalid_request if the protocol has none for its type. */
   inline(medium: MediaData): unknown
 }
 
 /**
- * What a provider keeps under its credentials, which many accounts share: whose it is cannot be told. `what`: for error
- * texts, `a vector store`.
+ * A reference to an object stored at the provider under a key that many accounts share, so that its owner cannot be
+ * verified. `what`: for error messages, `a vector store`.
  */
 export type ProviderReference = { param: string; source: { type: 'provider'; what: string } }
 
 /** `data`: standard base64. */
 export type MediaData = { mediaType: string; data: string; filename: string }
 
-/** What is said about one generation in its answer. */
+/** The identity of a response towards the client. */
 export type ResponseIdentity = {
   /** Generation id with the protocol's prefix. */
   id: string
-  /** The model name that the client asked for. */
+  /** The model name in the client's request. */
   model: string
   /** Unix seconds. */
   createdAt: number
-  /** Whose signatures these are, when the provider speaks another protocol than the client: they are sealed with it. */
+  /**
+   * Issuer of the response's signatures, for their envelopes; only if the provider has another protocol than the
+   * client.
+   */
   issuer?: Issuer
 }
 
-/** One request and what its answer is labelled with. */
+/** One request and the identity of its response. */
 export type TranslationContext = {
   rawRequest: RawRequest
   request: GenerationRequest
   responseIdentity: ResponseIdentity
   /**
-   * What the client left out of earlier turns and its maker wants back: it stands in the turns of `request`, but not in
-   * `wire`.
+   * Reasoning of earlier turns that the client left out and its issuer requires: restored in the turns of `request`,
+   * but not in `rawRequest`.
    */
   restoredReasoning?: readonly ReplayState[]
-  /** Where the images of the answer are to be found, in their order; absent: they are told in base64. */
+  /** URLs of the response's images in their order; absent: images are sent in base64. */
   imageUrls?: string[]
-  /**
-   * What was lost on the way there, to which the writer of the answer adds (`lose` in losses.ts); absent where nothing
-   * is translated.
-   */
+  /** Losses of the request; the response writer adds its own (`lose` in losses.ts). Absent without a translation. */
   losses?: LossReport
-  /** The client wants them in the body, too. */
+  /** The client requests the losses in the body, too. */
   report?: boolean
   /** Responses only: called once with the full final response object, before its last frame is returned. */
   keep?: ((response: Record<string, unknown>) => void) | undefined
-  /**
-   * Responses in the background only: called with each state of the response, as its provider says it and as its client
-   * knows it.
-   */
+  /** Background responses only: called with each state, as received from the provider and as sent to the client. */
   follow?: (theirs: Record<string, unknown>, ours: Record<string, unknown>) => void
 }
 
-/** Where a request goes: a provider's model, and what is known of both. */
+/** The provider's model to which a request is sent. */
 export type Target = {
   provider: string
-  /** The provider's own name of the model. */
+  /** The provider's name of the model. */
   model: string
   quirks: Quirks
   capabilities: Capabilities
 }
 
-/** The provider's JSON body, its losses, and what undoes its changes on each response. */
+/** The provider's JSON body, its losses, and the transforms that undo its changes on each response. */
 export type WrittenRequest = {
   body: Record<string, unknown>
   losses: LossReport
   transforms: readonly TransformFactory[]
 }
 
-/** Provider's frames -> events. Lives as long as one answer. */
+/** Reads the provider's frames of one response as events. */
 export interface Reader {
   read(frame: Frame): GenerationEvent[]
-  /**
-   * The bytes ended: a stream without its terminal event yields an `error` event (upstream_error, "ended before...").
-   */
+  /** At the end of the stream; without its terminal event the last event is `error` (upstream_error). */
   end(): GenerationEvent[]
   /**
-   * The frame just read may be the last that says anything: only what follows tells. Also of one in which usage is
-   * missing, which then waits for the end to be told.
+   * True after a frame that may be the last with content, or that should have had usage: it is held back until the next
+   * frame or the end.
    */
   readonly finishing?: boolean
 }
 
-/**
- * Events -> client's frames. Lives as long as one answer. `error` events become the protocol's own mid-stream error,
- * whatever came before.
- */
+/** Writes the events of one response as the client's frames. An `error` event becomes the protocol's stream error. */
 export interface Writer {
   write(event: GenerationEvent): Frame[]
 }
 
-/** Provider's frame -> the client's. Lives as long as one answer. */
+/** Passes the provider's frames of one response on to a client of the same protocol. */
 export interface Passthrough {
-  /** `undefined`: not for this client (usage it did not ask for). */
+  /** Undefined: not for this client (usage that it did not request). */
   frame(frame: Frame): Frame | undefined
-  /** The stream broke: the frames with which this protocol says so, fitting what was already sent. */
+  /** The frames of an error in the middle of the stream, consistent with the frames before. */
   fail(error: GatewayError): Frame[]
-  /**
-   * One of the frames that end the answer, as it came or as it leaves: with counted usage in the place where this
-   * protocol says it.
-   */
+  /** One of the last frames, as received or as sent, with counted usage in the field of this protocol. */
   counted?(frame: Frame, usage: Usage): Frame
   /**
-   * What closes a stream after its terminal event (`[DONE]`); the provider's own closing frame is then not passed on by
-   * `frame`. `counted`: usage that the provider did not tell.
+   * The frames after the terminal event (`[DONE]`), which `frame` then does not pass on. `counted`: usage that the
+   * provider did not report.
    */
   end?(counted?: Usage): Frame[]
-  /** The JSON text of a non-streaming response. `counted`: usage that the provider did not tell. */
+  /** The JSON text of a response that is not streamed. `counted`: usage that the provider did not report. */
   answer(text: string, counted?: Usage): string
 }
 
-/** How a provider differs from its protocol's document. Data in `catalog/providers.json`, one flag a difference. */
+/** Differences of a provider from its protocol's documentation, one flag each. Data in `catalog/providers.json`. */
 export type Quirks = {
   /**
-   * chat: the field for the output limit. OpenAI's reasoning models refuse `max_tokens`; most compatible servers know
-   * nothing else. Default `max_tokens`.
+   * chat: the field for the output limit. OpenAI's reasoning models refuse `max_tokens`; most compatible servers have
+   * only that. Default `max_tokens`.
    */
   maxTokensField?: 'max_tokens' | 'max_completion_tokens'
   /**
-   * chat: fields that are a 4xx there. They are left out of translated requests and told, but for `stream_options`,
-   * which Sluice itself adds: usage then comes unasked or never.
+   * chat: fields that the provider refuses with a 4xx. They are dropped from translated requests and reported, except
+   * `stream_options`, which Sluice itself adds: the provider then sends usage always or never.
    */
   refuses?: Refusable[]
   /** chat: the field of the seed. Default `seed`. */
   seedField?: 'seed' | 'random_seed'
-  /** chat: which ids calls may have: up to 64 characters (default), or exactly nine letters and digits. */
+  /** chat: ids of tool calls: up to 64 characters (default), or exactly nine letters and digits. */
   callIds?: 'any' | 'alphanumeric-9'
   /**
-   * chat: which choices of tools are known: `none`, `auto` and `required` alone, a named function too (default), or
-   * OpenAI's `allowed_tools` too. Elsewhere only the chosen tools are sent.
+   * chat: accepted values of `tool_choice`: `none`, `auto` and `required` only (`words`), also a named function
+   * (default), or also OpenAI's `allowed_tools`. For any other choice only the chosen tools are sent.
    */
   toolChoices?: 'words' | 'named' | 'allowed'
   /**
-   * chat: roles follow one another as Mistral's models were trained: after results the assistant speaks before anyone
-   * else does, instructions do not follow the assistant's
-   * words or results, and an answer that was begun is marked with `prefix: true`, or refused.
+   * chat: Mistral's order of roles: an assistant message follows tool results, no instructions follow an assistant
+   * message or results, and the beginning of a response is marked with `prefix: true`, or refused.
    */
   strictRoles?: boolean
-  /**
-   * chat: how files and sound are written: as OpenAI's objects (default), or in one string each, `document_url` and
-   * `input_audio` (Mistral).
-   */
+  /** chat: files and audio as OpenAI's objects (default), or as strings, `document_url` and `input_audio` (Mistral). */
   mediaParts?: 'objects' | 'strings'
-  /** chat: a format of the answer is refused beside tools and in streams. */
+  /** chat: a response format is refused together with tools and in streams. */
   formatAlone?: boolean
-  /** chat: the role leading instructions are sent with. Default `system`. */
+  /** chat: the role of leading instructions. Default `system`. */
   systemRole?: 'system' | 'developer'
-  /** chat: the field in which earlier reasoning is sent back. Default `reasoning_content`. */
+  /** chat: the field for earlier reasoning. Default `reasoning_content`. */
   reasoningField?: 'reasoning_content' | 'reasoning' | 'reasoning_details' | 'none'
   /** Unsigned reasoning beside tool calls is remembered, and sent back for clients that drop it. */
   replaysReasoning?: boolean
@@ -288,17 +258,17 @@ export type Quirks = {
    */
   requiresReasoning?: boolean
   /**
-   * chat: how an effort is said: by OpenAI's field (default), OpenRouter's object, or OpenAI's field with Anthropic's
-   * switch beside it (`thinking: {type: disabled}`).
+   * chat: the reasoning effort in OpenAI's field (default), in OpenRouter's object, or in OpenAI's field with
+   * Anthropic's `thinking: {type: disabled}` for none.
    */
   effortField?: 'reasoning_effort' | 'reasoning' | 'thinking'
-  /** chat: `provider` and `models` are this provider's own routing fields and are passed on. */
+  /** chat: `provider` and `models` are routing fields of this provider and are passed on. */
   routesItself?: boolean
-  /** chat: the server knows `custom` tools (OpenAI); any other gets a function with one string, `input`. */
+  /** chat: the server has `custom` tools (OpenAI); otherwise they become functions with one string, `input`. */
   customTools?: boolean
 }
 
-/** Fields of chat completions that servers refuse, with our words for them; null: nobody misses it. */
+/** Fields of chat completions that servers may refuse, with their setting or element field; null: no loss. */
 export const REFUSABLE = {
   stream_options: null,
   temperature: 'temperature',
@@ -327,49 +297,47 @@ export type Refusable = keyof typeof REFUSABLE
 
 /** What a model can do. Data in `catalog/models.json`; absent: not known, the provider decides. */
 export type Capabilities = {
-  /** What else than a conversation the model is asked by: an images API, or predictions. */
+  /** The model's API, if it has no conversations. */
   api?: 'images' | 'predictions'
   input?: Modality[]
   output?: Modality[]
-  /** Whether it calls tools; whether it keeps to a schema. */
+  /** It calls tools. */
   tools?: boolean
+  /** Its responses follow a schema. */
   structuredOutput?: boolean
   maxOutputTokens?: number
-  /** images: answers in base64 alone and refuses `response_format`. */
+  /** images: responses are always in base64; `response_format` is refused. */
   base64Only?: boolean
-  /** How depth of reasoning is asked for; `none`: the model does not reason. */
+  /** The kind of reasoning option; `none`: the model does not reason. */
   reasoning?: 'effort' | 'budget' | 'adaptive' | 'level' | 'none'
   /**
-   * Depths that can be asked for, where it is not by a budget, from shallow to deep; `none` among them: reasoning can
-   * be switched off. Empty: the model decides.
+   * Accepted reasoning efforts in ascending order, unless `reasoning` is `budget`. With `none`, reasoning can be
+   * switched off. Empty: the model decides.
    */
   efforts?: Effort[]
-  /**
-   * Smallest and largest budget, tokens, where `reasoning` is `budget`; `off`: 0 switches reasoning off, though it lies
-   * below `min`.
-   */
+  /** Limits of the budget in tokens, if `reasoning` is `budget`; `off`: 0 is accepted and switches reasoning off. */
   budget?: { min: number; max: number; off?: boolean }
   /**
-   * Whether temperature, top_p and the like are taken; `idle`: only while the model does not reason; `either`: a
-   * temperature or top_p, not both.
+   * Sampling parameters are accepted; `idle`: only while the model does not reason; `either`: temperature or top_p, not
+   * both.
    */
   sampling?: boolean | 'idle' | 'either'
   /** false: presence and frequency penalties are refused. */
   penalties?: boolean
-  /** Most stop sequences, where that is less than the protocol's. */
+  /** Maximum number of stop sequences, if lower than the protocol's. */
   stops?: number
-  /** Whether a call can be forced; `idle`: only while the model does not reason. */
+  /** A tool call can be forced; `idle`: only while the model does not reason. */
   forcedTools?: boolean | 'idle'
   /** chat: false: `parallel_tool_calls` is refused. */
   parallelTools?: boolean
-  /** chat: formats in which an answer can be asked for, where that is not both; else it is asked for in words. */
+  /** chat: accepted response formats, if not both; the others are requested in the prompt. */
   formats?: ('json_object' | 'json_schema')[]
-  /** false: instructions are refused, wherever they stand. */
+  /** false: instructions are refused in every position. */
   system?: boolean
-  /** messages: `role: system` is taken in the middle of a conversation. */
+  /** messages: `role: system` is accepted in the middle of a conversation. */
   systemTurns?: boolean
-  /** messages: false: the beginning of an answer, which the model is to continue, is refused. */
+  /** messages: false: the beginning of a response, for the model to continue, is refused. */
   prefill?: boolean
-  /** How the end of a prefix to be cached is marked, where the protocol does not say it itself. */
+  /** The kind of cache breakpoints, if it does not follow from the protocol. */
   cacheBreakpoints?: 'cache_control' | 'prompt_cache_breakpoint'
 }

@@ -2,11 +2,11 @@ import { GatewayError, invalid } from '../error.ts'
 import type { NativePart, Tool } from '../generation/request.ts'
 import type { Translation } from './translation.ts'
 
-type Native = NativePart | (Tool & { type: 'native' })
+type NativeElement = NativePart | (Tool & { type: 'native' })
 
 /**
- * Refuses content that only the client's protocol has, except what the model can do without, and more stop sequences
- * than Sluice searches a response for.
+ * Throws for content that only the client's protocol has, unless it is optional, and for more stop sequences than
+ * Sluice searches a response for.
  */
 export function refuseNative(translation: Translation): void {
   const { request } = translation
@@ -17,7 +17,7 @@ export function refuseNative(translation: Translation): void {
   }
 }
 
-/** Every piece of a response is searched for the stop sequences that its provider is not sent. */
+/** Each delta of a response is searched for the stop sequences that its provider does not accept. */
 const STOPS_MAX = 64
 const STOP_LENGTH_MAX = 1_000
 
@@ -33,11 +33,11 @@ function refuseStops(translation: Translation): void {
 
 export const refuseTool = (tool: Tool & { type: 'native' }): void => refuse(tool, 'does not support tools')
 
-function refuse({ kind, path = kind, optional }: Native, what: string): void {
+function refuse({ kind, path = kind, optional }: NativeElement, problem: string): void {
   if (optional === true) return
   throw new GatewayError(
     'unsupported_parameter',
-    `${path}: the provider of this model ${what} of type '${kind.slice(0, 64)}'. ` +
+    `${path}: the provider of this model ${problem} of type '${kind.slice(0, 64)}'. ` +
       'Remove it, or use a model whose provider speaks the protocol of this request.',
     { param: path },
   )

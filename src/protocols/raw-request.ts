@@ -3,7 +3,7 @@ import { checkJson } from '../json/scan.ts'
 import { readText } from '../http/serve.ts'
 import type { RawRequest } from './protocol.ts'
 
-/** Request body -> Wire. Malformed, too deep or ambiguous JSON is a 400 before anything walks it. */
+/** Reads a request body. Malformed, too deep or ambiguous JSON is a 400. */
 export async function readRawRequest(
   request: Request,
   limitBytes: number,
@@ -12,13 +12,13 @@ export async function readRawRequest(
   return parseRawRequest(await readText(request, limitBytes), request.headers, fromPath)
 }
 
-/** The text of a request body -> Wire. Throws like `readWire`. */
+/** The same for the text of a body. */
 export function parseRawRequest(
   text: string,
   headers: Headers,
   fromPath?: { model: string; stream: boolean },
 ): RawRequest {
-  // Before anything parses it: the parser itself takes seconds over millions of open brackets, and all others wait.
+  // Checked before JSON.parse, which blocks the event loop for seconds on millions of open brackets.
   const problem = checkJson(text)
   if (problem !== undefined) throw invalid('body', problem)
   const body = parse(text)

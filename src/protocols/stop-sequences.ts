@@ -6,11 +6,11 @@ import type { Translation } from './translation.ts'
 export const endAtStopSequences =
   (sequences: readonly string[]): TransformFactory =>
   () => {
-    const cut = new StopCut(sequences)
-    return (events) => cut.pass(events)
+    const filter = new StopFilter(sequences)
+    return (events) => filter.apply(events)
   }
 
-/** Reports stop sequences that the provider is not sent. `reason`: what it accepts. */
+/** Reports stop sequences that the provider does not accept. `reason`: its limit. */
 export const loseStopSequences = (translation: Translation, reason: string): void =>
   translation.lose(
     'stop_applied_here',
@@ -19,31 +19,32 @@ export const loseStopSequences = (translation: Translation, reason: string): voi
   )
 
 /**
- * Events up to the first stop sequence of a provider that writes on. The sequence is left out as other providers do; of
- * what follows only the usage and the end are told.
+ * Passes events up to the first stop sequence, without the sequence itself, as providers do. Of the events after it
+ * only usage and finish are passed.
  */
-class StopCut {
+class StopFilter {
   readonly #sequences: readonly string[]
-  /** Text of the open part that may be the beginning of a sequence. */
+  /** Text of the open part that may be the beginning of a stop sequence. */
   #held = ''
   #inText = false
-  /** Length of the open text as far as it was told. */
-  #told = 0
-  #hit: string | undefined
-  /** The part after the last one that was told. */
+  /** Length of the passed text of the open part. */
+  #passedLength = 0
+  /** The stop sequence that was found. */
+  #found: string | undefined
+  /** Number of the next passed part. */
   #next = 0
-  /** Whether the open part is one of those that are not told any more. */
+  /** The open part is dropped. */
   #skips = false
 
   constructor(sequences: readonly string[]) {
     this.#sequences = sequences.filter((sequence) => sequence !== '')
   }
 
-  pass(events: readonly GenerationEvent[]): GenerationEvent[] {
-    return events.flatMap((event) => this.#one(event))
+  apply(events: readonly GenerationEvent[]): GenerationEvent[] {
+    return events.flatMap((event) => this.#applyOne(event))
   }
 
-  #one(event: GenerationEvent): GenerationEvent[] {
+  #applyOne(event: GenerationEvent): GenerationEvent[] {
     switch (event.type) {
       case 'part-start':
         return this.#begin(event)
@@ -52,9 +53,9 @@ class StopCut {
       case 'part-end':
         return this.#end(event)
       case 'finish':
-        return this.#hit === undefined
+        return this.#found === undefined
           ? [event]
-          : [{ type: 'finish', reason: 'stop-sequence', raw: event.raw, stopSequence: this.#hit }]
+          : [{ type: 'finish', reason: 'stop-sequence', raw: event.raw, stopSequence: this.#found }]
       default:
         return [event]
     }
@@ -62,49 +63,50 @@ class StopCut {
 
   #begin(event: GenerationEvent & { type: 'part-start' }): GenerationEvent[] {
     const { head } = event
-    // Behind the cut there is room only for what the text before it rests on.
-    this.#skips = this.#hit !== undefined && !(head.type === 'citation' && (head.citation.end ?? 0) <= this.#told)
+    // After the stop sequence only citations of the text before it are passed.
+    this.#skips =
+      this.#found !== undefined && !(head.type === 'citation' && (head.citation.end ?? 0) <= this.#passedLength)
     if (this.#skips) return []
     this.#inText = head.type === 'text'
-    if (this.#inText) this.#told = 0
+    if (this.#inText) this.#passedLength = 0
     return [{ ...event, part: this.#next++ }]
   }
 
   #append(event: GenerationEvent & { type: 'part-delta' }): GenerationEvent[] {
     const text = this.#held + event.text
-    const hits = this.#sequences
+    const matches = this.#sequences
       .map((sequence) => ({ sequence, at: text.indexOf(sequence) }))
       .filter(({ at }) => at >= 0)
-    // The one that is whole first, so that it does not matter in which pieces the text comes.
-    const first = hits.toSorted((a, b) => a.at + a.sequence.length - b.at - b.sequence.length || a.at - b.at)[0]
+    // The match that ends first, so that the result does not depend on how the text is split into deltas.
+    const first = matches.toSorted((a, b) => a.at + a.sequence.length - b.at - b.sequence.length || a.at - b.at)[0]
     if (first === undefined) {
-      const kept = this.#beginningAtEnd(text)
-      this.#held = text.slice(text.length - kept)
+      const held = this.#possibleBeginning(text)
+      this.#held = text.slice(text.length - held)
       const { type, logprobs } = event
-      return this.#tell(type, text.slice(0, text.length - kept), logprobs)
+      return this.#passText(type, text.slice(0, text.length - held), logprobs)
     }
     this.#held = ''
-    const told = this.#tell(event.type, text.slice(0, first.at))
-    this.#hit = first.sequence
+    const passed = this.#passText(event.type, text.slice(0, first.at))
+    this.#found = first.sequence
     this.#inText = false
     this.#skips = true
-    return [...told, { type: 'part-end', part: this.#next - 1 }]
+    return [...passed, { type: 'part-end', part: this.#next - 1 }]
   }
 
-  #tell(
+  #passText(
     type: 'part-delta',
     text: string,
     logprobs?: (GenerationEvent & { type: 'part-delta' })['logprobs'],
   ): GenerationEvent[] {
-    this.#told += text.length
+    this.#passedLength += text.length
     return text === '' && logprobs === undefined
       ? []
       : [{ type, part: this.#next - 1, text, ...(logprobs === undefined ? {} : { logprobs }) }]
   }
 
-  /** How many characters at the end of the text may be the beginning of a sequence. */
-  #beginningAtEnd(text: string): number {
-    const longest = this.#sequences.reduce((most, { length }) => Math.max(most, length), 0) - 1
+  /** Number of characters at the end of the text that may be the beginning of a stop sequence. */
+  #possibleBeginning(text: string): number {
+    const longest = this.#sequences.reduce((max, { length }) => Math.max(max, length), 0) - 1
     for (let length = Math.min(longest, text.length); length > 0; length--) {
       const end = text.slice(text.length - length)
       if (this.#sequences.some((sequence) => sequence.startsWith(end))) return length
@@ -114,7 +116,7 @@ class StopCut {
 
   #end(event: GenerationEvent & { type: 'part-end' }): GenerationEvent[] {
     if (this.#skips) return []
-    const held = this.#inText ? this.#tell('part-delta', this.#held) : []
+    const held = this.#inText ? this.#passText('part-delta', this.#held) : []
     this.#held = ''
     this.#inText = false
     return [...held, { ...event, part: this.#next - 1 }]

@@ -2,11 +2,12 @@ import type { ToolChoice } from '../generation/request.ts'
 import type { Capabilities } from './protocol.ts'
 import type { Translation } from './translation.ts'
 
+/** True if the choice forces a tool call. */
 export const forces = (choice: ToolChoice | undefined): boolean =>
   choice !== undefined &&
   (choice.type === 'required' || choice.type === 'tool' || (choice.type === 'allowed' && choice.required))
 
-/** The choice, left to the model where it lets no call be forced. */
+/** The choice, as `auto` if the model does not support forced calls. `reasons`: the model reasons in this request. */
 export function unforced(
   choice: ToolChoice,
   { forcedTools }: Pick<Capabilities, 'forcedTools'>,
@@ -22,7 +23,7 @@ export function unforced(
   return choice.type === 'allowed' ? { ...choice, required: false } : { type: 'auto' }
 }
 
-/** Reports a choice that forces a call, where no function is sent that could be called. */
+/** Reports a choice that forces a call in a request without functions. */
 export function loseToolChoice(translation: Translation): void {
   const { toolChoice, webSearch } = translation.request
   if (!forces(toolChoice)) return

@@ -1,55 +1,53 @@
 import { GatewayError, type ErrorCode } from '../error.ts'
 
-/** What a provider said about its failure besides the message, in its own words. */
+/** The fields of a provider's error beside its message. */
 export type ProviderSaid = {
   type?: string
   code?: string | number
-  /** Path of the parameter the provider complains about, in the provider's words. */
+  /** Path of the refused parameter in the provider's request. */
   param?: string
   retryAfterSeconds?: number
 }
 
 /**
- * A provider's failure -> our error. 4xx about the request keep status and message; refused credentials, rate limits,
- * time-outs and
- * breakdowns become ours (502, 429, 504, 503). `metadata` carries the provider's status, message, type and code,
- * secrets scrubbed.
+ * The error for a provider's failure. A 4xx about the request keeps its status and message; refused credentials, rate
+ * limits, timeouts and outages become 502, 429, 504 and 503. `metadata` has the provider's status, message, type and
+ * code, without credentials.
  */
-export function upstreamError(status: number, message: string, said: ProviderSaid = {}): GatewayError {
-  const words = `${said.type ?? ''} ${said.code ?? ''} ${message}`
-  const verdict = refusesCredentials(status, words) ? CREDENTIALS : verdictOn(status, words)
-  const spoken = cut(scrub(message).trim())
+export function upstreamError(status: number, message: string, fields: ProviderSaid = {}): GatewayError {
+  const text = `${fields.type ?? ''} ${fields.code ?? ''} ${message}`
+  const mapping = refusesCredentials(status, text) ? CREDENTIALS : mappingOf(status, text)
+  const quoted = truncated(scrub(message).trim())
   return new GatewayError(
-    verdict.code,
-    verdict.about === undefined
-      ? spoken || `The provider answered ${status} without saying why.`
-      : verdict.about + (verdict.quote && spoken !== '' ? ` It said: ${spoken}` : ''),
+    mapping.code,
+    mapping.message === undefined
+      ? quoted || `The provider responded with ${status} and no message.`
+      : mapping.message + (mapping.quote && quoted !== '' ? ` Its message: ${quoted}` : ''),
     {
-      ...(verdict.status === undefined ? {} : { status: verdict.status }),
-      ...(said.param === undefined || verdict.about !== undefined ? {} : { param: scrub(said.param) }),
-      ...(said.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: said.retryAfterSeconds }),
+      ...(mapping.status === undefined ? {} : { status: mapping.status }),
+      ...(fields.param === undefined || mapping.message !== undefined ? {} : { param: scrub(fields.param) }),
+      ...(fields.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: fields.retryAfterSeconds }),
       metadata: {
         status,
-        ...(verdict === CREDENTIALS || spoken === '' ? {} : { message: spoken }),
-        ...(said.type === undefined ? {} : { type: scrub(said.type) }),
-        ...(said.code === undefined ? {} : { code: typeof said.code === 'string' ? scrub(said.code) : said.code }),
+        ...(mapping === CREDENTIALS || quoted === '' ? {} : { message: quoted }),
+        ...(fields.type === undefined ? {} : { type: scrub(fields.type) }),
+        ...(fields.code === undefined
+          ? {}
+          : { code: typeof fields.code === 'string' ? scrub(fields.code) : fields.code }),
       },
     },
   )
 }
 
-/**
- * A failure told inside a stream, where there is no HTTP status: its words (or a number in them) say which status it
- * would have been.
- */
-export const upstreamStreamError = (message: string, said: ProviderSaid = {}): GatewayError =>
-  upstreamError(statusOf(message, said), message, said)
+/** The error for a failure within a stream. Without an HTTP status, the error's code, type or message implies one. */
+export const upstreamStreamError = (message: string, fields: ProviderSaid = {}): GatewayError =>
+  upstreamError(statusOf(message, fields), message, fields)
 
-/** The error of a stream that ends without its terminal event. One text for all protocols. */
+/** The error of a stream without its terminal event, the same for all protocols. */
 export const cutStream = (): GatewayError =>
   new GatewayError('upstream_error', "The provider's stream ended before its answer was complete.")
 
-/** A body that is no error object (HTML page, bare string, nothing) as one line of text. */
+/** An error body that is not JSON (an HTML page, plain text) as one line. */
 export const plainText = (body: string): string =>
   body
     .replace(/<(script|style)[\s\S]*?<\/\1>/gi, ' ')
@@ -58,7 +56,7 @@ export const plainText = (body: string): string =>
     .trim()
     .slice(0, 500)
 
-/** Takes out whatever looks like a credential: API keys of the known makes, bearer tokens, `key=` parameters. */
+/** Replaces everything that looks like a credential: API keys of known formats, bearer tokens, `key=` parameters. */
 export const scrub = (text: string): string =>
   text
     .replace(/\b(Bearer|Basic)\s+[\w.~+/=-]{6,}/gi, '$1 [hidden]')
@@ -67,59 +65,72 @@ export const scrub = (text: string): string =>
     .replace(/\bya29\.[\w.-]+/g, '[hidden]')
     .replace(/\b(api[-_ ]?key|access[-_ ]?token|key)(["']?\s*[=:]\s*["']?)[\w*.-]{8,}/gi, '$1$2[hidden]')
 
-/** `about`: our own words instead of the provider's; `quote`: the provider's words follow them. */
-type Verdict = { code: ErrorCode; status?: number; about?: string; quote?: boolean }
+/** `message`: replaces the provider's message, or precedes it with `quote`. */
+type Mapping = { code: ErrorCode; status?: number; message?: string; quote?: boolean }
 
-const CREDENTIALS: Verdict = {
+const CREDENTIALS: Mapping = {
   code: 'upstream_error',
-  about: "The provider refused Sluice's credentials or account. The operator of this service has to repair it.",
+  message: "The provider refused Sluice's credentials or account. The operator of this service must correct them.",
 }
 
-/** Google and xAI answer a bad key with 400, so the words count beside the status. */
-const refusesCredentials = (status: number, words: string): boolean =>
-  status === 401 ||
-  status === 402 ||
-  status === 403 ||
-  (status === 400 &&
-    /api[ _]key (not valid|expired|not found)|API_KEY_INVALID|(incorrect|invalid) api[ _]key|authentication_error/i.test(
-      words,
-    ))
+/** Google and xAI return 400 for an invalid key, so the text counts beside the status. */
+const refusesCredentials = (status: number, text: string): boolean =>
+  status === 401 || status === 402 || status === 403 || (status === 400 && INVALID_KEY.test(text))
 
-function verdictOn(status: number, words: string): Verdict {
+const INVALID_KEY = anyOf(
+  /api[ _]key (not valid|expired|not found)/,
+  /API_KEY_INVALID/,
+  /(incorrect|invalid) api[ _]key/,
+  /authentication_error/,
+)
+
+function mappingOf(status: number, text: string): Mapping {
   switch (status) {
     case 429:
       return {
         code: 'upstream_rate_limited',
-        about: 'The provider limits the rate of requests at the moment.',
+        message: 'The provider limits the rate of requests.',
         quote: true,
       }
     case 408:
     case 504:
-      return { code: 'upstream_timeout', about: 'The provider did not answer in time.', quote: true }
+      return { code: 'upstream_timeout', message: 'The provider did not respond in time.', quote: true }
     case 503:
     case 529:
-      return { code: 'overloaded', about: 'The provider is overloaded.', quote: true }
+      return { code: 'overloaded', message: 'The provider is overloaded.', quote: true }
     case 413:
       return { code: 'request_too_large' }
     case 404:
-      return { code: /model/i.test(words) ? 'model_not_found' : 'not_found' }
-    // A method, media type or protocol version is our choice, never the client's.
+      return { code: /model/i.test(text) ? 'model_not_found' : 'not_found' }
+    // Sluice chooses the method, media type and protocol version, not the client.
     case 405:
     case 406:
     case 415:
     case 426:
-      return { code: 'upstream_error', about: `The provider refused how Sluice called it (${status}).`, quote: true }
+      return {
+        code: 'upstream_error',
+        message: `The provider does not accept Sluice's request format (${status}).`,
+        quote: true,
+      }
   }
   if (status < 400 || status >= 500)
-    return { code: 'upstream_error', about: `The provider failed (${status}).`, quote: true }
-  if (CONTEXT_LENGTH.test(words)) return { code: 'context_length_exceeded' }
+    return { code: 'upstream_error', message: `The provider failed (${status}).`, quote: true }
+  if (CONTEXT_LENGTH.test(text)) return { code: 'context_length_exceeded' }
   return { code: 'invalid_request', status: status === 422 ? 400 : status }
 }
 
-const CONTEXT_LENGTH =
-  /context_length_exceeded|exceed_context_size|maximum context length|context (?:window|length|size)[^.]{0,60}exceed|exceeds?[^.]{0,60}context (?:window|length|size)|prompt is too long|input is too long|token count[^.]{0,80}exceeds the maximum/i
+const CONTEXT_LENGTH = anyOf(
+  /context_length_exceeded/,
+  /exceed_context_size/,
+  /maximum context length/,
+  /context (?:window|length|size)[^.]{0,60}exceed/,
+  /exceeds?[^.]{0,60}context (?:window|length|size)/,
+  /prompt is too long/,
+  /input is too long/,
+  /token count[^.]{0,80}exceeds the maximum/,
+)
 
-const STATUS_BY_WORD: [RegExp, number][] = [
+const STATUS_BY_TEXT: [RegExp, number][] = [
   [/rate.?limit|resource.?exhausted|too many requests|insufficient_quota/i, 429],
   [/overload|unavailable|capacity/i, 529],
   [/time.?out|deadline/i, 504],
@@ -131,14 +142,19 @@ const STATUS_BY_WORD: [RegExp, number][] = [
   ],
 ]
 
-function statusOf(message: string, said: ProviderSaid): number {
-  const number = Number(said.code)
+function statusOf(message: string, fields: ProviderSaid): number {
+  const number = Number(fields.code)
   if (Number.isInteger(number) && number >= 400 && number <= 599) return number
-  const words = `${said.type ?? ''} ${said.code ?? ''}`
+  const text = `${fields.type ?? ''} ${fields.code ?? ''}`
   const found =
-    STATUS_BY_WORD.find(([pattern]) => pattern.test(words)) ??
-    (words.trim() === '' ? STATUS_BY_WORD.find(([pattern]) => pattern.test(message)) : undefined)
+    STATUS_BY_TEXT.find(([pattern]) => pattern.test(text)) ??
+    (text.trim() === '' ? STATUS_BY_TEXT.find(([pattern]) => pattern.test(message)) : undefined)
   return found?.[1] ?? 500
 }
 
-const cut = (text: string): string => (text.length > 4000 ? `${text.slice(0, 4000)}…` : text)
+/** One pattern for several; case is ignored. */
+function anyOf(...patterns: RegExp[]): RegExp {
+  return new RegExp(patterns.map(({ source }) => source).join('|'), 'i')
+}
+
+const truncated = (text: string): string => (text.length > 4000 ? `${text.slice(0, 4000)}…` : text)

@@ -3,21 +3,21 @@ import { isObject } from './fields.ts'
 import type { Translation } from './translation.ts'
 
 const REASONS: Record<Exclude<keyof WebSearch, 'path'>, string> = {
-  contextSize: 'the provider decides how much it reads',
-  userLocation: 'the provider takes no place for its searches',
-  allowedDomains: 'the provider cannot be told where to search',
-  blockedDomains: 'the provider cannot be told where not to search',
-  maxUses: 'the provider searches as often as it wants',
+  contextSize: 'the provider chooses how much context it reads',
+  userLocation: 'the provider accepts no location for searches',
+  allowedDomains: 'the provider cannot restrict searches to domains',
+  blockedDomains: 'the provider cannot exclude domains from searches',
+  maxUses: 'the provider chooses the number of searches',
 }
 
-/** Reports the options of a search that the provider does not take. */
-export function loseSearchOptions(search: WebSearch, translation: Translation, ...taken: (keyof WebSearch)[]): void {
+/** Reports the search options that the provider does not accept. */
+export function loseSearchOptions(search: WebSearch, translation: Translation, ...accepted: (keyof WebSearch)[]): void {
   for (const option of Object.keys(REASONS) as (keyof typeof REASONS)[])
-    if (search[option] !== undefined && !taken.includes(option))
+    if (search[option] !== undefined && !accepted.includes(option))
       translation.lose('unsupported_field', translation.at(search, option), REASONS[option])
 }
 
-/** Reports the citations of earlier responses: their text is sent, their sources are not. */
+/** Reports citations of earlier responses: their text is sent without its sources. */
 export function loseCitations(translation: Translation): void {
   for (const { parts } of translation.request.turns)
     for (const part of parts)
@@ -25,12 +25,9 @@ export function loseCitations(translation: Translation): void {
         translation.lose('citations_dropped', translation.at(part, 'citations'))
 }
 
-/**
- * City, region, country and time zone. Chat completions keeps them in an object of their own, the other protocols
- * beside their type.
- */
+/** City, region, country and time zone: in `approximate` in chat completions, beside `type` in other protocols. */
 export function placeOf({ userLocation: location }: WebSearch): Record<string, unknown> | undefined {
   if (!isObject(location)) return undefined
-  const { type: _, ...place } = isObject(location.approximate) ? location.approximate : location
-  return place
+  const { type: _, ...fields } = isObject(location.approximate) ? location.approximate : location
+  return fields
 }

@@ -16,24 +16,27 @@ import { scrub } from '../protocols/upstream-error.ts'
 import type { Endpoint } from './catalogue.ts'
 import { sandbox } from './sandbox/server.ts'
 
-/** A provider that began to answer. */
+/** A provider's response from its first byte on. */
 export type Upstream = {
   endpoint: Endpoint
   protocol: Protocol
-  /** Whether the client speaks the provider's protocol: then frames and fields travel whole. */
+  /** The client uses the provider's protocol, so frames and fields are passed through. */
   sameProtocol: boolean
-  /** The exchange as this provider's answer is labelled: with whose signatures it bears. */
+  /** The context of the response, with the issuer of its signatures and its losses. */
   context: TranslationContext
   incoming: IncomingResponse
-  /** Of the request, and more as the answer is written. */
+  /** Losses of the request, and later of the response. */
   losses: readonly Loss[]
-  /** They undo on each response what the request writer changed. */
+  /** Undo on each response what the request writer changed. */
   transforms: readonly TransformFactory[]
-  /** Tries made, this one included. */
+  /** Number of attempts, including this one. */
   attempts: number
 }
 
-/** A provider said no before its first byte. `native`: its own answer, for a client that speaks its protocol. */
+/**
+ * A failure of a provider before the first byte of a response. `native`: its own error response, for a client that uses
+ * its protocol.
+ */
 export class UpstreamRefusal extends Error {
   readonly error: GatewayError
   readonly native: { status: number; body: string } | undefined
@@ -54,39 +57,40 @@ export class UpstreamRefusal extends Error {
   }
 }
 
-/** One try at one provider. `sent`: the request went out to it; `error`: the code it failed with. */
+/** One attempt at one provider. `sent`: the request was sent; `error`: the code of its failure. */
 export type AttemptRecord = { provider: string; sent?: boolean; error?: string; milliseconds: number }
 
 const ERROR_BODY_BYTES = 1024 * 1024
 
-/** Statuses after which another endpoint may do better: the fault is the provider's, not the request's. */
-const MAY_GO_BETTER_ELSEWHERE = new Set(['upstream_error', 'upstream_rate_limited', 'upstream_timeout', 'overloaded'])
+/** Codes of failures of the provider, not of the request: another endpoint may succeed. */
+const RETRYABLE_CODES = new Set(['upstream_error', 'upstream_rate_limited', 'upstream_timeout', 'overloaded'])
 
 /**
- * Tries the endpoints in order until one begins to answer. Only a failure before the first byte comes here. Throws the
- * last Refusal. Each try is added to `tries`.
+ * Tries the endpoints in order until one responds; an attempt fails only before the first byte of a response. Throws
+ * the UpstreamRefusal of the last attempt. Each attempt is added to `records`.
  */
 export async function attempt(
   endpoints: readonly Endpoint[],
   preparedRequests: PreparedRequests,
   timeouts: Timeouts,
   signal: CallSignal,
-  tries: AttemptRecord[],
+  records: AttemptRecord[],
 ): Promise<Upstream> {
   for (let number = 1; ; number++) {
     const endpoint = endpoints[number - 1]!
-    const begun = performance.now()
-    const tried: AttemptRecord = { provider: endpoint.provider.id, milliseconds: 0 }
-    tries.push(tried)
+    const startedAt = performance.now()
+    const record: AttemptRecord = { provider: endpoint.provider.id, milliseconds: 0 }
+    records.push(record)
+    const onSent = (): void => {
+      record.sent = true
+    }
     try {
-      const upstream = await tryOne(endpoint, preparedRequests, timeouts, signal, number, () => {
-        tried.sent = true
-      })
-      tried.milliseconds = Math.round(performance.now() - begun)
+      const upstream = await callEndpoint(endpoint, preparedRequests, { timeouts, signal, onSent }, number)
+      record.milliseconds = Math.round(performance.now() - startedAt)
       return upstream
     } catch (error) {
-      tried.milliseconds = Math.round(performance.now() - begun)
-      tried.error = error instanceof UpstreamRefusal ? error.error.code : asGatewayError(error).code
+      record.milliseconds = Math.round(performance.now() - startedAt)
+      record.error = error instanceof UpstreamRefusal ? error.error.code : asGatewayError(error).code
       const refusal =
         error instanceof UpstreamRefusal
           ? error
@@ -94,38 +98,38 @@ export async function attempt(
             ? new UpstreamRefusal(error, undefined, endpoint.provider.id, number)
             : undefined
       if (refusal === undefined) throw error
-      // What one provider's protocol has no words for, another's may have.
-      const unsaid = !(error instanceof UpstreamRefusal) && tried.sent !== true
-      if (number === endpoints.length || signal.aborted || !(unsaid || MAY_GO_BETTER_ELSEWHERE.has(refusal.error.code)))
-        throw refusal
+      // Another endpoint's protocol may be able to represent a request that this one's cannot.
+      const isNotRepresentable = !(error instanceof UpstreamRefusal) && record.sent !== true
+      const isRetryable = isNotRepresentable || RETRYABLE_CODES.has(refusal.error.code)
+      if (number === endpoints.length || signal.aborted || !isRetryable) throw refusal
     }
   }
 }
 
-async function tryOne(
+async function callEndpoint(
   endpoint: Endpoint,
   preparedRequests: PreparedRequests,
-  timeouts: Timeouts,
-  signal: CallSignal,
+  callOptions: { timeouts: Timeouts; signal: CallSignal; onSent: () => void },
   number: number,
-  onSent: () => void,
 ): Promise<Upstream> {
-  const { asked } = preparedRequests
+  const { context: requestContext } = preparedRequests
   const protocol = protocols[endpoint.protocol]
   const { provider, model } = endpoint.target
-  const sameProtocol = asked.request.protocol === endpoint.protocol
+  const sameProtocol = requestContext.request.protocol === endpoint.protocol
   const { url, headers, body, losses, transforms } = preparedRequests.take(endpoint)
   const context = sameProtocol
-    ? asked
-    : { ...asked, losses, responseIdentity: { ...asked.responseIdentity, issuer: { provider, model } } }
+    ? requestContext
+    : {
+        ...requestContext,
+        losses,
+        responseIdentity: { ...requestContext.responseIdentity, issuer: { provider, model } },
+      }
   const incoming = await transport(endpoint)({
     url,
     method: 'POST',
     headers: { ...headers, ...endpoint.provider.headers, ...endpoint.credentials },
     body,
-    timeouts,
-    signal,
-    onSent,
+    ...callOptions,
   })
   if (incoming.status >= 200 && incoming.status < 300)
     return {
@@ -141,7 +145,7 @@ async function tryOne(
   throw await refusalOf(incoming, endpoint, protocol, sameProtocol, number)
 }
 
-/** A request as an endpoint is sent it; the provider's own headers and its key come on top. */
+/** A request for one endpoint; the provider's configured headers and its key are added when it is sent. */
 type PreparedRequest = {
   url: string
   headers: Record<string, string>
@@ -150,25 +154,25 @@ type PreparedRequest = {
   transforms: readonly TransformFactory[]
 }
 
-/** One request, written once for each endpoint, also where it is inspected before it is sent. */
+/** One client request, written once for each endpoint, even if it is inspected before it is sent. */
 export class PreparedRequests {
-  readonly asked: TranslationContext
+  readonly context: TranslationContext
   readonly #schemaCache: SchemaCache
   readonly #written = new Map<Endpoint, PreparedRequest>()
 
-  constructor(asked: TranslationContext, schemaCache: SchemaCache) {
-    this.asked = asked
+  constructor(context: TranslationContext, schemaCache: SchemaCache) {
+    this.context = context
     this.#schemaCache = schemaCache
   }
 
   /** Throws a GatewayError if the request cannot be represented in the endpoint's protocol. */
   of(endpoint: Endpoint): PreparedRequest {
-    const written = this.#written.get(endpoint) ?? prepare(endpoint, this.asked, this.#schemaCache)
+    const written = this.#written.get(endpoint) ?? prepare(endpoint, this.context, this.#schemaCache)
     this.#written.set(endpoint, written)
     return written
   }
 
-  /** The same, to be sent: it is kept no longer. */
+  /** The same, and frees its memory: for the call itself. */
   take(endpoint: Endpoint): PreparedRequest {
     const prepared = this.of(endpoint)
     this.#written.delete(endpoint)
@@ -177,11 +181,11 @@ export class PreparedRequests {
 }
 
 /** Throws a GatewayError if the request cannot be represented in the endpoint's protocol. */
-export function prepare(endpoint: Endpoint, asked: TranslationContext, schemaCache: SchemaCache): PreparedRequest {
+export function prepare(endpoint: Endpoint, context: TranslationContext, schemaCache: SchemaCache): PreparedRequest {
   const { protocol: name, baseUrl, target } = endpoint
   const { call } = protocols[name]
-  const { request, rawRequest } = asked
-  const written = request.protocol === name ? undefined : translate(endpoint, asked, schemaCache)
+  const { request, rawRequest } = context
+  const written = request.protocol === name ? undefined : translate(endpoint, context, schemaCache)
   const losses = written?.losses ?? new LossReport()
   return {
     url: baseUrl + call.path(target, request.stream),
@@ -190,7 +194,7 @@ export function prepare(endpoint: Endpoint, asked: TranslationContext, schemaCac
       accept: request.stream ? 'text/event-stream' : 'application/json',
       ...call.headers(written === undefined ? rawRequest : undefined),
     },
-    body: written === undefined ? call.forward(asked, target, losses) : stringifyAs(rawRequest.text, written.body),
+    body: written === undefined ? call.forward(context, target, losses) : stringifyAs(rawRequest.text, written.body),
     losses,
     transforms: written?.transforms ?? [],
   }
@@ -227,36 +231,33 @@ async function refusalOf(
 ): Promise<UpstreamRefusal> {
   const body = await readAll(incoming.body, ERROR_BODY_BYTES)
   const error = withRetryAfter(protocol.call.readError(incoming.status, body), incoming.headers)
-  // Quoted whole to a client of its protocol, a refusal of our key included (docs/decisions/0002); but only a limit of
-  // ours is a 422.
+  // A client of the provider's protocol receives the provider's own error, even a refusal of Sluice's key
+  // (docs/decisions/0002). 422 is reserved for Sluice's own limits.
   const native =
-    sameProtocol && isObject(body)
+    sameProtocol && isJsonObject(body)
       ? { status: incoming.status === 422 ? 400 : incoming.status, body: scrub(body) }
       : undefined
   return new UpstreamRefusal(error, native, endpoint.provider.id, number)
 }
 
-const isObject = (text: string): boolean => {
+const isJsonObject = (text: string): boolean => {
   const value = tryParse(text)
   return typeof value === 'object' && value !== null
 }
 
-/** Largest whole answer held in memory: a few images in base64. */
-const ANSWER_BYTES = 64 * 1024 * 1024
+/** Limit on a whole response in memory: a few images in base64. */
+const RESPONSE_BYTES = 64 * 1024 * 1024
 
-/** The text of an answer that is not streamed. */
-export const readWhole = ({ incoming }: Upstream): Promise<string> => readAll(incoming.body, ANSWER_BYTES)
+/** The body of a response that is not streamed. Throws upstream_error above 64 MiB. */
+export const readResponseText = ({ incoming }: Upstream): Promise<string> => readAll(incoming.body, RESPONSE_BYTES)
 
 /** A whole response as events. Throws a GatewayError for a body that cannot be read. */
 export const readEvents = (upstream: Upstream, text: string): GenerationEvent[] =>
-  eventsIn(upstream, parseAnswer(text, upstream.protocol))
+  eventsIn(upstream, parseResponse(text, upstream.protocol))
 
-/**
- * The same, without events where the body cannot be read and is no error, if the client speaks the provider's protocol:
- * then the body is passed on all the same.
- */
-export function readAnswer(upstream: Upstream, text: string): GenerationEvent[] {
-  const body = parseAnswer(text, upstream.protocol)
+/** The same, but empty if an unreadable body is passed through: then only an error body throws. */
+export function tryReadEvents(upstream: Upstream, text: string): GenerationEvent[] {
+  const body = parseResponse(text, upstream.protocol)
   try {
     return eventsIn(upstream, body)
   } catch (error) {
@@ -271,21 +272,21 @@ function eventsIn({ protocol, endpoint, transforms }: Upstream, body: unknown): 
 }
 
 /**
- * The body of a 200, with the numbers in arguments of calls as `protocol` spelled them. Throws upstream_error for what
- * is no JSON.
+ * The body of a 200; numbers in tool arguments keep the spelling of the response. Throws upstream_error if it is not
+ * JSON.
  */
-export function parseAnswer(text: string, protocol?: Protocol): unknown {
+export function parseResponse(text: string, protocol?: Protocol): unknown {
   const name = protocol?.call.argumentsIn
   try {
     return name === undefined ? JSON.parse(text) : parseWithExact(text, name)
   } catch {
-    throw new GatewayError('upstream_error', 'The provider answered 200 with something that is not JSON.')
+    throw new GatewayError('upstream_error', 'The provider responded with status 200 and a body that is not JSON.')
   }
 }
 
 const RETRY_AFTER_MAX_SECONDS = 86_400
 
-/** An error that a provider answered with, and when it may be asked again, as far as that is said. */
+/** The error with the number of seconds after which the provider accepts a retry, if its headers say so. */
 export function withRetryAfter(error: GatewayError, headers: IncomingResponse['headers']): GatewayError {
   const retryAfterSeconds = error.retryAfterSeconds ?? secondsOf(headers.get('retry-after'))
   return retryAfterSeconds === undefined ? error : error.with({ retryAfterSeconds })
@@ -298,7 +299,7 @@ const secondsOf = (header: string | null): number | undefined => {
   return Number.isFinite(seconds) ? Math.min(Math.max(Math.ceil(seconds), 0), RETRY_AFTER_MAX_SECONDS) : undefined
 }
 
-/** The network, or a provider that lives in this process. */
+/** The HTTP client, or a call of a provider in this process. */
 export const transport = ({ provider }: Pick<Endpoint, 'provider'>): typeof send =>
   provider.inProcess === undefined ? send : callInProcess
 

@@ -9,52 +9,46 @@ export type ProviderRow = {
   id: string
   name: string
   docs: string
-  /** Absent: the provider has no address of its own, the variable or the file gives it. */
+  /** Absent: the provider has no fixed address; the variable or the configuration file has it. */
   baseUrl?: string
   /** In order of preference; `path` is added to the base URL, `auth` replaces the provider's. */
   protocols: { protocol: Api; path?: string; auth?: Auth }[]
   auth: Auth
-  /** The first of these that is set holds the key and switches the provider on. */
+  /** The first of these variables that is set has the key and enables the provider. */
   keyVariables: string[]
-  /**
-   * Replaces the base URL; `append` is added unless the value ends with it, since SDKs read some of these without the
-   * version.
-   */
+  /** Replaces the base URL. `append` is added unless the value ends with it: some SDKs expect no version in it. */
   baseUrlVariable?: { name: string; append?: string }
   inProcess?: 'sandbox'
-  /** false: only listed models. */
+  /** false: it accepts only listed models. */
   unlisted?: boolean
   /**
-   * Lists its own models at this path of its host. Looked for on this machine where there is a port: there, or where
-   * the variable says.
+   * The server lists its own models at this path. With `search` it is discovered at the address in the variable, or
+   * else at the port of this machine.
    */
   local?: { modelsPath: '/api/tags' | '/v1/models' | '/api/v0/models'; search?: { hostVariable: string; port: number } }
-  /** What switches it on, where it is not a variable. */
+  /** An instruction to enable it, if it has no variable. */
   hint?: string
-  /** A difference from the protocol's document, with its reason and the month it was last seen. */
+  /** Differences from the protocol's documentation, with the reason and the month when it was last checked. */
   quirks: { [Name in keyof Quirks]?: { value: Quirks[Name]; why: string; seen: string } }
-  /** Globs of model names that mean this provider when they come without a prefix. */
-  bareNames: string[]
-  /** With the pages that say so, and the month they were last seen. */
+  /** Globs of model names that belong to this provider without its prefix. */
+  unprefixedNames: string[]
+  /** With its sources and the month when they were last checked. */
   media?: MediaFacts & { sources: string[]; seen: string }
 }
 
-/**
- * What a provider takes of media, by the protocol it is spoken to in. Absent: any type inline, as far as is known, and
- * no address.
- */
-export type MediaFacts = { [Name in ProtocolName]?: MediaTaken } & {
-  /** Most bytes of one request, media in base64 included. */
+/** The media that a provider accepts, by protocol. Absent: any type inline, and no URLs. */
+export type MediaFacts = { [Name in ProtocolName]?: AcceptedMedia } & {
+  /** Limit on a request in bytes, including media in base64. */
   requestBytes?: number
 }
 
 /**
- * `inline`: globs of media types, of which `text/*` stands for all that is written in text; `fetches`: kinds of media
- * whose addresses it opens itself.
+ * `inline`: globs of media types; `text/*` includes all types that are text. `fetches`: kinds of media whose URLs the
+ * provider fetches itself.
  */
-type MediaTaken = { inline?: string[]; fetches?: MediaPart['type'][] }
+type AcceptedMedia = { inline?: string[]; fetches?: MediaPart['type'][] }
 
-/** One model of catalog/models.json that `npm run models` keeps. */
+/** One model of catalog/models.json that `npm run models` maintains. */
 export type ImportedRow = { id: string; name?: string; contextLength?: number }
 
 export type ImportedModels = {
@@ -64,18 +58,18 @@ export type ImportedModels = {
   models: ImportedRow[]
 }
 
-/** One model of catalog/models.json. What is said by hand goes before what was imported. */
+/** One model of catalog/models.json. Values written by hand replace imported ones. */
 export type ModelRow = ImportedRow & {
-  /** Date of its release, YYYY-MM-DD. */
+  /** Release date, YYYY-MM-DD. */
   released?: string
   /** Absent: the provider and model that the id names. */
   endpoints?: { provider: string; model: string; protocol?: Api }[]
   capabilities?: Capabilities
-  /** Nobody said anything of it by hand. */
+  /** There is no row for it that was written by hand. */
   onlyImported?: true
 }
 
-/** Abilities of every `<provider>/<model>` that a glob matches; later families add to and override earlier ones. */
+/** Capabilities of every `<provider>/<model>` that a glob matches; later families override earlier ones. */
 export type FamilyRow = { match: string[]; capabilities: Capabilities; why?: string }
 
 export const PROVIDER_ROWS = providersFile.providers as ProviderRow[]
@@ -86,15 +80,14 @@ const FAMILIES = (modelsFile.families as FamilyRow[]).map(({ match, capabilities
 }))
 
 function joined(byHand: ModelRow[], imported: ImportedRow[]): ModelRow[] {
-  const theirs = new Map(imported.map((row) => [row.id, row]))
-  const ours = byHand.map((row) => ({ ...theirs.get(row.id), ...row }))
-  for (const { id } of byHand) theirs.delete(id)
-  return [...ours, ...[...theirs.values()].map((row) => ({ ...row, onlyImported: true as const }))]
+  const importedById = new Map(imported.map((row) => [row.id, row]))
+  const rows = byHand.map((row) => ({ ...importedById.get(row.id), ...row }))
+  for (const { id } of byHand) importedById.delete(id)
+  return [...rows, ...[...importedById.values()].map((row) => ({ ...row, onlyImported: true as const }))]
 }
 
 /**
- * One expression for several patterns: `*` stands for any text, slashes included, `#` for a digit; everything else for
- * itself, upper or lower case.
+ * One regular expression for several globs: `*` matches any text including slashes, `#` a digit; case is ignored.
  */
 export function globs(patterns: string[]): RegExp {
   const escaped = patterns.map((pattern) =>
@@ -106,11 +99,11 @@ export function globs(patterns: string[]): RegExp {
   return new RegExp(escaped.length === 0 ? '^(?!)' : `^(?:${escaped.join('|')})$`, 'i')
 }
 
-/** What is known of a provider's model by the families its name belongs to. */
+/** Capabilities of a provider's model from the families that match its name. */
 export function familyCapabilities(provider: string, model: string): Capabilities {
   const name = `${provider}/${model}`
   return FAMILIES.filter(({ match }) => match.test(name)).reduce<Capabilities>(
-    (sum, { capabilities }) => ({ ...sum, ...capabilities }),
+    (joined, { capabilities }) => ({ ...joined, ...capabilities }),
     {},
   )
 }

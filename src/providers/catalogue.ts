@@ -5,15 +5,15 @@ import { GatewayError, invalid } from '../error.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { nearest } from '../nearest.ts'
 import type { Capabilities, Quirks, Api, Target } from '../protocols/protocol.ts'
-import { builtInProvider, configuredProvider, whatSwitchesOn } from './configured.ts'
+import { builtInProvider, configuredProvider, howToEnable } from './configured.ts'
 import { familyCapabilities, globs, MODEL_ROWS, PROVIDER_ROWS, type ModelRow, type MediaFacts } from './catalog-rows.ts'
 
-/** A provider that is switched on. */
+/** An enabled provider. */
 export type Provider = {
   id: string
   name: string
   /** In order of preference. */
-  speaks: { protocol: Api; baseUrl: string; auth: Auth }[]
+  apis: { protocol: Api; baseUrl: string; auth: Auth }[]
   apiKey?: string
   /** Sent with every request, names in lower case. */
   headers: Record<string, string>
@@ -23,26 +23,26 @@ export type Provider = {
   /** Called in this process instead of over the network. */
   inProcess?: 'sandbox'
   media?: MediaFacts
-  /** Every account may name what it keeps: it is told so, or keeps nothing. */
+  /** Every account may refer to objects stored at the provider: it is configured so, or the provider stores none. */
   sharedIds: boolean
-  /** Why it is on: `built in`, the variable that holds its key or address, `sluice.yaml` or `local`. */
+  /** What enabled it: `built in`, the variable with its key or address, `sluice.yaml` or `local`. */
   foundBy: string
 }
 
-/** One place to send a request to, with all that is needed for it. */
-export type Endpoint = Place & { protocol: ProtocolName }
+/** A provider's model and API to which a request can be sent. */
+export type Endpoint = EndpointBase & { protocol: ProtocolName }
 
-/** One place at which predictions are made. */
-export type PredictionEndpoint = Place & { protocol: 'predictions' }
+/** A provider's model that makes predictions. */
+export type PredictionEndpoint = EndpointBase & { protocol: 'predictions' }
 
-type Place = {
+type EndpointBase = {
   provider: Provider
-  /** Everything before the protocol's own path. */
+  /** Everything before the protocol's path. */
   baseUrl: string
-  /** The header that holds the key; empty when none is sent. `provider.headers` come on top. */
+  /** The header with the key; empty if none is sent. `provider.headers` are added to it. */
   credentials: Record<string, string>
   target: Target
-  /** Id of the listed model that the name asked for stands for; absent where the name is not listed. */
+  /** Id of the listed model that the requested name resolved to; absent for an unlisted name. */
   listed?: string
 }
 
@@ -53,35 +53,35 @@ export type Model = {
   id: string
   name: string
   ownedBy: string
-  /** Unix seconds; 0 where nobody said. */
+  /** Unix seconds; 0 if unknown. */
   createdAt: number
-  /** In the order of trying; providers that are off are passed over. */
+  /** In the order of attempts; those of disabled providers are skipped. */
   endpoints: ModelEndpoint[]
-  /** What is known beyond the families of `catalog/models.json`. */
+  /** Added to those of the model's families in `catalog/models.json`. */
   capabilities: Capabilities
   contextLength?: number
 }
 
-/** A listed model, or what an unlisted name stands for, which has no id. */
-type Found = { id?: string; endpoints: ModelEndpoint[]; capabilities: Capabilities }
+/** The model that a name resolves to: a listed one, or one without an id for an unlisted name. */
+type ResolvedModel = { id?: string; endpoints: ModelEndpoint[]; capabilities: Capabilities }
 
-/** Names whose resolution is remembered. */
-const RESOLVED_MAX = 5_000
+/** Limit on cached names. */
+const CACHED_NAMES_MAX = 5_000
 
-const BARE_NAMES = PROVIDER_ROWS.map((row) => ({ provider: row.id, pattern: globs(row.bareNames) }))
+const UNPREFIXED_NAMES = PROVIDER_ROWS.map((row) => ({ provider: row.id, pattern: globs(row.unprefixedNames) }))
 
-/** Who can be asked for what: the built-in catalogue, the file and what was found on this machine, joined. */
+/** All providers and models: of the built-in catalogue, the configuration file and local servers. */
 export class Catalogue {
   readonly #config: Config
   readonly #providers = new Map<string, Provider>()
   readonly #models = new Map<string, Model>()
-  /** What names resolved to; emptied when something is added, and when clients have thought up too many. */
-  readonly #resolved = new Map<string, Endpoint[]>()
-  /** Second halves of listed ids -> ids. */
+  /** Endpoints by protocol and name; cleared when providers change or when it is full. */
+  readonly #endpointCache = new Map<string, Endpoint[]>()
+  /** Ids of listed models by the part of the id after the provider. */
   readonly #shortNames = new Map<string, string[]>()
   #listed: readonly Model[] | undefined
 
-  /** Throws ConfigError when a variable holds an address that cannot be used. */
+  /** Throws ConfigError if a variable has an invalid base URL. */
   constructor(config: Config) {
     this.#config = config
     for (const row of PROVIDER_ROWS) {
@@ -98,72 +98,70 @@ export class Catalogue {
   }
 
   /**
-   * Endpoints to try, in order, for a model as the client named it; where a provider speaks several protocols the
-   * client's own is preferred.
-   * Throws invalid_request for a name that cannot be one, model_not_found with the nearest names or with what would
-   * switch its provider on.
+   * Endpoints for a model name, in the order of attempts. If a provider has several protocols, the client's own is
+   * preferred. Throws invalid_request for a malformed name, and model_not_found with the nearest names or with how to
+   * enable the model's provider.
    */
   endpoints(model: string, clientProtocol: ProtocolName): readonly Endpoint[] {
     const key = `${clientProtocol} ${model}`
-    const known = this.#resolved.get(key)
+    const known = this.#endpointCache.get(key)
     if (known !== undefined) return known
     const endpoints = this.#resolve(model, clientProtocol)
-    if (this.#resolved.size >= RESOLVED_MAX) this.#resolved.clear()
-    this.#resolved.set(key, endpoints)
+    if (this.#endpointCache.size >= CACHED_NAMES_MAX) this.#endpointCache.clear()
+    this.#endpointCache.set(key, endpoints)
     return endpoints
   }
 
   #resolve(model: string, clientProtocol: ProtocolName): Endpoint[] {
-    const places = this.#places(model, clientProtocol)
-    const endpoints = places.filter((place): place is Endpoint => place.protocol !== 'predictions')
-    if (endpoints.length === 0)
-      throw invalid('model', `${model} is asked by predictions: send it to POST /v1/predictions`)
+    const endpoints = this.#endpointsOf(model, clientProtocol).filter(
+      (endpoint): endpoint is Endpoint => endpoint.protocol !== 'predictions',
+    )
+    if (endpoints.length === 0) throw invalid('model', `${model} is a prediction model; use POST /v1/predictions`)
     return endpoints
   }
 
   /**
-   * Endpoints to try, in order, at which predictions of a model are made; empty for one that answers requests. Throws
-   * like `endpoints`, but for a name
-   * that is known to nobody here, as Replicate's client sends it: the first provider that predictions alone are asked
-   * of is asked for it.
+   * Prediction endpoints of a model, in the order of attempts; empty for a model with another API. Throws like
+   * `endpoints`, except that a name without a provider, as Replicate's client sends it, resolves to the first provider
+   * whose only API is predictions.
    */
   predictionEndpoints(model: string): readonly PredictionEndpoint[] {
-    return this.#places(model, 'predictions').filter(
-      (place): place is PredictionEndpoint => place.protocol === 'predictions',
+    return this.#endpointsOf(model, 'predictions').filter(
+      (endpoint): endpoint is PredictionEndpoint => endpoint.protocol === 'predictions',
     )
   }
 
-  #places(model: string, wanted: Api): (Endpoint | PredictionEndpoint)[] {
+  #endpointsOf(model: string, preferred: Api): (Endpoint | PredictionEndpoint)[] {
     const wrong = modelNameProblem(model)
     if (wrong !== undefined) throw invalid('model', wrong)
-    const found = this.#find(model) ?? (wanted === 'predictions' ? this.#predicted(model) : undefined)
-    const places = found?.endpoints.flatMap((endpoint) => this.#place(endpoint, found, wanted)) ?? []
-    if (places.length === 0) throw this.#notFound(model, found)
-    return places
+    const found = this.#find(model) ?? (preferred === 'predictions' ? this.#findPredictionModel(model) : undefined)
+    const endpoints = found?.endpoints.flatMap((endpoint) => this.#endpointAt(endpoint, found, preferred)) ?? []
+    if (endpoints.length === 0) throw this.#notFound(model, found)
+    return endpoints
   }
 
   /**
-   * Models that can be reached now, with what is known of their first endpoint that is on. The same objects until
-   * something is added or taken off.
+   * Models with an enabled provider, with the capabilities of their first enabled endpoint. Returns the same objects
+   * until providers change.
    */
   list(): readonly Model[] {
     this.#listed ??= this.#reachable().map((model) => {
-      const [place] = model.endpoints.flatMap((endpoint) => this.#place(endpoint, model, 'chat.completions'))
-      return { ...model, capabilities: place?.target.capabilities ?? model.capabilities }
+      const [first] = model.endpoints.flatMap((endpoint) => this.#endpointAt(endpoint, model, 'chat.completions'))
+      return { ...model, capabilities: first?.target.capabilities ?? model.capabilities }
     })
     return this.#listed
   }
 
   /**
-   * What a name stands for: a listed model, or what is known of an unlisted one, under the name as asked. Throws like
-   * `endpoints`.
+   * The listed model that a name resolves to, or an unlisted model under the requested name with its known
+   * capabilities. Throws like `endpoints`.
    */
   model(name: string): Model {
-    const place = this.#places(name, 'predictions')[0]!
+    const endpoint = this.#endpointsOf(name, 'predictions')[0]!
     const {
       listed,
       target: { provider, model },
-    } = place
+    } = endpoint
     return (
       this.list().find(({ id }) => id === listed) ?? {
         id: name,
@@ -171,14 +169,14 @@ export class Catalogue {
         ownedBy: provider,
         createdAt: UNKNOWN_DATE,
         endpoints: [{ provider, model }],
-        capabilities: place.target.capabilities,
+        capabilities: endpoint.target.capabilities,
       }
     )
   }
 
-  /** Where a model is, in the order of trying, whatever it is asked by. Throws like `endpoints`. */
-  places(model: string): readonly Pick<Place, 'target' | 'listed'>[] {
-    return this.#places(model, 'predictions')
+  /** A model's endpoints with any API, in the order of attempts. Throws like `endpoints`. */
+  candidates(model: string): readonly Pick<EndpointBase, 'target' | 'listed'>[] {
+    return this.#endpointsOf(model, 'predictions')
   }
 
   #reachable(): Model[] {
@@ -187,22 +185,20 @@ export class Catalogue {
     )
   }
 
-  /**
-   * Whether the file says where this provider is, or switches it off: then nothing found at run time takes its place.
-   */
-  setUp(provider: string): boolean {
+  /** True if the configuration has the provider's base URL or disables it: then it is not discovered at run time. */
+  isConfigured(provider: string): boolean {
     const own = this.#config.providers.get(provider)
     return own !== undefined && (!own.enabled || own.baseUrl !== undefined)
   }
 
-  /** Providers that are switched on. */
+  /** All enabled providers. */
   providers(): Provider[] {
     return [...this.#providers.values()]
   }
 
   /**
-   * A provider found at run time with the models it has now; a second call replaces the models of the first. Models
-   * that the file defines stay.
+   * Adds a provider that was discovered at run time, or replaces its models. Models of the configuration file stay
+   * unchanged.
    */
   add(provider: Provider, models: Model[]): void {
     this.remove(provider.id)
@@ -210,9 +206,9 @@ export class Catalogue {
     for (const model of models) if (!this.#config.models.has(model.id)) this.#list(model)
   }
 
-  /** A provider found at run time is gone, and its models with it. Models that the file defines stay. */
+  /** Removes a provider and its models. Models of the configuration file stay. */
   remove(provider: string): void {
-    this.#resolved.clear()
+    this.#endpointCache.clear()
     this.#listed = undefined
     this.#providers.delete(provider)
     for (const [id, model] of this.#models)
@@ -234,12 +230,12 @@ export class Catalogue {
       )
   }
 
-  /** A listed model, or what an unlisted name stands for. */
-  #find(model: string): Found | undefined {
-    return this.#models.get(model) ?? this.#unlisted(model) ?? this.#bare(model)
+  #find(model: string): ResolvedModel | undefined {
+    return this.#models.get(model) ?? this.#findUnlisted(model) ?? this.#findUnprefixed(model)
   }
 
-  #unlisted(model: string): Found | undefined {
+  /** `<provider>/<name>` of a provider that accepts unlisted names. */
+  #findUnlisted(model: string): ResolvedModel | undefined {
     const slash = model.indexOf('/')
     const provider = model.slice(0, Math.max(slash, 0))
     return this.#providers.get(provider)?.unlisted === true
@@ -248,14 +244,14 @@ export class Catalogue {
   }
 
   /**
-   * A name without a prefix: by the providers' own name patterns, then as the second half of exactly one reachable
-   * model.
+   * A name without its provider: by the name patterns of providers, else if it is the second part of the id of exactly
+   * one model with an enabled provider.
    */
-  #bare(model: string): Found | undefined {
-    for (const { provider, pattern } of BARE_NAMES) {
+  #findUnprefixed(model: string): ResolvedModel | undefined {
+    for (const { provider, pattern } of UNPREFIXED_NAMES) {
       if (!this.#providers.has(provider) || !pattern.test(model)) continue
       const id = `${provider}/${model}`
-      const found = this.#models.get(id) ?? this.#unlisted(id)
+      const found = this.#models.get(id) ?? this.#findUnlisted(id)
       if (found !== undefined) return found
     }
     const ids = (this.#shortNames.get(model) ?? []).filter((id) =>
@@ -265,10 +261,10 @@ export class Catalogue {
   }
 
   /**
-   * `owner/name`, with a version or without, or a version alone. An owner who is a provider, on or off, is meant as
-   * that.
+   * `owner/name` with or without a version, or a version alone. An owner with the id of a provider, enabled or not, is
+   * that provider.
    */
-  #predicted(model: string): Found | undefined {
+  #findPredictionModel(model: string): ResolvedModel | undefined {
     const owner = /^([^/:]+)\/[^/:]+(?::[^/:]+)?$/.exec(model)?.[1]
     if (
       owner === undefined
@@ -279,26 +275,27 @@ export class Catalogue {
     )
       return undefined
     const provider = this.providers().find(
-      ({ speaks, unlisted }) => unlisted && speaks.every(({ protocol }) => protocol === 'predictions'),
+      ({ apis, unlisted }) => unlisted && apis.every(({ protocol }) => protocol === 'predictions'),
     )
     return provider === undefined ? undefined : { endpoints: [{ provider: provider.id, model }], capabilities: {} }
   }
 
-  #place(
+  /** The endpoint in a list of at most one element: none if its provider is disabled or has no suitable API. */
+  #endpointAt(
     { provider: id, model, protocol }: ModelEndpoint,
-    { id: listed, capabilities }: Found,
-    wanted: Api,
+    { id: listed, capabilities }: ResolvedModel,
+    preferred: Api,
   ): (Endpoint | PredictionEndpoint)[] {
     const provider = this.#providers.get(id)
     if (provider === undefined) return []
     const known = { ...familyCapabilities(id, model), ...capabilities }
-    const api = apiOf(provider, protocol ?? known.api, wanted)
+    const api = apiOf(provider, protocol ?? known.api, preferred)
     if (api === undefined) return []
     const target: Target = {
       provider: id,
       model,
       quirks: provider.quirks,
-      capabilities: { ...BY_API[api.protocol], ...known },
+      capabilities: { ...API_CAPABILITIES[api.protocol], ...known },
     }
     return [
       {
@@ -314,10 +311,10 @@ export class Catalogue {
 
   #notFound(model: string, found: { endpoints: ModelEndpoint[] } | undefined): GatewayError {
     const message = `The model ${model} is not available`
-    const off = found?.endpoints.map(({ provider }) => provider) ?? this.#meant(model)
+    const disabled = found?.endpoints.map(({ provider }) => provider) ?? this.#disabledProviders(model)
     const remedies = [
       ...new Set(
-        off.map((provider) => whatSwitchesOn(provider, this.#config)).filter((remedy) => remedy !== undefined),
+        disabled.map((provider) => howToEnable(provider, this.#config)).filter((remedy) => remedy !== undefined),
       ),
     ]
     const known = this.#reachable().map(({ id }) => id)
@@ -327,37 +324,34 @@ export class Catalogue {
         ? `: ${remedies.join(', or ')}.`
         : near.length > 0
           ? `. Nearest: ${near.join(', ')}.`
-          : '. GET /v1/models lists what is.'
+          : '. GET /v1/models lists the available models.'
     return new GatewayError('model_not_found', message + advice, { param: 'model' })
   }
 
-  /** Providers that are off and that this name speaks of. */
-  #meant(model: string): string[] {
+  /** Disabled providers to which this name could refer. */
+  #disabledProviders(model: string): string[] {
     const prefix = model.split('/', 1)[0]!
     const byName = model.includes('/')
       ? [prefix]
-      : BARE_NAMES.filter(({ pattern }) => pattern.test(model)).map(({ provider }) => provider)
+      : UNPREFIXED_NAMES.filter(({ pattern }) => pattern.test(model)).map(({ provider }) => provider)
     return byName.filter((provider) => !this.#providers.has(provider))
   }
 }
 
-/** APIs that only some models of a provider are asked by. */
-const SPECIAL: readonly Api[] = ['images', 'predictions']
+/** APIs that only some models of a provider have. */
+const SPECIAL_APIS: readonly Api[] = ['images', 'predictions']
 
-/** What is known of a model by what it is asked by. */
-const BY_API: Partial<Record<Api, Capabilities>> = {
+/** Capabilities that an API implies. */
+const API_CAPABILITIES: Partial<Record<Api, Capabilities>> = {
   images: { api: 'images', output: ['image'] },
   predictions: { api: 'predictions' },
 }
 
-/**
- * How a provider is spoken to about a model: as the model asks for, else as the client speaks, else as the provider
- * likes best.
- */
-function apiOf({ speaks }: Provider, asked: Api | undefined, wanted: Api): Provider['speaks'][number] | undefined {
-  if (asked !== undefined) return speaks.find(({ protocol }) => protocol === asked)
-  const usual = speaks.filter(({ protocol }) => !SPECIAL.includes(protocol))
-  return (usual.length > 0 ? usual : speaks).find(({ protocol }) => protocol === wanted) ?? usual[0] ?? speaks[0]
+/** The API for a model: the required one, else the preferred one, else the provider's first. */
+function apiOf({ apis }: Provider, required: Api | undefined, preferred: Api): Provider['apis'][number] | undefined {
+  if (required !== undefined) return apis.find(({ protocol }) => protocol === required)
+  const general = apis.filter(({ protocol }) => !SPECIAL_APIS.includes(protocol))
+  return (general.length > 0 ? general : apis).find(({ protocol }) => protocol === preferred) ?? general[0] ?? apis[0]
 }
 
 /** `b/c` and `c` of `a/b/c`. */
@@ -372,7 +366,7 @@ const shortNames = (id: string): string[] =>
         .join('/'),
     )
 
-/** Nobody said when a model was released. */
+/** `createdAt` of a model without a known release date. */
 const UNKNOWN_DATE = 0
 
 function fromRow({ id, name, released, endpoints, capabilities, contextLength }: ModelRow): Model {
@@ -399,7 +393,7 @@ const fromConfig = ({ id, name, endpoints, capabilities, contextLength }: ModelC
   ...(contextLength === undefined ? {} : { contextLength }),
 })
 
-/** The one header that carries a key. */
+/** The header with the key; empty without a key. */
 export function credentials(auth: Auth, apiKey: string | undefined): Record<string, string> {
   if (apiKey === undefined || apiKey === '' || auth === 'none') return {}
   return auth === 'bearer' ? { authorization: `Bearer ${apiKey}` } : { [auth]: apiKey }

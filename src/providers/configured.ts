@@ -9,7 +9,10 @@ import { PROVIDER_ROWS, quirksOf, type MediaFacts, type ProviderRow } from './ca
 /** Predictions are not a wire protocol of generations, so they are not in the registry. */
 const authOf = (api: Api): Auth => (api === 'predictions' ? 'bearer' : protocols[api].call.auth)
 
-/** A provider of the file alone. Unlisted names are let through unless the file lists models for it. */
+/**
+ * A provider that only the configuration file defines; undefined if it is disabled. It accepts unlisted model names
+ * unless the file lists models for it.
+ */
 export function configuredProvider(own: ProviderConfig, config: Config): Provider | undefined {
   if (!own.enabled || own.protocol === undefined || own.baseUrl === undefined) return undefined
   const listed = [...config.models.values()].some(({ endpoints }) =>
@@ -23,34 +26,36 @@ export function configuredProvider(own: ProviderConfig, config: Config): Provide
     unlisted: own.unlisted ?? !listed,
     sharedIds: own.sharedIds ?? false,
     foundBy: 'sluice.yaml',
-    speaks: [{ protocol: own.protocol, baseUrl: bareUrl(own.baseUrl), auth: own.auth ?? authOf(own.protocol) }],
+    apis: [
+      { protocol: own.protocol, baseUrl: withoutTrailingSlashes(own.baseUrl), auth: own.auth ?? authOf(own.protocol) },
+    ],
     ...(own.apiKey === undefined ? {} : { apiKey: own.apiKey }),
     ...mediaOf(undefined, own),
   }
 }
 
-/** What a row says of media; of whose addresses are fetched, the file says more. */
+/** The media facts of a row; `fetches` of the configuration file replaces that of the row. */
 function mediaOf(row: ProviderRow | undefined, own: ProviderConfig | undefined): { media?: MediaFacts } {
   const { fetches } = own ?? {}
   if (fetches === undefined) return row?.media === undefined ? {} : { media: row.media }
-  const spoken = row?.protocols.map(({ protocol }) => protocol) ?? [own!.protocol!]
+  const apis = row?.protocols.map(({ protocol }) => protocol) ?? [own!.protocol!]
   return {
     media: {
       ...row?.media,
       ...Object.fromEntries(
-        spoken.flatMap((api) => (api === 'predictions' ? [] : [[api, { ...row?.media?.[api], fetches }]])),
+        apis.flatMap((api) => (api === 'predictions' ? [] : [[api, { ...row?.media?.[api], fetches }]])),
       ),
     },
   }
 }
 
 /**
- * A provider of the catalogue, with what the file says of it; undefined while it is off. Throws ConfigError for an
- * address that cannot be used.
+ * A provider of the catalogue with its configuration; undefined if it is disabled. Throws ConfigError for an invalid
+ * base URL in the environment.
  */
 export function builtInProvider(row: ProviderRow, config: Config): Provider | undefined {
   const own = config.providers.get(row.id)
-  const foundBy = whatFound(row, own, config)
+  const foundBy = enabledBy(row, own, config)
   const baseUrl = foundBy === undefined ? undefined : baseUrlOf(row, own, config)
   if (foundBy === undefined || baseUrl === undefined) return undefined
   const apiKey = own?.apiKey ?? variable(config, row.keyVariables)?.value
@@ -62,7 +67,7 @@ export function builtInProvider(row: ProviderRow, config: Config): Provider | un
     unlisted: own?.unlisted ?? row.unlisted ?? true,
     sharedIds: own?.sharedIds ?? row.inProcess !== undefined,
     foundBy,
-    speaks: row.protocols
+    apis: row.protocols
       .filter(({ protocol }) => own?.protocol === undefined || own.protocol === protocol)
       .map(({ protocol, path, auth }) => ({
         protocol,
@@ -75,8 +80,8 @@ export function builtInProvider(row: ProviderRow, config: Config): Provider | un
   }
 }
 
-/** A key or an address switches a provider on; where a key is wanted, an address in the environment alone does not. */
-function whatFound(row: ProviderRow, own: ProviderConfig | undefined, config: Config): string | undefined {
+/** What enables a provider: a key or a base URL. If it requires a key, a base URL in the environment is not enough. */
+function enabledBy(row: ProviderRow, own: ProviderConfig | undefined, config: Config): string | undefined {
   if (own?.enabled === false) return undefined
   if (row.inProcess !== undefined) return 'built in'
   if (own?.apiKey !== undefined || own?.baseUrl !== undefined) return 'sluice.yaml'
@@ -85,33 +90,33 @@ function whatFound(row: ProviderRow, own: ProviderConfig | undefined, config: Co
   return row.baseUrlVariable === undefined ? undefined : variable(config, [row.baseUrlVariable.name])?.name
 }
 
-/** The file's base URL, the variable's, or the catalogue's, without a slash at the end. */
+/** The base URL of the file, the environment or the catalogue, without a slash at the end. */
 function baseUrlOf(row: ProviderRow, own: ProviderConfig | undefined, config: Config): string | undefined {
-  if (own?.baseUrl !== undefined) return bareUrl(own.baseUrl)
+  if (own?.baseUrl !== undefined) return withoutTrailingSlashes(own.baseUrl)
   const { name, append = '' } = row.baseUrlVariable ?? { name: '' }
   const set = variable(config, [name])
   if (set === undefined) return row.baseUrl
   const wrong = baseUrlProblem(set.value)
   if (wrong !== undefined) throw new ConfigError([`${name}: ${wrong}`])
-  if (isOurs(new URL(set.value), config))
+  if (isOwnAddress(new URL(set.value), config))
     throw new ConfigError([
-      `${name}: points at Sluice itself: unset it where Sluice is started, or set providers.${row.id}.baseUrl`,
+      `${name}: is the address of Sluice itself; unset it for this process, or set providers.${row.id}.baseUrl`,
     ])
-  const url = bareUrl(set.value)
+  const url = withoutTrailingSlashes(set.value)
   return url.endsWith(append) ? url : url + append
 }
 
 /**
- * The variables that point clients at Sluice are the ones that point Sluice at its providers: a shell that exports them
- * would make it call itself.
+ * True for the address of this server: the variables that direct clients to Sluice also direct Sluice to its providers,
+ * so in a shell that exports them it would call itself.
  */
-const isOurs = (url: URL, { listen }: Config): boolean =>
+const isOwnAddress = (url: URL, { listen }: Config): boolean =>
   listen.port !== 0 &&
   Number(url.port) === listen.port &&
   ['localhost', '127.0.0.1', '[::1]', listen.host].includes(url.hostname)
 
 /** A base URL without slashes at its end. */
-export const bareUrl = (url: string): string => url.replace(/\/+$/, '')
+export const withoutTrailingSlashes = (url: string): string => url.replace(/\/+$/, '')
 
 function variable(config: Config, names: string[]): { name: string; value: string } | undefined {
   for (const name of names) {
@@ -121,15 +126,15 @@ function variable(config: Config, names: string[]): { name: string; value: strin
   return undefined
 }
 
-/** What would switch a provider on, in words; undefined for one that nobody knows. */
-export function whatSwitchesOn(id: string, config: Config): string | undefined {
+/** An instruction to enable a provider; undefined for an unknown one. */
+export function howToEnable(id: string, config: Config): string | undefined {
   if (config.providers.get(id)?.enabled === false)
-    return `${id} is switched off in the configuration (providers.${id}.enabled)`
+    return `${id} is disabled in the configuration (providers.${id}.enabled)`
   const row = PROVIDER_ROWS.find((candidate) => candidate.id === id)
   if (row === undefined) return undefined
   if (row.hint !== undefined) return row.hint
   const key = row.keyVariables[0]
   if (row.baseUrl !== undefined) return `set ${row.keyVariables.join(' or ')}`
-  const wanted = row.baseUrlVariable!.name
-  return row.auth === 'api-key' && key !== undefined ? `set ${wanted} and ${key}` : `set ${wanted}`
+  const variableName = row.baseUrlVariable!.name
+  return row.auth === 'api-key' && key !== undefined ? `set ${variableName} and ${key}` : `set ${variableName}`
 }

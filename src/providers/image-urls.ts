@@ -5,16 +5,15 @@ import type { CallSignal } from '../http/connection.ts'
 import { guardedFetch, hostAndPort } from '../http/ssrf-guard.ts'
 import { isObject } from '../protocols/fields.ts'
 import { dataOf, imageOf, mediaTypeOf } from '../protocols/images/shapes.ts'
-import { parseAnswer, type Upstream } from './attempt.ts'
+import { parseResponse, type Upstream } from './attempt.ts'
 
-/** All images of one answer together. */
+/** Limit on all images of one response together. */
 const IMAGES_BYTES = 48 * 1024 * 1024
 const FETCH_MS = 60_000
 
 /**
- * An answer of the images API with the images themselves in the place of their provider's addresses, which clients
- * never see.
- * Throws upstream_error for an address under which there is no image.
+ * A response of the images API with the images in base64 instead of the provider's URLs, which clients never see.
+ * Throws upstream_error for a URL without an image.
  */
 export async function fetchImages(
   text: string,
@@ -23,10 +22,10 @@ export async function fetchImages(
   signal: CallSignal,
 ): Promise<string> {
   if (!text.includes('"url"')) return text
-  const data = dataOf(parseAnswer(text))
-  if (data === undefined || !data.some(hasAddress)) return text
-  // A provider of the operator's own network serves its images there.
-  const outside = {
+  const data = dataOf(parseResponse(text))
+  if (data === undefined || !data.some(hasUrl)) return text
+  // A provider in the operator's own network serves its images there, too.
+  const fetchOptions = {
     private: [...fetch.private, hostAndPort(new URL(endpoint.baseUrl))],
     maxBytes: Math.floor(IMAGES_BYTES / data.length),
     totalMs: FETCH_MS,
@@ -34,29 +33,29 @@ export async function fetchImages(
   }
   const images = await Promise.all(
     data.map(async (image: unknown) => {
-      if (!hasAddress(image)) return image
+      if (!hasUrl(image)) return image
       const { url, ...rest } = image
-      return imageOf(rest) === undefined ? { ...rest, b64_json: await imageAt(url, outside) } : rest
+      return imageOf(rest) === undefined ? { ...rest, b64_json: await imageAt(url, fetchOptions) } : rest
     }),
   )
   return splice(text, { data: JSON.stringify(images) })
 }
 
-const hasAddress = (image: unknown): image is { url: string } & Record<string, unknown> =>
+const hasUrl = (image: unknown): image is { url: string } & Record<string, unknown> =>
   isObject(image) && typeof image.url === 'string' && image.url !== ''
 
-async function imageAt(url: string, outside: Parameters<typeof guardedFetch>[1]): Promise<string> {
-  const data = url.startsWith('data:') ? url.slice(url.indexOf(',') + 1) : await fetched(url, outside)
+async function imageAt(url: string, fetchOptions: Parameters<typeof guardedFetch>[1]): Promise<string> {
+  const data = url.startsWith('data:') ? url.slice(url.indexOf(',') + 1) : await fetchBase64(url, fetchOptions)
   if (mediaTypeOf(data) === undefined)
-    throw new GatewayError('upstream_error', 'The provider answered with an address under which there is no image.')
+    throw new GatewayError('upstream_error', 'The provider responded with a URL without an image.')
   return data
 }
 
-async function fetched(url: string, outside: Parameters<typeof guardedFetch>[1]): Promise<string> {
-  const { bytes } = await guardedFetch(url, outside).catch((error: unknown) => {
+async function fetchBase64(url: string, fetchOptions: Parameters<typeof guardedFetch>[1]): Promise<string> {
+  const { bytes } = await guardedFetch(url, fetchOptions).catch((error: unknown) => {
     throw new GatewayError(
       'upstream_error',
-      `The provider answered with an address from which its image could not be fetched: it ${asGatewayError(error).message}`,
+      `The provider responded with a URL that could not be fetched: it ${asGatewayError(error).message}`,
       { cause: error },
     )
   })

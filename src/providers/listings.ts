@@ -1,8 +1,8 @@
 import type { Modality } from '../config/provider-terms.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
 
-/** What a server says of one of its models. `stamp`: changes when the model behind the name does. */
-export type Listed = {
+/** One model of a server's list. `stamp`: changes when another model gets the name. */
+export type ListedModel = {
   name: string
   createdAt: number
   stamp?: string
@@ -13,13 +13,13 @@ export type Listed = {
 type Json = Record<string, unknown>
 
 /**
- * A server's answer -> its models; undefined for what is no such list. Models that answer no conversation are left out.
+ * Reads the models from a server's response; undefined if it is not a model list. Omits models without conversations.
  */
-export type Listing = (answer: unknown) => Listed[] | undefined
+export type ListingReader = (response: unknown) => ListedModel[] | undefined
 
-/** Ollama's `GET /api/tags`: `{models: [{name, modified_at, digest}]}`; the rest is said by `readShow`. */
-export const readTags: Listing = (answer) =>
-  rowsIn(answer, 'models')?.flatMap(({ name, modified_at: modified, digest }) => {
+/** Ollama's `GET /api/tags`: `{models: [{name, modified_at, digest}]}`; `readOllamaDetails` reads the rest. */
+export const readOllamaTags: ListingReader = (response) =>
+  rowsIn(response, 'models')?.flatMap(({ name, modified_at: modified, digest }) => {
     const at = typeof modified === 'string' ? Date.parse(modified) : NaN
     return typeof name === 'string'
       ? [
@@ -33,12 +33,12 @@ export const readTags: Listing = (answer) =>
       : []
   })
 
-/** Ollama's `POST /api/show`: what a model can do, or undefined for one that answers no conversation. */
-export function readShow(answer: unknown): Pick<Listed, 'contextLength' | 'capabilities'> | undefined {
-  const { capabilities, model_info } = recordOf(answer)
+/** Ollama's `POST /api/show`: a model's capabilities, or undefined for one without conversations. */
+export function readOllamaDetails(response: unknown): Pick<ListedModel, 'contextLength' | 'capabilities'> | undefined {
+  const { capabilities, model_info } = recordOf(response)
   const info = recordOf(model_info)
   const context = contextOf(info[`${info['general.architecture']}.context_length`])
-  // Servers before 0.6.4 say nothing of it.
+  // Servers before 0.6.4 do not report capabilities.
   if (!Array.isArray(capabilities)) return { ...context, capabilities: {} }
   if (!capabilities.includes('completion')) return undefined
   const input: Modality[] = [
@@ -57,9 +57,9 @@ export function readShow(answer: unknown): Pick<Listed, 'contextLength' | 'capab
   }
 }
 
-/** OpenAI's list with what vLLM (`max_model_len`) and llama.cpp (`meta.n_ctx`, `meta.n_ctx_train`) add to it. */
-export const readModels: Listing = (answer) =>
-  rowsIn(answer, 'data')?.flatMap(({ id, created, max_model_len: longest, meta }) => {
+/** OpenAI's list with the additions of vLLM (`max_model_len`) and llama.cpp (`meta.n_ctx`, `meta.n_ctx_train`). */
+export const readOpenAIModels: ListingReader = (response) =>
+  rowsIn(response, 'data')?.flatMap(({ id, created, max_model_len: longest, meta }) => {
     const { n_ctx: served, n_ctx_train: trained } = recordOf(meta)
     return typeof id === 'string'
       ? [{ name: id, createdAt: wholeOf(created) ?? 0, ...contextOf(longest ?? served ?? trained), capabilities: {} }]
@@ -69,12 +69,12 @@ export const readModels: Listing = (answer) =>
 /**
  * LM Studio's `GET /api/v0/models`: `{data: [{id, type, max_context_length, loaded_context_length, capabilities}]}`.
  */
-export const readTyped: Listing = (answer) =>
-  rowsIn(answer, 'data')?.flatMap(
+export const readLmStudioModels: ListingReader = (response) =>
+  rowsIn(response, 'data')?.flatMap(
     ({ id, type, loaded_context_length: loaded, max_context_length: longest, capabilities }) => {
       if (typeof id !== 'string' || (type !== 'llm' && type !== 'vlm')) return []
       const input: Modality[] = type === 'vlm' ? ['text', 'image'] : ['text']
-      // Others call tools, too, only less well: not said is not known.
+      // Models without `tool_use` may call tools too, only less reliably: their capability is unknown.
       const tools = Array.isArray(capabilities) && capabilities.includes('tool_use')
       return [
         {
@@ -90,8 +90,8 @@ export const readTyped: Listing = (answer) =>
 const recordOf = (value: unknown): Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {}
 
-function rowsIn(answer: unknown, member: string): Json[] | undefined {
-  const rows = recordOf(answer)[member]
+function rowsIn(response: unknown, member: string): Json[] | undefined {
+  const rows = recordOf(response)[member]
   return Array.isArray(rows) ? rows.map(recordOf) : undefined
 }
 

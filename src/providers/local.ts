@@ -1,43 +1,50 @@
 import { GatewayError } from '../error.ts'
 import { readAll, send } from '../http/call.ts'
 import { modelNameProblem } from '../config/model-settings.ts'
-import { bareUrl } from './configured.ts'
+import { withoutTrailingSlashes } from './configured.ts'
 import { credentials, type Catalogue, type Model, type Provider } from './catalogue.ts'
-import { readModels, readShow, readTags, readTyped, type Listed, type Listing } from './listings.ts'
+import {
+  readOpenAIModels,
+  readOllamaDetails,
+  readOllamaTags,
+  readLmStudioModels,
+  type ListedModel,
+  type ListingReader,
+} from './listings.ts'
 import { PROVIDER_ROWS, quirksOf, type ProviderRow } from './catalog-rows.ts'
 
 type Environment = Record<string, string | undefined>
-type Local = NonNullable<ProviderRow['local']>
-/** By address, name and stamp: what was said of a model; undefined where it answers no conversation. */
-type Shown = Map<string, ReturnType<typeof readShow>>
+type LocalRow = NonNullable<ProviderRow['local']>
+/** Details of models by address, name and stamp; undefined for a model without conversations. */
+type ModelDetails = Map<string, ReturnType<typeof readOllamaDetails>>
 
-const LISTINGS: Record<Local['modelsPath'], Listing> = {
-  '/api/tags': readTags,
-  '/v1/models': readModels,
-  '/api/v0/models': readTyped,
+const LISTINGS: Record<LocalRow['modelsPath'], ListingReader> = {
+  '/api/tags': readOllamaTags,
+  '/v1/models': readOpenAIModels,
+  '/api/v0/models': readLmStudioModels,
 }
 
-/** Nobody waits for this, but a host that swallows packets must not keep a round alive until the next. */
+/** A host that drops packets must not keep one refresh running until the next. */
 const TIMEOUTS = { connectMs: 500, firstByteMs: 500, idleMs: 500, totalMs: 500 }
-const MOST_BYTES = 1024 * 1024
-const MOST_MODELS = 1000
-/** Models that one round asks about by name, and how many of them at a time. */
-const SHOWN_A_ROUND = 32
-const SHOWN_AT_ONCE = 4
-/** A server that is started anew is away for a round. */
-const ROUNDS_MISSED = 2
+const LISTING_BYTES_MAX = 1024 * 1024
+const MODELS_MAX = 1000
+/** Requests for details of models: at most so many in one refresh, and so many at a time. */
+const DETAILS_PER_REFRESH = 32
+const DETAILS_CONCURRENCY = 4
+/** Failed refreshes until a server's models are removed: one that restarts misses one. */
+const FAILURES_MAX = 2
 
 /**
- * Keeps the models of servers that list their own: those that are switched on, and those that are looked for on this
- * machine.
+ * Keeps the catalogue's models of servers that list their own models: enabled providers, and local servers that are
+ * discovered on this machine.
  */
 export class LocalModels {
   readonly #catalogue: Catalogue
   readonly #env: Environment
-  /** By provider: its models as last put into the catalogue, and the rounds since then in which it did not answer. */
-  readonly #known = new Map<string, { text: string; missed: number }>()
-  /** What servers said of the models that they had in the last round. */
-  #shown: Shown = new Map()
+  /** By provider: its models in the catalogue as text, and the number of failed refreshes since. */
+  readonly #known = new Map<string, { text: string; failures: number }>()
+  /** Details of the models that servers had in the last refresh. */
+  #details: ModelDetails = new Map()
 
   constructor(catalogue: Catalogue, env: Environment) {
     this.#catalogue = catalogue
@@ -45,23 +52,30 @@ export class LocalModels {
   }
 
   /**
-   * Asks every server once, each for half a second at most, and brings the catalogue up to date. Gives the ids of the
-   * models listed. Never throws for a server that is absent or odd.
+   * Requests the model list of every server, for at most half a second each, and updates the catalogue. Returns the ids
+   * of all listed models. Does not throw for a server that is absent or responds with something else.
    */
-  async round(signal: AbortSignal): Promise<string[]> {
-    const shown: Shown = new Map()
+  async refresh(signal: AbortSignal): Promise<string[]> {
+    const details: ModelDetails = new Map()
     const found = await Promise.all(
-      PROVIDER_ROWS.map((row) => (row.local === undefined ? [] : this.#ask(row, row.local, shown, signal))),
+      PROVIDER_ROWS.map((row) =>
+        row.local === undefined ? [] : this.#refreshProvider(row, row.local, details, signal),
+      ),
     )
-    this.#shown = shown
+    this.#details = details
     return found.flat()
   }
 
-  async #ask(row: ProviderRow, local: Local, shown: Shown, signal: AbortSignal): Promise<string[]> {
+  async #refreshProvider(
+    row: ProviderRow,
+    local: LocalRow,
+    details: ModelDetails,
+    signal: AbortSignal,
+  ): Promise<string[]> {
     const provider = this.#provider(row, local)
     if (provider === undefined) return []
-    const listed = await this.#listed(provider, local, shown, signal)
-    if (listed === undefined) return this.#miss(provider)
+    const listed = await this.#fetchModels(provider, local, details, signal)
+    if (listed === undefined) return this.#recordFailure(provider)
     const models = listed.map(
       ({ name, createdAt, contextLength, capabilities }): Model => ({
         id: `${row.id}/${name}`,
@@ -75,19 +89,19 @@ export class LocalModels {
     )
     const text = JSON.stringify(models)
     if (this.#known.get(row.id)?.text !== text) this.#catalogue.add(provider, models)
-    this.#known.set(row.id, { text, missed: 0 })
+    this.#known.set(row.id, { text, failures: 0 })
     return models.map(({ id }) => id)
   }
 
   /**
-   * Who is asked: the provider that is on, unless only the file says what it has, or the one that would be where it is
-   * looked for.
+   * The provider to refresh: the enabled one, unless the configuration lists its models, or a server at the address
+   * where it is discovered.
    */
-  #provider(row: ProviderRow, { search }: Local): Provider | undefined {
-    const on = this.#catalogue.providers().find(({ id }) => id === row.id)
-    if (on !== undefined && on.foundBy !== FOUND) return on.unlisted ? on : undefined
+  #provider(row: ProviderRow, { search }: LocalRow): Provider | undefined {
+    const enabled = this.#catalogue.providers().find(({ id }) => id === row.id)
+    if (enabled !== undefined && enabled.foundBy !== DISCOVERED) return enabled.unlisted ? enabled : undefined
     const address =
-      search === undefined || this.#catalogue.setUp(row.id)
+      search === undefined || this.#catalogue.isConfigured(row.id)
         ? undefined
         : localAddress(this.#env[search.hostVariable], search.port)
     return address === undefined
@@ -99,8 +113,8 @@ export class LocalModels {
           quirks: quirksOf(row),
           unlisted: true,
           sharedIds: false,
-          foundBy: FOUND,
-          speaks: row.protocols.map(({ protocol, path, auth }) => ({
+          foundBy: DISCOVERED,
+          apis: row.protocols.map(({ protocol, path, auth }) => ({
             protocol,
             baseUrl: `${address}/v1${path ?? ''}`,
             auth: auth ?? row.auth,
@@ -108,71 +122,71 @@ export class LocalModels {
         }
   }
 
-  /** A provider that somebody set up stays on without its models; one that was found is gone. */
-  #miss(provider: Provider): string[] {
+  /** After several failures a configured provider keeps no models, and a discovered one is removed. */
+  #recordFailure(provider: Provider): string[] {
     const known = this.#known.get(provider.id)
     if (known === undefined) return []
-    known.missed++
-    if (known.missed < ROUNDS_MISSED) return []
+    known.failures++
+    if (known.failures < FAILURES_MAX) return []
     this.#known.delete(provider.id)
-    if (provider.foundBy === FOUND) this.#catalogue.remove(provider.id)
+    if (provider.foundBy === DISCOVERED) this.#catalogue.remove(provider.id)
     else this.#catalogue.add(provider, [])
     return []
   }
 
-  async #listed(
+  async #fetchModels(
     provider: Provider,
-    { modelsPath }: Local,
-    shown: Shown,
+    { modelsPath }: LocalRow,
+    details: ModelDetails,
     signal: AbortSignal,
-  ): Promise<Listed[] | undefined> {
-    const { baseUrl, auth } = provider.speaks[0]!
+  ): Promise<ListedModel[] | undefined> {
+    const { baseUrl, auth } = provider.apis[0]!
     const address = baseUrl.replace(/\/v1$/, '')
     const headers = { accept: 'application/json', ...provider.headers, ...credentials(auth, provider.apiKey) }
     const listed = LISTINGS[modelsPath](await fetchJson(address + modelsPath, headers, undefined, signal))
     const named = listed
       ?.filter(({ name }) => modelNameProblem(`${provider.id}/${name}`) === undefined)
-      .slice(0, MOST_MODELS)
+      .slice(0, MODELS_MAX)
     if (named === undefined || modelsPath !== '/api/tags') return named
-    await this.#show(
+    await this.#addDetails(
       named.map((one) => ({ key: keyOf(address, one), name: one.name })),
-      shown,
+      details,
       (name) => fetchJson(`${address}/api/show`, headers, JSON.stringify({ model: name }), signal),
     )
     return named.flatMap((one) => {
       const key = keyOf(address, one)
-      const more = shown.get(key)
-      return shown.has(key) && more === undefined ? [] : [{ ...one, ...more }]
+      const more = details.get(key)
+      return details.has(key) && more === undefined ? [] : [{ ...one, ...more }]
     })
   }
 
-  /** Fills `shown` for these models: what an earlier round heard, and some that none has asked about yet. */
-  async #show(
+  /** Adds the details of these models: those of the last refresh, and some that have not been requested yet. */
+  async #addDetails(
     models: { key: string; name: string }[],
-    shown: Shown,
-    ask: (name: string) => Promise<unknown>,
+    details: ModelDetails,
+    fetchDetails: (name: string) => Promise<unknown>,
   ): Promise<void> {
-    for (const { key } of models) if (this.#shown.has(key)) shown.set(key, this.#shown.get(key))
-    const fresh = models.filter(({ key }) => !shown.has(key)).slice(0, SHOWN_A_ROUND)
-    for (let at = 0; at < fresh.length; at += SHOWN_AT_ONCE) {
+    for (const { key } of models) if (this.#details.has(key)) details.set(key, this.#details.get(key))
+    const unknown = models.filter(({ key }) => !details.has(key)).slice(0, DETAILS_PER_REFRESH)
+    for (let at = 0; at < unknown.length; at += DETAILS_CONCURRENCY) {
       await Promise.all(
-        fresh.slice(at, at + SHOWN_AT_ONCE).map(async ({ key, name }) => {
-          const answer = await ask(name)
-          if (answer !== undefined) shown.set(key, readShow(answer))
+        unknown.slice(at, at + DETAILS_CONCURRENCY).map(async ({ key, name }) => {
+          const response = await fetchDetails(name)
+          if (response !== undefined) details.set(key, readOllamaDetails(response))
         }),
       )
     }
   }
 }
 
-/** `foundBy` of a provider that was looked for. */
-const FOUND = 'local'
+/** `foundBy` of a discovered provider. */
+const DISCOVERED = 'local'
 
-const keyOf = (address: string, { name, stamp }: Listed): string => `${address} ${name} ${stamp}`
+const keyOf = (address: string, { name, stamp }: ListedModel): string => `${address} ${name} ${stamp}`
 
 /**
- * A host variable as the server itself reads it: scheme and port may be missing, and 0.0.0.0 is where it listens, not
- * where it is. Undefined for what is no address.
+ * The base URL in a host variable, read as the server reads it: scheme and port are optional, and 0.0.0.0 (all
+ * interfaces) means this machine. Undefined if it is invalid.
  */
 export function localAddress(host: string | undefined, port: number): string | undefined {
   const text = host?.trim() ?? ''
@@ -185,10 +199,10 @@ export function localAddress(host: string | undefined, port: number): string | u
   if (url.hostname === '0.0.0.0') url.hostname = '127.0.0.1'
   if (url.hostname === '[::]') url.hostname = '[::1]'
   if (scheme === undefined && !/^[^/]*:\d+(\/|$)/.test(rest.replace(/^\[[^\]]*\]/, ''))) url.port = String(port)
-  return bareUrl(url.origin + url.pathname)
+  return withoutTrailingSlashes(url.origin + url.pathname)
 }
 
-/** The JSON of a 200, or undefined for everything else. A body makes it a POST. */
+/** The JSON of a 200 response, otherwise undefined. With a body the method is POST. */
 async function fetchJson(
   url: string,
   headers: Record<string, string>,
@@ -196,12 +210,12 @@ async function fetchJson(
   signal: AbortSignal,
 ): Promise<unknown> {
   try {
-    const asked =
+    const options =
       body === undefined
         ? { method: 'GET' as const, headers }
         : { method: 'POST' as const, headers: { ...headers, 'content-type': 'application/json' }, body }
-    const incoming = await send({ url, ...asked, timeouts: TIMEOUTS, signal })
-    const text = await readAll(incoming.body, MOST_BYTES)
+    const incoming = await send({ url, ...options, timeouts: TIMEOUTS, signal })
+    const text = await readAll(incoming.body, LISTING_BYTES_MAX)
     return incoming.status === 200 ? JSON.parse(text) : undefined
   } catch (error) {
     if (error instanceof GatewayError || error instanceof SyntaxError) return undefined

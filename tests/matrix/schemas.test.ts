@@ -8,7 +8,7 @@ import { elements, members } from '../../src/json/scan.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { TranslationContext } from '../../src/protocols/protocol.ts'
-import { parseAnswer } from '../../src/providers/attempt.ts'
+import { parseResponse } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import type { Any } from '../recorded/said.ts'
 
@@ -521,7 +521,7 @@ function heard(
 }
 
 const foldAnswer = (provider: ConversationName, whole: string, context: TranslationContext) =>
-  fold(eventsFor(provider, parseAnswer(whole, protocols[provider]), {}, context.request))
+  fold(eventsFor(provider, parseResponse(whole, protocols[provider]), {}, context.request))
 
 describe('names', () => {
   test.each(ROUTES)(

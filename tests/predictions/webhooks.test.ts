@@ -383,6 +383,6 @@ describe('webhook and webhook_events_filter', () => {
       "webhook_events_filter[0]: must be one of 'start', 'output', 'logs', 'completed'",
     ],
     [{ webhook: 'https://example.com', webhook_events_filter: 'completed' }, 'webhook_events_filter: must be an array'],
-    [{ webhook_events_filter: [] }, 'webhook_events_filter: must hold at least 1'],
+    [{ webhook_events_filter: [] }, 'webhook_events_filter: must have at least 1'],
   ])('are refused with the path of what is wrong: %j', (body, message) => expect(() => read(body)).toThrow(message))
 })

@@ -8,7 +8,7 @@ import { Prices } from '../../src/ledger/prices.ts'
 import { PROVIDER_ROWS, type ImportedModels } from '../../src/providers/catalog-rows.ts'
 import modelsFile from '../../catalog/models.json'
 
-/** The source's ids of the providers whose models are imported, each with names that are taken. */
+/** Ids of the imported providers in the source, each with a model name that is accepted. */
 const NAMES: Record<string, string> = {
   openai: 'gpt-9',
   anthropic: 'claude-9',
@@ -64,11 +64,11 @@ const refusal = (act: () => unknown): string => {
     if (error instanceof Refused) return error.message
     throw error
   }
-  throw new Error('taken')
+  throw new Error('the import was accepted')
 }
 
-describe('what is taken', () => {
-  test('name and context, where they are known', () => {
+describe('the imported models', () => {
+  test('have name and context length, if the source has them', () => {
     const { models } = take([model('gpt-9', { name: 'GPT-9', context_window: 5000 }), model('gpt-8')]).imported
     expect(models.slice(0, 2)).toEqual([
       { id: 'openai/gpt-8' },
@@ -88,7 +88,7 @@ describe('what is taken', () => {
     ])
   })
 
-  test('nothing that is no conversation', () => {
+  test('are conversation models only', () => {
     const others = [
       model('text-embedding-9', { prices: { input_mtok: 1 } }),
       model('omni-moderation'),
@@ -109,7 +109,7 @@ describe('what is taken', () => {
     expect(openaiIds([model('gpt-9'), ...others])).toEqual(['openai/gpt-9'])
   })
 
-  test('nothing without a price, as it could not be billed', () => {
+  test('exclude models without a price, which could not be billed', () => {
     expect(
       take([model('gpt-9'), model('gpt-8')], EMPTY, { priced: (_, name) => name !== 'gpt-8' }).imported.models.map(
         ({ id }) => id,
@@ -117,7 +117,7 @@ describe('what is taken', () => {
     ).not.toContain('openai/gpt-8')
   })
 
-  test('a name that the rule of the source takes as it stands, where its own id is none', () => {
+  test('have the name that the rule of the source matches exactly, if its own id has no price', () => {
     const found = take(
       [model('gpt-9', { match: { or: [{ starts_with: 'gpt-9-' }, { equals: 'gpt-9-latest' }] } })],
       EMPTY,
@@ -126,7 +126,7 @@ describe('what is taken', () => {
     expect(found.imported.models[0]).toEqual({ id: 'openai/gpt-9-latest' })
   })
 
-  test('prices that change with time', () => {
+  test('include models whose price changes with time', () => {
     expect(
       openaiIds([
         model('gpt-9', {
@@ -137,10 +137,10 @@ describe('what is taken', () => {
   })
 })
 
-describe('what changed', () => {
+describe('the changes of an import', () => {
   const before = take(['gpt-1', 'gpt-2', 'gpt-3'].map((id) => model(id, { context_window: 1000 }))).imported
 
-  test('is said line by line, kept, and nothing is when nothing did', () => {
+  test('are listed line by line and stored; without changes there are none', () => {
     expect(before.changes[0]!.changed[0]).toBe('openai: 3 models, all new')
     const { changed, imported } = take(
       [
@@ -165,7 +165,7 @@ describe('what changed', () => {
     expect([again.changed, again.imported]).toEqual([[], before])
   })
 
-  test('what was written by hand stays, and where it differs is said', () => {
+  test('leave values written by hand, and differences from them are listed', () => {
     const { differing } = take([model('gpt-1', { context_window: 1000 })], EMPTY, {
       models: [
         { id: 'openai/gpt-1', contextLength: 1024 },
@@ -177,20 +177,21 @@ describe('what changed', () => {
   })
 })
 
-describe('nonsense is refused', () => {
+describe('an import is refused', () => {
   const many = Array.from({ length: 20 }, (_, index) => model(`gpt-${index}`, { context_window: 1000 }))
   const before = take(many).imported
 
-  test('a provider without models, or one that the source does not know', () => {
+  test('if a provider has no models, or is missing in the source', () => {
     expect(refusal(() => take([]))).toBe('openai: the source has no conversational models of openai')
     expect(refusal(() => take([], EMPTY, { force: true }))).toContain('openai')
     const { google: _, ...others } = sources([model('gpt-9')])
     expect(refusal(() => take([], EMPTY, { from: others }))).toBe(
-      'google: the source has no conversational models of google\nvertex: the source has no conversational models of google',
+      'google: the source has no conversational models of google\n' +
+        'vertex: the source has no conversational models of google',
     )
   })
 
-  test('a context that is none, forced or not', () => {
+  test('if a context length is invalid, even if forced', () => {
     for (const context_window of [0, -1, 1.5, NaN, Infinity, 10, 1e12, '128k' as never]) {
       for (const force of [false, true])
         expect(refusal(() => take([model('gpt-9', { context_window })], EMPTY, { force }))).toBe(
@@ -199,7 +200,7 @@ describe('nonsense is refused', () => {
     }
   })
 
-  test('a list that shrank by a lot, or a context that moved far, unless forced', () => {
+  test('if a list shrinks by half, or a context length changes by more than 8 times, unless forced', () => {
     expect(take(many.slice(2), before).changed).toHaveLength(2)
     expect(refusal(() => take(many.slice(10), before))).toStartWith('openai has lost 10 of its 20 models')
     expect(take(many.slice(10), before, { force: true }).changed).toHaveLength(10)
@@ -223,7 +224,7 @@ describe('nonsense is refused', () => {
   })
 })
 
-describe('the file', () => {
+describe('the file with the imported models', () => {
   const text = readFileSync(join(import.meta.dir, '../../catalog/models.json'), 'utf8')
   const file = modelsFile as unknown as { imported: ImportedModels }
 
@@ -244,7 +245,7 @@ describe('the file', () => {
     expect(() => withImport('{}', file.imported)).toThrow('no section')
   })
 
-  test('every imported model has a price and a provider that there is', () => {
+  test('has a price and an existing provider for every imported model', () => {
     const prices = new Prices(readConfig('', 'none', {}))
     const providers = new Set(PROVIDER_ROWS.map(({ id }) => id))
     expect(file.imported.models.length).toBeGreaterThan(700)

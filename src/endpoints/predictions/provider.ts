@@ -11,7 +11,7 @@ import {
   readPrediction,
   type UpstreamPrediction,
 } from '../../protocols/predictions/call.ts'
-import { parseAnswer, transport, UpstreamRefusal, withRetryAfter } from '../../providers/attempt.ts'
+import { parseResponse, transport, UpstreamRefusal, withRetryAfter } from '../../providers/attempt.ts'
 import type { PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { ForwardedWork } from './work.ts'
 
@@ -150,5 +150,5 @@ async function call(
   const text = await readAll(incoming.body, RESPONSE_BYTES)
   if (status < 200 || status > 299)
     throw new ErrorStatus(status, withRetryAfter(readError(status, text), incoming.headers))
-  return readPrediction(parseAnswer(text))
+  return readPrediction(parseResponse(text))
 }

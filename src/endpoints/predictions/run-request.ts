@@ -10,8 +10,8 @@ import type { Output } from '../../pipeline/output.ts'
 import { Relay } from '../../pipeline/relay.ts'
 import { isStream } from '../../pipeline/respond.ts'
 import { missingImage } from '../../protocols/images/write-response.ts'
-import { attempt, PreparedRequests, readAnswer, readerOf, type Upstream } from '../../providers/attempt.ts'
-import { joinAnswers } from '../../providers/join-answers.ts'
+import { attempt, PreparedRequests, tryReadEvents, readerOf, type Upstream } from '../../providers/attempt.ts'
+import { joinResponses } from '../../providers/join-responses.ts'
 import { publish } from './media.ts'
 import { PREFIX, type Prediction } from './prediction.ts'
 import type { GenerationWork } from './work.ts'
@@ -59,8 +59,8 @@ export async function runRequest(
 /** The events of a response in one piece, with the further responses that the number of images needs. */
 async function readEvents(app: Modules, upstream: Upstream, signal: CallSignal): Promise<GenerationEvent[]> {
   const { context, sameProtocol } = upstream
-  const events = readAnswer(upstream, await readText(app.config, upstream, signal))
-  return context.request.protocol === 'images' && !sameProtocol ? joinAnswers(app, upstream, signal, events) : events
+  const events = tryReadEvents(upstream, await readText(app.config, upstream, signal))
+  return context.request.protocol === 'images' && !sameProtocol ? joinResponses(app, upstream, signal, events) : events
 }
 
 /** Reads a streamed response to its end. Throws the error that ended it. */

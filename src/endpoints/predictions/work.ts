@@ -2,7 +2,7 @@ import type { AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import { isRawJson } from '../../json/exact.ts'
 import type { GenerationRequest, ProtocolName } from '../../generation/request.ts'
-import { isCount, MOST_TOKENS, noUsage, type Usage } from '../../generation/usage.ts'
+import { isCount, TOKENS_MAX, noUsage, type Usage } from '../../generation/usage.ts'
 import { countTokens, estimateInputTokens, worstCase } from '../../ledger/estimate.ts'
 import { protocols } from '../../protocols/index.ts'
 import { createRequest } from '../../protocols/predictions/call.ts'
@@ -167,7 +167,7 @@ export function worstUsage(work: Work, modelLimit: number | undefined): Usage {
   return {
     ...noUsage(),
     inputTokens: Math.max(1, Math.ceil(bytes / 2)),
-    images: Math.min(MOST_TOKENS, requestedImages(work.input)),
+    images: Math.min(TOKENS_MAX, requestedImages(work.input)),
   }
 }
 

@@ -8,7 +8,7 @@ import { isPending } from '../../pipeline/background.ts'
 import type { Generation, GenerationHooks } from '../../pipeline/hooks.ts'
 import type { RawRequest, TranslationContext } from '../../protocols/protocol.ts'
 import { failureCode, failureMessage } from '../../protocols/responses/shapes.ts'
-import { parseAnswer, type Upstream } from '../../providers/attempt.ts'
+import { parseResponse, type Upstream } from '../../providers/attempt.ts'
 import type { Endpoint } from '../../providers/catalogue.ts'
 import type { BackgroundWork } from '../../store/store.ts'
 import { expand, type Item } from './expand.ts'
@@ -73,7 +73,7 @@ export class ResponseStore implements GenerationHooks {
   /** The first response to a request in the background, on which its provider still works. */
   async onResponse({ open, inbound }: Generation, upstream: Upstream, text: string): Promise<string | undefined> {
     const { sameProtocol, protocol, context } = upstream
-    if (!sameProtocol || !this.#wantsBackground || !isPending(parseAnswer(text))) return undefined
+    if (!sameProtocol || !this.#wantsBackground || !isPending(parseResponse(text))) return undefined
     const ours = protocol.passthrough(context).answer(text)
     if (open.background === undefined) return undefined
     // A client that left before this response does not know its id.

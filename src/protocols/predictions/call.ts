@@ -5,12 +5,9 @@ import { isObject, kindOf, present } from '../fields.ts'
 import type { Target } from '../protocol.ts'
 import { plainText, scrub, upstreamError, type ProviderSaid } from '../upstream-error.ts'
 
-/**
- * Replicate's HTTP API, as we speak it to a provider: a prediction is created, asked after until it has ended, and may
- * be cancelled.
- */
+/** The client side of Replicate's HTTP API: a prediction is created, polled until it ends, and may be cancelled. */
 
-/** A prediction as its provider tells it. Instants in Unix milliseconds; what the provider says wrongly is absent. */
+/** A prediction as reported by its provider. Times in Unix milliseconds; invalid values are absent. */
 export type UpstreamPrediction = {
   id: string
   status: PredictionStatus
@@ -25,52 +22,50 @@ export type UpstreamPrediction = {
 /** Path after the base URL, and JSON body. */
 export type CreateRequest = { path: string; body: Record<string, unknown> }
 
-/** A hash, or a word that stands for one. */
+/** A hash, or a name that refers to one. */
 const VERSION = /^[\w.-]{1,255}$/
 
 /**
- * How a prediction is asked for: `owner/name` by its model, `owner/name:version`, and a name without an owner, by the
- * version. `version`: the one that the client chose,
- * sent with the model that it pays for, since by itself it may be that of any other. Throws model_not_found for a name
- * that is none of these, and invalid_request
- * for a version that is not the one in the name.
+ * The request for a prediction: by model for `owner/name`, otherwise by version. `version`: chosen by the client; it is
+ * sent together with the model that is billed, since alone it could be a version of any model. Throws model_not_found
+ * for a malformed name, and invalid_request for a version other than the one in the name.
  */
 export function createRequest(
   { model }: Pick<Target, 'model'>,
   input: Record<string, unknown>,
   version?: string,
 ): CreateRequest {
-  const [, owner, name, named] = /^(?:([^/:]+)\/)?([^/:]+)(?::([^/:]+))?$/.exec(model) ?? []
+  const [, owner, name, versionInName] = /^(?:([^/:]+)\/)?([^/:]+)(?::([^/:]+))?$/.exec(model) ?? []
   if (name === undefined)
     throw new GatewayError(
       'model_not_found',
-      `${model} is no model that predictions are made with: their names are owner/name or owner/name:version.`,
+      `${model} is not the name of a prediction model: expected owner/name or owner/name:version.`,
       { param: 'model' },
     )
   if (version !== undefined && !VERSION.test(version)) throw invalid('version', 'must be a hash, or owner/name:hash')
-  if (version !== undefined && named !== undefined && version !== named)
-    throw invalid('version', `must be ${named}, which is the one that this model has here`)
-  const chosen = version ?? named
+  if (version !== undefined && versionInName !== undefined && version !== versionInName)
+    throw invalid('version', `must be ${versionInName}, the version in the name of the model`)
+  const chosen = version ?? versionInName
   if (owner !== undefined && chosen === undefined)
     return { path: `/models/${encodeURIComponent(owner)}/${encodeURIComponent(name)}/predictions`, body: { input } }
-  const whole = owner === undefined ? (named ?? name) : `${owner}/${name}`
+  const fullName = owner === undefined ? (versionInName ?? name) : `${owner}/${name}`
   return {
     path: '/predictions',
-    body: { version: chosen === undefined || chosen === whole ? whole : `${whole}:${chosen}`, input },
+    body: { version: chosen === undefined || chosen === fullName ? fullName : `${fullName}:${chosen}`, input },
   }
 }
 
-/** Throws upstream_error for an id that would not stay one segment of a path. */
+/** Throws upstream_error for an id that is not a single path segment. */
 export const getPath = (id: string): string => `/predictions/${pathSegment(id)}`
 
-/** Asked for by POST. Throws like `getPath`. */
+/** For a POST. Throws like `getPath`. */
 export const cancelPath = (id: string): string => `${getPath(id)}/cancel`
 
 const ID = /^[A-Za-z0-9_-][A-Za-z0-9._~-]{0,4095}$/
 
 function pathSegment(id: string): string {
   if (ID.test(id)) return id
-  throw new GatewayError('upstream_error', 'The provider calls its prediction by an id that cannot be asked after.')
+  throw new GatewayError('upstream_error', 'The provider returned a prediction with an invalid id.')
 }
 
 const STATUSES = new Map<string, PredictionStatus>([
@@ -80,30 +75,30 @@ const STATUSES = new Map<string, PredictionStatus>([
   ['processing', 'processing'],
   ['succeeded', 'succeeded'],
   ['failed', 'failed'],
-  // `aborted`: its deadline passed before it began.
+  // `aborted`: its deadline passed before it started.
   ['canceled', 'canceled'],
   ['cancelled', 'canceled'],
   ['aborted', 'canceled'],
 ])
 
-/** The JSON of a create, get or cancel. Throws upstream_error for what is no prediction. */
+/** Reads the response of a create, get or cancel. Throws upstream_error if it is not a prediction. */
 export function readPrediction(body: unknown): UpstreamPrediction {
-  if (!isObject(body)) throw noPrediction(kindOf(body))
+  if (!isObject(body)) throw notAPrediction(kindOf(body))
   const { id, status, output, error, logs, metrics } = body
-  if (typeof id !== 'string') throw noPrediction('an object without an id')
+  if (typeof id !== 'string') throw notAPrediction('an object without an id')
   const known = typeof status === 'string' ? STATUSES.get(status) : undefined
-  if (known === undefined) throw noPrediction('an object whose status is unknown')
+  if (known === undefined) throw notAPrediction('an object whose status is unknown')
   const startedAt = instantOf(body.started_at)
   const completedAt = instantOf(body.completed_at)
   return {
     id: pathSegment(id),
     status: known,
-    output: shallow(output ?? null),
+    output: checkDepth(output ?? null),
     error: errorText(error),
-    logs: typeof logs === 'string' ? bounded(logs, LOGS_LENGTH) : '',
+    logs: typeof logs === 'string' ? truncated(logs, LOGS_LENGTH) : '',
     ...present('predictSeconds', isObject(metrics) ? secondsOf(metrics.predict_time) : undefined),
     ...present('startedAt', startedAt),
-    // Two that contradict each other are none.
+    // An end before the start is invalid.
     ...present(
       'completedAt',
       startedAt !== undefined && completedAt !== undefined && completedAt < startedAt ? undefined : completedAt,
@@ -111,63 +106,63 @@ export function readPrediction(body: unknown): UpstreamPrediction {
   }
 }
 
-const noPrediction = (what: string): GatewayError =>
-  new GatewayError('upstream_error', `The provider answered with ${what} where a prediction was expected.`)
+const notAPrediction = (received: string): GatewayError =>
+  new GatewayError('upstream_error', `The provider responded with ${received} instead of a prediction.`)
 
-/** Characters of logs and errors that are kept: they go into the store, every answer and every webhook. */
+/** Limits on logs and errors in characters: they are stored, and sent in every response and webhook. */
 const LOGS_LENGTH = 256 * 1024
 const ERROR_LENGTH = 4_000
 
-/** The beginning, so that what was told of it stays true when more comes. */
-const bounded = (text: string, length: number): string =>
+/** The beginning of the text, so that what was already sent stays valid when the text grows. */
+const truncated = (text: string, length: number): string =>
   text.length > length ? `${text.slice(0, length)}\n[cut]` : text
 
 function errorText(error: unknown): string | null {
   if (error === undefined || error === null || error === '') return null
-  const said =
+  const text =
     typeof error === 'string' ? error : isObject(error) ? (detailOf(error.detail ?? error.message) ?? '') : ''
-  return said === '' ? 'The provider did not say why.' : bounded(scrub(said), ERROR_LENGTH)
+  return text === '' ? 'The provider gave no reason.' : truncated(scrub(text), ERROR_LENGTH)
 }
 
-/** Deeper ones would exhaust the stack of whatever writes them. */
-const MOST_DEPTH = 64
+/** Deeper values would exhaust the stack when they are serialized. */
+const DEPTH_MAX = 64
 
-function shallow(output: unknown): unknown {
+function checkDepth(output: unknown): unknown {
   let level = [output]
   for (let depth = 0; level.length > 0; depth++) {
-    if (depth > MOST_DEPTH) throw noPrediction(`an output nested more than ${MOST_DEPTH} levels deep`)
+    if (depth > DEPTH_MAX) throw notAPrediction(`an output nested more than ${DEPTH_MAX} levels deep`)
     level = level.flatMap((value) => (typeof value === 'object' && value !== null ? Object.values(value) : []))
   }
   return output
 }
 
-/** No prediction takes longer than a year, nor less than no time. */
-const MOST_SECONDS = 366 * 86_400
+/** Limit on the reported duration of a prediction, one year: a longer one is not credible. */
+const SECONDS_MAX = 366 * 86_400
 
 const secondsOf = (value: unknown): number | undefined =>
-  typeof value === 'number' && value >= 0 && value <= MOST_SECONDS ? value : undefined
+  typeof value === 'number' && value >= 0 && value <= SECONDS_MAX ? value : undefined
 
 function instantOf(value: unknown): number | undefined {
   const instant = typeof value === 'string' && /^\d{4}-\d\d-\d\dT/.test(value) ? Date.parse(value) : NaN
   return Number.isNaN(instant) ? undefined : instant
 }
 
-/** An answer with an error status: `{title, detail, status}`, `{detail}`, a list of fields, or anything. */
+/** A response with an error status: `{title, detail, status}`, `{detail}` with a text or a list, or any other body. */
 export function readError(status: number, body: string): GatewayError {
-  const said = tryParse(body)
-  if (!isObject(said)) return upstreamError(status, typeof said === 'string' ? said : plainText(body))
-  const detail = detailOf(said.detail ?? said.error ?? said.message)
-  const message = [said.title, detail]
+  const value = tryParse(body)
+  if (!isObject(value)) return upstreamError(status, typeof value === 'string' ? value : plainText(body))
+  const detail = detailOf(value.detail ?? value.error ?? value.message)
+  const message = [value.title, detail]
     .filter((text): text is string => typeof text === 'string' && text.trim() !== '')
     .join(': ')
-  const about: ProviderSaid = {
-    ...present('param', paramOf(said)),
-    ...present('retryAfterSeconds', retryAfterOf(said.retry_after)),
+  const fields: ProviderSaid = {
+    ...present('param', firstInvalidField(value)),
+    ...present('retryAfterSeconds', retryAfterOf(value.retry_after)),
   }
-  return upstreamError(status, message === '' ? plainText(body) : message, about)
+  return upstreamError(status, message === '' ? plainText(body) : message, fields)
 }
 
-/** A text, or FastAPI's list of `{loc, msg}`, which Cog's own servers answer with. */
+/** A text, or FastAPI's list of `{loc, msg}` from Cog's servers. */
 function detailOf(detail: unknown): string | undefined {
   if (typeof detail === 'string') return detail.trim()
   if (!Array.isArray(detail)) return undefined
@@ -177,7 +172,7 @@ function detailOf(detail: unknown): string | undefined {
     .join('; ')
 }
 
-function paramOf({ invalid_fields: fields }: Record<string, unknown>): string | undefined {
+function firstInvalidField({ invalid_fields: fields }: Record<string, unknown>): string | undefined {
   const first: unknown = Array.isArray(fields) ? fields[0] : undefined
   return isObject(first) && typeof first.field === 'string' ? first.field : undefined
 }

@@ -11,21 +11,21 @@ export type SchemaLoss = { code: LossCode; field: 'parameters' | 'strict'; reaso
 /** Writes the schema of a tool for one kind of provider; `lose` reports what the provider does not know. */
 export type SchemaWriter<T> = (tool: FunctionTool, budget: SchemaBudget, lose: (loss: SchemaLoss) => void) => T
 
-/** Characters of all remembered schemas, as they came and as they are written, and of the largest. */
-const ALL_CHARACTERS = 4 * 1024 * 1024
-const ONE_CHARACTERS = 128 * 1024
+/** Limits in characters, received and written text together: of all cached schemas, and of one. */
+const CACHE_CHARACTERS_MAX = 4 * 1024 * 1024
+const ENTRY_CHARACTERS_MAX = 128 * 1024
 
 type Entry = { written: unknown; losses: readonly SchemaLoss[]; size: number }
 
 /**
- * The schemas of tools that were written last: agents send the same tools with each of their requests. What it returns
- * is shared and must not be changed.
+ * A cache of written tool schemas, since agents send the same tools with each request. The returned values are shared
+ * and must not be changed.
  */
 export class SchemaCache {
-  readonly #known = new Map<SchemaWriter<unknown>, Map<string, Entry>>()
+  readonly #entries = new Map<SchemaWriter<unknown>, Map<string, Entry>>()
   #characters = 0
 
-  /** Throws invalid_request with the path of the schema for one that the provider cannot be sent. */
+  /** Throws invalid_request with the path of a schema that the provider cannot accept. */
   write<T>(writer: SchemaWriter<T>, tool: FunctionTool, translation: Translation): T {
     const entries = this.#entriesOf(writer)
     const key = JSON.stringify([tool.name, tool.strict, tool.parameters])
@@ -37,8 +37,8 @@ export class SchemaCache {
   }
 
   #entriesOf(writer: SchemaWriter<unknown>): Map<string, Entry> {
-    const entries = this.#known.get(writer) ?? new Map<string, Entry>()
-    this.#known.set(writer, entries)
+    const entries = this.#entries.get(writer) ?? new Map<string, Entry>()
+    this.#entries.set(writer, entries)
     return entries
   }
 
@@ -46,17 +46,17 @@ export class SchemaCache {
     const losses: SchemaLoss[] = []
     const written = writer(tool, budget, (loss) => losses.push(loss))
     const entry = { written, losses, size: key.length + JSON.stringify(written).length }
-    // A schema that was cut short by the budget of its request may come out whole in the next.
-    if (!budget.exceeded && entry.size <= ONE_CHARACTERS) this.#remember(this.#entriesOf(writer), key, entry)
+    // A schema that exceeded the budget of this request may be complete in another.
+    if (!budget.exceeded && entry.size <= ENTRY_CHARACTERS_MAX) this.#add(this.#entriesOf(writer), key, entry)
     return entry
   }
 
-  #remember(entries: Map<string, Entry>, key: string, entry: Entry): void {
+  #add(entries: Map<string, Entry>, key: string, entry: Entry): void {
     entries.set(key, entry)
     this.#characters += entry.size
-    for (const all of this.#known.values())
+    for (const all of this.#entries.values())
       for (const [oldest, { size }] of all) {
-        if (this.#characters <= ALL_CHARACTERS) return
+        if (this.#characters <= CACHE_CHARACTERS_MAX) return
         all.delete(oldest)
         this.#characters -= size
       }

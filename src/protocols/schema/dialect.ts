@@ -4,30 +4,29 @@ import { blank, mapSchemas, type Schema } from './schema.ts'
 const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'boolean', 'array', 'object', 'null'])
 
 /**
- * A schema in Google's or OpenAPI's dialect, or of an older draft, in the words of 2020-12; anything else stays as it
- * is, and where the dialect is no
- * other nothing changes. `ordered`: properties come in the order of `propertyOrdering`, for providers that have no such
- * word.
+ * Converts a schema of Google's or OpenAPI's dialect, or of an older draft, to JSON Schema 2020-12; other schemas stay
+ * unchanged. `ordered`: properties are put into the order of `propertyOrdering`, for providers without this keyword.
  */
 export function plainSchema(schema: unknown, ordered: boolean): Schema | boolean {
   if (!isObject(schema)) return schema !== false
   const plain = mapSchemas(schema, (inner) => plainSchema(inner, ordered))
   delete plain.$schema
-  if (typeof plain.type === 'string') plain.type = lower(plain.type)
+  if (typeof plain.type === 'string') plain.type = lowerCaseType(plain.type)
   else if (Array.isArray(plain.type))
-    plain.type = plain.type.map((type: unknown) => (typeof type === 'string' ? lower(type) : type))
-  if (ordered) order(plain)
-  bounds(plain)
-  tuples(plain)
-  dependencies(plain)
-  return typeof plain.nullable === 'boolean' ? nullable(plain) : plain
+    plain.type = plain.type.map((type: unknown) => (typeof type === 'string' ? lowerCaseType(type) : type))
+  if (ordered) orderProperties(plain)
+  convertBounds(plain)
+  convertTuples(plain)
+  convertDependencies(plain)
+  return typeof plain.nullable === 'boolean' ? withNull(plain) : plain
 }
 
-const lower = (type: string): string => (TYPES.has(type.toLowerCase()) ? type.toLowerCase() : type)
+const lowerCaseType = (type: string): string => (TYPES.has(type.toLowerCase()) ? type.toLowerCase() : type)
 
-function nullable({ nullable: may, ...schema }: Schema): Schema {
+/** Converts OpenAPI's `nullable`. */
+function withNull({ nullable, ...schema }: Schema): Schema {
   const plain = blank(schema)
-  if (may !== true) return plain
+  if (nullable !== true) return plain
   if (typeof plain.$ref === 'string') return blank({ anyOf: [plain, { type: 'null' }] })
   if (Array.isArray(plain.anyOf)) plain.anyOf = [...plain.anyOf, { type: 'null' }]
   if (typeof plain.type === 'string') plain.type = [plain.type, 'null']
@@ -35,7 +34,7 @@ function nullable({ nullable: may, ...schema }: Schema): Schema {
   return plain
 }
 
-function order(schema: Schema): void {
+function orderProperties(schema: Schema): void {
   const { propertyOrdering, properties } = schema
   delete schema.propertyOrdering
   if (!Array.isArray(propertyOrdering) || !isObject(properties)) return
@@ -45,8 +44,8 @@ function order(schema: Schema): void {
   schema.properties = blank(Object.fromEntries(first.map((name) => [name, properties[name]])), properties)
 }
 
-/** Draft 4 said with `true` that the bound beside it is exclusive. */
-function bounds(schema: Schema): void {
+/** In draft 4 `true` makes the bound beside it exclusive. */
+function convertBounds(schema: Schema): void {
   for (const [exclusive, inclusive] of [
     ['exclusiveMinimum', 'minimum'],
     ['exclusiveMaximum', 'maximum'],
@@ -59,8 +58,8 @@ function bounds(schema: Schema): void {
   }
 }
 
-/** Tuples stood in `items` before they had a word of their own. */
-function tuples(schema: Schema): void {
+/** Before 2020-12 `items` had the schemas of tuples. */
+function convertTuples(schema: Schema): void {
   const { additionalItems } = schema
   delete schema.additionalItems
   if (!Array.isArray(schema.items)) return
@@ -69,7 +68,8 @@ function tuples(schema: Schema): void {
   else schema.items = additionalItems
 }
 
-function dependencies(schema: Schema): void {
+/** Draft 7's `dependencies` became two keywords. */
+function convertDependencies(schema: Schema): void {
   if (!isObject(schema.dependencies)) return
   const all = Object.entries(schema.dependencies)
   const [required, schemas] = [

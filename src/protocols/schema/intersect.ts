@@ -3,8 +3,8 @@ import { blank, isNote, names, typesOf, type Schema, type SchemaBudget } from '.
 
 const LOWER: ReadonlySet<string> = new Set(['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties'])
 const UPPER: ReadonlySet<string> = new Set(['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems', 'maxProperties'])
-/** What these ask depends on words beside them. */
-const WITH_NEIGHBOURS: ReadonlySet<string> = new Set([
+/** Keywords whose meaning depends on keywords beside them. */
+const DEPENDENT: ReadonlySet<string> = new Set([
   'additionalProperties',
   'patternProperties',
   'unevaluatedProperties',
@@ -19,63 +19,67 @@ const WITH_NEIGHBOURS: ReadonlySet<string> = new Set([
   'contains',
 ])
 
-/** One schema for the values that both take; undefined where its words cannot say that. The notes of `first` count. */
+/**
+ * One schema for the values that both schemas accept, with the annotations of `first`; undefined if a single schema
+ * cannot express it, or if the budget is used up.
+ */
 export function intersect(first: Schema, second: Schema, budget: SchemaBudget): Schema | undefined {
-  // Once there is no room left, not even the size is asked for.
+  // The first test avoids even computing the size when the budget is used up.
   if (!budget.affords('steps', 1) || !budget.affords('steps', sizeOf(first) + sizeOf(second))) return undefined
   const both = blank(first)
-  for (const word of WITH_NEIGHBOURS) {
-    if ((Object.hasOwn(first, word) || Object.hasOwn(second, word)) && !isApart(word, first, second)) return undefined
+  for (const keyword of DEPENDENT) {
+    const isUsed = Object.hasOwn(first, keyword) || Object.hasOwn(second, keyword)
+    if (isUsed && !keepsMeaning(keyword, first, second)) return undefined
   }
-  for (const [word, value] of Object.entries(second)) {
-    const known = both[word]
-    if (known === undefined) both[word] = value
-    else if (isNote(word) || same(known, value)) continue
+  for (const [keyword, value] of Object.entries(second)) {
+    const known = both[keyword]
+    if (known === undefined) both[keyword] = value
+    else if (isNote(keyword) || isSame(known, value)) continue
     else {
-      const joined = joinWord(word, known, value, budget)
+      const joined = joinKeyword(keyword, known, value, budget)
       if (joined === undefined) return undefined
-      both[word] = joined
+      both[keyword] = joined
     }
   }
   return both
 }
 
-/** Words and properties, which are looked at and copied where two schemas are joined. */
+/** Number of keywords and properties: the cost of joining a schema. */
 const sizeOf = (schema: Schema): number =>
   Object.keys(schema).length + (isObject(schema.properties) ? Object.keys(schema.properties).length : 0)
 
-const same = (a: unknown, b: unknown): boolean =>
+const isSame = (a: unknown, b: unknown): boolean =>
   a === b || (typeof a === 'object' && typeof b === 'object' && JSON.stringify(a) === JSON.stringify(b))
 
-/** Whether a word that looks at its neighbours sees the same ones in the joined schema. */
-function isApart(word: string, first: Schema, second: Schema): boolean {
-  const words =
-    word === 'items' || word === 'prefixItems'
+/** True if a dependent keyword has the same keywords beside it in the joined schema, so that it means the same. */
+function keepsMeaning(keyword: string, first: Schema, second: Schema): boolean {
+  const group =
+    keyword === 'items' || keyword === 'prefixItems'
       ? ['items', 'prefixItems']
-      : word.includes('roperties')
+      : keyword.includes('roperties')
         ? ['additionalProperties', 'patternProperties', 'unevaluatedProperties', 'properties']
-        : [...WITH_NEIGHBOURS].filter((one) => !one.includes('roperties'))
-  const told = (schema: Schema): string =>
+        : [...DEPENDENT].filter((one) => !one.includes('roperties'))
+  const groupText = (schema: Schema): string =>
     JSON.stringify(
-      words.map((one) =>
+      group.map((one) =>
         one === 'properties' && isObject(schema[one]) ? Object.keys(schema[one]).sort() : schema[one],
       ),
     )
-  const silent = (schema: Schema): boolean => words.every((one) => schema[one] === undefined)
-  if (silent(first) || silent(second) || told(first) === told(second)) return true
-  // `true` asks nothing.
-  const open = (schema: Schema): boolean =>
-    words.every(
+  const hasNone = (schema: Schema): boolean => group.every((one) => schema[one] === undefined)
+  if (hasNone(first) || hasNone(second) || groupText(first) === groupText(second)) return true
+  // `additionalProperties: true` restricts nothing.
+  const isOpen = (schema: Schema): boolean =>
+    group.every(
       (one) =>
         one === 'properties' || schema[one] === undefined || (one === 'additionalProperties' && schema[one] === true),
     )
-  return word === 'additionalProperties' && open(first) && open(second)
+  return keyword === 'additionalProperties' && isOpen(first) && isOpen(second)
 }
 
-function joinWord(word: string, first: unknown, second: unknown, budget: SchemaBudget): unknown {
-  if (LOWER.has(word) && typeof first === 'number' && typeof second === 'number') return Math.max(first, second)
-  if (UPPER.has(word) && typeof first === 'number' && typeof second === 'number') return Math.min(first, second)
-  switch (word) {
+function joinKeyword(keyword: string, first: unknown, second: unknown, budget: SchemaBudget): unknown {
+  if (LOWER.has(keyword) && typeof first === 'number' && typeof second === 'number') return Math.max(first, second)
+  if (UPPER.has(keyword) && typeof first === 'number' && typeof second === 'number') return Math.min(first, second)
+  switch (keyword) {
     case 'required':
       return [...new Set([...names(first), ...names(second)])]
     case 'type':
@@ -83,8 +87,8 @@ function joinWord(word: string, first: unknown, second: unknown, budget: SchemaB
     case 'additionalProperties':
       return first === true ? second : second === true ? first : undefined
     case 'enum': {
-      const others = new Set(Array.isArray(second) ? second.map(keyOf) : [])
-      const shared = Array.isArray(first) ? first.filter((one) => others.has(keyOf(one))) : []
+      const others = new Set(Array.isArray(second) ? second.map(comparisonKey) : [])
+      const shared = Array.isArray(first) ? first.filter((one) => others.has(comparisonKey(one))) : []
       return shared.length === 0 ? undefined : shared
     }
     case 'properties':
@@ -96,16 +100,16 @@ function joinWord(word: string, first: unknown, second: unknown, budget: SchemaB
 
 function joinTypes(first: string[] | undefined, second: string[] | undefined): string | string[] | undefined {
   if (first === undefined || second === undefined) return undefined
-  const within = (types: string[], type: string): boolean =>
+  const includes = (types: string[], type: string): boolean =>
     types.includes(type) || (type === 'integer' && types.includes('number'))
   const shared = [
-    ...new Set([...first.filter((type) => within(second, type)), ...second.filter((type) => within(first, type))]),
+    ...new Set([...first.filter((type) => includes(second, type)), ...second.filter((type) => includes(first, type))]),
   ]
-  const least = shared.filter(
+  const narrowest = shared.filter(
     (type) =>
       type !== 'number' || !shared.includes('integer') || (first.includes('number') && second.includes('number')),
   )
-  return least.length === 0 ? undefined : least.length === 1 ? least[0] : least
+  return narrowest.length === 0 ? undefined : narrowest.length === 1 ? narrowest[0] : narrowest
 }
 
 function joinProperties(first: Schema, second: Schema, budget: SchemaBudget): Schema | undefined {
@@ -113,7 +117,7 @@ function joinProperties(first: Schema, second: Schema, budget: SchemaBudget): Sc
   for (const [name, schema] of Object.entries(second)) {
     const known = all[name]
     if (known === undefined || known === true) all[name] = schema
-    else if (schema === true || same(known, schema)) continue
+    else if (schema === true || isSame(known, schema)) continue
     else {
       const joined = isObject(known) && isObject(schema) ? intersect(known, schema, budget) : undefined
       if (joined === undefined) return undefined
@@ -123,39 +127,37 @@ function joinProperties(first: Schema, second: Schema, budget: SchemaBudget): Sc
   return all
 }
 
-/** Equal for values that are, whatever they are. */
-const keyOf = (value: unknown): string => JSON.stringify(value)
+/** Text that is equal for equal JSON values. */
+const comparisonKey = (value: unknown): string => JSON.stringify(value)
 
 /**
- * Whether no value is taken by two of these, so that "exactly one of them" says no more than "any of them". Of too many
- * to be compared, nobody knows.
+ * True if no value matches two of these schemas, so that `oneOf` means the same as `anyOf`. False if there are too many
+ * to compare within the budget.
  */
 export function areApart(schemas: readonly unknown[], budget: SchemaBudget): boolean {
-  const values = schemas.map((schema) => (isObject(schema) ? literals(schema) : undefined))
-  if (values.every((some) => some !== undefined)) {
-    const keys = values.map((some) => new Set(some.map(keyOf)))
-    return new Set(keys.flatMap((some) => [...some])).size === keys.reduce((sum, some) => sum + some.size, 0)
+  const valueLists = schemas.map((schema) => (isObject(schema) ? literals(schema) : undefined))
+  if (valueLists.every((values) => values !== undefined)) {
+    const keys = valueLists.map((values) => new Set(values.map(comparisonKey)))
+    return new Set(keys.flatMap((one) => [...one])).size === keys.reduce((sum, one) => sum + one.size, 0)
   }
   return (
-    budget.affords('steps', schemas.length ** 2 * STEPS_OF_PAIR) &&
+    budget.affords('steps', schemas.length ** 2 * STEPS_PER_PAIR) &&
     schemas.every((one, index) =>
-      schemas
-        .slice(index + 1)
-        .every((other) => isObject(one) && isObject(other) && haveNothingInCommon(one, other, budget)),
+      schemas.slice(index + 1).every((other) => isObject(one) && isObject(other) && areDisjoint(one, other, budget)),
     )
   )
 }
 
-const STEPS_OF_PAIR = 5
+const STEPS_PER_PAIR = 5
 
-function haveNothingInCommon(first: Schema, second: Schema, budget: SchemaBudget): boolean {
-  const [ours, theirs] = [typesOf(first), typesOf(second)]
-  if (ours !== undefined && theirs !== undefined && joinTypes(ours, theirs) === undefined) return true
+function areDisjoint(first: Schema, second: Schema, budget: SchemaBudget): boolean {
+  const [types, otherTypes] = [typesOf(first), typesOf(second)]
+  if (types !== undefined && otherTypes !== undefined && joinTypes(types, otherTypes) === undefined) return true
   const [values, others] = [literals(first), literals(second)]
   if (values !== undefined && others !== undefined) {
     if (!budget.affords('steps', values.length + others.length)) return false
-    const keys = new Set(others.map(keyOf))
-    return !values.some((value) => keys.has(keyOf(value)))
+    const keys = new Set(others.map(comparisonKey))
+    return !values.some((value) => keys.has(comparisonKey(value)))
   }
   if (
     first.type !== 'object' ||
@@ -164,16 +166,16 @@ function haveNothingInCommon(first: Schema, second: Schema, budget: SchemaBudget
     !isObject(second.properties)
   )
     return false
-  const { properties: own } = first,
-    { properties: their } = second
+  const { properties } = first
+  const { properties: otherProperties } = second
   if (!budget.affords('steps', names(first.required).length + names(second.required).length)) return false
   const required = new Set(names(second.required))
   return names(first.required).some((name) => {
-    const [one, other] = [own[name], their[name]]
-    return required.has(name) && isObject(one) && isObject(other) && haveNothingInCommon(one, other, budget)
+    const [one, other] = [properties[name], otherProperties[name]]
+    return required.has(name) && isObject(one) && isObject(other) && areDisjoint(one, other, budget)
   })
 }
 
-/** The values that a schema leaves to choose from; undefined where it names none. */
+/** The values of `const` or `enum`; undefined if the schema has neither. */
 export const literals = (schema: Schema): unknown[] | undefined =>
   Object.hasOwn(schema, 'const') ? [schema.const] : Array.isArray(schema.enum) ? schema.enum : undefined

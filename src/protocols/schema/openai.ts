@@ -8,9 +8,8 @@ import { objectResponse, unwrapping } from './wrapping.ts'
 import { mapSchemas, names, refusingAt, type Schema, type SchemaBudget, stepInto, typesOf, Unknowns } from './schema.ts'
 
 /**
- * The schema of a function's arguments as OpenAI's protocols take it, and whether a call is held to it. References, also
- * recursive ones, are kept. Throws a SchemaRefusal where the root cannot be made an object because a reference leads
- * nowhere.
+ * The schema of a function's arguments for OpenAI's protocols, and whether it is strict. References are kept, even
+ * recursive ones. Throws SchemaRefusal if the root cannot become an object because a reference has no target.
  */
 export function functionSchema(
   tool: FunctionTool,
@@ -23,14 +22,14 @@ export function functionSchema(
   if (reason !== undefined) lose({ code: 'schema_adjusted', field: 'parameters', reason })
   if (!isObject(schema.properties)) schema.properties = {}
   const parameters = withItems(schema)
-  const loose = tool.strict === true ? looseness(parameters) : undefined
-  if (loose !== undefined) lose({ code: 'strict_not_enforced', field: 'strict', reason: whyLoose(loose) })
-  return { parameters, ...(tool.strict === undefined ? {} : { strict: tool.strict && loose === undefined }) }
+  const violation = tool.strict === true ? strictViolation(parameters) : undefined
+  if (violation !== undefined) lose({ code: 'strict_not_enforced', field: 'strict', reason: notStrict(violation) })
+  return { parameters, ...(tool.strict === undefined ? {} : { strict: tool.strict && violation === undefined }) }
 }
 
 /**
- * The schema of the response, and whether the response is held to it. A schema of anything but an object is wrapped in
- * one, and the response unwrapped by a transform. Throws invalid_request with the path of the schema.
+ * The schema of the response, and whether it is strict. A schema of anything but an object is wrapped in one, and a
+ * transform unwraps the response. Throws invalid_request with the path of the schema.
  */
 export function responseSchema(
   format: OutputFormat & { type: 'schema' },
@@ -40,24 +39,24 @@ export function responseSchema(
   const { schema, wrapped } = refusingAt(path, () => objectResponse(format, translation.schemaBudget))
   if (wrapped) translation.undo(unwrapping)
   const written = withItems(schema)
-  const binds = format.strict
-  const loose = binds === true ? looseness(written) : undefined
-  if (loose !== undefined) translation.lose('schema_not_enforced', path, whyLoose(loose))
-  return { schema: written, ...(binds === undefined || loose !== undefined ? {} : { strict: binds }) }
+  const { strict } = format
+  const violation = strict === true ? strictViolation(written) : undefined
+  if (violation !== undefined) translation.lose('schema_not_enforced', path, notStrict(violation))
+  return { schema: written, ...(strict === undefined || violation !== undefined ? {} : { strict }) }
 }
 
-const whyLoose = (loose: string): string =>
-  `the provider can be held only to closed objects that require all their properties, and here ${loose}`
+const notStrict = (violation: string): string =>
+  `strict schemas of the provider have only closed objects whose properties are all required; here ${violation}`
 
-/** OpenAI refuses an array that does not say what it holds: anything. */
+/** Adds `items: {}` to arrays without `items`, which OpenAI refuses. */
 function withItems(schema: Schema): Schema {
   const written = mapSchemas(schema, (inner) => (isObject(inner) ? withItems(inner) : inner))
   if (typesOf(written)?.includes('array') === true && written.items === undefined) written.items = {}
   return written
 }
 
-/** Words that OpenAI refuses in a strict schema (as its SDK knows them, 2026-11). */
-const LOOSE = new Set([
+/** Keywords that OpenAI refuses in a strict schema (from its SDK, 2026-11). */
+const NOT_IN_STRICT = new Set([
   '$anchor',
   '$dynamicAnchor',
   '$dynamicRef',
@@ -87,37 +86,37 @@ const LOOSE = new Set([
   'uniqueItems',
 ])
 
-/** Why OpenAI would refuse a schema as a strict one; undefined where it takes it. */
-function looseness(schema: Schema): string | undefined {
-  if (schema.type !== 'object' || schema.anyOf !== undefined) return 'the root is no object'
-  return looseIn(schema, '')
+/** Why OpenAI refuses the schema as a strict one; undefined if it accepts it. */
+function strictViolation(schema: Schema): string | undefined {
+  if (schema.type !== 'object' || schema.anyOf !== undefined) return 'the root is not an object'
+  return violationIn(schema, '')
 }
 
-function looseIn(schema: Schema, place: string): string | undefined {
-  const at = place === '' ? 'the root' : place
-  const word = Object.keys(schema).find((name) => LOOSE.has(name))
-  if (word !== undefined) return `${at} has ${word}`
+function violationIn(schema: Schema, path: string): string | undefined {
+  const at = path === '' ? 'the root' : path
+  const keyword = Object.keys(schema).find((name) => NOT_IN_STRICT.has(name))
+  if (keyword !== undefined) return `${at} has ${keyword}`
   const types = typesOf(schema)
   if (types === undefined && ['$ref', 'anyOf', 'enum', 'const'].every((name) => schema[name] === undefined))
     return `${at} has no type`
-  if (typeof schema.$ref === 'string' && !schema.$ref.startsWith('#')) return `${at} refers to another schema`
+  if (typeof schema.$ref === 'string' && !schema.$ref.startsWith('#')) return `${at} refers to another document`
   if (types?.includes('object') === true) {
     const properties = isObject(schema.properties) ? Object.keys(schema.properties) : []
     const required = new Set(names(schema.required))
     const declared = new Set(properties)
-    if (schema.additionalProperties !== false) return `${at} takes additional properties`
+    if (schema.additionalProperties !== false) return `${at} allows additional properties`
     const optional = properties.find((name) => !required.has(name)) ?? [...required].find((name) => !declared.has(name))
     if (optional !== undefined)
       return declared.has(optional)
-        ? `${stepInto(place, `properties.${optional}`)} is not required`
+        ? `${stepInto(path, `properties.${optional}`)} is not required`
         : `${at} requires '${optional}', which it does not have`
   }
-  let loose: string | undefined
+  let violation: string | undefined
   mapSchemas(schema, (inner, steps) => {
     if (steps === 'additionalProperties') return
-    loose ??= isObject(inner)
-      ? looseIn(inner, stepInto(place, steps))
-      : `${stepInto(place, steps)} is no schema but true or false`
+    violation ??= isObject(inner)
+      ? violationIn(inner, stepInto(path, steps))
+      : `${stepInto(path, steps)} is true or false instead of a schema`
   })
-  return loose
+  return violation
 }

@@ -12,62 +12,65 @@ import {
   type SchemaBudget,
 } from './schema.ts'
 
-/** References that grow a schema beyond this are a bomb, not a tool. */
+/** Limits of a schema with resolved references, against schemas that grow exponentially. */
 const SCHEMAS_MAX = 10_000
 const DEPTH_MAX = 200
 
 export const tooLarge = (): SchemaRefusal =>
   new SchemaRefusal(
     '',
-    `must not grow beyond ${SCHEMAS_MAX} schemas in ${DEPTH_MAX} levels, nor all schemas of a request by more than a million characters, when references are followed and alternatives joined`,
+    `must not grow beyond ${SCHEMAS_MAX} schemas in ${DEPTH_MAX} levels, and all schemas of a request by at most a ` +
+      'million characters, when references are resolved and alternatives joined',
   )
 
-type Target = { schema: Schema | boolean; place: string }
+/** `path`: of the schema within the document. */
+type ReferenceTarget = { schema: Schema | boolean; path: string }
 
-/** The schemas that a document's references lead to. */
-class Pointers {
+/** Resolves the references of one document. */
+class ReferenceResolver {
   readonly #root: Schema
-  /** What stands before the `#` of references within the document. */
+  /** `$id` of the document, a prefix that its references may have. */
   readonly #id: string
-  readonly #known = new Map<string, Target | undefined>()
-  #anchors: Map<string, Target> | undefined
+  readonly #known = new Map<string, ReferenceTarget | undefined>()
+  #anchors: Map<string, ReferenceTarget> | undefined
 
   constructor(root: Schema) {
     this.#root = root
     this.#id = typeof root.$id === 'string' ? root.$id.replace(/#$/, '') : ''
   }
 
-  find(ref: string): Target | undefined {
-    if (!this.#known.has(ref)) this.#known.set(ref, this.#look(ref))
+  /** Undefined for a reference without a target in the document. */
+  find(ref: string): ReferenceTarget | undefined {
+    if (!this.#known.has(ref)) this.#known.set(ref, this.#resolve(ref))
     return this.#known.get(ref)
   }
 
-  #look(ref: string): Target | undefined {
+  #resolve(ref: string): ReferenceTarget | undefined {
     const local = ref.startsWith(this.#id) ? ref.slice(this.#id.length) : ref
-    if (local === '' || local === '#') return { schema: this.#root, place: '' }
+    if (local === '' || local === '#') return { schema: this.#root, path: '' }
     const pointer = local.startsWith('#') ? decoded(local.slice(1)) : undefined
     if (pointer === undefined) return undefined
-    if (!pointer.startsWith('/')) return this.#anchored().get(pointer)
+    if (!pointer.startsWith('/')) return this.#anchorTargets().get(pointer)
     let value: unknown = this.#root
-    let place = ''
+    let path = ''
     for (const step of pointer
       .slice(1)
       .split('/')
       .map((one) => one.replaceAll('~1', '/').replaceAll('~0', '~'))) {
       if ((!isObject(value) && !Array.isArray(value)) || !Object.hasOwn(value, step)) return undefined
-      place = Array.isArray(value) ? `${place}[${step}]` : stepInto(place, step)
+      path = Array.isArray(value) ? `${path}[${step}]` : stepInto(path, step)
       value = (value as Record<string, unknown>)[step]
     }
-    return isObject(value) || typeof value === 'boolean' ? { schema: value, place } : undefined
+    return isObject(value) || typeof value === 'boolean' ? { schema: value, path } : undefined
   }
 
-  #anchored(): Map<string, Target> {
+  #anchorTargets(): Map<string, ReferenceTarget> {
     if (this.#anchors !== undefined) return this.#anchors
-    const anchors = (this.#anchors = new Map<string, Target>())
-    const walk = (schema: Schema, place: string): void => {
-      if (typeof schema.$anchor === 'string') anchors.set(schema.$anchor, { schema, place })
+    const anchors = (this.#anchors = new Map<string, ReferenceTarget>())
+    const walk = (schema: Schema, path: string): void => {
+      if (typeof schema.$anchor === 'string') anchors.set(schema.$anchor, { schema, path })
       mapSchemas(schema, (inner, steps) => {
-        if (isObject(inner)) walk(inner, stepInto(place, steps))
+        if (isObject(inner)) walk(inner, stepInto(path, steps))
       })
     }
     walk(this.#root, '')
@@ -93,148 +96,154 @@ function children(schema: Schema): Child[] {
   return found
 }
 
-/** Without those that only wait to be referred to. */
-const parts = (schema: Schema): Child[] =>
+/** All children except definitions, which apply only where they are referenced. */
+const applicableChildren = (schema: Schema): Child[] =>
   children(schema).filter(({ steps }) => !/^(\$defs|definitions)\./.test(steps))
 
-/** The schemas that lead back to themselves along such edges, of all to which these lead. */
-function loops(
+/**
+ * The schemas on cycles of references and of those steps for which `edgesOf` returns true, and all schemas that can be
+ * reached from `from`.
+ */
+function findCycles(
   from: Iterable<Schema>,
-  pointers: Pointers,
+  resolver: ReferenceResolver,
   edgesOf: (schema: Schema) => (steps: string) => boolean,
-): { looping: Set<Schema>; reached: Set<Schema> } {
-  const looping = new Set<Schema>()
+): { recursive: Set<Schema>; reached: Set<Schema> } {
+  const recursive = new Set<Schema>()
   const done = new Set<Schema>()
   const path: Schema[] = []
   const visit = (schema: Schema): void => {
-    if (path.includes(schema)) return void path.slice(path.indexOf(schema)).forEach((one) => looping.add(one))
+    if (path.includes(schema)) return void path.slice(path.indexOf(schema)).forEach((one) => recursive.add(one))
     if (done.has(schema)) return
     if (path.push(schema) > DEPTH_MAX) throw tooLarge()
-    const target = typeof schema.$ref === 'string' ? pointers.find(schema.$ref)?.schema : undefined
+    const target = typeof schema.$ref === 'string' ? resolver.find(schema.$ref)?.schema : undefined
     if (isObject(target)) visit(target)
     const isEdge = edgesOf(schema)
-    for (const { schema: one, steps } of parts(schema)) if (isEdge(steps)) visit(one)
+    for (const { schema: one, steps } of applicableChildren(schema)) if (isEdge(steps)) visit(one)
     path.pop()
     done.add(schema)
   }
   for (const schema of from) visit(schema)
-  return { looping, reached: done }
+  return { recursive, reached: done }
 }
 
-/** Whether every value must have what stands there, so that a loop through it never ends. */
-function needs(schema: Schema): (steps: string) => boolean {
+/** A test whether every value must have the child at a step, so that recursion through it never ends. */
+function isRequiredStep(schema: Schema): (steps: string) => boolean {
   const required = new Set(names(schema.required))
-  const ends = [schema.anyOf, schema.oneOf]
+  const hasFiniteBranch = [schema.anyOf, schema.oneOf]
     .flat()
     .some((one) => isObject(one) && (one.type === 'null' || takesAnything(one)))
   return (steps) => {
-    const [word = '', name = ''] = steps.split(/\.(.*)/s)
-    if (word === 'properties') return required.has(name)
-    if (word === 'items') return typeof schema.minItems === 'number' && schema.minItems > 0
-    return /^(allOf|prefixItems)\[/.test(word) || (!ends && /^(anyOf|oneOf)\[/.test(word))
+    const [keyword = '', name = ''] = steps.split(/\.(.*)/s)
+    if (keyword === 'properties') return required.has(name)
+    if (keyword === 'items') return typeof schema.minItems === 'number' && schema.minItems > 0
+    return /^(allOf|prefixItems)\[/.test(keyword) || (!hasFiniteBranch && /^(anyOf|oneOf)\[/.test(keyword))
   }
 }
 
 export type Recursion =
   /** Refused. */
   | 'none'
-  /** Where a value may end it: references to what refers to itself are kept, to `#/$defs/`. */
+  /** Kept as references to `#/$defs/` if a value can end the recursion, otherwise refused. */
   | 'escapable'
-  /** All of it is kept in the same way. */
+  /** Kept as references to `#/$defs/`. */
   | 'any'
 
 /**
- * The schema with what its references lead to in their place. Throws a SchemaRefusal for one that leads nowhere or out
- * of the schema, for recursion
- * that `recursion` does not allow, and for a schema that would grow without measure.
+ * The schema with its references replaced by their targets. Throws SchemaRefusal for a reference without a target in
+ * the document, for recursion that `recursion` does not allow, and for a schema that grows beyond the limits.
  */
 export function inlined(root: Schema, recursion: Recursion, budget: SchemaBudget): Schema {
   return hasReferences(root) ? new Inliner(root, recursion, budget).result() : root
 }
 
-const REFERRING = new Set(['$ref', '$dynamicRef', '$recursiveRef', '$defs', 'definitions', '$anchor', '$id'])
+const REFERENCE_KEYWORDS = new Set(['$ref', '$dynamicRef', '$recursiveRef', '$defs', 'definitions', '$anchor', '$id'])
 
-/** Whether anything below has the name of a word of references; a property may only be called so. */
+/** True if any member below has the name of a reference keyword, even a property of that name. */
 export const hasReferences = (value: unknown): boolean => {
   if (typeof value !== 'object' || value === null) return false
   if (Array.isArray(value)) return value.some(hasReferences)
-  for (const name in value) if (REFERRING.has(name) || hasReferences((value as Schema)[name])) return true
+  for (const name in value) if (REFERENCE_KEYWORDS.has(name) || hasReferences((value as Schema)[name])) return true
   return false
 }
 
 class Inliner {
   readonly #root: Schema
-  readonly #pointers: Pointers
+  readonly #resolver: ReferenceResolver
   readonly #recursion: Recursion
   readonly #budget: SchemaBudget
-  readonly #looping: Set<Schema>
-  /** Names of the definitions that are kept, by what they define. */
-  readonly #kept = new Map<Schema, string>()
-  readonly #taken = new Map<string, number>()
+  readonly #recursive: Set<Schema>
+  /** Names of the definitions that are kept, by schema. */
+  readonly #definitionNames = new Map<Schema, string>()
+  /** The next number for a name that is in use. */
+  readonly #nextNumbers = new Map<string, number>()
   readonly #definitions = blank()
   #schemas = 0
 
   constructor(root: Schema, recursion: Recursion, budget: SchemaBudget) {
     this.#root = root
     this.#budget = budget
-    this.#pointers = new Pointers(root)
+    this.#resolver = new ReferenceResolver(root)
     this.#recursion = recursion
-    const { looping, reached } = loops([root], this.#pointers, () => () => true)
-    this.#looping = looping
-    if (recursion === 'escapable' && looping.size > 0)
-      for (const schema of loops([...reached].reverse(), this.#pointers, needs).looping) this.#refuse(schema)
+    const { recursive, reached } = findCycles([root], this.#resolver, () => () => true)
+    this.#recursive = recursive
+    if (recursion === 'escapable' && recursive.size > 0)
+      for (const schema of findCycles([...reached].reverse(), this.#resolver, isRequiredStep).recursive)
+        this.#refuseRecursion(schema)
   }
 
   result(): Schema {
     const written = this.#write(this.#root, '', 0)
     const schema = isObject(written) ? written : blank(written ? {} : { not: {} })
-    return this.#kept.size === 0 ? schema : blank(schema, { $defs: this.#definitions })
+    return this.#definitionNames.size === 0 ? schema : blank(schema, { $defs: this.#definitions })
   }
 
-  #refuse(schema: Schema): never {
-    let place = ''
+  #refuseRecursion(schema: Schema): never {
+    let path = ''
     const walk = (one: Schema, at: string): boolean =>
       one === schema
-        ? ((place = at), true)
+        ? ((path = at), true)
         : children(one).some(({ schema: below, steps }) => walk(below, stepInto(at, steps)))
     walk(this.#root, '')
     throw new SchemaRefusal(
-      place,
+      path,
       this.#recursion === 'none'
-        ? 'must not refer to itself, since the provider of this model takes no recursive schemas; spell out as many levels as are needed'
-        : 'must not refer to itself through what is required, since no value could ever end; make a property on the way optional',
+        ? 'must not refer to itself, since the provider of this model accepts no recursive schemas; write out the ' +
+            'levels that are needed'
+        : 'must not refer to itself through required values, since no finite value exists; make a property of the ' +
+            'cycle optional',
     )
   }
 
-  #write(schema: Schema | boolean, place: string, depth: number): Schema | boolean {
+  #write(schema: Schema | boolean, path: string, depth: number): Schema | boolean {
     if (++this.#schemas > SCHEMAS_MAX || depth > DEPTH_MAX) throw tooLarge()
     if (!isObject(schema)) return schema
-    for (const word of ['$dynamicRef', '$recursiveRef'])
-      if (typeof schema[word] === 'string')
+    for (const keyword of ['$dynamicRef', '$recursiveRef'])
+      if (typeof schema[keyword] === 'string')
         throw new SchemaRefusal(
-          stepInto(place, word),
-          'must be a $ref to a place within the schema, since the provider of this model knows no other references',
+          stepInto(path, keyword),
+          'must be a $ref within the schema, since the provider of this model accepts no other references',
         )
     const { $ref, $defs: _defs, definitions: _definitions, $anchor: _anchor, $id: _id, ...rest } = schema
-    const written = mapSchemas(blank(rest), (one, steps) => this.#write(one, stepInto(place, steps), depth + 1))
-    return typeof $ref === 'string' ? this.#follow($ref, written, place, depth) : written
+    const written = mapSchemas(blank(rest), (one, steps) => this.#write(one, stepInto(path, steps), depth + 1))
+    return typeof $ref === 'string' ? this.#replace($ref, written, path, depth) : written
   }
 
-  #follow(ref: string, siblings: Schema, place: string, depth: number): Schema | boolean {
-    const target = this.#pointers.find(ref)
+  #replace(ref: string, siblings: Schema, path: string, depth: number): Schema | boolean {
+    const target = this.#resolver.find(ref)
     if (target === undefined)
       throw new SchemaRefusal(
-        stepInto(place, '$ref'),
-        `must name a place within the schema (#/$defs/...), not '${ref.slice(0, 64)}'`,
+        stepInto(path, '$ref'),
+        `must refer to a definition within the schema (#/$defs/...), not '${ref.slice(0, 64)}'`,
       )
     if (!this.#budget.affords('characters', JSON.stringify(target.schema).length)) throw tooLarge()
-    const loops = isObject(target.schema) && this.#looping.has(target.schema)
-    const found = loops
-      ? blank({ $ref: this.#keep(target as { schema: Schema; place: string }, ref, depth) })
-      : this.#write(target.schema, target.place, depth + 1)
+    const isRecursive = isObject(target.schema) && this.#recursive.has(target.schema)
+    const found = isRecursive
+      ? blank({ $ref: this.#keepDefinition(target as { schema: Schema; path: string }, ref, depth) })
+      : this.#write(target.schema, target.path, depth + 1)
     if (Object.keys(siblings).length === 0) return found
-    // A provider that keeps the reference knows nothing beside it.
-    if (loops)
+    // Providers ignore keywords beside a reference.
+    if (isRecursive)
       return Object.keys(siblings).every(isNote)
         ? blank(siblings, { anyOf: [found] })
         : blank({ allOf: [found, siblings] })
@@ -242,18 +251,18 @@ class Inliner {
     return intersect(siblings, found, this.#budget) ?? blank({ allOf: [found, siblings] })
   }
 
-  #keep({ schema, place }: { schema: Schema; place: string }, ref: string, depth: number): string {
-    if (this.#recursion === 'none') this.#refuse(schema)
-    const known = this.#kept.get(schema)
+  #keepDefinition({ schema, path }: { schema: Schema; path: string }, ref: string, depth: number): string {
+    if (this.#recursion === 'none') this.#refuseRecursion(schema)
+    const known = this.#definitionNames.get(schema)
     if (known !== undefined) return `#/$defs/${known}`
     const last = (decoded(ref) ?? '').split('/').at(-1)!.replace(/\W/g, '_')
-    const wish = last === '' || last === '_' ? 'Root' : last
-    let n = this.#taken.get(wish) ?? 1
-    while (this.#taken.has(numbered(wish, n))) n++
-    const name = numbered(wish, n)
-    this.#taken.set(wish, n).set(name, n === 1 ? 2 : 1)
-    this.#kept.set(schema, name)
-    this.#definitions[name] = this.#write(schema, place, depth + 1)
+    const preferred = last === '' || last === '_' ? 'Root' : last
+    let n = this.#nextNumbers.get(preferred) ?? 1
+    while (this.#nextNumbers.has(numbered(preferred, n))) n++
+    const name = numbered(preferred, n)
+    this.#nextNumbers.set(preferred, n).set(name, n === 1 ? 2 : 1)
+    this.#definitionNames.set(schema, name)
+    this.#definitions[name] = this.#write(schema, path, depth + 1)
     return `#/$defs/${name}`
   }
 }

@@ -4,13 +4,12 @@ import { intersect } from './intersect.ts'
 import { blank, names, type Schema, type SchemaBudget, typesOf, type Unknowns } from './schema.ts'
 
 const UNIONS = ['allOf', 'anyOf', 'oneOf'] as const
-/** What no provider takes at the root of a tool's schema beside `type`. */
-const REFUSED = ['enum', 'const', 'not'] as const
+/** Keywords that no provider accepts at the root of a tool's schema. */
+const REFUSED_KEYWORDS = ['enum', 'const', 'not'] as const
 
 /**
- * The schema of a tool's arguments with an object at its root, without alternatives or a reference there, which is what
- * every provider wants. Where the
- * alternatives cannot be joined exactly, the object takes what any of them takes.
+ * The schema of a tool's arguments with an object at its root and no alternatives or reference there, as every provider
+ * requires. If the alternatives cannot be joined exactly, the object accepts the values of all of them.
  */
 export function objectRoot(plain: Schema | boolean, unknowns: Unknowns, budget: SchemaBudget): Schema {
   if (!isObject(plain)) return blank({ type: 'object', properties: {} })
@@ -18,22 +17,23 @@ export function objectRoot(plain: Schema | boolean, unknowns: Unknowns, budget: 
     typeof plain.$ref === 'string' || unionOf(plain) !== undefined
       ? withoutUnions(dereferenced(plain, budget), unknowns, budget)
       : blank(plain)
-  for (const word of REFUSED) {
-    if (schema[word] === undefined) continue
-    unknowns.add(word, '')
-    delete schema[word]
+  for (const keyword of REFUSED_KEYWORDS) {
+    if (schema[keyword] === undefined) continue
+    unknowns.add(keyword, '')
+    delete schema[keyword]
   }
   const types = typesOf(schema)
   if (types !== undefined && !types.includes('object'))
-    unknowns.add(`arguments that are no object but ${types.join(' or ')}`, '')
+    unknowns.add(`arguments of type ${types.join(' or ')}, which must be an object`, '')
   return schema.type === 'object' ? schema : blank({ type: 'object' }, without(schema, 'type'))
 }
 
-const without = (schema: Schema, ...words: string[]): Schema =>
-  blank(Object.fromEntries(Object.entries(schema).filter(([word]) => !words.includes(word))))
+const without = (schema: Schema, ...keywords: string[]): Schema =>
+  blank(Object.fromEntries(Object.entries(schema).filter(([keyword]) => !keywords.includes(keyword))))
 
 /**
- * Where the root itself moves, references into it would lead astray: all are followed, but to what refers to itself.
+ * The schema with all but recursive references replaced by their targets, for a root that moves: references into it
+ * would have other targets then.
  */
 export function dereferenced(plain: Schema, budget: SchemaBudget): Schema {
   const schema = hasReferences(plain) ? inlined(plain, 'any', budget) : plain
@@ -42,60 +42,62 @@ export function dereferenced(plain: Schema, budget: SchemaBudget): Schema {
   return target === undefined ? schema : blank(target, rest, { $defs })
 }
 
-/** The definition that a reference leads to, of those that are kept because they refer to themselves. */
+/** The target of a reference to one of the recursive definitions that are kept. */
 function definitionOf($ref: unknown, $defs: unknown): Schema | undefined {
   const target = typeof $ref === 'string' && isObject($defs) ? $defs[$ref.split('/').at(-1)!] : undefined
   return isObject(target) ? target : undefined
 }
 
 const unionOf = (schema: Schema): (typeof UNIONS)[number] | undefined =>
-  UNIONS.find((word) => Array.isArray(schema[word]))
+  UNIONS.find((keyword) => Array.isArray(schema[keyword]))
 
 function withoutUnions(schema: Schema, unknowns: Unknowns, budget: SchemaBudget): Schema {
   let root = schema
-  for (let word = unionOf(root); word !== undefined; word = unionOf(root)) {
-    const branches = (root[word] as unknown[]).flatMap((branch) =>
+  for (let keyword = unionOf(root); keyword !== undefined; keyword = unionOf(root)) {
+    const branches = (root[keyword] as unknown[]).flatMap((branch) =>
       isObject(branch) ? [resolved(branch, schema)] : branch === false ? [] : [blank()],
     )
-    const rest = without(root, word)
+    const rest = without(root, keyword)
     const exact =
-      word === 'allOf' || branches.length === 1
+      keyword === 'allOf' || branches.length === 1
         ? branches.reduce<Schema | undefined>((joined, branch) => joined && intersect(joined, branch, budget), rest)
         : undefined
-    if (exact === undefined) unknowns.add(`${word} at the root, which becomes one object`, '')
-    root = exact ?? merged(rest, branches, word === 'allOf', budget)
+    if (exact === undefined) unknowns.add(`${keyword} at the root, which becomes one object`, '')
+    root = exact ?? merged(rest, branches, keyword === 'allOf', budget)
   }
   return root
 }
 
-/** A branch that only refers to a definition which refers to itself. */
+/** A branch with its reference to a recursive definition replaced. */
 function resolved(branch: Schema, { $defs }: Schema): Schema {
   const target = definitionOf(branch.$ref, $defs)
   return target === undefined ? branch : blank(target, without(branch, '$ref'))
 }
 
-/** One object that takes what any branch takes; only what every branch asks for stays required. */
+/**
+ * One object that accepts the values of every branch. `all`: of `allOf`; else a property is required if all require it.
+ */
 function merged(root: Schema, branches: Schema[], all: boolean, budget: SchemaBudget): Schema {
-  const choices = new Map<string, Map<string, unknown>>()
+  const alternatives = new Map<string, Map<string, unknown>>()
   for (const { properties } of [root, ...branches]) {
     if (!budget.affords('steps', isObject(properties) ? Object.keys(properties).length : 0)) throw tooLarge()
     for (const [name, schema] of Object.entries(isObject(properties) ? properties : {})) {
-      const known = choices.get(name) ?? new Map<string, unknown>()
-      choices.set(name, known.set(JSON.stringify(schema), schema))
+      const known = alternatives.get(name) ?? new Map<string, unknown>()
+      alternatives.set(name, known.set(JSON.stringify(schema), schema))
     }
   }
   const properties = blank(
     Object.fromEntries(
-      [...choices].map(([name, schemas]) => [
+      [...alternatives].map(([name, schemas]) => [
         name,
-        schemas.size === 1 ? [...schemas.values()][0] : either([...schemas.values()]),
+        schemas.size === 1 ? [...schemas.values()][0] : anyOf([...schemas.values()]),
       ]),
     ),
   )
-  const needed = branches.map((branch) => new Set(names(branch.required)))
+  const requiredLists = branches.map((branch) => new Set(names(branch.required)))
   const common = all
-    ? needed.flatMap((one) => [...one])
-    : [...needed.reduce((shared, one) => shared.intersection(one), needed[0] ?? new Set<string>())]
+    ? requiredLists.flatMap((one) => [...one])
+    : [...requiredLists.reduce((shared, one) => shared.intersection(one), requiredLists[0] ?? new Set<string>())]
   const required = [...new Set([...names(root.required), ...common])]
   const closed = branches.length > 0 && branches.every((branch) => branch.additionalProperties === false)
   return blank(
@@ -106,8 +108,8 @@ function merged(root: Schema, branches: Schema[], all: boolean, budget: SchemaBu
   )
 }
 
-/** Constants of the alternatives are the values of one choice. */
-function either(schemas: unknown[]): Schema {
+/** One schema for the alternatives; those with constants become one `enum`. */
+function anyOf(schemas: unknown[]): Schema {
   const values = schemas.map((schema) =>
     isObject(schema) ? (schema.const === undefined ? schema.enum : [schema.const]) : undefined,
   )

@@ -1,13 +1,11 @@
 import { GatewayError, invalid } from '../../error.ts'
 import { isObject } from '../fields.ts'
 
-/**
- * JSON Schema (2020-12) of tools and answers: where schemas stand inside one, and what is told of what a provider does
- * not know.
- */
+/** A JSON Schema (2020-12) of a tool's arguments or of a response. */
 export type Schema = Record<string, unknown>
 
-const ONE: ReadonlySet<string> = new Set([
+/** Keywords with one schema. */
+const SINGLE: ReadonlySet<string> = new Set([
   'items',
   'additionalProperties',
   'not',
@@ -21,8 +19,9 @@ const ONE: ReadonlySet<string> = new Set([
   'additionalItems',
   'contentSchema',
 ])
+/** Keywords with a list of schemas. */
 const LISTS: ReadonlySet<string> = new Set(['anyOf', 'oneOf', 'allOf', 'prefixItems'])
-/** Members whose keys are names that the author of the schema chose. */
+/** Keywords with schemas by name. */
 const NAMED: ReadonlySet<string> = new Set([
   'properties',
   '$defs',
@@ -32,8 +31,8 @@ const NAMED: ReadonlySet<string> = new Set([
   'dependencies',
 ])
 
-/** Words that say something about a value without asking anything of it. */
-const NOTES: ReadonlySet<string> = new Set([
+/** Keywords that do not restrict values. */
+const ANNOTATIONS: ReadonlySet<string> = new Set([
   'description',
   'title',
   'default',
@@ -50,23 +49,20 @@ const NOTES: ReadonlySet<string> = new Set([
   'definitions',
   'propertyOrdering',
 ])
-export const isNote = (word: string): boolean => NOTES.has(word) || word.startsWith('x-')
+export const isNote = (keyword: string): boolean => ANNOTATIONS.has(keyword) || keyword.startsWith('x-')
 
-/** What a value may be without any word that asks something of it. */
+/** True for a schema that accepts every value. */
 export const takesAnything = (schema: unknown): boolean =>
   schema === true || (isObject(schema) && Object.keys(schema).every(isNote))
 
-/** A member that is one whatever its name: a property may be called `__proto__`. */
-function put(schema: Schema, name: string, value: unknown): void {
+/** Sets a member of any name: a property may be called `__proto__`. */
+function setMember(schema: Schema, name: string, value: unknown): void {
   if (name === '__proto__')
     Object.defineProperty(schema, name, { value, enumerable: true, configurable: true, writable: true })
   else schema[name] = value
 }
 
-/**
- * A new object of the members of these, of a name given twice the last; one in which names can be looked up, whatever
- * they are.
- */
+/** A new object without a prototype, safe for any property name, with the members of all parts; later ones win. */
 export function blank(...parts: object[]): Schema {
   const schema: Schema = Object.create(null)
   for (const part of parts) for (const name of Object.keys(part)) schema[name] = (part as Schema)[name]
@@ -74,43 +70,43 @@ export function blank(...parts: object[]): Schema {
 }
 
 /**
- * The schema with each schema right below it changed; `undefined` takes it out. What stands where a schema may stand
- * and is none stays as it is.
+ * The schema with each of its direct subschemas replaced by `change`, or removed for `undefined`. `steps`: the path of
+ * the subschema. Invalid values in the position of a schema stay unchanged.
  */
 export function mapSchemas(schema: Schema, change: (inner: Schema | boolean, steps: string) => unknown): Schema {
   const out: Schema = {}
   const changed = (inner: unknown, steps: string): unknown =>
     isObject(inner) || typeof inner === 'boolean' ? change(inner, steps) : inner
-  for (const word of Object.keys(schema)) {
-    const value = schema[word]
-    if (typeof value !== 'object' && typeof value !== 'boolean') out[word] = value
-    else if (Array.isArray(value) && (LISTS.has(word) || word === 'items'))
-      out[word] = value.flatMap((inner, index) => changed(inner, `${word}[${index}]`) ?? [])
-    else if (ONE.has(word)) {
-      const inner = changed(value, word)
-      if (inner !== undefined) out[word] = inner
-    } else if (NAMED.has(word) && isObject(value)) {
+  for (const keyword of Object.keys(schema)) {
+    const value = schema[keyword]
+    if (typeof value !== 'object' && typeof value !== 'boolean') out[keyword] = value
+    else if (Array.isArray(value) && (LISTS.has(keyword) || keyword === 'items'))
+      out[keyword] = value.flatMap((inner, index) => changed(inner, `${keyword}[${index}]`) ?? [])
+    else if (SINGLE.has(keyword)) {
+      const inner = changed(value, keyword)
+      if (inner !== undefined) out[keyword] = inner
+    } else if (NAMED.has(keyword) && isObject(value)) {
       const named: Schema = {}
       for (const name of Object.keys(value)) {
-        const inner = changed(value[name], `${word}.${name}`)
-        if (inner !== undefined) put(named, name, inner)
+        const inner = changed(value[name], `${keyword}.${name}`)
+        if (inner !== undefined) setMember(named, name, inner)
       }
-      out[word] = named
-    } else put(out, word, value)
+      out[keyword] = named
+    } else setMember(out, keyword, value)
   }
   return out
 }
 
-/** Steps of comparing and joining schemas, and characters that are copied where a schema grows. */
+/** Comparison and join steps, and characters that are copied when references are replaced. */
 const BUDGET = { steps: 200_000, characters: 1024 * 1024 }
 
-/** Work that the schemas of one request may cost: a hostile schema must not hold up other requests. */
+/** Limit on the work for all schemas of one request: a hostile schema must not delay other requests. */
 export class SchemaBudget {
   readonly #left = { ...BUDGET }
 
-  /** Takes so much of what is left; false where there is not enough. */
-  affords(what: keyof typeof BUDGET, cost: number): boolean {
-    return (this.#left[what] -= cost) >= 0
+  /** Spends a part of the budget; false if it is used up. */
+  affords(unit: keyof typeof BUDGET, cost: number): boolean {
+    return (this.#left[unit] -= cost) >= 0
   }
 
   get exceeded(): boolean {
@@ -118,9 +114,9 @@ export class SchemaBudget {
   }
 }
 
-export const stepInto = (place: string, steps: string): string => (place === '' ? steps : `${place}.${steps}`)
+export const stepInto = (path: string, steps: string): string => (path === '' ? steps : `${path}.${steps}`)
 
-/** The words of `type`; undefined where it is absent or none. */
+/** The types in `type`; undefined if it is absent or invalid. */
 export const typesOf = ({ type }: Schema): string[] | undefined =>
   typeof type === 'string'
     ? [type]
@@ -128,60 +124,61 @@ export const typesOf = ({ type }: Schema): string[] | undefined =>
       ? type
       : undefined
 
+/** The strings of an array; none for anything else. */
 export const names = (value: unknown): string[] =>
   Array.isArray(value) ? value.filter((name) => typeof name === 'string') : []
 
-const PLACES_TOLD = 3
+const PATHS_REPORTED = 3
 
-/** What of one schema its provider does not know, and where. */
+/** The keywords of one schema that its provider does not know, with their paths. */
 export class Unknowns {
-  readonly #places = new Map<string, string[]>()
+  readonly #paths = new Map<string, string[]>()
 
-  /** `what`: a word, or what it stands for; `place`: within the schema. */
-  add(what: string, place: string): void {
-    const places = this.#places.get(what) ?? []
-    places.push(place === '' ? 'the root' : place)
-    this.#places.set(what, places)
+  /** `keyword`: or a description of the construct; `path`: within the schema. */
+  add(keyword: string, path: string): void {
+    const paths = this.#paths.get(keyword) ?? []
+    paths.push(path === '' ? 'the root' : path)
+    this.#paths.set(keyword, paths)
   }
 
   get some(): boolean {
-    return this.#places.size > 0
+    return this.#paths.size > 0
   }
 
   toString(): string {
-    return [...this.#places]
-      .map(
-        ([what, places]) =>
-          `${what} (${places.slice(0, PLACES_TOLD).join(', ')}${places.length > PLACES_TOLD ? ` and ${places.length - PLACES_TOLD} more` : ''})`,
-      )
+    return [...this.#paths]
+      .map(([keyword, paths]) => {
+        const more = paths.length > PATHS_REPORTED ? ` and ${paths.length - PATHS_REPORTED} more` : ''
+        return `${keyword} (${paths.slice(0, PATHS_REPORTED).join(', ')}${more})`
+      })
       .join(', ')
   }
 
-  /** The reason of the one loss for the whole schema; undefined where the provider knows all of it. */
+  /** The reason of the loss for the whole schema; undefined if the provider knows every keyword. */
   get reason(): string | undefined {
     return this.some ? `the provider does not know ${this}` : undefined
   }
 }
 
-/** The 400 of a schema that the provider cannot be sent. `place`: the path within the schema. */
+/** The 400 of a schema that the provider cannot accept. `path`: within the schema. */
 export class SchemaRefusal extends GatewayError {
-  readonly place: string
+  readonly path: string
   readonly problem: string
 
-  constructor(place: string, problem: string) {
-    super('invalid_request', `${place === '' ? 'the schema' : place}: ${problem}`)
-    this.place = place
+  constructor(path: string, problem: string) {
+    super('invalid_request', `${path === '' ? 'the schema' : path}: ${problem}`)
+    this.path = path
     this.problem = problem
   }
 }
 
-/** Gives a refusal the path of its schema in the client's request. */
+/** Turns a SchemaRefusal into an invalid_request with its path in the client's request. */
 export function refusingAt<T>(path: string, write: () => T): T {
   try {
     return write()
   } catch (error) {
     throw error instanceof SchemaRefusal
-      ? invalid(error.place === '' ? path : stepInto(path, error.place), error.problem)
+      ? invalid(error.path === '' ? path : stepInto(path, error.path), error.problem)
       : error
   }
 }

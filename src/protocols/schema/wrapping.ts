@@ -6,13 +6,14 @@ import { plainSchema } from './dialect.ts'
 import { dereferenced } from './root.ts'
 import { blank, type Schema, type SchemaBudget, takesAnything } from './schema.ts'
 
-/**
- * OpenAI answers with objects alone. A schema of anything else (a list, one of several) becomes that of an object with
- * one member, and what the provider
- * writes is unwrapped again, so that the client reads what it asked for.
- */
+/** Member of the object in which a response is wrapped. */
 const MEMBER = 'answer'
 
+/**
+ * The schema of a response with an object at its root, since OpenAI accepts no other. A schema of anything else (a
+ * list, a union) is wrapped: it becomes the one member of an object, and `unwrapping` takes the value out of the
+ * response.
+ */
 export function objectResponse(
   format: OutputFormat & { type: 'schema' },
   budget: SchemaBudget,
@@ -20,11 +21,13 @@ export function objectResponse(
   const plain = plainSchema(format.schema, true)
   if (!isObject(plain)) return { schema: blank(plain ? {} : { not: {} }), wrapped: false }
   const schema = typeof plain.$ref === 'string' ? dereferenced(plain, budget) : plain
-  const unions = ['anyOf', 'oneOf', 'allOf', '$ref', 'enum', 'const', 'not'].some((word) => schema[word] !== undefined)
+  const unions = ['anyOf', 'oneOf', 'allOf', '$ref', 'enum', 'const', 'not'].some(
+    (keyword) => schema[keyword] !== undefined,
+  )
   if (!unions && schema.type === undefined && isObject(schema.properties))
     return { schema: blank({ type: 'object' }, schema), wrapped: false }
   if (takesAnything(schema) || (!unions && schema.type === 'object')) return { schema, wrapped: false }
-  // References to the root, or through it, would lead astray below the new root.
+  // References through the root would have other targets below the new root.
   const { $defs, ...rest } = dereferenced(plain, budget)
   return {
     schema: blank(
@@ -37,12 +40,12 @@ export function objectResponse(
 
 /** Takes the value out of the object in which the response was wrapped. */
 export const unwrapping: TransformFactory = () => {
-  let text: Unwrapped | undefined
+  let text: ValueExtractor | undefined
   return (events) =>
     events.flatMap((event): GenerationEvent[] => {
-      if (event.type === 'part-start') text = event.head.type === 'text' ? new Unwrapped() : undefined
+      if (event.type === 'part-start') text = event.head.type === 'text' ? new ValueExtractor() : undefined
       if (text === undefined || (event.type !== 'part-delta' && event.type !== 'part-end')) return [event]
-      const unwrapped = event.type === 'part-delta' ? text.add(event.text) : text.rest()
+      const unwrapped = event.type === 'part-delta' ? text.add(event.text) : text.end()
       if (event.type === 'part-delta') return unwrapped === '' ? [] : [{ ...event, text: unwrapped }]
       return unwrapped === '' ? [event] : [{ type: 'part-delta', part: event.part, text: unwrapped }, event]
     })
@@ -51,39 +54,41 @@ export const unwrapping: TransformFactory = () => {
 const HEAD = new RegExp(`^\\s*\\{\\s*"${MEMBER}"\\s*:\\s*`)
 const HEAD_LENGTH = 200
 
-/** The member's value of the object that comes in pieces; text that is no such object as it is. */
-class Unwrapped {
+/** Extracts the member's value from an object that arrives in pieces; other text is passed unchanged. */
+class ValueExtractor {
+  /** Text up to the beginning of the value; undefined once the value has begun. */
   #head: string | undefined = ''
   #depth = 0
   #inString = false
   #escaped = false
-  #over = false
-  #plain = false
+  #ended = false
+  /** The text is not a wrapped value. */
+  #isPlain = false
 
   add(piece: string): string {
-    if (this.#plain) return piece
+    if (this.#isPlain) return piece
     if (this.#head === undefined) return this.#value(piece)
     this.#head += piece
     const match = HEAD.exec(this.#head)
-    // A value must have begun, as the space before it may still go on.
+    // At least one character of the value is required, since whitespace before it may continue.
     if (match !== null && match[0].length < this.#head.length) {
       const value = this.#head.slice(match[0].length)
       this.#head = undefined
       return this.#value(value)
     }
-    return this.#head.length > HEAD_LENGTH ? this.rest() : ''
+    return this.#head.length > HEAD_LENGTH ? this.end() : ''
   }
 
-  /** What was held back and turned out to be no beginning of such an object. */
-  rest(): string {
+  /** Held back text that is not the beginning of a wrapped value. */
+  end(): string {
     const held = this.#head ?? ''
-    if (this.#head !== undefined) this.#plain = true
+    if (this.#head !== undefined) this.#isPlain = true
     this.#head = ''
     return held
   }
 
   #value(piece: string): string {
-    if (this.#over) return ''
+    if (this.#ended) return ''
     for (let i = 0; i < piece.length; i++) {
       const c = piece[i]
       if (this.#inString) {
@@ -92,7 +97,7 @@ class Unwrapped {
       } else if (c === '"') this.#inString = true
       else if (c === '{' || c === '[') this.#depth++
       else if ((c === '}' || c === ']') && --this.#depth < 0) {
-        this.#over = true
+        this.#ended = true
         return piece.slice(0, i)
       }
     }

@@ -1,13 +1,14 @@
 import { describe, expect, test } from 'bun:test'
 import { fold, unfold, type Answer, type GenerationEvent } from '../../../src/generation/event.ts'
-import type { ConversationName, GenerationRequest } from '../../../src/generation/request.ts'
+import type { ConversationName, GenerationRequest, ProtocolName } from '../../../src/generation/request.ts'
 import { noUsage } from '../../../src/generation/usage.ts'
 import type { Frame } from '../../../src/http/frames.ts'
 import { protocols } from '../../../src/protocols/index.ts'
 import type { TranslationContext, Target } from '../../../src/protocols/protocol.ts'
-import { JPEG, PNG } from './painter.ts'
+import { JPEG, PNG } from './image-provider.ts'
+import { eventsOf, streamedEventsOf, type Written, written } from '../../translating.ts'
 
-/** Images that a conversation makes: in answers of every protocol, and in requests for them. */
+/** Images in conversations: in the responses of every protocol, and in requests for them. */
 
 type Json = Record<string, any>
 
@@ -22,7 +23,11 @@ const BODIES: Record<ConversationName, Json> = {
 }
 const NAMES = Object.keys(BODIES) as ConversationName[]
 
-const exchangeOf = (name: ConversationName): TranslationContext => {
+const requestOf = (name: ConversationName, more: Json): GenerationRequest => {
+  const body = { ...BODIES[name], ...more }
+  return protocols[name].serve.readRequest({ body, text: JSON.stringify(body), headers: new Headers(), model: 'a/b' })
+}
+const contextOf = (name: ConversationName): TranslationContext => {
   const rawRequest = { body: BODIES[name], text: JSON.stringify(BODIES[name]), headers: new Headers(), model: 'a/b' }
   return {
     rawRequest,
@@ -30,7 +35,7 @@ const exchangeOf = (name: ConversationName): TranslationContext => {
     responseIdentity: { id: 'x_1', model: 'a/b', createdAt: 7, issuer: { provider: 'p', model: 'm' } },
   }
 }
-const image = (mediaType: string, data: string): Answer['parts'][number] => ({
+const imagePart = (mediaType: string, data: string): Answer['parts'][number] => ({
   type: 'image',
   source: { type: 'data', mediaType, data },
 })
@@ -40,25 +45,19 @@ const ANSWER: Answer = {
   metered: true,
   usage: { ...noUsage(), inputTokens: 3, outputTokens: 2, outputImageTokens: 9 },
   finish: { reason: 'stop', raw: 'stop' },
-  parts: [{ type: 'text', text: 'Here.' }, image('image/png', PNG), image('image/jpeg', JPEG)],
+  parts: [{ type: 'text', text: 'Here.' }, imagePart('image/png', PNG), imagePart('image/jpeg', JPEG)],
 }
 
 const whole = (name: ConversationName): Answer =>
-  fold(
-    protocols[name].call.readAnswer(
-      JSON.parse(JSON.stringify(protocols[name].serve.writeAnswer(ANSWER, exchangeOf(name)))),
-      {},
-    ),
-  )
+  fold(eventsOf(name, JSON.parse(JSON.stringify(protocols[name].serve.writeAnswer(ANSWER, contextOf(name))))))
 
 function streamed(name: ConversationName): Answer {
-  const writer = protocols[name].serve.writer(exchangeOf(name))
-  const reader = protocols[name].call.reader({})
+  const writer = protocols[name].serve.writer(contextOf(name))
   const frames: Frame[] = [...unfold(ANSWER)].flatMap((event: GenerationEvent) => writer.write(event))
-  return fold([...frames.flatMap((frame) => reader.read(frame)), ...reader.end()])
+  return fold(streamedEventsOf(name, frames))
 }
 
-describe('an image of an answer', () => {
+describe('an image in a response', () => {
   test.each(
     NAMES.filter((name) => name !== 'messages').flatMap(
       (name) =>
@@ -67,44 +66,44 @@ describe('an image of an answer', () => {
           [name, 'streamed', streamed],
         ] as const,
     ),
-  )('is carried over %s, %s', (name, _, told) => {
-    expect(told(name).parts.filter(({ type }) => type === 'image')).toEqual(ANSWER.parts.slice(1))
+  )('is carried in %s, %s', (name, _, read) => {
+    expect(read(name).parts.filter(({ type }) => type === 'image')).toEqual(ANSWER.parts.slice(1))
   })
 
   test.each([
     ['whole', whole],
     ['streamed', streamed],
-  ] as const)('is told where messages have no place for it, %s', (_, told) => {
-    const tells = ['png', 'jpeg'].map((format) => ({
+  ] as const)('is described as text in messages, which cannot carry images, %s', (_, read) => {
+    const placeholders = ['png', 'jpeg'].map((format) => ({
       type: 'text',
       text: `[image: image/${format}, which an answer of the messages API cannot carry]`,
     }))
     expect(
-      told('messages').parts.map(({ type, ...part }): Json => ({ type, text: 'text' in part ? part.text : '' })),
-    ).toEqual([{ type: 'text', text: 'Here.' }, ...tells])
+      read('messages').parts.map(({ type, ...part }): Json => ({ type, text: 'text' in part ? part.text : '' })),
+    ).toEqual([{ type: 'text', text: 'Here.' }, ...placeholders])
   })
 })
 
-describe('the wish for an image', () => {
+describe('a request for an image', () => {
   const target = (output?: Target['capabilities']['output']): Target => ({
     provider: 'p',
     model: 'm',
     quirks: {},
     capabilities: output === undefined ? {} : { output },
   })
-  const written = (client: ConversationName, provider: ConversationName, to = target(['text', 'image'])): Json =>
-    protocols[provider].call.writeRequest(exchangeOf(client).request, to).body
+  const bodyFor = (client: ConversationName, provider: ConversationName, to = target(['text', 'image'])): Json =>
+    written(provider, contextOf(client).request, to, BODIES[client]).body
 
   test.each(['chat.completions', 'responses', 'generateContent'] as const)(
-    'of %s is carried to a model that draws',
+    'of %s is carried to a conversation model with image output',
     (client) => {
       const ratio = client === 'responses'
-      const google = written(client, 'generateContent')
+      const google = bodyFor(client, 'generateContent')
       expect([google.generationConfig, google.tools]).toEqual([
         { responseModalities: ['TEXT', 'IMAGE'], ...(ratio ? { imageConfig: { aspectRatio: '3:2' } } : {}) },
         undefined,
       ])
-      const chat = written(client, 'chat.completions')
+      const chat = bodyFor(client, 'chat.completions')
       expect([chat.modalities, chat.image_config, chat.tools]).toEqual([
         ['text', 'image'],
         ratio ? { aspect_ratio: '3:2' } : undefined,
@@ -113,72 +112,62 @@ describe('the wish for an image', () => {
     },
   )
 
-  test('of a ratio and a size is carried between chat completions and generateContent, and told as lost elsewhere', () => {
-    const read = (name: ConversationName, more: Json): GenerationRequest => {
-      const body = { ...BODIES[name], ...more }
-      return protocols[name].serve.readRequest({
-        body,
-        text: JSON.stringify(body),
-        headers: new Headers(),
-        model: 'a/b',
-      })
-    }
-    const chat = read('chat.completions', {
+  test('with a ratio and a size is carried between chat completions and generateContent, and lost elsewhere', () => {
+    const chat = requestOf('chat.completions', {
       modalities: undefined,
       image_config: { aspect_ratio: '16:9', image_size: '4K', font: 'x' },
     })
-    const { body, losses } = protocols.generateContent.call.writeRequest(chat, target())
+    const lossesTo = (provider: ProtocolName): Written =>
+      written(provider, chat, target(), { image_config: { aspect_ratio: '16:9', image_size: '4K' } })
+    const { body, losses } = lossesTo('generateContent')
     expect([body.generationConfig, losses, Object.keys(chat.extras)]).toEqual([
       { imageConfig: { aspectRatio: '16:9', imageSize: '4K' } },
       [],
       ['image_config.font'],
     ])
-    const google = read('generateContent', {
+    const google = requestOf('generateContent', {
       generationConfig: { responseModalities: ['TEXT', 'IMAGE'], image_config: { aspect_ratio: '2:3' } },
     })
-    expect(protocols['chat.completions'].call.writeRequest(google, target()).body).toMatchObject({
+    expect(written('chat.completions', google, target()).body).toMatchObject({
       modalities: ['text', 'image'],
       image_config: { aspect_ratio: '2:3' },
     })
-    for (const [provider, field] of [
-      ['images', 'imageOutput'],
-      ['responses', 'imageOutput'],
-      ['messages', 'imageOutput'],
-    ] as const) {
-      expect([
+    for (const provider of ['images', 'responses', 'messages'] as const)
+      expect([provider, lossesTo(provider).losses]).toEqual([
         provider,
-        protocols[provider].call.writeRequest(chat, target()).losses.map((loss) => loss.field),
-      ]).toEqual([provider, expect.arrayContaining([field])])
-    }
-    // In another form it is for its own provider to judge.
-    expect(read('chat.completions', { image_config: { aspect_ratio: 5 } })).toMatchObject({
+        expect.arrayContaining([
+          expect.objectContaining({ code: 'unsupported_field', path: 'image_config', effect: 'dropped' }),
+        ]),
+      ])
+    // An invalid value is passed on to a provider of the client's protocol.
+    expect(requestOf('chat.completions', { image_config: { aspect_ratio: 5 } })).toMatchObject({
       imageOutput: undefined,
       extras: { image_config: { aspect_ratio: 5 } },
     })
-    expect(read('generateContent', { generationConfig: { imageConfig: 'wide' } })).toMatchObject({
+    expect(requestOf('generateContent', { generationConfig: { imageConfig: 'wide' } })).toMatchObject({
       extras: { 'generationConfig.imageConfig': 'wide' },
     })
   })
 
-  test('is for the image alone where a model makes no text', () => {
-    expect(written('chat.completions', 'chat.completions', target(['image'])).modalities).toEqual(['image'])
+  test('has the image modality only for a model without text output', () => {
+    expect(bodyFor('chat.completions', 'chat.completions', target(['image'])).modalities).toEqual(['image'])
   })
 
-  test('of responses is refused where nobody knows that the model draws', () => {
+  test('of responses is refused for a model without known image output', () => {
     for (const provider of ['generateContent', 'chat.completions'] as const)
-      expect(() => written('responses', provider, target())).toThrow(/image_generation/)
+      expect(() => bodyFor('responses', provider, target())).toThrow(/image_generation/)
   })
 
-  test('is read from the tool as far as it says something', () => {
-    const read = (tool: Json): GenerationRequest['imageOutput'] => {
+  test('is read from the valid options of the image tool', () => {
+    const optionsOf = (tool: Json): GenerationRequest['imageOutput'] => {
       const body = { model: 'a/b', input: 'x', tools: [{ type: 'image_generation', ...tool }] }
       return protocols.responses.serve.readRequest({ body, text: JSON.stringify(body), headers: new Headers() })
         .imageOutput
     }
-    expect([read({}), read({ size: 'auto', quality: 5 }), read({ size: '16x9', background: 'opaque' })]).toEqual([
-      {},
-      {},
-      { size: { width: 16, height: 9 }, background: 'opaque' },
-    ])
+    expect([
+      optionsOf({}),
+      optionsOf({ size: 'auto', quality: 5 }),
+      optionsOf({ size: '16x9', background: 'opaque' }),
+    ]).toEqual([{}, {}, { size: { width: 16, height: 9 }, background: 'opaque' }])
   })
 })

@@ -2,11 +2,13 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../../src/error.ts'
 import type { GenerationRequest } from '../../../src/generation/request.ts'
-import { imageConfigOf } from '../../../src/protocols/image-config.ts'
+import { type ImageConfig, imageConfigOf } from '../../../src/protocols/image-config.ts'
 import { images } from '../../../src/protocols/images/index.ts'
-import type { Loss, Target } from '../../../src/protocols/protocol.ts'
+import type { Target } from '../../../src/protocols/protocol.ts'
+import type { Loss } from '../../../src/protocols/translation.ts'
+import { translationOf, written } from '../../translating.ts'
 
-/** Requests of the images API from clients, and what conversations are told of them. */
+/** Requests of the images API, and their translation to and from conversations. */
 
 type Json = Record<string, unknown>
 
@@ -16,6 +18,15 @@ const read = (body: Json): GenerationRequest =>
     text: '',
     headers: new Headers(),
   })
+const TARGET: Target = { provider: 'p', model: 'm', quirks: {}, capabilities: {} }
+
+/** The image options of this request for a conversation model, with their losses. */
+function imageOptions(body: Json): { image: ImageConfig | undefined; losses: Loss[] } {
+  const request = read(body)
+  const translation = translationOf(request, TARGET, { model: 'a/b', prompt: 'A lighthouse', ...body })
+  return { image: imageConfigOf(request, translation), losses: translation.report.losses }
+}
+
 const refusal = (body: Json): { param: string | undefined; message: string } => {
   try {
     read(body)
@@ -23,11 +34,11 @@ const refusal = (body: Json): { param: string | undefined; message: string } => 
     if (error instanceof GatewayError && error.status === 400) return { param: error.param, message: error.message }
     throw error
   }
-  throw new Error(`${JSON.stringify(body)} was taken`)
+  throw new Error(`${JSON.stringify(body)} was accepted`)
 }
 
-describe('a request', () => {
-  test('is one turn with the prompt, and wishes for its images', () => {
+describe('a request of the images API', () => {
+  test('becomes one turn with the prompt, and image options', () => {
     const all = {
       n: 3,
       size: '1536x1024',
@@ -45,7 +56,7 @@ describe('a request', () => {
     expect(JSON.parse(JSON.stringify(read(all)))).toEqual({
       model: 'a/b',
       system: [],
-      turns: [{ role: 'user', parts: [{ type: 'text', text: 'A lighthouse' }] }],
+      turns: [{ role: 'user', path: 'prompt', parts: [{ type: 'text', text: 'A lighthouse', path: 'prompt' }] }],
       tools: [],
       sampling: {},
       outputModalities: ['text', 'image'],
@@ -64,7 +75,7 @@ describe('a request', () => {
     })
   })
 
-  test('says little where its client does, and null is nothing', () => {
+  test('has only the default count if fields are absent or null', () => {
     const nulls = {
       n: null,
       size: null,
@@ -80,17 +91,17 @@ describe('a request', () => {
       expect([read(body).imageOutput, read(body).extras]).toEqual([{ count: 1 }, {}] as never)
   })
 
-  const SIZE = /^size: must be 'auto' or <width>x<height> in pixels, like 1024x1024, with no side above 8192: not '/
+  const SIZE = /^size: must be 'auto' or <width>x<height> in pixels with no side above 8192, such as 1024x1024, not '/
   test.each<[string, Json, string, RegExp]>([
     ['no model', { model: null }, 'model', /required/],
-    ['a model that is no text', { model: 5 }, 'model', /must be a string, not a number/],
-    ['no prompt', { prompt: null }, 'prompt', /required: a text that describes the image/],
+    ['a model that is not a string', { model: 5 }, 'model', /must be a string, not a number/],
+    ['no prompt', { prompt: null }, 'prompt', /required: a description of the image/],
     ['an empty prompt', { prompt: ' \n' }, 'prompt', /must not be empty/],
-    ['prompts', { prompt: ['a'] }, 'prompt', /must be a string, not an array/],
-    ['n of 0', { n: 0 }, 'n', /must be 1 to 10, not 0/],
-    ['n of 11', { n: 11 }, 'n', /must be 1 to 10, not 11/],
-    ['n of a half', { n: 1.5 }, 'n', /whole number/],
-    ['n as text', { n: '2' }, 'n', /must be a number, not a string/],
+    ['a list of prompts', { prompt: ['a'] }, 'prompt', /must be a string, not an array/],
+    ['n = 0', { n: 0 }, 'n', /must be 1 to 10, not 0/],
+    ['n = 11', { n: 11 }, 'n', /must be 1 to 10, not 11/],
+    ['n = 1.5', { n: 1.5 }, 'n', /whole number/],
+    ['n as a string', { n: '2' }, 'n', /must be a number, not a string/],
     ...[
       '1024',
       '1024x',
@@ -108,29 +119,34 @@ describe('a request', () => {
       'large',
       '',
     ].map((size): [string, Json, string, RegExp] => [`the size '${size}'`, { size }, 'size', SIZE]),
-    ['a size in numbers', { size: 1024 }, 'size', /must be a string/],
-    ['another form', { response_format: 'png' }, 'response_format', /must be one of 'url', 'b64_json', not 'png'/],
-    ['a form as an object', { response_format: { type: 'url' } }, 'response_format', /must be a string/],
+    ['a size as a number', { size: 1024 }, 'size', /must be a string/],
+    [
+      'another response_format',
+      { response_format: 'png' },
+      'response_format',
+      /must be one of 'url', 'b64_json', not 'png'/,
+    ],
+    ['response_format as an object', { response_format: { type: 'url' } }, 'response_format', /must be a string/],
     ['another background', { background: 'red' }, 'background', /one of/],
     ['another format', { output_format: 'gif' }, 'output_format', /must be one of 'png', 'jpeg', 'webp'/],
     ['too much compression', { output_compression: 101 }, 'output_compression', /0 to 100/],
-    ['a quality in numbers', { quality: 1 }, 'quality', /string/],
-    ['a style of a list', { style: [] }, 'style', /string/],
-    ['moderation of an object', { moderation: {} }, 'moderation', /string/],
-    ['too many pieces', { partial_images: 4 }, 'partial_images', /0 to 3/],
-    ['a stream as text', { stream: 'yes' }, 'stream', /true or false/],
+    ['a quality as a number', { quality: 1 }, 'quality', /string/],
+    ['a style as a list', { style: [] }, 'style', /string/],
+    ['moderation as an object', { moderation: {} }, 'moderation', /string/],
+    ['too many partial images', { partial_images: 4 }, 'partial_images', /0 to 3/],
+    ['stream as a string', { stream: 'yes' }, 'stream', /true or false/],
     [
-      'addresses in a stream',
+      'URLs in a stream',
       { stream: true, response_format: 'url' },
       'response_format',
       /must be 'b64_json' or absent in a stream/,
     ],
   ])('is refused with %s', (_, body, param, message) => {
-    const { message: said, param: at } = refusal(body)
-    expect([at, said]).toEqual([param, expect.stringMatching(message)])
+    const { message: actual, param: path } = refusal(body)
+    expect([path, actual]).toEqual([param, expect.stringMatching(message)])
   })
 
-  test('of any kind is taken or refused, never worse', () => {
+  test('with any values is accepted or refused with a GatewayError', () => {
     const value = fc.oneof(
       fc.jsonValue({ maxDepth: 2 }),
       fc.string(),
@@ -157,9 +173,9 @@ describe('a request', () => {
       value,
     )
     fc.assert(
-      fc.property(body, (any) => {
+      fc.property(body, (json) => {
         try {
-          const { imageOutput } = read(any as Json)
+          const { imageOutput } = read(json as Json)
           expect(imageOutput!.count).toBeWithin(1, 11)
         } catch (error) {
           expect(error).toBeInstanceOf(GatewayError)
@@ -169,38 +185,41 @@ describe('a request', () => {
     )
   })
 
-  test('is refused for a model that is known to make no images', () => {
+  test('is refused for a model without image output', () => {
     const check = (...output: ('text' | 'image')[][]): void =>
       images.serve.checkModel!(
         read({}),
         output.map((kinds) => ({ output: kinds })),
       )
-    expect(() => check(['text'])).toThrow(/^model: must be a model that makes images: a\/b makes text/)
+    expect(() => check(['text'])).toThrow(/^model: must be a model that makes images; a\/b outputs text/)
     check(['text'], ['text', 'image'])
     check(['image'])
     images.serve.checkModel!(read({}), [{}])
   })
 })
 
-describe('a size in the words of a conversation', () => {
+describe('a size as image options of a conversation', () => {
   const config = (width: number, height: number): [string | undefined, string | undefined, string | undefined] => {
-    const losses: Loss[] = []
-    const written = imageConfigOf(read({ size: `${width}x${height}` }), losses)
-    return [written?.aspectRatio, written?.imageSize, losses[0]?.why]
+    const { image, losses } = imageOptions({ size: `${width}x${height}` })
+    const [loss] = losses
+    if (loss !== undefined) expect(loss).toMatchObject({ code: 'value_adjusted', path: 'size', effect: 'approximated' })
+    return [image?.aspectRatio, image?.imageSize, loss?.reason]
   }
   test.each([
     [1024, 1024, '1:1', undefined, undefined],
     [2048, 2048, '1:1', '2K', undefined],
     [4096, 4096, '1:1', '4K', undefined],
-    [1536, 1024, '3:2', undefined, 'as 3:2 in 1K: the provider takes ratios, not pixels'],
-    [1024, 1536, '2:3', undefined, 'as 2:3 in 1K: the provider takes ratios, not pixels'],
-    [1920, 1080, '16:9', undefined, 'as 16:9 in 1K: the provider takes ratios, not pixels'],
-    [3840, 2160, '16:9', '2K', 'as 16:9 in 2K: the provider takes ratios, not pixels'],
-    [256, 256, '1:1', undefined, 'as 1:1 in 1K: the provider takes ratios, not pixels'],
-    [8192, 1, '21:9', undefined, 'as 21:9 in 1K: the provider takes ratios, not pixels'],
-  ])('%dx%d', (width, height, ratio, size, why) => expect(config(width, height)).toEqual([ratio, size, why] as never))
+    [1536, 1024, '3:2', undefined, 'the provider accepts aspect ratios: sent as 3:2 in 1K'],
+    [1024, 1536, '2:3', undefined, 'the provider accepts aspect ratios: sent as 2:3 in 1K'],
+    [1920, 1080, '16:9', undefined, 'the provider accepts aspect ratios: sent as 16:9 in 1K'],
+    [3840, 2160, '16:9', '2K', 'the provider accepts aspect ratios: sent as 16:9 in 2K'],
+    [256, 256, '1:1', undefined, 'the provider accepts aspect ratios: sent as 1:1 in 1K'],
+    [8192, 1, '21:9', undefined, 'the provider accepts aspect ratios: sent as 21:9 in 1K'],
+  ])('%dx%d becomes %s', (width, height, ratio, size, reason) =>
+    expect(config(width, height)).toEqual([ratio, size, reason] as never),
+  )
 
-  test('is the nearest ratio, turned where the size is turned', () => {
+  test('has the nearest ratio, also for the other orientation', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 8192 }), fc.integer({ min: 1, max: 8192 }), (width, height) => {
         const turned = config(height, width)[0]!.split(':').reverse().join(':')
@@ -211,26 +230,24 @@ describe('a size in the words of a conversation', () => {
     )
   })
 
-  test('other wishes are told as lost, and several images in a stream refused', () => {
-    const losses: Loss[] = []
-    imageConfigOf(
-      read({ quality: 'high', background: 'opaque', output_format: 'jpeg', output_compression: 3, n: 2 }),
-      losses,
+  test('other options are losses, and several images in a stream are refused', () => {
+    const options = { quality: 'high', background: 'opaque', output_format: 'jpeg', output_compression: 3, n: 2 }
+    expect(imageOptions(options).losses).toEqual(
+      ['quality', 'background', 'output_format', 'output_compression'].map((path) => ({
+        code: 'unsupported_field',
+        path,
+        effect: 'dropped',
+        reason: 'the target protocol has no such field',
+      })),
     )
-    expect(losses.map(({ field, what }) => `${field} ${what}`)).toEqual([
-      'imageOutput.quality left out',
-      'imageOutput.background left out',
-      'imageOutput.format left out',
-      'imageOutput.compression left out',
-    ])
-    expect(() => imageConfigOf(read({ stream: true, n: 2 }), [])).toThrow(/^n: must be 1 in a stream/)
-    expect(imageConfigOf(read({ stream: true }), [])).toBeUndefined()
+    expect(() => imageOptions({ stream: true, n: 2 })).toThrow(/^n: must be 1 in a stream/)
+    expect(imageOptions({ stream: true })).toEqual({ image: undefined, losses: [] })
   })
 })
 
-describe('a conversation as a prompt', () => {
+describe('a conversation as a request of the images API', () => {
   const target: Target = { provider: 'p', model: 'painter', quirks: {}, capabilities: { api: 'images' } }
-  const asked = (more: Partial<GenerationRequest>): GenerationRequest => ({
+  const requestOf = (more: Partial<GenerationRequest>): GenerationRequest => ({
     model: 'a/b',
     system: [],
     turns: [],
@@ -242,41 +259,43 @@ describe('a conversation as a prompt', () => {
     ...more,
   })
 
-  test('is the text of the last user turn; what else was said is told as lost', () => {
-    const request = asked({
-      system: [{ type: 'text', text: 'Be kind' }],
+  test('has the text of the last user turn; everything else is lost', () => {
+    const request = requestOf({
+      system: [{ type: 'text', text: 'Be kind', path: 'messages[0].content' }],
       sampling: { temperature: 1 },
       maxOutputTokens: 5,
       reasoning: { effort: 'low' },
-      tools: [{ type: 'function', name: 'f' }],
+      tools: [{ type: 'function', name: 'f', path: 'tools[0]' }],
       user: 'u',
       turns: [
-        { role: 'user', parts: [{ type: 'text', text: 'A cat' }] },
-        { role: 'assistant', parts: [{ type: 'text', text: 'Which?' }] },
+        { role: 'user', parts: [{ type: 'text', text: 'A cat', path: 'messages[1].content' }] },
+        { role: 'assistant', parts: [{ type: 'text', text: 'Which?', path: 'messages[2].content' }] },
         {
           role: 'user',
           parts: [
-            { type: 'text', text: 'A red one' },
-            { type: 'image', source: { type: 'url', url: 'https://h/x.png' } },
-            { type: 'text', text: 'in the rain' },
+            { type: 'text', text: 'A red one', path: 'messages[3].content[0]' },
+            { type: 'image', source: { type: 'url', url: 'https://h/x.png' }, path: 'messages[3].content[1]' },
+            { type: 'text', text: 'in the rain', path: 'messages[3].content[2]' },
           ],
         },
       ],
     })
-    const { body, losses } = images.call.writeRequest(request, target)
+    const json = { temperature: 1, max_tokens: 5, reasoning_effort: 'low' }
+    const { body, losses } = written('images', request, target, json)
     expect(body).toEqual({ model: 'painter', prompt: 'A red one\nin the rain', response_format: 'b64_json', user: 'u' })
-    expect(losses.map(({ field }) => field)).toEqual([
-      'system',
-      'conversation',
-      'part',
-      'tool',
-      'temperature',
-      'maxOutputTokens',
-      'reasoning',
+    expect(losses.map(({ code, path }) => `${code} ${path}`)).toEqual([
+      'content_dropped messages[0].content',
+      'content_dropped messages[1].content',
+      'content_dropped messages[2].content',
+      'content_dropped messages[3].content[1]',
+      'tool_native tools[0]',
+      'unsupported_field temperature',
+      'unsupported_field max_tokens',
+      'unsupported_field reasoning_effort',
     ])
   })
 
-  test('carries the wishes for its image, and asks a model for base64 that lets itself be asked', () => {
+  test('has the image options, and response_format unless the model refuses it', () => {
     const turns: GenerationRequest['turns'] = [{ role: 'user', parts: [{ type: 'text', text: 'A cat' }] }]
     const imageOutput = {
       count: 2,
@@ -286,11 +305,11 @@ describe('a conversation as a prompt', () => {
       format: 'jpeg',
       compression: 0,
     } as const
-    // The tool that responses asks for images with is no tool that is lost.
+    // The image tool of the responses API is carried, not lost.
     const tools: GenerationRequest['tools'] = [
       { type: 'native', protocol: 'responses', kind: 'image_generation', value: { type: 'image_generation' } },
     ]
-    const { body, losses } = images.call.writeRequest(asked({ turns, imageOutput, tools, stream: true }), {
+    const { body, losses } = written('images', requestOf({ turns, imageOutput, tools, stream: true }), {
       ...target,
       capabilities: { base64Only: true },
     })
@@ -308,9 +327,9 @@ describe('a conversation as a prompt', () => {
     })
   })
 
-  test('without a text is refused under the name that the client knows', () => {
-    expect(() => images.call.writeRequest(asked({ protocol: 'responses' }), target)).toThrow(
-      /^input: must hold at least one message/,
+  test('without text is refused with the path in the client request', () => {
+    expect(() => written('images', requestOf({ protocol: 'responses' }), target)).toThrow(
+      /^input: must have at least one message with content/,
     )
   })
 })

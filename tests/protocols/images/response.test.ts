@@ -1,14 +1,17 @@
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fold, type Answer, type GenerationEvent } from '../../../src/generation/event.ts'
+import { fold, type Answer } from '../../../src/generation/event.ts'
 import { noUsage } from '../../../src/generation/usage.ts'
+import { writeResponse } from '../../../src/protocols/images/write-response.ts'
 import { images } from '../../../src/protocols/images/index.ts'
 import type { TranslationContext } from '../../../src/protocols/protocol.ts'
+import { LossReport } from '../../../src/protocols/translation.ts'
 import { checkGrammar } from '../../grammar.ts'
-import { JPEG, PNG } from './painter.ts'
+import { eventsOf, streamedEventsOf } from '../../translating.ts'
+import { JPEG, PNG } from './image-provider.ts'
 
-/** Answers of the images API, read, written and relabelled. */
+/** Responses of the images API: read, written and passed through. */
 
 type Json = Record<string, any>
 
@@ -25,7 +28,6 @@ const context = (body: Json = {}, imageUrls?: string[]): TranslationContext => {
     ...(imageUrls === undefined ? {} : { imageUrls }),
   } as TranslationContext
 }
-const read = (body: unknown): GenerationEvent[] => images.call.readAnswer(body, {})
 const USAGE = {
   input_tokens: 12,
   output_tokens: 300,
@@ -34,9 +36,9 @@ const USAGE = {
   output_tokens_details: { text_tokens: 20, image_tokens: 280 },
 }
 
-describe('an answer', () => {
-  test('is its images, each by what its bytes are, and what they took', () => {
-    const events = read({
+describe('reading a response', () => {
+  test('finds its images, with the media types of their bytes, and its usage', () => {
+    const events = eventsOf('images', {
       created: 1,
       data: [{ b64_json: PNG }, { b64_json: JPEG, revised_prompt: 'x' }, { url: 'https://h/never-fetched' }, null],
       usage: USAGE,
@@ -54,23 +56,23 @@ describe('an answer', () => {
 
   test.each<[string, unknown, object | undefined]>([
     [
-      'output without details is of images',
+      'output without details is image tokens',
       { input_tokens: 1, output_tokens: 5 },
       { inputTokens: 1, outputTokens: 0, outputImageTokens: 5 },
     ],
     [
-      'a detail is never more than its whole',
+      'a detail is at most its sum',
       { input_tokens: 1, output_tokens: 5, output_tokens_details: { text_tokens: 9 } },
       { inputTokens: 1, outputTokens: 5, outputImageTokens: 0 },
     ],
-    ['input alone', { input_tokens: 4 }, { inputTokens: 4 }],
-    ['numbers that nobody can have counted', { input_tokens: -5, output_tokens: 1e300 }, undefined],
-    ['another provider’s own money', { cost_in_usd_ticks: 700000000 }, undefined],
-    ['none', null, undefined],
-    ['a text', 'many', undefined],
-  ])('tells usage: %s', (_, usage, buckets) => {
-    const told = read({ data: [{ b64_json: PNG }], usage }).find((event) => event.type === 'usage')
-    expect(told?.usage).toEqual(buckets as never)
+    ['input alone is usage', { input_tokens: 4 }, { inputTokens: 4 }],
+    ['incredible numbers are not reported', { input_tokens: -5, output_tokens: 1e300 }, undefined],
+    ['costs of the provider are ignored', { cost_in_usd_ticks: 700000000 }, undefined],
+    ['null is not reported', null, undefined],
+    ['a text is not reported', 'many', undefined],
+  ])('converts usage: %s', (_, usage, buckets) => {
+    const reported = eventsOf('images', { data: [{ b64_json: PNG }], usage }).find((event) => event.type === 'usage')
+    expect(reported?.usage).toEqual(buckets as never)
   })
 
   test.each<[unknown, RegExp]>([
@@ -82,18 +84,22 @@ describe('an answer', () => {
     [{ data: [{ b64_json: '' }] }, /without an image/],
     [{ error: { message: 'Bad prompt', type: 'invalid_request_error', code: 'moderation_blocked' } }, /Bad prompt/],
     [{ error: 'broke' }, /broke/],
-  ])('that is none: %j', (body, message) => expect(() => read(body)).toThrow(message))
+  ])('throws for a body that is not a response with images: %j', (body, message) =>
+    expect(() => eventsOf('images', body)).toThrow(message),
+  )
 })
 
-describe('a relabelled answer', () => {
-  test('keeps every byte of the provider’s but for our names', () => {
-    const theirs = `{"created": 5,  "model":"inner","data":[{"b64_json":"${PNG}","revised_prompt":"A \\u0063at"}],"usage":${JSON.stringify(USAGE)},"big":12345678901234567890}`
+describe('passing a response through', () => {
+  test('changes nothing but the id and the model name', () => {
+    const theirs =
+      `{"created": 5,  "model":"inner","data":[{"b64_json":"${PNG}","revised_prompt":"A \\u0063at"}],` +
+      `"usage":${JSON.stringify(USAGE)},"big":12345678901234567890}`
     expect(images.passthrough(context()).answer(theirs)).toBe(
       `{"id":"img_1",${theirs.slice(1).replace('"inner"', '"a/b"')}`,
     )
   })
 
-  test('says when it was made, and what was counted, where its provider did not', () => {
+  test('adds the time and the counted usage that the provider did not report', () => {
     const counted = { ...noUsage(), inputTokens: 3 }
     expect(
       JSON.parse(
@@ -116,7 +122,7 @@ describe('a relabelled answer', () => {
     })
   })
 
-  test('has addresses of ours in the place of base64', () => {
+  test('replaces base64 with URLs of Sluice', () => {
     const answer = JSON.parse(
       images
         .passthrough(context({ response_format: 'url' }, ['https://s/1', 'https://s/2']))
@@ -126,36 +132,39 @@ describe('a relabelled answer', () => {
   })
 })
 
-describe('a forwarded body', () => {
+describe('passing a request through', () => {
   const target = (base64Only?: boolean) => ({
     provider: 'p',
     model: 'inner',
     quirks: {},
     capabilities: { ...(base64Only === undefined ? {} : { base64Only }) },
   })
-  const asked = (text: string): TranslationContext => ({
+  const contextOf = (text: string): TranslationContext => ({
     ...context(),
     rawRequest: { body: JSON.parse(text), text, headers: new Headers() },
   })
 
-  test('asks for the images themselves, and leaves all else as it is', () => {
-    expect(
-      images.call.forward(asked('{"model":"a/b", "prompt":"x","seed":1.0,"response_format":"url"}'), target()),
-    ).toBe('{"model":"inner", "prompt":"x","seed":1.0,"response_format":"b64_json"}')
-    expect(images.call.forward(asked('{"model":"a/b","prompt":"x","n":2}'), target())).toBe(
+  const forwarded = (context: TranslationContext, to: ReturnType<typeof target>): string =>
+    images.call.forward(context, to, new LossReport())
+
+  test('requests base64 and changes nothing else but the model', () => {
+    expect(forwarded(contextOf('{"model":"a/b", "prompt":"x","seed":1.0,"response_format":"url"}'), target())).toBe(
+      '{"model":"inner", "prompt":"x","seed":1.0,"response_format":"b64_json"}',
+    )
+    expect(forwarded(contextOf('{"model":"a/b","prompt":"x","n":2}'), target())).toBe(
       '{"response_format":"b64_json","model":"inner","prompt":"x","n":2}',
     )
   })
 
-  test('does not ask a model that refuses to be asked', () => {
-    expect(images.call.forward(asked('{"model":"a/b","response_format":"url","prompt":"x"}'), target(true))).toBe(
+  test('omits response_format for a model that refuses it', () => {
+    expect(forwarded(contextOf('{"model":"a/b","response_format":"url","prompt":"x"}'), target(true))).toBe(
       '{"model":"inner","prompt":"x"}',
     )
   })
 })
 
-describe('a written answer', () => {
-  const made: Answer = {
+describe('writing a response', () => {
+  const answer: Answer = {
     id: 'x',
     model: 'y',
     parts: [
@@ -167,8 +176,8 @@ describe('a written answer', () => {
     finish: { reason: 'stop', raw: 'STOP' },
   }
 
-  test('says what its images are, and what the model said beside them', () => {
-    expect(images.serve.writeAnswer(made, context({ quality: 'high' }))).toEqual({
+  test('includes the properties of its images and the text beside them', () => {
+    expect(writeResponse(answer, context({ quality: 'high' }))).toEqual({
       created: 7,
       id: 'img_1',
       model: 'a/b',
@@ -191,9 +200,9 @@ describe('a written answer', () => {
     [
       { parts: [{ type: 'text', text: 'I may not draw this.' }] },
       400,
-      'The model made no image of this prompt. It said: I may not draw this.',
+      'The model made no image of this prompt. It answered: I may not draw this.',
     ],
-    [{ parts: [{ type: 'refusal', text: 'No.' }] }, 400, 'The model made no image of this prompt. It said: No.'],
+    [{ parts: [{ type: 'refusal', text: 'No.' }] }, 400, 'The model made no image of this prompt. It answered: No.'],
     [
       { parts: [], finish: { reason: 'content-filter', raw: 'IMAGE_SAFETY' } },
       400,
@@ -202,12 +211,12 @@ describe('a written answer', () => {
     [
       { parts: [], finish: { reason: 'other', raw: 'NO_IMAGE' } },
       502,
-      'The provider answered without an image (NO_IMAGE).',
+      'The provider responded without an image (NO_IMAGE).',
     ],
-  ])('without an image is an error: %j', (more, status, message) => {
+  ])('throws if there is no image: %j', (more, status, message) => {
     let thrown: any
     try {
-      images.serve.writeAnswer({ ...made, ...more }, context())
+      writeResponse({ ...answer, ...more }, context())
     } catch (error) {
       thrown = error
     }
@@ -215,7 +224,7 @@ describe('a written answer', () => {
   })
 })
 
-describe('a stream', () => {
+describe('a stream of images', () => {
   const completed = (more: Json = {}): { data: string } => ({
     data: JSON.stringify({
       type: 'image_generation.completed',
@@ -229,13 +238,12 @@ describe('a stream', () => {
       ...more,
     }),
   })
-  const PIECE = {
+  const PARTIAL = {
     data: JSON.stringify({ type: 'image_generation.partial_image', b64_json: JPEG, partial_image_index: 0 }),
   }
 
-  test('is read: pieces are no images, and the usage of several adds up', () => {
-    const reader = images.call.reader({})
-    const events = [...reader.read(PIECE), ...reader.read(completed()), ...reader.read(completed()), ...reader.end()]
+  test('is read without partial images, and the usage of all images is added up', () => {
+    const events = streamedEventsOf('images', [PARTIAL, completed(), completed()])
     checkGrammar(events)
     const { parts, usage } = fold(events)
     expect([parts.length, usage]).toEqual([
@@ -245,23 +253,22 @@ describe('a stream', () => {
   })
 
   test.each<[string, { data: string }[], RegExp]>([
-    ['that breaks off', [PIECE], /ended before its answer was complete/],
+    ['that ends early', [PARTIAL], /ended before its answer was complete/],
     [
       'that fails',
-      [PIECE, { data: '{"type":"error","error":{"message":"Overloaded","type":"server_error"}}' }],
+      [PARTIAL, { data: '{"type":"error","error":{"message":"Overloaded","type":"server_error"}}' }],
       /Overloaded/,
     ],
-    ['of something else', [{ data: '<html>' }], /ended before/],
-  ])('%s is an error', (_, frames, message) => {
-    const reader = images.call.reader({})
-    const events = [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
+    ['of something other than events', [{ data: '<html>' }], /ended before/],
+  ])('%s ends with an error', (_, frames, message) => {
+    const events = streamedEventsOf('images', frames)
     checkGrammar(events)
     expect(() => fold(events)).toThrow(message)
   })
 
-  test('is written with each image whole, the usage with the last', () => {
+  test('is written with one event per image and the usage in the last', () => {
     const writer = images.serve.writer(context({ stream: true }))
-    const events = read({ data: [{ b64_json: PNG }, { b64_json: PNG }], usage: USAGE })
+    const events = eventsOf('images', { data: [{ b64_json: PNG }, { b64_json: PNG }], usage: USAGE })
     const frames = events.flatMap((event) => writer.write(event)).map(({ event, data }) => [event, JSON.parse(data)])
     const frame = {
       type: 'image_generation.completed',
@@ -279,7 +286,7 @@ describe('a stream', () => {
     ])
   })
 
-  test('says in its own words that there is no image', () => {
+  test('has an error event if there is no image', () => {
     const writer = images.serve.writer(context({ stream: true }))
     const frames = [
       ...writer.write({ type: 'start', id: '', model: '' }),
@@ -294,20 +301,21 @@ describe('a stream', () => {
 
 const RECORDINGS = join(import.meta.dir, '../../../../shared/recordings/openai-images')
 
-describe.skipIf(!existsSync(RECORDINGS))('recorded', () => {
+describe.skipIf(!existsSync(RECORDINGS))('a recorded response', () => {
   const recorded = (name: string): { request: Json; response: string } => ({
     request: JSON.parse(readFileSync(join(RECORDINGS, `${name}.request.json`), 'utf8')) as Json,
     response: readFileSync(join(RECORDINGS, `${name}.response.json`), 'utf8'),
   })
-  const asked = ({ model, ...more }: Json): TranslationContext => context({ ...more, model: `a/${model as string}` })
+  const contextOf = ({ model, ...more }: Json): TranslationContext =>
+    context({ ...more, model: `a/${model as string}` })
 
-  test('an answer in base64 without a time and with costs of its own', () => {
+  test('in base64 without a time and with costs of the provider is read', () => {
     const { request, response } = recorded('rig__xai-image-generation-image-generation-smoke')
-    expect(asked(request).request.extras).toEqual({ aspect_ratio: '4:3', resolution: '2k' })
-    expect(fold(read(JSON.parse(response))).parts).toEqual([
+    expect(contextOf(request).request.extras).toEqual({ aspect_ratio: '4:3', resolution: '2k' })
+    expect(fold(eventsOf('images', JSON.parse(response))).parts).toEqual([
       { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'aGVsbG8=' } },
     ])
-    expect(JSON.parse(images.passthrough(asked(request)).answer(response))).toMatchObject({
+    expect(JSON.parse(images.passthrough(contextOf(request)).answer(response))).toMatchObject({
       created: 7,
       data: [{ b64_json: 'aGVsbG8=', mime_type: 'image/png' }],
     })
@@ -316,7 +324,7 @@ describe.skipIf(!existsSync(RECORDINGS))('recorded', () => {
   test.each([
     ['openllmetry__openai-metrics-image-gen-metrics.t2', 'quality', "Unknown parameter: 'quality'."],
     ['rig__openai-image-params-matrix-additional-params-override-prompt', 'prompt', "Invalid 'prompt': empty string."],
-  ])('the refusal %s keeps its meaning', (name, param, message) => {
+  ])('with the refusal %s keeps its code, status and parameter', (name, param, message) => {
     const error = images.call.readError(400, recorded(name).response)
     expect([error.code, error.status, error.param, error.message.slice(0, message.length)]).toEqual([
       'invalid_request',

@@ -5,45 +5,52 @@ import { noUsage, type Usage } from '../generation/usage.ts'
 import { lose } from '../protocols/losses.ts'
 import type { SchemaCache } from '../protocols/schema/cache.ts'
 import type { CallSignal } from '../http/connection.ts'
-import { attempt, PreparedRequests, readAnswer, readWhole, UpstreamRefusal, type Upstream } from './attempt.ts'
+import {
+  attempt,
+  PreparedRequests,
+  tryReadEvents,
+  readResponseText,
+  UpstreamRefusal,
+  type Upstream,
+} from './attempt.ts'
 
 /**
- * A provider that draws within a conversation makes one image at a time: it is asked again for each of the others, at
- * once.
+ * Requests the missing images with parallel calls and joins the responses, since a conversation model generates one
+ * image per call. `first`: the events of the first response. A failed call is reported as a loss.
  */
-export async function joinAnswers(
+export async function joinResponses(
   { config: { timeouts }, schemaCache }: { config: Pick<Config, 'timeouts'>; schemaCache: SchemaCache },
   upstream: Upstream,
   signal: CallSignal,
   first: GenerationEvent[],
 ): Promise<GenerationEvent[]> {
   const { context, endpoint } = upstream
-  const wanted = context.request.imageOutput?.count ?? 1
-  const begun = imagesIn(first)
-  // Who draws nothing at first would only say again why.
-  if (begun === 0 || begun >= wanted) return first
+  const requested = context.request.imageOutput?.count ?? 1
+  const generated = imagesIn(first)
+  // If the first call produced no image, more calls would fail the same way.
+  if (generated === 0 || generated >= requested) return first
   const others = await Promise.allSettled(
-    Array.from({ length: wanted - begun }, async () => {
+    Array.from({ length: requested - generated }, async () => {
       const other = await attempt([endpoint], new PreparedRequests(context, schemaCache), timeouts, signal, [])
-      return readAnswer(other, await readWhole(other))
+      return tryReadEvents(other, await readResponseText(other))
     }),
   )
-  const told = [first, ...others.flatMap((other) => (other.status === 'fulfilled' ? [other.value] : []))]
-  const answers = told.map(fold)
+  const responses = [first, ...others.flatMap((other) => (other.status === 'fulfilled' ? [other.value] : []))]
+  const answers = responses.map(fold)
   const joined: Answer = {
     ...answers[0]!,
     parts: answers.flatMap(({ parts }) => parts),
     usage: sumOf(answers.map(({ usage }) => usage)),
     metered: answers.some(({ metered }) => metered),
   }
-  const made = told.reduce((sum, events) => sum + imagesIn(events), 0)
+  const made = responses.reduce((sum, events) => sum + imagesIn(events), 0)
   const failed = others.find((other) => other.status === 'rejected')
-  if (made < wanted)
+  if (made < requested)
     lose(
       context,
       'response_images_missing',
       'images',
-      `${made} of ${wanted} images${failed === undefined ? '' : `: another call failed (${codeOf(failed.reason)})`}`,
+      `${made} of ${requested} images${failed === undefined ? '' : `: another call failed (${codeOf(failed.reason)})`}`,
     )
   return [...unfold(joined)]
 }

@@ -1,8 +1,8 @@
 import { deflateSync, crc32 } from 'node:zlib'
 
 /**
- * A provider of images on a socket of its own, in the three ways in which providers make them: it does what the name of
- * the model says.
+ * A provider of images with three APIs: images, chat completions and generateContent. The name of the model determines
+ * its behaviour.
  */
 
 const chunk = (type: string, data: Buffer): Buffer => {
@@ -31,13 +31,13 @@ export function png(width: number, height: number, shade = 0): string {
 }
 
 export const PNG = png(3, 2)
-/** As much of a JPEG as tells that it is one. */
+/** The first bytes of a JPEG. */
 export const JPEG = Buffer.from('ffd8ffe000104a464946000101000001', 'hex').toString('base64')
 
 type Json = Record<string, any>
-export type Heard = { path: string; body: Json }
+export type ReceivedRequest = { path: string; body: Json }
 
-export type Painter = { url: string; heard: Heard[]; stop(): Promise<void> }
+export type ImageProvider = { url: string; received: ReceivedRequest[]; stop(): Promise<void> }
 
 export const USAGE = {
   input_tokens: 11,
@@ -52,8 +52,8 @@ const GOOGLE_USAGE = {
   candidatesTokensDetails: [{ modality: 'IMAGE', tokenCount: 1290 }],
 }
 
-export function startPainter(): Painter {
-  const heard: Heard[] = []
+export function startImageProvider(): ImageProvider {
+  const received: ReceivedRequest[] = []
   const counts = new Map<string, number>()
   const server = Bun.serve({
     port: 0,
@@ -61,11 +61,11 @@ export function startPainter(): Painter {
     async fetch(request): Promise<Response> {
       const { pathname, origin } = new URL(request.url)
       if (request.method === 'GET')
-        return pathname === '/pictures/1.png'
+        return pathname === '/images/1.png'
           ? new Response(Buffer.from(PNG, 'base64'), { headers: { 'content-type': 'image/png' } })
           : new Response('<html>Nothing</html>', { headers: { 'content-type': 'text/html' } })
       const body = (await request.json()) as Json
-      heard.push({ path: pathname, body })
+      received.push({ path: pathname, body })
       const script = (/models\/([^:]+):/.exec(pathname)?.[1] ?? body.model) as string
       const calls = (counts.get(script) ?? 0) + 1
       counts.set(script, calls)
@@ -80,45 +80,47 @@ export function startPainter(): Painter {
         )
       if (pathname.endsWith('/chat/completions'))
         return Response.json(
-          chat(
+          chatResponse(
             script,
-            script === 'page'
+            script === 'web-page'
               ? `data:text/html;base64,${btoa('<script>alert(1)</script>')}`
               : `data:image/png;base64,${PNG}`,
           ),
         )
-      return pathname.includes(':') ? google(script, calls, pathname.includes(':stream')) : drawn(script, body, origin)
+      return pathname.includes(':')
+        ? generateContentResponse(script, calls, pathname.includes(':stream'))
+        : imagesResponse(script, body, origin)
     },
   })
-  return { url: server.url.origin, heard, stop: () => server.stop(true) }
+  return { url: server.url.origin, received, stop: () => server.stop(true) }
 }
 
-function drawn(script: string, { n = 1, stream }: Json, origin: string): Response {
+function imagesResponse(script: string, { n = 1, stream }: Json, origin: string): Response {
   const data = (image: Json): Json[] => Array.from({ length: n as number }, () => image)
   switch (script) {
     case 'unmetered':
       return Response.json({ data: data({ b64_json: PNG }) })
-    case 'addresses':
+    case 'urls':
       return Response.json({
         created: 5,
-        data: data({ url: `${origin}/pictures/1.png`, revised_prompt: 'A grey wall' }),
+        data: data({ url: `${origin}/images/1.png`, revised_prompt: 'A grey wall' }),
         usage: USAGE,
       })
-    case 'page':
+    case 'web-page':
       return Response.json({ created: 5, data: data({ url: `${origin}/page` }), usage: USAGE })
-    case 'elsewhere':
+    case 'private-url':
       return Response.json({ created: 5, data: data({ url: 'http://169.254.169.254/latest/meta-data' }), usage: USAGE })
-    case 'both-ways':
+    case 'base64-and-urls':
       return Response.json({
         created: 5,
         data: [
-          { b64_json: PNG, url: `${origin}/pictures/1.png` },
-          { b64_json: '', url: `${origin}/pictures/1.png` },
+          { b64_json: PNG, url: `${origin}/images/1.png` },
+          { b64_json: '', url: `${origin}/images/1.png` },
           { b64_json: null, url: `data:image/png;base64,${PNG}` },
         ],
         usage: USAGE,
       })
-    case 'drawing':
+    case 'svg':
       return Response.json({
         created: 5,
         data: data({ b64_json: Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>').toString('base64') }),
@@ -130,7 +132,7 @@ function drawn(script: string, { n = 1, stream }: Json, origin: string): Respons
         data: data({ b64_json: Buffer.from('<script>alert(1)</script>').toString('base64') }),
         usage: USAGE,
       })
-    case 'page-inline':
+    case 'web-page-inline':
       return Response.json({
         created: 5,
         data: data({ url: 'data:text/html,<script>alert(1)</script>' }),
@@ -138,13 +140,13 @@ function drawn(script: string, { n = 1, stream }: Json, origin: string): Respons
       })
     case 'flood':
       return Response.json({ created: 5, data: Array.from({ length: 1_000 }, () => ({ b64_json: PNG })), usage: USAGE })
-    case 'flood-of-addresses':
+    case 'flood-of-urls':
       return Response.json({
         created: 5,
-        data: Array.from({ length: 1_000 }, () => ({ url: `${origin}/pictures/1.png` })),
+        data: Array.from({ length: 1_000 }, () => ({ url: `${origin}/images/1.png` })),
         usage: USAGE,
       })
-    case 'nothing':
+    case 'no-images':
       return Response.json({ created: 5, data: [] })
   }
   if (stream !== true)
@@ -155,19 +157,19 @@ function drawn(script: string, { n = 1, stream }: Json, origin: string): Respons
       quality: 'high',
       usage: USAGE,
     })
-  const look = { created_at: 5, size: '3x2', quality: 'high', background: 'opaque', output_format: 'png' }
+  const properties = { created_at: 5, size: '3x2', quality: 'high', background: 'opaque', output_format: 'png' }
   const frames = [
-    { type: 'image_generation.partial_image', b64_json: JPEG, partial_image_index: 0, ...look },
-    { type: 'image_generation.completed', b64_json: PNG, usage: USAGE, ...look },
+    { type: 'image_generation.partial_image', b64_json: JPEG, partial_image_index: 0, ...properties },
+    { type: 'image_generation.completed', b64_json: PNG, usage: USAGE, ...properties },
   ]
   return new Response(frames.map((frame) => `event: ${frame.type}\ndata: ${JSON.stringify(frame)}\n\n`).join(''), {
     headers: { 'content-type': 'text/event-stream' },
   })
 }
 
-function google(script: string, calls: number, stream: boolean): Response {
-  const said =
-    script === 'talks'
+function generateContentResponse(script: string, calls: number, stream: boolean): Response {
+  const parts =
+    script === 'text-only'
       ? [{ text: 'I would rather not draw this.' }]
       : script === 'blocked'
         ? []
@@ -177,24 +179,24 @@ function google(script: string, calls: number, stream: boolean): Response {
               inlineData: { mimeType: 'image/png', data: png(3, 2, calls) },
             })),
           ]
-  const answer = {
+  const response = {
     responseId: 'g',
     modelVersion: 'm',
     candidates: [
       {
         index: 0,
-        content: { role: 'model', parts: said },
+        content: { role: 'model', parts },
         finishReason: script === 'blocked' ? 'IMAGE_SAFETY' : 'STOP',
       },
     ],
     usageMetadata: GOOGLE_USAGE,
   }
   return stream
-    ? new Response(`data: ${JSON.stringify(answer)}\n\n`, { headers: { 'content-type': 'text/event-stream' } })
-    : Response.json(answer)
+    ? new Response(`data: ${JSON.stringify(response)}\n\n`, { headers: { 'content-type': 'text/event-stream' } })
+    : Response.json(response)
 }
 
-const chat = (script: string, url: string): Json => ({
+const chatResponse = (script: string, url: string): Json => ({
   id: 'c',
   object: 'chat.completion',
   created: 1,
