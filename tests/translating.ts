@@ -44,7 +44,7 @@ export function eventsOf(
   body: unknown,
   { quirks = {}, transforms = [] }: { quirks?: Quirks; transforms?: readonly TransformFactory[] } = {},
 ): GenerationEvent[] {
-  const events = protocols[provider].call.readAnswer(body, quirks)
+  const events = protocols[provider].call.readResponse(body, quirks)
   return transformOf(transforms)?.(events) ?? events
 }
 

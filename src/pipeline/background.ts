@@ -206,7 +206,7 @@ async function settle(ledger: Ledger, open: OpenGeneration, { response, quirks }
       : response
     const hasOutput = Array.isArray(output) && output.length > 0
     if (!isBroken || (typeof usage === 'object' && usage !== null) || hasOutput)
-      open.meter.record(protocols[API].call.readAnswer(readable, quirks))
+      open.meter.record(protocols[API].call.readResponse(readable, quirks))
   } catch (error) {
     console.error(`Cannot read the background response ${idOf(open)}: ${asGatewayError(error).message}`)
   }

@@ -36,7 +36,7 @@ export async function whole(generation: Generation, upstream: Upstream): Promise
 
 /** Events -> the JSON text of a response in the client's protocol, with the losses where the client asked for them. */
 function translate(events: GenerationEvent[], counted: Usage | undefined, context: TranslationContext): string {
-  const answer = protocols[context.request.protocol].serve.writeAnswer(fold(withUsage(events, counted)), context)
+  const answer = protocols[context.request.protocol].serve.writeResponse(fold(withUsage(events, counted)), context)
   return JSON.stringify({ ...answer, ...reportOf(context) })
 }
 

@@ -34,7 +34,7 @@ export type Protocol = {
     /** Writes events as the frames of a stream. */
     writer(context: TranslationContext): Writer
     /** The JSON body of a response that is not streamed. */
-    writeAnswer(answer: Answer, context: TranslationContext): object
+    writeResponse(answer: Answer, context: TranslationContext): object
     /** The body of an error before the first byte; its status is `error.status`. */
     writeError(error: GatewayError, requestId: string): object
     /** The HTTP status that this protocol's clients expect, if not `error.status` (529 for overload in messages). */
@@ -76,7 +76,7 @@ export type Protocol = {
     /** The reader can send citations inside the text that they cite, as the provider streams them. */
     inlineCitations?: true
     /** A response that is not streamed as events. Throws a GatewayError for a body that is not a response. */
-    readAnswer(body: unknown, quirks: Quirks): GenerationEvent[]
+    readResponse(body: unknown, quirks: Quirks): GenerationEvent[]
     /**
      * Member with the arguments of a tool call, if the protocol has them as an object instead of text: their numbers
      * keep their spelling.

@@ -267,7 +267,7 @@ export function tryReadEvents(upstream: Upstream, text: string): GenerationEvent
 }
 
 function eventsIn({ protocol, endpoint, transforms }: Upstream, body: unknown): GenerationEvent[] {
-  const events = protocol.call.readAnswer(body, endpoint.target.quirks)
+  const events = protocol.call.readResponse(body, endpoint.target.quirks)
   return transformOf(transforms)?.(events) ?? events
 }
 

@@ -65,7 +65,7 @@ function toldTo(
   const context = exchangeOf(client)
   if (!stream)
     return {
-      text: JSON.stringify(protocols[client].serve.writeAnswer(fold(events), context)),
+      text: JSON.stringify(protocols[client].serve.writeResponse(fold(events), context)),
       losses: context.losses!.losses,
     }
   const writer = protocols[client].serve.writer(context)

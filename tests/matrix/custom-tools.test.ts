@@ -213,7 +213,7 @@ for (const client of ['chat.completions', 'responses'] as const)
           expect(calls[0]).toMatchObject({ index: 0, type: 'custom', custom: { name: 'apply' } })
           expect(calls.map(({ custom: piece }) => piece?.input ?? '').join('')).toBe(INPUT)
         }
-        const answer: Any = protocols[client].serve.writeAnswer(fold(events), context)
+        const answer: Any = protocols[client].serve.writeResponse(fold(events), context)
         expect(
           client === 'responses' ? answer.output[0].input : answer.choices[0].message.tool_calls[0].custom.input,
         ).toBe(INPUT)
@@ -256,7 +256,7 @@ describe('tools in a namespace', () => {
         usage: { prompt: 4, cached: 0, written: 0, completion: 2, reasoning: 0 },
       })
       const context = exchangeOf('responses', body)
-      const { output } = protocols.responses.serve.writeAnswer(
+      const { output } = protocols.responses.serve.writeResponse(
         fold(eventsFor(provider, JSON.parse(JSON.stringify(whole)), {}, context.request)),
         context,
       ) as Any

@@ -39,10 +39,10 @@ function exchangeOf(client: ConversationName): TranslationContext {
   }
 }
 
-const read = (provider: ConversationName, body: object): Answer => fold(protocols[provider].call.readAnswer(body, {}))
+const read = (provider: ConversationName, body: object): Answer => fold(protocols[provider].call.readResponse(body, {}))
 
 const whole = (client: ConversationName, answer: Answer): Any =>
-  JSON.parse(JSON.stringify(protocols[client].serve.writeAnswer(answer, exchangeOf(client)))) as Any
+  JSON.parse(JSON.stringify(protocols[client].serve.writeResponse(answer, exchangeOf(client)))) as Any
 
 const framesOf = (client: ConversationName, events: GenerationEvent[]): Any[] => {
   const writer = protocols[client].serve.writer(exchangeOf(client))

@@ -193,12 +193,12 @@ describe.each(WORDS)('%s ends with %j', (provider, words, reason, called = reaso
     ] as const) {
       const { whole, frames } = TALKS[provider](word, calls)
       const events = streamed(provider, frames)
-      const answer: Answer = fold(protocols[provider].call.readAnswer(whole, {}))
+      const answer: Answer = fold(protocols[provider].call.readResponse(whole, {}))
       expect(answer.finish).toMatchObject({ reason: expected as Answer['finish']['reason'], raw: word })
       expect(fold(events).finish).toEqual(answer.finish)
       for (const client of NAMES)
         expect(wordIn[client].frames(framesFor(client, events))).toEqual(
-          wordIn[client].whole(protocols[client].serve.writeAnswer(answer, exchangeOf(client)) as Any),
+          wordIn[client].whole(protocols[client].serve.writeResponse(answer, exchangeOf(client)) as Any),
         )
     }
   })

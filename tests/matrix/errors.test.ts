@@ -137,7 +137,7 @@ const thrownBy = (run: () => unknown): unknown => {
 
 describe.each(FAILURES)('an error under 200 as %s', (_, body, code, says) => {
   test.each(NAMES)('%s', (provider) => {
-    const whole = thrownBy(() => protocols[provider].call.readAnswer(body, {}))
+    const whole = thrownBy(() => protocols[provider].call.readResponse(body, {}))
     const last = streamed(provider, framed([body])).at(-1)!
     for (const error of [whole, last.type === 'error' ? last.error : last]) {
       expect(error).toBeInstanceOf(GatewayError)
@@ -165,7 +165,7 @@ const NOTHING: [ConversationName, object][] = [
 ]
 
 test.each(NOTHING)('%s: %j is an empty answer', (provider, body) => {
-  const answer = fold(protocols[provider].call.readAnswer(body, {}))
+  const answer = fold(protocols[provider].call.readResponse(body, {}))
   expect(answer.parts.filter((part) => part.type !== 'text' || part.text !== '')).toEqual([])
   expect(['stop', 'stop-sequence', 'content-filter']).toContain(answer.finish.reason)
 })

@@ -134,7 +134,7 @@ function heardBy(
   if (!stream)
     return {
       scored: scoredIn(client, [
-        JSON.parse(JSON.stringify(protocols[client].serve.writeAnswer(fold(events), context))) as Any,
+        JSON.parse(JSON.stringify(protocols[client].serve.writeResponse(fold(events), context))) as Any,
       ]),
       told: context.losses!.losses.map(({ path, effect }) => `${path} ${effect}`),
     }

@@ -677,7 +677,7 @@ describe('two searches', () => {
         }
         const answer = fold(eventsFor(provider, JSON.parse(JSON.stringify(answers[provider])), {}, context.request))
         expect(answer.usage.webSearches).toBe(2)
-        const told = protocols[client].serve.writeAnswer(answer, context)
+        const told = protocols[client].serve.writeResponse(answer, context)
         if (client === 'generateContent')
           expect(context.losses!.losses).toContainEqual(
             expect.objectContaining({ code: 'response_usage_adjusted', path: 'response.usage' }) as Loss,

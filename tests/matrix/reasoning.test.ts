@@ -259,7 +259,7 @@ describe('an answer that goes through a client and back', () => {
         ? frames.filter(({ type }) => type === 'response.output_item.done').map(({ item: done }) => done)
         : frames.map(({ candidates }) => candidates[0].content)
     }
-    const whole = serve.writeAnswer(answer, context) as Any
+    const whole = serve.writeResponse(answer, context) as Any
     return client === 'chat.completions'
       ? [whole.choices[0].message]
       : client === 'responses'
@@ -358,7 +358,7 @@ describe('an answer that goes through a client and back', () => {
       heard(
         client,
         fold(
-          protocols['chat.completions'].call.readAnswer(
+          protocols['chat.completions'].call.readResponse(
             { choices: [{ index: 0, message, finish_reason: 'tool_calls' }] },
             quirks,
           ),

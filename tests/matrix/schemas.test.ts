@@ -515,7 +515,7 @@ function heard(
   const told = events.flatMap((event) => written.write(event)).map(({ data }) => data)
   const answer = foldAnswer(provider, whole, context)
   return {
-    whole: callsOf[client].whole(JSON.stringify(serve.writeAnswer(answer, context))),
+    whole: callsOf[client].whole(JSON.stringify(serve.writeResponse(answer, context))),
     stream: callsOf[client].stream(told),
   }
 }

@@ -38,7 +38,7 @@ function toldOf(client: ConversationName, events: GenerationEvent[], stream: boo
   const context = exchangeOf(client)
   const writer = protocols[client].serve.writer(context)
   if (stream) for (const event of events) writer.write(event)
-  else protocols[client].serve.writeAnswer(fold(events), context)
+  else protocols[client].serve.writeResponse(fold(events), context)
   return context.losses!.losses.map(({ path }) => path)
 }
 

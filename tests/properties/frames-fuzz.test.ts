@@ -156,7 +156,7 @@ function writeAll(events: readonly GenerationEvent[], asked: ReturnType<typeof e
   for (const client of NAMES) {
     const context = { ...exchangeOf(client, MAKER), request: { ...asked, includeUsage: true } }
     framesOf(client, events, context)
-    if (events.at(-1)?.type === 'finish') JSON.stringify(protocols[client].serve.writeAnswer(fold(events), context))
+    if (events.at(-1)?.type === 'finish') JSON.stringify(protocols[client].serve.writeResponse(fold(events), context))
   }
 }
 
@@ -212,7 +212,7 @@ describe.each(NAMES)('%s', (provider: ConversationName) => {
         fc.property(sent, fc.array(change, { minLength: 1, maxLength: 4 }), (events, changes) => {
           const context = exchangeOf(provider)
           const body = mutated(
-            JSON.parse(JSON.stringify(protocols[provider].serve.writeAnswer(fold(events), context))),
+            JSON.parse(JSON.stringify(protocols[provider].serve.writeResponse(fold(events), context))),
             changes,
           ) as object
           let heard: GenerationEvent[]

@@ -93,7 +93,7 @@ describe.each(NAMES)('%s', (client) => {
       holds(
         fc.property(signed, (answer) => {
           const context = exchangeOf(client, MAKER)
-          const written = JSON.parse(JSON.stringify(protocols[client].serve.writeAnswer(answer, context))) as Json
+          const written = JSON.parse(JSON.stringify(protocols[client].serve.writeResponse(answer, context))) as Json
           if (answer.parts.every((part) => part.type === 'text' && part.text === '')) return
           const { turns } = protocols[client].serve.readRequest(wireOf(NEXT[client](written)))
           const back = turns.slice(1).flatMap((turn) => turn.parts)

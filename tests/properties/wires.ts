@@ -99,6 +99,6 @@ export function through(
   const heard =
     way === 'streamed'
       ? readStream(protocol, [bytesOf(framesOf(protocol, events, context))], context.request)
-      : readWhole(protocol, protocols[protocol].serve.writeAnswer(answer, context), context.request)
+      : readWhole(protocol, protocols[protocol].serve.writeResponse(answer, context), context.request)
   return { events: heard, losses: context.losses!.losses }
 }

@@ -202,7 +202,7 @@ const told = (losses: readonly Loss[]): string =>
 describe.each(CASES)('%s', (_name, events, ...expected) => {
   test.each(CLIENTS.map((client, index) => [client, expected[index]!] as const))('to %s', (client, lost) => {
     const [whole, streamed] = [exchangeOf(client), exchangeOf(client)]
-    protocols[client].serve.writeAnswer(fold(events), whole)
+    protocols[client].serve.writeResponse(fold(events), whole)
     const writer = protocols[client].serve.writer(streamed)
     for (const event of events) writer.write(event)
     const { losses } = whole.losses!
@@ -216,7 +216,7 @@ test.each(['messages', 'generateContent'] as const)(
   'arguments that were cut are told in a whole answer to %s',
   (client) => {
     const context = exchangeOf(client)
-    protocols[client].serve.writeAnswer(
+    protocols[client].serve.writeResponse(
       fold(
         answer([[{ type: 'tool-call', id: 'c', name: 'f', form: 'function' }, '{"a":']], {
           reason: 'length',
@@ -239,7 +239,7 @@ test('an answer with images tells what stood beside them, words only where there
     ],
   ])
   const [whole, streamed] = [exchangeOf('images', true), exchangeOf('images', true)]
-  protocols.images.serve.writeAnswer(fold(events), whole)
+  protocols.images.serve.writeResponse(fold(events), whole)
   const writer = protocols.images.serve.writer(streamed)
   const frames = events.flatMap((event) => writer.write(event))
   expect([told(whole.losses!.losses), told(streamed.losses!.losses)]).toEqual([
@@ -316,11 +316,11 @@ test('what the messages API says more of a refusal is read', () => {
     stop_details: { type: 'refusal', category: 'cyber' },
     usage: { input_tokens: 1, output_tokens: 1 },
   }
-  expect(protocols.messages.call.readAnswer(body, {}).at(-1)).toMatchObject({
+  expect(protocols.messages.call.readResponse(body, {}).at(-1)).toMatchObject({
     reason: 'refusal',
     details: { category: 'cyber' },
   })
-  expect(protocols.messages.call.readAnswer({ ...body, stop_details: null }, {}).at(-1)).toEqual({
+  expect(protocols.messages.call.readResponse({ ...body, stop_details: null }, {}).at(-1)).toEqual({
     type: 'finish',
     reason: 'refusal',
     raw: 'refusal',

@@ -50,7 +50,7 @@ const ANSWERS: Record<ConversationName, (usage: unknown) => Json> = {
 }
 
 const read = (protocol: ConversationName, usage: unknown): Usage =>
-  fold(protocols[protocol].call.readAnswer(ANSWERS[protocol](usage), {})).usage
+  fold(protocols[protocol].call.readResponse(ANSWERS[protocol](usage), {})).usage
 const streamed = (protocol: ConversationName, frames: Json[]): Usage => {
   const reader = protocols[protocol].call.reader({})
   const events: GenerationEvent[] = [

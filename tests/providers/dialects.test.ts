@@ -242,7 +242,7 @@ test("OpenAI's models are called over responses for clients of other protocols",
 })
 
 test('errors and finish reasons of other servers are recognized', () => {
-  const { readError, readAnswer } = protocols['chat.completions'].call
+  const { readError, readResponse } = protocols['chat.completions'].call
   const listed = [
     { type: 'extra_forbidden', loc: ['body', 'messages', 0, 'user', 'name'], msg: 'Extra inputs are not permitted' },
   ]
@@ -259,7 +259,7 @@ test('errors and finish reasons of other servers are recognized', () => {
   ).toBe('Argument not supported on this model: stop')
   expect(readError(422, '{"detail":[{"a":1}]}').message).toContain('{"a":1}')
   const finishOf = (reason: string) =>
-    readAnswer({ ...CHAT_RESPONSE, choices: [{ ...CHAT_RESPONSE.choices[0], finish_reason: reason }] }, {}).find(
+    readResponse({ ...CHAT_RESPONSE, choices: [{ ...CHAT_RESPONSE.choices[0], finish_reason: reason }] }, {}).find(
       ({ type }) => type === 'finish',
     )
   for (const [raw, reason] of [

@@ -140,13 +140,13 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
       const source = text(row.files.response!)
       const body = JSON.parse(source) as Json
       if (body.error !== undefined || row.status >= 400) {
-        expect(() => chat.call.readAnswer(body, {})).toThrow(GatewayError)
+        expect(() => chat.call.readResponse(body, {})).toThrow(GatewayError)
         const error = chat.call.readError(row.status, source)
         expect(error.message.length).toBeGreaterThan(10)
         expect(error.status).toBe([401, 500].includes(row.status) ? 502 : row.status)
         return
       }
-      const events = chat.call.readAnswer(body, {})
+      const events = chat.call.readResponse(body, {})
       checkGrammar(events)
       expect(summary(events)).toEqual(
         expected([

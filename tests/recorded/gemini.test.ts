@@ -45,7 +45,7 @@ const eventsOf = (frames: Frame[]): GenerationEvent[] => {
   return [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
 }
 const answerOf = (row: Row): GenerationEvent[] =>
-  isSse(row) ? eventsOf(framesOf([bytesOf(row)])) : gemini.call.readAnswer(JSON.parse(textOf(row)), {})
+  isSse(row) ? eventsOf(framesOf([bytesOf(row)])) : gemini.call.readResponse(JSON.parse(textOf(row)), {})
 const chunksOf = (row: Row): Record<string, any>[] =>
   isSse(row)
     ? framesOf([bytesOf(row)]).flatMap((frame) => {
@@ -288,7 +288,7 @@ describe.skipIf(!existsSync(SCHEMA))("Google's document of generateContent", () 
         const writer = gemini.serve.writer(context)
         for (const frame of events.flatMap((event) => writer.write(event)))
           expect(response(JSON.parse(frame.data))).toBe('')
-        expect(response(JSON.parse(JSON.stringify(gemini.serve.writeAnswer(fold(events), context))))).toBe('')
+        expect(response(JSON.parse(JSON.stringify(gemini.serve.writeResponse(fold(events), context))))).toBe('')
       }),
       { numRuns: 100 },
     )

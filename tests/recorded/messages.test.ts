@@ -191,11 +191,11 @@ run('recorded messages', () => {
 
   test.each(wholes.map((entry) => [entry.id, entry] as const))('reads and writes the answer of %s', (id, { files }) => {
     const body = JSON.parse(file(files.response!)) as Any
-    const events = messages.call.readAnswer(body, {})
+    const events = messages.call.readResponse(body, {})
     checkGrammar(events)
     const answer = fold(events)
     expectUsage(answer.usage, [body.usage])
-    const written = messages.serve.writeAnswer(answer, context(undefined)) as Any
+    const written = messages.serve.writeResponse(answer, context(undefined)) as Any
     expect(written.stop_reason).toBe(STITCHED.has(id) ? 'tool_use' : body.stop_reason)
     expect(written.stop_sequence).toBe(body.stop_sequence)
     const essential = (block: Any): Any => {

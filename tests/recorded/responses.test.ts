@@ -191,7 +191,7 @@ run('recorded responses', () => {
 
   test.each(rows(wholes))('reads the answer of %s', (_id, { files }) => {
     const body = JSON.parse(file(files.response!))
-    const events = responses.call.readAnswer(body, {})
+    const events = responses.call.readResponse(body, {})
     checkGrammar(events)
     const answer = fold(events)
     expect(heard(answer)).toEqual(said(body.output))

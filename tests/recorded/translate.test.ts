@@ -43,7 +43,7 @@ function exchangeOf(client: ConversationName, stream: boolean): TranslationConte
 
 function eventsOf(recording: Recording, datas: unknown[]): GenerationEvent[] {
   const { call } = protocols[recording.protocol]
-  if (!recording.stream) return call.readAnswer(datas[0], {})
+  if (!recording.stream) return call.readResponse(datas[0], {})
   const splitter = new FrameSplitter()
   const reader = call.reader({})
   return [
@@ -123,7 +123,7 @@ for (const client of NAMES)
             .join(''),
         )
       }
-      const whole = (): object => serve.writeAnswer(fold(eventsOf(recording, datas)), exchangeOf(client, false))
+      const whole = (): object => serve.writeResponse(fold(eventsOf(recording, datas)), exchangeOf(client, false))
 
       test(`streamed ${recording.protocol} ${recording.id}`, () => {
         // Whole bodies that tell of an error are refused before a stream begins.

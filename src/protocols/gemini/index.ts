@@ -2,9 +2,9 @@ import { paths } from './request-paths.ts'
 import type { Protocol } from '../protocol.ts'
 import { forward, headers, path, readError } from './passthrough.ts'
 import { writeRequest } from './write-request.ts'
-import { ChunkReader, readAnswer } from './read-response.ts'
+import { ChunkReader, readResponse } from './read-response.ts'
 import { ChunkPassthrough } from './passthrough-response.ts'
-import { readRequest, writeAnswer, writeError } from './read-request.ts'
+import { readRequest, writeResponse, writeError } from './read-request.ts'
 import { checkThinking } from './read-request-config.ts'
 import { references } from './references.ts'
 import { ChunkWriter } from './write-response-stream.ts'
@@ -22,7 +22,7 @@ export const gemini: Protocol = {
     references,
     checkModel: checkThinking,
     writer: (context) => new ChunkWriter(context),
-    writeAnswer,
+    writeResponse,
     writeError,
     idPrefix: '',
     ownsPath: (path) => /:\w+$/.test(path) || path.startsWith('/v1beta'),
@@ -37,7 +37,7 @@ export const gemini: Protocol = {
     writeRequest,
     forward,
     reader: () => new ChunkReader(),
-    readAnswer,
+    readResponse,
     argumentsIn: 'args',
     readError,
   },

@@ -77,7 +77,7 @@ export const errorFrames = (error: GatewayError): Frame[] => {
 }
 
 /** A whole answer as one `GenerateContentResponse`. */
-export function writeAnswer(answer: Answer, context: TranslationContext): object {
+export function writeResponse(answer: Answer, context: TranslationContext): object {
   const { responseIdentity, request } = context
   const parts: WirePart[] = []
   const placed: Placed[] = []

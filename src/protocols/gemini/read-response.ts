@@ -271,7 +271,7 @@ export class ChunkReader implements Reader {
 }
 
 /** A whole answer -> events. An array is a stream's chunks in one body, as Google sends them without `alt=sse`. */
-export function readAnswer(body: unknown): GenerationEvent[] {
+export function readResponse(body: unknown): GenerationEvent[] {
   const chunks = Array.isArray(body) ? body : [body]
   const reader = new ChunkReader()
   for (const chunk of chunks) reader.readChunk(chunk)

@@ -37,7 +37,7 @@ export async function responseInstead(
 /** One JSON body. A scripted fault happens in the middle of its text. */
 export function jsonResponse({ protocol, context, events, scripted, signal }: UnwrittenResponse): Response {
   if (scripted.fault?.kind === 'error') throw scripted.fault.error
-  const text = JSON.stringify(protocol.serve.writeAnswer(fold(events), context))
+  const text = JSON.stringify(protocol.serve.writeResponse(fold(events), context))
   const body =
     scripted.fault === undefined
       ? text

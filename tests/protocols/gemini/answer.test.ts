@@ -160,7 +160,7 @@ describe('whole answer', () => {
       usage,
       { type: 'finish', reason: 'tool-calls', raw: '' },
     ])
-    expect(gemini.serve.writeAnswer(answer, exchangeOf())).toMatchObject({
+    expect(gemini.serve.writeResponse(answer, exchangeOf())).toMatchObject({
       candidates: [
         {
           content: {
@@ -188,7 +188,7 @@ describe('whole answer', () => {
   test("says the provider's word where Google has none, and hides unwanted thoughts", () => {
     const context = exchangeOf(hello({ generationConfig: { thinkingConfig: { includeThoughts: false } } }))
     const write = (raw: string) =>
-      gemini.serve.writeAnswer(
+      gemini.serve.writeResponse(
         fold([start, ...part(0, { type: 'reasoning' }, ['hm'], 's'), { type: 'finish', reason: 'other', raw }]),
         context,
       ) as { candidates: Record<string, unknown>[] }
@@ -202,7 +202,7 @@ describe('whole answer', () => {
   })
 
   test('of nothing is an empty text', () => {
-    expect(gemini.serve.writeAnswer(fold([start, stop]), exchangeOf())).toMatchObject({
+    expect(gemini.serve.writeResponse(fold([start, stop]), exchangeOf())).toMatchObject({
       candidates: [{ content: { parts: [{ text: '' }] }, finishReason: 'STOP' }],
     })
   })
@@ -275,8 +275,8 @@ test('read(write(x)) = x for any sentence, streamed and whole', () => {
       const streamed = eventsOf(chunksOf(events))
       checkGrammar(streamed)
       expect(essence(streamed)).toEqual(essence(events))
-      const whole = gemini.call.readAnswer(
-        JSON.parse(JSON.stringify(gemini.serve.writeAnswer(fold(events), exchangeOf()))),
+      const whole = gemini.call.readResponse(
+        JSON.parse(JSON.stringify(gemini.serve.writeResponse(fold(events), exchangeOf()))),
         {},
       )
       checkGrammar(whole)
@@ -294,7 +294,7 @@ test("Google's SDK accepts any sentence", async () => {
     fetch(request) {
       const context = exchangeOf()
       if (!new URL(request.url).pathname.endsWith(':streamGenerateContent'))
-        return Response.json(gemini.serve.writeAnswer(fold(events), context))
+        return Response.json(gemini.serve.writeResponse(fold(events), context))
       const writer = gemini.serve.writer(context)
       return new Response(
         events

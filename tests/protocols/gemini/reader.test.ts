@@ -339,16 +339,16 @@ describe('usage', () => {
 
 describe('whole answers', () => {
   test('an array of chunks is a stream in one body', () => {
-    expect(fold(gemini.call.readAnswer([chunk([{ text: 'a' }]), chunk([{ text: 'b' }], STOP)], {})).parts).toEqual([
+    expect(fold(gemini.call.readResponse([chunk([{ text: 'a' }]), chunk([{ text: 'b' }], STOP)], {})).parts).toEqual([
       { type: 'text', text: 'ab' },
     ])
-    expect(() => gemini.call.readAnswer([chunk([{ text: 'a' }])], {})).toThrow(/ended before/)
+    expect(() => gemini.call.readResponse([chunk([{ text: 'a' }])], {})).toThrow(/ended before/)
   })
 
   test.each([[null], ['<html>'], [{}], [{ error: { code: 503, message: 'x' } }], [{ error: 'x' }]])(
     '%j is no answer',
     (body) => {
-      expect(() => gemini.call.readAnswer(body, {})).toThrow()
+      expect(() => gemini.call.readResponse(body, {})).toThrow()
     },
   )
 
@@ -364,9 +364,9 @@ describe('whole answers', () => {
         },
       ],
     }
-    expect(fold(gemini.call.readAnswer(chunk([{ text: 'a' }], { ...STOP, logprobsResult }), {})).parts).toMatchObject([
-      { logprobs: [{ token: 'a', logprob: -0.5, top: [{ token: 'a' }, { token: 'b', logprob: -1 }] }] },
-    ])
+    expect(fold(gemini.call.readResponse(chunk([{ text: 'a' }], { ...STOP, logprobsResult }), {})).parts).toMatchObject(
+      [{ logprobs: [{ token: 'a', logprob: -0.5, top: [{ token: 'a' }, { token: 'b', logprob: -1 }] }] }],
+    )
   })
 })
 

@@ -49,7 +49,7 @@ const ANSWER: Answer = {
 }
 
 const whole = (name: ConversationName): Answer =>
-  fold(eventsOf(name, JSON.parse(JSON.stringify(protocols[name].serve.writeAnswer(ANSWER, contextOf(name))))))
+  fold(eventsOf(name, JSON.parse(JSON.stringify(protocols[name].serve.writeResponse(ANSWER, contextOf(name))))))
 
 function streamed(name: ConversationName): Answer {
   const writer = protocols[name].serve.writer(contextOf(name))

@@ -42,7 +42,7 @@ const server = Bun.serve({
       const request = messages.serve.readRequest(rawRequestOf(await incoming.text()))
       requests.push(request)
       const answer = request.turns.some(({ role }) => role === 'tool') ? done : calls
-      if (!request.stream) return Response.json(messages.serve.writeAnswer(answer, context(issuer)))
+      if (!request.stream) return Response.json(messages.serve.writeResponse(answer, context(issuer)))
       const text = frames([...unfold(answer)], issuer)
         .map(({ event, data }) => `event: ${event}\ndata: ${data}\n\n`)
         .join('')

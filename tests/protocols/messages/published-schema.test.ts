@@ -56,7 +56,7 @@ describe.skipIf(!existsSync(SCHEMA))('the published schema', () => {
     const valid = check('Message')
     fc.assert(
       fc.property(sentences({ errors: false }), (sentence) =>
-        valid(JSON.parse(JSON.stringify(messages.serve.writeAnswer(fold(sentence), context())))),
+        valid(JSON.parse(JSON.stringify(messages.serve.writeResponse(fold(sentence), context())))),
       ),
       { numRuns: 150 },
     )

@@ -133,7 +133,7 @@ describe.skipIf(!here)('the published JSON schemas', () => {
       neutral = schemaOf('openresponses.schema.json', 'ResponseResource')
     fc.assert(
       fc.property(sentences({ kinds: ['text', 'reasoning', 'refusal', 'tool-call'], errors: false }), (events) => {
-        const response = responses.serve.writeAnswer(
+        const response = responses.serve.writeResponse(
           fold([events[0]!, { type: 'usage', usage: { inputTokens: 1 } }, ...events.slice(1)]),
           contextOf(body),
         ) as Any

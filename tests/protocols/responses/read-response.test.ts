@@ -306,7 +306,7 @@ describe('the end of a response', () => {
       { status: 'failed', output: [], error: { message: 'm' } },
       { error: { message: 'm' } },
     ])
-      expect(() => responses.call.readAnswer(body, {})).toThrow()
+      expect(() => responses.call.readResponse(body, {})).toThrow()
   })
 })
 

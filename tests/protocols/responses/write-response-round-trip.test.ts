@@ -62,7 +62,7 @@ test('a whole response is the one with which its stream ends', () => {
     fc.property(
       sentences({ errors: false }).filter((events) => !late(events)),
       (events) => {
-        const answer = responses.serve.writeAnswer(fold(events), contextOf()) as Any
+        const answer = responses.serve.writeResponse(fold(events), contextOf()) as Any
         const streamed = last(parsed(framesOf(events)))
         const plain = (response: Any) =>
           JSON.parse(
