@@ -1,24 +1,26 @@
-import { paths } from './request-paths.ts'
 import type { Protocol } from '../protocol.ts'
-import { forward, headers, path, readError } from './passthrough.ts'
-import { writeRequest } from './write-request.ts'
-import { ChunkReader, readAnswer } from './read-response.ts'
-import { ChunkPassthrough } from './passthrough-response.ts'
-import { readRequest, writeAnswer, writeError } from './read-request.ts'
-import { checkThinking } from './read-request-config.ts'
+import { forward, GeminiPassthrough } from './passthrough.ts'
+import { readError } from './read-error.ts'
+import { readRequest } from './read-request.ts'
+import { checkReasoning } from './read-request-config.ts'
+import { GeminiResponseReader, readResponse } from './read-response.ts'
 import { references } from './references.ts'
-import { ChunkWriter } from './write-response-stream.ts'
+import { paths } from './request-paths.ts'
+import { writeError } from './write-error.ts'
+import { headers, path, writeRequest } from './write-request.ts'
+import { writeResponse } from './write-response.ts'
+import { GeminiResponseWriter } from './write-response-stream.ts'
 
-/** Google's generateContent. No keep-alive: its Python client takes a comment line for JSON. */
+/** Google's generateContent. No keep-alive: its Python client parses a comment line as JSON. */
 export const gemini: Protocol = {
   name: 'generateContent',
   serve: {
     readRequest,
     paths,
     references,
-    checkModel: checkThinking,
-    writer: (context) => new ChunkWriter(context),
-    writeAnswer,
+    checkModel: checkReasoning,
+    writer: (context) => new GeminiResponseWriter(context),
+    writeAnswer: writeResponse,
     writeError,
     idPrefix: '',
   },
@@ -27,10 +29,10 @@ export const gemini: Protocol = {
     headers,
     writeRequest,
     forward,
-    reader: () => new ChunkReader(),
-    readAnswer,
+    reader: () => new GeminiResponseReader(),
+    readAnswer: readResponse,
     argumentsIn: 'args',
     readError,
   },
-  passthrough: (context) => new ChunkPassthrough(context),
+  passthrough: (context) => new GeminiPassthrough(context),
 }
