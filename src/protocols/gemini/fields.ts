@@ -32,7 +32,7 @@ export class GoogleFields extends Fields {
     if (Object.hasOwn(this.value, name)) {
       // The provider might read the other one.
       if (snake !== name && Object.hasOwn(this.value, snake))
-        throw invalid(super.at(snake), `cannot be combined with ${name}, its other spelling`)
+        throw invalid(super.at(snake), `must not be combined with ${name}, its other spelling`)
       return name
     }
     return Object.hasOwn(this.value, snake) ? snake : name

@@ -48,7 +48,7 @@ function readSampling(config: GoogleFields): Sampling {
   const logprobs = config.boolean('responseLogprobs')
   const topLogprobs = config.integer('logprobs', { min: 1, max: 20 })
   if (topLogprobs !== undefined && logprobs !== true)
-    throw invalid(config.at('logprobs'), 'requires responseLogprobs to be true')
+    throw invalid(config.at('logprobs'), 'responseLogprobs must be true too')
   const read = {
     temperature: config.number('temperature'),
     topP: config.number('topP', { min: 0, max: 1 }),
@@ -71,7 +71,7 @@ function readReasoning(thinking: GoogleFields | undefined, extras: Record<string
     throw invalid(thinking.at('thinkingBudget'), `must be -1 (the model decides) or 0 to 32768, not ${budget}`)
   const level = readLevel(thinking)
   if (budget !== undefined && level !== undefined)
-    throw invalid(thinking.at('thinkingBudget'), 'cannot be combined with thinkingLevel')
+    throw invalid(thinking.at('thinkingBudget'), 'must not be combined with thinkingLevel')
   collectExtras(thinking, extras)
   return {
     ...present('effort', level),
@@ -112,15 +112,15 @@ function readFormat(config: GoogleFields): OutputFormat | undefined {
   const jsonSchema = config.take('responseJsonSchema')
   if (jsonSchema !== undefined) {
     const path = config.at('responseJsonSchema')
-    if (schema !== undefined) throw invalid(path, 'cannot be combined with responseSchema')
-    if (mime !== 'application/json') throw invalid(path, "requires responseMimeType to be 'application/json'")
+    if (schema !== undefined) throw invalid(path, 'must not be combined with responseSchema')
+    if (mime !== 'application/json') throw invalid(path, "responseMimeType must be 'application/json'")
     if (typeof jsonSchema !== 'object' || Array.isArray(jsonSchema))
       throw invalid(path, `must be an object, not ${kindOf(jsonSchema)}`)
     return { type: 'schema', schema: jsonSchema, strict: true }
   }
   if (schema !== undefined) return readSchemaFormat(schema, mime, config.at('responseSchema'))
   if (mime === 'text/x.enum')
-    throw invalid(config.at('responseMimeType'), "'text/x.enum' requires a responseSchema with the values")
+    throw invalid(config.at('responseMimeType'), "responseSchema must have the values of 'text/x.enum'")
   return mime === undefined ? undefined : { type: mime === 'text/plain' ? 'text' : 'json' }
 }
 
@@ -130,7 +130,7 @@ function readSchemaFormat(value: unknown, mime: (typeof MIME_TYPES)[number] | un
   if (['type', 'anyOf', '$ref'].every((name) => schema[name] === undefined))
     throw invalid(`${path}.type`, 'is required: one of STRING, INTEGER, NUMBER, BOOLEAN, ARRAY, OBJECT')
   if (mime === undefined || mime === 'text/plain')
-    throw invalid(path, "requires a responseMimeType other than 'text/plain'")
+    throw invalid(path, "responseMimeType must be 'application/json' or 'text/x.enum'")
   return mime === 'text/x.enum' ? { type: 'enum', schema } : { type: 'schema', schema, strict: true }
 }
 

@@ -67,7 +67,7 @@ function readDeclaration(declaration: GoogleFields, extras: Record<string, unkno
   const schema = declaration.take('parameters')
   const jsonSchema = declaration.take('parametersJsonSchema')
   if (schema !== undefined && jsonSchema !== undefined)
-    throw invalid(declaration.at('parametersJsonSchema'), 'cannot be combined with parameters')
+    throw invalid(declaration.at('parametersJsonSchema'), 'must not be combined with parameters')
   const parameters =
     schema === undefined
       ? jsonSchema && readObjectSchema(jsonSchema, declaration.at('parametersJsonSchema'))

@@ -135,7 +135,9 @@ class SchemaWriter {
     const { type: _type, ...others } = rest
     const types = typesOf(rest)
     const byType = Map.groupBy(values, valueTypeOf)
-    const choices = VALUE_TYPES.flatMap((type) => this.#choiceOf(type, byType.get(type) ?? [], types, path) ?? [])
+    const choices = VALUE_TYPES.map((type) => this.#choiceOf(type, byType.get(type) ?? [], types, path)).filter(
+      (choice) => choice !== undefined,
+    )
     const [only] = choices
     if (only !== undefined && choices.length === 1) return blank(only, others)
     if (only !== undefined && others.anyOf === undefined) return blank(others, { anyOf: choices })
