@@ -1,12 +1,15 @@
 import { expect, test } from 'bun:test'
 import { FILES, many, no, ok, post, table, useGateway, without, type Json, type Row, type Surface } from './kit.ts'
 
-/** Models that do not reason: one of Google, one of another protocol, and one with an endpoint of unknown capabilities. */
+/**
+ * Models that do not reason: one of Google, one of another protocol, and one with an endpoint of unknown capabilities.
+ */
 const gateway = useGateway(`limits: { requestsPerMinute: 1000000 }
 models:
   plain/gemini: { endpoints: [{ provider: sandbox, model: gemini }], capabilities: { reasoning: none } }
   plain/messages: { endpoints: [{ provider: sandbox, model: messages }], capabilities: { reasoning: none } }
-  plain/either: { endpoints: [{ provider: sandbox, model: messages, protocol: messages }, { provider: sandbox, model: gemini }] }
+  plain/either:
+    endpoints: [{ provider: sandbox, model: messages, protocol: messages }, { provider: sandbox, model: gemini }]
 `)
 const OWN = ['sandbox/gemini']
 const USER = { role: 'user', parts: [{ text: 'Hello' }] }

@@ -82,8 +82,8 @@ function readReasoning(thinking: GoogleFields | undefined, extras: Record<string
 }
 
 /**
- * Refuses to request reasoning where no endpoint has a model that reasons, as Google does. Hiding reasoning or switching
- * it off is no such request.
+ * Refuses to request reasoning where no endpoint has a model that reasons, as Google does. Hiding reasoning or
+ * switching it off is no such request.
  */
 export function checkReasoning({ reasoning }: GenerationRequest, capabilities: readonly Capabilities[]): void {
   const isRequested =

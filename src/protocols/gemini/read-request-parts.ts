@@ -22,7 +22,7 @@ const OPTIONAL: ReadonlySet<string> = new Set(['toolCall', 'toolResponse'])
 type Role = 'user' | 'model' | 'system'
 
 /** The position of a part in `contents`. `exact`: the part with numbers as they were spelled. */
-export type PartPosition = { content: number; number: number; exact: unknown }
+type PartPosition = { content: number; number: number; exact: unknown }
 
 /** Reads the parts of one request, and matches function responses with calls. */
 export class PartReader {
@@ -166,8 +166,8 @@ export class PartReader {
   }
 
   /**
-   * Takes the open call with this id, else the oldest one with this name. An unknown id can only answer a call that came
-   * without an id.
+   * Takes the open call with this id, else the oldest one with this name. An unknown id can only answer a call that
+   * came without an id.
    */
   #takeCall(id: string | undefined, name: string | undefined): { id: string; name: string } | undefined {
     const byId = id === undefined ? -1 : this.#openCalls.findIndex((call) => call.id === id)

@@ -2,8 +2,8 @@ import { invalid } from '../../error.ts'
 import { Fields, isObject, kindOf } from '../fields.ts'
 
 /**
- * Google's `Schema`, a subset of OpenAPI's. Types and member names become JSON Schema's here; the rest of the dialect is
- * rewritten by `../schema/dialect.ts`.
+ * Google's `Schema`, a subset of OpenAPI's. Types and member names become JSON Schema's here; the rest of the dialect
+ * is rewritten by `../schema/dialect.ts`.
  */
 
 const MAX_DEPTH = 32

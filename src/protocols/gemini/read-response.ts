@@ -32,8 +32,9 @@ export function readResponse(body: unknown): GenerationEvent[] {
 const CHUNK_MEMBERS = ['candidates', 'promptFeedback', 'usageMetadata', 'responseId', 'modelVersion']
 
 /** An object without any of these members is not from Google. */
-const isChunk = (value: unknown): value is Record<string, unknown> =>
-  isObject(value) && CHUNK_MEMBERS.some((name) => Object.hasOwn(value, name))
+function isChunk(value: unknown): value is Record<string, unknown> {
+  return isObject(value) && CHUNK_MEMBERS.some((name) => Object.hasOwn(value, name))
+}
 
 /** A tool call that may be incomplete. `streamed`: its arguments, where they come in pieces. */
 type Call = {

@@ -17,7 +17,9 @@ export const NATIVE_PARTS = [
   'audioTranscription',
 ] as const
 
-/** The signature that Gemini 3 accepts for a call of another model (ai.google.dev/gemini-api/docs/thought-signatures). */
+/**
+ * The signature that Gemini 3 accepts for a call of another model (ai.google.dev/gemini-api/docs/thought-signatures).
+ */
 export const PLACEHOLDER_SIGNATURE = 'skip_thought_signature_validator'
 
 /** The note on the wrapped signature of reasoning whose provider hides the text. */
@@ -40,8 +42,8 @@ const FINISH_REASONS: ReadonlyMap<string, FinishReason> = new Map(
 )
 
 /**
- * The name of a `finishReason`. gRPC gateways write protobuf's number, whose first five are the same in both of Google's
- * APIs.
+ * The name of a `finishReason`. gRPC gateways write protobuf's number, whose first five are the same in both of
+ * Google's APIs.
  */
 export const finishReasonName = (value: unknown): string | undefined =>
   typeof value === 'string'
@@ -51,8 +53,8 @@ export const finishReasonName = (value: unknown): string | undefined =>
       : undefined
 
 /**
- * The `finishReason` of a candidate. Google has none for tool calls: a response that `called` a function ends with STOP,
- * or with UNEXPECTED_TOOL_CALL where the request has no such function.
+ * The `finishReason` of a candidate. Google has none for tool calls: a response that `called` a function ends with
+ * STOP, or with UNEXPECTED_TOOL_CALL where the request has no such function.
  */
 export const readFinishReason = (raw: string, called: boolean): FinishReason => {
   const reason = FINISH_REASONS.get(raw) ?? 'other'

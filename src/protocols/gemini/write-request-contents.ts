@@ -22,7 +22,9 @@ export class ContentWriter {
   readonly #translation: Translation
   readonly #names: ToolNames
   readonly #contents: WireContent[] = []
-  /** Calls of the last assistant turn: Google requires all their results right after them, in the order of the calls. */
+  /**
+   * Calls of the last assistant turn: Google requires all their results right after them, in the order of the calls.
+   */
   #openCalls: ToolCallPart[] = []
 
   constructor(translation: Translation, names: ToolNames) {

@@ -114,8 +114,8 @@ function writeToolChoice(
 }
 
 /**
- * All functions are strict, since the mode applies to all calls. A free-text tool has a schema with one string, to which
- * its calls can be held as well.
+ * All functions are strict, since the mode applies to all calls. A free-text tool has a schema with one string, to
+ * which its calls can be held as well.
  */
 function areStrict(tools: readonly Tool[], translation: Translation): boolean {
   const functions = tools.filter((tool) => tool.type === 'function')

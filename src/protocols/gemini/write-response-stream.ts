@@ -21,8 +21,8 @@ import {
 import { writeGrounding, type CitedText } from './write-response-citations.ts'
 
 /**
- * Events as chunks of `streamGenerateContent`: text as it comes, a call or a medium when its part ends, since Google does
- * not stream them in pieces, sources and usage in the last chunk. Each chunk is a whole `GenerateContentResponse`.
+ * Events as chunks of `streamGenerateContent`: text as it comes, a call or a medium when its part ends, since Google
+ * does not stream them in pieces, sources and usage in the last chunk. Each chunk is a whole `GenerateContentResponse`.
  */
 export class GeminiResponseWriter implements Writer {
   readonly #context: TranslationContext

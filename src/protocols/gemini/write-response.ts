@@ -98,9 +98,9 @@ export const writeSignature = (
     : { thoughtSignature: wrapSignature(signature, issuer, part?.redacted === true ? HIDDEN : '') }
 
 /**
- * A tool call. The first call of a response gets an empty signature with its issuer where a provider of another protocol
- * left it unsigned: if the conversation continues with a Google model, which refuses unsigned calls of its own,
- * `forward` knows by it that the call is another model's.
+ * A tool call. The first call of a response gets an empty signature with its issuer where a provider of another
+ * protocol left it unsigned: if the conversation continues with a Google model, which refuses unsigned calls of its
+ * own, `forward` knows by it that the call is another model's.
  */
 export function writeCall(
   { id, name, form }: { id: string; name: string; form: 'function' | 'custom' },

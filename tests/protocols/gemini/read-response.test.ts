@@ -134,7 +134,8 @@ describe('parts of a response', () => {
 
   test('have arguments with numbers as they were spelled', () => {
     const text =
-      '{"candidates":[{"content":{"parts":[{"functionCall":{"id":"i","name":"f","args":{"z":12345678901234567890,"a":1.0}}}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":3}}'
+      '{"candidates":[{"content":{"parts":[{"functionCall":{"id":"i","name":"f",' +
+      '"args":{"z":12345678901234567890,"a":1.0}}}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":3}}'
     expect(fold(eventsOf([text]))).toMatchObject({
       parts: [{ arguments: '{"z":12345678901234567890,"a":1.0}' }],
       usage: { inputTokens: 3 },
