@@ -157,5 +157,5 @@ export function loseOfEnd(
   if (usage.cacheWrite5mTokens + usage.cacheWrite1hTokens > 0)
     lose(context, 'response_usage_adjusted', 'usage', 'tokens written to caches are counted as uncached input')
   if (usage.webSearches > 0)
-    lose(context, 'response_usage_adjusted', 'usage', 'there is no field for the number of web searches')
+    lose(context, 'response_field_dropped', 'usage', 'there is no field for the number of web searches')
 }

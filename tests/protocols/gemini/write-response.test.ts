@@ -321,7 +321,7 @@ describe('losses of a response', () => {
     expect(lossesOf([start, counted, { type: 'finish', reason: 'refusal', raw: 'refusal' }])).toEqual([
       { code: 'response_finish_adjusted', path: 'response.finish_reason' },
       { code: 'response_usage_adjusted', path: 'response.usage' },
-      { code: 'response_usage_adjusted', path: 'response.usage' },
+      { code: 'response_field_dropped', path: 'response.usage' },
     ])
   })
 })
