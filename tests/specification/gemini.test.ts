@@ -1,12 +1,15 @@
 import { expect, test } from 'bun:test'
 import { FILES, many, no, ok, post, table, useGateway, without, type Json, type Row, type Surface } from './kit.ts'
 
-/** Models that cannot think: one as Google's, one of another protocol, and one of which nothing is known. */
+/**
+ * Models that do not reason: one of Google, one of another protocol, and one with an endpoint of unknown capabilities.
+ */
 const gateway = useGateway(`limits: { requestsPerMinute: 1000000 }
 models:
   plain/gemini: { endpoints: [{ provider: sandbox, model: gemini }], capabilities: { reasoning: none } }
   plain/messages: { endpoints: [{ provider: sandbox, model: messages }], capabilities: { reasoning: none } }
-  plain/either: { endpoints: [{ provider: sandbox, model: messages, protocol: messages }, { provider: sandbox, model: gemini }] }
+  plain/either:
+    endpoints: [{ provider: sandbox, model: messages, protocol: messages }, { provider: sandbox, model: gemini }]
 `)
 const OWN = ['sandbox/gemini']
 const USER = { role: 'user', parts: [{ text: 'Hello' }] }
@@ -21,12 +24,7 @@ const surface: Surface = {
       without({ contents: [USER], ...patch }),
     ),
   refusal(body) {
-    const { code, message, status, details } = body.error as {
-      code: number
-      message: string
-      status: string
-      details: Json[]
-    }
+    const { code, message, status, details } = body.error as Json & { message: string; details: Json[] }
     expect(code).toBe(400)
     expect(status).toBe('INVALID_ARGUMENT')
     const violations = details.find((detail) => detail['@type'] === 'type.googleapis.com/google.rpc.BadRequest')!
@@ -35,7 +33,7 @@ const surface: Surface = {
   },
 }
 
-const said = (...parts: unknown[]): Json => ({ contents: [{ role: 'user', parts }] })
+const bodyOf = (...parts: unknown[]): Json => ({ contents: [{ role: 'user', parts }] })
 const PART = 'contents[0].parts[0]'
 const config = (generationConfig: unknown, more: Json = {}): Json => ({ generationConfig, ...more })
 const setting = (name: string, good: unknown[], bad: unknown[], more: Json = {}): Row[] => [
@@ -45,42 +43,31 @@ const setting = (name: string, good: unknown[], bad: unknown[], more: Json = {})
   ),
 ]
 
+const VIDEO = ['mov', 'mpeg', 'mp4', 'mpg', 'avi', 'wmv', 'mpegps', 'flv', 'x-ms-wmv']
 const MEDIA = [
   'application/pdf',
-  'audio/mpeg',
-  'audio/mp3',
-  'audio/wav',
-  'image/png',
-  'image/jpeg',
-  'image/webp',
+  ...['mpeg', 'mp3', 'wav'].map((name) => `audio/${name}`),
+  ...['png', 'jpeg', 'webp'].map((name) => `image/${name}`),
   'text/plain',
-  'video/mov',
-  'video/mpeg',
-  'video/mp4',
-  'video/mpg',
-  'video/avi',
-  'video/wmv',
-  'video/mpegps',
-  'video/flv',
-  'video/x-ms-wmv',
+  ...VIDEO.map((name) => `video/${name}`),
 ]
 
 table('contents', surface, [
-  no('contents are required', 'contents', { contents: undefined }),
+  no('contents are absent', 'contents', { contents: undefined }),
   no('contents null', 'contents', { contents: null }),
-  no('contents are an array', 'contents', { contents: USER }),
-  no('contents are not empty', 'contents', { contents: [] }),
-  no('a content is an object', 'contents[0]', { contents: ['Hello'] }),
+  no('contents are not an array', 'contents', { contents: USER }),
+  no('contents are empty', 'contents', { contents: [] }),
+  no('a content is not an object', 'contents[0]', { contents: ['Hello'] }),
   ok('role user', { contents: [USER] }),
   ok('role absent', { contents: [{ parts: [{ text: 'x' }] }] }),
   ok('role null', { contents: [{ role: null, parts: [{ text: 'x' }] }] }),
   ok('role model', { contents: [USER, { role: 'model', parts: [{ text: 'x' }] }, USER] }),
-  no('role is one of two', 'contents[0].role', { contents: [{ role: 'assistant', parts: [{ text: 'x' }] }] }),
-  no('role is a string', 'contents[0].role', { contents: [{ role: 5, parts: [{ text: 'x' }] }] }),
-  no('parts are required', 'contents[0].parts', { contents: [{ role: 'user' }] }),
-  no('at least one part', 'contents[0].parts', { contents: [{ role: 'user', parts: [] }] }),
-  no('parts are an array', 'contents[0].parts', { contents: [{ role: 'user', parts: { text: 'x' } }] }),
-  no('a part is an object', PART, said('x')),
+  no('role is unknown', 'contents[0].role', { contents: [{ role: 'assistant', parts: [{ text: 'x' }] }] }),
+  no('role is not a string', 'contents[0].role', { contents: [{ role: 5, parts: [{ text: 'x' }] }] }),
+  no('parts are absent', 'contents[0].parts', { contents: [{ role: 'user' }] }),
+  no('parts are empty', 'contents[0].parts', { contents: [{ role: 'user', parts: [] }] }),
+  no('parts are not an array', 'contents[0].parts', { contents: [{ role: 'user', parts: { text: 'x' } }] }),
+  no('a part is not an object', PART, bodyOf('x')),
   ok('unknown fields', { odd: 1, contents: [{ ...USER, odd: 1, parts: [{ text: 'x', odd: { a: 1 } }] }] }),
   ok('snake_case', { system_instruction: { parts: [{ text: 'x' }] }, generation_config: { max_output_tokens: 50 } }),
   no('both spellings at once', 'generation_config', {
@@ -90,32 +77,36 @@ table('contents', surface, [
 ])
 
 table('parts', surface, [
-  ok('text', said({ text: 'x' })),
-  ok('empty text', said({ text: '' }), ['sandbox/gemini', 'sandbox/chat', 'sandbox/responses']),
-  no('text is a string', `${PART}.text`, said({ text: 5 })),
-  no('a part of nothing', PART, said({})),
+  ok('text', bodyOf({ text: 'x' })),
+  ok('empty text', bodyOf({ text: '' }), ['sandbox/gemini', 'sandbox/chat', 'sandbox/responses']),
+  no('text is not a string', `${PART}.text`, bodyOf({ text: 5 })),
+  no('a part is empty', PART, bodyOf({})),
   ...MEDIA.map((mimeType) =>
-    ok(`inline ${mimeType}`, said({ text: 'x' }, { inlineData: { mimeType, data: 'AAAA' } }), OWN),
+    ok(`inline ${mimeType}`, bodyOf({ text: 'x' }, { inlineData: { mimeType, data: 'AAAA' } }), OWN),
   ),
-  ok('inline image', said({ text: 'x' }, { inlineData: { mimeType: 'image/png', data: 'iVBORw0KGgo=' } })),
+  ok('inline image', bodyOf({ text: 'x' }, { inlineData: { mimeType: 'image/png', data: 'iVBORw0KGgo=' } })),
   ...['image/gif', 'text/html', 'application/octet-stream', 'png'].map((mimeType) =>
     no(
-      `inline ${mimeType} is not allowed`,
+      `inline ${mimeType} is not supported`,
       `${PART}.inlineData.mimeType`,
-      said({ inlineData: { mimeType, data: 'AAAA' } }),
+      bodyOf({ inlineData: { mimeType, data: 'AAAA' } }),
     ),
   ),
-  no('inline mimeType is required', `${PART}.inlineData.mimeType`, said({ inlineData: { data: 'AAAA' } })),
-  no('inline data is required', `${PART}.inlineData.data`, said({ inlineData: { mimeType: 'image/png' } })),
-  no('inline data is base64', `${PART}.inlineData.data`, said({ inlineData: { mimeType: 'image/png', data: '***' } })),
-  no('inlineData is an object', `${PART}.inlineData`, said({ inlineData: 'x' })),
-  ok('file', said({ text: 'x' }, { fileData: { mimeType: 'image/png', fileUri: 'https://example.com/a.png' } })),
-  ok('file by its id', said({ text: 'x' }, { fileData: { mimeType: 'application/pdf', fileUri: FILES.pdf } })),
-  no('fileUri is required', `${PART}.fileData.fileUri`, said({ fileData: { mimeType: 'image/png' } })),
+  no('inline mimeType is absent', `${PART}.inlineData.mimeType`, bodyOf({ inlineData: { data: 'AAAA' } })),
+  no('inline data is absent', `${PART}.inlineData.data`, bodyOf({ inlineData: { mimeType: 'image/png' } })),
   no(
-    'file mimeType is a string',
+    'inline data is not base64',
+    `${PART}.inlineData.data`,
+    bodyOf({ inlineData: { mimeType: 'image/png', data: '***' } }),
+  ),
+  no('inlineData is not an object', `${PART}.inlineData`, bodyOf({ inlineData: 'x' })),
+  ok('file', bodyOf({ text: 'x' }, { fileData: { mimeType: 'image/png', fileUri: 'https://example.com/a.png' } })),
+  ok('file by its id', bodyOf({ text: 'x' }, { fileData: { mimeType: 'application/pdf', fileUri: FILES.pdf } })),
+  no('fileUri is absent', `${PART}.fileData.fileUri`, bodyOf({ fileData: { mimeType: 'image/png' } })),
+  no(
+    'file mimeType is not a string',
     `${PART}.fileData.mimeType`,
-    said({ fileData: { mimeType: 5, fileUri: 'gs://a/b' } }),
+    bodyOf({ fileData: { mimeType: 5, fileUri: 'gs://a/b' } }),
   ),
   ok('call and response', {
     contents: [
@@ -124,23 +115,19 @@ table('parts', surface, [
       { role: 'user', parts: [{ functionResponse: { name: 'f', response: { output: 'x' } } }] },
     ],
   }),
-  ok("a call under the user's role", said({ text: 'x' }, { functionCall: { name: 'f', args: {} } })),
+  ok("a call under the user's role", bodyOf({ text: 'x' }, { functionCall: { name: 'f', args: {} } })),
   ok('call without args', { contents: [USER, { role: 'model', parts: [{ functionCall: { name: 'f' } }] }] }),
-  no('call name is required', 'contents[0].parts[0].functionCall.name', said({ functionCall: { args: {} } })),
-  no('args are an object', 'contents[0].parts[0].functionCall.args', said({ functionCall: { name: 'f', args: '{}' } })),
+  no('call name is absent', `${PART}.functionCall.name`, bodyOf({ functionCall: { args: {} } })),
+  no('args are not an object', `${PART}.functionCall.args`, bodyOf({ functionCall: { name: 'f', args: '{}' } })),
+  no('response name is absent', `${PART}.functionResponse.name`, bodyOf({ functionResponse: { response: {} } })),
   no(
-    'response name is required',
-    'contents[0].parts[0].functionResponse.name',
-    said({ functionResponse: { response: {} } }),
-  ),
-  no(
-    'response is an object',
-    'contents[0].parts[0].functionResponse.response',
-    said({ functionResponse: { name: 'f', response: 'x' } }),
+    'response is not an object',
+    `${PART}.functionResponse.response`,
+    bodyOf({ functionResponse: { name: 'f', response: 'x' } }),
   ),
   ok(
     'videoMetadata',
-    said(
+    bodyOf(
       { text: 'x' },
       {
         inlineData: { mimeType: 'video/mp4', data: 'AAAA' },
@@ -150,22 +137,22 @@ table('parts', surface, [
     OWN,
   ),
   no(
-    'fps is a number',
-    'contents[0].parts[0].videoMetadata.fps',
-    said({ inlineData: { mimeType: 'video/mp4', data: 'AAAA' }, videoMetadata: { fps: 'x' } }),
+    'fps is not a number',
+    `${PART}.videoMetadata.fps`,
+    bodyOf({ inlineData: { mimeType: 'video/mp4', data: 'AAAA' }, videoMetadata: { fps: 'x' } }),
   ),
   no(
-    'startOffset is a number',
-    'contents[0].parts[0].videoMetadata.startOffset',
-    said({ inlineData: { mimeType: 'video/mp4', data: 'AAAA' }, videoMetadata: { startOffset: 'x' } }),
+    'startOffset is not a number',
+    `${PART}.videoMetadata.startOffset`,
+    bodyOf({ inlineData: { mimeType: 'video/mp4', data: 'AAAA' }, videoMetadata: { startOffset: 'x' } }),
   ),
   ...['HIGH', 'MEDIUM', 'LOW'].map((mediaResolution) =>
     ok(
       `mediaResolution ${mediaResolution}`,
-      said({ text: 'x' }, { inlineData: { mimeType: 'image/png', data: 'iVBORw0KGgo=' }, mediaResolution }),
+      bodyOf({ text: 'x' }, { inlineData: { mimeType: 'image/png', data: 'iVBORw0KGgo=' }, mediaResolution }),
     ),
   ),
-  no('mediaResolution is one of three', `${PART}.mediaResolution`, said({ text: 'x', mediaResolution: 'TINY' })),
+  no('mediaResolution is unknown', `${PART}.mediaResolution`, bodyOf({ text: 'x', mediaResolution: 'TINY' })),
 ])
 
 const safety = (value: Json): Json => ({
@@ -173,18 +160,18 @@ const safety = (value: Json): Json => ({
 })
 table('the rest of the body', surface, [
   ok('cachedContent', { cachedContent: 'cachedContents/1' }, OWN),
-  no('cachedContent is a string', 'cachedContent', { cachedContent: 5 }),
+  no('cachedContent is not a string', 'cachedContent', { cachedContent: 5 }),
   ok('tools', {
     tools: [
       { functionDeclarations: [{ name: 'f', parameters: { type: 'OBJECT', properties: { a: { type: 'STRING' } } } }] },
     ],
   }),
   ok('no tools', { tools: [] }),
-  no('tools are an array', 'tools', { tools: {} }),
-  no('a declaration has a name', 'tools[0].functionDeclarations[0].name', { tools: [{ functionDeclarations: [{}] }] }),
+  no('tools are not an array', 'tools', { tools: {} }),
+  no('a declaration has no name', 'tools[0].functionDeclarations[0].name', { tools: [{ functionDeclarations: [{}] }] }),
   ok('toolConfig', { toolConfig: { functionCallingConfig: { mode: 'AUTO' } } }),
-  no('toolConfig is an object', 'toolConfig', { toolConfig: 'x' }),
-  no('a mode is known', 'toolConfig.functionCallingConfig.mode', {
+  no('toolConfig is not an object', 'toolConfig', { toolConfig: 'x' }),
+  no('a mode is unknown', 'toolConfig.functionCallingConfig.mode', {
     toolConfig: { functionCallingConfig: { mode: 'SOME' } },
   }),
   ok('systemInstruction', { systemInstruction: { parts: [{ text: 'Be brief' }] } }),
@@ -203,20 +190,20 @@ table('the rest of the body', surface, [
   ...['HARM_BLOCK_METHOD_UNSPECIFIED', 'SEVERITY', 'PROBABILITY', null].map((method) =>
     ok(`method ${method}`, safety({ method })),
   ),
-  no('safetySettings are an array', 'safetySettings', { safetySettings: {} }),
-  no('category is required', 'safetySettings[0].category', { safetySettings: [{ threshold: 'OFF' }] }),
-  no('threshold is required', 'safetySettings[0].threshold', {
+  no('safetySettings are not an array', 'safetySettings', { safetySettings: {} }),
+  no('category is absent', 'safetySettings[0].category', { safetySettings: [{ threshold: 'OFF' }] }),
+  no('threshold is absent', 'safetySettings[0].threshold', {
     safetySettings: [{ category: 'HARM_CATEGORY_HARASSMENT' }],
   }),
-  no('category is known', 'safetySettings[0].category', safety({ category: 'HARM_CATEGORY_MANNERS' })),
-  no('threshold is known', 'safetySettings[0].threshold', safety({ threshold: 'BLOCK_SOME' })),
-  no('method is known', 'safetySettings[0].method', safety({ method: 'GUESS' })),
+  no('category is unknown', 'safetySettings[0].category', safety({ category: 'HARM_CATEGORY_MANNERS' })),
+  no('threshold is unknown', 'safetySettings[0].threshold', safety({ threshold: 'BLOCK_SOME' })),
+  no('method is unknown', 'safetySettings[0].method', safety({ method: 'GUESS' })),
 ])
 
 table('generationConfig', surface, [
   ok('null', config(null)),
   ok('empty', config({})),
-  no('an object', 'generationConfig', config('x')),
+  no('not an object', 'generationConfig', config('x')),
   ok('unknown fields', config({ odd: 1 })),
   ...setting('temperature', [0, 1, 2, 5, null], ['1', true]),
   ...setting('topP', [0, 0.5, 1], [-0.01, 1.01, '1']),
@@ -224,7 +211,7 @@ table('generationConfig', surface, [
   ...setting('candidateCount', [1, null], [1.5, '1', 0]),
   ...setting('maxOutputTokens', [64, 2 ** 31 - 1, null], [1.5, '5', 0, -1]),
   ...setting('stopSequences', [[], ['a'], many(5, (i) => `s${i}`)], [many(6, (i) => `s${i}`), 'a', {}]),
-  no('stopSequences hold strings', 'generationConfig.stopSequences[0]', config({ stopSequences: [5] })),
+  no('stopSequences have a number', 'generationConfig.stopSequences[0]', config({ stopSequences: [5] })),
   ...setting('presencePenalty', [-2, 0, 1.99], [2, -2.01, 2.5, '0']),
   ...setting('frequencyPenalty', [-2, 0, 1.99], [2, -2.01, 2.5, '0']),
   ...setting('seed', [0, 7, -5], [1.5, '7']),
@@ -249,11 +236,11 @@ table('generationConfig', surface, [
     'generationConfig.responseModalities[1]',
     config({ responseModalities: ['TEXT', 'SMELL'] }),
   ),
-  no('modalities are an array', 'generationConfig.responseModalities', config({ responseModalities: 'TEXT' })),
+  no('modalities are not an array', 'generationConfig.responseModalities', config({ responseModalities: 'TEXT' })),
   ...['HIGH', 'MEDIUM', 'LOW'].map((mediaResolution) =>
     ok(`mediaResolution ${mediaResolution}`, config({ mediaResolution })),
   ),
-  no('mediaResolution is known', 'generationConfig.mediaResolution', config({ mediaResolution: 'TINY' })),
+  no('mediaResolution is unknown', 'generationConfig.mediaResolution', config({ mediaResolution: 'TINY' })),
 ])
 
 const schema = (responseSchema: unknown): Json => config({ responseMimeType: 'application/json', responseSchema })
@@ -283,10 +270,10 @@ table('schemas', surface, [
       }),
     ),
   ),
-  no('type is known', `${SCHEMA}.type`, schema({ type: 'DATE' })),
-  no('type is required', `${SCHEMA}.type`, schema({ properties: {} })),
-  no('type is a string', `${SCHEMA}.type`, schema({ type: {} })),
-  no('a schema is an object', SCHEMA, schema('x')),
+  no('type is unknown', `${SCHEMA}.type`, schema({ type: 'DATE' })),
+  no('type is absent', `${SCHEMA}.type`, schema({ properties: {} })),
+  no('type is not a string', `${SCHEMA}.type`, schema({ type: {} })),
+  no('a schema is not an object', SCHEMA, schema('x')),
   ...Object.entries(LEAVES).flatMap(([name, { good, bad }]) => [
     ok(`${name}`, schema({ type: 'OBJECT', properties: { a: { type: 'STRING', [name]: good } } })),
     no(
@@ -304,16 +291,20 @@ table('schemas', surface, [
       propertyOrdering: ['a'],
     }),
   ),
-  no('enum holds strings', `${SCHEMA}.enum[0]`, schema({ type: 'STRING', enum: [5] })),
-  no('required holds strings', `${SCHEMA}.required[0]`, schema({ type: 'OBJECT', required: [5] })),
-  no('propertyOrdering is an array', `${SCHEMA}.propertyOrdering`, schema({ type: 'OBJECT', propertyOrdering: 'a' })),
-  no('items is a schema', `${SCHEMA}.items`, schema({ type: 'ARRAY', items: 'x' })),
-  no('properties is a map', `${SCHEMA}.properties`, schema({ type: 'OBJECT', properties: [] })),
-  no('a property is a schema', `${SCHEMA}.properties.a`, schema({ type: 'OBJECT', properties: { a: 'x' } })),
+  no('enum has a number', `${SCHEMA}.enum[0]`, schema({ type: 'STRING', enum: [5] })),
+  no('required has a number', `${SCHEMA}.required[0]`, schema({ type: 'OBJECT', required: [5] })),
+  no(
+    'propertyOrdering is not an array',
+    `${SCHEMA}.propertyOrdering`,
+    schema({ type: 'OBJECT', propertyOrdering: 'a' }),
+  ),
+  no('items is not a schema', `${SCHEMA}.items`, schema({ type: 'ARRAY', items: 'x' })),
+  no('properties is not an object', `${SCHEMA}.properties`, schema({ type: 'OBJECT', properties: [] })),
+  no('a property is not a schema', `${SCHEMA}.properties.a`, schema({ type: 'OBJECT', properties: { a: 'x' } })),
   ok('anyOf', schema({ anyOf: [{ type: 'STRING' }, { type: 'INTEGER' }] })),
   ok('oneOf as anyOf', schema({ oneOf: [{ type: 'STRING' }, { type: 'INTEGER' }] })),
-  no('anyOf is an array', `${SCHEMA}.anyOf`, schema({ type: 'STRING', anyOf: {} })),
-  no('anyOf holds schemas', `${SCHEMA}.anyOf[0]`, schema({ type: 'STRING', anyOf: ['x'] })),
+  no('anyOf is not an array', `${SCHEMA}.anyOf`, schema({ type: 'STRING', anyOf: {} })),
+  no('anyOf has a string', `${SCHEMA}.anyOf[0]`, schema({ type: 'STRING', anyOf: ['x'] })),
   ok('depth of 20', schema(nested(20))),
   no('too deep', `${SCHEMA}${'.items'.repeat(32)}`, schema(nested(40))),
   no('responseSchema needs a media type', SCHEMA, config({ responseSchema: { type: 'STRING' } })),
@@ -359,49 +350,51 @@ table('schemas', surface, [
     config({ responseMimeType: 'text/x.enum', responseJsonSchema: { type: 'object' } }),
   ),
   no(
-    'responseJsonSchema is an object',
+    'responseJsonSchema is not an object',
     'generationConfig.responseJsonSchema',
     config({ responseMimeType: 'application/json', responseJsonSchema: 'x' }),
   ),
 ])
 
-const think = (thinkingConfig: unknown): Json => config({ thinkingConfig })
+const thinking = (thinkingConfig: unknown): Json => config({ thinkingConfig })
 const BUDGET = 'generationConfig.thinkingConfig.thinkingBudget'
-table('thinking', surface, [
-  ok('nothing said', think({})),
-  ...[-1, 0, 128, 512, 24576, 32768].map((thinkingBudget) => ok(`budget ${thinkingBudget}`, think({ thinkingBudget }))),
+table('thinkingConfig', surface, [
+  ok('nothing said', thinking({})),
+  ...[-1, 0, 128, 512, 24576, 32768].map((thinkingBudget) =>
+    ok(`budget ${thinkingBudget}`, thinking({ thinkingBudget })),
+  ),
   ...[-2, 32769, 1.5, '128', true].map((thinkingBudget) =>
-    no(`budget ${JSON.stringify(thinkingBudget)}`, BUDGET, think({ thinkingBudget })),
+    no(`budget ${JSON.stringify(thinkingBudget)}`, BUDGET, thinking({ thinkingBudget })),
   ),
   ...['MINIMAL', 'LOW', 'MEDIUM', 'HIGH'].map((thinkingLevel) =>
-    ok(`level ${thinkingLevel}`, think({ thinkingLevel })),
+    ok(`level ${thinkingLevel}`, thinking({ thinkingLevel })),
   ),
-  no('level is known', 'generationConfig.thinkingConfig.thinkingLevel', think({ thinkingLevel: 'HUGE' })),
-  no('level is a string', 'generationConfig.thinkingConfig.thinkingLevel', think({ thinkingLevel: 5 })),
-  no('budget beside level', BUDGET, think({ thinkingBudget: 512, thinkingLevel: 'LOW' })),
-  ok('includeThoughts', think({ includeThoughts: true })),
+  no('level is unknown', 'generationConfig.thinkingConfig.thinkingLevel', thinking({ thinkingLevel: 'HUGE' })),
+  no('level is not a string', 'generationConfig.thinkingConfig.thinkingLevel', thinking({ thinkingLevel: 5 })),
+  no('budget beside level', BUDGET, thinking({ thinkingBudget: 512, thinkingLevel: 'LOW' })),
+  ok('includeThoughts', thinking({ includeThoughts: true })),
   no(
-    'includeThoughts is a boolean',
+    'includeThoughts is not a boolean',
     'generationConfig.thinkingConfig.includeThoughts',
-    think({ includeThoughts: 'x' }),
+    thinking({ includeThoughts: 'x' }),
   ),
-  no('thinkingConfig is an object', 'generationConfig.thinkingConfig', think('x')),
+  no('thinkingConfig is not an object', 'generationConfig.thinkingConfig', thinking('x')),
 ])
 
-test('a model that cannot think refuses to be asked to, and nothing else', async () => {
-  const ask = (model: string, thinkingConfig: Json): Promise<Response> =>
+test('a model that does not reason refuses requests for reasoning only', async () => {
+  const send = (model: string, thinkingConfig: Json): Promise<Response> =>
     post(gateway, `/v1/publishers/plain/models/${model}:generateContent`, {
       contents: [USER],
       generationConfig: { thinkingConfig },
     })
   for (const model of ['gemini', 'messages']) {
-    for (const wish of [{ thinkingBudget: 1024 }, { thinkingBudget: -1 }, { thinkingLevel: 'LOW' }]) {
-      const response = await ask(model, wish)
+    for (const requested of [{ thinkingBudget: 1024 }, { thinkingBudget: -1 }, { thinkingLevel: 'LOW' }]) {
+      const response = await send(model, requested)
       expect(response.status).toBe(400)
       expect(surface.refusal((await response.json()) as Json).param).toBe('generationConfig.thinkingConfig')
     }
-    for (const wish of [{}, { thinkingBudget: 0 }, { includeThoughts: true }])
-      expect((await ask(model, wish)).status).toBe(200)
+    for (const hidden of [{}, { thinkingBudget: 0 }, { includeThoughts: true }])
+      expect((await send(model, hidden)).status).toBe(200)
   }
-  expect((await ask('either', { thinkingBudget: 1024 })).status).toBe(200)
+  expect((await send('either', { thinkingBudget: 1024 })).status).toBe(200)
 })

@@ -2,8 +2,8 @@ import { invalid } from '../../error.ts'
 import { Fields, isObject, snakeOf } from '../fields.ts'
 
 /**
- * Google's servers read `generationConfig` and `generation_config` alike: a member is found under either name, and
- * errors say the one that was written.
+ * The fields of an object, each under either name, since Google's servers accept `generationConfig` and
+ * `generation_config` alike. Paths have the name that the client wrote.
  */
 export class GoogleFields extends Fields {
   override take(name: string): unknown {
@@ -32,14 +32,14 @@ export class GoogleFields extends Fields {
     if (Object.hasOwn(this.value, name)) {
       // The provider might read the other one.
       if (snake !== name && Object.hasOwn(this.value, snake))
-        throw invalid(super.at(snake), `must not stand together with ${name}, its other spelling`)
+        throw invalid(super.at(snake), `must not be combined with ${name}, its other spelling`)
       return name
     }
     return Object.hasOwn(this.value, snake) ? snake : name
   }
 }
 
-/** A member of a value that is not validated, under either spelling. */
+/** A member of a value that is not validated, under either name. */
 export const either = (value: unknown, name: string): unknown => {
   if (!isObject(value)) return undefined
   if (Object.hasOwn(value, name)) return value[name]

@@ -1,18 +1,20 @@
-import { paths } from './request-paths.ts'
 import type { Protocol } from '../protocol.ts'
-import { forward, headers, path, readError } from './passthrough.ts'
-import { writeRequest } from './write-request.ts'
-import { ChunkReader, readResponse } from './read-response.ts'
-import { ChunkPassthrough } from './passthrough-response.ts'
-import { readRequest, writeResponse, writeError } from './read-request.ts'
-import { checkThinking } from './read-request-config.ts'
+import { forward, GeminiPassthrough } from './passthrough.ts'
+import { readError } from './read-error.ts'
+import { readRequest } from './read-request.ts'
+import { checkReasoning } from './read-request-config.ts'
+import { GeminiResponseReader, readResponse } from './read-response.ts'
 import { references } from './references.ts'
-import { ChunkWriter } from './write-response-stream.ts'
+import { paths } from './request-paths.ts'
+import { writeError } from './write-error.ts'
+import { headers, path, writeRequest } from './write-request.ts'
+import { writeResponse } from './write-response.ts'
+import { GeminiResponseWriter } from './write-response-stream.ts'
 
 /** Cloud Storage and YouTube. */
 const GOOGLE_URL = /^gs:\/\/|^https?:\/\/((www\.|m\.)?youtube\.com|youtu\.be)\//i
 
-/** Google's generateContent. No keep-alive: its Python client takes a comment line for JSON. */
+/** Google's generateContent. No keep-alive: its Python client parses a comment line as JSON. */
 export const gemini: Protocol = {
   name: 'generateContent',
   alias: 'generateContent',
@@ -20,14 +22,14 @@ export const gemini: Protocol = {
     readRequest,
     paths,
     references,
-    checkModel: checkThinking,
-    writer: (context) => new ChunkWriter(context),
+    checkModel: checkReasoning,
+    writer: (context) => new GeminiResponseWriter(context),
     writeResponse,
     writeError,
     idPrefix: '',
     ownsPath: (path) => /:\w+$/.test(path) || path.startsWith('/v1beta'),
-    modelInPath: true,
     recognize: (body) => ('contents' in body ? 2 : 0),
+    modelInPath: true,
   },
   call: {
     auth: 'x-goog-api-key',
@@ -36,10 +38,10 @@ export const gemini: Protocol = {
     headers,
     writeRequest,
     forward,
-    reader: () => new ChunkReader(),
+    reader: () => new GeminiResponseReader(),
     readResponse,
     argumentsIn: 'args',
     readError,
   },
-  passthrough: (context) => new ChunkPassthrough(context),
+  passthrough: (context) => new GeminiPassthrough(context),
 }

@@ -1,196 +1,173 @@
 import type { GatewayError } from '../../error.ts'
-import type { LossReport } from '../translation.ts'
-import { insertAt, replaceAt, splice } from '../../json/edit.ts'
-import { belongsTo, ENVELOPE_PREFIX, unwrapSignature, type Signature } from '../../generation/signature.ts'
 import { issuedBy, type ReplayState } from '../../generation/replay.ts'
-import type { TranslationContext, Target } from '../protocol.ts'
-import { plainText, upstreamError, upstreamStreamError, type ProviderSaid } from '../upstream-error.ts'
+import { belongsTo, ENVELOPE_PREFIX, unwrapSignature, type Signature } from '../../generation/signature.ts'
+import type { Usage } from '../../generation/usage.ts'
+import type { Frame } from '../../http/frames.ts'
+import { applyEdits, splice, type Edit } from '../../json/edit.ts'
+import { elements, members } from '../../json/scan.ts'
 import { isObject } from '../fields.ts'
+import type { Passthrough, Target, TranslationContext } from '../protocol.ts'
+import type { LossReport } from '../translation.ts'
+import { scrub } from '../upstream-error.ts'
 import { either } from './fields.ts'
-import { UNSIGNED, UNSIGNED_WHY, type WireContent, type WirePart } from './shapes.ts'
+import { PLACEHOLDER_SIGNATURE, writeUsage, type WireContent, type WirePart } from './shapes.ts'
+import { errorFrames } from './write-error.ts'
 
-export const path = ({ model }: Target, stream: boolean): string =>
-  `/models/${encodeURIComponent(model).replaceAll('%2F', '/')}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`
+/** Requests: the client's own body with signatures as the model accepts them. */
 
-export const headers = (): Record<string, string> => ({})
+const MAY_NEED_EDITS = new RegExp(`"function_?[cC]all"|"${ENVELOPE_PREFIX}`)
 
-/**
- * The client's body as it is, since the model stands in the path; a body that names a model too names the provider's.
- * Only what was signed is looked at.
- */
+/** The client's body unchanged, since the path names the model; in a body that names it too, the provider's name. */
 export function forward(
   { rawRequest, restoredReasoning }: TranslationContext,
   target: Target,
   report: LossReport,
 ): string {
-  const text = Object.hasOwn(rawRequest.body, 'model')
-    ? splice(rawRequest.text, { model: JSON.stringify(target.model) })
-    : rawRequest.text
-  if (!MAY_CHANGE.test(text)) return text
-  const contents = rawRequest.body.contents as WireContent[]
-  const changes = answersOf(contents).flatMap((parts) =>
-    changesOf(parts, issuedBy(restoredReasoning, target), target, report),
-  )
-  return changes.length === 0
-    ? text
-    : replaceAt(text, [{ path: ['contents'], value: (all) => withChanges(all, contents, changes) }])
+  const { text, body } = rawRequest
+  const edits: Edit[] = []
+  if (Object.hasOwn(body, 'model')) edits.push({ path: ['model'], op: 'replace', value: JSON.stringify(target.model) })
+  if (MAY_NEED_EDITS.test(text)) {
+    const states = issuedBy(restoredReasoning, target)
+    const contents = body.contents as WireContent[]
+    for (const edit of signatureEdits(contents, states, target, report)) edits.push(edit)
+  }
+  return edits.length === 0 ? text : applyEdits(text, edits)
 }
 
-const MAY_CHANGE = new RegExp(`"function_?[cC]all"|"${ENVELOPE_PREFIX}`)
-
-/** A part of an earlier answer. `call`: the id, empty where there is none. */
-type Placed = {
-  at: number
+/** A part of an earlier response. `callId`: of a tool call, empty where the client sent none. */
+type ModelPart = {
+  content: number
   index: number
-  thought: boolean
-  call?: string
+  isReasoning: boolean
+  callId?: string
   signature: Signature | undefined
-  member: string
+  /** The member of the signature as the client spelled it; undefined where there is none. */
+  signatureMember: string | undefined
 }
 
-/** The parts of each answer. What a stream told in pieces, SDKs keep as several contents side by side. */
-function answersOf(contents: readonly WireContent[]): Placed[][] {
-  const answers: Placed[][] = [[]]
-  for (const [at, { role, parts }] of contents.entries()) {
-    if (role !== 'model') answers.push([])
-    for (const [index, part] of parts.entries()) answers.at(-1)!.push(placed(part, at, index))
+/** Edits of all signatures. Contents that are left without parts are removed, since Google refuses empty ones. */
+function signatureEdits(
+  contents: readonly WireContent[],
+  replayStates: readonly ReplayState[],
+  target: Target,
+  report: LossReport,
+): Edit[] {
+  const changes = responsesOf(contents).flatMap((parts) => changesOf(parts, replayStates, target, report))
+  return [...Map.groupBy(changes, ({ part }) => part.content)].flatMap(([content, ofContent]): Edit[] => {
+    const removed = ofContent.filter(({ signature }) => signature === undefined).length
+    if (removed === contents[content]!.parts.length) return [{ path: ['contents', content], op: 'remove' }]
+    return ofContent.map(({ part: { index, signatureMember = 'thoughtSignature' }, signature }): Edit => {
+      const path = ['contents', content, 'parts', index]
+      return signature === undefined
+        ? { path, op: 'remove' }
+        : { path: [...path, signatureMember], op: 'insert', value: JSON.stringify(signature) }
+    })
+  })
+}
+
+/** The parts of each response. SDKs keep the pieces of a stream as several contents of the model in a row. */
+function responsesOf(contents: readonly WireContent[]): ModelPart[][] {
+  const responses: ModelPart[][] = [[]]
+  for (const [content, { role, parts }] of contents.entries()) {
+    if (role !== 'model') responses.push([])
+    for (const [index, part] of parts.entries()) responses.at(-1)!.push(readPart(part, content, index))
   }
-  return answers
+  return responses
 }
 
-function placed(part: WirePart, at: number, index: number): Placed {
-  const call = either(part, 'functionCall'),
-    signature = either(part, 'thoughtSignature')
+function readPart(part: WirePart, content: number, index: number): ModelPart {
+  const call = either(part, 'functionCall')
+  const signature = either(part, 'thoughtSignature')
   return {
-    at,
+    content,
     index,
-    thought: part.thought === true,
-    ...(isObject(call) ? { call: typeof call.id === 'string' ? call.id : '' } : {}),
+    isReasoning: part.thought === true,
+    ...(isObject(call) ? { callId: typeof call.id === 'string' ? call.id : '' } : {}),
     signature: typeof signature === 'string' && signature !== '' ? unwrapSignature(signature) : undefined,
-    member: Object.hasOwn(part, 'thought_signature') ? 'thought_signature' : 'thoughtSignature',
+    signatureMember: ['thoughtSignature', 'thought_signature'].find((name) => Object.hasOwn(part, name)),
   }
 }
 
-/** `signature`: undefined takes the part away. */
-type Change = Pick<Placed, 'at' | 'index' | 'member'> & { signature: string | undefined }
+/** `signature`: undefined removes the part. */
+type Change = { part: ModelPart; signature: string | undefined }
 
 /**
- * What this model signed comes back as it was, also what its client left out; of what others signed, their words and
- * calls are sent, and their thoughts are not.
- * Models that take levels refuse an answer's first call without a signature, and accept a word in its place.
+ * Signatures of this model are sent as it issued them, also those that the client left out. Of other models, text and
+ * calls are sent without their signatures, and reasoning is not sent. Models that reason by levels refuse a response
+ * whose first call has no signature, and accept a placeholder.
  */
 function changesOf(
-  parts: readonly Placed[],
+  parts: readonly ModelPart[],
   replayStates: readonly ReplayState[],
   target: Target,
   report: LossReport,
 ): Change[] {
-  const isOwn = ({ signature }: Placed): boolean =>
+  const isOwn = ({ signature }: ModelPart): boolean =>
     signature !== undefined && signature.data !== '' && belongsTo(signature, target, true)
-  const calls = parts.filter(({ call }) => call !== undefined)
-  const kept = new Map(
-    calls.some(isOwn)
-      ? []
-      : replayStates.flatMap((replayState) =>
-          replayState.parts.flatMap((part) =>
-            part.type === 'tool-call' && part.signature !== undefined ? [[part.id, part.signature]] : [],
-          ),
-        ),
-  )
-  const [first] = calls
-  const unsigned =
-    first !== undefined &&
-    target.capabilities.reasoning === 'level' &&
-    !calls.some((call) => isOwn(call) || kept.has(call.call!))
-  if (unsigned) report.add('signature_replaced', `contents[${first.at}].parts[${first.index}].thoughtSignature`)
+  const calls = parts.filter(({ callId }) => callId !== undefined)
+  const restored = calls.some(isOwn) ? new Map<string, string>() : signaturesOfCalls(replayStates)
+  const isSigned = calls.some((call) => isOwn(call) || restored.has(call.callId!))
+  const unsigned = target.capabilities.reasoning === 'level' && !isSigned ? calls[0] : undefined
+  if (unsigned !== undefined) report.add('signature_replaced', signaturePath(unsigned))
   return parts.flatMap((part): Change[] => {
-    const put = unsigned && part === first ? UNSIGNED : part.call === undefined ? undefined : kept.get(part.call)
-    if (put !== undefined) return [{ ...part, signature: put }]
+    const added = part === unsigned ? PLACEHOLDER_SIGNATURE : restored.get(part.callId ?? '')
+    if (added !== undefined && part.callId !== undefined) return [{ part, signature: added }]
     if (part.signature?.issuer === undefined) return []
-    return [{ ...part, signature: isOwn(part) ? part.signature.data : part.thought ? undefined : '' }]
+    return [{ part, signature: isOwn(part) ? part.signature.data : part.isReasoning ? undefined : '' }]
   })
 }
 
-/** Contents that are left without a part go, too: Google refuses empty ones. */
-function withChanges(text: string, contents: readonly WireContent[], changes: readonly Change[]): string {
-  const gone = (at: number): Set<number> =>
-    new Set(changes.filter((change) => change.at === at && change.signature === undefined).map(({ index }) => index))
-  const empty = new Set(contents.flatMap(({ parts }, at) => (gone(at).size === parts.length ? [at] : [])))
-  const places = Map.groupBy(
-    changes.filter(({ at }) => !empty.has(at)),
-    ({ at }) => at,
+const signaturesOfCalls = (replayStates: readonly ReplayState[]): Map<string, string> =>
+  new Map(
+    replayStates.flatMap(({ parts }) =>
+      parts.flatMap((part): [string, string][] =>
+        part.type === 'tool-call' && part.signature !== undefined ? [[part.id, part.signature]] : [],
+      ),
+    ),
   )
-  const changed = replaceAt(
-    text,
-    [...places].map(([at, here]) => ({
-      path: [at, 'parts'],
-      value: (parts) => {
-        const signed = here.flatMap(({ index, member, signature }) =>
-          signature === undefined
-            ? []
-            : [{ path: [index], value: (part: string) => splice(part, { [member]: JSON.stringify(signature) }) }],
-        )
-        return insertAt(replaceAt(parts, signed), [], gone(at))
-      },
-    })),
-  )
-  return insertAt(changed, [], empty)
-}
 
-/** google.rpc.Status, alone or in an array; or whatever a proxy before Google wrote. */
-export function readError(status: number, body: string): GatewayError {
-  const error = findError(body)
-  if (error === undefined) return upstreamError(status, plainText(body))
-  return upstreamError(status, messageOf(error), saidBy(error))
-}
+/** The path of a part's signature, or of the part where the client sent none. */
+const signaturePath = ({ content, index, signatureMember }: ModelPart): string =>
+  `contents[${content}].parts[${index}]${signatureMember === undefined ? '' : `.${signatureMember}`}`
 
-/** The error object in a stream's chunk, or its text. */
-export function readStreamError(found: Record<string, unknown> | string): GatewayError {
-  const error = typeof found === 'string' ? (findError(`{"error":${found}}`) ?? {}) : found
-  const said = saidBy(error)
-  // 499 says that somebody on Google's side hung up; the client's request was not at fault.
-  return upstreamStreamError(messageOf(error), said.code === 499 ? { ...said, code: 502 } : said)
-}
+/** Responses: a Google provider's chunks with Sluice's id and model name; everything else stays as it came. */
+export class GeminiPassthrough implements Passthrough {
+  readonly #identity: Record<string, string>
 
-function findError(body: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(body)
-    const first: unknown = Array.isArray(value) ? value[0] : value
-    if (!isObject(first)) return typeof first === 'string' ? { message: first } : undefined
-    return isObject(first['error'])
-      ? first['error']
-      : typeof first['error'] === 'string'
-        ? { message: first['error'] }
-        : typeof first['message'] === 'string'
-          ? first
-          : undefined
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined
-    throw error
+  constructor({ responseIdentity }: TranslationContext) {
+    this.#identity = {
+      modelVersion: JSON.stringify(responseIdentity.model),
+      responseId: JSON.stringify(responseIdentity.id),
+    }
+  }
+
+  frame(frame: Frame): Frame | undefined {
+    const present = members(frame.data)
+    // Google's clients recognize an error only without a `data:` field.
+    if (present.some(({ key }) => key === 'error')) return { data: scrub(frame.data), bare: true }
+    // A proxy between the provider and Sluice wrote this; Google's clients accept only JSON objects.
+    if (present.length === 0) return undefined
+    return { ...frame, data: splice(frame.data, this.#identity) }
+  }
+
+  fail(error: GatewayError): Frame[] {
+    return errorFrames(error)
+  }
+
+  counted(frame: Frame, usage: Usage): Frame {
+    return { ...frame, data: splice(frame.data, usageMember(usage)) }
+  }
+
+  /** An object, or the array of chunks that a stream without `alt=sse` is; counted usage goes into the last chunk. */
+  answer(text: string, counted?: Usage): string {
+    const ofLast = counted === undefined ? this.#identity : { ...this.#identity, ...usageMember(counted) }
+    const chunks = elements(text)
+    if (chunks === undefined) return splice(text, ofLast)
+    const written = chunks.map(([start, end], index) =>
+      splice(text.slice(start, end), index === chunks.length - 1 ? ofLast : this.#identity),
+    )
+    return `[${written.join(',')}]`
   }
 }
 
-const messageOf = (error: Record<string, unknown>): string =>
-  typeof error['message'] === 'string' ? error['message'] : ''
-
-function saidBy(error: Record<string, unknown>): ProviderSaid {
-  const details = Array.isArray(error['details']) ? error['details'].filter(isObject) : []
-  const reason = details.map((detail) => detail['reason']).find((word) => typeof word === 'string')
-  const field = details
-    .flatMap((detail) => (Array.isArray(detail['fieldViolations']) ? detail['fieldViolations'] : []))
-    .filter(isObject)
-    .map((violation) => violation['field'])
-    .find((name) => typeof name === 'string')
-  const delay = details.map((detail) => detail['retryDelay']).find((text) => typeof text === 'string')
-  const seconds = delay === undefined ? NaN : Number.parseFloat(delay)
-  return {
-    ...(typeof error['status'] === 'string' ? { type: error['status'] } : {}),
-    ...(typeof error['code'] === 'number'
-      ? { code: error['code'] }
-      : typeof reason === 'string'
-        ? { code: reason }
-        : {}),
-    ...(field === undefined ? {} : { param: field }),
-    ...(Number.isFinite(seconds) && seconds >= 0 ? { retryAfterSeconds: Math.ceil(seconds) } : {}),
-  }
-}
+const usageMember = (usage: Usage): Record<string, string> => ({ usageMetadata: JSON.stringify(writeUsage(usage)) })

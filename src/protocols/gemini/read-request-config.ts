@@ -8,7 +8,7 @@ import { readSchema } from './read-request-schema.ts'
 
 type Config = Pick<
   GenerationRequest,
-  'sampling' | 'maxOutputTokens' | 'reasoning' | 'outputFormat' | 'outputModalities' | 'imageOutput'
+  'sampling' | 'maxOutputTokens' | 'candidates' | 'reasoning' | 'outputFormat' | 'outputModalities' | 'imageOutput'
 >
 
 const MIME_TYPES = ['text/plain', 'application/json', 'text/x.enum'] as const
@@ -16,32 +16,31 @@ const MODALITIES = ['text', 'image', 'audio'] as const
 const LEVELS = ['minimal', 'low', 'medium', 'high'] as const
 const PENALTY = { min: -2, below: 2 }
 
-/** `generationConfig` -> our words; what only Google knows goes to `extras` under the client's path. */
+/** `generationConfig`; fields that only Google's protocol has go to `extras` under the client's path. */
 export function readConfig(config: GoogleFields, extras: Record<string, unknown>): Config {
   const sampling = readSampling(config)
   const maxOutputTokens = config.integer('maxOutputTokens', { min: 1 })
-  const reasoning = readThinking(config.object('thinkingConfig'), extras)
+  const reasoning = readReasoning(config.object('thinkingConfig'), extras)
   const outputFormat = readFormat(config)
   const outputModalities = readModalities(config)
   const imageOutput = readImageConfig(config, extras)
   readResolution(config.take('mediaResolution'), config.at('mediaResolution'))
   const candidates = config.integer('candidateCount', { min: 1 })
-  const googles: [string, unknown][] = [
-    ['candidateCount', candidates],
+  const googleOnly: [string, unknown][] = [
+    ['candidateCount', candidates === 1 ? undefined : candidates],
     ['audioTimestamp', config.boolean('audioTimestamp')],
     ['mediaResolution', config.take('mediaResolution')],
   ]
-  for (const [name, value] of googles)
-    if (value !== undefined && !(name === 'candidateCount' && value === 1)) extras[config.at(name)] = value
+  for (const [name, value] of googleOnly) if (value !== undefined) extras[config.at(name)] = value
   collectExtras(config, extras)
   return {
     sampling,
-    ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }),
-    ...(candidates === undefined || candidates === 1 ? {} : { candidates }),
-    ...(reasoning === undefined ? {} : { reasoning }),
-    ...(outputFormat === undefined ? {} : { outputFormat }),
-    ...(outputModalities === undefined ? {} : { outputModalities }),
-    ...(imageOutput === undefined ? {} : { imageOutput }),
+    ...present('maxOutputTokens', maxOutputTokens),
+    ...present('candidates', candidates === 1 ? undefined : candidates),
+    ...present('reasoning', reasoning),
+    ...present('outputFormat', outputFormat),
+    ...present('outputModalities', outputModalities),
+    ...present('imageOutput', imageOutput),
   }
 }
 
@@ -49,7 +48,7 @@ function readSampling(config: GoogleFields): Sampling {
   const logprobs = config.boolean('responseLogprobs')
   const topLogprobs = config.integer('logprobs', { min: 1, max: 20 })
   if (topLogprobs !== undefined && logprobs !== true)
-    throw invalid(config.at('logprobs'), 'needs responseLogprobs to be true')
+    throw invalid(config.at('logprobs'), 'responseLogprobs must be true too')
   const read = {
     temperature: config.number('temperature'),
     topP: config.number('topP', { min: 0, max: 1 }),
@@ -64,7 +63,7 @@ function readSampling(config: GoogleFields): Sampling {
   return Object.fromEntries(Object.entries(read).filter(([, value]) => value !== undefined))
 }
 
-function readThinking(thinking: GoogleFields | undefined, extras: Record<string, unknown>): Reasoning | undefined {
+function readReasoning(thinking: GoogleFields | undefined, extras: Record<string, unknown>): Reasoning | undefined {
   if (thinking === undefined) return undefined
   const visible = thinking.boolean('includeThoughts')
   const budget = thinking.integer('thinkingBudget')
@@ -72,38 +71,38 @@ function readThinking(thinking: GoogleFields | undefined, extras: Record<string,
     throw invalid(thinking.at('thinkingBudget'), `must be -1 (the model decides) or 0 to 32768, not ${budget}`)
   const level = readLevel(thinking)
   if (budget !== undefined && level !== undefined)
-    throw invalid(thinking.at('thinkingBudget'), 'must not stand together with thinkingLevel')
+    throw invalid(thinking.at('thinkingBudget'), 'must not be combined with thinkingLevel')
   collectExtras(thinking, extras)
   return {
-    ...(level === undefined ? {} : { effort: level }),
-    // A budget of nothing is the wish not to reason, which every protocol can say.
+    ...present('effort', level),
+    // A budget of 0 switches reasoning off, which every protocol can represent as an effort.
     ...(budget === undefined ? {} : budget === 0 ? { effort: 'none' } : { budgetTokens: budget }),
-    ...(visible === undefined ? {} : { visible }),
+    ...present('visible', visible),
   }
 }
 
 /**
- * Asking a model to think that cannot is an error (specification, "Errors"). The wish to see thoughts, or to have none,
- * asks for nothing.
+ * Refuses to request reasoning where no endpoint has a model that reasons, as Google does. Hiding reasoning or
+ * switching it off is no such request.
  */
-export function checkThinking({ reasoning }: GenerationRequest, capabilities: readonly Capabilities[]): void {
-  const asked =
+export function checkReasoning({ reasoning }: GenerationRequest, capabilities: readonly Capabilities[]): void {
+  const isRequested =
     reasoning?.budgetTokens !== undefined || (reasoning?.effort !== undefined && reasoning.effort !== 'none')
-  if (!asked || capabilities.some((model) => model.reasoning !== 'none')) return
+  if (!isRequested || capabilities.some((model) => model.reasoning !== 'none')) return
   const param = 'generationConfig.thinkingConfig'
   throw new GatewayError(
     'unsupported_parameter',
-    `${param}: is not supported by this model, which does not think; leave it out`,
+    `${param}: this model does not reason; remove the field or use another model`,
     { param },
   )
 }
 
 function readLevel(thinking: GoogleFields): (typeof LEVELS)[number] | undefined {
-  const word = thinking.string('thinkingLevel')
-  if (word === undefined || word === 'THINKING_LEVEL_UNSPECIFIED') return undefined
-  const level = LEVELS.find((known) => known === word.toLowerCase())
+  const name = thinking.string('thinkingLevel')
+  if (name === undefined || name === 'THINKING_LEVEL_UNSPECIFIED') return undefined
+  const level = LEVELS.find((known) => known === name.toLowerCase())
   if (level === undefined)
-    throw invalid(thinking.at('thinkingLevel'), `must be one of MINIMAL, LOW, MEDIUM, HIGH, not '${word.slice(0, 64)}'`)
+    throw invalid(thinking.at('thinkingLevel'), `must be one of MINIMAL, LOW, MEDIUM, HIGH, not '${name.slice(0, 64)}'`)
   return level
 }
 
@@ -113,33 +112,34 @@ function readFormat(config: GoogleFields): OutputFormat | undefined {
   const jsonSchema = config.take('responseJsonSchema')
   if (jsonSchema !== undefined) {
     const path = config.at('responseJsonSchema')
-    if (schema !== undefined) throw invalid(path, 'must not stand together with responseSchema')
-    if (mime !== 'application/json') throw invalid(path, "needs responseMimeType to be 'application/json'")
+    if (schema !== undefined) throw invalid(path, 'must not be combined with responseSchema')
+    if (mime !== 'application/json') throw invalid(path, "responseMimeType must be 'application/json'")
     if (typeof jsonSchema !== 'object' || Array.isArray(jsonSchema))
       throw invalid(path, `must be an object, not ${kindOf(jsonSchema)}`)
     return { type: 'schema', schema: jsonSchema, strict: true }
   }
-  if (schema !== undefined) {
-    const path = config.at('responseSchema')
-    const read = readSchema(schema, path)
-    // Deeper down SDKs leave it out for "anything".
-    if (['type', 'anyOf', '$ref'].every((name) => read[name] === undefined))
-      throw invalid(`${path}.type`, 'is required: one of STRING, INTEGER, NUMBER, BOOLEAN, ARRAY, OBJECT')
-    if (mime === undefined || mime === 'text/plain')
-      throw invalid(path, "needs a responseMimeType other than 'text/plain'")
-    return { type: mime === 'text/x.enum' ? 'enum' : 'schema', schema: read }
-  }
+  if (schema !== undefined) return readSchemaFormat(schema, mime, config.at('responseSchema'))
   if (mime === 'text/x.enum')
-    throw invalid(config.at('responseMimeType'), "'text/x.enum' needs a responseSchema that holds the choices")
+    throw invalid(config.at('responseMimeType'), "responseSchema must have the values of 'text/x.enum'")
   return mime === undefined ? undefined : { type: mime === 'text/plain' ? 'text' : 'json' }
+}
+
+function readSchemaFormat(value: unknown, mime: (typeof MIME_TYPES)[number] | undefined, path: string): OutputFormat {
+  const schema = readSchema(value, path)
+  // Inside the schema, SDKs omit it for a value of any type.
+  if (['type', 'anyOf', '$ref'].every((name) => schema[name] === undefined))
+    throw invalid(`${path}.type`, 'is required: one of STRING, INTEGER, NUMBER, BOOLEAN, ARRAY, OBJECT')
+  if (mime === undefined || mime === 'text/plain')
+    throw invalid(path, "responseMimeType must be 'application/json' or 'text/x.enum'")
+  return mime === 'text/x.enum' ? { type: 'enum', schema } : { type: 'schema', schema, strict: true }
 }
 
 function readModalities(config: GoogleFields): GenerationRequest['outputModalities'] {
   const path = config.at('responseModalities')
-  const read = config.strings('responseModalities')?.map((word, index) => {
-    const modality = MODALITIES.find((known) => known === word.toLowerCase())
+  const read = config.strings('responseModalities')?.map((name, index) => {
+    const modality = MODALITIES.find((known) => known === name.toLowerCase())
     if (modality === undefined)
-      throw invalid(`${path}[${index}]`, `must be one of TEXT, IMAGE, AUDIO, not '${word.slice(0, 64)}'`)
+      throw invalid(`${path}[${index}]`, `must be one of TEXT, IMAGE, AUDIO, not '${name.slice(0, 64)}'`)
     return modality
   })
   if (read?.includes('image') === true && !read.includes('text'))
@@ -147,15 +147,11 @@ function readModalities(config: GoogleFields): GenerationRequest['outputModaliti
   return read === undefined || read.length === 0 ? undefined : read
 }
 
-/** A ratio and a size; what else `imageConfig` says, or says in another form, is Google's alone. */
+/** Aspect ratio and image size. An `imageConfig` with values of other types goes to Google only. */
 function readImageConfig(config: GoogleFields, extras: Record<string, unknown>): Config['imageOutput'] {
-  const rawRequest = either(config.value, 'imageConfig')
-  if (
-    !isObject(rawRequest) ||
-    [either(rawRequest, 'aspectRatio'), either(rawRequest, 'imageSize')].some(
-      (value) => value !== undefined && typeof value !== 'string',
-    )
-  )
+  const value = either(config.value, 'imageConfig')
+  const isString = (member: unknown): boolean => member === undefined || typeof member === 'string'
+  if (!isObject(value) || !isString(either(value, 'aspectRatio')) || !isString(either(value, 'imageSize')))
     return undefined
   const image = config.object('imageConfig')!
   const [aspectRatio, imageSize] = [image.string('aspectRatio'), image.string('imageSize')]
@@ -163,21 +159,21 @@ function readImageConfig(config: GoogleFields, extras: Record<string, unknown>):
   return { ...present('aspectRatio', aspectRatio), ...present('imageSize', imageSize) }
 }
 
-/** `HIGH` as the specification writes it, `MEDIA_RESOLUTION_HIGH` or `{level: ...}` as Google does -> lower case. */
+/** A resolution in lower case: `HIGH`, or Google's `MEDIA_RESOLUTION_HIGH` or `{level: 'MEDIA_RESOLUTION_HIGH'}`. */
 export function readResolution(value: unknown, path: string): string | undefined {
   if (value === undefined) return undefined
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+  if (isObject(value)) {
     const fields = new GoogleFields(value, path)
     return readResolution(fields.take('level'), fields.at('level'))
   }
-  const word = typeof value === 'string' ? value.replace(/^MEDIA_RESOLUTION_/, '') : undefined
-  if (word === 'UNSPECIFIED') return undefined
-  if (word === undefined || !RESOLUTIONS.has(word))
+  const name = typeof value === 'string' ? value.replace(/^MEDIA_RESOLUTION_/, '') : undefined
+  if (name === 'UNSPECIFIED') return undefined
+  if (name === undefined || !RESOLUTIONS.has(name))
     throw invalid(
       path,
       `must be HIGH, MEDIUM or LOW, not ${typeof value === 'string' ? `'${value.slice(0, 64)}'` : kindOf(value)}`,
     )
-  return word.toLowerCase()
+  return name.toLowerCase()
 }
 
 const RESOLUTIONS: ReadonlySet<string> = new Set(['LOW', 'MEDIUM', 'HIGH', 'ULTRA_HIGH'])

@@ -2,11 +2,11 @@ import { invalid } from '../../error.ts'
 import { Fields, isObject, kindOf } from '../fields.ts'
 
 /**
- * Google's `Schema` (an OpenAPI subset). Its types and names are read here; what is left of the dialect, its writers
- * know (`../schema/dialect.ts`).
+ * Google's `Schema`, a subset of OpenAPI's. Types and member names become JSON Schema's here; the rest of the dialect
+ * is rewritten by `../schema/dialect.ts`.
  */
 
-const DEPTH_MAX = 32
+const MAX_DEPTH = 32
 const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'boolean', 'array', 'object', 'null'])
 const TYPE_NUMBERS: Record<number, string> = {
   1: 'string',
@@ -18,7 +18,7 @@ const TYPE_NUMBERS: Record<number, string> = {
 }
 const TEXTS = ['format', 'description', 'pattern', 'title'] as const
 const COUNTS = ['minItems', 'maxItems', 'minLength', 'maxLength', 'minProperties', 'maxProperties'] as const
-/** Google's spelling of the words that hold a schema's definitions, and JSON Schema's. */
+/** JSON Schema's names of members; Google treats oneOf as anyOf. */
 const RENAMED: ReadonlyMap<string, string> = new Map([
   ['ref', '$ref'],
   ['defs', '$defs'],
@@ -26,12 +26,11 @@ const RENAMED: ReadonlyMap<string, string> = new Map([
 ])
 
 /**
- * `Schema` object -> JSON Schema. Types come in either case and may be absent (SDKs send `anyOf` alone). Throws a 400
- * that names
- * the path on a wrong type, and on more than 32 levels.
+ * A `Schema` object as JSON Schema. Types are in either case and may be absent, since SDKs send `anyOf` alone. Throws
+ * invalid_request with the path of a wrong type, and for more than 32 levels.
  */
 export function readSchema(value: unknown, path: string, depth = 1): Record<string, unknown> {
-  if (depth > DEPTH_MAX) throw invalid(path, `must not be nested deeper than ${DEPTH_MAX} levels`)
+  if (depth > MAX_DEPTH) throw invalid(path, `must not be nested deeper than ${MAX_DEPTH} levels`)
   const fields = new Fields(value, path)
   checkLeaves(fields)
   const schema: Record<string, unknown> = Object.create(null)
@@ -59,7 +58,7 @@ function readMember(fields: Fields, name: string, member: unknown, depth: number
     case 'oneOf':
       return fields.array(name)!.map((element, index) => readSchema(element, `${path}[${index}]`, depth + 1))
   }
-  // int64 members come as strings from clients that follow protobuf's JSON form.
+  // Clients that follow protobuf's JSON mapping send int64 members as strings.
   return (COUNTS as readonly string[]).includes(name) ? Number(member) : member
 }
 
@@ -72,7 +71,7 @@ function readMap(member: unknown, path: string, depth: number): Record<string, u
 
 function readType(value: unknown, path: string): string | string[] {
   if (Array.isArray(value)) return value.map((element, index) => readType(element, `${path}[${index}]`) as string)
-  // protobuf's JSON form allows an enum's number, and Python's older SDK sends it.
+  // Protobuf's JSON mapping allows the number of an enum value, and the older Python SDK sends it.
   if (typeof value === 'number' && Object.hasOwn(TYPE_NUMBERS, value)) return TYPE_NUMBERS[value]!
   if (typeof value !== 'string') throw invalid(path, `must be a string, not ${kindOf(value)}`)
   const type = value.toLowerCase()
@@ -92,7 +91,7 @@ function checkLeaves(fields: Fields): void {
   }
 }
 
-/** JSON Schema -> Google's `Schema`, for a choice of strings; everything else goes to Google as JSON Schema. */
+/** A choice of strings as Google's `Schema`; Google takes JSON Schema for everything else. */
 export const writeEnumSchema = (schema: unknown): Record<string, unknown> => ({
   ...(isObject(schema) ? schema : {}),
   type: 'STRING',

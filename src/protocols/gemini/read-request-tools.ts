@@ -23,14 +23,14 @@ const THRESHOLDS = [
 const METHODS = ['HARM_BLOCK_METHOD_UNSPECIFIED', 'SEVERITY', 'PROBABILITY'] as const
 const MODES = ['AUTO', 'ANY', 'NONE', 'VALIDATED', 'MODE_UNSPECIFIED'] as const
 
-/** Tools that only look things up: an answer without them is still an answer. */
+/** Tools that only look things up: a model can respond without them. */
 const OPTIONAL: ReadonlySet<string> = new Set(['urlContext', 'googleMaps', 'enterpriseWebSearch', 'retrieval'])
 
 type ReadTools = Pick<GenerationRequest, 'tools' | 'webSearch'>
 
 /**
- * `tools[]`: each element may hold declarations and any of Google's own tools side by side. VALIDATED holds calls to
- * their schemas.
+ * `tools`: each element may have declarations and any of Google's own tools. The mode VALIDATED holds calls to their
+ * schemas.
  */
 export function readTools(body: GoogleFields, extras: Record<string, unknown>): ReadTools {
   const read: ReadTools = { tools: [] }
@@ -41,7 +41,7 @@ export function readTools(body: GoogleFields, extras: Record<string, unknown>): 
     for (const name of ['googleSearch', 'googleSearchRetrieval']) {
       const search = tool.object(name)
       if (search === undefined) continue
-      read.webSearch = { ...present('blockedDomains', search.strings('excludeDomains')) }
+      read.webSearch = { path: search.path, ...present('blockedDomains', search.strings('excludeDomains')) }
       collectExtras(search, extras)
     }
     for (const [name, value] of Object.entries(tool.rest())) {
@@ -67,7 +67,7 @@ function readDeclaration(declaration: GoogleFields, extras: Record<string, unkno
   const schema = declaration.take('parameters')
   const jsonSchema = declaration.take('parametersJsonSchema')
   if (schema !== undefined && jsonSchema !== undefined)
-    throw invalid(declaration.at('parametersJsonSchema'), 'must not stand together with parameters')
+    throw invalid(declaration.at('parametersJsonSchema'), 'must not be combined with parameters')
   const parameters =
     schema === undefined
       ? jsonSchema && readObjectSchema(jsonSchema, declaration.at('parametersJsonSchema'))
@@ -76,8 +76,9 @@ function readDeclaration(declaration: GoogleFields, extras: Record<string, unkno
   return {
     type: 'function',
     name,
-    ...(description === undefined ? {} : { description }),
-    ...(parameters === undefined ? {} : { parameters }),
+    ...present('description', description),
+    ...present('parameters', parameters),
+    path: declaration.path,
   }
 }
 
@@ -111,7 +112,7 @@ export function readToolConfig(body: GoogleFields, extras: Record<string, unknow
   }
 }
 
-/** Only Google filters by such settings: checked here, and carried to Google alone. */
+/** Only Google has such settings: they are checked, and go to Google only. */
 export function readSafety(body: GoogleFields, extras: Record<string, unknown>): void {
   const settings = body.objects('safetySettings')
   for (const setting of settings ?? []) {

@@ -1,7 +1,7 @@
 import { invalid } from '../../error.ts'
 import { isObject } from '../fields.ts'
 import { isNamed, isTextual, keptAt, mediaKind, objectsIn, paramOf, without } from '../media.ts'
-import type { ProviderReference, MediaReference, MediaData } from '../protocol.ts'
+import type { MediaData, MediaReference, ProviderReference } from '../protocol.ts'
 import { either } from './fields.ts'
 import { INLINE_TYPES } from './shapes.ts'
 
@@ -10,25 +10,25 @@ type Path = (string | number)[]
 type Found = (MediaReference | ProviderReference)[]
 
 /**
- * Files and addresses in a body's contents, in its system instruction and in the results of functions; contents and
- * stores that a provider keeps.
+ * Files and URLs in contents, in the system instruction and in function responses, and cached contents and stores that
+ * are kept at a provider. Throws invalid_request for a part of which it is not clear what it refers to.
  */
 export function references(body: Json): Found {
   const found: Found = []
   for (const name of ['cachedContent', 'cached_content']) found.push(...keptAt(body[name], [name], 'a cached content'))
   for (const [t, tool] of objectsIn(body.tools)) addStores(tool, ['tools', t], found)
   for (const [c, content] of objectsIn(body.contents)) addParts(content, ['contents', c], found)
-  const system = named(body, 'systemInstruction', 'system_instruction')
+  const system = memberOf(body, 'systemInstruction', 'system_instruction')
   if (system !== undefined) addParts(system.value, [system.name], found)
   return found
 }
 
 function addStores(tool: Json, path: Path, found: Found): void {
-  const search = named(tool, 'fileSearch', 'file_search')
+  const search = memberOf(tool, 'fileSearch', 'file_search')
   if (search !== undefined)
     for (const name of ['fileSearchStoreNames', 'file_search_store_names'])
       found.push(...keptAt(search.value[name], [...path, search.name, name], 'a store'))
-  // Vertex names its data stores in several ways, all of them those of one project.
+  // Vertex has several ways to name data stores; all of them are of the provider's project.
   if (tool.retrieval !== undefined)
     found.push({ param: paramOf([...path, 'retrieval']), source: { type: 'provider', what: 'a store' } })
 }
@@ -36,8 +36,8 @@ function addStores(tool: Json, path: Path, found: Found): void {
 function addParts(holder: Json, path: Path, found: Found): void {
   for (const [p, part] of objectsIn(holder.parts)) {
     const at = [...path, 'parts', p]
-    const response = named(part, 'functionResponse', 'function_response')
-    const file = named(part, 'fileData', 'file_data')
+    const response = memberOf(part, 'functionResponse', 'function_response')
+    const file = memberOf(part, 'fileData', 'file_data')
     if (response !== undefined && file !== undefined)
       throw invalid(paramOf(at), `must have only one of ${response.name} and ${file.name}`)
     if (response !== undefined) addParts(response.value, [...at, response.name], found)
@@ -59,7 +59,7 @@ function addFile(part: Json, { name, value }: { name: string; value: Json }, pat
     inline: (medium) => ({
       ...without(part, 'fileData', 'file_data'),
       inlineData: {
-        mimeType: typeOf(medium, param),
+        mimeType: inlineTypeOf(medium, param),
         data: medium.data,
         ...(isNamed(displayName) ? { displayName } : {}),
       },
@@ -67,25 +67,25 @@ function addFile(part: Json, { name, value }: { name: string; value: Json }, pat
   })
 }
 
-/** A file's own name or its address at a server of files is an id; anything else is where the medium is. */
+/** The name of an uploaded file, or its URL at a file server, is an id; any other URI is the medium's URL. */
 function sourceOf(uri: string): MediaReference['source'] {
-  const address = /^[a-z][\w+.-]*:/i.test(uri)
-  const ours = /^(?:https?:\/\/[^?#]*\/v1(?:beta)?\/)?(?:files\/)?(file-[0-9a-f]+)$/i.exec(uri)?.[1]
-  if (ours !== undefined) return { type: 'file', id: ours }
-  // Google's own files are another's as likely as this client's.
-  return address && !/^https?:\/\/generativelanguage\.googleapis\.com\//i.test(uri)
+  const isUrl = /^[a-z][\w+.-]*:/i.test(uri)
+  const uploaded = /^(?:https?:\/\/[^?#]*\/v1(?:beta)?\/)?(?:files\/)?(file-[0-9a-f]+)$/i.exec(uri)?.[1]
+  if (uploaded !== undefined) return { type: 'file', id: uploaded }
+  // Files at Google belong to the key of the provider, so they may be another account's.
+  return isUrl && !/^https?:\/\/generativelanguage\.googleapis\.com\//i.test(uri)
     ? { type: 'url', url: uri }
     : { type: 'file', id: uri }
 }
 
-function typeOf({ mediaType }: MediaData, param: string): string {
+function inlineTypeOf({ mediaType }: MediaData, param: string): string {
   if (INLINE_TYPES.has(mediaType)) return mediaType
   if (isTextual(mediaType)) return 'text/plain'
-  throw invalid(param, `is ${mediaType}, and generateContent carries only ${[...INLINE_TYPES].join(', ')}`)
+  throw invalid(param, `is ${mediaType}, but generateContent supports only ${[...INLINE_TYPES].join(', ')}`)
 }
 
-/** A member that is an object, under the spelling in which it was written. Both at once are refused by the reader. */
-function named(object: Json, ...spellings: [string, string]): { name: string; value: Json } | undefined {
+/** A member that is an object, under the name that the client wrote. The request reader refuses both names together. */
+function memberOf(object: Json, ...spellings: [string, string]): { name: string; value: Json } | undefined {
   const name = spellings.find((spelling) => Object.hasOwn(object, spelling))
   const value = name === undefined ? undefined : object[name]
   return name !== undefined && isObject(value) ? { name, value } : undefined

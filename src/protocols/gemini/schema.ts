@@ -1,8 +1,8 @@
 import { isObject } from '../fields.ts'
+import type { FunctionTool, SchemaLoss } from '../schema/cache.ts'
 import { plainSchema } from '../schema/dialect.ts'
 import { areApart, intersect, literals } from '../schema/intersect.ts'
 import { inlined } from '../schema/references.ts'
-import type { FunctionTool, SchemaLoss } from '../schema/cache.ts'
 import { objectRoot } from '../schema/root.ts'
 import {
   blank,
@@ -19,33 +19,32 @@ import {
 import type { Translation } from '../translation.ts'
 
 /**
- * `parametersJsonSchema`. Throws a SchemaRefusal where a reference leads nowhere, or recurses through what is required.
+ * `parametersJsonSchema`. Throws a SchemaRefusal for a reference that leads nowhere, or that recurses through required
+ * members.
  */
 export function parametersSchema(tool: FunctionTool, budget: SchemaBudget, lose: (loss: SchemaLoss) => void): Schema {
-  const unknowns = new Unknowns()
-  const root = objectRoot(plainSchema(tool.parameters ?? true, false), unknowns, budget)
-  const schema = rewritten(inlined(root, 'escapable', budget), '', unknowns, budget)
-  if (unknowns.reason !== undefined) lose({ code: 'schema_adjusted', field: 'parameters', reason: unknowns.reason })
+  const writer = new SchemaWriter(budget)
+  const root = objectRoot(plainSchema(tool.parameters ?? true, false), writer.unknowns, budget)
+  const schema = writer.write(inlined(root, 'escapable', budget), '')
+  const { reason } = writer.unknowns
+  if (reason !== undefined) lose({ code: 'schema_adjusted', field: 'parameters', reason })
   return schema
 }
 
-/** `responseJsonSchema`. Throws invalid_request with the path of the schema, as `parametersSchema` does. */
+/** `responseJsonSchema`. Throws invalid_request with the path of the schema where `parametersSchema` refuses it. */
 export function responseSchema(schema: unknown, translation: Translation): Schema {
-  const unknowns = new Unknowns()
   const path = translation.setting('outputFormat.schema')
   const plain = plainSchema(schema, false)
-  const budget = translation.schemaBudget
-  const written = isObject(plain)
-    ? refusingAt(path, () => rewritten(inlined(plain, 'escapable', budget), '', unknowns, budget))
-    : blank()
-  if (unknowns.reason !== undefined) translation.lose('schema_adjusted', path, unknowns.reason)
+  if (!isObject(plain)) return blank()
+  const writer = new SchemaWriter(translation.schemaBudget)
+  const written = refusingAt(path, () => writer.write(inlined(plain, 'escapable', translation.schemaBudget), ''))
+  const { reason } = writer.unknowns
+  if (reason !== undefined) translation.lose('schema_adjusted', path, reason)
   return written
 }
 
-/**
- * Words that Google's document says it heeds. Others are sent as they are: it takes them, and may come to know them.
- */
-const HEEDED = new Set([
+/** Keywords that Google documents. Others are sent too: Google accepts them, and may support them later. */
+const SUPPORTED = new Set([
   '$defs',
   '$ref',
   'type',
@@ -63,112 +62,132 @@ const HEEDED = new Set([
   'required',
 ])
 
-/** Where the schemas of its words stand. */
+/** Steps to the schemas inside supported keywords. */
 const SUBSCHEMAS = /^(items$|additionalProperties$|(anyOf|oneOf|allOf|prefixItems)\[|(properties|\$defs)\.)/
 
-function rewritten(schema: Schema, place: string, unknowns: Unknowns, budget: SchemaBudget): Schema {
-  const whole = Array.isArray(schema.allOf) ? joined(schema, budget) : schema
-  const written = mapSchemas(whole, (inner, steps) => {
-    if (!SUBSCHEMAS.test(steps)) return inner
-    if (isObject(inner)) return rewritten(inner, stepInto(place, steps), unknowns, budget)
-    if (steps === 'additionalProperties' || inner) return steps === 'additionalProperties' ? inner : blank()
-    if (steps.startsWith('properties.') && whole.additionalProperties === false) return undefined
-    unknowns.add('false', stepInto(place, steps))
-    return blank()
-  })
-  if (Array.isArray(written.oneOf) && written.anyOf === undefined) {
-    if (!areApart(written.oneOf, budget)) unknowns.add('oneOf, which it reads as anyOf', place)
-    written.anyOf = written.oneOf
-    delete written.oneOf
+const VALUE_TYPES = ['string', 'number', 'null', 'boolean', 'object', 'array'] as const
+type ValueType = (typeof VALUE_TYPES)[number]
+
+/** Writes one schema and collects what Google does not know of it. */
+class SchemaWriter {
+  readonly unknowns = new Unknowns()
+  readonly #budget: SchemaBudget
+
+  constructor(budget: SchemaBudget) {
+    this.#budget = budget
   }
-  wholeBounds(written)
-  declareRequired(written, place, unknowns)
-  const chosen = withChoices(written, place, unknowns)
-  for (const word of Object.keys(chosen)) if (!HEEDED.has(word) && !isNote(word)) unknowns.add(word, place)
-  return chosen
+
+  /** `path`: within the schema. */
+  write(schema: Schema, path: string): Schema {
+    const whole = Array.isArray(schema.allOf) ? this.#joined(schema) : schema
+    const written = mapSchemas(whole, (inner, steps) => this.#writeInner(inner, steps, whole, path))
+    if (Array.isArray(written.oneOf) && written.anyOf === undefined) {
+      if (!areApart(written.oneOf, this.#budget)) this.unknowns.add('oneOf, which it reads as anyOf', path)
+      written.anyOf = written.oneOf
+      delete written.oneOf
+    }
+    makeBoundsInclusive(written)
+    this.#declareRequired(written, path)
+    const chosen = this.#withChoices(written, path)
+    for (const keyword of Object.keys(chosen))
+      if (!SUPPORTED.has(keyword) && !isNote(keyword)) this.unknowns.add(keyword, path)
+    return chosen
+  }
+
+  #writeInner(inner: Schema | boolean, steps: string, whole: Schema, path: string): unknown {
+    if (!SUBSCHEMAS.test(steps)) return inner
+    if (isObject(inner)) return this.write(inner, stepInto(path, steps))
+    if (steps === 'additionalProperties') return inner
+    if (inner) return blank()
+    if (steps.startsWith('properties.') && whole.additionalProperties === false) return undefined
+    this.unknowns.add('false', stepInto(path, steps))
+    return blank()
+  }
+
+  /** The schema with its `allOf` intersected, or unchanged where that is not exact. */
+  #joined({ allOf, ...rest }: Schema): Schema {
+    let joined: Schema | undefined = blank(rest)
+    for (const branch of allOf as unknown[]) {
+      if (branch === true) continue
+      if (joined === undefined || !isObject(branch)) return blank(rest, { allOf })
+      joined = intersect(joined, Array.isArray(branch.allOf) ? this.#joined(branch) : branch, this.#budget)
+    }
+    return joined ?? blank(rest, { allOf })
+  }
+
+  /** Google refuses a required property that is not declared. */
+  #declareRequired(schema: Schema, path: string): void {
+    const { properties, additionalProperties: others } = schema
+    const missing = names(schema.required).filter((name) => !isObject(properties) || !Object.hasOwn(properties, name))
+    if (missing.length === 0) return
+    if (others === false) this.unknowns.add('a required property that the object may not have', path)
+    schema.properties = blank(
+      isObject(properties) ? properties : {},
+      Object.fromEntries(missing.map((name) => [name, isObject(others) ? others : blank()])),
+    )
+  }
+
+  /** Google supports enums of strings or of numbers, and no constants: values of several types become an `anyOf`. */
+  #withChoices(schema: Schema, path: string): Schema {
+    const values = literals(schema)
+    if (values === undefined) return schema
+    const { const: _const, enum: _enum, ...rest } = schema
+    const { type: _type, ...others } = rest
+    const types = typesOf(rest)
+    const byType = Map.groupBy(values, valueTypeOf)
+    const choices = VALUE_TYPES.map((type) => this.#choiceOf(type, byType.get(type) ?? [], types, path)).filter(
+      (choice) => choice !== undefined,
+    )
+    const [only] = choices
+    if (only !== undefined && choices.length === 1) return blank(only, others)
+    if (only !== undefined && others.anyOf === undefined) return blank(others, { anyOf: choices })
+    this.unknowns.add('enum', path)
+    return blank(rest)
+  }
+
+  /** The choice of values of one type; undefined where there are none or `types` does not allow it. */
+  #choiceOf(
+    type: ValueType,
+    values: readonly unknown[],
+    types: readonly string[] | undefined,
+    path: string,
+  ): Schema | undefined {
+    const isInteger = type === 'number' && types?.includes('integer') === true && !types.includes('number')
+    if (values.length === 0 || !(types === undefined || types.includes(type) || isInteger)) return undefined
+    switch (type) {
+      case 'string':
+        return blank({ type, enum: values })
+      case 'number': {
+        const accepted = isInteger ? values.filter((value) => Number.isInteger(value)) : values
+        return accepted.length === 0 ? undefined : blank({ type: isInteger ? 'integer' : type, enum: accepted })
+      }
+      case 'boolean':
+        if (new Set(values).size === 1) this.unknowns.add(`${String(values[0])} as the only value`, path)
+        return blank({ type })
+      case 'object':
+      case 'array':
+        this.unknowns.add(`a choice of values of type ${type}`, path)
+        return blank({ type })
+      case 'null':
+        return blank({ type })
+    }
+  }
 }
 
-function joined({ allOf, ...rest }: Schema, budget: SchemaBudget): Schema {
-  const exact = (allOf as unknown[]).reduce<Schema | undefined>(
-    (whole, branch) =>
-      whole &&
-      (branch === true
-        ? whole
-        : isObject(branch)
-          ? intersect(whole, Array.isArray(branch.allOf) ? joined(branch, budget) : branch, budget)
-          : undefined),
-    blank(rest),
-  )
-  return exact ?? blank(rest, { allOf })
-}
+const valueTypeOf = (value: unknown): ValueType =>
+  value === null ? 'null' : Array.isArray(value) ? 'array' : (typeof value as ValueType)
 
-/** Google refuses a required property that it does not find among the others. */
-function declareRequired(schema: Schema, place: string, unknowns: Unknowns): void {
-  const { properties, additionalProperties: others } = schema
-  const missing = names(schema.required).filter((name) => !isObject(properties) || !Object.hasOwn(properties, name))
-  if (missing.length === 0) return
-  if (others === false) unknowns.add('a required property that the object may not have', place)
-  schema.properties = blank(
-    isObject(properties) ? properties : {},
-    Object.fromEntries(missing.map((name) => [name, isObject(others) ? others : blank()])),
-  )
-}
-
-/** Of whole numbers, the one behind an exclusive bound is an inclusive one. */
-function wholeBounds(schema: Schema): void {
+/** An exclusive bound of integers is the inclusive bound of the next one. */
+function makeBoundsInclusive(schema: Schema): void {
   if (schema.type !== 'integer') return
-  for (const [exclusive, inclusive, step] of [
-    ['exclusiveMinimum', 'minimum', 1],
-    ['exclusiveMaximum', 'maximum', -1],
+  for (const [exclusive, inclusive, step, tighter] of [
+    ['exclusiveMinimum', 'minimum', 1, Math.max],
+    ['exclusiveMaximum', 'maximum', -1, Math.min],
   ] as const) {
     const bound = schema[exclusive]
     if (typeof bound !== 'number' || !Number.isSafeInteger(bound + step)) continue
     const other = schema[inclusive]
-    schema[inclusive] =
-      typeof other !== 'number'
-        ? bound + step
-        : step === 1
-          ? Math.max(other, bound + step)
-          : Math.min(other, bound + step)
+    schema[inclusive] = typeof other === 'number' ? tighter(other, bound + step) : bound + step
     delete schema[exclusive]
   }
-}
-
-/** Google knows lists of strings or numbers to choose from, and no constants. */
-function withChoices(schema: Schema, place: string, unknowns: Unknowns): Schema {
-  const values = literals(schema)
-  if (values === undefined) return schema
-  const { const: _const, enum: _enum, ...rest } = schema
-  const types = typesOf(rest)
-  const plain = values.filter((value) => typeof value === 'string' || typeof value === 'number')
-  const allows = (type: string): boolean => types === undefined || types.includes(type)
-  const choices: Schema[] = []
-  const [strings, numbers] = [
-    plain.filter((value) => typeof value === 'string'),
-    plain.filter((value) => typeof value === 'number'),
-  ]
-  if (strings.length > 0 && allows('string')) choices.push(blank({ type: 'string', enum: strings }))
-  const integers = types !== undefined && types.includes('integer') && !types.includes('number')
-  const fitting = integers ? numbers.filter((value) => Number.isInteger(value)) : numbers
-  if (fitting.length > 0 && (allows('number') || integers))
-    choices.push(blank({ type: integers ? 'integer' : 'number', enum: fitting }))
-  if (values.includes(null) && allows('null')) choices.push(blank({ type: 'null' }))
-  const flags = values.filter((value) => typeof value === 'boolean')
-  if (flags.length > 0 && allows('boolean')) {
-    choices.push(blank({ type: 'boolean' }))
-    if (new Set(flags).size === 1) unknowns.add(`${flags[0]} as the only value`, place)
-  }
-  for (const kind of ['object', 'array']) {
-    if (!allows(kind) || !values.some((value) => (kind === 'array' ? Array.isArray(value) : isObject(value)))) continue
-    choices.push(blank({ type: kind }))
-    unknowns.add(`a choice of values of type ${kind}`, place)
-  }
-  const { type: _type, ...others } = rest
-  const [only] = choices
-  if (only !== undefined && choices.length === 1) return blank(only, others)
-  if (choices.length === 0 || others.anyOf !== undefined) {
-    unknowns.add('enum', place)
-    return blank(rest)
-  }
-  return blank(others, { anyOf: choices })
 }

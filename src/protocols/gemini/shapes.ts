@@ -1,23 +1,31 @@
 import type { FinishReason } from '../../generation/event.ts'
-import type { Citation, TokenLogprob } from '../../generation/request.ts'
+import type { TokenLogprob } from '../../generation/request.ts'
 import { completionTokens, count, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
 import { isObject } from '../fields.ts'
-import { Offsets } from '../offsets.ts'
 
-/** One element of `content.parts` as we write it. */
+/** An element of `content.parts` as Sluice writes it. */
 export type WirePart = Record<string, unknown>
 /** An element of `contents`. */
 export type WireContent = { role: 'user' | 'model'; parts: WirePart[] }
 
-/** What Gemini 3 accepts where history has no signature of its own (documented for histories of other models). */
-export const UNSIGNED = 'skip_thought_signature_validator'
-export const UNSIGNED_WHY =
-  'a call that came back without the signature of this model is sent as one that another model made'
+/** Members of a part that only Google's protocol has. */
+export const NATIVE_PARTS = [
+  'executableCode',
+  'codeExecutionResult',
+  'toolCall',
+  'toolResponse',
+  'audioTranscription',
+] as const
 
-/** On the seal of thoughts whose maker hid them. */
+/**
+ * The signature that Gemini 3 accepts for a call of another model (ai.google.dev/gemini-api/docs/thought-signatures).
+ */
+export const PLACEHOLDER_SIGNATURE = 'skip_thought_signature_validator'
+
+/** The note on the wrapped signature of reasoning whose provider hides the text. */
 export const HIDDEN = 'hidden'
 
-const REASONS: Map<string, FinishReason> = new Map(
+const FINISH_REASONS: ReadonlyMap<string, FinishReason> = new Map(
   Object.entries({
     STOP: 'stop',
     MAX_TOKENS: 'length',
@@ -34,29 +42,26 @@ const REASONS: Map<string, FinishReason> = new Map(
 )
 
 /**
- * The word of a `finishReason`; gRPC gateways write protobuf's number, whose first five mean the same in both of
+ * The name of a `finishReason`. gRPC gateways write protobuf's number, whose first five are the same in both of
  * Google's APIs.
  */
-export const finishWord = (rawRequest: unknown): string | undefined =>
-  typeof rawRequest === 'string'
-    ? rawRequest
-    : typeof rawRequest === 'number' && rawRequest > 0
-      ? (['STOP', 'MAX_TOKENS', 'SAFETY', 'RECITATION'][rawRequest - 1] ?? 'OTHER')
+export const finishReasonName = (value: unknown): string | undefined =>
+  typeof value === 'string'
+    ? value
+    : typeof value === 'number' && value > 0
+      ? (['STOP', 'MAX_TOKENS', 'SAFETY', 'RECITATION'][value - 1] ?? 'OTHER')
       : undefined
 
 /**
- * `finishReason` of a candidate. There is no word for a tool turn: `called` says whether a function was called, asked
- * for (STOP) or not (UNEXPECTED_TOOL_CALL).
+ * The `finishReason` of a candidate. Google has none for tool calls: a response that `called` a function ends with
+ * STOP, or with UNEXPECTED_TOOL_CALL where the request has no such function.
  */
 export const readFinishReason = (raw: string, called: boolean): FinishReason => {
-  const reason = REASONS.get(raw) ?? 'other'
+  const reason = FINISH_REASONS.get(raw) ?? 'other'
   return called && (reason === 'stop' || reason === 'other') ? 'tool-calls' : reason
 }
 
-/**
- * A refusal that ended the answer is Google's SAFETY; refusing words that ended by themselves are text and STOP, as
- * `finish` says it.
- */
+/** `refusal` is SAFETY only where it ended the response; a refusal in words is text that ends with STOP. */
 export function writeFinishReason(reason: FinishReason): string {
   switch (reason) {
     case 'stop':
@@ -68,47 +73,10 @@ export function writeFinishReason(reason: FinishReason): string {
     case 'content-filter':
     case 'refusal':
       return 'SAFETY'
-    // A paused turn is not a whole answer, and Google has no word for it.
+    // A paused turn is not a complete response, and Google has no reason for it.
     case 'pause':
     case 'other':
       return 'OTHER'
-  }
-}
-
-/**
- * `usageMetadata` -> buckets; undefined where no count is in it. Google's JSON leaves a 0 out: of an answer that goes
- * on, output left out is not yet told. Google counts cached and audio tokens inside the prompt, thoughts beside the
- * candidates.
- */
-export function readUsage(
-  rawRequest: Record<string, unknown>,
-  searches: number,
-  ended: boolean,
-): Partial<Usage> | undefined {
-  if (!COUNTS.some((name) => isCount(rawRequest[name]))) return undefined
-  const prompt = count(rawRequest['promptTokenCount']) + count(rawRequest['toolUsePromptTokenCount'])
-  const cached = Math.min(count(rawRequest['cachedContentTokenCount']), prompt)
-  const audio = Math.min(
-    Math.max(
-      modality(rawRequest['promptTokensDetails'], 'AUDIO') - modality(rawRequest['cacheTokensDetails'], 'AUDIO'),
-      0,
-    ),
-    prompt - cached,
-  )
-  const candidates = count(rawRequest['candidatesTokenCount'])
-  const audioOut = Math.min(modality(rawRequest['candidatesTokensDetails'], 'AUDIO'), candidates)
-  const imageOut = Math.min(modality(rawRequest['candidatesTokensDetails'], 'IMAGE'), candidates - audioOut)
-  return {
-    inputTokens: prompt - cached - audio,
-    cacheReadTokens: cached,
-    inputAudioTokens: audio,
-    ...(isCount(rawRequest['candidatesTokenCount'] ?? (ended ? 0 : undefined))
-      ? { outputTokens: candidates - audioOut - imageOut }
-      : {}),
-    outputAudioTokens: audioOut,
-    outputImageTokens: imageOut,
-    reasoningTokens: count(rawRequest['thoughtsTokenCount']),
-    ...(searches > 0 ? { webSearches: searches } : {}),
   }
 }
 
@@ -120,12 +88,43 @@ const COUNTS = [
   'toolUsePromptTokenCount',
 ]
 
+/**
+ * `usageMetadata` as disjoint counts; undefined where it has none. Google counts cached and audio tokens inside the
+ * prompt, reasoning beside the candidates. Its JSON omits zeros: while a response is incomplete (`complete` false), an
+ * omitted output count is unknown.
+ */
+export function readUsage(
+  usage: Record<string, unknown>,
+  webSearches: number,
+  complete: boolean,
+): Partial<Usage> | undefined {
+  if (!COUNTS.some((name) => isCount(usage[name]))) return undefined
+  const prompt = count(usage.promptTokenCount) + count(usage.toolUsePromptTokenCount)
+  const cached = Math.min(count(usage.cachedContentTokenCount), prompt)
+  const uncachedAudio = modality(usage.promptTokensDetails, 'AUDIO') - modality(usage.cacheTokensDetails, 'AUDIO')
+  const audio = Math.min(Math.max(uncachedAudio, 0), prompt - cached)
+  const candidates = count(usage.candidatesTokenCount)
+  const audioOut = Math.min(modality(usage.candidatesTokensDetails, 'AUDIO'), candidates)
+  const imageOut = Math.min(modality(usage.candidatesTokensDetails, 'IMAGE'), candidates - audioOut)
+  const isOutputKnown = isCount(usage.candidatesTokenCount ?? (complete ? 0 : undefined))
+  return {
+    inputTokens: prompt - cached - audio,
+    cacheReadTokens: cached,
+    inputAudioTokens: audio,
+    ...(isOutputKnown ? { outputTokens: candidates - audioOut - imageOut } : {}),
+    outputAudioTokens: audioOut,
+    outputImageTokens: imageOut,
+    reasoningTokens: count(usage.thoughtsTokenCount),
+    ...(webSearches > 0 ? { webSearches } : {}),
+  }
+}
+
 const modality = (details: unknown, name: string): number =>
   !Array.isArray(details)
     ? 0
     : details.reduce(
         (sum: number, entry: unknown) =>
-          sum + (isObject(entry) && entry['modality'] === name ? count(entry['tokenCount']) : 0),
+          sum + (isObject(entry) && entry.modality === name ? count(entry.tokenCount) : 0),
         0,
       )
 
@@ -145,7 +144,7 @@ const outputDetails = (usage: Usage): { modality: string; tokenCount: number }[]
     { modality: 'AUDIO', tokenCount: usage.outputAudioTokens },
   ].filter(({ tokenCount }) => tokenCount > 0)
 
-/** The inline media types that the specification allows in a request. */
+/** The media types that Google documents for inline data of a request. */
 export const INLINE_TYPES: ReadonlySet<string> = new Set([
   'application/pdf',
   'audio/mpeg',
@@ -166,66 +165,29 @@ export const INLINE_TYPES: ReadonlySet<string> = new Set([
   'video/x-ms-wmv',
 ])
 
-export const writeLogprobs = (logprobs: TokenLogprob[]): Record<string, unknown> => ({
-  chosenCandidates: logprobs.map(({ token, logprob }) => ({ token, logProbability: logprob })),
-  topCandidates: logprobs.map(({ top }) => ({
-    candidates: (top ?? []).map(({ token, logprob }) => ({ token, logProbability: logprob })),
-  })),
-})
-
-/** A citation with its place in the text Google counts in: `base` UTF-16 units before the cited part, in `text`. */
-export type Placed = { citation: Citation; text: string; base: number; partIndex?: number }
-
-/** Passages that hold one another say the same words again and again: further ones are told by their numbers alone. */
-const WORDS_MAX = 1_000_000
-
-/** Whether there is anything by which a client could know the source. */
-export const isSource = ({ url, title, citedText }: Citation): boolean => (url ?? title ?? citedText) !== undefined
-
-/**
- * Citations -> `groundingMetadata`, where there are any: sources once, and the passages that rest on them in UTF-8
- * bytes.
- */
-export function writeGrounding(placed: readonly Placed[]): { groundingMetadata?: object } {
-  const chunks: Record<string, unknown>[] = []
-  const indexes = new Map<string, number>()
-  const supports: Record<string, unknown>[] = []
-  const measured = new Map<string, Offsets>()
-  let words = 0
-  for (const { citation, text, base, partIndex } of placed) {
-    if (!isSource(citation)) continue
-    const key = JSON.stringify(writeSource(citation))
-    const index = indexes.get(key) ?? chunks.push(writeSource(citation)) - 1
-    indexes.set(key, index)
-    if (citation.start === undefined || citation.end === undefined) continue
-    const [start, end] = [base + citation.start, base + citation.end]
-    const offsets = measured.get(text) ?? new Offsets(text, 'bytes')
-    measured.set(text, offsets)
-    words += end - start
-    const segment = {
-      ...(partIndex === undefined ? {} : { partIndex }),
-      startIndex: offsets.written(start),
-      endIndex: offsets.written(end),
-      ...(words > WORDS_MAX ? {} : { text: text.slice(start, end) }),
-    }
-    supports.push({ segment, groundingChunkIndices: [index] })
-  }
-  return chunks.length === 0
-    ? {}
-    : {
-        groundingMetadata: {
-          groundingChunks: chunks,
-          ...(supports.length === 0 ? {} : { groundingSupports: supports }),
-        },
-      }
+/** `logprobsResult` as logprobs of the chosen tokens; undefined where there are none. */
+export function readLogprobs(result: unknown): TokenLogprob[] | undefined {
+  if (!isObject(result) || !Array.isArray(result.chosenCandidates)) return undefined
+  const alternatives: unknown[] = Array.isArray(result.topCandidates) ? result.topCandidates : []
+  return result.chosenCandidates.filter(isObject).map((chosen, index) => {
+    const entry = alternatives[index]
+    const top =
+      isObject(entry) && Array.isArray(entry.candidates) ? entry.candidates.filter(isObject).map(readToken) : undefined
+    return { ...readToken(chosen), ...(top === undefined ? {} : { top }) }
+  })
 }
 
-const writeSource = ({ url, title, citedText }: Citation): Record<string, unknown> =>
-  url === undefined
-    ? {
-        retrievedContext: {
-          ...(title === undefined ? {} : { title }),
-          ...(citedText === undefined ? {} : { text: citedText }),
-        },
-      }
-    : { web: { uri: url, ...(title === undefined ? {} : { title }) } }
+const readToken = ({ token, logProbability }: Record<string, unknown>): { token: string; logprob: number } => ({
+  token: typeof token === 'string' ? token : '',
+  logprob: typeof logProbability === 'number' ? logProbability : 0,
+})
+
+export const writeLogprobs = (logprobs: readonly TokenLogprob[]): Record<string, unknown> => ({
+  chosenCandidates: logprobs.map(writeToken),
+  topCandidates: logprobs.map(({ top }) => ({ candidates: (top ?? []).map(writeToken) })),
+})
+
+const writeToken = ({ token, logprob }: { token: string; logprob: number }): Record<string, unknown> => ({
+  token,
+  logProbability: logprob,
+})

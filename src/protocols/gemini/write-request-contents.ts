@@ -7,192 +7,169 @@ import type {
   ToolResultPart,
   Turn,
 } from '../../generation/request.ts'
-import type { Translation } from '../translation.ts'
-import type { SettingName } from '../request-paths.ts'
 import { belongsTo, type Signature } from '../../generation/signature.ts'
+import { readObject } from '../../json/exact.ts'
 import { unsupportedMedia } from '../media.ts'
-import type { Target } from '../protocol.ts'
+import type { ToolNames } from '../tool-names.ts'
 import { resultsBehindCalls } from '../tool-results.ts'
-import { readObject, writeArguments } from './arguments.ts'
-import { sentName } from './tool-names.ts'
-import { UNSIGNED, UNSIGNED_WHY, type WireContent, type WirePart } from './shapes.ts'
+import type { Translation } from '../translation.ts'
+import { PLACEHOLDER_SIGNATURE, type WireContent, type WirePart } from './shapes.ts'
 
 const RESOLUTIONS: ReadonlySet<string> = new Set(['low', 'medium', 'high', 'ultra_high'])
 
-/** Turns -> `contents` and `systemInstruction`. Lives as long as one request. */
+/** Writes `contents` and the system instruction of one request. */
 export class ContentWriter {
-  readonly #target: Target
   readonly #translation: Translation
+  readonly #names: ToolNames
   readonly #contents: WireContent[] = []
-  /** Calls of the last answer: Google wants their results right after them, all of them, in the calls' order. */
-  #asked: ToolCallPart[] = []
+  /**
+   * Calls of the last assistant turn: Google requires all their results right after them, in the order of the calls.
+   */
+  #openCalls: ToolCallPart[] = []
 
-  constructor(target: Target, translation: Translation) {
-    this.#target = target
+  constructor(translation: Translation, names: ToolNames) {
     this.#translation = translation
+    this.#names = names
   }
 
   write({ system, turns }: GenerationRequest): { system: WirePart[]; contents: WireContent[] } {
-    const instruction = this.#instruct(this.#writeSystem(system))
+    const instructions = this.#writeSystem(system)
     for (const turn of resultsBehindCalls(turns)) this.#writeTurn(turn)
-    if (this.#contents.length > 0) return { system: instruction, contents: this.#contents }
-    if (instruction.length > 0)
-      this.#lose('system', 'approximated', 'the provider needs a user turn: the instructions are sent as one')
-    return { system: [], contents: [{ role: 'user', parts: instruction.length === 0 ? [{ text: '' }] : instruction }] }
+    if (this.#contents.length > 0) return { system: instructions, contents: this.#contents }
+    if (instructions.length === 0) return { system: [], contents: [{ role: 'user', parts: [{ text: '' }] }] }
+    this.#translation.lose(
+      'instructions_moved',
+      this.#translation.setting('system'),
+      'the provider requires a message: the instructions are sent as one',
+    )
+    return { system: [], contents: [{ role: 'user', parts: instructions }] }
   }
 
+  /** The parts of the system instruction. A model that refuses one gets them as tagged text of the user. */
   #writeSystem(system: Part[]): WirePart[] {
-    return system.flatMap((part): WirePart[] => {
-      if (part.type === 'text' || part.type === 'refusal') return part.text === '' ? [] : [{ text: part.text }]
-      this.#lose('system', 'left out', `the provider takes text instructions only, not ${part.type}`)
-      return []
+    const isAccepted = this.#translation.target.capabilities.system !== false
+    const parts = system.flatMap((part): WirePart[] => {
+      if (part.type !== 'text' && part.type !== 'refusal') {
+        this.#translation.lose('content_dropped', this.#translation.at(part), 'instructions can contain only text')
+        return []
+      }
+      if (part.text === '') return []
+      if (!isAccepted) this.#translation.lose('instructions_moved', this.#translation.at(part))
+      return [{ text: part.text }]
     })
-  }
-
-  /** Models that refuse instructions get them as marked text of the user. */
-  #instruct(instruction: WirePart[]): WirePart[] {
-    if (this.#target.capabilities.system !== false || instruction.length === 0) return instruction
-    this.#lose('system', 'approximated', 'the model takes no instructions: they are sent as marked text of the user')
-    this.#add('user', [{ text: '<system>\n' }, ...instruction, { text: '\n</system>' }])
+    if (isAccepted || parts.length === 0) return parts
+    this.#append('user', withTags('system', parts))
     return []
   }
 
   #writeTurn(turn: Turn): void {
-    if (turn.name !== undefined) this.#lose('name', 'left out', 'the provider has no names of speakers')
-    if (turn.role !== 'assistant') this.#answer(turn.parts.filter((part) => part.type === 'tool-result'))
-    switch (turn.role) {
-      case 'user':
-        return this.#add(
-          'user',
-          turn.parts.flatMap((part) => this.#writePart(part)),
-        )
-      case 'assistant':
-        return this.#writeAssistant(turn)
-      case 'tool':
-        return
-      case 'system':
-      case 'developer': {
-        this.#lose(
-          'instruction',
-          'approximated',
-          `the provider takes instructions only before the conversation: a later ${turn.role} message is sent as marked user text`,
-          turn.role,
-        )
-        const parts = turn.parts.flatMap((part) => this.#writePart(part))
-        return this.#add(
-          'user',
-          parts.length === 0 ? [] : [{ text: `<${turn.role}>\n` }, ...parts, { text: `\n</${turn.role}>` }],
-        )
-      }
+    const { role, parts } = turn
+    if (turn.name !== undefined) this.#translation.lose('unsupported_field', this.#translation.at(turn, 'name'))
+    if (role === 'assistant') return this.#writeAssistant(parts)
+    this.#writeResults(parts.filter((part) => part.type === 'tool-result'))
+    if (role === 'tool') return
+    const written = parts.flatMap((part) => this.#writePart(part))
+    if (role === 'user') return this.#append('user', written)
+    this.#translation.lose('instructions_moved', this.#translation.at(turn))
+    if (written.length > 0) this.#append('user', withTags(role, written))
+  }
+
+  #writeAssistant(parts: readonly Part[]): void {
+    const calls = parts.filter((part) => part.type === 'tool-call')
+    const isSigned = parts.some((part) => 'signature' in part && this.#isOwn(part.signature))
+    const unsigned = this.#unsignedCall(calls)
+    const written = parts.flatMap((part): WirePart[] => {
+      if (part.type === 'tool-call') return [this.#writeCall(part, part === unsigned)]
+      // Reasoning of this model has no signature of its own: the part after it has.
+      if (part.type === 'reasoning' && part.signature === undefined && isSigned)
+        return [{ text: part.text, thought: true }]
+      return this.#writePart(part)
+    })
+    this.#append('model', written)
+    for (const call of calls) this.#openCalls.push(call)
+  }
+
+  /**
+   * The first call of a turn of which no call has a signature of this model. Models that reason by levels refuse it
+   * without a signature, and accept a placeholder for a call of another model.
+   */
+  #unsignedCall(calls: readonly ToolCallPart[]): ToolCallPart | undefined {
+    const needsSignature = this.#translation.target.capabilities.reasoning === 'level'
+    return needsSignature && !calls.some(({ signature }) => this.#isOwn(signature)) ? calls[0] : undefined
+  }
+
+  #writeCall(call: ToolCallPart, isUnsigned: boolean): WirePart {
+    const signed = this.#writeSignature(call)
+    if (isUnsigned) this.#translation.lose('signature_replaced', this.#translation.at(call, 'signature'))
+    const args = writeArguments(call)
+    if (args === undefined) this.#translation.lose('arguments_dropped', this.#translation.at(call, 'arguments'))
+    return {
+      functionCall: { id: call.id, name: this.#names.sent(call.name), args: args ?? {} },
+      ...(isUnsigned ? { thoughtSignature: PLACEHOLDER_SIGNATURE } : signed),
     }
   }
 
-  #writeAssistant(turn: Turn): void {
-    const calls = turn.parts.filter((part): part is ToolCallPart => part.type === 'tool-call')
-    const signed = calls.some((call) => this.#own(call.signature, call.id) !== undefined)
-    const mine = turn.parts.some(
-      (part) => 'signature' in part && part.signature !== undefined && belongsTo(part.signature, this.#target, false),
-    )
-    let first = true
-    const parts = turn.parts.flatMap((part): WirePart[] => {
-      // Its own thoughts bear no signature: what follows them does.
-      if (part.type === 'reasoning' && part.signature === undefined && mine) return [{ text: part.text, thought: true }]
-      if (part.type !== 'tool-call') return this.#writePart(part)
-      const own = this.#own(part.signature, part.id)
-      // Models that take levels refuse a first call without a signature, and accept this word for calls that others
-      // made.
-      const signature =
-        own ?? (first && !signed && this.#target.capabilities.reasoning === 'level' ? UNSIGNED : undefined)
-      if (signature === UNSIGNED) this.#lose('signature', 'approximated', UNSIGNED_WHY, part.id)
-      first = false
-      const args = writeArguments(part.arguments, part.form)
-      if (args === undefined) this.#lose('call.arguments', 'left out', 'they are not a JSON object', part.id)
-      return [
-        {
-          functionCall: { id: part.id, name: sentName(part.name), args: args ?? {} },
-          ...(signature === undefined ? {} : { thoughtSignature: signature }),
-        },
-      ]
+  /** Writes the results of the open calls. Results without a call follow as text, since Google refuses them. */
+  #writeResults(results: readonly ToolResultPart[]): void {
+    const unmatched = Map.groupBy(results, ({ callId }) => callId)
+    const media: WirePart[] = []
+    const parts = this.#openCalls.splice(0).map((call) => {
+      const result = unmatched.get(call.id)?.shift()
+      return result === undefined ? this.#writeMissingResult(call) : this.#writeResult(result, call, media)
     })
-    this.#add('model', parts)
-    for (const call of calls) this.#asked.push(call)
+    this.#append('user', [...parts, ...media])
+    for (const result of [...unmatched.values()].flat()) this.#writeUnmatchedResult(result)
   }
 
-  #answer(results: ToolResultPart[]): void {
-    const waiting = Map.groupBy(results, ({ callId }) => callId)
-    const after: WirePart[] = []
-    const parts = this.#asked.splice(0).map((call) => {
-      const result = waiting.get(call.id)?.shift()
-      if (result !== undefined) return this.#writeResult(result, call, after)
-      this.#lose(
-        'call',
-        'approximated',
-        `the call '${call.name}' has no result, which the provider requires: an error result is sent`,
-        call.id,
-      )
-      return {
-        functionResponse: {
-          id: call.id,
-          name: sentName(call.name),
-          response: { error: 'No result was given for this call.' },
-        },
-      }
-    })
-    this.#add('user', [...parts, ...after])
-    for (const orphan of [...waiting.values()].flat()) this.#writeOrphan(orphan)
+  #writeMissingResult(call: ToolCallPart): WirePart {
+    this.#translation.lose('result_added', this.#translation.at(call))
+    const response = { error: 'No result was given for this call.' }
+    return { functionResponse: { id: call.id, name: this.#names.sent(call.name), response } }
   }
 
-  /** `after` takes media that must stand beside the response. */
-  #writeResult(result: ToolResultPart, call: ToolCallPart, after: WirePart[]): WirePart {
+  /** `following`: receives media that the model does not accept inside the response. */
+  #writeResult(result: ToolResultPart, call: ToolCallPart, following: WirePart[]): WirePart {
+    const acceptsMedia = this.#translation.target.capabilities.reasoning === 'level'
     const texts: string[] = []
     const media: WirePart[] = []
     for (const part of result.content) {
-      if (part.type === 'text') texts.push(part.text)
-      else media.push(...this.#writePart(part))
+      if (part.type === 'text') {
+        texts.push(part.text)
+        continue
+      }
+      const written = this.#writePart(part)
+      if (written.length > 0 && !acceptsMedia) this.#translation.lose('media_moved', this.#translation.at(part))
+      ;(acceptsMedia ? media : following).push(...written)
     }
-    const inside = this.#target.capabilities.reasoning === 'level'
-    if (!inside && media.length > 0) {
-      this.#lose(
-        'result.content',
-        'approximated',
-        'the model takes text results only: the media follow the result',
-        result.callId,
-      )
-      for (const medium of media) after.push(medium)
-    }
-    const text = texts.join('\n')
-    const response =
-      result.isError === true
-        ? { error: text }
-        : texts.length === 1
-          ? (readObject(text) ?? { output: text })
-          : { output: text }
     return {
       functionResponse: {
         id: call.id,
-        name: sentName(result.name ?? call.name),
-        response,
-        ...(inside && media.length > 0 ? { parts: media } : {}),
+        name: this.#names.sent(result.name ?? call.name),
+        response: writeResponseObject(texts, result.isError === true),
+        ...(media.length > 0 ? { parts: media } : {}),
       },
     }
   }
 
-  /** A result whose call is not in the conversation: Google refuses it, so it goes as text. */
-  #writeOrphan({ name, callId, content }: ToolResultPart): void {
-    this.#lose('result', 'approximated', 'a tool result without its call is sent as text', callId)
-    this.#add('user', [{ text: `Result of ${name ?? callId}:` }, ...content.flatMap((one) => this.#writePart(one))])
+  #writeUnmatchedResult(result: ToolResultPart): void {
+    const { name, callId, content } = result
+    this.#translation.lose(
+      'content_as_text',
+      this.#translation.at(result),
+      'it does not follow its call: sent as text of the user',
+    )
+    const parts = content.flatMap((part) => this.#writePart(part))
+    this.#append('user', [{ text: `Result of ${name ?? callId}:` }, ...parts])
   }
 
   #writePart(part: Part): WirePart[] {
     switch (part.type) {
       case 'text': {
-        const signature = this.#own(part.signature)
-        return part.text === '' && signature === undefined
-          ? []
-          : [{ text: part.text, ...(signature === undefined ? {} : { thoughtSignature: signature }) }]
+        const signed = this.#writeSignature(part)
+        return part.text === '' && signed === undefined ? [] : [{ text: part.text, ...signed }]
       }
       case 'refusal':
-        this.#lose('refusal', 'approximated', 'an earlier refusal is sent as text')
+        this.#translation.lose('content_as_text', this.#translation.at(part))
         return part.text === '' ? [] : [{ text: part.text }]
       case 'reasoning':
         return this.#writeReasoning(part)
@@ -203,9 +180,9 @@ export class ContentWriter {
         return [this.#writeMedia(part)]
       case 'native':
         if (part.protocol === 'generateContent') return [part.value as WirePart]
-        this.#lose('part', 'left out', `only its own protocol knows ${part.kind}`, part.kind)
+        this.#translation.lose('content_native', this.#translation.at(part))
         return []
-      // Calls and results have their own places.
+      // Calls and results are written by their turns.
       case 'tool-call':
       case 'tool-result':
         return []
@@ -213,70 +190,83 @@ export class ContentWriter {
   }
 
   #writeReasoning(part: ReasoningPart): WirePart[] {
-    const { signature } = part
-    if (signature !== undefined && belongsTo(signature, this.#target, false))
-      return [{ text: part.text, thought: true, thoughtSignature: signature.data }]
-    this.#lose('thoughts', 'left out', 'earlier reasoning can only be sent back to the model that made it')
+    if (part.signature !== undefined && this.#isOwn(part.signature))
+      return [{ text: part.text, thought: true, thoughtSignature: part.signature.data }]
+    this.#translation.lose('reasoning_dropped', this.#translation.at(part))
     return []
   }
 
   #writeMedia(part: MediaPart): WirePart {
-    const signature = this.#own(part.signature)
-    const extra = { ...this.#resolution(part), ...(signature === undefined ? {} : { thoughtSignature: signature }) }
-    if (part.filename !== undefined) this.#lose('filename', 'left out', 'the provider has no names of files')
     const { source } = part
+    const others = { ...this.#writeResolution(part), ...this.#writeSignature(part) }
+    if (part.filename !== undefined) this.#translation.lose('unsupported_field', this.#translation.at(part, 'filename'))
     switch (source.type) {
       case 'data':
-        return { inlineData: { mimeType: source.mediaType, data: source.data }, ...extra }
+        return { inlineData: { mimeType: source.mediaType, data: source.data }, ...others }
       case 'text':
-        return { inlineData: { mimeType: 'text/plain', data: Buffer.from(source.text).toString('base64') }, ...extra }
+        return { inlineData: { mimeType: 'text/plain', data: Buffer.from(source.text).toString('base64') }, ...others }
       case 'url': {
-        const mimeType = source.mediaType ?? typeByName(source.url)
-        return { fileData: { ...(mimeType === undefined ? {} : { mimeType }), fileUri: source.url }, ...extra }
+        const mimeType = source.mediaType ?? mediaTypeOfUrl(source.url)
+        return { fileData: { ...(mimeType === undefined ? {} : { mimeType }), fileUri: source.url }, ...others }
       }
       case 'file':
         throw unsupportedMedia(part, this.#translation, 'a file that is stored elsewhere')
     }
   }
 
-  #resolution({ detail }: MediaPart): WirePart {
+  #writeResolution(part: MediaPart): WirePart {
+    const { detail } = part
     if (detail === undefined || detail === 'auto') return {}
-    if (RESOLUTIONS.has(detail) && this.#target.capabilities.reasoning === 'level') {
-      this.#lose('detail', 'approximated', 'the provider counts resolutions in its own steps')
+    const path = this.#translation.at(part, 'detail')
+    if (RESOLUTIONS.has(detail) && this.#translation.target.capabilities.reasoning === 'level') {
+      this.#translation.lose('detail_adjusted', path)
       return { mediaResolution: { level: `MEDIA_RESOLUTION_${detail.toUpperCase()}` } }
     }
-    this.#lose('detail', 'left out', 'the model takes no resolution for a single part')
+    this.#translation.lose('unsupported_by_model', path)
     return {}
   }
 
-  /**
-   * The signature where this model made it. Another's is told as lost, but for an empty one, which only marks a call as
-   * another's.
-   */
-  #own(signature: Signature | undefined, of?: string): string | undefined {
+  #isOwn(signature: Signature | undefined): boolean {
+    return signature !== undefined && belongsTo(signature, this.#translation.target, false)
+  }
+
+  /** The signature of this model. An empty one of another model is no loss: it only marks a call as that model's. */
+  #writeSignature(part: Part & { signature?: Signature }): { thoughtSignature: string } | undefined {
+    const { signature } = part
     if (signature === undefined) return undefined
-    if (belongsTo(signature, this.#target, false)) return signature.data
-    if (signature.data !== '') this.#lose('signature', 'left out', 'another model made it', of)
+    if (this.#isOwn(signature)) return { thoughtSignature: signature.data }
+    if (signature.data !== '') this.#translation.lose('signature_dropped', this.#translation.at(part, 'signature'))
     return undefined
   }
 
-  #add(role: WireContent['role'], parts: WirePart[]): void {
+  #append(role: WireContent['role'], parts: readonly WirePart[]): void {
     if (parts.length === 0) return
     const last = this.#contents.at(-1)
     if (last?.role === role) for (const part of parts) last.parts.push(part)
-    else this.#contents.push({ role, parts })
-  }
-
-  #lose(_word: string, what: 'left out' | 'approximated', why: string, _of?: string): void {
-    this.#translation.lose(
-      what === 'left out' ? 'todo_dropped' : 'todo_approximated',
-      this.#translation.setting('conversation'),
-      why,
-    )
+    else this.#contents.push({ role, parts: [...parts] })
   }
 }
 
-const TYPE_BY_ENDING: ReadonlyMap<string, string> = new Map(
+const withTags = (role: string, parts: readonly WirePart[]): WirePart[] => [
+  { text: `<${role}>\n` },
+  ...parts,
+  { text: `\n</${role}>` },
+]
+
+/** Arguments as an object with order and numbers kept; undefined for text that is cut or not an object. */
+function writeArguments({ arguments: text, form }: ToolCallPart): Record<string, unknown> | undefined {
+  if (form === 'custom') return { input: text }
+  return text.trim() === '' ? {} : readObject(text)
+}
+
+/** The response of a function, which must be an object: the result itself if it is one, else in Google's envelopes. */
+function writeResponseObject(texts: readonly string[], isError: boolean): Record<string, unknown> {
+  const text = texts.join('\n')
+  if (isError) return { error: text }
+  return (texts.length === 1 ? readObject(text) : undefined) ?? { output: text }
+}
+
+const TYPE_BY_EXTENSION: ReadonlyMap<string, string> = new Map(
   Object.entries({
     png: 'image/png',
     jpg: 'image/jpeg',
@@ -295,6 +285,6 @@ const TYPE_BY_ENDING: ReadonlyMap<string, string> = new Map(
   }),
 )
 
-/** A file's media type by the ending of its URL's path; undefined leaves it to Google. */
-const typeByName = (url: string): string | undefined =>
-  TYPE_BY_ENDING.get(/\.([a-z0-9]+)(?:[?#]|$)/i.exec(url)?.[1]?.toLowerCase() ?? '')
+/** The media type by the extension of a URL; undefined leaves it to Google. */
+const mediaTypeOfUrl = (url: string): string | undefined =>
+  TYPE_BY_EXTENSION.get(/\.([a-z0-9]+)(?:[?#]|$)/i.exec(url)?.[1]?.toLowerCase() ?? '')

@@ -1,109 +1,85 @@
 import type { Effort, Reasoning } from '../../generation/request.ts'
-import type { Translation } from '../translation.ts'
-import type { SettingName } from '../request-paths.ts'
 import { nearestEffort } from '../capabilities.ts'
 import type { Capabilities } from '../protocol.ts'
+import { budgetOfEffort, effortOfBudget } from '../reasoning-effort.ts'
+import type { Translation } from '../translation.ts'
 
-/**
- * Tokens per effort, as Google documents them for OpenAI's words; the last two are the largest budgets of its models.
- */
-const BUDGETS: Record<Exclude<Effort, 'none'>, number> = {
-  minimal: 1024,
-  low: 1024,
-  medium: 8192,
-  high: 24576,
-  xhigh: 32768,
-  max: 32768,
-}
-// What the protocol knows, where it is not known what the model takes.
+type Json = Record<string, unknown>
+
+/** The levels of the protocol, for models whose own are not known. */
 const LEVELS: Effort[] = ['minimal', 'low', 'medium', 'high']
 
-/** `thinkingConfig` by what the model takes: a level, or a budget (also where nothing is known of it). Never both. */
-export function writeThinking(
-  reasoning: Reasoning | undefined,
-  capabilities: Capabilities,
-  translation: Translation,
-): Record<string, unknown> | undefined {
+/**
+ * `thinkingConfig` with what the model takes: a level, or a budget, also where nothing is known of the model. Google
+ * refuses both together.
+ */
+export function writeReasoning(reasoning: Reasoning | undefined, translation: Translation): Json | undefined {
   if (reasoning === undefined) return undefined
+  const { capabilities } = translation.target
   if (capabilities.reasoning === 'none') {
-    // Google refuses thinkingConfig on a model that does not think.
-    if (reasoning.effort !== 'none')
-      translation.lose('todo_dropped', translation.setting('reasoning'), 'the model does not reason')
+    // Google refuses `thinkingConfig` for such a model.
+    if (reasoning.effort !== 'none' && reasoning.budgetTokens !== 0)
+      translation.lose('reasoning_unsupported', translation.setting('reasoning'))
     return undefined
   }
-  const depth =
+  const effort =
     capabilities.reasoning === 'level'
       ? writeLevel(reasoning, capabilities, translation)
       : writeBudget(reasoning, capabilities.budget, translation)
   const visible = reasoning.visible !== false && reasoning.effort !== 'none'
-  return visible || depth !== undefined ? { ...depth, ...(visible ? { includeThoughts: true } : {}) } : undefined
+  return visible || effort !== undefined ? { ...effort, ...(visible ? { includeThoughts: true } : {}) } : undefined
 }
 
 function writeLevel(
   { effort, budgetTokens }: Reasoning,
   { efforts = LEVELS }: Capabilities,
   translation: Translation,
-): Record<string, unknown> | undefined {
+): Json | undefined {
   const budget = budgetTokens !== undefined && budgetTokens >= 0 ? budgetTokens : undefined
-  const meant =
-    budget === undefined
-      ? effort
-      : budget === 0
-        ? 'none'
-        : budget <= BUDGETS.low
-          ? 'low'
-          : budget <= BUDGETS.medium
-            ? 'medium'
-            : 'high'
+  const meant = budget === undefined ? effort : effortOfBudget(budget)
   if (meant === undefined) return undefined
-  const field = budget === undefined ? 'reasoning.effort' : 'reasoning.budgetTokens'
-  const near = nearestEffort(meant, { efforts }, field, translation)
-  if (near !== undefined && near === meant && budget !== undefined)
+  const setting = budget === undefined ? 'reasoning.effort' : 'reasoning.budgetTokens'
+  const sent = nearestEffort(meant, { efforts }, setting, translation)
+  if (budget !== undefined && budget !== 0 && sent === meant)
     translation.lose(
-      'todo_approximated',
-      translation.setting(field as SettingName),
-      `the model takes levels: sent as ${near.toUpperCase()}`,
+      'budget_as_effort',
+      translation.setting(setting),
+      `the provider takes an effort instead of a budget: '${sent}'`,
     )
-  return near === undefined ? undefined : { thinkingLevel: near.toUpperCase() }
+  return sent === undefined ? undefined : { thinkingLevel: sent.toUpperCase() }
 }
 
 function writeBudget(
   { effort, budgetTokens, adaptive }: Reasoning,
   range: Capabilities['budget'],
   translation: Translation,
-): Record<string, unknown> | undefined {
-  if (budgetTokens !== undefined && budgetTokens >= 0)
-    return { thinkingBudget: fit(budgetTokens, range, 'reasoning.budgetTokens', translation) }
-  if (effort === 'none') return { thinkingBudget: fit(0, range, 'reasoning.effort', translation) }
-  if (effort !== undefined) {
-    const budget = BUDGETS[effort],
-      thinkingBudget = fit(budget, range, 'reasoning.effort', translation)
-    if (thinkingBudget === budget)
+): Json | undefined {
+  if (budgetTokens !== undefined && budgetTokens >= 0) {
+    const thinkingBudget = acceptedBudget(budgetTokens, range)
+    if (thinkingBudget !== budgetTokens)
       translation.lose(
-        'todo_approximated',
-        translation.setting('reasoning.effort'),
-        `the model takes a budget instead of an effort: ${budget} tokens`,
+        'budget_adjusted',
+        translation.setting('reasoning.budgetTokens'),
+        `the model accepts ${range!.min} to ${range!.max} tokens: sent as ${thinkingBudget}`,
       )
     return { thinkingBudget }
   }
+  if (effort !== undefined) return { thinkingBudget: writeEffort(effort, range, translation) }
   return budgetTokens === -1 || adaptive === true ? { thinkingBudget: -1 } : undefined
 }
 
-function fit(
-  budget: number,
-  range: Capabilities['budget'],
-  field: 'reasoning.budgetTokens' | 'reasoning.effort',
-  translation: Translation,
-): number {
-  const fitting =
-    range === undefined || (budget === 0 && range.off === true)
-      ? budget
-      : Math.min(Math.max(budget, range.min), range.max)
-  if (fitting !== budget)
-    translation.lose(
-      'todo_approximated',
-      translation.setting(field as SettingName),
-      `the model takes ${range!.min} to ${range!.max} tokens: sent as ${fitting}`,
-    )
-  return fitting
+/** The budget for an effort; 0 switches reasoning off. */
+function writeEffort(effort: Effort, range: Capabilities['budget'], translation: Translation): number {
+  const budget = acceptedBudget(budgetOfEffort(effort), range)
+  const path = translation.setting('reasoning.effort')
+  if (effort !== 'none')
+    translation.lose('effort_as_budget', path, `the model takes a budget instead of an effort: ${budget} tokens`)
+  else if (budget !== 0)
+    translation.lose('effort_adjusted', path, `the model always reasons: sent as a budget of ${budget} tokens`)
+  return budget
+}
+
+function acceptedBudget(budget: number, range: Capabilities['budget']): number {
+  if (range === undefined || (budget === 0 && range.off === true)) return budget
+  return Math.min(Math.max(budget, range.min), range.max)
 }

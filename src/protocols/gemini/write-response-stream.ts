@@ -1,48 +1,52 @@
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
-import { wrapSignature } from '../../generation/signature.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
+import { reportOf } from '../losses.ts'
 import type { TranslationContext, Writer } from '../protocol.ts'
-import { loseNative, reportOf } from '../losses.ts'
+import { writeLogprobs, writeUsage, type WirePart } from './shapes.ts'
+import { errorFrames } from './write-error.ts'
 import {
-  argumentsOf,
-  errorFrames,
-  nativeCall,
+  isMetadata,
   loseBytes,
   loseOfEnd,
   loseRefusal,
-  writeEnd,
-  writeLabel,
-} from './read-request.ts'
-import { HIDDEN, writeGrounding, writeLogprobs, writeUsage, type Placed, type WirePart } from './shapes.ts'
+  writeCall,
+  writeFinish,
+  writeIdentity,
+  writeNative,
+  writeSignature,
+  type Signed,
+} from './write-response.ts'
+import { writeGrounding, type CitedText } from './write-response-citations.ts'
 
 /**
- * Events -> chunks of `streamGenerateContent`: text as it comes, a call or an image whole when its part ends (Google
- * has no pieces
- * of them), sources and usage with the finish in the last chunk. Every chunk is a whole `GenerateContentResponse`.
+ * Events as chunks of `streamGenerateContent`: text as it comes, a call or a medium when its part ends, since Google
+ * does not stream them in pieces, sources and usage in the last chunk. Each chunk is a whole `GenerateContentResponse`.
  */
-export class ChunkWriter implements Writer {
+export class GeminiResponseWriter implements Writer {
   readonly #context: TranslationContext
-  readonly #responseIdentity: Record<string, unknown>
+  readonly #identity: Record<string, unknown>
   readonly #usage: Usage = noUsage()
-  readonly #placed: Placed[] = []
+  readonly #cited: CitedText[] = []
+  readonly #metadata: Record<string, unknown> = {}
   #metered = false
-  #called = false
+  #hasCall = false
   #head: PartHead | undefined
-  #held = ''
+  /** The arguments of the open call, or the data of the open medium. */
+  #buffered = ''
   /**
-   * The last piece of reasoning waits for the signature: clients (seen in the AI SDK) pass over one that comes without
-   * text.
+   * The last piece of reasoning, which waits for the signature: the AI SDK, for one, ignores a signature that comes
+   * without text.
    */
-  #thought = ''
-  /** All visible text so far, which Google's offsets count in, and where the last text part of it begins. */
+  #heldReasoning = ''
+  /** All visible text, in which Google counts offsets, and where its last text part begins. */
   #text = ''
-  #partBase = 0
+  #textStart = 0
 
   constructor(context: TranslationContext) {
     this.#context = context
-    this.#responseIdentity = writeLabel(context.responseIdentity)
+    this.#identity = writeIdentity(context.responseIdentity)
   }
 
   write(event: GenerationEvent): Frame[] {
@@ -50,35 +54,45 @@ export class ChunkWriter implements Writer {
       case 'start':
         return []
       case 'part-start':
-        return this.#onPartStart(event.head)
+        return this.#begin(event.head)
       case 'part-delta':
-        return this.#onDelta(event.text, event.logprobs)
+        return this.#append(event.text, event.logprobs)
       case 'part-end':
-        return this.#onPartEnd(event.signature)
+        return this.#close(event.signature)
       case 'usage':
         Object.assign(this.#usage, event.usage)
         this.#metered = true
         return []
       case 'finish':
-        return this.#onFinish(event)
+        return this.#finish(event)
       case 'error':
-        return [...this.#think(), ...errorFrames(event.error)]
+        return [...this.#releaseReasoning(), ...errorFrames(event.error)]
     }
   }
 
-  #onPartStart(head: PartHead): Frame[] {
+  #begin(head: PartHead): Frame[] {
     this.#head = head
-    this.#held = ''
-    if (head.type === 'text') this.#partBase = this.#text.length
-    if (head.type === 'citation') this.#placed.push({ citation: head.citation, text: '', base: this.#partBase })
-    if (head.type === 'refusal') loseRefusal(this.#context)
-    if (head.type !== 'native') return []
-    if (head.protocol === 'generateContent') return this.#chunk(head.value as WirePart)
-    loseNative(this.#context, head.kind)
-    return []
+    this.#buffered = ''
+    switch (head.type) {
+      case 'text':
+        this.#textStart = this.#text.length
+        return []
+      case 'citation':
+        this.#cited.push({ citation: head.citation, text: '', base: this.#textStart })
+        return []
+      case 'refusal':
+        loseRefusal(this.#context)
+        return []
+      case 'native':
+        if (!isMetadata(head)) return writeNative(head, this.#context).flatMap((part) => this.#chunk(part))
+        this.#metadata[head.kind] = head.value
+        return []
+      default:
+        return []
+    }
   }
 
-  #onDelta(text: string, logprobs: TokenLogprob[] | undefined): Frame[] {
+  #append(text: string, logprobs: TokenLogprob[] | undefined): Frame[] {
     switch (this.#head?.type) {
       case 'text':
       case 'refusal':
@@ -89,79 +103,58 @@ export class ChunkWriter implements Writer {
           : this.#chunk({ text }, logprobs === undefined ? {} : { logprobsResult: writeLogprobs(logprobs) })
       case 'reasoning': {
         if (text === '' || this.#context.request.reasoning?.visible === false) return []
-        const frames = this.#think()
-        this.#thought = text
+        const frames = this.#releaseReasoning()
+        this.#heldReasoning = text
         return frames
       }
       default:
-        this.#held += text
+        this.#buffered += text
         return []
     }
   }
 
-  #onPartEnd(signature: string | undefined): Frame[] {
+  #close(signature: string | undefined): Frame[] {
     const head = this.#head
     this.#head = undefined
-    const signed =
-      signature === undefined
-        ? undefined
-        : {
-            thoughtSignature: wrapSignature(
-              signature,
-              this.#context.responseIdentity.issuer,
-              head?.type === 'reasoning' && head.redacted === true ? HIDDEN : '',
-            ),
-          }
+    const signed = writeSignature(signature, head, this.#context.responseIdentity)
     switch (head?.type) {
       case 'tool-call': {
-        const mark = signed ?? (this.#called ? undefined : nativeCall(this.#context.responseIdentity))
-        this.#called = true
-        return this.#chunk({
-          functionCall: { id: head.id, name: head.name, args: argumentsOf(this.#context, this.#held, head.form) },
-          ...mark,
-        })
+        const isFirst = !this.#hasCall
+        this.#hasCall = true
+        return this.#chunk(writeCall(head, this.#buffered, signed, isFirst, this.#context))
       }
       case 'image':
       case 'audio':
-        return this.#chunk({ inlineData: { mimeType: head.mediaType, data: this.#held }, ...signed })
+        return this.#chunk({ inlineData: { mimeType: head.mediaType, data: this.#buffered }, ...signed })
       case 'text':
         return signed === undefined ? [] : this.#chunk({ text: '', ...signed })
       case 'reasoning':
-        return this.#think(signed)
+        return this.#releaseReasoning(signed)
       default:
         return []
     }
   }
 
-  /** The piece of reasoning that waited, or, where only its signature can be said, none. */
-  #think(signed?: { thoughtSignature: string }): Frame[] {
-    const text = this.#thought
-    this.#thought = ''
+  /** The held piece of reasoning with the signature; nothing where there is neither. */
+  #releaseReasoning(signed?: Signed): Frame[] {
+    const text = this.#heldReasoning
+    this.#heldReasoning = ''
     return text === '' && signed === undefined ? [] : this.#chunk({ text, thought: true, ...signed })
   }
 
-  #onFinish(finish: Extract<GenerationEvent, { type: 'finish' }>): Frame[] {
-    for (const placed of this.#placed) placed.text = this.#text
-    loseOfEnd(this.#context, finish, this.#usage, this.#placed)
+  #finish(finish: GenerationEvent & { type: 'finish' }): Frame[] {
+    for (const cited of this.#cited) cited.text = this.#text
+    loseOfEnd(this.#context, finish, this.#usage, this.#cited)
     return this.#chunk(
       { text: '' },
-      {
-        ...writeEnd(finish),
-        ...writeGrounding(this.#placed),
-      },
+      { ...writeFinish(finish), ...writeGrounding(this.#cited, this.#metadata) },
       { ...(this.#metered ? { usageMetadata: writeUsage(this.#usage) } : {}), ...reportOf(this.#context) },
     )
   }
 
   #chunk(part: WirePart, candidate: Record<string, unknown> = {}, response: Record<string, unknown> = {}): Frame[] {
-    return [
-      {
-        data: JSON.stringify({
-          candidates: [{ content: { parts: [part], role: 'model' }, index: 0, ...candidate }],
-          ...response,
-          ...this.#responseIdentity,
-        }),
-      },
-    ]
+    const content = { parts: [part], role: 'model' }
+    const candidates = [{ content, index: 0, ...candidate }]
+    return [{ data: JSON.stringify({ candidates, ...response, ...this.#identity }) }]
   }
 }

@@ -2,15 +2,15 @@ import { expect, test } from 'bun:test'
 import { references } from '../../../src/protocols/gemini/references.ts'
 import { found, inlined, isMedia, PDF, PNG, problemOf, TXT } from '../referring.ts'
 
-/** Files and addresses in generateContent, and what is put in their place. */
+/** Files and URLs in requests of generateContent, and the inline data that replaces them. */
 
 const body = (...parts: unknown[]): Record<string, unknown> => ({ contents: [{ role: 'user', parts }] })
 const uri = (fileUri: string, mimeType?: string): object => ({
   fileData: { fileUri, ...(mimeType === undefined ? {} : { mimeType }) },
 })
 
-test('files and addresses are found in contents, system and results, in both spellings', () => {
-  const said = {
+test('files and URLs are found in contents, instructions and results under both spellings', () => {
+  const sent = {
     system_instruction: { parts: [uri('https://a/b.pdf', 'application/pdf')] },
     contents: [
       {
@@ -29,15 +29,15 @@ test('files and addresses are found in contents, system and results, in both spe
       null,
     ],
   }
-  expect(found(references(said))).toEqual([
+  expect(found(references(sent))).toEqual([
     'contents[0].parts[1].fileData.fileUri <- file-ab1 (image)',
     'contents[0].parts[2].file_data.file_uri <- gs://a/b (video)',
     'contents[1].parts[0].functionResponse.parts[0].fileData.fileUri <- https://a/c',
     'contents[1].parts[1].function_response.parts[0].file_data.file_uri <- file-ab2',
     'system_instruction.parts[0].fileData.fileUri <- https://a/b.pdf (file)',
   ])
-  for (const nothing of [{}, { contents: 'x', systemInstruction: 'y' }, body(uri(''), { fileData: null })])
-    expect(references(nothing)).toEqual([])
+  for (const empty of [{}, { contents: 'x', systemInstruction: 'y' }, body(uri(''), { fileData: null })])
+    expect(references(empty)).toEqual([])
 })
 
 test.each([
@@ -55,12 +55,12 @@ test.each([
   ['https://a/v1/files/file-0af?x', 'url https://a/v1/files/file-0af?x'],
   ['gs://a/v1/files/file-0af', 'url gs://a/v1/files/file-0af'],
   ['https://youtu.be/x', 'url https://youtu.be/x'],
-])('%s is %s', (written, meant) => {
-  const { source } = references(body(uri(written))).filter(isMedia)[0]!
-  expect(`${source.type} ${source.type === 'file' ? source.id : source.url}`).toBe(meant)
+])('the URI %s is %s', (fileUri, expected) => {
+  const { source } = references(body(uri(fileUri))).filter(isMedia)[0]!
+  expect(`${source.type} ${source.type === 'file' ? source.id : source.url}`).toBe(expected)
 })
 
-test('what a provider keeps is found where it is named, in both spellings', () => {
+test('contents and stores that are kept at a provider are found under both spellings', () => {
   const tools = [
     { fileSearch: { fileSearchStoreNames: ['fileSearchStores/a'] } },
     { file_search: { file_search_store_names: ['fileSearchStores/a'] } },
@@ -78,7 +78,7 @@ test('what a provider keeps is found where it is named, in both spellings', () =
   ])
 })
 
-test('what names becomes what carries, beside its neighbours', () => {
+test('a file becomes inline data, and the other members of its part stay', () => {
   const at = ['contents', 0, 'parts', 0]
   const more = { videoMetadata: { fps: 1 }, mediaResolution: { level: 'MEDIA_RESOLUTION_LOW' }, thoughtSignature: 's' }
   expect(inlined(references, body({ ...more, file_data: { file_uri: 'file-a', display_name: 'd' } }), PDF, at)).toEqual(
@@ -92,7 +92,7 @@ test('what names becomes what carries, beside its neighbours', () => {
   })
 })
 
-test('a type that cannot be carried, and a part that says two things, are refused', () => {
+test('a media type that is not supported and a part with two references are refused', () => {
   expect(
     problemOf(() => inlined(references, body(uri('file-a')), { ...PNG, mediaType: 'application/zip' }, [])),
   ).toEqual([400, 'contents[0].parts[0].fileData.fileUri'])

@@ -1,0 +1,239 @@
+import { invalid } from '../../error.ts'
+import type {
+  MediaPart,
+  MediaSource,
+  NativePart,
+  Part,
+  TextPart,
+  ToolCallPart,
+  ToolResultPart,
+} from '../../generation/request.ts'
+import { unwrapSignature } from '../../generation/signature.ts'
+import { collectExtras } from '../extras.ts'
+import { isObject } from '../fields.ts'
+import { checkBase64, mediaKind } from '../media.ts'
+import { either, type GoogleFields } from './fields.ts'
+import { readResolution } from './read-request-config.ts'
+import { INLINE_TYPES, NATIVE_PARTS } from './shapes.ts'
+
+/** Records of searches that the provider ran beside functions: a conversation is complete without them. */
+const OPTIONAL: ReadonlySet<string> = new Set(['toolCall', 'toolResponse'])
+
+type Role = 'user' | 'model' | 'system'
+
+/** The position of a part in `contents`. `exact`: the part with numbers as they were spelled. */
+type PartPosition = { content: number; number: number; exact: unknown }
+
+/** Reads the parts of one request, and matches function responses with calls. */
+export class PartReader {
+  readonly #extras: Record<string, unknown>
+  /** Calls without a response, oldest first. `hasOwnId`: the id is the client's. */
+  readonly #openCalls: { id: string; name: string; hasOwnId: boolean }[] = []
+
+  constructor(extras: Record<string, unknown>) {
+    this.#extras = extras
+  }
+
+  /** `position`: absent in the system instruction. */
+  read(part: GoogleFields, role: Role, position: PartPosition | undefined): Part[] {
+    const isReasoning = part.boolean('thought') === true
+    const signatureText = part.string('thoughtSignature')
+    const detail = readResolution(part.take('mediaResolution'), part.at('mediaResolution'))
+    this.#readVideoMetadata(part)
+    const read = [...this.#readContent(part, isReasoning, role, detail, position), ...readNative(part)]
+    const unwrapped = signatureText === undefined ? undefined : unwrapSignature(signatureText)
+    const signature = unwrapped?.data === '' ? undefined : unwrapped
+    // A part may consist of only a signature.
+    if (read.length === 0 && signature !== undefined)
+      read.push({ type: isReasoning ? 'reasoning' : 'text', text: '', path: part.path })
+    if (read.length === 0)
+      throw invalid(part.path, 'must have one of text, inlineData, fileData, functionCall, functionResponse')
+    collectExtras(part, this.#extras)
+    const signed = signature === undefined ? undefined : read.find(canBeSigned)
+    if (signed !== undefined) Object.assign(signed, { signature })
+    return read
+  }
+
+  #readContent(
+    part: GoogleFields,
+    isReasoning: boolean,
+    role: Role,
+    detail: string | undefined,
+    position: PartPosition | undefined,
+  ): Part[] {
+    const text = part.string('text')
+    const inline = part.object('inlineData')
+    const file = part.object('fileData')
+    const call = part.object('functionCall')
+    const response = part.object('functionResponse')
+    const { path } = part
+    const read: Part[] = []
+    if (text !== undefined) read.push({ type: isReasoning ? 'reasoning' : 'text', text, path })
+    if (inline !== undefined) read.push({ ...this.#readInline(inline, role, detail), path })
+    if (file !== undefined) read.push({ ...this.#readFile(file, detail), path })
+    if (call !== undefined) read.push({ ...this.#readCall(call, position), path })
+    if (response !== undefined) read.push({ ...this.#readResponse(response, position), path })
+    return read
+  }
+
+  #readVideoMetadata(part: GoogleFields): void {
+    const video = part.object('videoMetadata')
+    if (video === undefined) return
+    for (const name of ['startOffset', 'endOffset']) {
+      const value = video.take(name)
+      if (value === undefined || (typeof value === 'string' && /^\d+(\.\d+)?s$/.test(value))) continue
+      video.number(name, { min: 0 })
+    }
+    video.number('fps', { min: 0 })
+    this.#extras[part.at('videoMetadata')] = video.value
+  }
+
+  #readInline(blob: GoogleFields, role: Role, detail: string | undefined): MediaPart {
+    const mediaType = blob.require('mimeType', blob.string('mimeType'), 'the media type of the data')
+    // Media that a model made, such as audio with its sample rate, come back in the conversation as they were sent.
+    if (role !== 'model' && !INLINE_TYPES.has(mediaType.toLowerCase()))
+      throw invalid(
+        blob.at('mimeType'),
+        `must be one of ${[...INLINE_TYPES].join(', ')}, not '${mediaType.slice(0, 64)}'`,
+      )
+    const data = checkBase64(blob.require('data', blob.string('data'), 'the data in base64'), blob.at('data'))
+    const filename = blob.string('displayName')
+    collectExtras(blob, this.#extras)
+    const standard = data.replaceAll('-', '+').replaceAll('_', '/')
+    return mediaPart(mediaType, { type: 'data', mediaType, data: standard }, detail, filename)
+  }
+
+  #readFile(file: GoogleFields, detail: string | undefined): MediaPart {
+    const url = file.require('fileUri', file.string('fileUri'), 'the URI of the file')
+    const mediaType = file.string('mimeType')
+    const filename = file.string('displayName')
+    collectExtras(file, this.#extras)
+    const typed = mediaType === undefined ? {} : { mediaType }
+    return mediaPart(
+      mediaType ?? '',
+      url.startsWith('file-') ? { type: 'file', id: url, ...typed } : { type: 'url', url, ...typed },
+      detail,
+      filename,
+    )
+  }
+
+  #readCall(call: GoogleFields, position: PartPosition | undefined): ToolCallPart {
+    const name = call.require('name', call.string('name'), 'the name of the called function')
+    const ownId = call.string('id')
+    const args = call.object('args')
+    collectExtras(call, this.#extras)
+    const id = ownId ?? idAt(position)
+    this.#openCalls.push({ id, name, hasOwnId: ownId !== undefined })
+    return {
+      type: 'tool-call',
+      id,
+      name,
+      arguments: args === undefined ? '{}' : exactText(position, 'functionCall', 'args', args.value),
+      form: 'function',
+    }
+  }
+
+  #readResponse(response: GoogleFields, position: PartPosition | undefined): ToolResultPart {
+    const ownId = response.string('id')
+    const ownName = response.string('name')
+    const call = this.#takeCall(ownId, ownName)
+    const name = ownName ?? call?.name
+    if (name === undefined) throw invalid(response.at('name'), 'is required: the name of the function that was called')
+    const value = response.object('response')
+    const content = value === undefined ? [] : [readResult(value, position)]
+    const media = response.objects('parts')?.map((part) => this.#readResponsePart(part)) ?? []
+    const isError = value !== undefined && isOnlyMember(value.value, 'error')
+    collectExtras(response, this.#extras)
+    return {
+      type: 'tool-result',
+      callId: call?.id ?? ownId ?? `${idAt(position)}_result`,
+      name,
+      content: [...content, ...media],
+      form: 'function',
+      ...(isError ? { isError } : {}),
+    }
+  }
+
+  #readResponsePart(part: GoogleFields): MediaPart {
+    const { path } = part
+    const inline = part.object('inlineData')
+    const file = part.object('fileData')
+    const detail = readResolution(part.take('mediaResolution'), part.at('mediaResolution'))
+    collectExtras(part, this.#extras)
+    if (inline !== undefined) return { ...this.#readInline(inline, 'user', detail), path }
+    if (file !== undefined) return { ...this.#readFile(file, detail), path }
+    throw invalid(path, 'must have inlineData or fileData')
+  }
+
+  /**
+   * Takes the open call with this id, else the oldest one with this name. An unknown id can only answer a call that
+   * came without an id.
+   */
+  #takeCall(id: string | undefined, name: string | undefined): { id: string; name: string } | undefined {
+    const byId = id === undefined ? -1 : this.#openCalls.findIndex((call) => call.id === id)
+    const index =
+      byId >= 0 ? byId : this.#openCalls.findIndex((call) => (id === undefined || !call.hasOwnId) && call.name === name)
+    return index < 0 ? undefined : this.#openCalls.splice(index, 1)[0]
+  }
+}
+
+const readNative = (part: GoogleFields): NativePart[] =>
+  NATIVE_PARTS.flatMap((kind): NativePart[] =>
+    part.object(kind) === undefined
+      ? []
+      : [
+          {
+            type: 'native',
+            protocol: 'generateContent',
+            kind,
+            value: part.value,
+            path: part.at(kind),
+            ...(OPTIONAL.has(kind) ? { optional: true } : {}),
+          },
+        ],
+  )
+
+const canBeSigned = ({ type }: Part): boolean => type !== 'tool-result' && type !== 'native' && type !== 'refusal'
+
+/** An id that depends on the position only, so that it is the same in all later requests and prefixes stay equal. */
+const idAt = (position: PartPosition | undefined): string => `call_${position?.content ?? 0}_${position?.number ?? 0}`
+
+const mediaPart = (
+  mediaType: string,
+  source: MediaSource,
+  detail: string | undefined,
+  filename: string | undefined,
+): MediaPart => ({
+  type: mediaKind(mediaType),
+  source,
+  ...(detail === undefined ? {} : { detail }),
+  ...(filename === undefined ? {} : { filename }),
+})
+
+/** `{output}` and `{error}` are Google's envelopes of plain results; any other object is the result itself. */
+function readResult(response: GoogleFields, position: PartPosition | undefined): TextPart {
+  const { value, path } = response
+  const envelope = ['output', 'error'].find((name) => isOnlyMember(value, name))
+  const inner = envelope === undefined ? undefined : value[envelope]
+  return {
+    type: 'text',
+    text: typeof inner === 'string' ? inner : exactText(position, 'functionResponse', 'response', value, envelope),
+    path: envelope === undefined ? path : response.at(envelope),
+  }
+}
+
+const isOnlyMember = (value: Record<string, unknown>, name: string): boolean =>
+  Object.hasOwn(value, name) && Object.keys(value).length === 1
+
+/** The JSON text of a member of a part with numbers as they were spelled. `inside`: of this member of it. */
+function exactText(
+  position: PartPosition | undefined,
+  name: 'functionCall' | 'functionResponse',
+  member: 'args' | 'response',
+  value: Record<string, unknown>,
+  inside?: string,
+): string {
+  const exact = either(either(position?.exact, name), member)
+  const found = isObject(exact) ? exact : value
+  return JSON.stringify(inside === undefined ? found : found[inside])
+}

@@ -1,0 +1,131 @@
+import type { GenerationRequest, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
+import { inputSchema, loseGrammar } from '../custom-tools.ts'
+import { present } from '../fields.ts'
+import { refuseTool } from '../provider-native.ts'
+import { loseToolChoice } from '../tool-choice.ts'
+import type { NameRule, ToolNames } from '../tool-names.ts'
+import type { Translation } from '../translation.ts'
+import { loseSearchOptions } from '../web-search.ts'
+import { parametersSchema } from './schema.ts'
+
+type Json = Record<string, unknown>
+
+/** Google's names of functions: a letter or underscore first, up to 64 characters. */
+export const GOOGLE_NAMES: NameRule = {
+  valid: /^[A-Za-z_][A-Za-z0-9_.:-]{0,63}$/,
+  invalid: /[^A-Za-z0-9_-]/g,
+  longest: 64,
+  prefix: '_',
+}
+
+/** `tools` and `toolConfig`. */
+export function writeTools(
+  request: GenerationRequest,
+  names: ToolNames,
+  translation: Translation,
+): { tools: Json[]; toolConfig: Json | undefined } {
+  const declarations: Json[] = []
+  const others: Json[] = []
+  for (const tool of request.tools) {
+    if (tool.type === 'native') others.push(...writeNative(tool, translation))
+    else declarations.push(writeDeclaration(tool, names, translation))
+  }
+  const hasFunctions = declarations.length > 0
+  if (request.webSearch !== undefined)
+    others.push(...writeSearch(request.webSearch, request.toolChoice, hasFunctions, translation))
+  if (!hasFunctions) loseToolChoice(translation)
+  if (request.parallelTools === false && request.toolChoice?.type !== 'none')
+    translation.lose('unsupported_field', translation.setting('parallelTools'))
+  return {
+    tools: [...(hasFunctions ? [{ functionDeclarations: declarations }] : []), ...others],
+    toolConfig: hasFunctions ? writeToolChoice(request, names, translation) : undefined,
+  }
+}
+
+function writeNative(tool: Tool & { type: 'native' }, translation: Translation): Json[] {
+  if (tool.protocol === 'generateContent') return [tool.value as Json]
+  refuseTool(tool)
+  translation.lose('tool_native', translation.at(tool))
+  return []
+}
+
+/**
+ * Newer models accept search together with functions, but require each search to be sent back with the conversation,
+ * which no other protocol can represent.
+ */
+function writeSearch(
+  search: WebSearch,
+  toolChoice: ToolChoice | undefined,
+  hasFunctions: boolean,
+  translation: Translation,
+): Json[] {
+  if (toolChoice?.type === 'none') return []
+  if (hasFunctions) {
+    translation.lose(
+      'unsupported_combination',
+      translation.at(search),
+      'the provider does not accept web search together with functions',
+    )
+    return []
+  }
+  loseSearchOptions(search, translation)
+  return [{ googleSearch: {} }]
+}
+
+function writeDeclaration(tool: Exclude<Tool, { type: 'native' }>, names: ToolNames, translation: Translation): Json {
+  const declaration = { name: names.sent(tool.name), ...present('description', tool.description) }
+  if (tool.type === 'custom') {
+    loseGrammar(tool, translation)
+    return { ...declaration, parametersJsonSchema: inputSchema(tool) }
+  }
+  if (tool.parameters === undefined) return declaration
+  return {
+    ...declaration,
+    parametersJsonSchema: translation.schemaCache.write(parametersSchema, tool, translation),
+  }
+}
+
+/** Google holds forced calls to their schemas, others only in the mode VALIDATED. */
+function writeToolChoice(
+  { toolChoice, tools }: GenerationRequest,
+  names: ToolNames,
+  translation: Translation,
+): Json | undefined {
+  switch (toolChoice?.type) {
+    case undefined:
+      return areStrict(tools, translation) ? { functionCallingConfig: { mode: 'VALIDATED' } } : undefined
+    case 'auto':
+      return { functionCallingConfig: { mode: areStrict(tools, translation) ? 'VALIDATED' : 'AUTO' } }
+    case 'none':
+      return { functionCallingConfig: { mode: 'NONE' } }
+    case 'required':
+      return { functionCallingConfig: { mode: 'ANY' } }
+    case 'tool':
+      return { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: [names.sent(toolChoice.name)] } }
+    // AUTO does not accept names; VALIDATED does.
+    case 'allowed':
+      return {
+        functionCallingConfig: {
+          mode: toolChoice.required ? 'ANY' : 'VALIDATED',
+          allowedFunctionNames: toolChoice.names.map((name) => names.sent(name)),
+        },
+      }
+  }
+}
+
+/**
+ * All functions are strict, since the mode applies to all calls. A free-text tool has a schema with one string, to
+ * which its calls can be held as well.
+ */
+function areStrict(tools: readonly Tool[], translation: Translation): boolean {
+  const functions = tools.filter((tool) => tool.type === 'function')
+  const strict = functions.filter((tool) => tool.strict === true)
+  if (strict.length === functions.length) return strict.length > 0
+  for (const tool of strict)
+    translation.lose(
+      'strict_not_enforced',
+      translation.at(tool, 'strict'),
+      'the provider holds either all calls to their schemas or none, and some tools are not strict',
+    )
+  return false
+}
