@@ -5,7 +5,7 @@ import type { Frame } from '../../http/frames.ts'
 import { parseWithExact } from '../../json/exact.ts'
 import { isObject } from '../fields.ts'
 import { mediaKind } from '../media.ts'
-import { PartSequence } from '../part-sequence.ts'
+import { type OpenPart, PartSequence } from '../part-sequence.ts'
 import type { Reader } from '../protocol.ts'
 import { cutStream } from '../upstream-error.ts'
 import { readStreamError } from './read-error.ts'
@@ -171,14 +171,14 @@ export class GeminiResponseReader implements Reader {
     if (signature !== undefined) part.close(signature)
   }
 
-  #openReasoning(redacted: boolean): ReturnType<PartSequence['open']> {
+  #openReasoning(redacted: boolean): OpenPart {
     const { last } = this.#parts
     if (last?.head?.type === 'reasoning') return last
     this.#closePart()
     return this.#parts.open({ type: 'reasoning', ...(redacted ? { redacted } : { form: 'summary' }) })
   }
 
-  #openText(): ReturnType<PartSequence['open']> {
+  #openText(): OpenPart {
     const { last } = this.#parts
     if (last?.head?.type === 'text') return last
     this.#closePart()
