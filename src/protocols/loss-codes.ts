@@ -65,9 +65,6 @@ export const LOSS_CODES = {
   response_finish_adjusted: ['approximated', "the client's protocol has no such finish reason"],
   response_usage_adjusted: ['approximated', "the client's protocol counts fewer kinds of tokens"],
   response_images_missing: ['approximated', 'the provider made fewer images than requested'],
-  // Replaced one by one while writers move to codes of their own.
-  todo_dropped: ['dropped', 'dropped'],
-  todo_approximated: ['approximated', 'approximated'],
 } as const satisfies Record<string, readonly [effect: LossEffect, reason: string]>
 
 export type LossCode = keyof typeof LOSS_CODES

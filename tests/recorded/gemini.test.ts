@@ -241,7 +241,6 @@ describe.skipIf(!present)('recorded generateContent', () => {
         ...first.usage,
         inputTokens: first.usage.inputTokens + first.usage.inputAudioTokens,
         inputAudioTokens: 0,
-        webSearches: 0,
       })
     },
   )
