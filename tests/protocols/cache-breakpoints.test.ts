@@ -1,19 +1,20 @@
-import { written } from '../translating.ts'
 import { describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { Capabilities } from '../../src/protocols/protocol.ts'
+import { written } from '../translating.ts'
 
-/** Marks at the end of prefixes that are to be cached, from whoever writes them to whoever reads them. */
+/** Cache breakpoints of every client protocol at every provider protocol. */
 
 type Json = Record<string, any>
 
-function sent(
+/** The body for this provider, and `path code` of each loss. */
+function translated(
   client: ConversationName,
   provider: ConversationName,
   body: Json,
   capabilities: Capabilities = {},
-): { body: Json; told: string[] } {
+): { body: Json; lost: string[] } {
   const text = JSON.stringify({ model: 'x', ...body })
   const request = protocols[client].serve.readRequest({
     body: JSON.parse(text) as Json,
@@ -22,32 +23,28 @@ function sent(
     model: 'x',
     stream: false,
   })
-  const { body: sent, losses } = written(provider, request, {
-    provider: 'p',
-    model: 'm',
-    quirks: {},
-    capabilities,
-  })
+  const target = { provider: 'p', model: 'm', quirks: {}, capabilities }
+  const { body: sent, losses } = written(provider, request, target, JSON.parse(text) as Json)
   return {
     body: JSON.parse(JSON.stringify(sent)) as Json,
-    told: [
-      ...new Set(losses.filter(({ code }) => code.startsWith('cache_')).map(({ path, code }) => `${path} ${code}`)),
-    ],
+    lost: losses
+      .filter(({ code, path }) => code.startsWith('cache_') || path.startsWith('prompt_cache_'))
+      .map(({ path, code }) => `${path} ${code}`),
   }
 }
 
-/** Where marks stand in a body, each with its lifetime. */
-function marksIn(value: unknown, path = ''): string[] {
+/** `path lifetime` of each breakpoint in a body. */
+function breakpointsIn(value: unknown, path = ''): string[] {
   if (typeof value !== 'object' || value === null) return []
   return Object.entries(value).flatMap(([name, inner]) => {
     const here = Array.isArray(value) ? `${path}[${name}]` : path === '' ? name : `${path}.${name}`
     return name === 'cache_control' || name === 'prompt_cache_breakpoint'
       ? [`${path} ${(inner as Json).ttl ?? (inner as Json).mode ?? '-'}`]
-      : marksIn(inner, here)
+      : breakpointsIn(inner, here)
   })
 }
 
-const MARK = { type: 'ephemeral' }
+const BREAKPOINT = { type: 'ephemeral' }
 const HOUR = { type: 'ephemeral', ttl: '1h' }
 
 const CHAT = {
@@ -69,12 +66,12 @@ const CHAT = {
       content: null,
       tool_calls: [{ id: 'c1', type: 'function', function: { name: 'a', arguments: '{}' } }],
     },
-    { role: 'tool', tool_call_id: 'c1', content: [{ type: 'text', text: 'seen', cache_control: MARK }] },
+    { role: 'tool', tool_call_id: 'c1', content: [{ type: 'text', text: 'seen', cache_control: BREAKPOINT }] },
     {
       role: 'user',
       content: [
         { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } },
-        { type: 'text', text: 'and?', cache_control: MARK },
+        { type: 'text', text: 'and?', cache_control: BREAKPOINT },
       ],
     },
   ],
@@ -93,31 +90,31 @@ const MESSAGES = {
         { type: 'tool_use', id: 'c1', name: 'a', input: {} },
       ],
     },
-    { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c1', content: 'seen', cache_control: MARK }] },
+    { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c1', content: 'seen', cache_control: BREAKPOINT }] },
     { role: 'assistant', content: 'so' },
-    { role: 'user', content: [{ type: 'text', text: 'and?', cache_control: MARK }] },
+    { role: 'user', content: [{ type: 'text', text: 'and?', cache_control: BREAKPOINT }] },
   ],
 }
 
-describe('towards messages', () => {
-  test('each mark with its lifetime; one within a result stands on the result', () => {
-    const { body, told } = sent('chat.completions', 'messages', CHAT)
-    expect(marksIn(body)).toEqual([
+describe('a provider of messages', () => {
+  test('receives each breakpoint with its lifetime; one within a tool result is on the result', () => {
+    const { body, lost } = translated('chat.completions', 'messages', CHAT)
+    expect(breakpointsIn(body)).toEqual([
       'system[1] 1h',
       'messages[2].content[0] -',
       'messages[2].content[2] -',
       'tools[1] 1h',
     ])
-    expect(told).toEqual([])
+    expect(lost).toEqual([])
   })
 
   test.each([
     [
-      'beside the words of a message',
+      'on a message',
       {
         messages: [
           { role: 'system', content: 'S', cache_control: HOUR },
-          { role: 'user', content: 'a', cache_control: MARK },
+          { role: 'user', content: 'a', cache_control: BREAKPOINT },
         ],
       },
       ['system[0] 1h', 'messages[0].content[0] -'],
@@ -125,7 +122,7 @@ describe('towards messages', () => {
     [
       'in the function of a tool',
       {
-        tools: [{ type: 'function', function: { name: 'a', cache_control: MARK } }],
+        tools: [{ type: 'function', function: { name: 'a', cache_control: BREAKPOINT } }],
         messages: [{ role: 'user', content: 'a' }],
       },
       ['tools[0] -'],
@@ -141,46 +138,50 @@ describe('towards messages', () => {
       ['messages[0].content[0] -'],
     ],
     [
-      'on words behind a thought',
+      'on text after reasoning',
       {
         messages: [
           { role: 'user', content: 'a' },
-          { role: 'assistant', reasoning: 'hm', content: [{ type: 'text', text: 'b', cache_control: MARK }] },
+          { role: 'assistant', reasoning: 'hm', content: [{ type: 'text', text: 'b', cache_control: BREAKPOINT }] },
           { role: 'user', content: 'c' },
         ],
       },
       ['messages[1].content[0] -'],
     ],
-  ] as [string, Json, string[]][])('read of a chat client %s', (_, rawRequest, marks) => {
-    const { body, told } = sent('chat.completions', 'messages', rawRequest)
-    expect([marksIn(body), told]).toEqual([marks, []])
+  ] as [string, Json, string[]][])('receives a breakpoint of a chat client %s', (_, request, breakpoints) => {
+    const { body, lost } = translated('chat.completions', 'messages', request)
+    expect([breakpointsIn(body), lost]).toEqual([breakpoints, []])
   })
 
-  test('the last four, of which a mark on the request is one', () => {
+  test('receives the last four breakpoints, one on the request included', () => {
     const many = {
       messages: [1, 2, 3, 4, 5, 6].map((number) => ({
         role: 'user',
-        content: [{ type: 'text', text: `${number}`, cache_control: MARK }],
+        content: [{ type: 'text', text: `${number}`, cache_control: BREAKPOINT }],
       })),
     }
-    const told = ['cache approximated: the provider takes at most 4 cache marks; the last ones are kept']
-    expect([
-      marksIn(sent('chat.completions', 'messages', many).body),
-      sent('chat.completions', 'messages', many).told,
-    ]).toEqual([[2, 3, 4, 5].map((index) => `messages[0].content[${index}] -`), told])
-    expect(marksIn(sent('chat.completions', 'messages', { ...many, cache_control: MARK }).body)).toEqual([
-      ...[3, 4, 5].map((index) => `messages[0].content[${index}] -`),
-      ' -',
+    const { body, lost } = translated('chat.completions', 'messages', many)
+    expect([breakpointsIn(body), lost]).toEqual([
+      [2, 3, 4, 5].map((index) => `messages[0].content[${index}] -`),
+      [0, 1].map((index) => `messages[${index}].content[0].cache_control cache_breakpoint_adjusted`),
     ])
+    expect(
+      breakpointsIn(translated('chat.completions', 'messages', { ...many, cache_control: BREAKPOINT }).body),
+    ).toEqual([...[3, 4, 5].map((index) => `messages[0].content[${index}] -`), ' -'])
   })
 })
 
-describe('towards chat completions', () => {
-  const takes: Capabilities = { cacheBreakpoints: 'cache_control' }
+describe('a provider of chat completions', () => {
+  const accepting: Capabilities = { cacheBreakpoints: 'cache_control' }
 
-  test('in pieces, where the model takes them', () => {
-    const { body, told } = sent('messages', 'chat.completions', { ...MESSAGES, cache_control: MARK }, takes)
-    expect(marksIn(body)).toEqual([
+  test('receives breakpoints on text parts if the model accepts them', () => {
+    const { body, lost } = translated(
+      'messages',
+      'chat.completions',
+      { ...MESSAGES, cache_control: BREAKPOINT },
+      accepting,
+    )
+    expect(breakpointsIn(body)).toEqual([
       'messages[0].content[0] 1h',
       'messages[3].content[0] -',
       'messages[5].content[0] -',
@@ -189,10 +190,10 @@ describe('towards chat completions', () => {
     expect(body.messages[3]).toEqual({
       role: 'tool',
       tool_call_id: 'c1',
-      content: [{ type: 'text', text: 'seen', cache_control: MARK }],
+      content: [{ type: 'text', text: 'seen', cache_control: BREAKPOINT }],
     })
-    expect(told).toEqual(['cache approximated: the provider takes at most 4 cache marks; the last ones are kept'])
-    expect(marksIn(sent('messages', 'chat.completions', MESSAGES, takes).body)).toEqual([
+    expect(lost).toEqual(['tools[0].cache_control cache_breakpoint_adjusted'])
+    expect(breakpointsIn(translated('messages', 'chat.completions', MESSAGES, accepting).body)).toEqual([
       'messages[0].content[0] 1h',
       'messages[3].content[0] -',
       'messages[5].content[0] -',
@@ -200,9 +201,9 @@ describe('towards chat completions', () => {
     ])
   })
 
-  test('a mark that moves moves nothing else', () => {
-    const at = (place: number): Json =>
-      sent(
+  test('receives the same body apart from a breakpoint that moved', () => {
+    const bodyWith = (position: number): Json =>
+      translated(
         'messages',
         'chat.completions',
         {
@@ -212,88 +213,93 @@ describe('towards chat completions', () => {
               ? {
                   ...message,
                   content: message.content.map(({ cache_control: _, ...block }: Json) =>
-                    index === place ? { ...block, cache_control: MARK } : block,
+                    index === position ? { ...block, cache_control: BREAKPOINT } : block,
                   ),
                 }
               : message,
           ),
         },
-        takes,
+        accepting,
       ).body
-    const bare = (body: Json): string =>
+    const withoutBreakpoints = (body: Json): string =>
       JSON.stringify(body, (name, value) => (name === 'cache_control' ? undefined : value))
-    expect(bare(at(2))).toBe(bare(at(4)))
+    expect(withoutBreakpoints(bodyWith(2))).toBe(withoutBreakpoints(bodyWith(4)))
   })
 
-  test('a call bears none', () => {
-    const marked = {
+  test('receives none on a tool call', () => {
+    const request = {
       ...MESSAGES,
       messages: [
         MESSAGES.messages[0]!,
-        { role: 'assistant', content: [{ type: 'tool_use', id: 'c1', name: 'a', input: {}, cache_control: MARK }] },
+        {
+          role: 'assistant',
+          content: [{ type: 'tool_use', id: 'c1', name: 'a', input: {}, cache_control: BREAKPOINT }],
+        },
         MESSAGES.messages[2]!,
       ],
     }
-    expect(sent('messages', 'chat.completions', marked, takes).told).toEqual([
-      'cache left out: calls and tools bear no marks there: the next mark covers them',
+    expect(translated('messages', 'chat.completions', request, accepting).lost).toEqual([
+      'messages[1].content[0].cache_control cache_breakpoint_dropped',
     ])
   })
 
   test.each(['chat.completions', 'responses', 'generateContent'] as const)(
-    'none to a model that takes none in %s, and that is told',
+    'receives none for a model without breakpoints over %s, and each is reported',
     (provider) => {
-      const { body, told } = sent('messages', provider, MESSAGES)
-      expect([
-        marksIn(body),
-        told.every((one) => /^((tool|request)\.)?cache left out/.test(one)),
-        told.length > 0,
-      ]).toEqual([[], true, true])
+      const { body, lost } = translated('messages', provider, MESSAGES)
+      expect([breakpointsIn(body), lost]).toEqual([
+        [],
+        ['tools[0]', 'system[0]', 'messages[2].content[0]', 'messages[4].content[0]'].map(
+          (path) => `${path}.cache_control cache_breakpoint_dropped`,
+        ),
+      ])
     },
   )
 })
 
-describe('towards responses', () => {
-  test('as breakpoints, which have no lifetimes', () => {
-    const { body, told } = sent('messages', 'responses', MESSAGES, { cacheBreakpoints: 'prompt_cache_breakpoint' })
-    expect(marksIn(body)).toEqual([
+describe('a provider of responses', () => {
+  test('receives breakpoints without lifetimes', () => {
+    const { body, lost } = translated('messages', 'responses', MESSAGES, {
+      cacheBreakpoints: 'prompt_cache_breakpoint',
+    })
+    expect(breakpointsIn(body)).toEqual([
       'input[0].content[0] explicit',
       'input[4].output[0] explicit',
       'input[6].content[0] explicit',
     ])
-    expect(told).toEqual([
-      'tool.cache left out: calls and tools bear no marks there: the next mark covers them',
-      'cache approximated: the provider decides how long it keeps a prefix',
+    expect(lost).toEqual([
+      'tools[0].cache_control cache_breakpoint_dropped',
+      'system[0].cache_control cache_lifetime_adjusted',
     ])
   })
 
-  test('marks change nothing of a body whose provider has none', () => {
-    const bare = JSON.parse(
+  test('without breakpoints receives the same body as for a request without them', () => {
+    const withoutBreakpoints = JSON.parse(
       JSON.stringify(MESSAGES, (name, value) => (name === 'cache_control' ? undefined : value)),
     ) as Json
     for (const provider of ['chat.completions', 'responses', 'generateContent'] as const)
-      expect(JSON.stringify(sent('messages', provider, MESSAGES).body)).toBe(
-        JSON.stringify(sent('messages', provider, bare).body),
+      expect(JSON.stringify(translated('messages', provider, MESSAGES).body)).toBe(
+        JSON.stringify(translated('messages', provider, withoutBreakpoints).body),
       )
   })
 })
 
-describe('where a prefix is cached, and how long', () => {
+describe('cache key and retention', () => {
   const chat = { prompt_cache_key: 'k', prompt_cache_retention: '24h', messages: [{ role: 'user', content: 'a' }] }
   const responses = { prompt_cache_key: 'k', prompt_cache_retention: '24h', input: 'a' }
 
   test.each([
     ['chat.completions', 'responses', chat],
     ['responses', 'chat.completions', responses],
-  ] as const)('goes from %s to %s', (client, provider, rawRequest) => {
-    const { body, told } = sent(client, provider, rawRequest)
-    expect([body.prompt_cache_key, body.prompt_cache_retention, told]).toEqual(['k', '24h', []])
+  ] as const)('are carried from %s to %s', (client, provider, request) => {
+    const { body, lost } = translated(client, provider, request)
+    expect([body.prompt_cache_key, body.prompt_cache_retention, lost]).toEqual(['k', '24h', []])
   })
 
-  test.each(['messages', 'generateContent'] as const)('is told as left out of %s', (provider) => {
-    expect(
-      sent('chat.completions', provider, chat)
-        .told.map((one) => one.split(':')[0]!)
-        .sort(),
-    ).toEqual(['cacheKey dropped', 'cacheRetention dropped'])
+  test.each(['messages', 'generateContent'] as const)('are reported as dropped for %s', (provider) => {
+    expect(translated('chat.completions', provider, chat).lost.sort()).toEqual([
+      'prompt_cache_key unsupported_field',
+      'prompt_cache_retention unsupported_field',
+    ])
   })
 })
