@@ -58,7 +58,7 @@ const streamed = (protocol: ConversationName, bodies: Json[]): Usage => {
 describe('the buckets of a usage report', () => {
   const tokens = fc.nat(1_000_000)
 
-  test('chat completions counts cached and audio tokens within the prompt, reasoning and media within the completion', () => {
+  test('chat completions counts cached and audio tokens within the prompt, reasoning within the completion', () => {
     fc.assert(
       fc.property(
         fc.array(tokens, { minLength: 8, maxLength: 8 }),
