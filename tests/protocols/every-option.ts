@@ -36,8 +36,8 @@ const SCHEMA = { type: 'object', properties: { at: { type: 'string' } } }
 const STOPS = ['a', 'b', 'c', 'd', 'e', 'f']
 
 /**
- * Requests with every option: all sampling parameters, stop sequences, a forced tool, instructions at the top and within
- * the conversation, and the beginning of a response.
+ * Requests with every option: all sampling parameters, stop sequences, a forced tool, instructions at the top and
+ * within the conversation, and the beginning of a response.
  */
 export const BODIES: { [Name in ConversationName]: (wish: RequestedOptions) => Json } = {
   'chat.completions': ({ effort, limit }) => ({

@@ -5,12 +5,12 @@ import type { ProtocolName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { checkBase64, readDataUrl } from '../../src/protocols/media.ts'
 
-/** Base64 and data URLs, as clients send them. */
+/** Base64 and data URLs in requests. */
 
 const problemOf = (work: () => unknown): string => {
   try {
     work()
-    return 'fine'
+    return 'accepted'
   } catch (error) {
     if (error instanceof GatewayError && error.status === 400) return error.message
     throw error
@@ -18,7 +18,7 @@ const problemOf = (work: () => unknown): string => {
 }
 
 describe('base64', () => {
-  test('is any bytes in either alphabet, with and without padding, over several lines', () => {
+  test('is accepted in both alphabets, with and without padding, and over several lines', () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 1 }), (bytes) => {
         const text = Buffer.from(bytes).toString('base64')
@@ -33,7 +33,7 @@ describe('base64', () => {
     )
   })
 
-  test('is nothing else', () => {
+  test('is refused with its path if it is anything else', () => {
     for (const wrong of [
       '',
       'A',
@@ -49,16 +49,16 @@ describe('base64', () => {
       expect(problemOf(() => checkBase64(wrong, 'the.path'))).toStartWith('the.path: must ')
   })
 
-  test('is looked through once, whatever stands at its end', () => {
+  test('is checked in linear time, whatever its end', () => {
     const before = performance.now()
     for (const filler of [' ', '=', 'A', '\n'])
       expect(problemOf(() => checkBase64(`AAAA${filler.repeat(4_000_000)}!`, 'x'))).toStartWith('x: must')
-    // A test that went back at each character would take hours.
+    // A pattern that backtracks at each character would take hours.
     expect(performance.now() - before).toBeLessThan(20_000)
   })
 })
 
-test('a data URL has a type and base64', () => {
+test('a data URL has a media type and base64', () => {
   expect(readDataUrl('DATA:Image/PNG;charset=x;BASE64,AAAA', 'x')).toEqual({ mediaType: 'image/png', data: 'AAAA' })
   for (const wrong of [
     'data:',
@@ -76,61 +76,63 @@ test('a data URL has a type and base64', () => {
   }
 })
 
-/**
- * One body for each place in which a client puts an image of its own; `bare`: the place takes base64 without `data:`.
- */
-const PLACES: { protocol: ProtocolName; path: string; bare?: true; body: (data: string) => Record<string, unknown> }[] =
-  [
-    {
-      protocol: 'chat.completions',
-      path: 'messages[0].content[0].image_url.url',
-      body: (url) => ({
-        model: 'm',
-        messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }],
-      }),
-    },
-    {
-      protocol: 'chat.completions',
-      path: 'messages[0].content[0].file.file_data',
-      body: (file_data) => ({
-        model: 'm',
-        messages: [{ role: 'user', content: [{ type: 'file', file: { file_data } }] }],
-      }),
-    },
-    {
-      protocol: 'responses',
-      path: 'input[0].content[0].image_url',
-      body: (image_url) => ({ model: 'm', input: [{ role: 'user', content: [{ type: 'input_image', image_url }] }] }),
-    },
-    {
-      protocol: 'responses',
-      path: 'input[0].content[0].file_data',
-      body: (file_data) => ({ model: 'm', input: [{ role: 'user', content: [{ type: 'input_file', file_data }] }] }),
-    },
-    {
-      protocol: 'messages',
-      path: 'messages[0].content[0].source.data',
-      bare: true,
-      body: (data) => ({
-        model: 'm',
-        max_tokens: 1,
-        messages: [
-          { role: 'user', content: [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data } }] },
-        ],
-      }),
-    },
-    {
-      protocol: 'generateContent',
-      path: 'contents[0].parts[0].inlineData.data',
-      bare: true,
-      body: (data) => ({ contents: [{ parts: [{ inlineData: { mimeType: 'image/png', data } }] }] }),
-    },
-  ]
+/** A body for each position of inline media. `isPlainBase64`: the field has base64 without `data:`. */
+const POSITIONS: {
+  protocol: ProtocolName
+  path: string
+  isPlainBase64?: true
+  body: (data: string) => Record<string, unknown>
+}[] = [
+  {
+    protocol: 'chat.completions',
+    path: 'messages[0].content[0].image_url.url',
+    body: (url) => ({
+      model: 'm',
+      messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }],
+    }),
+  },
+  {
+    protocol: 'chat.completions',
+    path: 'messages[0].content[0].file.file_data',
+    body: (file_data) => ({
+      model: 'm',
+      messages: [{ role: 'user', content: [{ type: 'file', file: { file_data } }] }],
+    }),
+  },
+  {
+    protocol: 'responses',
+    path: 'input[0].content[0].image_url',
+    body: (image_url) => ({ model: 'm', input: [{ role: 'user', content: [{ type: 'input_image', image_url }] }] }),
+  },
+  {
+    protocol: 'responses',
+    path: 'input[0].content[0].file_data',
+    body: (file_data) => ({ model: 'm', input: [{ role: 'user', content: [{ type: 'input_file', file_data }] }] }),
+  },
+  {
+    protocol: 'messages',
+    path: 'messages[0].content[0].source.data',
+    isPlainBase64: true,
+    body: (data) => ({
+      model: 'm',
+      max_tokens: 1,
+      messages: [
+        { role: 'user', content: [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data } }] },
+      ],
+    }),
+  },
+  {
+    protocol: 'generateContent',
+    path: 'contents[0].parts[0].inlineData.data',
+    isPlainBase64: true,
+    body: (data) => ({ contents: [{ parts: [{ inlineData: { mimeType: 'image/png', data } }] }] }),
+  },
+]
 
 const HTML = Buffer.from('<html><script>alert(1)</script>').toString('base64')
 const PNG = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1').toString('base64')
 
-for (const { protocol, path, bare, body } of PLACES) {
+for (const { protocol, path, isPlainBase64, body } of POSITIONS) {
   const read = (data: string): unknown => {
     const sent = body(data)
     return protocols[protocol].serve.readRequest({
@@ -141,26 +143,26 @@ for (const { protocol, path, bare, body } of PLACES) {
       stream: false,
     })
   }
-  const inline = (type: string, data: string): string => (bare === true ? data : `data:${type};base64,${data}`)
+  const inline = (type: string, data: string): string => (isPlainBase64 === true ? data : `data:${type};base64,${data}`)
 
-  describe(`${protocol} ${path}`, () => {
+  describe(`the field ${path} of ${protocol}`, () => {
     test.each([
       ['nothing', inline('image/png', '')],
-      ['bad base64', inline('image/png', '*not base64*')],
-      ['cut base64', inline('image/png', 'AAAAA')],
+      ['invalid base64', inline('image/png', '*not base64*')],
+      ['truncated base64', inline('image/png', 'AAAAA')],
       ['a data URL in a data URL', `data:${inline('image/png', PNG)}`],
       ['a data URL as data', inline('image/png', `data:image/png;base64,${PNG}`)],
-    ])('refuses %s by its path', (_, data) => {
+    ])('refuses %s with its path', (_, data) => {
       expect(problemOf(() => read(data))).toContain(path)
     })
 
     test.each([
       ['svg', 'image/svg+xml', HTML],
-      ['HTML said to be an image', 'image/png', HTML],
-      ['an image said to be text', 'text/plain', PNG],
+      ['HTML with the type of an image', 'image/png', HTML],
+      ['an image with the type of text', 'text/plain', PNG],
       ['30 MB', 'image/png', 'A'.repeat(40_000_000)],
-    ])("takes %s, which is the client's own", (_, type, data) => {
-      expect(problemOf(() => read(inline(type, data)))).toBe('fine')
+    ])("accepts %s, since the content is the client's own", (_, type, data) => {
+      expect(problemOf(() => read(inline(type, data)))).toBe('accepted')
     })
   })
 }

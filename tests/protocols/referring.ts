@@ -2,7 +2,7 @@ import { GatewayError } from '../../src/error.ts'
 import type { ProviderReference, MediaReference, MediaData } from '../../src/protocols/protocol.ts'
 import { replaceAt } from '../../src/json/edit.ts'
 
-/** What references say, and what becomes of a body when they are followed. */
+/** Media references as text, and bodies with their media inlined. */
 
 export const PNG: MediaData = { mediaType: 'image/png', data: 'iVBORw==', filename: 'a.png' }
 export const PDF: MediaData = { mediaType: 'application/pdf', data: 'JVBERi0=', filename: 'a.pdf' }
@@ -26,7 +26,7 @@ export const found = (references: Found): string[] =>
     return `${param} <- ${source.type === 'file' ? source.id : source.url}${kind === undefined ? '' : ` (${kind})`}`
   })
 
-/** What stands at a path when every reference of the body has become this medium. */
+/** The value at a path after every reference of the body is replaced by this medium. */
 export function inlined(
   references: (body: Body) => Found,
   body: Body,
@@ -42,7 +42,7 @@ export function inlined(
   return at.reduce<unknown>((value, step) => (value as Record<string | number, unknown>)[step], JSON.parse(text))
 }
 
-/** Status and parameter of a refusal. */
+/** Status and parameter of the error that `work` throws. */
 export function problemOf(work: () => unknown): [status: number, param: string | undefined] {
   try {
     work()

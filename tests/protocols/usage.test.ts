@@ -1,24 +1,21 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { FEE_ITEMS, isCounted } from '../../src/config/terms.ts'
-import { fold, type GenerationEvent } from '../../src/generation/event.ts'
+import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { completionTokens, noUsage, promptTokens, type Usage } from '../../src/generation/usage.ts'
 import { MAX_USD } from '../../src/config/model-settings.ts'
+import { FEE_ITEMS, isCounted } from '../../src/config/terms.ts'
 import type { Price } from '../../src/ledger/prices.ts'
 import { nanoOf } from '../../src/money.ts'
 import { rate } from '../../src/ledger/rating.ts'
-import { protocols } from '../../src/protocols/index.ts'
+import { eventsOf, streamedEventsOf } from '../translating.ts'
 
-/**
- * What providers say of usage, in our buckets: what is honest adds up to the provider's own sums, and what is not costs
- * nobody more than it could have been.
- */
+/** Usage reports of providers as buckets: they add up to the provider's sums, and false reports are bounded. */
 
 type Json = Record<string, unknown>
 
-/** A whole answer of one word with this usage. */
-const ANSWERS: Record<ConversationName, (usage: unknown) => Json> = {
+/** A whole response with this usage. */
+const RESPONSES: Record<ConversationName, (usage: unknown) => Json> = {
   'chat.completions': (usage) => ({
     id: 'c',
     model: 'm',
@@ -50,35 +47,32 @@ const ANSWERS: Record<ConversationName, (usage: unknown) => Json> = {
 }
 
 const read = (protocol: ConversationName, usage: unknown): Usage =>
-  fold(protocols[protocol].call.readResponse(ANSWERS[protocol](usage), {})).usage
-const streamed = (protocol: ConversationName, frames: Json[]): Usage => {
-  const reader = protocols[protocol].call.reader({})
-  const events: GenerationEvent[] = [
-    ...frames.flatMap((frame) =>
-      reader.read({ ...(typeof frame.type === 'string' ? { event: frame.type } : {}), data: JSON.stringify(frame) }),
-    ),
-    ...reader.end(),
-  ]
-  return fold(events).usage
+  fold(eventsOf(protocol, RESPONSES[protocol](usage))).usage
+const streamed = (protocol: ConversationName, bodies: Json[]): Usage => {
+  const frames = bodies.map((body) => ({
+    ...(typeof body.type === 'string' ? { event: body.type } : {}),
+    data: JSON.stringify(body),
+  }))
+  return fold(streamedEventsOf(protocol, frames)).usage
 }
 
-describe('sums', () => {
+describe('the buckets of a usage report', () => {
   const tokens = fc.nat(1_000_000)
 
-  test('chat completions: cached and audio within the prompt, reasoning and media within the completion', () => {
+  test('chat completions counts cached and audio tokens within the prompt, reasoning within the completion', () => {
     fc.assert(
       fc.property(
         fc.array(tokens, { minLength: 8, maxLength: 8 }),
-        ([text, cached, written, audio, said, thought, spoken, drawn]) => {
+        ([text, cached, written, audio, output, reasoning, audioOut, images]) => {
           const prompt = text! + cached! + written! + audio!,
-            completion = said! + thought! + spoken! + drawn!
+            completion = output! + reasoning! + audioOut! + images!
           expect(
             read('chat.completions', {
               prompt_tokens: prompt,
               completion_tokens: completion,
               total_tokens: prompt + completion,
               prompt_tokens_details: { cached_tokens: cached, cache_write_tokens: written, audio_tokens: audio },
-              completion_tokens_details: { reasoning_tokens: thought, audio_tokens: spoken, image_tokens: drawn },
+              completion_tokens_details: { reasoning_tokens: reasoning, audio_tokens: audioOut, image_tokens: images },
             }),
           ).toEqual({
             ...noUsage(),
@@ -86,17 +80,17 @@ describe('sums', () => {
             cacheReadTokens: cached!,
             cacheWrite5mTokens: written!,
             inputAudioTokens: audio!,
-            outputTokens: said!,
-            reasoningTokens: thought!,
-            outputAudioTokens: spoken!,
-            outputImageTokens: drawn!,
+            outputTokens: output!,
+            reasoningTokens: reasoning!,
+            outputAudioTokens: audioOut!,
+            outputImageTokens: images!,
           })
         },
       ),
     )
   })
 
-  test('chat completions: the hits and misses of a cache', () => {
+  test('chat completions may count hits and misses of a cache', () => {
     expect(
       read('chat.completions', {
         prompt_tokens: 100,
@@ -107,72 +101,75 @@ describe('sums', () => {
     ).toMatchObject({ inputTokens: 36, cacheReadTokens: 64, outputTokens: 5 })
   })
 
-  test('responses: the same within its own details', () => {
+  test('responses counts cached tokens within the input and reasoning within the output', () => {
     fc.assert(
-      fc.property(fc.array(tokens, { minLength: 5, maxLength: 5 }), ([text, cached, written, said, thought]) => {
+      fc.property(fc.array(tokens, { minLength: 5, maxLength: 5 }), ([text, cached, written, visible, reasoning]) => {
         const input = text! + cached! + written!,
-          output = said! + thought!
+          output = visible! + reasoning!
         expect(
           read('responses', {
             input_tokens: input,
             output_tokens: output,
             total_tokens: input + output,
             input_tokens_details: { cached_tokens: cached, cache_write_tokens: written },
-            output_tokens_details: { reasoning_tokens: thought },
+            output_tokens_details: { reasoning_tokens: reasoning },
           }),
         ).toEqual({
           ...noUsage(),
           inputTokens: text!,
           cacheReadTokens: cached!,
           cacheWrite5mTokens: written!,
-          outputTokens: said!,
-          reasoningTokens: thought!,
+          outputTokens: visible!,
+          reasoningTokens: reasoning!,
         })
       }),
     )
   })
 
-  test('messages: caches beside the input, thinking within the output', () => {
+  test('messages counts cached tokens beside the input and thinking within the output', () => {
     fc.assert(
-      fc.property(fc.array(tokens, { minLength: 6, maxLength: 6 }), ([text, cached, short, long, said, thought]) => {
-        const usage = read('messages', {
-          input_tokens: text,
-          cache_read_input_tokens: cached,
-          cache_creation_input_tokens: short! + long!,
-          cache_creation: { ephemeral_5m_input_tokens: short, ephemeral_1h_input_tokens: long },
-          output_tokens: said! + thought!,
-          output_tokens_details: { thinking_tokens: thought },
-        })
-        expect(promptTokens(usage)).toBe(text! + cached! + short! + long!)
-        expect(usage).toMatchObject(
-          promptTokens(usage) === 0
-            ? {}
-            : { inputTokens: text!, cacheReadTokens: cached!, cacheWrite5mTokens: short!, cacheWrite1hTokens: long! },
-        )
-        expect(usage).toMatchObject({ outputTokens: said!, reasoningTokens: thought! })
-      }),
+      fc.property(
+        fc.array(tokens, { minLength: 6, maxLength: 6 }),
+        ([text, cached, short, long, output, reasoning]) => {
+          const usage = read('messages', {
+            input_tokens: text,
+            cache_read_input_tokens: cached,
+            cache_creation_input_tokens: short! + long!,
+            cache_creation: { ephemeral_5m_input_tokens: short, ephemeral_1h_input_tokens: long },
+            output_tokens: output! + reasoning!,
+            output_tokens_details: { thinking_tokens: reasoning },
+          })
+          expect(promptTokens(usage)).toBe(text! + cached! + short! + long!)
+          expect(usage).toMatchObject(
+            promptTokens(usage) === 0
+              ? {}
+              : { inputTokens: text!, cacheReadTokens: cached!, cacheWrite5mTokens: short!, cacheWrite1hTokens: long! },
+          )
+          expect(usage).toMatchObject({ outputTokens: output!, reasoningTokens: reasoning! })
+        },
+      ),
     )
   })
 
-  test('generateContent: thoughts and the prompts of tools are added, cached is within the prompt', () => {
+  test('generateContent counts reasoning and tool prompts beside, cached tokens within the prompt', () => {
     fc.assert(
-      fc.property(fc.array(tokens, { minLength: 5, maxLength: 5 }), ([text, cached, tools, said, thought]) => {
+      fc.property(fc.array(tokens, { minLength: 5, maxLength: 5 }), ([text, cached, tools, output, reasoning]) => {
         const prompt = text! + cached!
-        const totalTokenCount = prompt + tools! + said! + thought!
+        const totalTokenCount = prompt + tools! + output! + reasoning!
         const usage = read('generateContent', {
           promptTokenCount: prompt,
           cachedContentTokenCount: cached,
           toolUsePromptTokenCount: tools,
-          candidatesTokenCount: said,
-          thoughtsTokenCount: thought,
+          candidatesTokenCount: output,
+          thoughtsTokenCount: reasoning,
           totalTokenCount,
         })
         expect(usage).toEqual({
           ...noUsage(),
           inputTokens: text! + tools!,
           cacheReadTokens: cached!,
-          outputTokens: said!,
-          reasoningTokens: thought!,
+          outputTokens: output!,
+          reasoningTokens: reasoning!,
         })
         expect(promptTokens(usage) + completionTokens(usage)).toBe(totalTokenCount)
       }),
@@ -180,7 +177,7 @@ describe('sums', () => {
   })
 })
 
-describe('streams', () => {
+describe('the usage of a stream', () => {
   const start = (usage: Json): Json => ({ type: 'message_start', message: { id: 'a', model: 'm', content: [], usage } })
   const delta = (usage: Json, stop: string | null = 'end_turn'): Json => ({
     type: 'message_delta',
@@ -189,7 +186,7 @@ describe('streams', () => {
   })
   const STOP: Json = { type: 'message_stop' }
 
-  test('messages: what a server tool adds to the input stands in the last word alone', () => {
+  test('messages: input that a server tool adds is in the last event only', () => {
     expect(
       streamed('messages', [
         start({ input_tokens: 2679, output_tokens: 3 }),
@@ -199,7 +196,7 @@ describe('streams', () => {
     ).toEqual({ ...noUsage(), inputTokens: 10682, outputTokens: 510, webSearches: 1 })
   })
 
-  test('messages: a sparse last word takes nothing back', () => {
+  test('messages: a last event with fewer members keeps the earlier values', () => {
     expect(
       streamed('messages', [
         start({ input_tokens: 7, cache_read_input_tokens: 100, cache_creation_input_tokens: 20, output_tokens: 1 }),
@@ -210,7 +207,7 @@ describe('streams', () => {
     ).toEqual({ ...noUsage(), inputTokens: 7, cacheReadTokens: 100, cacheWrite5mTokens: 20, outputTokens: 9 })
   })
 
-  test('generateContent: the last of the running totals counts', () => {
+  test('generateContent: the last running total counts', () => {
     const chunk = (usageMetadata: Json, more: Json = {}): Json => ({
       responseId: 'g',
       candidates: [{ content: { parts: [{ text: 'w' }] }, ...more }],
@@ -229,7 +226,7 @@ describe('streams', () => {
   })
 })
 
-describe('lies', () => {
+describe('a false usage report', () => {
   const NAMES: Record<ConversationName, { sums: string[]; details: Record<string, string[]> }> = {
     'chat.completions': {
       sums: [
@@ -309,7 +306,7 @@ describe('lies', () => {
       { requiredKeys: [] },
     )
 
-  const DEAREST: Price = {
+  const HIGHEST_PRICE: Price = {
     version: 'v',
     model: 'm',
     rates: Object.fromEntries(
@@ -321,14 +318,14 @@ describe('lies', () => {
   }
 
   test.each(Object.keys(NAMES) as ConversationName[])(
-    '%s: never below nothing, never more than a database holds',
+    'of %s is never negative and never beyond the integers of the database',
     (protocol) => {
       fc.assert(
-        fc.property(usageOf(NAMES[protocol]), (rawRequest) => {
-          const usage = read(protocol, rawRequest)
+        fc.property(usageOf(NAMES[protocol]), (report) => {
+          const usage = read(protocol, report)
           for (const [bucket, quantity] of Object.entries(usage))
             expect([bucket, Number.isSafeInteger(quantity) && quantity >= 0]).toEqual([bucket, true])
-          const { bill } = rate(usage, DEAREST, 0)
+          const { bill } = rate(usage, HIGHEST_PRICE, 0)
           expect(bill >= 0n && bill < 2n ** 63n).toBe(true)
         }),
         { numRuns: 500 },
@@ -336,7 +333,7 @@ describe('lies', () => {
     },
   )
 
-  test('a part is not more than its whole', () => {
+  test('has no detail above its sum', () => {
     expect(
       read('chat.completions', {
         prompt_tokens: 10,

@@ -9,7 +9,7 @@ import {
   readPrediction,
 } from '../../../src/protocols/predictions/call.ts'
 
-/** Jobs at providers of predictions. */
+/** The client side of prediction providers. */
 
 const refusal = (act: () => unknown): GatewayError => {
   try {
@@ -24,12 +24,12 @@ const refusal = (act: () => unknown): GatewayError => {
 const HASH = '5c7d5dc6dd8bf75c1acaa8565735e7986bc5b66206b55cca93cb72c9bf15ccaa'
 const input = { prompt: 'a fox' }
 
-describe('what is asked for', () => {
+describe('the request for a prediction', () => {
   const CASES: [string, string | undefined, string, Record<string, unknown>][] = [
     ['black-forest-labs/flux-schnell', undefined, '/models/black-forest-labs/flux-schnell/predictions', { input }],
     [`owner/name:${HASH}`, undefined, '/predictions', { version: `owner/name:${HASH}`, input }],
     [`owner/name:${HASH}`, HASH, '/predictions', { version: `owner/name:${HASH}`, input }],
-    // With its model: the hash alone might be that of a dearer one.
+    // With its model, since the hash alone could be a version of a more expensive one.
     ['owner/name', HASH, '/predictions', { version: `owner/name:${HASH}`, input }],
     [HASH, undefined, '/predictions', { version: HASH, input }],
     [HASH, HASH, '/predictions', { version: HASH, input }],
@@ -37,7 +37,7 @@ describe('what is asked for', () => {
     [`name:${HASH}`, undefined, '/predictions', { version: HASH, input }],
     ['owner/a@b+c', undefined, '/models/owner/a%40b%2Bc/predictions', { input }],
   ]
-  test.each(CASES)('by the name %s and the version %s', (model, version, path, body) =>
+  test.each(CASES)('has the path and body for the name %s and the version %s', (model, version, path, body) =>
     expect(createRequest({ model }, input, version)).toEqual({ path, body }),
   )
 
@@ -48,14 +48,14 @@ describe('what is asked for', () => {
     ['owner/name', 'a/b'],
     ['owner/name', `other/model:${HASH}`],
     ['owner/name', 'a b'],
-  ])('no version other than that of the name %s, and nothing that is none: %p', (model, version) => {
+  ])('is refused for the name %s with the version %p', (model, version) => {
     expect(refusal(() => createRequest({ model }, input, version))).toMatchObject({
       code: 'invalid_request',
       param: 'version',
     })
   })
 
-  test.each(['a/b/c', 'a/b:c:d', 'a/', '/b', ''])('a name such as %p is refused', (model) => {
+  test.each(['a/b/c', 'a/b:c:d', 'a/', '/b', ''])('is refused for the malformed name %p', (model) => {
     expect(refusal(() => createRequest({ model }, input))).toMatchObject({
       code: 'model_not_found',
       status: 404,
@@ -64,26 +64,26 @@ describe('what is asked for', () => {
   })
 })
 
-describe('an id', () => {
-  test('becomes one segment of a path', () =>
+describe('the id of a prediction', () => {
+  test('is one segment of a path', () =>
     expect([getPath('ufawqhfynnddngldkgtslldrkq'), cancelPath('a.b-c_d~e')]).toEqual([
       '/predictions/ufawqhfynnddngldkgtslldrkq',
       '/predictions/a.b-c_d~e/cancel',
     ]))
 
   const WRONG = ['', '.', '..', '../files', 'a/b', 'a?b', 'a#b', 'a%2fb', 'a b', 'a\r\nb', 'ä']
-  test.each(WRONG)('such as %p is none, wherever it comes from', (id) => {
+  test.each(WRONG)('is refused if it is %p', (id) => {
     expect(refusal(() => getPath(id)).code).toBe('upstream_error')
     expect(refusal(() => readPrediction({ id, status: 'starting' })).code).toBe('upstream_error')
   })
 
-  test('is not endless', () =>
+  test('has at most 4,096 characters', () =>
     expect([getPath('x'.repeat(4_096)).length, refusal(() => getPath('x'.repeat(4_097))).code]).toEqual([
       4_109,
       'upstream_error',
     ]))
 
-  test('leaves the host and the rest of the address alone, whatever it is', () => {
+  test('never changes the host or another part of the URL', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (id) => {
         let path: string
@@ -104,8 +104,8 @@ describe('an id', () => {
   })
 })
 
-describe('a prediction', () => {
-  test('is read as it is told', () => {
+describe('reading a prediction', () => {
+  test('converts all fields', () => {
     expect(
       readPrediction({
         id: 'p1',
@@ -143,8 +143,14 @@ describe('a prediction', () => {
     ['failed', 'failed'],
     ['canceled', 'canceled'],
     ['aborted', 'canceled'],
-  ] as const)('that is %s is %s to us', (said, status) => {
-    expect(readPrediction({ id: 'p', status: said })).toEqual({ id: 'p', status, output: null, error: null, logs: '' })
+  ] as const)('converts the status %s to %s', (reported, status) => {
+    expect(readPrediction({ id: 'p', status: reported })).toEqual({
+      id: 'p',
+      status,
+      output: null,
+      error: null,
+      logs: '',
+    })
   })
 
   test.each([
@@ -158,12 +164,12 @@ describe('a prediction', () => {
     [{ id: 'p', status: 'exploded' }],
     [{ id: 'p', status: 'toString' }],
     [{ id: 'p', status: ['starting'] }],
-  ])('such as %j is none', (body: unknown) => {
+  ])('throws upstream_error for %j', (body: unknown) => {
     expect(refusal(() => readPrediction(body))).toMatchObject({ code: 'upstream_error', status: 502 })
   })
 
-  test('says nothing where it says what cannot be', () => {
-    const odd = {
+  test('ignores invalid values', () => {
+    const invalid = {
       id: 'p',
       status: 'succeeded',
       logs: { a: 1 },
@@ -172,12 +178,12 @@ describe('a prediction', () => {
       started_at: 'yesterday',
       completed_at: 5,
     }
-    expect(readPrediction(odd)).toEqual({ id: 'p', status: 'succeeded', output: null, error: null, logs: '' })
+    expect(readPrediction(invalid)).toEqual({ id: 'p', status: 'succeeded', output: null, error: null, logs: '' })
     for (const predict_time of [Infinity, NaN, 1e308, '3', null])
-      expect(readPrediction({ ...odd, metrics: { predict_time } }).predictSeconds).toBeUndefined()
+      expect(readPrediction({ ...invalid, metrics: { predict_time } }).predictSeconds).toBeUndefined()
     expect(
       readPrediction({
-        ...odd,
+        ...invalid,
         metrics: null,
         started_at: '2026-01-02T00:00:00Z',
         completed_at: '2026-01-01T00:00:00Z',
@@ -185,7 +191,7 @@ describe('a prediction', () => {
     ).toBeUndefined()
   })
 
-  test('is bounded: its logs keep their beginning, its error is short and hides keys, its output is not too deep', () => {
+  test('bounds logs, errors and the depth of the output, and hides keys', () => {
     const logs = 'line\n'.repeat(200_000)
     const read = readPrediction({
       id: 'p',
@@ -200,7 +206,7 @@ describe('a prediction', () => {
     ]).toEqual([true, true, true])
     expect([read.error!.length < 5_000, read.error!.includes('0123456789')]).toEqual([true, false])
     expect(readPrediction({ id: 'p', status: 'failed', error: { detail: 'no memory' } }).error).toBe('no memory')
-    expect(readPrediction({ id: 'p', status: 'failed', error: [1] }).error).toBe('The provider did not say why.')
+    expect(readPrediction({ id: 'p', status: 'failed', error: [1] }).error).toBe('The provider gave no reason.')
     const deep = (levels: number): unknown => JSON.parse('['.repeat(levels) + ']'.repeat(levels))
     expect(refusal(() => readPrediction({ id: 'p', status: 'succeeded', output: deep(50_000) })).code).toBe(
       'upstream_error',
@@ -208,7 +214,7 @@ describe('a prediction', () => {
     expect(readPrediction({ id: 'p', status: 'succeeded', output: deep(60) }).output).toEqual(deep(60))
   })
 
-  test("whatever JSON it is, it is read or refused as the provider's failure", () => {
+  test('returns a prediction or throws upstream_error for any JSON', () => {
     const member = fc.jsonValue()
     fc.assert(
       fc.property(
@@ -238,7 +244,7 @@ describe('a prediction', () => {
   })
 })
 
-describe('an error', () => {
+describe('reading an error', () => {
   test.each([
     [
       422,
@@ -288,14 +294,14 @@ describe('an error', () => {
       { code: 'upstream_rate_limited', retryAfterSeconds: undefined },
     ],
     [500, { detail: 'Internal server error' }, { code: 'upstream_error', status: 502 }],
-  ])('%i is ours by its meaning: %j', (status, body, error) => {
+  ])('converts the status %i with %j to an error of Sluice', (status, body, error) => {
     const read = readError(status, JSON.stringify(body))
     expect(read).toMatchObject(error)
     expect(JSON.stringify([read.message, read.metadata])).not.toContain('r8_abc')
   })
 
   test.each(['', '<html><h1>Bad gateway</h1></html>', 'null', '[]', '"down"', '{"detail":{"a":1}}', '{"detail":[7]}'])(
-    'may have any body: %p',
+    'accepts any body: %p',
     (body) => {
       const { code, status, message } = readError(503, body)
       expect([code, status, message.length > 0]).toEqual(['overloaded', 503, true])

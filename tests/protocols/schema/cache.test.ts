@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import type { GenerationRequest } from '../../src/generation/request.ts'
-import { type FunctionTool, SchemaCache, type SchemaWriter } from '../../src/protocols/schema/cache.ts'
-import type { Loss, Translation } from '../../src/protocols/translation.ts'
-import { translationOf } from '../translating.ts'
+import type { GenerationRequest } from '../../../src/generation/request.ts'
+import { type FunctionTool, SchemaCache, type SchemaWriter } from '../../../src/protocols/schema/cache.ts'
+import type { Loss, Translation } from '../../../src/protocols/translation.ts'
+import { translationOf } from '../../translating.ts'
 
 const tool = (name: string, parameters: Record<string, unknown>, strict?: boolean): FunctionTool => ({
   type: 'function',

@@ -1,0 +1,116 @@
+import { describe, expect, test } from 'bun:test'
+import { anthropicResponse, anthropicTool, geminiTool, openaiTool, reasonsOf, refusalOf } from './targets.ts'
+
+/** Unions in schemas for each provider. */
+
+describe('unions', () => {
+  const many = (length: number, one: (n: number) => object): object[] => Array.from({ length }, (_, n) => one(n))
+
+  test('with too many branches to compare or join are reported', () => {
+    const inside = (schema: object) => ({ type: 'object', properties: { a: schema } })
+    const all = (length: number) => inside({ allOf: many(length, (n) => ({ properties: { [`p${n}`]: {} } })) })
+    const one = (length: number) =>
+      inside({ oneOf: many(length, (n) => ({ type: 'object', properties: { k: { const: n } }, required: ['k'] })) })
+    const constants = (length: number) => inside({ oneOf: many(length, (n) => ({ const: `c${n}` })) })
+    for (const schema of [all(300), one(150), constants(20_000)]) expect(geminiTool(schema).losses).toEqual([])
+    expect(reasonsOf(geminiTool(all(3000)))).toContain('allOf')
+    expect(reasonsOf(geminiTool(one(1500)))).toContain('oneOf, which it reads as anyOf')
+    expect(reasonsOf(geminiTool(inside({ oneOf: [{ const: 1 }, { enum: [2, 1] }] })))).toContain(
+      'oneOf, which it reads as anyOf',
+    )
+  })
+
+  test('that repeat long keywords beside them are refused, and duplicate types are removed', () => {
+    const long = {
+      type: 'object',
+      properties: Object.fromEntries(many(1000, () => ({})).map((_, n) => [`p${n}`, { type: 'string' }])),
+      additionalProperties: false,
+    }
+    const beside = {
+      type: 'object',
+      properties: { a: { ...long, anyOf: many(1000, (n) => ({ required: [`p${n}`] })) } },
+      additionalProperties: false,
+      required: ['a'],
+    }
+    expect(refusalOf(() => anthropicResponse(beside))).toContain('must not grow beyond')
+    let twice: object = { type: 'string' }
+    for (let depth = 0; depth < 30; depth++)
+      twice = { type: ['object', 'object'], properties: { a: twice }, additionalProperties: false }
+    expect(JSON.stringify(anthropicResponse(twice).schema).length).toBeLessThan(5_000)
+  })
+
+  test('of constants at the root become one enum, and properties that all require stay required', () => {
+    const shape = {
+      oneOf: [
+        {
+          type: 'object',
+          properties: { kind: { const: 'circle' }, r: { type: 'number' } },
+          required: ['kind', 'r'],
+          additionalProperties: false,
+        },
+        {
+          type: 'object',
+          properties: { kind: { const: 'square' }, a: { type: 'number' } },
+          required: ['kind', 'a'],
+          additionalProperties: false,
+        },
+      ],
+    }
+    for (const write of [openaiTool, anthropicTool, geminiTool]) {
+      const { schema, losses } = write(shape)
+      expect(schema).toEqual({
+        type: 'object',
+        properties: {
+          kind: { enum: ['circle', 'square'], ...(write === geminiTool ? { type: 'string' } : {}) },
+          r: { type: 'number' },
+          a: { type: 'number' },
+        },
+        required: ['kind'],
+        additionalProperties: false,
+      })
+      expect(losses).toMatchObject([
+        {
+          code: 'schema_adjusted',
+          path: 'tools[0].parameters',
+          effect: 'approximated',
+          reason: 'the provider does not know oneOf at the root, which becomes one object (the root)',
+        },
+      ])
+    }
+    expect(
+      geminiTool({
+        allOf: [{ properties: { a: { type: 'string' } }, required: ['a'] }, { properties: { b: { type: 'string' } } }],
+        type: 'object',
+      }),
+    ).toEqual({
+      schema: { type: 'object', properties: { a: { type: 'string' }, b: { type: 'string' } }, required: ['a'] },
+      losses: [],
+    })
+  })
+
+  test('with disjoint branches are carried as anyOf; others are reported', () => {
+    const apart = {
+      type: 'object',
+      properties: {
+        a: {
+          oneOf: [
+            { type: 'object', properties: { k: { const: 1 } }, required: ['k'], additionalProperties: false },
+            { type: 'object', properties: { k: { const: 2 } }, required: ['k'], additionalProperties: false },
+            { type: 'null' },
+          ],
+        },
+      },
+    }
+    for (const write of [geminiTool, anthropicResponse]) {
+      expect(write(apart).losses).toEqual([])
+      expect(
+        reasonsOf(
+          write({
+            type: 'object',
+            properties: { a: { oneOf: [{ type: 'string' }, { type: 'string', minLength: 2 }] } },
+          }),
+        ),
+      ).toContain('oneOf')
+    }
+  })
+})
