@@ -1,8 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Loss } from '../../src/protocols/translation.ts'
 import { startGateway, type Gateway } from '../server.ts'
-import { agents, claudeCode, codex, geminiCli, opencode, post, type Agent, type Json } from './agents.ts'
+import { post, type Agent, type Json } from './agents.ts'
+import { agents } from './all-agents.ts'
+import { opencode } from './chat-agents.ts'
+import { claudeCode } from './claude-code.ts'
+import { codex } from './codex.ts'
+import { geminiCli } from './gemini-cli.ts'
 
-/** Each coding agent on each model: its own bodies, its own way of reading a stream, a whole tool loop. */
+/** Each coding agent with each model: its own bodies, its own reader of streams, and a complete tool loop. */
 
 const MODELS = ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 'sandbox/gemini']
 
@@ -19,12 +25,15 @@ const streamOf = async (agent: Agent, model: string, body: Json): Promise<string
   expect(response.headers.get('content-type')).toContain('text/event-stream')
   return text
 }
-/** What the provider was sent, as the sandbox tells it. */
-const sent = async (agent: Agent, model: string, change: (body: Json) => Json = (body) => body): Promise<string> =>
-  agent.read(await streamOf(agent, model, change(agent.first(model, '[[echo: body]]')))).text
+/** The body that the provider received, as the sandbox echoes it. */
+const receivedBody = async (
+  agent: Agent,
+  model: string,
+  change: (body: Json) => Json = (body) => body,
+): Promise<string> => agent.read(await streamOf(agent, model, change(agent.first(model, '[[echo: body]]')))).text
 
 describe.each(agents.map((agent) => [agent.name, agent] as const))('%s', (_name, agent) => {
-  test.each(MODELS)('goes through a tool loop of two rounds on %s', async (model) => {
+  test.each(MODELS)('the agent completes a tool loop of two rounds on %s', async (model) => {
     const input = (word: string): string =>
       agent.free !== undefined && model === 'sandbox/responses'
         ? `echo ${word}`
@@ -51,7 +60,7 @@ describe.each(agents.map((agent) => [agent.name, agent] as const))('%s', (_name,
     expect(text).toContain(`${agent.tool} returned: out-three`)
   })
 
-  test.each(MODELS)('is answered on %s though its own text stands around the prompt', async (model) => {
+  test.each(MODELS)("the agent is answered on %s with the agent's own text around the prompt", async (model) => {
     expect(
       agent.read(await streamOf(agent, model, agent.first(model, 'Do it. [[reply: It is done.]] Thanks.'))).text,
     ).toBe('It is done.')
@@ -59,11 +68,11 @@ describe.each(agents.map((agent) => [agent.name, agent] as const))('%s', (_name,
 })
 
 describe('Claude Code', () => {
-  test.each(MODELS)('is heard on %s where it speaks as the system in the midst of the conversation', async (model) => {
-    expect(await sent(claudeCode, model)).toContain('ENVIRONMENT: /tmp')
+  test.each(MODELS)('a system message within the conversation reaches %s', async (model) => {
+    expect(await receivedBody(claudeCode, model)).toContain('ENVIRONMENT: /tmp')
   })
 
-  test.each(MODELS)('finds a deferred tool by reference on %s', async (model) => {
+  test.each(MODELS)('a deferred tool that was found by reference can be called on %s', async (model) => {
     const body = claudeCode.first(model, '[[call: Later {"command":"x"}]] [[then]] [[call: Later {"command":"y"}]]')
     const stream = await streamOf(claudeCode, model, body)
     const next = claudeCode.next(body, stream, [''])
@@ -71,21 +80,21 @@ describe('Claude Code', () => {
     expect(claudeCode.read(await streamOf(claudeCode, model, next)).calls.map(({ name }) => name)).toEqual(['Later'])
   })
 
-  test('reaches its own protocol with nothing changed but the model', async () => {
-    const { model: _model, ...asked } = claudeCode.first('sandbox/messages', '[[echo: body]]')
-    const { model, ...got } = JSON.parse(await sent(claudeCode, 'sandbox/messages'))
+  test('a request reaches a provider of its own protocol with nothing changed but the model', async () => {
+    const { model: _model, ...sent } = claudeCode.first('sandbox/messages', '[[echo: body]]')
+    const { model, ...received } = JSON.parse(await receivedBody(claudeCode, 'sandbox/messages'))
     expect(model).toBe('messages')
-    expect(got).toEqual(asked)
+    expect(received).toEqual(sent)
   })
 
-  test.each(MODELS)('prints the text of %s: nothing stands behind it', async (model) => {
+  test.each(MODELS)('the text of %s is the last block, which Claude Code prints', async (model) => {
     const stream = await streamOf(claudeCode, model, claudeCode.first(model, '[[think: Hm.]] [[reply: The end.]]'))
     expect(claudeCode.read(stream).text).toBe('The end.')
   })
 
-  test('asks 24 times at once what its context costs', async () => {
+  test('24 concurrent requests for token counts are answered', async () => {
     const { model, messages, tools } = claudeCode.first('sandbox/gemini', 'Hello')
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 24 }, () =>
         fetch(`${gateway.url}/v1/messages/count_tokens?beta=true`, {
           method: 'POST',
@@ -94,29 +103,26 @@ describe('Claude Code', () => {
         }),
       ),
     )
-    for (const answer of answers) expect(((await answer.json()) as Json).input_tokens).toBeGreaterThan(10)
+    for (const response of responses) expect(((await response.json()) as Json).input_tokens).toBeGreaterThan(10)
   }, 20_000)
 
-  test.each(MODELS)(
-    'may ask %s for betas that nobody knows: its own protocol hears of them, no other',
-    async (model) => {
-      const betas = `${claudeCode.headers(gateway.key)['anthropic-beta']},nobody-knows-2099-01-01`
-      const headers = {
-        'content-type': 'application/json',
-        ...claudeCode.headers(gateway.key),
-        'anthropic-beta': betas,
-      }
-      const response = await fetch(gateway.url + claudeCode.path(model), {
-        method: 'POST',
-        headers,
-        body: JSON.stringify(claudeCode.first(model, '[[echo: headers]]')),
-      })
-      const heard = JSON.parse(claudeCode.read(await response.text()).text) as Json
-      expect(heard['anthropic-beta']).toBe(model === 'sandbox/messages' ? betas : undefined)
-    },
-  )
+  test.each(MODELS)('unknown betas are accepted with %s and sent to providers of messages only', async (model) => {
+    const betas = `${claudeCode.headers(gateway.key)['anthropic-beta']},unknown-beta-2099-01-01`
+    const headers = {
+      'content-type': 'application/json',
+      ...claudeCode.headers(gateway.key),
+      'anthropic-beta': betas,
+    }
+    const response = await fetch(gateway.url + claudeCode.path(model), {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(claudeCode.first(model, '[[echo: headers]]')),
+    })
+    const received = JSON.parse(claudeCode.read(await response.text()).text) as Json
+    expect(received['anthropic-beta']).toBe(model === 'sandbox/messages' ? betas : undefined)
+  })
 
-  test('is refused a thread in the words that make its SDK send the whole request', async () => {
+  test('a thread is refused with the error at which the SDK sends the whole request', async () => {
     const response = await post(gateway, claudeCode, 'sandbox/messages', {
       ...claudeCode.first('sandbox/messages', 'Hi'),
       thread: { type: 'create' },
@@ -133,28 +139,37 @@ describe('Claude Code', () => {
 })
 
 describe('codex', () => {
-  test('reaches its own protocol with its tools and metadata as they are', async () => {
-    const asked = codex.first('sandbox/responses', '[[echo: body]]')
-    const got = JSON.parse(await sent(codex, 'sandbox/responses'))
+  test('tools and metadata reach a provider of responses unchanged', async () => {
+    const sent = codex.first('sandbox/responses', '[[echo: body]]')
+    const received = JSON.parse(await receivedBody(codex, 'sandbox/responses'))
     for (const name of ['input', 'tools', 'include', 'store', 'reasoning', 'prompt_cache_key', 'client_metadata'])
-      expect(got[name]).toEqual(asked[name])
+      expect(received[name]).toEqual(sent[name])
   })
 
-  test.each(MODELS)('hears both developer messages and both user messages obeyed on %s', async (model) => {
-    const body = await sent(codex, model)
+  test.each(MODELS)('both developer messages and both user messages reach %s', async (model) => {
+    const body = await receivedBody(codex, model)
     for (const word of ['You write code.', 'Skills: none.', 'Permissions: all.', '<environment>'])
       expect(body.replaceAll('\\u003c', '<').replaceAll('\\u003e', '>')).toContain(word)
   })
 
-  test.each(MODELS)('is told on %s what became of tools that no other protocol has', async (model) => {
+  test.each(MODELS)('the tools that only responses has are reported as losses on %s', async (model) => {
     const response = await post(gateway, codex, model, codex.first(model, 'Hi'))
     await response.text()
-    const losses = response.headers.get('x-sluice-translation') ?? ''
-    for (const kind of ['namespace', 'web_search']) expect(losses.includes(kind)).toBe(model !== 'sandbox/responses')
+    const losses = JSON.parse(response.headers.get('x-sluice-translation') ?? '[]') as Loss[]
+    // The namespace and the web search, of which only OpenAI's own has `external_web_access`.
+    const lost = losses.filter(({ path }) => path.startsWith('tools[')).map(({ code, path }) => [code, path])
+    expect(lost).toEqual(
+      model === 'sandbox/responses'
+        ? []
+        : [
+            ['tool_native', 'tools[1]'],
+            ['tool_native', 'tools[2]'],
+          ],
+    )
   })
 
   test.each(MODELS)(
-    'gets the failure of a stream of %s as response.failed, since it passes over `error`',
+    'a stream of %s that fails ends with response.failed, since Codex ignores `error` events',
     async (model) => {
       const stream = await streamOf(
         codex,
@@ -171,14 +186,14 @@ describe('codex', () => {
 })
 
 describe('gemini-cli', () => {
-  test.each(MODELS)('gets nothing on %s that its reader chokes on', async (model) => {
+  test.each(MODELS)('a stream of %s has only the frames that gemini-cli can parse', async (model) => {
     const stream = await streamOf(
       geminiCli,
       model,
       geminiCli.first(model, '[[think: Hm.]] [[reply: One.]] [[call: run_shell_command {"command":"x"}]]'),
     )
-    // Every line is a `data: {json}` line or empty: no event lines, no comments, no [DONE], a space behind the colon, a
-    // blank line at the end.
+    // Every line is empty or `data: {json}`, with a space after the colon. There are no event lines, no comments and no
+    // [DONE], and the stream ends with a blank line.
     expect(stream).toMatch(/^(data: \{.*\}\r?\n\r?\n)+$/)
     const frames = stream
       .trim()
@@ -191,7 +206,7 @@ describe('gemini-cli', () => {
     )
   })
 
-  test.each(MODELS)("may ask with Google's upper-case types on %s", async (model) => {
+  test.each(MODELS)("Google's upper-case types in schemas are accepted on %s", async (model) => {
     const upper = { type: 'OBJECT', properties: { city: { type: 'STRING' } }, required: ['city'] }
     for (const given of [{ responseSchema: upper }, { responseJsonSchema: upper }]) {
       const body = {
@@ -205,35 +220,38 @@ describe('gemini-cli', () => {
     }
   })
 
-  test.each(MODELS)('replays a foreign call with the word that waives its signature on %s', async (model) => {
-    const body = geminiCli.first(model, 'Go on.')
-    body.contents.push(
-      {
-        role: 'model',
-        parts: [
-          {
-            functionCall: { id: 'run_1', name: 'run_shell_command', args: {} },
-            thoughtSignature: 'skip_thought_signature_validator',
-          },
-        ],
-      },
-      {
-        role: 'user',
-        parts: [{ functionResponse: { id: 'run_1', name: 'run_shell_command', response: { output: 'fine' } } }],
-      },
-    )
-    expect(geminiCli.read(await streamOf(geminiCli, model, body)).text).toContain('fine')
-  })
+  test.each(MODELS)(
+    'a call of another model is accepted on %s with the placeholder for its signature',
+    async (model) => {
+      const body = geminiCli.first(model, 'Go on.')
+      body.contents.push(
+        {
+          role: 'model',
+          parts: [
+            {
+              functionCall: { id: 'run_1', name: 'run_shell_command', args: {} },
+              thoughtSignature: 'skip_thought_signature_validator',
+            },
+          ],
+        },
+        {
+          role: 'user',
+          parts: [{ functionResponse: { id: 'run_1', name: 'run_shell_command', response: { output: 'fine' } } }],
+        },
+      )
+      expect(geminiCli.read(await streamOf(geminiCli, model, body)).text).toContain('fine')
+    },
+  )
 })
 
 describe('opencode', () => {
-  test.each(MODELS)('goes on from its own half answer on %s', async (model) => {
+  test.each(MODELS)('an answer that was begun is continued on %s', async (model) => {
     const body = opencode.first(model, '[[reply: The end.]]')
     body.messages.push({ role: 'assistant', content: 'The' })
     expect(opencode.read(await streamOf(opencode, model, body)).text).toContain('The end.')
   })
 
-  test.each(MODELS)('asks %s for a title with two user messages in a row and no tools', async (model) => {
+  test.each(MODELS)('two user messages in a row without tools are answered by %s', async (model) => {
     const { tools: _tools, tool_choice: _choice, ...body } = opencode.first(model, 'Give a title:\n')
     body.messages.push({ role: 'user', content: '[[reply: A title]]' })
     expect(opencode.read(await streamOf(opencode, model, body)).text).toBe('A title')

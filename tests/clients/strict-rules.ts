@@ -1,42 +1,45 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 import type { Json } from './agents.ts'
 
-/**
- * What the real services refuse in a request, written down by itself: none of the project's own readers or writers is
- * asked.
- */
+/** Rules by which the real services refuse requests, written independently of the readers and writers in src/. */
 
 const words = (text: string): ReadonlySet<string> => new Set(text.split(' '))
 const listOf = (value: unknown): Json[] => (Array.isArray(value) ? (value as Json[]) : [])
 
 export class Refused extends Error {}
 
-const refuse = (path: string, why: string): never => {
-  throw new Refused(`${path}: ${why}`)
+const refuse = (path: string, problem: string): never => {
+  throw new Refused(`${path}: ${problem}`)
 }
-const insist = (holds: boolean, path: string, why: string): void => {
-  if (!holds) refuse(path, why)
+const ensure = (isValid: boolean, path: string, problem: string): void => {
+  if (!isValid) refuse(path, problem)
 }
 
 function onlyKnown(value: Json, known: ReadonlySet<string>, path: string): void {
-  for (const name of Object.keys(value)) insist(known.has(name), `${path}.${name}`, 'unknown field')
+  for (const name of Object.keys(value)) ensure(known.has(name), `${path}.${name}`, 'unknown field')
 }
 
 const TOP: Record<ConversationName, ReadonlySet<string>> = {
   'chat.completions': words(
-    'frequency_penalty logit_bias logprobs max_completion_tokens max_tokens messages metadata model n parallel_tool_calls presence_penalty prompt_cache_key reasoning reasoning_effort response_format seed service_tier stop store stream stream_options temperature tool_choice tools top_logprobs top_p user verbosity web_search_options',
+    'frequency_penalty logit_bias logprobs max_completion_tokens max_tokens messages metadata model n ' +
+      'parallel_tool_calls presence_penalty prompt_cache_key reasoning reasoning_effort response_format seed ' +
+      'service_tier stop store stream stream_options temperature tool_choice tools top_logprobs top_p user ' +
+      'verbosity web_search_options',
   ),
   responses: words(
-    'client_metadata include input instructions max_output_tokens metadata model parallel_tool_calls prompt_cache_key reasoning service_tier store stream temperature text tool_choice tools top_logprobs top_p truncation user',
+    'client_metadata include input instructions max_output_tokens metadata model parallel_tool_calls ' +
+      'prompt_cache_key reasoning service_tier store stream temperature text tool_choice tools top_logprobs top_p ' +
+      'truncation user',
   ),
   messages: words(
-    'context_management max_tokens messages metadata model output_config service_tier stop_sequences stream system temperature thinking tool_choice tools top_k top_p',
+    'context_management max_tokens messages metadata model output_config service_tier stop_sequences stream ' +
+      'system temperature thinking tool_choice tools top_k top_p',
   ),
   generateContent: words('contents generationConfig safetySettings systemInstruction toolConfig tools'),
 }
 
 const CALL_ID = 64
-/** Of the user's id, and of the key of a cache. */
+/** The longest user id and cache key. */
 const LABEL = 64
 const FUNCTION_NAME = /^[a-zA-Z0-9_-]{1,64}$/
 
@@ -45,26 +48,26 @@ const CHAT_MESSAGE = words(
 )
 
 function labelRules({ user, prompt_cache_key: key }: Json): void {
-  insist((user ?? '').length <= LABEL, 'user', 'too long')
-  insist((key ?? '').length <= LABEL, 'prompt_cache_key', 'too long')
+  ensure((user ?? '').length <= LABEL, 'user', 'too long')
+  ensure((key ?? '').length <= LABEL, 'prompt_cache_key', 'too long')
 }
 
 function chatRules(body: Json): void {
   labelRules(body)
   for (const [index, { type, function: own, custom, ...rest }] of listOf(body.tools).entries()) {
     const path = `tools[${index}]`
-    insist(type === 'function' && custom === undefined, path, 'must be a function')
+    ensure(type === 'function' && custom === undefined, path, 'must be a function')
     onlyKnown(rest, words(''), path)
     onlyKnown(own, words('name description parameters strict'), `${path}.function`)
-    insist(FUNCTION_NAME.test(own.name), `${path}.function.name`, 'outside the grammar')
+    ensure(FUNCTION_NAME.test(own.name), `${path}.function.name`, 'outside the grammar')
   }
   let open: string[] = []
   for (const [index, message] of listOf(body.messages).entries()) {
     const path = `messages[${index}]`
     onlyKnown(message, CHAT_MESSAGE, path)
     if (message.role === 'tool') {
-      insist(open.includes(message.tool_call_id), path, 'answers no call of the message before')
-      insist(
+      ensure(open.includes(message.tool_call_id), path, 'answers no call of the message before')
+      ensure(
         typeof message.content === 'string' || listOf(message.content).every(({ type }) => type === 'text'),
         path,
         'a tool message is text',
@@ -72,9 +75,9 @@ function chatRules(body: Json): void {
       open = open.filter((id) => id !== message.tool_call_id)
       continue
     }
-    insist(open.length === 0, path, `calls without results: ${open.join(', ')}`)
+    ensure(open.length === 0, path, `calls without results: ${open.join(', ')}`)
     open = listOf(message.tool_calls).map((call) => {
-      insist(
+      ensure(
         call.id.length <= CALL_ID && FUNCTION_NAME.test(call.function.name),
         path,
         'id or name of a call outside the grammar',
@@ -82,9 +85,9 @@ function chatRules(body: Json): void {
       JSON.parse(call.function.arguments)
       return call.id as string
     })
-    insist(message.role !== 'assistant' || open.length > 0 || !isEmpty(message.content), path, 'an empty answer')
+    ensure(message.role !== 'assistant' || open.length > 0 || !isEmpty(message.content), path, 'an empty answer')
   }
-  insist(open.length === 0, 'messages', 'ends with calls')
+  ensure(open.length === 0, 'messages', 'ends with calls')
 }
 
 const isEmpty = (content: unknown): boolean =>
@@ -110,14 +113,14 @@ const ITEM_PREFIX: Record<string, string> = {
 function responsesRules(body: Json): void {
   labelRules(body)
   for (const [index, tool] of listOf(body.tools).entries()) {
-    insist(
+    ensure(
       ['function', 'custom', 'namespace', 'web_search', 'image_generation', 'tool_search'].includes(tool.type),
       `tools[${index}].type`,
       'unknown kind of tool',
     )
     if (tool.type === 'function') {
       onlyKnown(tool, words('type name description parameters strict defer_loading'), `tools[${index}]`)
-      insist(FUNCTION_NAME.test(tool.name), `tools[${index}].name`, 'outside the grammar')
+      ensure(FUNCTION_NAME.test(tool.name), `tools[${index}].name`, 'outside the grammar')
     }
   }
   const seen = new Set<string>()
@@ -127,8 +130,8 @@ function responsesRules(body: Json): void {
     const type = item.type ?? 'message'
     onlyKnown(item, ITEMS[type] ?? refuse(path, `unknown item ${type}`), path)
     if (item.id !== undefined) {
-      insist(!seen.has(item.id), `${path}.id`, 'given twice')
-      insist(
+      ensure(!seen.has(item.id), `${path}.id`, 'given twice')
+      ensure(
         ITEM_PREFIX[type] === undefined || (item.id.startsWith(ITEM_PREFIX[type]) && item.id.length <= CALL_ID),
         `${path}.id`,
         `must begin with ${ITEM_PREFIX[type]}`,
@@ -137,13 +140,13 @@ function responsesRules(body: Json): void {
     }
     if (type === 'message')
       for (const part of listOf(item.content))
-        insist(
+        ensure(
           (item.role === 'assistant') === (part.type === 'output_text' || part.type === 'refusal'),
           path,
           `${part.type} from ${item.role}`,
         )
     if (type === 'reasoning')
-      insist(
+      ensure(
         ['reasoning', 'message', 'assistant', 'function_call', 'custom_tool_call'].includes(
           body.input[index + 1]?.type ?? body.input[index + 1]?.role,
         ),
@@ -151,7 +154,7 @@ function responsesRules(body: Json): void {
         'reasoning without what followed it',
       )
     if (type.endsWith('_call')) {
-      insist(
+      ensure(
         item.call_id.length <= CALL_ID && FUNCTION_NAME.test(item.name),
         path,
         'id or name of a call outside the grammar',
@@ -159,7 +162,7 @@ function responsesRules(body: Json): void {
       if (type === 'function_call') JSON.parse(item.arguments)
       open.set(item.call_id, index)
     }
-    if (type.endsWith('_output')) insist(open.delete(item.call_id), path, 'answers no call')
+    if (type.endsWith('_output')) ensure(open.delete(item.call_id), path, 'answers no call')
   }
   for (const [, index] of open) refuse(`input[${index}]`, 'a call without a result')
 }
@@ -174,56 +177,54 @@ const BLOCKS: Record<string, ReadonlySet<string>> = {
   tool_result: words('type tool_use_id content is_error cache_control'),
   tool_reference: words('type tool_name'),
 }
+const MESSAGES_TOOL = words(
+  'type name description input_schema cache_control strict defer_loading eager_input_streaming ' +
+    'allowed_callers input_examples',
+)
 const TOOL_ID = /^[a-zA-Z0-9_-]+$/
 
 function messagesRules(body: Json, betas: string): void {
-  insist(Number.isInteger(body.max_tokens), 'max_tokens', 'is required')
+  ensure(Number.isInteger(body.max_tokens), 'max_tokens', 'is required')
   for (const [index, tool] of listOf(body.tools).entries()) {
     if (/^web_search_/.test(tool.type)) continue
-    onlyKnown(
-      tool,
-      words(
-        'type name description input_schema cache_control strict defer_loading eager_input_streaming allowed_callers input_examples',
-      ),
-      `tools[${index}]`,
-    )
-    insist(/^[a-zA-Z0-9_-]{1,128}$/.test(tool.name), `tools[${index}].name`, 'outside the grammar')
-    insist(tool.input_schema?.type === 'object', `tools[${index}].input_schema.type`, 'must be object')
-    insist(
+    onlyKnown(tool, MESSAGES_TOOL, `tools[${index}]`)
+    ensure(/^[a-zA-Z0-9_-]{1,128}$/.test(tool.name), `tools[${index}].name`, 'outside the grammar')
+    ensure(tool.input_schema?.type === 'object', `tools[${index}].input_schema.type`, 'must be object')
+    ensure(
       tool.defer_loading !== true || betas.includes('advanced-tool-use'),
       `tools[${index}].defer_loading`,
       'unknown without its beta',
     )
   }
   const { thinking, tool_choice: choice } = body
-  insist(
+  ensure(
     body.context_management === undefined || betas.includes('context-management'),
     'context_management',
     'unknown without its beta',
   )
   if (thinking !== undefined) onlyKnown(thinking, words('type budget_tokens display'), 'thinking')
   if (thinking?.type === 'enabled')
-    insist(
+    ensure(
       thinking.budget_tokens >= 1024 && thinking.budget_tokens < body.max_tokens,
       'thinking.budget_tokens',
       'must be at least 1024 and below max_tokens',
     )
   if (thinking !== undefined && thinking.type !== 'disabled') {
-    insist((body.temperature ?? 1) === 1 && body.top_k === undefined, 'temperature', 'must be 1 while thinking is on')
-    insist(
+    ensure((body.temperature ?? 1) === 1 && body.top_k === undefined, 'temperature', 'must be 1 while thinking is on')
+    ensure(
       choice === undefined || choice.type === 'auto' || choice.type === 'none',
       'tool_choice',
       'must not be forced while thinking is on',
     )
   }
-  insist(JSON.stringify(body).split('"cache_control":{').length - 1 <= 4, 'cache_control', 'at most four')
+  ensure(JSON.stringify(body).split('"cache_control":{').length - 1 <= 4, 'cache_control', 'at most four')
   const messages = listOf(body.messages)
-  insist(messages[0]?.role === 'user', 'messages[0].role', 'must be user')
-  let asked: string[] = []
+  ensure(messages[0]?.role === 'user', 'messages[0].role', 'must be user')
+  let pending: string[] = []
   for (const [index, message] of messages.entries()) {
     const path = `messages[${index}]`
     onlyKnown(message, words('role content'), path)
-    insist(
+    ensure(
       message.role !== 'system' || betas.includes('claude-code'),
       path,
       'role system, which only the newest models take',
@@ -231,57 +232,58 @@ function messagesRules(body: Json, betas: string): void {
     if (message.role === 'system') continue
     const blocks =
       typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : listOf(message.content)
-    insist(blocks.length > 0, path, 'empty')
+    ensure(blocks.length > 0, path, 'empty')
     const results = blocks
       .filter(({ type }) => type === 'tool_result')
       .map((block) => (block as Json).tool_use_id as string)
-    insist(
-      results.length === asked.length && asked.every((id) => results.includes(id)),
+    ensure(
+      results.length === pending.length && pending.every((id) => results.includes(id)),
       path,
-      `must hold the results of ${asked.join(', ')}, holds those of ${results.join(', ')}`,
+      `must have the results of ${pending.join(', ')}, has those of ${results.join(', ')}`,
     )
-    insist(
+    ensure(
       blocks.slice(0, results.length).every(({ type }) => type === 'tool_result'),
       path,
-      'results come first',
+      'results must come first',
     )
     for (const block of blocks as Json[]) blockRules(block, path, message.role)
-    asked = (blocks as Json[]).filter(({ type }) => type === 'tool_use').map(({ id }) => id as string)
+    pending = (blocks as Json[]).filter(({ type }) => type === 'tool_use').map(({ id }) => id as string)
     const firstCall = blocks.findIndex(({ type }) => type === 'tool_use')
-    insist(
+    ensure(
       firstCall < 0 || blocks.slice(firstCall).every(({ type }) => type === 'tool_use' || type === 'redacted_thinking'),
       path,
       'nothing may follow a call',
     )
   }
-  insist(asked.length === 0, 'messages', 'ends with calls')
+  ensure(pending.length === 0, 'messages', 'ends with calls')
 }
 
 function blockRules(block: Json, path: string, role: string): void {
   onlyKnown(block, BLOCKS[block.type] ?? refuse(path, `unknown block ${block.type}`), path)
-  if (block.type === 'text') insist(/\S/.test(block.text), path, 'empty text')
+  if (block.type === 'text') ensure(/\S/.test(block.text), path, 'empty text')
   if (block.type === 'tool_use')
-    insist(
+    ensure(
       TOOL_ID.test(block.id) && typeof block.input === 'object' && role === 'assistant',
       path,
       'a call outside the grammar',
     )
   if (block.type === 'thinking')
-    insist(typeof block.signature === 'string' && block.signature !== '', path, 'thinking without a signature')
+    ensure(typeof block.signature === 'string' && block.signature !== '', path, 'thinking without a signature')
   for (const inner of listOf(block.content))
     onlyKnown(inner, BLOCKS[inner.type] ?? refuse(path, `unknown block ${inner.type}`), path)
 }
 
 const PARTS = words('text thought thoughtSignature inlineData fileData functionCall functionResponse')
 const CONFIG = words(
-  'temperature topP topK maxOutputTokens stopSequences candidateCount seed presencePenalty frequencyPenalty responseMimeType responseSchema responseJsonSchema responseModalities responseLogprobs logprobs thinkingConfig',
+  'temperature topP topK maxOutputTokens stopSequences candidateCount seed presencePenalty frequencyPenalty ' +
+    'responseMimeType responseSchema responseJsonSchema responseModalities responseLogprobs logprobs thinkingConfig',
 )
 
 function geminiRules(body: Json): void {
   onlyKnown(body.generationConfig ?? {}, CONFIG, 'generationConfig')
   const thinking = body.generationConfig?.thinkingConfig ?? {}
   onlyKnown(thinking, words('includeThoughts thinkingBudget thinkingLevel'), 'generationConfig.thinkingConfig')
-  insist(
+  ensure(
     thinking.thinkingBudget === undefined || thinking.thinkingLevel === undefined,
     'thinkingConfig',
     'budget and level',
@@ -290,11 +292,11 @@ function geminiRules(body: Json): void {
     onlyKnown(tool, words('functionDeclarations googleSearch'), 'tools')
     for (const one of listOf(tool.functionDeclarations)) {
       onlyKnown(one, words('name description parameters parametersJsonSchema'), one.name)
-      insist(/^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/.test(one.name), one.name, 'outside the grammar')
-      insist(one.parameters === undefined || one.parametersJsonSchema === undefined, one.name, 'two schemas')
+      ensure(/^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/.test(one.name), one.name, 'outside the grammar')
+      ensure(one.parameters === undefined || one.parametersJsonSchema === undefined, one.name, 'two schemas')
     }
   }
-  insist(
+  ensure(
     listOf(body.tools).length < 2 || !JSON.stringify(body.tools).includes('googleSearch'),
     'tools',
     'search beside functions',
@@ -303,26 +305,26 @@ function geminiRules(body: Json): void {
   for (const [index, { role, parts, ...rest }] of contents.entries()) {
     const path = `contents[${index}]`
     onlyKnown(rest, words(''), path)
-    insist(role === 'user' || role === 'model', `${path}.role`, 'must be user or model')
-    insist(listOf(parts).length > 0, path, 'no parts')
+    ensure(role === 'user' || role === 'model', `${path}.role`, 'must be user or model')
+    ensure(listOf(parts).length > 0, path, 'no parts')
     for (const part of parts as Json[]) onlyKnown(part, PARTS, path)
     const calls = (parts as Json[])
       .filter(({ functionCall }) => functionCall !== undefined)
       .map(({ functionCall }) => functionCall.name as string)
-    const answers = listOf(contents[index + 1]?.parts)
+    const results = listOf(contents[index + 1]?.parts)
       .filter(({ functionResponse }) => functionResponse !== undefined)
       .map(({ functionResponse }) => functionResponse.name as string)
     const stray =
       (parts as Json[]).some(({ functionResponse }) => functionResponse !== undefined) &&
       !listOf(contents[index - 1]?.parts).some(({ functionCall }) => functionCall !== undefined)
-    insist(
-      role !== 'model' || calls.join() === answers.join(),
+    ensure(
+      role !== 'model' || calls.join() === results.join(),
       path,
-      `calls ${calls.join()} are followed by the responses of ${answers.join()}`,
+      `calls ${calls.join()} are followed by the responses of ${results.join()}`,
     )
-    insist(!stray, path, 'a response without a call')
+    ensure(!stray, path, 'a response without a call')
     const first = (parts as Json[]).find(({ functionCall }) => functionCall !== undefined)
-    insist(
+    ensure(
       first === undefined || typeof first.thoughtSignature === 'string',
       path,
       'Function call is missing a thought_signature',
@@ -330,7 +332,7 @@ function geminiRules(body: Json): void {
   }
 }
 
-/** Throws what its service would say of a body. `betas`: of the request's header. */
+/** Throws the refusal of the protocol's service for a body. `betas`: the anthropic-beta header of the request. */
 export function checkBody(protocol: ConversationName, body: Json, betas: string): void {
   onlyKnown(body, TOP[protocol], 'body')
   ;({

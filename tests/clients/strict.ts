@@ -5,40 +5,36 @@ import type { Json } from './agents.ts'
 import { checkBody, Refused } from './strict-rules.ts'
 
 /**
- * A provider for agents that speaks all four protocols, says what a play tells it to, refuses what the real services
- * refuse, and knows each signature
- * that it has given: what it said in a tool loop has to come back with its proof, byte for byte.
+ * A provider with all four protocols whose responses are scripted. It refuses what the real services refuse, and
+ * requires each signature that it issued in a tool loop back, byte for byte.
  */
 
-/** One thing in a conversation, whatever its protocol. */
+/** An element of a conversation in any protocol. */
 export type Entry =
   | { kind: 'instruction' | 'user' | 'answer' | 'result'; text: string }
   | { kind: 'call'; name: string; input: string }
-  /** `over`: what the proof is for: a thought, or a call of Google's. */
-  | { kind: 'proof'; over: string; proof: string }
+  /** `over`: the content that is signed: the text of reasoning or, for Google, the name of a call. */
+  | { kind: 'signature'; over: string; signature: string }
   | { kind: 'media' }
 
-export type Seen = {
+export type ReceivedRequest = {
   protocol: ConversationName
   path: string
   headers: Headers
   body: Json
   entries: Entry[]
-  /** The tools that it may call. */
+  /** The tools that the model may call. */
   tools: string[]
-  /** The last user text that says `TASK <name>`, and what has happened since. */
+  /** The last user text that contains `TASK <name>`; `rounds` and `results` count from there. */
   task: string
   rounds: number
   results: string[]
 }
 
-/**
- * So many frames come; then the stream ends as if that were all, goes on for ever without a word, or says that it
- * failed.
- */
-export type Said = Reply & { breaksAfter?: number; hangsAfter?: number; failsAfter?: number }
+/** After so many frames the stream ends as if it were complete, stays open without data, or sends an error. */
+export type ScriptedReply = Reply & { breaksAfter?: number; hangsAfter?: number; failsAfter?: number }
 export type Refusal = { status: number; message: string }
-export type Play = (seen: Seen) => Said | Refusal
+export type Script = (request: ReceivedRequest) => ScriptedReply | Refusal
 
 const listOf = (value: unknown): Json[] => (Array.isArray(value) ? (value as Json[]) : [])
 const textOf = (content: unknown): string =>
@@ -61,11 +57,11 @@ const chatEntries = (body: Json): Entry[] =>
     if (message.role === 'tool') return [{ kind: 'result', text }, ...media]
     if (message.role !== 'assistant')
       return [{ kind: message.role === 'user' ? 'user' : 'instruction', text }, ...media]
-    const thought = textOf(message.reasoning_details)
+    const reasoning = textOf(message.reasoning_details)
     return [
       ...listOf(message.reasoning_details)
         .filter(({ signature }) => signature !== undefined)
-        .map(({ signature }): Entry => ({ kind: 'proof', over: thought, proof: signature })),
+        .map(({ signature }): Entry => ({ kind: 'signature', over: reasoning, signature })),
       ...(text === '' ? [] : [{ kind: 'answer' as const, text }]),
       ...listOf(message.tool_calls).map(
         (call): Entry => ({ kind: 'call', name: call.function.name, input: call.function.arguments }),
@@ -80,7 +76,7 @@ const responsesEntries = (body: Json): Entry[] => [
       const of = item as Json
       switch (of.type ?? 'message') {
         case 'reasoning':
-          return [{ kind: 'proof', over: textOf(of.summary), proof: of.encrypted_content ?? '' }]
+          return [{ kind: 'signature', over: textOf(of.summary), signature: of.encrypted_content ?? '' }]
         case 'function_call':
           return [{ kind: 'call', name: of.name, input: of.arguments }]
         case 'custom_tool_call':
@@ -125,7 +121,7 @@ const messagesEntries = (body: Json): Entry[] => [
     partsOf(content).flatMap((block): Entry[] => {
       switch (block.type) {
         case 'thinking':
-          return [{ kind: 'proof', over: block.thinking, proof: block.signature }]
+          return [{ kind: 'signature', over: block.thinking, signature: block.signature }]
         case 'tool_use':
           return [{ kind: 'call', name: block.name, input: JSON.stringify(block.input) }]
         case 'tool_result':
@@ -150,10 +146,10 @@ const geminiEntries = (body: Json): Entry[] => [
   { kind: 'instruction', text: textOf(body.systemInstruction?.parts) },
   ...listOf(body.contents).flatMap(({ role, parts }) =>
     listOf(parts).flatMap((part): Entry[] => {
-      const { functionCall: call, functionResponse: result, thoughtSignature: proof } = part
+      const { functionCall: call, functionResponse: result, thoughtSignature: signature } = part
       if (call !== undefined)
         return [
-          ...(proof === undefined ? [] : [{ kind: 'proof' as const, over: call.name as string, proof }]),
+          ...(signature === undefined ? [] : [{ kind: 'signature' as const, over: call.name as string, signature }]),
           { kind: 'call', name: call.name, input: JSON.stringify(call.args ?? {}) },
         ]
       if (result !== undefined)
@@ -164,15 +160,19 @@ const geminiEntries = (body: Json): Entry[] => [
       if (part.inlineData !== undefined || part.fileData !== undefined) return [{ kind: 'media' }]
       if (part.thought === true) return []
       return [
-        ...(proof === undefined ? [] : [{ kind: 'proof' as const, over: part.text as string, proof }]),
+        ...(signature === undefined ? [] : [{ kind: 'signature' as const, over: part.text as string, signature }]),
         { kind: role === 'user' ? 'user' : 'answer', text: part.text ?? '' },
       ]
     }),
   ),
 ]
 
-const callText = (name: string, args: unknown): string =>
-  `${name} ${JSON.stringify(args ?? {}, (_, value: unknown) => (typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).sort()) : value))}`
+const sorted = (_: string, value: unknown): unknown =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? Object.fromEntries(Object.entries(value).sort())
+    : value
+/** A call in a form that does not depend on the order of its arguments. */
+const callText = (name: string, args: unknown): string => `${name} ${JSON.stringify(args ?? {}, sorted)}`
 
 const ENTRIES: Record<ConversationName, (body: Json) => Entry[]> = {
   'chat.completions': chatEntries,
@@ -189,7 +189,12 @@ const toolsIn = (body: Json): string[] =>
     ...listOf(body.input).flatMap((item) => listOf(item.tools)),
   ].map(({ name }) => name as string)
 
-export const seenIn = (protocol: ConversationName, path: string, headers: Headers, body: Json): Seen => {
+export const receivedRequest = (
+  protocol: ConversationName,
+  path: string,
+  headers: Headers,
+  body: Json,
+): ReceivedRequest => {
   const entries = ENTRIES[protocol](body)
   const begin = entries.findLastIndex((entry) => entry.kind === 'user' && /TASK \S/.test(entry.text))
   const since = entries.slice(begin + 1)
@@ -206,7 +211,7 @@ export const seenIn = (protocol: ConversationName, path: string, headers: Header
   }
 }
 
-/** A round begins with the first call after the beginning or after results. */
+/** The number of rounds. One begins with the first call, or with the first call after results. */
 function roundsIn(since: Entry[]): number {
   let [rounds, calling] = [0, false]
   for (const { kind } of since) {
@@ -216,31 +221,32 @@ function roundsIn(since: Entry[]): number {
   return rounds
 }
 
-const WAIVER = 'skip_thought_signature_validator'
+const PLACEHOLDER = 'skip_thought_signature_validator'
 
 export class StrictProvider {
-  /** All that was asked of it, and why it refused what it refused. */
-  readonly seen: Seen[] = []
+  readonly received: ReceivedRequest[] = []
+  /** The reason of each refused request. */
   readonly refusals: string[] = []
-  /** Proofs that came back, and calls of its own that came back bare although they had one. */
-  proven = 0
-  readonly bare: string[] = []
-  /** Tokens that it said were used, in answers that came to their end. */
+  /** Number of signatures that came back. */
+  verified = 0
+  /** Calls that were issued with a signature and came back without it. */
+  readonly unsigned: string[] = []
+  /** Tokens reported in complete responses. */
   readonly used = { prompt: 0, completion: 0 }
-  readonly #play: Play
-  readonly #proofs = new Map<string, string>()
-  /** Call -> the proof it was made under. */
-  readonly #made = new Map<string, string>()
+  readonly #script: Script
+  readonly #signatures = new Map<string, string>()
+  /** Call -> its signature. */
+  readonly #signatureOfCall = new Map<string, string>()
   readonly #server: ReturnType<typeof Bun.serve>
-  #answers = 0
+  #responses = 0
 
-  constructor(play: Play) {
-    this.#play = play
+  constructor(script: Script) {
+    this.#script = script
     this.#server = Bun.serve({
       hostname: '127.0.0.1',
       port: 0,
       idleTimeout: 0,
-      fetch: (request) => this.#answer(request),
+      fetch: (request) => this.#fetch(request),
     })
   }
 
@@ -251,93 +257,95 @@ export class StrictProvider {
     return this.#server.stop(true)
   }
 
-  async #answer(request: Request): Promise<Response> {
+  async #fetch(request: Request): Promise<Response> {
     const path = new URL(request.url).pathname
     const protocol = protocolOf(path)
     const body = JSON.parse(await request.text()) as Json
     if (path.endsWith('count_tokens')) return Response.json({ input_tokens: 4321 })
     if (path.endsWith(':countTokens')) return Response.json({ totalTokens: 4321 })
-    const seen = seenIn(protocol, path, request.headers, body)
-    this.seen.push(seen)
+    const received = receivedRequest(protocol, path, request.headers, body)
+    this.received.push(received)
     try {
       checkBody(protocol, body, request.headers.get('anthropic-beta') ?? '')
-      this.#checkProofs(seen)
+      this.#checkSignatures(received)
     } catch (error) {
       if (!(error instanceof Refused)) throw error
       this.refusals.push(`${protocol} ${error.message}`)
       return Response.json(errorOf(protocol, error.message), { status: 400 })
     }
-    const said = this.#play(seen)
-    if ('status' in said)
-      return Response.json(errorOf(protocol, said.message), { status: said.status, headers: { 'retry-after': '1' } })
-    return this.#say(seen, said)
+    const reply = this.#script(received)
+    if ('status' in reply)
+      return Response.json(errorOf(protocol, reply.message), { status: reply.status, headers: { 'retry-after': '1' } })
+    return this.#respond(received, reply)
   }
 
-  #checkProofs({ protocol, entries }: Seen): void {
+  #checkSignatures({ protocol, entries }: ReceivedRequest): void {
     let last = ''
     const begin = entries.findLastIndex((entry) => entry.kind === 'user')
     for (const [index, entry] of entries.entries()) {
-      if (entry.kind === 'proof') {
-        if (entry.proof === WAIVER) continue
-        const over = this.#proofs.get(entry.proof)
-        if (over === undefined) throw new Refused(`a signature that was never given: ${entry.proof.slice(0, 40)}`)
-        if (over !== entry.over) throw new Refused(`a signature over something else: ${entry.over} instead of ${over}`)
-        last = entry.proof
-        this.proven++
+      if (entry.kind === 'signature') {
+        if (entry.signature === PLACEHOLDER) continue
+        const over = this.#signatures.get(entry.signature)
+        if (over === undefined)
+          throw new Refused(`a signature that was not issued here: ${entry.signature.slice(0, 40)}`)
+        if (over !== entry.over) throw new Refused(`a signature of other content: ${entry.over} instead of ${over}`)
+        last = entry.signature
+        this.verified++
       }
       if (entry.kind === 'result' || entry.kind === 'user') last = ''
       if (entry.kind !== 'call' || index < begin) continue
-      const made = this.#made.get(callText(entry.name, parsed(entry.input)))
-      if (made !== undefined && made !== last) this.bare.push(`${protocol} ${entry.name}`)
+      const issued = this.#signatureOfCall.get(callText(entry.name, parsed(entry.input)))
+      if (issued !== undefined && issued !== last) this.unsigned.push(`${protocol} ${entry.name}`)
     }
   }
 
-  /** Remembers what was proven: a thought, or of Google's answers the first part behind it. */
-  #prove(protocol: ConversationName, parts: readonly ReplyPart[]): void {
-    let proof: string | undefined
+  /** Stores each signature with its content: the reasoning or, for Google, the first part after it. */
+  #storeSignatures(protocol: ConversationName, parts: readonly ReplyPart[]): void {
+    let signature: string | undefined
     for (const part of parts) {
       if (part.type === 'reasoning') {
-        proof = part.signature
-        if (protocol !== 'generateContent') this.#proofs.set(proof, part.text)
-      } else if (proof !== undefined) {
-        // A client may spell a call anew, with defaults put in.
-        if (!this.#proofs.has(proof)) this.#proofs.set(proof, part.type === 'call' ? part.name! : part.text)
-        if (part.type === 'call') this.#made.set(callText(part.name!, parsed(part.args)), proof)
+        signature = part.signature
+        if (protocol !== 'generateContent') this.#signatures.set(signature, part.text)
+      } else if (signature !== undefined) {
+        // A client may serialize a call again, with defaults filled in.
+        if (!this.#signatures.has(signature))
+          this.#signatures.set(signature, part.type === 'call' ? part.name! : part.text)
+        if (part.type === 'call') this.#signatureOfCall.set(callText(part.name!, parsed(part.args)), signature)
       }
     }
   }
 
-  #say({ protocol, path, body }: Seen, said: Said): Response {
-    const number = ++this.#answers
-    // Google signs the first call of an answer, whatever was said before it.
-    const calls = protocol === 'generateContent' && said.parts.some(({ type }) => type === 'call')
+  #respond({ protocol, path, body }: ReceivedRequest, reply: ScriptedReply): Response {
+    const number = ++this.#responses
+    // Google signs the first call of an answer, whatever precedes it.
+    const calls = protocol === 'generateContent' && reply.parts.some(({ type }) => type === 'call')
     const parts = calls
-      ? [...said.parts.filter(({ type }) => type === 'text'), ...said.parts.filter(({ type }) => type !== 'text')]
-      : said.parts
-    this.#prove(protocol, parts)
-    const { whole, frames } = wireOf(protocol, { ...said, parts })
-    // Real ids are given once.
-    const own = (text: string): string =>
+      ? [...reply.parts.filter(({ type }) => type === 'text'), ...reply.parts.filter(({ type }) => type !== 'text')]
+      : reply.parts
+    this.#storeSignatures(protocol, parts)
+    const { whole, frames } = wireOf(protocol, { ...reply, parts })
+    // The ids of real services are unique.
+    const withOwnIds = (text: string): string =>
       text
         .replace(/"(rs|fc|ctc|msg)_(\d+)"/g, `"$1_$2x${number}"`)
         .replace(/"(chatcmpl-|resp_|msg_|gresp-)up"/g, `"$1up${number}"`)
-    const cut = said.breaksAfter ?? said.hangsAfter ?? said.failsAfter ?? frames.length
+    const cut = reply.breaksAfter ?? reply.hangsAfter ?? reply.failsAfter ?? frames.length
     if (cut === frames.length) {
-      this.used.prompt += said.usage.prompt
-      this.used.completion += said.usage.completion
+      this.used.prompt += reply.usage.prompt
+      this.used.completion += reply.usage.completion
     }
     if (body.stream !== true && !path.includes(':stream'))
-      return new Response(own(JSON.stringify(whole)), { headers: { 'content-type': 'application/json' } })
+      return new Response(withOwnIds(JSON.stringify(whole)), { headers: { 'content-type': 'application/json' } })
     const some = framed([
       ...frames.slice(0, cut),
-      ...(said.failsAfter === undefined ? [] : [failureOf(protocol, 'far too busy')]),
+      ...(reply.failsAfter === undefined ? [] : [failureOf(protocol, 'far too busy')]),
     ])
     return new Response(
       new ReadableStream({
         start: async (controller) => {
-          controller.enqueue(new TextEncoder().encode(own(some)))
+          controller.enqueue(new TextEncoder().encode(withOwnIds(some)))
           await Bun.sleep(10)
-          if (said.hangsAfter === undefined) controller.close()
+          if (reply.hangsAfter === undefined) controller.close()
         },
       }),
       { headers: { 'content-type': 'text/event-stream' } },

@@ -2,7 +2,7 @@ import { type Loss } from '../../src/protocols/translation.ts'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { anthropic } from '../sdk/anthropic.ts'
-import type { Client, Heard } from '../sdk/client.ts'
+import type { Client, Answer } from '../sdk/client.ts'
 import { genaiGemini } from '../sdk/genai.ts'
 import { openaiChat } from '../sdk/openai-chat.ts'
 import { openaiResponses } from '../sdk/openai-responses.ts'
@@ -77,13 +77,13 @@ async function fetched(
   client: Client,
   name: string,
   recording: Recording,
-): Promise<{ heard: Heard } | { failure: unknown }> {
-  const talk = client.open(
+): Promise<{ heard: Answer } | { failure: unknown }> {
+  const session = client.open(
     { url: `http://127.0.0.1:${proxy.port}`, key: replay.gateway.key, model: `${PREFIX[recording.protocol]}/${name}` },
     { stream: recording.stream },
   )
   rawRequest = { status: 0, text: '' }
-  return talk.say('Hello').then(
+  return session.send('Hello').then(
     (heard) => ({ heard }),
     (failure: unknown) => ({ failure }),
   )
@@ -185,7 +185,7 @@ function expectSaid(heard: Said, source: Said, client: ConversationName): void {
   if (source.usage !== undefined) expect(heard.usage).toEqual(source.usage)
 }
 
-function expectHeard(heard: Heard, source: Said, client: Client): void {
+function expectHeard(heard: Answer, source: Said, client: Client): void {
   expect((client.protocol === 'messages' ? withoutNotes(heard.text) : heard.text) + heard.refusal).toBe(source.text)
   expect(compact(heard.reasoning)).toBe(compact(source.reasoning))
   expect(told(heard.calls, source)).toEqual(told(source.calls, source))

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { serveSandbox } from '../../src/providers/sandbox/server.ts'
 import { anthropic } from '../sdk/anthropic.ts'
-import type { Client, Heard, Options } from '../sdk/client.ts'
+import type { Client, Answer, Options } from '../sdk/client.ts'
 import { genaiGemini, genaiVertex } from '../sdk/genai.ts'
 import { openaiChat } from '../sdk/openai-chat.ts'
 import { openaiResponses } from '../sdk/openai-responses.ts'
@@ -78,7 +78,7 @@ for (const client of CLIENTS)
     describe(`${client.name}, ${stream ? 'streamed' : 'not streamed'}`, () => {
       const finishReasons = FINISH_REASONS[client.protocol]
       const open = (options: Partial<Options> = {}) => client.open(at(), { stream, ...options })
-      const say = (text: string, options: Partial<Options> = {}): Promise<Heard> => open(options).say(text)
+      const say = (text: string, options: Partial<Options> = {}): Promise<Answer> => open(options).send(text)
       const fails = async (text: string, options: Partial<Options> = {}) =>
         client.failure(
           await say(text, options).then(
@@ -102,9 +102,9 @@ for (const client of CLIENTS)
       })
 
       test('a later response does not repeat the introduction', async () => {
-        const talk = open()
-        await talk.say('one')
-        expect((await talk.say('two')).text).toBe('You said: "two".')
+        const session = open()
+        await session.send('one')
+        expect((await session.send('two')).text).toBe('You said: "two".')
       })
 
       test('[[reply]] sets the text', async () => {
@@ -130,8 +130,8 @@ for (const client of CLIENTS)
       })
 
       test('parallel calls accept their results together with the signature', async () => {
-        const talk = open({ tools: [WEATHER, TIME], reasoning: true })
-        const first = await talk.say(
+        const session = open({ tools: [WEATHER, TIME], reasoning: true })
+        const first = await session.send(
           '[[think: Two things.]] [[call: get_weather {"city":"Paris","days":3}]] ' +
             '[[call: get_time {"zone":"UTC"}]] [[strict-signatures]]',
         )
@@ -142,7 +142,7 @@ for (const client of CLIENTS)
             { name: 'get_time', input: { zone: 'UTC' } },
           ],
         })
-        const last = await talk.answer([
+        const last = await session.sendResults([
           { call: first.calls[0]!, output: '18 degrees' },
           { call: first.calls[1]!, output: 'noon' },
         ])
@@ -151,15 +151,15 @@ for (const client of CLIENTS)
       })
 
       test('[[then]] scripts each response of a tool loop', async () => {
-        const talk = open({ tools: [WEATHER, TIME] })
-        const first = await talk.say(
+        const session = open({ tools: [WEATHER, TIME] })
+        const first = await session.send(
           '[[call: get_weather {"city":"Oslo","days":2}]] [[then]] [[call: get_time {"zone":"CET"}]] ' +
             '[[then]] [[reply: done]]',
         )
-        const second = await talk.answer([{ call: first.calls[0]!, output: 'cold' }])
+        const second = await session.sendResults([{ call: first.calls[0]!, output: 'cold' }])
         expect(second.calls.map((call) => call.name)).toEqual(['get_time'])
-        expect((await talk.answer([{ call: second.calls[0]!, output: 'late' }])).text).toBe('done')
-        expect((await talk.say('and now?')).text).toBe('You said: "and now?".')
+        expect((await session.sendResults([{ call: second.calls[0]!, output: 'late' }])).text).toBe('done')
+        expect((await session.send('and now?')).text).toBe('You said: "and now?".')
       })
 
       test('a tool is not called unless a directive or the tool choice says so', async () => {
@@ -170,12 +170,12 @@ for (const client of CLIENTS)
         ['required', 'get_weather'],
         ['get_time', 'get_time'],
       ])('tool choice %s calls %s once, with sample arguments', async (force, name) => {
-        const talk = open({ tools: [WEATHER, TIME], force })
-        const first = await talk.say('hi')
+        const session = open({ tools: [WEATHER, TIME], force })
+        const first = await session.send('hi')
         expect(first.calls).toMatchObject([
           { name, input: name === 'get_time' ? { zone: 'UTC' } : { city: 'example city', days: 2 } },
         ])
-        expect((await talk.answer([{ call: first.calls[0]!, output: 'ok' }])).calls).toEqual([])
+        expect((await session.sendResults([{ call: first.calls[0]!, output: 'ok' }])).calls).toEqual([])
       })
 
       test('structured output is valid for the schema', async () => {
@@ -267,7 +267,7 @@ for (const client of CLIENTS)
         const failed = client.failure(
           await client
             .open(at('a-wrong-key'), { stream })
-            .say('hi')
+            .send('hi')
             .catch((error: unknown) => error),
         )
         expect(failed.status).toBe(401)
@@ -283,7 +283,7 @@ for (const client of CLIENTS)
         const failed = client.failure(
           await client
             .open({ ...at(), model: 'missing-1' }, { stream })
-            .say('hi')
+            .send('hi')
             .catch((error: unknown) => error),
         )
         expect(failed.status).toBe(404)

@@ -2,11 +2,11 @@ import { createAnthropic } from '@ai-sdk/anthropic'
 import { createGoogleGenerativeAI } from '@ai-sdk/google'
 import { createOpenAI } from '@ai-sdk/openai'
 import { generateText, jsonSchema, Output, streamText, tool, type LanguageModel, type ModelMessage } from 'ai'
-import { failureOf, session, type Client, type Heard, type Options } from './client.ts'
+import { failureOf, sessionOf, type Client, type Answer, type Options } from './client.ts'
 
 type Open = (at: { url: string; key: string; model: string }) => LanguageModel
 
-/** The `ai` package over one of its providers; `reasoning` are the provider's own options that ask for it. */
+/** The `ai` package with one of its providers. `reasoning`: the provider's own options that request reasoning. */
 const aiOver = (
   name: string,
   protocol: Client['protocol'],
@@ -18,7 +18,7 @@ const aiOver = (
   failure: failureOf,
   open(at, options) {
     const messages: ModelMessage[] = []
-    return session<ModelMessage>(
+    return sessionOf<ModelMessage>(
       messages,
       (content) => ({ role: 'user', content }),
       (results) => [
@@ -35,7 +35,7 @@ const aiOver = (
       async () => {
         const { result, response } = await run(open(at), messages, options, reasoning)
         messages.push(...(response.messages as ModelMessage[]))
-        return heardFrom(result, response)
+        return answerOf(result, response)
       },
     )
   },
@@ -110,10 +110,10 @@ const settingsOf = (
   ...(reasoning === true ? { providerOptions } : {}),
 })
 
-const heardFrom = (
+const answerOf = (
   { text, reasoningText, toolCalls, finishReason, usage }: Result,
   { id, modelId }: Response,
-): Heard => ({
+): Answer => ({
   id,
   model: modelId,
   text,
@@ -130,8 +130,8 @@ const heardFrom = (
 })
 
 /**
- * Its OpenAI provider speaks responses by default, and replays what it got by `item_reference`. The reasoning options
- * make it treat any model name as a reasoning model.
+ * The OpenAI provider uses responses by default and replays earlier output by `item_reference`. `forceReasoning` makes
+ * it treat any model name as a reasoning model.
  */
 export const aiOpenai = aiOver(
   'ai openai',

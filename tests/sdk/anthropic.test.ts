@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema'
 import { startGateway, type Gateway } from '../server.ts'
-import { counting } from './counting.ts'
+import { countingFetch } from './counting-fetch.ts'
 
 let gateway: Gateway
 let client: Anthropic
@@ -13,15 +13,18 @@ beforeAll(async () => {
 afterAll(() => gateway.stop())
 
 const MODELS = ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 'sandbox/gemini']
+const TOOL_LOOP = `[[strict-signatures]]
+  [[think: hm]] [[call: get_weather {"of":"Paris"}]] [[call: get_time {"of":"Rome"}]]
+  [[then]] [[think: well]] [[call: get_time {"of":"Oslo"}]]`
 
-test("models are listed in Anthropic's dialect", async () => {
+test("models are listed in Anthropic's format", async () => {
   const models = await Array.fromAsync(client.models.list())
   expect(models.map((model) => model.id)).toEqual(expect.arrayContaining(MODELS))
   expect(models[0]).toMatchObject({ type: 'model', display_name: expect.any(String) })
 })
 
 describe.each(MODELS)('%s', (model) => {
-  test('tokens are counted', async () => {
+  test('the tokens of a request are counted', async () => {
     const { input_tokens } = await client.messages.countTokens({
       model,
       messages: [{ role: 'user', content: 'one two three' }],
@@ -29,18 +32,18 @@ describe.each(MODELS)('%s', (model) => {
     expect(input_tokens).toBeGreaterThanOrEqual(3)
   })
 
-  test('the tool runner, threads tried first, goes through a whole loop', async () => {
+  test('the tool runner tries a thread first and then completes a tool loop', async () => {
     for (const stream of [false, true]) {
-      const counter = counting()
+      const counter = countingFetch()
       const counted = new Anthropic({ baseURL: gateway.url, apiKey: gateway.key, maxRetries: 0, fetch: counter.fetch })
-      const asked: unknown[] = []
+      const calls: unknown[] = []
       const tools = ['get_weather', 'get_time'].map((name) =>
         betaTool({
           name,
           description: name,
           inputSchema: { type: 'object', properties: { of: { type: 'string' } } },
           run: (input) => {
-            asked.push([name, input])
+            calls.push([name, input])
             return `${name} is fine`
           },
         }),
@@ -51,19 +54,13 @@ describe.each(MODELS)('%s', (model) => {
         stream,
         tools,
         thinking: { type: 'enabled', budget_tokens: 2048 },
-        messages: [
-          {
-            role: 'user',
-            content:
-              '[[strict-signatures]] [[think: hm]] [[call: get_weather {"of":"Paris"}]] [[call: get_time {"of":"Rome"}]] [[then]] [[think: well]] [[call: get_time {"of":"Oslo"}]]',
-          },
-        ],
+        messages: [{ role: 'user', content: TOOL_LOOP }],
       } as never)
       const last = await runner
       expect(last.content.map((block) => (block.type === 'text' ? block.text : '')).join('')).toMatch(
         /get_time returned: .*get_time is fine/,
       )
-      expect(asked).toEqual([
+      expect(calls).toEqual([
         ['get_weather', { of: 'Paris' }],
         ['get_time', { of: 'Rome' }],
         ['get_time', { of: 'Oslo' }],
@@ -72,8 +69,8 @@ describe.each(MODELS)('%s', (model) => {
     }
   })
 
-  test('the stream helper tells text, thinking and signature as they come', async () => {
-    const heard: string[] = []
+  test('the stream helper emits text, thinking and signatures as they arrive', async () => {
+    const events: string[] = []
     const stream = client.messages
       .stream({
         model,
@@ -81,35 +78,35 @@ describe.each(MODELS)('%s', (model) => {
         thinking: { type: 'enabled', budget_tokens: 2048 },
         messages: [{ role: 'user', content: '[[think: one two]] [[reply: three four]] [[chunk: 1]]' }],
       })
-      .on('thinking', (delta) => heard.push(`thinking ${delta}`))
-      .on('text', (delta) => heard.push(`text ${delta}`))
-      .on('signature', () => heard.push('signature'))
+      .on('thinking', (delta) => events.push(`thinking ${delta}`))
+      .on('text', (delta) => events.push(`text ${delta}`))
+      .on('signature', () => events.push('signature'))
     const message = await stream.finalMessage()
-    expect(heard.filter((one) => one !== 'signature')).toEqual([
+    expect(events.filter((one) => one !== 'signature')).toEqual([
       'thinking one ',
       'thinking two',
       'text three ',
       'text four',
     ])
-    // Google signs the text itself, for which there is no block that an agent would not take for the result.
+    // Google signs the text, too. No block can carry that signature: agents would take any block for the result.
     expect(message.content.map((block) => block.type)).toEqual(['thinking', 'text'])
     expect(message.usage.output_tokens).toBeGreaterThan(0)
   })
 
-  test('a stop sequence is named, but where the provider does not name it', async () => {
+  test('the answer ends at a stop sequence, which is named if it is known', async () => {
     const { content, stop_reason, stop_sequence } = await client.messages.create({
       model,
       max_tokens: 100,
       stop_sequences: ['END'],
       messages: [{ role: 'user', content: '[[reply: one END two]]' }],
     })
-    // Responses has no stop sequences: the answer is cut on the way, where it is known which one it was.
+    // Responses has no stop sequences: the gateway ends the answer, so it knows which one it was.
     if (model === 'sandbox/messages' || model === 'sandbox/responses')
       expect([stop_reason, stop_sequence]).toEqual(['stop_sequence', 'END'])
     expect(content).toMatchObject([{ type: 'text', text: 'one ' }])
   })
 
-  test('adaptive thinking and effort are understood', async () => {
+  test('adaptive thinking with an effort is accepted', async () => {
     const message = (await client.messages.create({
       model,
       max_tokens: 4096,
@@ -122,7 +119,7 @@ describe.each(MODELS)('%s', (model) => {
   })
 })
 
-test("an error has the type that the SDK's users look at", async () => {
+test("an error has Anthropic's type for its status", async () => {
   for (const model of MODELS) {
     const ask = (content: string) =>
       client.messages.create({ model, max_tokens: 100, messages: [{ role: 'user', content }] }).then(
@@ -145,8 +142,8 @@ test.each([
   ['[[error: 529 busy]]', 2],
   ['[[error: 429 retry-after=0 slow]]', 2],
   ['[[error: 400 odd]]', 1],
-])('%s is asked %d times with one retry allowed', async (content, times) => {
-  const counter = counting()
+])('the SDK sends %s %d times if one retry is allowed', async (content, times) => {
+  const counter = countingFetch()
   const retrying = new Anthropic({ baseURL: gateway.url, apiKey: gateway.key, maxRetries: 1, fetch: counter.fetch })
   await retrying.messages
     .create({ model: 'sandbox/chat', max_tokens: 100, messages: [{ role: 'user', content }] })

@@ -1,9 +1,9 @@
 import Anthropic from '@anthropic-ai/sdk'
-import { failureOf, session, type Client, type Heard, type Options } from './client.ts'
+import { failureOf, sessionOf, type Client, type Answer, type Options } from './client.ts'
 
 type Message = { role: 'user' | 'assistant'; content: unknown }
 
-/** `@anthropic-ai/sdk`'s messages; streams through its stream helper. */
+/** Messages of `@anthropic-ai/sdk`; streams are read by its stream helper. */
 export const anthropic: Client = {
   name: 'anthropic',
   protocol: 'messages',
@@ -12,7 +12,7 @@ export const anthropic: Client = {
     const { url, key } = at
     const client = new Anthropic({ baseURL: url, apiKey: key, maxRetries: 0 })
     const messages: Message[] = []
-    return session<Message>(
+    return sessionOf<Message>(
       messages,
       (content) => ({ role: 'user', content }),
       (results) => [
@@ -27,7 +27,7 @@ export const anthropic: Client = {
           ? await client.messages.stream(body).finalMessage()
           : ((await client.messages.create(body)) as Anthropic.Message)
         messages.push({ role: 'assistant', content: message.content })
-        return heard(message)
+        return answerOf(message)
       },
     )
   },
@@ -47,7 +47,7 @@ const bodyOf = ({ tools, force, schema, maxTokens, stop, system, reasoning }: Op
   ...(reasoning === true ? { thinking: { type: 'enabled', budget_tokens: 2048 } } : {}),
 })
 
-function heard({ id, model, content, stop_reason, usage }: Anthropic.Message): Heard {
+function answerOf({ id, model, content, stop_reason, usage }: Anthropic.Message): Answer {
   const text = content.flatMap((block) => (block.type === 'text' ? [block.text] : [])).join('')
   return {
     id,

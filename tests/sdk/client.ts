@@ -1,24 +1,24 @@
-/** One tool a scenario offers. */
+/** A tool that the model may call. */
 export type ToolSpec = { name: string; description: string; schema: Record<string, unknown> }
 
-/** What a session is opened with; each client says it in its own SDK's words. */
+/** Options of a session, which each client translates to the parameters of its SDK. */
 export type Options = {
   stream: boolean
   tools?: ToolSpec[]
-  /** Call any tool (`required`), or that one. */
+  /** The name of the tool that must be called; `required` for any tool. */
   force?: string
-  /** JSON Schema of a structured answer. */
+  /** JSON Schema of structured output. */
   schema?: Record<string, unknown>
   maxTokens?: number
   stop?: string[]
   system?: string
-  /** Ask for reasoning in the protocol's own way. */
+  /** Requests reasoning by the protocol's own parameter. */
   reasoning?: boolean
 }
 
 export type Call = { id: string; name: string; input: unknown }
 
-/** Arguments as the SDK hands them over: cut text is left as it is, free text of a custom tool is its one field. */
+/** Arguments as the SDK returns them. Text that is not JSON, such as arguments that were cut, stays text. */
 export const inputOf = (text: string): unknown => {
   try {
     return JSON.parse(text)
@@ -27,8 +27,8 @@ export const inputOf = (text: string): unknown => {
   }
 }
 
-/** What the SDK made of the answer. `finish` is the protocol's own word. */
-export type Heard = {
+/** An answer of the model as the SDK parsed it. `finish`: the protocol's own finish reason. */
+export type Answer = {
   id: string
   model: string
   text: string
@@ -39,15 +39,15 @@ export type Heard = {
   usage: { input: number; output: number; cached: number; reasoning: number }
 }
 
-/** A conversation whose history is kept as the SDK's users keep it: what came is sent back as it came. */
+/** A conversation whose history sends the SDK's objects back unchanged, as its users do. */
 export interface Session {
-  say(text: string): Promise<Heard>
-  answer(results: { call: Call; output: string }[]): Promise<Heard>
+  send(text: string): Promise<Answer>
+  sendResults(results: { call: Call; output: string }[]): Promise<Answer>
 }
 
 /**
- * An official SDK pointed at a server. `url` is without version; `model` may be changed between two turns; `failure`
- * reads the SDK's own error.
+ * An official SDK with its base URL set to a server. `url` has no version in its path; `model` may be changed between
+ * two turns; `failure` reads the SDK's own error.
  */
 export type Client = {
   name: string
@@ -56,19 +56,19 @@ export type Client = {
   failure(error: unknown): { status: number | undefined; message: string }
 }
 
-/** A session over a history: `turn` sends what is there and puts the answer behind it. */
-export const session = <Item>(
+/** A session with this history. `turn`: sends the history and appends the answer to it. */
+export const sessionOf = <Item>(
   history: Item[],
-  spoken: (text: string) => Item,
-  results: (results: { call: Call; output: string }[]) => Item[],
-  turn: () => Promise<Heard>,
+  userItem: (text: string) => Item,
+  resultItems: (results: { call: Call; output: string }[]) => Item[],
+  turn: () => Promise<Answer>,
 ): Session => ({
-  say: (text) => {
-    history.push(spoken(text))
+  send: (text) => {
+    history.push(userItem(text))
     return turn()
   },
-  answer: (given) => {
-    history.push(...results(given))
+  sendResults: (results) => {
+    history.push(...resultItems(results))
     return turn()
   },
 })

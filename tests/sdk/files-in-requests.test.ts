@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import OpenAI, { toFile } from 'openai'
 import { startGateway, type Gateway } from '../server.ts'
 
-/** Files that are uploaded once and named in requests by the official clients. */
+/** Uploaded files, referenced by id in requests of the official clients. */
 
 const PDF = new TextEncoder().encode('%PDF-1.4\n1 0 obj\n<<>>\nendobj\n%%EOF\n')
 const PNG = Uint8Array.from(
@@ -22,11 +22,11 @@ afterAll(() => gateway.stop())
 const upload = async (bytes: Uint8Array, name: string): Promise<string> =>
   (await openai.files.create({ file: await toFile(bytes, name), purpose: 'user_data' })).id
 
-/** What the sandbox says it was sent. */
+/** The attachments as the sandbox describes them in its answer. */
 const [SENT_PDF, SENT_PNG] = [`application/pdf ${PDF.length} bytes`, `image/png ${PNG.length} bytes`]
 
 for (const model of ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 'sandbox/gemini']) {
-  test(`OpenAI's client names a PDF in chat on ${model}`, async () => {
+  test(`OpenAI's client sends an uploaded PDF in chat completions to ${model}`, async () => {
     const file_id = await upload(PDF, 'a.pdf')
     const { choices } = await openai.chat.completions.create({
       model,
@@ -43,7 +43,7 @@ for (const model of ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 's
     expect(choices[0]!.message.content).toContain(`You sent ${SENT_PDF}.`)
   })
 
-  test(`OpenAI's client names a PDF and an image in responses on ${model}`, async () => {
+  test(`OpenAI's client sends an uploaded PDF and an uploaded image in responses to ${model}`, async () => {
     const [pdf, png] = [await upload(PDF, 'a.pdf'), await upload(PNG, 'a.png')]
     const content = [
       { type: 'input_text' as const, text: 'Look' },
@@ -54,7 +54,7 @@ for (const model of ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 's
     expect(output_text).toContain(`You sent ${SENT_PDF}, ${SENT_PNG}.`)
   })
 
-  test(`Anthropic's client names a PDF and an image on ${model}`, async () => {
+  test(`Anthropic's client sends an uploaded PDF and an uploaded image to ${model}`, async () => {
     const client = new Anthropic({ baseURL: gateway.url, apiKey: gateway.key, maxRetries: 0 })
     const [pdf, png] = [await upload(PDF, 'a.pdf'), await upload(PNG, 'a.png')]
     const { content } = await client.beta.messages.create({
@@ -83,7 +83,7 @@ for (const model of ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 's
     expect(refused).toBeInstanceOf(Anthropic.NotFoundError)
   })
 
-  test(`Google's client names a PDF and an image on ${model}`, async () => {
+  test(`Google's client sends an uploaded PDF and an uploaded image to ${model}`, async () => {
     const client = new GoogleGenAI({ apiKey: gateway.key, httpOptions: { baseUrl: gateway.url } })
     const [pdf, png] = [await upload(PDF, 'a.pdf'), await upload(PNG, 'a.png')]
     const { text } = await client.models.generateContent({

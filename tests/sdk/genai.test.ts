@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { GoogleGenAI } from '@google/genai'
-import { GENAI_WAYS } from './genai.ts'
+import { GENAI_MODES } from './genai.ts'
 import { startGateway, type Gateway } from '../server.ts'
 
 let gateway: Gateway
@@ -11,10 +11,10 @@ afterAll(() => gateway.stop())
 
 const MODELS = ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 'sandbox/gemini']
 
-describe.each(Object.entries(GENAI_WAYS))('%s', (way, options) => {
+describe.each(Object.entries(GENAI_MODES))('%s', (_mode, options) => {
   const client = () => new GoogleGenAI({ apiKey: gateway.key, ...options(gateway.url) })
 
-  test.each(MODELS)('%s answers a chat, streamed and not', async (model) => {
+  test.each(MODELS)('%s answers a chat of three turns, streamed and not', async (model) => {
     const chat = client().chats.create({ model })
     expect((await chat.sendMessage({ message: '[[reply: one]]' })).text).toBe('one')
     let text = ''
@@ -24,13 +24,13 @@ describe.each(Object.entries(GENAI_WAYS))('%s', (way, options) => {
     expect((await chat.sendMessage({ message: 'three' })).text).toBe('You said: "three".')
   })
 
-  test.each(MODELS)('%s counts tokens', async (model) => {
+  test.each(MODELS)('the tokens of a request to %s are counted', async (model) => {
     expect(
       (await client().models.countTokens({ model, contents: 'one two three' })).totalTokens,
     ).toBeGreaterThanOrEqual(3)
   })
 
-  test.each(MODELS)("%s reads tools and schemas in Google's own dialect", async (model) => {
+  test.each(MODELS)("%s accepts tools and schemas with Google's own type names", async (model) => {
     const parameters = { type: 'OBJECT', properties: { city: { type: 'STRING' } }, required: ['city'] } as never
     const called = await client().models.generateContent({
       model,
@@ -50,7 +50,7 @@ describe.each(Object.entries(GENAI_WAYS))('%s', (way, options) => {
   })
 })
 
-test('usage adds up the way Google counts', async () => {
+test('totalTokenCount is the sum of the token counts', async () => {
   const ai = new GoogleGenAI({ apiKey: gateway.key, httpOptions: { baseUrl: gateway.url } })
   for (const model of MODELS) {
     const { usageMetadata: usage } = await ai.models.generateContent({
@@ -58,7 +58,7 @@ test('usage adds up the way Google counts', async () => {
       contents: '[[think: hm]] [[reply: x]] [[usage: in=10 out=20 cached=5 reasoning=3]]',
       config: { thinkingConfig: { includeThoughts: true } },
     })
-    // Anthropic counts thinking inside output and does not say how much it was.
+    // Anthropic includes thinking in the output tokens and reports no count of its own for it.
     expect(usage).toMatchObject(
       model === 'sandbox/messages'
         ? { promptTokenCount: 15, cachedContentTokenCount: 5, totalTokenCount: 38 }
@@ -73,7 +73,7 @@ test('usage adds up the way Google counts', async () => {
   }
 })
 
-test("an error carries Google's word and status", async () => {
+test("an error has Google's status name and code", async () => {
   const ai = new GoogleGenAI({ apiKey: gateway.key, httpOptions: { baseUrl: gateway.url } })
   for (const model of MODELS) {
     const ask = (contents: string) =>

@@ -1,8 +1,8 @@
 import { GoogleGenAI, type Content, type GenerateContentResponse, type Part } from '@google/genai'
-import { session, type Client, type Heard, type Options } from './client.ts'
+import { sessionOf, type Client, type Answer, type Options } from './client.ts'
 
-/** The ways in which the SDK can be pointed at a server, each with paths of its own. */
-export const GENAI_WAYS = {
+/** The options that set a base URL; each results in other paths. */
+export const GENAI_MODES = {
   'gemini, version not set': (baseUrl: string) => ({ httpOptions: { baseUrl } }),
   'gemini, v1beta': (baseUrl: string) => ({ httpOptions: { baseUrl, apiVersion: 'v1beta' } }),
   'vertex, version not set': (baseUrl: string) => ({ vertexai: true, httpOptions: { baseUrl } }),
@@ -13,7 +13,7 @@ export const GENAI_WAYS = {
 const genaiIn = (mode: 'gemini' | 'vertex'): Client => ({
   name: `genai ${mode}`,
   protocol: 'generateContent',
-  // This SDK puts the whole body into the message.
+  // The message of this SDK's error is the whole body.
   failure: (error) => ({ status: (error as { status?: number }).status, message: String((error as Error).message) }),
   open(at, options) {
     const { url, key } = at
@@ -23,7 +23,7 @@ const genaiIn = (mode: 'gemini' | 'vertex'): Client => ({
       httpOptions: { baseUrl: url, apiVersion: mode === 'vertex' ? 'v1' : 'v1beta' },
     })
     const contents: Content[] = []
-    return session<Content>(
+    return sessionOf<Content>(
       contents,
       (text) => ({ role: 'user', parts: [{ text }] }),
       (results) => [
@@ -41,7 +41,7 @@ const genaiIn = (mode: 'gemini' | 'vertex'): Client => ({
           : [await ai.models.generateContent(request)]
         const parts = responses.flatMap((response) => response.candidates?.[0]?.content?.parts ?? [])
         contents.push({ role: 'model', parts })
-        return heard(responses, parts)
+        return answerOf(responses, parts)
       },
     )
   },
@@ -78,7 +78,7 @@ const configOf = ({ tools, force, schema, maxTokens, stop, system, reasoning }: 
   ...(reasoning === true ? { thinkingConfig: { includeThoughts: true, thinkingBudget: 2048 } } : {}),
 })
 
-function heard(responses: GenerateContentResponse[], parts: Part[]): Heard {
+function answerOf(responses: GenerateContentResponse[], parts: Part[]): Answer {
   const last = responses.findLast((response) => response.usageMetadata !== undefined)
   const usage = last?.usageMetadata
   const finish = responses.findLast((response) => response.candidates?.[0]?.finishReason !== undefined)?.candidates?.[0]

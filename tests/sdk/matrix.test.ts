@@ -47,7 +47,7 @@ const TIME: ToolSpec = {
   },
 }
 
-/** Only what every protocol's structured output can promise. */
+/** A schema with only those keywords that structured output of every protocol enforces. */
 const PLACE = {
   type: 'object',
   additionalProperties: false,
@@ -60,39 +60,43 @@ const PLACE = {
   },
 }
 
-/** The words for an ending: each protocol's, and the AI SDK's own. */
-const WORDS = {
+/** The finish reasons of each protocol. */
+const FINISH = {
   'chat.completions': { stop: 'stop', length: 'length', calls: 'tool_calls' },
   responses: { stop: 'completed', length: 'max_output_tokens', calls: 'completed' },
   messages: { stop: 'end_turn', length: 'max_tokens', calls: 'tool_use' },
   generateContent: { stop: 'STOP', length: 'MAX_TOKENS', calls: 'STOP' },
 } as const
-const AI_WORDS = { stop: 'stop', length: 'length', calls: 'tool-calls' } as const
+const AI_FINISH = { stop: 'stop', length: 'length', calls: 'tool-calls' } as const
 
-/** Whether the SDK shows reasoning, and sends its signature back: the AI SDK's chat provider knows neither. */
-const reasons = (client: Client): boolean => client !== aiOpenaiChat
+/** The AI SDK's chat provider neither returns reasoning nor sends its signature back. */
+const supportsReasoning = (client: Client): boolean => client !== aiOpenaiChat
 
-describe.each(CLIENTS.map((client) => [client.name, client] as const))('%s changes the model', (_name, client) => {
+const PARALLEL_CALLS = '[[call: get_weather {"city":"Paris","days":3}]] [[call: get_time {"zone":"UTC"}]]'
+const SIGNED_LOOP = `[[strict]] [[strict-signatures]]
+  [[think: Where?]] [[call: get_weather {"city":"Oslo","days":2}]]
+  [[then]] [[think: When?]] [[call: get_time {"zone":"CET"}]]
+  [[then]] [[reply: done]]`
+
+describe.each(CLIENTS.map((client) => [client.name, client] as const))('model changes of %s', (_name, client) => {
   for (const from of MODELS)
     for (const to of MODELS)
       if (from !== to)
-        test(`in the middle of a tool loop, from sandbox/${from} to sandbox/${to}`, async () => {
+        test(`a tool loop goes on if its model changes from sandbox/${from} to sandbox/${to}`, async () => {
           const at = { url: gateway.url, key: gateway.key, model: `sandbox/${from}` }
-          const talk = client.open(at, { stream: false, tools: [WEATHER, TIME], reasoning: true })
-          const first = await talk.say(
-            '[[strict]] [[think: Where?]] [[reply: Looking.]] [[call: get_weather {"city":"Oslo","days":2}]] [[call: get_time {"zone":"CET"}]]',
-          )
+          const session = client.open(at, { stream: false, tools: [WEATHER, TIME], reasoning: true })
+          const first = await session.send(`[[strict]] [[think: Where?]] [[reply: Looking.]] ${PARALLEL_CALLS}`)
           at.model = `sandbox/${to}`
           expect(
             (
-              await talk.answer([
+              await session.sendResults([
                 { call: first.calls[0]!, output: 'cold' },
                 { call: first.calls[1]!, output: 'late' },
               ])
             ).text,
           ).toMatch(/get_weather returned: .*cold.* get_time returned: .*late/)
           at.model = `sandbox/${from}`
-          expect((await talk.say('thanks')).text).toBe('You said: "thanks".')
+          expect((await session.send('thanks')).text).toBe('You said: "thanks".')
         })
 })
 
@@ -100,13 +104,13 @@ for (const client of CLIENTS)
   for (const model of MODELS)
     for (const stream of [false, true])
       describe(`${client.name} > sandbox/${model} > ${stream ? 'streamed' : 'whole'}`, () => {
-        const words = client.name.startsWith('ai ') ? AI_WORDS : WORDS[client.protocol]
+        const finish = client.name.startsWith('ai ') ? AI_FINISH : FINISH[client.protocol]
         const open = (options: Partial<Options> = {}) =>
           client.open({ url: gateway.url, key: gateway.key, model: `sandbox/${model}` }, { stream, ...options })
         const fails = async (text: string) =>
           client.failure(
             await open()
-              .say(text)
+              .send(text)
               .then(
                 () => {
                   throw new Error('did not fail')
@@ -115,67 +119,63 @@ for (const client of CLIENTS)
               ),
           )
 
-        test('text, and a second turn', async () => {
-          const talk = open({ system: 'Be brief.' })
-          const first = await talk.say('[[strict]] [[reply: Grüße, 世界 🎉]] [[usage: in=10 out=20 cached=5]]')
+        test('text, finish reason and usage of a turn are read, and a second turn follows', async () => {
+          const session = open({ system: 'Be brief.' })
+          const first = await session.send('[[strict]] [[reply: Grüße, 世界 🎉]] [[usage: in=10 out=20 cached=5]]')
           expect(first).toMatchObject({
             text: 'Grüße, 世界 🎉',
-            finish: words.stop,
+            finish: finish.stop,
             usage: { input: 15, output: 20, cached: 5 },
           })
           expect(first.id).not.toBe('')
-          expect((await talk.say('and now?')).text).toBe('You said: "and now?".')
+          expect((await session.send('and now?')).text).toBe('You said: "and now?".')
         })
 
-        test('the limit of tokens', async () => {
-          expect(await open({ maxTokens: 16 }).say('[[length: 30]]')).toMatchObject({
-            finish: words.length,
+        test('an answer ends at the token limit with its finish reason', async () => {
+          expect(await open({ maxTokens: 16 }).send('[[length: 30]]')).toMatchObject({
+            finish: finish.length,
             usage: { output: 16 },
           })
         })
 
-        test('a tool loop with two calls at once', async () => {
-          const talk = open({ tools: [WEATHER, TIME] })
-          const first = await talk.say(
-            '[[strict]] [[reply: Let me look.]] [[call: get_weather {"city":"Paris","days":3}]] [[call: get_time {"zone":"UTC"}]]',
-          )
+        test('a tool loop with two parallel calls is completed', async () => {
+          const session = open({ tools: [WEATHER, TIME] })
+          const first = await session.send(`[[strict]] [[reply: Let me look.]] ${PARALLEL_CALLS}`)
           expect(first).toMatchObject({
             text: 'Let me look.',
-            finish: words.calls,
+            finish: finish.calls,
             calls: [
               { name: 'get_weather', input: { city: 'Paris', days: 3 } },
               { name: 'get_time', input: { zone: 'UTC' } },
             ],
           })
-          const last = await talk.answer([
+          const last = await session.sendResults([
             { call: first.calls[0]!, output: '18 degrees' },
             { call: first.calls[1]!, output: 'noon' },
           ])
-          expect(last).toMatchObject({ finish: words.stop, calls: [] })
+          expect(last).toMatchObject({ finish: finish.stop, calls: [] })
           expect(last.text).toMatch(/get_weather returned: .*18 degrees.* get_time returned: .*noon/)
-          expect((await talk.say('thanks')).text).toBe('You said: "thanks".')
+          expect((await session.send('thanks')).text).toBe('You said: "thanks".')
         })
 
-        test('a forced tool', async () => {
-          expect((await open({ tools: [WEATHER, TIME], force: 'get_time' }).say('[[strict]]')).calls).toMatchObject([
+        test('a forced tool is called', async () => {
+          expect((await open({ tools: [WEATHER, TIME], force: 'get_time' }).send('[[strict]]')).calls).toMatchObject([
             { name: 'get_time', input: { zone: 'UTC' } },
           ])
         })
 
-        if (reasons(client))
-          test('reasoning whose signature survives a tool loop of three rounds', async () => {
-            const talk = open({ tools: [WEATHER, TIME], reasoning: true })
-            const first = await talk.say(
-              '[[strict]] [[strict-signatures]] [[think: Where?]] [[call: get_weather {"city":"Oslo","days":2}]] [[then]] [[think: When?]] [[call: get_time {"zone":"CET"}]] [[then]] [[reply: done]]',
-            )
+        if (supportsReasoning(client))
+          test('signed reasoning is sent back unchanged in a tool loop of three rounds', async () => {
+            const session = open({ tools: [WEATHER, TIME], reasoning: true })
+            const first = await session.send(SIGNED_LOOP)
             expect(first).toMatchObject({ reasoning: 'Where?', calls: [{ name: 'get_weather' }] })
-            const second = await talk.answer([{ call: first.calls[0]!, output: 'cold' }])
+            const second = await session.sendResults([{ call: first.calls[0]!, output: 'cold' }])
             expect(second).toMatchObject({ reasoning: 'When?', calls: [{ name: 'get_time' }] })
-            expect((await talk.answer([{ call: second.calls[0]!, output: 'late' }])).text).toBe('done')
+            expect((await session.sendResults([{ call: second.calls[0]!, output: 'late' }])).text).toBe('done')
           })
 
-        test('structured output', async () => {
-          expect(JSON.parse((await open({ schema: PLACE }).say('[[strict]]')).text)).toEqual({
+        test('structured output matches its schema', async () => {
+          expect(JSON.parse((await open({ schema: PLACE }).send('[[strict]]')).text)).toEqual({
             city: 'example city',
             kind: 'town',
             inhabitants: 1,
@@ -183,7 +183,7 @@ for (const client of CLIENTS)
           })
         })
 
-        test('an error keeps its meaning', async () => {
+        test('an error keeps its status and message', async () => {
           expect(await fails('[[error: 400 the prompt is odd]]')).toMatchObject({
             status: 400,
             message: expect.stringContaining('the prompt is odd'),
@@ -194,7 +194,7 @@ for (const client of CLIENTS)
           })
         })
 
-        test('a provider that refuses our key is quoted to a client of its protocol; another does not hear a refusal of its own key', async () => {
+        test('a 401 of the provider is passed on in its own protocol and is a 502 in the others', async () => {
           const same =
             { 'chat.completions': 'chat', responses: 'responses', messages: 'messages', generateContent: 'gemini' }[
               client.protocol
@@ -202,17 +202,17 @@ for (const client of CLIENTS)
           expect(await fails('[[error: 401 who are you]]')).toMatchObject({ status: same ? 401 : 502 })
         })
 
-        test('an error in mid-stream is heard', async () => {
-          // A provider's own frame is passed on as it is, and of those two the AI SDK hears only that the answer did
-          // not end well.
+        test('an error in mid-stream is reported', async () => {
+          // Frames of the client's own protocol are passed on unchanged. Of an error frame of these two the AI SDK only
+          // reports that the answer did not finish normally.
           if (['ai openai chat chat', 'ai google gemini'].includes(`${client.name} ${model}`) && stream) {
             return expect(
               (
                 await open()
-                  .say('[[length: 12]] [[pace: 15ms]] [[error-after: 3 529 too busy]]')
+                  .send('[[length: 12]] [[pace: 15ms]] [[error-after: 3 529 too busy]]')
                   .catch(() => ({ finish: 'error' }))
               ).finish,
-            ).not.toBe(words.stop)
+            ).not.toBe(finish.stop)
           }
           expect((await fails('[[length: 12]] [[pace: 15ms]] [[error-after: 3 529 too busy]]')).message).toContain(
             'too busy',
@@ -220,24 +220,24 @@ for (const client of CLIENTS)
         })
 
         test.each(['[[cut-after: 3]]', '[[end-after: 3]]'])(
-          'a stream that breaks off is no success: %s',
-          async (how) => {
-            await fails(`[[length: 12]] ${how}`)
+          'a stream that breaks off is an error: %s',
+          async (directive) => {
+            await fails(`[[length: 12]] ${directive}`)
           },
         )
       })
 
 test.each(CLIENTS.map((client) => [client.name, client] as const))(
-  '%s hears of a wrong key and of a model that is not there',
+  '%s reports a wrong key and an unknown model with their status',
   async (_name, client) => {
     for (const stream of [false, true]) {
-      const say = (at: { key?: string; model?: string }) =>
+      const failure = (at: { key?: string; model?: string }) =>
         client
           .open({ url: gateway.url, key: gateway.key, model: 'sandbox/chat', ...at }, { stream })
-          .say('hi')
+          .send('hi')
           .then(() => undefined, client.failure)
-      expect(await say({ key: 'sk-ai-v1-nobody' })).toMatchObject({ status: 401 })
-      expect(await say({ model: 'sandbox/cat' })).toMatchObject({
+      expect(await failure({ key: 'sk-ai-v1-unknown' })).toMatchObject({ status: 401 })
+      expect(await failure({ model: 'sandbox/cat' })).toMatchObject({
         status: 404,
         message: expect.stringContaining('sandbox/chat'),
       })

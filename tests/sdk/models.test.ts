@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
 import { GoogleGenAI, type Model } from '@google/genai'
 import OpenAI from 'openai'
-import { GENAI_WAYS } from './genai.ts'
+import { GENAI_MODES } from './genai.ts'
 import { startGateway, type Gateway } from '../server.ts'
 
 const LIMITED = `sk-ai-v1-limited${'0123456789abcdef'.repeat(2)}`
@@ -19,7 +19,7 @@ const vllm = Bun.serve({
 })
 beforeAll(async () => {
   gateway = await startGateway({
-    // Nothing is sent to these providers: their models are only listed.
+    // The models of these providers are only listed; no request is sent to them.
     env: {
       VLLM_BASE_URL: `http://127.0.0.1:${vllm.port}/v1`,
       ANTHROPIC_API_KEY: 'k',
@@ -51,25 +51,25 @@ const rejected = (promise: PromiseLike<unknown>): Promise<{ status?: number; mes
   )
 
 const all = async (): Promise<string[]> => (await Array.fromAsync(await openai().models.list())).map(({ id }) => id)
-/** Without those that are asked by predictions. */
+/** All models except those that are used by predictions. */
 const conversational = async (): Promise<string[]> =>
   (await all()).filter((id) => id !== 'job' && id !== 'sandbox/prediction')
 
 describe('openai', () => {
-  test('lists by itself, and gets each by its name, however many slashes it has', async () => {
+  test("OpenAI's client lists models, and retrieves each by name, with any number of slashes", async () => {
     const ids = await all()
     expect(ids).toContain('sandbox/chat')
     expect(ids).toContain('anthropic/claude-opus-5')
     expect(ids.length).toBeGreaterThan(25)
     for (const id of ['sandbox/chat', 'mine', 'anthropic/claude-opus-5'])
       expect(await openai().models.retrieve(id)).toMatchObject({ id, object: 'model' })
-    // Not listed, and yet it would be sent to the provider.
+    // These names are not listed, but requests for them would be sent to the provider.
     for (const id of ['anthropic/claude-opus-5-20260724', 'anthropic/a/b/c'])
       expect(await openai().models.retrieve(id)).toMatchObject({ id, object: 'model', owned_by: 'anthropic' })
     expect(await openai().models.retrieve('claude-opus-5')).toMatchObject({ id: 'anthropic/claude-opus-5' })
   })
 
-  test('says what a model can do and what it costs', async () => {
+  test('a model has its capabilities, prices and protocols', async () => {
     expect(await openai().models.retrieve('anthropic/claude-opus-5')).toMatchObject({
       owned_by: 'anthropic',
       display_name: 'Claude Opus 5',
@@ -107,9 +107,9 @@ describe('openai', () => {
     } as object)
   })
 
-  test('lists what a server on this machine says it has', async () => {
-    // Nobody waits for that at the start.
-    for (let looks = 0; looks < 40 && !(await all()).includes('vllm/org/model'); looks++) await Bun.sleep(50)
+  test('models of a local server are listed', async () => {
+    // The gateway starts before the local server has answered.
+    for (let tries = 0; tries < 40 && !(await all()).includes('vllm/org/model'); tries++) await Bun.sleep(50)
     expect(await openai().models.retrieve('vllm/org/model')).toMatchObject({
       context_length: 4096,
       created: 1767225600,
@@ -118,7 +118,7 @@ describe('openai', () => {
     } as object)
   })
 
-  test('a name that nobody would answer is a 404 that helps', async () => {
+  test('an unknown model is a 404 with the nearest name or the variable to set', async () => {
     expect(await rejected(openai().models.retrieve('sandbox/chta'))).toMatchObject({
       status: 404,
       message: expect.stringContaining('sandbox/chat'),
@@ -129,7 +129,7 @@ describe('openai', () => {
     })
   })
 
-  test('a key sees what it may use, in the list and by name', async () => {
+  test('a key sees only the models that it may use, in the list and by name', async () => {
     const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: LIMITED })
     const ids = (await Array.fromAsync(await client.models.list())).map(({ id }) => id)
     expect(ids).toContain('anthropic/claude-opus-5')
@@ -142,7 +142,7 @@ describe('openai', () => {
 })
 
 describe('@anthropic-ai/sdk', () => {
-  test('lists page by page, forward and back', async () => {
+  test("Anthropic's client lists all pages, forward and back", async () => {
     const expected = await conversational()
     for (const limit of [1, 7, 1000])
       expect((await Array.fromAsync(anthropic().models.list({ limit }))).map(({ id }) => id)).toEqual(expected)
@@ -153,7 +153,7 @@ describe('@anthropic-ai/sdk', () => {
     expect(back).toEqual(expected.slice(0, -1))
   })
 
-  test('says where a page is', async () => {
+  test('a page has its first and last id and tells whether more follow', async () => {
     const expected = await conversational()
     const page = await anthropic().models.list({ limit: 3, after_id: expected[1]! })
     expect(page).toMatchObject({ has_more: true, first_id: expected[2]!, last_id: expected[4]! })
@@ -170,7 +170,7 @@ describe('@anthropic-ai/sdk', () => {
     })
   })
 
-  test('gets one', async () => {
+  test("Anthropic's client retrieves a model by its name", async () => {
     expect(await anthropic().models.retrieve('anthropic/claude-opus-5')).toEqual(
       expect.objectContaining({
         type: 'model',
@@ -187,7 +187,7 @@ describe('@anthropic-ai/sdk', () => {
     expect(await rejected(anthropic().models.retrieve('sandbox/none'))).toMatchObject({ status: 404 })
   })
 
-  test('a page that cannot be is a 400 that says why', async () => {
+  test('an invalid page parameter is a 400 that names it', async () => {
     for (const params of [
       { limit: 0 },
       { limit: -1 },
@@ -204,26 +204,26 @@ describe('@anthropic-ai/sdk', () => {
 })
 
 describe('@google/genai', () => {
-  describe.each(Object.entries(GENAI_WAYS))('%s', (way, options) => {
+  describe.each(Object.entries(GENAI_MODES))('%s', (mode, options) => {
     const client = (): GoogleGenAI => new GoogleGenAI({ apiKey: gateway.key, ...options(gateway.url) })
-    const ours = ({ name = '' }: Model): string =>
+    const idOf = ({ name = '' }: Model): string =>
       name.replace(/^models\//, '').replace(/^publishers\/([^/]+)\/models\//, '$1/')
 
-    test('lists page by page', async () => {
+    test("Google's client lists all pages", async () => {
       const expected = await conversational()
       for (const config of [{}, { pageSize: 5 }, { pageSize: 100000 }])
-        expect((await Array.fromAsync(await client().models.list({ config }))).map(ours)).toEqual(expected)
+        expect((await Array.fromAsync(await client().models.list({ config }))).map(idOf)).toEqual(expected)
       const page = await client().models.list({ config: { pageSize: 5 } })
       expect([page.page.length, page.hasNextPage()]).toEqual([5, true])
     })
 
-    test('gets one by the name of the list and by ours', async () => {
+    test("a model is retrieved by the name in the list and by Sluice's name", async () => {
       const listed = (await Array.fromAsync(await client().models.list())).find(
-        (model) => ours(model) === 'anthropic/claude-opus-5',
+        (model) => idOf(model) === 'anthropic/claude-opus-5',
       )!
       for (const model of [listed.name!, 'anthropic/claude-opus-5'])
         expect(await client().models.get({ model })).toEqual(listed)
-      if (way.startsWith('gemini'))
+      if (mode.startsWith('gemini'))
         expect(listed).toMatchObject({
           name: 'models/anthropic/claude-opus-5',
           displayName: 'Claude Opus 5',
@@ -232,7 +232,7 @@ describe('@google/genai', () => {
           thinking: true,
           supportedActions: ['generateContent', 'streamGenerateContent', 'countTokens'],
         })
-      expect(ours(await client().models.get({ model: 'models/mine' }))).toBe('mine')
+      expect(idOf(await client().models.get({ model: 'models/mine' }))).toBe('mine')
       expect(await rejected(client().models.get({ model: 'sandbox/none' }))).toMatchObject({ status: 404 })
     })
   })

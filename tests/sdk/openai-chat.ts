@@ -1,10 +1,10 @@
 import OpenAI from 'openai'
-import { failureOf, inputOf, session, type Client, type Heard, type Options } from './client.ts'
+import { failureOf, inputOf, sessionOf, type Client, type Answer, type Options } from './client.ts'
 
 type Message = Record<string, unknown>
 type Detail = Record<string, unknown> & { index?: number; type?: string }
 
-/** The `openai` package's chat completions; streams through its stream helper. */
+/** Chat Completions of the `openai` package; streams are read by its stream helper. */
 export const openaiChat: Client = {
   name: 'openai chat',
   protocol: 'chat.completions',
@@ -13,7 +13,7 @@ export const openaiChat: Client = {
     const { url, key } = at
     const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 })
     const messages: Message[] = options.system === undefined ? [] : [{ role: 'system', content: options.system }]
-    return session<Message>(
+    return sessionOf<Message>(
       messages,
       (content) => ({ role: 'user', content }),
       (results) => results.map(({ call, output }) => ({ role: 'tool', tool_call_id: call.id, content: output })),
@@ -24,7 +24,7 @@ export const openaiChat: Client = {
           : await client.chat.completions.create(body as never)
         const message = (completion as { choices: { message: Message }[] }).choices[0]!.message
         messages.push(message)
-        return heard(completion as never)
+        return answerOf(completion as never)
       },
     )
   },
@@ -51,8 +51,8 @@ const bodyOf = ({ tools, force, schema, maxTokens, stop, reasoning }: Options): 
 })
 
 /**
- * The helper keeps only the last delta of fields it does not know, so the reasoning is joined here as OpenRouter's
- * clients do.
+ * The stream helper keeps only the last delta of fields that it does not know. Reasoning is therefore joined here, as
+ * OpenRouter's clients do.
  */
 async function streamed(client: OpenAI, body: object): Promise<unknown> {
   const stream = client.chat.completions.stream({ ...body, stream_options: { include_usage: true } } as never)
@@ -84,7 +84,7 @@ function join(details: Detail[], delta: Detail): void {
   }
 }
 
-function heard(completion: OpenAI.ChatCompletion): Heard {
+function answerOf(completion: OpenAI.ChatCompletion): Answer {
   const { message, finish_reason } = completion.choices[0]!
   const { usage } = completion
   return {

@@ -1,9 +1,9 @@
 import OpenAI from 'openai'
-import { failureOf, inputOf, session, type Client, type Heard, type Options } from './client.ts'
+import { failureOf, inputOf, sessionOf, type Client, type Answer, type Options } from './client.ts'
 
 type Item = Record<string, unknown>
 
-/** The `openai` package's responses; streams through its stream helper, which checks the whole event protocol. */
+/** Responses of the `openai` package; streams are read by its stream helper, which validates the order of events. */
 export const openaiResponses: Client = {
   name: 'openai responses',
   protocol: 'responses',
@@ -12,7 +12,7 @@ export const openaiResponses: Client = {
     const { url, key } = at
     const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 })
     const input: Item[] = []
-    return session<Item>(
+    return sessionOf<Item>(
       input,
       (content) => ({ role: 'user', content }),
       (results) => results.map(({ call, output }) => ({ type: 'function_call_output', call_id: call.id, output })),
@@ -22,7 +22,7 @@ export const openaiResponses: Client = {
           ? await client.responses.stream(body).finalResponse()
           : ((await client.responses.create(body)) as OpenAI.Responses.Response)
         input.push(...(response.output as unknown as Item[]))
-        return heard(response)
+        return answerOf(response)
       },
     )
   },
@@ -51,7 +51,7 @@ const bodyOf = ({ tools, force, schema, maxTokens, system, reasoning }: Options)
   ...(reasoning === true ? { reasoning: { effort: 'low', summary: 'auto' } } : {}),
 })
 
-function heard(response: OpenAI.Responses.Response): Heard {
+function answerOf(response: OpenAI.Responses.Response): Answer {
   const parts = response.output.flatMap((item) => (item.type === 'message' ? item.content : []))
   const { usage } = response
   return {

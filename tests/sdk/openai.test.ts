@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import { startGateway, type Gateway } from '../server.ts'
-import { counting } from './counting.ts'
+import { countingFetch } from './counting-fetch.ts'
 
 let gateway: Gateway
 let client: OpenAI
@@ -11,10 +11,10 @@ beforeAll(async () => {
 })
 afterAll(() => gateway.stop())
 
-/** An SDK's promise is lazy: `rejects` takes it for resolved. */
-const failure = (asked: PromiseLike<unknown>): Promise<unknown> =>
+/** `rejects` treats an SDK's promise as resolved, since it only sends its request when it is awaited. */
+const failure = (request: PromiseLike<unknown>): Promise<unknown> =>
   Promise.resolve(
-    asked.then(
+    request.then(
       () => {
         throw new Error('did not fail')
       },
@@ -23,17 +23,19 @@ const failure = (asked: PromiseLike<unknown>): Promise<unknown> =>
   )
 
 const MODELS = ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 'sandbox/gemini']
+const TOOL_LOOP = `[[call: get_weather {"of":"Paris"}]] [[call: get_time {"of":"Rome"}]]
+  [[then]] [[call: get_time {"of":"Oslo"}]]`
 
-test('models are listed and found one by one', async () => {
+test('models are listed and retrieved by name', async () => {
   const ids = (await Array.fromAsync(client.models.list())).map((model) => model.id)
   expect(ids).toEqual(expect.arrayContaining(MODELS))
   expect(await client.models.retrieve('sandbox/chat')).toMatchObject({ id: 'sandbox/chat', object: 'model' })
   expect(await failure(client.models.retrieve('sandbox/none'))).toMatchObject({ status: 404 })
 })
 
-test.each(MODELS)('runTools goes through a whole loop on %s, streamed and not', async (model) => {
+test.each(MODELS)('runTools completes a tool loop on %s, streamed and not', async (model) => {
   for (const stream of [false, true]) {
-    const asked: string[] = []
+    const calls: string[] = []
     const tools = ['get_weather', 'get_time'].map((name) => ({
       type: 'function',
       function: {
@@ -41,7 +43,7 @@ test.each(MODELS)('runTools goes through a whole loop on %s, streamed and not', 
         parameters: { type: 'object', properties: { of: { type: 'string' } } },
         parse: JSON.parse,
         function: ({ of }: { of: string }) => {
-          asked.push(`${name} ${of}`)
+          calls.push(`${name} ${of}`)
           return `${name} is fine`
         },
       },
@@ -50,21 +52,15 @@ test.each(MODELS)('runTools goes through a whole loop on %s, streamed and not', 
       model,
       stream,
       tools,
-      messages: [
-        {
-          role: 'user',
-          content:
-            '[[call: get_weather {"of":"Paris"}]] [[call: get_time {"of":"Rome"}]] [[then]] [[call: get_time {"of":"Oslo"}]]',
-        },
-      ],
+      messages: [{ role: 'user', content: TOOL_LOOP }],
     } as never)
     expect(await runner.finalContent()).toMatch(/get_time returned: .*get_time is fine/)
-    expect(asked).toEqual(['get_weather Paris', 'get_time Rome', 'get_time Oslo'])
+    expect(calls).toEqual(['get_weather Paris', 'get_time Rome', 'get_time Oslo'])
   }
 })
 
 describe.each(MODELS)('%s', (model) => {
-  test('a structured answer is parsed', async () => {
+  test('structured output is parsed by the SDK', async () => {
     const schema = {
       type: 'object',
       properties: { ok: { type: 'boolean' } },
@@ -85,18 +81,18 @@ describe.each(MODELS)('%s', (model) => {
     expect(response.output_parsed).toEqual({ ok: true } as never)
   })
 
-  test('a refusal is told as one', async () => {
+  test('a refusal is returned as a refusal', async () => {
     const chat = await client.chat.completions.create({
       model,
       messages: [{ role: 'user', content: '[[refuse: I must not.]]' }],
     })
     const { message, finish_reason } = chat.choices[0]!
-    // Google blocks without a word; its text, if any, is not a refusal in words.
+    // Google blocks a response without a text of refusal.
     if (model === 'sandbox/gemini') expect(finish_reason).toBe('content_filter')
     else expect(message.refusal ?? message.content).toBe('I must not.')
   })
 
-  test('a kept response is continued, looked up and deleted', async () => {
+  test('a stored response is continued, retrieved and deleted', async () => {
     const first = await client.responses.create({ model, input: '[[think: hm]] [[reply: one]]' })
     const second = await client.responses.create({ model, input: 'and then?', previous_response_id: first.id })
     expect(second.output_text).toBe('You said: "and then?".')
@@ -108,7 +104,7 @@ describe.each(MODELS)('%s', (model) => {
     )
   })
 
-  test('a tool loop goes on by previous_response_id, its reasoning signed', async () => {
+  test('a tool loop with signed reasoning is continued by previous_response_id', async () => {
     const tools = [
       { type: 'function' as const, name: 'f', parameters: { type: 'object', properties: {} }, strict: false },
     ]
@@ -131,7 +127,7 @@ describe.each(MODELS)('%s', (model) => {
     }
   })
 
-  test('the ids in body and headers are the same', async () => {
+  test('the id in the body is the one in the header', async () => {
     const { data, response } = await client.chat.completions
       .create({ model, messages: [{ role: 'user', content: 'hi' }] })
       .withResponse()
@@ -146,8 +142,8 @@ test.each([
   ['[[error: 503 busy]]', 2],
   ['[[error: 429 retry-after=0 slow]]', 2],
   ['[[error: 400 odd]]', 1],
-])('%s is asked %d times with one retry allowed', async (content, times) => {
-  const counter = counting()
+])('the SDK sends %s %d times if one retry is allowed', async (content, times) => {
+  const counter = countingFetch()
   const retrying = new OpenAI({
     baseURL: `${gateway.url}/v1`,
     apiKey: gateway.key,

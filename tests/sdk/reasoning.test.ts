@@ -2,34 +2,34 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startGateway, type Gateway } from '../server.ts'
 import { aiAnthropic, aiGoogle, aiOpenai, aiOpenaiChat } from './ai.ts'
 import { anthropic } from './anthropic.ts'
-import type { Client, Heard, Session, ToolSpec } from './client.ts'
-import { forgetful } from './forgetting.ts'
+import type { Client, Answer, Session, ToolSpec } from './client.ts'
+import { strippingProxy } from './stripping-proxy.ts'
 import { genaiGemini } from './genai.ts'
 import { openaiChat } from './openai-chat.ts'
 import { openaiResponses } from './openai-responses.ts'
 
 /**
- * Tool loops with models that insist on what they signed, and check each byte of it: with clients that send it back,
- * and with such that do not.
+ * Tool loops with models that require their signed reasoning back, byte for byte: with clients that send it back, and
+ * with clients that do not.
  */
 
-let remembering: Gateway
-/** One that remembers nothing: what comes back has been to the client. */
+let storing: Gateway
+/** A gateway that stores no reasoning, so signatures can only come back from the client. */
 let plain: Gateway
-let proxy: ReturnType<typeof forgetful>
+let proxy: ReturnType<typeof strippingProxy>
 beforeAll(async () => {
-  remembering = await startGateway({ config: 'limits: { requestsPerMinute: 100000 }\n' })
+  storing = await startGateway({ config: 'limits: { requestsPerMinute: 100000 }\n' })
   plain = await startGateway({ config: 'limits: { requestsPerMinute: 100000 }\nreasoning: { keep: 0s }\n' })
-  proxy = forgetful(remembering.url)
+  proxy = strippingProxy(storing.url)
 })
 afterAll(async () => {
   proxy.stop()
-  await Promise.all([remembering.stop(), plain.stop()])
+  await Promise.all([storing.stop(), plain.stop()])
 })
 
-const KEEPING: Client[] = [openaiChat, openaiResponses, anthropic, genaiGemini, aiOpenai, aiAnthropic, aiGoogle]
-/** The AI SDK's chat provider knows no signatures. */
-const CLIENTS: Client[] = [...KEEPING, aiOpenaiChat]
+const SIGNING_CLIENTS: Client[] = [openaiChat, openaiResponses, anthropic, genaiGemini, aiOpenai, aiAnthropic, aiGoogle]
+/** The AI SDK's chat provider does not send signatures back. */
+const CLIENTS: Client[] = [...SIGNING_CLIENTS, aiOpenaiChat]
 const MODELS = ['chat', 'responses', 'messages', 'gemini'] as const
 
 const tool = (name: string): ToolSpec => ({
@@ -39,32 +39,33 @@ const tool = (name: string): ToolSpec => ({
 })
 const TOOLS = [tool('look'), tool('ask')]
 
-const answer = (talk: Session, { calls }: Heard): Promise<Heard> =>
-  talk.answer(calls.map((call) => ({ call, output: `${call.name} done` })))
+const sendResultsOf = (session: Session, { calls }: Answer): Promise<Answer> =>
+  session.sendResults(calls.map((call) => ({ call, output: `${call.name} done` })))
 
 const PROMPT = `[[strict]] [[strict-signatures]]
-  [[think: Where to?]] [[reply: Let me see.]] [[call: look {"of":"a"}]] [[call: ask {"of":"b"}]] [[call: look {"of":"c"}]]
+  [[think: Where to?]] [[reply: Let me see.]]
+  [[call: look {"of":"a"}]] [[call: ask {"of":"b"}]] [[call: look {"of":"c"}]]
   [[then]] [[think: And then?]] [[call: ask {"of":"d"}]] [[call: look {"of":"e"}]]
   [[then]] [[think-redacted]] [[call: look {"of":"f"}]]
   [[then]] [[think: Enough.]] [[reply: done]]`
 
-/** Four rounds, and one more question, in which all of it stands in the history. */
-async function loop(talk: Session): Promise<void> {
-  const first = await talk.say(PROMPT)
+/** Four rounds and another user message, whose history contains all of them. */
+async function runLoop(session: Session): Promise<void> {
+  const first = await session.send(PROMPT)
   expect(first.calls.map(({ name, input }) => [name, input])).toEqual([
     ['look', { of: 'a' }],
     ['ask', { of: 'b' }],
     ['look', { of: 'c' }],
   ])
-  const second = await answer(talk, first)
+  const second = await sendResultsOf(session, first)
   expect(second.calls.map(({ name, input }) => [name, input])).toEqual([
     ['ask', { of: 'd' }],
     ['look', { of: 'e' }],
   ])
-  const third = await answer(talk, second)
+  const third = await sendResultsOf(session, second)
   expect(third.calls).toMatchObject([{ name: 'look', input: { of: 'f' } }])
-  expect((await answer(talk, third)).text).toBe('done')
-  expect((await talk.say('thanks')).text).toBe('You said: "thanks".')
+  expect((await sendResultsOf(session, third)).text).toBe('done')
+  expect((await session.send('thanks')).text).toBe('You said: "thanks".')
 }
 
 for (const model of MODELS)
@@ -72,23 +73,23 @@ for (const model of MODELS)
     describe(`sandbox/${model} > ${stream ? 'streamed' : 'whole'}`, () => {
       const at = (url: string) => ({ url, key: plain.key, model: `sandbox/${model}` })
 
-      // The AI SDK drops thoughts without text that Google did not stream: there what was hidden comes back only where
-      // it is remembered.
+      // The AI SDK drops reasoning without text unless Google streams it, so that redacted reasoning comes back only from
+      // a gateway that stores it.
       test.each(
-        KEEPING.filter((client) => client !== aiGoogle || stream || model === 'gemini').map(
+        SIGNING_CLIENTS.filter((client) => client !== aiGoogle || stream || model === 'gemini').map(
           (client) => [client.name, client] as const,
         ),
-      )('%s brings back what was signed', (_name, client) =>
-        loop(client.open(at(plain.url), { stream, tools: TOOLS, reasoning: true })),
+      )('a tool loop is completed by %s, which sends signed reasoning back', (_name, client) =>
+        runLoop(client.open(at(plain.url), { stream, tools: TOOLS, reasoning: true })),
       )
 
       test.each(CLIENTS.map((client) => [client.name, client] as const))(
-        '%s forgets what was signed',
-        (_name, client) => loop(client.open(at(proxy.url), { stream, tools: TOOLS, reasoning: true })),
+        'a tool loop is completed by %s without its signed reasoning, which is restored',
+        (_name, client) => runLoop(client.open(at(proxy.url), { stream, tools: TOOLS, reasoning: true })),
       )
     })
 
-test('the proxy forgets', () => {
+test('the proxy removes all reasoning and signatures', () => {
   expect(proxy.sent.length).toBeGreaterThan(100)
   for (const body of proxy.sent)
     expect(body).not.toMatch(
@@ -104,7 +105,7 @@ describe("Google's signatures", () => {
       { functionCall: { id: 'id_a', name: 'look', args: { of: 'a' } }, thoughtSignature: 'c2ln+Two/' },
       { functionCall: { id: 'id_b', name: 'ask', args: {} } },
     ],
-    // An answer may end with a part that bears nothing but a signature.
+    // An answer may end with a part that has nothing but a signature.
     [{ text: 'Done.' }, { text: '', thoughtSignature: 'c2ln+Six/' }],
     [{ text: 'Bye.' }],
   ]
@@ -134,7 +135,12 @@ describe("Google's signatures", () => {
       },
     })
     gateway = await startGateway({
-      config: `reasoning: { keep: 0s }\nproviders:\n  google: { protocol: generateContent, baseUrl: 'http://127.0.0.1:${provider.port}', auth: none, unlisted: true }\n`,
+      config: `
+reasoning: { keep: 0s }
+providers:
+  google:
+    { protocol: generateContent, baseUrl: 'http://127.0.0.1:${provider.port}', auth: none, unlisted: true }
+`,
     })
   })
   afterAll(async () => {
@@ -150,22 +156,22 @@ describe("Google's signatures", () => {
     )
 
   for (const stream of [false, true])
-    test.each(KEEPING.map((client) => [client.name, client] as const))(
-      `go through %s ${stream ? 'streamed' : 'whole'} to the parts that bore them`,
+    test.each(SIGNING_CLIENTS.map((client) => [client.name, client] as const))(
+      `signatures return through %s to the parts they came with, ${stream ? 'streamed' : 'whole'}`,
       async (_name, client) => {
         bodies.length = 0
-        const talk = client.open({ url: gateway.url, key: gateway.key, model: 'google/m' }, { stream, tools: TOOLS })
-        const done = await answer(talk, await talk.say('go'))
+        const session = client.open({ url: gateway.url, key: gateway.key, model: 'google/m' }, { stream, tools: TOOLS })
+        const done = await sendResultsOf(session, await session.send('go'))
         expect(done.text).toBe('Done.')
         expect([at(bodies[1]!, 'look'), at(bodies[1]!, 'ask')]).toEqual([['c2ln+Two/'], [undefined]])
         expect(at(bodies[1]!, 'Look.')).toEqual(['c2ln+One/'])
-        await talk.say('thanks')
+        await session.send('thanks')
         expect([at(bodies[2]!, 'look'), at(bodies[2]!, 'Look.')]).toEqual([['c2ln+Two/'], ['c2ln+One/']])
         const last = bodies[2]!.contents
           .findLast(({ role }) => role === 'model')!
           .parts.map(({ thoughtSignature }) => thoughtSignature)
           .filter((one) => one !== undefined)
-        // Agents that speak messages take the last block for the result: none stands behind it.
+        // Clients of messages take the last block for the result, so no block with a signature follows it.
         expect(last).toEqual(client.protocol === 'messages' ? [] : ['c2ln+Six/'])
       },
     )

@@ -3,7 +3,7 @@ import Replicate from 'replicate'
 import { startGateway, type Gateway } from '../server.ts'
 import { predictionProvider, type PredictionProvider } from '../gateway/predicting.ts'
 
-/** Replicate's own client, pointed here. */
+/** Replicate's official client, with its base URL set to the gateway. */
 
 let gateway: Gateway
 let provider: PredictionProvider
@@ -26,12 +26,12 @@ afterAll(async () => {
   await provider?.stop()
 })
 
-describe('run', () => {
-  test('of a text model gives its text', async () => {
+describe('run()', () => {
+  test('running a text model returns its text', async () => {
     expect(await client.run('sandbox/chat', { input: { prompt: 'Hello' } })).toContain('You said: "Hello"' as never)
   })
 
-  test('of an image model gives the addresses of its images', async () => {
+  test('running an image model returns the URLs of its images', async () => {
     const urls = (await client.run('sandbox/image', {
       input: { prompt: 'A lighthouse', size: '128x64', n: 2 },
     })) as string[]
@@ -39,7 +39,7 @@ describe('run', () => {
     for (const url of urls) expect((await fetch(url)).headers.get('content-type')).toBe('image/png')
   })
 
-  test('of a model that makes predictions, and of a version of one', async () => {
+  test('running a prediction model, or a version of one, returns its output', async () => {
     expect(await client.run('maker/flux', { input: { prompt: 'a model' } })).toEqual(['made of a model'])
     expect(await client.run(`maker/flux:${'ab'.repeat(32)}`, { input: { prompt: 'a version' } })).toEqual([
       'made of a version',
@@ -54,7 +54,7 @@ describe('run', () => {
   test.each([
     { mode: 'block', timeout: 1 },
     { mode: 'poll', interval: 50 },
-  ] as const)('waits to the end: %p', async (wait) => {
+  ] as const)('run() waits until the prediction ends: %p', async (wait) => {
     const seen: string[] = []
     const output = await client.run(
       'sandbox/prediction',
@@ -66,18 +66,18 @@ describe('run', () => {
     expect(seen.at(-1)).toBe('succeeded 4')
   })
 
-  test('of one that fails throws what it failed with', async () => {
+  test('running a prediction that fails throws its error', async () => {
     const failed = client.run('sandbox/prediction', { input: { prompt: 'a', duration: '10ms', fail: 'No foxes.' } })
     expect(await failed.then(String, ({ message }: Error) => message)).toBe('Prediction failed: No foxes.')
   })
 
-  test('of a model that is not there says so', async () => {
+  test('running an unknown model fails with the nearest name', async () => {
     expect(await client.run('sandbox/chta', { input: {} }).then(String, ({ message }: Error) => message)).toContain(
       'Nearest: sandbox/chat',
     )
   })
 
-  test('that its caller gives up cancels the prediction', async () => {
+  test('aborting run() cancels the prediction', async () => {
     const stop = new AbortController()
     let id = ''
     const running = client.run(
@@ -89,13 +89,13 @@ describe('run', () => {
       },
     )
     await running.catch(() => {})
-    // The client hands its spent signal to no other call, and cancels.
+    // The client passes its aborted signal to no other call, and cancels the prediction.
     expect((await client.predictions.get(id)).status).toBe('canceled')
   })
 })
 
 describe('predictions', () => {
-  test('are created, looked up, waited for and listed', async () => {
+  test('a prediction is created, retrieved, waited for and listed', async () => {
     const created = await client.predictions.create({ model: 'maker/flux', input: { prompt: 'one' } })
     expect(created).toMatchObject({ status: 'starting', input: { prompt: 'one' }, source: 'api' })
     const { id } = created
@@ -111,7 +111,7 @@ describe('predictions', () => {
     expect(pages.flat()[0]).toBe(id)
   })
 
-  test('are cancelled', async () => {
+  test('a prediction is cancelled', async () => {
     const { id } = await client.predictions.create({
       version: 'sandbox/prediction:latest',
       input: { prompt: 'a', hang: true },
@@ -120,14 +120,14 @@ describe('predictions', () => {
     expect((await client.predictions.get(id)).completed_at).toEqual(expect.any(String))
   })
 
-  test('that are answered at once where that is asked for', async () => {
+  test('creating a prediction with wait returns it completed', async () => {
     expect(
       await client.predictions.create({ model: 'maker/flux', input: { prompt: 'two' }, wait: true }),
     ).toMatchObject({ status: 'succeeded', output: ['made of two'] })
   })
 })
 
-test('a text model is streamed', async () => {
+test('the output of a text model is streamed', async () => {
   let text = ''
   const events: string[] = []
   for await (const { event, data } of client.stream('sandbox/chat', { input: { prompt: 'Hello' } })) {
@@ -144,7 +144,7 @@ describe('files in an input', () => {
     'base64',
   )
 
-  test('are uploaded, and reach the provider with their bytes', async () => {
+  test('a file in an input is uploaded and reaches the provider with its bytes', async () => {
     const output = await client.run('maker/flux', {
       input: { prompt: 'a blob', image: new Blob([bytes], { type: 'image/png' }), more: [bytes] },
     })
@@ -155,7 +155,7 @@ describe('files in an input', () => {
     expect((newest!.input as { image: string }).image).toStartWith(`${gateway.url}/v1/files/`)
   })
 
-  test('of another account are not found, and no provider hears of them', async () => {
+  test('a file of another account is not found, and no provider receives it', async () => {
     const made = provider.made.length
     const url = `${gateway.url}/v1/files/file-0123456789abcdef01234567`
     expect(
@@ -165,7 +165,7 @@ describe('files in an input', () => {
     ).toContain('404')
     expect(
       await client
-        .run('maker/flux', { input: { image: `${provider.url}/files/of-somebody` } })
+        .run('maker/flux', { input: { image: `${provider.url}/files/of-another` } })
         .then(String, ({ message }: Error) => message),
     ).toContain('404')
     const messages = [{ role: 'user', content: [{ type: 'file', file: { file_id: 'file-0123456789abcdef01234567' } }] }]
@@ -175,7 +175,7 @@ describe('files in an input', () => {
     expect(provider.made.length).toBe(made)
   })
 
-  test('of its own are read by a text model', async () => {
+  test('a text model reads an uploaded file', async () => {
     const file = await client.files.create(new File(['The word is xylophone.'], 'word.txt', { type: 'text/plain' }))
     const messages = [
       {

@@ -1,11 +1,11 @@
 /**
- * A stand-in for clients that send back nothing of an answer but its texts and calls: a proxy that takes all else out
- * of the requests of an SDK.
+ * A proxy that removes reasoning and signatures from the requests of an SDK, as clients do that keep only the texts and
+ * calls of an answer.
  */
 
 type Json = Record<string, any>
 
-const FORGET: Record<string, (body: Json) => void> = {
+const STRIP: Record<string, (body: Json) => void> = {
   messages: (body) => {
     if (body.input !== undefined) return
     for (const message of body.messages ?? []) {
@@ -30,8 +30,8 @@ const FORGET: Record<string, (body: Json) => void> = {
   },
 }
 
-/** Its URL; `sent`: the bodies as they went on. */
-export function forgetful(target: string): { url: string; sent: string[]; stop(): void } {
+/** `sent`: the bodies as they were forwarded. */
+export function strippingProxy(target: string): { url: string; sent: string[]; stop(): void } {
   const sent: string[] = []
   const server = Bun.serve({
     hostname: '127.0.0.1',
@@ -40,14 +40,14 @@ export function forgetful(target: string): { url: string; sent: string[]; stop()
     async fetch(request) {
       const { pathname, search } = new URL(request.url)
       const body = (await request.json()) as Json
-      for (const forget of Object.values(FORGET)) forget(body)
+      for (const strip of Object.values(STRIP)) strip(body)
       sent.push(JSON.stringify(body))
       const headers = new Headers(request.headers)
       for (const name of ['host', 'content-length', 'accept-encoding']) headers.delete(name)
-      const answer = await fetch(target + pathname + search, { method: request.method, headers, body: sent.at(-1)! })
-      const own = new Headers(answer.headers)
-      for (const name of ['content-length', 'content-encoding', 'transfer-encoding']) own.delete(name)
-      return new Response(answer.body, { status: answer.status, headers: own })
+      const response = await fetch(target + pathname + search, { method: request.method, headers, body: sent.at(-1)! })
+      const forwarded = new Headers(response.headers)
+      for (const name of ['content-length', 'content-encoding', 'transfer-encoding']) forwarded.delete(name)
+      return new Response(response.body, { status: response.status, headers: forwarded })
     },
   })
   return { url: `http://127.0.0.1:${server.port}`, sent, stop: () => void server.stop(true) }

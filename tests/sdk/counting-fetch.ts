@@ -1,5 +1,5 @@
-/** A `fetch` that counts: how often an SDK really asked, and where. */
-export function counting(): { fetch: typeof fetch; requests: { method: string; path: string; body: any }[] } {
+/** A `fetch` that records each request, also those that the SDK retries. */
+export function countingFetch(): { fetch: typeof fetch; requests: { method: string; path: string; body: any }[] } {
   const requests: { method: string; path: string; body: any }[] = []
   const counted = async (input: Request | URL | string, init?: RequestInit): Promise<Response> => {
     const url = new URL(input instanceof Request ? input.url : String(input))
