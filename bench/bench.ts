@@ -1,8 +1,8 @@
 /**
  * Compares Sluice with nginx and two minimal Bun proxies on loopback: `npm run bench -- [--quick] [--only=NAME,...]
- * [--before=DIR]`, DIR being another checkout of Sluice. CPU time is taken from the kernel's accounting of the process, so the load generator and a busy
- * machine matter little. Contenders take turns in short slices; each number is shown with its ratio to nginx in the
- * same run.
+ * [--before=DIR]`, DIR being another checkout of Sluice. CPU time is taken from the kernel's accounting of the process,
+ * so the load generator and a busy machine matter little. Contenders take turns in short slices; each number is shown
+ * with its ratio to nginx in the same run.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

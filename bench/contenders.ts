@@ -186,8 +186,8 @@ models:
 `
 
 /**
- * The contenders in table order. `absent`: messages about missing ones, so that a short table is not mistaken. `before`:
- * another checkout of Sluice with its dependencies installed, to compare two versions.
+ * The contenders in table order. `absent`: messages about missing ones, so that a short table is not mistaken.
+ * `before`: another checkout of Sluice with its dependencies installed, to compare two versions.
  */
 export const contenders = (before?: string): { present: Contender[]; absent: string[] } => {
   const present: Contender[] = []

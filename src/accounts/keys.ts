@@ -18,7 +18,7 @@ export type Identity = {
   readonly keyId: string
   readonly accountId: string
   readonly accountStatus: AccountStatus
-  /** Of the account, in basis points. */
+  /** The account's discount in basis points. */
   readonly discount: number
   readonly kind: KeyKind
   readonly allows: AllowedModels

@@ -15,7 +15,7 @@ import type { Endpoint } from '../providers/catalogue.ts'
 
 const RESPONSE_BYTES = 1024 * 1024
 
-/** How one protocol counts tokens. */
+/** One protocol's request and response for counting tokens. */
 type Counting = {
   protocol: ProtocolName
   read(rawRequest: RawRequest): GenerationRequest

@@ -54,7 +54,7 @@ export const withUsage = (events: readonly GenerationEvent[], usage: Usage | und
   )
 
 /** A whole response: the sum of its events. */
-export type Answer = {
+export type GenerationResponse = {
   /** The provider's id and model name. */
   id: string
   model: string
@@ -70,7 +70,7 @@ export type Answer = {
  * and the response is incomplete.
  */
 export class Fold {
-  readonly answer: Answer = {
+  readonly answer: GenerationResponse = {
     id: '',
     model: '',
     parts: [],
@@ -155,7 +155,7 @@ export class Fold {
   }
 }
 
-export const fold = (events: Iterable<GenerationEvent>): Answer => {
+export const fold = (events: Iterable<GenerationEvent>): GenerationResponse => {
   const total = new Fold()
   for (const event of events) total.add(event)
   return total.answer
@@ -165,7 +165,7 @@ export const fold = (events: Iterable<GenerationEvent>): Answer => {
  * The inverse of `fold`: a whole response as events, so that metering, translation and errors have one form. Signatures
  * become the provider's own values again.
  */
-export function* unfold(answer: Answer): Generator<GenerationEvent> {
+export function* unfold(answer: GenerationResponse): Generator<GenerationEvent> {
   yield { type: 'start', id: answer.id, model: answer.model }
   let number = 0
   const wholePart = function* (

@@ -146,7 +146,7 @@ export type ConversationElement = { type: string; id?: string }
  * The positions of a state's reasoning and signatures among the elements of its turn. `before`: the index of the
  * element that the reasoning precedes; the number of elements for the end.
  */
-export function placesOf(
+export function replayPositions(
   { parts }: ReplayState,
   elements: readonly ConversationElement[],
 ): { reasoning: { part: ReplayReasoning; before: number }[]; signatures: { index: number; signature: string }[] } {
@@ -178,7 +178,7 @@ export function placesOf(
 export function restoreTurn(turn: Turn, replayState: ReplayState): Turn {
   const { issuer } = replayState
   const sent = turn.parts.filter((part) => part.type !== 'reasoning')
-  const { reasoning, signatures } = placesOf(
+  const { reasoning, signatures } = replayPositions(
     replayState,
     sent.map((part) => (part.type === 'text' && part.text === '' ? { type: 'empty' } : (part as ConversationElement))),
   )

@@ -1,10 +1,10 @@
 import { GatewayError } from '../error.ts'
 
 /**
- * One frame of an event stream. `bare`: JSON without a `data:` field, the form in which Google's servers append an
+ * One frame of an event stream. `unprefixed`: JSON without a `data:` field, the form in which Google's servers append an
  * error to a stream that has started.
  */
-export type Frame = { event?: string; data: string; bare?: boolean }
+export type Frame = { event?: string; data: string; unprefixed?: boolean }
 
 /** Longest frame kept in memory, in UTF-16 units. The longest legitimate ones, images, have a few million. */
 export const MAX_FRAME_LENGTH = 16 * 1024 * 1024
@@ -26,7 +26,7 @@ export class FrameSplitter {
   #afterCarriageReturn = false
   #event: string | undefined
   #data: string | undefined
-  #bare = false
+  #unprefixed = false
   #length = 0
   #frames: Frame[] = []
 
@@ -87,7 +87,7 @@ export class FrameSplitter {
     if (from === to) return this.#completeFrame()
     this.#length += to - from
     this.#checkLength(0)
-    if (this.#bare) {
+    if (this.#unprefixed) {
       if (!text.startsWith('data:', from) && !text.startsWith('event:', from)) {
         this.#data += '\n' + text.slice(from, to)
         return
@@ -97,7 +97,7 @@ export class FrameSplitter {
     if (text.startsWith('data', from) && to - from >= 4) return this.#parseData(text, from + 4, to)
     if (text.startsWith('event', from) && to - from >= 5) return this.#parseEvent(text, from + 5, to)
     if (this.#data === undefined && this.#event === undefined && (text[from] === '{' || text[from] === '[')) {
-      this.#bare = true
+      this.#unprefixed = true
       this.#data = text.slice(from, to)
     }
   }
@@ -114,13 +114,13 @@ export class FrameSplitter {
 
   #completeFrame(): void {
     if (this.#data !== undefined) {
-      if (this.#bare) this.#frames.push({ data: this.#data, bare: true })
+      if (this.#unprefixed) this.#frames.push({ data: this.#data, unprefixed: true })
       else if (this.#event === undefined || this.#event === '') this.#frames.push({ data: this.#data })
       else this.#frames.push({ event: this.#event, data: this.#data })
     }
     this.#data = undefined
     this.#event = undefined
-    this.#bare = false
+    this.#unprefixed = false
     this.#length = 0
   }
 
@@ -139,7 +139,7 @@ const valueAfter = (text: string, colon: number, to: number): string | undefined
 
 /** The text of a frame, blank line included. The caller joins several frames into one write. */
 export const writeFrame = (frame: Frame): string => {
-  if (frame.bare === true) return frame.data + '\n\n'
+  if (frame.unprefixed === true) return frame.data + '\n\n'
   const event = frame.event === undefined ? '' : 'event: ' + frame.event + '\n'
   if (frame.data.indexOf('\n') === -1 && frame.data.indexOf('\r') === -1) return event + 'data: ' + frame.data + '\n\n'
   return event + 'data: ' + frame.data.split(/\r\n|\r|\n/).join('\ndata: ') + '\n\n'

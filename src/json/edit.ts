@@ -97,7 +97,7 @@ function cutObject(text: string, at: number, edits: EditNode['inside'], cuts: Cu
   }
   const items = present.map(({ key, nameAt, start, end }, index): Item => {
     const edit = edits.get(key)
-    // Of a duplicate name the last member counts, as for JSON.parse; removing removes all.
+    // The last member of a duplicate name counts, as for JSON.parse; removing removes all.
     const node = edit?.removed === true || lastOf.get(key) === index ? edit : undefined
     return { start: nameAt, valueAt: start, end, node, before: index === 0 ? added : [] }
   })

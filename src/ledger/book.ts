@@ -12,7 +12,7 @@ const REVENUE = ownerless('revenue')
 const creditOf = (accountId: string): BookAccount => ({ kind: 'credit', owner: accountId })
 const bonusOf = (accountId: string): BookAccount => ({ kind: 'bonus', owner: accountId })
 
-/** What a bill is paid from, in nano-USD; the three add up to it. */
+/** The parts of a payment in nano-USD; the three add up to the bill. */
 export type Payment = { bonus: Nano; credit: Nano; writtenOff: Nano }
 
 /** The transfers of one generation: its payment (pay-as-you-go only), and its provider's charge where that is known. */

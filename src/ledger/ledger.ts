@@ -26,7 +26,7 @@ export type { OpenGeneration, ReservationRequest } from './open-generation.ts'
  * Generations younger than this are not written as open: most end earlier, and a crash only loses an unpaid response.
  */
 const WRITE_AFTER_MS = 100
-/** How often an open generation is written again, with what was received since. */
+/** The interval at which an open generation is written again, with what was received since. */
 const REWRITE_EVERY_MS = 5_000
 
 type Options = { store: Store; plans: Plans; prices: Prices; overdraft: Nano; now?: () => number }

@@ -135,7 +135,7 @@ export class Meter {
   }
 
   /**
-   * What has to be counted here: input or output that the provider did not report for a complete response, and the
+   * The parts that have to be counted here: input or output that the provider did not report for a complete response, and the
    * output of one that was cut off.
    */
   get #unreported(): { input: boolean; output: boolean } | undefined {
@@ -183,7 +183,7 @@ export class Meter {
     return charge === 'input' && !this.tries.some(({ sent }) => sent === true) ? 'nothing' : charge
   }
 
-  /** What is kept for the case of a crash: lengths, because counting open responses again and again is too slow. */
+  /** The state kept for the case of a crash: lengths, because counting open responses again and again is too slow. */
   get received(): ReceivedText {
     return {
       begun: this.#firstEventAt !== undefined,

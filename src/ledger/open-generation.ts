@@ -22,7 +22,7 @@ export type ReservationRequest = Pick<
   limit?: KeyLimit | undefined
 }
 
-/** What is set aside until settlement: money or flows of the quota windows, and part of the key's spending limit. */
+/** The sums set aside until settlement: money or flows of the quota windows, and part of the key's spending limit. */
 export type Hold = { amount: Nano; quota?: QuotaHold | undefined; budget?: BudgetHold | undefined }
 
 /** One generation from its reservation to its record. */

@@ -1,6 +1,6 @@
 import { asGatewayError } from '../error.ts'
 
-/** How a generation ended. Each has exactly one outcome; records keep it in their field `ending`. */
+/** The end of a generation. Each has exactly one outcome; records keep it in their field `ending`. */
 export type Outcome = 'completed' | 'client-left' | 'failed' | 'timed-out' | 'shutdown' | 'crashed'
 
 /**

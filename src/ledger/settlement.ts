@@ -11,7 +11,7 @@ import { storedPrice, type Prices } from './prices.ts'
 import { rate } from './rating.ts'
 import type { Wallet } from './wallet.ts'
 
-/** What a settlement draws on. `wallet`: pay-as-you-go only; `quota`: subscriptions only. */
+/** The sources a settlement draws on. `wallet`: pay-as-you-go only; `quota`: subscriptions only. */
 export type Funds = { wallet: Wallet | undefined; quota: Quota | undefined; budgets: Budgets }
 
 /** The usage that a generation is charged for. `estimated`: not all of it was reported by the provider. */

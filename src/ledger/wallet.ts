@@ -54,7 +54,7 @@ export class Wallet {
   }
 
   /**
-   * How a bill would be paid when its hold ends: bonus first, and never from what other requests hold. What the account
+   * The payment of a bill when its hold ends: bonus first, and never from what other requests hold. What the account
    * does not have is written off.
    */
   paymentOf(held: Nano, bill: Nano): Payment {

@@ -29,7 +29,7 @@ const FOLLOWED_MS = 86_400_000
 
 const ENDED: ReadonlySet<unknown> = new Set(['completed', 'incomplete', 'failed', 'cancelled'])
 
-/** Whether a provider still works on a response. */
+/** Reports whether a provider still works on a response. */
 export const isPending = (response: unknown): boolean => isResponse(response) && !ENDED.has(response.status)
 
 const isResponse = (response: unknown): response is Json => isObject(response) && typeof response.status === 'string'

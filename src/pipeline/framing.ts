@@ -1,7 +1,7 @@
 import { writeFrame, type Frame } from '../http/frames.ts'
 import type { Chunk } from '../http/stream.ts'
 
-/** How frames become text for the client: server-sent events, or the elements of one JSON array. */
+/** Writes frames as text for the client: server-sent events, or the elements of one JSON array. */
 export interface Framing {
   /** Frames of one network chunk -> one chunk, '' where there is nothing to write. `isLast`: the stream ends here. */
   write(frames: readonly Frame[], isLast: boolean): Chunk
@@ -24,7 +24,7 @@ const textOf = (frames: readonly Frame[]): string => {
 export const eventStream: Framing = {
   write: (frames) => {
     const last = frames.at(-1)
-    if (last?.bare !== true) return textOf(frames)
+    if (last?.unprefixed !== true) return textOf(frames)
     const error = { text: writeFrame(last), pauseBefore: ERROR_PAUSE_MS }
     return frames.length === 1 ? [error] : [{ text: textOf(frames.slice(0, -1)), pauseBefore: 0 }, error]
   },
@@ -39,7 +39,7 @@ export class JsonArray implements Framing {
     let text = ''
     for (const frame of frames) {
       // Clients of event streams get an error in two frames; an array contains it once.
-      if (frame.bare === true && frame.data === this.#last) continue
+      if (frame.unprefixed === true && frame.data === this.#last) continue
       this.#last = frame.data
       text += (this.#hasElements ? ',\r\n' : '[') + frame.data
       this.#hasElements = true

@@ -12,7 +12,7 @@ import type { Endpoint } from '../providers/catalogue.ts'
 import type { InFlightRequest } from './in-flight.ts'
 import type { ResolvedMedia } from './media.ts'
 
-/** What a route defines for its generations. */
+/** The options of a route for its generations. */
 export type GenerationRoute = {
   protocol: ProtocolName
   hooks: GenerationHooks
@@ -34,7 +34,7 @@ export type Generation = {
 }
 
 /**
- * What one API adds to the path that all generations take, in the order of that path. One object may serve one request
+ * Additions of one API to the path that all generations take, in the order of that path. One object may serve one request
  * only; the route makes it.
  */
 export interface GenerationHooks {
@@ -42,7 +42,7 @@ export interface GenerationHooks {
   beforeRead?(rawRequest: RawRequest): Promise<void>
   /** Members of the translation context that the writers of this API use. */
   translation?(rawRequest: RawRequest): Pick<TranslationContext, 'keep' | 'follow'>
-  /** Whether the call to these endpoints goes on when the client leaves. */
+  /** Reports whether the call to these endpoints goes on when the client leaves. */
   survivesClient?(request: GenerationRequest, endpoints: readonly Endpoint[]): boolean
   onReserve?(open: OpenGeneration): void
   /**
@@ -57,7 +57,7 @@ export interface GenerationHooks {
    * be closed. Rejects where it could not be left open; then it is closed.
    */
   onInterrupt?(generation: Generation, outcome: Outcome): Promise<void> | undefined
-  /** What was handed to the store during the generation; awaited together with its record. */
+  /** Writes to the store that began during the generation; awaited together with its record. */
   saved?(): Promise<void> | undefined
   /** The frames in place of `last` when the generation could not be recorded. */
   onUnrecorded?(last: Frame[], error: GatewayError): Frame[]

@@ -4,10 +4,10 @@ import { guardedFetch } from '../http/ssrf-guard.ts'
 import { sniff } from '../http/sniff.ts'
 import type { MediaReference } from '../protocols/protocol.ts'
 import { toBase64 } from './inline-media.ts'
-import { bareType, encodedBytes, type LoadedMedia, type MediaLease } from './media-memory.ts'
+import { withoutParameters, encodedBytes, type LoadedMedia, type MediaLease } from './media-memory.ts'
 
 const FETCHES_AT_ONCE = 8
-/** Of one account: the URLs it names may be slow, and others must not wait for them. */
+/** The limit of one account: the URLs it names may be slow, and others must not wait for them. */
 const FETCHES_PER_ACCOUNT = 4
 const FETCH_MS = 10_000
 
@@ -62,7 +62,7 @@ export class MediaFetcher {
     const filename = decodeName(new URL(url).pathname.split('/').at(-1)!)
     return {
       reference,
-      mediaType: bareType(sniff(bytes, mediaType, filename)),
+      mediaType: withoutParameters(sniff(bytes, mediaType, filename)),
       filename,
       bytes: bytes.length,
       base64: () => Promise.resolve(toBase64(bytes)),

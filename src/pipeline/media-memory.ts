@@ -15,7 +15,7 @@ export const encodedBytes = (media: readonly { bytes: number }[]): number =>
   media.reduce((sum, { bytes }) => sum + Math.ceil(bytes / 3) * 4, 0)
 
 /** A media type without its parameters. */
-export const bareType = (mediaType: string): string => mediaType.split(';')[0]!.trim().toLowerCase()
+export const withoutParameters = (mediaType: string): string => mediaType.split(';')[0]!.trim().toLowerCase()
 
 /**
  * Base64 put into requests in flight, all together. Translating and sending it takes about eight times as much memory.
@@ -31,7 +31,7 @@ export class MediaMemory {
   }
 }
 
-/** What one request occupies of that memory, until it is released. */
+/** The part of that memory that one request occupies, until it is released. */
 export class MediaLease {
   readonly #memory: MediaMemory
   #bytes = 0

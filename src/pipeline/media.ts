@@ -9,7 +9,7 @@ import type { Catalogue, Endpoint } from '../providers/catalogue.ts'
 import { inline, toBase64 } from './inline-media.ts'
 import { routeUrls, sharingEndpoints, takingEndpoints, mostRequestBytes } from './media-endpoints.ts'
 import { MediaFetcher } from './media-fetch.ts'
-import { bareType, encodedBytes, MediaMemory, type LoadedMedia, type MediaLease } from './media-memory.ts'
+import { withoutParameters, encodedBytes, MediaMemory, type LoadedMedia, type MediaLease } from './media-memory.ts'
 
 /** Media that may be loaded for one request. */
 const MOST_LOADED = 100
@@ -17,7 +17,7 @@ const MOST_LOADED = 100
 /** Whose files may be named, for which models, and until when that matters. */
 type Caller = { identity: Pick<Identity, 'accountId' | 'allows'>; request: Pick<Request, 'signal'> }
 
-/** What the media of a request occupy until it is over, and the endpoints that can take them. */
+/** The memory that the media of a request occupy until it is over, and the endpoints that can take them. */
 export type ResolvedMedia = { endpoints: readonly Endpoint[]; release(): void }
 
 /** Loads the files and URLs that requests refer to. */
@@ -102,7 +102,9 @@ async function findFiles(
       reads.set(file.id, read)
       return read
     }
-    return [{ reference, mediaType: bareType(file.mediaType), filename: file.filename, bytes: file.bytes, base64 }]
+    return [
+      { reference, mediaType: withoutParameters(file.mediaType), filename: file.filename, bytes: file.bytes, base64 },
+    ]
   })
   return (await Promise.all(loaded)).flat()
 }

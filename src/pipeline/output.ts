@@ -4,11 +4,11 @@ import type { Frame } from '../http/frames.ts'
 import type { Passthrough, Writer } from '../protocols/protocol.ts'
 
 /**
- * What is done with the events and frames of one streamed response. For each provider frame `event` is called once for
+ * Receives the events and frames of one streamed response. For each provider frame `event` is called once for
  * each of its events, then `frame`. Frames for the client are appended to `out`.
  */
 export interface Output {
-  /** Whether frames report the usage: if so, it is counted before the last of them where the provider sent none. */
+  /** True if frames report the usage: it is counted before the last of them where the provider sent none. */
   readonly reportsUsage: boolean
   /** `isFramed`: the event comes from a provider frame, which follows; otherwise Sluice made it. */
   event(event: GenerationEvent, isFramed: boolean, out: Frame[]): void

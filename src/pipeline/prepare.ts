@@ -124,7 +124,7 @@ export async function reserve(
 
 const NEVER = new AbortController().signal
 
-/** Whether the call goes on when the client leaves: the result is kept for it, or the provider charges it anyway. */
+/** Reports whether the call goes on when the client leaves: the result is kept for it, or the provider charges it anyway. */
 export const survivesClient = (
   hooks: GenerationHooks,
   request: GenerationRequest,

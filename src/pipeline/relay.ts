@@ -16,7 +16,7 @@ const isWhole = ({ data }: Frame): boolean => {
   }
 }
 
-/** How long to wait for the bytes after a terminal event, so that the provider's connection can be reused. */
+/** The wait for the bytes after a terminal event, so that the provider's connection can be reused. */
 const TAIL_MS = 1_000
 
 /**

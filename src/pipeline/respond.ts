@@ -91,7 +91,7 @@ async function streamOfWhole(generation: Generation, upstream: Upstream): Promis
   })
 }
 
-/** Whether a provider streams, as a request for a stream asked it to. */
+/** Reports whether a provider streams its response, as it was requested to. */
 export const isStream = ({ incoming: { headers } }: Upstream): boolean =>
   !(headers.get('content-type') ?? '').startsWith('application/json')
 

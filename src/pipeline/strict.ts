@@ -6,8 +6,8 @@ import type { PreparedRequests } from '../providers/attempt.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 
 /**
- * What a client requests about losses: `strict`, that there are none on the way to the provider; `report`, that they
- * are listed in the body of the response.
+ * The client's options about losses: `strict` refuses a request that would have some on the way to the provider;
+ * `report` lists them in the body of the response.
  */
 export function translationOptions(
   headers: Headers,

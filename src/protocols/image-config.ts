@@ -24,7 +24,7 @@ export function parseSize(text: string): ImageOutput['size'] {
 export const isImageTool = (tool: Tool): boolean => tool.type === 'native' && tool.kind === 'image_generation'
 
 /** A request whose image tool becomes the output modality `image`, if the model generates images itself. */
-export const drawing = (request: GenerationRequest, { capabilities: { output } }: Target): GenerationRequest =>
+export const withImageOutput = (request: GenerationRequest, { capabilities: { output } }: Target): GenerationRequest =>
   output?.includes('image') === true && request.tools.some(isImageTool)
     ? { ...request, tools: request.tools.filter((tool) => !isImageTool(tool)), outputModalities: ['text', 'image'] }
     : request

@@ -1,7 +1,7 @@
 import type { GenerationRequest, Part, TextPart } from '../generation/request.ts'
 
 /** An instruction to respond with JSON, for a provider without such an output format. `schema`: of the response. */
-export const jsonInWords = (schema?: unknown): TextPart => ({
+export const jsonInstruction = (schema?: unknown): TextPart => ({
   type: 'text',
   text:
     schema === undefined
@@ -10,7 +10,7 @@ export const jsonInWords = (schema?: unknown): TextPart => ({
 })
 
 /** True if the conversation mentions JSON: OpenAI and others refuse a request for JSON that does not. */
-export function speaksOfJson({ system, turns }: GenerationRequest): boolean {
+export function mentionsJson({ system, turns }: GenerationRequest): boolean {
   const mentioned = (parts: readonly Part[]): boolean =>
     parts.some((part) => part.type === 'text' && /json/i.test(part.text))
   return mentioned(system) || turns.some(({ parts }) => mentioned(parts))

@@ -1,4 +1,4 @@
-/** What happened to a value that could not be carried as it was. */
+/** The treatment of a value that could not be carried unchanged. */
 export type LossEffect = 'dropped' | 'approximated'
 
 /**

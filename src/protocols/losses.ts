@@ -1,4 +1,4 @@
-import type { Answer, FinishReason } from '../generation/event.ts'
+import type { GenerationResponse, FinishReason } from '../generation/event.ts'
 import type { Citation } from '../generation/request.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { LossCode } from './loss-codes.ts'
@@ -26,7 +26,7 @@ const RAW_LENGTH = 100
 /** Reports a finish reason that the protocol can only approximate. `inexact`: those without an exact equivalent. */
 export function loseOfFinish(
   context: TranslationContext,
-  { reason, raw }: Answer['finish'],
+  { reason, raw }: GenerationResponse['finish'],
   inexact: readonly FinishReason[],
 ): void {
   if (inexact.includes(reason))
@@ -42,7 +42,7 @@ export function loseOfDetails(context: TranslationContext, details: unknown): vo
   if (details !== undefined) lose(context, 'response_field_dropped', 'stop_details')
 }
 
-export function loseOfStop(context: TranslationContext, { stopSequence, details }: Answer['finish']): void {
+export function loseOfStop(context: TranslationContext, { stopSequence, details }: GenerationResponse['finish']): void {
   loseOfDetails(context, details)
   if (stopSequence !== undefined) lose(context, 'response_field_dropped', 'stop_sequence')
 }

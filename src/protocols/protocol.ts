@@ -1,7 +1,7 @@
 import type { Auth } from '../config/provider-settings.ts'
 import type { Modality, RefusableField } from '../config/provider-terms.ts'
 import type { GatewayError } from '../error.ts'
-import type { Answer, GenerationEvent } from '../generation/event.ts'
+import type { GenerationResponse, GenerationEvent } from '../generation/event.ts'
 import type { Effort, GenerationRequest, MediaPart, ProtocolName } from '../generation/request.ts'
 import type { Issuer } from '../generation/signature.ts'
 import type { ReplayState } from '../generation/replay.ts'
@@ -34,7 +34,7 @@ export type Protocol = {
     /** Writes events as the frames of a stream. */
     writer(context: TranslationContext): Writer
     /** The JSON body of a response that is not streamed. */
-    writeResponse(answer: Answer, context: TranslationContext): object
+    writeResponse(answer: GenerationResponse, context: TranslationContext): object
     /** The body of an error before the first byte; its status is `error.status`. */
     writeError(error: GatewayError, requestId: string): object
     /** The HTTP status that this protocol's clients expect, if not `error.status` (529 for overload in messages). */
@@ -43,9 +43,9 @@ export type Protocol = {
     keepAlive?: string
     /** Prefix of response ids in this protocol (`chatcmpl-`). */
     idPrefix: string
-    /** Whether a path without a route is one of this protocol, whose error format is then used. */
+    /** Reports whether a path without a route is one of this protocol, whose error format is then used. */
     ownsPath?(path: string): boolean
-    /** How likely a body without a path is a request of this protocol: 0 (not), 1 or 2 (fields that only it has). */
+    /** Rates a body without a path as a request of this protocol: 0 (it is none), 1, or 2 (fields that only it has). */
     recognize(body: Record<string, unknown>): 0 | 1 | 2
     /** Model and streaming are in the path, not in the body. */
     modelInPath?: true
@@ -53,9 +53,9 @@ export type Protocol = {
     cutsAtPassages?: true
   }
   call: {
-    /** How a key is sent to providers of this protocol, unless their configuration says otherwise. */
+    /** The authentication of providers of this protocol, unless their configuration says otherwise. */
     auth: Auth
-    /** Whether only providers of this protocol open such a URL. */
+    /** Reports whether only providers of this protocol open such a URL. */
     opensOnly?(url: string): boolean
     /** Path and query after the provider's base URL. */
     path(target: Target, stream: boolean): string
@@ -295,7 +295,7 @@ export const REFUSABLE = {
 } as const satisfies Record<RefusableField, SettingName | ElementField | null>
 export type Refusable = keyof typeof REFUSABLE
 
-/** What a model can do. Data in `catalog/models.json`; absent: not known, the provider decides. */
+/** The capabilities of a model. Data in `catalog/models.json`; absent: not known, the provider decides. */
 export type Capabilities = {
   /** The model's API, if it has no conversations. */
   api?: 'images' | 'predictions'

@@ -94,7 +94,7 @@ export class Translation {
   }
 
   /** The 400 of a response format of one bare value: in any other form the client could not compare it. */
-  bareEnum(): GatewayError {
+  unsupportedEnum(): GatewayError {
     return this.refusal(
       this.setting('outputFormat'),
       'the provider of this model cannot respond with a bare value of an enum (text/x.enum); use application/json',

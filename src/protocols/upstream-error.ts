@@ -1,7 +1,7 @@
 import { GatewayError, type ErrorCode } from '../error.ts'
 
 /** The fields of a provider's error beside its message. */
-export type ProviderSaid = {
+export type ProviderErrorFields = {
   type?: string
   code?: string | number
   /** Path of the refused parameter in the provider's request. */
@@ -14,7 +14,7 @@ export type ProviderSaid = {
  * limits, timeouts and outages become 502, 429, 504 and 503. `metadata` has the provider's status, message, type and
  * code, without credentials.
  */
-export function upstreamError(status: number, message: string, fields: ProviderSaid = {}): GatewayError {
+export function upstreamError(status: number, message: string, fields: ProviderErrorFields = {}): GatewayError {
   const text = `${fields.type ?? ''} ${fields.code ?? ''} ${message}`
   const mapping = refusesCredentials(status, text) ? CREDENTIALS : mappingOf(status, text)
   const quoted = truncated(scrub(message).trim())
@@ -40,7 +40,7 @@ export function upstreamError(status: number, message: string, fields: ProviderS
 }
 
 /** The error for a failure within a stream. Without an HTTP status, the error's code, type or message implies one. */
-export const upstreamStreamError = (message: string, fields: ProviderSaid = {}): GatewayError =>
+export const upstreamStreamError = (message: string, fields: ProviderErrorFields = {}): GatewayError =>
   upstreamError(statusOf(message, fields), message, fields)
 
 /** The error of a stream without its terminal event, the same for all protocols. */
@@ -142,7 +142,7 @@ const STATUS_BY_TEXT: [RegExp, number][] = [
   ],
 ]
 
-function statusOf(message: string, fields: ProviderSaid): number {
+function statusOf(message: string, fields: ProviderErrorFields): number {
   const number = Number(fields.code)
   if (Number.isInteger(number) && number >= 400 && number <= 599) return number
   const text = `${fields.type ?? ''} ${fields.code ?? ''}`

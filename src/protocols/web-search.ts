@@ -26,7 +26,7 @@ export function loseCitations(translation: Translation): void {
 }
 
 /** City, region, country and time zone: in `approximate` in chat completions, beside `type` in other protocols. */
-export function placeOf({ userLocation: location }: WebSearch): Record<string, unknown> | undefined {
+export function locationFields({ userLocation: location }: WebSearch): Record<string, unknown> | undefined {
   if (!isObject(location)) return undefined
   const { type: _, ...fields } = isObject(location.approximate) ? location.approximate : location
   return fields

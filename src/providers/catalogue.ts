@@ -25,7 +25,7 @@ export type Provider = {
   media?: MediaFacts
   /** Every account may refer to objects stored at the provider: it is configured so, or the provider stores none. */
   sharedIds: boolean
-  /** What enabled it: `built in`, the variable with its key or address, `sluice.yaml` or `local`. */
+  /** The origin of its settings: `built in`, the variable with its key or address, `sluice.yaml` or `local`. */
   foundBy: string
 }
 

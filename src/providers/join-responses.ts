@@ -1,6 +1,6 @@
 import type { Config } from '../config/load.ts'
 import { asGatewayError } from '../error.ts'
-import { fold, unfold, type Answer, type GenerationEvent } from '../generation/event.ts'
+import { fold, unfold, type GenerationResponse, type GenerationEvent } from '../generation/event.ts'
 import { noUsage, type Usage } from '../generation/usage.ts'
 import { lose } from '../protocols/losses.ts'
 import type { SchemaCache } from '../protocols/schema/cache.ts'
@@ -37,7 +37,7 @@ export async function joinResponses(
   )
   const responses = [first, ...others.flatMap((other) => (other.status === 'fulfilled' ? [other.value] : []))]
   const answers = responses.map(fold)
-  const joined: Answer = {
+  const joined: GenerationResponse = {
     ...answers[0]!,
     parts: answers.flatMap(({ parts }) => parts),
     usage: sumOf(answers.map(({ usage }) => usage)),

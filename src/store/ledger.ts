@@ -62,7 +62,7 @@ export type Subscription = {
   nextTier: string | null
 }
 
-/** What a key has used of its spending limit since `since`, in nano-USD. */
+/** The part of its spending limit that a key has used since `since`, in nano-USD. */
 export type KeySpend = { keyId: string; since: number; spent: bigint }
 
 /** The rates of one model at one time, kept for ever. Equal rates share a row. */

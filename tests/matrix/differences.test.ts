@@ -1,7 +1,7 @@
 import { written } from '../translating.ts'
 import { LossReport } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
-import { fold, type Answer, type GenerationEvent } from '../../src/generation/event.ts'
+import { fold, type GenerationResponse, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { wrapSignature, unwrapSignature } from '../../src/generation/signature.ts'
 import { noUsage } from '../../src/generation/usage.ts'
@@ -39,9 +39,10 @@ function exchangeOf(client: ConversationName): TranslationContext {
   }
 }
 
-const read = (provider: ConversationName, body: object): Answer => fold(protocols[provider].call.readResponse(body, {}))
+const read = (provider: ConversationName, body: object): GenerationResponse =>
+  fold(protocols[provider].call.readResponse(body, {}))
 
-const whole = (client: ConversationName, answer: Answer): Any =>
+const whole = (client: ConversationName, answer: GenerationResponse): Any =>
   JSON.parse(JSON.stringify(protocols[client].serve.writeResponse(answer, exchangeOf(client)))) as Any
 
 const framesOf = (client: ConversationName, events: GenerationEvent[]): Any[] => {

@@ -1,6 +1,6 @@
 import { readerFor, eventsFor, written } from '../translating.ts'
 import { describe, expect, test } from 'bun:test'
-import { fold, type Answer, type GenerationEvent } from '../../src/generation/event.ts'
+import { fold, type GenerationResponse, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { FrameSplitter } from '../../src/http/frames.ts'
 import { protocols } from '../../src/protocols/index.ts'
@@ -193,8 +193,8 @@ describe.each(WORDS)('%s ends with %j', (provider, words, reason, called = reaso
     ] as const) {
       const { whole, frames } = TALKS[provider](word, calls)
       const events = streamed(provider, frames)
-      const answer: Answer = fold(protocols[provider].call.readResponse(whole, {}))
-      expect(answer.finish).toMatchObject({ reason: expected as Answer['finish']['reason'], raw: word })
+      const answer: GenerationResponse = fold(protocols[provider].call.readResponse(whole, {}))
+      expect(answer.finish).toMatchObject({ reason: expected as GenerationResponse['finish']['reason'], raw: word })
       expect(fold(events).finish).toEqual(answer.finish)
       for (const client of NAMES)
         expect(wordIn[client].frames(framesFor(client, events))).toEqual(

@@ -2,7 +2,7 @@ import { written } from '../translating.ts'
 import { LossReport } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
-import { fold, unfold, type Answer } from '../../src/generation/event.ts'
+import { fold, unfold, type GenerationResponse } from '../../src/generation/event.ts'
 import { wrapSignature } from '../../src/generation/signature.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { Capabilities, Quirks } from '../../src/protocols/protocol.ts'
@@ -240,7 +240,7 @@ describe('an answer that goes through a client and back', () => {
     },
   }
 
-  const heard = (client: ConversationName, answer: Answer, stream: boolean): Any[] => {
+  const heard = (client: ConversationName, answer: GenerationResponse, stream: boolean): Any[] => {
     const context = {
       rawRequest: { body: {}, text: '{}', headers: new Headers() },
       request: { model: 'a/b', system: [], turns: [], tools: [], sampling: {}, stream, protocol: client, extras: {} },
@@ -319,12 +319,12 @@ describe('an answer that goes through a client and back', () => {
         test.each(Object.entries(answers))(
           `${provider} -> ${client} -> ${provider}${stream ? ', streamed' : ''}: %s`,
           (_name, parts) => {
-            const answer: Answer = {
+            const answer: GenerationResponse = {
               ...fold([
                 { type: 'start', id: 'i', model: 'm' },
                 { type: 'finish', reason: 'tool-calls', raw: 'x' },
               ]),
-              parts: parts as Answer['parts'],
+              parts: parts as GenerationResponse['parts'],
             }
             const rawRequest = asked[client](heard(client, answer, stream))
             const request = protocols[client].serve.readRequest({

@@ -4,7 +4,7 @@ import { chunkText, eventStream, JsonArray } from '../../src/pipeline/framing.ts
 /** How the frames of one network chunk become text for the client. */
 
 const frame = { data: '{"a":1}' }
-const error = { data: '{"error":{"code":500}}', bare: true }
+const error = { data: '{"error":{"code":500}}', unprefixed: true }
 
 describe('server-sent events', () => {
   test('all frames of a network chunk leave in one write', () => {

@@ -1,4 +1,4 @@
-import type { Answer, FinishReason } from '../../src/generation/event.ts'
+import type { GenerationResponse, FinishReason } from '../../src/generation/event.ts'
 import { parseExact } from '../../src/json/exact.ts'
 import type { Citation, ConversationName, Part, TextPart } from '../../src/generation/request.ts'
 import { FOREIGN, present } from './answers.ts'
@@ -10,13 +10,13 @@ import { LABEL, type Way } from './wires.ts'
  * whenever it changes anything; absent: the same is said in another form, or the provider's own bookkeeping is left
  * behind.
  */
-export type Change = { name: string; told?: string; make(answer: Answer): Answer }
+export type Change = { name: string; told?: string; make(answer: GenerationResponse): GenerationResponse }
 
 type By = Record<ConversationName, Change[]>
 
 const parts =
   (change: (part: Part, place: number, all: Part[]) => Part[]) =>
-  (answer: Answer): Answer => ({ ...answer, parts: answer.parts.flatMap(change) })
+  (answer: GenerationResponse): GenerationResponse => ({ ...answer, parts: answer.parts.flatMap(change) })
 const texts = (change: (part: TextPart, place: number, all: Part[]) => Part[]) =>
   parts((part, place, all) => (part.type === 'text' ? change(part, place, all) : [part]))
 const citations = (change: (citation: Citation, of: TextPart) => Citation[]) =>
@@ -26,16 +26,16 @@ const citations = (change: (citation: Citation, of: TextPart) => Citation[]) =>
     return [kept.length === 0 ? rest : { ...rest, citations: kept }]
   })
 const usage =
-  (change: (usage: Answer['usage']) => Partial<Answer['usage']>) =>
-  (answer: Answer): Answer =>
+  (change: (usage: GenerationResponse['usage']) => Partial<GenerationResponse['usage']>) =>
+  (answer: GenerationResponse): GenerationResponse =>
     answer.metered ? { ...answer, usage: { ...answer.usage, ...change(answer.usage) } } : answer
 const finish =
   (words: Partial<Record<FinishReason, FinishReason>>) =>
-  (answer: Answer): Answer => ({
+  (answer: GenerationResponse): GenerationResponse => ({
     ...answer,
     finish: { ...answer.finish, reason: words[answer.finish.reason] ?? answer.finish.reason },
   })
-const isRefused = ({ parts: all }: Answer): boolean => all.some(({ type }) => type === 'refusal')
+const isRefused = ({ parts: all }: GenerationResponse): boolean => all.some(({ type }) => type === 'refusal')
 
 /** Names by which a provider knows its answers are not told: the client knows ours. */
 const labelled: Change = { name: 'labelled', make: (answer) => ({ ...answer, id: LABEL.id, model: LABEL.model }) }
@@ -44,7 +44,7 @@ const labelled: Change = { name: 'labelled', make: (answer) => ({ ...answer, id:
  * What is compared: without the ids of thoughts, a protocol's own form of a citation and its words for an ending, which
  * are its bookkeeping.
  */
-export const comparable = (answer: Answer): Answer => ({
+export const comparable = (answer: GenerationResponse): GenerationResponse => ({
   ...citations(({ native: _, ...rest }) => [rest])(
     parts((part) => {
       if (part.type !== 'reasoning') return [part]

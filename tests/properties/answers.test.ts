@@ -1,6 +1,6 @@
 import { describe, test } from 'bun:test'
 import fc from 'fast-check'
-import { fold, type Answer, type GenerationEvent } from '../../src/generation/event.ts'
+import { fold, type GenerationResponse, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { noUsage } from '../../src/generation/usage.ts'
 import type { Frame } from '../../src/http/frames.ts'
@@ -92,7 +92,7 @@ function interleaved(
 
 /** Calls of functions, whose arguments say where they end, in several pieces each. */
 const calls = fc.array(argumentsText, { minLength: 2, maxLength: 3 }).map(
-  (all): Answer => ({
+  (all): GenerationResponse => ({
     id: 'theirs-1',
     model: 'their-model',
     usage: noUsage(),

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { unfold, type Answer, type FinishReason, type GenerationEvent } from '../../src/generation/event.ts'
+import { unfold, type GenerationResponse, type FinishReason, type GenerationEvent } from '../../src/generation/event.ts'
 import type { Citation, Part, TextPart, TokenLogprob } from '../../src/generation/request.ts'
 import { noUsage, type Usage } from '../../src/generation/usage.ts'
 import { NAMES } from './wires.ts'
@@ -201,7 +201,7 @@ const usage: fc.Arbitrary<Usage> = fc.tuple(...Object.keys(noUsage()).map(() => 
 }))
 
 /** Any answer. An id names one call, a sound is one part, and what an answer ends with fits what is in it. */
-export const answers: fc.Arbitrary<Answer> = fc
+export const answers: fc.Arbitrary<GenerationResponse> = fc
   .tuple(fc.array(part, { maxLength: 6 }), fc.nat(20), usage, fc.nat(5), fc.option(words, { nil: undefined }))
   .map(([drawn, ending, counted, metered, stopSequence]) => {
     const sounds = drawn.filter(({ type }) => type === 'audio')
@@ -242,7 +242,7 @@ export const paces: fc.Arbitrary<Pace> = fc.record({ cuts: fc.array(fc.nat(30), 
  * The answer as a stream tells it: deltas cut anywhere (media at whole bytes, scored text by its tokens), usage before
  * its final word.
  */
-export function sentenceOf(answer: Answer, { cuts, early }: Pace): GenerationEvent[] {
+export function sentenceOf(answer: GenerationResponse, { cuts, early }: Pace): GenerationEvent[] {
   let media = false
   let cut = 0
   const events = [...unfold(answer)].flatMap((event): GenerationEvent[] => {

@@ -1,6 +1,6 @@
 import { describe, test } from 'bun:test'
 import fc from 'fast-check'
-import type { Answer } from '../../src/generation/event.ts'
+import type { GenerationResponse } from '../../src/generation/event.ts'
 import type { ConversationName, Part } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { answers, paces, sentenceOf } from './answers.ts'
@@ -37,7 +37,7 @@ const NEXT: Record<ConversationName, (answer: Json) => object> = {
 const signatures = fc.infiniteStream(fc.constantFrom(undefined, undefined, 'sig-a', 'c2lnLWI=', 'a+b/c=='))
 
 /** Any answer that a history can hold, with signed calls and a signed text, of which makers sign one. */
-const signed = fc.tuple(answers, signatures).map(([answer, stream]): Answer => {
+const signed = fc.tuple(answers, signatures).map(([answer, stream]): GenerationResponse => {
   const parts = answer.parts.filter(({ type }) => type !== 'native' && type !== 'audio' && type !== 'image')
   const text = parts.findLast((part) => part.type === 'text' && part.text !== '')
   return {

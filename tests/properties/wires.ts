@@ -1,6 +1,6 @@
 import { readerFor, eventsFor } from '../translating.ts'
 import { LossReport, type Loss } from '../../src/protocols/translation.ts'
-import type { Answer, GenerationEvent } from '../../src/generation/event.ts'
+import type { GenerationResponse, GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName, GenerationRequest, Tool } from '../../src/generation/request.ts'
 import type { Issuer } from '../../src/generation/signature.ts'
 import { FrameSplitter, writeFrame, type Frame } from '../../src/http/frames.ts'
@@ -92,7 +92,7 @@ export const WAYS: Way[] = ['streamed', 'whole']
 export function through(
   protocol: ConversationName,
   way: Way,
-  answer: Answer,
+  answer: GenerationResponse,
   events: readonly GenerationEvent[],
 ): { events: GenerationEvent[]; losses: Loss[] } {
   const context = exchangeOf(protocol)

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/error.ts'
-import { fold, type Answer, type GenerationEvent } from '../../src/generation/event.ts'
+import { fold, type GenerationResponse, type GenerationEvent } from '../../src/generation/event.ts'
 import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
 import type { Frame } from '../../src/http/frames.ts'
 import type { TranslationContext, RawRequest } from '../../src/protocols/protocol.ts'
@@ -77,7 +77,7 @@ const said = (items: Any[]) => {
   }
 }
 
-const heard = ({ parts }: Answer) => ({
+const heard = ({ parts }: GenerationResponse) => ({
   text: parts
     .filter((part) => part.type === 'text')
     .map((part) => part.text)
@@ -93,7 +93,7 @@ const heard = ({ parts }: Answer) => ({
     .join('\n\n'),
 })
 
-function checkUsage(answer: Answer, rawRequest: Any | null | undefined): void {
+function checkUsage(answer: GenerationResponse, rawRequest: Any | null | undefined): void {
   expect(answer.metered).toBe(rawRequest !== null && rawRequest !== undefined)
   if (!rawRequest) return
   expect(promptTokens(answer.usage)).toBe(rawRequest.input_tokens)

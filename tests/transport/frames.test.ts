@@ -38,17 +38,17 @@ describe('FrameSplitter', () => {
     [
       'JSON without a field name over several lines',
       'data: 1\n\n{\n  "error": {\n    "code": 500\n  }\n}\n',
-      [{ data: '1' }, { data: '{\n  "error": {\n    "code": 500\n  }\n}', bare: true }],
+      [{ data: '1' }, { data: '{\n  "error": {\n    "code": 500\n  }\n}', unprefixed: true }],
     ],
     [
       'an array without a field name, then a frame',
       '[{"error":1}]\n\ndata: 2\n\n',
-      [{ data: '[{"error":1}]', bare: true }, { data: '2' }],
+      [{ data: '[{"error":1}]', unprefixed: true }, { data: '2' }],
     ],
     [
       'JSON without a field name and without a blank line before the next frame',
       '{"error":1}\ndata: 2\n\n',
-      [{ data: '{"error":1}', bare: true }, { data: '2' }],
+      [{ data: '{"error":1}', unprefixed: true }, { data: '2' }],
     ],
     ['past a JSON line inside a frame', 'data: 1\n{"a":1}\n\n', [{ data: '1' }]],
   ]
@@ -146,7 +146,7 @@ describe('writeFrame', () => {
   test('a frame is written as the HTML standard specifies', () => {
     expect(writeFrame({ data: '1' })).toBe('data: 1\n\n')
     expect(writeFrame({ event: 'a', data: '1\n2\r\n3\r4' })).toBe('event: a\ndata: 1\ndata: 2\ndata: 3\ndata: 4\n\n')
-    expect(writeFrame({ data: '{}', bare: true })).toBe('{}\n\n')
+    expect(writeFrame({ data: '{}', unprefixed: true })).toBe('{}\n\n')
   })
 
   test('a written frame is read back unchanged', () => {

@@ -2,7 +2,7 @@ import type { OpenGeneration } from '../../ledger/ledger.ts'
 import type { Store } from '../../store/store.ts'
 import { toChange, type Listener, type Prediction, type WebhookEvent } from './prediction.ts'
 
-/** How often new output is written: a crash loses no more than this. */
+/** The interval between writes of new output: a crash loses no more than this. */
 const WRITE_EVERY_MS = 2_000
 
 /** One prediction that this process queues or runs. */

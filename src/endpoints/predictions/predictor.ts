@@ -21,17 +21,17 @@ import { countInput, workOf, worstUsage } from './work.ts'
 
 const API = 'predictions'
 
-/** How long to wait before a failed store operation is tried again. */
+/** The delay before a failed store operation is tried again. */
 const RETRY_MS = 2_000
 
-/** How long a cancellation waits for its provider. */
+/** The longest wait of a cancellation for its provider. */
 const CANCEL_MS = 5_000
 
 /** A request to create a prediction, validated. */
 export type NewPrediction = Pick<Prediction, 'model' | 'version' | 'input' | 'origin'> &
   Partial<Pick<Prediction, 'webhook'>>
 
-/** What the routes of predictions need beside the context of the pipeline. */
+/** The part of the context that only the routes of predictions need. */
 export type PredictionContext = { predictor: Predictor }
 
 /**

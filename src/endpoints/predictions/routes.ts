@@ -46,8 +46,8 @@ async function readNewPrediction(app: App, inbound: AuthenticatedRequest): Promi
 }
 
 /**
- * How long a client would wait for the end (`Prefer: wait=seconds`, RFC 7240). Other preferences are ignored, and so is
- * a time over the maximum.
+ * Milliseconds that a client would wait for the end (`Prefer: wait=seconds`, RFC 7240). Other preferences are ignored,
+ * and so is a time over the maximum.
  */
 function preferredWaitMs(prefer: string | null): number | undefined {
   const [preference, text = WAIT_MAX_SECONDS] =

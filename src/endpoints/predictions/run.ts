@@ -43,7 +43,7 @@ export async function run(app: Modules, job: Job, stopping: AbortSignal): Promis
     if (job.running.sentAt !== undefined) return failed(LOST, 'crashed')
     return await offer(app, job, stopping)
   } catch (error) {
-    // What has not been sent can wait for the next start.
+    // A prediction that has not been sent can wait for the next start.
     if (stopping.aborted && job.running.sentAt === undefined) return undefined
     return job.unwanted ? canceled(job) : failed(error)
   }

@@ -117,7 +117,7 @@ class Tail {
     this.#position = position
   }
 
-  /** What it has beyond the position, which moves to its end. */
+  /** The part of `whole` beyond the position, which moves to its end. */
   advance(whole: string | readonly string[]): { data: string; position: number }[] {
     const from = this.#position
     if (whole.length <= from) return []

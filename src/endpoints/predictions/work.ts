@@ -12,7 +12,7 @@ import type { Json } from '../../store/store.ts'
 import { stringsIn, withFiles } from './media.ts'
 import type { Prediction } from './prediction.ts'
 
-/** How a prediction is run: as a prediction of its provider, or as a request to a generation model. */
+/** A prediction is run as a prediction of its provider, or as a request to a generation model. */
 export type Work = ForwardedWork | GenerationWork
 export type ForwardedWork = {
   kind: 'prediction'

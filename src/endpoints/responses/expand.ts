@@ -3,7 +3,7 @@ import { isObject } from '../../protocols/fields.ts'
 import type { RawRequest } from '../../protocols/protocol.ts'
 import type { Store } from '../../store/store.ts'
 
-/** What a request refers to (`previous_response_id`, `item_reference`) put into its input. */
+/** Replaces the references of a request (`previous_response_id`, `item_reference`) by the items themselves. */
 
 export type Item = Record<string, unknown>
 

@@ -1,6 +1,6 @@
 import type { GenerationRequest, OutputFormat, TextPart } from '../../generation/request.ts'
 import { present } from '../fields.ts'
-import { jsonInWords, speaksOfJson } from '../json-instruction.ts'
+import { jsonInstruction, mentionsJson } from '../json-instruction.ts'
 import type { Capabilities } from '../protocol.ts'
 import { responseSchema } from '../schema/openai.ts'
 import { refusingAt } from '../schema/schema.ts'
@@ -21,7 +21,7 @@ export function writeFormat(request: GenerationRequest, translation: Translation
   const { quirks, capabilities } = translation.target
   const { outputFormat: format } = request
   if (format === undefined) return { field: {}, instructions: [] }
-  if (format.type === 'enum') throw translation.bareEnum()
+  if (format.type === 'enum') throw translation.unsupportedEnum()
   const refused = quirks.formatAlone === true && (request.stream || request.tools.length > 0)
   if (format.type === 'text') return { field: refused ? {} : { response_format: { type: 'text' } }, instructions: [] }
   const accepted = refused ? [] : (capabilities.formats ?? ALL_FORMATS)
@@ -52,7 +52,7 @@ function writeSchema(
   )
   return {
     field: accepted.includes('json_object') ? jsonField : {},
-    instructions: [jsonInWords(describedSchema(format, translation))],
+    instructions: [jsonInstruction(describedSchema(format, translation))],
   }
 }
 
@@ -75,7 +75,7 @@ function writeJson(
 ): WrittenFormat {
   if (accepted.includes('json_schema') && !accepted.includes('json_object'))
     return { field: schemaField({ name: 'answer', schema: { type: 'object' } }), instructions: [] }
-  const instructions = speaksOfJson(request) ? [] : [jsonInWords()]
+  const instructions = mentionsJson(request) ? [] : [jsonInstruction()]
   if (accepted.length === 0)
     translation.lose(
       'format_described',

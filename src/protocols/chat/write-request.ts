@@ -2,14 +2,14 @@ import type { GenerationRequest } from '../../generation/request.ts'
 import { breakpointOf, limitBreakpoints, loseBreakpoints } from '../cache-breakpoints.ts'
 import { samples, withinLimit } from '../capabilities.ts'
 import { isObject, present, snakeOf } from '../fields.ts'
-import { drawing, imageConfigOf } from '../image-config.ts'
+import { withImageOutput, imageConfigOf } from '../image-config.ts'
 import { REFUSABLE, type Quirks } from '../protocol.ts'
 import type { SettingName } from '../request-paths.ts'
 import { loseStopSequences } from '../stop-sequences.ts'
 import { OPENAI_NAMES, ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
 import { writeUserIds } from '../user-ids.ts'
-import { loseCitations, loseSearchOptions, placeOf } from '../web-search.ts'
+import { loseCitations, loseSearchOptions, locationFields } from '../web-search.ts'
 import type { Json } from './shapes.ts'
 import { writeFormat } from './write-request-format.ts'
 import { MessagesWriter } from './write-request-messages.ts'
@@ -23,7 +23,7 @@ import { writeTools } from './write-request-tools.ts'
 export function writeRequest(translation: Translation): Json {
   const { target } = translation
   const { quirks, capabilities } = target
-  const request = drawing(translation.request, target)
+  const request = withImageOutput(translation.request, target)
   loseCitations(translation)
   const names = new ToolNames(translation, OPENAI_NAMES)
   const format = writeFormat(request, translation)
@@ -125,7 +125,7 @@ function writeModalities(request: GenerationRequest, translation: Translation): 
 function writeWebSearch({ webSearch, toolChoice }: GenerationRequest, translation: Translation): Json {
   if (webSearch === undefined || toolChoice?.type === 'none') return {}
   loseSearchOptions(webSearch, translation, 'contextSize', 'userLocation')
-  const approximate = placeOf(webSearch)
+  const approximate = locationFields(webSearch)
   return {
     web_search_options: {
       ...present('search_context_size', webSearch.contextSize),

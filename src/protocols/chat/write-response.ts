@@ -1,4 +1,4 @@
-import type { Answer } from '../../generation/event.ts'
+import type { GenerationResponse } from '../../generation/event.ts'
 import type { Citation, MediaPart, Part, ReasoningPart, TextPart } from '../../generation/request.ts'
 import { wrapSignature, type Issuer } from '../../generation/signature.ts'
 import { lose, loseNative, loseLifetimes, loseOfCitation, loseOfStop } from '../losses.ts'
@@ -19,7 +19,7 @@ import {
 } from './shapes.ts'
 
 /** A whole response as a `chat.completion` object, with reasoning in OpenRouter's fields, which can have signatures. */
-export function writeResponse(answer: Answer, context: TranslationContext): object {
+export function writeResponse(answer: GenerationResponse, context: TranslationContext): object {
   const { responseIdentity, request } = context
   loseOfResponse(context, answer)
   const refused = answer.parts.some((part) => part.type === 'refusal')
@@ -42,7 +42,7 @@ export function writeResponse(answer: Answer, context: TranslationContext): obje
   }
 }
 
-function loseOfResponse(context: TranslationContext, { parts, finish, usage }: Answer): void {
+function loseOfResponse(context: TranslationContext, { parts, finish, usage }: GenerationResponse): void {
   for (const part of parts) {
     if (part.type === 'native') loseNative(context, part.kind)
     else if (part.type === 'audio') loseOfAudio(context, part.source.mediaType ?? 'audio')

@@ -10,7 +10,7 @@ import type { Passthrough, Target, TranslationContext } from '../protocol.ts'
 import type { LossReport } from '../translation.ts'
 import { scrub } from '../upstream-error.ts'
 import { either } from './fields.ts'
-import { PLACEHOLDER_SIGNATURE, writeUsage, type WireContent, type WirePart } from './shapes.ts'
+import { PLACEHOLDER_SIGNATURE, writeUsage, type GeminiContent, type GeminiPart } from './shapes.ts'
 import { errorFrames } from './write-error.ts'
 
 /** Requests: the client's own body with signatures as the model accepts them. */
@@ -28,7 +28,7 @@ export function forward(
   if (Object.hasOwn(body, 'model')) edits.push({ path: ['model'], op: 'replace', value: JSON.stringify(target.model) })
   if (MAY_NEED_EDITS.test(text)) {
     const states = issuedBy(restoredReasoning, target)
-    const contents = body.contents as WireContent[]
+    const contents = body.contents as GeminiContent[]
     for (const edit of signatureEdits(contents, states, target, report)) edits.push(edit)
   }
   return edits.length === 0 ? text : applyEdits(text, edits)
@@ -47,7 +47,7 @@ type ModelPart = {
 
 /** Edits of all signatures. Contents that are left without parts are removed, since Google refuses empty ones. */
 function signatureEdits(
-  contents: readonly WireContent[],
+  contents: readonly GeminiContent[],
   replayStates: readonly ReplayState[],
   target: Target,
   report: LossReport,
@@ -66,7 +66,7 @@ function signatureEdits(
 }
 
 /** The parts of each response. SDKs keep the pieces of a stream as several contents of the model in a row. */
-function responsesOf(contents: readonly WireContent[]): ModelPart[][] {
+function responsesOf(contents: readonly GeminiContent[]): ModelPart[][] {
   const responses: ModelPart[][] = [[]]
   for (const [content, { role, parts }] of contents.entries()) {
     if (role !== 'model') responses.push([])
@@ -75,7 +75,7 @@ function responsesOf(contents: readonly WireContent[]): ModelPart[][] {
   return responses
 }
 
-function readPart(part: WirePart, content: number, index: number): ModelPart {
+function readPart(part: GeminiPart, content: number, index: number): ModelPart {
   const call = either(part, 'functionCall')
   const signature = either(part, 'thoughtSignature')
   return {
@@ -144,7 +144,7 @@ export class GeminiPassthrough implements Passthrough {
   frame(frame: Frame): Frame | undefined {
     const present = members(frame.data)
     // Google's clients recognize an error only without a `data:` field.
-    if (present.some(({ key }) => key === 'error')) return { data: scrub(frame.data), bare: true }
+    if (present.some(({ key }) => key === 'error')) return { data: scrub(frame.data), unprefixed: true }
     // A proxy between the provider and Sluice wrote this; Google's clients accept only JSON objects.
     if (present.length === 0) return undefined
     return { ...frame, data: splice(frame.data, this.#identity) }

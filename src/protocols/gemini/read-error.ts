@@ -1,7 +1,7 @@
 import type { GatewayError } from '../../error.ts'
 import { tryParse } from '../../json/parse.ts'
 import { isObject } from '../fields.ts'
-import { plainText, upstreamError, upstreamStreamError, type ProviderSaid } from '../upstream-error.ts'
+import { plainText, upstreamError, upstreamStreamError, type ProviderErrorFields } from '../upstream-error.ts'
 
 /** An error response: google.rpc.Status, alone or in an array, or whatever a proxy in front of Google sent. */
 export function readError(status: number, body: string): GatewayError {
@@ -28,7 +28,7 @@ function findError(value: unknown): Record<string, unknown> | undefined {
 
 const messageOf = ({ message }: Record<string, unknown>): string => (typeof message === 'string' ? message : '')
 
-function detailsOf({ status, code, details }: Record<string, unknown>): ProviderSaid {
+function detailsOf({ status, code, details }: Record<string, unknown>): ProviderErrorFields {
   const entries = Array.isArray(details) ? details.filter(isObject) : []
   const reason = entries.map((entry) => entry.reason).find((value) => typeof value === 'string')
   const field = entries

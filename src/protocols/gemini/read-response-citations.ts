@@ -87,7 +87,7 @@ export class CitationReader {
   }
 }
 
-/** How far from its offsets the text of a segment is searched, in UTF-16 units. */
+/** The distance from its offsets at which the text of a segment is searched, in UTF-16 units. */
 const SEARCH_DISTANCE = 20_000
 
 /**

@@ -11,7 +11,7 @@ import { cutStream } from '../upstream-error.ts'
 import { readStreamError } from './read-error.ts'
 import { StreamedArguments } from './read-response-arguments.ts'
 import { CitationReader } from './read-response-citations.ts'
-import { finishReasonName, NATIVE_PARTS, readFinishReason, readLogprobs, readUsage, type WirePart } from './shapes.ts'
+import { finishReasonName, NATIVE_PARTS, readFinishReason, readLogprobs, readUsage, type GeminiPart } from './shapes.ts'
 
 /**
  * A whole response as events. An array has the chunks of a stream, as Google sends them without `alt=sse`. Throws a
@@ -146,7 +146,7 @@ export class GeminiResponseReader implements Reader {
     if (typeof finishMessage === 'string' && this.#finishReason !== 'STOP') this.#finishMessage = finishMessage
   }
 
-  #readPart(part: WirePart, logprobs: TokenLogprob[] | undefined): void {
+  #readPart(part: GeminiPart, logprobs: TokenLogprob[] | undefined): void {
     const { functionCall, inlineData, text, thoughtSignature } = part
     const signature = typeof thoughtSignature === 'string' && thoughtSignature !== '' ? thoughtSignature : undefined
     const isReasoning = part.thought === true

@@ -12,9 +12,9 @@ import {
   refusingAt,
   type Schema,
   type SchemaBudget,
-  stepInto,
+  joinPath,
   typesOf,
-  Unknowns,
+  UnknownKeywords,
 } from '../schema/schema.ts'
 import type { Translation } from '../translation.ts'
 
@@ -70,7 +70,7 @@ type ValueType = (typeof VALUE_TYPES)[number]
 
 /** Writes one schema and collects what Google does not know of it. */
 class SchemaWriter {
-  readonly unknowns = new Unknowns()
+  readonly unknowns = new UnknownKeywords()
   readonly #budget: SchemaBudget
 
   constructor(budget: SchemaBudget) {
@@ -96,11 +96,11 @@ class SchemaWriter {
 
   #writeInner(inner: Schema | boolean, steps: string, whole: Schema, path: string): unknown {
     if (!SUBSCHEMAS.test(steps)) return inner
-    if (isObject(inner)) return this.write(inner, stepInto(path, steps))
+    if (isObject(inner)) return this.write(inner, joinPath(path, steps))
     if (steps === 'additionalProperties') return inner
     if (inner) return blank()
     if (steps.startsWith('properties.') && whole.additionalProperties === false) return undefined
-    this.unknowns.add('false', stepInto(path, steps))
+    this.unknowns.add('false', joinPath(path, steps))
     return blank()
   }
 

@@ -4,9 +4,9 @@ import { completionTokens, count, isCount, promptTokens, type Usage } from '../.
 import { isObject } from '../fields.ts'
 
 /** An element of `content.parts` as Sluice writes it. */
-export type WirePart = Record<string, unknown>
+export type GeminiPart = Record<string, unknown>
 /** An element of `contents`. */
-export type WireContent = { role: 'user' | 'model'; parts: WirePart[] }
+export type GeminiContent = { role: 'user' | 'model'; parts: GeminiPart[] }
 
 /** Members of a part that only Google's protocol has. */
 export const NATIVE_PARTS = [

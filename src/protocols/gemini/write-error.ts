@@ -72,5 +72,5 @@ function writeMetadata({ metadata, details }: GatewayError): { metadata?: Record
  */
 export const errorFrames = (error: GatewayError): Frame[] => {
   const data = JSON.stringify(writeError(error))
-  return [{ data }, { bare: true, data }]
+  return [{ data }, { unprefixed: true, data }]
 }

@@ -13,7 +13,7 @@ import { unsupportedMedia } from '../media.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { resultsBehindCalls } from '../tool-results.ts'
 import type { Translation } from '../translation.ts'
-import { PLACEHOLDER_SIGNATURE, type WireContent, type WirePart } from './shapes.ts'
+import { PLACEHOLDER_SIGNATURE, type GeminiContent, type GeminiPart } from './shapes.ts'
 
 const RESOLUTIONS: ReadonlySet<string> = new Set(['low', 'medium', 'high', 'ultra_high'])
 
@@ -21,7 +21,7 @@ const RESOLUTIONS: ReadonlySet<string> = new Set(['low', 'medium', 'high', 'ultr
 export class ContentWriter {
   readonly #translation: Translation
   readonly #names: ToolNames
-  readonly #contents: WireContent[] = []
+  readonly #contents: GeminiContent[] = []
   /**
    * Calls of the last assistant turn: Google requires all their results right after them, in the order of the calls.
    */
@@ -32,7 +32,7 @@ export class ContentWriter {
     this.#names = names
   }
 
-  write({ system, turns }: GenerationRequest): { system: WirePart[]; contents: WireContent[] } {
+  write({ system, turns }: GenerationRequest): { system: GeminiPart[]; contents: GeminiContent[] } {
     const instructions = this.#writeSystem(system)
     for (const turn of resultsBehindCalls(turns)) this.#writeTurn(turn)
     if (this.#contents.length > 0) return { system: instructions, contents: this.#contents }
@@ -46,9 +46,9 @@ export class ContentWriter {
   }
 
   /** The parts of the system instruction. A model that refuses one gets them as tagged text of the user. */
-  #writeSystem(system: Part[]): WirePart[] {
+  #writeSystem(system: Part[]): GeminiPart[] {
     const isAccepted = this.#translation.target.capabilities.system !== false
-    const parts = system.flatMap((part): WirePart[] => {
+    const parts = system.flatMap((part): GeminiPart[] => {
       if (part.type !== 'text' && part.type !== 'refusal') {
         this.#translation.lose('content_dropped', this.#translation.at(part), 'instructions can contain only text')
         return []
@@ -78,7 +78,7 @@ export class ContentWriter {
     const calls = parts.filter((part) => part.type === 'tool-call')
     const isSigned = parts.some((part) => 'signature' in part && this.#isOwn(part.signature))
     const unsigned = this.#unsignedCall(calls)
-    const written = parts.flatMap((part): WirePart[] => {
+    const written = parts.flatMap((part): GeminiPart[] => {
       if (part.type === 'tool-call') return [this.#writeCall(part, part === unsigned)]
       // Reasoning of this model has no signature of its own: the part after it has.
       if (part.type === 'reasoning' && part.signature === undefined && isSigned)
@@ -98,7 +98,7 @@ export class ContentWriter {
     return needsSignature && !calls.some(({ signature }) => this.#isOwn(signature)) ? calls[0] : undefined
   }
 
-  #writeCall(call: ToolCallPart, isUnsigned: boolean): WirePart {
+  #writeCall(call: ToolCallPart, isUnsigned: boolean): GeminiPart {
     const signed = this.#writeSignature(call)
     if (isUnsigned) this.#translation.lose('signature_replaced', this.#translation.at(call, 'signature'))
     const args = writeArguments(call)
@@ -112,7 +112,7 @@ export class ContentWriter {
   /** Writes the results of the open calls. Results without a call follow as text, since Google refuses them. */
   #writeResults(results: readonly ToolResultPart[]): void {
     const unmatched = Map.groupBy(results, ({ callId }) => callId)
-    const media: WirePart[] = []
+    const media: GeminiPart[] = []
     const parts = this.#openCalls.splice(0).map((call) => {
       const result = unmatched.get(call.id)?.shift()
       return result === undefined ? this.#writeMissingResult(call) : this.#writeResult(result, call, media)
@@ -121,17 +121,17 @@ export class ContentWriter {
     for (const result of [...unmatched.values()].flat()) this.#writeUnmatchedResult(result)
   }
 
-  #writeMissingResult(call: ToolCallPart): WirePart {
+  #writeMissingResult(call: ToolCallPart): GeminiPart {
     this.#translation.lose('result_added', this.#translation.at(call))
     const response = { error: 'No result was given for this call.' }
     return { functionResponse: { id: call.id, name: this.#names.sent(call.name), response } }
   }
 
   /** `following`: receives media that the model does not accept inside the response. */
-  #writeResult(result: ToolResultPart, call: ToolCallPart, following: WirePart[]): WirePart {
+  #writeResult(result: ToolResultPart, call: ToolCallPart, following: GeminiPart[]): GeminiPart {
     const acceptsMedia = this.#translation.target.capabilities.reasoning === 'level'
     const texts: string[] = []
-    const media: WirePart[] = []
+    const media: GeminiPart[] = []
     for (const part of result.content) {
       if (part.type === 'text') {
         texts.push(part.text)
@@ -162,7 +162,7 @@ export class ContentWriter {
     this.#append('user', [{ text: `Result of ${name ?? callId}:` }, ...parts])
   }
 
-  #writePart(part: Part): WirePart[] {
+  #writePart(part: Part): GeminiPart[] {
     switch (part.type) {
       case 'text': {
         const signed = this.#writeSignature(part)
@@ -179,7 +179,7 @@ export class ContentWriter {
       case 'file':
         return [this.#writeMedia(part)]
       case 'native':
-        if (part.protocol === 'generateContent') return [part.value as WirePart]
+        if (part.protocol === 'generateContent') return [part.value as GeminiPart]
         this.#translation.lose('content_native', this.#translation.at(part))
         return []
       // Calls and results are written by their turns.
@@ -189,14 +189,14 @@ export class ContentWriter {
     }
   }
 
-  #writeReasoning(part: ReasoningPart): WirePart[] {
+  #writeReasoning(part: ReasoningPart): GeminiPart[] {
     if (part.signature !== undefined && this.#isOwn(part.signature))
       return [{ text: part.text, thought: true, thoughtSignature: part.signature.data }]
     this.#translation.lose('reasoning_dropped', this.#translation.at(part))
     return []
   }
 
-  #writeMedia(part: MediaPart): WirePart {
+  #writeMedia(part: MediaPart): GeminiPart {
     const { source } = part
     const others = { ...this.#writeResolution(part), ...this.#writeSignature(part) }
     if (part.filename !== undefined) this.#translation.lose('unsupported_field', this.#translation.at(part, 'filename'))
@@ -214,7 +214,7 @@ export class ContentWriter {
     }
   }
 
-  #writeResolution(part: MediaPart): WirePart {
+  #writeResolution(part: MediaPart): GeminiPart {
     const { detail } = part
     if (detail === undefined || detail === 'auto') return {}
     const path = this.#translation.at(part, 'detail')
@@ -239,7 +239,7 @@ export class ContentWriter {
     return undefined
   }
 
-  #append(role: WireContent['role'], parts: readonly WirePart[]): void {
+  #append(role: GeminiContent['role'], parts: readonly GeminiPart[]): void {
     if (parts.length === 0) return
     const last = this.#contents.at(-1)
     if (last?.role === role) for (const part of parts) last.parts.push(part)
@@ -247,7 +247,7 @@ export class ContentWriter {
   }
 }
 
-const withTags = (role: string, parts: readonly WirePart[]): WirePart[] => [
+const withTags = (role: string, parts: readonly GeminiPart[]): GeminiPart[] => [
   { text: `<${role}>\n` },
   ...parts,
   { text: `\n</${role}>` },

@@ -1,5 +1,5 @@
 import { loseBreakpoints } from '../cache-breakpoints.ts'
-import { drawing } from '../image-config.ts'
+import { withImageOutput } from '../image-config.ts'
 import type { Target } from '../protocol.ts'
 import { ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
@@ -18,7 +18,7 @@ export const headers = (): Record<string, string> => ({})
 
 /** A `GenerateContentRequest`. Model and streaming are in the path. */
 export function writeRequest(translation: Translation): Record<string, unknown> {
-  const request = drawing(translation.request, translation.target)
+  const request = withImageOutput(translation.request, translation.target)
   loseCitations(translation)
   const names = new ToolNames(translation, GOOGLE_NAMES)
   const { system, contents } = new ContentWriter(translation, names).write(request)

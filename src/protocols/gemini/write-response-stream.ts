@@ -4,7 +4,7 @@ import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { reportOf } from '../losses.ts'
 import type { TranslationContext, Writer } from '../protocol.ts'
-import { writeLogprobs, writeUsage, type WirePart } from './shapes.ts'
+import { writeLogprobs, writeUsage, type GeminiPart } from './shapes.ts'
 import { errorFrames } from './write-error.ts'
 import {
   isMetadata,
@@ -152,7 +152,7 @@ export class GeminiResponseWriter implements Writer {
     )
   }
 
-  #chunk(part: WirePart, candidate: Record<string, unknown> = {}, response: Record<string, unknown> = {}): Frame[] {
+  #chunk(part: GeminiPart, candidate: Record<string, unknown> = {}, response: Record<string, unknown> = {}): Frame[] {
     const content = { parts: [part], role: 'model' }
     const candidates = [{ content, index: 0, ...candidate }]
     return [{ data: JSON.stringify({ candidates, ...response, ...this.#identity }) }]

@@ -1,17 +1,17 @@
-import type { Answer, PartHead } from '../../generation/event.ts'
+import type { GenerationResponse, PartHead } from '../../generation/event.ts'
 import type { Part, TokenLogprob } from '../../generation/request.ts'
 import { wrapSignature } from '../../generation/signature.ts'
 import type { Usage } from '../../generation/usage.ts'
 import { readObject } from '../../json/exact.ts'
 import { lose, loseNative, loseOfFinish, loseOfStop } from '../losses.ts'
 import type { ResponseIdentity, TranslationContext } from '../protocol.ts'
-import { HIDDEN, NATIVE_PARTS, writeFinishReason, writeLogprobs, writeUsage, type WirePart } from './shapes.ts'
+import { HIDDEN, NATIVE_PARTS, writeFinishReason, writeLogprobs, writeUsage, type GeminiPart } from './shapes.ts'
 import { loseCitation, writeGrounding, type CitedText } from './write-response-citations.ts'
 
 /** A whole response as one `GenerateContentResponse`. */
-export function writeResponse(answer: Answer, context: TranslationContext): object {
+export function writeResponse(answer: GenerationResponse, context: TranslationContext): object {
   const { responseIdentity } = context
-  const parts: WirePart[] = []
+  const parts: GeminiPart[] = []
   const cited: CitedText[] = []
   const metadata: Record<string, unknown> = {}
   let hasCall = false
@@ -43,7 +43,7 @@ export function writeResponse(answer: Answer, context: TranslationContext): obje
 }
 
 /** A part of the response. `isFirstCall`: the response has no tool call before it. */
-function partsOf(part: Part, context: TranslationContext, isFirstCall: boolean): WirePart[] {
+function partsOf(part: Part, context: TranslationContext, isFirstCall: boolean): GeminiPart[] {
   const signature = 'signature' in part ? part.signature?.data : undefined
   const signed = writeSignature(signature, part, context.responseIdentity)
   switch (part.type) {
@@ -79,8 +79,8 @@ export const isMetadata = ({ protocol, kind }: NativeHead): boolean =>
   protocol === 'generateContent' && kind !== 'inlineData' && !NATIVE_PARTS.some((name) => name === kind)
 
 /** Native content as parts, or its loss where it is another protocol's. */
-export function writeNative({ protocol, kind, value }: NativeHead, context: TranslationContext): WirePart[] {
-  if (protocol === 'generateContent') return [value as WirePart]
+export function writeNative({ protocol, kind, value }: NativeHead, context: TranslationContext): GeminiPart[] {
+  if (protocol === 'generateContent') return [value as GeminiPart]
   loseNative(context, kind)
   return []
 }
@@ -108,7 +108,7 @@ export function writeCall(
   signed: Signed | undefined,
   isFirstCall: boolean,
   context: TranslationContext,
-): WirePart {
+): GeminiPart {
   const { responseIdentity } = context
   const unsigned =
     isFirstCall && responseIdentity.issuer !== undefined ? writeSignature('', undefined, responseIdentity) : undefined
@@ -132,7 +132,7 @@ export const writeIdentity = ({ model, createdAt, id }: ResponseIdentity): Recor
 })
 
 /** `finishReason`, with the provider's own reason where Google has none. */
-export const writeFinish = ({ reason, raw }: Answer['finish']): Record<string, string> => {
+export const writeFinish = ({ reason, raw }: GenerationResponse['finish']): Record<string, string> => {
   const finishReason = writeFinishReason(reason)
   return { finishReason, ...(finishReason === 'OTHER' && raw !== '' ? { finishMessage: raw } : {}) }
 }
@@ -147,7 +147,7 @@ export function loseBytes(context: TranslationContext, logprobs: readonly TokenL
 /** Reports the losses of finish, usage and citations, which are written at the end of a response. */
 export function loseOfEnd(
   context: TranslationContext,
-  finish: Answer['finish'],
+  finish: GenerationResponse['finish'],
   usage: Usage,
   cited: readonly CitedText[],
 ): void {

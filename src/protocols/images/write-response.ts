@@ -1,5 +1,5 @@
 import { GatewayError } from '../../error.ts'
-import type { Answer } from '../../generation/event.ts'
+import type { GenerationResponse } from '../../generation/event.ts'
 import type { ImageOutput } from '../../generation/request.ts'
 import { present } from '../fields.ts'
 import { lose } from '../losses.ts'
@@ -7,7 +7,7 @@ import type { TranslationContext } from '../protocol.ts'
 import { type Json, sizeOf, writeUsage } from './shapes.ts'
 
 /** A whole response as an `ImagesResponse`. Text beside the images is in `text`. Throws where there is no image. */
-export function writeResponse(answer: Answer, context: TranslationContext): object {
+export function writeResponse(answer: GenerationResponse, context: TranslationContext): object {
   const { request, responseIdentity, imageUrls } = context
   const images = imagesOf(answer)
   if (images.length === 0) throw missingImage(answer)
@@ -27,7 +27,7 @@ export function writeResponse(answer: Answer, context: TranslationContext): obje
 }
 
 /** Reports content other than images. A stream has no field for text either. */
-export function loseContent(context: TranslationContext, { parts }: Answer, streamed: boolean): void {
+export function loseContent(context: TranslationContext, { parts }: GenerationResponse, streamed: boolean): void {
   for (const { type } of parts) {
     if (type === 'image' || (!streamed && (type === 'text' || type === 'refusal'))) continue
     lose(context, 'response_content_dropped', type)
@@ -45,11 +45,11 @@ export const imageProperties = (
   ...present('background', requested?.background),
 })
 
-export const imagesOf = ({ parts }: Answer): { mediaType: string; data: string }[] =>
+export const imagesOf = ({ parts }: GenerationResponse): { mediaType: string; data: string }[] =>
   parts.flatMap((part) => (part.type === 'image' && part.source.type === 'data' ? [part.source] : []))
 
 /** The text beside the images; several joined responses may each have some. */
-const textOf = ({ parts }: Answer): string =>
+const textOf = ({ parts }: GenerationResponse): string =>
   parts
     .flatMap((part) => ((part.type === 'text' || part.type === 'refusal') && part.text !== '' ? [part.text] : []))
     .join('\n')
@@ -57,7 +57,7 @@ const textOf = ({ parts }: Answer): string =>
 const QUOTED_LENGTH = 1_000
 
 /** Why there is no image: the text of the model, or its finish reason. A 400, since a retry would only cost again. */
-export function missingImage(answer: Answer): GatewayError {
+export function missingImage(answer: GenerationResponse): GatewayError {
   const { finish } = answer
   const text = textOf(answer).trim()
   if (text !== '')

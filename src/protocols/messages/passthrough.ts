@@ -1,5 +1,5 @@
 import type { GatewayError } from '../../error.ts'
-import { issuedBy, placesOf, type ReplayState } from '../../generation/replay.ts'
+import { issuedBy, replayPositions, type ReplayState } from '../../generation/replay.ts'
 import { belongsTo, ENVELOPE_PREFIX, unwrapSignature } from '../../generation/signature.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
@@ -57,7 +57,7 @@ function restoringEdits(path: (string | number)[], blocks: Json[], state: Replay
   const elements = blocks.map(({ type, id }) =>
     type === 'tool_use' ? { type: 'tool-call', id: String(id) } : { type: String(type) },
   )
-  for (const { part, before } of placesOf(state, elements).reasoning) {
+  for (const { part, before } of replayPositions(state, elements).reasoning) {
     if (part.signature === undefined && !requiresReasoning(target)) continue
     const block = thinkingBlock({ ...part, signature: part.signature ?? '' })
     edits.push({ path: [...path, before], op: 'insert', value: JSON.stringify(block) })

@@ -6,8 +6,8 @@ import { present, type Fields } from '../fields.ts'
 const OPTIONAL = /^(web_search|web_fetch|tool_search_tool)_/
 
 /**
- * `tools` and `mcp_servers`. Tools without a type, or of the type `custom`, are functions of the client; all other types
- * are tools of Anthropic's.
+ * `tools` and `mcp_servers`. Tools without a type, or of the type `custom`, are functions of the client; all other
+ * types are Anthropic's own tools.
  */
 export function readTools(fields: Fields, extras: Extras): Pick<GenerationRequest, 'tools' | 'webSearch'> {
   const defined = fields.objects('tools') ?? []

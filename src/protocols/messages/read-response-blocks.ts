@@ -13,7 +13,7 @@ export class BlockReader {
   readonly #part: OpenPart
   /** The input of a tool call as it was streamed; empty without deltas. */
   #input = ''
-  /** Of the text. */
+  /** The length of the text. */
   #length = 0
   readonly #citations: Json[] = []
 

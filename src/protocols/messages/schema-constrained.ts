@@ -7,10 +7,10 @@ import {
   names,
   type Schema,
   type SchemaBudget,
-  stepInto,
+  joinPath,
   takesAnything,
   typesOf,
-  Unknowns,
+  UnknownKeywords,
 } from '../schema/schema.ts'
 
 const FORMATS = new Set(['date-time', 'time', 'date', 'duration', 'email', 'hostname', 'uri', 'ipv4', 'ipv6', 'uuid'])
@@ -54,7 +54,7 @@ const UNSUPPORTED_PATTERN = /\(\?[=!<]|\\[1-9bB]/
  */
 export class ConstrainedSchemaWriter {
   readonly #budget: SchemaBudget
-  readonly unknowns = new Unknowns()
+  readonly unknowns = new UnknownKeywords()
   /** Values that the client's schema allows cannot be generated. */
   narrows = false
 
@@ -123,7 +123,7 @@ export class ConstrainedSchemaWriter {
       return this.write(blank(Object.fromEntries(rest)), path)
     }
     if (keyword === 'oneOf' && !areApart(joined, this.#budget)) this.unknowns.add('oneOf, which becomes anyOf', path)
-    const written = joined.map((branch, index) => this.write(branch!, stepInto(path, `${keyword}[${index}]`)))
+    const written = joined.map((branch, index) => this.write(branch!, joinPath(path, `${keyword}[${index}]`)))
     return blank(notesOf(Object.fromEntries(rest)), { anyOf: written })
   }
 
@@ -185,12 +185,12 @@ export class ConstrainedSchemaWriter {
       Object.fromEntries(
         allowed.map(([name, inner]) => [
           name,
-          this.write(isObject(inner) ? inner : true, stepInto(path, `properties.${name}`)),
+          this.write(isObject(inner) ? inner : true, joinPath(path, `properties.${name}`)),
         ]),
       ),
     )
     for (const name of names(schema.required))
-      properties[name] ??= this.#anything({}, stepInto(path, `properties.${name}`))
+      properties[name] ??= this.#anything({}, joinPath(path, `properties.${name}`))
     if (
       schema.additionalProperties === undefined
         ? allowed.length === 0 && schema.properties === undefined
@@ -226,7 +226,7 @@ export class ConstrainedSchemaWriter {
     return this.#annotated(
       schema,
       ['type', 'items', ...Object.keys(minItems)],
-      { type: 'array', items: this.write(items, stepInto(path, 'items')), ...minItems },
+      { type: 'array', items: this.write(items, joinPath(path, 'items')), ...minItems },
       path,
       ['array'],
     )

@@ -4,13 +4,13 @@ import type { FunctionTool, SchemaLoss } from '../schema/cache.ts'
 import { plainSchema } from '../schema/dialect.ts'
 import { inlined } from '../schema/references.ts'
 import { objectRoot } from '../schema/root.ts'
-import { names, refusingAt, type Schema, type SchemaBudget, SchemaRefusal, Unknowns } from '../schema/schema.ts'
+import { names, refusingAt, type Schema, type SchemaBudget, SchemaRefusal, UnknownKeywords } from '../schema/schema.ts'
 import type { Translation } from '../translation.ts'
 import { ConstrainedSchemaWriter } from './schema-constrained.ts'
 
 /** A tool's `input_schema`: any JSON Schema with an object at its root. */
 export function inputSchema(tool: FunctionTool, budget: SchemaBudget, lose: (loss: SchemaLoss) => void): Schema {
-  const unknowns = new Unknowns()
+  const unknowns = new UnknownKeywords()
   const schema = objectRoot(plainSchema(tool.parameters ?? true, true), unknowns, budget)
   if (unknowns.reason !== undefined) lose({ code: 'schema_adjusted', field: 'parameters', reason: unknowns.reason })
   return schema
@@ -30,7 +30,7 @@ const withoutReferences = (plain: Schema | boolean, budget: SchemaBudget): Schem
   isObject(plain) ? inlined(plain, 'none', budget) : plain
 
 /**
- * What all strict tools of one request may have together: documented, and more is refused (seen 2026-11). A single
+ * Limits for all strict tools of one request together: documented, and more is refused (seen 2026-11). A single
  * schema with 24 optional properties was refused as too complex.
  */
 const STRICT_MAX = { tools: 20, optional: 23, unions: 16 }
@@ -78,8 +78,8 @@ function takeFrom(left: typeof STRICT_MAX, { optional, unions }: Cost): string |
 function strictSchema(
   { parameters }: FunctionTool,
   budget: SchemaBudget,
-): { schema: Schema; unknowns: Unknowns } | { problem: string } {
-  const unknowns = new Unknowns()
+): { schema: Schema; unknowns: UnknownKeywords } | { problem: string } {
+  const unknowns = new UnknownKeywords()
   const writer = new ConstrainedSchemaWriter(budget)
   try {
     const root = objectRoot(plainSchema(parameters ?? true, true), unknowns, budget)

@@ -104,7 +104,7 @@ type Call = { item: Item; sentId: string }
 /** Puts each tool result first in the message after its call, and gives every call an id of its own. */
 class CallPairing {
   readonly #translation: Translation
-  /** How often each id was used: a long conversation may use one id everywhere. */
+  /** The number of uses of each id: a long conversation may use one id everywhere. */
   readonly #uses = new Map<string, number>()
   readonly #sentIds = new Set<string>()
 

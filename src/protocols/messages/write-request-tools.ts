@@ -5,7 +5,7 @@ import { refuseTool } from '../provider-native.ts'
 import { forces, unforced } from '../tool-choice.ts'
 import type { NameRule, ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
-import { loseSearchOptions, placeOf } from '../web-search.ts'
+import { loseSearchOptions, locationFields } from '../web-search.ts'
 import { inputSchema, strictSchemas } from './schema.ts'
 import { type Json, TOOL_NAME } from './shapes.ts'
 
@@ -57,7 +57,7 @@ function writeTool(
 function writeWebSearch(search: WebSearch, translation: Translation): Json {
   const { allowedDomains, blockedDomains, maxUses } = search
   loseSearchOptions(search, translation, 'userLocation', 'allowedDomains', 'blockedDomains', 'maxUses')
-  const location = placeOf(search)
+  const location = locationFields(search)
   return {
     type: 'web_search_20250305',
     name: 'web_search',

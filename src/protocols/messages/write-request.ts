@@ -89,7 +89,7 @@ function writeOutputConfig(
   effort: string | undefined,
   translation: Translation,
 ): { output_config?: Json } {
-  if (format?.type === 'enum') throw translation.bareEnum()
+  if (format?.type === 'enum') throw translation.unsupportedEnum()
   // Objects are closed here, so that no schema allows any JSON object, and Sluice does not add to the client's prompt.
   if (format?.type === 'json')
     translation.lose(

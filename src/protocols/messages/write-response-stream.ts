@@ -39,7 +39,7 @@ class MessagesResponseWriter implements Writer {
   #awaitsCitations = false
   /** The signature of the last part, which follows its block. */
   #taggedSignature: string | undefined
-  /** Of the last part's text. */
+  /** The length of the last part's text. */
   #length = 0
   #refused = false
   #ended = false

@@ -1,5 +1,5 @@
 import type { GatewayError } from '../../error.ts'
-import type { Answer } from '../../generation/event.ts'
+import type { GenerationResponse } from '../../generation/event.ts'
 import type { Citation, Part, TextPart, ToolCallPart } from '../../generation/request.ts'
 import { type Issuer, type Signature, wrapSignature } from '../../generation/signature.ts'
 import { isObject } from '../fields.ts'
@@ -9,7 +9,7 @@ import { passagesOf, writeCitation } from './citations.ts'
 import { type Block, type Json, readInput, tagPartSignature, writeStopReason, writeUsage } from './shapes.ts'
 
 /** The message object of a non-streaming response. */
-export function writeResponse({ parts, finish, usage }: Answer, context: TranslationContext): object {
+export function writeResponse({ parts, finish, usage }: GenerationResponse, context: TranslationContext): object {
   const { id, model } = context.responseIdentity
   const content = parts.flatMap((part, index) => blocksOf(part, context, index === parts.length - 1))
   loseFinish(context, finish)
@@ -26,7 +26,7 @@ export function writeResponse({ parts, finish, usage }: Answer, context: Transla
   }
 }
 
-export function loseFinish(context: TranslationContext, finish: Answer['finish']): void {
+export function loseFinish(context: TranslationContext, finish: GenerationResponse['finish']): void {
   loseOfFinish(context, finish, ['content-filter', 'other'])
   loseOfDetails(context, finish.details)
 }

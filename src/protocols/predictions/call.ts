@@ -3,7 +3,7 @@ import { GatewayError, invalid } from '../../error.ts'
 import type { PredictionStatus } from '../../store/store.ts'
 import { isObject, kindOf, present } from '../fields.ts'
 import type { Target } from '../protocol.ts'
-import { plainText, scrub, upstreamError, type ProviderSaid } from '../upstream-error.ts'
+import { plainText, scrub, upstreamError, type ProviderErrorFields } from '../upstream-error.ts'
 
 /** The client side of Replicate's HTTP API: a prediction is created, polled until it ends, and may be cancelled. */
 
@@ -155,7 +155,7 @@ export function readError(status: number, body: string): GatewayError {
   const message = [value.title, detail]
     .filter((text): text is string => typeof text === 'string' && text.trim() !== '')
     .join(': ')
-  const fields: ProviderSaid = {
+  const fields: ProviderErrorFields = {
     ...present('param', firstInvalidField(value)),
     ...present('retryAfterSeconds', retryAfterOf(value.retry_after)),
   }

@@ -1,5 +1,5 @@
 import type { GatewayError } from '../../error.ts'
-import { issuedBy, placesOf, type ReplayState } from '../../generation/replay.ts'
+import { issuedBy, replayPositions, type ReplayState } from '../../generation/replay.ts'
 import { belongsTo, unwrapSignature } from '../../generation/signature.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
@@ -62,7 +62,7 @@ function missingItems(input: readonly unknown[], replayStates: readonly ReplaySt
     let end = call + 1
     while (end < input.length && isGenerated(input[end])) end++
     const elements = input.slice(start, end).map((item) => elementOf(item as Json))
-    return placesOf(replayState, elements).reasoning.flatMap(({ part: { signature, ...part }, before }) =>
+    return replayPositions(replayState, elements).reasoning.flatMap(({ part: { signature, ...part }, before }) =>
       signature !== undefined && before < elements.length
         ? [{ before: start + before, item: reasoningItem({ ...part, signature: { data: signature } }) }]
         : [],
@@ -70,7 +70,7 @@ function missingItems(input: readonly unknown[], replayStates: readonly ReplaySt
   })
 }
 
-/** Whether an item was generated: neighbours are items of one response. */
+/** Reports whether an item was generated: neighbours are items of one response. */
 const isGenerated = (item: unknown): boolean =>
   isObject(item) &&
   (item.type === 'function_call' ||
@@ -135,8 +135,9 @@ function replayable(item: unknown, target: Target): unknown {
 }
 
 /**
- * The provider's own frames with our id and model in the response inside them. The text is edited, so nothing but these
- * values changes. Items keep their first id, since some servers give them a new one in every frame and SDKs refuse that.
+ * The provider's own frames with our id and model in the response inside them. The text is edited, so nothing but
+ * these values changes. Items keep their first id, since some servers give them a new one in every frame and SDKs
+ * refuse that.
  */
 export class ResponsesPassthrough implements Passthrough {
   readonly #context: TranslationContext

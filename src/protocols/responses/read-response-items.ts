@@ -104,7 +104,7 @@ export class MessageItem implements OutputItem {
   readonly #sequence: PartSequence
   readonly #contents = new Map<number, ContentPart | 'native'>()
   #latest: ContentPart | undefined
-  /** Whether the model refused in it. */
+  /** True if the model refused in this item. */
   refused = false
 
   constructor(sequence: PartSequence) {

@@ -23,7 +23,7 @@ export class ResponsesResponseReader implements Reader {
   #started = false
   #ended = false
   #searches = 0
-  /** Of an `error` event: `response.failed` often follows with more details, so it waits for that or the end. */
+  /** The error of an `error` event: `response.failed` often follows with more details, so it waits for that or the end. */
   #error: GatewayError | undefined
 
   constructor(inlineCitations = false) {

@@ -2,7 +2,7 @@ import type { Reasoning, Tool, ToolChoice, WebSearch } from '../../generation/re
 import { loseBreakpoints } from '../cache-breakpoints.ts'
 import { nearestEffort, samples, withinLimit } from '../capabilities.ts'
 import { isObject, present } from '../fields.ts'
-import { jsonInWords, speaksOfJson } from '../json-instruction.ts'
+import { jsonInstruction, mentionsJson } from '../json-instruction.ts'
 import type { Capabilities, RawRequest } from '../protocol.ts'
 import { refuseTool } from '../provider-native.ts'
 import { effortOfBudget } from '../reasoning-effort.ts'
@@ -14,7 +14,7 @@ import { resultsBehindCalls } from '../tool-results.ts'
 import type { Translation } from '../translation.ts'
 import { loseSettings } from '../unsupported-settings.ts'
 import { writeUserIds } from '../user-ids.ts'
-import { loseCitations, loseSearchOptions, placeOf } from '../web-search.ts'
+import { loseCitations, loseSearchOptions, locationFields } from '../web-search.ts'
 import { objectOf, type Json } from './shapes.ts'
 import { breakpoints, InputWriter } from './write-request-input.ts'
 
@@ -55,14 +55,14 @@ export function writeRequest(translation: Translation): Json {
 function writeConversation(translation: Translation, names: ToolNames): Json {
   const { request, target } = translation
   const input = new InputWriter(translation, names)
-  const needsJson = request.outputFormat?.type === 'json' && !speaksOfJson(request)
+  const needsJson = request.outputFormat?.type === 'json' && !mentionsJson(request)
   if (needsJson)
     translation.lose(
       'format_described',
       translation.setting('outputFormat'),
       'the prompt asks for JSON too: providers refuse JSON mode where no message mentions it',
     )
-  const system = [...request.system, ...(needsJson ? [jsonInWords()] : [])]
+  const system = [...request.system, ...(needsJson ? [jsonInstruction()] : [])]
   const [first] = system
   const isPlain =
     target.capabilities.system !== false &&
@@ -100,7 +100,7 @@ function writeTools(translation: Translation, names: ToolNames, reasons: boolean
 
 function writeWebSearch(search: WebSearch, translation: Translation): Json {
   loseSearchOptions(search, translation, 'contextSize', 'userLocation', 'allowedDomains', 'maxUses')
-  const location = placeOf(search)
+  const location = locationFields(search)
   return {
     type: 'web_search',
     ...present('search_context_size', search.contextSize),
@@ -224,7 +224,7 @@ function writeEffort({ effort, budgetTokens, adaptive }: Reasoning, translation:
   return present('effort', sent)
 }
 
-/** Whether the model may reason, so that its reasoning has to come back encrypted for the next turn. */
+/** Reports whether the model may reason, so that its reasoning has to come back encrypted for the next turn. */
 export const mayReason = (requested: boolean, effort: unknown, capabilities: Capabilities): boolean =>
   effort !== 'none' && (requested || (capabilities.reasoning !== undefined && capabilities.reasoning !== 'none'))
 
@@ -252,7 +252,7 @@ function writeFormat(translation: Translation): Json | undefined {
     case undefined:
       return undefined
     case 'enum':
-      throw translation.bareEnum()
+      throw translation.unsupportedEnum()
     case 'text':
       return { type: 'text' }
     case 'json':

@@ -5,7 +5,16 @@ import { plainSchema } from './dialect.ts'
 import type { FunctionTool, SchemaLoss } from './cache.ts'
 import { objectRoot } from './root.ts'
 import { objectResponse, unwrapping } from './wrapping.ts'
-import { mapSchemas, names, refusingAt, type Schema, type SchemaBudget, stepInto, typesOf, Unknowns } from './schema.ts'
+import {
+  mapSchemas,
+  names,
+  refusingAt,
+  type Schema,
+  type SchemaBudget,
+  joinPath,
+  typesOf,
+  UnknownKeywords,
+} from './schema.ts'
 
 /**
  * The schema of a function's arguments for OpenAI's protocols, and whether it is strict. References are kept, even
@@ -16,7 +25,7 @@ export function functionSchema(
   budget: SchemaBudget,
   lose: (loss: SchemaLoss) => void,
 ): { parameters: Schema; strict?: boolean } {
-  const unknowns = new Unknowns()
+  const unknowns = new UnknownKeywords()
   const schema = objectRoot(plainSchema(tool.parameters ?? true, true), unknowns, budget)
   const { reason } = unknowns
   if (reason !== undefined) lose({ code: 'schema_adjusted', field: 'parameters', reason })
@@ -108,15 +117,15 @@ function violationIn(schema: Schema, path: string): string | undefined {
     const optional = properties.find((name) => !required.has(name)) ?? [...required].find((name) => !declared.has(name))
     if (optional !== undefined)
       return declared.has(optional)
-        ? `${stepInto(path, `properties.${optional}`)} is not required`
+        ? `${joinPath(path, `properties.${optional}`)} is not required`
         : `${at} requires '${optional}', which it does not have`
   }
   let violation: string | undefined
   mapSchemas(schema, (inner, steps) => {
     if (steps === 'additionalProperties') return
     violation ??= isObject(inner)
-      ? violationIn(inner, stepInto(path, steps))
-      : `${stepInto(path, steps)} is true or false instead of a schema`
+      ? violationIn(inner, joinPath(path, steps))
+      : `${joinPath(path, steps)} is true or false instead of a schema`
   })
   return violation
 }

@@ -5,7 +5,7 @@ import {
   isNote,
   mapSchemas,
   names,
-  stepInto,
+  joinPath,
   SchemaRefusal,
   takesAnything,
   type Schema,
@@ -58,7 +58,7 @@ class ReferenceResolver {
       .split('/')
       .map((one) => one.replaceAll('~1', '/').replaceAll('~0', '~'))) {
       if ((!isObject(value) && !Array.isArray(value)) || !Object.hasOwn(value, step)) return undefined
-      path = Array.isArray(value) ? `${path}[${step}]` : stepInto(path, step)
+      path = Array.isArray(value) ? `${path}[${step}]` : joinPath(path, step)
       value = (value as Record<string, unknown>)[step]
     }
     return isObject(value) || typeof value === 'boolean' ? { schema: value, path } : undefined
@@ -70,7 +70,7 @@ class ReferenceResolver {
     const walk = (schema: Schema, path: string): void => {
       if (typeof schema.$anchor === 'string') anchors.set(schema.$anchor, { schema, path })
       mapSchemas(schema, (inner, steps) => {
-        if (isObject(inner)) walk(inner, stepInto(path, steps))
+        if (isObject(inner)) walk(inner, joinPath(path, steps))
       })
     }
     walk(this.#root, '')
@@ -203,7 +203,7 @@ class Inliner {
     const walk = (one: Schema, at: string): boolean =>
       one === schema
         ? ((path = at), true)
-        : children(one).some(({ schema: below, steps }) => walk(below, stepInto(at, steps)))
+        : children(one).some(({ schema: below, steps }) => walk(below, joinPath(at, steps)))
     walk(this.#root, '')
     throw new SchemaRefusal(
       path,
@@ -221,11 +221,11 @@ class Inliner {
     for (const keyword of ['$dynamicRef', '$recursiveRef'])
       if (typeof schema[keyword] === 'string')
         throw new SchemaRefusal(
-          stepInto(path, keyword),
+          joinPath(path, keyword),
           'must be a $ref within the schema, since the provider of this model accepts no other references',
         )
     const { $ref, $defs: _defs, definitions: _definitions, $anchor: _anchor, $id: _id, ...rest } = schema
-    const written = mapSchemas(blank(rest), (one, steps) => this.#write(one, stepInto(path, steps), depth + 1))
+    const written = mapSchemas(blank(rest), (one, steps) => this.#write(one, joinPath(path, steps), depth + 1))
     return typeof $ref === 'string' ? this.#replace($ref, written, path, depth) : written
   }
 
@@ -233,7 +233,7 @@ class Inliner {
     const target = this.#resolver.find(ref)
     if (target === undefined)
       throw new SchemaRefusal(
-        stepInto(path, '$ref'),
+        joinPath(path, '$ref'),
         `must refer to a definition within the schema (#/$defs/...), not '${ref.slice(0, 64)}'`,
       )
     if (!this.#budget.affords('characters', JSON.stringify(target.schema).length)) throw tooLarge()

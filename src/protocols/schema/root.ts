@@ -1,7 +1,7 @@
 import { isObject } from '../fields.ts'
 import { hasReferences, inlined, tooLarge } from './references.ts'
 import { intersect } from './intersect.ts'
-import { blank, names, type Schema, type SchemaBudget, typesOf, type Unknowns } from './schema.ts'
+import { blank, names, type Schema, type SchemaBudget, typesOf, type UnknownKeywords } from './schema.ts'
 
 const UNIONS = ['allOf', 'anyOf', 'oneOf'] as const
 /** Keywords that no provider accepts at the root of a tool's schema. */
@@ -11,7 +11,7 @@ const REFUSED_KEYWORDS = ['enum', 'const', 'not'] as const
  * The schema of a tool's arguments with an object at its root and no alternatives or reference there, as every provider
  * requires. If the alternatives cannot be joined exactly, the object accepts the values of all of them.
  */
-export function objectRoot(plain: Schema | boolean, unknowns: Unknowns, budget: SchemaBudget): Schema {
+export function objectRoot(plain: Schema | boolean, unknowns: UnknownKeywords, budget: SchemaBudget): Schema {
   if (!isObject(plain)) return blank({ type: 'object', properties: {} })
   const schema =
     typeof plain.$ref === 'string' || unionOf(plain) !== undefined
@@ -51,7 +51,7 @@ function definitionOf($ref: unknown, $defs: unknown): Schema | undefined {
 const unionOf = (schema: Schema): (typeof UNIONS)[number] | undefined =>
   UNIONS.find((keyword) => Array.isArray(schema[keyword]))
 
-function withoutUnions(schema: Schema, unknowns: Unknowns, budget: SchemaBudget): Schema {
+function withoutUnions(schema: Schema, unknowns: UnknownKeywords, budget: SchemaBudget): Schema {
   let root = schema
   for (let keyword = unionOf(root); keyword !== undefined; keyword = unionOf(root)) {
     const branches = (root[keyword] as unknown[]).flatMap((branch) =>

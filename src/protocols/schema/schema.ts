@@ -114,7 +114,7 @@ export class SchemaBudget {
   }
 }
 
-export const stepInto = (path: string, steps: string): string => (path === '' ? steps : `${path}.${steps}`)
+export const joinPath = (path: string, steps: string): string => (path === '' ? steps : `${path}.${steps}`)
 
 /** The types in `type`; undefined if it is absent or invalid. */
 export const typesOf = ({ type }: Schema): string[] | undefined =>
@@ -131,7 +131,7 @@ export const names = (value: unknown): string[] =>
 const PATHS_REPORTED = 3
 
 /** The keywords of one schema that its provider does not know, with their paths. */
-export class Unknowns {
+export class UnknownKeywords {
   readonly #paths = new Map<string, string[]>()
 
   /** `keyword`: or a description of the construct; `path`: within the schema. */
@@ -178,7 +178,7 @@ export function refusingAt<T>(path: string, write: () => T): T {
     return write()
   } catch (error) {
     throw error instanceof SchemaRefusal
-      ? invalid(error.path === '' ? path : stepInto(path, error.path), error.problem)
+      ? invalid(error.path === '' ? path : joinPath(path, error.path), error.problem)
       : error
   }
 }

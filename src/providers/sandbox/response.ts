@@ -4,7 +4,7 @@ import { writeFrame, type Frame } from '../../http/frames.ts'
 import type { TranslationContext, Protocol, Writer } from '../../protocols/protocol.ts'
 import type { ScriptedResponse, StreamFault } from './script.ts'
 
-/** How a stream is sent: as server-sent events, or as the elements of one JSON array. */
+/** The format of a stream: server-sent events, or the elements of one JSON array. */
 export type StreamFormat = 'sse' | 'json-array'
 
 /** A response before it is written in its protocol. */
@@ -86,7 +86,7 @@ async function* errorFrames(
 ): AsyncGenerator<Frame[]> {
   const frames = writer.write({ type: 'error', error })
   // Google's SDK recognizes an error without a `data:` field only if it is a network chunk of its own.
-  if (frames.some((frame) => frame.bare === true)) await sleep(Math.max(paceMs, 10), signal)
+  if (frames.some((frame) => frame.unprefixed === true)) await sleep(Math.max(paceMs, 10), signal)
   yield frames
 }
 

@@ -10,7 +10,7 @@ const SUBJECT_BYTES = 11
 const MAC_BYTES = 12
 
 /**
- * What is signed: reasoning (bound to its text), a call (bound to name and arguments) or a text (bound to nothing,
+ * The signed kinds: reasoning (bound to its text), a call (bound to name and arguments) or a text (bound to nothing,
  * because clients join texts).
  */
 export type SignatureKind = 'reasoning' | 'call' | 'text'

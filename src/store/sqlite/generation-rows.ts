@@ -31,14 +31,15 @@ const SELECT_GENERATION = `
   SELECT lower(hex(g.id)) AS id, ${nameSql('account')} AS accountId, ${nameSql('key')} AS keyId,
     ${nameSql('kind')} AS kind, ${nameSql('api')} AS api, ${nameSql('model')} AS model,
     ${nameSql('provider')} AS provider, ${nameSql('finish')} AS finish, ${nameSql('ending')} AS ending,
-    g.created_at AS createdAt, g.latency, g.duration, g.streamed, g.retries, g.attempts, g.translation, g.estimated, g.discount,
-    p.version AS priceVersion, p.model AS priceModel, p.rates AS priceRates,
+    g.created_at AS createdAt, g.latency, g.duration, g.streamed, g.retries, g.attempts, g.translation, g.estimated,
+    g.discount, p.version AS priceVersion, p.model AS priceModel, p.rates AS priceRates,
     CAST(g.held AS TEXT) AS held, CAST(g.bill AS TEXT) AS bill, CAST(g.flows AS TEXT) AS flows,
     ${Object.entries(BUCKETS)
       .map(([bucket, column]) => `g.${column} AS ${bucket}`)
       .join(', ')}
   FROM generations AS g LEFT JOIN prices AS p ON p.id = g.price`
-export const FIND_GENERATION = `${SELECT_GENERATION} WHERE g.id = ? AND g.account = (SELECT id FROM names WHERE text = ?)`
+export const FIND_GENERATION = `${SELECT_GENERATION}
+  WHERE g.id = ? AND g.account = (SELECT id FROM names WHERE text = ?)`
 export const PAGE_OF_GENERATIONS = `${SELECT_GENERATION} WHERE g.id > ? ORDER BY g.id LIMIT ?`
 
 export type GenerationRow = Omit<

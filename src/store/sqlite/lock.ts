@@ -2,7 +2,7 @@ import { Database } from 'bun:sqlite'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** How long a starting server waits for one that is still stopping. */
+/** The longest wait of a starting server for one that is still stopping. */
 const WAIT_MS = 3000
 
 /**

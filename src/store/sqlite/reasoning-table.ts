@@ -13,7 +13,8 @@ export class ReasoningTable implements ReasoningStore {
     return this.#connection.commit(() => {
       if (toFree > 0) this.#free(accountId, toFree)
       this.#connection.run(
-        `INSERT INTO reasoning (account_id, key, provider, model, expires_at, bytes, sealed) VALUES (?, ?, ?, ?, ?, ?, ?)
+        `INSERT INTO reasoning (account_id, key, provider, model, expires_at, bytes, sealed)
+         VALUES (?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (account_id, key) DO UPDATE SET provider = excluded.provider, model = excluded.model,
            expires_at = excluded.expires_at, bytes = excluded.bytes, sealed = excluded.sealed`,
         accountId,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { fold, type Answer, type GenerationEvent } from '../../../src/generation/event.ts'
+import { fold, type GenerationResponse, type GenerationEvent } from '../../../src/generation/event.ts'
 import type { Frame } from '../../../src/http/frames.ts'
 import { writeResponse } from '../../../src/protocols/chat/write-response.ts'
 import { checkGrammar, sentences } from '../../grammar.ts'
@@ -15,7 +15,7 @@ const read = (frames: Frame[]): GenerationEvent[] => streamedEventsOf('chat.comp
  * The content that a round trip keeps: neighbours of one kind are one part, unsigned empty parts are gone, and media
  * may be in another position.
  */
-const contentOf = (answer: Answer): Json => {
+const contentOf = (answer: GenerationResponse): Json => {
   const text = (type: string): string =>
     answer.parts.map((part) => (part.type === type && 'text' in part ? (part.text as string) : '')).join('')
   return {
@@ -92,7 +92,7 @@ describe('round trips', () => {
 
 const issuer = { provider: 'p', model: 'm' }
 /** The parts of the response's message after its client sent it back. */
-const replayed = (answer: Answer) => {
+const replayed = (answer: GenerationResponse) => {
   const { choices } = JSON.parse(JSON.stringify(writeResponse(answer, contextWith({}, issuer)))) as Json
   const message = choices[0].message as Json
   if (message.content === null && message.tool_calls === undefined) message.content = ''
@@ -108,7 +108,7 @@ describe('a response that its client sends back', () => {
           const answer = fold(withUniqueIds(made))
           const parts = replayed(answer)
           expect(contentOf({ ...answer, parts, metered: false })).toEqual(contentOf({ ...answer, metered: false }))
-          const signed = (all: Answer['parts']): unknown[] =>
+          const signed = (all: GenerationResponse['parts']): unknown[] =>
             all.flatMap((part) =>
               part.type !== 'image' && 'signature' in part && part.signature !== undefined
                 ? [[part.type, 'text' in part ? part.text : undefined, part.signature.data]]
@@ -129,23 +129,23 @@ describe('a response that its client sends back', () => {
       source: { type: 'data', mediaType: 'image/png', data: 'AAAA' },
       signature: { data: 'I', issuer },
     } as const
-    const parts: Answer['parts'] = [
+    const parts: GenerationResponse['parts'] = [
       { type: 'reasoning', form: 'summary', text: 'S' },
       { type: 'text', text: 'x', signature: { data: 'T', issuer } },
       image,
       { type: 'tool-call', id: 'c', name: 'f', form: 'function', arguments: '{}', signature: { data: 'C', issuer } },
     ]
-    const answer: Answer = { ...fold([START, { type: 'finish', reason: 'stop', raw: 'stop' }]), parts }
+    const answer: GenerationResponse = { ...fold([START, { type: 'finish', reason: 'stop', raw: 'stop' }]), parts }
     expect(replayed(answer)).toEqual(parts)
   })
 
   test('a summary stays one part with its encrypted entry', () => {
-    const parts: Answer['parts'] = [
+    const parts: GenerationResponse['parts'] = [
       { type: 'reasoning', form: 'summary', id: 'rs_1', text: 'S', signature: { data: 'D' } },
       { type: 'reasoning', redacted: true, text: '', signature: { data: 'R' } },
       { type: 'text', text: 'x' },
     ]
-    const answer: Answer = {
+    const answer: GenerationResponse = {
       ...fold([
         { type: 'start', id: 'up', model: 'm' },
         { type: 'finish', reason: 'stop', raw: 'stop' },

@@ -4,7 +4,7 @@ import Ajv2020 from 'ajv/dist/2020.js'
 import fc from 'fast-check'
 import OpenAI from 'openai'
 import { GatewayError } from '../../../src/error.ts'
-import { Fold, fold, type Answer, type GenerationEvent } from '../../../src/generation/event.ts'
+import { Fold, fold, type GenerationResponse, type GenerationEvent } from '../../../src/generation/event.ts'
 import { unwrapSignature } from '../../../src/generation/signature.ts'
 import { noUsage } from '../../../src/generation/usage.ts'
 import type { Frame } from '../../../src/http/frames.ts'
@@ -16,7 +16,7 @@ import { chunksIn, contextWith, framesOf, START, WITH_USAGE, withUniqueIds, type
 /** Responses to clients of chat completions. */
 
 test('audio in several pieces is written as one', () => {
-  const parts = ['AA==', 'AQI='].map((data): Answer['parts'][number] => ({
+  const parts = ['AA==', 'AQI='].map((data): GenerationResponse['parts'][number] => ({
     type: 'audio',
     source: { type: 'data', mediaType: 'audio/L16', data },
   }))
@@ -144,7 +144,7 @@ test('reasoning that the client excludes is not written', () => {
 })
 
 test('a whole response is written with these members', () => {
-  const answer: Answer = {
+  const answer: GenerationResponse = {
     ...fold([
       START,
       { type: 'usage', usage: { inputTokens: 2, outputTokens: 1 } },

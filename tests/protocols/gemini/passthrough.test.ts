@@ -151,10 +151,10 @@ describe('a response', () => {
 
   test('has an error as raw JSON without credentials', () => {
     const frame = new GeminiPassthrough(contextOf()).frame({
-      bare: true,
+      unprefixed: true,
       data: '{\n "error": {"code": 503, "message": "Busy, AIzaSyA1234567890.", "status": "UNAVAILABLE"}}',
     })!
-    expect(frame.bare).toBe(true)
+    expect(frame.unprefixed).toBe(true)
     expect(JSON.parse(frame.data)).toMatchObject({ error: { code: 503, status: 'UNAVAILABLE' } })
     expect(frame.data).not.toContain('AIza')
   })

@@ -23,7 +23,7 @@ test("Google's SDK reads any response, whole and streamed, and an error in a str
       return new Response(
         events
           .flatMap((event) => writer.write(event))
-          .map((frame) => `${frame.bare === true ? '' : 'data: '}${frame.data}\n\n`)
+          .map((frame) => `${frame.unprefixed === true ? '' : 'data: '}${frame.data}\n\n`)
           .join(''),
         { headers: { 'content-type': 'text/event-stream' } },
       )

@@ -127,7 +127,7 @@ describe('a stream', () => {
       type: 'error',
       error: new GatewayError('overloaded', 'Too much.'),
     })
-    expect(frames.map(({ bare }) => bare)).toEqual([undefined, true])
+    expect(frames.map(({ unprefixed }) => unprefixed)).toEqual([undefined, true])
     expect(frames[1]!.data).toBe(frames[0]!.data)
     expect(JSON.parse(frames[0]!.data)).toMatchObject({
       error: { code: 503, message: 'Too much.', status: 'UNAVAILABLE' },

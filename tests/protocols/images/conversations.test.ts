@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { fold, unfold, type Answer, type GenerationEvent } from '../../../src/generation/event.ts'
+import { fold, unfold, type GenerationResponse, type GenerationEvent } from '../../../src/generation/event.ts'
 import type { ConversationName, GenerationRequest, ProtocolName } from '../../../src/generation/request.ts'
 import { noUsage } from '../../../src/generation/usage.ts'
 import type { Frame } from '../../../src/http/frames.ts'
@@ -35,11 +35,11 @@ const contextOf = (name: ConversationName): TranslationContext => {
     responseIdentity: { id: 'x_1', model: 'a/b', createdAt: 7, issuer: { provider: 'p', model: 'm' } },
   }
 }
-const imagePart = (mediaType: string, data: string): Answer['parts'][number] => ({
+const imagePart = (mediaType: string, data: string): GenerationResponse['parts'][number] => ({
   type: 'image',
   source: { type: 'data', mediaType, data },
 })
-const ANSWER: Answer = {
+const ANSWER: GenerationResponse = {
   id: 'up',
   model: 'm',
   metered: true,
@@ -48,10 +48,10 @@ const ANSWER: Answer = {
   parts: [{ type: 'text', text: 'Here.' }, imagePart('image/png', PNG), imagePart('image/jpeg', JPEG)],
 }
 
-const whole = (name: ConversationName): Answer =>
+const whole = (name: ConversationName): GenerationResponse =>
   fold(eventsOf(name, JSON.parse(JSON.stringify(protocols[name].serve.writeResponse(ANSWER, contextOf(name))))))
 
-function streamed(name: ConversationName): Answer {
+function streamed(name: ConversationName): GenerationResponse {
   const writer = protocols[name].serve.writer(contextOf(name))
   const frames: Frame[] = [...unfold(ANSWER)].flatMap((event: GenerationEvent) => writer.write(event))
   return fold(streamedEventsOf(name, frames))

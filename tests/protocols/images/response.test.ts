@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fold, type Answer } from '../../../src/generation/event.ts'
+import { fold, type GenerationResponse } from '../../../src/generation/event.ts'
 import { noUsage } from '../../../src/generation/usage.ts'
 import { writeResponse } from '../../../src/protocols/images/write-response.ts'
 import { images } from '../../../src/protocols/images/index.ts'
@@ -164,7 +164,7 @@ describe('passing a request through', () => {
 })
 
 describe('writing a response', () => {
-  const answer: Answer = {
+  const answer: GenerationResponse = {
     id: 'x',
     model: 'y',
     parts: [
@@ -196,7 +196,7 @@ describe('writing a response', () => {
     })
   })
 
-  test.each<[Partial<Answer>, number, string]>([
+  test.each<[Partial<GenerationResponse>, number, string]>([
     [
       { parts: [{ type: 'text', text: 'I may not draw this.' }] },
       400,

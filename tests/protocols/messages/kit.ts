@@ -1,4 +1,4 @@
-import type { Answer, GenerationEvent } from '../../../src/generation/event.ts'
+import type { GenerationResponse, GenerationEvent } from '../../../src/generation/event.ts'
 import type { GenerationRequest, Located, Part, Turn } from '../../../src/generation/request.ts'
 import type { Issuer } from '../../../src/generation/signature.ts'
 import { noUsage } from '../../../src/generation/usage.ts'
@@ -106,7 +106,7 @@ export const events = (list: (Any | string)[]): GenerationEvent[] =>
     list.map((data) => ({ data: typeof data === 'string' ? data : JSON.stringify(data) })),
   )
 
-export const whole = (answer: Partial<Answer>): Answer => ({
+export const whole = (answer: Partial<GenerationResponse>): GenerationResponse => ({
   id: 'up',
   model: 'up-model',
   parts: [],

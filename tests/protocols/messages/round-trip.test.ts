@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
 import fc from 'fast-check'
-import { type Answer, fold, type GenerationEvent, unfold } from '../../../src/generation/event.ts'
+import { type GenerationResponse, fold, type GenerationEvent, unfold } from '../../../src/generation/event.ts'
 import type { Part } from '../../../src/generation/request.ts'
 import { readResponse } from '../../../src/protocols/messages/read-response.ts'
 import { writeResponse } from '../../../src/protocols/messages/write-response.ts'
@@ -27,7 +27,7 @@ const withoutLateCitations = (sentence: GenerationEvent[]): GenerationEvent[] =>
 }
 
 /** The response without what this protocol cannot represent. */
-const representable = (answer: Answer): Any => ({
+const representable = (answer: GenerationResponse): Any => ({
   parts: answer.parts
     .filter(
       (part) =>
@@ -54,7 +54,7 @@ describe('a response that is written and read again', () => {
   /** The reader of a provider's responses reads signature blocks as redacted reasoning. */
   const isSignatureBlock = (part: Part): boolean =>
     part.type === 'reasoning' && part.redacted === true && (part.signature?.data.startsWith('of-') ?? false)
-  const comparable = (answer: Answer): Any =>
+  const comparable = (answer: GenerationResponse): Any =>
     representable({ ...answer, parts: answer.parts.filter((part) => !isSignatureBlock(part)) })
 
   test('is the same response, streamed or not', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/error.ts'
-import type { Answer, GenerationEvent, PartHead } from '../../../src/generation/event.ts'
+import type { GenerationResponse, GenerationEvent, PartHead } from '../../../src/generation/event.ts'
 import { wrapSignature } from '../../../src/generation/signature.ts'
 import { messages } from '../../../src/protocols/messages/index.ts'
 import { writeResponse } from '../../../src/protocols/messages/write-response.ts'
@@ -8,7 +8,11 @@ import { type Any, context, datas, frames, part, START, whole } from './kit.ts'
 
 /** Responses to clients of the Messages API. */
 
-const stop = (reason: Answer['finish']['reason'] = 'stop'): GenerationEvent => ({ type: 'finish', reason, raw: 'raw' })
+const stop = (reason: GenerationResponse['finish']['reason'] = 'stop'): GenerationEvent => ({
+  type: 'finish',
+  reason,
+  raw: 'raw',
+})
 /** The frames between message_start and message_delta in a short form. */
 const inside = (list: GenerationEvent[], issuer?: { provider: string; model: string }): string[] =>
   datas(frames([START, ...list, stop()], issuer))
