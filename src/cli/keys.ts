@@ -1,7 +1,6 @@
 import { Keys, type ListedKey, type NewKey } from '../accounts/keys.ts'
-import { KEY_KINDS } from '../config/terms.ts'
+import { KEY_KINDS, LIMIT_PERIODS } from '../config/terms.ts'
 import { modelPatternProblem } from '../config/model-settings.ts'
-import { LIMIT_PERIODS } from '../config/terms.ts'
 import { usdOf } from '../money.ts'
 import { limitText, readUsd } from './amounts.ts'
 import { columns, didYouMean, UsageError, type Given } from './command.ts'

@@ -1,7 +1,7 @@
+import { BoundedMap } from './bounded-map.ts'
 import { GatewayError } from '../error.ts'
 import { ResponseParser } from './response-parser.ts'
-import { Connection, takeIdle } from './connection.ts'
-import type { CallSignal, ConnectionUser, Origin } from './connection.ts'
+import { type CallSignal, Connection, type ConnectionUser, type Origin, takeIdle } from './connection.ts'
 
 /** Milliseconds: connecting (TCP and TLS); until the response head; between two chunks; for the whole call. */
 export type Timeouts = { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number }
@@ -76,14 +76,12 @@ type RequestTarget = { origin: Origin; path: string; host: string }
  * Parsed URLs of providers. They are few, and parsing one costs 5 % of proxying a small request. The limit is for
  * catalogues with very many models whose names are part of the URL.
  */
-const knownTargets = new Map<string, RequestTarget>()
-const MAX_KNOWN_TARGETS = 1024
+const knownTargets = new BoundedMap<string, RequestTarget>(1024)
 
 const knownTarget = (url: string): RequestTarget => {
   const known = knownTargets.get(url)
   if (known !== undefined) return known
   const target = parseTarget(url)
-  if (knownTargets.size >= MAX_KNOWN_TARGETS) knownTargets.clear()
   knownTargets.set(url, target)
   return target
 }

@@ -6,8 +6,7 @@ import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { GatewayError } from '../error.ts'
 import { isPublicAddress } from './addresses.ts'
-import { send } from './call.ts'
-import type { IncomingResponse, OutgoingRequest } from './call.ts'
+import { type IncomingResponse, type OutgoingRequest, send } from './call.ts'
 import type { CallSignal } from './connection.ts'
 
 export type GuardOptions = {

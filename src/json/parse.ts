@@ -18,5 +18,6 @@ export function canonical(json: string): string {
   }
 }
 
+/** True for a JSON object; false for arrays and null. */
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,5 +1,5 @@
 import type { GenerationRequest, Located } from '../generation/request.ts'
-import { isObject } from './fields.ts'
+import { isObject } from '../json/parse.ts'
 import type { Capabilities } from './protocol.ts'
 import type { Translation } from './translation.ts'
 

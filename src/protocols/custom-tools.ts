@@ -1,5 +1,5 @@
 import type { Tool } from '../generation/request.ts'
-import { isObject } from './fields.ts'
+import { isObject } from '../json/parse.ts'
 import type { Translation } from './translation.ts'
 
 type CustomTool = Tool & { type: 'custom' }

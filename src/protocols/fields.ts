@@ -148,13 +148,17 @@ export const kindOf = (value: unknown): string =>
             ? 'a string'
             : `${typeof value === 'number' ? 'a number' : `a ${typeof value}`}`
 
-/** True for a JSON object; false for arrays and null. */
-export const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
 /** An object to spread: one member, or none if the value is undefined. */
 export const present = <K extends string, V>(name: K, value: V | undefined): { [P in K]?: V } =>
   (value === undefined ? {} : { [name]: value }) as { [P in K]?: V }
 
 /** A camelCase name in snake_case, the other spelling that Google accepts. */
 export const snakeOf = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+
+/** Fields that only the client's own protocol knows, by path. */
+export type Extras = Record<string, unknown>
+
+/** Adds the members of an object that its reader did not take. */
+export function collectExtras(fields: Fields, extras: Extras): void {
+  for (const [name, value] of Object.entries(fields.rest())) extras[fields.at(name)] = value
+}

@@ -1,6 +1,6 @@
 import { GatewayError, invalid } from '../error.ts'
 import type { MediaPart } from '../generation/request.ts'
-import { isObject } from './fields.ts'
+import { isObject } from '../json/parse.ts'
 import type { MediaData, ProviderReference } from './protocol.ts'
 import type { Translation } from './translation.ts'
 

@@ -1,6 +1,5 @@
-import { tryParse } from '../json/parse.ts'
+import { isObject, tryParse } from '../json/parse.ts'
 import type { ErrorCode, GatewayError } from '../error.ts'
-import { isObject } from './fields.ts'
 import { plainText, upstreamError } from './upstream-error.ts'
 
 const TYPE_BY_CODE: Partial<Record<ErrorCode, string>> = {

@@ -1,5 +1,6 @@
 import type { Located } from '../generation/request.ts'
-import { isObject, snakeOf } from './fields.ts'
+import { isObject } from '../json/parse.ts'
+import { snakeOf } from './fields.ts'
 import type { RawRequest } from './protocol.ts'
 
 /** Settings of a request by which a loss or a refusal can be located. */

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { GenerationEvent } from '../generation/event.ts'
-import { tryParse } from '../json/parse.ts'
-import { isObject } from './fields.ts'
+import { isObject, tryParse } from '../json/parse.ts'
 import type { TransformFactory } from './transforms.ts'
 import type { Translation } from './translation.ts'
 

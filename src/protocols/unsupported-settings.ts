@@ -1,5 +1,5 @@
 import type { GenerationRequest, Sampling } from '../generation/request.ts'
-import { isObject } from './fields.ts'
+import { isObject } from '../json/parse.ts'
 import type { LossCode } from './loss-codes.ts'
 import type { SettingName } from './request-paths.ts'
 import type { Translation } from './translation.ts'

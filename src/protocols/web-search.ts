@@ -1,5 +1,5 @@
 import type { WebSearch } from '../generation/request.ts'
-import { isObject } from './fields.ts'
+import { isObject } from '../json/parse.ts'
 import type { Translation } from './translation.ts'
 
 const REASONS: Record<Exclude<keyof WebSearch, 'path'>, string> = {

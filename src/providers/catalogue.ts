@@ -3,6 +3,7 @@ import type { Auth } from '../config/provider-settings.ts'
 import { modelNameProblem } from '../config/model-settings.ts'
 import { GatewayError, invalid } from '../error.ts'
 import type { ProtocolName } from '../generation/request.ts'
+import { BoundedMap } from '../http/bounded-map.ts'
 import { nearest } from '../nearest.ts'
 import type { Capabilities, Quirks, Api, Target } from '../protocols/protocol.ts'
 import { builtInProvider, configuredProvider, howToEnable } from './configured.ts'
@@ -76,7 +77,7 @@ export class Catalogue {
   readonly #providers = new Map<string, Provider>()
   readonly #models = new Map<string, Model>()
   /** Endpoints by protocol and name; cleared when providers change or when it is full. */
-  readonly #endpointCache = new Map<string, Endpoint[]>()
+  readonly #endpointCache = new BoundedMap<string, Endpoint[]>(CACHED_NAMES_MAX)
   /** Ids of listed models by the part of the id after the provider. */
   readonly #shortNames = new Map<string, string[]>()
   #listed: readonly Model[] | undefined
@@ -107,7 +108,6 @@ export class Catalogue {
     const known = this.#endpointCache.get(key)
     if (known !== undefined) return known
     const endpoints = this.#resolve(model, clientProtocol)
-    if (this.#endpointCache.size >= CACHED_NAMES_MAX) this.#endpointCache.clear()
     this.#endpointCache.set(key, endpoints)
     return endpoints
   }

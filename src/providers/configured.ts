@@ -1,6 +1,5 @@
 import { ConfigError, type Config, type ProviderConfig } from '../config/load.ts'
-import type { Auth } from '../config/provider-settings.ts'
-import { baseUrlProblem } from '../config/provider-settings.ts'
+import { type Auth, baseUrlProblem } from '../config/provider-settings.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Api } from '../protocols/protocol.ts'
 import type { Provider } from './catalogue.ts'

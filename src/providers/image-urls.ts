@@ -3,7 +3,7 @@ import { asGatewayError, GatewayError } from '../error.ts'
 import { splice } from '../json/edit.ts'
 import type { CallSignal } from '../http/connection.ts'
 import { guardedFetch, hostAndPort } from '../http/ssrf-guard.ts'
-import { isObject } from '../protocols/fields.ts'
+import { isObject } from '../json/parse.ts'
 import { dataOf, imageOf, mediaTypeOf } from '../protocols/images/shapes.ts'
 import { parseResponse, type Upstream } from './attempt.ts'
 

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { createParser } from 'eventsource-parser'
 import fc from 'fast-check'
-import { FrameSplitter, MAX_FRAME_LENGTH, writeFrame } from '../../src/http/frames.ts'
-import type { Frame } from '../../src/http/frames.ts'
+import { type Frame, FrameSplitter, MAX_FRAME_LENGTH, writeFrame } from '../../src/http/frames.ts'
 
 const encode = (text: string): Uint8Array => new TextEncoder().encode(text)
 

@@ -1,8 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import type { Server } from 'bun'
 import { asGatewayError } from '../../src/error.ts'
-import { listen, readChunks, readText } from '../../src/http/serve.ts'
-import type { Listening } from '../../src/http/serve.ts'
+import { listen, type Listening, readChunks, readText } from '../../src/http/serve.ts'
 import { streamBody } from '../../src/http/stream.ts'
 import { rawClient, until } from './raw-server.ts'
 

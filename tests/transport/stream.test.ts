@@ -1,10 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { listen } from '../../src/http/serve.ts'
-import type { Listening } from '../../src/http/serve.ts'
-import { streamBody } from '../../src/http/stream.ts'
-import type { Chunk, KeepAlive, TextSource } from '../../src/http/stream.ts'
-import { rawClient, until } from './raw-server.ts'
-import type { RawClient } from './raw-server.ts'
+import { listen, type Listening } from '../../src/http/serve.ts'
+import { type Chunk, type KeepAlive, streamBody, type TextSource } from '../../src/http/stream.ts'
+import { rawClient, type RawClient, until } from './raw-server.ts'
 
 const servers: Listening[] = []
 afterEach(async () => {

@@ -1,10 +1,9 @@
 import { isUtf8 } from 'node:buffer'
 import { GatewayError, invalid } from '../../error.ts'
-import { tryParse } from '../../json/parse.ts'
+import { isObject, tryParse } from '../../json/parse.ts'
 import { checkJson } from '../../json/scan.ts'
 import type { MultipartEvent, PartHead } from '../../http/multipart.ts'
 import { sniff, SNIFFED_BYTES } from '../../http/sniff.ts'
-import { isObject } from '../../protocols/fields.ts'
 import type { FileDetails, Upload } from '../../files/upload.ts'
 
 /** The purposes of OpenAI's API. */

@@ -1,7 +1,7 @@
 import type { AppContext } from '../../context.ts'
 import { GatewayError } from '../../error.ts'
 import { isRawJson } from '../../json/exact.ts'
-import { isObject } from '../../protocols/fields.ts'
+import { isObject } from '../../json/parse.ts'
 import type { Json, StoredFile } from '../../store/store.ts'
 import type { Prediction } from './prediction.ts'
 

@@ -1,5 +1,5 @@
 import { GatewayError, invalid } from '../../error.ts'
-import { isObject } from '../../protocols/fields.ts'
+import { isObject } from '../../json/parse.ts'
 import type { RawRequest } from '../../protocols/protocol.ts'
 import type { Store } from '../../store/store.ts'
 

@@ -1,7 +1,7 @@
 import { invalid } from '../../error.ts'
 import type { MediaPart, MediaSource, Part, TextPart } from '../../generation/request.ts'
-import { collectExtras, type Extras } from '../extras.ts'
-import { Fields, isObject } from '../fields.ts'
+import { collectExtras, type Extras, Fields } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import { audioMediaType, checkBase64, mediaKind, readDataUrl } from '../media.ts'
 
 /** Types of parts that some role may have. */

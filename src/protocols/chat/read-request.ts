@@ -10,8 +10,8 @@ import {
   type ToolChoice,
   type WebSearch,
 } from '../../generation/request.ts'
-import { collectExtras, type Extras } from '../extras.ts'
-import { Fields, isObject, present } from '../fields.ts'
+import { collectExtras, type Extras, Fields, present } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import type { RawRequest } from '../protocol.ts'
 import { readMessages } from './read-request-messages.ts'
 import { readCache } from './read-request-parts.ts'

@@ -1,7 +1,7 @@
 import type { PartHead } from '../../generation/event.ts'
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import type { OpenPart, PartSequence } from '../part-sequence.ts'
-import { JsonEnd } from './json-end.ts'
+import { JsonEnd } from '../../json/scan.ts'
 import { nonEmpty, type Json } from './shapes.ts'
 
 type Call = {

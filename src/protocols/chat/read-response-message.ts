@@ -1,6 +1,6 @@
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import { mediaKind } from '../media.ts'
 import { Offsets } from '../offsets.ts'
 import { PartSequence, type OpenPart } from '../part-sequence.ts'

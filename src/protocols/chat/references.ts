@@ -1,5 +1,5 @@
 import { invalid } from '../../error.ts'
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import {
   audioFormat,
   dataUrl,

@@ -1,7 +1,7 @@
 import type { FinishReason } from '../../generation/event.ts'
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import { completionTokens, count, countSearches, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import type { Offsets } from '../offsets.ts'
 
 /**

@@ -1,6 +1,7 @@
 import { EFFORTS, type Effort, type GenerationRequest, type Reasoning } from '../../generation/request.ts'
 import { nearestEffort } from '../capabilities.ts'
-import { isObject, present } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
+import { present } from '../fields.ts'
 import type { Capabilities, Target } from '../protocol.ts'
 import { effortOfBudget } from '../reasoning-effort.ts'
 import type { Translation } from '../translation.ts'

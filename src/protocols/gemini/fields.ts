@@ -1,5 +1,6 @@
 import { invalid } from '../../error.ts'
-import { Fields, isObject, snakeOf } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
+import { Fields, snakeOf } from '../fields.ts'
 
 /**
  * The fields of an object, each under either name, since Google's servers accept `generationConfig` and

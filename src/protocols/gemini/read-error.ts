@@ -1,6 +1,5 @@
 import type { GatewayError } from '../../error.ts'
-import { tryParse } from '../../json/parse.ts'
-import { isObject } from '../fields.ts'
+import { isObject, tryParse } from '../../json/parse.ts'
 import { plainText, upstreamError, upstreamStreamError, type ProviderErrorFields } from '../upstream-error.ts'
 
 /** An error response: google.rpc.Status, alone or in an array, or whatever a proxy in front of Google sent. */

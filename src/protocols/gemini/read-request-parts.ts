@@ -9,8 +9,8 @@ import type {
   ToolResultPart,
 } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
-import { collectExtras } from '../extras.ts'
-import { isObject } from '../fields.ts'
+import { collectExtras } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import { checkBase64, mediaKind } from '../media.ts'
 import { either, type GoogleFields } from './fields.ts'
 import { readResolution } from './read-request-config.ts'

@@ -1,5 +1,6 @@
 import { invalid } from '../../error.ts'
-import { Fields, isObject, kindOf } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
+import { Fields, kindOf } from '../fields.ts'
 
 /**
  * Google's `Schema`, a subset of OpenAPI's. Types and member names become JSON Schema's here; the rest of the dialect

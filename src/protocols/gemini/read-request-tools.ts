@@ -1,7 +1,6 @@
 import { invalid } from '../../error.ts'
 import type { GenerationRequest, Tool, ToolChoice } from '../../generation/request.ts'
-import { collectExtras } from '../extras.ts'
-import { kindOf, present } from '../fields.ts'
+import { collectExtras, kindOf, present } from '../fields.ts'
 import type { GoogleFields } from './fields.ts'
 import { readSchema } from './read-request-schema.ts'
 

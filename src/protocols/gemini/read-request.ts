@@ -1,5 +1,5 @@
 import type { GenerationRequest } from '../../generation/request.ts'
-import { collectExtras } from '../extras.ts'
+import { collectExtras } from '../fields.ts'
 import type { RawRequest } from '../protocol.ts'
 import { GoogleFields } from './fields.ts'
 import { readConfig } from './read-request-config.ts'

@@ -1,4 +1,4 @@
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 
 type Container = Record<string, unknown> | unknown[]
 

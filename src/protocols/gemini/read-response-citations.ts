@@ -1,5 +1,5 @@
 import type { Citation } from '../../generation/request.ts'
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import { Offsets } from '../offsets.ts'
 
 type Range = { start: number; end: number }

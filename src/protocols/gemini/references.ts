@@ -1,5 +1,5 @@
 import { invalid } from '../../error.ts'
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import { isNamed, isTextual, keptAt, mediaKind, objectsIn, paramOf, without } from '../media.ts'
 import type { MediaData, MediaReference, ProviderReference } from '../protocol.ts'
 import { either } from './fields.ts'

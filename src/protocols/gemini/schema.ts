@@ -1,4 +1,4 @@
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import type { FunctionTool, SchemaLoss } from '../schema/cache.ts'
 import { plainSchema } from '../schema/dialect.ts'
 import { areApart, intersect, literals } from '../schema/intersect.ts'

@@ -1,7 +1,7 @@
 import type { FinishReason } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
 import { completionTokens, count, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 
 /** An element of `content.parts` as Sluice writes it. */
 export type GeminiPart = Record<string, unknown>

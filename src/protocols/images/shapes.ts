@@ -1,7 +1,7 @@
 import { GatewayError } from '../../error.ts'
 import { count, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
 import { sniff, SNIFFED_BYTES } from '../../http/sniff.ts'
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 
 /** Shapes of OpenAI's images API that both directions need. Source: OpenAI's API reference. */
 

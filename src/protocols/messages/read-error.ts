@@ -1,7 +1,6 @@
 import type { GatewayError } from '../../error.ts'
-import { tryParse } from '../../json/parse.ts'
+import { isObject, tryParse } from '../../json/parse.ts'
 import { plainText, upstreamError, upstreamStreamError } from '../upstream-error.ts'
-import { isObject } from '../fields.ts'
 import type { Json } from './shapes.ts'
 
 /** The error of a response with an error status; its body may be anything. */

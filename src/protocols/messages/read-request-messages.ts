@@ -12,8 +12,8 @@ import type {
   Turn,
 } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
-import { collectExtras, type Extras } from '../extras.ts'
-import { Fields, isObject, kindOf } from '../fields.ts'
+import { collectExtras, type Extras, Fields, kindOf } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import { checkBase64 } from '../media.ts'
 import { readCitation } from './citations.ts'
 import { readCache } from './read-request-tools.ts'

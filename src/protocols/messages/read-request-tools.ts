@@ -1,6 +1,5 @@
 import type { GenerationRequest, Tool, WebSearch } from '../../generation/request.ts'
-import { collectExtras, type Extras } from '../extras.ts'
-import { present, type Fields } from '../fields.ts'
+import { collectExtras, type Extras, type Fields, present } from '../fields.ts'
 
 /** Tools that the provider runs and that a response can do without. */
 const OPTIONAL = /^(web_search|web_fetch|tool_search_tool)_/

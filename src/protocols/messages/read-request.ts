@@ -1,7 +1,6 @@
 import { GatewayError } from '../../error.ts'
 import type { Effort, GenerationRequest, OutputFormat, Reasoning, ToolChoice } from '../../generation/request.ts'
-import { collectExtras, type Extras } from '../extras.ts'
-import { Fields } from '../fields.ts'
+import { collectExtras, type Extras, Fields } from '../fields.ts'
 import type { RawRequest } from '../protocol.ts'
 import { readConversation } from './read-request-messages.ts'
 import { readCache, readTools } from './read-request-tools.ts'

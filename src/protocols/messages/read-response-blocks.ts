@@ -1,5 +1,5 @@
 import type { PartHead } from '../../generation/event.ts'
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import type { OpenPart, PartSequence } from '../part-sequence.ts'
 import { readCitation } from './citations.ts'
 import { type Block, type Json, readInput } from './shapes.ts'

@@ -1,4 +1,4 @@
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import { isAddress, isNamed, isTextual, keptAt, noFileId, objectsIn, paramOf, textOf } from '../media.ts'
 import type { MediaData, MediaReference, ProviderReference } from '../protocol.ts'
 import type { Json } from './shapes.ts'

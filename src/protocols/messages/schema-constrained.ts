@@ -1,4 +1,4 @@
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import { areApart, intersect, literals } from '../schema/intersect.ts'
 import { tooLarge } from '../schema/references.ts'
 import {

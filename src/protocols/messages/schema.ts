@@ -1,5 +1,5 @@
 import type { Tool } from '../../generation/request.ts'
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import type { FunctionTool, SchemaLoss } from '../schema/cache.ts'
 import { plainSchema } from '../schema/dialect.ts'
 import { inlined } from '../schema/references.ts'

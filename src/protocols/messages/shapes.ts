@@ -9,7 +9,7 @@ import {
   type Usage,
 } from '../../generation/usage.ts'
 import { readObject } from '../../json/exact.ts'
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 
 /** Fields of Anthropic's Messages API that readers and writers share. */
 

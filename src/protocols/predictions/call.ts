@@ -1,7 +1,7 @@
-import { tryParse } from '../../json/parse.ts'
+import { isObject, tryParse } from '../../json/parse.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import type { PredictionStatus } from '../../store/store.ts'
-import { isObject, kindOf, present } from '../fields.ts'
+import { kindOf, present } from '../fields.ts'
 import type { Target } from '../protocol.ts'
 import { plainText, scrub, upstreamError, type ProviderErrorFields } from '../upstream-error.ts'
 

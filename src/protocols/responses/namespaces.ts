@@ -1,5 +1,5 @@
 import type { RawRequest } from '../protocol.ts'
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import { objectsOf, type Json } from './shapes.ts'
 
 /** A tool inside a `namespace` tool. */

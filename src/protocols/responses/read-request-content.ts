@@ -1,7 +1,6 @@
 import { invalid } from '../../error.ts'
 import type { Citation, NativePart, MediaPart, MediaSource, Part, TextPart } from '../../generation/request.ts'
-import { collectExtras, type Extras } from '../extras.ts'
-import { Fields, present } from '../fields.ts'
+import { collectExtras, type Extras, Fields, present } from '../fields.ts'
 import { checkBase64, readDataUrl } from '../media.ts'
 import { Offsets } from '../offsets.ts'
 import { objectsOf, readAnnotation, type Json } from './shapes.ts'

@@ -1,7 +1,6 @@
 import { invalid } from '../../error.ts'
 import { EFFORTS, type GenerationRequest, type OutputFormat, type Reasoning } from '../../generation/request.ts'
-import { collectExtras, type Extras } from '../extras.ts'
-import { Fields, present } from '../fields.ts'
+import { collectExtras, type Extras, Fields, present } from '../fields.ts'
 import type { RawRequest } from '../protocol.ts'
 import { namespaceNames } from './namespaces.ts'
 import { InputReader } from './read-request-input.ts'

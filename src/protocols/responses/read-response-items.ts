@@ -1,6 +1,6 @@
 import type { PartHead } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import { Offsets } from '../offsets.ts'
 import type { OpenPart, PartSequence } from '../part-sequence.ts'
 import { arrayOf, objectsOf, readAnnotation, readLogprobs, stringOf, type Json } from './shapes.ts'

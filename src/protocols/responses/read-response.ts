@@ -1,11 +1,10 @@
 import { GatewayError } from '../../error.ts'
 import type { FinishReason, GenerationEvent } from '../../generation/event.ts'
-import { tryParse } from '../../json/parse.ts'
+import { isObject, tryParse } from '../../json/parse.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Reader } from '../protocol.ts'
 import { PartSequence } from '../part-sequence.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
-import { isObject } from '../fields.ts'
 import { CallItem, MessageItem, newItem, ReasoningItem, type OutputItem } from './read-response-items.ts'
 import { objectOf, objectsOf, readIncomplete, readUsage, stringOf, type Json } from './shapes.ts'
 

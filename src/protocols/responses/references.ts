@@ -1,4 +1,4 @@
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import { dataUrl, isAddress, isNamed, keptAt, noFileId, objectsIn, onlyOne, paramOf, without } from '../media.ts'
 import type { ProviderReference, MediaReference, MediaData } from '../protocol.ts'
 

@@ -1,5 +1,5 @@
 import type { TranslationContext } from '../protocol.ts'
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import { objectOf, type Json } from './shapes.ts'
 
 /**

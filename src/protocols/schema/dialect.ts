@@ -1,4 +1,4 @@
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import { blank, mapSchemas, type Schema } from './schema.ts'
 
 const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'boolean', 'array', 'object', 'null'])

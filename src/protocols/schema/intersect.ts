@@ -1,4 +1,4 @@
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import { blank, isNote, names, typesOf, type Schema, type SchemaBudget } from './schema.ts'
 
 const LOWER: ReadonlySet<string> = new Set(['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties'])

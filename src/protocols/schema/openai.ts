@@ -1,5 +1,5 @@
 import type { OutputFormat } from '../../generation/request.ts'
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import type { Translation } from '../translation.ts'
 import { plainSchema } from './dialect.ts'
 import type { FunctionTool, SchemaLoss } from './cache.ts'

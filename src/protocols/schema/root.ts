@@ -1,4 +1,4 @@
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import { hasReferences, inlined, tooLarge } from './references.ts'
 import { intersect } from './intersect.ts'
 import { blank, names, type Schema, type SchemaBudget, typesOf, type UnknownKeywords } from './schema.ts'

@@ -1,5 +1,5 @@
 import { GatewayError, invalid } from '../../error.ts'
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 
 /** A JSON Schema (2020-12) of a tool's arguments or of a response. */
 export type Schema = Record<string, unknown>

@@ -1,7 +1,7 @@
 import type { GenerationEvent } from '../../generation/event.ts'
 import type { OutputFormat } from '../../generation/request.ts'
 import type { TransformFactory } from '../transforms.ts'
-import { isObject } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
 import { plainSchema } from './dialect.ts'
 import { dereferenced } from './root.ts'
 import { blank, type Schema, type SchemaBudget, takesAnything } from './schema.ts'

@@ -1,22 +1,30 @@
 import { int64, type Binding, type Connection } from './connection.ts'
-import { BUCKET_NAMES, FIND_GENERATION, INSERT_GENERATION, PAGE_OF_GENERATIONS } from './generation-rows.ts'
-import { generationIdBytes, isGenerationId, toGenerationRecord, type GenerationRow } from './generation-rows.ts'
+import {
+  BUCKET_NAMES,
+  FIND_GENERATION,
+  generationIdBytes,
+  type GenerationRow,
+  INSERT_GENERATION,
+  isGenerationId,
+  PAGE_OF_GENERATIONS,
+  toGenerationRecord,
+} from './generation-rows.ts'
 import { InternedRows } from './interned.ts'
-import { NotCovered } from '../ledger.ts'
-import type {
-  BookAccount,
-  Closing,
-  GenerationRecord,
-  KeySpend,
-  LedgerState,
-  LedgerStore,
-  OpenGeneration,
-  Operation,
-  PostedTransfer,
-  QuotaWindow,
-  StoredPrice,
-  Subscription,
-  Transfer,
+import {
+  type BookAccount,
+  type Closing,
+  type GenerationRecord,
+  type KeySpend,
+  type LedgerState,
+  type LedgerStore,
+  NotCovered,
+  type OpenGeneration,
+  type Operation,
+  type PostedTransfer,
+  type QuotaWindow,
+  type StoredPrice,
+  type Subscription,
+  type Transfer,
 } from '../ledger.ts'
 
 /** The ledger's tables: records of generations, the book, quota windows, subscriptions, spending of keys. */

@@ -1,5 +1,12 @@
-import { hasOwnId, outputItems } from '../responses.ts'
-import type { BackgroundWork, Json, ResponseStore, ResponseToSave, StoredResponse } from '../responses.ts'
+import {
+  type BackgroundWork,
+  hasOwnId,
+  type Json,
+  outputItems,
+  type ResponseStore,
+  type ResponseToSave,
+  type StoredResponse,
+} from '../responses.ts'
 import { BATCH_ROWS, type Connection } from './connection.ts'
 
 type ResponseRow = {
