@@ -3,8 +3,6 @@ import { model, MODEL_NAME, MODEL_NAME_RULE, modelNameProblem } from './model-se
 import { baseUrlProblem, provider, PROVIDER_ID } from './provider-settings.ts'
 import { boolean, duration, list, map, name, number, object, size, string, type Shape } from './shape.ts'
 
-export * from './terms.ts'
-
 const ID_RULE = 'lower-case letters, digits, dots, - and _, beginning with a letter or digit'
 
 const listen = object(
