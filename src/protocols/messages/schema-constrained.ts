@@ -17,7 +17,7 @@ const FORMATS = new Set(['date-time', 'time', 'date', 'duration', 'email', 'host
 /** Annotations that the provider accepts. */
 const ANNOTATIONS = new Set(['title', 'default', 'description'])
 /** Keywords that constrain only values of one type. */
-const CONSTRAINTS: Record<string, readonly string[]> = {
+const CONSTRAINTS = {
   object: [
     'properties',
     'required',
@@ -44,7 +44,9 @@ const CONSTRAINTS: Record<string, readonly string[]> = {
   string: ['minLength', 'maxLength', 'pattern', 'format', 'contentEncoding', 'contentMediaType', 'contentSchema'],
   number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
 }
-const TYPED = new Set(Object.values(CONSTRAINTS).flat())
+/** `CONSTRAINTS` by type: a schema may name any type, `constructor` too. */
+const CONSTRAINTS_BY_TYPE: ReadonlyMap<string, readonly string[]> = new Map(Object.entries(CONSTRAINTS))
+const TYPED: ReadonlySet<string> = new Set(Object.values(CONSTRAINTS).flat())
 /** Regular expressions that are not supported: lookaround, back references, keyword boundaries. */
 const UNSUPPORTED_PATTERN = /\(\?[=!<]|\\[1-9bB]/
 
@@ -69,10 +71,7 @@ export class ConstrainedSchemaWriter {
     const values = literals(all)
     if (values !== undefined) return this.#choice(all, values, path)
     const types = [...new Set(typesOf(all))]
-    const implied = Object.keys(CONSTRAINTS).find((type) =>
-      CONSTRAINTS[type]!.some((keyword) => all[keyword] !== undefined),
-    )
-    if (all.type === undefined && implied !== undefined) types.push(implied)
+    if (all.type === undefined) types.push(...impliedType(all))
     if (types.length === 0) return this.#anything(all, path)
     if (types.length > 1 && (types.includes('object') || types.includes('array'))) {
       const { type: _types, ...rest } = all
@@ -263,7 +262,14 @@ const STRUCTURE = new Set(['type', 'const', 'enum', '$id', '$anchor', '$defs', '
 const constrains = (keyword: string, types: readonly string[] | undefined): boolean =>
   !TYPED.has(keyword) ||
   types === undefined ||
-  types.some((type) => CONSTRAINTS[type === 'integer' ? 'number' : type]?.includes(keyword) === true)
+  types.some((type) => CONSTRAINTS_BY_TYPE.get(type === 'integer' ? 'number' : type)?.includes(keyword) === true)
+
+/** The type whose constraints a schema without `type` has, in a list; an empty list if it has none. */
+function impliedType(schema: Schema): string[] {
+  for (const [type, keywords] of CONSTRAINTS_BY_TYPE)
+    if (keywords.some((keyword) => schema[keyword] !== undefined)) return [type]
+  return []
+}
 
 const notesOf = (schema: Schema): Schema =>
   blank(Object.fromEntries(Object.entries(schema).filter(([keyword]) => ANNOTATIONS.has(keyword))))

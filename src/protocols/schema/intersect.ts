@@ -31,7 +31,16 @@ export function intersect(first: Schema, second: Schema, budget: SchemaBudget): 
     const isUsed = Object.hasOwn(first, keyword) || Object.hasOwn(second, keyword)
     if (isUsed && !keepsMeaning(keyword, first, second)) return undefined
   }
+  // `const` of one and `enum` of the other are one list of values.
+  const isMixed = isConst(first) !== isConst(second) && literals(first) !== undefined && literals(second) !== undefined
+  if (isMixed) {
+    const shared = sharedValues(literals(first), literals(second))
+    if (shared === undefined) return undefined
+    delete both.const
+    both.enum = shared
+  }
   for (const [keyword, value] of Object.entries(second)) {
+    if (isMixed && (keyword === 'const' || keyword === 'enum')) continue
     const known = both[keyword]
     if (known === undefined) both[keyword] = value
     else if (isNote(keyword) || isSame(known, value)) continue
@@ -86,16 +95,22 @@ function joinKeyword(keyword: string, first: unknown, second: unknown, budget: S
       return joinTypes(typesOf({ type: first }), typesOf({ type: second }))
     case 'additionalProperties':
       return first === true ? second : second === true ? first : undefined
-    case 'enum': {
-      const others = new Set(Array.isArray(second) ? second.map(comparisonKey) : [])
-      const shared = Array.isArray(first) ? first.filter((one) => others.has(comparisonKey(one))) : []
-      return shared.length === 0 ? undefined : shared
-    }
+    case 'enum':
+      return sharedValues(first, second)
     case 'properties':
       return isObject(first) && isObject(second) ? joinProperties(first, second, budget) : undefined
     default:
       return undefined
   }
+}
+
+const isConst = (schema: Schema): boolean => Object.hasOwn(schema, 'const')
+
+/** The values that are in both lists; undefined if there is none. */
+function sharedValues(first: unknown, second: unknown): unknown[] | undefined {
+  const others = new Set(Array.isArray(second) ? second.map(comparisonKey) : [])
+  const shared = Array.isArray(first) ? first.filter((one) => others.has(comparisonKey(one))) : []
+  return shared.length === 0 ? undefined : shared
 }
 
 function joinTypes(first: string[] | undefined, second: string[] | undefined): string | string[] | undefined {
