@@ -1,6 +1,6 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 
-/** What a scripted provider says, put into the words of each protocol as its real providers do. */
+/** A scripted response in each protocol, as its real providers write it. */
 
 export type Cite = { passage: string; url: string; title: string }
 
@@ -8,8 +8,8 @@ export type ReplyPart =
   | { type: 'text'; text: string; cite?: Cite }
   | { type: 'reasoning'; text: string; signature: string }
   /**
-   * `args`: JSON text, or the beginning of it where the answer was cut; of a tool of free text, that text. `name`: the
-   * test's tool where it is absent.
+   * `args`: JSON text, incomplete in a truncated response; the text for a custom tool. `name`: absent for the tool of
+   * the test.
    */
   | { type: 'call'; id: string; args: string; name?: string; namespace?: string; free?: true }
   | { type: 'refusal'; text: string }
@@ -24,7 +24,7 @@ export const TOOL = 'find_place'
 
 type Json = Record<string, unknown>
 
-/** A whole answer, and the data of the frames of a streamed one. */
+/** A whole response, and the data of the frames of a stream. */
 export type RawRequest = { whole: object; frames: (object | string)[] }
 
 export const wireOf = (protocol: ConversationName, reply: Reply): RawRequest =>
@@ -33,14 +33,14 @@ export const wireOf = (protocol: ConversationName, reply: Reply): RawRequest =>
   ](reply)
 
 const halves = (text: string): string[] => {
-  // Between two letters of the basic plane, as tokens are.
+  // Between two characters of the basic plane, as tokens are.
   const middle = Math.ceil(text.length / 3)
   return [text.slice(0, middle), text.slice(middle)].filter((piece) => piece !== '')
 }
 
 const textOf = (reply: Reply): string => reply.parts.map((part) => (part.type === 'text' ? part.text : '')).join('')
 
-/** What is cited, and where in the whole text it begins and ends. */
+/** A citation with its range in the whole text. */
 function citesOf(reply: Reply): (Cite & { start: number; end: number })[] {
   let at = 0
   return reply.parts.flatMap((part) => {
@@ -191,7 +191,7 @@ function responsesWire(reply: Reply): RawRequest {
           },
         ]
       case 'text': {
-        // One text, however many parts it was told in.
+        // One text for all text parts.
         if (part !== reply.parts.find((one) => one.type === 'text')) return []
         const annotations = citesOf(reply).map(({ url, title, ...at }) => ({
           type: 'url_citation',
@@ -334,7 +334,7 @@ function messagesWire(reply: Reply): RawRequest {
     switch (part.type) {
       case 'reasoning':
         return { type: 'thinking', thinking: part.text, signature: part.signature }
-      // Its objects cannot be cut: only the stream tells how far it came.
+      // Objects cannot be incomplete: only a stream has the beginning.
       case 'call':
         return { type: 'tool_use', id: part.id, name: part.name ?? TOOL, input: objectOf(part.args), json: part.args }
       case 'refusal':
@@ -430,7 +430,7 @@ function geminiWire(reply: Reply): RawRequest {
     thoughtsTokenCount: usage.reasoning,
     totalTokenCount: usage.prompt + usage.completion,
   }
-  // The proof of a thought stands on the part that follows it, and of several calls on the first alone.
+  // A signature is on the part after the reasoning, and for several calls on the first one only.
   let proof: string | undefined
   const parts = reply.parts.flatMap((part): Json[] => {
     const signed = proof === undefined ? {} : { thoughtSignature: proof }
@@ -439,7 +439,7 @@ function geminiWire(reply: Reply): RawRequest {
       case 'reasoning':
         proof = part.signature
         return [{ text: part.text, thought: true }]
-      // It tells a call whole or not at all.
+      // A tool call is sent whole or not at all.
       case 'call':
         return isWhole(part.args || '{}')
           ? [{ functionCall: { name: part.name ?? TOOL, args: JSON.parse(part.args || '{}') as object }, ...signed }]
@@ -497,7 +497,7 @@ const isWhole = (text: string): boolean => {
   }
 }
 
-/** Texts that follow each other are one part. */
+/** Adjacent texts as one part. */
 const joinTexts = (parts: Json[]): Json[] =>
   parts.reduce<Json[]>((joined, part) => {
     const before = joined.at(-1)
@@ -512,7 +512,7 @@ const joinTexts = (parts: Json[]): Json[] =>
       : [...joined, part]
   }, [])
 
-/** How each protocol's providers refuse a request, and say in mid-answer that they cannot go on. */
+/** Errors of each protocol: a refused request, and a failure within a stream. */
 export const errorOf = (protocol: ConversationName, message: string): object =>
   ({
     'chat.completions': { error: { message, type: 'rate_limit_error', param: null, code: 'rate_limit_exceeded' } },
@@ -536,7 +536,7 @@ export const failureOf = (protocol: ConversationName, message: string): object =
     generateContent: { error: { code: 503, message, status: 'UNAVAILABLE' } },
   })[protocol]
 
-/** The same of an answer that comes in one piece, under status 200. */
+/** The error in a whole response with status 200. */
 export const wholeFailureOf = (protocol: ConversationName, message: string): object =>
   protocol !== 'responses'
     ? failureOf(protocol, message)

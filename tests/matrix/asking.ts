@@ -1,18 +1,18 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 import { TOOL } from './answering.ts'
 
-/** What a client asks, put into the words of each protocol as its SDKs do. */
+/** A request in each protocol, as its SDKs write it. */
 
 export type Result = { id: string; text: string; image?: string; isError?: boolean }
 
 export type Turn =
   | { user: string }
-  /** An instruction in the middle of the conversation; Google's clients have none. */
+  /** An instruction within the conversation; generateContent has none. */
   | { system: string }
   | { assistant: string }
   | { calls: { id: string; args: string }[] }
   | { results: Result[] }
-  /** An earlier answer in the client's own protocol, as it came. */
+  /** An earlier response in the client's own protocol, as received. */
   | { again: unknown }
 
 export type Ask = {
@@ -65,7 +65,7 @@ function chatBody(ask: Ask, stream: boolean): Json {
         },
       ]
     if ('again' in turn) return [turn.again]
-    // Its tool messages hold text alone: clients show the image in a message of the user.
+    // Tool messages have text only: clients put the image into a user message.
     const images = turn.results.flatMap(({ image }) =>
       image === undefined ? [] : [{ type: 'image_url', image_url: { url: `data:image/png;base64,${image}` } }],
     )

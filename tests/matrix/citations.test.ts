@@ -15,8 +15,8 @@ import { bodyOf } from './asking.ts'
 import { heard, type Citation } from './reading.ts'
 
 /**
- * Passages that an answer cites, in the units of four protocols: UTF-16 within, code points at OpenAI's, bytes at
- * Google's, blocks at Anthropic's.
+ * Citations of responses in the units of each protocol: UTF-16 code units internally, code points for OpenAI, bytes for
+ * Google, blocks for Anthropic.
  */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
@@ -43,7 +43,7 @@ const framesIn = (text: string): { event?: string; data: string }[] =>
     .filter((block) => block.startsWith('data: ') || block.includes('\ndata: '))
     .map((block) => ({ data: block.slice(block.indexOf('data: ') + 6) }))
 
-/** Events of a provider's answer, whole or streamed. */
+/** Events of a provider's response, whole or streamed. */
 function eventsOf(
   provider: ConversationName,
   { whole, frames }: { whole: object; frames: (object | string)[] },
@@ -56,7 +56,7 @@ function eventsOf(
   return [...framesIn(framed(frames)).flatMap((frame) => reader.read(frame)), ...reader.end()]
 }
 
-/** What the client reads, in the text of its protocol. */
+/** The citations that the client reads, with their passages in its text. */
 function toldTo(
   client: ConversationName,
   events: GenerationEvent[],
@@ -98,11 +98,11 @@ const replies: fc.Arbitrary<Reply> = fc
     ...REPLY,
   }))
 
-describe('a cited passage is the same passage', () => {
+describe('a citation', () => {
   for (const provider of NAMES)
     for (const client of NAMES)
       for (const stream of [false, true])
-        test(`${provider} -> ${client}${stream ? ', streamed' : ''}`, () => {
+        test(`keeps its passage, ${provider} -> ${client}${stream ? ', streamed' : ''}`, () => {
           fc.assert(
             fc.property(replies, (reply) => {
               const rawRequest = wireOf(provider, reply)
@@ -114,7 +114,7 @@ describe('a cited passage is the same passage', () => {
               )
               const to = heard(client, text, stream)
               expect(to.said.text).toBe(from.said.text)
-              // A stream has told the text before it knows what of it is cited; a block cannot begin in what is told.
+              // A stream has sent the text before its citations are known; a block cannot begin in text that was sent.
               if (
                 client === 'messages' &&
                 stream &&
@@ -183,11 +183,11 @@ const whole = (
   return { answer: JSON.parse(text) as Any, citations: heard(client, text, false).citations, losses }
 }
 
-describe('offsets that are none', () => {
+describe('invalid offsets', () => {
   const odd = fc.oneof(fc.integer(), fc.double(), fc.constantFrom(null, undefined, '3', 1e400, -0, [2], {}))
   for (const provider of NAMES)
     for (const client of NAMES)
-      test(`${provider} -> ${client}: the text is whole, and nothing is cited that is not there`, () => {
+      test(`keep the text and cite nothing outside it, ${provider} -> ${client}`, () => {
         fc.assert(
           fc.property(fc.array(fc.tuple(odd, odd, odd), { maxLength: 4 }), (ranges) => {
             const annotations = ranges.map(([start, end]) => url_citation(start, end))
@@ -226,8 +226,8 @@ describe('offsets that are none', () => {
       })
 })
 
-describe('to blocks', () => {
-  test('a text is cut where its passages begin and end', () => {
+describe('blocks with citations', () => {
+  test('begin and end with the cited passages', () => {
     const { answer, losses } = whole(
       'responses',
       annotated.responses('🗼 is in Paris, France.', [
@@ -243,7 +243,7 @@ describe('to blocks', () => {
     expect(losses).toEqual([])
   })
 
-  test('passages that overlap are one block, which is told', () => {
+  test('contain overlapping passages together, which is reported', () => {
     const { answer, losses } = whole(
       'chat.completions',
       annotated['chat.completions']('one two three', [
@@ -265,7 +265,7 @@ describe('to blocks', () => {
     ])
   })
 
-  test('words of the answer are not told as words of the source', () => {
+  test('do not quote the response as its source', () => {
     const { answer } = whole(
       'generateContent',
       grounded([{ text: 'In Paris.' }], {
@@ -284,7 +284,7 @@ describe('to blocks', () => {
 })
 
 describe("Google's grounding", () => {
-  test('counts in parts, or in the whole text, and its words decide', () => {
+  test('has offsets in parts or in the whole text; its quotation decides', () => {
     const parts = [{ text: 'Hmm.', thought: true }, { text: '🗼 a a' }, { text: ' a' }]
     const segments = [
       { partIndex: 2, startIndex: 1, endIndex: 2 },
@@ -314,7 +314,7 @@ describe("Google's grounding", () => {
     })
   })
 
-  test('adds to its sources while it streams, and may say them all again', () => {
+  test('may add sources during a stream, or repeat all of them', () => {
     const chunk = (text: string, groundingMetadata: object, more: object = {}): object => ({
       candidates: [{ content: { role: 'model', parts: [{ text }] }, groundingMetadata, ...more }],
     })
@@ -348,7 +348,7 @@ describe("Google's grounding", () => {
     }
   })
 
-  test('what more it says of its searches is told as left out', () => {
+  test('reports other search metadata as dropped', () => {
     const { losses } = whole(
       'generateContent',
       grounded([{ text: 'x' }], {
@@ -366,7 +366,7 @@ describe("Google's grounding", () => {
   })
 })
 
-describe('sources as providers of chat completions name them', () => {
+describe('sources of chat completions providers', () => {
   const answer = (message: Any, more: object = {}): object => ({
     id: 'c',
     choices: [
@@ -389,14 +389,14 @@ describe('sources as providers of chat completions name them', () => {
   const found = { search_results: [{ title: 'A', url: 'https://a.com', snippet: 'words' }] }
   test.each([
     [
-      'a list of addresses',
+      'a list of URLs',
       answer({}, { citations: ['https://a.com', 'https://b.com'] }),
       ['https://a.com,,', 'https://b.com,,'],
     ],
     ['what was found for them', answer({}, { citations: ['https://a.com'], ...found }), ['https://a.com,A,words']],
     ['what was found alone', answer({}, found), ['https://a.com,A,words']],
     [
-      'a list beside passages',
+      'a list beside citations',
       answer(
         {
           annotations: [
@@ -407,7 +407,9 @@ describe('sources as providers of chat completions name them', () => {
       ),
       ['https://a.com,P,', 'https://b.com,,'],
     ],
-  ] as [string, object, string[]][])('%s', (_, body, sources) => expect(told(body).sources).toEqual(sources))
+  ] as [string, object, string[]][])('are read from %s', (_, body, sources) =>
+    expect(told(body).sources).toEqual(sources),
+  )
 
   test.each([
     [
@@ -416,7 +418,7 @@ describe('sources as providers of chat completions name them', () => {
       'response.annotations',
     ],
     [
-      'references to what tools found',
+      'references to tool results',
       answer({
         content: [
           { type: 'text', text: 'In Paris' },
@@ -426,18 +428,18 @@ describe('sources as providers of chat completions name them', () => {
       'response.reference',
     ],
     [
-      'sources of no text',
+      'sources without text',
       answer(
         { content: null, tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }] },
         found,
       ),
       'response.annotations',
     ],
-  ] as [string, object, string][])('%s are told as left out', (_, body, field) =>
+  ] as [string, object, string][])('are reported as dropped if they are %s', (_, body, field) =>
     expect(told(body)).toEqual({ sources: [], losses: [`${field} dropped`] }),
   )
 
-  test('a stream that calls a tool behind what it cites', () => {
+  test('are kept in a stream with a tool call after the cited text', () => {
     const chunk = (delta: object, finish_reason: string | null = null): object => ({
       choices: [{ index: 0, delta, finish_reason }],
     })
@@ -471,7 +473,7 @@ describe('sources as providers of chat completions name them', () => {
   })
 })
 
-test('sources of nothing, and sources that nobody knows, are told as left out', () => {
+test('sources without a passage or URL are reported as dropped', () => {
   const files = [
     { type: 'file_path', file_id: 'f', index: 1 },
     { type: 'file_citation', file_id: 'f', filename: 'x.txt', index: 1 },
@@ -493,7 +495,7 @@ test('sources of nothing, and sources that nobody knows, are told as left out', 
   }
 })
 
-test('of a stream whose provider cites a passage right behind it, the passage is a block of its own', () => {
+test('a passage that is cited right after it in a stream is a block of its own', () => {
   const text = ['It is ', 'sunny 🗼 ', '([a](https://a.com)). ', 'And ', 'warm', '.']
   const at = (passage: string): [number, number] => [
     [...text.join('').split(passage)[0]!].length,
@@ -529,7 +531,7 @@ test('of a stream whose provider cites a passage right behind it, the passage is
   const reader = readerFor('responses', {}, request)
   const events = [...framesIn(framed(frames)).map((frame) => reader.read(frame)), reader.end()]
   checkGrammar(events.flat())
-  // A piece waits for the next event, and no longer.
+  // A delta waits for the next event only.
   expect(
     events
       .slice(3, 5)
@@ -557,7 +559,7 @@ test('of a stream whose provider cites a passage right behind it, the passage is
   ])
 })
 
-test('wherever the citations come in such a stream, text and sources are whole', () => {
+test('text and sources are complete wherever the citations are in such a stream', () => {
   const later = fc.array(fc.nat(9), { minLength: 8, maxLength: 8 })
   const cited = (text: string): ReplyPart => ({
     type: 'text',
@@ -565,9 +567,9 @@ test('wherever the citations come in such a stream, text and sources are whole',
     cite: { passage: text, url: 'https://example.com/', title: 'E' },
   })
   const examples: [Reply, number[]][] = [
-    // Of a text in one piece, the citation comes behind the part that holds it, too.
+    // For a text in one delta, the citation may follow the part, too.
     [{ parts: [cited(' ')], ...REPLY }, [5, 0, 0, 0, 0, 0, 0, 0]],
-    // And before its text.
+    // Or precede its text.
     [{ parts: [{ type: 'text', text: 'one, two, three, ' }, cited('four')], ...REPLY }, [0, 0, 0, 0, 0, 0, 0, 0]],
   ]
   fc.assert(
@@ -663,7 +665,7 @@ describe('thousands of citations over a long text', () => {
     generateContent: (() => {
       const chunks = texts.map((text) => ({ candidates: [{ content: { parts: [{ text }] } }] })),
         end = { finishReason: 'STOP' }
-      // Each passage holds all those behind it, and its words, which decide, are nowhere.
+      // Each passage includes all later ones, and its quotation is not in the text.
       const supports = texts.map((_, i) =>
         support(
           {
@@ -712,12 +714,12 @@ describe('thousands of citations over a long text', () => {
 
   for (const [provider, { plain, cited }] of Object.entries(streams))
     for (const client of NAMES)
-      test(`${provider} -> ${client}: take no more than their share`, () => {
+      test(`take linear time and memory, ${provider} -> ${client}`, () => {
         const [without, within] = [
           timed(provider as ConversationName, client, plain),
           timed(provider as ConversationName, client, cited),
         ]
-        // What grows with the square of their number took 200 times as long, and hundreds of times the room.
+        // Quadratic work would take 200 times as long, and hundreds of times the memory.
         expect(within.ms).toBeLessThan(40 * without.ms + 200)
         expect(within.length).toBeLessThan(5 * without.length + 20 * count * long)
       })

@@ -9,10 +9,7 @@ import type { TranslationContext, Quirks } from '../../src/protocols/protocol.ts
 import type { Any } from '../recorded/said.ts'
 import { wireOf } from './answering.ts'
 
-/**
- * Tools of free text, which chat completions and responses know, with providers that know only functions, and the way
- * back.
- */
+/** Custom tools (free text) of chat completions and responses at providers that have functions only, and back. */
 
 const PROVIDERS: [ConversationName, Quirks][] = [
   ['chat.completions', {}],
@@ -86,7 +83,7 @@ function sentBy(
   }
 }
 
-/** The tool, the call in the history and the choice, as the provider hears them. */
+/** The tool, the call in the history and the tool choice in the provider's body. */
 const heardBy: Record<ConversationName, (body: Any) => { tool: Any; call: Any; choice: Any }> = {
   'chat.completions': ({ tools, messages, tool_choice }) => ({
     tool: tools[0],
@@ -139,7 +136,7 @@ const asFunction: Record<ConversationName, { tool: object; call: object; choice:
     choice: { mode: 'ANY', allowedFunctionNames: ['apply'] },
   },
 }
-/** The same calls, of a tool of free text. */
+/** The same calls of a custom tool. */
 const freely = (value: unknown): Any =>
   JSON.parse(JSON.stringify(value), (name, inner: Any) =>
     name === 'tool_calls'
@@ -161,8 +158,8 @@ for (const client of ['chat.completions', 'responses'] as const)
   for (const [provider, quirks] of PROVIDERS) {
     if (client === provider) continue
     const free = provider === 'responses' || quirks.customTools === true
-    describe(`${client} -> ${provider}${quirks.customTools === true ? ' that knows them' : ''}`, () => {
-      test('the tool, its calls and the choice of it', () => {
+    describe(`${client} -> ${provider}${quirks.customTools === true ? ' with custom tools' : ''}`, () => {
+      test('carries the tool, its calls and its choice', () => {
         const { body, losses } = sentBy(client, provider, quirks)
         expect(heardBy[provider](body)).toMatchObject(quirks.customTools === true ? asCustom : asFunction[provider])
         expect(losses.filter((loss) => loss.includes('tools'))).toEqual(
@@ -170,7 +167,7 @@ for (const client of ['chat.completions', 'responses'] as const)
         )
       })
 
-      test.each([false, true])('its input comes as text, streamed: %p', (stream) => {
+      test.each([false, true])('returns its input as text, streamed: %p', (stream) => {
         const part = {
           type: 'call' as const,
           id: 'call_up',

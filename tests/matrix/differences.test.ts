@@ -10,7 +10,7 @@ import type { TranslationContext, Target } from '../../src/protocols/protocol.ts
 import type { Any } from '../recorded/said.ts'
 import { bodyOf, type Ask } from './asking.ts'
 
-/** Differences between the protocols that are tables: each word of one in the words of the others. */
+/** Tables of differences between the protocols: each value of one in the others. */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 const target: Target = { provider: 'p', model: 'm', quirks: {}, capabilities: {} }
@@ -73,14 +73,14 @@ const wordIn: Record<ConversationName, (answer: Any) => string> = {
   generateContent: (answer) => answer.candidates[0].finishReason,
 }
 
-/** What each ending of each provider is for clients of the four, in the order of NAMES. */
+/** Each finish reason of each provider for clients of the four protocols, in the order of NAMES. */
 const OUTCOMES: [ConversationName, string, [string, string, string, string]][] = [
   ['chat.completions', 'stop', ['stop', 'completed', 'end_turn', 'STOP']],
   ['chat.completions', 'length', ['length', 'max_output_tokens', 'max_tokens', 'MAX_TOKENS']],
   ['chat.completions', 'content_filter', ['content_filter', 'content_filter', 'refusal', 'SAFETY']],
   ['responses', 'completed', ['stop', 'completed', 'end_turn', 'STOP']],
   ['responses', 'max_output_tokens', ['length', 'max_output_tokens', 'max_tokens', 'MAX_TOKENS']],
-  // Not a word of the document's, but of servers that claim to speak it.
+  // Not in the documentation, but sent by compatible servers.
   ['responses', 'max_tokens', ['length', 'max_output_tokens', 'max_tokens', 'MAX_TOKENS']],
   ['responses', 'content_filter', ['content_filter', 'content_filter', 'refusal', 'SAFETY']],
   ['messages', 'end_turn', ['stop', 'completed', 'end_turn', 'STOP']],
@@ -105,17 +105,17 @@ const OUTCOMES: [ConversationName, string, [string, string, string, string]][] =
   ['generateContent', 'MALFORMED_FUNCTION_CALL', ['stop', 'completed', 'end_turn', 'OTHER']],
 ]
 
-describe('endings', () => {
-  test.each(OUTCOMES)('%s says %s', (provider, word, expected) => {
+describe('a finish reason', () => {
+  test.each(OUTCOMES)('of %s is converted: %s', (provider, word, expected) => {
     const answer = read(provider, bodies[provider](word))
     expect(NAMES.map((client) => wordIn[client](whole(client, answer)))).toEqual(expected)
-    // The provider's own word is kept where a client may look for it.
+    // The provider's own value is kept in the field for it.
     expect(whole('chat.completions', answer).choices[0].native_finish_reason).toBe(word)
   })
 })
 
 describe('usage', () => {
-  test('writes to caches keep their lifetimes for those who know them, and their sum for all others', () => {
+  test('has cache writes per lifetime if the protocol has them, otherwise their sum', () => {
     const usage = {
       input_tokens: 10,
       cache_read_input_tokens: 3,
@@ -145,7 +145,7 @@ describe('usage', () => {
     })
   })
 
-  test('that comes last is told last, and corrects what a message began with', () => {
+  test('of the last event replaces that of the first', () => {
     const events: GenerationEvent[] = [
       { type: 'start', id: 'x', model: 'm' },
       { type: 'part-start', part: 0, head: { type: 'text' } },
@@ -165,7 +165,7 @@ describe('usage', () => {
       candidatesTokenCount: 2,
     })
     expect(framesOf('responses', events).at(-1)!.response.usage).toMatchObject({ input_tokens: 8, output_tokens: 2 })
-    // The chunk before the end mark, in which there are no choices.
+    // The chunk without choices before [DONE].
     expect(framesOf('chat.completions', events).at(-2)).toMatchObject({
       choices: [],
       usage: { prompt_tokens: 8, completion_tokens: 2 },
@@ -181,7 +181,7 @@ describe('a call without arguments', () => {
     { type: 'finish', reason: 'tool-calls', raw: 'stop' },
   ]
 
-  test('is an empty object, streamed and whole', () => {
+  test('has an empty object, streamed and whole', () => {
     const answer = fold(events)
     expect(whole('chat.completions', answer).choices[0].message.tool_calls[0].function.arguments).toBe('{}')
     expect(
@@ -200,7 +200,7 @@ describe('a call without arguments', () => {
     expect(whole('generateContent', answer).candidates[0].content.parts[0].functionCall.args).toEqual({})
   })
 
-  test('is one in the next request, too', () => {
+  test('has an empty object in the next request, too', () => {
     const answered: Ask = {
       turns: [{ user: 'hi' }, { calls: [{ id: 'c', args: '{}' }] }, { results: [{ id: 'c', text: 'x' }] }],
       tools: true,
@@ -216,7 +216,7 @@ describe('a call without arguments', () => {
   })
 })
 
-/** One choice in the words of the four, in the order of NAMES. */
+/** One tool choice in the four protocols, in the order of NAMES. */
 const CHOICES: [string, object, object, object, object][] = [
   ['auto', { tool_choice: 'auto' }, { tool_choice: 'auto' }, { tool_choice: { type: 'auto' } }, { mode: 'AUTO' }],
   ['none', { tool_choice: 'none' }, { tool_choice: 'none' }, { tool_choice: { type: 'none' } }, { mode: 'NONE' }],
@@ -252,7 +252,7 @@ const asking = (client: ConversationName, more: object) =>
 describe('tool choice', () => {
   for (const [what, ...words] of CHOICES)
     for (const [index, client] of NAMES.entries())
-      test(`${what} of ${client}`, () => {
+      test(`'${what}' of ${client} is carried to the others`, () => {
         const request = asking(client, chosen[client](words[index]!))
         for (const [at, provider] of NAMES.entries()) {
           const { body, losses } = written(provider, request, target)
@@ -261,7 +261,7 @@ describe('tool choice', () => {
         }
       })
 
-  test('no more than one call at once, where that can be said', () => {
+  test('without parallel calls is carried if the protocol has it', () => {
     const wishes: [ConversationName, object][] = [
       ['chat.completions', { parallel_tool_calls: false }],
       ['responses', { parallel_tool_calls: false }],
@@ -274,7 +274,7 @@ describe('tool choice', () => {
         ['parallelTools dropped'],
       )
     }
-    // With no call at all there is nothing to be said of several.
+    // Without calls the option has no meaning.
     expect(
       written('messages', asking('chat.completions', { parallel_tool_calls: false, tool_choice: 'none' }), target).body
         .tool_choice,
@@ -282,7 +282,7 @@ describe('tool choice', () => {
   })
 })
 
-test('a sealed signature is read in either alphabet of base64, as SDKs that take it for bytes write it anew', () => {
+test('a signature envelope is read in both base64 alphabets, since SDKs re-encode bytes', () => {
   const data = Buffer.from(Array.from({ length: 96 }, (_, i) => (i * 61 + 251) % 256)).toString('base64')
   const sealed = wrapSignature(`${data}??>>`, { provider: 'p', model: 'm~?' })
   expect(sealed).toMatch(/[+/]/)
@@ -290,12 +290,12 @@ test('a sealed signature is read in either alphabet of base64, as SDKs that take
     expect(unwrapSignature(text)).toEqual({ data: `${data}??>>`, issuer: { provider: 'p', model: 'm~?' } })
 })
 
-test('one answer is asked for: more are refused where the protocol says so, and told where it does not', () => {
+test('several candidates are refused by chat completions and reported as lost by others', () => {
   expect(() => asking('chat.completions', { n: 2 })).toThrow('n: must be 1, not 2')
   const request = asking('generateContent', {
     generationConfig: { candidateCount: 2 },
     cachedContent: 'cachedContents/x',
   })
-  // What stands there is told as lost to every provider of another protocol.
+  // It is lost for every provider of another protocol.
   expect(Object.keys(request.extras)).toEqual(['cachedContent', 'generationConfig.candidateCount'])
 })

@@ -9,14 +9,11 @@ import { framed } from '../gateway/scripted.ts'
 import type { Any } from '../recorded/said.ts'
 import { bodyOf } from './asking.ts'
 
-/**
- * Every word with which a provider ends, streamed and whole, behind text or behind a call: what its reader makes of it,
- * and that both tell clients the same.
- */
+/** Every finish reason of each provider, streamed and whole, after text and after a tool call. */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
-/** An answer of a text, or of a call, that ends with `word`: whole, and as the frames of a stream. */
+/** A response with a text or a tool call and this finish reason: whole, and as the frames of a stream. */
 type Talk = (word: string, calls: boolean) => { whole: object; frames: (object | string)[] }
 
 const chunk = (delta: object, finish_reason: string | null = null): object => ({
@@ -83,10 +80,7 @@ const TALKS: Record<ConversationName, Talk> = {
   },
 }
 
-/**
- * The reason behind a text, and behind a whole call where that differs: a turn with a call is a tool turn, unless it
- * was cut or refused.
- */
+/** The expected reason after text, and after a complete tool call if it differs (`tool-calls`). */
 const WORDS: [ConversationName, words: string[], reason: string, called?: string][] = [
   ['chat.completions', ['stop', 'eos', 'end_turn', 'tool_calls', 'function_call'], 'stop', 'tool-calls'],
   ['chat.completions', ['length', 'max_tokens', 'model_length'], 'length'],
@@ -160,7 +154,7 @@ const exchangeOf = (client: ConversationName): TranslationContext => {
   }
 }
 
-/** The word in a whole answer, and in the frame of a stream that has it. */
+/** The finish reason in a whole response and in a stream. */
 const wordIn: Record<ConversationName, { whole(answer: Any): unknown; frames(frames: Any[]): unknown }> = {
   'chat.completions': {
     whole: ({ choices: [choice] }) => choice.finish_reason,
@@ -185,8 +179,8 @@ const framesFor = (client: ConversationName, events: GenerationEvent[]): Any[] =
     .map(({ data }) => JSON.parse(data) as Any)
 }
 
-describe.each(WORDS)('%s ends with %j', (provider, words, reason, called = reason) => {
-  test.each(words)('%s', (word) => {
+describe.each(WORDS)('the finish reason of %s, one of %j,', (provider, words, reason, called = reason) => {
+  test.each(words)('is converted the same way streamed and whole: %s', (word) => {
     for (const [calls, expected] of [
       [false, reason === 'tool-calls' ? 'tool-calls' : reason],
       [true, called],
@@ -204,7 +198,7 @@ describe.each(WORDS)('%s ends with %j', (provider, words, reason, called = reaso
   })
 })
 
-describe('stop sequences beyond those that a provider takes', () => {
+describe('stop sequences that a provider does not accept', () => {
   const STOPS = ['one', 'two', 'three', 'four', 'five', ' ']
   const spoken: Record<ConversationName, (text: string) => { whole: object; frames: (object | string)[] }> = {
     'chat.completions': (content) => ({
@@ -240,7 +234,7 @@ describe('stop sequences beyond those that a provider takes', () => {
   const request = protocols.messages.serve.readRequest({ body, text: JSON.stringify(body), headers: new Headers() })
 
   test.each(NAMES.filter((name) => name !== 'messages'))(
-    'end an answer of %s all the same, and are told',
+    'end a response of %s all the same, and are reported',
     (provider) => {
       const { whole, frames } = spoken[provider]('zero-five-six')
       const reader = readerFor(provider, {}, request)
@@ -268,7 +262,7 @@ describe('stop sequences beyond those that a provider takes', () => {
     },
   )
 
-  test('of nothing but space end an answer of messages, which refuses them', () => {
+  test('with whitespace only end a response of messages, which refuses them', () => {
     const asked = { ...request, protocol: 'chat.completions' as const }
     expect(fold(eventsFor('messages', spoken.messages('zero six').whole, {}, asked))).toMatchObject({
       parts: [{ text: 'zero' }],
@@ -279,7 +273,7 @@ describe('stop sequences beyond those that a provider takes', () => {
     ).toEqual(STOPS.slice(0, 5))
   })
 
-  test("are left to a provider that hears the client's own words", () => {
+  test("are left to a provider of the client's own protocol", () => {
     expect(fold(eventsFor('messages', spoken.messages('zero five').whole, {}, request)).parts).toMatchObject([
       { text: 'zero five' },
     ])

@@ -6,16 +6,16 @@ import { FrameSplitter } from '../../src/http/frames.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { framed } from '../gateway/scripted.ts'
 
-/** Failures of providers in all the forms that they and their imitators give them, and what each is for us. */
+/** Errors in all formats of providers and compatible servers. */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
-/** Status and body, and the code, the status and the words that every protocol makes of it. */
+/** Status and body of a provider, and the code, status and message that every protocol reads. */
 const REFUSALS: [what: string, status: number, body: unknown, code: string, ours: number, says: string][] = [
   ['a bare string', 400, 'no such thing', 'invalid_request', 400, 'no such thing'],
   ['a string in place of the object', 400, { error: 'no such thing' }, 'invalid_request', 400, 'no such thing'],
   [
-    'an array, as Google sends it',
+    'an array of Google',
     400,
     [{ error: { code: 400, message: 'no such thing', status: 'INVALID_ARGUMENT' } }],
     'invalid_request',
@@ -23,7 +23,7 @@ const REFUSALS: [what: string, status: number, body: unknown, code: string, ours
     'no such thing',
   ],
   [
-    'a message at the top',
+    'a message at the top level',
     400,
     { object: 'error', message: 'no such thing', type: 'BadRequestError', code: 400 },
     'invalid_request',
@@ -41,7 +41,7 @@ const REFUSALS: [what: string, status: number, body: unknown, code: string, ours
   ['a shape that nobody knows', 400, { errors: [{ text: 'no such thing' }] }, 'invalid_request', 400, 'no such thing'],
   ['a page of a proxy', 502, '<html><body><h1>Bad Gateway</h1></body></html>', 'upstream_error', 502, 'Bad Gateway'],
   [
-    'a bad key as xAI says it',
+    'an invalid key at xAI',
     400,
     { code: 'Client specified an invalid argument', error: 'Incorrect API key provided: xai-0123456789.' },
     'upstream_error',
@@ -49,7 +49,7 @@ const REFUSALS: [what: string, status: number, body: unknown, code: string, ours
     "refused Sluice's credentials",
   ],
   [
-    'a bad key as Google says it',
+    'an invalid key at Google',
     400,
     { error: { code: 400, message: 'API key not valid. Please pass a valid API key.', status: 'INVALID_ARGUMENT' } },
     'upstream_error',
@@ -100,8 +100,8 @@ const REFUSALS: [what: string, status: number, body: unknown, code: string, ours
   ['overload', 529, { type: 'error', error: { type: 'overloaded_error', message: 'busy' } }, 'overloaded', 503, 'busy'],
 ]
 
-describe.each(REFUSALS)('%s', (_, status, body, code, ours, says) => {
-  test.each(NAMES)('%s', (provider) => {
+describe.each(REFUSALS)('an error response with %s', (_, status, body, code, ours, says) => {
+  test.each(NAMES)('is read from %s', (provider) => {
     const error = protocols[provider].call.readError(
       status,
       typeof body === 'string' && body.startsWith('<') ? body : JSON.stringify(body),
@@ -111,7 +111,7 @@ describe.each(REFUSALS)('%s', (_, status, body, code, ours, says) => {
   })
 })
 
-/** What stands in a 200, whole or as a frame of a stream. */
+/** Error bodies with status 200, whole or as a frame of a stream. */
 const FAILURES: [what: string, body: object, code: string, says: string][] = [
   ['an object', { error: { message: 'it broke', type: 'server_error' } }, 'upstream_error', 'it broke'],
   ['a bare string', { error: 'it broke' }, 'upstream_error', 'it broke'],
@@ -135,8 +135,8 @@ const thrownBy = (run: () => unknown): unknown => {
   }
 }
 
-describe.each(FAILURES)('an error under 200 as %s', (_, body, code, says) => {
-  test.each(NAMES)('%s', (provider) => {
+describe.each(FAILURES)('an error with status 200 as %s', (_, body, code, says) => {
+  test.each(NAMES)('is read from %s', (provider) => {
     const whole = thrownBy(() => protocols[provider].call.readAnswer(body, {}))
     const last = streamed(provider, framed([body])).at(-1)!
     for (const error of [whole, last.type === 'error' ? last.error : last]) {
@@ -146,7 +146,7 @@ describe.each(FAILURES)('an error under 200 as %s', (_, body, code, says) => {
   })
 })
 
-/** Answers that hold nothing are answers. */
+/** Empty responses are responses. */
 const NOTHING: [ConversationName, object][] = [
   [
     'chat.completions',
@@ -164,7 +164,7 @@ const NOTHING: [ConversationName, object][] = [
   ['generateContent', { promptFeedback: { blockReason: 'SAFETY' } }],
 ]
 
-test.each(NOTHING)('%s: %j is an empty answer', (provider, body) => {
+test.each(NOTHING)('an empty response of %s is read: %j', (provider, body) => {
   const answer = fold(protocols[provider].call.readAnswer(body, {}))
   expect(answer.parts.filter((part) => part.type !== 'text' || part.text !== '')).toEqual([])
   expect(['stop', 'stop-sequence', 'content-filter']).toContain(answer.finish.reason)

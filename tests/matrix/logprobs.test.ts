@@ -9,15 +9,12 @@ import type { Endpoint } from '../../src/providers/catalogue.ts'
 import type { Any } from '../recorded/said.ts'
 import { bodyOf } from './asking.ts'
 
-/**
- * Log probabilities, which three of the four protocols know: asked for, told with each token, and named where they stay
- * behind.
- */
+/** Log probabilities, which three of the four protocols have: requested, carried per token, or reported as lost. */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
 type Scored = { token: string; logprob: number; bytes: number[] | null; top: { token: string; logprob: number }[] }
-/** Two tokens, of which the second is a piece of a letter. */
+/** Two tokens; the second is a part of a character. */
 const TOKENS: Scored[] = [
   {
     token: 'Hi',
@@ -75,7 +72,7 @@ const ANSWERS: Partial<Record<ConversationName, object>> = {
   },
 }
 
-/** Tokens as the client hears them. */
+/** Tokens as the client receives them. */
 const scoredIn = (client: ConversationName, datas: Any[]): Scored[] => {
   const wires = datas.flatMap(
     (data): Any[] =>
@@ -117,7 +114,7 @@ function exchangeOf(client: ConversationName, more: object = {}): TranslationCon
   }
 }
 
-/** Each token in an event of its own, as streams tell them. */
+/** Each token in an event of its own, as in streams. */
 const inPieces = (events: GenerationEvent[]): GenerationEvent[] =>
   events.flatMap((event) =>
     event.type === 'part-delta' && event.logprobs !== undefined
@@ -148,7 +145,7 @@ function heardBy(
   }
 }
 
-/** Google tells tokens by their text alone; a response has to have bytes, and gets those of the text. */
+/** Google sends tokens as text only; the responses protocol requires bytes, which are those of the text. */
 const bytesFor =
   (provider: ConversationName, client: ConversationName) =>
   ({ token, bytes }: Scored): number[] | null =>
@@ -161,14 +158,14 @@ const bytesFor =
           : null
 
 for (const [provider, body] of Object.entries(ANSWERS) as [ConversationName, object][])
-  describe(`told by ${provider}`, () => {
+  describe(`log probabilities of ${provider}`, () => {
     const read = (client: ConversationName): GenerationEvent[] =>
       eventsFor(provider, body, {}, exchangeOf(client).request)
 
     for (const client of NAMES)
       if (client !== provider)
         for (const stream of [false, true])
-          test(`heard by ${client}${stream ? ', streamed' : ''}`, () => {
+          test(`are carried to or reported for a client of ${client}${stream ? ', streamed' : ''}`, () => {
             const { scored, told } = heardBy(client, read(client), stream)
             if (client === 'messages') return expect([scored, told]).toEqual([[], ['response.logprobs dropped']])
             expect(scored.map(({ token, logprob, top }) => ({ token, logprob, top }))).toEqual(
@@ -178,13 +175,13 @@ for (const [provider, body] of Object.entries(ANSWERS) as [ConversationName, obj
             expect(told).toEqual(client === 'generateContent' ? ['response.logprobs approximated'] : [])
           })
 
-    test('stays what it is when it is folded and unfolded', () => {
+    test('are unchanged by fold and unfold', () => {
       const events = read('messages')
       expect(fold(unfold(fold(events)))).toEqual(fold(events))
     })
   })
 
-/** The wish with two alternatives in the words of each; messages has none. */
+/** A request for two alternatives in each protocol; messages has none. */
 const WISHES: Record<ConversationName, object> = {
   'chat.completions': { logprobs: true, top_logprobs: 2 },
   responses: { include: ['message.output_text.logprobs'], top_logprobs: 2 },
@@ -192,11 +189,11 @@ const WISHES: Record<ConversationName, object> = {
   generateContent: { generationConfig: { responseLogprobs: true, logprobs: 2 } },
 }
 
-describe('asked for', () => {
+describe('a request for log probabilities', () => {
   for (const client of NAMES)
     for (const provider of NAMES)
       if (client !== provider && client !== 'messages')
-        test(`by ${client} of ${provider}`, () => {
+        test(`of ${client} is carried to or reported for ${provider}`, () => {
           const endpoint = {
             protocol: provider,
             baseUrl: '',

@@ -14,10 +14,8 @@ import { BIG, FAILURE, REFUSAL, SCENARIOS, SMALL, WAIT_SECONDS, type Scenario } 
 import { printTable, worst, type Cell, type Route, type Verdict } from './table.ts'
 
 /**
- * Every scenario on every route, streamed and not, through a running gateway to a provider that answers as real ones
- * do. What the provider
- * said and what the client heard are read from the wire by the same plain reader, and so is what was asked at both
- * ends. UPDATE=1 writes the table.
+ * Every scenario on every route, streamed and not, through a running gateway to a scripted provider. Requests and
+ * responses at both ends are read by the same independent reader. UPDATE=1 writes the table.
  */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
@@ -31,11 +29,11 @@ const PAGE = join(import.meta.dir, '../../docs/translation.md')
 
 let gateway: Gateway
 let upstream: ReturnType<typeof Bun.serve>
-/** What the provider was asked last, and answers. */
+/** The last request to the provider, and its response. */
 let got: Any = {}
 let answer: { status: number; whole: object; frames: (object | string)[] } = { status: 200, whole: {}, frames: [] }
 
-/** The name under which the client and the provider know the tool. */
+/** The client's and the provider's name of the tool. */
 let names: { client: string; provider: string } = { client: TOOL, provider: TOOL }
 
 const thick = (text: string, side: 'client' | 'provider'): string =>
@@ -43,7 +41,7 @@ const thick = (text: string, side: 'client' | 'provider'): string =>
 const thin = (text: string, side: 'client' | 'provider'): string =>
   text.replaceAll(BIG, SMALL).replaceAll(names[side], TOOL)
 
-/** Names as the strictest provider takes them. */
+/** Names that the strictest provider accepts. */
 const NAME = /^[a-zA-Z0-9_-]{1,64}$/
 
 const declared = (text: string): string =>
@@ -102,10 +100,10 @@ async function ask({ client, provider, stream }: Route, what: Ask, name = 'm'): 
   return { status: response.status, text, retryAfter: response.headers.get('retry-after'), losses, asked: body }
 }
 
-/** The report of what was lost, and the answer as it would be without. */
+/** The loss report, and the response without it. */
 function unreported(text: string, stream: boolean): { text: string; losses: Loss[] } {
   const losses: Loss[] = []
-  // A response in its last event holds it, every other protocol says it at the top.
+  // In responses it is in the response of the last event, in other protocols at the top level.
   const strip = (json: string): string => {
     const { sluice, response, ...rest } = JSON.parse(json) as Any
     const { sluice: inner, ...plain } = response ?? {}
@@ -119,11 +117,11 @@ function unreported(text: string, stream: boolean): { text: string; losses: Loss
   return { text: left, losses }
 }
 
-/** Where earlier reasoning and signatures stand in a request. */
+/** Paths of earlier reasoning and signatures in a request. */
 const OF_THOUGHTS =
   /^(messages|input|contents)\[\d*\](\.reasoning_details|\.tool_calls\[\d*\]\.extra_content|\.encrypted_content|\.content\[\d*\](\.data|\.signature)?|\.parts\[\d*\](\.thoughtSignature)?)?$/
 
-/** One thing that had to arrive, and whether what was said of losses names it. */
+/** One fact that had to arrive, and whether a loss reports it. */
 type Fact = { fact: string; want: unknown; got: unknown; told?: RegExp }
 
 const judges = new Map(NAMES.map((name) => [name, judge(name)]))
@@ -145,7 +143,7 @@ async function play(scenario: Scenario, route: Route): Promise<Cell> {
   const first = await ask(route, scenario.ask)
   if (scenario.reply === undefined || (scenario.breaks === true && !stream))
     return cellOf(scenario, route, first, refusalFacts(scenario, first))
-  // A 400 of ours says which field cannot be carried: nothing is lost silently.
+  // A 400 names the field that cannot be carried, so nothing is lost silently.
   if (first.status === 400) return { verdict: 'refused', why: [messageOf(first.text)] }
   if (first.status !== 200) throw new Error(`${first.status} ${first.text}`)
   const told = heard(client, first.text, stream)
@@ -169,7 +167,7 @@ async function play(scenario: Scenario, route: Route): Promise<Cell> {
     status: 200,
   }
   const next = scenario.then(told)
-  // Of a provider of the client's own protocol the signatures are plain, and its own affair.
+  // A provider of the client's own protocol has its own signatures without envelopes.
   const other = scenario.another === true && client !== provider
   const second = await ask(route, next, other ? 'n' : 'm')
   if (second.status !== 200) throw new Error(`${second.status} ${second.text}`)
@@ -178,7 +176,7 @@ async function play(scenario: Scenario, route: Route): Promise<Cell> {
   const proofs: Fact[] =
     scenario.proofs === undefined || (scenario.another === true && !other)
       ? []
-      : // Whatever is told of the depth of its thoughts, their maker gets them back.
+      : // Losses of the reasoning effort do not concern earlier reasoning.
         other
         ? [{ fact: 'signature', want: scenario.proofs, got: signatures, told: OF_THOUGHTS }]
         : [
@@ -198,7 +196,7 @@ const writtenOn = (reply: Reply, beyond: string): Reply => ({
   parts: reply.parts.map((part) => (part.type === 'text' ? { ...part, text: part.text + beyond } : part)),
 })
 
-/** The vendors' own documents of answers and requests. */
+/** The vendors' schemas of requests and responses. */
 function checkShape({ client, provider, stream }: Route, text: string): void {
   const verdict = judges.get(client)!
   if (client !== provider) {
@@ -214,7 +212,7 @@ function checkShape({ client, provider, stream }: Route, text: string): void {
 
 const refusalFacts = (scenario: Scenario, { status, text, retryAfter }: Answered): Fact[] =>
   scenario.breaks === true
-    ? // A failed response is an answer of its own protocol with its own status.
+    ? // A failed response of this protocol has a status member of its own.
       [
         { fact: 'status', want: true, got: status >= 500 || (JSON.parse(text) as Any).status === 'failed' },
         { fact: 'message', want: true, got: messageOf(text).includes(FAILURE) },
@@ -228,7 +226,7 @@ const refusalFacts = (scenario: Scenario, { status, text, retryAfter }: Answered
 const trim = (text: string): string => text.trim()
 
 const askedFacts = (what: Ask, from: Sent, to: Sent): Fact[] => [
-  // Neighbouring texts may become one, and what is sent beside them is another fact.
+  // Adjacent texts may become one, and parts beside them are another fact.
   {
     fact: 'texts',
     want: from.asked.texts,
@@ -280,7 +278,7 @@ const answerFacts = (from: Heard, to: Heard): Fact[] => [
     told: /^response.tool_calls.arguments$/,
   },
   { fact: 'ending', want: from.ending, got: to.ending },
-  // Sluice may know of one that the provider does not.
+  // Sluice may have a loss that the provider does not.
   {
     fact: 'stop sequence',
     want: from.stopSequence,
@@ -318,17 +316,17 @@ for (const client of NAMES)
     describe(`${client} -> ${provider}`, () => {
       for (const scenario of SCENARIOS)
         for (const stream of [false, true])
-          test(`${scenario.name}${stream ? ', streamed' : ''}`, async () => {
+          test(`carries or reports all of '${scenario.name}'${stream ? ', streamed' : ''}`, async () => {
             const route = { client, provider, stream }
             const cell = await play(scenario, route)
             cells.set(keyOf(scenario, route), cell)
             expect(cell.verdict === 'lost' ? cell.why : []).toEqual([])
-            // A provider of the client's own protocol gets and gives everything as it is.
+            // A provider of the client's own protocol is passed everything unchanged.
             if (client === provider) expect(cell.verdict).toBe('carried' satisfies Verdict)
           })
     })
 
-test('the table in docs/translation.md says what was found', () => {
+test('the coverage table in docs/translation.md has the results', () => {
   const table = printTable(
     NAMES,
     SCENARIOS.map(({ name }) => name),

@@ -9,15 +9,12 @@ import { asked } from '../recorded/asked.ts'
 import { judge } from '../recorded/judge.ts'
 import type { Any } from '../recorded/said.ts'
 
-/**
- * Images, sound, films and files of each client on their way to each provider: carried as they are, told, or refused
- * with the path of what cannot go.
- */
+/** Images, audio, video and files of each client at each provider: carried, reported, or refused with their path. */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 const judges = new Map(NAMES.map((name) => [name, judge(name)]))
 
-/** Every sign of base64 and its end. */
+/** Every character of base64, and its padding. */
 const DATA = Buffer.from(Array.from({ length: 61 }, (_, i) => (i * 61 + 251) % 256)).toString('base64')
 const CSV = Buffer.from('a,b\n1,2\n').toString('base64')
 const ADDRESS = 'https://media.example/a-thing_1'
@@ -37,10 +34,7 @@ const base64 = (media_type: string, data = DATA) => ({ type: 'base64', media_typ
 const inline = (mimeType: string, more: object = {}, data = DATA) => ({ inlineData: { mimeType, data, ...more } })
 
 type Parts = (object | undefined)[]
-/**
- * What becomes of it at each provider in the order of NAMES, where that is not simply to be carried: a refused path, or
- * words of losses.
- */
+/** For each provider in the order of NAMES, unless the medium is carried: the refused path, or the text of a loss. */
 type Fates = (RegExp | undefined)[]
 
 const MEDIA: [what: string, parts: Parts, fates: Fates][] = [
@@ -55,7 +49,7 @@ const MEDIA: [what: string, parts: Parts, fates: Fates][] = [
     [],
   ],
   [
-    'an image by its address',
+    'an image by URL',
     [
       image(ADDRESS),
       inputImage(ADDRESS),
@@ -65,7 +59,7 @@ const MEDIA: [what: string, parts: Parts, fates: Fates][] = [
     [],
   ],
   [
-    'an image at whatever detail',
+    'an image with automatic detail',
     [image(dataUrl('image/png'), 'auto'), inputImage(dataUrl('image/png'), 'auto'), undefined, undefined],
     [],
   ],
@@ -100,7 +94,7 @@ const MEDIA: [what: string, parts: Parts, fates: Fates][] = [
     [undefined, undefined, undefined, /filename|title/],
   ],
   [
-    'a PDF by its address',
+    'a PDF by URL',
     [
       undefined,
       { type: 'input_file', file_url: ADDRESS },
@@ -120,7 +114,7 @@ const MEDIA: [what: string, parts: Parts, fates: Fates][] = [
     [undefined, undefined, undefined, /filename/],
   ],
   [
-    'a table',
+    'a CSV file',
     [
       { type: 'file', file: { filename: 'a.csv', file_data: `data:text/csv;charset=utf-8;base64,${CSV}` } },
       { type: 'input_file', filename: 'a.csv', file_data: dataUrl('text/csv', CSV) },
@@ -149,12 +143,12 @@ const MEDIA: [what: string, parts: Parts, fates: Fates][] = [
     ],
   ],
   [
-    'a film',
+    'a video',
     [{ type: 'video_url', video_url: { url: dataUrl('video/mp4') } }, undefined, undefined, inline('video/mp4')],
     [/^400 .*data: video/, /^400 .*(data|url): video/, /^400 .*(data|url): video/],
   ],
   [
-    'a film by its address',
+    'a video by URL',
     [
       { type: 'video_url', video_url: { url: ADDRESS } },
       undefined,
@@ -165,7 +159,7 @@ const MEDIA: [what: string, parts: Parts, fates: Fates][] = [
   ],
 ]
 
-/** OpenAI's document has no sound in a response's input; compatible servers take it. */
+/** OpenAI's documentation has no audio in the input of responses; compatible servers accept it. */
 const UNDOCUMENTED = new Set(['sound responses'])
 
 const bodyWith = (client: ConversationName, part: object): Any =>
@@ -189,7 +183,7 @@ function exchangeOf(client: ConversationName, body: Any): TranslationContext {
   }
 }
 
-/** What is sent, and what is told of it. */
+/** The sent body and its losses. */
 function sentTo(provider: ConversationName, context: TranslationContext): { body: Any; told: string[] } {
   const endpoint = {
     protocol: provider,
@@ -225,15 +219,18 @@ for (const [index, client] of NAMES.entries())
       for (const [at, provider] of NAMES.entries()) {
         const part = parts[index]
         if (part === undefined || client === provider) continue
-        test(`${what} to ${provider}`, () => {
+        test(`carries, reports or refuses ${what} to ${provider}`, () => {
           const body = bodyWith(client, part)
           const context = exchangeOf(client, body)
           const fate = fates[at]
           if (fate?.source.startsWith('^400')) return expect(failureOf(() => sentTo(provider, context))).toMatch(fate)
           const { body: sent, told } = sentTo(provider, context)
-          // Text of a file that goes as text stands there as it is.
-          const data = [DATA, ADDRESS, CSV, 'a,b\\n1,2'].find((one) => JSON.stringify(sent).includes(one))
-          expect(data).toBeDefined()
+          // The text of a file that is sent as text is unchanged.
+          const dataIn = (json: unknown): string | undefined =>
+            [DATA, ADDRESS, CSV, 'a,b\\n1,2'].find((one) => JSON.stringify(json).includes(one))
+          const data = dataIn(sent)
+          const original = dataIn(body)!
+          expect(original === CSV ? [CSV, 'a,b\\n1,2'] : [original]).toContain(data!)
           if (fate === undefined) expect(told).toEqual([])
           else
             expect(
@@ -246,7 +243,7 @@ for (const [index, client] of NAMES.entries())
       }
   })
 
-describe('what is no medium is refused where it stands', () => {
+describe('an invalid medium is refused with its path', () => {
   const BAD: [what: string, client: ConversationName, part: object, path: string][] = [
     ['empty data', 'chat.completions', image('data:image/png;base64,'), 'messages[0].content[1].image_url.url'],
     ['empty data', 'responses', inputImage('data:image/png;base64,'), 'input[0].content[1].image_url'],
@@ -265,7 +262,7 @@ describe('what is no medium is refused where it stands', () => {
       'input[0].content[1].image_url',
     ],
     [
-      'base64 in the escapes of addresses',
+      'percent-encoded base64',
       'chat.completions',
       image(`data:image/png;base64,${encodeURIComponent(DATA)}`),
       'messages[0].content[1].image_url.url',
@@ -278,7 +275,7 @@ describe('what is no medium is refused where it stands', () => {
       'contents[0].parts[1].inlineData.mimeType',
     ],
     [
-      'a file that is neither data nor named',
+      'a file without data and id',
       'chat.completions',
       { type: 'file', file: { filename: 'a' } },
       'messages[0].content[1].file',
@@ -290,7 +287,7 @@ describe('what is no medium is refused where it stands', () => {
     )
   })
 
-  test('parameters of a data URL are no part of the type', () => {
+  test('parameters of a data URL are not part of the media type', () => {
     const { request } = exchangeOf(
       'chat.completions',
       bodyWith('chat.completions', image(`DATA:Image/PNG;name=a.png;base64,${DATA}`)),
@@ -301,30 +298,33 @@ describe('what is no medium is refused where it stands', () => {
     })
   })
 
-  test.each(['chat.completions', 'messages'] as const)('no medium stands in instructions of %s', (client) => {
-    const part = client === 'messages' ? block('image', base64('image/png')) : image(dataUrl('image/png'))
-    const body =
-      client === 'messages'
-        ? { ...bodyWith(client, { type: 'text', text: 'hi' }), system: [{ type: 'text', text: 'be kind' }, part] }
-        : {
-            model: 'a/b',
-            messages: [
-              { role: 'system', content: [part] },
-              { role: 'user', content: 'hi' },
-            ],
-          }
-    if (client === 'chat.completions')
-      return expect(failureOf(() => exchangeOf(client, body))).toMatch(/^400 messages\[0\]\.content\[0\]\.type: /)
-    const { body: sent, told } = sentTo('generateContent', exchangeOf(client, body))
-    expect(JSON.stringify(sent)).not.toContain(DATA)
-    expect(
-      told.some((one) => /^left out system/.test(one)),
-      told.join(),
-    ).toBe(true)
-  })
+  test.each(['chat.completions', 'messages'] as const)(
+    'media in instructions are refused or reported for %s',
+    (client) => {
+      const part = client === 'messages' ? block('image', base64('image/png')) : image(dataUrl('image/png'))
+      const body =
+        client === 'messages'
+          ? { ...bodyWith(client, { type: 'text', text: 'hi' }), system: [{ type: 'text', text: 'be kind' }, part] }
+          : {
+              model: 'a/b',
+              messages: [
+                { role: 'system', content: [part] },
+                { role: 'user', content: 'hi' },
+              ],
+            }
+      if (client === 'chat.completions')
+        return expect(failureOf(() => exchangeOf(client, body))).toMatch(/^400 messages\[0\]\.content\[0\]\.type: /)
+      const { body: sent, told } = sentTo('generateContent', exchangeOf(client, body))
+      expect(JSON.stringify(sent)).not.toContain(DATA)
+      expect(
+        told.some((one) => /^left out system/.test(one)),
+        told.join(),
+      ).toBe(true)
+    },
+  )
 })
 
-/** An image that the model made, in the turn after which the user wants another. */
+/** A generated image in an earlier turn. */
 const MADE: Record<ConversationName, Any> = {
   'chat.completions': {
     model: 'a/b',
@@ -360,11 +360,11 @@ const MADE: Record<ConversationName, Any> = {
   },
 }
 
-describe('an image that the model made', () => {
+describe('a generated image of an earlier turn', () => {
   for (const client of NAMES)
     for (const provider of NAMES)
       if (client !== provider)
-        test(`${client} to ${provider}`, () => {
+        test(`is carried or reported, ${client} -> ${provider}`, () => {
           const { body, told } = sentTo(provider, exchangeOf(client, MADE[client]))
           expect(JSON.stringify(body).includes(DATA)).toBe(provider === 'responses' || provider === 'generateContent')
           expect(told.map((one) => one.split(' ')[0])).toEqual(

@@ -11,17 +11,14 @@ import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import type { Any } from '../recorded/said.ts'
 
-/**
- * Tools that a provider runs, and what stands of them in a conversation: every kind of the vendors' documents, asked of
- * providers of the other protocols.
- */
+/** Provider-run tools and their items in a conversation: every kind of the vendors' schemas at other providers. */
 
 const SPECS = join(import.meta.dir, '../../../shared/specs')
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
 type Asked = { body: Any; losses: string[] } | { refused: GatewayError }
 
-/** The body for a provider, and what is told of losses; or the error. */
+/** The body for a provider with its losses, or the error. */
 function asked(client: ConversationName, provider: ConversationName, given: object): Asked {
   const body = {
     ...(client === 'generateContent' ? {} : { model: 'a/b' }),
@@ -66,7 +63,7 @@ const variants = (schemas: Any, name: string): string[] =>
       : values(schemas[inner].properties.type ?? {})
   })
 
-/** What every protocol has in its own words. */
+/** Kinds that every protocol has. */
 const CARRIED = new Set([
   'function',
   'custom',
@@ -116,7 +113,7 @@ const CARRIED_PARTS = new Set([
   'partMetadata',
 ])
 
-/** Members that our reader asks for. */
+/** Members that the reader requires. */
 const ITEMS: Record<string, object> = {
   web_search_call: { status: 'completed', action: { type: 'search', query: 'q' } },
   computer_call: { action: { type: 'screenshot' } },
@@ -228,9 +225,9 @@ if (!existsSync(SPECS)) test.skip('every kind of the documents: ../shared/specs 
 else
   for (const { client, what, kinds, place, body } of tables())
     describe(`${client} ${what}`, () => {
-      test('are in the document', () => expect(kinds.length).toBeGreaterThan(3))
+      test('are in the schema', () => expect(kinds.length).toBeGreaterThan(3))
       for (const provider of NAMES.filter((name) => name !== client))
-        test.each(kinds)(`%s -> ${provider}: refused by name, or told`, (kind) => {
+        test.each(kinds)(`%s -> ${provider}: is refused by name or reported`, (kind) => {
           const answer = asked(client, provider, body(kind))
           if ('refused' in answer) {
             const { code, status, param, message } = answer.refused
@@ -242,13 +239,13 @@ else
               answer.losses.some((loss) => loss.startsWith(place.replace(/\.$/, '')) && loss.endsWith(' dropped')),
             ).toBe(true)
         })
-      test.each(kinds)(`%s -> ${client}: travels as it is`, (kind) => {
+      test.each(kinds)(`%s -> ${client}: is passed through unchanged`, (kind) => {
         const given = body(kind)
         expect(asked(client, client, given)).toMatchObject({ body: given })
       })
     })
 
-/** All strings that are no names or roles, in their order. */
+/** All strings except names and roles, in order. */
 const saidIn = (value: unknown): string =>
   typeof value === 'string'
     ? value
@@ -258,7 +255,7 @@ const saidIn = (value: unknown): string =>
           .map(([name, inner]) => (['type', 'role'].includes(name) ? '' : saidIn(inner)))
           .join('')
 
-describe('what only left-out tools brought', () => {
+describe('content of dropped tools', () => {
   test.each([
     [
       'responses',
@@ -352,7 +349,7 @@ describe('what only left-out tools brought', () => {
       },
     ],
   ] as [ConversationName, object][])(
-    'a conversation of %s that searched goes on elsewhere with its text, and says what stays behind',
+    'of a conversation with searches of %s is reported, and its text is carried',
     (client, body) => {
       for (const provider of NAMES.filter((name) => name !== client)) {
         const answer = asked(client, provider, body)
@@ -361,7 +358,7 @@ describe('what only left-out tools brought', () => {
         expect(answer.losses).not.toEqual([])
         expect(JSON.stringify(answer.body)).not.toMatch(/EnC|srvtoolu|web_search_call|toolCall/)
       }
-      // And to its own protocol's provider as it came.
+      // A provider of its own protocol receives it unchanged.
       expect(asked(client, client, body)).toMatchObject({ body })
     },
   )
@@ -370,7 +367,7 @@ describe('what only left-out tools brought', () => {
     ['messages', 'mcp_servers', [{ type: 'url', name: 's', url: 'https://mcp.example' }]],
     ['chat.completions', 'functions', [{ name: 'f', parameters: { type: 'object' } }]],
   ] as [ConversationName, string, object[]][])(
-    '%s: %s beside the tools are refused as these are; a list of none is none',
+    'of %s is refused if %s refer to it; an empty list is accepted',
     (client, field, value) => {
       for (const provider of NAMES.filter((name) => name !== client)) {
         expect(asked(client, provider, { ...hello[client], [field]: value })).toMatchObject({
@@ -382,7 +379,7 @@ describe('what only left-out tools brought', () => {
     },
   )
 
-  test('annotations that are no citations are told, too', () => {
+  test('includes annotations other than citations, which are reported', () => {
     const annotations = [
       { type: 'url_citation', url_citation: { url: 'https://e.com', title: 'E', start_index: 0, end_index: 5 } },
       { type: 'file', file: { hash: 'h', name: 'x.pdf', content: [] } },
@@ -402,7 +399,7 @@ describe('what only left-out tools brought', () => {
     expect(asked('chat.completions', 'chat.completions', body)).toMatchObject({ body })
   })
 
-  test('what the client itself found is a document', () => {
+  test('does not include search results of the client, which become documents', () => {
     const found = {
       type: 'search_result',
       source: 'https://e.com',
@@ -566,7 +563,7 @@ describe('a web search', () => {
       ['tools[0].googleSearch.timeRangeFilter dropped'],
     ],
   ] as [ConversationName, ConversationName, Any, string[]][])(
-    'of %s is one of %s, with all its wishes or what is told of them',
+    'of %s becomes one of %s; its options are carried or reported',
     (client, provider, wanted, told) => {
       const { body, losses } = search(client, provider)
       const { tools, web_search_options, max_tool_calls } = body
@@ -575,7 +572,7 @@ describe('a web search', () => {
     },
   )
 
-  test('that is demanded is demanded where that can be said, and forbidden everywhere', () => {
+  test('that is required is required if the protocol can represent it, and a forbidden one is always forbidden', () => {
     const choices: [ConversationName, object, object][] = [
       ['responses', { tool_choice: { type: 'web_search' } }, { tool_choice: 'none' }],
       ['messages', { tool_choice: { type: 'tool', name: 'web_search' } }, { tool_choice: { type: 'none' } }],
@@ -593,7 +590,7 @@ describe('a web search', () => {
       }
   })
 
-  test("OpenRouter's words for it are read", () => {
+  test("is read from OpenRouter's fields", () => {
     for (const more of [
       { plugins: [{ id: 'web', max_results: 3 }, { id: 'file-parser' }] },
       { tools: [{ type: 'openrouter:web_search', parameters: { max_results: 3 } }] },
@@ -606,7 +603,7 @@ describe('a web search', () => {
     }
   })
 
-  test('beside functions goes where it was asked for on purpose; agents offer it whatever the task', () => {
+  test('beside functions is carried if it is an explicit option; agents send the tool with every request', () => {
     const lookUp = { type: 'function', function: { name: 'f', parameters: { type: 'object', properties: {} } } }
     expect(search('chat.completions', 'messages', { tools: [lookUp] }).body.tools.map(({ name }: Any) => name)).toEqual(
       ['f', 'web_search'],
@@ -666,7 +663,7 @@ describe('two searches', () => {
   }
   for (const provider of NAMES)
     for (const client of NAMES)
-      test(`${provider} -> ${client}: are counted once, and shown or told`, () => {
+      test(`are counted once, and carried or reported, ${provider} -> ${client}`, () => {
         const body: Any = { model: 'a/b', max_tokens: 100, ...hello[client] }
         const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
         const context: TranslationContext = {

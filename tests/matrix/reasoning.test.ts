@@ -8,15 +8,12 @@ import { protocols } from '../../src/protocols/index.ts'
 import type { Capabilities, Quirks } from '../../src/protocols/protocol.ts'
 import type { Any } from '../recorded/said.ts'
 
-/**
- * Earlier turns in which several models thought, and what each provider gets back of them: what its model signed, byte
- * for byte, and nothing else.
- */
+/** Earlier turns with reasoning of several models: each provider receives what its model signed, and nothing else. */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 const OURS = { provider: 'p', model: 'm' }
 
-/** 48 bytes, with the signs that URLs spell differently. */
+/** 48 bytes, with the characters that differ in base64url. */
 const bytes = (first: number): string =>
   Buffer.from(Array.from({ length: 48 }, (_, i) => (i * 61 + first) % 256)).toString('base64')
 const OWN = bytes(251),
@@ -61,7 +58,7 @@ const item = (encrypted_content: string): Any => ({
 })
 const thinking = (signature: string): Any => ({ type: 'thinking', thinking: 'hm', signature })
 
-/** One turn of three makers, then its call and result. */
+/** One turn of three issuers, then its call and result. */
 const MIXED: Record<ConversationName, (...signatures: string[]) => Any> = {
   'chat.completions': (...signatures) => ({
     model: 'a/b',
@@ -115,7 +112,7 @@ const MIXED: Record<ConversationName, (...signatures: string[]) => Any> = {
 for (const client of NAMES)
   for (const provider of NAMES.filter((name) => name !== client))
     describe(`${client} -> ${provider}`, () => {
-      test('of a turn of several makers each gets its own back', () => {
+      test('sends each issuer its own part of a turn', () => {
         const { text, lost } = sent(client, MIXED[client](own, otherModel, otherProvider, PLAIN), provider)
         expect([OWN, OTHER_MODEL, OTHER_PROVIDER, PLAIN].map((one) => text.includes(JSON.stringify(one)))).toEqual([
           true,
@@ -127,15 +124,15 @@ for (const client of NAMES)
         expect(lost).toContain('thoughts dropped')
       })
 
-      test('of a turn of its own nothing is lost', () => {
+      test('loses nothing of a turn of one issuer', () => {
         const { text, lost } = sent(client, MIXED[client](own), provider)
         expect(text).toContain(JSON.stringify(OWN))
         expect(lost.filter((one) => one !== 'signature approximated')).toEqual([])
       })
     })
 
-describe.each(NAMES)('thoughts that ended an answer, towards %s', (provider) => {
-  test.each(NAMES.filter((name) => name !== provider))('of %s: stay where they may, else are told', (client) => {
+describe.each(NAMES)('reasoning at the end of a response, sent to %s', (provider) => {
+  test.each(NAMES.filter((name) => name !== provider))('is carried or reported for a client of %s', (client) => {
     const alone: Record<ConversationName, Any> = {
       'chat.completions': {
         model: 'a/b',
@@ -156,7 +153,7 @@ describe.each(NAMES)('thoughts that ended an answer, towards %s', (provider) => 
       },
     }
     const { text, lost } = sent(client, alone[client], provider)
-    // Anthropic refuses an answer that ends with thinking, OpenAI a reasoning item that nothing follows.
+    // Anthropic refuses a response that ends with thinking, OpenAI a reasoning item at the end.
     expect([text.includes(JSON.stringify(OWN)), lost]).toEqual(
       provider === 'generateContent' ? [true, []] : [false, ['thoughts dropped']],
     )
@@ -164,7 +161,7 @@ describe.each(NAMES)('thoughts that ended an answer, towards %s', (provider) => 
 })
 
 test.each(NAMES.slice(0, 3))(
-  'signatures of texts, also of an empty last one, are told where %s has no place for them',
+  'signatures of texts, even of an empty last one, are reported if %s has no field for them',
   (provider) => {
     const parts = [
       { text: 'hello', thoughtSignature: OTHER_MODEL },
@@ -187,7 +184,7 @@ test.each(NAMES.slice(0, 3))(
   },
 )
 
-describe('an answer that goes through a client and back', () => {
+describe('a response that a client sends back', () => {
   const think = (text: string, data: string): Any => ({ type: 'reasoning', text, signature: { data } })
   const summary = (text: string, data: string): Any => ({ ...think(text, data), form: 'summary' })
   const hidden = (data: string): Any => ({ ...think('', data), redacted: true })
@@ -269,7 +266,7 @@ describe('an answer that goes through a client and back', () => {
           : [whole.candidates[0].content]
   }
 
-  /** As OpenRouter's clients join them: entries of one index and type are one. */
+  /** As OpenRouter's clients join them: by index and type. */
   function joined(deltas: Any[]): Any {
     const details = new Map<string, Any>(),
       calls: Any[] = []
@@ -295,7 +292,7 @@ describe('an answer that goes through a client and back', () => {
     generateContent: (contents) => ({ contents: [{ role: 'user', parts: [{ text: 'q' }] }, ...contents] }),
   }
 
-  /** What its provider hears of it, in our words. */
+  /** The parts that its provider receives. */
   const sentBack = (provider: ConversationName, body: Any): Any[] => {
     const parts = protocols[provider].serve.readRequest({
       body,
@@ -340,7 +337,7 @@ describe('an answer that goes through a client and back', () => {
       }
   }
 
-  test.each(NAMES.slice(1))('entries of reasoning_details come back through %s with their format and id', (client) => {
+  test.each(NAMES.slice(1))('keeps the format and id of reasoning_details through %s', (client) => {
     const entries = [
       { type: 'reasoning.text', text: 't', signature: 'S', format: 'anthropic-claude-v1', index: 0 },
       { type: 'reasoning.encrypted', data: 'E', format: 'openai-responses-v1', index: 1, id: 'rs_1' },
@@ -373,14 +370,14 @@ describe('an answer that goes through a client and back', () => {
       headers: new Headers(),
     })
     const { body } = written('chat.completions', request, { ...OURS, quirks, capabilities: {} })
-    // What one answer holds is of one format: an entry that says none has the first.
+    // All entries of a response have one format: an entry without one has that of the first.
     expect((body.messages as Any[])[1]!.reasoning_details).toEqual([
       ...entries.slice(0, 3),
       { ...entries[3], format: 'anthropic-claude-v1' },
     ])
   })
 
-  test('a text that a stream told in pieces is one again', () => {
+  test('has one text for the deltas of a stream', () => {
     const model = (part: Any): Any => ({ role: 'model', parts: [part] })
     const { text } = sent(
       'generateContent',
@@ -399,7 +396,7 @@ describe('an answer that goes through a client and back', () => {
   })
 })
 
-test('a seal that was cut short or changed belongs to nobody', () => {
+test('a truncated or changed signature envelope has no issuer', () => {
   const bytes = Buffer.from(own, 'base64')
   const changed = [...bytes.keys()]
     .filter((at) => at >= 5)

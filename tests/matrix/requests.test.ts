@@ -6,13 +6,13 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 
-/** What of a request is easily lost, or told of in words that are not the client's. */
+/** Fields of requests that are easily lost, or reported with another path than the client's. */
 
 type Json = Record<string, any>
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
-/** `text`: as the client spells it, numbers included. */
+/** `text`: the body as the client spells it, including numbers. */
 function sent(
   client: ConversationName,
   provider: ConversationName,
@@ -40,8 +40,8 @@ const tool = (
 const chat = (more: Json): string =>
   JSON.stringify({ model: 'a/b', messages: [{ role: 'user', content: 'q' }], ...more })
 
-describe('is carried', () => {
-  test.each(others('messages'))('what a tool found, as text of its result, to %s', (provider) => {
+describe('a request carries', () => {
+  test.each(others('messages'))('search results of a tool, as text of its result, to %s', (provider) => {
     const found = {
       type: 'search_result',
       source: 'https://a.example',
@@ -66,7 +66,7 @@ describe('is carried', () => {
     expect(losses).toEqual([])
   })
 
-  test.each(others('chat.completions'))('each integer of a schema, as it is spelled, to %s', (provider) => {
+  test.each(others('chat.completions'))('each integer of a schema with its spelling to %s', (provider) => {
     const spelled = chat({
       tools: [
         tool(
@@ -83,7 +83,7 @@ describe('is carried', () => {
       expect(text).toContain(number)
   })
 
-  test('strictness, as the mode in which Google validates calls, and back', () => {
+  test('strict tools as the validation mode of Google, and back', () => {
     const strict = sent('chat.completions', 'generateContent', chat({ tools: [tool({ strict: true })] }))
     expect([strict.body.toolConfig, strict.losses]).toEqual([{ functionCallingConfig: { mode: 'VALIDATED' } }, []])
     const google = (schema: Json): string =>
@@ -101,8 +101,8 @@ describe('is carried', () => {
   })
 })
 
-describe('is told', () => {
-  test.each(others('responses'))('whether an earlier message was a commentary, to %s', (provider) => {
+describe('a loss is reported', () => {
+  test.each(others('responses'))('for the phase of an earlier message to %s', (provider) => {
     const input = [
       { role: 'user', content: 'q' },
       { type: 'message', role: 'assistant', phase: 'commentary', content: 'a' },
@@ -113,7 +113,7 @@ describe('is told', () => {
     ).toEqual(['input[1].phase'])
   })
 
-  test.each(['messages', 'generateContent'] as const)('that an earlier refusal is text to %s', (provider) => {
+  test.each(['messages', 'generateContent'] as const)('for an earlier refusal that becomes text for %s', (provider) => {
     const messages = [
       { role: 'user', content: 'q' },
       { role: 'assistant', content: null, refusal: 'I will not' },
@@ -132,7 +132,7 @@ describe('is told', () => {
     ).toEqual(['input[1].content[0]'])
   })
 
-  test('each kind of cache mark, in its own place', () => {
+  test('for each kind of cache breakpoint with its path', () => {
     const mark = { type: 'ephemeral' }
     const body = {
       model: 'a/b',
@@ -149,7 +149,7 @@ describe('is told', () => {
       ])
   })
 
-  test('of lists as their client spells them', () => {
+  test('with the spelling of the client', () => {
     const signed = (thought_signature: string): Json => ({ function_call: { name: 'f', args: {} }, thought_signature })
     const contents = [
       { parts: [{ text: 'q' }] },
@@ -167,28 +167,25 @@ describe('is told', () => {
     ).toEqual(['contents[].parts[].thought_signature'])
   })
 
-  test.each(['chat.completions', 'responses'] as const)(
-    'of a depth of reasoning that is left to the model, to %s',
-    (provider) => {
-      expect(
-        fields(
-          sent(
-            'messages',
-            provider,
-            JSON.stringify({
-              model: 'a/b',
-              max_tokens: 100,
-              thinking: { type: 'adaptive' },
-              messages: [{ role: 'user', content: 'q' }],
-            }),
-          ).losses,
-        ),
-      ).toEqual(['thinking'])
-    },
-  )
+  test.each(['chat.completions', 'responses'] as const)('for an adaptive reasoning effort to %s', (provider) => {
+    expect(
+      fields(
+        sent(
+          'messages',
+          provider,
+          JSON.stringify({
+            model: 'a/b',
+            max_tokens: 100,
+            thinking: { type: 'adaptive' },
+            messages: [{ role: 'user', content: 'q' }],
+          }),
+        ).losses,
+      ),
+    ).toEqual(['thinking'])
+  })
 })
 
-describe('is refused by the path of its client', () => {
+describe('a request is refused with the path of the client for', () => {
   const refusal = (provider: ConversationName, generation_config: Json): GatewayError => {
     try {
       sent('generateContent', provider, JSON.stringify({ contents: [{ parts: [{ text: 'q' }] }], generation_config }))
@@ -198,7 +195,7 @@ describe('is refused by the path of its client', () => {
     throw new Error('it was not refused')
   }
 
-  test.each(others('generateContent'))('a bare choice of words, by %s', (provider) => {
+  test.each(others('generateContent'))('a plain enum response by %s', (provider) => {
     const { param, message } = refusal(provider, {
       response_mime_type: 'text/x.enum',
       response_schema: { type: 'STRING', enum: ['a', 'b'] },
@@ -209,7 +206,7 @@ describe('is refused by the path of its client', () => {
     ])
   })
 
-  test.each(['chat.completions', 'messages'] as const)('speech, by %s', (provider) => {
+  test.each(['chat.completions', 'messages'] as const)('audio output by %s', (provider) => {
     expect(refusal(provider, { response_modalities: ['AUDIO'] }).param).toBe('generation_config.response_modalities')
   })
 })

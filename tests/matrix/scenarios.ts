@@ -2,31 +2,31 @@ import { SCHEMA, type Ask } from './asking.ts'
 import type { Count, Reply } from './answering.ts'
 import type { Heard } from './reading.ts'
 
-/** What is tried on every route. */
+/** The scenarios that run on every route. */
 export type Scenario = {
   name: string
   ask: Ask
-  /** What the provider says to it. Absent: it refuses the request. */
+  /** The provider's response. Absent: it refuses the request. */
   reply?: Reply
-  /** It breaks off in the middle of its answer and says why. */
+  /** The response ends with an error in the middle. */
   breaks?: true
-  /** What the client asks when it has heard that, of a provider that then says only "done". */
+  /** The client's next request; the provider then responds with "done". */
   then?: (heard: Heard) => Ask
-  /** The client's name of the tool, which the provider's grammar may refuse. */
+  /** The client's name of the tool, which a provider may refuse. */
   tool?: string
-  /** What a provider writes on where its protocol has no stop sequences. */
+  /** Text after the stop sequence from a provider without stop sequences. */
   beyond?: string
-  /** It goes on with another model of the provider, which must not get the signatures of the first. */
+  /** The next request is for another model of the provider, which must not receive the signatures of the first. */
   another?: true
-  /** Signatures that the provider must get back with it. */
+  /** Signatures that the provider must receive with it. */
   proofs?: string[]
 }
 
-/** Too large for a double; on the wires of the test it stands where SMALL stands here. */
+/** Too large for a double; in the bodies of the test it replaces SMALL. */
 export const BIG = '12345678901234567890'
 export const SMALL = '7654321'
 
-/** What a provider says when it refuses, and how long it wants to be left alone. */
+/** The provider's error and its Retry-After in seconds. */
 export const REFUSAL = 'too many requests just now'
 export const WAIT_SECONDS = 7
 export const FAILURE = 'the machine fell over'
@@ -41,10 +41,10 @@ const said = (text: string, more: Partial<Reply> = {}): Reply => ({
   ...more,
 })
 
-// A pixel.
+// An image of one pixel.
 const IMAGE = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 
-/** Two calls of one function, its members in no order of the alphabet. */
+/** Two calls of one function, with members that are not in alphabetical order. */
 const CALLS = [
   { id: 'call_one', args: `{"id":${SMALL},"city":"Zürich"}` },
   { id: 'call_two', args: `{"city":"Aix","id":${SMALL}}` },
@@ -52,7 +52,7 @@ const CALLS = [
 const callParts = CALLS.map((call) => ({ type: 'call' as const, ...call }))
 const question = { user: 'Compare two places.' }
 
-/** 64 bytes in the standard alphabet, with its signs that URLs spell differently. */
+/** 64 bytes in the standard alphabet, with the characters that differ in base64url. */
 const PROOF = Buffer.from(Array.from({ length: 64 }, (_, i) => (i * 61 + 251) % 256)).toString('base64')
 
 const REASONING: Scenario = {

@@ -12,7 +12,7 @@ import { parseResponse } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import type { Any } from '../recorded/said.ts'
 
-/** Tools on every route: what becomes of their schemas and names, and of the arguments they are called with. */
+/** Schemas, names and arguments of tools on every route. */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 const ROUTES = NAMES.flatMap((client) =>
@@ -64,7 +64,7 @@ const formatted: Record<ConversationName, (schema: object) => object> = {
   }),
 }
 
-/** The schemas of tools and answers as a provider reads them. */
+/** The schemas of tools and responses in a provider's body. */
 const schemasIn: Record<ConversationName, (body: Any) => { tools: Any[]; format: Any | undefined }> = {
   'chat.completions': (body) => ({
     tools: (body.tools ?? []).map((tool: Any) => tool.function.parameters),
@@ -128,7 +128,7 @@ const NODE = {
 
 describe('schemas', () => {
   test.each(ROUTES)(
-    'of tools and answers arrive, from %s to %s, in their order and the same each time',
+    'of tools and responses are carried from %s to %s, in order and the same each time',
     (client, provider) => {
       const more = {
         ...offered[client]([{ name: 'plain' }, { name: 'person', parameters: PERSON }]),
@@ -150,7 +150,7 @@ describe('schemas', () => {
     },
   )
 
-  /** Where the second tool's schema, and that of the answer, stand in each protocol. */
+  /** Paths of the second tool's schema and of the response schema in each protocol. */
   const PATHS: Record<ConversationName, [tool: string, answer: string]> = {
     'chat.completions': ['tools[1].function.parameters', 'response_format.json_schema.schema'],
     responses: ['tools[1].parameters', 'text.format.schema'],
@@ -159,14 +159,14 @@ describe('schemas', () => {
   }
 
   test.each(ROUTES)(
-    'that never end are refused under their path, from %s to %s, or carried where they are taken',
+    'that recurse without end, from %s to %s, are refused with their path or carried if accepted',
     (client, provider) => {
       const [tool, answer] = PATHS[client]
       for (const [path, more] of [
         [tool, offered[client]([{ name: 'plain' }, { name: 'node', parameters: NODE }])],
         [answer, formatted[client](NODE)],
       ] as const) {
-        // Anthropic takes recursion in tools, not in answers; Google where a value may end it; OpenAI everywhere.
+        // Anthropic accepts recursion in tools, not in responses; Google if a value can end it; OpenAI everywhere.
         const taken =
           provider === 'chat.completions' || provider === 'responses' || (provider === 'messages' && path === tool)
         if (taken) {
@@ -188,7 +188,7 @@ describe('schemas', () => {
     },
   )
 
-  test.each(ROUTES)('that lose something are told of under their path, from %s to %s', (client, provider) => {
+  test.each(ROUTES)('with unknown keywords are reported with their path, from %s to %s', (client, provider) => {
     const either = {
       anyOf: [
         { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] },
@@ -215,7 +215,7 @@ describe('schemas', () => {
   })
 })
 
-/** Names that providers refuse, two of them alike but for their ends. */
+/** Names that providers refuse; two of them differ only at their ends. */
 const ODD = [`find.place/${'x'.repeat(130)}1`, `find.place/${'x'.repeat(130)}2`, '9 lives', 'plain']
 
 const called: Record<ConversationName, (calls: { name: string; args: string }[]) => object> = {
@@ -270,11 +270,11 @@ const called: Record<ConversationName, (calls: { name: string; args: string }[])
   }),
 }
 
-/** A body whose arguments are objects, spelled as the text says. */
+/** A body whose arguments are objects with the spelling of this text. */
 const spelled = (body: object): string =>
   JSON.stringify(body).replace(/"@([^]*?)@"/g, (_, text: string) => JSON.parse(`"${text}"`) as string)
 
-/** The piece of a JSON text at a path. */
+/** The JSON text at a path. */
 function pieceAt(text: string, ...path: (string | number)[]): string {
   let piece = text
   for (const step of path) {
@@ -326,7 +326,7 @@ const chosenIn: Record<ConversationName, (body: Any) => string> = {
   generateContent: (body) => body.toolConfig.functionCallingConfig.allowedFunctionNames[0],
 }
 
-/** Calls in an answer of each provider, whole and as the data of a stream's frames, cut where the pieces are. */
+/** Tool calls in a response of each provider, whole and as the frames of a stream with these pieces. */
 const answered: Record<
   ConversationName,
   (calls: { name: string; args: string; pieces?: string[] }[]) => { whole: string; frames: string[] }
@@ -424,7 +424,7 @@ const answered: Record<
 
 type Call = { name: string; args: string }
 
-/** The calls that a client reads, their arguments as they are spelled. */
+/** The calls that a client reads, with the spelling of their arguments. */
 const callsOf: Record<ConversationName, { whole(text: string): Call[]; stream(frames: string[]): Call[] }> = {
   'chat.completions': {
     whole: (text) =>
@@ -497,7 +497,7 @@ const callsOf: Record<ConversationName, { whole(text: string): Call[]; stream(fr
   },
 }
 
-/** What a client hears of a provider's calls, whole and streamed. */
+/** The calls that a client receives, whole and streamed. */
 function heard(
   client: ConversationName,
   provider: ConversationName,
@@ -523,9 +523,9 @@ function heard(
 const foldAnswer = (provider: ConversationName, whole: string, context: TranslationContext) =>
   fold(eventsFor(provider, parseResponse(whole, protocols[provider]), {}, context.request))
 
-describe('names', () => {
+describe('tool names', () => {
   test.each(ROUTES)(
-    'that %s takes and %s does not are exchanged everywhere alike, stay different, and come back',
+    'that %s accepts and %s does not are replaced everywhere, stay different, and are restored',
     (client, provider) => {
       const names = client === 'generateContent' ? [...ODD.slice(0, 2), 'a.b:c', 'plain'] : ODD
       const tools = offered[client](names.map((name) => ({ name })))
@@ -556,8 +556,8 @@ describe('names', () => {
 })
 
 /**
- * JSON with numbers that a double cannot hold or would spell in another way. Keys that look like indexes are left out:
- * objects of JavaScript put them first.
+ * JSON with numbers that a double cannot represent or spells differently. Without keys that look like indexes, which
+ * JavaScript objects put first.
  */
 const number = fc.constantFrom(
   '0',
@@ -601,7 +601,7 @@ const argumentsIn: Record<ConversationName, (body: string) => string> = {
 
 describe('arguments', () => {
   test.each(ROUTES)(
-    'of %s go to %s and come from it as they are spelled, whole and streamed',
+    'of %s are sent to %s and received from it with their spelling, whole and streamed',
     (client, provider) => {
       fc.assert(
         fc.property(object, fc.array(fc.nat(40), { maxLength: 3 }), (args, cuts) => {
@@ -623,7 +623,7 @@ describe('arguments', () => {
   )
 })
 
-describe('answers that are no objects', () => {
+describe('responses that are not objects', () => {
   const LIST = { type: 'array', items: { $ref: '#/$defs/Name' }, $defs: { Name: { type: 'string' } } }
   const value = fc.jsonValue().map((json) => JSON.stringify(json))
   const routes = ROUTES.filter(
@@ -680,7 +680,7 @@ describe('answers that are no objects', () => {
   }
 
   test.each(routes)(
-    'are asked of OpenAI as one member of an object, and unwrapped, from %s to %s',
+    'are requested from OpenAI as the member of an object and unwrapped, from %s to %s',
     (client, provider) => {
       const context = exchangeOf(client, JSON.stringify({ ...base[client], ...formatted[client](LIST) }))
       const { format } = schemasIn[provider](JSON.parse(toProvider(provider, context).body) as Any)
@@ -696,7 +696,7 @@ describe('answers that are no objects', () => {
           fc.constantFrom('{"answer":@}', ' {\n  "answer" : @\n}\n', '@'),
           fc.array(fc.nat(60), { maxLength: 8 }),
           (json, frame, cuts) => {
-            // What is no such object comes as it is.
+            // Other text is unchanged.
             fc.pre(frame !== '@' || !/^\s*\{\s*"answer"/.test(json))
             const text = frame.replace('@', () => json)
             const ends = [
@@ -716,7 +716,7 @@ describe('answers that are no objects', () => {
     },
   )
 
-  test('an object is asked for as it is', () => {
+  test('are wrapped, but objects are not', () => {
     const context = exchangeOf(
       'generateContent',
       JSON.stringify({ ...base.generateContent, ...formatted.generateContent(PERSON) }),

@@ -1,6 +1,6 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 
-/** The table of docs/translation.md, from what was found on each route. */
+/** The coverage table of docs/translation.md from the results of each route. */
 
 export type Route = { client: ConversationName; provider: ConversationName; stream: boolean }
 
@@ -9,7 +9,7 @@ export type Verdict = (typeof VERDICTS)[number]
 
 export type Cell = { verdict: Verdict; why: string[] }
 
-/** The worst of several, with the reasons of all of that kind. */
+/** The worst of several results, with the reasons of all results of that kind. */
 export function worst(cells: Cell[]): Cell {
   const verdict = VERDICTS[Math.max(...cells.map((cell) => VERDICTS.indexOf(cell.verdict)))]!
   return { verdict, why: [...new Set(cells.filter((cell) => cell.verdict !== 'carried').flatMap(({ why }) => why))] }
@@ -30,7 +30,7 @@ const SHORT: Record<ConversationName, string> = {
   generateContent: 'gemini',
 }
 
-/** A row per route and a column per scenario; then a table of the reasons of all signs other than ✓. */
+/** A row per route and a column per scenario; then a table with the reasons for all signs other than ✓. */
 export function printTable(
   names: ConversationName[],
   scenarios: string[],

@@ -7,10 +7,7 @@ import { protocols } from '../../src/protocols/index.ts'
 import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { bodyOf } from './asking.ts'
 
-/**
- * What an answer says in a member that only its own protocol has is named in the report of every other, streamed and
- * whole.
- */
+/** Response members that only one protocol has are reported for clients of every other, streamed and whole. */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
@@ -54,7 +51,7 @@ const gemini = (candidate: object): object => ({
 
 const ONLY: [what: string, provider: ConversationName, body: object, field: string][] = [
   [
-    'log probabilities of thoughts',
+    'log probabilities of reasoning',
     'chat.completions',
     chat(
       { reasoning_content: 'hm' },
@@ -64,7 +61,7 @@ const ONLY: [what: string, provider: ConversationName, body: object, field: stri
     'response.logprobs',
   ],
   [
-    'the words of listed sources',
+    'quotations of listed sources',
     'chat.completions',
     chat(
       {},
@@ -76,13 +73,13 @@ const ONLY: [what: string, provider: ConversationName, body: object, field: stri
     'response.citations',
   ],
   [
-    'whether a message is a commentary',
+    'the phase of a message',
     'responses',
     responses({ type: 'message', id: 'm', phase: 'commentary', content: [{ type: 'output_text', text: 'x' }] }),
     'response.phase',
   ],
   [
-    'the prompt that an image was made from',
+    'the revised prompt of an image',
     'responses',
     responses({ type: 'image_generation_call', id: 'i', result: 'iVBORw0KGgo=', revised_prompt: 'a red pixel' }),
     'response.revised_prompt',
@@ -104,7 +101,7 @@ const ONLY: [what: string, provider: ConversationName, body: object, field: stri
     'response.citations',
   ],
   [
-    'the place in a cited document',
+    'the position in a cited document',
     'messages',
     {
       type: 'message',
@@ -129,7 +126,7 @@ const ONLY: [what: string, provider: ConversationName, body: object, field: stri
     'response.citations',
   ],
   [
-    'why an answer ended',
+    'an explanation of the finish reason',
     'generateContent',
     gemini({ finishReason: 'MALFORMED_FUNCTION_CALL', finishMessage: 'not one of the functions' }),
     'response.stop_details',
@@ -141,7 +138,7 @@ const ONLY: [what: string, provider: ConversationName, body: object, field: stri
     'response.stop_details',
   ],
   [
-    'which addresses were read',
+    'the URLs that were read',
     'generateContent',
     gemini({
       urlContextMetadata: {
@@ -152,7 +149,7 @@ const ONLY: [what: string, provider: ConversationName, body: object, field: stri
   ],
 ]
 
-describe('is told', () => {
+describe('the report includes', () => {
   for (const [what, provider, body, field] of ONLY)
     for (const client of NAMES.filter((name) => name !== provider))
       test(`${what} to ${client}`, () => {
@@ -161,7 +158,7 @@ describe('is told', () => {
         expect(toldOf(client, events, true)).toContain(field)
       })
 
-  test.each(NAMES.slice(0, 3))('an ordinary end says nothing of itself to %s', (client) => {
+  test.each(NAMES.slice(0, 3))('nothing for an ordinary finish reason, to %s', (client) => {
     const events = eventsFor(
       'generateContent',
       gemini({ finishMessage: 'The model ended by itself.' }),

@@ -7,7 +7,7 @@ import { protocols } from '../../src/protocols/index.ts'
 import { framed } from '../gateway/scripted.ts'
 import type { Any } from '../recorded/said.ts'
 
-/** Calls and results in disorder: what agents really send, and what every provider has to get of it. */
+/** Tool calls and results in an order that agents send and providers refuse. */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
@@ -32,7 +32,7 @@ function sentBy(client: ConversationName, turns: Any[], provider: ConversationNa
 const textOf = (content: unknown): string =>
   typeof content === 'string' ? content : ((content as Any[]) ?? []).map((part) => part.text ?? '').join('|')
 
-/** A provider's body, one line for each thing said, in order. A failed result is marked. */
+/** A provider's body as one line per element in order. A failed result is marked. */
 const lines: Record<ConversationName, (body: Any) => string[]> = {
   'chat.completions': ({ messages }) =>
     (messages as Any[]).flatMap(({ role, content, tool_calls, tool_call_id }) =>
@@ -107,17 +107,17 @@ const part = {
 
 const DISORDER: [what: string, client: ConversationName, turns: Any[]][] = [
   [
-    'a word before the results',
+    'a text before the results',
     'messages',
     [user('q'), block.calls('a', 'b'), user([block.text('wait'), block.gave('a', 'one'), block.gave('b', 'two')])],
   ],
   [
-    'a word between them',
+    'a text between the results',
     'messages',
     [user('q'), block.calls('a', 'b'), user([block.gave('a', 'one'), block.text('wait'), block.gave('b', 'two')])],
   ],
   [
-    'two messages of results with a word between',
+    'two messages of results with a text between',
     'messages',
     [
       user('q'),
@@ -132,12 +132,12 @@ const DISORDER: [what: string, client: ConversationName, turns: Any[]][] = [
     [user('q'), block.calls('a', 'b'), user([block.gave('b', 'two'), block.gave('a', 'one'), block.text('wait')])],
   ],
   [
-    'a user who did not wait',
+    'a user message before the results',
     'responses',
     [user('q'), item.call('a'), item.call('b'), item.gave('a', 'one'), user('wait'), item.gave('b', 'two')],
   ],
   [
-    'an instruction between them',
+    'an instruction between the results',
     'chat.completions',
     [
       user('q'),
@@ -148,7 +148,7 @@ const DISORDER: [what: string, client: ConversationName, turns: Any[]][] = [
     ],
   ],
   [
-    'a word before the results of Google',
+    'a text before the results of generateContent',
     'generateContent',
     [
       { role: 'user', parts: [{ text: 'q' }] },
@@ -160,7 +160,7 @@ const DISORDER: [what: string, client: ConversationName, turns: Any[]][] = [
 ]
 
 describe.each(DISORDER)('%s', (_, client, turns) => {
-  test.each(NAMES)('is none for %s: results stand behind their calls, before what else was said', (provider) => {
+  test.each(NAMES)('is put in order for %s: results follow their calls and precede other content', (provider) => {
     const { body, losses } = sentBy(client, turns, provider)
     const said = lines[provider](body as Any)
     expect(said.slice(0, 3)).toEqual(['q', 'call a', 'call b'])
@@ -170,11 +170,11 @@ describe.each(DISORDER)('%s', (_, client, turns) => {
   })
 })
 
-describe.each(NAMES)('for %s', (provider) => {
+describe.each(NAMES)('sent to %s,', (provider) => {
   const saidOf = (client: ConversationName, turns: Any[]): string[] =>
     lines[provider](sentBy(client, turns, provider).body as Any)
 
-  test('a call without a result has an error for one, and says so', () => {
+  test('a call without a result gets an error as its result, which is reported', () => {
     const turns = [
       user('q'),
       block.calls('a', 'b'),
@@ -191,7 +191,7 @@ describe.each(NAMES)('for %s', (provider) => {
     )
   })
 
-  test('a result without a call is text that says what it is', () => {
+  test('a result without a call becomes text that identifies it', () => {
     const { body, losses } = sentBy('messages', [user('q'), user([block.gave('lost', 'found')])], provider)
     expect(lines[provider](body as Any).join('|')).toMatch(/^q\|Result of .*lost:(\n|\|)found$/)
     expect(losses).toContainEqual(
@@ -199,7 +199,7 @@ describe.each(NAMES)('for %s', (provider) => {
     )
   })
 
-  test('a result that came only after the model had gone on is not lost', () => {
+  test('a result after the next assistant message is not lost', () => {
     const said = saidOf('messages', [
       user('q'),
       block.calls('a'),
@@ -210,7 +210,7 @@ describe.each(NAMES)('for %s', (provider) => {
     expect(said.indexOf('late')).toBeGreaterThan(said.indexOf('hm'))
   })
 
-  test('an id that is used again has each of its results', () => {
+  test('an id that is used twice has both results', () => {
     const said = saidOf('chat.completions', [
       user('q'),
       chat.calls('a'),
@@ -230,7 +230,7 @@ const argumentsIn: Record<ConversationName, (body: Any) => unknown> = {
   generateContent: ({ contents }) => contents[1].parts[0].functionCall.args,
 }
 
-/** As a client wrote them; as text; as an object. */
+/** As the client sent them; as text; as an object. */
 const ARGUMENTS: [sent: string, text: string, object: object | undefined][] = [
   ['', '{}', {}],
   [' \n', '{}', {}],
@@ -242,7 +242,7 @@ const ARGUMENTS: [sent: string, text: string, object: object | undefined][] = [
 ]
 
 test.each(ARGUMENTS)(
-  'the arguments %j go as they are where they are text, and are told where they are no object',
+  'the arguments %j are unchanged as text, and reported if they are not an object',
   (sent, text, object) => {
     for (const client of ['chat.completions', 'responses'] as const)
       for (const provider of NAMES) {
@@ -267,7 +267,7 @@ test.each(ARGUMENTS)(
   },
 )
 
-test('a call of Google that was cut is cut in every protocol, streamed in pieces or not', () => {
+test('a truncated call of generateContent is truncated in every protocol, streamed in pieces or not', () => {
   const chunk = (parts: Any[], more: Any = {}): Any => ({
     candidates: [{ content: { role: 'model', parts }, index: 0, ...more }],
     responseId: 'r',
@@ -298,7 +298,7 @@ test('a call of Google that was cut is cut in every protocol, streamed in pieces
   expect(answerOf('STOP')).toEqual({ args: '{"city":"Par"}', reason: 'tool-calls' })
 })
 
-test('very many results are put in order in time that grows with their number only', () => {
+test('very many results are put in order in linear time', () => {
   const ids = Array.from({ length: 4_000 }, (_, index) => `call_${index}`)
   for (const provider of NAMES)
     expect(

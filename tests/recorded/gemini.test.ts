@@ -344,7 +344,8 @@ describe.skipIf(!present)('recorded requests, damaged', () => {
           gemini.serve.readRequest({ body: JSON.parse(text), text, model: 'm', headers: new Headers() })
         } catch (error) {
           expect(error).toBeInstanceOf(GatewayError)
-          expect((error as GatewayError).param).toBeDefined()
+          const { message, param } = error as GatewayError
+          expect(message).toStartWith(`${param}: `)
         }
       }),
       { numRuns: 1000 },
