@@ -5,10 +5,8 @@ import { FOREIGN, present } from './answers.ts'
 import { LABEL, type Way } from './wires.ts'
 
 /**
- * What each protocol makes of an answer: nothing but these changes, in this order. `told`: the field under which the
- * report names it
- * whenever it changes anything; absent: the same is said in another form, or the provider's own bookkeeping is left
- * behind.
+ * The changes that each protocol makes to a response, in this order. `told`: the field that the loss report names if
+ * the change applies; absent: only the form differs, or it is the provider's bookkeeping.
  */
 export type Change = { name: string; told?: string; make(answer: Answer): Answer }
 
@@ -37,13 +35,10 @@ const finish =
   })
 const isRefused = ({ parts: all }: Answer): boolean => all.some(({ type }) => type === 'refusal')
 
-/** Names by which a provider knows its answers are not told: the client knows ours. */
+/** Ids and names of the provider are not carried: the client receives Sluice's own. */
 const labelled: Change = { name: 'labelled', make: (answer) => ({ ...answer, id: LABEL.id, model: LABEL.model }) }
 
-/**
- * What is compared: without the ids of thoughts, a protocol's own form of a citation and its words for an ending, which
- * are its bookkeeping.
- */
+/** The compared content: without reasoning ids, native citations and raw finish reasons, which are bookkeeping. */
 export const comparable = (answer: Answer): Answer => ({
   ...citations(({ native: _, ...rest }) => [rest])(
     parts((part) => {
@@ -62,13 +57,13 @@ const withoutNative = (own?: ConversationName): Change[] =>
     make: parts((part) => (part.type === 'native' && part.kind === kind && part.protocol !== own ? [] : [part])),
   }))
 
-/** Texts of no character are no message. */
+/** Empty texts are dropped. */
 const withoutEmpty: Change = {
   name: 'without empty texts',
   make: parts((part) => (part.type === 'text' && part.text === '' && part.logprobs === undefined ? [] : [part])),
 }
 
-/** A call without arguments has an empty object of them. */
+/** A call without arguments gets an empty object. */
 const emptyArguments: Change = {
   name: 'empty arguments are an object',
   make: parts((part) => [
@@ -78,7 +73,7 @@ const emptyArguments: Change = {
   ]),
 }
 
-/** The text of an object, compact; a number may be an object too, as long as it is only passed on. */
+/** The compact text of an object; other JSON is passed on unchanged. */
 const objectText = (text: string): string | undefined => {
   try {
     const compact = JSON.stringify(parseExact(text))
@@ -88,7 +83,7 @@ const objectText = (text: string): string | undefined => {
   }
 }
 
-/** Where arguments are an object on the wire, spaces between members are nobody's. */
+/** Arguments that are an object in the protocol lose the whitespace between members. */
 const argumentsAsObjects: Change[] = [
   {
     name: 'no half arguments',
@@ -109,7 +104,7 @@ const argumentsAsObjects: Change[] = [
   },
 ]
 
-/** Neighbouring pieces of one kind are one text where the protocol has no border between them. */
+/** Adjacent parts of one kind become one if the protocol has no boundary between them. */
 const joined = (borders: (before: Part, part: Part) => boolean): Change => ({
   name: 'joined',
   make: (answer) => ({
@@ -146,7 +141,7 @@ function together(before: Part, part: Part): Part {
 const onlyTexts = (before: Part, part: Part): boolean =>
   before.type !== part.type || (part.type !== 'text' && part.type !== 'refusal')
 
-/** A message has a place for each kind of content. */
+/** A message has one field per kind of content. */
 const inPlaces = (...order: Part['type'][]): Change => ({
   name: 'in places',
   make: (answer) => ({
@@ -155,10 +150,7 @@ const inPlaces = (...order: Part['type'][]): Change => ({
   }),
 })
 
-/**
- * Google's citations follow the whole answer: those of an earlier text are known by what they rest on, and not by their
- * place.
- */
+/** Google's citations follow the whole response: those of an earlier text are identified by their passage. */
 const citedAtTheEnd: Change = {
   name: 'cited at the end',
   make: (answer) => {
@@ -212,7 +204,7 @@ const noLifetimes: Change = {
     cacheWrite1hTokens: 0,
   })),
 }
-/** Tokens of kinds that the protocol does not count apart are counted with the others. */
+/** Kinds of tokens that the protocol does not count separately are added to others. */
 const noAudioInput: Change = {
   name: 'audio counts as input',
   make: usage((one) => ({ inputTokens: one.inputTokens + one.inputAudioTokens, inputAudioTokens: 0 })),
@@ -231,7 +223,7 @@ const noStopSequence: Change = {
   told: 'response.stop_sequence',
   make: ({ finish: { stopSequence: _, ...rest }, ...answer }) => ({ ...answer, finish: rest }),
 }
-/** Of a call the ending is told by the call, of a refusal in words by the words. */
+/** A tool call, or a refusal with text, implies the finish reason. */
 const toldByContent = (words: Partial<Record<FinishReason, FinishReason>>): Change => ({
   name: 'endings told by content',
   make: (answer) =>
@@ -248,7 +240,7 @@ const forms = (change: (form: 'raw' | 'summary' | undefined) => 'raw' | 'summary
   }),
 })
 
-/** An encrypted entry stands behind the summary that it proves. */
+/** An encrypted entry follows the summary that it signs. */
 const proofBehindSummary: Change = {
   name: 'proofs of summaries',
   make: parts((part) => {
@@ -309,7 +301,7 @@ const withoutAudio: Change = {
   make: parts((part) => (part.type === 'audio' ? [] : [part])),
 }
 
-/** Sound and its transcript come mixed: the sound waits for the end. */
+/** Audio and its transcript are interleaved: the audio is moved to the end. */
 const audioLast: Change = {
   name: 'audio last',
   make: ({ parts: all, ...answer }) => ({
@@ -363,8 +355,7 @@ const RESPONSES: Change[] = [
 ]
 
 /**
- * A whole text is cut where what is cited begins and ends; what overlaps stays together, what has no place is of the
- * end.
+ * A text is split at the boundaries of its citations; overlapping ones stay together, those without a range are last.
  */
 const inBlocks: Change = {
   name: 'in blocks',
@@ -444,7 +435,7 @@ const passages: Change = {
     one.url === undefined && citedText !== undefined ? { ...one, citedText } : one,
   ]),
 }
-/** Sources are told once: one without a place only where it has no other. */
+/** Each source is written once; one without a range only if it has no other. */
 const sourcesOnce: Change = {
   name: 'sources once',
   make: (answer) => {
@@ -468,7 +459,7 @@ const sourcesOnce: Change = {
   },
 }
 
-/** Google's own streams end a thought with an empty piece that bears its signature. */
+/** Google's streams end reasoning with an empty part that has its signature. */
 const proofBehindThoughts: Change = {
   name: 'a proof is of the thoughts before it',
   make: (answer) => ({
@@ -485,7 +476,7 @@ const proofBehindThoughts: Change = {
   }),
 }
 
-/** A candidate has one list of log probabilities, of all its text. */
+/** A candidate has one list of log probabilities for all its text. */
 const scoredTogether: Change = {
   name: 'scored together',
   make: (answer) => {

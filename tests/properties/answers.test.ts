@@ -10,11 +10,11 @@ import { answers, argumentsText, paces, sentenceOf, type Pace } from './answers.
 import { holds, PATIENCE, same } from './runs.ts'
 import { bytesOf, exchangeOf, framesOf, NAMES, readStream, through, WAYS } from './wires.ts'
 
-/** An answer reaches its client whole, but for what is told as lost and what its protocol is known to change. */
+/** A response reaches its client complete, except for reported losses and the known changes of its protocol. */
 
 describe.each(NAMES)('%s', (protocol) => {
   test.each(WAYS)(
-    'an answer says the same when it is read again, and the report names what does not (%s)',
+    'a response is the same when it is read again, and the report names the differences (%s)',
     (way) => {
       holds(
         fc.property(answers, paces, (answer, pace) => {
@@ -45,7 +45,7 @@ describe.each(NAMES)('%s', (protocol) => {
   )
 })
 
-/** Where a frame belongs, in the protocols that may send several calls at once. */
+/** The call of a frame, in the protocols that may interleave several calls. */
 const PLACE: [ConversationName, (data: Any) => number | undefined][] = [
   ['chat.completions', ({ choices }) => choices?.[0]?.delta?.tool_calls?.[0]?.index],
   ['responses', ({ output_index }) => output_index],
@@ -53,7 +53,7 @@ const PLACE: [ConversationName, (data: Any) => number | undefined][] = [
 ]
 type Any = Record<string, any>
 
-/** The frames of calls shuffled into each other: each call's own keep their order, and calls begin in theirs. */
+/** The frames of several calls interleaved: the frames of each call, and the beginnings, keep their order. */
 function interleaved(
   frames: readonly Frame[],
   place: (data: Any) => number | undefined,
@@ -90,7 +90,7 @@ function interleaved(
       ]
 }
 
-/** Calls of functions, whose arguments say where they end, in several pieces each. */
+/** Function calls in several deltas each. */
 const calls = fc.array(argumentsText, { minLength: 2, maxLength: 3 }).map(
   (all): Answer => ({
     id: 'theirs-1',
@@ -110,7 +110,7 @@ const calls = fc.array(argumentsText, { minLength: 2, maxLength: 3 }).map(
 const inPieces = fc.array(fc.nat(30), { minLength: 3, maxLength: 6 }).map((cuts): Pace => ({ cuts, early: 0 }))
 
 test.each(PLACE)(
-  'calls of %s that come at once are heard one after the other',
+  'interleaved calls of %s are read one after the other',
   (protocol, place) => {
     holds(
       fc.property(calls, inPieces, fc.array(fc.nat(5), { minLength: 1, maxLength: 20 }), (answer, pace, picks) => {

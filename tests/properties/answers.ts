@@ -4,7 +4,7 @@ import type { Citation, Part, TextPart, TokenLogprob } from '../../src/generatio
 import { noUsage, type Usage } from '../../src/generation/usage.ts'
 import { NAMES } from './wires.ts'
 
-/** Whole answers of every kind that a provider may give, and the sentences of events in which they may come. */
+/** Arbitrary responses of providers, and the event sequences in which they may arrive. */
 
 const ODD = [
   '\r\n',
@@ -33,13 +33,10 @@ export const text: fc.Arbitrary<string> = fc.oneof(
 )
 export const words = text.filter((one) => one.trim() !== '')
 const base64 = fc.uint8Array({ minLength: 1, maxLength: 9 }).map((bytes) => Buffer.from(bytes).toString('base64'))
-/** What makers sign with: opaque, often base64. */
+/** Signatures: opaque, often base64. */
 export const signature = fc.oneof(base64, fc.constantFrom('a+b/c==', 'sig-1', 'Ä'))
 
-/**
- * JSON objects as models write them: numbers that no double holds, spaces, names that JavaScript would reorder or take
- * for its own.
- */
+/** JSON objects as models write them: big numbers, whitespace, and keys that JavaScript reorders or reserves. */
 export const argumentsText = fc.oneof(
   fc
     .dictionary(
@@ -90,7 +87,7 @@ const citation = (of: string): fc.Arbitrary<Citation> =>
       present({ ...rest, ...(url === undefined ? { title: rest.title ?? 'a.pdf' } : { url }), ...placed(of, range) }),
     )
 
-/** A range that cuts no character in two. */
+/** A range that does not split a surrogate pair. */
 function placed(of: string, range: [number, number] | undefined): { start?: number; end?: number } {
   const edges = [...of].reduce((found, character) => [...found, found.at(-1)! + character.length], [0])
   if (range === undefined || edges.length < 2) return {}
@@ -200,7 +197,7 @@ const usage: fc.Arbitrary<Usage> = fc.tuple(...Object.keys(noUsage()).map(() => 
   images: 0,
 }))
 
-/** Any answer. An id names one call, a sound is one part, and what an answer ends with fits what is in it. */
+/** Any response. Call ids are unique, audio is one part, and the finish reason is consistent with the parts. */
 export const answers: fc.Arbitrary<Answer> = fc
   .tuple(fc.array(part, { maxLength: 6 }), fc.nat(20), usage, fc.nat(5), fc.option(words, { nil: undefined }))
   .map(([drawn, ending, counted, metered, stopSequence]) => {
@@ -234,14 +231,11 @@ export const answers: fc.Arbitrary<Answer> = fc
     }
   })
 
-/** How an answer comes: where its deltas are cut, and after how many events usage is told for the first time. */
+/** How a response arrives: where its deltas are split, and after how many events usage is first reported. */
 export type Pace = { cuts: number[]; early: number }
 export const paces: fc.Arbitrary<Pace> = fc.record({ cuts: fc.array(fc.nat(30), { maxLength: 6 }), early: fc.nat(12) })
 
-/**
- * The answer as a stream tells it: deltas cut anywhere (media at whole bytes, scored text by its tokens), usage before
- * its final word.
- */
+/** The response as a stream: deltas split anywhere (media at whole bytes, text with logprobs by token). */
 export function sentenceOf(answer: Answer, { cuts, early }: Pace): GenerationEvent[] {
   let media = false
   let cut = 0

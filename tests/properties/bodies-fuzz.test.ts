@@ -10,10 +10,7 @@ import { requests, scopeOf, TARGETS } from './requests.ts'
 import { holds, PATIENCE } from './runs.ts'
 import { exchangeOf, NAMES, wireOf } from './wires.ts'
 
-/**
- * Whatever a client sends is a request for every provider, or a refusal that names what is wrong; never a mistake of
- * ours.
- */
+/** Any body is translated for every provider, or refused with a path; it never causes an internal error. */
 
 function checkRefusal(error: unknown): void {
   if (!(error instanceof GatewayError)) throw new Error(`no refusal: ${String(error)}`, { cause: error })
@@ -32,7 +29,7 @@ function attempted<T>(run: () => T): T | undefined {
 
 describe.each(NAMES)('%s', (client: ConversationName) => {
   test(
-    'a damaged body is a request for every provider, or refused by its path',
+    'a damaged body is translated for every provider, or refused with a path',
     () => {
       holds(
         fc.property(requests(scopeOf(client)), fc.array(change, { minLength: 1, maxLength: 3 }), (asked, changes) => {

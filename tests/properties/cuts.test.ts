@@ -16,9 +16,9 @@ import { answers, paces, sentenceOf } from './answers.ts'
 import { holds, holdsLater, PATIENCE, same } from './runs.ts'
 import { bytesOf, exchangeOf, framesOf, MAKER, NAMES, readStream } from './wires.ts'
 
-/** It does not matter in which pieces the bytes of an answer come. */
+/** The way in which the bytes of a response are split does not change anything. */
 
-/** Places to cut at; none: every byte by itself. */
+/** Offsets at which to split; none: every byte separately. */
 const cuts = fc.oneof(
   { weight: 4, arbitrary: fc.array(fc.nat(5000), { minLength: 1, maxLength: 12 }) },
   { weight: 1, arbitrary: fc.constant([]) },
@@ -32,12 +32,12 @@ function cut(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {
   return sorted.map((place, index) => bytes.slice(place, sorted[index + 1] ?? bytes.length))
 }
 
-/** The three ways in which servers end lines. */
+/** The three line endings of servers. */
 const lineEnds = fc.constantFrom('\n', '\r\n', '\r')
 const withLineEnds = (bytes: Uint8Array, end: string): Uint8Array =>
   end === '\n' ? bytes : new TextEncoder().encode(new TextDecoder().decode(bytes).replaceAll('\n', end))
 
-/** Answers whose usage is told, so that nothing has to be counted. */
+/** Responses with reported usage, so that nothing has to be counted. */
 const told = fc.tuple(answers, paces).map(([answer, pace]) => {
   const events = sentenceOf(
     { ...answer, metered: true, usage: { ...answer.usage, inputTokens: answer.usage.inputTokens + 1 } },
@@ -57,10 +57,10 @@ class Pieces implements ByteSource {
   cancel(): void {}
 }
 
-/** Ids are drawn anew for each answer, and the clock goes on. */
+/** The text without generated ids and times. */
 const timeless = (text: string): string => {
   const ids = new Map<string, string>()
-  // Also within what is sealed, where the call is named whose signature it is, and over which a seal has its digest.
+  // Also within signature envelopes, which contain the id of the call and a digest.
   const opened = text.replace(/c2xjMQ[\w+/]+=*/g, (sealed) => {
     const { data, issuer, note } = unwrapSignature(sealed)
     return [issuer?.provider, issuer?.model, note, data].join('\0')
@@ -73,7 +73,7 @@ const timeless = (text: string): string => {
     .replace(/"completed_at":\d+/g, '"completed_at":0')
 }
 
-/** What the provider's reader hears, event by event. */
+/** The events of the provider's reader. */
 const heard = (provider: ConversationName, pieces: readonly Uint8Array[]): string =>
   timeless(
     JSON.stringify(
@@ -83,7 +83,7 @@ const heard = (provider: ConversationName, pieces: readonly Uint8Array[]): strin
     ),
   )
 
-/** What a client gets. */
+/** The bytes that a client receives. */
 async function relayed(
   provider: ConversationName,
   client: ConversationName,
@@ -104,7 +104,7 @@ async function relayed(
 
 describe.each(NAMES)('a stream of %s', (provider) => {
   test(
-    'is heard alike, however its bytes are cut and its lines end',
+    'has the same events for any split of its bytes and any line endings',
     () => {
       holds(
         fc.property(
@@ -114,8 +114,7 @@ describe.each(NAMES)('a stream of %s', (provider) => {
           fc.option(fc.nat(5000), { nil: undefined }),
           ({ events }, places, end, broken) => {
             const whole = bytesOf(framesOf(provider, events, exchangeOf(provider)))
-            // A connection may break anywhere, between two lines for one: where a line is broken is the same for all
-            // line ends.
+            // The connection may end anywhere; its end is at the same character for all line endings.
             const bytes =
               broken === undefined
                 ? whole
@@ -129,7 +128,7 @@ describe.each(NAMES)('a stream of %s', (provider) => {
   )
 
   test.each(NAMES)(
-    'is the same text for a client of %s',
+    'is written as the same text for a client of %s',
     async (client) => {
       await holdsLater(
         fc.asyncProperty(told, cuts, lineEnds, fc.boolean(), async ({ events }, places, end, array) => {
@@ -145,12 +144,12 @@ describe.each(NAMES)('a stream of %s', (provider) => {
   )
 
   test(
-    'passes byte for byte to a client of its own protocol, but for the names on it',
+    'is passed unchanged to a client of its own protocol, except for id and model',
     async () => {
       await holdsLater(
         fc.asyncProperty(told, cuts, async ({ events }, places) => {
           const bytes = bytesOf(framesOf(provider, events, exchangeOf(provider)))
-          // These frames bear our names already.
+          // These frames already have the id and model name of Sluice.
           same(await relayed(provider, provider, cut(bytes, places)), timeless(new TextDecoder().decode(bytes)))
         }),
         0.5,
@@ -162,10 +161,10 @@ describe.each(NAMES)('a stream of %s', (provider) => {
 
 describe.skipIf(!haveRecordings)('recorded streams', () => {
   const streams = recordings().filter(({ stream, status }) => stream && status === 200)
-  test('there are some', () => expect(streams.length).toBeGreaterThan(100))
+  test('exist among the recordings', () => expect(streams.length).toBeGreaterThan(100))
 
   test.each(NAMES)(
-    'of %s are heard alike and are the same text, however they are cut',
+    'of %s have the same events and the same text for any split',
     async (provider) => {
       const own = streams
         .filter(({ protocol }) => protocol === provider)

@@ -12,12 +12,9 @@ import { change, mutated, type Change } from './mutations.ts'
 import { holds, PATIENCE } from './runs.ts'
 import { bytesOf, exchangeOf, framesOf, MAKER, NAMES, readStream, readWhole } from './wires.ts'
 
-/**
- * Whatever a provider sends, its reader gives a sentence of events, which may end in an error of the provider's, and
- * does bounded work for it.
- */
+/** For any frames of a provider its reader returns a valid event sequence, possibly with an error, in bounded work. */
 
-/** Numbers that an index must not be taken for, names that no object should lose or win, and nests. */
+/** Invalid indexes, reserved property names, and deep nesting. */
 const DEEP = ['[', '{"a":'].map((open) => open.repeat(100_000))
 const damage = fc.oneof(
   {
@@ -136,7 +133,7 @@ function changed(data: string, changes: readonly Change[]): string {
   }
 }
 
-/** Events that a frame may give at most: a frame that ends an answer closes all that is open, and says its usage. */
+/** Limit on the events of one frame: the last one closes all open parts and has the usage. */
 const EVENTS_PER_FRAME = 40
 
 function checkSentence(events: readonly GenerationEvent[], bytes: number, frames: number): void {
@@ -164,7 +161,7 @@ const sent = fc.tuple(answers, paces).map(([answer, pace]) => sentenceOf(answer,
 
 describe.each(NAMES)('%s', (provider: ConversationName) => {
   test(
-    'damaged frames are a sentence, which every client can be told',
+    'damaged frames have a valid event sequence, which can be written for every client',
     () => {
       holds(
         fc.property(sent, fc.array(damage, { minLength: 1, maxLength: 4 }), (events, all) => {
@@ -189,7 +186,7 @@ describe.each(NAMES)('%s', (provider: ConversationName) => {
   )
 
   test(
-    'damaged bytes are a sentence',
+    'damaged bytes have a valid event sequence',
     () => {
       holds(
         fc.property(sent, fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 5 }), (events, all) => {
@@ -206,7 +203,7 @@ describe.each(NAMES)('%s', (provider: ConversationName) => {
   )
 
   test(
-    "a damaged whole answer is one, or a failure of the provider's",
+    'a damaged whole response is read, or throws an error of the provider',
     () => {
       holds(
         fc.property(sent, fc.array(change, { minLength: 1, maxLength: 4 }), (events, changes) => {

@@ -7,10 +7,7 @@ import { answers, paces, sentenceOf } from './answers.ts'
 import { holds, PATIENCE, same } from './runs.ts'
 import { exchangeOf, framesOf, MAKER, NAMES, wireOf } from './wires.ts'
 
-/**
- * What a client sends back of an answer, as it got it, is what the answer was: with its signatures, known by their
- * maker.
- */
+/** A response that a client sends back is read as the same turn, with its signatures and their issuers. */
 
 type Json = Record<string, any>
 
@@ -36,7 +33,7 @@ const NEXT: Record<ConversationName, (answer: Json) => object> = {
 
 const signatures = fc.infiniteStream(fc.constantFrom(undefined, undefined, 'sig-a', 'c2lnLWI=', 'a+b/c=='))
 
-/** Any answer that a history can hold, with signed calls and a signed text, of which makers sign one. */
+/** Any response for a history, with signed calls and a signed text, of which issuers sign one. */
 const signed = fc.tuple(answers, signatures).map(([answer, stream]): Answer => {
   const parts = answer.parts.filter(({ type }) => type !== 'native' && type !== 'audio' && type !== 'image')
   const text = parts.findLast((part) => part.type === 'text' && part.text !== '')
@@ -51,7 +48,7 @@ const signed = fc.tuple(answers, signatures).map(([answer, stream]): Answer => {
   }
 })
 
-/** Signatures in their order, and whose they are: of a call by its id, of what else by its kind. */
+/** Signatures in order with their part: the id of a call, or the kind of another part. */
 const proofs = (parts: readonly Part[]): string[] =>
   parts.flatMap((part) =>
     'signature' in part && part.signature !== undefined && part.signature.data !== ''
@@ -59,14 +56,14 @@ const proofs = (parts: readonly Part[]): string[] =>
       : [],
   )
 
-/** All that was said of each kind. */
+/** The text of each kind of part. */
 const said = (parts: readonly Part[]): string[] =>
   ['text', 'reasoning'].map((type) =>
     parts.map((part) => (part.type === type && 'text' in part ? part.text : '')).join(''),
   )
 
 test(
-  'chunks of generateContent that come back one by one are the turn that they were',
+  'chunks of generateContent that are sent back one by one are read as one turn',
   () => {
     holds(
       fc.property(signed, paces, (given, pace) => {
@@ -88,7 +85,7 @@ test(
 
 describe.each(NAMES)('%s', (client) => {
   test(
-    'an answer that comes back bears what its maker signed',
+    'a response that is sent back has its signatures',
     () => {
       holds(
         fc.property(signed, (answer) => {

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 
-/** Damage to JSON values: members set to something odd, dropped, added, doubled or wrapped, anywhere. */
+/** Damage to JSON values: members that are replaced, removed, added, duplicated or wrapped, anywhere. */
 
-/** Every place in a value, as a path of keys. */
+/** Every path in a value as a list of keys. */
 const places = (value: unknown, at: (string | number)[] = []): (string | number)[][] => [
   at,
   ...(typeof value === 'object' && value !== null

@@ -9,11 +9,9 @@ import { PAIRS, requests, scopeOf, TARGETS } from './requests.ts'
 import { holds, PATIENCE } from './runs.ts'
 import { NAMES, wireOf } from './wires.ts'
 
-/**
- * As a conversation grows, what a provider got of it before is a beginning of what it gets: providers cache by that.
- */
+/** The body for a growing conversation begins with the earlier body, since providers cache prefixes. */
 
-/** The conversation at each of its requests: whenever it was the model's turn to speak. */
+/** The conversation at each of its requests. */
 const moments = (request: GenerationRequest): GenerationRequest[] =>
   request.turns.flatMap((turn, index) =>
     turn.role === 'assistant' || (request.turns[index + 1]?.role !== 'assistant' && index < request.turns.length - 1)
@@ -21,7 +19,7 @@ const moments = (request: GenerationRequest): GenerationRequest[] =>
       : [{ ...request, turns: request.turns.slice(0, index + 1) }],
   )
 
-/** Agents mark the end of what they have said so far, and take the mark off again in their next request. */
+/** Agents move their cache breakpoint to the end of the conversation in each request. */
 function marked(request: GenerationRequest): GenerationRequest {
   const bare = <T extends Part>({ ...part }: T): T => {
     if ('cache' in part) delete part.cache
@@ -45,7 +43,7 @@ function grows(protocol: ConversationName, target: Target, bodies: Record<string
 const bodyFor = (protocol: ConversationName, request: GenerationRequest, target: Target): Record<string, unknown> =>
   written(protocol, request, target).body
 
-/** Models that want something written in another way. */
+/** Capabilities that change how a request is written. */
 const ABILITIES: Record<ConversationName, Capabilities[]> = {
   'chat.completions': [{}, { cacheBreakpoints: 'cache_control' }, { system: false }],
   responses: [{}, { cacheBreakpoints: 'prompt_cache_breakpoint' }, { system: false }],
@@ -53,7 +51,7 @@ const ABILITIES: Record<ConversationName, Capabilities[]> = {
   generateContent: [{}, { reasoning: 'level' }, { system: false }],
 }
 
-/** Results that come in another order than their calls, long names, names and ids that no provider takes. */
+/** Results in another order than their calls, and names and ids that no provider accepts. */
 const unusual = (request: GenerationRequest): GenerationRequest => {
   const id = (known: string): string => `${known}:${'x'.repeat(known.length % 2 === 0 ? 70 : 1)}`
   const name = (known: string): string => (known === 'say' ? `say.${'long_'.repeat(20)}` : known)
@@ -75,9 +73,9 @@ const unusual = (request: GenerationRequest): GenerationRequest => {
   } as GenerationRequest
 }
 
-describe.each(NAMES)('what is written for %s', (protocol) => {
+describe.each(NAMES)('the body for %s', (protocol) => {
   test.each(ABILITIES[protocol].map((capabilities) => [JSON.stringify(capabilities), capabilities] as const))(
-    '%s',
+    'begins with the earlier body, with the capabilities %s',
     (_, capabilities) => {
       const target = { ...TARGETS[protocol], capabilities }
       holds(
@@ -94,9 +92,9 @@ describe.each(NAMES)('what is written for %s', (protocol) => {
   )
 })
 
-/** A client keeps the conversation in its own words, and says all of it again. */
+/** A client sends the whole conversation of its own protocol again. */
 test.each(PAIRS)(
-  'a client of %s, a provider of %s',
+  'the body from a client of %s for a provider of %s begins with the earlier body',
   (client, provider) => {
     holds(
       fc.property(requests(scopeOf(client, provider)), (request) => {

@@ -1,16 +1,14 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 
-/**
- * What a provider caches of a body, piece by piece and in its order: the tools, the instructions, then what was said.
- */
+/** The pieces of a body in the order in which a provider caches them: tools, instructions, turns. */
 
 type Json = Record<string, any>
 
-/** Marks are the client's, who moves them; at most four of them travel. */
+/** Cache breakpoints are not compared: the client moves them, and at most four are sent. */
 const MARKS: ReadonlySet<string> = new Set(['cache_control', 'prompt_cache_breakpoint'])
 const textOf = (value: unknown): string => JSON.stringify(value, (name, inner) => (MARKS.has(name) ? undefined : inner))
 
-/** Neighbouring messages of one side are one message there, which grows at its end: these are compared part by part. */
+/** Adjacent messages of one role are one message, to which parts are appended: they are compared part by part. */
 const parted = (role: string, parts: unknown[]): string[] => parts.map((part) => `${role} ${textOf(part)}`)
 
 const PIECES: Record<ConversationName, (body: Json) => string[]> = {
@@ -31,7 +29,7 @@ export const piecesOf = (protocol: ConversationName, body: Json): string[] => [
   ...PIECES[protocol](body),
 ]
 
-/** Where the shorter list is no beginning of the longer one; undefined: it is one. */
+/** The first difference of the shorter list from the beginning of the longer one; undefined if there is none. */
 export function breakOf(before: readonly string[], after: readonly string[]): string | undefined {
   const place = before.findIndex((piece, index) => piece !== after[index])
   return place < 0

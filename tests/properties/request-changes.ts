@@ -7,10 +7,7 @@ import type {
   ToolResultPart,
 } from '../../src/generation/request.ts'
 
-/**
- * What may differ between a request and what is read of it again: what the losses name, and what a protocol says in
- * another form.
- */
+/** Differences between a request and the same request read again: reported losses, and other forms of the same. */
 
 type Request = GenerationRequest
 type Edit = (request: Request) => Request
@@ -55,7 +52,7 @@ const all =
   (request) =>
     edits.reduce((edited, edit) => edit(edited), request)
 
-/** What a loss takes out of the comparison: as little as its word says. */
+/** The part of the comparison that a loss excludes: as little as its name says. */
 const LOST: Partial<Record<string, Edit>> = {
   name: (request) => ({ ...request, turns: request.turns.map((turn) => without(turn, 'name')) }),
   detail: leaveOfParts('detail'),
@@ -87,7 +84,7 @@ const LOST: Partial<Record<string, Edit>> = {
   'reasoning.adaptive': leaveOfReasoning('adaptive'),
   'reasoning.visible': leaveOfReasoning('visible'),
   'reasoning.summary': leaveOfReasoning('summary'),
-  // A model may be told in words, too.
+  // The prompt may contain the same instruction.
   outputFormat: (request) => ({
     ...without(request, 'outputFormat'),
     system: request.system.flatMap((part): Part[] =>
@@ -115,24 +112,24 @@ export const forget = (request: Request, words: Iterable<string>): Request => {
   return left
 }
 
-// How protocols say the same.
+// Other forms of the same content.
 
-/** Which protocol it is read from, and what only a stream of chat completions is asked, is no part of what is said. */
+/** The client protocol, and the usage option of chat completions, are not compared. */
 const own: Edit = (request) => without(request, 'protocol', 'includeUsage', 'extras')
 
-/** A signature that its maker gets back is a plain one. */
+/** A signature that its issuer receives has no envelope. */
 const plainSignatures = everyPart((part) =>
   'signature' in part && part.signature !== undefined
     ? [{ ...part, signature: { data: part.signature.data } }]
     : [part],
 )
 
-/** Earlier thoughts are known by their text and their proof. Which of them were hidden, their maker knows. */
+/** Earlier reasoning is identified by text and signature; only its issuer knows what was hidden. */
 const plainThoughts = everyPart((part) =>
   part.type === 'reasoning' ? [without(part, 'form', 'id', 'redacted')] : [part],
 )
 
-/** A choice names a tool; its kind is the tool's. One allowed tool that has to be called is a forced one. */
+/** A choice names a tool, which has the kind. One allowed tool that is required is a forced one. */
 const plainChoice: Edit = (request) => {
   const { toolChoice } = request
   if (toolChoice?.type === 'tool') return { ...request, toolChoice: { type: 'tool', name: toolChoice.name } }
@@ -141,7 +138,7 @@ const plainChoice: Edit = (request) => {
     : request
 }
 
-/** Instructions are one text. */
+/** Instructions become one text. */
 const oneInstruction: Edit = (request) => ({ ...request, system: joined(request.system, '\n\n') })
 
 function joined(parts: Part[], separator: string): Part[] {
@@ -164,12 +161,12 @@ const compact = (text: string): string => {
 
 const isObjectText = (text: string): boolean => compact(text).startsWith('{')
 
-/** Arguments are objects, in which space is nobody's. */
+/** Arguments are objects, whose whitespace is not compared. */
 const compactArguments = everyPart((part) =>
   part.type === 'tool-call' && part.form === 'function' ? [{ ...part, arguments: compact(part.arguments) }] : [part],
 )
 
-/** A result that is an object is that object. */
+/** A result with the text of an object becomes that object. */
 const compactResults: Edit = everyPart((part) => {
   if (part.type !== 'tool-result') return [part]
   return [
@@ -182,7 +179,7 @@ const compactResults: Edit = everyPart((part) => {
   ]
 })
 
-/** Google's clients say that thoughts are to be shown, all others that they are not. */
+/** generateContent has an option to include reasoning, the others one to exclude it. */
 const shownThoughts: Edit = (request) => {
   const { reasoning } = request
   if (reasoning === undefined) return request
@@ -193,25 +190,22 @@ const shownThoughts: Edit = (request) => {
   return { ...request, reasoning: { ...without(reasoning, 'visible'), ...(shown ? { visible: true } : {}) } }
 }
 
-/** A depth left to the model is said in one word, or in none where it is the default. */
+/** An adaptive effort is a value of its own, or absent if it is the default. */
 const adaptive: Edit = (request) =>
   request.reasoning?.budgetTokens === -1
     ? { ...request, reasoning: { ...without(request.reasoning, 'budgetTokens'), adaptive: true } }
     : request
 
-/** Who does not think has nothing to show. */
+/** Without reasoning its visibility is not compared. */
 const idle: Edit = (request) =>
   request.reasoning?.effort === 'none' ? { ...request, reasoning: { effort: 'none' } } : request
 
-/** The type of what stands at an address is read off the address. */
+/** The media type of a URL is derived from the URL. */
 const untypedAddresses = everyPart((part) =>
   'source' in part && part.source.type === 'url' ? [{ ...part, source: without(part.source, 'mediaType') }] : [part],
 )
 
-/**
- * Text is what is answered where nothing is said of it, and tools are called as the model likes; where none can be, it
- * does not matter how many at once.
- */
+/** Defaults: text output and automatic tool choice; without callable tools parallel calls are not compared. */
 const defaults: Edit = (request) => {
   const idleTools = request.tools.length === 0 || request.toolChoice?.type === 'none'
   return without(
@@ -222,15 +216,15 @@ const defaults: Edit = (request) => {
   )
 }
 
-/** A schema's name shows nowhere. */
+/** The name of a response schema is not compared. */
 const namelessSchema: Edit = (request) =>
   request.outputFormat?.type === 'schema'
     ? { ...request, outputFormat: { type: 'schema', schema: request.outputFormat.schema } }
     : request
 
 /**
- * Google says in one mode what may be called and whether that is held to its schema: calls that are forced, or made of
- * allowed tools, are held to it in any case, and where none is allowed there is none to hold.
+ * Google has one mode for tool choice and strictness: forced calls and calls of allowed tools are always strict, and
+ * with `NONE` strictness has no effect.
  */
 const heldInAnyCase: Edit = (request) =>
   request.toolChoice === undefined || request.toolChoice.type === 'auto' ? request : leaveOfTools('strict')(request)
@@ -238,12 +232,12 @@ const heldInAnyCase: Edit = (request) =>
 const FORMS: Record<ConversationName, Edit> = {
   'chat.completions': all(oneInstruction, adaptive),
   responses: all(
-    // Tools are not strict unless they are said to be.
+    // Tools are not strict by default.
     (request) => ({
       ...request,
       tools: request.tools.map((tool) => (tool.type === 'function' ? { ...tool, strict: tool.strict ?? false } : tool)),
     }),
-    // Whether thoughts are shown is a wish for a summary of them.
+    // Visible reasoning is a requested summary.
     (request) =>
       request.reasoning?.visible === true
         ? { ...request, reasoning: { ...request.reasoning, summary: 'auto' } }
@@ -259,11 +253,11 @@ const FORMS: Record<ConversationName, Edit> = {
     compactArguments,
     namelessSchema,
     adaptive,
-    // Thoughts are shown wherever there are any.
+    // Reasoning is always visible.
     (request) => (request.reasoning?.visible === true ? leaveOfReasoning('visible')(request) : request),
-    // A temperature of 1 is the default, and the only one of a model that thinks.
+    // A temperature of 1 is the default, and the only one with thinking.
     (request) => (request.sampling.temperature === 1 ? leaveSampling('temperature')(request) : request),
-    // A limit is required: all that the model writes.
+    // A limit is required: the maximum of the model.
     (request) => ({ ...request, maxOutputTokens: request.maxOutputTokens ?? 100_000 }),
   ),
   generateContent: all(
@@ -277,15 +271,15 @@ const FORMS: Record<ConversationName, Edit> = {
   ),
 }
 
-/** A wish without a word is none. */
+/** An empty reasoning option is removed. */
 export const nothingEmpty: Edit = (request) =>
   Object.values(request.reasoning ?? {}).every((member) => member === undefined)
     ? without(request, 'reasoning')
     : request
 
-/** Whether thoughts are shown where nothing is said of it differs, so that it cannot be compared over two protocols. */
+/** The default visibility of reasoning differs, so that it cannot be compared over two protocols. */
 export const besidesShown = leaveOfReasoning('visible', 'summary')
 
-/** What a protocol makes of a request, beside its losses. */
+/** The changes that a protocol makes to a request, apart from losses. */
 export const formOf = (protocol: ConversationName): Edit =>
   all(FORMS[protocol], own, idle, defaults, untypedAddresses, plainSignatures, plainThoughts, plainChoice, nothingEmpty)

@@ -12,7 +12,7 @@ import { requests, scopeOf, TARGETS } from './requests.ts'
 import { holds, PATIENCE, same } from './runs.ts'
 import { exchangeOf, LABEL, MAKER, NAMES, wireOf } from './wires.ts'
 
-/** A provider hears what a client says: nothing else, and all of it but what is told as lost. */
+/** A provider receives exactly the client's request, except for reported losses. */
 
 const plain = (request: GenerationRequest): GenerationRequest =>
   withoutPaths(JSON.parse(JSON.stringify(request)) as GenerationRequest)
@@ -26,7 +26,7 @@ function heard(
   return { request: withoutPaths(protocols[provider].serve.readRequest(wireOf(body, request.stream))), losses: names }
 }
 
-/** All members but those of which something was told as lost. */
+/** All members except those with a reported loss. */
 function compare(actual: GenerationRequest, expected: GenerationRequest, losses: readonly string[]): void {
   const words = new Set(losses)
   const [is, be] = [nothingEmpty(forget(plain(actual), words)), nothingEmpty(forget(plain(expected), words))]
@@ -36,7 +36,7 @@ function compare(actual: GenerationRequest, expected: GenerationRequest, losses:
 
 describe.each(NAMES)('%s', (provider) => {
   test(
-    'a provider hears what is asked, or is told of as lost',
+    'a provider receives each option, or its loss is reported',
     () => {
       holds(
         fc.property(requests(scopeOf(provider)), (request) => {
@@ -49,9 +49,9 @@ describe.each(NAMES)('%s', (provider) => {
   )
 
   test(
-    'what is read of a body is written as that body',
+    'a body that is read and written again is the same body',
     () => {
-      // How deep it thinks, and who sees that, is compared above: what is not said at all is said in another way.
+      // Reasoning options are compared above: absent ones may be written as explicit defaults.
       holds(
         fc.property(
           requests(scopeOf(provider)).map(({ reasoning: _, ...request }) => request),
@@ -68,7 +68,7 @@ describe.each(NAMES)('%s', (provider) => {
   )
 
   test(
-    'of its own protocol it hears the client itself, whose seals are opened for their maker alone',
+    'a provider of the client protocol receives the body unchanged, and envelopes are opened for their issuer only',
     () => {
       holds(
         fc.property(requests(scopeOf(provider)), (request) => {
@@ -101,7 +101,7 @@ describe.each(NAMES)('%s', (provider) => {
   )
 
   test.each(NAMES)(
-    'a client of %s asks it the same',
+    'a client of %s has the same request sent',
     (client) => {
       holds(
         fc.property(requests(scopeOf(provider, client)), (request) => {
@@ -133,10 +133,10 @@ const withSignatures = (
   })),
 })
 
-/** What stands for a signature where there is none. */
+/** The placeholder for a missing signature. */
 const UNSIGNED = ['', 'skip_thought_signature_validator']
 
-/** Without thoughts that nobody signed: what becomes of them is the provider's affair. */
+/** Without unsigned reasoning, which depends on the provider. */
 const ownThoughts = (request: GenerationRequest): GenerationRequest => ({
   ...request,
   turns: request.turns.map((turn) => ({
@@ -147,6 +147,6 @@ const ownThoughts = (request: GenerationRequest): GenerationRequest => ({
   })),
 })
 
-/** What a client sends back of a maker's answer that it got through another protocol bears the maker's name. */
+/** A response that a client received through another protocol is sent back with its issuer. */
 const sealed = (request: GenerationRequest): GenerationRequest =>
   withSignatures(request, (signature) => ({ ...signature, issuer: OURS }))

@@ -14,12 +14,9 @@ import type { Target } from '../../src/protocols/protocol.ts'
 import { argumentsText, present, signature, words } from './answers.ts'
 import { LABEL, MAKER, NAMES } from './wires.ts'
 
-/** Whole requests of every kind that a client may send, in our words. */
+/** Arbitrary requests, independent of a protocol. */
 
-/**
- * What a conversation may hold besides what every protocol has. What a protocol says in other words, and tells so, is
- * left out where the words are what is compared.
- */
+/** Optional content that not every protocol has. Content that is reported as changed is excluded from comparisons. */
 export type Scope = {
   midway: boolean
   resultMedia: boolean
@@ -48,13 +45,13 @@ const SCOPES: Record<ConversationName, Scope> = {
   generateContent: { ...ALL, midway: false, customs: false, refusals: false },
 }
 
-/** What all of these protocols have. */
+/** The scope that all of these protocols have. */
 export const scopeOf = (...protocols: ConversationName[]): Scope =>
   Object.fromEntries(
     Object.keys(ALL).map((name) => [name, protocols.every((protocol) => SCOPES[protocol][name as keyof Scope])]),
   ) as Scope
 
-/** A model that takes all that its protocol can say. It is the one whose signatures the requests bear. */
+/** A model that accepts everything its protocol can represent. It issued the signatures of the requests. */
 export const TARGETS: Record<ConversationName, Target> = {
   'chat.completions': {
     ...MAKER,
@@ -205,7 +202,7 @@ const round = (scope: Scope): fc.Arbitrary<Round> =>
     ),
   })
 
-/** A round: the user asks, the model calls tools, hears their results and answers. */
+/** A round: user message, tool calls, results and response. */
 function turnsOf({ user, name, thoughts, beside, calls, instruction, answer }: Round, number: number): Turn[] {
   const ids = calls.map((_, index) => `call_${number}_${index}`)
   const asked = calls.map(
@@ -253,7 +250,7 @@ const SCHEMA = {
   required: ['city'],
   additionalProperties: false,
 }
-/** A client that calls free-text tools lists them. */
+/** A request with custom tool calls lists the custom tools. */
 const tools = (scope: Scope): fc.Arbitrary<Tool[]> =>
   fc
     .subarray<Tool>([
@@ -315,7 +312,7 @@ const format = fc.constantFrom<NonNullable<GenerationRequest['outputFormat']>[]>
   { type: 'schema', schema: SCHEMA, name: 'answer' },
 )
 
-/** Any request within the scope. It ends with what the user says, and all its calls are answered. */
+/** Any request within the scope. It ends with a user turn, and all its calls have results. */
 export const requests = (scope: Scope): fc.Arbitrary<GenerationRequest> =>
   fc
     .record({

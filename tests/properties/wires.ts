@@ -8,14 +8,14 @@ import { protocols } from '../../src/protocols/index.ts'
 import { parseWithExact } from '../../src/json/exact.ts'
 import type { TranslationContext, RawRequest } from '../../src/protocols/protocol.ts'
 
-/** Both sides of each protocol, joined: what one side writes the other reads. */
+/** Both sides of each protocol connected: one side reads what the other writes. */
 
 export const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
 export const MAKER: Issuer = { provider: 'maker', model: 'maker-1' }
 export const LABEL = { id: 'ours-1', model: 'ours/model', createdAt: 1_700_000_000 }
 
-/** The tools of every request here: what calls are made of. */
+/** The tools of every request. */
 export const TOOLS: Tool[] = [
   { type: 'function', name: 'look_up', parameters: { type: 'object', properties: { city: { type: 'string' } } } },
   { type: 'function', name: 'say', parameters: { type: 'object', properties: {} } },
@@ -48,7 +48,7 @@ export function exchangeOf(client: ConversationName, issuer?: Issuer): Translati
   }
 }
 
-/** A client's stream of these events. */
+/** The stream of these events for a client. */
 export const framesOf = (
   client: ConversationName,
   events: readonly GenerationEvent[],
@@ -61,7 +61,7 @@ export const framesOf = (
 export const bytesOf = (frames: readonly Frame[]): Uint8Array =>
   new TextEncoder().encode(frames.map(writeFrame).join(''))
 
-/** What a provider's reader hears of a stream that comes in these pieces. */
+/** The events of a provider's stream that arrives in these pieces. */
 export function readStream(
   provider: ConversationName,
   pieces: readonly Uint8Array[],
@@ -73,7 +73,7 @@ export function readStream(
   return [...events, ...splitter.end().flatMap((frame) => reader.read(frame)), ...reader.end()]
 }
 
-/** What a provider's reader hears of a whole answer. */
+/** The events of a provider's whole response. */
 export function readWhole(provider: ConversationName, body: object, request?: GenerationRequest): GenerationEvent[] {
   const { call } = protocols[provider]
   const text = JSON.stringify(body)
@@ -85,7 +85,7 @@ export function readWhole(provider: ConversationName, body: object, request?: Ge
   )
 }
 
-/** Events through a protocol and back. */
+/** Events written in a protocol and read again. */
 export type Way = 'streamed' | 'whole'
 export const WAYS: Way[] = ['streamed', 'whole']
 
