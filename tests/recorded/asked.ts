@@ -1,19 +1,16 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 import type { Any } from './said.ts'
 
-/** What a conversation holds, read plainly from a request of any protocol, by none of the project's own readers. */
+/** The content of a request of any protocol, read independently of the project's own readers. */
 export type Asked = {
   /** Every text of system, user and assistant, in order. */
   texts: string[]
   calls: { name: string; input: unknown }[]
   /** The texts of each tool result. */
   results: string[]
-  /**
-   * The tools that the client runs with the names of their parameters, each once; some are declared again in the middle
-   * of a conversation.
-   */
+  /** The client's tools with the names of their parameters, each once, although some are declared repeatedly. */
   tools: string[]
-  /** Images and files, a count. */
+  /** Number of images and files. */
   media: number
 }
 
@@ -34,9 +31,9 @@ const partsOf = (content: unknown): Any[] =>
   typeof content === 'string' ? [{ type: 'text', text: content }] : listOf(content)
 const MEDIA = ['image_url', 'input_audio', 'file', 'input_image', 'input_file', 'image', 'document', 'video_url']
 
-/** A part of OpenAI's or Anthropic's; what is neither text nor media has no counterpart and is not counted. */
+/** A part of OpenAI or Anthropic; parts other than text and media have no counterpart and are not counted. */
 function part(one: Any, out: Asked): void {
-  // Anthropic's documents may be plain text, which others know as text only.
+  // Anthropic's documents may be plain text, which is a text part elsewhere.
   if (one.type === 'document' && ['text', 'content'].includes(one.source?.type))
     return void out.texts.push(one.source.data ?? textOf(one.source.content))
   if (typeof one.text === 'string' && one.type !== 'reasoning') out.texts.push(one.text)
@@ -50,7 +47,7 @@ const declared = (tool: Any, schema: Any | null | undefined): string =>
     .sort()
     .join(', ')})`
 
-/** What a tool of free text is where there are none. */
+/** The parameters of a custom tool as a function. */
 const CUSTOM = { properties: { input: {} } }
 
 const textOf = (content: unknown): string =>
@@ -149,7 +146,7 @@ function geminiAsked(body: Any, out: Asked): void {
 
 const mediaOf = (one: Any): Any | undefined => one.inlineData ?? one.fileData ?? one.inline_data ?? one.file_data
 
-/** Google's results are objects; a single word in `output` or `error` is what others know as the result. */
+/** Google's results are objects; a single text in `output` or `error` is the result of other protocols. */
 const resultOf = (response: Any): string => {
   const [key, ...more] = Object.keys(response)
   return (key === 'output' || key === 'error') && more.length === 0 && typeof response[key] === 'string'

@@ -48,7 +48,7 @@ const exchangeOf = (body: object = {}): TranslationContext => {
   }
 }
 
-/** Frames cut at fixed places, without the splitter of the service. */
+/** Frames of a stream, without the splitter of the service. */
 const framesOf = (sse: string): Frame[] =>
   sse
     .replaceAll('\r\n', '\n')
@@ -66,11 +66,11 @@ const read = (frames: Frame[]): GenerationEvent[] => {
   return [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
 }
 
-/** n above 1 is refused by the specification; other answers with 2xx must be accepted. */
+/** Sluice refuses n above 1; other requests with a 2xx response must be accepted. */
 const REFUSED = (body: Record<string, unknown>): boolean => typeof body.n === 'number' && body.n > 1
 
 describe.skipIf(!PRESENT)('recorded chat completions', () => {
-  test('there is something to test', () => {
+  test('exists', () => {
     expect(withFile('response', '.sse').length).toBeGreaterThan(40)
     expect(withFile('request', '.json').length).toBeGreaterThan(100)
   })
@@ -78,7 +78,7 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
   for (const row of withFile('request', '.json').filter((one) => one.status < 300)) {
     test(`reads the request of ${row.id}`, () => {
       const rawRequest = wireOf(text(row.files.request!))
-      // One recorder left the model out of the body: its server took it from the path.
+      // One recording has no model in the body: its server has it in the path.
       if (rawRequest.body.model === undefined) rawRequest.body.model = 'from/path'
       if (REFUSED(rawRequest.body)) expect(() => chat.serve.readRequest(rawRequest)).toThrow('n: must be')
       else {
@@ -96,7 +96,7 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
       expect(summary(events)).toEqual(expected(framesOf(whole)))
     })
 
-    test(`reads ${row.id} alike at every cut`, () => {
+    test(`reads the same events of ${row.id} for every split`, () => {
       const reference = read(framesOf(whole))
       for (const size of [1, 7, 1000]) {
         const splitter = new FrameSplitter()
@@ -108,7 +108,7 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
       }
     })
 
-    test(`relabels only id and model of ${row.id}`, () => {
+    test(`changes only id and model of ${row.id}`, () => {
       const passthrough = chat.passthrough(exchangeOf({ stream_options: { include_usage: true } }))
       for (const frame of framesOf(whole)) {
         const out = passthrough.frame(frame)
@@ -124,7 +124,7 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
       }
     })
 
-    test(`hides only the usage chunk of ${row.id} from a client that did not ask`, () => {
+    test(`hides only the usage chunk of ${row.id} from a client that did not request usage`, () => {
       const passthrough = chat.passthrough(exchangeOf())
       for (const frame of framesOf(whole).filter((one) => tolerant(one.data) !== undefined)) {
         const { choices, usage } = tolerant(frame.data)!
@@ -136,7 +136,7 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
   }
 
   for (const row of withFile('response', '.json')) {
-    test(`reads the answer of ${row.id}`, () => {
+    test(`reads the whole response of ${row.id}`, () => {
       const source = text(row.files.response!)
       const body = JSON.parse(source) as Json
       if (body.error !== undefined || row.status >= 400) {
@@ -167,7 +167,7 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
     })
   }
 
-  test('a broken copy of a recorded request never fails with anything but a GatewayError', () => {
+  test('a damaged request never throws anything but a GatewayError', () => {
     const sources = withFile('request', '.json')
       .map((row) => text(row.files.request!))
       .filter((source) => source.length < 20_000)
@@ -228,7 +228,7 @@ function mutate(node: any, path: Iterable<number>, value: unknown): void {
   }
 }
 
-/** Invented ids differ from run to run. */
+/** Generated ids differ from run to run. */
 const shape = (events: GenerationEvent[]): unknown =>
   JSON.parse(
     JSON.stringify(
@@ -236,7 +236,7 @@ const shape = (events: GenerationEvent[]): unknown =>
     ).replace(/call_[0-9a-f]{20}\d+/g, 'call_made'),
   )
 
-/** What the events add up to. */
+/** The facts of the events. */
 function summary(events: GenerationEvent[]): Json {
   const last = events.at(-1)!
   const sum = new Fold()
@@ -251,7 +251,7 @@ function summary(events: GenerationEvent[]): Json {
     reasoning: of('reasoning'),
     refusal: of('refusal'),
     calls: parts.flatMap((part) => (part.type === 'tool-call' ? [[part.id, part.name, part.arguments]] : [])),
-    // Behind the format and the id of their entries, which their maker wants back, too.
+    // After the format and the id of their entries, which their issuer requires, too.
     signatures: parts.flatMap((part) =>
       part.type === 'reasoning' && part.signature !== undefined ? [part.signature.data.split('\0').at(-1)] : [],
     ),
@@ -262,7 +262,7 @@ function summary(events: GenerationEvent[]): Json {
   }
 }
 
-/** The same, counted plainly from the recording. */
+/** The same facts, read independently from the recording. */
 function expected(frames: Frame[]): Json {
   const out: Json = {
     id: '',
@@ -278,7 +278,7 @@ function expected(frames: Frame[]): Json {
   let failed = false
   for (const { data } of frames) {
     if (data === 'whole' && out.end === 'error') out.end = ''
-    // Snowflake's whole answers end without a reason, but with usage and [DONE].
+    // Snowflake's responses end without a finish reason, but with usage and [DONE].
     if (data === '[DONE]' && out.end === 'error' && out.usage !== undefined) out.end = ''
     const chunk = tolerant(data)
     if (chunk === undefined) continue

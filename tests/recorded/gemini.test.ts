@@ -74,7 +74,7 @@ const context: TranslationContext = {
   responseIdentity: { id: 'gen-1', model: 'acme/model', createdAt: 1_700_000_000 },
 }
 
-/** Streams that are no answers: without content or reason, broken, with an error in them. */
+/** Streams that are not complete responses: without content or finish reason, truncated, or with an error. */
 const BROKEN = new Set([
   'firebase-mock__vertexai-streaming-failure-malformed-content',
   'firebase-mock__vertexai-streaming-failure-invalid-json',
@@ -82,9 +82,9 @@ const BROKEN = new Set([
 ])
 
 describe.skipIf(!present)('recorded generateContent', () => {
-  test('is there', () => expect(answered.length).toBeGreaterThan(90))
+  test('exists', () => expect(answered.length).toBeGreaterThan(90))
 
-  test.each(named(answered.filter((row) => row.files.request !== undefined)))('request is read: %s', (_, row) => {
+  test.each(named(answered.filter((row) => row.files.request !== undefined)))('the request of %s is read', (_, row) => {
     const text = bodyOf(row)
     const body = JSON.parse(text)
     const request = gemini.serve.readRequest({ body, text, model: 'm', stream: row.stream, headers: new Headers() })
@@ -104,7 +104,7 @@ describe.skipIf(!present)('recorded generateContent', () => {
   })
 
   test.each(named(answered.filter((row) => !BROKEN.has(row.id))))(
-    'answer is a sentence with its text, calls and usage: %s',
+    'the events of %s are valid and have its text, calls and usage',
     (_, row) => {
       const events = answerOf(row)
       checkGrammar(events)
@@ -129,7 +129,7 @@ describe.skipIf(!present)('recorded generateContent', () => {
             : [],
       )
       expect(signatures).toEqual(parts.flatMap((part: any) => part.thoughtSignature ?? []))
-      // Independently: the last chunk that says a count, which is a running total.
+      // Independently: the last chunk with a count, which is a running total.
       const total = (name: string): number => chunks.reduce((sum, chunk) => chunk['usageMetadata']?.[name] ?? sum, 0)
       const { usage } = answer
       expect(usage.inputTokens + usage.cacheReadTokens + usage.inputAudioTokens).toBe(
@@ -159,13 +159,16 @@ describe.skipIf(!present)('recorded generateContent', () => {
     },
   )
 
-  test.each(named(answered.filter((row) => BROKEN.has(row.id))))('broken stream ends in an error: %s', (_, row) => {
-    const events = answerOf(row)
-    checkGrammar(events)
-    expect(events.at(-1)).toMatchObject({ type: 'error', error: { code: 'upstream_error' } })
-  })
+  test.each(named(answered.filter((row) => BROKEN.has(row.id))))(
+    'the incomplete stream of %s ends with an error',
+    (_, row) => {
+      const events = answerOf(row)
+      checkGrammar(events)
+      expect(events.at(-1)).toMatchObject({ type: 'error', error: { code: 'upstream_error' } })
+    },
+  )
 
-  test.each(named(answered.filter(isSse)))('any cut of the bytes gives the same events: %s', (_, row) => {
+  test.each(named(answered.filter(isSse)))('any split of the bytes of %s has the same events', (_, row) => {
     const bytes = bytesOf(row)
     const whole = withoutMadeIds(eventsOf(framesOf([bytes])))
     fc.assert(
@@ -180,7 +183,7 @@ describe.skipIf(!present)('recorded generateContent', () => {
   })
 
   test.each(named(answered.filter(isSse)))(
-    'a stream cut after any frame is an error, unless it had said why it ends: %s',
+    'the stream of %s is an error after any frame without a finish reason',
     (_, row) => {
       const frames = framesOf([bytesOf(row)])
       for (const [index] of frames.entries()) {
@@ -194,7 +197,7 @@ describe.skipIf(!present)('recorded generateContent', () => {
     },
   )
 
-  test.each(named(answered))('relabelled but for id and model it is the recording: %s', (_, row) => {
+  test.each(named(answered))('%s is passed through unchanged except for id and model', (_, row) => {
     const passthrough = gemini.passthrough(context)
     const texts: [string, string | undefined][] = isSse(row)
       ? framesOf([bytesOf(row)])
@@ -216,7 +219,7 @@ describe.skipIf(!present)('recorded generateContent', () => {
   })
 
   test.each(named(answered.filter((row) => !BROKEN.has(row.id))))(
-    'written again and read again it is the same: %s',
+    'the events of %s are the same when they are written and read again',
     (_, row) => {
       const events = answerOf(row)
       const writer = gemini.serve.writer(context)
@@ -246,7 +249,7 @@ describe.skipIf(!present)('recorded generateContent', () => {
     },
   )
 
-  test.each(named(rows.filter((row) => row.status !== 200)))('error is read: %s', (_, row) => {
+  test.each(named(rows.filter((row) => row.status !== 200)))('the error of %s is read', (_, row) => {
     const text = textOf(row)
     const error = gemini.call.readError(row.status, text)
     expect(error.metadata).toMatchObject({ status: row.status })
@@ -259,7 +262,7 @@ describe.skipIf(!present)('recorded generateContent', () => {
 
 const SCHEMA = resolve(import.meta.dir, '../../../shared/specs/schemas/vertex-generate-content.schema.json')
 
-/** Google's own document, made strict: a member it does not name is a mistake of ours. */
+/** Google's schema, made strict: a member that it does not have is an error. */
 function validator(root: 'request' | 'response'): (value: unknown) => string {
   const schema = JSON.parse(readFileSync(SCHEMA, 'utf8'))
   for (const definition of Object.values<any>(schema.$defs))
@@ -270,8 +273,8 @@ function validator(root: 'request' | 'response'): (value: unknown) => string {
 }
 
 /**
- * These use what only the other of Google's two APIs names: time ranges of searches, and its own tools' calls in
- * history. They travel as they are.
+ * These use fields of the other of Google's two APIs: time ranges of searches, and calls of its own tools in the
+ * history. They are passed through.
  */
 const OTHER_API =
   /^lingua__webSearchToolAdvancedParam-|^pydantic-ai__structured-output-function-tools-with-builtin-tools.t2$/
@@ -280,7 +283,7 @@ describe.skipIf(!existsSync(SCHEMA))("Google's document of generateContent", () 
   const response = existsSync(SCHEMA) ? validator('response') : () => ''
   const request = existsSync(SCHEMA) ? validator('request') : () => ''
 
-  test('accepts every chunk and every answer that we write', () => {
+  test('accepts every chunk and every response that Sluice writes', () => {
     expect(response({ candidates: [{ finish_reason: 'STOP' }] })).not.toBe('')
     expect(response({ choices: [] })).not.toBe('')
     fc.assert(
@@ -295,7 +298,7 @@ describe.skipIf(!existsSync(SCHEMA))("Google's document of generateContent", () 
   })
 
   test.each(named(answered.filter((row) => row.files.request !== undefined && !OTHER_API.test(row.id))))(
-    'accepts the recorded request, read and written again: %s',
+    'accepts the recorded request %s, read and written again',
     (_, row) => {
       const text = bodyOf(row)
       const read = gemini.serve.readRequest({

@@ -31,7 +31,7 @@ const GAINED = new Set([
   'estimated_tokens',
 ])
 
-/** OpenAI's document has custom tool calls in whole answers only, not in chunks. */
+/** OpenAI's schema has custom tool calls in whole responses only, not in chunks. */
 export const UNDOCUMENTED_FRAMES = [
   'lingua__responsesCustomToolCallStreamingParam-response-streaming',
   'lingua__responsesCustomToolCallStreamingParam-response',
@@ -41,21 +41,21 @@ export const UNDOCUMENTED_FRAMES = [
 
 export type Judge = (what: 'request' | 'response' | 'frame', value: unknown) => string
 
-/** The vendors' own documents. A judge says what is wrong with a value, or nothing. */
+/** Validators of the vendors' own schemas. They return the errors of a value, or an empty text. */
 export function judge(protocol: ConversationName): Judge {
   const { file, frame } = FILES[protocol]
   const path = join(FOLDER, `${file}.schema.json`)
   if (!existsSync(path)) return () => ''
   const schema = JSON.parse(readFileSync(path, 'utf8')) as Any
-  // Google's document names every member, so that any other is a mistake of ours; the rest leave their objects open.
+  // Google's schema has every member, so that any other is an error; the other schemas have open objects.
   if (protocol === 'generateContent')
     for (const definition of Object.values<Any>(schema.$defs))
       if (definition.properties !== undefined) definition.additionalProperties = false
-  // Members that Anthropic's document gained over time are missing from real answers.
+  // Members that were added to Anthropic's schema over time are missing in older responses.
   if (protocol === 'messages')
     for (const definition of Object.values<Any>(schema.$defs))
       definition.required = definition.required?.filter((name: string) => !GAINED.has(name)) ?? []
-  // OpenAI's servers take images without it, as recorded requests show.
+  // OpenAI's servers accept images without it, as recorded requests show.
   if (protocol === 'responses')
     for (const definition of Object.values<Any>(schema.$defs))
       definition.required = definition.required?.filter((name: string) => name !== 'detail') ?? []

@@ -1,13 +1,10 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 import type { Any } from './said.ts'
 
-/**
- * Every word and number of an answer with the members that lead to it, so that nothing can be missing that nobody
- * thought of.
- */
+/** Every string and number of a response with its path, so that no unforeseen field can be missing. */
 export type Leaf = { path: string; value: string | number }
 
-/** `[kind]` stands where an object says its type. */
+/** `[kind]` precedes the members of an object with a type. */
 function leavesOf(value: unknown, path = ''): Leaf[] {
   if (Array.isArray(value)) return value.flatMap((element) => leavesOf(element, path))
   if (typeof value === 'object' && value !== null) {
@@ -18,24 +15,21 @@ function leavesOf(value: unknown, path = ''): Leaf[] {
   return (typeof value === 'string' && value.trim() !== '') || typeof value === 'number' ? [{ path, value }] : []
 }
 
-/**
- * What a provider says besides its answer, in the words of docs/translation.md: how it knows the answer, what it thinks
- * of it, what it cost to make.
- */
+/** Bookkeeping of providers that is not reported (docs/translation.md): ids, ratings and charges. */
 const BOOKKEEPING = [
-  // By which the answer and its pieces are known. A call's own id is carried.
+  // Ids of the response and its parts. The id of a tool call is carried.
   /(?<!tool_calls(\[\w+\])?|\[tool_use\]|functionCall)\.(id|item_id)$/,
   /\.(object|model|modelVersion|responseId|system_fingerprint|turnToken|tokenId|tool_use_id|p|obfuscation)$/,
   /\.(created|created_at|createTime|completed_at|container\.expires_at)$/,
   /\.(index|output_index|content_index)$/,
   /\.(role|type|status|format|channel)$/,
-  // What it was made with.
+  // Settings of the generation.
   /\.(provider|service_tier|serviceTier|trafficType|inference_geo|x_groq\.\w+|background|quality|size|output_format|action)$/,
-  // What is thought of it.
+  // Ratings.
   /[sS]afety|content_filter|\.avgLogprobs$|\.confidenceScores$/,
 ]
 
-/** What is compared in another way: endings, tokens, and places in texts, which each protocol counts differently. */
+/** Compared elsewhere: finish reasons, tokens, and offsets, which each protocol counts differently. */
 const COMPARED = [
   /\.(finish_reason|native_finish_reason|stop_reason|finishReason|incomplete_details\.reason|blockReason)$/,
   /\.(usage|usageMetadata)\./,
@@ -44,7 +38,7 @@ const COMPARED = [
   /\.mimeType$/,
 ]
 
-/** An answer as its own protocol's client has it in the end: what is told two or three times in a stream, once. */
+/** The final response of a client of its protocol: repetitions in a stream are counted once. */
 function answerOf(protocol: ConversationName, datas: unknown[], stream: boolean): unknown {
   const objects = datas.flat().filter((data): data is Any => typeof data === 'object' && data !== null)
   if (!stream && protocol === 'responses')
@@ -69,7 +63,7 @@ function answerOf(protocol: ConversationName, datas: unknown[], stream: boolean)
   return { output: done.length > 0 ? done : objects[end]?.response.output }
 }
 
-/** The message of an ordinary end only says that it is one. */
+/** The message of an ordinary finish reason has no information. */
 const ofGoogle = (chunk: Any): unknown => ({
   ...chunk,
   candidates: chunk.candidates?.map((one: Any) =>
@@ -77,7 +71,7 @@ const ofGoogle = (chunk: Any): unknown => ({
   ),
 })
 
-/** Deltas with the kind of the block that grows by them. */
+/** Deltas with the kind of their block. */
 function ofBlocks(events: Any[]): unknown[] {
   const kinds = new Map<number, string>()
   return events.map((event) => {
@@ -88,10 +82,10 @@ function ofBlocks(events: Any[]): unknown[] {
   })
 }
 
-/** Without white space and escapes: arguments are text here and objects there. */
+/** Without whitespace and escapes: arguments are text in one protocol and objects in another. */
 export const squeezed = (text: string): string => text.replaceAll(/\\[nrtbf]|\\|\s+/g, '')
 
-/** Frames of a stream that hold pieces of one text hold it whole when they are joined. */
+/** The frames of a stream with the deltas of each text joined. */
 function heap(datas: unknown[]): { text: string; numbers: Set<number> } {
   const joined = new Map<string, string>()
   const numbers = new Set<number>()
@@ -104,12 +98,11 @@ function heap(datas: unknown[]): { text: string; numbers: Set<number> } {
   return { text: [...[...joined.values(), text].map(squeezed), ...sealed].join('\n'), numbers }
 }
 
-/** A finished item rounds what its deltas said. */
+/** A finished item rounds the numbers of its deltas. */
 const isSame = (a: number, b: number): boolean => a === b || (!Number.isInteger(b) && Math.abs(a - b) < 1e-6)
 
 /**
- * What a recorded answer says that neither stands in the client's answer nor is named in `told`, the fields of its
- * losses.
+ * The leaves of a recorded response that are neither in the client's response nor in `told`, the fields of its losses.
  */
 export function missing(
   protocol: ConversationName,
@@ -133,14 +126,14 @@ export function missing(
   return [...new Set(unsaid.map(({ path, value }) => `${path}: ${String(value).slice(0, 60)}`))]
 }
 
-/** The words of our reports for the places in which a provider says a thing. */
+/** The fields in loss reports for paths of the provider. */
 const WORDS: [RegExp, string[]][] = [
   [/annotations|citation|groundingSupports|groundingChunks|search_results/, ['citations']],
   [/logprobs/i, ['logprobs']],
   [/inlineData|image_generation_call|audio/, ['image', 'audio']],
   [/image_generation_call.*prompt$/, ['revised_prompt']],
   [/urlMetadata/, ['urlContextMetadata']],
-  // It goes with the part that it stands on.
+  // It is reported with its part.
   [/thoughtSignature/, ['signature', 'executableCode', 'codeExecutionResult', 'toolCall', 'toolResponse']],
   [/caller/, ['server_tool_use']],
   [/arguments|partial_json/, ['tool_calls.arguments']],

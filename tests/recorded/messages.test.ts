@@ -28,7 +28,7 @@ const file = (name: string): string => readFileSync(join(ROOT, name), 'utf8')
 
 const wireOf = (text: string): RawRequest => ({ text, body: JSON.parse(text), headers: new Headers() })
 
-/** One recording holds several answers in a row: each ends with `message_stop`. */
+/** One recording has several responses in a row, each ending with `message_stop`. */
 const answersIn = (frames: Frame[]): Frame[][] => {
   const ends = frames.flatMap((frame, index) =>
     (JSON.parse(frame.data) as Any).type === 'message_stop' ? [index + 1] : [],
@@ -50,15 +50,12 @@ const context = (request: string | undefined): TranslationContext => {
   }
 }
 
-/**
- * Put together from several answers: it ends `end_turn` although it holds calls. A call says more than a word, so we
- * write `tool_use`.
- */
+/** Composed of several responses: it ends with `end_turn` although it has calls, and Sluice writes `tool_use`. */
 const STITCHED = new Set(['vercel-ai__anthropic-anthropic-programmatic-tool-calling.1~2'])
 
 type Any = Record<string, any>
 
-/** What the wire says, in the wire's own numbers: the last word on each, compactions beside the rest. */
+/** Usage read independently: the last value of each count, compactions beside the rest. */
 const wireUsage = (usages: Any[]): { prompt: number; completion: number; thinking: number; searches: number } => {
   const last = (read: (usage: Any) => unknown): number =>
     usages
@@ -87,7 +84,7 @@ run('recorded messages', () => {
   const streams = good.filter(({ files }) => files.response?.endsWith('.sse'))
   const wholes = good.filter(({ files }) => files.response?.endsWith('.json'))
 
-  test('there are recordings of each kind', () => {
+  test('exist of each kind', () => {
     expect(streams.length).toBeGreaterThan(50)
     expect(wholes.length).toBeGreaterThan(30)
   })
@@ -110,7 +107,7 @@ run('recorded messages', () => {
     },
   )
 
-  test('never throws anything but a GatewayError on a request that somebody spoiled', () => {
+  test('never throw anything but a GatewayError for a damaged request', () => {
     const texts = good
       .filter(({ files }) => files.request !== undefined)
       .map(({ files }) => file(files.request!))
@@ -180,7 +177,7 @@ run('recorded messages', () => {
         datas[0]!.message.stop_reason ??
         '',
     )
-    // Cut after any frame, what came is still a sentence, and its end says that the stream broke.
+    // Truncated after any frame, the events are valid and end with an error.
     for (let cut = 0; cut < frames.length - 1; cut++) {
       const partial = eventsOf(frames.slice(0, cut))
       checkGrammar(partial)
@@ -189,47 +186,56 @@ run('recorded messages', () => {
     }
   })
 
-  test.each(wholes.map((entry) => [entry.id, entry] as const))('reads and writes the answer of %s', (id, { files }) => {
-    const body = JSON.parse(file(files.response!)) as Any
-    const events = messages.call.readAnswer(body, {})
-    checkGrammar(events)
-    const answer = fold(events)
-    expectUsage(answer.usage, [body.usage])
-    const written = messages.serve.writeAnswer(answer, context(undefined)) as Any
-    expect(written.stop_reason).toBe(STITCHED.has(id) ? 'tool_use' : body.stop_reason)
-    expect(written.stop_sequence).toBe(body.stop_sequence)
-    const essential = (block: Any): Any => {
-      const { caller: _caller, citations, ...rest } = block
-      return { ...rest, ...(citations == null || citations.length === 0 ? {} : { citations }) }
-    }
-    const kinds = (block: Any): boolean => !(block.type === 'text' && block.text === '')
-    const own = (block: Any): Any => (block.type === 'tool_use' || block.type === 'text' ? essential(block) : block)
-    expect(written.content).toEqual(body.content.filter(kinds).map(own))
-  })
+  test.each(wholes.map((entry) => [entry.id, entry] as const))(
+    'reads and writes the whole response of %s',
+    (id, { files }) => {
+      const body = JSON.parse(file(files.response!)) as Any
+      const events = messages.call.readAnswer(body, {})
+      checkGrammar(events)
+      const answer = fold(events)
+      expectUsage(answer.usage, [body.usage])
+      const written = messages.serve.writeAnswer(answer, context(undefined)) as Any
+      expect(written.stop_reason).toBe(STITCHED.has(id) ? 'tool_use' : body.stop_reason)
+      expect(written.stop_sequence).toBe(body.stop_sequence)
+      const essential = (block: Any): Any => {
+        const { caller: _caller, citations, ...rest } = block
+        return { ...rest, ...(citations == null || citations.length === 0 ? {} : { citations }) }
+      }
+      const kinds = (block: Any): boolean => !(block.type === 'text' && block.text === '')
+      const own = (block: Any): Any => (block.type === 'tool_use' || block.type === 'text' ? essential(block) : block)
+      expect(written.content).toEqual(body.content.filter(kinds).map(own))
+    },
+  )
 
-  test.each(streams.map((entry) => [entry.id, entry] as const))('relabels the stream of %s', (_id, { files }) => {
-    const passthrough = messages.passthrough(context(undefined))
-    for (const frame of framesOf(file(files.response!))) {
-      const out = passthrough.frame(frame)!
-      const data = JSON.parse(frame.data) as Any
-      if (data.type !== 'message_start')
-        expect(frame.event === undefined ? out.data : out).toBe(frame.event === undefined ? frame.data : frame)
-      else
-        expect(JSON.parse(out.data)).toEqual({
-          ...data,
-          message: { ...data.message, id: 'msg_ours', model: 'provider/model' },
-        })
-    }
-  })
+  test.each(streams.map((entry) => [entry.id, entry] as const))(
+    'changes only id and model in the stream of %s',
+    (_id, { files }) => {
+      const passthrough = messages.passthrough(context(undefined))
+      for (const frame of framesOf(file(files.response!))) {
+        const out = passthrough.frame(frame)!
+        const data = JSON.parse(frame.data) as Any
+        if (data.type !== 'message_start')
+          expect(frame.event === undefined ? out.data : out).toBe(frame.event === undefined ? frame.data : frame)
+        else
+          expect(JSON.parse(out.data)).toEqual({
+            ...data,
+            message: { ...data.message, id: 'msg_ours', model: 'provider/model' },
+          })
+      }
+    },
+  )
 
-  test.each(wholes.map((entry) => [entry.id, entry] as const))('relabels the answer of %s', (_id, { files }) => {
-    const text = file(files.response!)
-    expect(JSON.parse(messages.passthrough(context(undefined)).answer(text))).toEqual({
-      ...JSON.parse(text),
-      id: 'msg_ours',
-      model: 'provider/model',
-    })
-  })
+  test.each(wholes.map((entry) => [entry.id, entry] as const))(
+    'changes only id and model in the response of %s',
+    (_id, { files }) => {
+      const text = file(files.response!)
+      expect(JSON.parse(messages.passthrough(context(undefined)).answer(text))).toEqual({
+        ...JSON.parse(text),
+        id: 'msg_ours',
+        model: 'provider/model',
+      })
+    },
+  )
 
   test.each(entries.filter(({ status }) => status >= 400).map((entry) => [entry.id, entry] as const))(
     'reads the error of %s',
@@ -243,7 +249,7 @@ run('recorded messages', () => {
   )
 })
 
-/** Puts a value in the place of one somewhere in the body. */
+/** Replaces a value anywhere in the body. */
 function spoil(body: Any, salt: number, value: unknown): void {
   const places: [Any, string][] = []
   const walk = (inner: Any): void => {

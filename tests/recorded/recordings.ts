@@ -4,14 +4,14 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import type { Frame } from '../../src/http/frames.ts'
 
 /**
- * Real providers' exchanges. They are licensed by their sources and live beside the project, not in it: tests skip
- * where they are absent.
+ * Recorded requests and responses of real providers. They are licensed by their sources and stored beside the project,
+ * not in it: tests are skipped if they are absent.
  */
 const folder = join(import.meta.dir, '../../../shared/recordings')
 
 export const haveRecordings = existsSync(join(folder, 'INDEX.jsonl'))
 
-/** Edited by hand, so that its deltas contradict its finished item. */
+/** Edited by hand: its deltas contradict its finished item. */
 export const CONTRADICTS = 'vercel-ai__openai-openai-shell-container.1'
 
 export type Recording = {
@@ -50,7 +50,7 @@ const rows: Row[] = haveRecordings
       .map((line) => JSON.parse(line) as Row)
   : []
 
-/** How many exchanges there are of each protocol, conversation or not. */
+/** Number of recordings of each protocol, conversations or not. */
 export const INDEXED: Record<string, number> = {}
 for (const { protocol } of rows) INDEXED[protocol] = (INDEXED[protocol] ?? 0) + 1
 
@@ -79,7 +79,7 @@ export function recordings(): Recording[] {
   })
 }
 
-/** Frames by the book, apart from the project's own parser. */
+/** Frames by the SSE standard, without the project's own parser. */
 export const framesOf = (text: string): Frame[] =>
   text
     .replaceAll('\r\n', '\n')

@@ -43,10 +43,10 @@ for (const protocol of Object.keys(PREFIX) as ConversationName[]) {
   describe.skipIf(!haveRecordings)(`records of ${protocol}`, () => {
     for (const [name, recording] of byName) {
       if (recording.protocol !== protocol) continue
-      test(recording.id, () => {
+      test(`${recording.id} has the recorded usage`, () => {
         const heard = recording.status === 200 ? saidOf(recording) : undefined
         const written = records.get(`${PREFIX[protocol]}/${name}`)
-        // Its provider goes on in the background, and has not said yet what it used.
+        // The provider continues in the background and has not reported usage yet.
         if (heard?.word === 'queued') return expect(written).toBeUndefined()
         const record = written!
         expect([record.api, record.streamed]).toEqual([protocol, recording.stream])

@@ -12,7 +12,7 @@ import { datasOf, said } from './said.ts'
 const all = recordings()
 const byName = new Map(all.map((recording, index) => [`r${index}`, recording]))
 let replay: Replay
-/** How the upstream cuts its bytes: in one piece, or into pieces of this many. */
+/** Sizes of the pieces that the upstream sends; Infinity: one piece. */
 let piece = Infinity
 
 beforeAll(async () => {
@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => replay?.stop())
 
-/** Recordings that are not one answer in full: what is expected instead of equality. */
+/** Recordings that are not one complete response, with what is expected instead of equality. */
 const PECULIAR: Record<string, 'cut' | 'several answers' | 'ids rotate' | 'holds a credential'> = {
   'composite__connection-cut-test-sync-chat-completions-str': 'cut',
   'responses lingua__multimodalRequest-followup-response-streaming': 'cut',
@@ -40,7 +40,7 @@ function compareStreams(recording: Recording, heard: unknown[], recorded: unknow
       expect(heard.slice(0, whole.length)).toEqual(whole)
       return expect(JSON.stringify(heard.slice(whole.length))).toContain('error')
     }
-    // The first answer counts; what a provider says after its terminal event is not passed on.
+    // Only the first response counts; frames after the terminal event are not passed on.
     case 'several answers':
       return expect(heard).toEqual(recorded.slice(0, heard.length))
     case 'ids rotate':
@@ -86,7 +86,7 @@ const parse = (text: string): unknown => {
   }
 }
 
-/** What is Sluice's own in an answer: id and model, and for responses whether and after what it is stored. */
+/** Sluice's own fields in a response: id and model, and in responses the storage fields. */
 const OURS: Record<ConversationName, string[]> = {
   'chat.completions': ['id', 'model'],
   responses: ['id', 'model', 'store', 'previous_response_id'],
@@ -94,10 +94,10 @@ const OURS: Record<ConversationName, string[]> = {
   generateContent: ['responseId', 'modelVersion'],
 }
 
-/** The members that hold a whole answer inside a frame. */
+/** The members with a whole response inside a frame. */
 const WRAPPERS = ['data', 'response', 'message']
 
-/** Usage where it is Sluice's own, because the recorded provider told none. */
+/** Usage that Sluice counted because the recorded provider reported none. */
 const COUNTED = ['usage', 'usageMetadata']
 const isUsageChunk = (frame: unknown): boolean => {
   const { data } = frame as { data?: { choices?: unknown[]; usage?: unknown } }
@@ -117,7 +117,7 @@ function withoutLabels(value: unknown, protocol: ConversationName, ours = OURS[p
   return out
 }
 
-/** A sentinel that says nothing: some providers leave it out, and Sluice puts it. */
+/** A sentinel that some providers omit and Sluice adds. */
 const spoken = (frames: unknown[]): unknown[] =>
   frames.filter((frame) => String((frame as { data?: unknown }).data).trim() !== '[DONE]')
 
@@ -126,7 +126,7 @@ for (const protocol of Object.keys(OURS) as ConversationName[]) {
     for (const [name, recording] of byName) {
       if (recording.protocol !== protocol) continue
       for (const size of recording.stream ? [Infinity, 7, 1013] : [Infinity]) {
-        test(`${recording.id}${size === Infinity ? '' : ` in pieces of ${size}`}`, async () => {
+        test(`${recording.id} is passed through${size === Infinity ? '' : ` in pieces of ${size}`}`, async () => {
           piece = recording.response().length / size > 3000 ? 1013 : size
           const response = await replay.ask(name)
           const heard = await response.text()

@@ -1,10 +1,7 @@
 import { type Loss } from '../../src/protocols/translation.ts'
 import { squeezed } from './leaves.ts'
 
-/**
- * What a recorded request says in one place, and where. `holder`: the nearest object on the way there that says its
- * kind.
- */
+/** One value of a recorded request with its path. `holder`: the nearest object above it with a type. */
 type Leaf = { path: string; value: string | number | boolean; holder: Record<string, unknown> }
 
 const jsonIn = (text: string): unknown => {
@@ -16,7 +13,7 @@ const jsonIn = (text: string): unknown => {
   }
 }
 
-/** Arguments that are text here and objects there are leaves in both, and so is what a data URL holds. */
+/** JSON text of arguments and the data of data URLs have leaves, too. */
 function leavesOf(value: unknown, path = '', holder: Record<string, unknown> = {}): Leaf[] {
   if (Array.isArray(value)) return value.flatMap((element, index) => leavesOf(element, `${path}[${index}]`, holder))
   if (typeof value === 'object' && value !== null) {
@@ -38,7 +35,7 @@ function leavesOf(value: unknown, path = '', holder: Record<string, unknown> = {
 const isPart = (value: object): value is Record<string, unknown> =>
   'type' in value || 'parts' in value || 'text' in value || 'thought' in value
 
-/** Parts that no report may pass over in one word for all of them. */
+/** Parts whose losses must be reported one by one. */
 const PLAIN = new Set([
   'text',
   'input_text',
@@ -63,14 +60,14 @@ const isPlain = ({ type, text, thought }: Record<string, unknown>): boolean =>
 
 const CONVERSATION = /^(messages|input|contents|system|instructions|systemInstruction|system_instruction)(\[\])?$/
 
-/** Whether a loss reports a leaf: under its own path, or that of what holds it. */
+/** True if a loss reports a leaf: with its own path, or with that of an element that contains it. */
 function reports({ code, path: lost, effect, reason }: Loss, { path }: Leaf): boolean {
   if (reason === 'only the allowed tools are sent' && path.startsWith('tools[')) return true
   if (!/\[/.test(path) && !/\[/.test(lost) && namesOf(lost).includes(SNAKE(nameOf(path)))) return true
   if (path === lost) return true
   if (!path.startsWith(`${lost}.`) && !path.startsWith(`${lost}[`)) return false
   if (effect === 'approximated' && CONVERSATION.test(lost)) return false
-  // A loss of a schema names its keywords.
+  // The loss of a schema has its keywords in the reason.
   return code === 'schema_adjusted' ? reason.includes(nameOf(path)) : true
 }
 
@@ -100,8 +97,8 @@ const namesOf = (path: string): string[] => {
 }
 
 /**
- * What a request says that neither stands in what is sent nor is told nor `known`. Texts may stand in longer ones;
- * words, numbers and switches stand by themselves, the last two under their name.
+ * The leaves of a request that are neither sent nor reported nor `known`. Texts may be part of longer ones; single
+ * words, numbers and booleans must be equal, the last two with their name.
  */
 export function unsaid(
   body: unknown,
@@ -111,7 +108,7 @@ export function unsaid(
 ): string[] {
   const there = leavesOf(sent)
   const words = there.flatMap(({ value }) => (typeof value === 'string' ? [folded(value)] : []))
-  // A document in words may be sent as a file.
+  // A text document may be sent as a file.
   const files = there.flatMap(({ value, holder }) =>
     typeof value === 'string' && /text\/plain/.test(JSON.stringify(holder).slice(0, 200))
       ? [folded(Buffer.from(value, 'base64').toString())]
@@ -134,7 +131,7 @@ export function unsaid(
   }
   const left = leavesOf(body).filter((leaf) => !isSaid(leaf) && !known(listed(leaf.path), String(leaf.value)))
   const lost = new Set(left.filter((leaf) => told.some((loss) => reports(loss, leaf))))
-  // A client may say the same thought in two fields.
+  // A client may send the same reasoning in two fields.
   const texts = new Set(
     [...lost].map(({ value }) => value).filter((value) => typeof value === 'string' && value.length > 40),
   )

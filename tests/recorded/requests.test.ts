@@ -20,8 +20,8 @@ import { unsaid } from './request-leaves.ts'
 const NAMES = Object.keys(protocols).filter((name): name is ConversationName => name !== 'images')
 
 /**
- * What asks for nothing: what a provider is told in any case, what is its default, and how pieces are told apart. Who
- * said what in which kind of piece is held in translate.test.ts.
+ * Values without an effect: defaults, values that every provider receives, and types of elements. The roles and kinds
+ * of elements are tested in translate.test.ts.
  */
 const BOOKKEEPING: [path: RegExp, value: RegExp, why: string][] = [
   [
@@ -59,7 +59,7 @@ const BOOKKEEPING: [path: RegExp, value: RegExp, why: string][] = [
   [/\.parameters\b.*\.type$/, /^\d$/, 'a type by its number'],
 ]
 
-/** What is said in another word, which is to be found in the body. */
+/** Values with another spelling in the provider's body. */
 const TRANSLATED: [path: RegExp, value: RegExp, word: RegExp][] = [
   [
     /^tool_choice(\.type|\.mode)?$|^toolConfig\.functionCallingConfig\.mode$/,
@@ -102,7 +102,7 @@ const known = (path: string, value: string, sent: string): boolean =>
 
 type Written = { body: unknown; losses: readonly Loss[] }
 
-/** A model of Google's that takes levels is one that insists on signatures. */
+/** A model of Google with levels requires signatures. */
 const ABILITIES: Partial<Record<ConversationName, Capabilities>> = { generateContent: { reasoning: 'level' } }
 
 function written(
@@ -129,7 +129,7 @@ const isPathIn = (body: unknown, path: string): boolean =>
     .match(/[^.[\]]+/g)!
     .reduce<unknown>((value, step) => (value as Record<string, unknown> | undefined)?.[step], body) !== undefined
 
-/** What goes out, or undefined where the request is refused by the path of what cannot be carried. */
+/** The sent body, or undefined if the request is refused with the path of an element that cannot be carried. */
 function writtenOrRefused(...given: Parameters<typeof written>): Written | undefined {
   try {
     return written(...given)
@@ -156,7 +156,7 @@ test.skipIf(!haveRecordings)('there are requests to send', () => {
 for (const provider of NAMES)
   describe.skipIf(!haveRecordings)(`towards ${provider}, nothing goes untold of`, () => {
     for (const [recording, body] of NAMES.filter((name) => name !== provider).flatMap(asked))
-      test(`${recording.protocol} ${recording.id}`, () => {
+      test(`every leaf of ${recording.protocol} ${recording.id} is carried or reported`, () => {
         const heard = writtenOrRefused(recording, body, provider)
         if (heard === undefined) return
         const text = JSON.stringify(heard.body)
@@ -165,7 +165,7 @@ for (const provider of NAMES)
       })
   })
 
-/** One in a dozen of the requests through a gateway, whose server has nothing to put into them. */
+/** A twelfth of the requests through a gateway, without stored files and conversations. */
 const SAMPLE = NAMES.flatMap((name) =>
   asked(name)
     .filter(
@@ -203,7 +203,7 @@ describe.skipIf(!haveRecordings)('through a gateway', () => {
   for (const [recording, recorded] of SAMPLE)
     for (const [index, name] of NAMES.entries())
       if (name !== recording.protocol)
-        test(`${recording.protocol} ${recording.id} towards ${name}`, async () => {
+        test(`${recording.protocol} ${recording.id} is sent to ${name}`, async () => {
           const model = `p${index}/m`
           const path = {
             'chat.completions': '/v1/chat/completions',

@@ -40,7 +40,7 @@ const eventsOf = (frames: Frame[]): GenerationEvent[] => {
   return [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
 }
 
-/** Not one answer: several responses in one file; and one edited by hand, whose deltas contradict its finished item. */
+/** Several responses in one file; and one edited by hand, whose deltas contradict its finished item. */
 const SEVERAL = 'vercel-ai__azure-azure-reasoning-encrypted-content.1'
 const CONTRADICTS = 'vercel-ai__openai-openai-shell-container.1'
 const consistent = (list: Entry[]): Entry[] => list.filter(({ id }) => id !== SEVERAL && id !== CONTRADICTS)
@@ -53,7 +53,7 @@ const parsed = (frames: Frame[]): Any[] =>
 const terminalOf = (frames: Frame[]): Any | undefined =>
   parsed(frames).find(({ type }) => ['response.completed', 'response.incomplete', 'response.failed'].includes(type))
 
-/** What the items on the wire say, read without the project's code. */
+/** The items of a response, read without the project's code. */
 const said = (items: Any[]) => {
   const of = (type: string): Any[] => items.filter((item) => item.type === type)
   const content = of('message').flatMap((item) => item.content ?? [])
@@ -103,7 +103,7 @@ function checkUsage(answer: Answer, rawRequest: Any | null | undefined): void {
 }
 
 run('recorded responses', () => {
-  test('there are recordings of each kind', () => {
+  test('exist of each kind', () => {
     expect(streams.length).toBeGreaterThan(40)
     expect(wholes.length).toBeGreaterThan(50)
   })
@@ -118,7 +118,7 @@ run('recorded responses', () => {
       const { include, input, ...sent } = JSON.parse(responses.call.forward(context, target, new LossReport()))
       const { include: _include, input: asked, ...others } = rest
       expect(sent).toEqual({ ...others, model: 'upstream', ...(body.background === true ? {} : { store: false }) })
-      // Only reasoning that the provider could not know again is left out.
+      // Only reasoning that the provider could not identify is left out.
       const dropped = Array.isArray(asked)
         ? asked.filter(
             (item: Any) =>
@@ -143,14 +143,13 @@ run('recorded responses', () => {
     const done = parsed(frames)
       .filter(({ type }) => type === 'response.output_item.done')
       .map(({ item }) => item)
-    // Providers seal a finished item anew for the last frame; the seal that came with the item itself is the one to
-    // replay.
+    // Providers encrypt a finished item again for the last frame; the value of the item event is the one to replay.
     expect(heard(answer)).toEqual(said(done.length > 0 ? done : terminal.response.output))
     checkUsage(answer, terminal.response.usage)
     expect(answer.finish.reason === 'length').toBe(terminal.response.incomplete_details?.reason === 'max_output_tokens')
   })
 
-  test.each(rows(streams))('a cut stream of %s is never a success', (_id, { files }) => {
+  test.each(rows(streams))('a truncated stream of %s is never a success', (_id, { files }) => {
     const frames = framesOf(file(files.response!))
     const last = frames.findIndex(({ data }) => /"type":\s*"response\.(completed|incomplete|failed)"/.test(data))
     for (let cut = 0; cut < last; cut += Math.ceil(last / 7)) {
@@ -161,7 +160,7 @@ run('recorded responses', () => {
   })
 
   test.each(rows(consistent(streams)))(
-    'reads the stream of %s without its deltas, and without its done frames, alike',
+    'reads the same from the stream of %s without its deltas, and without its done frames',
     (_id, { files }) => {
       const frames = framesOf(file(files.response!))
       if (terminalOf(frames)?.type === 'response.failed' || terminalOf(frames) === undefined) return
@@ -189,7 +188,7 @@ run('recorded responses', () => {
     },
   )
 
-  test.each(rows(wholes))('reads the answer of %s', (_id, { files }) => {
+  test.each(rows(wholes))('reads the whole response of %s', (_id, { files }) => {
     const body = JSON.parse(file(files.response!))
     const events = responses.call.readAnswer(body, {})
     checkGrammar(events)
@@ -200,7 +199,7 @@ run('recorded responses', () => {
   })
 
   test.each(rows(streams.filter(({ id }) => id !== SEVERAL)))(
-    'relabels the stream of %s and changes nothing else',
+    'changes only id and model in the stream of %s',
     (_id, { files }) => {
       const frames = framesOf(file(files.response!))
       const kept: Any[] = []
@@ -241,7 +240,7 @@ run('recorded responses', () => {
     },
   )
 
-  test.each(rows(wholes))('relabels the answer of %s and changes nothing else', (_id, { files }) => {
+  test.each(rows(wholes))('changes only id and model in the response of %s', (_id, { files }) => {
     const text = file(files.response!)
     const before = JSON.parse(text),
       after = JSON.parse(responses.passthrough(exchangeOf()).answer(text))

@@ -1,14 +1,14 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 
-/** What an answer says, counted plainly on the wire of any protocol, by none of the project's own readers. */
+/** The content of a response of any protocol, read independently of the project's own readers. */
 export type Said = {
-  /** Text and refusals: what the user sees. */
+  /** Visible text and refusals. */
   text: string
   reasoning: string
-  /** Free text of a custom tool is `{input}`; arguments that were cut off are `CUT`. */
+  /** The text of a custom tool is `{input}`; incomplete arguments are `CUT`. */
   calls: { name: string; input: unknown }[]
   ending: Outcome
-  /** The protocol's own word. */
+  /** The finish reason of the protocol. */
   word: string
   refused: boolean
   usage: { prompt: number; completion: number; cached: number; reasoning: number } | undefined
@@ -27,10 +27,10 @@ export type Outcome =
 
 export const CUT = 'cut off'
 
-// The wire is whatever it is; a test that reads it wrongly fails.
+// Bodies are untyped: a test that reads them wrongly fails.
 export type Any = Record<string, any>
 
-/** Data of the frames of a stream as JSON, in order; what is no JSON is left as text. */
+/** Data of the frames of a stream as JSON, in order; other data as text. */
 export const datasOf = (text: string): unknown[] =>
   text
     .replace(/^\uFEFF/, '')
@@ -53,7 +53,7 @@ const parse = (text: string): unknown => {
   }
 }
 
-/** `datas`: the frames of a stream; the one body (or Google's array of them) of an answer that was not streamed. */
+/** `datas`: the frames of a stream; or the one body (or Google's array) of a whole response. */
 export function said(protocol: ConversationName, datas: unknown[], stream: boolean): Said {
   return {
     'chat.completions': chatSaid,
@@ -72,7 +72,7 @@ const inputOf = (text: string): unknown => {
 }
 
 const outcomeOf = (table: Record<string, Outcome>, word: string, called: boolean): Outcome => {
-  // Some servers say no reason at all under a whole answer.
+  // Some servers have no finish reason in a whole response.
   if (word === '') return called ? 'tool-calls' : 'stop'
   const ending = Object.hasOwn(table, word) ? table[word]! : 'other'
   if (called && ['stop', 'tool-calls', 'other'].includes(ending)) return 'tool-calls'
@@ -250,7 +250,7 @@ function messageBlocks(events: Any[]): Any[] {
   return blocks
 }
 
-/** The last word on each number; summaries of a long conversation are counted beside the rest. */
+/** The last value of each count; compactions are counted beside the rest. */
 function messagesUsage(usages: Any[]): Said['usage'] {
   const last = (read: (usage: Any) => unknown): number =>
     usages
@@ -274,10 +274,7 @@ function messagesUsage(usages: Any[]): Said['usage'] {
   }
 }
 
-/**
- * The sum that an answer tells, what it should be, the tokens written to caches, and those of them that stay for an
- * hour.
- */
+/** The total of a response, the expected total, and the tokens written to caches, all and for an hour. */
 export function sums(
   protocol: ConversationName,
   datas: unknown[],
@@ -332,7 +329,7 @@ const BLOCKED = [
   'IMAGE_RECITATION',
   'MODEL_ARMOR',
 ]
-// Recorders that went through protobuf say STOP as 1.
+// In recordings through protobuf STOP is 1.
 const GEMINI: Record<string, Outcome> = {
   STOP: 'stop',
   1: 'stop',
@@ -380,7 +377,7 @@ function geminiSaid(datas: unknown[], stream: boolean): Said {
   }
 }
 
-/** Vertex may send arguments in pieces, each with the path where it belongs. */
+/** Vertex may send arguments in pieces, each with its path. */
 function geminiCalls(parts: Any[]): Said['calls'] {
   const calls: { name: string; input: Any }[] = []
   for (const { functionCall } of parts) {

@@ -72,7 +72,7 @@ test.skipIf(!haveRecordings)(
 
 const dataOf = ({ stream }: Recording, text: string): unknown[] => (stream ? datasOf(text) : [JSON.parse(text)])
 
-/** What the SDK makes of the exchange: an answer, or its own error. */
+/** The result of the SDK: a response, or its own error. */
 async function fetched(
   client: Client,
   name: string,
@@ -121,7 +121,7 @@ for (const client of CLIENTS)
     }
   })
 
-/** Which is Sluice's own, and in no document of a vendor's. */
+/** The report is Sluice's own and in no vendor's schema. */
 const withoutReport = ({ sluice: _, ...data }: Any): Any => data
 
 const lossesIn = (datas: unknown[]): string[] =>
@@ -129,7 +129,7 @@ const lossesIn = (datas: unknown[]): string[] =>
     .flatMap((data) => ((data.sluice ?? data.response?.sluice)?.translation ?? []) as Loss[])
     .map(({ path }) => path)
 
-/** Status under which a client hears of a refusal: refused credentials and breakdowns are not its own. */
+/** The status of an error for the client: refused credentials and outages are not its own errors. */
 const STATUSES: Record<number, number> = {
   400: 400,
   401: 502,
@@ -141,7 +141,7 @@ const STATUSES: Record<number, number> = {
   529: 503,
 }
 
-/** What Anthropic and Google call them. */
+/** The error types of Anthropic and Google. */
 const KINDS: Record<number, [messages: string, generateContent: string]> = {
   400: ['invalid_request_error', 'INVALID_ARGUMENT'],
   404: ['not_found_error', 'NOT_FOUND'],
@@ -161,16 +161,16 @@ function expectRefusal(client: Client, status: number, [body]: unknown[], result
   const { status: heard, message } = client.failure(result.failure)
   expect(heard).toBe(expected === 503 && client.protocol === 'messages' ? 529 : expected)
   const { type, code, status: word } = (JSON.parse(rawRequest.text) as Any).error
-  // Nothing else that was recorded could not be found.
+  // Nothing else in the recordings is not found.
   if (expected === 404 && client.name.startsWith('openai')) expect(code).toBe('model_not_found')
   if (client.protocol === 'messages') expect(type).toBe(KINDS[expected!]![0])
   if (client.protocol === 'generateContent') expect(word).toBe(KINDS[expected!]![1])
   expect(message).toContain(ofKey ? 'credentials' : JSON.stringify(words).slice(1, -1).slice(0, 200))
 }
 
-/** How summaries of one answer are parted is no protocol's word. */
+/** The boundaries of reasoning summaries are not compared. */
 const compact = (text: string): string => text.replaceAll(/\s+/g, '')
-/** Where an answer cannot carry a medium, a text says so. */
+/** A placeholder text replaces media that the protocol cannot carry. */
 const withoutNotes = (text: string): string => text.replaceAll(/\[(?:image|audio): [^\]]*\]/g, '')
 
 const told = (calls: Said['calls'], source: Said): string[] =>
@@ -179,7 +179,7 @@ const told = (calls: Said['calls'], source: Said): string[] =>
 function expectSaid(heard: Said, source: Said, client: ConversationName): void {
   expect(client === 'messages' ? withoutNotes(heard.text) : heard.text).toBe(source.text)
   expect(compact(heard.reasoning)).toBe(compact(source.reasoning))
-  // As text: the order of members counts.
+  // As text, since the order of members counts.
   expect(told(heard.calls, source)).toEqual(told(source.calls, source))
   expect(heard.word).toBe(wordFor(source, client))
   if (source.usage !== undefined) expect(heard.usage).toEqual(source.usage)
@@ -191,7 +191,7 @@ function expectHeard(heard: Heard, source: Said, client: Client): void {
   expect(told(heard.calls, source)).toEqual(told(source.calls, source))
   expect(heard.finish).toBe(wordFor(source, client.protocol))
   const { prompt: input, completion: output, cached, reasoning } = source.usage ?? {}
-  // The SDK for messages has no place for the tokens of thinking.
+  // The SDK of messages has no field for thinking tokens.
   if (source.usage !== undefined)
     expect(heard.usage).toEqual({
       input: input!,
@@ -201,7 +201,7 @@ function expectHeard(heard: Heard, source: Said, client: Client): void {
     })
 }
 
-/** Sums fit their parts, and cache writes are there or named. */
+/** Sums are consistent, and cache writes are carried or reported. */
 function expectCounted(
   client: ConversationName,
   datas: unknown[],

@@ -52,11 +52,11 @@ function eventsOf(recording: Recording, datas: unknown[]): GenerationEvent[] {
   ]
 }
 
-/** How summaries of one answer are parted is no protocol's word. */
+/** The boundaries of reasoning summaries are not compared. */
 const compact = (text: string): string => text.replaceAll(/\s+/g, '')
 
 function expectSame(heard: Said, source: Said, client: ConversationName): void {
-  // Where an answer cannot carry a medium, a text says so.
+  // A placeholder text replaces media that the protocol cannot carry.
   expect(client === 'messages' ? heard.text.replaceAll(/\[(?:image|audio): [^\]]*\]/g, '') : heard.text).toBe(
     source.text,
   )
@@ -68,17 +68,17 @@ function expectSame(heard: Said, source: Said, client: ConversationName): void {
   if (source.usage !== undefined) expect(heard.usage).toEqual(source.usage)
 }
 
-/** Where arguments were cut off, a stream shows the stump and an object cannot. */
+/** Incomplete arguments are in a stream, but cannot be an object. */
 const uncut = (answer: Said): Said =>
   answer.ending === 'length' ? { ...answer, calls: answer.calls.map(({ name }) => ({ name, input: CUT })) } : answer
 
-/** Audio in a message of a response: compatible servers take it, and OpenAI refuses it by itself. */
+/** Audio in the input of responses: compatible servers accept it, and OpenAI itself refuses it. */
 const UNDOCUMENTED_REQUESTS = [
   'responses rig__gemini-transcription-transcription-smoke',
   'responses logfire__openai-chat-completions-with-audio-input',
 ]
 
-/** What may be refused, as nothing in the other protocol would mean the same. */
+/** Fields that may be refused, since the other protocol has no equivalent. */
 const REFUSALS: [param: string, message: RegExp, why: string][] = [
   ['tools', /code_?execution|code_interpreter|file_search|'mcp'/i, 'tools that only the recorded provider runs'],
   ['n', /must be 1, not/, 'one answer a request'],
@@ -125,8 +125,8 @@ for (const client of NAMES)
       }
       const whole = (): object => serve.writeAnswer(fold(eventsOf(recording, datas)), exchangeOf(client, false))
 
-      test(`streamed ${recording.protocol} ${recording.id}`, () => {
-        // Whole bodies that tell of an error are refused before a stream begins.
+      test(`the stream of ${recording.protocol} ${recording.id} is translated`, () => {
+        // Whole bodies with an error are refused before a stream begins.
         if (source.ending === 'failed' && !recording.stream) return expect(write).toThrow(GatewayError)
         const written = write()
         const heard = said(client, written, true)
@@ -136,7 +136,7 @@ for (const client of NAMES)
         expect(uncut(said(client, [whole()], false))).toEqual(uncut(heard))
       })
 
-      test(`whole ${recording.protocol} ${recording.id}`, () => {
+      test(`the whole response of ${recording.protocol} ${recording.id} is translated`, () => {
         if (source.ending === 'failed') return expect(whole).toThrow(GatewayError)
         const answer = whole()
         expect(check('response', answer)).toBe('')
@@ -153,9 +153,9 @@ for (const provider of NAMES)
     for (const recording of recordings().filter(({ protocol, status }) => protocol !== provider && status < 300)) {
       const recorded = recording.request()
       if (recorded === undefined) continue
-      // One server takes the model from the path.
+      // One server has the model in the path.
       const body = { model: 'a/b', ...recorded }
-      test(`from ${recording.protocol} ${recording.id}`, () => {
+      test(`the request of ${recording.protocol} ${recording.id} is translated`, () => {
         const rawRequest = {
           body,
           text: JSON.stringify(body),
@@ -191,7 +191,7 @@ function expectKept(sent: Asked, source: Asked, lost: string[]): void {
   const all = JSON.stringify([sent.texts, sent.results])
   expect(source.texts.filter((text) => !all.includes(inner(text)))).toEqual([])
   expect(sent.calls).toEqual(source.calls)
-  // A result may gain a word before or after it, and one without its call becomes text.
+  // A result may get a text before or after it, and one without its call becomes text.
   const heard = [...sent.results.map(plain), ...sent.results, ...sent.texts]
   expect(source.results.map(plain).filter((text) => !heard.some((one) => one.includes(text)))).toEqual([])
   if (!lost.includes('toolChoice')) expect(sent.tools).toEqual(source.tools)
@@ -200,7 +200,7 @@ function expectKept(sent: Asked, source: Asked, lost: string[]): void {
 
 const inner = (text: string): string => JSON.stringify(text.trim()).slice(1, -1)
 
-/** JSON may be spelled differently where results are objects. */
+/** The spelling of JSON may differ if results are objects. */
 const plain = (text: string): string => {
   try {
     return JSON.stringify(JSON.parse(text))

@@ -1,10 +1,7 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 import type { Outcome, Said } from './said.ts'
 
-/**
- * What each protocol calls an ending (items 1, 2 and 32 of the translation rules; a refusal said in words is a part,
- * not an ending).
- */
+/** The finish reasons of each protocol. A refusal with text is a part, not a finish reason. */
 const WORDS: Record<ConversationName, Record<Exclude<Outcome, 'failed'>, string>> = {
   'chat.completions': {
     stop: 'stop',
@@ -48,10 +45,10 @@ const WORDS: Record<ConversationName, Record<Exclude<Outcome, 'failed'>, string>
   },
 }
 
-/** The word under which a client hears how an answer ended. */
+/** The finish reason that a client receives. */
 export function wordFor(source: Said, client: ConversationName): string {
   if (source.refused && source.ending === 'stop' && client === 'messages') return 'refusal'
-  // Refusing words are the ending, of which both of OpenAI's protocols have no other sign.
+  // In OpenAI's protocols a refusal is known by its text only.
   if (source.refused && source.ending === 'stop' && client === 'generateContent') return 'SAFETY'
   return WORDS[client][source.ending as Exclude<Outcome, 'failed'>]
 }
