@@ -45,7 +45,7 @@ export type GenerationRequest = {
   /** The protocol the request was read from. */
   protocol: ProtocolName
   /**
-   * Fields that only the client's own protocol knows, by path: they travel to a provider that speaks it and are
+   * Fields that only the client's own protocol knows, by path: they are passed to a provider of that protocol and
    * reported as lost elsewhere.
    */
   extras: Record<string, unknown>

@@ -53,7 +53,7 @@ export function loseLifetimes(context: TranslationContext, usage: Usage): void {
     lose(context, 'response_usage_adjusted', 'usage', 'tokens written to caches of all lifetimes are one sum')
 }
 
-/** The losses for the last piece of a translated response, for a client that asked for them in the body. */
+/** The losses for the last frame of a translated response, if the client requested them in the body. */
 export const reportOf = ({ report, losses }: TranslationContext): { sluice?: { translation: readonly Loss[] } } =>
   report === true && losses !== undefined ? { sluice: { translation: losses.losses } } : {}
 
@@ -61,7 +61,7 @@ export const reportOf = ({ report, losses }: TranslationContext): { sluice?: { t
 const HEADER_LENGTH = 4_000
 const PATH_LENGTH = 200
 
-/** The losses as compact JSON in ASCII for a header, as many as there is room for. */
+/** The losses as compact JSON in ASCII for a header, as many as fit. */
 export const lossesText = (losses: readonly Loss[]): string => {
   let text = ''
   for (const loss of losses) {

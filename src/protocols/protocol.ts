@@ -22,7 +22,7 @@ export type Protocol = {
   serve: {
     /** Reads and validates a request. Throws a GatewayError with the path of an invalid field. */
     readRequest(rawRequest: RawRequest): GenerationRequest
-    /** Where clients of this protocol write settings and fields: paths of losses and refusals. */
+    /** The paths of settings and fields in requests, for losses and refusals. */
     paths: RequestPaths
     /** Throws if the protocol cannot be used with the model. `capabilities`: of each endpoint that may be called. */
     checkModel?(request: GenerationRequest, capabilities: readonly Capabilities[]): void

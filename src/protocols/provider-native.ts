@@ -27,7 +27,7 @@ function refuseStops(translation: Translation): void {
   throw invalid(
     translation.setting('stop'),
     `must be at most ${STOPS_MAX} sequences of up to ${STOP_LENGTH_MAX} characters, ` +
-      'since the provider of this model speaks another protocol',
+      'since the provider of this model has another protocol',
   )
 }
 
@@ -38,7 +38,7 @@ function refuse({ kind, path = kind, optional }: NativeElement, problem: string)
   throw new GatewayError(
     'unsupported_parameter',
     `${path}: the provider of this model ${problem} of type '${kind.slice(0, 64)}'. ` +
-      'Remove it, or use a model whose provider speaks the protocol of this request.',
+      'Remove it, or use a model whose provider has the protocol of this request.',
     { param: path },
   )
 }

@@ -39,7 +39,7 @@ export class LossReport {
   }
 }
 
-/** One request on its way to an endpoint that speaks another protocol than its client. */
+/** The translation of one request for an endpoint with another protocol than its client. */
 export class Translation {
   readonly request: GenerationRequest
   readonly target: Target
@@ -93,11 +93,11 @@ export class Translation {
     return new GatewayError('unsupported_parameter', `${path}: ${problem}`, { param: path })
   }
 
-  /** The 400 of a response format of one bare value: in any other form the client could not compare it. */
-  unsupportedEnum(): GatewayError {
+  /** The 400 of a plain enum response (text/x.enum): the client could not compare the value in any other form. */
+  bareEnum(): GatewayError {
     return this.refusal(
       this.setting('outputFormat'),
-      'the provider of this model cannot respond with a bare value of an enum (text/x.enum); use application/json',
+      'the provider of this model cannot respond with a plain enum value (text/x.enum); use application/json',
     )
   }
 

@@ -8,7 +8,8 @@ import { errorFrame } from './write-response-stream.ts'
 import { imageOf, writeUsage, type Json } from './shapes.ts'
 
 /**
- * The client's own body with the provider's model name. Images come as base64: URLs that the client gets are ours.
+ * The client's own body with the provider's model name. Images are requested in base64, since the client receives URLs
+ * of Sluice.
  */
 export const forward = ({ rawRequest }: TranslationContext, target: Target): string =>
   splice(rawRequest.text, {

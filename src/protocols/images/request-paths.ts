@@ -1,6 +1,6 @@
 import type { RequestPaths } from '../request-paths.ts'
 
-/** Where clients of images write settings, and the fields of parts, tools and turns. */
+/** The paths of settings in a request of the images API. */
 export const paths: RequestPaths = {
   settings: {
     conversation: ['prompt'],
