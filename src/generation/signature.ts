@@ -59,7 +59,7 @@ const digestOf = (body: string): string => createHash('sha256').update(body).dig
  * True if the signature may be sent to this target: the target issued it, or it has no issuer and the client uses the
  * target's protocol.
  */
-export const belongsTo = (signature: Signature, target: Issuer, sameProtocol: boolean): boolean =>
+export const isReplayableAt = (signature: Signature, target: Issuer, sameProtocol: boolean): boolean =>
   signature.issuer === undefined
     ? sameProtocol
     : signature.issuer.provider === target.provider && signature.issuer.model === target.model

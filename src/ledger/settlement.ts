@@ -3,7 +3,7 @@ import type { Plans } from '../accounts/plans.ts'
 import type { Quota } from '../accounts/quota.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Nano } from '../money.ts'
-import { lossesText } from '../protocols/losses.ts'
+import { lossesHeader } from '../protocols/losses.ts'
 import type { Closing, GenerationRecord, Transfer } from '../store/store.ts'
 import { chargesOf, type Payment } from './book.ts'
 import type { OpenGeneration } from './open-generation.ts'
@@ -128,7 +128,7 @@ function recordOf(
     ending: outcome,
     retries: Math.max(0, tries.length - 1),
     attempts: showsAttempts ? JSON.stringify(tries, ['provider', 'error', 'milliseconds']) : null,
-    translation: losses.length === 0 ? null : lossesText(losses),
+    translation: losses.length === 0 ? null : lossesHeader(losses),
     price: price === undefined ? null : storedPrice(price),
     held: hold.amount,
   }

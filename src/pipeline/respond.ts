@@ -2,7 +2,7 @@ import { fold, withUsage, type GenerationEvent } from '../generation/event.ts'
 import type { Usage } from '../generation/usage.ts'
 import { streamBody } from '../http/stream.ts'
 import { protocols } from '../protocols/index.ts'
-import { reportOf } from '../protocols/losses.ts'
+import { lossReport } from '../protocols/losses.ts'
 import type { TranslationContext } from '../protocols/protocol.ts'
 import { tryReadEvents, readEvents, readerOf, type Upstream } from '../providers/attempt.ts'
 import { close, closeStream, leave } from './close.ts'
@@ -37,7 +37,7 @@ export async function whole(generation: Generation, upstream: Upstream): Promise
 /** Events -> the JSON text of a response in the client's protocol, with the losses where the client asked for them. */
 function translate(events: GenerationEvent[], counted: Usage | undefined, context: TranslationContext): string {
   const answer = protocols[context.request.protocol].serve.writeResponse(fold(withUsage(events, counted)), context)
-  return JSON.stringify({ ...answer, ...reportOf(context) })
+  return JSON.stringify({ ...answer, ...lossReport(context) })
 }
 
 /** Meters a whole response. Gives the usage that Sluice counted, where the provider reported none. */

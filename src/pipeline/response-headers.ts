@@ -1,5 +1,5 @@
 import type { PublicRequest } from '../context.ts'
-import { lossesText } from '../protocols/losses.ts'
+import { lossesHeader } from '../protocols/losses.ts'
 import type { Upstream } from '../providers/attempt.ts'
 import type { Generation } from './hooks.ts'
 
@@ -22,7 +22,7 @@ export function responseHeaders(
     'x-sluice-provider': upstream.endpoint.provider.id,
     'x-sluice-attempts': String(upstream.attempts),
   }
-  if (upstream.losses.length > 0) headers['x-sluice-translation'] = lossesText(upstream.losses)
+  if (upstream.losses.length > 0) headers['x-sluice-translation'] = lossesHeader(upstream.losses)
   return headers
 }
 

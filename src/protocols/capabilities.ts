@@ -33,11 +33,11 @@ export function nearestEffort(
 }
 
 /** True if the model accepts sampling parameters. `reasons`: reasoning is not switched off in this request. */
-export const samples = ({ sampling }: Capabilities, reasons: boolean): boolean =>
+export const acceptsSampling = ({ sampling }: Capabilities, reasons: boolean): boolean =>
   sampling !== false && !(sampling === 'idle' && reasons)
 
 /** The output limit, reduced to the model's own, since providers refuse a higher one. */
-export function withinLimit(
+export function limitOutputTokens(
   limit: number | undefined,
   { maxOutputTokens: max = Infinity }: Capabilities,
   translation: Translation,

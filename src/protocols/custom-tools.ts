@@ -5,7 +5,7 @@ import type { Translation } from './translation.ts'
 type CustomTool = Tool & { type: 'custom' }
 
 /** The parameters of a function that replaces a custom tool (free text) at a provider without such tools. */
-export const inputSchema = ({ format }: CustomTool): object => ({
+export const customToolSchema = ({ format }: CustomTool): object => ({
   type: 'object',
   properties: { input: { type: 'string', description: grammarNote(format) } },
   required: ['input'],

@@ -13,7 +13,7 @@ export class Fields {
 
   constructor(value: unknown, path = '') {
     if (typeof value !== 'object' || value === null || Array.isArray(value))
-      throw invalid(path === '' ? 'body' : path, `must be an object, not ${kindOf(value)}`)
+      throw invalid(path === '' ? 'body' : path, `must be an object, not ${describeType(value)}`)
     this.path = path
     this.value = value as Record<string, unknown>
   }
@@ -44,13 +44,13 @@ export class Fields {
   string(name: string): string | undefined {
     const value = this.take(name)
     if (value === undefined || typeof value === 'string') return value
-    throw invalid(this.at(name), `must be a string, not ${kindOf(value)}`)
+    throw invalid(this.at(name), `must be a string, not ${describeType(value)}`)
   }
 
   boolean(name: string): boolean | undefined {
     const value = this.take(name)
     if (value === undefined || typeof value === 'boolean') return value
-    throw invalid(this.at(name), `must be true or false, not ${kindOf(value)}`)
+    throw invalid(this.at(name), `must be true or false, not ${describeType(value)}`)
   }
 
   number(name: string, range: Range = {}): number | undefined {
@@ -59,7 +59,7 @@ export class Fields {
     if (typeof value !== 'number' || !Number.isFinite(value))
       throw invalid(
         this.at(name),
-        `must be a number, not ${typeof value === 'number' ? 'one beyond the range of a double' : kindOf(value)}`,
+        `must be a number, not ${typeof value === 'number' ? 'one beyond the range of a double' : describeType(value)}`,
       )
     return within(value, range, this.at(name))
   }
@@ -84,7 +84,7 @@ export class Fields {
   array(name: string, limits: { min?: number; max?: number; of?: string } = {}): unknown[] | undefined {
     const value = this.take(name)
     if (value === undefined) return undefined
-    if (!Array.isArray(value)) throw invalid(this.at(name), `must be an array, not ${kindOf(value)}`)
+    if (!Array.isArray(value)) throw invalid(this.at(name), `must be an array, not ${describeType(value)}`)
     const of = limits.of ?? 'elements'
     if (limits.min !== undefined && value.length < limits.min)
       throw invalid(this.at(name), `must have at least ${limits.min} ${of}, not ${value.length}`)
@@ -101,7 +101,7 @@ export class Fields {
   strings(name: string, limits: { min?: number; max?: number; of?: string } = {}): string[] | undefined {
     return this.array(name, limits)?.map((element, index) => {
       if (typeof element === 'string') return element
-      throw invalid(`${this.at(name)}[${index}]`, `must be a string, not ${kindOf(element)}`)
+      throw invalid(`${this.at(name)}[${index}]`, `must be a string, not ${describeType(element)}`)
     })
   }
 
@@ -135,7 +135,7 @@ function within(value: number, { min, max, below }: Range, path: string): number
 }
 
 /** The kind of a wrong value for error messages, which never quote its content. */
-export const kindOf = (value: unknown): string =>
+export const describeType = (value: unknown): string =>
   value === null
     ? 'null'
     : value === undefined
@@ -153,7 +153,7 @@ export const present = <K extends string, V>(name: K, value: V | undefined): { [
   (value === undefined ? {} : { [name]: value }) as { [P in K]?: V }
 
 /** A camelCase name in snake_case, the other spelling that Google accepts. */
-export const snakeOf = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+export const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
 /** Fields that only the client's own protocol knows, by path. */
 export type Extras = Record<string, unknown>

@@ -10,11 +10,11 @@ export function lose({ losses }: TranslationContext, code: LossCode, field: stri
   losses?.add(code, `response.${field}`, reason)
 }
 
-export const loseNative = (context: TranslationContext, kind: string): void =>
+export const loseNativeContent = (context: TranslationContext, kind: string): void =>
   lose(context, 'response_content_native', kind)
 
 /** Reports what a citation loses where it is written as a URL and a range. */
-export function loseOfCitation(context: TranslationContext, { citedText, start }: Citation): void {
+export function loseCitationDetails(context: TranslationContext, { citedText, start }: Citation): void {
   if (start === undefined)
     lose(context, 'response_citation_adjusted', 'citations', 'the provider gives no position in the text')
   if (citedText !== undefined)
@@ -24,7 +24,7 @@ export function loseOfCitation(context: TranslationContext, { citedText, start }
 const RAW_LENGTH = 100
 
 /** Reports a finish reason that the protocol can only approximate. `inexact`: those without an exact equivalent. */
-export function loseOfFinish(
+export function loseFinishReason(
   context: TranslationContext,
   { reason, raw }: GenerationResponse['finish'],
   inexact: readonly FinishReason[],
@@ -38,12 +38,15 @@ export function loseOfFinish(
     )
 }
 
-export function loseOfDetails(context: TranslationContext, details: unknown): void {
+export function loseStopDetails(context: TranslationContext, details: unknown): void {
   if (details !== undefined) lose(context, 'response_field_dropped', 'stop_details')
 }
 
-export function loseOfStop(context: TranslationContext, { stopSequence, details }: GenerationResponse['finish']): void {
-  loseOfDetails(context, details)
+export function loseStopSequence(
+  context: TranslationContext,
+  { stopSequence, details }: GenerationResponse['finish'],
+): void {
+  loseStopDetails(context, details)
   if (stopSequence !== undefined) lose(context, 'response_field_dropped', 'stop_sequence')
 }
 
@@ -54,7 +57,7 @@ export function loseLifetimes(context: TranslationContext, usage: Usage): void {
 }
 
 /** The losses for the last frame of a translated response, if the client requested them in the body. */
-export const reportOf = ({ report, losses }: TranslationContext): { sluice?: { translation: readonly Loss[] } } =>
+export const lossReport = ({ report, losses }: TranslationContext): { sluice?: { translation: readonly Loss[] } } =>
   report === true && losses !== undefined ? { sluice: { translation: losses.losses } } : {}
 
 /** Clients and proxies refuse a response whose headers exceed 8 to 16 KiB, and paths contain names of the client. */
@@ -62,7 +65,7 @@ const HEADER_LENGTH = 4_000
 const PATH_LENGTH = 200
 
 /** The losses as compact JSON in ASCII for a header, as many as fit. */
-export const lossesText = (losses: readonly Loss[]): string => {
+export const lossesHeader = (losses: readonly Loss[]): string => {
   let text = ''
   for (const loss of losses) {
     const one = JSON.stringify({ ...loss, path: loss.path.slice(0, PATH_LENGTH) }).replace(

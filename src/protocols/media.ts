@@ -48,7 +48,7 @@ export const isTextual = (mediaType: string): boolean =>
   /^application\/(jsonl?|x-ndjson|x-jsonlines|[\w.-]+\+json|xml|(x-)?yaml|toml)$/.test(mediaType) ||
   /^application\/(sql|x-sh|javascript|typescript|x-python)$/.test(mediaType)
 
-export const textOf = ({ data }: { data: string }): string => Buffer.from(data, 'base64').toString()
+export const decodedText = ({ data }: { data: string }): string => Buffer.from(data, 'base64').toString()
 
 const AUDIO_FORMATS: [string, string][] = [
   ['wav', 'audio/wav'],
@@ -72,10 +72,10 @@ export const mediaKind = (mediaType: string): MediaPart['type'] => {
 }
 
 /** True for a non-empty string: an id, a URL or data. */
-export const isNamed = (value: unknown): value is string => typeof value === 'string' && value !== ''
+export const isNonEmptyString = (value: unknown): value is string => typeof value === 'string' && value !== ''
 
 /** True for a URL other than a data URL, which contains the medium itself. */
-export const isAddress = (value: unknown): value is string => isNamed(value) && !/^data:/i.test(value)
+export const isRemoteUrl = (value: unknown): value is string => isNonEmptyString(value) && !/^data:/i.test(value)
 
 /** The elements of an array that are objects, with their indexes. The protocol's reader refuses the others. */
 export const objectsIn = (value: unknown): [index: number, element: Record<string, unknown>][] =>
@@ -86,7 +86,7 @@ export const objectsIn = (value: unknown): [index: number, element: Record<strin
     : []
 
 /** A path as text: `messages[2].content`. */
-export const paramOf = (path: readonly (string | number)[]): string =>
+export const pathText = (path: readonly (string | number)[]): string =>
   path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('')
 
 /** The 400 of media that the provider's protocol cannot represent. */
@@ -97,29 +97,41 @@ export const unsupportedMedia = (
 ): GatewayError => translation.refusal(translation.at(part), `${what} cannot be sent to the provider of this model`)
 
 /** A copy of the object without these members. */
-export const without = (object: Record<string, unknown>, ...names: string[]): Record<string, unknown> =>
+export const omit = (object: Record<string, unknown>, ...names: string[]): Record<string, unknown> =>
   Object.fromEntries(Object.entries(object).filter(([name]) => !names.includes(name)))
 
 /**
  * Throws invalid_request if more than one of these members is set: a provider could read another one than Sluice.
  */
-export function onlyOne(object: Record<string, unknown>, path: readonly (string | number)[], ...names: string[]): void {
-  if (names.filter((name) => isNamed(object[name])).length > 1)
-    throw invalid(paramOf(path), `must have only one of ${names.join(', ')}`)
+export function refuseSeveral(
+  object: Record<string, unknown>,
+  path: readonly (string | number)[],
+  ...names: string[]
+): void {
+  if (names.filter((name) => isNonEmptyString(object[name])).length > 1)
+    throw invalid(pathText(path), `must have only one of ${names.join(', ')}`)
 }
 
 /**
  * Throws not_found for a file id in a position that has none, since a provider could resolve it there. `allowed`: the
  * positions with file ids, for the message.
  */
-export function noFileId(object: Record<string, unknown>, path: readonly (string | number)[], allowed: string): void {
-  const param = paramOf([...path, 'file_id'])
-  if (isNamed(object.file_id))
+export function refuseFileId(
+  object: Record<string, unknown>,
+  path: readonly (string | number)[],
+  allowed: string,
+): void {
+  const param = pathText([...path, 'file_id'])
+  if (isNonEmptyString(object.file_id))
     throw new GatewayError('not_found', `${param}: file ids are accepted in ${allowed} only`, { param })
 }
 
 /** A reference to an object that the provider stores, if the member is an id or a list of ids. */
-export const keptAt = (ids: unknown, path: readonly (string | number)[], what: string): ProviderReference[] =>
-  isNamed(ids) || (Array.isArray(ids) && ids.length > 0)
-    ? [{ param: paramOf(path), source: { type: 'provider', what } }]
+export const providerReferences = (
+  ids: unknown,
+  path: readonly (string | number)[],
+  what: string,
+): ProviderReference[] =>
+  isNonEmptyString(ids) || (Array.isArray(ids) && ids.length > 0)
+    ? [{ param: pathText(path), source: { type: 'provider', what } }]
     : []

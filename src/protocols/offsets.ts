@@ -2,7 +2,7 @@
  * Converts offsets in one text between UTF-16 code units (used here) and a protocol's unit: code points in OpenAI's
  * protocols, bytes of UTF-8 in Google's. Ends of ranges are exclusive.
  */
-export class Offsets {
+export class TextOffsets {
   readonly #unit: 'code points' | 'bytes'
   /** Number of code points or bytes before each code unit, and before the end; may be longer than the text. */
   #before = new Uint32Array(1)
@@ -42,12 +42,12 @@ export class Offsets {
   }
 
   /** An offset in the protocol's unit; one beyond the end is the end. */
-  written(offset: number): number {
+  toProtocol(offset: number): number {
     return this.#before[Math.min(offset, this.#end)]!
   }
 
   /** A range of the protocol in code units; undefined if it is invalid or not within the text. */
-  read(start: unknown, end: unknown): { start: number; end: number } | undefined {
+  fromProtocol(start: unknown, end: unknown): { start: number; end: number } | undefined {
     if (!isOffset(start) || !isOffset(end) || start >= end || end > this.length) return undefined
     return { start: this.#unitAt(start), end: this.#unitAt(end) }
   }

@@ -1,6 +1,6 @@
 import type { Located } from '../generation/request.ts'
 import { isObject } from '../json/parse.ts'
-import { snakeOf } from './fields.ts'
+import { snakeCase } from './fields.ts'
 import type { RawRequest } from './protocol.ts'
 
 /** Settings of a request by which a loss or a refusal can be located. */
@@ -116,7 +116,7 @@ function spelled(body: unknown, path: string): string | undefined {
       found += step
     } else {
       if (!isObject(value)) return undefined
-      const name = Object.hasOwn(value, step) ? step : snakeOf(step)
+      const name = Object.hasOwn(value, step) ? step : snakeCase(step)
       value = Object.hasOwn(value, name) ? value[name] : undefined
       found += found === '' ? name : `.${name}`
     }

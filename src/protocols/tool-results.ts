@@ -37,7 +37,7 @@ const withoutPath = (part: Part | undefined): unknown =>
  * providers refuse that. Two assistant turns without results between them, of which the first has calls, become one:
  * their calls are answered together.
  */
-export function resultsBehindCalls(turns: readonly Turn[]): Turn[] {
+export function orderToolResults(turns: readonly Turn[]): Turn[] {
   const ordered: Turn[] = []
   let calls = new OpenCalls()
   let assistantParts: Part[] = []

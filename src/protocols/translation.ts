@@ -94,7 +94,7 @@ export class Translation {
   }
 
   /** The 400 of a plain enum response (text/x.enum): the client could not compare the value in any other form. */
-  bareEnum(): GatewayError {
+  plainEnumRefusal(): GatewayError {
     return this.refusal(
       this.setting('outputFormat'),
       'the provider of this model cannot respond with a plain enum value (text/x.enum); use application/json',

@@ -44,7 +44,7 @@ export const upstreamStreamError = (message: string, fields: ProviderErrorFields
   upstreamError(statusOf(message, fields), message, fields)
 
 /** The error of a stream without its terminal event, the same for all protocols. */
-export const cutStream = (): GatewayError =>
+export const truncatedStream = (): GatewayError =>
   new GatewayError('upstream_error', "The provider's stream ended before its answer was complete.")
 
 /** An error body that is not JSON (an HTML page, plain text) as one line. */

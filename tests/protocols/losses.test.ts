@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { fold, type GenerationEvent, type PartHead } from '../../src/generation/event.ts'
 import type { ConversationName, ProtocolName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import { lose, lossesText } from '../../src/protocols/losses.ts'
+import { lose, lossesHeader } from '../../src/protocols/losses.ts'
 import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { LossReport, type Loss } from '../../src/protocols/translation.ts'
 import { eventsOf } from '../translating.ts'
@@ -316,7 +316,7 @@ test('the header text of losses is ASCII and bounded for any field names', () =>
       reason: 'y',
     }),
   )
-  const text = lossesText(losses)
+  const text = lossesHeader(losses)
   expect(text.length).toBeLessThanOrEqual(4_000)
   expect(text).toMatch(/^[\x20-\x7e]*$/)
   expect((JSON.parse(text) as Loss[])[0]!.path.startsWith('é0')).toBe(true)

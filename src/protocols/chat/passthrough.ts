@@ -1,6 +1,6 @@
 import type { GatewayError } from '../../error.ts'
 import { issuedBy, type ReplayState } from '../../generation/replay.ts'
-import { belongsTo, ENVELOPE_PREFIX, unwrapSignature } from '../../generation/signature.ts'
+import { isReplayableAt, ENVELOPE_PREFIX, unwrapSignature } from '../../generation/signature.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { replaceAt, splice } from '../../json/edit.ts'
@@ -116,7 +116,7 @@ function withUnwrappedSignatures(messages: unknown, target: Target): unknown {
       const field = detail.type === 'reasoning.encrypted' ? 'data' : 'signature'
       const signature = nonEmpty(detail[field]) === undefined ? undefined : unwrapSignature(detail[field] as string)
       if (signature?.issuer === undefined) return [detail]
-      return belongsTo(signature, target, true) ? [{ ...detail, [field]: signature.data }] : []
+      return isReplayableAt(signature, target, true) ? [{ ...detail, [field]: signature.data }] : []
     })
     const { reasoning_details: _, ...rest } = message
     return details.length > 0 ? { ...rest, reasoning_details: details } : rest

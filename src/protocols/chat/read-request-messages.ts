@@ -3,7 +3,7 @@ import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart, Turn } fr
 import { unwrapSignature } from '../../generation/signature.ts'
 import { collectExtras, type Extras, Fields } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
-import { Offsets } from '../offsets.ts'
+import { TextOffsets } from '../offsets.ts'
 import { readContent, readImage } from './read-request-parts.ts'
 import { inGenerationOrder, readReasoning, type Signable } from './read-request-reasoning.ts'
 import { imageId, readAnnotation } from './shapes.ts'
@@ -117,7 +117,7 @@ function readAnnotations(message: Fields, parts: Part[], extras: Extras): void {
   const text = parts.find((part): part is TextPart => part.type === 'text')
   const annotations = message.array('annotations') ?? []
   if (annotations.length === 0) return
-  const offsets = new Offsets(text?.text ?? '', 'code points')
+  const offsets = new TextOffsets(text?.text ?? '', 'code points')
   for (const [index, annotation] of annotations.entries()) {
     const citation = text === undefined ? undefined : readAnnotation(annotation, offsets, 0)
     if (citation === undefined) extras[`${message.at('annotations')}[${index}]`] = annotation

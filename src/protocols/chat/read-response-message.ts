@@ -2,7 +2,7 @@ import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import { isObject } from '../../json/parse.ts'
 import { mediaKind } from '../media.ts'
-import { Offsets } from '../offsets.ts'
+import { TextOffsets } from '../offsets.ts'
 import { PartSequence, type OpenPart } from '../part-sequence.ts'
 import { ToolCalls } from './read-response-calls.ts'
 import { withEntry } from './reasoning-details.ts'
@@ -30,7 +30,7 @@ export class MessageReader {
   #length = 0
   #textStart = 0
   #unmeasured = ''
-  readonly #content = new Offsets('', 'code points')
+  readonly #content = new TextOffsets('', 'code points')
   #hasText = false
   readonly #audio: string[] = []
   #hasTranscript = false

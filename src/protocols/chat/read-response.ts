@@ -3,7 +3,7 @@ import type { GenerationEvent } from '../../generation/event.ts'
 import type { Frame } from '../../http/frames.ts'
 import { isObject, tryParse } from '../../json/parse.ts'
 import type { Reader } from '../protocol.ts'
-import { cutStream, upstreamStreamError } from '../upstream-error.ts'
+import { truncatedStream, upstreamStreamError } from '../upstream-error.ts'
 import { MessageReader } from './read-response-message.ts'
 import { nonEmpty, readFinishReason, readUsage, type Json } from './shapes.ts'
 
@@ -73,7 +73,7 @@ export class ChatResponseReader implements Reader {
   end(): GenerationEvent[] {
     if (!this.#ended) {
       if (this.#finishReason !== undefined) this.#finish(this.#finishReason)
-      else this.#fail(cutStream())
+      else this.#fail(truncatedStream())
     }
     return this.#take()
   }

@@ -3,16 +3,16 @@ import { isObject } from '../../json/parse.ts'
 import {
   audioFormat,
   dataUrl,
-  isAddress,
-  isNamed,
+  isRemoteUrl,
+  isNonEmptyString,
   isTextual,
   mediaKind,
-  noFileId,
+  refuseFileId,
   objectsIn,
-  onlyOne,
-  paramOf,
-  textOf,
-  without,
+  refuseSeveral,
+  pathText,
+  decodedText,
+  omit,
 } from '../media.ts'
 import type { ProviderReference, MediaReference, MediaData } from '../protocol.ts'
 
@@ -34,34 +34,34 @@ export function references(body: Json): Found {
 
 function addPart(part: Json, path: Path, found: Found): void {
   const { image_url: image, file } = part
-  if (isObject(image) && isObject(file)) throw invalid(paramOf(path), 'must have only one of image_url and file')
+  if (isObject(image) && isObject(file)) throw invalid(pathText(path), 'must have only one of image_url and file')
   for (const [name, kind] of [
     ['image_url', 'image'],
     ['video_url', 'video'],
   ] as const) {
     const medium = part[name]
-    if (!isObject(medium) || !isAddress(medium.url)) continue
+    if (!isObject(medium) || !isRemoteUrl(medium.url)) continue
     const at = [...path, name, 'url']
-    found.push({ path: at, param: paramOf(at), source: { type: 'url', url: medium.url }, kind, inline: dataUrl })
+    found.push({ path: at, param: pathText(at), source: { type: 'url', url: medium.url }, kind, inline: dataUrl })
   }
-  noFileId(part, path, POSITIONS)
+  refuseFileId(part, path, POSITIONS)
   for (const [name, value] of Object.entries(part))
-    if (name !== 'file' && isObject(value)) noFileId(value, [...path, name], POSITIONS)
+    if (name !== 'file' && isObject(value)) refuseFileId(value, [...path, name], POSITIONS)
   if (!isObject(file)) return
-  onlyOne(file, [...path, 'file'], 'file_id', 'file_data')
-  if (isNamed(file.file_id)) {
+  refuseSeveral(file, [...path, 'file'], 'file_id', 'file_data')
+  if (isNonEmptyString(file.file_id)) {
     found.push({
       path,
-      param: paramOf([...path, 'file', 'file_id']),
+      param: pathText([...path, 'file', 'file_id']),
       source: { type: 'file', id: file.file_id },
       inline: (medium) => inlineFile(medium, part, file),
     })
-  } else if (isAddress(file.file_data) && /^[a-z][\w+.-]*:/i.test(file.file_data)) {
+  } else if (isRemoteUrl(file.file_data) && /^[a-z][\w+.-]*:/i.test(file.file_data)) {
     // Anything with a scheme: `http:/host` is parsed as a URL too, and base64 has no colon.
     const at = [...path, 'file', 'file_data']
     found.push({
       path: at,
-      param: paramOf(at),
+      param: pathText(at),
       source: { type: 'url', url: file.file_data },
       kind: 'file',
       inline: dataUrl,
@@ -71,12 +71,12 @@ function addPart(part: Json, path: Path, found: Found): void {
 
 /** A file by id may be of any kind; its data needs the part of its kind, and textual data becomes a text part. */
 function inlineFile(medium: MediaData, part: Json, file: Json): Json {
-  const rest = without(part, 'type', 'file')
-  const filename = isNamed(file.filename) ? file.filename : medium.filename
+  const rest = omit(part, 'type', 'file')
+  const filename = isNonEmptyString(file.filename) ? file.filename : medium.filename
   const kind = mediaKind(medium.mediaType)
   if (kind === 'image') return { ...rest, type: 'image_url', image_url: { url: dataUrl(medium) } }
   if (kind === 'audio')
     return { ...rest, type: 'input_audio', input_audio: { data: medium.data, format: audioFormat(medium.mediaType) } }
-  if (isTextual(medium.mediaType)) return { ...rest, type: 'text', text: `${filename}:\n${textOf(medium)}` }
-  return { ...rest, type: 'file', file: { ...without(file, 'file_id'), filename, file_data: dataUrl(medium) } }
+  if (isTextual(medium.mediaType)) return { ...rest, type: 'text', text: `${filename}:\n${decodedText(medium)}` }
+  return { ...rest, type: 'file', file: { ...omit(file, 'file_id'), filename, file_data: dataUrl(medium) } }
 }

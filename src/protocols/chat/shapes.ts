@@ -2,7 +2,7 @@ import type { FinishReason } from '../../generation/event.ts'
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import { completionTokens, count, countSearches, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
 import { isObject } from '../../json/parse.ts'
-import type { Offsets } from '../offsets.ts'
+import type { TextOffsets } from '../offsets.ts'
 
 /**
  * Fields of the chat completions protocol that both sides of it need. Source: OpenAI's API reference, and OpenRouter's
@@ -170,14 +170,14 @@ function readToken(entry: unknown): TokenLogprob | undefined {
  */
 export function writeAnnotation(
   { url, title, start, end }: Citation,
-  content: Offsets,
+  content: TextOffsets,
   base: number,
 ): Json | undefined {
   if (url === undefined) return undefined
   const range =
     start === undefined || end === undefined
       ? { start_index: 0, end_index: 0 }
-      : { start_index: content.written(base + start), end_index: content.written(base + end) }
+      : { start_index: content.toProtocol(base + start), end_index: content.toProtocol(base + end) }
   return { type: 'url_citation', url_citation: { url, title: title ?? '', ...range } }
 }
 
@@ -185,10 +185,10 @@ export function writeAnnotation(
  * An annotation as a citation of the content's last text part, which begins at `base`. Servers write an empty range
  * where they know none.
  */
-export function readAnnotation(annotation: unknown, content: Offsets, base: number): Citation | undefined {
+export function readAnnotation(annotation: unknown, content: TextOffsets, base: number): Citation | undefined {
   const cited = isObject(annotation) && isObject(annotation.url_citation) ? annotation.url_citation : undefined
   if (cited === undefined || typeof cited.url !== 'string') return undefined
-  const range = content.read(cited.start_index, cited.end_index)
+  const range = content.fromProtocol(cited.start_index, cited.end_index)
   return {
     url: cited.url,
     ...(nonEmpty(cited.title) === undefined ? {} : { title: nonEmpty(cited.title) }),

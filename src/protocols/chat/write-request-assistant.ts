@@ -1,5 +1,5 @@
 import type { Part, ReasoningPart, TextPart, ToolCallPart, Turn } from '../../generation/request.ts'
-import { belongsTo, type Signature } from '../../generation/signature.ts'
+import { isReplayableAt, type Signature } from '../../generation/signature.ts'
 import type { Quirks } from '../protocol.ts'
 import type { ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
@@ -100,7 +100,7 @@ export class AssistantWriter {
   }
 
   #isOfTarget(signature: Signature): boolean {
-    return belongsTo(signature, this.#translation.target, false)
+    return isReplayableAt(signature, this.#translation.target, false)
   }
 
   /** Earlier reasoning in the field that this provider reads. Reasoning signed by another model is not sent. */

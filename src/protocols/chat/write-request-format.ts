@@ -21,7 +21,7 @@ export function writeFormat(request: GenerationRequest, translation: Translation
   const { quirks, capabilities } = translation.target
   const { outputFormat: format } = request
   if (format === undefined) return { field: {}, instructions: [] }
-  if (format.type === 'enum') throw translation.unsupportedEnum()
+  if (format.type === 'enum') throw translation.plainEnumRefusal()
   const refused = quirks.formatAlone === true && (request.stream || request.tools.length > 0)
   if (format.type === 'text') return { field: refused ? {} : { response_format: { type: 'text' } }, instructions: [] }
   const accepted = refused ? [] : (capabilities.formats ?? ALL_FORMATS)

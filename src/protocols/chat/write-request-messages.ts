@@ -8,7 +8,7 @@ import type {
   Turn,
 } from '../../generation/request.ts'
 import type { ToolNames } from '../tool-names.ts'
-import { resultsBehindCalls } from '../tool-results.ts'
+import { orderToolResults } from '../tool-results.ts'
 import type { Translation } from '../translation.ts'
 import { acceptedId } from './call-ids.ts'
 import type { Json } from './shapes.ts'
@@ -40,7 +40,7 @@ export class MessagesWriter {
     const lead = this.#content.texts(system, '\n\n')
     if (lead.length > 0) this.#writeInstructions(lead, system)
     let calls: ToolCallPart[] = []
-    for (const turn of resultsBehindCalls(turns)) {
+    for (const turn of orderToolResults(turns)) {
       if (turn.role === 'tool') {
         this.#writeResults(turn, calls)
         calls = []

@@ -1,7 +1,7 @@
 import type { MediaPart, MediaSource, Part } from '../../generation/request.ts'
 import { breakpointOf } from '../cache-breakpoints.ts'
 import { present } from '../fields.ts'
-import { audioFormat, dataUrl, isTextual, textOf, unsupportedMedia } from '../media.ts'
+import { audioFormat, dataUrl, isTextual, decodedText, unsupportedMedia } from '../media.ts'
 import type { Translation } from '../translation.ts'
 import type { Json } from './shapes.ts'
 
@@ -145,5 +145,5 @@ export class ContentWriter {
 /** The text of a plain-text document, which chat completions has no parts for. */
 function textIn({ type, source }: MediaPart): string | undefined {
   if (source.type === 'text') return source.text
-  return type === 'file' && source.type === 'data' && isTextual(source.mediaType) ? textOf(source) : undefined
+  return type === 'file' && source.type === 'data' && isTextual(source.mediaType) ? decodedText(source) : undefined
 }

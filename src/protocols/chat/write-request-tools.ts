@@ -1,12 +1,12 @@
 import type { GenerationRequest, Tool, ToolChoice } from '../../generation/request.ts'
 import { breakpointOf } from '../cache-breakpoints.ts'
-import { inputSchema, loseGrammar } from '../custom-tools.ts'
+import { customToolSchema, loseGrammar } from '../custom-tools.ts'
 import { isObject } from '../../json/parse.ts'
 import { present } from '../fields.ts'
 import type { Quirks } from '../protocol.ts'
 import { refuseTool } from '../provider-native.ts'
 import { functionSchema } from '../schema/openai.ts'
-import { forces, loseToolChoice, unforced } from '../tool-choice.ts'
+import { forcesCall, loseToolChoice, acceptedToolChoice } from '../tool-choice.ts'
 import type { ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
 import type { Json } from './shapes.ts'
@@ -20,7 +20,9 @@ export function writeTools(
 ): Json {
   const { quirks, capabilities } = translation.target
   const choice =
-    request.toolChoice === undefined ? undefined : unforced(request.toolChoice, capabilities, reasons, translation)
+    request.toolChoice === undefined
+      ? undefined
+      : acceptedToolChoice(request.toolChoice, capabilities, reasons, translation)
   const chosen = choice === undefined ? undefined : chosenTools(choice, quirks)
   if (chosen !== undefined)
     translation.lose('tool_choice_adjusted', translation.setting('toolChoice'), 'only the allowed tools are sent')
@@ -39,7 +41,7 @@ export function writeTools(
           tool_choice:
             chosen === undefined
               ? writeToolChoice(choice, request, names, quirks)
-              : forces(choice)
+              : forcesCall(choice)
                 ? 'required'
                 : 'auto',
         }),
@@ -65,7 +67,7 @@ function writeParallelTools({ parallelTools }: GenerationRequest, translation: T
 function chosenTools(choice: ToolChoice, { toolChoices = 'named' }: Quirks): string[] | undefined {
   const chosen = choice.type === 'tool' ? [choice.name] : choice.type === 'allowed' ? choice.names : undefined
   if (chosen === undefined || toolChoices === 'allowed') return undefined
-  return toolChoices === 'named' && chosen.length === 1 && forces(choice) ? undefined : chosen
+  return toolChoices === 'named' && chosen.length === 1 && forcesCall(choice) ? undefined : chosen
 }
 
 function writeTool(tool: Tool, names: ToolNames, translation: Translation): Json[] {
@@ -99,7 +101,7 @@ function writeTool(tool: Tool, names: ToolNames, translation: Translation): Json
       },
     ]
   loseGrammar(tool, translation)
-  return [{ type: 'function', function: { name, ...described, parameters: inputSchema(tool) } }]
+  return [{ type: 'function', function: { name, ...described, parameters: customToolSchema(tool) } }]
 }
 
 /** Chat completions has the grammar in an object of its own; the responses protocol does not. */

@@ -1,8 +1,8 @@
 import type { GenerationRequest } from '../../generation/request.ts'
 import { breakpointOf, limitBreakpoints, loseBreakpoints } from '../cache-breakpoints.ts'
-import { samples, withinLimit } from '../capabilities.ts'
+import { acceptsSampling, limitOutputTokens } from '../capabilities.ts'
 import { isObject } from '../../json/parse.ts'
-import { present, snakeOf } from '../fields.ts'
+import { present, snakeCase } from '../fields.ts'
 import { withImageOutput, imageConfigOf } from '../image-config.ts'
 import { REFUSABLE, type Quirks } from '../protocol.ts'
 import type { SettingName } from '../request-paths.ts'
@@ -39,7 +39,10 @@ export function writeRequest(translation: Translation): Json {
     model: target.model,
     messages,
     ...(request.stream ? { stream: true, stream_options: { include_usage: true } } : {}),
-    ...present(quirks.maxTokensField ?? 'max_tokens', withinLimit(request.maxOutputTokens, capabilities, translation)),
+    ...present(
+      quirks.maxTokensField ?? 'max_tokens',
+      limitOutputTokens(request.maxOutputTokens, capabilities, translation),
+    ),
     ...writeSampling(request, reasons, translation),
     ...writeTools(request, reasons, names, translation),
     ...reasoning,
@@ -78,9 +81,10 @@ function writeSampling({ sampling }: GenerationRequest, reasons: boolean, transl
   const written: Json = {}
   for (const field of Object.keys(chosen) as (keyof typeof chosen)[]) {
     if (chosen[field] === undefined) continue
-    const refused = !samples(capabilities, reasons) || (capabilities.penalties === false && field.endsWith('Penalty'))
+    const refused =
+      !acceptsSampling(capabilities, reasons) || (capabilities.penalties === false && field.endsWith('Penalty'))
     if (refused) translation.lose('unsupported_by_model', translation.setting(field))
-    else written[snakeOf(field)] = chosen[field]
+    else written[snakeCase(field)] = chosen[field]
   }
   // OpenAI accepts a number of alternatives only together with `logprobs`.
   if (written.top_logprobs !== undefined && written.logprobs === undefined) written.logprobs = true

@@ -4,7 +4,7 @@ import type { TokenLogprob } from '../../generation/request.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { errorObject } from '../openai-error.ts'
-import { loseNative, loseLifetimes, loseOfStop, reportOf } from '../losses.ts'
+import { loseNativeContent, loseLifetimes, loseStopSequence, lossReport } from '../losses.ts'
 import type { TranslationContext, ResponseIdentity, Writer } from '../protocol.ts'
 import {
   audioHead,
@@ -16,7 +16,7 @@ import {
   writeCall,
   writeImage,
 } from './write-response.ts'
-import { Offsets } from '../offsets.ts'
+import { TextOffsets } from '../offsets.ts'
 import {
   imageId,
   TEXT_ID,
@@ -47,7 +47,7 @@ export class ChatResponseWriter implements Writer {
   #length = 0
   #textStart = 0
   #unmeasured = ''
-  readonly #content = new Offsets('', 'code points')
+  readonly #content = new TextOffsets('', 'code points')
   #refused = false
   #ended = false
 
@@ -102,7 +102,7 @@ export class ChatResponseWriter implements Writer {
       case 'citation':
         return this.#annotate(head)
       case 'native':
-        loseNative(this.#context, head.kind)
+        loseNativeContent(this.#context, head.kind)
         return []
       default:
         return []
@@ -222,9 +222,9 @@ export class ChatResponseWriter implements Writer {
       finish_reason: writeFinishReason(event.reason, this.#refused),
       native_finish_reason: event.raw,
     }
-    loseOfStop(this.#context, event)
+    loseStopSequence(this.#context, event)
     loseLifetimes(this.#context, this.#usage)
-    const report = reportOf(this.#context)
+    const report = lossReport(this.#context)
     const last =
       this.#includeUsage && this.#metered
         ? [this.#chunk({ choices: [choice] }), usageFrame(this.#responseIdentity, this.#usage, report)]

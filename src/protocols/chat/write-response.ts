@@ -1,9 +1,9 @@
 import type { GenerationResponse } from '../../generation/event.ts'
 import type { Citation, MediaPart, Part, ReasoningPart, TextPart } from '../../generation/request.ts'
 import { wrapSignature, type Issuer } from '../../generation/signature.ts'
-import { lose, loseNative, loseLifetimes, loseOfCitation, loseOfStop } from '../losses.ts'
+import { lose, loseNativeContent, loseLifetimes, loseCitationDetails, loseStopSequence } from '../losses.ts'
 import type { TranslationContext } from '../protocol.ts'
-import { Offsets } from '../offsets.ts'
+import { TextOffsets } from '../offsets.ts'
 import {
   FORMAT,
   imageId,
@@ -44,17 +44,17 @@ export function writeResponse(answer: GenerationResponse, context: TranslationCo
 
 function loseOfResponse(context: TranslationContext, { parts, finish, usage }: GenerationResponse): void {
   for (const part of parts) {
-    if (part.type === 'native') loseNative(context, part.kind)
+    if (part.type === 'native') loseNativeContent(context, part.kind)
     else if (part.type === 'audio') loseOfAudio(context, part.source.mediaType ?? 'audio')
     else if (part.type === 'text') for (const citation of part.citations ?? []) loseCitation(context, citation)
   }
-  loseOfStop(context, finish)
+  loseStopSequence(context, finish)
   loseLifetimes(context, usage)
 }
 
 export function loseCitation(context: TranslationContext, citation: Citation): void {
   if (citation.url === undefined) lose(context, 'response_citation_dropped', 'citations', 'only URLs can be cited')
-  else loseOfCitation(context, citation)
+  else loseCitationDetails(context, citation)
 }
 
 export const loseOfAudio = (context: TranslationContext, mediaType: string): void =>
@@ -111,7 +111,7 @@ export const audioHead = (responseIdentity: TranslationContext['responseIdentity
 
 /** Offsets of annotations count in the whole content, of which each text part is a piece. */
 function writeAnnotations(texts: TextPart[]): Json[] {
-  const content = new Offsets(texts.map((part) => part.text).join(''), 'code points')
+  const content = new TextOffsets(texts.map((part) => part.text).join(''), 'code points')
   let base = 0
   return texts.flatMap((part) => {
     const written = (part.citations ?? [])

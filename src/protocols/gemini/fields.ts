@@ -1,6 +1,6 @@
 import { invalid } from '../../error.ts'
 import { isObject } from '../../json/parse.ts'
-import { Fields, snakeOf } from '../fields.ts'
+import { Fields, snakeCase } from '../fields.ts'
 
 /**
  * The fields of an object, each under either name, since Google's servers accept `generationConfig` and
@@ -29,7 +29,7 @@ export class GoogleFields extends Fields {
   }
 
   #spelling(name: string): string {
-    const snake = snakeOf(name)
+    const snake = snakeCase(name)
     if (Object.hasOwn(this.value, name)) {
       // The provider might read the other one.
       if (snake !== name && Object.hasOwn(this.value, snake))
@@ -44,6 +44,6 @@ export class GoogleFields extends Fields {
 export const either = (value: unknown, name: string): unknown => {
   if (!isObject(value)) return undefined
   if (Object.hasOwn(value, name)) return value[name]
-  const snake = snakeOf(name)
+  const snake = snakeCase(name)
   return Object.hasOwn(value, snake) ? value[snake] : undefined
 }

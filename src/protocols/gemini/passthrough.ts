@@ -1,6 +1,6 @@
 import type { GatewayError } from '../../error.ts'
 import { issuedBy, type ReplayState } from '../../generation/replay.ts'
-import { belongsTo, ENVELOPE_PREFIX, unwrapSignature, type Signature } from '../../generation/signature.ts'
+import { isReplayableAt, ENVELOPE_PREFIX, unwrapSignature, type Signature } from '../../generation/signature.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { applyEdits, splice, type Edit } from '../../json/edit.ts'
@@ -103,7 +103,7 @@ function changesOf(
   report: LossReport,
 ): Change[] {
   const isOwn = ({ signature }: ModelPart): boolean =>
-    signature !== undefined && signature.data !== '' && belongsTo(signature, target, true)
+    signature !== undefined && signature.data !== '' && isReplayableAt(signature, target, true)
   const calls = parts.filter(({ callId }) => callId !== undefined)
   const restored = calls.some(isOwn) ? new Map<string, string>() : signaturesOfCalls(replayStates)
   const isSigned = calls.some((call) => isOwn(call) || restored.has(call.callId!))

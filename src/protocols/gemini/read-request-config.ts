@@ -1,6 +1,6 @@
 import { GatewayError, invalid } from '../../error.ts'
 import type { GenerationRequest, OutputFormat, Reasoning, Sampling } from '../../generation/request.ts'
-import { collectExtras, kindOf, present } from '../fields.ts'
+import { collectExtras, describeType, present } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import type { Capabilities } from '../protocol.ts'
 import { either, GoogleFields } from './fields.ts'
@@ -115,7 +115,7 @@ function readFormat(config: GoogleFields): OutputFormat | undefined {
     if (schema !== undefined) throw invalid(path, 'must not be combined with responseSchema')
     if (mime !== 'application/json') throw invalid(path, "responseMimeType must be 'application/json'")
     if (typeof jsonSchema !== 'object' || Array.isArray(jsonSchema))
-      throw invalid(path, `must be an object, not ${kindOf(jsonSchema)}`)
+      throw invalid(path, `must be an object, not ${describeType(jsonSchema)}`)
     return { type: 'schema', schema: jsonSchema, strict: true }
   }
   if (schema !== undefined) return readSchemaFormat(schema, mime, config.at('responseSchema'))
@@ -171,7 +171,7 @@ export function readResolution(value: unknown, path: string): string | undefined
   if (name === undefined || !RESOLUTIONS.has(name))
     throw invalid(
       path,
-      `must be HIGH, MEDIUM or LOW, not ${typeof value === 'string' ? `'${value.slice(0, 64)}'` : kindOf(value)}`,
+      `must be HIGH, MEDIUM or LOW, not ${typeof value === 'string' ? `'${value.slice(0, 64)}'` : describeType(value)}`,
     )
   return name.toLowerCase()
 }

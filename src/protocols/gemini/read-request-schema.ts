@@ -1,6 +1,6 @@
 import { invalid } from '../../error.ts'
 import { isObject } from '../../json/parse.ts'
-import { Fields, kindOf } from '../fields.ts'
+import { Fields, describeType } from '../fields.ts'
 
 /**
  * Google's `Schema`, a subset of OpenAPI's. Types and member names become JSON Schema's here; the rest of the dialect
@@ -74,7 +74,7 @@ function readType(value: unknown, path: string): string | string[] {
   if (Array.isArray(value)) return value.map((element, index) => readType(element, `${path}[${index}]`) as string)
   // Protobuf's JSON mapping allows the number of an enum value, and the older Python SDK sends it.
   if (typeof value === 'number' && Object.hasOwn(TYPE_NUMBERS, value)) return TYPE_NUMBERS[value]!
-  if (typeof value !== 'string') throw invalid(path, `must be a string, not ${kindOf(value)}`)
+  if (typeof value !== 'string') throw invalid(path, `must be a string, not ${describeType(value)}`)
   const type = value.toLowerCase()
   if (!TYPES.has(type))
     throw invalid(path, `must be one of STRING, INTEGER, NUMBER, BOOLEAN, ARRAY, OBJECT, not '${value.slice(0, 64)}'`)

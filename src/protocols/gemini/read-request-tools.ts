@@ -1,6 +1,6 @@
 import { invalid } from '../../error.ts'
 import type { GenerationRequest, Tool, ToolChoice } from '../../generation/request.ts'
-import { collectExtras, kindOf, present } from '../fields.ts'
+import { collectExtras, describeType, present } from '../fields.ts'
 import type { GoogleFields } from './fields.ts'
 import { readSchema } from './read-request-schema.ts'
 
@@ -83,7 +83,7 @@ function readDeclaration(declaration: GoogleFields, extras: Record<string, unkno
 
 function readObjectSchema(schema: unknown, path: string): unknown {
   if (typeof schema !== 'object' || Array.isArray(schema))
-    throw invalid(path, `must be an object, not ${kindOf(schema)}`)
+    throw invalid(path, `must be an object, not ${describeType(schema)}`)
   return schema
 }
 

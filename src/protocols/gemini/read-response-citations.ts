@@ -1,6 +1,6 @@
 import type { Citation } from '../../generation/request.ts'
 import { isObject } from '../../json/parse.ts'
-import { Offsets } from '../offsets.ts'
+import { TextOffsets } from '../offsets.ts'
 
 type Range = { start: number; end: number }
 
@@ -61,7 +61,7 @@ export class CitationReader {
    */
   read(text: string, base: number, partStarts: readonly number[]): Citation[] {
     if (this.#chunks.length + this.#sources.size === 0) return []
-    const offsets = new Offsets(text, 'bytes')
+    const offsets = new TextOffsets(text, 'bytes')
     const rangeOf = (segment: Record<string, unknown>): Partial<Range> => {
       const range = findSegment(segment, text, offsets, partStarts)
       return range === undefined || range.start < base ? {} : { start: range.start - base, end: range.end - base }
@@ -97,16 +97,16 @@ const SEARCH_DISTANCE = 20_000
 function findSegment(
   { startIndex = 0, endIndex, partIndex = 0, text: segmentText }: Record<string, unknown>,
   text: string,
-  offsets: Offsets,
+  offsets: TextOffsets,
   partStarts: readonly number[],
 ): Range | undefined {
-  const before = offsets.written(typeof partIndex === 'number' ? (partStarts[partIndex] ?? 0) : 0)
+  const before = offsets.toProtocol(typeof partIndex === 'number' ? (partStarts[partIndex] ?? 0) : 0)
   const inPart =
     typeof startIndex === 'number' && typeof endIndex === 'number'
-      ? offsets.read(before + startIndex, before + endIndex)
+      ? offsets.fromProtocol(before + startIndex, before + endIndex)
       : undefined
   if (typeof segmentText !== 'string' || segmentText === '') return inPart
-  const ranges = [inPart, offsets.read(startIndex, endIndex)].filter((range) => range !== undefined)
+  const ranges = [inPart, offsets.fromProtocol(startIndex, endIndex)].filter((range) => range !== undefined)
   return (
     ranges.find(({ start, end }) => text.slice(start, end) === segmentText) ??
     findNear(text, segmentText, ranges[0]?.start ?? 0)

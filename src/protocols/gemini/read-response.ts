@@ -7,7 +7,7 @@ import { isObject } from '../../json/parse.ts'
 import { mediaKind } from '../media.ts'
 import { type OpenPart, PartSequence } from '../part-sequence.ts'
 import type { Reader } from '../protocol.ts'
-import { cutStream } from '../upstream-error.ts'
+import { truncatedStream } from '../upstream-error.ts'
 import { readStreamError } from './read-error.ts'
 import { StreamedArguments } from './read-response-arguments.ts'
 import { CitationReader } from './read-response-citations.ts'
@@ -251,7 +251,7 @@ export class GeminiResponseReader implements Reader {
   }
 
   #finish(): void {
-    if (!this.finishing) return this.#fail(cutStream())
+    if (!this.finishing) return this.#fail(truncatedStream())
     this.#parts.closeAll()
     this.#endCall(this.#finishReason !== 'STOP')
     const textStart = this.#lastTextStart

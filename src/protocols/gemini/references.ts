@@ -1,6 +1,6 @@
 import { invalid } from '../../error.ts'
 import { isObject } from '../../json/parse.ts'
-import { isNamed, isTextual, keptAt, mediaKind, objectsIn, paramOf, without } from '../media.ts'
+import { isNonEmptyString, isTextual, providerReferences, mediaKind, objectsIn, pathText, omit } from '../media.ts'
 import type { MediaData, MediaReference, ProviderReference } from '../protocol.ts'
 import { either } from './fields.ts'
 import { INLINE_TYPES } from './shapes.ts'
@@ -15,7 +15,8 @@ type Found = (MediaReference | ProviderReference)[]
  */
 export function references(body: Json): Found {
   const found: Found = []
-  for (const name of ['cachedContent', 'cached_content']) found.push(...keptAt(body[name], [name], 'a cached content'))
+  for (const name of ['cachedContent', 'cached_content'])
+    found.push(...providerReferences(body[name], [name], 'a cached content'))
   for (const [t, tool] of objectsIn(body.tools)) addStores(tool, ['tools', t], found)
   for (const [c, content] of objectsIn(body.contents)) addParts(content, ['contents', c], found)
   const system = memberOf(body, 'systemInstruction', 'system_instruction')
@@ -27,10 +28,10 @@ function addStores(tool: Json, path: Path, found: Found): void {
   const search = memberOf(tool, 'fileSearch', 'file_search')
   if (search !== undefined)
     for (const name of ['fileSearchStoreNames', 'file_search_store_names'])
-      found.push(...keptAt(search.value[name], [...path, search.name, name], 'a store'))
+      found.push(...providerReferences(search.value[name], [...path, search.name, name], 'a store'))
   // Vertex has several ways to name data stores; all of them are of the provider's project.
   if (tool.retrieval !== undefined)
-    found.push({ param: paramOf([...path, 'retrieval']), source: { type: 'provider', what: 'a store' } })
+    found.push({ param: pathText([...path, 'retrieval']), source: { type: 'provider', what: 'a store' } })
 }
 
 function addParts(holder: Json, path: Path, found: Found): void {
@@ -39,7 +40,7 @@ function addParts(holder: Json, path: Path, found: Found): void {
     const response = memberOf(part, 'functionResponse', 'function_response')
     const file = memberOf(part, 'fileData', 'file_data')
     if (response !== undefined && file !== undefined)
-      throw invalid(paramOf(at), `must have only one of ${response.name} and ${file.name}`)
+      throw invalid(pathText(at), `must have only one of ${response.name} and ${file.name}`)
     if (response !== undefined) addParts(response.value, [...at, response.name], found)
     if (file !== undefined) addFile(part, file, at, found)
   }
@@ -47,21 +48,21 @@ function addParts(holder: Json, path: Path, found: Found): void {
 
 function addFile(part: Json, { name, value }: { name: string; value: Json }, path: Path, found: Found): void {
   const uri = either(value, 'fileUri')
-  if (!isNamed(uri)) return
+  if (!isNonEmptyString(uri)) return
   const mimeType = either(value, 'mimeType'),
     displayName = either(value, 'displayName')
-  const param = paramOf([...path, name, Object.hasOwn(value, 'fileUri') ? 'fileUri' : 'file_uri'])
+  const param = pathText([...path, name, Object.hasOwn(value, 'fileUri') ? 'fileUri' : 'file_uri'])
   found.push({
     path,
     param,
     source: sourceOf(uri),
-    ...(isNamed(mimeType) ? { kind: mediaKind(mimeType) } : {}),
+    ...(isNonEmptyString(mimeType) ? { kind: mediaKind(mimeType) } : {}),
     inline: (medium) => ({
-      ...without(part, 'fileData', 'file_data'),
+      ...omit(part, 'fileData', 'file_data'),
       inlineData: {
         mimeType: inlineTypeOf(medium, param),
         data: medium.data,
-        ...(isNamed(displayName) ? { displayName } : {}),
+        ...(isNonEmptyString(displayName) ? { displayName } : {}),
       },
     }),
   })

@@ -1,12 +1,12 @@
 import { isObject } from '../../json/parse.ts'
 import type { FunctionTool, SchemaLoss } from '../schema/cache.ts'
-import { plainSchema } from '../schema/dialect.ts'
-import { areApart, intersect, literals } from '../schema/intersect.ts'
+import { standardSchema } from '../schema/dialect.ts'
+import { allDisjoint, intersect, literals } from '../schema/intersect.ts'
 import { inlined } from '../schema/references.ts'
 import { objectRoot } from '../schema/root.ts'
 import {
   blank,
-  isNote,
+  isAnnotation,
   mapSchemas,
   names,
   refusingAt,
@@ -24,7 +24,7 @@ import type { Translation } from '../translation.ts'
  */
 export function parametersSchema(tool: FunctionTool, budget: SchemaBudget, lose: (loss: SchemaLoss) => void): Schema {
   const writer = new SchemaWriter(budget)
-  const root = objectRoot(plainSchema(tool.parameters ?? true, false), writer.unknowns, budget)
+  const root = objectRoot(standardSchema(tool.parameters ?? true, false), writer.unknowns, budget)
   const schema = writer.write(inlined(root, 'escapable', budget), '')
   const { reason } = writer.unknowns
   if (reason !== undefined) lose({ code: 'schema_adjusted', field: 'parameters', reason })
@@ -34,7 +34,7 @@ export function parametersSchema(tool: FunctionTool, budget: SchemaBudget, lose:
 /** `responseJsonSchema`. Throws invalid_request with the path of the schema where `parametersSchema` refuses it. */
 export function responseSchema(schema: unknown, translation: Translation): Schema {
   const path = translation.setting('outputFormat.schema')
-  const plain = plainSchema(schema, false)
+  const plain = standardSchema(schema, false)
   if (!isObject(plain)) return blank()
   const writer = new SchemaWriter(translation.schemaBudget)
   const written = refusingAt(path, () => writer.write(inlined(plain, 'escapable', translation.schemaBudget), ''))
@@ -82,7 +82,7 @@ class SchemaWriter {
     const whole = Array.isArray(schema.allOf) ? this.#joined(schema) : schema
     const written = mapSchemas(whole, (inner, steps) => this.#writeInner(inner, steps, whole, path))
     if (Array.isArray(written.oneOf) && written.anyOf === undefined) {
-      if (!areApart(written.oneOf, this.#budget)) this.unknowns.add('oneOf, which it reads as anyOf', path)
+      if (!allDisjoint(written.oneOf, this.#budget)) this.unknowns.add('oneOf, which it reads as anyOf', path)
       written.anyOf = written.oneOf
       delete written.oneOf
     }
@@ -90,7 +90,7 @@ class SchemaWriter {
     this.#declareRequired(written, path)
     const chosen = this.#withChoices(written, path)
     for (const keyword of Object.keys(chosen))
-      if (!SUPPORTED.has(keyword) && !isNote(keyword)) this.unknowns.add(keyword, path)
+      if (!SUPPORTED.has(keyword) && !isAnnotation(keyword)) this.unknowns.add(keyword, path)
     return chosen
   }
 

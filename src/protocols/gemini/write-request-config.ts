@@ -1,5 +1,5 @@
 import type { GenerationRequest } from '../../generation/request.ts'
-import { withinLimit } from '../capabilities.ts'
+import { limitOutputTokens } from '../capabilities.ts'
 import { imageConfigOf } from '../image-config.ts'
 import { loseStopSequences } from '../stop-sequences.ts'
 import type { Translation } from '../translation.ts'
@@ -18,7 +18,7 @@ export function writeConfig(request: GenerationRequest, translation: Translation
     temperature: sampling.temperature,
     topP: sampling.topP,
     topK: sampling.topK,
-    maxOutputTokens: withinLimit(request.maxOutputTokens, capabilities, translation),
+    maxOutputTokens: limitOutputTokens(request.maxOutputTokens, capabilities, translation),
     stopSequences: writeStop(sampling.stop, translation),
     frequencyPenalty: writePenalty('frequencyPenalty', sampling.frequencyPenalty, translation),
     presencePenalty: writePenalty('presencePenalty', sampling.presencePenalty, translation),

@@ -7,11 +7,11 @@ import type {
   ToolResultPart,
   Turn,
 } from '../../generation/request.ts'
-import { belongsTo, type Signature } from '../../generation/signature.ts'
+import { isReplayableAt, type Signature } from '../../generation/signature.ts'
 import { readObject } from '../../json/exact.ts'
 import { unsupportedMedia } from '../media.ts'
 import type { ToolNames } from '../tool-names.ts'
-import { resultsBehindCalls } from '../tool-results.ts'
+import { orderToolResults } from '../tool-results.ts'
 import type { Translation } from '../translation.ts'
 import { PLACEHOLDER_SIGNATURE, type GeminiContent, type GeminiPart } from './shapes.ts'
 
@@ -34,7 +34,7 @@ export class ContentWriter {
 
   write({ system, turns }: GenerationRequest): { system: GeminiPart[]; contents: GeminiContent[] } {
     const instructions = this.#writeSystem(system)
-    for (const turn of resultsBehindCalls(turns)) this.#writeTurn(turn)
+    for (const turn of orderToolResults(turns)) this.#writeTurn(turn)
     if (this.#contents.length > 0) return { system: instructions, contents: this.#contents }
     if (instructions.length === 0) return { system: [], contents: [{ role: 'user', parts: [{ text: '' }] }] }
     this.#translation.lose(
@@ -227,7 +227,7 @@ export class ContentWriter {
   }
 
   #isOwn(signature: Signature | undefined): boolean {
-    return signature !== undefined && belongsTo(signature, this.#translation.target, false)
+    return signature !== undefined && isReplayableAt(signature, this.#translation.target, false)
   }
 
   /** The signature of this model. An empty one of another model is no loss: it only marks a call as that model's. */

@@ -1,5 +1,5 @@
 import type { GenerationRequest, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
-import { inputSchema, loseGrammar } from '../custom-tools.ts'
+import { customToolSchema, loseGrammar } from '../custom-tools.ts'
 import { present } from '../fields.ts'
 import { refuseTool } from '../provider-native.ts'
 import { loseToolChoice } from '../tool-choice.ts'
@@ -76,7 +76,7 @@ function writeDeclaration(tool: Exclude<Tool, { type: 'native' }>, names: ToolNa
   const declaration = { name: names.sent(tool.name), ...present('description', tool.description) }
   if (tool.type === 'custom') {
     loseGrammar(tool, translation)
-    return { ...declaration, parametersJsonSchema: inputSchema(tool) }
+    return { ...declaration, parametersJsonSchema: customToolSchema(tool) }
   }
   if (tool.parameters === undefined) return declaration
   return {

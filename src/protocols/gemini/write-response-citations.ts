@@ -1,6 +1,6 @@
 import type { Citation } from '../../generation/request.ts'
 import { lose } from '../losses.ts'
-import { Offsets } from '../offsets.ts'
+import { TextOffsets } from '../offsets.ts'
 import type { TranslationContext } from '../protocol.ts'
 
 /**
@@ -41,7 +41,7 @@ function writeSources(cited: readonly CitedText[]): { chunks: unknown[]; support
   const chunks: unknown[] = []
   const supports: unknown[] = []
   const indexes = new Map<string, number>()
-  const offsetsOf = new Map<string, Offsets>()
+  const offsetsOf = new Map<string, TextOffsets>()
   let segmentText = 0
   for (const { citation, text, base, partIndex } of cited) {
     if (!hasSource(citation)) continue
@@ -51,13 +51,13 @@ function writeSources(cited: readonly CitedText[]): { chunks: unknown[]; support
     indexes.set(key, index)
     if (citation.start === undefined || citation.end === undefined) continue
     const [start, end] = [base + citation.start, base + citation.end]
-    const offsets = offsetsOf.get(text) ?? new Offsets(text, 'bytes')
+    const offsets = offsetsOf.get(text) ?? new TextOffsets(text, 'bytes')
     offsetsOf.set(text, offsets)
     segmentText += end - start
     const segment = {
       ...(partIndex === undefined ? {} : { partIndex }),
-      startIndex: offsets.written(start),
-      endIndex: offsets.written(end),
+      startIndex: offsets.toProtocol(start),
+      endIndex: offsets.toProtocol(end),
       ...(segmentText > MAX_SEGMENT_TEXT ? {} : { text: text.slice(start, end) }),
     }
     supports.push({ segment, groundingChunkIndices: [index] })

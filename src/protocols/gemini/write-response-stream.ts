@@ -2,7 +2,7 @@ import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
-import { reportOf } from '../losses.ts'
+import { lossReport } from '../losses.ts'
 import type { TranslationContext, Writer } from '../protocol.ts'
 import { writeLogprobs, writeUsage, type GeminiPart } from './shapes.ts'
 import { errorFrames } from './write-error.ts'
@@ -148,7 +148,7 @@ export class GeminiResponseWriter implements Writer {
     return this.#chunk(
       { text: '' },
       { ...writeFinish(finish), ...writeGrounding(this.#cited, this.#metadata) },
-      { ...(this.#metered ? { usageMetadata: writeUsage(this.#usage) } : {}), ...reportOf(this.#context) },
+      { ...(this.#metered ? { usageMetadata: writeUsage(this.#usage) } : {}), ...lossReport(this.#context) },
     )
   }
 

@@ -3,7 +3,7 @@ import type { Part, TokenLogprob } from '../../generation/request.ts'
 import { wrapSignature } from '../../generation/signature.ts'
 import type { Usage } from '../../generation/usage.ts'
 import { readObject } from '../../json/exact.ts'
-import { lose, loseNative, loseOfFinish, loseOfStop } from '../losses.ts'
+import { lose, loseNativeContent, loseFinishReason, loseStopSequence } from '../losses.ts'
 import type { ResponseIdentity, TranslationContext } from '../protocol.ts'
 import { HIDDEN, NATIVE_PARTS, writeFinishReason, writeLogprobs, writeUsage, type GeminiPart } from './shapes.ts'
 import { loseCitation, writeGrounding, type CitedText } from './write-response-citations.ts'
@@ -81,7 +81,7 @@ export const isMetadata = ({ protocol, kind }: NativeHead): boolean =>
 /** Native content as parts, or its loss where it is another protocol's. */
 export function writeNative({ protocol, kind, value }: NativeHead, context: TranslationContext): GeminiPart[] {
   if (protocol === 'generateContent') return [value as GeminiPart]
-  loseNative(context, kind)
+  loseNativeContent(context, kind)
   return []
 }
 
@@ -152,8 +152,8 @@ export function loseOfEnd(
   cited: readonly CitedText[],
 ): void {
   for (const { citation } of cited) loseCitation(context, citation)
-  loseOfFinish(context, finish, ['content-filter', 'refusal'])
-  loseOfStop(context, finish)
+  loseFinishReason(context, finish, ['content-filter', 'refusal'])
+  loseStopSequence(context, finish)
   if (usage.cacheWrite5mTokens + usage.cacheWrite1hTokens > 0)
     lose(context, 'response_usage_adjusted', 'usage', 'tokens written to caches are counted as uncached input')
   if (usage.webSearches > 0)

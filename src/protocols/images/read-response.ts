@@ -5,7 +5,7 @@ import type { Frame } from '../../http/frames.ts'
 import { isObject, tryParse } from '../../json/parse.ts'
 import { PartSequence } from '../part-sequence.ts'
 import type { Reader } from '../protocol.ts'
-import { cutStream, upstreamStreamError } from '../upstream-error.ts'
+import { truncatedStream, upstreamStreamError } from '../upstream-error.ts'
 import { dataOf, imageOf, type Json, mediaTypeOf, readUsage } from './shapes.ts'
 
 /** An `ImagesResponse` -> events. Throws a GatewayError for an error body, and for one without images. */
@@ -66,7 +66,7 @@ export class ImagesResponseReader implements Reader {
 
   end(): GenerationEvent[] {
     if (this.#ended) return []
-    if (!this.#hasImage) return this.#fail(cutStream())
+    if (!this.#hasImage) return this.#fail(truncatedStream())
     this.#ended = true
     return [{ type: 'finish', reason: 'stop', raw: 'stop' }]
   }

@@ -2,7 +2,7 @@ import type { GatewayError } from '../../error.ts'
 import { Fold, type GenerationEvent } from '../../generation/event.ts'
 import type { Frame } from '../../http/frames.ts'
 import { errorObject } from '../openai-error.ts'
-import { reportOf } from '../losses.ts'
+import { lossReport } from '../losses.ts'
 import type { TranslationContext, Writer } from '../protocol.ts'
 import { imageProperties, imagesOf, loseContent, missingImage } from './write-response.ts'
 import { writeUsage, type Json } from './shapes.ts'
@@ -44,7 +44,7 @@ export class ImagesResponseWriter implements Writer {
         ...defaults,
         ...imageProperties(imageOutput, image),
         ...(index === images.length - 1
-          ? { ...(answer.metered ? { usage: writeUsage(answer.usage) } : {}), ...reportOf(this.#context) }
+          ? { ...(answer.metered ? { usage: writeUsage(answer.usage) } : {}), ...lossReport(this.#context) }
           : {}),
       }),
     )

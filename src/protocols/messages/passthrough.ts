@@ -1,6 +1,6 @@
 import type { GatewayError } from '../../error.ts'
 import { issuedBy, replayPositions, type ReplayState } from '../../generation/replay.ts'
-import { belongsTo, ENVELOPE_PREFIX, unwrapSignature } from '../../generation/signature.ts'
+import { isReplayableAt, ENVELOPE_PREFIX, unwrapSignature } from '../../generation/signature.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { applyEdits, type Edit, splice } from '../../json/edit.ts'
@@ -95,7 +95,7 @@ function ownBlock(block: Json, target: Target): Json[] {
   const signature = unwrapSignature(value)
   if (untagPartSignature(signature.data) !== undefined) return []
   if (value === '' && requiresReasoning(target)) return [{ ...block, [name]: '' }]
-  if (value !== '' && belongsTo(signature, target, true)) return [{ ...block, [name]: signature.data }]
+  if (value !== '' && isReplayableAt(signature, target, true)) return [{ ...block, [name]: signature.data }]
   return requiresReasoning(target) ? [EMPTY_THINKING] : []
 }
 

@@ -12,7 +12,7 @@ import type {
   Turn,
 } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
-import { collectExtras, type Extras, Fields, kindOf } from '../fields.ts'
+import { collectExtras, type Extras, Fields, describeType } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { checkBase64 } from '../media.ts'
 import { readCitation } from './citations.ts'
@@ -80,7 +80,7 @@ class ConversationReader {
     if (typeof value === 'string') return value === '' && !required ? [] : [{ type: 'text', text: value, path }]
     if (value === undefined && !required) return []
     if (!Array.isArray(value))
-      throw invalid(path, `must be a string or an array of content blocks, not ${kindOf(value)}`)
+      throw invalid(path, `must be a string or an array of content blocks, not ${describeType(value)}`)
     const parts: Part[] = []
     for (const [index, element] of value.entries()) {
       const part = this.#block(new Fields(element, `${path}[${index}]`), role, parts)
@@ -307,7 +307,7 @@ function readContentSource(source: Fields): MediaSource | undefined {
   const content = source.take('content')
   if (typeof content === 'string') return { type: 'text', text: content, mediaType: 'text/plain' }
   if (!Array.isArray(content))
-    throw invalid(source.at('content'), `must be a string or an array of content blocks, not ${kindOf(content)}`)
+    throw invalid(source.at('content'), `must be a string or an array of content blocks, not ${describeType(content)}`)
   const texts = content.map((block: unknown) =>
     isObject(block) && block.type === 'text' && typeof block.text === 'string' ? block.text : undefined,
   )

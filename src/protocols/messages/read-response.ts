@@ -5,7 +5,7 @@ import { parseExact } from '../../json/exact.ts'
 import { isObject } from '../../json/parse.ts'
 import { PartSequence } from '../part-sequence.ts'
 import type { Reader } from '../protocol.ts'
-import { cutStream } from '../upstream-error.ts'
+import { truncatedStream } from '../upstream-error.ts'
 import { errorOf } from './read-error.ts'
 import { BlockReader } from './read-response-blocks.ts'
 import { type Block, type Json, readStopReason, ReportedUsage } from './shapes.ts'
@@ -48,7 +48,7 @@ class MessagesResponseReader implements Reader {
   }
 
   end(): GenerationEvent[] {
-    if (!this.#ended) this.#fail(cutStream())
+    if (!this.#ended) this.#fail(truncatedStream())
     return this.#events.splice(0)
   }
 

@@ -1,5 +1,14 @@
 import { isObject } from '../../json/parse.ts'
-import { isAddress, isNamed, isTextual, keptAt, noFileId, objectsIn, paramOf, textOf } from '../media.ts'
+import {
+  isRemoteUrl,
+  isNonEmptyString,
+  isTextual,
+  providerReferences,
+  refuseFileId,
+  objectsIn,
+  pathText,
+  decodedText,
+} from '../media.ts'
 import type { MediaData, MediaReference, ProviderReference } from '../protocol.ts'
 import type { Json } from './shapes.ts'
 
@@ -16,18 +25,19 @@ export function references(body: Json): References {
 }
 
 function addContainer(container: unknown, found: References): void {
-  if (!isObject(container)) return void found.push(...keptAt(container, ['container'], 'a container'))
-  found.push(...keptAt(container.id, ['container', 'id'], 'a container'))
+  if (!isObject(container)) return void found.push(...providerReferences(container, ['container'], 'a container'))
+  found.push(...providerReferences(container.id, ['container', 'id'], 'a container'))
   // The provider's own skills belong to no account.
   for (const [s, skill] of objectsIn(container.skills))
     if (skill.type === 'custom')
-      found.push(...keptAt(skill.skill_id, ['container', 'skills', s, 'skill_id'], 'a skill'))
+      found.push(...providerReferences(skill.skill_id, ['container', 'skills', s, 'skill_id'], 'a skill'))
 }
 
 function addBlocks(blocks: unknown, path: Path, found: References): void {
   for (const [b, block] of objectsIn(blocks)) {
     const at = [...path, b]
-    if (block.type === 'container_upload') found.push(...keptAt(block.file_id, [...at, 'file_id'], 'a file'))
+    if (block.type === 'container_upload')
+      found.push(...providerReferences(block.file_id, [...at, 'file_id'], 'a file'))
     if (isObject(block.source))
       addSource(block.source, [...at, 'source'], block.type === 'image' ? 'image' : 'file', found)
     addBlocks(block.content, [...at, 'content'], found)
@@ -36,16 +46,16 @@ function addBlocks(blocks: unknown, path: Path, found: References): void {
 
 function addSource(source: Json, path: Path, kind: 'image' | 'file', found: References): void {
   const { type, file_id: id, url } = source
-  if (type !== 'file') noFileId(source, path, 'sources of the type file')
-  if (type === 'file' && isNamed(id))
-    found.push({ path, param: paramOf([...path, 'file_id']), source: { type: 'file', id }, kind, inline })
-  else if (type === 'url' && isAddress(url))
-    found.push({ path, param: paramOf([...path, 'url']), source: { type: 'url', url }, kind, inline })
+  if (type !== 'file') refuseFileId(source, path, 'sources of the type file')
+  if (type === 'file' && isNonEmptyString(id))
+    found.push({ path, param: pathText([...path, 'file_id']), source: { type: 'file', id }, kind, inline })
+  else if (type === 'url' && isRemoteUrl(url))
+    found.push({ path, param: pathText([...path, 'url']), source: { type: 'url', url }, kind, inline })
   else if (type === 'content') addBlocks(source.content, [...path, 'content'], found)
 }
 
 /** The source of a medium; documents of text are sent as text. */
 const inline = (medium: MediaData): Json =>
   isTextual(medium.mediaType)
-    ? { type: 'text', media_type: 'text/plain', data: textOf(medium) }
+    ? { type: 'text', media_type: 'text/plain', data: decodedText(medium) }
     : { type: 'base64', media_type: medium.mediaType, data: medium.data }

@@ -1,14 +1,14 @@
 import { isObject } from '../../json/parse.ts'
-import { areApart, intersect, literals } from '../schema/intersect.ts'
+import { allDisjoint, intersect, literals } from '../schema/intersect.ts'
 import { tooLarge } from '../schema/references.ts'
 import {
   blank,
-  isNote,
+  isAnnotation,
   names,
   type Schema,
   type SchemaBudget,
   joinPath,
-  takesAnything,
+  acceptsAnything,
   typesOf,
   UnknownKeywords,
 } from '../schema/schema.ts'
@@ -65,7 +65,7 @@ export class ConstrainedSchemaWriter {
   }
 
   write(schema: Schema | boolean, path: string): Schema {
-    if (takesAnything(schema) || !isObject(schema)) return this.#anything(isObject(schema) ? schema : {}, path)
+    if (acceptsAnything(schema) || !isObject(schema)) return this.#anything(isObject(schema) ? schema : {}, path)
     const all = Array.isArray(schema.allOf) ? this.#joined(schema, path) : schema
     for (const keyword of ['anyOf', 'oneOf']) if (Array.isArray(all[keyword])) return this.#union(all, keyword, path)
     const values = literals(all)
@@ -112,7 +112,7 @@ export class ConstrainedSchemaWriter {
       .filter((branch) => branch !== false)
       .map((branch) => (isObject(branch) ? branch : blank()))
     const rest = Object.entries(schema).filter(([name]) => name !== keyword)
-    const beside = blank(Object.fromEntries(rest.filter(([name]) => !isNote(name))))
+    const beside = blank(Object.fromEntries(rest.filter(([name]) => !isAnnotation(name))))
     this.#affordCopies(beside, branches.length)
     const joined = branches.map((branch) =>
       Object.keys(beside).length === 0 ? branch : intersect(branch, beside, this.#budget),
@@ -121,7 +121,7 @@ export class ConstrainedSchemaWriter {
       this.unknowns.add(keyword, path)
       return this.write(blank(Object.fromEntries(rest)), path)
     }
-    if (keyword === 'oneOf' && !areApart(joined, this.#budget)) this.unknowns.add('oneOf, which becomes anyOf', path)
+    if (keyword === 'oneOf' && !allDisjoint(joined, this.#budget)) this.unknowns.add('oneOf, which becomes anyOf', path)
     const written = joined.map((branch, index) => this.write(branch!, joinPath(path, `${keyword}[${index}]`)))
     return blank(notesOf(Object.fromEntries(rest)), { anyOf: written })
   }
@@ -246,7 +246,7 @@ export class ConstrainedSchemaWriter {
       (keyword) =>
         !known.includes(keyword) && !STRUCTURE.has(keyword) && !ANNOTATIONS.has(keyword) && constrains(keyword, types),
     )
-    for (const keyword of rest) if (!isNote(keyword)) this.unknowns.add(keyword, path)
+    for (const keyword of rest) if (!isAnnotation(keyword)) this.unknowns.add(keyword, path)
     const text = rest.map((keyword) => `${keyword}: ${JSON.stringify(schema[keyword])}`).join(', ')
     const description = [schema.description, text === '' ? '' : `{${text}}`]
       .filter((one) => typeof one === 'string' && one !== '')
@@ -276,7 +276,9 @@ const notesOf = (schema: Schema): Schema =>
 
 /** The keywords that constrain values of this type. */
 const constraintsOf = (schema: Schema, type: string): Schema =>
-  Object.fromEntries(Object.entries(schema).filter(([keyword]) => !isNote(keyword) && constrains(keyword, [type])))
+  Object.fromEntries(
+    Object.entries(schema).filter(([keyword]) => !isAnnotation(keyword) && constrains(keyword, [type])),
+  )
 
 const isOfType = (value: unknown, type: string): boolean => {
   switch (type) {

@@ -1,7 +1,7 @@
 import type { Tool } from '../../generation/request.ts'
 import { isObject } from '../../json/parse.ts'
 import type { FunctionTool, SchemaLoss } from '../schema/cache.ts'
-import { plainSchema } from '../schema/dialect.ts'
+import { standardSchema } from '../schema/dialect.ts'
 import { inlined } from '../schema/references.ts'
 import { objectRoot } from '../schema/root.ts'
 import { names, refusingAt, type Schema, type SchemaBudget, SchemaRefusal, UnknownKeywords } from '../schema/schema.ts'
@@ -11,7 +11,7 @@ import { ConstrainedSchemaWriter } from './schema-constrained.ts'
 /** A tool's `input_schema`: any JSON Schema with an object at its root. */
 export function inputSchema(tool: FunctionTool, budget: SchemaBudget, lose: (loss: SchemaLoss) => void): Schema {
   const unknowns = new UnknownKeywords()
-  const schema = objectRoot(plainSchema(tool.parameters ?? true, true), unknowns, budget)
+  const schema = objectRoot(standardSchema(tool.parameters ?? true, true), unknowns, budget)
   if (unknowns.reason !== undefined) lose({ code: 'schema_adjusted', field: 'parameters', reason: unknowns.reason })
   return schema
 }
@@ -21,7 +21,7 @@ export function outputSchema(schema: unknown, translation: Translation): Schema 
   const budget = translation.schemaBudget
   const writer = new ConstrainedSchemaWriter(budget)
   const path = translation.setting('outputFormat.schema')
-  const written = refusingAt(path, () => writer.write(withoutReferences(plainSchema(schema, true), budget), ''))
+  const written = refusingAt(path, () => writer.write(withoutReferences(standardSchema(schema, true), budget), ''))
   if (writer.unknowns.reason !== undefined) translation.lose('schema_adjusted', path, writer.unknowns.reason)
   return written
 }
@@ -82,11 +82,11 @@ function strictSchema(
   const unknowns = new UnknownKeywords()
   const writer = new ConstrainedSchemaWriter(budget)
   try {
-    const root = objectRoot(plainSchema(parameters ?? true, true), unknowns, budget)
+    const root = objectRoot(standardSchema(parameters ?? true, true), unknowns, budget)
     const schema = writer.write(withoutReferences(root, budget), '')
-    if (!unknowns.some && !writer.narrows) return { schema, unknowns: writer.unknowns }
+    if (!unknowns.hasAny && !writer.narrows) return { schema, unknowns: writer.unknowns }
     return {
-      problem: `the provider cannot enforce the schema: it does not know ${unknowns.some ? unknowns : writer.unknowns}`,
+      problem: `the provider cannot enforce the schema: it does not know ${unknowns.hasAny ? unknowns : writer.unknowns}`,
     }
   } catch (error) {
     if (error instanceof SchemaRefusal) return { problem: `the provider cannot enforce the schema: ${error.message}` }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Turn } from '../../generation/request.ts'
 import type { ToolNames } from '../tool-names.ts'
-import { resultsBehindCalls } from '../tool-results.ts'
+import { orderToolResults } from '../tool-results.ts'
 import type { Translation } from '../translation.ts'
 import { type Block, TOOL_ID } from './shapes.ts'
 import { type Item, PartWriter } from './write-request-parts.ts'
@@ -22,7 +22,7 @@ export function writeConversation(
   const { request } = translation
   const writer = new PartWriter(names, translation)
   const system = writeSystem(writer, translation)
-  const sides = sidesOf(resultsBehindCalls(request.turns), writer, translation)
+  const sides = sidesOf(orderToolResults(request.turns), writer, translation)
   if (sides.length === 0 && system.length > 0) {
     translation.lose(
       'instructions_moved',

@@ -6,8 +6,8 @@ import type {
   ToolCallPart,
   ToolResultPart,
 } from '../../generation/request.ts'
-import { belongsTo } from '../../generation/signature.ts'
-import { isTextual, textOf, unsupportedMedia } from '../media.ts'
+import { isReplayableAt } from '../../generation/signature.ts'
+import { isTextual, decodedText, unsupportedMedia } from '../media.ts'
 import type { ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
 import { type Block, readInput } from './shapes.ts'
@@ -70,7 +70,7 @@ export class PartWriter {
   /** Anthropic checks every signature: only the model that issued it accepts the reasoning. */
   #reasoning(part: ReasoningPart): Block | undefined {
     const { text, redacted, signature } = part
-    if (signature !== undefined && belongsTo(signature, this.#translation.target, false))
+    if (signature !== undefined && isReplayableAt(signature, this.#translation.target, false))
       return thinkingBlock({ text, redacted: redacted === true, signature: signature.data })
     this.#translation.lose('reasoning_dropped', this.#translation.at(part))
     return undefined
@@ -134,7 +134,7 @@ export class PartWriter {
     if (mediaType === 'application/pdf') return document({ type: 'base64', media_type: mediaType, data: source.data })
     if (mediaType.startsWith('image/')) return { type: 'image', source: this.#imageSource(part) }
     if (!isTextual(mediaType)) throw unsupportedMedia(part, this.#translation, `a file of the type ${mediaType}`)
-    return document({ type: 'text', media_type: 'text/plain', data: textOf(source) })
+    return document({ type: 'text', media_type: 'text/plain', data: decodedText(source) })
   }
 
   #imageSource(part: MediaPart): object {

@@ -1,5 +1,5 @@
 import type { Effort, GenerationRequest, Reasoning } from '../../generation/request.ts'
-import { nearestEffort, withinLimit } from '../capabilities.ts'
+import { nearestEffort, limitOutputTokens } from '../capabilities.ts'
 import { present } from '../fields.ts'
 import type { Capabilities } from '../protocol.ts'
 import { budgetOfEffort, effortOfBudget } from '../reasoning-effort.ts'
@@ -48,7 +48,7 @@ function writeLimit(
   capabilities: Capabilities,
   translation: Translation,
 ): number {
-  const limit = withinLimit(maxOutputTokens, capabilities, translation) ?? capabilities.maxOutputTokens
+  const limit = limitOutputTokens(maxOutputTokens, capabilities, translation) ?? capabilities.maxOutputTokens
   if (limit === undefined)
     translation.lose(
       'limit_required',

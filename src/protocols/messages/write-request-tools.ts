@@ -1,8 +1,8 @@
 import type { Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
-import { inputSchema as customSchema, loseGrammar } from '../custom-tools.ts'
+import { customToolSchema as customSchema, loseGrammar } from '../custom-tools.ts'
 import { present } from '../fields.ts'
 import { refuseTool } from '../provider-native.ts'
-import { forces, unforced } from '../tool-choice.ts'
+import { forcesCall, acceptedToolChoice } from '../tool-choice.ts'
 import type { NameRule, ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
 import { loseSearchOptions, locationFields } from '../web-search.ts'
@@ -73,7 +73,9 @@ export function writeToolChoice(names: ToolNames, reasons: boolean, translation:
   const { request, target } = translation
   const { forcedTools = 'idle' } = target.capabilities
   const choice =
-    request.toolChoice === undefined ? undefined : unforced(request.toolChoice, { forcedTools }, reasons, translation)
+    request.toolChoice === undefined
+      ? undefined
+      : acceptedToolChoice(request.toolChoice, { forcedTools }, reasons, translation)
   const single = request.parallelTools === false
   if (choice === undefined && !single) return undefined
   if (choice?.type === 'none') return { type: 'none' }
@@ -82,6 +84,6 @@ export function writeToolChoice(names: ToolNames, reasons: boolean, translation:
 }
 
 function writeChoice(choice: ToolChoice | undefined, names: ToolNames): Json {
-  if (!forces(choice)) return { type: 'auto' }
+  if (!forcesCall(choice)) return { type: 'auto' }
   return choice?.type === 'tool' ? { type: 'tool', name: names.sent(choice.name) } : { type: 'any' }
 }

@@ -1,7 +1,7 @@
 import { invalid } from '../../error.ts'
 import type { OutputFormat } from '../../generation/request.ts'
 import { breakpointOf, limitBreakpoints } from '../cache-breakpoints.ts'
-import { samples } from '../capabilities.ts'
+import { acceptsSampling } from '../capabilities.ts'
 import { present } from '../fields.ts'
 import type { RawRequest } from '../protocol.ts'
 import { loseStopSequences } from '../stop-sequences.ts'
@@ -89,7 +89,7 @@ function writeOutputConfig(
   effort: string | undefined,
   translation: Translation,
 ): { output_config?: Json } {
-  if (format?.type === 'enum') throw translation.unsupportedEnum()
+  if (format?.type === 'enum') throw translation.plainEnumRefusal()
   // Objects are closed here, so that no schema allows any JSON object, and Sluice does not add to the client's prompt.
   if (format?.type === 'json')
     translation.lose(
@@ -113,7 +113,7 @@ function writeSampling(reasons: boolean, translation: Translation): Json {
   if (stop.length < (sampling.stop?.length ?? 0))
     loseStopSequences(translation, 'the provider does not accept stop sequences of whitespace')
   const stops = stop.length === 0 ? {} : { stop_sequences: stop }
-  if (!samples(target.capabilities, reasons)) {
+  if (!acceptsSampling(target.capabilities, reasons)) {
     loseSettings(translation, ['temperature', 'topP', 'topK'], 'unsupported_by_model')
     return stops
   }

@@ -3,7 +3,7 @@ import { type Issuer, wrapSignature } from '../../generation/signature.ts'
 import { noUsage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { isObject } from '../../json/parse.ts'
-import { loseNative, reportOf } from '../losses.ts'
+import { loseNativeContent, lossReport } from '../losses.ts'
 import type { ResponseIdentity, TranslationContext, Writer } from '../protocol.ts'
 import { type Block, type Json, tagPartSignature, writeStopReason, writeUsage } from './shapes.ts'
 import {
@@ -112,7 +112,7 @@ class MessagesResponseWriter implements Writer {
       case 'native':
         if (head.protocol === 'messages' && isObject(head.value))
           return [...frames, ...this.#wholeBlock(head.value as Block)]
-        loseNative(this.#context, head.kind)
+        loseNativeContent(this.#context, head.kind)
         return frames
       default:
         return frames
@@ -215,7 +215,7 @@ class MessagesResponseWriter implements Writer {
     const delta = { stop_reason: writeStopReason(event, this.#refused), stop_sequence: event.stopSequence ?? null }
     return [
       ...frames,
-      frameOf({ type: 'message_delta', delta, usage: writeUsage(this.#usage), ...reportOf(this.#context) }),
+      frameOf({ type: 'message_delta', delta, usage: writeUsage(this.#usage), ...lossReport(this.#context) }),
       frameOf({ type: 'message_stop' }),
     ]
   }

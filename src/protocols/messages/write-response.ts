@@ -3,7 +3,7 @@ import type { GenerationResponse } from '../../generation/event.ts'
 import type { Citation, Part, TextPart, ToolCallPart } from '../../generation/request.ts'
 import { type Issuer, type Signature, wrapSignature } from '../../generation/signature.ts'
 import { isObject } from '../../json/parse.ts'
-import { lose, loseNative, loseOfDetails, loseOfFinish } from '../losses.ts'
+import { lose, loseNativeContent, loseStopDetails, loseFinishReason } from '../losses.ts'
 import type { TranslationContext } from '../protocol.ts'
 import { passagesOf, writeCitation } from './citations.ts'
 import { type Block, type Json, readInput, tagPartSignature, writeStopReason, writeUsage } from './shapes.ts'
@@ -27,8 +27,8 @@ export function writeResponse({ parts, finish, usage }: GenerationResponse, cont
 }
 
 export function loseFinish(context: TranslationContext, finish: GenerationResponse['finish']): void {
-  loseOfFinish(context, finish, ['content-filter', 'other'])
-  loseOfDetails(context, finish.details)
+  loseFinishReason(context, finish, ['content-filter', 'other'])
+  loseStopDetails(context, finish.details)
 }
 
 export const loseLogprobs = (context: TranslationContext): void => lose(context, 'response_field_dropped', 'logprobs')
@@ -73,7 +73,7 @@ function blocksOf(part: Part, context: TranslationContext, isLast: boolean): Blo
       return [callBlock(part, context), ...signatureBlocks(part.signature, issuer)]
     case 'native':
       if (part.protocol === 'messages' && isObject(part.value)) return [part.value as Block]
-      loseNative(context, part.kind)
+      loseNativeContent(context, part.kind)
       return []
     case 'image':
     case 'audio':

@@ -1,7 +1,7 @@
 import { isObject, tryParse } from '../../json/parse.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import type { PredictionStatus } from '../../store/store.ts'
-import { kindOf, present } from '../fields.ts'
+import { describeType, present } from '../fields.ts'
 import type { Target } from '../protocol.ts'
 import { plainText, scrub, upstreamError, type ProviderErrorFields } from '../upstream-error.ts'
 
@@ -83,7 +83,7 @@ const STATUSES = new Map<string, PredictionStatus>([
 
 /** Reads the response of a create, get or cancel. Throws upstream_error if it is not a prediction. */
 export function readPrediction(body: unknown): UpstreamPrediction {
-  if (!isObject(body)) throw notAPrediction(kindOf(body))
+  if (!isObject(body)) throw notAPrediction(describeType(body))
   const { id, status, output, error, logs, metrics } = body
   if (typeof id !== 'string') throw notAPrediction('an object without an id')
   const known = typeof status === 'string' ? STATUSES.get(status) : undefined

@@ -1,6 +1,6 @@
 import type { GatewayError } from '../../error.ts'
 import { issuedBy, replayPositions, type ReplayState } from '../../generation/replay.ts'
-import { belongsTo, unwrapSignature } from '../../generation/signature.ts'
+import { isReplayableAt, unwrapSignature } from '../../generation/signature.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { insertAt, replaceAt, splice } from '../../json/edit.ts'
@@ -130,7 +130,7 @@ function replayable(item: unknown, target: Target): unknown {
   const signature = unwrapSignature(encrypted)
   if (readTaggedSignature(signature.data) !== undefined) return undefined
   if (signature.issuer === undefined) return item
-  return belongsTo(signature, target, true) ? { ...item, encrypted_content: signature.data } : undefined
+  return isReplayableAt(signature, target, true) ? { ...item, encrypted_content: signature.data } : undefined
 }
 
 /**

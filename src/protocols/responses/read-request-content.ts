@@ -2,7 +2,7 @@ import { invalid } from '../../error.ts'
 import type { Citation, NativePart, MediaPart, MediaSource, Part, TextPart } from '../../generation/request.ts'
 import { collectExtras, type Extras, Fields, present } from '../fields.ts'
 import { checkBase64, readDataUrl } from '../media.ts'
-import { Offsets } from '../offsets.ts'
+import { TextOffsets } from '../offsets.ts'
 import { objectsOf, readAnnotation, type Json } from './shapes.ts'
 
 const DETAILS = ['low', 'high', 'auto', 'original'] as const
@@ -77,7 +77,7 @@ function readText(part: Fields, extras: Extras): TextPart {
 }
 
 function readAnnotations(annotations: Json[], text: string): Citation[] {
-  const offsets = new Offsets(text, 'code points')
+  const offsets = new TextOffsets(text, 'code points')
   return annotations.map((annotation) => readAnnotation(annotation, offsets))
 }
 

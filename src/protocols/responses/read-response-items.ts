@@ -1,7 +1,7 @@
 import type { PartHead } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
 import { isObject } from '../../json/parse.ts'
-import { Offsets } from '../offsets.ts'
+import { TextOffsets } from '../offsets.ts'
 import type { OpenPart, PartSequence } from '../part-sequence.ts'
 import { arrayOf, objectsOf, readAnnotation, readLogprobs, stringOf, type Json } from './shapes.ts'
 
@@ -41,7 +41,7 @@ class RepeatedText {
 class ContentPart {
   readonly #text: RepeatedText
   readonly #inlineCitations: boolean
-  readonly #offsets = new Offsets('', 'code points')
+  readonly #offsets = new TextOffsets('', 'code points')
   /** Text that `#offsets` has not been given: it is measured once, however many annotations there are. */
   #unmeasured = ''
   #hasLogprobs = false
@@ -85,7 +85,7 @@ class ContentPart {
     else this.#text.part.cite(citation)
   }
 
-  #measured(): Offsets {
+  #measured(): TextOffsets {
     this.#offsets.append(this.#unmeasured)
     this.#unmeasured = ''
     return this.#offsets

@@ -4,7 +4,7 @@ import { isObject, tryParse } from '../../json/parse.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Reader } from '../protocol.ts'
 import { PartSequence } from '../part-sequence.ts'
-import { cutStream, upstreamStreamError } from '../upstream-error.ts'
+import { truncatedStream, upstreamStreamError } from '../upstream-error.ts'
 import { CallItem, MessageItem, newItem, ReasoningItem, type OutputItem } from './read-response-items.ts'
 import { objectOf, objectsOf, readIncomplete, readUsage, stringOf, type Json } from './shapes.ts'
 
@@ -45,7 +45,7 @@ export class ResponsesResponseReader implements Reader {
 
   end(): GenerationEvent[] {
     if (this.#ended) return []
-    this.#fail(this.#error ?? cutStream())
+    this.#fail(this.#error ?? truncatedStream())
     return this.#events.splice(0)
   }
 

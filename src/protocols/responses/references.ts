@@ -1,5 +1,15 @@
 import { isObject } from '../../json/parse.ts'
-import { dataUrl, isAddress, isNamed, keptAt, noFileId, objectsIn, onlyOne, paramOf, without } from '../media.ts'
+import {
+  dataUrl,
+  isRemoteUrl,
+  isNonEmptyString,
+  providerReferences,
+  refuseFileId,
+  objectsIn,
+  refuseSeveral,
+  pathText,
+  omit,
+} from '../media.ts'
 import type { ProviderReference, MediaReference, MediaData } from '../protocol.ts'
 
 type Json = Record<string, unknown>
@@ -23,7 +33,7 @@ export function references(body: Json, inserted = 0): Found {
 }
 
 function addPrompt({ id, variables }: Json, found: Found): void {
-  found.push(...keptAt(id, ['prompt', 'id'], 'a prompt'))
+  found.push(...providerReferences(id, ['prompt', 'id'], 'a prompt'))
   if (isObject(variables))
     for (const [name, value] of Object.entries(variables))
       if (isObject(value)) addPart(value, ['prompt', 'variables', name], found)
@@ -43,30 +53,30 @@ function addItem(item: Json, path: Path, found: Found): void {
     for (const [p, part] of objectsIn(item[name])) addPart(part, [...path, name, p], found)
   if (item.type === 'computer_call_output' && isObject(item.output)) addImage(item.output, [...path, 'output'], found)
   if (item.type === 'additional_tools') addTools(item, path, found)
-  noFileId(item, path, FILE_PARTS)
+  refuseFileId(item, path, FILE_PARTS)
 }
 
 function addPart(part: Json, path: Path, found: Found): void {
   if (part.type === 'input_file') addFile(part, path, found)
   else if (part.type === 'input_image') addImage(part, path, found)
-  else noFileId(part, path, FILE_PARTS)
+  else refuseFileId(part, path, FILE_PARTS)
 }
 
 function addImage(image: Json, path: Path, found: Found): void {
-  onlyOne(image, path, 'file_id', 'image_url')
+  refuseSeveral(image, path, 'file_id', 'image_url')
   const { file_id: id, image_url: url } = image
-  if (isNamed(id))
+  if (isNonEmptyString(id))
     found.push({
       path,
-      param: paramOf([...path, 'file_id']),
+      param: pathText([...path, 'file_id']),
       source: { type: 'file', id },
       kind: 'image',
-      inline: (medium) => ({ ...without(image, 'file_id', 'image_url'), image_url: dataUrl(medium) }),
+      inline: (medium) => ({ ...omit(image, 'file_id', 'image_url'), image_url: dataUrl(medium) }),
     })
-  else if (isAddress(url))
+  else if (isRemoteUrl(url))
     found.push({
       path: [...path, 'image_url'],
-      param: paramOf([...path, 'image_url']),
+      param: pathText([...path, 'image_url']),
       source: { type: 'url', url },
       kind: 'image',
       inline: dataUrl,
@@ -74,35 +84,35 @@ function addImage(image: Json, path: Path, found: Found): void {
 }
 
 function addFile(file: Json, path: Path, found: Found): void {
-  onlyOne(file, path, 'file_id', 'file_url', 'file_data')
+  refuseSeveral(file, path, 'file_id', 'file_url', 'file_data')
   const { file_id: id, file_url: url, filename } = file
   const inline = (medium: MediaData): Json => ({
-    ...without(file, 'file_id', 'file_url', 'file_data'),
-    filename: isNamed(filename) ? filename : medium.filename,
+    ...omit(file, 'file_id', 'file_url', 'file_data'),
+    filename: isNonEmptyString(filename) ? filename : medium.filename,
     file_data: dataUrl(medium),
   })
-  if (isNamed(id))
-    found.push({ path, param: paramOf([...path, 'file_id']), source: { type: 'file', id }, kind: 'file', inline })
-  else if (isAddress(url))
-    found.push({ path, param: paramOf([...path, 'file_url']), source: { type: 'url', url }, kind: 'file', inline })
+  if (isNonEmptyString(id))
+    found.push({ path, param: pathText([...path, 'file_id']), source: { type: 'file', id }, kind: 'file', inline })
+  else if (isRemoteUrl(url))
+    found.push({ path, param: pathText([...path, 'file_url']), source: { type: 'url', url }, kind: 'file', inline })
 }
 
 function addTools(holder: Json, path: Path, found: Found): void {
   for (const [t, tool] of objectsIn(holder.tools)) {
     const at = [...path, 'tools', t]
     if (isObject(tool.input_image_mask)) addImage(tool.input_image_mask, [...at, 'input_image_mask'], found)
-    found.push(...keptAt(tool.vector_store_ids, [...at, 'vector_store_ids'], 'a vector store'))
+    found.push(...providerReferences(tool.vector_store_ids, [...at, 'vector_store_ids'], 'a vector store'))
     for (const name of ['container', 'environment']) addContainer(tool[name], [...at, name], found)
   }
 }
 
 /** A container of the provider, or files and skills of the provider for a new one. */
 function addContainer(container: unknown, path: Path, found: Found): void {
-  if (!isObject(container)) return void found.push(...keptAt(container, path, 'a container'))
+  if (!isObject(container)) return void found.push(...providerReferences(container, path, 'a container'))
   found.push(
-    ...keptAt(container.container_id, [...path, 'container_id'], 'a container'),
-    ...keptAt(container.file_ids, [...path, 'file_ids'], 'a file'),
+    ...providerReferences(container.container_id, [...path, 'container_id'], 'a container'),
+    ...providerReferences(container.file_ids, [...path, 'file_ids'], 'a file'),
   )
   for (const [s, skill] of objectsIn(container.skills))
-    found.push(...keptAt(skill.skill_id, [...path, 'skills', s, 'skill_id'], 'a skill'))
+    found.push(...providerReferences(skill.skill_id, [...path, 'skills', s, 'skill_id'], 'a skill'))
 }

@@ -4,7 +4,7 @@ import type { FinishReason } from '../../generation/event.ts'
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import { completionTokens, count, countSearches, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
 import { isObject } from '../../json/parse.ts'
-import type { Offsets } from '../offsets.ts'
+import type { TextOffsets } from '../offsets.ts'
 
 /** A JSON object whose members are not checked yet. */
 export type Json = Record<string, unknown>
@@ -96,12 +96,12 @@ export const writeUsage = (usage: Usage): Json => ({
 })
 
 /** An annotation of an `output_text` part -> a citation of its text. */
-export function readAnnotation(annotation: Json, text: Offsets): Citation {
+export function readAnnotation(annotation: Json, text: TextOffsets): Citation {
   const title = annotation.title ?? annotation.filename
   return {
     ...(typeof annotation.url === 'string' ? { url: annotation.url } : {}),
     ...(typeof title === 'string' && title !== '' ? { title } : {}),
-    ...text.read(annotation.start_index, annotation.end_index),
+    ...text.fromProtocol(annotation.start_index, annotation.end_index),
     native: annotation,
   }
 }
@@ -110,7 +110,7 @@ export function readAnnotation(annotation: Json, text: Offsets): Citation {
  * A citation of a text -> an annotation of one of the document's types. One without a URL points into a file of the
  * request.
  */
-export function writeAnnotation({ native, url, title = '', start = 0, end }: Citation, text: Offsets): Json {
+export function writeAnnotation({ native, url, title = '', start = 0, end }: Citation, text: TextOffsets): Json {
   const own = objectOf(native)
   if (
     typeof own.type === 'string' &&
@@ -122,8 +122,8 @@ export function writeAnnotation({ native, url, title = '', start = 0, end }: Cit
     type: 'url_citation',
     url,
     title,
-    start_index: text.written(start),
-    end_index: end === undefined ? text.length : text.written(end),
+    start_index: text.toProtocol(start),
+    end_index: end === undefined ? text.length : text.toProtocol(end),
   }
 }
 

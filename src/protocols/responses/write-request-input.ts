@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Located, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
-import { belongsTo, type Signature } from '../../generation/signature.ts'
+import { isReplayableAt, type Signature } from '../../generation/signature.ts'
 import { breakpointOf } from '../cache-breakpoints.ts'
 import type { Target } from '../protocol.ts'
 import type { ToolNames } from '../tool-names.ts'
@@ -151,7 +151,7 @@ export class InputWriter {
 
   #reasoning(part: ReasoningPart): { part: ReasoningPart; item: Json }[] {
     const { signature } = part
-    if (signature !== undefined && belongsTo(signature, this.#target, false))
+    if (signature !== undefined && isReplayableAt(signature, this.#target, false))
       return [{ part, item: reasoningItem({ ...part, signature }) }]
     this.#translation.lose('reasoning_dropped', this.#translation.at(part))
     return []

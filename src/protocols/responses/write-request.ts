@@ -1,6 +1,6 @@
 import type { Reasoning, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
 import { loseBreakpoints } from '../cache-breakpoints.ts'
-import { nearestEffort, samples, withinLimit } from '../capabilities.ts'
+import { nearestEffort, acceptsSampling, limitOutputTokens } from '../capabilities.ts'
 import { isObject } from '../../json/parse.ts'
 import { present } from '../fields.ts'
 import { jsonInstruction, mentionsJson } from '../json-instruction.ts'
@@ -9,9 +9,9 @@ import { refuseTool } from '../provider-native.ts'
 import { effortOfBudget } from '../reasoning-effort.ts'
 import { functionSchema, responseSchema } from '../schema/openai.ts'
 import { loseStopSequences } from '../stop-sequences.ts'
-import { loseToolChoice, unforced } from '../tool-choice.ts'
+import { loseToolChoice, acceptedToolChoice } from '../tool-choice.ts'
 import { acceptedName, OPENAI_NAMES, ToolNames } from '../tool-names.ts'
-import { resultsBehindCalls } from '../tool-results.ts'
+import { orderToolResults } from '../tool-results.ts'
 import type { Translation } from '../translation.ts'
 import { loseSettings } from '../unsupported-settings.ts'
 import { writeUserIds } from '../user-ids.ts'
@@ -72,7 +72,7 @@ function writeConversation(translation: Translation, names: ToolNames): Json {
     (first.cache === undefined || breakpoints(target) === undefined)
   const instructions = isPlain ? first.text : undefined
   if (instructions === undefined) input.system(system)
-  for (const turn of resultsBehindCalls(request.turns)) input.turn(turn)
+  for (const turn of orderToolResults(request.turns)) input.turn(turn)
   input.end()
   const last = request.turns.at(-1)
   if (last !== undefined && input.items.at(-1)?.role === 'assistant')
@@ -89,7 +89,7 @@ function writeTools(translation: Translation, names: ToolNames, reasons: boolean
     loseToolChoice(translation)
     return {}
   }
-  const choice = toolChoice && unforced(toolChoice, target.capabilities, reasons, translation)
+  const choice = toolChoice && acceptedToolChoice(toolChoice, target.capabilities, reasons, translation)
   return {
     tools,
     // It counts searches with the other calls of the provider's own tools, of which there are none.
@@ -168,7 +168,7 @@ function writeLimit(translation: Translation): Json {
   const { request, target } = translation
   const limit = request.maxOutputTokens
   if (limit === undefined || limit >= OUTPUT_TOKENS_MIN)
-    return present('max_output_tokens', withinLimit(limit, target.capabilities, translation))
+    return present('max_output_tokens', limitOutputTokens(limit, target.capabilities, translation))
   translation.lose(
     'value_adjusted',
     translation.setting('maxOutputTokens'),
@@ -182,7 +182,7 @@ function writeSampling(translation: Translation, reasons: boolean): Json {
   const { temperature, topP, topLogprobs, stop = [] } = request.sampling
   loseSettings(translation, ['topK', 'frequencyPenalty', 'presencePenalty', 'seed', 'logitBias'], 'unsupported_field')
   if (stop.length > 0) loseStopSequences(translation, 'the provider has no stop sequences')
-  if (!samples(target.capabilities, reasons)) {
+  if (!acceptsSampling(target.capabilities, reasons)) {
     loseSettings(translation, ['temperature', 'topP', 'logprobs', 'topLogprobs'], 'unsupported_by_model')
     return {}
   }
@@ -234,7 +234,8 @@ function writeInclude({ request, target }: Translation, reasons: boolean): strin
   const { reasoning, sampling } = request
   const encrypts =
     capabilities.reasoning !== 'none' && reasons && mayReason(reasoning !== undefined, undefined, capabilities)
-  const logprobs = samples(capabilities, reasons) && (sampling.logprobs === true || sampling.topLogprobs !== undefined)
+  const logprobs =
+    acceptsSampling(capabilities, reasons) && (sampling.logprobs === true || sampling.topLogprobs !== undefined)
   return [...(encrypts ? ['reasoning.encrypted_content'] : []), ...(logprobs ? ['message.output_text.logprobs'] : [])]
 }
 
@@ -253,7 +254,7 @@ function writeFormat(translation: Translation): Json | undefined {
     case undefined:
       return undefined
     case 'enum':
-      throw translation.unsupportedEnum()
+      throw translation.plainEnumRefusal()
     case 'text':
       return { type: 'text' }
     case 'json':

@@ -1,8 +1,8 @@
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import { wrapSignature } from '../../generation/signature.ts'
 import type { Frame } from '../../http/frames.ts'
-import { lose, loseOfCitation } from '../losses.ts'
-import { Offsets } from '../offsets.ts'
+import { lose, loseCitationDetails } from '../losses.ts'
+import { TextOffsets } from '../offsets.ts'
 import type { TranslationContext } from '../protocol.ts'
 import { newId, stringOf, writeAnnotation, writeLogprobs, type Json } from './shapes.ts'
 import { tagSignature } from './tagged-signature.ts'
@@ -15,7 +15,7 @@ export type ContentPart = {
   type: 'output_text' | 'refusal'
   index: number
   text: string
-  offsets?: Offsets
+  offsets?: TextOffsets
   annotations: Json[]
   logprobs: Json[]
   signature?: string | undefined
@@ -115,11 +115,11 @@ export class ResponseOutput {
     const content = this.#content
     if (content?.type !== 'output_text')
       return lose(this.#context, 'response_citation_dropped', 'citations', 'there is no text to which it belongs')
-    const annotation = writeAnnotation(citation, (content.offsets ??= new Offsets(content.text, 'code points')))
+    const annotation = writeAnnotation(citation, (content.offsets ??= new TextOffsets(content.text, 'code points')))
     const isOwn = annotation === citation.native
     if (!isOwn && annotation.type === 'file_citation')
       lose(this.#context, 'response_citation_adjusted', 'citations', 'sent as a file without an id: it has no URL')
-    else if (!isOwn) loseOfCitation(this.#context, citation)
+    else if (!isOwn) loseCitationDetails(this.#context, citation)
     this.emit('response.output_text.annotation.added', {
       ...this.#positionOf(content),
       annotation_index: content.annotations.length,

@@ -2,7 +2,7 @@ import type { GatewayError } from '../../error.ts'
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
-import { lose, loseLifetimes, loseNative, loseOfFinish, loseOfStop, reportOf } from '../losses.ts'
+import { lose, loseLifetimes, loseNativeContent, loseFinishReason, loseStopSequence, lossReport } from '../losses.ts'
 import type { TranslationContext, Writer } from '../protocol.ts'
 import { type NamespaceNames, namespaceNames } from './namespaces.ts'
 import { responseObject } from './response-object.ts'
@@ -101,7 +101,7 @@ export class ResponsesResponseWriter implements Writer {
         return NO_PART
       case 'native':
         if (head.protocol === 'responses') writeNativeItem(this.#output, head.kind, objectOf(head.value))
-        else loseNative(this.#context, head.kind)
+        else loseNativeContent(this.#context, head.kind)
         return NO_PART
     }
   }
@@ -110,8 +110,8 @@ export class ResponsesResponseWriter implements Writer {
     const { reason } = finish
     // A refusal with a text is a complete response; without one only the status shows it.
     const incomplete = reason === 'refusal' && this.#hasRefusal ? undefined : INCOMPLETE[reason]
-    loseOfFinish(this.#context, finish, this.#hasRefusal ? ['pause', 'other'] : ['pause', 'other', 'refusal'])
-    loseOfStop(this.#context, finish)
+    loseFinishReason(this.#context, finish, this.#hasRefusal ? ['pause', 'other'] : ['pause', 'other', 'refusal'])
+    loseStopSequence(this.#context, finish)
     loseLifetimes(this.#context, this.#usage)
     this.#output.endOpenItems(incomplete === undefined ? 'completed' : 'incomplete')
     if (incomplete === undefined)
@@ -135,6 +135,6 @@ export class ResponsesResponseWriter implements Writer {
     this.response.status = status
     this.response.output = this.#output.items
     this.response.usage = this.#hasUsage ? writeUsage(this.#usage) : null
-    this.#output.emit(`response.${status}`, { response: { ...this.response, ...reportOf(this.#context) } })
+    this.#output.emit(`response.${status}`, { response: { ...this.response, ...lossReport(this.#context) } })
   }
 }

@@ -7,9 +7,9 @@ const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'bool
  * Converts a schema of Google's or OpenAPI's dialect, or of an older draft, to JSON Schema 2020-12; other schemas stay
  * unchanged. `ordered`: properties are put into the order of `propertyOrdering`, for providers without this keyword.
  */
-export function plainSchema(schema: unknown, ordered: boolean): Schema | boolean {
+export function standardSchema(schema: unknown, ordered: boolean): Schema | boolean {
   if (!isObject(schema)) return schema !== false
-  const plain = mapSchemas(schema, (inner) => plainSchema(inner, ordered))
+  const plain = mapSchemas(schema, (inner) => standardSchema(inner, ordered))
   delete plain.$schema
   if (typeof plain.type === 'string') plain.type = lowerCaseType(plain.type)
   else if (Array.isArray(plain.type))

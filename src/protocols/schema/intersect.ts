@@ -1,5 +1,5 @@
 import { isObject } from '../../json/parse.ts'
-import { blank, isNote, names, typesOf, type Schema, type SchemaBudget } from './schema.ts'
+import { blank, isAnnotation, names, typesOf, type Schema, type SchemaBudget } from './schema.ts'
 
 const LOWER: ReadonlySet<string> = new Set(['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties'])
 const UPPER: ReadonlySet<string> = new Set(['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems', 'maxProperties'])
@@ -43,7 +43,7 @@ export function intersect(first: Schema, second: Schema, budget: SchemaBudget): 
     if (isMixed && (keyword === 'const' || keyword === 'enum')) continue
     const known = both[keyword]
     if (known === undefined) both[keyword] = value
-    else if (isNote(keyword) || isSame(known, value)) continue
+    else if (isAnnotation(keyword) || isSame(known, value)) continue
     else {
       const joined = joinKeyword(keyword, known, value, budget)
       if (joined === undefined) return undefined
@@ -149,7 +149,7 @@ const comparisonKey = (value: unknown): string => JSON.stringify(value)
  * True if no value matches two of these schemas, so that `oneOf` means the same as `anyOf`. False if there are too many
  * to compare within the budget.
  */
-export function areApart(schemas: readonly unknown[], budget: SchemaBudget): boolean {
+export function allDisjoint(schemas: readonly unknown[], budget: SchemaBudget): boolean {
   const valueLists = schemas.map((schema) => (isObject(schema) ? literals(schema) : undefined))
   if (valueLists.every((values) => values !== undefined)) {
     const keys = valueLists.map((values) => new Set(values.map(comparisonKey)))

@@ -1,7 +1,7 @@
 import type { OutputFormat } from '../../generation/request.ts'
 import { isObject } from '../../json/parse.ts'
 import type { Translation } from '../translation.ts'
-import { plainSchema } from './dialect.ts'
+import { standardSchema } from './dialect.ts'
 import type { FunctionTool, SchemaLoss } from './cache.ts'
 import { objectRoot } from './root.ts'
 import { objectResponse, unwrapping } from './wrapping.ts'
@@ -26,7 +26,7 @@ export function functionSchema(
   lose: (loss: SchemaLoss) => void,
 ): { parameters: Schema; strict?: boolean } {
   const unknowns = new UnknownKeywords()
-  const schema = objectRoot(plainSchema(tool.parameters ?? true, true), unknowns, budget)
+  const schema = objectRoot(standardSchema(tool.parameters ?? true, true), unknowns, budget)
   const { reason } = unknowns
   if (reason !== undefined) lose({ code: 'schema_adjusted', field: 'parameters', reason })
   if (!isObject(schema.properties)) schema.properties = {}

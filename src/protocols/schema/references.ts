@@ -2,12 +2,12 @@ import { isObject } from '../../json/parse.ts'
 import { intersect } from './intersect.ts'
 import {
   blank,
-  isNote,
+  isAnnotation,
   mapSchemas,
   names,
   joinPath,
   SchemaRefusal,
-  takesAnything,
+  acceptsAnything,
   type Schema,
   type SchemaBudget,
 } from './schema.ts'
@@ -132,7 +132,7 @@ function isRequiredStep(schema: Schema): (steps: string) => boolean {
   const required = new Set(names(schema.required))
   const hasFiniteBranch = [schema.anyOf, schema.oneOf]
     .flat()
-    .some((one) => isObject(one) && (one.type === 'null' || takesAnything(one)))
+    .some((one) => isObject(one) && (one.type === 'null' || acceptsAnything(one)))
   return (steps) => {
     const [keyword = '', name = ''] = steps.split(/\.(.*)/s)
     if (keyword === 'properties') return required.has(name)
@@ -244,7 +244,7 @@ class Inliner {
     if (Object.keys(siblings).length === 0) return found
     // Providers ignore keywords beside a reference.
     if (isRecursive)
-      return Object.keys(siblings).every(isNote)
+      return Object.keys(siblings).every(isAnnotation)
         ? blank(siblings, { anyOf: [found] })
         : blank({ allOf: [found, siblings] })
     if (!isObject(found)) return found === true ? siblings : false

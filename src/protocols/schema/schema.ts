@@ -49,11 +49,11 @@ const ANNOTATIONS: ReadonlySet<string> = new Set([
   'definitions',
   'propertyOrdering',
 ])
-export const isNote = (keyword: string): boolean => ANNOTATIONS.has(keyword) || keyword.startsWith('x-')
+export const isAnnotation = (keyword: string): boolean => ANNOTATIONS.has(keyword) || keyword.startsWith('x-')
 
 /** True for a schema that accepts every value. */
-export const takesAnything = (schema: unknown): boolean =>
-  schema === true || (isObject(schema) && Object.keys(schema).every(isNote))
+export const acceptsAnything = (schema: unknown): boolean =>
+  schema === true || (isObject(schema) && Object.keys(schema).every(isAnnotation))
 
 /** Sets a member of any name: a property may be called `__proto__`. */
 function setMember(schema: Schema, name: string, value: unknown): void {
@@ -141,7 +141,7 @@ export class UnknownKeywords {
     this.#paths.set(keyword, paths)
   }
 
-  get some(): boolean {
+  get hasAny(): boolean {
     return this.#paths.size > 0
   }
 
@@ -156,7 +156,7 @@ export class UnknownKeywords {
 
   /** The reason of the loss for the whole schema; undefined if the provider knows every keyword. */
   get reason(): string | undefined {
-    return this.some ? `the provider does not know ${this}` : undefined
+    return this.hasAny ? `the provider does not know ${this}` : undefined
   }
 }
 

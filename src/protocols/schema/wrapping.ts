@@ -2,9 +2,9 @@ import type { GenerationEvent } from '../../generation/event.ts'
 import type { OutputFormat } from '../../generation/request.ts'
 import type { TransformFactory } from '../transforms.ts'
 import { isObject } from '../../json/parse.ts'
-import { plainSchema } from './dialect.ts'
+import { standardSchema } from './dialect.ts'
 import { dereferenced } from './root.ts'
-import { blank, type Schema, type SchemaBudget, takesAnything } from './schema.ts'
+import { blank, type Schema, type SchemaBudget, acceptsAnything } from './schema.ts'
 
 /** Member of the object in which a response is wrapped. */
 const MEMBER = 'answer'
@@ -18,7 +18,7 @@ export function objectResponse(
   format: OutputFormat & { type: 'schema' },
   budget: SchemaBudget,
 ): { schema: Schema; wrapped: boolean } {
-  const plain = plainSchema(format.schema, true)
+  const plain = standardSchema(format.schema, true)
   if (!isObject(plain)) return { schema: blank(plain ? {} : { not: {} }), wrapped: false }
   const schema = typeof plain.$ref === 'string' ? dereferenced(plain, budget) : plain
   const unions = ['anyOf', 'oneOf', 'allOf', '$ref', 'enum', 'const', 'not'].some(
@@ -26,7 +26,7 @@ export function objectResponse(
   )
   if (!unions && schema.type === undefined && isObject(schema.properties))
     return { schema: blank({ type: 'object' }, schema), wrapped: false }
-  if (takesAnything(schema) || (!unions && schema.type === 'object')) return { schema, wrapped: false }
+  if (acceptsAnything(schema) || (!unions && schema.type === 'object')) return { schema, wrapped: false }
   // References through the root would have other targets below the new root.
   const { $defs, ...rest } = dereferenced(plain, budget)
   return {
