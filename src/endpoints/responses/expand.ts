@@ -25,7 +25,7 @@ export async function expand(
   if (body.conversation !== undefined && body.conversation !== null) {
     throw new GatewayError(
       'unsupported_parameter',
-      'conversation is not supported; use previous_response_id or send the full input',
+      'conversation: is not supported; use previous_response_id or send the full input',
       { param: 'conversation' },
     )
   }

@@ -9,10 +9,16 @@ import {
   newTranslation,
   openaiTool,
   reasonsOf,
+  TARGETS,
   toolWith,
 } from './targets.ts'
 
 /** Schemas of every dialect as each provider accepts them. */
+
+test.each(['__proto__', 'constructor', 'toString'])('a schema of the type %s is written for every provider', (type) => {
+  const schema = { type: 'object', properties: { a: { type, minLength: 1, minimum: 1 } } }
+  for (const write of Object.values(TARGETS)) expect(write(schema).schema).toBeObject()
+})
 
 describe('a schema of another dialect', () => {
   test('of Google, OpenAPI or an older draft is converted to JSON Schema 2020-12', () => {

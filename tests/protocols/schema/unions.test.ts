@@ -114,3 +114,11 @@ describe('unions', () => {
     }
   })
 })
+
+test('the shared values of a const and an enum are left of allOf', () => {
+  const inside = { type: 'object', properties: { a: { allOf: [{ const: 'x' }, { enum: ['x', 'y'] }] } } }
+  for (const write of [geminiTool, anthropicTool])
+    expect(JSON.stringify(write(inside).schema)).toMatch(/"(enum":\["x"\]|const":"x")/)
+  const none = { type: 'object', properties: { a: { allOf: [{ const: -3 }, { enum: ['x'] }] } } }
+  expect(reasonsOf(geminiTool(none))).toContain('allOf')
+})
