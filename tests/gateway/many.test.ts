@@ -7,8 +7,7 @@ import { gatedConfig } from './gated.ts'
 import { ANSWERS, answerOf, bodyOf, REQUESTS } from './many.ts'
 
 /**
- * A million of the smallest things that a body or an answer may have: more than a call of the runtime takes as its
- * arguments.
+ * Bodies and responses with a million elements of one kind: more than a function call can have arguments.
  */
 
 const SANDBOX: Record<ConversationName, string> = {
@@ -30,14 +29,14 @@ const everywhere = (kinds: Record<ConversationName, object>): Asked[] =>
     Object.keys(kinds[protocol]).flatMap((kind) => PROTOCOLS.map((other): Asked => [protocol, kind, other])),
   )
 
-/** Those that failed once, each at the cheapest of the models. */
+/** Requests that failed once, each with the cheapest model. */
 const FAILED: Asked[] = [
   ['chat.completions', 'parts of instructions', 'messages'],
   ['responses', 'parts of instructions', 'chat.completions'],
   ['messages', 'instructions among messages', 'chat.completions'],
   ['generateContent', 'turns in one content', 'messages'],
 ]
-/** An answer's, with the client. */
+/** Responses that failed once, each with its client. */
 const ANSWERS_FAILED: Asked[] = [
   ['chat.completions', 'annotations', 'messages'],
   ['chat.completions', 'logprobs', 'responses'],

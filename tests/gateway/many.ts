@@ -1,6 +1,6 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 
-/** Requests and answers made of as many of the smallest things as one wants. */
+/** Requests and responses with any number of elements of one kind. */
 
 type Json = Record<string, unknown>
 
@@ -36,7 +36,7 @@ const callOf = (index: number): Json => ({
 })
 const useOf = (index: number): Json => ({ type: 'tool_use', id: `c${index}`, name: 'f', input: {} })
 
-/** Bodies without a model, by what there is much of. */
+/** Bodies without a model, by the kind of their elements. */
 export const REQUESTS: Record<ConversationName, Record<string, (count: number) => Json>> = {
   'chat.completions': {
     messages: (count) => ({ messages: times(count, () => ask) }),
@@ -411,7 +411,7 @@ export const REQUESTS: Record<ConversationName, Record<string, (count: number) =
   },
 }
 
-/** A body of about this many bytes. */
+/** A body of about this size in bytes. */
 export function bodyOf(protocol: ConversationName, kind: string, bytes: number, model: string): string {
   const build = REQUESTS[protocol][kind]!
   const sizeAt = (count: number): number => JSON.stringify(build(count)).length
@@ -459,7 +459,7 @@ const candidate = (parts: Json[], more: object = {}): Json => ({
   usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 1, totalTokenCount: 2 },
 })
 
-/** Whole answers of providers, by what there is much of. */
+/** Complete responses of providers, by the kind of their elements. */
 export const ANSWERS: Record<ConversationName, Record<string, (count: number) => Json>> = {
   'chat.completions': {
     annotations: (count) => chatAnswer({ annotations: times(count, () => ({ url: 'u' })) }),
@@ -541,7 +541,7 @@ export const ANSWERS: Record<ConversationName, Record<string, (count: number) =>
   },
 }
 
-/** An answer of about this many bytes. */
+/** A response of about this size in bytes. */
 export function answerOf(protocol: ConversationName, kind: string, bytes: number): string {
   const build = ANSWERS[protocol][kind]!
   const each = (JSON.stringify(build(200)).length - JSON.stringify(build(100)).length) / 100

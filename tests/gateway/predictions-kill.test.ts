@@ -12,12 +12,12 @@ import { predictionUpstream } from '../predictions/upstream.ts'
 const ROUNDS = runs(4, 40)
 const PREDICTIONS = 20
 
-/** USD, as the models of the configuration cost. */
+/** The prices of the configured models, in USD. */
 const REQUEST = 10_000_000n
 const IMAGE = 40_000_000n
 
 type Kind = 'provider' | 'simulated' | 'text' | 'image'
-/** What a client was told of one. `known`: the create was answered. */
+/** A prediction as its client observed it. `known`: the response to its creation was received. */
 type Asked = { key: string; kind: Kind; known: Shown | undefined }
 type Shown = {
   id: string
@@ -74,7 +74,7 @@ test(
   `a gateway killed ${ROUNDS} times ends, charges and reports each of ${PREDICTIONS} predictions once`,
   async () => {
     const upstream = predictionUpstream()
-    // Slow enough for a kill to come between a creation and its answer.
+    // Slow enough for a kill between a creation and its response.
     upstream.instead = (kind) => (kind === 'POST' ? Bun.sleep(below(400)).then(() => undefined) : undefined)
     const hooks = receiver()
     const data = mkdtempSync(join(tmpdir(), 'sluice-predictions-'))
@@ -114,7 +114,7 @@ models:
         webhook_events_filter: Math.random() < 0.5 ? ['completed'] : ['start', 'output', 'logs', 'completed'],
       }
       const init = { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify(body) }
-      // Undefined where the gateway was killed meanwhile.
+      // Undefined if the gateway was killed meanwhile.
       const answer = await fetch(`${gateway.url}/v1/predictions`, init)
         .then(async (response) => ({ status: response.status, shown: (await response.json()) as Shown }))
         .catch(() => undefined)
@@ -135,10 +135,10 @@ models:
     try {
       for (let number = 0; number < PREDICTIONS; number++) await ask(KINDS[number % KINDS.length]!)
       expect(asked.filter(({ known }) => known === undefined)).toEqual([])
-      /** Ends that were seen, which must stay. */
+      /** Ends that a client has observed, which must not change. */
       const seen = new Map<string, Shown>()
       for (let round = 0; round < ROUNDS; round++) {
-        // One that the kill may catch while it is created: whether there is one then, nobody can say.
+        // A kill during this creation may leave a prediction or none.
         const caught = Bun.sleep(below(600)).then(() => ask(KINDS[below(KINDS.length)]!))
         if (round === ROUNDS - 1) hooks.isDown = true
         await Bun.sleep(100 + below(700))
@@ -187,7 +187,7 @@ type After = {
   creates: string[]
 }
 
-/** What must be true once nothing is under way any more. */
+/** Asserts the invariants once nothing is in flight. */
 async function expectAllOver({ gateway, asked, hooks, shown, data, creates }: After): Promise<void> {
   const list = (
     (await (
@@ -208,7 +208,7 @@ async function expectAllOver({ gateway, asked, hooks, shown, data, creates }: Af
     }
   }
   expect(ends.filter(({ status }) => !['succeeded', 'failed'].includes(status))).toEqual([])
-  // One that began at its provider is made there once, whatever became of the gateway.
+  // A prediction is created once at its provider, however often the gateway was killed.
   expect(creates.filter((key, index) => creates.indexOf(key) !== index)).toEqual([])
   await expectTold(gateway, known, hooks, ends)
   const store = new SqliteStore({ folder: data, exclusive: false })
@@ -223,7 +223,7 @@ async function expectAllOver({ gateway, asked, hooks, shown, data, creates }: Af
 }
 
 /**
- * Each client hears of the end at least once, always by the same id and with the same words, and of nothing after it.
+ * Each client receives the end at least once, always with the same id and body, and no event after it.
  */
 async function expectTold(
   { url, key }: GatewayProcess,
@@ -256,7 +256,7 @@ async function expectTold(
   }
 }
 
-/** One record each, and money for those alone that came to something. */
+/** Asserts one record per prediction, and that only successful ones were charged. */
 function expectPaid(
   ends: readonly Shown[],
   records: readonly GenerationRecord[],

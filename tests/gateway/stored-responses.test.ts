@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { startGateway, startGatewayProcess, type GatewayProcess } from '../server.ts'
 
-/** Responses are kept by Sluice: conversations go on by id on every provider, for their own account only. */
+/** Responses stored by Sluice: conversations continue by id with every provider, for their own account only. */
 
 let gateway: GatewayProcess
 /** A key of another account. */
@@ -22,7 +22,7 @@ beforeAll(async () => {
   sluice('accounts', 'create', 'other')
   const made = sluice('keys', 'create', '--account', 'other')
   OTHER = (JSON.parse(made.stdout.toString()) as { text: string }).text
-  // The server sees what another process wrote within two seconds.
+  // The server reads changes of another process within two seconds.
   for (let tries = 0; tries < 40 && (await call('GET', '/v1/models', undefined, OTHER)).status !== 200; tries++)
     await Bun.sleep(50)
 })
@@ -37,7 +37,7 @@ type Answer = {
   error?: { message: string; code: string; param: string }
 }
 
-/** What the sandbox says it received. */
+/** The request as the sandbox echoes it. */
 type Echo = { turns: { role: string }[] }
 
 const call = async (
@@ -282,7 +282,10 @@ describe('a response in the background', () => {
       },
     })
     const other = await startGateway({
-      config: `providers:\n  up: { protocol: responses, baseUrl: "http://127.0.0.1:${upstream.port}/v1", unlisted: true }\n`,
+      config: `
+providers:
+  up: { protocol: responses, baseUrl: "http://127.0.0.1:${upstream.port}/v1", unlisted: true }
+`,
     })
     const ask = async (method: string, path: string, body?: object): Promise<Answer> =>
       (

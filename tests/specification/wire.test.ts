@@ -409,14 +409,14 @@ const raw = (head: string): Promise<{ status: number; text: string }> =>
   new Promise((resolve) => {
     const { port, hostname } = new URL(gateway.url())
     const socket = connect(Number(port), hostname, () => socket.write(head))
-    let heard = ''
+    let received = ''
     socket.setTimeout(2000, () => socket.destroy())
     socket.on('data', (bytes) => {
-      heard += bytes.toString()
+      received += bytes.toString()
       socket.end()
     })
     socket.on('error', () => {})
-    socket.on('close', () => resolve({ status: Number(/^HTTP\/1\.1 (\d+)/.exec(heard)?.[1] ?? 0), text: heard }))
+    socket.on('close', () => resolve({ status: Number(/^HTTP\/1\.1 (\d+)/.exec(received)?.[1] ?? 0), text: received }))
   })
 
 describe('paths', () => {
