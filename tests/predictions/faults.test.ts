@@ -286,7 +286,7 @@ test('a prediction that exceeds the total timeout is cancelled at its provider, 
   expect(calls[0]).toMatchObject({ path: '/stuck', status: 'failed' })
 }, 30_000)
 
-test('a creation whose connection breaks is not sent again, whether the connection was used before or not', async () => {
+test('a creation whose connection breaks is not sent again, on a new connection or a reused one', async () => {
   const keys: string[] = []
   let dies = false
   const answerTo = (socket: RawSocket, body: object): void => {
