@@ -27,8 +27,8 @@ const PAID = { usage: 0.006, estimated: false, nativeTokens: { prompt_tokens: 10
 
 /** The status that the provider reports; `respond` may replace its response. */
 let status: string
-let respond: (asked: string) => Promise<Response | undefined> | Response | undefined
-let asked: string[]
+let respond: (name: string) => Promise<Response | undefined> | Response | undefined
+let calls: string[]
 let upstream: Bun.Server<undefined>
 let gateway: GatewayProcess
 let data: string
@@ -64,14 +64,14 @@ const streaming = (): Response =>
 beforeEach(async () => {
   status = 'queued'
   respond = () => undefined
-  asked = []
+  calls = []
   upstream = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
     idleTimeout: 0,
     fetch: async (request) => {
       const name = `${request.method} ${new URL(request.url).pathname.replace('/v1/responses', '')}`
-      asked.push(name)
+      calls.push(name)
       return (await respond(name)) ?? Response.json(theirs())
     },
   })
@@ -159,7 +159,7 @@ test('a deleted background response is cancelled at its provider and costs the r
     return Response.json(theirs(USAGE))
   }
   expect((await call('DELETE', `/v1/responses/${id}`)).body).toMatchObject({ id, deleted: true })
-  expect(asked).toContain('POST /resp_theirs/cancel')
+  expect(calls).toContain('POST /resp_theirs/cancel')
   expect((await recordOf(id!)).body).toMatchObject({ ending: 'client-left', ...PAID })
   expect(await balance()).toBe(0.994)
   expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
@@ -191,11 +191,11 @@ test('a response deleted while its provider is unreachable is followed until it 
   expect((await recordOf(id!)).status).toBe(404)
   await restart()
   expect((await create()).status).toBe(402)
-  asked = []
+  calls = []
   status = 'completed'
   respond = (name) => (name.endsWith('/cancel') ? new Response('{}', { status: 400 }) : undefined)
   expect(await settled(id!)).toMatchObject({ ending: 'completed', ...PAID })
-  expect(asked).toEqual(['POST /resp_theirs/cancel', 'GET /resp_theirs'])
+  expect(calls).toEqual(['POST /resp_theirs/cancel', 'GET /resp_theirs'])
   expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
 }, 30_000)
 
@@ -236,12 +236,12 @@ test('a background response is cancelled if its client left before receiving its
     headers: { authorization: `Bearer ${gateway.key}` },
     body: JSON.stringify({ model: 'up/m', input: 'Hello', background: true }),
   }).catch(() => {})
-  while (asked.length === 0) await Bun.sleep(5)
+  while (calls.length === 0) await Bun.sleep(5)
   abort.abort()
   await gone
   await Bun.sleep(100)
   gate.resolve()
-  while (!asked.includes('POST /resp_theirs/cancel')) await Bun.sleep(20)
+  while (!calls.includes('POST /resp_theirs/cancel')) await Bun.sleep(20)
   while ((await balance()) === 1) await Bun.sleep(20)
   expect(await balance()).toBe(0.994)
 }, 30_000)
@@ -249,7 +249,7 @@ test('a background response is cancelled if its client left before receiving its
 test('a background response is refused with store: false', async () => {
   const refused = await create({ store: false })
   expect([refused.status, (refused.body as { error?: { param: string } }).error?.param]).toEqual([400, 'background'])
-  expect(asked).toEqual([])
+  expect(calls).toEqual([])
 })
 
 test('a background response whose client leaves its stream is followed like any other', async () => {

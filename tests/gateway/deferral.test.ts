@@ -18,11 +18,11 @@ let sqlite: SqliteStore
 let app: GatewayContext
 let headers: Record<string, string>
 let upstream: Bun.Server<undefined>
-let asked: string[]
+let calls: string[]
 let now: number
 /** Replaced methods of the store. */
 let failing: Overrides
-let respond: (asked: string) => Response | Promise<Response>
+let respond: (name: string) => Response | Promise<Response>
 
 const full = (): Promise<never> => Promise.reject(new GatewayError('store_unavailable', 'The disk is full.'))
 const theirs = (id: string, status: string): Response =>
@@ -38,7 +38,7 @@ const theirs = (id: string, status: string): Response =>
   })
 
 beforeEach(async () => {
-  asked = []
+  calls = []
   failing = {}
   now = 0
   let works = 0
@@ -50,7 +50,7 @@ beforeEach(async () => {
     idleTimeout: 0,
     fetch: (request) => {
       const name = `${request.method} ${new URL(request.url).pathname.replace('/v1/responses', '')}`
-      asked.push(name)
+      calls.push(name)
       return respond(name)
     },
   })
@@ -98,7 +98,7 @@ test('a background response that cannot be stored is cancelled, ends once and do
   expect((await create()).status).toBe(503)
   expect(app.inFlight.size).toBe(0)
   expect(app.ledger.deferred).toEqual([])
-  await until(() => asked.includes('POST /work-1/cancel'))
+  await until(() => calls.includes('POST /work-1/cancel'))
   now += 60_000
   expect(app.abuseDetection.evaluate(await app.store.accounts.list())).toEqual([])
 })
@@ -113,8 +113,8 @@ test('each background response is polled once at a time, even while polling othe
   await until(() => app.ledger.deferred.length === 1)
   follower.round()
   follower.round()
-  await until(() => asked.includes('GET /work-1'))
-  expect(asked.filter((name) => name.startsWith('GET')).toSorted()).toEqual(['GET /work-1', 'GET /work-2'])
+  await until(() => calls.includes('GET /work-1'))
+  expect(calls.filter((name) => name.startsWith('GET')).toSorted()).toEqual(['GET /work-1', 'GET /work-2'])
   gate.resolve(theirs('work-1', 'in_progress'))
   await follower.stop()
   expect(app.ledger.deferred.length).toBe(1)
@@ -125,7 +125,7 @@ test('a server that stops does not wait for any provider', async () => {
   respond = () => new Promise(() => {})
   const follower = app.background
   follower.round()
-  await until(() => asked.includes('GET /work-1'))
+  await until(() => calls.includes('GET /work-1'))
   await follower.stop()
   expect(app.ledger.deferred.length).toBe(1)
 })
@@ -178,7 +178,7 @@ test('two requests that observe the same end both wait for its record', async ()
       return status
     }),
   )
-  await until(() => asked.filter((name) => name === 'GET /work-1').length === 2)
+  await until(() => calls.filter((name) => name === 'GET /work-1').length === 2)
   await Bun.sleep(100)
   expect(answered).toBe(0)
   closing.reject(new GatewayError('store_unavailable', 'The disk is full.'))

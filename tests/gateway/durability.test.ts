@@ -202,7 +202,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
     const before = await recordsOn(small)
     let gateway = await start('timeouts: { drain: 100ms }\n')
     try {
-      const asked = {
+      const options = {
         url: gateway.url,
         key: gateway.key,
         protocol: 'messages',
@@ -210,12 +210,12 @@ describe.skipIf(disk === undefined)('a full disk', () => {
         stream: true,
       } as const
       provider.shut()
-      const kept = await ask(asked)
+      const kept = await ask(options)
       for (let looks = 0; (await recordsOn(small)).open === 0 && looks < 100; looks++) await Bun.sleep(50)
       small.fill()
-      const unkept = await ask(asked)
+      const unkept = await ask(options)
       await until(() => gateway.output().stderr.includes('Rejecting billable requests'))
-      expect((await ask(asked)).status).toBe(529)
+      expect((await ask(options)).status).toBe(529)
 
       const full = [1, 'sluice: The store is unavailable: its disk is full; try again.\n']
       expect(await sluice('keys', 'create')).toEqual(full as [number, string])
@@ -231,7 +231,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
       await gateway.stop()
 
       gateway = await start()
-      expect((await ask({ ...asked, url: gateway.url })).status).toBe(529)
+      expect((await ask({ ...options, url: gateway.url })).status).toBe(529)
       small.clear()
       provider.open()
       await resumed(gateway)

@@ -390,11 +390,11 @@ describe('generations whose client left', () => {
     expected: Omit<Expected, 'ending'>,
   ): Promise<void> {
     const before = await here.books.balance()
-    const asked = provider.requests.length
+    const requests = provider.requests.length
     const leave = new AbortController()
     const answer = ask(here.gateway, way, modelOf(way, script), leave.signal)
     void answer.catch(() => {})
-    await until(() => provider.requests.length > asked)
+    await until(() => provider.requests.length > requests)
     if (seen !== undefined) await readUntil(await answer, seen)
     leave.abort()
     await expectRecord(here.books, before, way, { ending: 'client-left', ...expected })
@@ -444,7 +444,7 @@ async function stopped(
   const data = mkdtempSync(join(tmpdir(), 'sluice-test-'))
   const gateway = await startGatewayProcess({ data, config: configFor(provider, { timeouts: { drain: '100ms' } }) })
   try {
-    const asked = provider.requests.length
+    const before = provider.requests.length
     const all = WAYS.flatMap((way) =>
       (['silent', 'silent-midway'] as const).map((script) => ({
         way,
@@ -452,7 +452,7 @@ async function stopped(
         answer: ask(gateway, way, modelOf(way, script)),
       })),
     )
-    await until(() => provider.requests.length === asked + all.length)
+    await until(() => provider.requests.length === before + all.length)
     await Promise.all(
       all.map(async ({ way, script, answer }) => {
         if (way.stream && script === 'silent-midway') await readUntil(await answer, 'three')

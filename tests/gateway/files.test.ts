@@ -739,12 +739,12 @@ describe('an output', () => {
     const publish = (mediaType: string, text: string): Promise<string> =>
       files.publish('somebody', { mediaType, data: Buffer.from(text) })
     const tokens = [
-      await publish('image/png', 'a picture'),
+      await publish('image/png', 'an image'),
       await publish('text/html', '<script>'),
       await publish('image/svg+xml', '<svg>'),
       await publish('text/plain; charset=utf-8', 'words'),
       await publish('image/SVG+XML', '<svg>'),
-      await publish('image/png\r\nx-evil: 1', 'a picture'),
+      await publish('image/png\r\nx-evil: 1', 'an image'),
     ]
     await files.stop()
     await store.close()
@@ -770,12 +770,12 @@ describe('an output', () => {
     )
     const SANDBOX = "sandbox; default-src 'none'"
     expect(got).toEqual([
-      [200, 'a picture', 'image/png', 'inline', null],
+      [200, 'an image', 'image/png', 'inline', null],
       [200, '<script>', 'text/html', 'attachment', SANDBOX],
       [200, '<svg>', 'image/svg+xml', 'attachment', SANDBOX],
       [200, 'words', 'text/plain; charset=utf-8', 'inline', null],
       [200, '<svg>', 'image/svg+xml', 'attachment', SANDBOX],
-      [200, 'a picture', 'application/octet-stream', 'attachment', null],
+      [200, 'an image', 'application/octet-stream', 'attachment', null],
     ])
     const wrong = await send('GET', `/v1/outputs/${'A'.repeat(43)}`, { url: showing.url })
     expect([wrong.status, wrong.json.error.code]).toEqual([404, 'not_found'])

@@ -331,7 +331,7 @@ describe('an id', () => {
 })
 
 describe('an account', () => {
-  const FOREIGN = {
+  const CLAIMS = {
     account_id: 'theirs',
     accountId: 'theirs',
     account: 'theirs',
@@ -349,7 +349,7 @@ describe('an account', () => {
 
   test('the account is the one of the key, even if a request names another', async () => {
     const query = new URLSearchParams(
-      Object.fromEntries(Object.entries(FOREIGN).map(([name, value]) => [name, String(value)])),
+      Object.fromEntries(Object.entries(CLAIMS).map(([name, value]) => [name, String(value)])),
     ).toString()
     const key = keyOf('mine', 'management')
     for (const path of ['/v1/management/payg/balance', '/v1/management/subscription/detail']) {
@@ -360,7 +360,7 @@ describe('an account', () => {
     const { headers, status } = await send('POST', `/v1/chat/completions?${query}`, keyOf('mine', 'pay-as-you-go'), {
       model: 'sandbox/chat',
       ...turn,
-      ...FOREIGN,
+      ...CLAIMS,
     })
     expect(status).toBe(200)
     const path = `/v1/management/generation?id=${headers.get('x-generation-id')}&${query}`

@@ -202,22 +202,22 @@ describe('a generation', () => {
   test('a generation is found under each form of its id and by either parameter', async () => {
     const id = await generate(gateway, 'chat.completions', 'sandbox/chat', 'Hello')
     const shown = await record(gateway, id)
-    const bare = id.slice('chatcmpl-'.length)
+    const unprefixed = id.slice('chatcmpl-'.length)
     for (const query of [
-      `id=${bare}`,
+      `id=${unprefixed}`,
       `generate_id=${id}`,
       `id=${id}&generate_id=${id}`,
-      `id=resp_${bare}`,
-      `id=msg_${bare}`,
-      `id=img_${bare}`,
-      `id=pred_${bare}`,
+      `id=resp_${unprefixed}`,
+      `id=msg_${unprefixed}`,
+      `id=img_${unprefixed}`,
+      `id=pred_${unprefixed}`,
     ]) {
       expect(JSON.parse((await get(gateway, `/v1/management/generation?${query}`)).text)).toEqual(shown)
     }
     for (const query of [
-      `id=${bare.toUpperCase()}`,
-      `id=x_${bare}`,
-      `id=${bare.slice(1)}`,
+      `id=${unprefixed.toUpperCase()}`,
+      `id=x_${unprefixed}`,
+      `id=${unprefixed.slice(1)}`,
       `id=${id}%20`,
       `id=${id}%00`,
       `id=${'a'.repeat(10_000)}`,
@@ -233,7 +233,7 @@ describe('a generation', () => {
       'generate_id=',
       `id[]=${id}`,
       `ids=${id}`,
-      `id=${id}&id=${bare}`,
+      `id=${id}&id=${unprefixed}`,
       `id=${id}&generate_id=x`,
     ]) {
       const { status, text } = await get(gateway, `/v1/management/generation?${query}`)
@@ -260,9 +260,11 @@ describe('a generation', () => {
     ['tool-calls', 'tool_calls'],
     ['content-filter', 'content_filter'],
     ['stop-sequence', 'stop'],
-  ])('a generation that ended with %s is shown as %s', async (said, finishReason) => {
+  ])('a generation that ended with %s is shown as %s', async (directive, finishReason) => {
     const text =
-      said === 'tool-calls' ? '[[call: get_weather {"city":"Paris"}]]' : `[[reply: Hello]] [[finish: ${said}]]`
+      directive === 'tool-calls'
+        ? '[[call: get_weather {"city":"Paris"}]]'
+        : `[[reply: Hello]] [[finish: ${directive}]]`
     expect(await record(gateway, await generate(gateway, 'chat.completions', 'sandbox/chat', text))).toMatchObject({
       finishReason,
     })

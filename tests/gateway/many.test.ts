@@ -23,21 +23,21 @@ const PATHS: Record<ConversationName, (model: string) => string> = {
   generateContent: (model) => `/v1beta/models/${model}:generateContent`,
 }
 
-type Asked = [protocol: ConversationName, kind: string, other: ConversationName]
-const everywhere = (kinds: Record<ConversationName, object>): Asked[] =>
+type Case = [protocol: ConversationName, kind: string, other: ConversationName]
+const everywhere = (kinds: Record<ConversationName, object>): Case[] =>
   PROTOCOLS.flatMap((protocol) =>
-    Object.keys(kinds[protocol]).flatMap((kind) => PROTOCOLS.map((other): Asked => [protocol, kind, other])),
+    Object.keys(kinds[protocol]).flatMap((kind) => PROTOCOLS.map((other): Case => [protocol, kind, other])),
   )
 
 /** Requests that failed once, each with the cheapest model. */
-const FAILED: Asked[] = [
+const FAILED: Case[] = [
   ['chat.completions', 'parts of instructions', 'messages'],
   ['responses', 'parts of instructions', 'chat.completions'],
   ['messages', 'instructions among messages', 'chat.completions'],
   ['generateContent', 'turns in one content', 'messages'],
 ]
 /** Responses that failed once, each with its client. */
-const ANSWERS_FAILED: Asked[] = [
+const ANSWERS_FAILED: Case[] = [
   ['chat.completions', 'annotations', 'messages'],
   ['chat.completions', 'logprobs', 'responses'],
 ]

@@ -117,7 +117,7 @@ async function upload(bytes: Uint8Array, name: string, key = gateway.key, at = g
 }
 
 type Kind = 'image' | 'file'
-type Asked = { protocol: ConversationName; model: string; key?: string; at?: Gateway; stream?: boolean }
+type Destination = { protocol: ConversationName; model: string; key?: string; at?: Gateway; stream?: boolean }
 
 /** A part of a message with a file or a URL in each protocol, and the path of that field. */
 const PARTS: Record<
@@ -156,7 +156,7 @@ const PARTS: Record<
   },
 }
 
-function send(part: object, { protocol, model, key, at = gateway, stream = false }: Asked): Promise<Response> {
+function send(part: object, { protocol, model, key, at = gateway, stream = false }: Destination): Promise<Response> {
   const content = [{ type: 'text', text: 'Look' }, part]
   const [path, body] = {
     'chat.completions': ['/v1/chat/completions', { model, stream, messages: [{ role: 'user', content }] }],
@@ -267,7 +267,7 @@ describe('files', () => {
       const { blob } = database.query('SELECT blob FROM files WHERE id = ?').get(lost) as { blob: string }
       database.close()
       for await (const path of new Glob(`**/${blob}`).scan({ cwd: gateway.data, absolute: true })) rmSync(path)
-      const asked = provider.requests.length
+      const before = provider.requests.length
       const unknown = 'file-00000000000000000000000000000000'
       const answers = await Promise.all(
         [unknown, native, deleted, expired, lost, 'file-abcdefGHIJK'].map(async (id) => {
@@ -279,7 +279,7 @@ describe('files', () => {
       )
       for (const answer of answers) expect(answer).toEqual(answers[0]!)
       expect(answers[0]).toMatchObject({ status: 404, param: PARTS[client].param('file', 'image') })
-      expect(provider.requests.length).toBe(asked)
+      expect(provider.requests.length).toBe(before)
     })
 
     test(`${client}: a file of the wrong kind for its position is refused with 400 and its kind`, async () => {
@@ -404,10 +404,10 @@ describe('files', () => {
     })
     const text = { type: 'text', text: 'Look' }
     const book = await upload(Buffer.from('word '.repeat(1_000)), 'book.txt')
-    const bare = await count('/v1/messages/count_tokens', messages([text]))
+    const withoutFile = await count('/v1/messages/count_tokens', messages([text]))
     expect(
       await count('/v1/messages/count_tokens', messages([text, PARTS.messages.file(book, 'file')])),
-    ).toBeGreaterThan(bare + 900)
+    ).toBeGreaterThan(withoutFile + 900)
     const contents = (part: object): object => ({ contents: [{ parts: [{ text: 'Look' }, part] }] })
     for (const wrap of [(body: object) => body, (body: object) => ({ generateContentRequest: body })]) {
       const path = '/v1beta/models/own-chat/metered:countTokens'
@@ -680,9 +680,9 @@ test('every request returns its share of the media memory, however it ends', asy
 })
 
 describe('URLs', () => {
-  const answer = async (part: object, asked: Asked): Promise<string> => {
+  const answer = async (part: object, destination: Destination): Promise<string> => {
     const before = provider.requests.length
-    const response = await send(part, asked)
+    const response = await send(part, destination)
     if (response.status !== 200) {
       const { status, message, param } = await refusal(response)
       expect(provider.requests.length).toBe(before)

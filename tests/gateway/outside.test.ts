@@ -40,7 +40,7 @@ beforeAll(async () => {
     const to = decodeURIComponent(/^GET \/to\/(\S+)/.exec(request)?.[1] ?? '')
     if (to !== '') socket.end(`HTTP/1.1 302 Found\r\nlocation: ${to}\r\ncontent-length: 0\r\n\r\n`)
     else {
-      const bytes = request.startsWith('GET /paper') ? PDF : PNG
+      const bytes = request.startsWith('GET /pdf') ? PDF : PNG
       socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${bytes.length}\r\n\r\n`)
       socket.end(bytes)
     }
@@ -249,7 +249,7 @@ describe.each(Object.entries(FIELDS))('%s', (name, { path, param, body }) => {
     const seen = { provider: provider.begun, site: site.requests.length }
     const response = await post(
       path,
-      body(`http://127.0.0.1:${site.port}/${/file$|document$/.test(name) ? 'paper' : 'picture'}`),
+      body(`http://127.0.0.1:${site.port}/${/file$|document$/.test(name) ? 'pdf' : 'image'}`),
     )
     expect(
       [response.status, provider.begun - seen.provider, site.requests.length - seen.site],
@@ -323,9 +323,7 @@ test('a webhook that redirects is not followed', async () => {
 test('an image URL of a provider that points to a private address is not fetched', async () => {
   for (const url of urls()) {
     painted = url
-    const { status } = await refusal(
-      await post('/v1/images/generations', { model: 'painter/image', prompt: 'A house' }),
-    )
+    const { status } = await refusal(await post('/v1/images/generations', { model: 'painter/image', prompt: 'A boat' }))
     expect([url, status]).toEqual([url, 502])
   }
   expect(canary.reached).toEqual([])

@@ -18,7 +18,7 @@ const IMAGE = 40_000_000n
 
 type Kind = 'provider' | 'simulated' | 'text' | 'image'
 /** A prediction as its client observed it. `known`: the response to its creation was received. */
-type Asked = { key: string; kind: Kind; known: Shown | undefined }
+type Tracked = { key: string; kind: Kind; known: Shown | undefined }
 type Shown = {
   id: string
   status: string
@@ -45,13 +45,13 @@ function receiver(): Receiver {
     async fetch(request): Promise<Response> {
       const key = new URL(request.url).pathname.slice(1)
       const text = await request.text()
-      const said = (name: string): string => request.headers.get(`webhook-${name}`)!
+      const webhookHeader = (name: string): string => request.headers.get(`webhook-${name}`)!
       got.set(key, [
         ...(got.get(key) ?? []),
         {
-          id: said('id'),
-          timestamp: said('timestamp'),
-          signature: said('signature'),
+          id: webhookHeader('id'),
+          timestamp: webhookHeader('timestamp'),
+          signature: webhookHeader('signature'),
           text,
           body: JSON.parse(text) as Shown,
           taken: !self.isDown,
@@ -95,15 +95,15 @@ models:
 `,
     }
     let gateway = await startGatewayProcess(options)
-    const asked: Asked[] = []
+    const tracked: Tracked[] = []
 
     const ask = async (kind: Kind): Promise<void> => {
-      const one: Asked = { key: `${kind}-${asked.length}`, kind, known: undefined }
-      asked.push(one)
+      const one: Tracked = { key: `${kind}-${tracked.length}`, kind, known: undefined }
+      tracked.push(one)
       const ms = below(IS_LONG ? 20_000 : 4_000)
       const input = {
-        provider: { key: one.key, ms, ...(Math.random() < 0.2 ? { fail: 'as asked' } : {}) },
-        simulated: { prompt: one.key, duration: ms / 1000, ...(Math.random() < 0.2 ? { fail: 'as asked' } : {}) },
+        provider: { key: one.key, ms, ...(Math.random() < 0.2 ? { fail: 'as requested' } : {}) },
+        simulated: { prompt: one.key, duration: ms / 1000, ...(Math.random() < 0.2 ? { fail: 'as requested' } : {}) },
         text: { prompt: `[[length: ${5 + below(30)}]] [[pace: ${below(80)}ms]] Hello` },
         image: { prompt: 'a fox', size: '64x64' },
       }[kind]
@@ -134,7 +134,7 @@ models:
 
     try {
       for (let number = 0; number < PREDICTIONS; number++) await ask(KINDS[number % KINDS.length]!)
-      expect(asked.filter(({ known }) => known === undefined)).toEqual([])
+      expect(tracked.filter(({ known }) => known === undefined)).toEqual([])
       /** Ends that a client has observed, which must not change. */
       const seen = new Map<string, Shown>()
       for (let round = 0; round < ROUNDS; round++) {
@@ -142,7 +142,7 @@ models:
         const caught = Bun.sleep(below(600)).then(() => ask(KINDS[below(KINDS.length)]!))
         if (round === ROUNDS - 1) hooks.isDown = true
         await Bun.sleep(100 + below(700))
-        for (const { known } of asked)
+        for (const { known } of tracked)
           if (known !== undefined && !seen.has(known.id) && Math.random() < 0.5) {
             const now = await shown(known)
             if (now.completed_at !== null) seen.set(now.id, now)
@@ -155,7 +155,7 @@ models:
       }
       await Bun.sleep(500)
       hooks.isDown = false
-      await expectAllOver({ gateway, asked, hooks, shown, data, creates: upstream.creates })
+      await expectAllOver({ gateway, tracked, hooks, shown, data, creates: upstream.creates })
       const { results } = (await get('/v1/predictions')).body as { results: Shown[] }
       console.log(
         `${ROUNDS} kills, ${results.length} predictions: ${JSON.stringify(
@@ -180,7 +180,7 @@ models:
 
 type After = {
   gateway: GatewayProcess
-  asked: Asked[]
+  tracked: Tracked[]
   hooks: Receiver
   shown(one: { id: string }): Promise<Shown>
   data: string
@@ -188,13 +188,13 @@ type After = {
 }
 
 /** Asserts the invariants once nothing is in flight. */
-async function expectAllOver({ gateway, asked, hooks, shown, data, creates }: After): Promise<void> {
+async function expectAllOver({ gateway, tracked, hooks, shown, data, creates }: After): Promise<void> {
   const list = (
     (await (
       await fetch(`${gateway.url}/v1/predictions`, { headers: { authorization: `Bearer ${gateway.key}` } })
     ).json()) as { results: Shown[] }
   ).results
-  const known = asked.filter((one) => one.known !== undefined)
+  const known = tracked.filter((one) => one.known !== undefined)
   expect(list.map(({ id }) => id)).toEqual(expect.arrayContaining(known.map((one) => one.known!.id)))
   const ends: Shown[] = []
   for (const one of list) {
@@ -227,7 +227,7 @@ async function expectAllOver({ gateway, asked, hooks, shown, data, creates }: Af
  */
 async function expectTold(
   { url, key }: GatewayProcess,
-  known: readonly Asked[],
+  known: readonly Tracked[],
   { got }: Receiver,
   ends: readonly Shown[],
 ): Promise<void> {

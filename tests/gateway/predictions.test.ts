@@ -160,7 +160,7 @@ describe('a prediction', () => {
 
   test('a prediction is sent with the numbers its client wrote and costs as many images as they request', async () => {
     const upload = new FormData()
-    upload.set('content', new File(['A picture'], 'a.txt', { type: 'text/plain' }))
+    upload.set('content', new File(['A image'], 'a.txt', { type: 'text/plain' }))
     const { urls } = (await (
       await fetch(`${gateway.url}/v1/files`, {
         method: 'POST',
@@ -269,16 +269,16 @@ describe('a prediction', () => {
   })
 
   test('a large data output is served at a URL', async () => {
-    const picture = Buffer.alloc(40_000, 7)
+    const bytes = Buffer.alloc(40_000, 7)
     provider.onMade = (made) =>
       void Object.assign(made, {
         status: 'succeeded',
-        output: { image: `data:image/png;base64,${picture.toString('base64')}`, small: 'data:text/plain;base64,aGk=' },
+        output: { image: `data:image/png;base64,${bytes.toString('base64')}`, small: 'data:text/plain;base64,aGk=' },
       })
     const { output, id } = await mine.create('maker/flux', { prompt: 'Large' }, {}, 'wait=30')
     const { image, small } = output as { image: string; small: string }
     expect([image.startsWith(`${gateway.url}/v1/outputs/`), small]).toEqual([true, 'data:text/plain;base64,aGk='])
-    expect(Buffer.from(await (await fetch(image)).arrayBuffer()).equals(picture)).toBe(true)
+    expect(Buffer.from(await (await fetch(image)).arrayBuffer()).equals(bytes)).toBe(true)
     expect(await recordOf(id)).toMatchObject({ usage: { images: 1 } })
   })
 })
@@ -372,7 +372,7 @@ describe('waiting', () => {
   test('a client that stops waiting does not change the prediction', async () => {
     provider.onMade = stays
     const gone = new AbortController()
-    const asked = fetch(`${gateway.url}/v1/predictions`, {
+    const request = fetch(`${gateway.url}/v1/predictions`, {
       method: 'POST',
       signal: gone.signal,
       headers: { authorization: `Bearer ${keyOf('mine')}`, prefer: 'wait' },
@@ -380,7 +380,7 @@ describe('waiting', () => {
     })
     await until(() => provider.made.some(({ input }) => input.prompt === 'Left'))
     gone.abort()
-    await asked.catch(() => {})
+    await request.catch(() => {})
     finish(provider.made.find(({ input }) => input.prompt === 'Left')!)
     const { results } = (await (await mine.send('GET', '/v1/predictions')).json()) as { results: Shown[] }
     expect((await mine.ended(results.find(({ input }) => input.prompt === 'Left')!.id)).status).toBe('succeeded')

@@ -15,14 +15,14 @@ import { protocolOf } from './scripted.ts'
 
 type Json = Record<string, any>
 type Call = { id: string; args: Json }
-type Said = { thought: string; signature: string; calls: Call[] }
+type Answer = { thought: string; signature: string; calls: Call[] }
 
 const TOOL = `look.${'around_'.repeat(9)}`
 const SCHEMA = { type: 'object', properties: { of: { anyOf: [{ type: 'string' }, { type: 'null' }] } } }
 const IMAGE = 'iVBORw0KGgo='
 
 /** Two parallel calls, signed as in each protocol: Google signs only the first one. */
-const ANSWERS: Record<ConversationName, (said: Said, name: string) => object> = {
+const ANSWERS: Record<ConversationName, (answer: Answer, name: string) => object> = {
   'chat.completions': ({ thought, signature, calls }, name) => ({
     id: 'c',
     object: 'chat.completion',
@@ -304,13 +304,13 @@ describe.each([true, false])(
       const upstream = provider()
       let gateway: GatewayProcess | undefined
       try {
-        const talks = PROTOCOLS.flatMap((client) =>
+        const conversations = PROTOCOLS.flatMap((client) =>
           PROTOCOLS.map((protocol, index) => ({
             client,
             protocol,
             model: `m${index}`,
             body: AGENTS[client].begin(`m${index}`),
-            heard: [] as string[][],
+            received: [] as string[][],
           })),
         )
         for (let turn = 1; turn <= TURNS; turn++) {
@@ -319,7 +319,7 @@ describe.each([true, false])(
             await gateway?.exited
             gateway = await startGatewayProcess({ data, config: config(upstream.url) })
           }
-          for (const { client, protocol, model, body, heard } of talks) {
+          for (const { client, protocol, model, body, received } of conversations) {
             const response = await fetch(gateway!.url + AGENTS[client].path(model), {
               method: 'POST',
               headers: { authorization: `Bearer ${gateway!.key}`, 'content-type': 'application/json' },
@@ -327,17 +327,15 @@ describe.each([true, false])(
             })
             expect([client, protocol, response.status]).toEqual([client, protocol, 200])
             AGENTS[client].goOn(body, (await response.json()) as Json, keepsReasoning, turn === 2)
-            heard.push(piecesOf(protocol, upstream.bodies.at(-1)!))
+            received.push(piecesOf(protocol, upstream.bodies.at(-1)!))
           }
         }
-        for (const { client, protocol, heard } of talks) {
-          expect([client, protocol, heard.slice(1).map((after, index) => breakOf(heard[index]!, after))]).toEqual([
-            client,
-            protocol,
-            Array(TURNS - 1).fill(undefined),
-          ])
+        for (const { client, protocol, received } of conversations) {
+          expect([client, protocol, received.slice(1).map((after, index) => breakOf(received[index]!, after))]).toEqual(
+            [client, protocol, Array(TURNS - 1).fill(undefined)],
+          )
           // The reasoning of each turn is in all later requests.
-          const signed = heard
+          const signed = received
             .at(-1)!
             .filter((piece) => piece.includes(Buffer.from('signature ').toString('base64').slice(0, 10)))
           expect([client, protocol, signed.length >= TURNS - 1]).toEqual([client, protocol, true])

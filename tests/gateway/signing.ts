@@ -127,16 +127,16 @@ export function signedIn(text: string): unknown[] {
 
 export function signingProvider(): { url: string; next: Answer; bodies: string[]; stop(): void } {
   const bodies: string[] = []
-  const said: { next: Answer } = { next: { callId: 'call_1', signature: 'c2ln', thought: 'Hm.', args: {} } }
+  const state: { next: Answer } = { next: { callId: 'call_1', signature: 'c2ln', thought: 'Hm.', args: {} } }
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
     async fetch(request): Promise<Response> {
       bodies.push(await request.text())
-      return Response.json(ANSWERS[protocolOf(new URL(request.url).pathname)](said.next))
+      return Response.json(ANSWERS[protocolOf(new URL(request.url).pathname)](state.next))
     },
   })
-  return Object.assign(said, { url: `http://127.0.0.1:${server.port}`, bodies, stop: () => void server.stop(true) })
+  return Object.assign(state, { url: `http://127.0.0.1:${server.port}`, bodies, stop: () => void server.stop(true) })
 }
 
 const CHAT_TOOL = '{"type":"function","function":{"name":"look","parameters":{"type":"object"}}}'

@@ -239,14 +239,14 @@ describe('stored responses', () => {
 describe('a response in the background', () => {
   test("a background response is polled and cancelled under Sluice's id, by its account only", async () => {
     const states = ['in_progress', 'completed']
-    const asked: string[] = []
+    const calls: string[] = []
     let broken = false
     const upstream = Bun.serve({
       port: 0,
       hostname: '127.0.0.1',
       fetch: async (request) => {
         const { pathname } = new URL(request.url)
-        asked.push(`${request.method} ${pathname}`)
+        calls.push(`${request.method} ${pathname}`)
         if (request.method === 'POST' && pathname.endsWith('/responses'))
           expect(((await request.json()) as { background: boolean }).background).toBe(true)
         if (broken) return new Response('<html>', { headers: { 'content-type': 'text/html' } })
@@ -302,15 +302,15 @@ providers:
       expect((await ask('GET', `/v1/responses/${first.id}`)).status).toBe('in_progress')
       const done = await ask('GET', `/v1/responses/${first.id}`)
       expect([done.id, done.status, textOf(done)]).toEqual([first.id, 'completed', 'done'])
-      const polls = asked.length
+      const polls = calls.length
       expect((await ask('GET', `/v1/responses/${first.id}`)).status).toBe('completed')
-      expect(asked.length).toBe(polls)
+      expect(calls.length).toBe(polls)
       const second = await ask('POST', '/v1/responses', { model: 'up/m', input: 'Hello', background: true })
       broken = true
       expect((await ask('GET', `/v1/responses/${second.id}`)).error!.code).toBe('upstream_error')
       broken = false
       expect((await ask('POST', `/v1/responses/${second.id}/cancel`)).status).toBe('cancelled')
-      expect(asked.at(-1)).toBe('POST /v1/responses/resp_theirs/cancel')
+      expect(calls.at(-1)).toBe('POST /v1/responses/resp_theirs/cancel')
       const plain = await ask('POST', `/v1/responses/resp_00000000000000000000000000000000/cancel`)
       expect(plain.error?.code).toBe('not_found')
     } finally {

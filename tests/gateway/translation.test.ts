@@ -9,13 +9,13 @@ import { COUNTED, framed, protocolOf, TALKS } from './scripted.ts'
 
 let gateway: Gateway, strict: Gateway
 let upstream: ReturnType<typeof Bun.serve>
-const asked: { protocol: ConversationName; body: Record<string, unknown> }[] = []
+const requests: { protocol: ConversationName; body: Record<string, unknown> }[] = []
 
-async function play(request: Request): Promise<Response> {
+async function respond(request: Request): Promise<Response> {
   const { pathname } = new URL(request.url)
   const protocol = protocolOf(pathname)
   const body = (await request.json()) as Record<string, unknown>
-  asked.push({ protocol, body })
+  requests.push({ protocol, body })
   const talk = TALKS[protocol]
   if (body.stream !== true && !pathname.includes(':stream')) return Response.json(talk.whole(COUNTED))
   return new Response(framed([...talk.begin(COUNTED), ...talk.end(COUNTED), ...talk.last(COUNTED)]), {
@@ -26,7 +26,7 @@ async function play(request: Request): Promise<Response> {
 const nameOf = (protocol: ConversationName): string => `on-${protocol.split('.')[0]!.toLowerCase()}`
 
 beforeAll(async () => {
-  upstream = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: play })
+  upstream = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: respond })
   const baseUrl = `http://127.0.0.1:${upstream.port}/v1`
   const providers = PROTOCOLS.map(
     (protocol) =>
@@ -117,7 +117,7 @@ describe.each(ROUTES)('%s on %s', (client, provider) => {
     expect([response.status, lossesOf(response)]).toEqual([200, expected])
     expect(reportsIn(text)).toEqual(passes ? [] : [{ translation: expected }])
     expect((await recordOf(response)).translation).toEqual(passes ? undefined : expected)
-    expect(asked.at(-1)!.body.vendor_extra).toEqual(passes ? UNKNOWN.vendor_extra : undefined)
+    expect(requests.at(-1)!.body.vendor_extra).toEqual(passes ? UNKNOWN.vendor_extra : undefined)
   })
 
   test('the body has no report unless requested, and there is none if nothing is lost', async () => {
@@ -134,7 +134,7 @@ describe.each(ROUTES)('%s on %s', (client, provider) => {
   test.each([false, true])(
     'a strict request with losses is refused before anything is sent, streamed: %p',
     async (stream) => {
-      const before = asked.length
+      const before = requests.length
       const response = await ask(client, `${nameOf(provider)}/m`, {
         stream,
         more: UNKNOWN,
@@ -142,7 +142,7 @@ describe.each(ROUTES)('%s on %s', (client, provider) => {
       })
       const text = await response.text()
       if (passes) return expect(response.status).toBe(200)
-      expect([response.status, asked.length, response.headers.get('x-generation-id')]).toEqual([400, before, null])
+      expect([response.status, requests.length, response.headers.get('x-generation-id')]).toEqual([400, before, null])
       expect(text).toContain('vendor_extra would be dropped for ')
       expect(text.toLowerCase()).toContain(client === 'messages' ? 'invalid_request_error' : 'unsupported_parameter')
     },

@@ -126,7 +126,7 @@ export function storeContract(name: string, open: () => Store): void {
         store.ledger.closeGeneration(closing(0xab, 0n)),
         store.ledger.closeGeneration({ ...closing(2, 0n), record: record(2, { accountId: 'b' }) }),
       ])
-      const asked = [
+      const lookups = [
         ['b', idOf(0xab)],
         ['c', idOf(0xab)],
         ['k', idOf(0xab)],
@@ -138,8 +138,8 @@ export function storeContract(name: string, open: () => Store): void {
         ['a', idOf(0xab).toUpperCase()],
         ['a', "x' OR 1=1"],
       ] as const
-      expect(await Promise.all(asked.map(([account, id]) => store.ledger.findGeneration(account, id)))).toEqual(
-        asked.map(() => undefined),
+      expect(await Promise.all(lookups.map(([account, id]) => store.ledger.findGeneration(account, id)))).toEqual(
+        lookups.map(() => undefined),
       )
       expect((await store.ledger.findGeneration('a', idOf(0xab)))?.id).toBe(idOf(0xab))
     })

@@ -62,10 +62,10 @@ test('the migration of a folder of version 2 keeps its data', async () => {
 test('queries on tables that grow with generations use an index', async () => {
   const folder = newFolder()
   const store = open(folder)
-  const asked = new Set<string>()
+  const statements = new Set<string>()
   const { prepare } = Database.prototype
   Database.prototype.prepare = function (this: Database, sql: string, ...rest: never[]) {
-    asked.add(sql)
+    statements.add(sql)
     return prepare.call(this, sql, ...rest)
   } as typeof prepare
   try {
@@ -86,7 +86,7 @@ test('queries on tables that grow with generations use an index', async () => {
     Database.prototype.prepare = prepare
   }
   const database = new Database(join(folder, 'sluice.sqlite'))
-  const plans = [...asked]
+  const plans = [...statements]
     .filter((sql) => /^\s*(SELECT|INSERT|UPDATE|DELETE)/.test(sql))
     .flatMap((sql) =>
       (database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { detail: string }[]).map(({ detail }) => detail),

@@ -131,7 +131,7 @@ describe('responses', () => {
       output: [{ id: 'm', type: 'message', text: 'a\u0000b\u2028 "quoted" \u{1F600}' }],
       __proto__kept: null,
     }
-    const inputItems = [{ type: 'message', content: "Robert'); DROP TABLE keys;--" }, 'bare']
+    const inputItems = [{ type: 'message', content: "Robert'); DROP TABLE keys;--" }, 'text']
     await store.responses.save('a', { id: 'r', response, inputItems, expiresAt: Date.now() + 1000 })
     const found = await store.responses.find('a', 'r')
     expect(found?.response).toEqual(response)
