@@ -15,7 +15,7 @@ const ORDER_DEBT: readonly string[] = []
 /** Number of functions and files over the limit. */
 const LENGTH_DEBT = 13
 /** Number of lines over the limit. */
-const WIDTH_DEBT = 335
+const WIDTH_DEBT = 56
 /** Exports that nothing uses yet, `file name`. */
 const EXPORT_DEBT: readonly string[] = []
 /** Provider ids in code, `file id`. */

@@ -244,7 +244,7 @@ describe('sluice ledger audit', () => {
     ])
     expect(run('--data', join(scratch, 'nowhere'))).toMatchObject({
       code: 1,
-      err: `sluice: there is no data folder ${join(scratch, 'nowhere')}\n`,
+      err: `sluice: the data folder ${join(scratch, 'nowhere')} does not exist\n`,
     })
   }, 20_000)
 })
