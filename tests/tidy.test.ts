@@ -13,7 +13,7 @@ const MOST_ROOT_FILES = 8
 /** Imports against the dependency order, `from -> to`. */
 const ORDER_DEBT: readonly string[] = []
 /** Number of lines over the limit. */
-const WIDTH_DEBT = 335
+const WIDTH_DEBT = 56
 /** Exports that nothing uses yet, `file name`. */
 const EXPORT_DEBT: readonly string[] = []
 /** Provider ids in code, `file id`. */

@@ -74,15 +74,15 @@ describe('plans', () => {
   for (const [text, problems] of [
     [
       'plans: { tiers: { team: { usdPerMonth: 1 } } }',
-      ['1:25: plans.tiers.team needs flows.5_hour and flows.7_day and flows.monthly'],
+      ['1:25: plans.tiers.team requires flows.5_hour and flows.7_day and flows.monthly'],
     ],
     [
       'plans: { tiers: { prp: { flows: { 5_hour: 1, 7_day: 1, monthly: 1 } } } }',
-      ['1:24: plans.tiers.prp needs usdPerMonth, unless pro is meant'],
+      ['1:24: plans.tiers.prp requires usdPerMonth (did you mean pro?)'],
     ],
     [
       'plans: { tiers: { constructor: { usdPerMonth: 1 } } }',
-      ['1:32: plans.tiers.constructor needs flows.5_hour and flows.7_day and flows.monthly'],
+      ['1:32: plans.tiers.constructor requires flows.5_hour and flows.7_day and flows.monthly'],
     ],
     [
       'plans: { tiers: { pro: { flows: { 5_hour: 1.00001 } } } }',

@@ -107,7 +107,7 @@ class Log {
     return entry
   }
 
-  /** What is not in the store is lost, the latest instant too. */
+  /** Everything that is not in the store is lost, also the latest instant. */
   crash(): void {
     this.subscription = this.stored
     this.seen = Math.max(

@@ -156,7 +156,7 @@ test('a reference cannot be the id of a generation', async () => {
     err: expect.stringContaining('not 32 hex digits') as string,
   })
   expect(() => topUp({ reference: id, at: 1, accountId: 'a', amount: 1n, bonus: false })).toThrow(
-    'could be the id of a generation',
+    'looks like the id of a generation; choose another one',
   )
   expect((await run(folder, 'accounts', 'credit', 'team', '1', '--reference', `${id}0`)).code).toBe(0)
 }, 30_000)
@@ -211,8 +211,8 @@ test('an unknown folder or account is reported with a remedy, and nothing is cre
   expect(existsSync(folder)).toBe(false)
   await run(folder, 'accounts', 'create', 'team')
   const unknown =
-    'sluice: there is no account "tema"; is team meant? ' +
-    'sluice accounts list shows all, sluice accounts create makes one\n'
+    'sluice: there is no account "tema" (did you mean team?); ' +
+    'sluice accounts list shows all accounts, sluice accounts create creates one\n'
   for (const args of [
     ['accounts', 'show', 'tema'],
     ['accounts', 'credit', 'tema', '1'],
@@ -222,7 +222,7 @@ test('an unknown folder or account is reported with a remedy, and nothing is cre
   }
   expect(await run(folder, 'accounts', 'create', 'team')).toMatchObject({
     code: 1,
-    err: 'sluice: there is an account team already; sluice accounts show team shows it\n',
+    err: 'sluice: the account team already exists; sluice accounts show team shows it\n',
   })
 }, 40_000)
 

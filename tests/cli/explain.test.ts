@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Loss } from '../../src/protocols/translation.ts'
 
 const main = join(import.meta.dir, '../../src/main.ts')
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-explain-'))
@@ -74,7 +75,7 @@ type Explained = {
     url: string
     headers: Record<string, string>
     body: Record<string, unknown>
-    translation: { field: string }[]
+    translation: Loss[]
     refused?: string
   }[]
 }
@@ -106,7 +107,7 @@ x-tenant: (hidden)
 x-api-key: (hidden)
 ${JSON.stringify(messagesBody, null, 2)}
 Lost:
-  seed  left out  the provider has no such parameter`,
+  seed  dropped  unsupported_field  the target protocol has no such field`,
       expect.stringMatching(
         /^2\. own, over chat\.completions\nPOST [^]*"seed": 12345678901234567890,[^]*\nNothing is lost\.$/,
       ),
@@ -127,10 +128,10 @@ Lost:
         provider,
         protocol,
         body.model,
-        translation.map(({ field }) => field),
+        translation.map(({ code, path }) => [code, path]),
       ]),
     ).toEqual([
-      ['other', 'messages', 'm', ['seed']],
+      ['other', 'messages', 'm', [['unsupported_field', 'seed']]],
       ['own', 'chat.completions', 'n', []],
     ])
   })
@@ -156,7 +157,7 @@ Lost:
   })
 
   test('takes the protocol, the model and streaming from the command line', async () => {
-    put('plain.json', { model: 'nobody/x', max_tokens: 5, messages: HELLO })
+    put('plain.json', { model: 'unknown/x', max_tokens: 5, messages: HELLO })
     const {
       protocol,
       endpoints: [first],
@@ -182,8 +183,8 @@ Lost:
     const { code, out } = await run('shell.json')
     expect(code).toBe(1)
     expect(out).toContain(
-      "Not sent: tools[0]: the provider of this model has no tool of the type 'shell'. " +
-        'Leave it out, or ask a model whose provider speaks the protocol of this request.\n',
+      "Not sent: tools[0]: the provider of this model does not support tools of type 'shell'. " +
+        'Remove it, or use a model whose provider speaks the protocol of this request.\n',
     )
   })
 

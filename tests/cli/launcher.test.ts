@@ -86,10 +86,10 @@ test('the launcher runs another script of the project', async () => {
 }, 20_000)
 
 test('the launcher reports what to do if it cannot install packages', async () => {
-  const bare = join(copy, 'bare')
+  const withoutModules = join(copy, 'withoutModules')
   for (const name of ['launcher', 'package.json', 'package-lock.json'])
-    cpSync(join(copy, name), join(bare, name), { recursive: true })
-  const child = Bun.spawn([Bun.which('node') ?? 'node', join(bare, 'launcher/sluice.mjs'), '--help'], {
+    cpSync(join(copy, name), join(withoutModules, name), { recursive: true })
+  const child = Bun.spawn([Bun.which('node') ?? 'node', join(withoutModules, 'launcher/sluice.mjs'), '--help'], {
     env: { PATH: '/nonexistent' },
     stdin: 'ignore',
     stdout: 'pipe',

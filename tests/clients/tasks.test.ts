@@ -37,7 +37,7 @@ const PATCH = '*** Begin Patch\n*** Update File: "a b".txt\n@@\n-  \\d+\t"x"\n+ 
 const RESULTS: Output[] = [
   { text: '2 notes.txt' },
   { text: 'cat: nothing: no such file', failed: true },
-  { text: 'a picture', image: IMAGE },
+  { text: 'an image', image: IMAGE },
 ]
 const FAILURES = ['refused', 'broken', 'failed'] as const
 
@@ -361,7 +361,7 @@ test.each(['chat.completions', 'responses', 'messages'] as const)(
       'patched',
       '2 notes.txt',
       'cat: nothing: no such file',
-      expect.stringMatching(/^a picture/),
+      expect.stringMatching(/^an image/),
     ])
     expect(
       provider.received.at(-1)!.entries.some((entry) => entry.kind === 'user' && entry.text.includes('Result of')),

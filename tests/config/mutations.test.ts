@@ -14,7 +14,7 @@ const tree: unknown = parse(example)
 const RUNS = runs(400, 10_000)
 const PATIENCE_MS = IS_LONG ? 600_000 : 30_000
 
-/** Whether a text loads. Every refusal must be a ConfigError whose problems are located. */
+/** Loads a text and returns whether it is valid. Every refusal must be a ConfigError whose problems are located. */
 function loads(text: string): boolean {
   try {
     new Catalogue(readConfig(text, 'f.yaml', {}))
@@ -124,7 +124,7 @@ const pathsOf = (value: unknown, path: Path = []): Path[] =>
       ]
 const PATHS = pathsOf(tree)
 
-/** A copy of a tree with one place exchanged, taken away or given a new member. */
+/** A copy of a tree with one value replaced, removed or given a new member. */
 function mutated(value: unknown, path: Path, how: Mutation): unknown {
   if (path.length === 0) {
     if (how.kind === 'exchange') return how.value

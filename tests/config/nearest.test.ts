@@ -48,7 +48,7 @@ test('the banded edit distance equals that of the whole table', () => {
       }
     return table[a.length]![b.length]!
   }
-  // First letters differ, so neither is found inside the other but by their tails, which the guard below leaves out.
+  // Their first letters differ, so neither contains the other except at its end, which the guard below excludes.
   const word = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), minLength: 10, maxLength: 14 })
   fc.assert(
     fc.property(word, word, (a, b) => {

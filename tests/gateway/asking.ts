@@ -1,7 +1,7 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 import { TALKS } from './scripted.ts'
 
-/** Requests in the four protocols, to whatever model. */
+/** Requests to any model in the four protocols. */
 
 export const PROTOCOLS = Object.keys(TALKS) as ConversationName[]
 
@@ -44,10 +44,10 @@ export function ask({
   })
 }
 
-/** An error in the words of each protocol: which it is, what it says, and the status of the answer. */
+/** An error in any protocol. `code`: the type and code that the protocol has for it. */
 export type Failure = { status: number; code: string | undefined; message: string; headers: Headers }
 
-/** What each protocol calls the errors of these tests. Messages has no codes, only types. */
+/** Reads an error response. Messages has no codes, only types. */
 export async function failureOf(response: Response, protocol: ConversationName): Promise<Failure> {
   const { error, type } = (await response.json()) as {
     type?: string
@@ -62,7 +62,7 @@ export async function failureOf(response: Response, protocol: ConversationName):
   return { status: response.status, code, message: error.message, headers: response.headers }
 }
 
-/** What a client takes for the whole of a streamed answer, and what it takes for a failure. */
+/** The frames by which clients recognize that a stream is complete, or that it failed. */
 export const ENDED: Record<ConversationName, { whole: RegExp; failed: RegExp }> = {
   'chat.completions': { whole: /^data: \[DONE\]$/m, failed: /"finish_reason":"error"/ },
   responses: { whole: /"type":"response\.completed"/, failed: /event: error[^]*event: response\.failed/ },

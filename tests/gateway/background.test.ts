@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 
 /**
- * A response in the background ends long after its request was answered: it is held, metered and billed all the same.
+ * Background responses end long after the response to their request. They are reserved, metered and billed all the
+ * same.
  */
 
 const MESSAGE = {
@@ -24,10 +25,10 @@ const USAGE = {
 }
 const PAID = { usage: 0.006, estimated: false, nativeTokens: { prompt_tokens: 1000, completion_tokens: 500 } }
 
-/** What the provider says of its work, whoever asks for it; `respond` may do otherwise. */
+/** The status that the provider reports; `respond` may replace its response. */
 let status: string
-let respond: (asked: string) => Promise<Response | undefined> | Response | undefined
-let asked: string[]
+let respond: (name: string) => Promise<Response | undefined> | Response | undefined
+let calls: string[]
 let upstream: Bun.Server<undefined>
 let gateway: GatewayProcess
 let data: string
@@ -52,9 +53,9 @@ const streaming = (): Response =>
       start(controller) {
         for (const type of ['response.created', 'response.in_progress'])
           controller.enqueue(`event: ${type}\ndata: ${JSON.stringify({ type, response: theirs() })}\n\n`)
-        controller.enqueue(
-          `event: response.output_item.added\ndata: ${JSON.stringify({ type: 'response.output_item.added', output_index: 0, item: { ...MESSAGE, status: 'in_progress', content: [] } })}\n\n`,
-        )
+        const item = { ...MESSAGE, status: 'in_progress', content: [] }
+        const type = 'response.output_item.added'
+        controller.enqueue(`event: ${type}\ndata: ${JSON.stringify({ type, output_index: 0, item })}\n\n`)
       },
     }),
     { headers: { 'content-type': 'text/event-stream' } },
@@ -63,14 +64,14 @@ const streaming = (): Response =>
 beforeEach(async () => {
   status = 'queued'
   respond = () => undefined
-  asked = []
+  calls = []
   upstream = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
     idleTimeout: 0,
     fetch: async (request) => {
       const name = `${request.method} ${new URL(request.url).pathname.replace('/v1/responses', '')}`
-      asked.push(name)
+      calls.push(name)
       return (await respond(name)) ?? Response.json(theirs())
     },
   })
@@ -108,7 +109,7 @@ const balance = async (): Promise<number> =>
   ((await call('GET', '/v1/management/payg/balance')).body as unknown as { data: { total_credits: number } }).data
     .total_credits
 
-/** Its record, once there is one. */
+/** The record of a response, once there is one. */
 async function settled(id: string): Promise<Record<string, never>> {
   for (let i = 0; i < 120; i += 1) {
     const record = await recordOf(id)
@@ -124,7 +125,7 @@ async function restart(): Promise<void> {
   gateway = await startGatewayProcess({ config, data })
 }
 
-/** Begins a streamed answer, and gives its id and what makes its client leave. */
+/** Starts a streamed response. Returns its id and a function by which its client leaves. */
 async function begin(): Promise<{ id: string; leave(): void }> {
   const abort = new AbortController()
   const response = await fetch(`${gateway.url}/v1/responses`, {
@@ -141,7 +142,7 @@ async function begin(): Promise<{ id: string; leave(): void }> {
 test('a background response is settled when its provider ends it, even after a kill and without polling', async () => {
   const { id } = (await create()).body
   expect((await recordOf(id!)).status).toBe(404)
-  // The hold of the first leaves no room for a second one.
+  // The hold of the first leaves no credit for a second one.
   expect((await create()).status).toBe(402)
   await restart()
   expect((await create()).status).toBe(402)
@@ -158,7 +159,7 @@ test('a deleted background response is cancelled at its provider and costs the r
     return Response.json(theirs(USAGE))
   }
   expect((await call('DELETE', `/v1/responses/${id}`)).body).toMatchObject({ id, deleted: true })
-  expect(asked).toContain('POST /resp_theirs/cancel')
+  expect(calls).toContain('POST /resp_theirs/cancel')
   expect((await recordOf(id!)).body).toMatchObject({ ending: 'client-left', ...PAID })
   expect(await balance()).toBe(0.994)
   expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
@@ -190,11 +191,11 @@ test('a response deleted while its provider is unreachable is followed until it 
   expect((await recordOf(id!)).status).toBe(404)
   await restart()
   expect((await create()).status).toBe(402)
-  asked = []
+  calls = []
   status = 'completed'
   respond = (name) => (name.endsWith('/cancel') ? new Response('{}', { status: 400 }) : undefined)
   expect(await settled(id!)).toMatchObject({ ending: 'completed', ...PAID })
-  expect(asked).toEqual(['POST /resp_theirs/cancel', 'GET /resp_theirs'])
+  expect(calls).toEqual(['POST /resp_theirs/cancel', 'GET /resp_theirs'])
   expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
 }, 30_000)
 
@@ -235,12 +236,12 @@ test('a background response is cancelled if its client left before receiving its
     headers: { authorization: `Bearer ${gateway.key}` },
     body: JSON.stringify({ model: 'up/m', input: 'Hello', background: true }),
   }).catch(() => {})
-  while (asked.length === 0) await Bun.sleep(5)
+  while (calls.length === 0) await Bun.sleep(5)
   abort.abort()
   await gone
   await Bun.sleep(100)
   gate.resolve()
-  while (!asked.includes('POST /resp_theirs/cancel')) await Bun.sleep(20)
+  while (!calls.includes('POST /resp_theirs/cancel')) await Bun.sleep(20)
   while ((await balance()) === 1) await Bun.sleep(20)
   expect(await balance()).toBe(0.994)
 }, 30_000)
@@ -248,7 +249,7 @@ test('a background response is cancelled if its client left before receiving its
 test('a background response is refused with store: false', async () => {
   const refused = await create({ store: false })
   expect([refused.status, (refused.body as { error?: { param: string } }).error?.param]).toEqual([400, 'background'])
-  expect(asked).toEqual([])
+  expect(calls).toEqual([])
 })
 
 test('a background response whose client leaves its stream is followed like any other', async () => {
@@ -266,7 +267,7 @@ test('a background response whose client leaves its stream is followed like any 
 test('a background response that was streaming when the server was killed is followed after the restart', async () => {
   respond = (name) => (name === 'POST ' ? streaming() : undefined)
   const { id } = await begin()
-  // So old, it is written as open.
+  // A generation of this age is stored as open.
   await Bun.sleep(400)
   await restart()
   status = 'completed'

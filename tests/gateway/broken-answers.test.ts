@@ -14,13 +14,13 @@ import { gatedConfig } from './gated.ts'
 import { COUNTED, framed, protocolOf, TALKS } from './scripted.ts'
 
 /**
- * Answers in which one value is of another kind than it should be: whatever that breaks, the request ends, once, and
- * nothing of it stays held.
+ * Provider responses in which one value has the wrong type: whatever that breaks, the request ends once and no
+ * reservation remains.
  */
 
 type Path = (string | number)[]
 
-/** Where every value of a JSON document stands. */
+/** The paths of all values of a JSON document. */
 const pathsIn = (value: unknown, path: Path = []): Path[] =>
   typeof value !== 'object' || value === null
     ? [path]
@@ -42,7 +42,7 @@ const original = (protocol: ConversationName, stream: boolean): unknown => {
   return stream ? [...talk.begin(COUNTED), ...talk.end(COUNTED), ...talk.last(COUNTED)] : talk.whole(COUNTED)
 }
 
-/** Each value in turn, and each wrong one in its turn. */
+/** One case per value, with the wrong values in turn. */
 const BROKEN: Broken[] = PROTOCOLS.flatMap((protocol) =>
   [true, false].flatMap((stream) =>
     pathsIn(original(protocol, stream))
@@ -53,7 +53,7 @@ const BROKEN: Broken[] = PROTOCOLS.flatMap((protocol) =>
 
 let gateway: Gateway
 let provider: Bun.Server<undefined>
-/** Of the request under way. */
+/** The case of the request in flight. */
 let broken: Broken
 beforeAll(async () => {
   provider = Bun.serve({
@@ -75,10 +75,10 @@ afterAll(async () => {
   await provider?.stop(true)
 })
 
-/** A request that needs all that the account has is admitted: nothing is held any more. */
+/** Asserts that nothing is reserved: a request that needs the whole balance is admitted. */
 async function expectNothingHeld(store: SqliteStore): Promise<void> {
   const { balances } = await store.ledger.state()
-  // A token of output costs 2000 nano-USD; the input is held at a token for two bytes of its body.
+  // An output token costs 2000 nano-USD; for the input one token per two bytes of the body is reserved.
   const limit = Number(balances.find(({ kind }) => kind === 'credit')!.balance / 2_000n) - 100
   broken = { protocol: 'messages', stream: false, path: ['id'], by: 'a' }
   expect(
@@ -145,7 +145,7 @@ describe('a provider response with one invalid value', () => {
   )
 })
 
-/** Bytes of a whole streamed answer. */
+/** The bytes of a complete stream. */
 function source(): { read(): Promise<Uint8Array | undefined>; cancel(): void; cancelled: boolean } {
   const pieces = [
     ...TALKS['chat.completions'].begin(COUNTED),

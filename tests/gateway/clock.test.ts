@@ -7,7 +7,7 @@ import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { ask, PROTOCOLS } from './asking.ts'
 import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
 
-/** A gateway whose machine's clock jumps. */
+/** A gateway on a machine whose clock is changed. */
 
 const HOUR = 3_600_000
 const SUBSCRIPTION = 'sk-ss-v1-0123456789abcdef0123456789abcdef'
@@ -17,7 +17,7 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-clock-'))
 let provider: Gated
 let gateway: GatewayProcess
 
-/** The server's time of day is this far from ours. */
+/** Sets the offset of the server's clock. */
 const jump = (ms: number): void => writeFileSync(join(folder, 'offset'), String(ms))
 
 const start = (): Promise<GatewayProcess> =>
@@ -103,7 +103,7 @@ const generate = async (): Promise<number> =>
 
 test('a quota window returns nothing and ends once when the clock is changed, even over a restart', async () => {
   provider.open()
-  // Each uses 2 flows and holds what it may use at the most.
+  // Each uses 2 flows and reserves the most that it may use.
   let fitted = 0
   while ((await generate()) === 200) fitted++
   const full = await used()

@@ -9,20 +9,20 @@ import { GatewayError } from '../../src/error.ts'
 import type { GatewayContext } from '../../src/routes.ts'
 import type { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { Overrides } from '../store/overriding.ts'
-import { roomsIn } from './in-process.ts'
+import { inProcessGateway } from './in-process.ts'
 
-/** A gateway in this process, whose store fails where a test says so, and a provider that answers as it says. */
+/** A gateway in this process, whose store fails and whose provider responds as a test sets. */
 
 let folder: string
 let sqlite: SqliteStore
 let app: GatewayContext
 let headers: Record<string, string>
 let upstream: Bun.Server<undefined>
-let asked: string[]
+let calls: string[]
 let now: number
-/** Methods of the store -> what they do instead. */
+/** Replaced methods of the store. */
 let failing: Overrides
-let respond: (asked: string) => Response | Promise<Response>
+let respond: (name: string) => Response | Promise<Response>
 
 const full = (): Promise<never> => Promise.reject(new GatewayError('store_unavailable', 'The disk is full.'))
 const theirs = (id: string, status: string): Response =>
@@ -38,7 +38,7 @@ const theirs = (id: string, status: string): Response =>
   })
 
 beforeEach(async () => {
-  asked = []
+  calls = []
   failing = {}
   now = 0
   let works = 0
@@ -50,21 +50,25 @@ beforeEach(async () => {
     idleTimeout: 0,
     fetch: (request) => {
       const name = `${request.method} ${new URL(request.url).pathname.replace('/v1/responses', '')}`
-      asked.push(name)
+      calls.push(name)
       return respond(name)
     },
   })
   folder = mkdtempSync(join(tmpdir(), 'sluice-deferral-'))
-  const built = await roomsIn(
+  const built = await inProcessGateway(
     folder,
-    `billing: { unpriced: free }\nproviders:\n  up: { protocol: responses, baseUrl: "http://127.0.0.1:${upstream.port}/v1" }\n`,
+    `
+billing: { unpriced: free }
+providers:
+  up: { protocol: responses, baseUrl: "http://127.0.0.1:${upstream.port}/v1" }
+`,
     () => failing,
     () => now,
   )
   sqlite = built.sqlite
   headers = built.headers
-  app = Object.assign(built.rooms, {
-    predictor: new Predictor(built.rooms, new Webhooks(built.rooms)),
+  app = Object.assign(built.app, {
+    predictor: new Predictor(built.app, new Webhooks(built.app)),
   })
 })
 afterEach(async () => {
@@ -94,7 +98,7 @@ test('a background response that cannot be stored is cancelled, ends once and do
   expect((await create()).status).toBe(503)
   expect(app.inFlight.size).toBe(0)
   expect(app.ledger.deferred).toEqual([])
-  await until(() => asked.includes('POST /work-1/cancel'))
+  await until(() => calls.includes('POST /work-1/cancel'))
   now += 60_000
   expect(app.abuseDetection.evaluate(await app.store.accounts.list())).toEqual([])
 })
@@ -109,8 +113,8 @@ test('each background response is polled once at a time, even while polling othe
   await until(() => app.ledger.deferred.length === 1)
   follower.round()
   follower.round()
-  await until(() => asked.includes('GET /work-1'))
-  expect(asked.filter((name) => name.startsWith('GET')).toSorted()).toEqual(['GET /work-1', 'GET /work-2'])
+  await until(() => calls.includes('GET /work-1'))
+  expect(calls.filter((name) => name.startsWith('GET')).toSorted()).toEqual(['GET /work-1', 'GET /work-2'])
   gate.resolve(theirs('work-1', 'in_progress'))
   await follower.stop()
   expect(app.ledger.deferred.length).toBe(1)
@@ -121,36 +125,36 @@ test('a server that stops does not wait for any provider', async () => {
   respond = () => new Promise(() => {})
   const follower = app.background
   follower.round()
-  await until(() => asked.includes('GET /work-1'))
+  await until(() => calls.includes('GET /work-1'))
   await follower.stop()
   expect(app.ledger.deferred.length).toBe(1)
 })
 
 test('a failed poll is logged and repeated', async () => {
-  const said = spyOn(console, 'error').mockImplementation(() => {})
+  const logged = spyOn(console, 'error').mockImplementation(() => {})
   try {
     await create()
     const follower = app.background
     failing['responses.find'] = () => Promise.reject(new TypeError('out of order'))
     follower.round()
-    await until(() => said.mock.calls.length > 0)
-    expect(String(said.mock.calls[0]![0])).toContain('out of order')
+    await until(() => logged.mock.calls.length > 0)
+    expect(String(logged.mock.calls[0]![0])).toContain('out of order')
     failing = {}
     await Bun.sleep(0)
     follower.round()
     await until(() => app.ledger.deferred.length === 0)
     await follower.stop()
   } finally {
-    said.mockRestore()
+    logged.mockRestore()
   }
 })
 
 test('a response whose usage cannot be counted leaves no reservation', async () => {
-  const said = spyOn(console, 'error').mockImplementation(() => {})
+  const logged = spyOn(console, 'error').mockImplementation(() => {})
   try {
     await create()
     const [open] = app.ledger.deferred
-    // A tokeniser that is gone.
+    // The tokenizer fails.
     Object.defineProperty(open!.meter, 'count', { value: () => Promise.reject(new Error('cannot count')) })
     const follower = app.background
     follower.round()
@@ -158,7 +162,7 @@ test('a response whose usage cannot be counted leaves no reservation', async () 
     await follower.stop()
     expect((await sqlite.ledger.findGeneration(open!.request.accountId, open!.request.id))?.ending).toBe('completed')
   } finally {
-    said.mockRestore()
+    logged.mockRestore()
   }
 })
 
@@ -167,16 +171,16 @@ test('two requests that observe the same end both wait for its record', async ()
   const closing = Promise.withResolvers<never>()
   const get = () => handleRequest(app, new Request(`http://sluice/v1/responses/${id}`, { headers }))
   failing['ledger.closeGeneration'] = () => closing.promise
-  let told = 0
+  let answered = 0
   const both = [get(), get()].map((asking) =>
     asking.then(({ status }) => {
-      told++
+      answered++
       return status
     }),
   )
-  await until(() => asked.filter((name) => name === 'GET /work-1').length === 2)
+  await until(() => calls.filter((name) => name === 'GET /work-1').length === 2)
   await Bun.sleep(100)
-  expect(told).toBe(0)
+  expect(answered).toBe(0)
   closing.reject(new GatewayError('store_unavailable', 'The disk is full.'))
   expect(await Promise.all(both)).toEqual([503, 503])
 })

@@ -12,16 +12,16 @@ import { until } from '../transport/raw-server.ts'
 import { ask, ENDED, failureOf, PROTOCOLS } from './asking.ts'
 import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
 
-/** What a gateway does whose disk is full or fails, and when it is well again. */
+/** A gateway whose disk is full or fails, and its recovery. */
 
-/** What is translated and what is passed on, streamed and whole. */
+/** Each pair of protocols, translated or passed through, streamed and not. */
 const WAYS = PROTOCOLS.flatMap((protocol) =>
   PROTOCOLS.flatMap((provider) => [true, false].map((stream) => ({ protocol, model: `by/${provider}`, stream }))),
 )
 
 const configFor = (provider: Gated): string => gatedConfig({ by: provider })
 
-/** Statuses of errors in each protocol: the Anthropic SDK tries again on 529. */
+/** The refusal in each protocol. The Anthropic SDK retries on 529. */
 const REFUSED: Record<ConversationName, [number, string]> = {
   'chat.completions': [503, 'server_error:store_unavailable'],
   responses: [503, 'server_error:store_unavailable'],
@@ -39,7 +39,7 @@ afterAll(async () => {
   await disk?.close()
 })
 
-/** What is on the disk. */
+/** The records, open generations and credit on the disk. */
 async function recordsOn(
   disk: SmallDisk,
 ): Promise<{ records: GenerationRecord[]; open: number; credit: bigint | undefined }> {
@@ -56,11 +56,11 @@ async function recordsOn(
   }
 }
 
-const bare = (id: string): string => id.replace(/^.*[-_]/, '')
+const unprefixed = (id: string): string => id.replace(/^.*[-_]/, '')
 
 type Answer = { id: string; text: string; response: Response }
 
-/** Begins one generation in each way, and gives the answers that they will have. */
+/** Starts one generation for each of WAYS. Returns their future answers. */
 async function beginAll({ url, key }: GatewayProcess): Promise<Promise<Answer>[]> {
   const before = provider.begun
   const answers = WAYS.map(async (way) => {
@@ -82,13 +82,13 @@ async function resumed({ url, key }: GatewayProcess): Promise<void> {
     if (status === 200) return
     await Bun.sleep(50)
   }
-  throw new Error('it never came back')
+  throw new Error('the gateway did not recover')
 }
 
 describe.skipIf(disk === undefined)('a full disk', () => {
   const small = disk!
 
-  test('a full disk refuses new requests, fails those in flight, loses no record, and recovers with space', async () => {
+  test('on a full disk requests fail, no record is lost, and requests succeed again with free space', async () => {
     const gateway = await startGatewayProcess({ disk: small, config: configFor(provider) })
     const { url, key } = gateway
     try {
@@ -150,7 +150,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
           ].map((path) => got(path)),
         ),
       ).toEqual([200, 200, 200, 200, 200])
-      expect([await got('/v1/models', 'sk-ai-v1-nobody'), await got('/v1/management/generation?id=unknown')]).toEqual([
+      expect([await got('/v1/models', 'sk-ai-v1-unknown'), await got('/v1/management/generation?id=unknown')]).toEqual([
         401, 404,
       ])
       expect(gateway.output().stderr).toContain(
@@ -162,7 +162,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
       await resumed(gateway)
       expect(gateway.output().stderr).toContain('The ledger is written again: accepting billable requests.')
       const { records, open, credit } = await recordsOn(small)
-      // Whoever heard a stream to its end pays for it; who got a 503 for a whole answer does not.
+      // Clients that received a complete stream pay for it; those whose response became a 503 do not.
       const charged = 4 + WAYS.filter(({ stream }) => stream).length + 1
       expect([records.length, open, credit]).toEqual([4 + WAYS.length + 1, 0, 1_000_000_000n - BILL * BigInt(charged)])
       expect(
@@ -171,7 +171,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
           .filter((one) => one === 'failed 0 false').length,
       ).toBe(WAYS.length / 2)
       expect(records.filter(({ ending, bill }) => ending === 'completed' && bill === BILL).length).toBe(charged)
-      const streamed = (await Promise.all(answers)).filter(({ id }) => id !== '').map(({ id }) => bare(id))
+      const streamed = (await Promise.all(answers)).filter(({ id }) => id !== '').map(({ id }) => unprefixed(id))
       expect(streamed.filter((id) => !records.some((record) => record.id === id))).toEqual([])
       await expectBookRight(small.copy())
       gateway.kill('SIGTERM')
@@ -182,7 +182,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
     }
   }, 20_000)
 
-  /** A command on the disk: its exit code and what it complains of. */
+  /** Runs a command on the disk. Returns its exit code and its errors. */
   async function run(...command: string[]): Promise<[number, string]> {
     const child = Bun.spawn([...small.command, ...command], {
       env: { PATH: process.env.PATH ?? '' },
@@ -202,7 +202,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
     const before = await recordsOn(small)
     let gateway = await start('timeouts: { drain: 100ms }\n')
     try {
-      const asked = {
+      const options = {
         url: gateway.url,
         key: gateway.key,
         protocol: 'messages',
@@ -210,12 +210,12 @@ describe.skipIf(disk === undefined)('a full disk', () => {
         stream: true,
       } as const
       provider.shut()
-      const kept = await ask(asked)
+      const kept = await ask(options)
       for (let looks = 0; (await recordsOn(small)).open === 0 && looks < 100; looks++) await Bun.sleep(50)
       small.fill()
-      const unkept = await ask(asked)
+      const unkept = await ask(options)
       await until(() => gateway.output().stderr.includes('Rejecting billable requests'))
-      expect((await ask(asked)).status).toBe(529)
+      expect((await ask(options)).status).toBe(529)
 
       const full = [1, 'sluice: The store is unavailable: its disk is full; try again.\n']
       expect(await sluice('keys', 'create')).toEqual(full as [number, string])
@@ -231,14 +231,14 @@ describe.skipIf(disk === undefined)('a full disk', () => {
       await gateway.stop()
 
       gateway = await start()
-      expect((await ask({ ...asked, url: gateway.url })).status).toBe(529)
+      expect((await ask({ ...options, url: gateway.url })).status).toBe(529)
       small.clear()
       provider.open()
       await resumed(gateway)
       const after = await recordsOn(small)
-      const id = bare(kept.headers.get('x-generation-id')!)
-      // Of the one that could be written before the disk was full, what was heard until then is charged; the other has
-      // never been.
+      const id = unprefixed(kept.headers.get('x-generation-id')!)
+      // The generation that was stored before the disk was full is charged for what was received until then. Nothing of
+      // the other one was stored.
       expect(after.records.filter(({ ending }) => ending === 'crashed')).toEqual([
         expect.objectContaining({ id, estimated: true }),
       ])
@@ -271,7 +271,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
   }, 20_000)
 })
 
-/** The system's own calls, which fail as long as a file is there. */
+/** System calls that fail while a file exists. */
 const FAILING = (file: string): string => `
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -305,7 +305,7 @@ test.skipIf(process.platform !== 'linux' || Bun.which('cc') === null)(
         'server_error:store_unavailable',
         'The store is unavailable: disk I/O error; try again.',
       ])
-      // What the system says after it once lost pages says nothing of them.
+      // After the system has lost pages once, later calls succeed without the lost pages.
       rmSync(failing)
       await Bun.sleep(300)
       expect((await generate()).status).toBe(503)

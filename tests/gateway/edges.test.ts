@@ -1,17 +1,17 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { connect } from 'node:net'
+import type { Loss } from '../../src/protocols/translation.ts'
 import { startGateway, type Gateway } from '../server.ts'
 
-/**
- * What a client meets before any provider is asked: keys, limits, paths, bodies; each answer in the words of its
- * protocol.
- */
+/** Checks before any provider is called: keys, limits, paths and bodies, with errors in the format of each protocol. */
 
 let gateway: Gateway
 beforeAll(async () => {
   gateway = await startGateway({
-    config:
-      'limits: { requestsPerMinute: 5, body: 64KiB }\nkeys: [{ key: "sk-ai-v1-plentyplentyplenty1", requestsPerMinute: 100000 }]\n',
+    config: `
+limits: { requestsPerMinute: 5, body: 64KiB }
+keys: [{ key: ${PLENTY}, requestsPerMinute: 100000 }]
+`,
   })
 })
 afterAll(() => gateway?.stop())
@@ -34,18 +34,18 @@ const call = (
 type Failure = { error: { message: string; type: string; param: string | null; code: string; status: string } }
 const failure = async (response: Response): Promise<Failure['error']> => ((await response.json()) as Failure).error
 
-/** A request in the very bytes given, and what came back until the server closed or fell silent. */
+/** Sends these bytes. Returns what was received until the server closed the connection. */
 const raw = (text: string): Promise<string> =>
   new Promise((resolve) => {
     const { port, hostname } = new URL(gateway.url)
     const socket = connect(Number(port), hostname, () => socket.write(text))
-    let heard = ''
+    let received = ''
     socket.on('data', (bytes) => {
-      heard += bytes.toString()
+      received += bytes.toString()
       socket.end()
     })
-    socket.on('close', () => resolve(heard))
-    socket.on('error', () => resolve(heard))
+    socket.on('close', () => resolve(received))
+    socket.on('error', () => resolve(received))
   })
 
 describe('keys', () => {
@@ -222,7 +222,9 @@ describe('bodies', () => {
     expect(
       (
         await call('/v1/chat/completions', {
-          body: '{"model":"sandbox/chat","messages":[{"role":"user","content":"Hello"}],"__proto__":{"stream":true},"metadata":{"__proto__":"x"}}',
+          body:
+            '{"model":"sandbox/chat","messages":[{"role":"user","content":"Hello"}],' +
+            '"__proto__":{"stream":true},"metadata":{"__proto__":"x"}}',
         })
       ).status,
     ).toBe(200)
@@ -251,10 +253,10 @@ describe('responses', () => {
     const response = await call('/v1/messages', {
       body: { model: 'sandbox/chat', max_tokens: 50, messages: [{ role: 'user', content: 'Hello' }], ...fields },
     })
-    const told = response.headers.get('x-sluice-translation')!
-    expect(told.length).toBeLessThan(4_100)
-    const losses = JSON.parse(told) as { field: string }[]
-    expect(losses.map(({ field }) => field).slice(0, 2)).toEqual(['x'.repeat(200), 'field\u00e90'])
+    const header = response.headers.get('x-sluice-translation')!
+    expect(header.length).toBeLessThan(4_100)
+    const losses = JSON.parse(header) as Loss[]
+    expect(losses.map(({ path }) => path).slice(0, 2)).toEqual(['x'.repeat(200), 'field\u00e90'])
   })
 
   test('an unknown model is refused with 404 and the nearest names', async () => {

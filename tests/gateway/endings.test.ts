@@ -13,8 +13,8 @@ import { until, type RawServer } from '../transport/raw-server.ts'
 import { COUNTED, scriptedProvider, TALKS, TEXT, type Script } from './scripted.ts'
 
 /**
- * Each way in which a generation may end, in all four protocols, passed on and translated, streamed and whole: what is
- * recorded of it and what it costs.
+ * The record and the cost of a generation for each outcome, in all four protocols, passed through and translated,
+ * streamed and not.
  */
 
 const PROTOCOLS = Object.keys(TALKS) as ConversationName[]
@@ -24,7 +24,7 @@ const PROVIDER: Record<ConversationName, string> = {
   messages: 'up-messages',
   generateContent: 'up-google',
 }
-/** What a client's protocol is translated to. */
+/** The protocol to which each client protocol is translated. */
 const OTHER: Record<ConversationName, ConversationName> = {
   'chat.completions': 'messages',
   messages: 'generateContent',
@@ -36,7 +36,7 @@ const SCRIPTS: Script[] = [
   'metered',
   'unmetered',
   'in-one-piece',
-  'lies',
+  'impossible',
   'counts-twice',
   'goes-on',
   'silent',
@@ -65,7 +65,7 @@ const configFor = (provider: RawServer, more: object = {}): string =>
   Object.entries({
     limits: { requestsPerMinute: 1_000_000 },
     billing: { unpriced: 'refuse', startingCredit: 1 },
-    // Nothing here may give an account another status.
+    // No test may change the status of an account.
     accountStatus: { refusals: { monitored: 1_000_000, abusive: 1_000_000 } },
     providers: Object.fromEntries(
       PROTOCOLS.map((protocol) => [
@@ -126,27 +126,27 @@ function ask(
 
 const modelOf = ({ provider }: Way, script: Script): string => `${PROVIDER[provider]}/${script}`
 
-/** The input as Sluice counts it: the words, and four tokens for the turn. */
+/** The input as Sluice counts it: its text and four tokens for the turn. */
 const INPUT = countTokens('Hello') + 4
-const HEARD = countTokens(TEXT)
+const RECEIVED = countTokens(TEXT)
 const NOTHING = { prompt: 0, completion: 0 }
 
-/** What was heard before an answer broke off: of its usage what its provider had told, the rest counted. */
-const heard = ({ provider }: Way, completion = HEARD): typeof COUNTED => ({
+/** The usage of a stream that broke off: as far as the provider had reported it, the rest as Sluice counts it. */
+const receivedUsage = ({ provider }: Way, completion = RECEIVED): typeof COUNTED => ({
   prompt: TALKS[provider].early?.prompt ?? INPUT,
   completion,
 })
 
-/** The usage that an answer tells, in its own protocol's words: the last of each number. */
-function toldUsage(text: string, { client }: Way): typeof COUNTED | undefined {
+/** The usage reported in a response or stream of any protocol; of several reports the last value of each field. */
+function reportedUsage(text: string, { client }: Way): typeof COUNTED | undefined {
   const datas = text.startsWith('{')
     ? [JSON.parse(text)]
     : [...text.matchAll(/^data: (\{.*)$/gm)].map(([, data]) => JSON.parse(data!))
-  const told = datas
+  const reported = datas
     .map((data) => data.usageMetadata ?? data.response?.usage ?? data.message?.usage ?? data.usage ?? undefined)
     .filter((one) => one !== undefined)
-  if (told.length === 0) return undefined
-  const usage = Object.assign({}, ...told)
+  if (reported.length === 0) return undefined
+  const usage = Object.assign({}, ...reported)
   switch (client) {
     case 'chat.completions':
       return { prompt: usage.prompt_tokens, completion: usage.completion_tokens }
@@ -157,7 +157,7 @@ function toldUsage(text: string, { client }: Way): typeof COUNTED | undefined {
   }
 }
 
-/** What its data folder says of a running gateway. */
+/** The records and balances in the data folder of a running gateway. */
 class Books {
   readonly #gateway: GatewayProcess
   readonly #store: SqliteStore
@@ -188,7 +188,7 @@ class Books {
       .reduce((sum, { balance }) => sum + balance, 0n)
   }
 
-  /** A request that needs all that the account has is admitted: nothing is held any more. */
+  /** Asserts that nothing is reserved: a request that needs the whole balance is admitted. */
   async expectNothingHeld(): Promise<void> {
     const most = async (tokens: bigint): Promise<number> => {
       const response = await ask(
@@ -201,7 +201,7 @@ class Books {
       await response.text()
       return response.status
     }
-    // A token of output costs 2000 nano-USD, and the input is held at a token for two bytes of its body.
+    // An output token costs 2000 nano-USD; for the input one token per two bytes of the body is reserved.
     const whole = (await this.balance()) / 2000n
     expect(await most(whole)).toBe(402)
     expect(await most(whole - 100n)).toBe(200)
@@ -232,7 +232,7 @@ const recordOf = (records: GenerationRecord[], way: Way, script: Script): Genera
     (record) => record.api === way.client && record.streamed === way.stream && record.model === modelOf(way, script),
   )!
 
-/** One record, its bill and what left the account; and nothing stays held. */
+/** Asserts one record, its bill and the debit of the account, and that no reservation remains. */
 async function expectRecord(books: Books, before: bigint, way: Way, expected: Expected): Promise<GenerationRecord> {
   const [record, ...others] = await books.fresh(1)
   expect(others).toEqual([])
@@ -249,7 +249,7 @@ beforeAll(() => {
 })
 afterAll(() => provider.stop())
 
-/** A gateway for the tests of one block. */
+/** One gateway for the tests of a block. */
 function withGateway(more: object = {}): { gateway: GatewayProcess; books: Books } {
   const here = {} as { gateway: GatewayProcess; books: Books }
   beforeAll(async () => {
@@ -272,7 +272,7 @@ describe('completed generations', () => {
     const text = await response.text()
     expect(response.status, text).toBe(200)
     const record = await expectRecord(here.books, before, way, { ending: 'completed', usage, estimated })
-    expect(toldUsage(text, way)).toEqual(usage)
+    expect(reportedUsage(text, way)).toEqual(usage)
     expect([record.finish, record.retries, record.attempts, record.provider]).toEqual([
       'stop',
       0,
@@ -285,18 +285,18 @@ describe('completed generations', () => {
     completes(way, 'metered', COUNTED, false),
   )
   test.each(ways)('usage is estimated and marked when the provider reports none: %s', (_, way) =>
-    completes(way, 'unmetered', { prompt: INPUT, completion: HEARD }, true),
+    completes(way, 'unmetered', { prompt: INPUT, completion: RECEIVED }, true),
   )
   test.each(streamedWays)('usage is estimated and marked when the response came in one piece: %s', (_, way) =>
-    completes(way, 'in-one-piece', { prompt: INPUT, completion: HEARD }, true),
+    completes(way, 'in-one-piece', { prompt: INPUT, completion: RECEIVED }, true),
   )
   test.each(ways)('usage is estimated and marked when the reported usage is impossible: %s', (_, way) =>
-    completes(way, 'lies', { prompt: INPUT, completion: HEARD }, true),
+    completes(way, 'impossible', { prompt: INPUT, completion: RECEIVED }, true),
   )
   test.each(streamedWays)('the last of several reported usages is charged: %s', (_, way) =>
     completes(way, 'counts-twice', COUNTED, false),
   )
-  // Google's streams have no terminal frame, so that nothing comes behind it.
+  // Google's streams have no terminal frame, so nothing can follow it.
   test.each(streamedWays.filter(([, way]) => way.provider !== 'generateContent'))(
     'without what comes behind the end: %s',
     (_, way) => completes(way, 'goes-on', COUNTED, false),
@@ -348,7 +348,7 @@ describe('failed generations', () => {
         void (await fails(
           way,
           script,
-          way.stream ? { usage: heard(way), estimated: true } : { usage: NOTHING, estimated: false },
+          way.stream ? { usage: receivedUsage(way), estimated: true } : { usage: NOTHING, estimated: false },
         )),
     )
   }
@@ -359,7 +359,7 @@ describe('failed generations', () => {
 describe('timed-out generations', () => {
   const here = withGateway({ timeouts: { firstByte: '250ms', idle: '250ms' } })
 
-  // All at once, because each takes as long as its time limit.
+  // Concurrently, because each takes as long as its timeout.
   async function timeOut(script: Script, ways: Way[], expected: (way: Way) => Omit<Expected, 'ending'>): Promise<void> {
     const before = await here.books.balance()
     await Promise.all(ways.map(async (way) => (await ask(here.gateway, way, modelOf(way, script))).text()))
@@ -374,7 +374,7 @@ describe('timed-out generations', () => {
   test('a timeout before the response head is recorded and costs nothing', () => timeOut('silent', WAYS, nothing))
   test('a timeout after the response head is recorded', () => timeOut('silent-after-head', WAYS, nothing))
   test('a timeout in mid-stream is recorded', () =>
-    timeOut('silent-midway', WAYS, (way) => (way.stream ? { usage: heard(way), estimated: true } : nothing())))
+    timeOut('silent-midway', WAYS, (way) => (way.stream ? { usage: receivedUsage(way), estimated: true } : nothing())))
 
   test('the book balances afterwards', () => expectBookRight(here.gateway.data))
 })
@@ -382,7 +382,7 @@ describe('timed-out generations', () => {
 describe('generations whose client left', () => {
   const here = withGateway()
 
-  /** Leaves when the provider was asked and, where a text is named, when that was heard. */
+  /** Leaves when the provider was called and, if a text is given, when that text was received. */
   async function leaves(
     way: Way,
     script: Script,
@@ -390,11 +390,11 @@ describe('generations whose client left', () => {
     expected: Omit<Expected, 'ending'>,
   ): Promise<void> {
     const before = await here.books.balance()
-    const asked = provider.requests.length
+    const requests = provider.requests.length
     const leave = new AbortController()
     const answer = ask(here.gateway, way, modelOf(way, script), leave.signal)
     void answer.catch(() => {})
-    await until(() => provider.requests.length > asked)
+    await until(() => provider.requests.length > requests)
     if (seen !== undefined) await readUntil(await answer, seen)
     leave.abort()
     await expectRecord(here.books, before, way, { ending: 'client-left', ...expected })
@@ -406,16 +406,17 @@ describe('generations whose client left', () => {
   test.each(streamedWays)('a client that leaves after the response head is recorded: %s', (_, way) =>
     leaves(way, 'silent-after-head', undefined, { usage: { prompt: INPUT, completion: 0 }, estimated: true }),
   )
-  test.each(ways.filter(([, { stream }]) => !stream))('in half an answer: %s', (_, way) =>
-    leaves(way, 'silent-midway', undefined, { usage: { prompt: INPUT, completion: 0 }, estimated: true }),
+  test.each(ways.filter(([, { stream }]) => !stream))(
+    'a client that leaves in mid-response is recorded: %s',
+    (_, way) => leaves(way, 'silent-midway', undefined, { usage: { prompt: INPUT, completion: 0 }, estimated: true }),
   )
   test.each(streamedWays)('a client that leaves in mid-stream is recorded: %s', (_, way) =>
-    leaves(way, 'silent-midway', 'three', { usage: heard(way), estimated: true }),
+    leaves(way, 'silent-midway', 'three', { usage: receivedUsage(way), estimated: true }),
   )
-  // The provider's last words on usage have come, but not the end that makes them final.
+  // The provider has reported its usage, but not the end that makes it final.
   test.each(streamedWays)('a client that leaves before the last frame is recorded: %s', (_, way) =>
     leaves(way, 'silent-at-last', 'three', {
-      usage: heard(way, TALKS[way.provider].early === undefined ? HEARD : COUNTED.completion),
+      usage: receivedUsage(way, TALKS[way.provider].early === undefined ? RECEIVED : COUNTED.completion),
       estimated: true,
     }),
   )
@@ -434,7 +435,8 @@ async function readUntil(response: Response, seen: string): Promise<void> {
 }
 
 /**
- * All ways at once, each stopped where its provider falls silent: what is recorded when `stop` has ended the gateway.
+ * All cases concurrently, each stopped when its provider goes silent. Returns the records after `stop` has ended the
+ * gateway.
  */
 async function stopped(
   stop: (gateway: GatewayProcess) => Promise<GatewayProcess | void>,
@@ -442,7 +444,7 @@ async function stopped(
   const data = mkdtempSync(join(tmpdir(), 'sluice-test-'))
   const gateway = await startGatewayProcess({ data, config: configFor(provider, { timeouts: { drain: '100ms' } }) })
   try {
-    const asked = provider.requests.length
+    const before = provider.requests.length
     const all = WAYS.flatMap((way) =>
       (['silent', 'silent-midway'] as const).map((script) => ({
         way,
@@ -450,7 +452,7 @@ async function stopped(
         answer: ask(gateway, way, modelOf(way, script)),
       })),
     )
-    await until(() => provider.requests.length === asked + all.length)
+    await until(() => provider.requests.length === before + all.length)
     await Promise.all(
       all.map(async ({ way, script, answer }) => {
         if (way.stream && script === 'silent-midway') await readUntil(await answer, 'three')
@@ -482,14 +484,13 @@ describe('the end of the server', () => {
       expect(await gateway.exited).toBe(0)
     })
     for (const { record, way, midway } of ended) {
-      expectEnding(record, way, { ending: 'shutdown', usage: midway ? heard(way) : NOTHING, estimated: midway })
+      expectEnding(record, way, { ending: 'shutdown', usage: midway ? receivedUsage(way) : NOTHING, estimated: midway })
     }
   }, 20_000)
 
   test('a generation found open at the next start is recorded as crashed', async () => {
     const ended = await stopped(async (gateway) => {
-      // Until all of them are written as open, and written again with what a busy machine let them hear only after
-      // that.
+      // Until all of them are stored as open, and stored again with what a busy machine received only later.
       await Bun.sleep(5_600)
       gateway.kill('SIGKILL')
       await gateway.exited
@@ -498,7 +499,7 @@ describe('the end of the server', () => {
     for (const { record, way, midway } of ended) {
       expect([named(way), record.ending, record.estimated]).toEqual([named(way), 'crashed', midway])
       if (!midway) expect([promptTokens(record.usage), completionTokens(record.usage), record.bill]).toEqual([0, 0, 0n])
-      // Only lengths are written, so that its tokens are bounded and not counted.
+      // Only lengths are stored, so its tokens are an upper bound and not a count.
       else
         expect([record.bill > 0n, record.bill <= record.held, completionTokens(record.usage)]).toEqual([
           true,

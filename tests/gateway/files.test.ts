@@ -10,17 +10,20 @@ import { Files } from '../../src/files/files.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, startGatewayProcess, type Gateway } from '../server.ts'
 import { SmallDisk } from '../small-disk.ts'
-import { rawClient, until } from '../transport/raw-server.ts'
+import { rawClient, requestHead, until } from '../transport/raw-server.ts'
 
 const MIB = 1024 * 1024
 const FILE_LIMIT = MIB
 const QUOTA = 3 * MIB
+const ACCOUNTS = ['mine', 'theirs', 'sdk', 'anthropic', 'replicate', 'full', 'broken', 'corpus', 'loop']
 const keyOf = (account: string): string => `sk-ai-v1-of-account-${account}-0123456789abcdef`
+const bearer = (account: string): string => `authorization: Bearer ${keyOf(account)}`
+const MULTIPART = 'content-type: multipart/form-data; boundary=b'
 const config = (more = ''): string => `
 limits: { requestsPerMinute: 100000, file: 1MiB }
 files: { quota: 3MiB }
 accountStatus: { refusals: { monitored: 100000, abusive: 100000 } }
-keys: [${['mine', 'theirs', 'sdk', 'anthropic', 'replicate', 'full', 'broken', 'corpus', 'loop'].map((account) => `{ key: ${keyOf(account)}, account: ${account} }`).join(', ')}]
+keys: [${ACCOUNTS.map((account) => `{ key: ${keyOf(account)}, account: ${account} }`).join(', ')}]
 ${more}`
 
 let gateway: Gateway
@@ -31,7 +34,7 @@ beforeAll(async () => {
 })
 afterAll(() => gateway?.stop())
 
-/** What is on the disk of a gateway: blobs, and uploads under way. */
+/** The numbers of blobs and of unfinished uploads on the disk of a gateway. */
 function onDisk(data = gateway.data): { blobs: number; uploads: number } {
   const root = join(data, 'files')
   const folders = readdirSync(root).filter((name) => name !== 'uploads')
@@ -298,7 +301,7 @@ describe("OpenAI's client", () => {
     ])
       expect(await wrong(query!)).toEqual([400, param!])
     const theirs = await upload('x', {}, keyOf('theirs'))
-    // Nothing is looked up: another's id is a place in time, as one that never was.
+    // A cursor is a position in time, so an id of another account, or one that never existed, is valid.
     const after = async (id: string): Promise<unknown> =>
       (await send('GET', `/v1/files?after=${id}`, { key: keyOf('sdk') })).json
     expect(await after(theirs.json.id)).toEqual(await after(`${theirs.json.id.slice(0, -4)}0000`))
@@ -334,7 +337,7 @@ test("Anthropic's client uploads, lists, reads and deletes files", async () => {
   expect((await Array.fromAsync(files.list({ limit: 1 }))).map(({ id }) => id).toSorted()).toEqual(
     made.map(({ id }) => id).toSorted(),
   )
-  // The way of its older clients.
+  // As its older clients send it.
   const headers = { 'anthropic-version': '2023-06-01' }
   const first = await send('GET', '/v1/files?limit=2', { key: keyOf('anthropic'), headers })
   const second = await send('GET', `/v1/files?limit=2&after_id=${first.json.last_id}`, {
@@ -410,7 +413,7 @@ describe('storage quotas', () => {
       'false',
       expect.stringContaining(`of ${QUOTA} bytes`),
     ])
-    // What is deleted makes room.
+    // Deleting a file frees its quota.
     expect((await send('DELETE', `/v1/files/${kept[0]!.json.id}`, { key })).status).toBe(200)
     expect([(await upload(content, {}, key)).status, (await upload('x', {}, keyOf('mine'))).status]).toEqual([200, 200])
   })
@@ -422,9 +425,7 @@ describe('storage quotas', () => {
       ['transfer-encoding: chunked\r\ncontent-encoding: gzip', 415],
     ] as const) {
       const client = await rawClient(port)
-      client.write(
-        `POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${keyOf('mine')}\r\ncontent-type: multipart/form-data; boundary=b\r\n${head}\r\n\r\n`,
-      )
+      client.write(requestHead('POST /v1/files', bearer('mine'), MULTIPART, head))
       await until(() => client.text().startsWith(`HTTP/1.1 ${status}`))
       client.close()
     }
@@ -434,9 +435,8 @@ describe('storage quotas', () => {
       ['authorization: Bearer x\r\ncontent-type: multipart/form-data; boundary=b', 401],
     ] as const) {
       const client = await rawClient(port)
-      client.write(
-        `POST /v1/files HTTP/1.1\r\nhost: x\r\n${lines.includes('Bearer') ? '' : `authorization: Bearer ${keyOf('mine')}\r\n`}${lines}\r\ncontent-length: 1000000\r\n\r\n`,
-      )
+      const key = lines.includes('Bearer') ? [] : [bearer('mine')]
+      client.write(requestHead('POST /v1/files', ...key, lines, 'content-length: 1000000'))
       await until(() => client.text().startsWith(`HTTP/1.1 ${status}`))
       client.close()
     }
@@ -453,16 +453,15 @@ describe('an upload', () => {
     `Content-Disposition: form-data; name="${name}"\r\n\r\n${value}`
   const FILE = filePart('hello')
 
-  /** Sends a body as it is, with its length or in chunks, and gives the answer. */
+  /** Sends a body unchanged, with its length or in chunks, and returns the response. */
   async function raw(
     body: string,
     { type = 'multipart/form-data; boundary=b', chunked = false, key = keyOf('corpus') } = {},
   ): Promise<{ status: number; text: string }> {
     const client = await rawClient(port)
     const bytes = Buffer.from(body, 'latin1')
-    client.write(
-      `POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: ${type}\r\n${chunked ? 'transfer-encoding: chunked' : `content-length: ${bytes.length}`}\r\n\r\n`,
-    )
+    const framing = chunked ? 'transfer-encoding: chunked' : `content-length: ${bytes.length}`
+    client.write(requestHead('POST /v1/files', `authorization: Bearer ${key}`, `content-type: ${type}`, framing))
     await client.writeAll(
       !chunked ? body : body === '' ? '0\r\n\r\n' : `${bytes.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`,
     )
@@ -522,14 +521,16 @@ describe('an upload', () => {
     [
       'a multipart in a part',
       b([
-        `Content-Disposition: form-data; name="file"; filename="x"\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n${b([FILE], 'c')}`,
+        'Content-Disposition: form-data; name="file"; filename="x"\r\n' +
+          `Content-Type: multipart/mixed; boundary=c\r\n\r\n${b([FILE], 'c')}`,
       ]),
       { says: 'must not be multipart' },
     ],
     [
       'base64',
       b([
-        'Content-Disposition: form-data; name="file"; filename="x"\r\nContent-Transfer-Encoding: base64\r\n\r\naGVsbG8=',
+        'Content-Disposition: form-data; name="file"; filename="x"\r\n' +
+          'Content-Transfer-Encoding: base64\r\n\r\naGVsbG8=',
       ]),
       { says: 'must not be encoded' },
     ],
@@ -548,7 +549,7 @@ describe('an upload', () => {
     ['an epilogue of 1 MB', `${b([FILE])}${'x'.repeat(1_000_000)}`, { says: 'outside its parts' }],
     ['line feeds', b([FILE]).replaceAll('\r\n', '\n'), { says: 'end with CR and LF' }],
     [
-      'a bare line feed in a head',
+      'a single line feed in a head',
       b(['Content-Disposition: form-data; name="file"; filename="x"\nx: y\r\n\r\nhello']),
       { says: 'header that is malformed' },
     ],
@@ -642,11 +643,11 @@ describe('an upload', () => {
         await send('DELETE', `/v1/files/${(JSON.parse(text) as { id: string }).id}`, { key })
       }
     }
-    // A body of one byte a packet.
+    // A body with one byte per packet.
     const client = await rawClient(port)
     const body = b([FILE])
     client.write(
-      `POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: multipart/form-data; boundary=b\r\ncontent-length: ${body.length}\r\n\r\n`,
+      requestHead('POST /v1/files', `authorization: Bearer ${key}`, MULTIPART, `content-length: ${body.length}`),
     )
     for (const character of body) {
       client.write(character)
@@ -663,12 +664,11 @@ describe('an upload', () => {
     const key = keyOf('broken')
     const body = b([filePart('x'.repeat(FILE_LIMIT))])
     for (const chunked of [false, true]) {
-      // More of them than there would be room for.
+      // More uploads than the quota has space for.
       for (let times = 0; times < 5; times++) {
         const client = await rawClient(port)
-        client.write(
-          `POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: multipart/form-data; boundary=b\r\n${chunked ? 'transfer-encoding: chunked' : `content-length: ${body.length}`}\r\n\r\n`,
-        )
+        const framing = chunked ? 'transfer-encoding: chunked' : `content-length: ${body.length}`
+        client.write(requestHead('POST /v1/files', `authorization: Bearer ${key}`, MULTIPART, framing))
         await client.writeAll(
           (chunked ? `${body.length.toString(16)}\r\n` : '') + body.slice(0, Math.floor(body.length * 0.99)),
         )
@@ -682,17 +682,16 @@ describe('an upload', () => {
     expect(sent.map(({ status }) => status)).toEqual([200, 200, 200])
   }, 20_000)
 
-  test('an upload in flight when the server is told to stop is completed', async () => {
+  test('an upload in flight when the server is stopped is completed', async () => {
     const data = mkdtempSync(join(tmpdir(), 'sluice-files-stopped-'))
     const stopped = await startGatewayProcess({ config: config(), data })
     const client = await rawClient(Number(new URL(stopped.url).port))
     const body = b([filePart('x'.repeat(5000))])
-    client.write(
-      `POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${keyOf('mine')}\r\ncontent-type: multipart/form-data; boundary=b\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 4000)}`,
-    )
+    const head = requestHead('POST /v1/files', bearer('mine'), MULTIPART, `content-length: ${body.length}`)
+    client.write(head + body.slice(0, 4000))
     await until(() => onDisk(data).uploads === 1)
     stopped.kill('SIGTERM')
-    // Until it refuses others, it has not heard of it.
+    // Until it refuses new requests, it has not received the signal.
     while (
       await fetch(`${stopped.url}/readyz`).then(
         ({ status }) => status !== 503,
@@ -700,7 +699,7 @@ describe('an upload', () => {
       )
     )
       await Bun.sleep(5)
-    // Longer than connections get that nothing is known of.
+    // Longer than idle connections are kept.
     await Bun.sleep(1_500)
     client.write(body.slice(4000))
     await until(() => client.text().includes('"bytes":5000'))
@@ -715,11 +714,10 @@ describe('an upload', () => {
     const first = await startGatewayProcess({ config: config(), data })
     const kept = await send('POST', '/v1/files', { body: form('kept'), url: first.url })
     const client = await rawClient(Number(new URL(first.url).port))
-    client.write(
-      `POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${keyOf('mine')}\r\ncontent-type: multipart/form-data; boundary=b\r\ntransfer-encoding: chunked\r\n\r\n1000\r\n${`--b\r\n${filePart('')}`.padEnd(4096, 'x')}\r\n`,
-    )
+    const head = requestHead('POST /v1/files', bearer('mine'), MULTIPART, 'transfer-encoding: chunked')
+    client.write(`${head}1000\r\n${`--b\r\n${filePart('')}`.padEnd(4096, 'x')}\r\n`)
     await until(() => onDisk(data).uploads === 1)
-    // And one that was in place, but not written down.
+    // A blob that was moved to its place but not stored in the database.
     const orphan = join(data, 'files', 'aa', 'a'.repeat(32))
     await Bun.write(orphan, 'left')
     await first.stop()
@@ -741,19 +739,22 @@ describe('an output', () => {
     const publish = (mediaType: string, text: string): Promise<string> =>
       files.publish('somebody', { mediaType, data: Buffer.from(text) })
     const tokens = [
-      await publish('image/png', 'a picture'),
+      await publish('image/png', 'an image'),
       await publish('text/html', '<script>'),
       await publish('image/svg+xml', '<svg>'),
       await publish('text/plain; charset=utf-8', 'words'),
       await publish('image/SVG+XML', '<svg>'),
-      await publish('image/png\r\nx-evil: 1', 'a picture'),
+      await publish('image/png\r\nx-evil: 1', 'an image'),
     ]
     await files.stop()
     await store.close()
     const showing = await startGatewayProcess({ config: config(), data })
     const got = await Promise.all(
       tokens.map(async (token) => {
-        const { status, headers, text } = await send('GET', `/v1/outputs/${token}`, { url: showing.url, key: 'nobody' })
+        const { status, headers, text } = await send('GET', `/v1/outputs/${token}`, {
+          url: showing.url,
+          key: 'unknown',
+        })
         expect([
           headers.get('x-content-type-options'),
           /^private, max-age=(\d+)$/.exec(headers.get('cache-control')!)?.[1],
@@ -769,12 +770,12 @@ describe('an output', () => {
     )
     const SANDBOX = "sandbox; default-src 'none'"
     expect(got).toEqual([
-      [200, 'a picture', 'image/png', 'inline', null],
+      [200, 'an image', 'image/png', 'inline', null],
       [200, '<script>', 'text/html', 'attachment', SANDBOX],
       [200, '<svg>', 'image/svg+xml', 'attachment', SANDBOX],
       [200, 'words', 'text/plain; charset=utf-8', 'inline', null],
       [200, '<svg>', 'image/svg+xml', 'attachment', SANDBOX],
-      [200, 'a picture', 'application/octet-stream', 'attachment', null],
+      [200, 'an image', 'application/octet-stream', 'attachment', null],
     ])
     const wrong = await send('GET', `/v1/outputs/${'A'.repeat(43)}`, { url: showing.url })
     expect([wrong.status, wrong.json.error.code]).toEqual([404, 'not_found'])
@@ -824,9 +825,8 @@ describe('a path', () => {
       ['POST', path.endsWith(':generateContent') ? [400] : [404, 405]],
     ] as const) {
       const client = await rawClient(port)
-      client.write(
-        `${method} ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${keyOf('mine')}\r\nx-http-method-override: GET\r\ncontent-length: 0\r\nconnection: close\r\n\r\n`,
-      )
+      const headers = ['x-http-method-override: GET', 'content-length: 0', 'connection: close']
+      client.write(requestHead(`${method} ${path}`, bearer('mine'), ...headers))
       await until(() => client.closed() || client.text().includes('\r\n\r\n'))
       const status = Number(/^HTTP\/1\.1 (\d+)/.exec(client.text())?.[1])
       expect([method, status, (statuses as readonly number[]).includes(status)]).toEqual([method, status, true])
@@ -873,7 +873,7 @@ describe('memory', () => {
   const rssOf = (pid: number): number =>
     Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 
-  /** The most by which a server grows, in MiB, while a client uploads a file and another reads it. */
+  /** The most by which the memory of a server grows, in MiB, while one client uploads a file and another reads it. */
   async function growth(mebibytes: number, framing: string): Promise<number> {
     const big = await startGatewayProcess({
       config: config().replace('file: 1MiB', 'file: 512MiB').replace('quota: 3MiB', 'quota: 2GiB'),

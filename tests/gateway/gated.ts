@@ -1,14 +1,14 @@
 import { PROTOCOLS } from './asking.ts'
 import { COUNTED, framed, protocolOf, TALKS } from './scripted.ts'
 
-/** A provider of all four protocols that says the beginning of each answer, and its end when it is let. */
+/** A provider with all four protocols that sends the beginning of each answer at once, and its end when allowed. */
 export type Gated = {
   url: string
-  /** Answers that have begun. */
+  /** Number of answers that have begun. */
   begun: number
-  /** Lets all end that have begun or will. */
+  /** Allows all answers to end, those that have begun and later ones. */
   open(): void
-  /** Holds back the ends of those that begin from now on. */
+  /** Holds back the ends of answers that begin from now on. */
   shut(): void
   stop(): Promise<void>
 }
@@ -52,7 +52,7 @@ export function gatedProvider(): Gated {
   return gated
 }
 
-/** What one answer costs at the price of these models, in nano-USD. */
+/** The cost of one answer at the price of these models, in nano-USD. */
 export const BILL = BigInt(COUNTED.prompt * 1_000 + COUNTED.completion * 2_000)
 
 /** One model for each of these providers and protocols, called `name/protocol`. */
@@ -60,10 +60,17 @@ export function gatedConfig(providers: Record<string, Pick<Gated, 'url'>>): stri
   const each = Object.entries(providers).flatMap(([name, { url }]) =>
     PROTOCOLS.map((protocol) => ({ name, url, protocol, id: `${name}-${protocol.toLowerCase()}` })),
   )
+  const rows = each.map(
+    ({ id, url, protocol }) => `${id}: { protocol: ${protocol}, baseUrl: "${url}", apiKey: none, unlisted: true }`,
+  )
+  const models = each.map(
+    ({ id, name, protocol }) =>
+      `${name}/${protocol}: { endpoints: [{ provider: ${id}, model: m }], price: { prompt: 1, completion: 2 } }`,
+  )
   return `
 limits: { requestsPerMinute: 1000000 }
 billing: { unpriced: refuse, startingCredit: 1, delay: 0s }
-providers: { ${each.map(({ id, url, protocol }) => `${id}: { protocol: ${protocol}, baseUrl: "${url}", apiKey: none, unlisted: true }`).join(', ')} }
-models: { ${each.map(({ id, name, protocol }) => `${name}/${protocol}: { endpoints: [{ provider: ${id}, model: m }], price: { prompt: 1, completion: 2 } }`).join(', ')} }
+providers: { ${rows.join(', ')} }
+models: { ${models.join(', ')} }
 `
 }

@@ -2,11 +2,12 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { connect, createServer, type Server } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { startGateway, type Gateway } from '../server.ts'
+import { requestHead } from '../transport/raw-server.ts'
 
-/** What is held covers what may be billed, and what nobody worked on is not billed. */
+/** A hold covers the largest possible bill, and a request that no provider worked on is not billed. */
 
 let gateway: Gateway
-/** Takes connections and never says a word: a TLS handshake with it does not end. */
+/** A server that accepts connections and sends nothing: a TLS handshake with it does not end. */
 let silent: Server
 const refusing = Bun.serve({
   port: 0,
@@ -18,6 +19,10 @@ beforeAll(async () => {
   silent = createServer(() => {}).listen(0, '127.0.0.1')
   await new Promise((resolve) => silent.once('listening', resolve))
   const endpoint = (provider: string): string => `endpoints: [{ provider: ${provider}, model: m }]`
+  const sandbox = (model: string, protocol: string): string =>
+    `endpoints: [{ provider: sandbox, model: ${model}, protocol: ${protocol} }]`
+  const chat = sandbox('chat', 'chat.completions')
+  const messages = sandbox('messages', 'messages')
   gateway = await startGateway({
     config: `billing: { startingCredit: 0.1, overdraft: 5, delay: 0s }
 providers:
@@ -26,11 +31,11 @@ providers:
 models:
   silent: { ${endpoint('silent')}, price: { prompt: 1, completion: 4 } }
   refusing: { ${endpoint('refusing')}, price: { prompt: 1, completion: 4 } }
-  priced: { endpoints: [{ provider: sandbox, model: chat, protocol: chat.completions }], price: { prompt: 1, completion: 4 } }
-  drawing: { endpoints: [{ provider: sandbox, model: chat, protocol: chat.completions }], price: { prompt: 1, completion: 4, output_image: 1000 } }
-  searching: { endpoints: [{ provider: sandbox, model: chat, protocol: chat.completions }], price: { prompt: 1, completion: 4, web_search: 0.011 } }
-  growing: { endpoints: [{ provider: sandbox, model: generateContent, protocol: generateContent }], price: { prompt: 1, completion: 4 } }
-  caching: { endpoints: [{ provider: sandbox, model: messages, protocol: messages }], price: { prompt: 1, completion: 4, input_cache_write_1_h: 1000 } }
+  priced: { ${chat}, price: { prompt: 1, completion: 4 } }
+  drawing: { ${chat}, price: { prompt: 1, completion: 4, output_image: 1000 } }
+  searching: { ${chat}, price: { prompt: 1, completion: 4, web_search: 0.011 } }
+  growing: { ${sandbox('generateContent', 'generateContent')}, price: { prompt: 1, completion: 4 } }
+  caching: { ${messages}, price: { prompt: 1, completion: 4, input_cache_write_1_h: 1000 } }
 `,
   })
 })
@@ -165,9 +170,8 @@ test('createAt is the time the request arrived, even if its body took long', asy
   const began = Date.now()
   const head = await new Promise<string>((resolve) => {
     const socket = connect(Number(port), hostname, () => {
-      socket.write(
-        `POST /v1/chat/completions HTTP/1.1\r\nhost: ${hostname}\r\nauthorization: Bearer ${gateway.key}\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 5)}`,
-      )
+      const headers = [`authorization: Bearer ${gateway.key}`, `content-length: ${body.length}`]
+      socket.write(requestHead('POST /v1/chat/completions', ...headers) + body.slice(0, 5))
       setTimeout(() => socket.write(body.slice(5)), 600)
     })
     socket.on('data', (data) => {

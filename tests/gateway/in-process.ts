@@ -19,13 +19,13 @@ import { Files } from '../../src/files/files.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { overriding, type Overrides } from '../store/overriding.ts'
 
-type InProcess = { sqlite: SqliteStore; rooms: AppContext; headers: Record<string, string> }
+type InProcess = { sqlite: SqliteStore; app: AppContext; headers: Record<string, string> }
 
 /**
- * The rooms of a gateway in this process, whose store fails where `failing` says so at that moment. `text`: its
- * sluice.yaml; `headers`: those of its first key.
+ * A gateway in this process, some of whose store methods are replaced. `text`: its sluice.yaml; `failing`: the
+ * replacements, evaluated at each call; `headers`: for requests with its first key.
  */
-export async function roomsIn(
+export async function inProcessGateway(
   folder: string,
   text: string,
   failing: () => Overrides,
@@ -48,7 +48,7 @@ export async function roomsIn(
   })
   const abuseDetection = new AbuseDetection(config.accountStatus, now)
   const catalogue = new Catalogue(config)
-  const rooms = {
+  const app = {
     config,
     store,
     files,
@@ -65,5 +65,5 @@ export async function roomsIn(
     inFlight: new InFlightRequests(),
     draining: false,
   }
-  return { sqlite, rooms, headers: { host: 'sluice', authorization: `Bearer ${first?.text}` } }
+  return { sqlite, app, headers: { host: 'sluice', authorization: `Bearer ${first?.text}` } }
 }

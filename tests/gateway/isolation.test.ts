@@ -8,16 +8,14 @@ import { startGateway, type Gateway } from '../server.ts'
 import { ask } from './asking.ts'
 import { BILL, gatedProvider, type Gated } from './gated.ts'
 
-/** Who may ask for what, and what nobody learns of another account: for every route there is. */
+/** For every route: the keys that may use it, and that it reveals nothing about other accounts. */
 
 const KINDS: KeyKind[] = ['pay-as-you-go', 'subscription', 'management']
 const USERS: KeyKind[] = ['pay-as-you-go', 'subscription']
 
 /**
- * What a route takes. `ids`: the requests in which it is given an id that belongs to an account, with the name under
- * which that
- * answer says it; none where it takes no such id. `answers`: what a public route answers to anybody, where that is not
- * 200.
+ * A valid request to a route. `ids`: the requests with an id that belongs to an account, if the route has such an id.
+ * `answers`: the status of a public route, if it is not 200.
  */
 type Row = {
   path: string
@@ -49,7 +47,7 @@ const record = (path: string): Row => ({
   ids: (id) => [{ path: `${path}?id=${id}` }, { path: `${path}?generate_id=${id}` }],
 })
 
-/** A row for every route, by method, name and shape: one that is missing here fails the first test. */
+/** A row for every route, by method, name and error format. A route without a row fails the first test. */
 const TABLE: Record<string, Row> = {
   ...Object.fromEntries(
     ['', '/relay'].flatMap(
@@ -134,8 +132,9 @@ const nameOf = ({ method, name, errorFormat }: Route): string => `${method} ${na
 const methodOf = (name: string): string => name.split(' ')[0]!
 const shapeOf = (name: string): ProtocolName => name.split(' ')[2] as ProtocolName
 
+const KIND_PREFIX = { 'pay-as-you-go': 'ai', subscription: 'ss', management: 'mg' }
 const keyOf = (account: string, kind: KeyKind): string =>
-  `sk-${{ 'pay-as-you-go': 'ai', subscription: 'ss', management: 'mg' }[kind]}-v1-of-account-${account}-0123456789abcdef`
+  `sk-${KIND_PREFIX[kind]}-v1-of-account-${account}-0123456789abcdef`
 
 let gateway: Gateway
 let provider: Gated
@@ -151,7 +150,9 @@ accountStatus: { refusals: { monitored: 100000, abusive: 100000 } }
 billing: { unpriced: free }
 keys: [${keys.join(', ')}]
 providers: { up: { protocol: messages, baseUrl: '${provider.url}', apiKey: none, unlisted: true } }
-models: { priced: { endpoints: [{ provider: up, model: m }], price: { prompt: 1, completion: 2 } }, drawn: { endpoints: [{ provider: sandbox, model: image }], price: { image: 0 } } }
+models:
+  priced: { endpoints: [{ provider: up, model: m }], price: { prompt: 1, completion: 2 } }
+  drawn: { endpoints: [{ provider: sandbox, model: image }], price: { image: 0 } }
 `,
   })
   const store = new SqliteStore({ folder: gateway.data, exclusive: false })
@@ -169,7 +170,7 @@ afterAll(async () => {
   await provider?.stop()
 })
 
-/** What accounts begin with, in nano-USD. */
+/** The starting credit of an account, in nano-USD. */
 const CREDIT = 10_000_000n
 
 async function creditOf(account: string): Promise<number> {
@@ -188,8 +189,8 @@ async function send(method: string, path: string, key?: string, body?: object): 
   return { status: response.status, headers: response.headers, text: await response.text() }
 }
 
-/** What a client can tell one answer from another by. `id`: what it asked for itself. */
-const told = ({ status, headers, text }: Got, id = ''): unknown => [
+/** Everything by which a client could distinguish two responses. `id`: the id in its own request. */
+const visible = ({ status, headers, text }: Got, id = ''): unknown => [
   status,
   [...headers]
     .filter(([name]) => !['date', 'x-request-id', 'request-id', 'content-length'].includes(name))
@@ -197,7 +198,7 @@ const told = ({ status, headers, text }: Got, id = ''): unknown => [
   (id === '' ? text : text.replaceAll(id, 'ID')).replace(/req_[0-9a-f]{32}/, 'req_'),
 ]
 
-/** What the two refusals are called in each shape. */
+/** The refusals in each error format. */
 const REFUSALS: Record<ProtocolName, { 401: string; 403: string; stopped: string }> = {
   'chat.completions': {
     401: '"code":"invalid_api_key"',
@@ -232,7 +233,7 @@ describe('a key', () => {
     async (name, { path, body, keys, answers = 200 }) => {
       const [method, refusal] = [methodOf(name), REFUSALS[shapeOf(name)]]
       if (keys === 'public') {
-        for (const key of [undefined, 'sk-ai-v1-nobody', keyOf('stopped', 'management')])
+        for (const key of [undefined, 'sk-ai-v1-unknown', keyOf('stopped', 'management')])
           expect((await send(method, path, key, body)).status).toBe(answers)
         return
       }
@@ -241,11 +242,11 @@ describe('a key', () => {
         if (keys.includes(kind)) expect([kind, [200, 400, 404, 415, 426].includes(status)]).toEqual([kind, true])
         else expect([kind, status, text]).toEqual([kind, 403, expect.stringContaining(refusal[403])])
       }
-      const nobody = await send(method, path, undefined, body)
-      expect([nobody.status, nobody.text]).toEqual([401, expect.stringContaining(refusal[401])])
-      // Not even the kind of a key that is none is told.
-      for (const key of ['sk-ai-v1-nobody', 'sk-mg-v1-nobody', `${keyOf('mine', 'management')}x`, 'null', '"'])
-        expect(told(await send(method, path, key, body))).toEqual(told(nobody))
+      const withoutKey = await send(method, path, undefined, body)
+      expect([withoutKey.status, withoutKey.text]).toEqual([401, expect.stringContaining(refusal[401])])
+      // The response to an unknown key does not reveal its kind.
+      for (const key of ['sk-ai-v1-unknown', 'sk-mg-v1-unknown', `${keyOf('mine', 'management')}x`, 'null', '"'])
+        expect(visible(await send(method, path, key, body))).toEqual(visible(withoutKey))
       for (const kind of keys) {
         const { status, text } = await send(method, path, keyOf('stopped', kind), body)
         expect([status, text]).toEqual([403, expect.stringContaining(refusal.stopped)])
@@ -256,7 +257,7 @@ describe('a key', () => {
 })
 
 describe('an id', () => {
-  /** Ids of each sort that a route may be given, which belong to this account. */
+  /** Creates an object of each kind for this account. Returns their ids. */
   async function made(account: string): Promise<string[]> {
     const key = keyOf(account, 'pay-as-you-go')
     const response = await send('POST', '/v1/responses', key, { model: 'sandbox/responses', input: 'Hello' })
@@ -296,25 +297,25 @@ describe('an id', () => {
     for (const kind of keys as KeyKind[]) {
       const key = keyOf('mine', kind)
       for (const [at, example] of ids!('ID').entries()) {
-        const told_ = async (id: string): Promise<unknown> => {
+        const visibleFor = async (id: string): Promise<unknown> => {
           const { path, body } = ids!(id)[at]!
-          return told(await send(method, path, key, body), id)
+          return visible(await send(method, path, key, body), id)
         }
-        const never = await told_(unknown[0]!)
+        const never = await visibleFor(unknown[0]!)
         expect([name, example, never]).toEqual([
           name,
           example,
           [404, expect.any(Array), expect.stringContaining('"not_found"')],
         ])
-        for (const id of [...unknown, ...theirs, ...MALFORMED]) expect([id, await told_(id)]).toEqual([id, never])
+        for (const id of [...unknown, ...theirs, ...MALFORMED]) expect([id, await visibleFor(id)]).toEqual([id, never])
       }
     }
-    // The same requests with its own ids do something, or the others would have said nothing.
+    // The same requests with its own ids succeed, or the comparison above would prove nothing.
     for (const id of own)
       for (const { path, body } of ids!(id))
         worked += (await send(method, path, keyOf('mine', 'pay-as-you-go'), body)).status === 404 ? 0 : 1
     expect(worked).toBeGreaterThan(0)
-    // None of it did anything to them.
+    // The objects of the other account are unchanged.
     for (const path of [`/v1/responses/${theirs[0]}`, `/v1/files/${theirs.at(-1)}`])
       expect((await send('GET', path, keyOf('theirs', 'subscription'))).status).toBe(200)
   })
@@ -323,14 +324,14 @@ describe('an id', () => {
     const key = keyOf('mine', 'pay-as-you-go')
     const [id] = await made('mine')
     expect((await send('DELETE', `/v1/responses/${id}`, key)).status).toBe(200)
-    const never = told(await send('GET', '/v1/responses/never', key), 'never')
+    const never = visible(await send('GET', '/v1/responses/never', key), 'never')
     for (const method of ['GET', 'DELETE'])
-      expect(told(await send(method, `/v1/responses/${id}`, key), id)).toEqual(never)
+      expect(visible(await send(method, `/v1/responses/${id}`, key), id)).toEqual(never)
   })
 })
 
 describe('an account', () => {
-  const FOREIGN = {
+  const CLAIMS = {
     account_id: 'theirs',
     accountId: 'theirs',
     account: 'theirs',
@@ -348,7 +349,7 @@ describe('an account', () => {
 
   test('the account is the one of the key, even if a request names another', async () => {
     const query = new URLSearchParams(
-      Object.fromEntries(Object.entries(FOREIGN).map(([name, value]) => [name, String(value)])),
+      Object.fromEntries(Object.entries(CLAIMS).map(([name, value]) => [name, String(value)])),
     ).toString()
     const key = keyOf('mine', 'management')
     for (const path of ['/v1/management/payg/balance', '/v1/management/subscription/detail']) {
@@ -359,7 +360,7 @@ describe('an account', () => {
     const { headers, status } = await send('POST', `/v1/chat/completions?${query}`, keyOf('mine', 'pay-as-you-go'), {
       model: 'sandbox/chat',
       ...turn,
-      ...FOREIGN,
+      ...CLAIMS,
     })
     expect(status).toBe(200)
     const path = `/v1/management/generation?id=${headers.get('x-generation-id')}&${query}`

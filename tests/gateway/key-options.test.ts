@@ -1,4 +1,4 @@
-/** What operators set from the command line, held by a running gateway. */
+/** Settings of keys and accounts, changed by the command line while the gateway runs. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { startGateway, type Gateway } from '../server.ts'
@@ -17,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => gateway.stop())
 
-/** Runs a command on the gateway's data folder; gives its JSON. */
+/** Runs a command on the gateway's data folder. Returns its JSON output. */
 async function sluice<T = Record<string, unknown>>(...args: string[]): Promise<T> {
   const child = Bun.spawn(
     [
@@ -40,9 +40,9 @@ async function sluice<T = Record<string, unknown>>(...args: string[]): Promise<T
 const newKey = async (...options: string[]): Promise<{ id: string; text: string }> =>
   sluice('keys', 'create', ...options)
 
-type ReportedLoss = { status: number; code: string | undefined; message: string }
+type Outcome = { status: number; code: string | undefined; message: string }
 
-async function ask(key: string, model: string, maxTokens = 100): Promise<ReportedLoss> {
+async function ask(key: string, model: string, maxTokens = 100): Promise<Outcome> {
   const response = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
@@ -56,14 +56,14 @@ async function ask(key: string, model: string, maxTokens = 100): Promise<Reporte
   return { status: response.status, code: error?.code, message: error?.message ?? '' }
 }
 
-/** The answer once it is no longer `before`: a change from outside may take two seconds. */
-async function askAfter(before: string, ...asked: Parameters<typeof ask>): Promise<ReportedLoss> {
-  let told = await ask(...asked)
-  for (let looks = 0; (told.code ?? 'none') === before && looks < 40; looks++) {
+/** The first outcome other than `before`. A change by another process may take two seconds. */
+async function askAfter(before: string, ...request: Parameters<typeof ask>): Promise<Outcome> {
+  let outcome = await ask(...request)
+  for (let looks = 0; (outcome.code ?? 'none') === before && looks < 40; looks++) {
     await Bun.sleep(50)
-    told = await ask(...asked)
+    outcome = await ask(...request)
   }
-  return told
+  return outcome
 }
 
 describe('a key', () => {
@@ -103,7 +103,7 @@ describe('a key', () => {
   }, 15_000)
 
   test('a key can spend up to its limit, and the amount spent is shown', async () => {
-    // 100 tokens of output are 0.0015 USD at most, and what is really said is far less.
+    // 100 output tokens cost at most 0.0015 USD; the real output is much smaller.
     const { id, text } = await newKey('--limit', '0.0022', '--limit-period', 'month')
     expect(await askAfter('invalid_api_key', text, 'acme/chat')).toMatchObject({ status: 200 })
     const refused = await ask(text, 'acme/chat', 200)
@@ -134,7 +134,7 @@ describe('an account', () => {
     })
     await sluice('accounts', 'credit', 'team', '0.5')
     expect(await askAfter('insufficient_credit', text, 'acme/chat')).toMatchObject({ status: 200 })
-    // Until the gateway hears of it, it may spend what was taken back: the book must stand that.
+    // Until the gateway reads the change, it may spend the removed credit, which the book must allow.
     await sluice('accounts', 'credit', 'team', '-0.499')
     expect(await askAfter('none', text, 'acme/chat')).toMatchObject({ status: 402 })
     await sluice('accounts', 'status', 'team', 'banned')

@@ -9,8 +9,8 @@ import { PassthroughOutput, TranslatedOutput } from '../../src/pipeline/output.t
 import { Relay } from '../../src/pipeline/relay.ts'
 
 /**
- * What a client takes for the end of its answer must not leave before the generation is closed, or an answer was given
- * that nobody has kept.
+ * The frame that ends a response for its client must not leave before the generation is closed. Otherwise a response
+ * could be complete without a record.
  */
 
 type Talk = { frames: object[]; last: RegExp; failing: object[]; failed: RegExp }
@@ -90,7 +90,7 @@ const TALKS: Record<ConversationName, Talk> = {
   generateContent: {
     frames: [
       { responseId: 'g', modelVersion: 'm', candidates: [{ content: { role: 'model', parts: [{ text: 'one' }] } }] },
-      // Seen in streams of Google's: the reason stands in several chunks.
+      // Observed in Google's streams: several chunks have a finish reason.
       {
         candidates: [{ content: { role: 'model', parts: [{ text: ' two' }] }, finishReason: 'STOP' }],
         usageMetadata: { promptTokenCount: 1 },
@@ -106,7 +106,7 @@ const TALKS: Record<ConversationName, Talk> = {
   },
 }
 
-/** The provider's frames, one a network chunk, then what ends its bytes. */
+/** The provider's frames, one per network chunk, then the end of its bytes. */
 const source = (frames: object[], tail: string[] = []) => {
   const pieces = [...frames.map((frame) => `data: ${JSON.stringify(frame)}\n\n`), ...tail].map((text) =>
     Buffer.from(text),
@@ -114,7 +114,7 @@ const source = (frames: object[], tail: string[] = []) => {
   return { read: async () => pieces.shift(), cancel() {} }
 }
 
-const exchangeOf = (protocol: ConversationName): TranslationContext => {
+const contextOf = (protocol: ConversationName): TranslationContext => {
   const request: GenerationRequest = {
     model: 'p/m',
     system: [],
@@ -133,14 +133,14 @@ const exchangeOf = (protocol: ConversationName): TranslationContext => {
   }
 }
 
-/** What leaves while `close` is not yet done, and what leaves after it. */
-async function heard(
+/** The frames that leave before the generation is closed, and those that leave after it. */
+async function sentBefore(
   provider: ConversationName,
   client: ConversationName,
   frames: object[],
   tail?: string[],
 ): Promise<{ before: string[]; after: string }> {
-  const context = exchangeOf(client)
+  const context = contextOf(client)
   const out =
     provider === client
       ? new PassthroughOutput(protocols[client].passthrough(context))
@@ -179,7 +179,7 @@ describe('the last frame', () => {
   test.each(pairs)(
     'the last frame of %s to a client of %s leaves after the generation is closed',
     async (provider, client) => {
-      const { before, after } = await heard(provider, client, TALKS[provider].frames)
+      const { before, after } = await sentBefore(provider, client, TALKS[provider].frames)
       expect(before.join('')).toContain('one')
       expect(before.join('')).not.toMatch(TALKS[client].last)
       expect(after).toMatch(TALKS[client].last)
@@ -189,7 +189,7 @@ describe('the last frame', () => {
   test.each(pairs)(
     'the error frame of %s to a client of %s leaves after the generation is closed',
     async (provider, client) => {
-      const { before, after } = await heard(provider, client, TALKS[provider].failing)
+      const { before, after } = await sentBefore(provider, client, TALKS[provider].failing)
       expect(before.join('')).not.toMatch(TALKS[client].failed)
       expect(after).toMatch(TALKS[client].failed)
     },
@@ -198,14 +198,13 @@ describe('the last frame', () => {
 
 describe('all other frames', () => {
   test.each(names)('frames of %s are passed on at once', async (name) => {
-    const { before } = await heard(name, name, TALKS[name].frames)
-    // The last frame waits for the close, and the last but one of a stream that says only by its end that it has ended
-    // leaves with the end.
+    const { before } = await sentBefore(name, name, TALKS[name].frames)
+    // The last frame waits for the close. In a stream without a terminal frame the last but one leaves with the end.
     expect(before.length).toBe(name === 'generateContent' ? 2 : TALKS[name].frames.length - 1)
   })
 
   test('a frame that is not for the client does not release the last frame', async () => {
-    const { before, after } = await heard('generateContent', 'generateContent', TALKS.generateContent.frames, [
+    const { before, after } = await sentBefore('generateContent', 'generateContent', TALKS.generateContent.frames, [
       'data: [DONE]\n\n',
     ])
     expect(before.join('')).not.toMatch(TALKS.generateContent.last)

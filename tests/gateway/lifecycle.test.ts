@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
+import { requestHead } from '../transport/raw-server.ts'
 
 /**
- * What happens around an answer: clients that go, servers that stop, providers that fail before and after their first
- * byte.
+ * Clients that leave, servers that stop, and providers that fail before or after their first byte.
  */
 
 const cleanUp: (() => Promise<unknown>)[] = []
@@ -13,7 +13,7 @@ afterEach(async () => {
 
 type Upstream = { url: string; calls: number; aborted: Promise<number> }
 
-/** A provider that sends one chunk every 20 ms until it is told to stop, and says when that was. */
+/** A provider that sends one chunk every 20 ms until its call is aborted. `aborted`: that time. */
 function endless(): Upstream {
   const { promise: aborted, resolve } = Promise.withResolvers<number>()
   const upstream: Upstream = { url: '', calls: 0, aborted }
@@ -27,9 +27,7 @@ function endless(): Upstream {
       const body = new ReadableStream({
         async pull(controller) {
           await Bun.sleep(20)
-          controller.enqueue(
-            `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta: { content: 'word ' }, finish_reason: null }] })}\n\n`,
-          )
+          controller.enqueue(chunkFrame('word '))
         },
         cancel: () => resolve(performance.now()),
       })
@@ -135,10 +133,10 @@ describe('a server that stops', () => {
       model: 'sandbox/chat',
       messages: [{ role: 'user', content: '[[pace: 3s]] [[chunk: 1]] [[reply: one two three]]' }],
     })
-    const answer = context(
+    const answer = rawExchange(
       hostname,
       Number(port),
-      `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${gateway.key}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body.slice(0, 10)}`,
+      chatHead(gateway.key, body) + body.slice(0, 10),
       async (write) => {
         await Bun.sleep(100)
         gateway.kill('SIGTERM')
@@ -169,7 +167,7 @@ describe('a server that stops', () => {
   })
 })
 
-/** A provider that answers every call with this status, or breaks. */
+/** A provider that responds to every call with this status, or breaks the connection. */
 function failing(status: number): { url: string; calls: () => number } {
   let calls = 0
   const server = Bun.serve({
@@ -184,6 +182,12 @@ function failing(status: number): { url: string; calls: () => number } {
   return { url: `http://127.0.0.1:${server.port}/v1`, calls: () => calls }
 }
 
+/** A frame of Chat Completions with this text. */
+const chunkFrame = (content: string): string => {
+  const choices = [{ index: 0, delta: { content }, finish_reason: null }]
+  return `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices })}\n\n`
+}
+
 const model = (endpoints: string[]): string =>
   `models:\n  pool/m: { endpoints: [${endpoints.map((id) => `{ provider: ${id}, model: m }`).join(', ')}] }\n`
 
@@ -192,7 +196,17 @@ describe('several endpoints', () => {
     const bad = failing(500)
     const limited = failing(429)
     const gateway = await gatewayWith(
-      `providers:\n${provider('bad', bad.url)}${provider('limited', limited.url)}${provider('gone', 'http://127.0.0.1:9/v1')}models:\n  pool/m: { endpoints: [{ provider: bad, model: m }, { provider: limited, model: m }, { provider: gone, model: m }, { provider: sandbox, model: chat, protocol: chat.completions }] }\n`,
+      `
+providers:
+${provider('bad', bad.url)}${provider('limited', limited.url)}${provider('gone', 'http://127.0.0.1:9/v1')}
+models:
+  pool/m:
+    endpoints:
+      - { provider: bad, model: m }
+      - { provider: limited, model: m }
+      - { provider: gone, model: m }
+      - { provider: sandbox, model: chat, protocol: chat.completions }
+`,
     )
     const response = await ask(gateway, 'chat.completions', { stream: false, model: 'pool/m' })
     expect(response.status).toBe(200)
@@ -245,10 +259,7 @@ describe('timeouts', () => {
       fetch: () =>
         new Response(
           new ReadableStream({
-            start: (controller) =>
-              controller.enqueue(
-                'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"Hel"},"finish_reason":null}]}\n\n',
-              ),
+            start: (controller) => controller.enqueue(chunkFrame('Hel')),
           }),
           { headers: { 'content-type': 'text/event-stream' } },
         ),
@@ -316,26 +327,28 @@ test('more than 256 concurrent calls reach the provider at once', async () => {
   const { hostname, port } = new URL(gateway.url)
   const body = JSON.stringify({ model: 'up/m', messages: [{ role: 'user', content: 'Hello' }] })
   const statuses = await Promise.all(
-    Array.from({ length: 400 }, () =>
-      context(
-        hostname,
-        Number(port),
-        `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${gateway.key}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
-      ),
-    ),
+    Array.from({ length: 400 }, () => rawExchange(hostname, Number(port), chatHead(gateway.key, body) + body)),
   )
   expect(statuses.every((text) => text.startsWith('HTTP/1.1 200'))).toBe(true)
 }, 20_000)
 
-/** By hand, because fetch itself would hold back more than 256 calls. */
-const context = (
+const chatHead = (key: string, body: string): string =>
+  requestHead(
+    'POST /v1/chat/completions',
+    `authorization: Bearer ${key}`,
+    `content-length: ${body.length}`,
+    'connection: close',
+  )
+
+/** Sends bytes and returns those received. `fetch` would hold back more than 256 concurrent calls. */
+const rawExchange = (
   hostname: string,
   port: number,
   text: string,
   then?: (write: (text: string) => void) => void,
 ): Promise<string> =>
   new Promise((resolve, reject) => {
-    let heard = ''
+    let received = ''
     Bun.connect({
       hostname,
       port,
@@ -345,9 +358,9 @@ const context = (
           then?.((more) => void socket.write(more))
         },
         data: (_, bytes) => {
-          heard += bytes.toString()
+          received += bytes.toString()
         },
-        close: () => resolve(heard),
+        close: () => resolve(received),
         error: (_, error) => reject(error),
       },
     }).catch(reject)

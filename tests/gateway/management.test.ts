@@ -9,8 +9,12 @@ import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 
-/** What an account can ask of its generations, its balance and its plan. */
+/** The routes by which an account reads its generations, balance and plan. */
 
+const pricedModel = (model: string): string => `
+  priced/${model}:
+    endpoints: [{ provider: sandbox, model: ${model} }]
+    price: { prompt: 1.25, completion: 10, input_cache_read: 0.125 }`
 const CONFIG = `
 limits: { requestsPerMinute: 100000 }
 billing: { unpriced: free, delay: DELAY, startingCredit: 12.5 }
@@ -18,7 +22,7 @@ providers:
   down: { protocol: chat.completions, baseUrl: 'http://127.0.0.1:9' }
 models:
   twice: { endpoints: [{ provider: down, model: any }, { provider: sandbox, model: chat }] }
-${['chat', 'responses', 'messages', 'gemini'].map((model) => `  priced/${model}: { endpoints: [{ provider: sandbox, model: ${model} }], price: { prompt: 1.25, completion: 10, input_cache_read: 0.125 } }`).join('\n')}
+${['chat', 'responses', 'messages', 'gemini'].map(pricedModel).join('\n')}
 `
 
 type Keys = { own: string; subscription: string; management: string; other: string }
@@ -33,7 +37,7 @@ type Shown = Record<string, unknown> & {
 }
 
 let gateway: GatewayProcess
-/** One that shows costs as late as may be configured. */
+/** A gateway with the longest delay of costs that can be configured. */
 let late: GatewayProcess
 let keys: Keys
 beforeAll(async () => {
@@ -49,7 +53,7 @@ async function keysOf(of: GatewayProcess): Promise<Keys> {
   sluice('accounts', 'create', 'other', '--credit', '3', '--bonus', '0.5', '--data', of.data)
   const made = sluice('keys', 'create', '--account', 'other', '--json', '--data', of.data)
   const other = (JSON.parse(made) as { text: string }).text
-  // The server sees what another process wrote within two seconds.
+  // The server reads changes of another process within two seconds.
   for (let tries = 0; tries < 100 && (await get(of, '/v1/models', other)).status !== 200; tries++) await Bun.sleep(50)
   return { own: of.key, subscription: of.createdKeys.subscription!, management: of.createdKeys.management!, other }
 }
@@ -76,7 +80,7 @@ async function record(of: GatewayProcess, id: string, key?: string): Promise<Sho
   return JSON.parse(text) as Shown
 }
 
-/** Sends a request in each protocol and gives the id of its generation, as its answer said it. */
+/** Sends a request. Returns the id of its generation, as in the response. */
 const REQUESTS: Record<string, (model: string, text: string, stream: boolean) => { path: string; body: object }> = {
   'chat.completions': (model, content, stream) => ({
     path: '/v1/chat/completions',
@@ -198,22 +202,22 @@ describe('a generation', () => {
   test('a generation is found under each form of its id and by either parameter', async () => {
     const id = await generate(gateway, 'chat.completions', 'sandbox/chat', 'Hello')
     const shown = await record(gateway, id)
-    const bare = id.slice('chatcmpl-'.length)
+    const unprefixed = id.slice('chatcmpl-'.length)
     for (const query of [
-      `id=${bare}`,
+      `id=${unprefixed}`,
       `generate_id=${id}`,
       `id=${id}&generate_id=${id}`,
-      `id=resp_${bare}`,
-      `id=msg_${bare}`,
-      `id=img_${bare}`,
-      `id=pred_${bare}`,
+      `id=resp_${unprefixed}`,
+      `id=msg_${unprefixed}`,
+      `id=img_${unprefixed}`,
+      `id=pred_${unprefixed}`,
     ]) {
       expect(JSON.parse((await get(gateway, `/v1/management/generation?${query}`)).text)).toEqual(shown)
     }
     for (const query of [
-      `id=${bare.toUpperCase()}`,
-      `id=x_${bare}`,
-      `id=${bare.slice(1)}`,
+      `id=${unprefixed.toUpperCase()}`,
+      `id=x_${unprefixed}`,
+      `id=${unprefixed.slice(1)}`,
       `id=${id}%20`,
       `id=${id}%00`,
       `id=${'a'.repeat(10_000)}`,
@@ -229,7 +233,7 @@ describe('a generation', () => {
       'generate_id=',
       `id[]=${id}`,
       `ids=${id}`,
-      `id=${id}&id=${bare}`,
+      `id=${id}&id=${unprefixed}`,
       `id=${id}&generate_id=x`,
     ]) {
       const { status, text } = await get(gateway, `/v1/management/generation?${query}`)
@@ -256,9 +260,11 @@ describe('a generation', () => {
     ['tool-calls', 'tool_calls'],
     ['content-filter', 'content_filter'],
     ['stop-sequence', 'stop'],
-  ])('a generation that ended with %s is shown as %s', async (said, finishReason) => {
+  ])('a generation that ended with %s is shown as %s', async (directive, finishReason) => {
     const text =
-      said === 'tool-calls' ? '[[call: get_weather {"city":"Paris"}]]' : `[[reply: Hello]] [[finish: ${said}]]`
+      directive === 'tool-calls'
+        ? '[[call: get_weather {"city":"Paris"}]]'
+        : `[[reply: Hello]] [[finish: ${directive}]]`
     expect(await record(gateway, await generate(gateway, 'chat.completions', 'sandbox/chat', text))).toMatchObject({
       finishReason,
     })
@@ -278,7 +284,7 @@ const PRICE: Price = {
 const USAGE = { ...noUsage(), inputTokens: 1_001, cacheReadTokens: 8_003, outputTokens: 333, webSearches: 2 }
 let stored = 0
 
-/** A generation as it would have ended a while ago, written beside the running server. */
+/** Stores a generation that ended earlier, from outside the running server. */
 async function store(of: GatewayProcess, account: string, extra: Partial<GenerationRecord> = {}): Promise<string> {
   const beside = new SqliteStore({ folder: of.data, exclusive: false })
   try {
@@ -311,7 +317,7 @@ async function store(of: GatewayProcess, account: string, extra: Partial<Generat
       bill: kind === 'subscription' ? origin : bill,
       ...extra,
     }
-    // Paid by money of its own, so that the book stays right.
+    // Paid from a top-up of its own, so that the book balances.
     if (record.bill > 0n)
       await beside.ledger.post(
         topUp({
@@ -420,7 +426,7 @@ describe('costs', () => {
       await store(late, 'default', { createdAt: Date.now() - 301_001, latency: 500, duration: 500 }),
     )
     expect([old.usage, old.ratingResponses?.billAmount]).toEqual([0.025581625, 0.025581625])
-    // The end counts, not the beginning.
+    // The delay counts from the end.
     const long = await record(
       late,
       await store(late, 'default', { createdAt: Date.now() - 400_000, latency: 50_000, duration: 60_000 }),
@@ -491,7 +497,7 @@ describe('costs', () => {
 
 describe('another account', () => {
   const HEADERS_OF_ITS_OWN = ['date', 'x-request-id', 'request-id']
-  const told = ({ status, headers, text }: Got): unknown => [
+  const visible = ({ status, headers, text }: Got): unknown => [
     status,
     [...headers].filter(([name]) => !HEADERS_OF_ITS_OWN.includes(name)),
     text,
@@ -502,8 +508,8 @@ describe('another account', () => {
     async (path) => {
       const id = await generate(gateway, 'messages', 'sandbox/messages', 'Hello')
       expect((await get(gateway, `${path}?id=${id}`)).status).toBe(200)
-      const native = told(await get(gateway, `${path}?id=${id}`, keys.other))
-      expect(native).toEqual([404, expect.any(Array), expect.stringContaining('"not_found"')])
+      const expected = visible(await get(gateway, `${path}?id=${id}`, keys.other))
+      expect(expected).toEqual([404, expect.any(Array), expect.stringContaining('"not_found"')])
       for (const unknown of [
         `msg_${'0'.repeat(32)}`,
         `msg_${'f'.repeat(32)}`,
@@ -512,8 +518,8 @@ describe('another account', () => {
         '../../etc/passwd',
         "' OR 1=1 --",
       ]) {
-        expect(told(await get(gateway, `${path}?id=${unknown}`))).toEqual(native)
-        expect(told(await get(gateway, `${path}?id=${unknown}`, keys.other))).toEqual(native)
+        expect(visible(await get(gateway, `${path}?id=${unknown}`))).toEqual(expected)
+        expect(visible(await get(gateway, `${path}?id=${unknown}`, keys.other))).toEqual(expected)
       }
     },
   )
@@ -535,7 +541,7 @@ describe('the routes', () => {
     const id = await generate(gateway, 'chat.completions', 'sandbox/chat', 'Hello', { key: keys.subscription })
     const allowed = async (path: string): Promise<number[]> =>
       Promise.all(
-        [keys.own, keys.subscription, keys.management, 'sk-ai-v1-nobody'].map(
+        [keys.own, keys.subscription, keys.management, 'sk-ai-v1-unknown'].map(
           async (key) => (await get(gateway, path, key)).status,
         ),
       )
@@ -630,13 +636,14 @@ describe('the routes', () => {
       junk,
       fc.boolean(),
     )
+    const encode = (value: string): string => encodeURIComponent(value.toWellFormed())
     const query = fc
       .array(parameter, { maxLength: 4 })
       .map((parameters) =>
         parameters
           .map(
             ([name, value, encoded]) =>
-              `${name}=${encoded || !/^[\x21-\x7e]*$/.test(value) ? encodeURIComponent(value.toWellFormed()) : value.replaceAll('#', '')}`,
+              `${name}=${encoded || !/^[\x21-\x7e]*$/.test(value) ? encode(value) : value.replaceAll('#', '')}`,
           )
           .join('&'),
       )

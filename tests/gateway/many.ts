@@ -1,6 +1,6 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 
-/** Requests and answers made of as many of the smallest things as one wants. */
+/** Requests and responses with any number of elements of one kind. */
 
 type Json = Record<string, unknown>
 
@@ -22,7 +22,7 @@ const ofSchemas = (body: (schema: Json) => Json): Record<string, (count: number)
     Object.entries(schemas).map(([kind, schema]) => [`a schema's ${kind}`, (count) => body(schema(count))]),
   )
 
-const said = (content: unknown, more: object = {}): Json => ({ messages: [{ role: 'user', content }], ...more })
+const withContent = (content: unknown, more: object = {}): Json => ({ messages: [{ role: 'user', content }], ...more })
 const text = (): Json => ({ type: 'text', text: 'a' })
 const ask = { role: 'user', content: 'a' }
 const functionOf = (name: string, parameters?: Json): Json => ({
@@ -36,7 +36,7 @@ const callOf = (index: number): Json => ({
 })
 const useOf = (index: number): Json => ({ type: 'tool_use', id: `c${index}`, name: 'f', input: {} })
 
-/** Bodies without a model, by what there is much of. */
+/** Bodies without a model, by the kind of their elements. */
 export const REQUESTS: Record<ConversationName, Record<string, (count: number) => Json>> = {
   'chat.completions': {
     messages: (count) => ({ messages: times(count, () => ask) }),
@@ -45,11 +45,11 @@ export const REQUESTS: Record<ConversationName, Record<string, (count: number) =
     }),
     instructions: (count) => ({ messages: [...times(count, () => ({ role: 'system', content: 'a' })), ask] }),
     'later instructions': (count) => ({ messages: [ask, ...times(count, () => ({ role: 'system', content: 'a' }))] }),
-    parts: (count) => said(times(count, text)),
+    parts: (count) => withContent(times(count, text)),
     'parts of instructions': (count) => ({ messages: [{ role: 'system', content: times(count, text) }, ask] }),
     'parts of an answer': (count) => ({ messages: [ask, { role: 'assistant', content: times(count, text) }, ask] }),
     images: (count) =>
-      said(times(count, () => ({ type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }))),
+      withContent(times(count, () => ({ type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }))),
     'images of an answer': (count) => ({
       messages: [
         ask,
@@ -103,15 +103,15 @@ export const REQUESTS: Record<ConversationName, Record<string, (count: number) =
         ask,
       ],
     }),
-    tools: (count) => said('a', { tools: times(count, (index) => functionOf(`f${index}`)) }),
-    'equal tools': (count) => said('a', { tools: times(count, () => functionOf('f')) }),
-    stops: (count) => said('a', { stop: times(count, () => 'a') }),
-    biases: (count) => said('a', { logit_bias: Object.fromEntries(times(count, (index) => [index, 1])) }),
-    metadata: (count) => said('a', { metadata: named(count, 'a') }),
-    unknown: (count) => said('a', named(count, 1)),
-    ...ofSchemas((parameters) => said('a', { tools: [functionOf('f', parameters)] })),
+    tools: (count) => withContent('a', { tools: times(count, (index) => functionOf(`f${index}`)) }),
+    'equal tools': (count) => withContent('a', { tools: times(count, () => functionOf('f')) }),
+    stops: (count) => withContent('a', { stop: times(count, () => 'a') }),
+    biases: (count) => withContent('a', { logit_bias: Object.fromEntries(times(count, (index) => [index, 1])) }),
+    metadata: (count) => withContent('a', { metadata: named(count, 'a') }),
+    unknown: (count) => withContent('a', named(count, 1)),
+    ...ofSchemas((parameters) => withContent('a', { tools: [functionOf('f', parameters)] })),
     'a schema of answers': (count) =>
-      said('a', {
+      withContent('a', {
         response_format: {
           type: 'json_schema',
           json_schema: {
@@ -210,14 +210,18 @@ export const REQUESTS: Record<ConversationName, Record<string, (count: number) =
     'turns about': (count) => ({
       messages: times(count, (index) => ({ role: index % 2 === 0 ? 'user' : 'assistant', content: 'a' })),
     }),
-    blocks: (count) => said(times(count, text)),
-    'blocks of instructions': (count) => said('a', { system: times(count, text) }),
+    blocks: (count) => withContent(times(count, text)),
+    'blocks of instructions': (count) => withContent('a', { system: times(count, text) }),
     'instructions among messages': (count) => ({ messages: [{ role: 'system', content: times(count, text) }, ask] }),
     'blocks of an answer': (count) => ({ messages: [ask, { role: 'assistant', content: times(count, text) }, ask] }),
     images: (count) =>
-      said(times(count, () => ({ type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AA==' } }))),
+      withContent(
+        times(count, () => ({ type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AA==' } })),
+      ),
     documents: (count) =>
-      said(times(count, () => ({ type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'a' } }))),
+      withContent(
+        times(count, () => ({ type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'a' } })),
+      ),
     calls: (count) => ({
       messages: [
         ask,
@@ -274,7 +278,7 @@ export const REQUESTS: Record<ConversationName, Record<string, (count: number) =
         ask,
       ],
     }),
-    thoughts: (count) => ({
+    reasoning: (count) => ({
       messages: [
         ask,
         {
@@ -285,12 +289,12 @@ export const REQUESTS: Record<ConversationName, Record<string, (count: number) =
       ],
     }),
     tools: (count) =>
-      said('a', { tools: times(count, (index) => ({ name: `f${index}`, input_schema: { type: 'object' } })) }),
+      withContent('a', { tools: times(count, (index) => ({ name: `f${index}`, input_schema: { type: 'object' } })) }),
     'equal tools': (count) =>
-      said('a', { tools: times(count, () => ({ name: 'f', input_schema: { type: 'object' } })) }),
-    stops: (count) => said('a', { stop_sequences: times(count, () => 'a') }),
-    unknown: (count) => said('a', named(count, 1)),
-    ...ofSchemas((schema) => said('a', { tools: [{ name: 'f', input_schema: { type: 'object', ...schema } }] })),
+      withContent('a', { tools: times(count, () => ({ name: 'f', input_schema: { type: 'object' } })) }),
+    stops: (count) => withContent('a', { stop_sequences: times(count, () => 'a') }),
+    unknown: (count) => withContent('a', named(count, 1)),
+    ...ofSchemas((schema) => withContent('a', { tools: [{ name: 'f', input_schema: { type: 'object', ...schema } }] })),
   },
   generateContent: {
     contents: (count) => ({ contents: times(count, () => ({ role: 'user', parts: [{ text: 'a' }] })) }),
@@ -360,7 +364,7 @@ export const REQUESTS: Record<ConversationName, Record<string, (count: number) =
         },
       ],
     }),
-    thoughts: (count) => ({
+    reasoning: (count) => ({
       contents: [
         { role: 'user', parts: [{ text: 'a' }] },
         { role: 'model', parts: times(count, () => ({ text: 'a', thought: true })) },
@@ -374,7 +378,7 @@ export const REQUESTS: Record<ConversationName, Record<string, (count: number) =
       contents: [{ role: 'user', parts: [{ text: 'a' }] }],
       tools: [{ functionDeclarations: times(count, (index) => ({ name: `f${index}` })) }],
     }),
-    'foreign tools': (count) => ({
+    'native tools': (count) => ({
       contents: [{ role: 'user', parts: [{ text: 'a' }] }],
       tools: times(count, () => ({ codeExecution: {} })),
     }),
@@ -411,7 +415,7 @@ export const REQUESTS: Record<ConversationName, Record<string, (count: number) =
   },
 }
 
-/** A body of about this many bytes. */
+/** A body of about this size in bytes. */
 export function bodyOf(protocol: ConversationName, kind: string, bytes: number, model: string): string {
   const build = REQUESTS[protocol][kind]!
   const sizeAt = (count: number): number => JSON.stringify(build(count)).length
@@ -459,7 +463,7 @@ const candidate = (parts: Json[], more: object = {}): Json => ({
   usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 1, totalTokenCount: 2 },
 })
 
-/** Whole answers of providers, by what there is much of. */
+/** Complete responses of providers, by the kind of their elements. */
 export const ANSWERS: Record<ConversationName, Record<string, (count: number) => Json>> = {
   'chat.completions': {
     annotations: (count) => chatAnswer({ annotations: times(count, () => ({ url: 'u' })) }),
@@ -516,7 +520,7 @@ export const ANSWERS: Record<ConversationName, Record<string, (count: number) =>
   messages: {
     blocks: (count) => message(times(count, text)),
     calls: (count) => message(times(count, useOf)),
-    thoughts: (count) => message(times(count, () => ({ type: 'thinking', thinking: 'a', signature: '' }))),
+    reasoning: (count) => message(times(count, () => ({ type: 'thinking', thinking: 'a', signature: '' }))),
     citations: (count) =>
       message([
         { type: 'text', text: 'a', citations: times(count, () => ({ type: 'web_search_result_location', url: 'u' })) },
@@ -525,7 +529,7 @@ export const ANSWERS: Record<ConversationName, Record<string, (count: number) =>
   generateContent: {
     parts: (count) => candidate(times(count, () => ({ text: 'a' }))),
     calls: (count) => candidate(times(count, () => ({ functionCall: { name: 'f', args: {} } }))),
-    thoughts: (count) =>
+    reasoning: (count) =>
       candidate(times(count, (index) => (index % 2 === 0 ? { text: 'a' } : { text: 'a', thought: true }))),
     logprobs: (count) =>
       candidate([{ text: 'a' }], {
@@ -541,7 +545,7 @@ export const ANSWERS: Record<ConversationName, Record<string, (count: number) =>
   },
 }
 
-/** An answer of about this many bytes. */
+/** A response of about this size in bytes. */
 export function answerOf(protocol: ConversationName, kind: string, bytes: number): string {
   const build = ANSWERS[protocol][kind]!
   const each = (JSON.stringify(build(200)).length - JSON.stringify(build(100)).length) / 100

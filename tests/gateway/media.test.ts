@@ -10,7 +10,7 @@ import { until, type RawServer } from '../transport/raw-server.ts'
 import { PROTOCOLS } from './asking.ts'
 import { scriptedProvider } from './scripted.ts'
 
-/** Files and URLs that requests name: what of them reaches a provider, and what does not. */
+/** Files and URLs in requests, and what of them reaches a provider. */
 
 const PNG = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=',
@@ -25,29 +25,50 @@ const KEY_OF_ANOTHER = 'sk-ai-v1-of-another-0123456789abcdef0123456789abcdef'
 let provider: RawServer
 /** Serves PNG, PDF and TXT at /a.png, /a.pdf, /a.txt, and a page at /page. */
 let site: ReturnType<typeof Bun.serve>
-/** Requests to /slow, where no answer comes. */
+/** Number of requests to /slow, which does not respond. */
 let slow = 0
 let gateway: Gateway
-/** One that fetches URLs of requests itself. */
+/** A gateway that fetches URLs of requests itself. */
 let fetching: Gateway
 
 const configFor = (requestUrls: boolean): string => {
-  const own = PROTOCOLS.map(
-    (protocol) =>
-      `  ${idOf(protocol)}: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, fetches: [] }\n  ${idOf(protocol)}-shared: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, sharedIds: true }\n  ${idOf(protocol)}-unsaid: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true }\n  ${idOf(protocol)}-fetching: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, fetches: [image, file] }\n`,
-  )
+  const own = PROTOCOLS.flatMap((protocol) => {
+    const row = (suffix: string, options: string): string =>
+      `  ${idOf(protocol)}${suffix}: ` +
+      `{ protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true${options} }\n`
+    return [
+      row('', ', fetches: []'),
+      row('-shared', ', sharedIds: true'),
+      row('-default', ''),
+      row('-fetching', ', fetches: [image, file]'),
+    ]
+  })
   const builtIn = ['openai', 'anthropic', 'google', 'groq'].map(
     (id) => `  ${id}: { apiKey: k, baseUrl: "${provider.url}/v1" }\n`,
   )
-  return `limits: { requestsPerMinute: 1000000 }\nkeys: [{ key: ${KEY_OF_ANOTHER}, account: another }]\nfetch: { requestUrls: ${requestUrls}, private: ["127.0.0.1:${site.port}"] }\nproviders:\n${own.join('')}${builtIn.join('')}models:
+  return `
+limits: { requestsPerMinute: 1000000 }
+keys: [{ key: ${KEY_OF_ANOTHER}, account: another }]
+fetch: { requestUrls: ${requestUrls}, private: ["127.0.0.1:${site.port}"] }
+providers:
+${own.join('')}${builtIn.join('')}
+models:
   both: { endpoints: [{ provider: own-chat, model: metered }, { provider: own-chat-fetching, model: metered }] }
-  small-first: { endpoints: [{ provider: groq, model: metered, protocol: chat.completions }, { provider: own-chat, model: metered }] }
+  small-first:
+    endpoints:
+      - { provider: groq, model: metered, protocol: chat.completions }
+      - { provider: own-chat, model: metered }
   priced: { endpoints: [{ provider: own-messages, model: metered }], price: { prompt: 1, completion: 1 } }
 `
 }
 
-const idOf = (protocol: ConversationName): string =>
-  `own-${{ 'chat.completions': 'chat', responses: 'responses', messages: 'messages', generateContent: 'gemini' }[protocol]}`
+const IDS: Record<ConversationName, string> = {
+  'chat.completions': 'own-chat',
+  responses: 'own-responses',
+  messages: 'own-messages',
+  generateContent: 'own-gemini',
+}
+const idOf = (protocol: ConversationName): string => IDS[protocol]
 
 beforeAll(async () => {
   provider = scriptedProvider()
@@ -96,9 +117,9 @@ async function upload(bytes: Uint8Array, name: string, key = gateway.key, at = g
 }
 
 type Kind = 'image' | 'file'
-type Asked = { protocol: ConversationName; model: string; key?: string; at?: Gateway; stream?: boolean }
+type Destination = { protocol: ConversationName; model: string; key?: string; at?: Gateway; stream?: boolean }
 
-/** A part of a message that names a file or a URL, in the words of each protocol, and where it says so. */
+/** A part of a message with a file or a URL in each protocol, and the path of that field. */
 const PARTS: Record<
   ConversationName,
   {
@@ -113,8 +134,10 @@ const PARTS: Record<
       kind === 'image'
         ? { type: 'image_url', image_url: { url, detail: 'low' } }
         : { type: 'file', file: { file_data: url } },
-    param: (source, kind) =>
-      `messages[0].content[1].${source === 'file' ? 'file.file_id' : kind === 'image' ? 'image_url.url' : 'file.file_data'}`,
+    param: (source, kind) => {
+      const field = source === 'file' ? 'file.file_id' : kind === 'image' ? 'image_url.url' : 'file.file_data'
+      return `messages[0].content[1].${field}`
+    },
   },
   responses: {
     file: (file_id, kind) => ({ type: `input_${kind}`, file_id }),
@@ -133,7 +156,7 @@ const PARTS: Record<
   },
 }
 
-function send(part: object, { protocol, model, key, at = gateway, stream = false }: Asked): Promise<Response> {
+function send(part: object, { protocol, model, key, at = gateway, stream = false }: Destination): Promise<Response> {
   const content = [{ type: 'text', text: 'Look' }, part]
   const [path, body] = {
     'chat.completions': ['/v1/chat/completions', { model, stream, messages: [{ role: 'user', content }] }],
@@ -147,12 +170,12 @@ function send(part: object, { protocol, model, key, at = gateway, stream = false
       { contents: [{ role: 'user', parts: [{ text: 'Look' }, part] }] },
     ],
   }[protocol] as [string, object]
-  // A number that no double holds, to see that only the part is written anew.
+  // A number that a double cannot represent, to check that only the part is rewritten.
   const text = JSON.stringify({ ...body, zz_unknown: 'BIG' }).replace('"BIG"', '12345678901234567890.10')
   return fetch(at.url + path, { method: 'POST', headers: { authorization: `Bearer ${key ?? at.key}` }, body: text })
 }
 
-/** What the provider was sent last. */
+/** The last request that the provider received. */
 const received = (): { text: string; body: unknown } => {
   const request = provider.requests.at(-1)!
   const text = Buffer.from(request.slice(request.indexOf('\r\n\r\n') + 4), 'latin1').toString()
@@ -160,8 +183,7 @@ const received = (): { text: string; body: unknown } => {
 }
 
 /**
- * Media anywhere in a body, as `type bytes`, in the words of whatever protocol; text that is not the question, as
- * `text: ...`.
+ * The media anywhere in a body of any protocol, as `type bytes`, and texts other than the prompt, as `text: ...`.
  */
 function mediaIn(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(mediaIn)
@@ -216,7 +238,7 @@ describe('files', () => {
             })
             expect(response.status, await response.text()).toBe(200)
             expect(received().text.includes(ids[name]!)).toBe(false)
-            // The client's own text travels, where both speak the same.
+            // A body of the provider's own protocol is sent as the client wrote it.
             expect(received().text.includes('12345678901234567890.10')).toBe(client === upstream)
             return mediaIn(received().body)
           }
@@ -240,12 +262,12 @@ describe('files', () => {
       })
       const database = new Database(join(gateway.data, 'sluice.sqlite'))
       database.run('UPDATE files SET expires_at = 1 WHERE id = ?', [expired])
-      // Deleted between finding and reading it.
+      // The file is deleted after it was found and before it is read.
       const lost = await upload(PNG, 'a.png')
       const { blob } = database.query('SELECT blob FROM files WHERE id = ?').get(lost) as { blob: string }
       database.close()
       for await (const path of new Glob(`**/${blob}`).scan({ cwd: gateway.data, absolute: true })) rmSync(path)
-      const asked = provider.requests.length
+      const before = provider.requests.length
       const unknown = 'file-00000000000000000000000000000000'
       const answers = await Promise.all(
         [unknown, native, deleted, expired, lost, 'file-abcdefGHIJK'].map(async (id) => {
@@ -257,7 +279,7 @@ describe('files', () => {
       )
       for (const answer of answers) expect(answer).toEqual(answers[0]!)
       expect(answers[0]).toMatchObject({ status: 404, param: PARTS[client].param('file', 'image') })
-      expect(provider.requests.length).toBe(asked)
+      expect(provider.requests.length).toBe(before)
     })
 
     test(`${client}: a file of the wrong kind for its position is refused with 400 and its kind`, async () => {
@@ -309,7 +331,7 @@ describe('files', () => {
       .filter(({ model }) => model === 'priced')
       .map((record) => Number(record.held))
     await store.close()
-    // A token for every two bytes at a dollar for a million.
+    // One token per two bytes, at a dollar per million.
     expect(held[1]! - held[0]!).toBeGreaterThan(450_000_000)
   })
 
@@ -338,7 +360,7 @@ describe('files', () => {
       headers: { authorization: `Bearer ${gateway.key}` },
     })
     const { status, param } = await refusal(await post({ previous_response_id: first.id, input: 'And again' }))
-    expect([status, param]).toEqual([404, 'input[0].content[0].file_id'])
+    expect([status, param]).toEqual([404, 'previous_response_id.content[0].file_id'])
   })
 
   test('fileUri accepts every form of a file name', async () => {
@@ -382,10 +404,10 @@ describe('files', () => {
     })
     const text = { type: 'text', text: 'Look' }
     const book = await upload(Buffer.from('word '.repeat(1_000)), 'book.txt')
-    const bare = await count('/v1/messages/count_tokens', messages([text]))
+    const withoutFile = await count('/v1/messages/count_tokens', messages([text]))
     expect(
       await count('/v1/messages/count_tokens', messages([text, PARTS.messages.file(book, 'file')])),
-    ).toBeGreaterThan(bare + 900)
+    ).toBeGreaterThan(withoutFile + 900)
     const contents = (part: object): object => ({ contents: [{ parts: [{ text: 'Look' }, part] }] })
     for (const wrap of [(body: object) => body, (body: object) => ({ generateContentRequest: body })]) {
       const path = '/v1beta/models/own-chat/metered:countTokens'
@@ -407,7 +429,7 @@ test('inline media are never taken for a stored file', async () => {
     })[protocol]
   for (const protocol of PROTOCOLS) {
     for (const upstream of PROTOCOLS) {
-      // Google's document lists the types that may come inline, and Anthropic's those of images that its models read.
+      // Google documents the types that may be inline, Anthropic the image types that its models accept.
       const listed = protocol === 'generateContent' || (upstream === 'messages' && protocol !== upstream)
       for (const type of listed ? ['image/png'] : ['image/png', 'image/svg+xml']) {
         const response = await send(part(protocol, type), { protocol, model: `${idOf(upstream)}/metered` })
@@ -521,7 +543,8 @@ describe('ids that only a provider knows', () => {
   test("a provider's id is found in either of two members with the same name", async () => {
     const chat = (content: string): string => `{"model":"own-chat/metered","messages":[{"role":"user",${content}}]}`
     const message = (source: string): string =>
-      `{"model":"own-messages/metered","max_tokens":1,"messages":[{"role":"user","content":[{"type":"document",${source}}]}]}`
+      '{"model":"own-messages/metered","max_tokens":1,' +
+      `"messages":[{"role":"user","content":[{"type":"document",${source}}]}]}`
     const bodies: [path: string, body: string, name: string][] = [
       [
         '/v1/chat/completions',
@@ -543,7 +566,8 @@ describe('ids that only a provider knows', () => {
       [
         '/v1/messages',
         message(
-          '"source":{"type":"file","file_id":"file-evil"},"source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0="}',
+          '"source":{"type":"file","file_id":"file-evil"},' +
+            '"source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0="}',
         ),
         'source',
       ],
@@ -601,7 +625,7 @@ describe('ids that only a provider knows', () => {
 
 test('every request returns its share of the media memory, however it ends', async () => {
   const id = await upload(PNG, 'a.png')
-  // Three of these fill the room, by what their row says.
+  // Three of these fill the media memory, by the size in their row.
   const database = new Database(join(gateway.data, 'sluice.sqlite'))
   database.run('UPDATE files SET bytes = ? WHERE id = ?', [60 * 2 ** 20, id])
   database.close()
@@ -650,15 +674,15 @@ test('every request returns its share of the media memory, however it ends', asy
   expect([full.status, full.headers.get('retry-after')]).toEqual([503, '1'])
   leaving.abort()
   await Promise.all(held)
-  // The gateway hears of it a little later.
+  // The gateway reads the change a little later.
   for (let tries = 0; tries < 100 && (await ask('metered', false)).status === 503; tries++) await Bun.sleep(50)
   for (let times = 0; times < 4; times++) expect((await ask('metered', false)).status).toBe(200)
 })
 
 describe('URLs', () => {
-  const answer = async (part: object, asked: Asked): Promise<string> => {
+  const answer = async (part: object, destination: Destination): Promise<string> => {
     const before = provider.requests.length
-    const response = await send(part, asked)
+    const response = await send(part, destination)
     if (response.status !== 200) {
       const { status, message, param } = await refusal(response)
       expect(provider.requests.length).toBe(before)
@@ -677,14 +701,14 @@ describe('URLs', () => {
         const param = PARTS[protocol].param('url', kind)
         expect(await answer(part, { protocol, model: `${id}-fetching/metered` })).toBe('passed on')
         expect(await answer(part, { protocol, model: `${id}-fetching/metered`, at: fetching })).toBe('passed on')
-        expect(await answer(part, { protocol, model: `${id}-unsaid/metered` })).toBe('passed on')
+        expect(await answer(part, { protocol, model: `${id}-default/metered` })).toBe('passed on')
         expect(
           await answer(PARTS[protocol].url('http://169.254.169.254/a', kind), {
             protocol,
-            model: `${id}-unsaid/metered`,
+            model: `${id}-default/metered`,
           }),
         ).toStartWith(`400 ${param} ${param}: must be a public`)
-        expect(await answer(part, { protocol, model: `${id}-unsaid/metered`, at: fetching })).toBe(
+        expect(await answer(part, { protocol, model: `${id}-default/metered`, at: fetching })).toBe(
           kind === 'image' ? inline('image/png', PNG) : inline('application/pdf', PDF),
         )
         expect(await answer(part, { protocol, model: `${id}/metered`, at: fetching })).toBe(
@@ -810,7 +834,7 @@ async function makeOther(): Promise<string> {
     ])
   sluice('accounts', 'create', 'other')
   const { text } = JSON.parse(sluice('keys', 'create', '--account', 'other').stdout.toString()) as { text: string }
-  // The server sees what another process wrote within two seconds.
+  // The server reads changes of another process within two seconds.
   for (
     let tries = 0;
     tries < 60 &&

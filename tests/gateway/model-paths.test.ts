@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import fc from 'fast-check'
 import { startGateway, type Gateway } from '../server.ts'
+import { requestHead } from '../transport/raw-server.ts'
 
 let gateway: Gateway
 beforeAll(async () => {
@@ -11,29 +12,34 @@ beforeAll(async () => {
 })
 afterAll(() => gateway.stop())
 
-/** Asks in these very bytes: clients resolve and encode a path before they send it. */
+/** Sends a path byte for byte, since clients resolve and encode paths. */
 const ask = (path: string, method = 'GET'): Promise<{ status: number; body: string }> =>
   new Promise((resolve) => {
     const { port, hostname } = new URL(gateway.url)
     const socket = connect(Number(port), hostname, () =>
       socket.write(
-        `${method} ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${gateway.key}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`,
+        requestHead(
+          `${method} ${path}`,
+          `authorization: Bearer ${gateway.key}`,
+          'content-length: 0',
+          'connection: close',
+        ),
       ),
     )
-    let heard = ''
+    let received = ''
     socket.on('data', (bytes) => {
-      heard += bytes.toString()
+      received += bytes.toString()
     })
     socket.on('error', () => {})
     socket.on('close', () =>
       resolve({
-        status: Number(/^HTTP\/1\.1 (\d+)/.exec(heard)?.[1] ?? 0),
-        body: heard.slice(heard.indexOf('\r\n\r\n') + 4),
+        status: Number(/^HTTP\/1\.1 (\d+)/.exec(received)?.[1] ?? 0),
+        body: received.slice(received.indexOf('\r\n\r\n') + 4),
       }),
     )
   })
 
-/** Prefixes below which a model's name stands. */
+/** Path prefixes that are followed by a model name. */
 const BELOW = [
   '/v1/models/',
   '/v1beta/models/',

@@ -30,17 +30,17 @@ function offers(prices: PriceText, schedule?: PriceChange[]): Record<string, Off
   }
   return model.pricings
 }
-const said = (list: Offer[] | undefined): string[] =>
+const textOf = (list: Offer[] | undefined): string[] =>
   list!.map(
     ({ value, conditions }) =>
       `${value} when ${conditions.map((one) => `${one.field} ${one.operator} ${one.value}`).join(' and ') || 'ever'}`,
   )
 
 test('a price without conditions is listed as it is', () =>
-  expect(said(offers({ prompt: 1 })['prompt'])).toEqual(['1 when ever']))
+  expect(textOf(offers({ prompt: 1 })['prompt'])).toEqual(['1 when ever']))
 
 test('price tiers by prompt size are listed', () => {
-  expect(said(offers({ prompt: [1, { over: 10, rate: 2 }, { over: 20, rate: 3 }] })['prompt'])).toEqual([
+  expect(textOf(offers({ prompt: [1, { over: 10, rate: 2 }, { over: 20, rate: 3 }] })['prompt'])).toEqual([
     '1 when prompt_tokens lte 10',
     '2 when prompt_tokens gt 10 and prompt_tokens lte 20',
     '3 when prompt_tokens gt 20',
@@ -52,18 +52,18 @@ test('a price that begins on a day ends the previous price', () => {
     { from: '2027-01-01', prices: { prompt: [2, { over: 10, rate: 4 }] } },
     { from: '2028-01-01', prices: { prompt: 3 } },
   ])
-  expect(said(pricings['prompt'])).toEqual([
+  expect(textOf(pricings['prompt'])).toEqual([
     '1 when date lt 2027-01-01',
     '2 when prompt_tokens lte 10 and date gte 2027-01-01 and date lt 2028-01-01',
     '4 when prompt_tokens gt 10 and date gte 2027-01-01 and date lt 2028-01-01',
     '3 when date gte 2028-01-01',
   ])
-  expect(said(pricings['web_search'])).toEqual(['5 when date lt 2027-01-01'])
+  expect(textOf(pricings['web_search'])).toEqual(['5 when date lt 2027-01-01'])
 })
 
 test('a price for some hours leaves the other hours to the price of the day', () => {
   expect(
-    said(
+    textOf(
       offers({ prompt: 1 }, [
         { hours: '01:00-04:00', prices: { prompt: 2 } },
         { hours: '23:30-00:30', prices: { prompt: 3 } },

@@ -6,8 +6,8 @@ import { rawServer, type RawServer } from '../transport/raw-server.ts'
 import { gatedConfig, gatedProvider, type Gated } from './gated.ts'
 
 /**
- * No URL that a client or a provider names makes the server reach what only it can reach: every field that takes one,
- * against a list of hosts, with listeners that nobody may reach.
+ * No URL of a client or a provider makes the server connect to private addresses. Every field with a URL is tried with
+ * a list of hosts, some of which have listeners that must not be reached.
  */
 
 const KEY = 'sk-ai-v1-outsideoutsideoutside1'
@@ -16,17 +16,18 @@ const PNG = Buffer.from(
   'base64',
 )
 const PDF = Buffer.from(
-  '%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Count 0/Kids[]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n',
+  '%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Count 0/Kids[]>>endobj\n' +
+    'trailer<</Root 1 0 R>>\n%%EOF\n',
 )
 
 let canary: Canaries
 let provider: Gated
 /**
- * Stands for a site on the internet: exempt by host and port, serves a picture and a paper, and redirects to the rest
- * of its path.
+ * A site that represents the internet: exempt by host and port, it serves an image and a PDF, and redirects /to/URL to
+ * that URL.
  */
 let site: RawServer
-/** Answers requests for images with an address of the test's choice. */
+/** A provider of images whose responses have the URL `painted`. */
 let painter: ReturnType<typeof Bun.serve>
 let painted = ''
 let gateway: Gateway
@@ -39,7 +40,7 @@ beforeAll(async () => {
     const to = decodeURIComponent(/^GET \/to\/(\S+)/.exec(request)?.[1] ?? '')
     if (to !== '') socket.end(`HTTP/1.1 302 Found\r\nlocation: ${to}\r\ncontent-length: 0\r\n\r\n`)
     else {
-      const bytes = request.startsWith('GET /paper') ? PDF : PNG
+      const bytes = request.startsWith('GET /pdf') ? PDF : PNG
       socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${bytes.length}\r\n\r\n`)
       socket.end(bytes)
     }
@@ -49,10 +50,11 @@ beforeAll(async () => {
     hostname: '127.0.0.1',
     fetch: () => Response.json({ created: 1, data: [{ url: painted }] }),
   })
+  const baseUrl = `http://127.0.0.1:${painter.port}/v1`
   const config = gatedConfig({ plain: provider })
     .replace(
       /^providers: \{/m,
-      `providers: { painter: { protocol: images, baseUrl: "http://127.0.0.1:${painter.port}/v1", apiKey: none, unlisted: true },`,
+      `providers: { painter: { protocol: images, baseUrl: "${baseUrl}", apiKey: none, unlisted: true },`,
     )
     .replace(
       /^models: \{/m,
@@ -70,7 +72,7 @@ afterAll(async () => {
   canary?.stop()
 })
 
-/** A field that takes a URL: its request, and what an error calls it. */
+/** A field with a URL: its request, and its path in an error. */
 type Field = { path: string; param: string; body(url: string): object; headers?: Record<string, string> }
 
 const chat = (param: string, part: (url: string) => object): Field => ({
@@ -192,7 +194,7 @@ const post = (path: string, body: object, headers: Record<string, string> = {}):
     body: JSON.stringify(body),
   })
 
-/** URLs of every sort, on the port that URLs may name and on those where somebody listens. */
+/** URLs of every kind, with the allowed port and with the ports of the listeners. */
 const urls = (): string[] => [
   ...LOCAL_HOSTS.map(
     (host, index) =>
@@ -223,7 +225,7 @@ const urls = (): string[] => [
 
 const ADDRESS = /\d+\.\d+\.\d+\.\d+|\[?[\da-f]*:[\da-f]*:|localhost|internal/i
 
-/** What a refusal tells, when it tells no address and is nobody's fault but the client's. */
+/** Reads a refusal, which must not contain an address. */
 async function refusal(response: Response): Promise<{ status: number; message: string }> {
   const text = await response.text()
   const { error } = JSON.parse(text) as { error?: { message: string } }
@@ -232,7 +234,7 @@ async function refusal(response: Response): Promise<{ status: number; message: s
   return { status: response.status, message: error.message }
 }
 
-/** In a few lanes: one request after the other would wait for most of its time. */
+/** Visits the items with a concurrency of 8. */
 async function each<T>(items: readonly T[], visit: (item: T) => Promise<void>): Promise<void> {
   const rest = [...items]
   await Promise.all(
@@ -247,7 +249,7 @@ describe.each(Object.entries(FIELDS))('%s', (name, { path, param, body }) => {
     const seen = { provider: provider.begun, site: site.requests.length }
     const response = await post(
       path,
-      body(`http://127.0.0.1:${site.port}/${/file$|document$/.test(name) ? 'paper' : 'picture'}`),
+      body(`http://127.0.0.1:${site.port}/${/file$|document$/.test(name) ? 'pdf' : 'image'}`),
     )
     expect(
       [response.status, provider.begun - seen.provider, site.requests.length - seen.site],
@@ -321,9 +323,7 @@ test('a webhook that redirects is not followed', async () => {
 test('an image URL of a provider that points to a private address is not fetched', async () => {
   for (const url of urls()) {
     painted = url
-    const { status } = await refusal(
-      await post('/v1/images/generations', { model: 'painter/image', prompt: 'A house' }),
-    )
+    const { status } = await refusal(await post('/v1/images/generations', { model: 'painter/image', prompt: 'A boat' }))
     expect([url, status]).toEqual([url, 502])
   }
   expect(canary.reached).toEqual([])

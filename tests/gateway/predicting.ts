@@ -1,4 +1,4 @@
-/** A provider that makes predictions, as Replicate does, and does with each what a test says. */
+/** A provider of predictions with Replicate's API, controlled by a test. */
 
 export type Made = {
   id: string
@@ -17,11 +17,11 @@ export type Made = {
 export type PredictionProvider = {
   url: string
   made: Made[]
-  /** What a creation is answered with. `hang`: it is made, and never answered. */
+  /** The response to a creation, or its error status. `hang`: the prediction is created without a response. */
   creates: 'answer' | 'hang' | number
-  /** What a question after a prediction is answered with, where that is an error. */
+  /** The error status with which polls are answered. */
   fails: number | undefined
-  /** Done to each as it is made. */
+  /** Called with each prediction when it is created. */
   onMade: (made: Made) => void
   stop(): Promise<void>
 }
@@ -149,7 +149,7 @@ export class Predictions {
     return (await (await this.send('POST', `/v1/predictions/${id}/cancel`)).json()) as Shown
   }
 
-  /** As soon as it has ended. */
+  /** Polls until the prediction has ended. */
   async ended(id: string): Promise<Shown> {
     for (let looks = 0; looks < 1_000; looks++) {
       const shown = await this.get(id)

@@ -12,13 +12,13 @@ import { predictionUpstream } from '../predictions/upstream.ts'
 const ROUNDS = runs(4, 40)
 const PREDICTIONS = 20
 
-/** USD, as the models of the configuration cost. */
+/** The prices of the configured models, in USD. */
 const REQUEST = 10_000_000n
 const IMAGE = 40_000_000n
 
 type Kind = 'provider' | 'simulated' | 'text' | 'image'
-/** What a client was told of one. `known`: the create was answered. */
-type Asked = { key: string; kind: Kind; known: Shown | undefined }
+/** A prediction as its client observed it. `known`: the response to its creation was received. */
+type Tracked = { key: string; kind: Kind; known: Shown | undefined }
 type Shown = {
   id: string
   status: string
@@ -45,13 +45,13 @@ function receiver(): Receiver {
     async fetch(request): Promise<Response> {
       const key = new URL(request.url).pathname.slice(1)
       const text = await request.text()
-      const said = (name: string): string => request.headers.get(`webhook-${name}`)!
+      const webhookHeader = (name: string): string => request.headers.get(`webhook-${name}`)!
       got.set(key, [
         ...(got.get(key) ?? []),
         {
-          id: said('id'),
-          timestamp: said('timestamp'),
-          signature: said('signature'),
+          id: webhookHeader('id'),
+          timestamp: webhookHeader('timestamp'),
+          signature: webhookHeader('signature'),
           text,
           body: JSON.parse(text) as Shown,
           taken: !self.isDown,
@@ -74,7 +74,7 @@ test(
   `a gateway killed ${ROUNDS} times ends, charges and reports each of ${PREDICTIONS} predictions once`,
   async () => {
     const upstream = predictionUpstream()
-    // Slow enough for a kill to come between a creation and its answer.
+    // Slow enough for a kill between a creation and its response.
     upstream.instead = (kind) => (kind === 'POST' ? Bun.sleep(below(400)).then(() => undefined) : undefined)
     const hooks = receiver()
     const data = mkdtempSync(join(tmpdir(), 'sluice-predictions-'))
@@ -95,15 +95,15 @@ models:
 `,
     }
     let gateway = await startGatewayProcess(options)
-    const asked: Asked[] = []
+    const tracked: Tracked[] = []
 
     const ask = async (kind: Kind): Promise<void> => {
-      const one: Asked = { key: `${kind}-${asked.length}`, kind, known: undefined }
-      asked.push(one)
+      const one: Tracked = { key: `${kind}-${tracked.length}`, kind, known: undefined }
+      tracked.push(one)
       const ms = below(IS_LONG ? 20_000 : 4_000)
       const input = {
-        provider: { key: one.key, ms, ...(Math.random() < 0.2 ? { fail: 'as asked' } : {}) },
-        simulated: { prompt: one.key, duration: ms / 1000, ...(Math.random() < 0.2 ? { fail: 'as asked' } : {}) },
+        provider: { key: one.key, ms, ...(Math.random() < 0.2 ? { fail: 'as requested' } : {}) },
+        simulated: { prompt: one.key, duration: ms / 1000, ...(Math.random() < 0.2 ? { fail: 'as requested' } : {}) },
         text: { prompt: `[[length: ${5 + below(30)}]] [[pace: ${below(80)}ms]] Hello` },
         image: { prompt: 'a fox', size: '64x64' },
       }[kind]
@@ -114,7 +114,7 @@ models:
         webhook_events_filter: Math.random() < 0.5 ? ['completed'] : ['start', 'output', 'logs', 'completed'],
       }
       const init = { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify(body) }
-      // Undefined where the gateway was killed meanwhile.
+      // Undefined if the gateway was killed meanwhile.
       const answer = await fetch(`${gateway.url}/v1/predictions`, init)
         .then(async (response) => ({ status: response.status, shown: (await response.json()) as Shown }))
         .catch(() => undefined)
@@ -134,15 +134,15 @@ models:
 
     try {
       for (let number = 0; number < PREDICTIONS; number++) await ask(KINDS[number % KINDS.length]!)
-      expect(asked.filter(({ known }) => known === undefined)).toEqual([])
-      /** Ends that were seen, which must stay. */
+      expect(tracked.filter(({ known }) => known === undefined)).toEqual([])
+      /** Ends that a client has observed, which must not change. */
       const seen = new Map<string, Shown>()
       for (let round = 0; round < ROUNDS; round++) {
-        // One that the kill may catch while it is created: whether there is one then, nobody can say.
+        // A kill during this creation may leave a prediction or none.
         const caught = Bun.sleep(below(600)).then(() => ask(KINDS[below(KINDS.length)]!))
         if (round === ROUNDS - 1) hooks.isDown = true
         await Bun.sleep(100 + below(700))
-        for (const { known } of asked)
+        for (const { known } of tracked)
           if (known !== undefined && !seen.has(known.id) && Math.random() < 0.5) {
             const now = await shown(known)
             if (now.completed_at !== null) seen.set(now.id, now)
@@ -155,7 +155,7 @@ models:
       }
       await Bun.sleep(500)
       hooks.isDown = false
-      await expectAllOver({ gateway, asked, hooks, shown, data, creates: upstream.creates })
+      await expectAllOver({ gateway, tracked, hooks, shown, data, creates: upstream.creates })
       const { results } = (await get('/v1/predictions')).body as { results: Shown[] }
       console.log(
         `${ROUNDS} kills, ${results.length} predictions: ${JSON.stringify(
@@ -180,21 +180,21 @@ models:
 
 type After = {
   gateway: GatewayProcess
-  asked: Asked[]
+  tracked: Tracked[]
   hooks: Receiver
   shown(one: { id: string }): Promise<Shown>
   data: string
   creates: string[]
 }
 
-/** What must be true once nothing is under way any more. */
-async function expectAllOver({ gateway, asked, hooks, shown, data, creates }: After): Promise<void> {
+/** Asserts the invariants once nothing is in flight. */
+async function expectAllOver({ gateway, tracked, hooks, shown, data, creates }: After): Promise<void> {
   const list = (
     (await (
       await fetch(`${gateway.url}/v1/predictions`, { headers: { authorization: `Bearer ${gateway.key}` } })
     ).json()) as { results: Shown[] }
   ).results
-  const known = asked.filter((one) => one.known !== undefined)
+  const known = tracked.filter((one) => one.known !== undefined)
   expect(list.map(({ id }) => id)).toEqual(expect.arrayContaining(known.map((one) => one.known!.id)))
   const ends: Shown[] = []
   for (const one of list) {
@@ -208,7 +208,7 @@ async function expectAllOver({ gateway, asked, hooks, shown, data, creates }: Af
     }
   }
   expect(ends.filter(({ status }) => !['succeeded', 'failed'].includes(status))).toEqual([])
-  // One that began at its provider is made there once, whatever became of the gateway.
+  // A prediction is created once at its provider, however often the gateway was killed.
   expect(creates.filter((key, index) => creates.indexOf(key) !== index)).toEqual([])
   await expectTold(gateway, known, hooks, ends)
   const store = new SqliteStore({ folder: data, exclusive: false })
@@ -223,11 +223,11 @@ async function expectAllOver({ gateway, asked, hooks, shown, data, creates }: Af
 }
 
 /**
- * Each client hears of the end at least once, always by the same id and with the same words, and of nothing after it.
+ * Each client receives the end at least once, always with the same id and body, and no event after it.
  */
 async function expectTold(
   { url, key }: GatewayProcess,
-  known: readonly Asked[],
+  known: readonly Tracked[],
   { got }: Receiver,
   ends: readonly Shown[],
 ): Promise<void> {
@@ -256,7 +256,7 @@ async function expectTold(
   }
 }
 
-/** One record each, and money for those alone that came to something. */
+/** Asserts one record per prediction, and that only successful ones were charged. */
 function expectPaid(
   ends: readonly Shown[],
   records: readonly GenerationRecord[],

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { predictionProvider, Predictions } from './predicting.ts'
 
-/** Many predictions with large inputs: what waits is on the disk, and not in memory. */
+/** Many predictions with large inputs: queued ones are on disk and not in memory. */
 
 const COUNT = 400
 const INPUT_BYTES = 1_000_000

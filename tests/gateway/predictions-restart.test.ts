@@ -10,7 +10,7 @@ import { until } from '../transport/raw-server.ts'
 import { gatedProvider, type Gated } from './gated.ts'
 import { predictionProvider, Predictions, type PredictionProvider, type Shown } from './predicting.ts'
 
-/** What becomes of predictions when their server ends, told to or killed, and of the one that takes its place. */
+/** Predictions of a server that is stopped or killed, and of the server that replaces it. */
 
 const FEE = 10_000_000n
 const CREDIT = 1_000_000_000n
@@ -91,7 +91,7 @@ async function kept(): Promise<{ records: GenerationRecord[]; open: number; cred
   }
 }
 
-/** What is there at the end of a test: one record of each, nothing open, and all that was not billed is there again. */
+/** Asserts at the end of a test: one record per prediction, nothing open, and the credit less what was billed. */
 async function expectSettled(bills: Record<string, bigint>): Promise<void> {
   for (let looks = 0; looks < 100 && (await kept()).open > 0; looks++) await Bun.sleep(20)
   const { records, open, credit } = await kept()
@@ -199,8 +199,7 @@ test('a waiting client receives the current state when the server stops', async 
 
 describe('killed between two writes', () => {
   /**
-   * A prediction that runs at its provider when the server is killed, and what another process would have written of
-   * it.
+   * A prediction that runs at its provider when the server is killed. `write`: changes the store before the next start.
    */
   async function interrupted(
     prompt: string,

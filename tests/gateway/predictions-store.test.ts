@@ -12,19 +12,19 @@ import type { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { expectBookRight } from '../audit.ts'
 import { until } from '../transport/raw-server.ts'
 import type { Overrides } from '../store/overriding.ts'
-import { roomsIn } from './in-process.ts'
+import { inProcessGateway } from './in-process.ts'
 import { predictionProvider, type PredictionProvider, type Shown } from './predicting.ts'
 
-/** What becomes of predictions while the store takes some writes and not others. */
+/** Predictions while some writes to the store fail. */
 
 let provider: PredictionProvider
 let folder: string
 let sqlite: SqliteStore
 let app: GatewayContext
 let headers: Record<string, string>
-/** Methods of the store that answer otherwise. */
+/** Replaced methods of the store. */
 let failing: Overrides
-let told: ReturnType<typeof spyOn>
+let logged: ReturnType<typeof spyOn>
 let hooks: ReturnType<typeof Bun.serve>
 /** Bodies of webhook calls. */
 let hooked: string[]
@@ -33,7 +33,7 @@ let webhooks: Webhooks
 const full = (): Promise<never> => Promise.reject(new GatewayError('store_unavailable', 'The disk is full.'))
 
 beforeEach(async () => {
-  told = spyOn(console, 'error').mockImplementation(() => {})
+  logged = spyOn(console, 'error').mockImplementation(() => {})
   failing = {}
   hooked = []
   hooks = Bun.serve({
@@ -44,7 +44,7 @@ beforeEach(async () => {
   provider = predictionProvider()
   provider.onMade = (made) => void Object.assign(made, { status: 'succeeded', output: 'done' })
   folder = mkdtempSync(join(tmpdir(), 'sluice-predictions-'))
-  const built = await roomsIn(
+  const built = await inProcessGateway(
     folder,
     `
 billing: { startingCredit: 1, delay: 0s }
@@ -56,8 +56,8 @@ models: { maker/flux: { endpoints: [{ provider: up, model: maker/flux }], price:
   )
   sqlite = built.sqlite
   headers = built.headers
-  webhooks = new Webhooks(built.rooms)
-  app = Object.assign(built.rooms, { predictor: new Predictor(built.rooms, webhooks) })
+  webhooks = new Webhooks(built.app)
+  app = Object.assign(built.app, { predictor: new Predictor(built.app, webhooks) })
 })
 afterEach(async () => {
   failing = {}
@@ -68,7 +68,7 @@ afterEach(async () => {
   await sqlite.close()
   await provider.stop()
   await hooks.stop(true)
-  told.mockRestore()
+  logged.mockRestore()
   await expectBookRight(folder)
   rmSync(folder, { recursive: true, force: true })
 })
@@ -90,7 +90,7 @@ const list = async (): Promise<Shown[]> =>
 const credit = async (): Promise<bigint> =>
   (await sqlite.ledger.state()).balances.find(({ kind }) => kind === 'credit')!.balance
 
-/** What the ledger holds still: nothing, if all of the credit can be held at once. */
+/** The number of open generations. */
 const held = async (): Promise<number> => (await sqlite.ledger.openGenerations()).length
 
 test.each(['predictions.add', 'ledger.saveOpen'])(
@@ -113,7 +113,7 @@ test.each(['predictions.add', 'ledger.saveOpen'])(
 test('a prediction whose start cannot be stored is not sent', async () => {
   failing['predictions.update'] = full
   const { id } = (await (await create()).json()) as Shown
-  await until(() => told.mock.calls.length > 0)
+  await until(() => logged.mock.calls.length > 0)
   failing = {}
   await app.predictor.ended(id.slice(PREFIX.length), 5_000)
   expect(await look(id)).toMatchObject({ status: 'failed', error: 'The disk is full.' })
@@ -129,10 +129,10 @@ test('a prediction whose end cannot be stored ends when it can be', async () => 
   await until(() => (provider.made[0]?.polls ?? 0) > 0)
   failing['predictions.update'] = full
   Object.assign(provider.made[0]!, { status: 'succeeded', output: 'done' })
-  const before = told.mock.calls.length
-  await until(() => told.mock.calls.length > before)
+  const before = logged.mock.calls.length
+  await until(() => logged.mock.calls.length > before)
   expect(await look(id)).toMatchObject({ status: 'processing', output: null })
-  // What cannot be written cannot be cancelled any more either: it has ended.
+  // A prediction whose end could not be written can no longer be cancelled, since it has ended.
   const canceled = ask('POST', `/v1/predictions/${id}/cancel`)
   failing = {}
   expect(await (await canceled).json()).toMatchObject({ status: 'succeeded', output: 'done' })

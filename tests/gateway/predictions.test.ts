@@ -8,7 +8,7 @@ import { gatedProvider, type Gated } from './gated.ts'
 import { runs } from '../runs.ts'
 import { predictionProvider, Predictions, type Made, type PredictionProvider, type Shown } from './predicting.ts'
 
-/** Predictions: what their clients are told, what they cost, and that each ends once. */
+/** Predictions: their state for clients, their cost, and that each ends once. */
 
 const keyOf = (account: string): string => `sk-ai-v1-of-account-${account}-0123456789abcdef`
 const CONCURRENCY = 3
@@ -35,13 +35,23 @@ providers:
   other: { protocol: predictions, baseUrl: "${other.url}", apiKey: none }
   gated: { protocol: messages, baseUrl: "${gated.url}", apiKey: none }
 models:
-  maker/flux: { endpoints: [{ provider: up, model: "maker/flux:${'ab'.repeat(32)}" }], price: { request: 0.01, image: 0.04 } }
+  maker/flux:
+    endpoints: [{ provider: up, model: "maker/flux:${'ab'.repeat(32)}" }]
+    price: { request: 0.01, image: 0.04 }
   maker/dear: { endpoints: [{ provider: up, model: maker/dear }], price: { request: 100 } }
-  maker/twice: { endpoints: [{ provider: up, model: maker/twice }, { provider: other, model: maker/twice }], price: { request: 0.01 } }
+  maker/twice:
+    endpoints: [{ provider: up, model: maker/twice }, { provider: other, model: maker/twice }]
+    price: { request: 0.01 }
   maker/text: { endpoints: [{ provider: sandbox, model: chat }], price: { prompt: 100, completion: 200 } }
   maker/gated: { endpoints: [{ provider: gated, model: m }], price: { prompt: 1, completion: 2 } }
-  maker/image: { endpoints: [{ provider: sandbox, model: image }], price: { image: 0.05 }, capabilities: { api: images } }
-  maker/drawing: { endpoints: [{ provider: sandbox, model: image, protocol: chat.completions }], price: { image: 0.05 }, capabilities: { output: [image] } }
+  maker/image:
+    endpoints: [{ provider: sandbox, model: image }]
+    price: { image: 0.05 }
+    capabilities: { api: images }
+  maker/drawing:
+    endpoints: [{ provider: sandbox, model: image, protocol: chat.completions }]
+    price: { image: 0.05 }
+    capabilities: { output: [image] }
 `,
   })
   const store = new SqliteStore({ folder: gateway.data, exclusive: false })
@@ -106,7 +116,7 @@ describe('a prediction', () => {
     const created = (await response.json()) as Shown
     expect([response.status, response.headers.get('x-generation-id')]).toEqual([200, created.id])
     const url = `${gateway.url}/v1/predictions/${created.id}`
-    // A copy, as the matchers take the place of what they match.
+    // A copy, because matchers replace the values that they match.
     expect(structuredClone(created)).toMatchObject({
       id: expect.stringMatching(/^pred_[0-9a-f]{32}$/),
       model: 'maker/flux',
@@ -150,7 +160,7 @@ describe('a prediction', () => {
 
   test('a prediction is sent with the numbers its client wrote and costs as many images as they request', async () => {
     const upload = new FormData()
-    upload.set('content', new File(['A picture'], 'a.txt', { type: 'text/plain' }))
+    upload.set('content', new File(['A image'], 'a.txt', { type: 'text/plain' }))
     const { urls } = (await (
       await fetch(`${gateway.url}/v1/files`, {
         method: 'POST',
@@ -259,16 +269,16 @@ describe('a prediction', () => {
   })
 
   test('a large data output is served at a URL', async () => {
-    const picture = Buffer.alloc(40_000, 7)
+    const bytes = Buffer.alloc(40_000, 7)
     provider.onMade = (made) =>
       void Object.assign(made, {
         status: 'succeeded',
-        output: { image: `data:image/png;base64,${picture.toString('base64')}`, small: 'data:text/plain;base64,aGk=' },
+        output: { image: `data:image/png;base64,${bytes.toString('base64')}`, small: 'data:text/plain;base64,aGk=' },
       })
     const { output, id } = await mine.create('maker/flux', { prompt: 'Large' }, {}, 'wait=30')
     const { image, small } = output as { image: string; small: string }
     expect([image.startsWith(`${gateway.url}/v1/outputs/`), small]).toEqual([true, 'data:text/plain;base64,aGk='])
-    expect(Buffer.from(await (await fetch(image)).arrayBuffer()).equals(picture)).toBe(true)
+    expect(Buffer.from(await (await fetch(image)).arrayBuffer()).equals(bytes)).toBe(true)
     expect(await recordOf(id)).toMatchObject({ usage: { images: 1 } })
   })
 })
@@ -288,7 +298,7 @@ describe('a text or image model used as a prediction', () => {
     })
     const record = await recordOf(made.id)
     expect(record).toMatchObject({ api: 'predictions', ending: 'completed', finish: 'stop', provider: 'sandbox' })
-    // USD 100 and 200 per million tokens are so many nano-USD a token.
+    // USD 100 and 200 per million tokens are 100,000 and 200,000 nano-USD per token.
     expect(record!.bill).toBe(
       BigInt(record!.usage.inputTokens) * 100_000n + BigInt(record!.usage.outputTokens) * 200_000n,
     )
@@ -341,7 +351,7 @@ describe('waiting', () => {
     provider.onMade = stays
     const before = performance.now()
     const created = await mine.create('maker/flux', { prompt: 'Slow' }, {}, 'respond-async, wait=1')
-    // As it is not over, the official client has to go on asking.
+    // It has not ended, so the official client has to poll again.
     expect(created.status).toBe('starting')
     expect(performance.now() - before).toBeGreaterThan(900)
     expect((await mine.get(created.id)).status).toBe('processing')
@@ -362,7 +372,7 @@ describe('waiting', () => {
   test('a client that stops waiting does not change the prediction', async () => {
     provider.onMade = stays
     const gone = new AbortController()
-    const asked = fetch(`${gateway.url}/v1/predictions`, {
+    const request = fetch(`${gateway.url}/v1/predictions`, {
       method: 'POST',
       signal: gone.signal,
       headers: { authorization: `Bearer ${keyOf('mine')}`, prefer: 'wait' },
@@ -370,7 +380,7 @@ describe('waiting', () => {
     })
     await until(() => provider.made.some(({ input }) => input.prompt === 'Left'))
     gone.abort()
-    await asked.catch(() => {})
+    await request.catch(() => {})
     finish(provider.made.find(({ input }) => input.prompt === 'Left')!)
     const { results } = (await (await mine.send('GET', '/v1/predictions')).json()) as { results: Shown[] }
     expect((await mine.ended(results.find(({ input }) => input.prompt === 'Left')!.id)).status).toBe('succeeded')
@@ -398,20 +408,20 @@ describe('an account', () => {
     ).toMatchObject({ status: 429, code: 'quota_exceeded' })
     expect(await records()).toBe(held)
     await until(() => provider.made.length === from + CONCURRENCY)
-    const native = await theirs.create('maker/flux', { prompt: 'Foreign' })
-    await until(() => provider.made.some(({ input }) => input.prompt === 'Foreign'))
+    const another = await theirs.create('maker/flux', { prompt: 'Theirs' })
+    await until(() => provider.made.some(({ input }) => input.prompt === 'Theirs'))
     expect(provider.made.length).toBe(from + CONCURRENCY + 1)
     expect(await Promise.all(ids.map(async (id) => (await mine.get(id)).status))).toEqual([
       ...Array(CONCURRENCY).fill(expect.stringMatching(/starting|processing/)),
       ...Array(WAITING).fill('starting'),
     ])
-    // One that waits is cancelled where it stands: its provider never hears of it.
+    // A queued prediction is cancelled without a call to its provider.
     expect((await mine.cancel(ids.at(-1)!)).status).toBe('canceled')
     expect(await recordOf(ids.at(-1)!)).toMatchObject({ bill: 0n, ending: 'client-left' })
     provider.onMade = succeedsAtOnce
     provider.made.forEach(finish)
     for (const id of ids.slice(0, -1)) expect((await mine.ended(id)).status).toBe('succeeded')
-    expect((await theirs.ended(native.id)).status).toBe('succeeded')
+    expect((await theirs.ended(another.id)).status).toBe('succeeded')
     expect(
       provider.made.filter(({ input }) => String(input.prompt).startsWith('Queued')).map(({ input }) => input.prompt),
     ).toEqual(ids.slice(0, -1).map((_, at) => `Queued ${at}`))
@@ -451,14 +461,14 @@ describe('an account', () => {
       ['GET', ''],
       ['POST', '/cancel'],
     ] as const) {
-      const [native, never] = await Promise.all(
+      const [another, never] = await Promise.all(
         [id, unknown].map(async (one) => {
           const response = await mine.send(method, `/v1/predictions/${one}${end}`)
           return [response.status, (await response.text()).replaceAll(one, 'ID')]
         }),
       )
-      expect(native).toEqual(never!)
-      expect(native![0]).toBe(404)
+      expect(another).toEqual(never!)
+      expect(another![0]).toBe(404)
     }
     const { results } = (await (await mine.send('GET', `/v1/predictions?cursor=${'f'.repeat(32)}`)).json()) as {
       results: Shown[]
@@ -513,7 +523,7 @@ describe('cancelling', () => {
         jitter().then(() => account.cancel(id)),
       ])
       const ended = await account.ended(id)
-      // What was told as the end once stays it.
+      // An end that a client has received does not change.
       if (['succeeded', 'canceled'].includes(canceled.status)) expect(ended).toEqual(canceled)
       const record = await recordOf(id)
       expect([prompt, ended.status, record?.ending, record?.bill]).toEqual([
@@ -543,7 +553,7 @@ describe('invalid requests', () => {
       'invalid_request',
       'version',
     ],
-    ['a version that nobody has', { version: 'cd'.repeat(31), input }, 404, 'model_not_found', 'model'],
+    ['an unknown version', { version: 'cd'.repeat(31), input }, 404, 'model_not_found', 'model'],
     ['no input', { model: 'maker/flux' }, 400, 'invalid_request', 'input'],
     ['an input that is no object', { model: 'maker/flux', input: 'A cat' }, 400, 'invalid_request', 'input'],
     ['an input that is a list', { model: 'maker/flux', input: [] }, 400, 'invalid_request', 'input'],
@@ -599,7 +609,7 @@ describe('invalid requests', () => {
       'webhook_events_filter[0]',
     ],
     [
-      'a file of nobody',
+      'an unknown file',
       { model: 'maker/flux', input: { image: 'URL/v1/files/file-0123456789abcdef' } },
       404,
       'not_found',

@@ -9,20 +9,20 @@ import { PROTOCOLS } from './asking.ts'
 import { protocolOf } from './scripted.ts'
 
 /**
- * Agents that go on and on, over each pair of protocols: what the provider got of their conversation stays as it got it
- * first.
+ * Long conversations of agents over each pair of protocols: the part that the provider has received does not change in
+ * later requests.
  */
 
 type Json = Record<string, any>
 type Call = { id: string; args: Json }
-type Said = { thought: string; signature: string; calls: Call[] }
+type Answer = { thought: string; signature: string; calls: Call[] }
 
 const TOOL = `look.${'around_'.repeat(9)}`
 const SCHEMA = { type: 'object', properties: { of: { anyOf: [{ type: 'string' }, { type: 'null' }] } } }
-const PICTURE = 'iVBORw0KGgo='
+const IMAGE = 'iVBORw0KGgo='
 
-/** Two calls at once, signed as each protocol does: Google signs the first of them only. */
-const ANSWERS: Record<ConversationName, (said: Said, name: string) => object> = {
+/** Two parallel calls, signed as in each protocol: Google signs only the first one. */
+const ANSWERS: Record<ConversationName, (answer: Answer, name: string) => object> = {
   'chat.completions': ({ thought, signature, calls }, name) => ({
     id: 'c',
     object: 'chat.completion',
@@ -115,7 +115,7 @@ const ANSWERS: Record<ConversationName, (said: Said, name: string) => object> = 
   }),
 }
 
-/** The name by which the provider knows the tool. */
+/** The name that the provider has for the tool. */
 const NAMED: Record<ConversationName, (body: Json) => string> = {
   'chat.completions': (body) => body.tools[0].function.name,
   responses: (body) => body.tools[0].name,
@@ -151,13 +151,11 @@ function provider(): { url: string; bodies: Json[]; stop(): void } {
   return { url: `http://127.0.0.1:${server.port}`, bodies, stop: () => void server.stop(true) }
 }
 
-/**
- * How a client of each protocol begins, and goes on with what it heard: all of it, or nothing but the words and calls.
- */
+/** The first body of a client in each protocol, and the next ones: with the whole answer or with its text and calls. */
 type Agent = {
   path: (model: string) => string
   begin: (model: string) => Json
-  goOn: (body: Json, answer: Json, all: boolean, instruct: boolean) => void
+  goOn: (body: Json, answer: Json, keepsReasoning: boolean, instruct: boolean) => void
 }
 
 const AGENTS: Record<ConversationName, Agent> = {
@@ -171,15 +169,17 @@ const AGENTS: Record<ConversationName, Agent> = {
           role: 'user',
           content: [
             { type: 'text', text: 'Go' },
-            { type: 'image_url', image_url: { url: `data:image/png;base64,${PICTURE}` } },
+            { type: 'image_url', image_url: { url: `data:image/png;base64,${IMAGE}` } },
           ],
         },
       ],
       tools: [{ type: 'function', function: { name: TOOL, parameters: SCHEMA } }],
     }),
-    goOn: ({ messages }, { choices: [{ message }] }, all, instruct) => {
-      messages.push(all ? message : { role: 'assistant', content: message.content, tool_calls: message.tool_calls })
-      // Results come back as the tools end, not as they were called.
+    goOn: ({ messages }, { choices: [{ message }] }, keepsReasoning, instruct) => {
+      messages.push(
+        keepsReasoning ? message : { role: 'assistant', content: message.content, tool_calls: message.tool_calls },
+      )
+      // Results are in the order in which the tools ended, not in the order of the calls.
       for (const { id } of message.tool_calls.toReversed())
         messages.push({ role: 'tool', tool_call_id: id, content: `{"seen":"${id}"}` })
       if (instruct) messages.push({ role: 'system', content: 'Hurry' }, { role: 'user', content: 'Go on' })
@@ -197,14 +197,14 @@ const AGENTS: Record<ConversationName, Agent> = {
           role: 'user',
           content: [
             { type: 'input_text', text: 'Go' },
-            { type: 'input_image', image_url: `data:image/png;base64,${PICTURE}` },
+            { type: 'input_image', image_url: `data:image/png;base64,${IMAGE}` },
           ],
         },
       ],
       tools: [{ type: 'function', name: TOOL, parameters: SCHEMA }],
     }),
-    goOn: ({ input }, { output }, all, instruct) => {
-      input.push(...output.filter(({ type }: Json) => all || type !== 'reasoning'))
+    goOn: ({ input }, { output }, keepsReasoning, instruct) => {
+      input.push(...output.filter(({ type }: Json) => keepsReasoning || type !== 'reasoning'))
       for (const { call_id } of output.filter(({ type }: Json) => type === 'function_call').toReversed())
         input.push({ type: 'function_call_output', call_id, output: `{"seen":"${call_id}"}` })
       if (instruct) input.push({ role: 'developer', content: 'Hurry' }, { role: 'user', content: 'Go on' })
@@ -222,16 +222,16 @@ const AGENTS: Record<ConversationName, Agent> = {
           role: 'user',
           content: [
             { type: 'text', text: 'Go' },
-            { type: 'image', source: { type: 'base64', media_type: 'image/png', data: PICTURE } },
+            { type: 'image', source: { type: 'base64', media_type: 'image/png', data: IMAGE } },
           ],
         },
       ],
       tools: [{ name: TOOL.replace('.', '_'), input_schema: SCHEMA }],
     }),
-    goOn: ({ messages }, { content }, all, instruct) => {
+    goOn: ({ messages }, { content }, keepsReasoning, instruct) => {
       messages.push({
         role: 'assistant',
-        content: content.filter(({ type }: Json) => all || type === 'text' || type === 'tool_use'),
+        content: content.filter(({ type }: Json) => keepsReasoning || type === 'text' || type === 'tool_use'),
       })
       messages.push({
         role: 'user',
@@ -249,13 +249,13 @@ const AGENTS: Record<ConversationName, Agent> = {
     path: (model) => `/v1beta/models/${model}:generateContent`,
     begin: () => ({
       systemInstruction: { parts: [{ text: 'S' }] },
-      contents: [{ role: 'user', parts: [{ text: 'Go' }, { inlineData: { mimeType: 'image/png', data: PICTURE } }] }],
+      contents: [{ role: 'user', parts: [{ text: 'Go' }, { inlineData: { mimeType: 'image/png', data: IMAGE } }] }],
       tools: [{ functionDeclarations: [{ name: TOOL, parametersJsonSchema: SCHEMA }] }],
     }),
-    goOn: ({ contents }, { candidates: [{ content }] }, all, instruct) => {
+    goOn: ({ contents }, { candidates: [{ content }] }, keepsReasoning, instruct) => {
       const kept = content.parts
-        .filter(({ thought }: Json) => all || thought !== true)
-        .map((part: Json) => (all ? part : { ...part, thoughtSignature: undefined }))
+        .filter(({ thought }: Json) => keepsReasoning || thought !== true)
+        .map((part: Json) => (keepsReasoning ? part : { ...part, thoughtSignature: undefined }))
       contents.push({ role: 'model', parts: kept })
       contents.push({
         role: 'user',
@@ -271,30 +271,46 @@ const AGENTS: Record<ConversationName, Agent> = {
   },
 }
 
-const config = (url: string): string => `
-providers:
-${PROTOCOLS.map((protocol, index) => `  p${index}: { protocol: ${protocol}, baseUrl: '${url}/${index}', auth: none, unlisted: true, quirks: { reasoningField: reasoning_details } }`).join('\n')}
-models:
-${PROTOCOLS.map((_, index) => `  m${index}: { endpoints: [{ provider: p${index}, model: m }], capabilities: { ${['reasoning: effort', 'reasoning: effort', 'reasoning: budget, maxOutputTokens: 20000', 'reasoning: level'][index]} } }`).join('\n')}
+const CAPABILITIES = [
+  'reasoning: effort',
+  'reasoning: effort',
+  'reasoning: budget, maxOutputTokens: 20000',
+  'reasoning: level',
+]
+const config = (url: string): string => {
+  const providers = PROTOCOLS.map(
+    (protocol, index) => `
+  p${index}:
+    { protocol: ${protocol}, baseUrl: '${url}/${index}', auth: none, unlisted: true,
+      quirks: { reasoningField: reasoning_details } }`,
+  )
+  const models = CAPABILITIES.map(
+    (capabilities, index) => `
+  m${index}: { endpoints: [{ provider: p${index}, model: m }], capabilities: { ${capabilities} } }`,
+  )
+  return `
+providers:${providers.join('')}
+models:${models.join('')}
 `
+}
 
 const TURNS = 5
 
 describe.each([true, false])(
   'the prefix sent to a provider is unchanged when clients send back the whole response: %p',
-  (all) => {
+  (keepsReasoning) => {
     test('the prefix stays byte-identical on each pair of protocols, and over a restart', async () => {
       const data = mkdtempSync(join(tmpdir(), 'sluice-prefixes-'))
       const upstream = provider()
       let gateway: GatewayProcess | undefined
       try {
-        const talks = PROTOCOLS.flatMap((client) =>
+        const conversations = PROTOCOLS.flatMap((client) =>
           PROTOCOLS.map((protocol, index) => ({
             client,
             protocol,
             model: `m${index}`,
             body: AGENTS[client].begin(`m${index}`),
-            heard: [] as string[][],
+            received: [] as string[][],
           })),
         )
         for (let turn = 1; turn <= TURNS; turn++) {
@@ -303,25 +319,23 @@ describe.each([true, false])(
             await gateway?.exited
             gateway = await startGatewayProcess({ data, config: config(upstream.url) })
           }
-          for (const { client, protocol, model, body, heard } of talks) {
+          for (const { client, protocol, model, body, received } of conversations) {
             const response = await fetch(gateway!.url + AGENTS[client].path(model), {
               method: 'POST',
               headers: { authorization: `Bearer ${gateway!.key}`, 'content-type': 'application/json' },
               body: JSON.stringify(body),
             })
             expect([client, protocol, response.status]).toEqual([client, protocol, 200])
-            AGENTS[client].goOn(body, (await response.json()) as Json, all, turn === 2)
-            heard.push(piecesOf(protocol, upstream.bodies.at(-1)!))
+            AGENTS[client].goOn(body, (await response.json()) as Json, keepsReasoning, turn === 2)
+            received.push(piecesOf(protocol, upstream.bodies.at(-1)!))
           }
         }
-        for (const { client, protocol, heard } of talks) {
-          expect([client, protocol, heard.slice(1).map((after, index) => breakOf(heard[index]!, after))]).toEqual([
-            client,
-            protocol,
-            Array(TURNS - 1).fill(undefined),
-          ])
-          // The thoughts of each turn are in all that came after it.
-          const signed = heard
+        for (const { client, protocol, received } of conversations) {
+          expect([client, protocol, received.slice(1).map((after, index) => breakOf(received[index]!, after))]).toEqual(
+            [client, protocol, Array(TURNS - 1).fill(undefined)],
+          )
+          // The reasoning of each turn is in all later requests.
+          const signed = received
             .at(-1)!
             .filter((piece) => piece.includes(Buffer.from('signature ').toString('base64').slice(0, 10)))
           expect([client, protocol, signed.length >= TURNS - 1]).toEqual([client, protocol, true])

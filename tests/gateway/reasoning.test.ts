@@ -7,7 +7,7 @@ import { startGateway, startGatewayProcess, type Gateway } from '../server.ts'
 import { PROTOCOLS } from './asking.ts'
 import { FORGETFUL, SIGNED, signedIn, signingProvider, type Answer } from './signing.ts'
 
-/** What clients drop of signed reasoning, and what providers get back of it. */
+/** Signed reasoning that clients do not send back, and that providers receive all the same. */
 
 const OTHER_KEY = `sk-ai-v1-other${'0123456789abcdef'.repeat(3)}`
 
@@ -25,11 +25,14 @@ beforeEach(() => {
   provider.bodies.length = 0
 })
 
+const providerRow = (id: string, protocol: ConversationName, quirks: string): string => `
+  ${id}:
+    { protocol: ${protocol}, baseUrl: '${provider.url}/${id}', auth: none, unlisted: true, quirks: { ${quirks} } }`
 const config = (more = ''): string => `${more}
 billing: { unpriced: free }
 providers:
-${PROTOCOLS.map((protocol) => `  ${nameOf(protocol)}: { protocol: ${protocol}, baseUrl: '${provider.url}/${nameOf(protocol)}', auth: none, unlisted: true, quirks: { reasoningField: reasoning_details } }`).join('\n')}
-  bare: { protocol: chat.completions, baseUrl: '${provider.url}/bare', auth: none, unlisted: true, quirks: { replaysReasoning: true, requiresReasoning: true } }
+${PROTOCOLS.map((protocol) => providerRow(nameOf(protocol), protocol, 'reasoningField: reasoning_details')).join('')}
+${providerRow('unsigned', 'chat.completions', 'replaysReasoning: true, requiresReasoning: true')}
 models:
   level/three: { endpoints: [{ provider: gc, model: three }], capabilities: { reasoning: level } }
 keys:
@@ -44,7 +47,7 @@ const NAMES: Record<ConversationName, string> = {
 const nameOf = (protocol: ConversationName): string => NAMES[protocol]
 
 let calls = 0
-/** An answer like no other: with a signature in either alphabet, and a thought that has to be escaped. */
+/** A unique answer, whose signature has characters of both base64 alphabets and whose reasoning must be escaped. */
 const signed = (over: Partial<Answer> = {}): Answer => ({
   callId: `call_${++calls}_x`,
   signature: `${Buffer.from(`sig ${calls} ÿþ`).toString('base64')}+/-_`,
@@ -70,7 +73,7 @@ const first = async (turn: Turn, answer = signed()): Promise<Answer> => {
   await ask(turn, FORGETFUL[turn.client].first(turn.model))
   return answer
 }
-/** What the provider got in the second turn. */
+/** The body that the provider received in the second turn. */
 const second = async (turn: Turn, answer: Answer): Promise<string> => {
   provider.next = signed()
   await ask(turn, FORGETFUL[turn.client].second(turn.model, answer))
@@ -83,7 +86,7 @@ describe.each(PROTOCOLS)('a client of %s that sends back tool calls without reas
     const answer = await first(turn)
     const sent = await second(turn, answer)
     expect(signedIn(sent)).toEqual(SIGNED[protocol](answer))
-    // Before the call, with nothing between.
+    // Immediately before the call.
     if (protocol === 'messages')
       expect((JSON.parse(sent) as any).messages[1].content.map(({ type }: any) => type)).toEqual([
         'thinking',
@@ -143,7 +146,7 @@ describe.each(PROTOCOLS)('a client of %s that sends back tool calls without reas
   })
 })
 
-/** Kinds of what an answer holds. */
+/** The kinds of the parts of an answer. */
 const kindsIn: Record<ConversationName, (answer: any) => unknown[]> = {
   'chat.completions': ({ choices: [{ message }] }) => [
     ...((message.reasoning ?? message.reasoning_content ?? '') === '' ? [] : ['reasoning']),
@@ -157,7 +160,7 @@ const kindsIn: Record<ConversationName, (answer: any) => unknown[]> = {
 test.each(PROTOCOLS)(
   'empty reasoning is omitted for %s and sent to a provider that requires the field',
   async (client) => {
-    const turn = { client, model: 'bare/m' }
+    const turn = { client, model: 'unsigned/m' }
     const answer = (provider.next = signed({ signature: '', thought: '' }))
     expect(kindsIn[client](await (await ask(turn, FORGETFUL[client].first(turn.model))).json())).toHaveLength(1)
     const { messages } = JSON.parse(await second(turn, answer)) as {
@@ -166,7 +169,7 @@ test.each(PROTOCOLS)(
     expect(
       messages.filter(({ role }) => role === 'assistant').map(({ reasoning_content }) => reasoning_content),
     ).toEqual([''])
-    // Nor may it be missing where another model made the call.
+    // The field is required in calls of another model, too.
     const others = JSON.parse(await second(turn, signed())) as typeof answer & { messages: typeof messages }
     expect(
       others.messages.filter(({ role }) => role === 'assistant').map(({ reasoning_content }) => reasoning_content),
@@ -176,7 +179,7 @@ test.each(PROTOCOLS)(
 )
 
 test.each(PROTOCOLS)('unsigned reasoning is restored from %s for a provider that requires it', async (client) => {
-  const turn = { client, model: 'bare/m' }
+  const turn = { client, model: 'unsigned/m' }
   const answer = await first(turn, signed({ signature: '' }))
   const { messages } = JSON.parse(await second(turn, answer)) as {
     messages: { role: string; reasoning_content?: string }[]
@@ -184,7 +187,7 @@ test.each(PROTOCOLS)('unsigned reasoning is restored from %s for a provider that
   expect(messages.filter(({ role }) => role === 'assistant').map(({ reasoning_content }) => reasoning_content)).toEqual(
     [answer.thought],
   )
-  // To no other, of which nobody knows that it takes such a field.
+  // It is not sent to other providers, which may refuse the field.
   const elsewhere = { client, model: 'cc/m' }
   expect(await second(elsewhere, await first(elsewhere, signed({ signature: '' })))).not.toContain('Thought ')
 })
@@ -199,7 +202,7 @@ test('stored reasoning outlives a killed server', async () => {
         answers.set(`${client} ${protocol}`, await first({ client, model: `${nameOf(protocol)}/m`, at: before }))
     before.kill('SIGKILL')
     await before.exited
-    // Neither thoughts nor the ids with which they could be read are in the file.
+    // The file contains neither reasoning nor the ids with which it could be decrypted.
     const kept = readdirSync(data)
       .filter((name) => name.startsWith('sluice.sqlite'))
       .map((name) => readFileSync(join(data, name), 'latin1'))
@@ -247,7 +250,7 @@ describe('a tool call without stored reasoning', () => {
     const response = await ask({ client: 'generateContent', model }, body)
     expect(signedIn(provider.bodies.at(-1)!)).toEqual([UNSIGNED])
     expect(JSON.parse(response.headers.get('x-sluice-translation')!)).toEqual([
-      { field: 'contents[].parts[].thoughtSignature', what: 'approximated', why: expect.stringContaining('signature') },
+      { code: 'signature_replaced', path: 'contents[1].parts[0]', effect: 'approximated', reason: expect.any(String) },
     ])
     const strict = await fetch(gateway.url + FORGETFUL.generateContent.path(model), {
       method: 'POST',
@@ -256,7 +259,7 @@ describe('a tool call without stored reasoning', () => {
     })
     expect([strict.status, await strict.text()]).toEqual([
       400,
-      expect.stringContaining('contents[].parts[].thoughtSignature would be approximated for gc'),
+      expect.stringContaining('contents[1].parts[0] would be approximated for gc'),
     ])
     provider.next = answer
     const { choices } = (await (
@@ -276,7 +279,7 @@ describe('a tool call without stored reasoning', () => {
       const response = await ask({ client, model: 'level/three' }, FORGETFUL[client].second('level/three', signed()))
       expect(signedIn(provider.bodies.at(-1)!)).toEqual([UNSIGNED])
       expect(JSON.parse(response.headers.get('x-sluice-translation') ?? '[]')).toContainEqual(
-        expect.objectContaining({ what: 'approximated', why: expect.stringContaining('signature') }),
+        expect.objectContaining({ code: 'signature_replaced', effect: 'approximated' }),
       )
     },
   )
@@ -291,7 +294,10 @@ describe('a tool call without stored reasoning', () => {
     const call = (name: string, more = ''): string =>
       `{"role":"model","parts":[{"functionCall":{"name":"${name}"}${more}}]}`
     const result = (name: string): string => `{"functionResponse":{"name":"${name}","response":{"output":"1"}}}`
-    const body = `{"contents":[{"role":"user","parts":[{"text":"Go"}]},${call('a', ',"thought_signature":""')},${call('b')},{"role":"user","parts":[${result('a')},${result('b')}]},${call('a', ',"thoughtSignature":"own"')},${call('b')},{"role":"user","parts":[${result('a')},${result('b')}]}]}`
+    const results = `{"role":"user","parts":[${result('a')},${result('b')}]}`
+    const body =
+      `{"contents":[{"role":"user","parts":[{"text":"Go"}]},${call('a', ',"thought_signature":""')},${call('b')},` +
+      `${results},${call('a', ',"thoughtSignature":"own"')},${call('b')},${results}]}`
     await ask({ client: 'generateContent', model: 'level/three' }, body)
     expect(provider.bodies.at(-1)).toBe(body.replace('"thought_signature":""', `"thought_signature":"${UNSIGNED}"`))
   })

@@ -10,10 +10,10 @@ import { until } from '../transport/raw-server.ts'
 import { ask, ENDED, PROTOCOLS } from './asking.ts'
 import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
 
-/** What becomes of money when a server is stopped, in the middle of anything, and of the one that takes its place. */
+/** The money of requests in flight when a server is stopped, and of the server that replaces it. */
 
 let ending: Gated
-/** Whose answers never end. */
+/** A provider whose answers never end. */
 let hanging: Gated
 beforeAll(() => {
   ;[ending, hanging] = [gatedProvider(), gatedProvider()]
@@ -57,7 +57,7 @@ async function kept(
 
 const STREAMS = 200
 
-describe('a server that is told to stop', () => {
+describe('a server that is stopped', () => {
   test(`a server stopped under ${STREAMS} streams settles all of them and exits with 0`, async () => {
     const folder = newFolder()
     const { url, key, kill, exited, output } = await start(folder, 'timeouts: { drain: 4s }\n')
@@ -110,7 +110,7 @@ describe('a server that is told to stop', () => {
     await expectBookRight(folder)
   }, 30_000)
 
-  test('a server told to stop again after a second exits at once, and the next start settles the rest', async () => {
+  test('a server stopped twice within two seconds exits at once, and the next start settles the rest', async () => {
     const folder = newFolder()
     const first = await start(folder, 'timeouts: { drain: 60s }\n')
     const answer = await ask({
@@ -148,7 +148,7 @@ describe('a server that is told to stop', () => {
       const shown = [...(await new Response(child.stdout).text()).matchAll(/^key \S+ (\S+)$/gm)].map(
         ([, text]) => text!,
       )
-      // 143: before anything was begun.
+      // 143: stopped before anything was started.
       expect([0, 143]).toContain(await child.exited)
       expect(await new Response(child.stderr).text()).not.toMatch(/error/i)
       const gateway = await start(folder)
@@ -179,7 +179,7 @@ describe('another server on the folder', () => {
     })
     first.kill('SIGTERM')
     const second = start(folder)
-    // It waits for the first one, which waits for the stream.
+    // The second server waits for the first one, which waits for the stream.
     expect(await Promise.race([second, Bun.sleep(500).then(() => 'waits')])).toBe('waits')
     ending.open()
     expect(await answer.text()).toMatch(ENDED.responses.whole)

@@ -2,32 +2,31 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { rawServer, type RawServer, type RawSocket } from '../transport/raw-server.ts'
 
 /**
- * A provider on a raw socket that speaks all four protocols and does what the name of the model says: to the end, to
- * the middle, or not at all.
+ * A provider on a raw socket with all four protocols. The name of the model is the script that it follows.
  */
 
 export const TEXT = 'one two three'
 
-/** What the provider counts for its answer. */
+/** The usage that the provider reports. */
 export const COUNTED = { prompt: 10, completion: 5 }
 
 type Count = { prompt: number; completion: number }
 
-/** Numbers that nobody can have counted. */
-const LIES: Count = { prompt: -5, completion: 1e308 }
+/** Usage that no answer can have. */
+const IMPOSSIBLE: Count = { prompt: -5, completion: 1e308 }
 
 const countOf = (script: Script): Count | undefined =>
-  script === 'unmetered' || script === 'in-one-piece' ? undefined : script === 'lies' ? LIES : COUNTED
+  script === 'unmetered' || script === 'in-one-piece' ? undefined : script === 'impossible' ? IMPOSSIBLE : COUNTED
 
 /** Pieces of one answer in one protocol. */
 type Talk = {
-  /** What a stream tells of its usage while it goes on. */
+  /** The usage that a stream reports before its end. */
   early?: Partial<Count>
   begin(count: Count | undefined): object[]
-  /** Up to the last frame, which `last` is. */
+  /** The end of a stream without its last frame, which is `last`. */
   end(count: Count | undefined): object[]
   last(count: Count | undefined): (object | string)[]
-  /** Another count, on the way. */
+  /** A frame in mid-stream with other usage. */
   also(count: Count): object
   whole(count: Count | undefined): object
   failure: object
@@ -187,7 +186,7 @@ export type Script =
   | 'metered'
   | 'unmetered'
   | 'in-one-piece'
-  | 'lies'
+  | 'impossible'
   | 'counts-twice'
   | 'goes-on'
   | 'silent'
@@ -208,7 +207,8 @@ export const framed = (frames: readonly (object | string)[]): string =>
   frames
     .map((frame) => {
       const type = (frame as { type?: unknown } | null)?.type
-      return `${typeof type === 'string' ? `event: ${type}\n` : ''}data: ${typeof frame === 'string' ? frame : JSON.stringify(frame)}\n\n`
+      const data = typeof frame === 'string' ? frame : JSON.stringify(frame)
+      return `${typeof type === 'string' ? `event: ${type}\n` : ''}data: ${data}\n\n`
     })
     .join('')
 
@@ -217,7 +217,7 @@ const head = (status: number, type: string): string =>
   `HTTP/1.1 ${status} Scripted\r\ncontent-type: ${type}\r\ntransfer-encoding: chunked\r\n\r\n`
 const END = '0\r\n\r\n'
 
-/** Bytes of a stream, and what then becomes of its connection. */
+/** The bytes of a stream, and what happens to its connection afterwards. */
 function streamed(talk: Talk, script: Script): { text: string; then: 'end' | 'wait' | 'reset' } {
   const count = countOf(script)
   const begin = framed(talk.begin(count)),
@@ -258,7 +258,7 @@ function streamed(talk: Talk, script: Script): { text: string; then: 'end' | 'wa
   }
 }
 
-/** A whole answer, as far as it comes. */
+/** A response that is not streamed, complete or cut. */
 function whole(talk: Talk, script: Script): { text: string; then: 'end' | 'wait' | 'reset' } {
   const text = JSON.stringify(talk.whole(countOf(script)))
   const half = text.slice(0, text.length / 2)
@@ -308,7 +308,7 @@ export function scriptedProvider(): RawServer {
     socket.write(
       head(200, stream ? 'text/event-stream' : 'application/json') + piece(text) + (then === 'end' ? END : ''),
     )
-    // Not in the same turn, in which the bytes before it would be lost.
+    // Later, because a reset in the same turn would lose the bytes before it.
     if (then === 'reset') setTimeout(() => socket.terminate(), 20)
   })
 }

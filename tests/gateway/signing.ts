@@ -2,13 +2,14 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { protocolOf } from './scripted.ts'
 
 /**
- * A provider that answers every request with one call of a tool, signed as each protocol does, and keeps the bodies it
- * got.
+ * A provider that answers every request with one tool call, signed as in each protocol, and keeps the bodies that it
+ * received.
  */
 
-/** Without a signature a model of chat completions shows its thought in `reasoning_content`. */
+/** Without a signature an answer of chat completions has its reasoning in `reasoning_content`. */
 export type Answer = {
-  /** Absent: as Google's older servers answer. */ callId?: string | undefined
+  /** Absent in answers of Google's older servers. */
+  callId?: string | undefined
   signature: string
   thought: string
   args: Record<string, unknown>
@@ -94,7 +95,7 @@ const ANSWERS: Record<ConversationName, (answer: Answer) => object> = {
   }),
 }
 
-/** What stands in a body for the provider to check. */
+/** The signed parts of a request body that the provider checks. */
 export const SIGNED: Record<ConversationName, (answer: Answer) => unknown[]> = {
   'chat.completions': ({ signature, thought }) => [{ type: 'reasoning.text', text: thought, signature, index: 0 }],
   responses: ({ signature, thought }) => [
@@ -109,7 +110,7 @@ export const SIGNED: Record<ConversationName, (answer: Answer) => unknown[]> = {
 
 type Json = Record<string, any>
 
-/** All of a body that its maker signed. */
+/** All signed parts of a request body. */
 export function signedIn(text: string): unknown[] {
   const body = JSON.parse(text) as Json
   return [
@@ -126,21 +127,23 @@ export function signedIn(text: string): unknown[] {
 
 export function signingProvider(): { url: string; next: Answer; bodies: string[]; stop(): void } {
   const bodies: string[] = []
-  const said: { next: Answer } = { next: { callId: 'call_1', signature: 'c2ln', thought: 'Hm.', args: {} } }
+  const state: { next: Answer } = { next: { callId: 'call_1', signature: 'c2ln', thought: 'Hm.', args: {} } }
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
     async fetch(request): Promise<Response> {
       bodies.push(await request.text())
-      return Response.json(ANSWERS[protocolOf(new URL(request.url).pathname)](said.next))
+      return Response.json(ANSWERS[protocolOf(new URL(request.url).pathname)](state.next))
     },
   })
-  return Object.assign(said, { url: `http://127.0.0.1:${server.port}`, bodies, stop: () => void server.stop(true) })
+  return Object.assign(state, { url: `http://127.0.0.1:${server.port}`, bodies, stop: () => void server.stop(true) })
 }
 
+const CHAT_TOOL = '{"type":"function","function":{"name":"look","parameters":{"type":"object"}}}'
+
 /**
- * Turn 1 and turn 2 of a client of each protocol that keeps of an answer nothing but the call. Texts, because each byte
- * counts.
+ * Turns 1 and 2 of a client of each protocol that keeps only the call of an answer. They are texts, because each byte
+ * matters.
  */
 export const FORGETFUL: Record<
   ConversationName,
@@ -152,30 +155,45 @@ export const FORGETFUL: Record<
 > = {
   'chat.completions': {
     path: () => '/v1/chat/completions',
-    first: (model) =>
-      `{"model":"${model}","messages":[{"role":"user","content":"Go"}],"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object"}}}]}`,
+    first: (model) => `{"model":"${model}","messages":[{"role":"user","content":"Go"}],"tools":[${CHAT_TOOL}]}`,
     second: (model, { callId, args }) =>
-      `{ "model": "${model}",\n "seed" : 12345678901234567890, "messages":[{"role":"user","content":"Go"}, {"role":"assistant", "content":null,"tool_calls":[ {"id":"${callId}","type":"function","function":{"name":"look","arguments":${JSON.stringify(JSON.stringify(args, null, 1))}}}]},\t{"role":"tool","tool_call_id":"${callId}","content":"1.0"}],"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object"}}}]}`,
+      `{ "model": "${model}",\n "seed" : 12345678901234567890, "messages":[{"role":"user","content":"Go"}, ` +
+      `{"role":"assistant", "content":null,"tool_calls":[ {"id":"${callId}","type":"function",` +
+      `"function":{"name":"look","arguments":${JSON.stringify(JSON.stringify(args, null, 1))}}}]},` +
+      `\t{"role":"tool","tool_call_id":"${callId}","content":"1.0"}],"tools":[${CHAT_TOOL}]}`,
   },
   responses: {
     path: () => '/v1/responses',
     first: (model) =>
-      `{"model":"${model}","input":"Go","store":false,"reasoning":{"effort":"low"},"tools":[{"type":"function","name":"look","parameters":{"type":"object"}}]}`,
+      `{"model":"${model}","input":"Go","store":false,"reasoning":{"effort":"low"},` +
+      '"tools":[{"type":"function","name":"look","parameters":{"type":"object"}}]}',
     second: (model, { callId, args }) =>
-      `{ "model": "${model}",\n "store":false, "reasoning": {"effort":"low"} , "input":[ {"role":"user","content":"Go"}, {"type":"function_call", "call_id":"${callId}","name":"look","arguments":${JSON.stringify(JSON.stringify(args))}},\t{"type":"function_call_output","call_id":"${callId}","output":"1.0"}],"tools":[{"type":"function","name":"look","parameters":{"type":"object","x":1.0}}]}`,
+      `{ "model": "${model}",\n "store":false, "reasoning": {"effort":"low"} , ` +
+      '"input":[ {"role":"user","content":"Go"}, {"type":"function_call", ' +
+      `"call_id":"${callId}","name":"look","arguments":${JSON.stringify(JSON.stringify(args))}},` +
+      `\t{"type":"function_call_output","call_id":"${callId}","output":"1.0"}],` +
+      '"tools":[{"type":"function","name":"look","parameters":{"type":"object","x":1.0}}]}',
   },
   messages: {
     path: () => '/v1/messages',
     first: (model) =>
-      `{"model":"${model}","max_tokens":3000,"thinking":{"type":"enabled","budget_tokens":1024},"messages":[{"role":"user","content":"Go"}],"tools":[{"name":"look","input_schema":{"type":"object"}}]}`,
+      `{"model":"${model}","max_tokens":3000,"thinking":{"type":"enabled","budget_tokens":1024},` +
+      '"messages":[{"role":"user","content":"Go"}],"tools":[{"name":"look","input_schema":{"type":"object"}}]}',
     second: (model, { callId, args }) =>
-      `{ "model": "${model}",\n "max_tokens":3000, "thinking": {"type":"enabled","budget_tokens":1024} , "messages":[ {"role":"user","content":"Go"}, {"role":"assistant", "content": [ {"type":"tool_use", "id":"${callId}","name":"look","input":${JSON.stringify(args, null, 2)}} ]},\t{"role":"user","content":[{"type":"tool_result","tool_use_id":"${callId}","content":"1.0"}]}],"tools":[{"name":"look","input_schema":{"type":"object","x":1.0}}]}`,
+      `{ "model": "${model}",\n "max_tokens":3000, "thinking": {"type":"enabled","budget_tokens":1024} , ` +
+      '"messages":[ {"role":"user","content":"Go"}, {"role":"assistant", "content": [ {"type":"tool_use", ' +
+      `"id":"${callId}","name":"look","input":${JSON.stringify(args, null, 2)}} ]},\t{"role":"user",` +
+      `"content":[{"type":"tool_result","tool_use_id":"${callId}","content":"1.0"}]}],` +
+      '"tools":[{"name":"look","input_schema":{"type":"object","x":1.0}}]}',
   },
   generateContent: {
     path: (model) => `/v1beta/models/${model}:generateContent`,
     first: () =>
       '{"contents":[{"role":"user","parts":[{"text":"Go"}]}],"tools":[{"functionDeclarations":[{"name":"look"}]}]}',
     second: (_model, { callId, args }) =>
-      `{ "contents":[ {"role":"user","parts":[{"text":"Go"}]}, {"role":"model", "parts" : [ {"functionCall": {"id":"${callId}","name":"look","args":${JSON.stringify(args, null, 2)}}} ]},\t{"role":"user","parts":[{"functionResponse":{"id":"${callId}","name":"look","response":{"output": 1.0}}}]}],"tools":[{"functionDeclarations":[{"name":"look"}]}]}`,
+      '{ "contents":[ {"role":"user","parts":[{"text":"Go"}]}, {"role":"model", "parts" : [ {"functionCall": ' +
+      `{"id":"${callId}","name":"look","args":${JSON.stringify(args, null, 2)}}} ]},\t{"role":"user","parts":` +
+      `[{"functionResponse":{"id":"${callId}","name":"look","response":{"output": 1.0}}}]}],` +
+      '"tools":[{"functionDeclarations":[{"name":"look"}]}]}',
   },
 }

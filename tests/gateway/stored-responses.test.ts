@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { startGateway, startGatewayProcess, type GatewayProcess } from '../server.ts'
 
-/** Responses are kept by Sluice: conversations go on by id on every provider, for their own account only. */
+/** Responses stored by Sluice: conversations continue by id with every provider, for their own account only. */
 
 let gateway: GatewayProcess
 /** A key of another account. */
@@ -22,7 +22,7 @@ beforeAll(async () => {
   sluice('accounts', 'create', 'other')
   const made = sluice('keys', 'create', '--account', 'other')
   OTHER = (JSON.parse(made.stdout.toString()) as { text: string }).text
-  // The server sees what another process wrote within two seconds.
+  // The server reads changes of another process within two seconds.
   for (let tries = 0; tries < 40 && (await call('GET', '/v1/models', undefined, OTHER)).status !== 200; tries++)
     await Bun.sleep(50)
 })
@@ -37,7 +37,7 @@ type Answer = {
   error?: { message: string; code: string; param: string }
 }
 
-/** What the sandbox says it received. */
+/** The request as the sandbox echoes it. */
 type Echo = { turns: { role: string }[] }
 
 const call = async (
@@ -239,14 +239,14 @@ describe('stored responses', () => {
 describe('a response in the background', () => {
   test("a background response is polled and cancelled under Sluice's id, by its account only", async () => {
     const states = ['in_progress', 'completed']
-    const asked: string[] = []
+    const calls: string[] = []
     let broken = false
     const upstream = Bun.serve({
       port: 0,
       hostname: '127.0.0.1',
       fetch: async (request) => {
         const { pathname } = new URL(request.url)
-        asked.push(`${request.method} ${pathname}`)
+        calls.push(`${request.method} ${pathname}`)
         if (request.method === 'POST' && pathname.endsWith('/responses'))
           expect(((await request.json()) as { background: boolean }).background).toBe(true)
         if (broken) return new Response('<html>', { headers: { 'content-type': 'text/html' } })
@@ -282,7 +282,10 @@ describe('a response in the background', () => {
       },
     })
     const other = await startGateway({
-      config: `providers:\n  up: { protocol: responses, baseUrl: "http://127.0.0.1:${upstream.port}/v1", unlisted: true }\n`,
+      config: `
+providers:
+  up: { protocol: responses, baseUrl: "http://127.0.0.1:${upstream.port}/v1", unlisted: true }
+`,
     })
     const ask = async (method: string, path: string, body?: object): Promise<Answer> =>
       (
@@ -299,15 +302,15 @@ describe('a response in the background', () => {
       expect((await ask('GET', `/v1/responses/${first.id}`)).status).toBe('in_progress')
       const done = await ask('GET', `/v1/responses/${first.id}`)
       expect([done.id, done.status, textOf(done)]).toEqual([first.id, 'completed', 'done'])
-      const polls = asked.length
+      const polls = calls.length
       expect((await ask('GET', `/v1/responses/${first.id}`)).status).toBe('completed')
-      expect(asked.length).toBe(polls)
+      expect(calls.length).toBe(polls)
       const second = await ask('POST', '/v1/responses', { model: 'up/m', input: 'Hello', background: true })
       broken = true
       expect((await ask('GET', `/v1/responses/${second.id}`)).error!.code).toBe('upstream_error')
       broken = false
       expect((await ask('POST', `/v1/responses/${second.id}/cancel`)).status).toBe('cancelled')
-      expect(asked.at(-1)).toBe('POST /v1/responses/resp_theirs/cancel')
+      expect(calls.at(-1)).toBe('POST /v1/responses/resp_theirs/cancel')
       const plain = await ask('POST', `/v1/responses/resp_00000000000000000000000000000000/cancel`)
       expect(plain.error?.code).toBe('not_found')
     } finally {

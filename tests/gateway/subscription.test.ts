@@ -5,19 +5,27 @@ import { startGateway, type Gateway } from '../server.ts'
 import { rawClient } from '../transport/raw-server.ts'
 import { ask, PROTOCOLS } from './asking.ts'
 
-/** What a subscription gives, takes and shows, and what operators change of it while the gateway runs. */
+/** The quota of subscriptions, and its changes by operators while the gateway runs. */
 
 const ACCOUNTS = ['fresh', 'full', 'punished', 'upgraded', 'revoked']
 const keyOf = (account: string, kind: 'ss' | 'mg'): string => `sk-${kind}-v1-of-account-${account}-0123456789abcdef`
 
-/** A flow is a cent, and a token of output is a hundredth of a flow. */
+/** A flow is a cent, and an output token a hundredth of a flow. */
 const CONFIG = `
 limits: { requestsPerMinute: 100000 }
 accountStatus: { refusals: { monitored: 100000, abusive: 100000 } }
-plans: { usdPerFlow: 0.01, tiers: { free: { flows: { 5_hour: 10, 7_day: 1000, monthly: 1000 } }, pro: { flows: { 5_hour: 30, 7_day: 1000, monthly: 1000 } } } }
+plans:
+  usdPerFlow: 0.01
+  tiers:
+    free: { flows: { 5_hour: 10, 7_day: 1000, monthly: 1000 } }
+    pro: { flows: { 5_hour: 30, 7_day: 1000, monthly: 1000 } }
 models: { tokens: { endpoints: [{ provider: sandbox, model: chat }], price: { completion: 100 } } }
 billing: { unpriced: refuse }
-keys: [${ACCOUNTS.flatMap((account) => (['ss', 'mg'] as const).map((kind) => `{ key: ${keyOf(account, kind)}, kind: ${kind === 'ss' ? 'subscription' : 'management'}, account: ${account} }`)).join(', ')}]
+keys:
+${ACCOUNTS.flatMap((account) => [
+  `  - { key: ${keyOf(account, 'ss')}, kind: subscription, account: ${account} }`,
+  `  - { key: ${keyOf(account, 'mg')}, kind: management, account: ${account} }`,
+]).join('\n')}
 `
 
 let gateway: Gateway
@@ -42,7 +50,7 @@ async function sluice(...args: string[]): Promise<void> {
   expect([await new Response(child.stderr).text(), await child.exited]).toEqual(['', 0])
 }
 
-/** One that may put out so many tokens at the most, and does put out so many. */
+/** A generation with this output limit and this number of output tokens. */
 const generate = (
   account: string,
   limit: number,
@@ -84,7 +92,7 @@ async function detail(account: string): Promise<Detail> {
   return ((await response.json()) as { data: Detail }).data
 }
 
-/** Looks for what another process changed, as long as that may take: two seconds. */
+/** Retries for the two seconds in which a change by another process takes effect. */
 async function seen(look: () => Promise<boolean>): Promise<boolean> {
   for (let looks = 0; looks < 40; looks++) {
     if (await look()) return true
@@ -148,7 +156,7 @@ test('a full window is refused with 429 in every protocol, with its end and the 
         `It resets at ${resets}. 0.5 flows ($0.005 at list prices) are available now; lower the output limit.`,
     )
   }
-  // What was refused is not used, and what was said to fit does.
+  // The refused request used nothing, and the amount in the message fits.
   expect((await detail('full')).quota_5_hour.used_flows).toBe(9.5)
   expect((await generate('full', 50, 50, 'messages')).status).toBe(200)
   expect((await detail('full')).quota_5_hour).toMatchObject({ used_flows: 10, remaining_flows: 0, usage_percentage: 1 })

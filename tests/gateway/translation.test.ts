@@ -1,23 +1,21 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
+import { LOSS_CODES } from '../../src/protocols/loss-codes.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { PROTOCOLS } from './asking.ts'
 import { COUNTED, framed, protocolOf, TALKS } from './scripted.ts'
 
-/**
- * What is lost on the way is told in header, record and body, on every route; and is refused where the client wants
- * none of it.
- */
+/** Losses of a translation are reported in header, record and body, and are refused in strict mode. */
 
 let gateway: Gateway, strict: Gateway
 let upstream: ReturnType<typeof Bun.serve>
-const asked: { protocol: ConversationName; body: Record<string, unknown> }[] = []
+const requests: { protocol: ConversationName; body: Record<string, unknown> }[] = []
 
-async function play(request: Request): Promise<Response> {
+async function respond(request: Request): Promise<Response> {
   const { pathname } = new URL(request.url)
   const protocol = protocolOf(pathname)
   const body = (await request.json()) as Record<string, unknown>
-  asked.push({ protocol, body })
+  requests.push({ protocol, body })
   const talk = TALKS[protocol]
   if (body.stream !== true && !pathname.includes(':stream')) return Response.json(talk.whole(COUNTED))
   return new Response(framed([...talk.begin(COUNTED), ...talk.end(COUNTED), ...talk.last(COUNTED)]), {
@@ -28,13 +26,17 @@ async function play(request: Request): Promise<Response> {
 const nameOf = (protocol: ConversationName): string => `on-${protocol.split('.')[0]!.toLowerCase()}`
 
 beforeAll(async () => {
-  upstream = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: play })
+  upstream = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: respond })
+  const baseUrl = `http://127.0.0.1:${upstream.port}/v1`
   const providers = PROTOCOLS.map(
     (protocol) =>
-      `  ${nameOf(protocol)}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: secret, unlisted: true }\n`,
+      `  ${nameOf(protocol)}: { protocol: ${protocol}, baseUrl: "${baseUrl}", apiKey: secret, unlisted: true }\n`,
   ).join('')
-  const both =
-    'models: { both: { endpoints: [{ provider: on-messages, model: m }, { provider: on-chat, model: m }] }, chat-first: { endpoints: [{ provider: on-chat, model: m }, { provider: on-messages, model: m }] } }'
+  const both = `
+models:
+  both: { endpoints: [{ provider: on-messages, model: m }, { provider: on-chat, model: m }] }
+  chat-first: { endpoints: [{ provider: on-chat, model: m }, { provider: on-messages, model: m }] }
+`
   ;[gateway, strict] = await Promise.all([
     startGateway({ config: `providers:\n${providers}${both}\n` }),
     startGateway({ config: `strict: true\nproviders:\n${providers}` }),
@@ -48,7 +50,7 @@ afterAll(async () => {
 
 type Asking = { at?: Gateway; headers?: Record<string, string>; stream?: boolean; more?: object }
 
-/** A request that every provider hears whole, and what else a test puts into it. */
+/** A request that is translated without losses. `more`: members added to its body. */
 function ask(
   protocol: ConversationName,
   model: string,
@@ -74,7 +76,12 @@ function ask(
 }
 
 const UNKNOWN = { vendor_extra: { a: 1 } }
-const LOSS = { field: 'vendor_extra', what: 'left out', why: expect.any(String) }
+const LOSS = {
+  code: 'native_field',
+  path: 'vendor_extra',
+  effect: 'dropped',
+  reason: LOSS_CODES.native_field[1],
+}
 
 async function recordOf(response: Response, at = gateway): Promise<Record<string, unknown>> {
   const record = await fetch(`${at.url}/v1/management/generation?id=${response.headers.get('x-generation-id')}`, {
@@ -83,11 +90,9 @@ async function recordOf(response: Response, at = gateway): Promise<Record<string
   return (await record.json()) as Record<string, unknown>
 }
 
-const told = (response: Response): unknown => JSON.parse(response.headers.get('x-sluice-translation') ?? '[]')
+const lossesOf = (response: Response): unknown => JSON.parse(response.headers.get('x-sluice-translation') ?? '[]')
 
-/**
- * Every `sluice` member of an answer, in the whole body or in the frames of a stream, at their top or one step down.
- */
+/** The `sluice` members of a response or of the frames of a stream, at their top level or in `response`. */
 function reportsIn(text: string): unknown[] {
   const frames = text.startsWith('{') ? [text] : [...text.matchAll(/^data: (\{.*)$/gm)].map(([, data]) => data!)
   return frames.flatMap((frame) => {
@@ -109,10 +114,10 @@ describe.each(ROUTES)('%s on %s', (client, provider) => {
       headers: { 'x-sluice-report': 'body' },
     })
     const text = await response.text()
-    expect([response.status, told(response)]).toEqual([200, expected])
+    expect([response.status, lossesOf(response)]).toEqual([200, expected])
     expect(reportsIn(text)).toEqual(passes ? [] : [{ translation: expected }])
     expect((await recordOf(response)).translation).toEqual(passes ? undefined : expected)
-    expect(asked.at(-1)!.body.vendor_extra).toEqual(passes ? UNKNOWN.vendor_extra : undefined)
+    expect(requests.at(-1)!.body.vendor_extra).toEqual(passes ? UNKNOWN.vendor_extra : undefined)
   })
 
   test('the body has no report unless requested, and there is none if nothing is lost', async () => {
@@ -122,14 +127,14 @@ describe.each(ROUTES)('%s on %s', (client, provider) => {
       headers: { 'x-sluice-report': 'body', 'x-sluice-strict': 'true' },
     })
     const text = await whole.text()
-    expect([whole.status, told(whole), reportsIn(text)]).toEqual([200, [], passes ? [] : [{ translation: [] }]])
+    expect([whole.status, lossesOf(whole), reportsIn(text)]).toEqual([200, [], passes ? [] : [{ translation: [] }]])
     expect('translation' in (await recordOf(whole))).toBe(false)
   })
 
   test.each([false, true])(
     'a strict request with losses is refused before anything is sent, streamed: %p',
     async (stream) => {
-      const before = asked.length
+      const before = requests.length
       const response = await ask(client, `${nameOf(provider)}/m`, {
         stream,
         more: UNKNOWN,
@@ -137,8 +142,8 @@ describe.each(ROUTES)('%s on %s', (client, provider) => {
       })
       const text = await response.text()
       if (passes) return expect(response.status).toBe(200)
-      expect([response.status, asked.length, response.headers.get('x-generation-id')]).toEqual([400, before, null])
-      expect(text).toContain('vendor_extra would be left out for ')
+      expect([response.status, requests.length, response.headers.get('x-generation-id')]).toEqual([400, before, null])
+      expect(text).toContain('vendor_extra would be dropped for ')
       expect(text.toLowerCase()).toContain(client === 'messages' ? 'invalid_request_error' : 'unsupported_parameter')
     },
   )
@@ -154,7 +159,7 @@ describe('strict mode', () => {
     ])
   })
 
-  const HEARD = {
+  const AUDIO = {
     messages: [{ role: 'user', content: [{ type: 'input_audio', input_audio: { data: 'aGk=', format: 'wav' } }] }],
   }
 
@@ -162,9 +167,13 @@ describe('strict mode', () => {
     'an endpoint that cannot represent the request is skipped, strict: %s',
     async (strict) => {
       const headers = { 'x-sluice-strict': strict }
-      const response = await ask('chat.completions', 'both', { more: HEARD, headers })
-      expect([response.status, response.headers.get('x-sluice-provider'), told(response)]).toEqual([200, 'on-chat', []])
-      const refused = await ask('chat.completions', 'on-messages/m', { more: HEARD, headers })
+      const response = await ask('chat.completions', 'both', { more: AUDIO, headers })
+      expect([response.status, response.headers.get('x-sluice-provider'), lossesOf(response)]).toEqual([
+        200,
+        'on-chat',
+        [],
+      ])
+      const refused = await ask('chat.completions', 'on-messages/m', { more: AUDIO, headers })
       expect([refused.status, await refused.text()]).toEqual([400, expect.stringContaining('audio input')])
     },
   )
@@ -177,7 +186,7 @@ describe('strict mode', () => {
   test('a strict refusal names what each endpoint would lose', async () => {
     const response = await ask('generateContent', 'both', { more: UNKNOWN, headers: { 'x-sluice-strict': 'true' } })
     expect(await response.text()).toMatch(
-      /vendor_extra would be left out for on-messages .*vendor_extra would be left out for on-chat/,
+      /vendor_extra would be dropped for on-messages .*vendor_extra would be dropped for on-chat/,
     )
   })
 
@@ -217,7 +226,9 @@ test('a loss found after the header of a stream was sent is recorded and not ref
     fetch: () => new Response(framed(frames), { headers: { 'content-type': 'text/event-stream' } }),
   })
   const at = await startGateway({
-    config: `providers: { other: { protocol: messages, baseUrl: "http://127.0.0.1:${other.port}/v1", apiKey: secret } }\n`,
+    config: `
+providers: { other: { protocol: messages, baseUrl: "http://127.0.0.1:${other.port}/v1", apiKey: secret } }
+`,
   })
   try {
     const response = await ask('chat.completions', 'other/m', {
@@ -225,7 +236,12 @@ test('a loss found after the header of a stream was sent is recorded and not ref
       stream: true,
       headers: { 'x-sluice-report': 'body', 'x-sluice-strict': 'true' },
     })
-    const loss = { field: 'answer.stop_sequence', what: 'left out', why: expect.any(String) }
+    const loss = {
+      code: 'response_field_dropped',
+      path: 'response.stop_sequence',
+      effect: 'dropped',
+      reason: LOSS_CODES.response_field_dropped[1],
+    }
     expect(reportsIn(await response.text())).toEqual([{ translation: [loss] }])
     expect((await recordOf(response, at)).translation).toEqual([loss])
   } finally {

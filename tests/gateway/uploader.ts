@@ -1,11 +1,14 @@
+import { requestHead } from '../transport/raw-server.ts'
+
 /**
- * A client in a process of its own: `uploader.ts HOST PORT KEY MEBIBYTES (length|chunked)` uploads a file of so many
- * and prints the answer.
+ * A client in a process of its own: `uploader.ts HOST PORT KEY MEBIBYTES (length|chunked)` uploads a file of that size
+ * and prints the response.
  */
 const [host = '', port = '', key = '', mebibytes = '', framing = ''] = process.argv.slice(2)
 
 const head =
-  '--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nuser_data\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="big.bin"\r\n\r\n'
+  '--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nuser_data\r\n' +
+  '--b\r\nContent-Disposition: form-data; name="file"; filename="big.bin"\r\n\r\n'
 const tail = '\r\n--b--\r\n'
 const block = Buffer.alloc(65_536)
 for (let at = 0; at < block.length; at++) block[at] = at * 31
@@ -19,7 +22,13 @@ const framed = (bytes: Uint8Array): Uint8Array =>
 
 function* body(): Generator<Uint8Array> {
   yield Buffer.from(
-    `POST /v1/files HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${key}\r\ncontent-type: multipart/form-data; boundary=b\r\n${framing === 'chunked' ? 'transfer-encoding: chunked' : `content-length: ${length}`}\r\nconnection: close\r\n\r\n`,
+    requestHead(
+      'POST /v1/files',
+      `authorization: Bearer ${key}`,
+      'content-type: multipart/form-data; boundary=b',
+      framing === 'chunked' ? 'transfer-encoding: chunked' : `content-length: ${length}`,
+      'connection: close',
+    ),
   )
   yield framed(Buffer.from(head))
   const framedBlock = framed(block)
@@ -31,7 +40,7 @@ function* body(): Generator<Uint8Array> {
 const pieces = body()
 let rest: Uint8Array = new Uint8Array()
 
-/** As much as the connection takes. */
+/** Sends as much as the connection accepts. */
 function send(socket: { write(bytes: Uint8Array): number }): void {
   for (;;) {
     if (rest.length === 0) {
@@ -56,5 +65,3 @@ await Bun.connect({
     error: () => process.exit(1),
   },
 })
-
-export {}

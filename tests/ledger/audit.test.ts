@@ -143,9 +143,9 @@ describe('audit', () => {
 
   test('the audit finds balances whose sum is not 0', async () => {
     const folder = await correctBook()
-    breakBook(folder, `INSERT INTO book_accounts (kind, owner, balance) VALUES ('payable', 'nobody', 3)`)
+    breakBook(folder, `INSERT INTO book_accounts (kind, owner, balance) VALUES ('payable', 'unknown', 3)`)
     const { first, wrong } = await auditOf(folder)
-    expect([first?.id, wrong]).toEqual(['payable nobody', 2])
+    expect([first?.id, wrong]).toEqual(['payable unknown', 2])
   })
 
   test('the audit counts every wrong row once', async () => {
@@ -185,7 +185,7 @@ describe('audit of a large book', () => {
       new SqliteStore({ folder, exclusive: false }),
     ]
     let number = 1_000
-    const generations = reader.ledger.generations.bind(reader)
+    const generations = reader.ledger.generations.bind(reader.ledger)
     reader.ledger.generations = async (after, limit) => {
       await writer.ledger.closeGeneration(
         closing(number++, { payment: { bonus: 0n, credit: 0n, writtenOff: 4_250_000n } }),
@@ -213,7 +213,7 @@ describe('sluice ledger audit', () => {
     const folder = await correctBook()
     expect(run('--data', folder)).toEqual({
       code: 0,
-      out: 'read 6 generations, 9 transfers, 9 balances, 3 quota windows, 2 key limits\nthe book is right\n',
+      out: 'read 6 generations, 9 transfers, 9 balances, 3 quota windows, 2 key limits\nthe ledger is consistent\n',
       err: '',
     })
     const { code, out } = run('--json', '--data', folder)
@@ -234,8 +234,8 @@ describe('sluice ledger audit', () => {
     const { code, err } = run('--data', folder)
     expect([code, err]).toEqual([
       1,
-      'sluice: the book is wrong: balances revenue must have 12325000 nano-USD, which its transfers add up to, ' +
-        'and has 12325001 nano-USD; 1 more row is wrong\n',
+      'sluice: the ledger is inconsistent: balances revenue must have 12325000 nano-USD, ' +
+        'which its transfers add up to, but has 12325001 nano-USD; 1 more row is wrong\n',
     ])
     const json = run('--json', '--data', folder)
     expect([json.code, (JSON.parse(json.out) as { right: boolean; first: object }).first]).toMatchObject([
@@ -244,7 +244,7 @@ describe('sluice ledger audit', () => {
     ])
     expect(run('--data', join(scratch, 'nowhere'))).toMatchObject({
       code: 1,
-      err: `sluice: there is no data folder ${join(scratch, 'nowhere')}\n`,
+      err: `sluice: the data folder ${join(scratch, 'nowhere')} does not exist\n`,
     })
   }, 20_000)
 })

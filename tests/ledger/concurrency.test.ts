@@ -71,11 +71,11 @@ async function admitAll(rig: Rig, turns: number[], more: Partial<ReservationRequ
 
 describe('concurrent reservations', () => {
   const turns = fc.array(fc.nat({ max: 3 }), { minLength: CLIENTS, maxLength: CLIENTS })
-  const room = fc.integer({ min: 0, max: 80 })
+  const credit = fc.integer({ min: 0, max: 80 })
 
   test('exactly as many requests are admitted as the credit pays for', async () => {
     await fc.assert(
-      fc.asyncProperty(room, turns, (cents, turns) =>
+      fc.asyncProperty(credit, turns, (cents, turns) =>
         withRig({ cents }, async (rig) => {
           expect(await admitAll(rig, turns, {})).toHaveLength(Math.min(cents, CLIENTS))
         }),
@@ -86,7 +86,7 @@ describe('concurrent reservations', () => {
 
   test('the lowest of balance or quota windows and key limit decides how many requests are admitted', async () => {
     await fc.assert(
-      fc.asyncProperty(room, room, fc.boolean(), turns, (fits, cents, subscribed, turns) =>
+      fc.asyncProperty(credit, credit, fc.boolean(), turns, (fits, cents, subscribed, turns) =>
         withRig(subscribed ? { flows: fits, cents: 0 } : { cents: fits }, async (rig) => {
           const limit = { amount: BigInt(cents) * 10n * MILLI, period: null }
           expect(
@@ -110,8 +110,8 @@ describe('concurrent reservations', () => {
     ['windows', { flows: 10 }, { kind: 'subscription' }],
     ['key', {}, { limit: { amount: 100n * MILLI, period: null } }],
   ]
-  test.each(spent)('as many requests are admitted after a crash as before it, by the %s', async (_, room, more) => {
-    await withRig(room, async (rig) => {
+  test.each(spent)('as many requests are admitted after a crash as before it, by the %s', async (_, credit, more) => {
+    await withRig(credit, async (rig) => {
       const first = admit(rig, more)
       first.meter.record([{ type: 'usage', usage: { inputTokens: 1 } }])
       await rig.ledger.close(first, 'completed')

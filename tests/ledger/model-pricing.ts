@@ -31,7 +31,7 @@ export type Rates = Partial<
     Rate
   >
 >
-/** What was received of a response. `text` and `reasoning` count words. */
+/** The part of a response that was received. `text` and `reasoning` count words. */
 export type Received = { begun: boolean; usage: Usage; finished: boolean; text: number; reasoning: number }
 export const nothing = (): Usage => ({
   inputTokens: 0,
@@ -108,7 +108,7 @@ export function worstPriced(worst: Usage, rates: Rates | undefined, discount: nu
   return kinds.reduce((most, one) => (one.list > most.list ? one : most))
 }
 
-/** What Sluice counts itself for this outcome; undefined where nothing is charged. */
+/** The usage that Sluice counts itself for this outcome; undefined if nothing is charged. */
 export function counted(
   { begun, usage, finished, text, reasoning }: Received,
   outcome: string,

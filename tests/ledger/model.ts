@@ -125,7 +125,7 @@ export class Model {
     )
   }
 
-  /** What a hold may use: not the overdraft, which is for bills above their holds. */
+  /** The amount that a hold may use. It excludes the overdraft, which is for bills above their holds. */
   available(account: string): bigint {
     return this.balance(account, 'credit', 'server') + this.balance(account, 'bonus', 'server') - this.held(account)
   }

@@ -8,6 +8,7 @@ import { Ledger } from '../../src/ledger/ledger.ts'
 import type { Price, Prices } from '../../src/ledger/prices.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { Store, Subscription } from '../../src/store/store.ts'
+import { overriding } from '../store/overriding.ts'
 
 /** When the process dies: before a settlement is committed, or after that and before it is confirmed. */
 export type Death = 'before' | 'after'
@@ -62,7 +63,7 @@ export class Rig {
   ledger!: Ledger
   other!: SqliteStore
   #death: Death | undefined
-  /** The number of writes under way. */
+  /** The number of writes in flight. */
   #writes = 0
   readonly #overdraft: bigint
   readonly #plans: Plans
@@ -111,7 +112,7 @@ export class Rig {
       this.committed.add(args[0].record.id)
       if (this.#death === 'after') return new Promise(() => {})
     }
-    const keepOpen = async (open: Parameters<Store['ledger']['saveOpen']>[0]): Promise<void> => {
+    const saveOpen = async (open: Parameters<Store['ledger']['saveOpen']>[0]): Promise<void> => {
       if (this.failures > 0) {
         this.failures--
         this.rewriteOwed = true
@@ -124,15 +125,11 @@ export class Rig {
     }
     const setSubscription = (subscription: Subscription, before?: Subscription): Promise<void> =>
       this.#tracked(store.ledger.setSubscription(subscription, before))
-    return new Proxy(store, {
-      get(target, name) {
-        if (name === 'closeGeneration') return closeGeneration
-        if (name === 'keepOpen') return keepOpen
-        if (name === 'setSubscription') return setSubscription
-        const member: unknown = Reflect.get(target, name, target)
-        return typeof member === 'function' ? (member.bind(target) as unknown) : member
-      },
-    })
+    return overriding(store, () => ({
+      'ledger.closeGeneration': closeGeneration,
+      'ledger.saveOpen': saveOpen,
+      'ledger.setSubscription': setSubscription,
+    }))
   }
 
   #tracked(write: Promise<void>): Promise<void> {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { chunkText, eventStream, JsonArray } from '../../src/pipeline/framing.ts'
 
-/** How the frames of one network chunk become text for the client. */
+/** The text in which the frames of one network chunk are sent to the client. */
 
 const frame = { data: '{"a":1}' }
 const error = { data: '{"error":{"code":500}}', unprefixed: true }

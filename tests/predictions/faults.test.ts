@@ -134,13 +134,13 @@ test('queued predictions of a suspended account are not run and not charged', as
 
 test('a prediction is polled at intervals that grow with its age', async () => {
   const gateway = await start(upstream.url)
-  const asked: number[] = []
-  upstream.instead = () => void asked.push(performance.now())
+  const polledAt: number[] = []
+  upstream.instead = () => void polledAt.push(performance.now())
   await ended(gateway, await create(gateway, { key: 'patient', ms: 5_000 }))
-  const [made = 0] = asked
+  const [made = 0] = polledAt
   // Each interval by the age at its end: an eighth of the age at its beginning is a ninth of that.
-  const ratios = asked
-    .map((at, index) => ({ age: at - made, ratio: (at - asked[index - 1]!) / (at - made) }))
+  const ratios = polledAt
+    .map((at, index) => ({ age: at - made, ratio: (at - polledAt[index - 1]!) / (at - made) }))
     .filter(({ age }) => age > 2_300)
     .map(({ ratio }) => ratio)
     .toSorted((a, b) => a - b)
@@ -157,9 +157,9 @@ describe('a provider out of capacity', () => {
 
   test('is tried again when it asks for it, and the prediction is charged once', async () => {
     const gateway = await start(upstream.url)
-    const says = [busy(429, { headers: { 'retry-after': '1' } }), busy(503)]
+    const failures = [busy(429, { headers: { 'retry-after': '1' } }), busy(503)]
     const at: number[] = []
-    upstream.instead = (kind) => (kind === 'POST' ? (at.push(performance.now()), says.shift()) : undefined)
+    upstream.instead = (kind) => (kind === 'POST' ? (at.push(performance.now()), failures.shift()) : undefined)
     const end = await ended(gateway, await create(gateway, { key: 'busy', ms: 100 }))
     expect([end.status, createsOf('busy'), await billOf(gateway, end)]).toEqual(['succeeded', 3, 0.01])
     expect(at[1]! - at[0]!).toBeGreaterThan(990)
@@ -232,12 +232,12 @@ describe('a provider out of capacity', () => {
   )
 
   test('of a generation model is tried again, too', async () => {
-    let asked = 0
+    let polls = 0
     const chat = Bun.serve({
       port: 0,
       hostname: '127.0.0.1',
       fetch: () =>
-        ++asked === 1
+        ++polls === 1
           ? busy(429)
           : Response.json({
               id: 'c',
@@ -264,7 +264,7 @@ describe('a provider out of capacity', () => {
           webhook_events_filter: ['start', 'completed'],
         }),
       )
-      expect([end.status, end.output, asked, await billOf(gateway, end)]).toEqual(['succeeded', 'Hello', 2, 0.02])
+      expect([end.status, end.output, polls, await billOf(gateway, end)]).toEqual(['succeeded', 'Hello', 2, 0.02])
       await until(() => calls.length === 2)
       expect(calls.map(({ status }) => status)).toEqual(['processing', 'succeeded'])
     } finally {
@@ -286,7 +286,7 @@ test('a prediction that exceeds the total timeout is cancelled at its provider, 
   expect(calls[0]).toMatchObject({ path: '/stuck', status: 'failed' })
 }, 30_000)
 
-test('a creation whose connection breaks is not sent again, whether the connection was used before or not', async () => {
+test('a creation whose connection breaks is not sent again, on a new connection or a reused one', async () => {
   const keys: string[] = []
   let dies = false
   const answerTo = (socket: RawSocket, body: object): void => {
@@ -329,11 +329,11 @@ test('an end and a cancellation at the same time are one end, which is reported 
     Array.from({ length: 20 }, async (_, number) => {
       const made = await create(gateway, { key: `race-${number}`, ms: 300 })
       await Bun.sleep(230 + number * 15)
-      const heard = await Promise.all(
+      const responses = await Promise.all(
         Array.from({ length: 4 }, () => ask(gateway, 'POST', `/v1/predictions/${made.id}/cancel`)),
       )
       const end = await ended(gateway, made)
-      for (const one of heard) if (one.completed_at !== null) expect(one).toEqual(end)
+      for (const one of responses) if (one.completed_at !== null) expect(one).toEqual(end)
       return { number, end }
     }),
   )

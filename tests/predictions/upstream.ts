@@ -1,6 +1,6 @@
 /**
- * A provider of predictions with Replicate's API, whose behaviour the input of each prediction sets. It runs in the test
- * process, so that it survives a gateway that is killed.
+ * A provider of predictions with Replicate's API, whose behaviour the input of each prediction sets. It runs in the
+ * test process, so that it survives a gateway that is killed.
  */
 
 /** `key`: the name by which a test finds the prediction; the others set how it runs and ends. */

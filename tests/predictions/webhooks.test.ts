@@ -285,7 +285,7 @@ describe('a slow receiver', () => {
 })
 
 describe('calls before the end', () => {
-  const told = (): string[] => got.map(({ body: { status, logs } }) => `${status} ${logs}`)
+  const received = (): string[] => got.map(({ body: { status, logs } }) => `${status} ${logs}`)
 
   test('are made in order, with the changes in between together', async () => {
     const webhooks = webhooksWith()
@@ -296,12 +296,12 @@ describe('calls before the end', () => {
     await until(() => got.length === 1)
     for (const logs of ['01', '012', '0123']) webhooks.notify({ ...one, logs }, 'logs')
     await Bun.sleep(40)
-    expect(told()).toEqual(['processing 0'])
+    expect(received()).toEqual(['processing 0'])
     gate.resolve(200)
     await until(() => got.length === 2)
     webhooks.notify({ ...one, logs: '01234' }, 'logs')
     await until(() => got.length === 3)
-    expect(told()).toEqual(['processing 0', 'processing 0123', 'processing 01234'])
+    expect(received()).toEqual(['processing 0', 'processing 0123', 'processing 01234'])
     expect(new Set(got.map(({ headers }) => headers.get('webhook-id'))).size).toBe(3)
     expect(await validated(got[2]!, await secretOf('mine'))).toBe(true)
   })
@@ -317,12 +317,12 @@ describe('calls before the end', () => {
     await finish(webhooks, ended(one))
     webhooks.notify(ended(one, { logs: 'later' }), 'logs')
     await Bun.sleep(40)
-    expect(told()).toEqual(['processing '])
+    expect(received()).toEqual(['processing '])
     answers.delete('/a')
     gate.resolve(200)
     await until(() => got.length === 2)
     await Bun.sleep(60)
-    expect(told()).toEqual(['processing ', 'succeeded '])
+    expect(received()).toEqual(['processing ', 'succeeded '])
   })
 
   test('are made once, whether or not they succeed', async () => {
@@ -342,7 +342,7 @@ describe('calls before the end', () => {
     webhooks.notify({ ...one, logs: 'x' }, 'logs')
     await until(() => got.length === 1)
     await Bun.sleep(60)
-    expect(told()).toEqual(['processing x'])
+    expect(received()).toEqual(['processing x'])
   })
 
   test('are dropped, not queued, where an account has many slow receivers', async () => {

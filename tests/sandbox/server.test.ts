@@ -166,10 +166,10 @@ test('[[think-redacted]] hides the text, [[think-unsigned]] leaves the signature
 test('[[cite]] adds a citation, [[stop]] sets the stop sequence', async () => {
   const cited = await postJson('/v1/responses', {
     model: 'responses',
-    input: '[[reply: As told]] [[cite: https://example.com Told]]',
+    input: '[[reply: As scripted]] [[cite: https://example.com Title]]',
   })
   expect(cited['output'][0].content[0].annotations).toEqual([
-    expect.objectContaining({ type: 'url_citation', url: 'https://example.com', title: 'Told' }),
+    expect.objectContaining({ type: 'url_citation', url: 'https://example.com', title: 'Title' }),
   ])
   expect(await postJson('/v1/messages', ALL[2]!.body('[[reply: x]] [[stop: END]]', false))).toMatchObject({
     stop_reason: 'stop_sequence',

@@ -1,9 +1,11 @@
 /**
- * A scenario is a text file: a sentence about what is shown, then sections that begin with `-- name: detail`, in this
+ * A scenario is a text file: a sentence about its subject, then sections that begin with `-- name: detail`, in this
  * order:
- * `client request: METHOD PATH` (body; headers as name=value behind the path), `provider request: PATH` (its expected
- * body), `provider response: STATUS TYPE` (body as sent; headers as name=value behind the type), `client response: STATUS`
- * (expected body; ids and times as <id1>, <time>), `client response headers` (expected values, one header a line).
+ * - `client request: METHOD PATH`: the body; headers as name=value after the path.
+ * - `provider request: PATH`: the expected body.
+ * - `provider response: STATUS TYPE`: the body as sent; headers as name=value after the type.
+ * - `client response: STATUS`: the expected body; ids and times as <id1>, <time>.
+ * - `client response headers`: the expected values, one header per line.
  */
 export type Scenario = { intent: string; sections: Section[] }
 export type Section = { name: string; detail: string; body: string }

@@ -153,7 +153,7 @@ describe('@anthropic-ai/sdk', () => {
     expect(back).toEqual(expected.slice(0, -1))
   })
 
-  test('a page has its first and last id and tells whether more follow', async () => {
+  test('a page has its first and last id and whether more follow', async () => {
     const expected = await conversational()
     const page = await anthropic().models.list({ limit: 3, after_id: expected[1]! })
     expect(page).toMatchObject({ has_more: true, first_id: expected[2]!, last_id: expected[4]! })

@@ -73,8 +73,8 @@ for (const model of MODELS)
     describe(`sandbox/${model} > ${stream ? 'streamed' : 'whole'}`, () => {
       const at = (url: string) => ({ url, key: plain.key, model: `sandbox/${model}` })
 
-      // The AI SDK drops reasoning without text unless Google streams it, so that redacted reasoning comes back only from
-      // a gateway that stores it.
+      // The AI SDK drops reasoning without text unless Google streams it, so redacted reasoning comes back only from a
+      // gateway that stores it.
       test.each(
         SIGNING_CLIENTS.filter((client) => client !== aiGoogle || stream || model === 'gemini').map(
           (client) => [client.name, client] as const,

@@ -4,10 +4,7 @@ import { change, mutated, TEXTS } from '../properties/mutations.ts'
 import { runs } from '../runs.ts'
 import { many, MODELS, post, useGateway, type Json } from './kit.ts'
 
-/**
- * Whatever a client sends, it is an answer or a refusal of that very request: never a failure of ours or of a
- * provider's.
- */
+/** Any request is answered or refused with a 4xx status: it never fails in Sluice or at a provider. */
 
 const gateway = useGateway()
 
@@ -185,16 +182,16 @@ const CASES: Record<string, Case> = {
 CASES['count_tokens'] = { ...CASES['messages']!, path: () => '/v1/messages/count_tokens' }
 CASES['countTokens'] = { ...CASES['generateContent']!, path: (model) => `/v1beta/models/${model}:countTokens` }
 
-/** How long each kind of request is tried. */
+/** The time limit for each kind of request. */
 const BUDGET_MS = runs(1500, 15_000)
 
 describe.each(Object.keys(CASES))('%s', (name) => {
   const { path, body } = CASES[name]!
 
-  test.each([...MODELS])('the whole request is fine (%s)', async (model) => {
+  test.each([...MODELS])('the request without mutations is accepted by %s', async (model) => {
     const response = await post(gateway, path(model), body(model))
     const text = await response.text()
-    // Tools that a provider would have to run are refused where it is another protocol's; nothing else is.
+    // Only tools that are run by a provider of another protocol are refused.
     if (response.status !== 200) expect(text).toContain('unsupported_parameter')
   })
 
@@ -225,7 +222,7 @@ describe.each(Object.keys(CASES))('%s', (name) => {
   }, 30_000)
 })
 
-describe('texts that are no JSON of ours', () => {
+describe('bodies that are not valid JSON', () => {
   const WRONG: [string, string][] = [
     ['empty', ''],
     ['blank', ' \n '],
@@ -238,7 +235,7 @@ describe('texts that are no JSON of ours', () => {
     ['Infinity', '{"temperature":Infinity}'],
     ['a leading plus', '{"temperature":+1}'],
     ['a leading zero', '{"temperature":01}'],
-    ['a bare dot', '{"temperature":.5}'],
+    ['a leading dot', '{"temperature":.5}'],
     ['a control character', '{"a":"\u0001"}'],
     ['an array', '[]'],
     ['a string', '"x"'],
@@ -251,15 +248,15 @@ describe('texts that are no JSON of ours', () => {
     ['a name twice', '{"model":"sandbox/chat","model":"sandbox/messages"}'],
     ['10,001 members', JSON.stringify(Object.fromEntries(many(10_001, (i) => [`k${i}`, 1])))],
   ]
-  for (const [what, text] of WRONG) {
-    test.each(Object.keys(CASES))(`${what} is a 400 (%s)`, async (name) => {
+  for (const [kind, text] of WRONG) {
+    test.each(Object.keys(CASES))(`a body with this fault is refused with 400 by %s: ${kind}`, async (name) => {
       const response = await post(gateway, CASES[name]!.path('sandbox/chat'), text)
       expect(response.status).toBe(400)
       expect(await response.text()).toContain('body: ')
     })
   }
 
-  test('numbers no double can hold are refused where they are read, and carried where they are not', async () => {
+  test('a number that a double cannot represent is refused in a known field and passed on in others', async () => {
     const chat = (members: string): Promise<Response> =>
       post(
         gateway,
@@ -279,7 +276,7 @@ describe('texts that are no JSON of ours', () => {
     )
   })
 
-  test('bytes that are not UTF-8 are a 400, a byte order mark is not', async () => {
+  test('a body that is not UTF-8 is refused with 400, and a byte order mark is accepted', async () => {
     const send = (bytes: Uint8Array<ArrayBuffer>): Promise<Response> =>
       fetch(`${gateway.url()}/v1/chat/completions`, {
         method: 'POST',
@@ -293,7 +290,7 @@ describe('texts that are no JSON of ours', () => {
     expect((await send(new Uint8Array(Buffer.from(`\ufeff${text}`)))).status).toBe(200)
   })
 
-  test('odd texts come back as they were', async () => {
+  test('unusual texts are passed on unchanged', async () => {
     for (const text of TEXTS.filter((one) => one.trim() !== '' && one.length < 100)) {
       for (const model of MODELS) {
         const response = await post(gateway, '/v1/chat/completions', {

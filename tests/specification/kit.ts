@@ -1,10 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startGateway, type Gateway } from '../server.ts'
 
-/**
- * Tables of statements of the specification, each tried over HTTP: what it restricts is refused by its path, all else
- * is accepted.
- */
+/** Tables of rules of the specification, each tested over HTTP: violations are refused with their path. */
 
 export const MODELS = ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 'sandbox/gemini'] as const
 
@@ -25,8 +22,8 @@ export function useGateway(config?: string): {
 export type Json = Record<string, unknown>
 
 /**
- * `wrong`: the path that the refusal names. Absent: accepted. `only`: models on which it is accepted, where others
- * cannot be asked for it.
+ * `wrong`: the path in the refusal; absent if the request is accepted. `only`: the models that accept it, if not all
+ * do.
  */
 export type Row = { rule: string; patch: Json; wrong?: string; only?: readonly string[]; says?: RegExp }
 
@@ -44,10 +41,10 @@ export const no = (rule: string, wrong: string, patch: Json, says?: RegExp): Row
 
 export type Surface = {
   gateway: { url(): string; key(): string }
-  /** A valid request for that model, with members exchanged; undefined takes a member out. */
+  /** Sends a valid request with members replaced by those of `patch`, or removed if they are undefined there. */
   send(model: string, patch: Json): Promise<Response>
   native: string
-  /** Message and path of a refusal in the protocol's own shape; throws where the shape is another. */
+  /** Message and path of a refusal in the protocol's format. Throws for any other format. */
   refusal(body: Json): { message: string; param: string | undefined }
 }
 
@@ -63,7 +60,7 @@ export const post = (
     body: typeof body === 'string' ? body : JSON.stringify(body),
   })
 
-/** Refusals do not depend on the model, so one is asked; what is accepted must be carried to every one of them. */
+/** Refusals are tested with one model, on which they do not depend, and accepted requests with every model. */
 export function table(name: string, surface: Surface, rows: Row[]): void {
   describe(name, () => {
     for (const row of rows) {
@@ -85,7 +82,7 @@ async function refused({ send, native, refusal }: Surface, { patch, wrong, says 
   expect(message).toMatch(says ?? /must|is required|needs|has to|not supported/)
 }
 
-/** Stand in rows for the ids of files that are there. */
+/** Placeholders in rows for the ids of uploaded files. */
 export const FILES = { png: 'file-of-a-png', pdf: 'file-of-a-pdf' }
 
 const CONTENTS = {
@@ -96,7 +93,7 @@ const CONTENTS = {
   pdf: Buffer.from('%PDF-1.4\n%%EOF\n'),
 }
 
-/** The row with real ids in it. */
+/** The row with its placeholders replaced by ids. */
 async function withFiles(gateway: Surface['gateway'], patch: Json): Promise<Json> {
   for (const kind of ['png', 'pdf'] as const) {
     if (!JSON.stringify(patch).includes(FILES[kind])) continue

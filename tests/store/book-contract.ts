@@ -79,14 +79,14 @@ export function bookContract(name: string, open: () => Store): void {
       const most = 9_000_000_000_000_000_000n - 1n
       expect(await store.ledger.post(topUp('most', most))).toBe(true)
       expect(balanceOf(await store.ledger.state(), credit('a'))).toBe(most)
-      const told = await Promise.all(
+      const errors = await Promise.all(
         [
           store.ledger.post(topUp('over', most)),
           store.ledger.post(topUp('one', 1n)),
           store.ledger.post(topUp('beyond', 2n ** 64n + 1n)),
         ].map(failure),
       )
-      expect(told.map((error) => error === undefined)).toEqual([false, true, false])
+      expect(errors.map((error) => error === undefined)).toEqual([false, true, false])
       const state = await store.ledger.state()
       expect([balanceOf(state, credit('a')), balanceOf(state, OUTSIDE)]).toEqual([most + 1n, -most - 1n])
       await expectBalanced(store)
@@ -94,20 +94,20 @@ export function bookContract(name: string, open: () => Store): void {
 
     test('the state has every committed change and no pending one, at any moment', async () => {
       const store = await withAccounts(open())
-      let told = 0n
+      let committed = 0n
       const close = (number: number): Promise<void> =>
         store.ledger.closeGeneration(closing(number, 1n), () => {
-          told += 1n
+          committed += 1n
         })
       const closings = Array.from({ length: 40 }, (_, number) => Bun.sleep(number / 4).then(() => close(number + 1)))
-      while (told < 40n) {
-        const state = await store.ledger.state().then((read) => ({ revenue: balanceOf(read, REVENUE), told }))
-        expect(state.revenue).toBe(state.told)
+      while (committed < 40n) {
+        const state = await store.ledger.state().then((read) => ({ revenue: balanceOf(read, REVENUE), committed }))
+        expect(state.revenue).toBe(state.committed)
         await new Promise((resolve) => setImmediate(resolve))
       }
       await Promise.all(closings)
       await expect(close(1)).rejects.toThrow('closed already')
-      expect(told).toBe(40n)
+      expect(committed).toBe(40n)
     })
 
     test('a snapshot shows one state to an audit', async () => {

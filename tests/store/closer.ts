@@ -2,7 +2,7 @@ import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { closing, idOf } from './records.ts'
 
 /**
- * Closes generations, a few in every turn, until it is killed, and says each number once it is committed. Arguments:
+ * Closes generations, a few at a time, until it is killed, and prints each number once it is committed. Arguments:
  * folder, first number.
  */
 const TOGETHER = 7
@@ -11,7 +11,7 @@ await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, 
 for (let number = Number(process.argv[3]); ; number += TOGETHER) {
   const numbers = Array.from({ length: TOGETHER }, (_, index) => number + index)
   await store.ledger.saveOpen(numbers.map((one) => ({ id: idOf(one), accountId: 'a', state: '{}' })))
-  const said = await Promise.all(
+  const lines = await Promise.all(
     numbers.map(async (one) => {
       await store.ledger.closeGeneration(
         closing(one, BigInt(one + 1), {
@@ -23,5 +23,5 @@ for (let number = Number(process.argv[3]); ; number += TOGETHER) {
       return `${one}\n`
     }),
   )
-  await Bun.write(Bun.stdout, said.join(''))
+  await Bun.write(Bun.stdout, lines.join(''))
 }

@@ -27,7 +27,7 @@ export function storeContract(name: string, open: () => Store): void {
           store.accounts.setStatus('a', 'suspended'),
           store.accounts.setStatus('a', 'monitored', 'healthy'),
           store.accounts.setStatus('b', 'monitored', 'healthy'),
-          store.accounts.setStatus('nobody', 'banned'),
+          store.accounts.setStatus('unknown', 'banned'),
         ]),
       ).toEqual([true, false, true, false])
       expect((await store.accounts.list()).map(({ status }) => status)).toEqual(['suspended', 'monitored'])
@@ -38,7 +38,7 @@ export function storeContract(name: string, open: () => Store): void {
       await Promise.all([
         store.accounts.setStatus('a', 'suspended'),
         store.accounts.setDiscount('a', 1250),
-        store.accounts.setStatus('nobody', 'banned'),
+        store.accounts.setStatus('unknown', 'banned'),
       ])
       expect((await store.accounts.list()).map(({ status, discount }) => [status, discount])).toEqual([
         ['suspended', 1250],
@@ -113,11 +113,11 @@ export function storeContract(name: string, open: () => Store): void {
         latency: 0,
         duration: 86_400_000,
       })
-      const bare = record(2, { provider: null, model: '' })
-      await Promise.all([full, bare].map((one) => store.ledger.closeGeneration({ ...closing(0, 0n), record: one })))
+      const minimal = record(2, { provider: null, model: '' })
+      await Promise.all([full, minimal].map((one) => store.ledger.closeGeneration({ ...closing(0, 0n), record: one })))
       expect(await store.ledger.findGeneration('a', full.id)).toEqual(full)
-      expect(await store.ledger.findGeneration('a', bare.id)).toEqual(bare)
-      expect(await allGenerations(store, 1)).toEqual([full, bare])
+      expect(await store.ledger.findGeneration('a', minimal.id)).toEqual(minimal)
+      expect(await allGenerations(store, 1)).toEqual([full, minimal])
     })
 
     test("another account's id and an invalid one are unknown", async () => {
@@ -126,7 +126,7 @@ export function storeContract(name: string, open: () => Store): void {
         store.ledger.closeGeneration(closing(0xab, 0n)),
         store.ledger.closeGeneration({ ...closing(2, 0n), record: record(2, { accountId: 'b' }) }),
       ])
-      const asked = [
+      const lookups = [
         ['b', idOf(0xab)],
         ['c', idOf(0xab)],
         ['k', idOf(0xab)],
@@ -138,8 +138,8 @@ export function storeContract(name: string, open: () => Store): void {
         ['a', idOf(0xab).toUpperCase()],
         ['a', "x' OR 1=1"],
       ] as const
-      expect(await Promise.all(asked.map(([account, id]) => store.ledger.findGeneration(account, id)))).toEqual(
-        asked.map(() => undefined),
+      expect(await Promise.all(lookups.map(([account, id]) => store.ledger.findGeneration(account, id)))).toEqual(
+        lookups.map(() => undefined),
       )
       expect((await store.ledger.findGeneration('a', idOf(0xab)))?.id).toBe(idOf(0xab))
     })
@@ -160,12 +160,12 @@ export function storeContract(name: string, open: () => Store): void {
         windows: [{ accountId: 'a', window: '5_hour', startedAt: 1, endsAt: 2, used: 5n }],
       })
       const again = { ...once, wasOpen: true, record: { ...once.record, model: 'other' } }
-      const told = await Promise.all([
+      const errors = await Promise.all([
         failure(store.ledger.closeGeneration(once)),
         failure(store.ledger.closeGeneration(again)),
         failure(store.ledger.closeGeneration(closing(2, 7n))),
       ])
-      expect(told.map(String)).toEqual(['undefined', `Error: generation ${idOf(1)} is closed already`, 'undefined'])
+      expect(errors.map(String)).toEqual(['undefined', `Error: generation ${idOf(1)} is closed already`, 'undefined'])
       expect(await failure(store.ledger.closeGeneration(again))).not.toBeInstanceOf(GatewayError)
       const state = await store.ledger.state()
       expect([balanceOf(state, REVENUE), state.spends[0]?.spent, state.windows[0]?.used]).toEqual([12n, 5n, 5n])
@@ -189,7 +189,7 @@ export function storeContract(name: string, open: () => Store): void {
         record: record(number, { model: 'new', price: { version: 'new', model: 'new', rates: 'new' } }),
         transfers: [{ ...own, amount: 4n }],
       })
-      const told = await Promise.all(
+      const errors = await Promise.all(
         [
           good(1),
           bad(2, { kind: 'first' }),
@@ -200,8 +200,8 @@ export function storeContract(name: string, open: () => Store): void {
           good(7),
         ].map((one) => failure(store.ledger.closeGeneration(one))),
       )
-      expect(told.map((error) => error === undefined)).toEqual([true, false, true, false, false, false, true])
-      expect(told.filter((error) => error instanceof GatewayError)).toEqual([])
+      expect(errors.map((error) => error === undefined)).toEqual([true, false, true, false, false, false, true])
+      expect(errors.filter((error) => error instanceof GatewayError)).toEqual([])
       expect((await allGenerations(store)).map(({ id, model, price }) => [id, model, price?.rates])).toEqual(
         [1, 3, 7].map((number) => [idOf(number), 'new', 'new']),
       )

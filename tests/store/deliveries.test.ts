@@ -40,7 +40,7 @@ const delivery = (id: string, over: Partial<WebhookDelivery> = {}): WebhookDeliv
   ...over,
 })
 
-/** Ends a prediction of its own, which owes these calls. */
+/** Stores an ended prediction with these pending webhook calls. */
 async function owe(...deliveries: WebhookDelivery[]): Promise<void> {
   const one = prediction(crypto.randomUUID())
   await store.predictions.add(one)

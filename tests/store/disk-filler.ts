@@ -5,8 +5,8 @@ import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { allGenerations, closing, expectBalanced, record } from './records.ts'
 
 /**
- * Closes generations on a small disk until it is full, makes room, closes those again that failed, and prints what it
- * saw. Argument: a folder on that disk.
+ * Closes generations on a small disk until it is full, frees space, closes the failed ones again, and prints the
+ * outcome. Argument: a folder on that disk.
  */
 const disk = process.argv[2] ?? ''
 const ballast = join(disk, 'ballast')
@@ -47,7 +47,7 @@ await expectBalanced(store)
 rmSync(ballast)
 await Promise.all(failed.splice(0).map(close))
 await expectBalanced(store)
-const whenRoom = {
+const whenCleared = {
   closed,
   failed: failed.length,
   kept: (await allGenerations(store)).length,
@@ -57,5 +57,5 @@ await store.close()
 
 const again = new SqliteStore({ folder: join(disk, 'data'), exclusive: true })
 await expectBalanced(again)
-console.log(JSON.stringify({ number, whenFull, whenRoom, again: (await allGenerations(again)).length }))
+console.log(JSON.stringify({ number, whenFull, whenCleared, again: (await allGenerations(again)).length }))
 await again.close()

@@ -68,7 +68,7 @@ async function add(
   }
 }
 
-/** Names of the blobs, and of what is being written. */
+/** The names of the blobs and of the unfinished uploads. */
 function onDisk(folder: string): { blobs: string[]; uploads: string[] } {
   const root = join(folder, 'files')
   const folders = readdirSync(root).filter((name) => name !== 'uploads')
@@ -168,7 +168,7 @@ describe('a file', () => {
     expect([await files.find('a', file.id), await files.delete('a', file.id)]).toEqual([undefined, undefined])
     expect(await store.files.list('a', { limit: 10, order: 'asc', now: clock.now })).toEqual([])
     expect(onDisk(folder).blobs).toEqual([file.blob])
-    // Its room is free at once.
+    // Its quota is free at once.
     const next = await add(opened, 'a', 100)
     await files.purge()
     expect(onDisk(folder).blobs).toEqual([next.blob])
@@ -204,7 +204,7 @@ describe('the quota', () => {
     ])
     expect(kept).toBeGreaterThan(0)
     expect(kept).toBeLessThanOrEqual(5)
-    // What is left can be used, by this account and by others.
+    // The rest of the quota can be used, and the quota of other accounts, too.
     expect((await add(opened, 'a', 1000 - kept * 190)).bytes).toBe(1000 - kept * 190)
     expect((await add(opened, 'b', 1000)).bytes).toBe(1000)
   })
@@ -240,7 +240,7 @@ describe('the quota', () => {
     const { files, store, folder } = opened
     const upload = await files.upload('a')
     await upload.write(new Uint8Array(600))
-    // Behind the back of the room in memory.
+    // A file that the quota in memory does not include.
     expect(
       await store.files.add(
         { ...(await add(opened, 'b', 1)), id: 'file-x', blob: 'x', accountId: 'a', bytes: 500 },
@@ -319,7 +319,7 @@ describe('a start', () => {
     for (const path of [`ab/${orphan}`, `uploads/${orphan}`, 'ab/readme.txt']) writeFileSync(join(root, path), 'left')
     const { files } = await open({ folder })
     expect(onDisk(folder).uploads).toEqual([])
-    // Those that come meanwhile stay.
+    // Files that are added meanwhile remain.
     const published = await Promise.all(
       Array.from({ length: 50 }, () => files.publish('a', { mediaType: 'image/png', data: new Uint8Array(5) })),
     )

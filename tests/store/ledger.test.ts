@@ -62,10 +62,10 @@ test('the migration of a folder of version 2 keeps its data', async () => {
 test('queries on tables that grow with generations use an index', async () => {
   const folder = newFolder()
   const store = open(folder)
-  const asked = new Set<string>()
+  const statements = new Set<string>()
   const { prepare } = Database.prototype
   Database.prototype.prepare = function (this: Database, sql: string, ...rest: never[]) {
-    asked.add(sql)
+    statements.add(sql)
     return prepare.call(this, sql, ...rest)
   } as typeof prepare
   try {
@@ -86,13 +86,13 @@ test('queries on tables that grow with generations use an index', async () => {
     Database.prototype.prepare = prepare
   }
   const database = new Database(join(folder, 'sluice.sqlite'))
-  const plans = [...asked]
+  const plans = [...statements]
     .filter((sql) => /^\s*(SELECT|INSERT|UPDATE|DELETE)/.test(sql))
     .flatMap((sql) =>
       (database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { detail: string }[]).map(({ detail }) => detail),
     )
   database.close()
-  // Read whole at the start: balances, windows, plans, spends; their rows are as many as accounts and keys.
+  // These tables are read completely at the start; they have about as many rows as there are accounts and keys.
   const small = /^SCAN (book_accounts|quota_windows|subscriptions|key_spends)\b/
   expect(plans.filter((detail) => /SCAN|TEMP B-TREE/.test(detail) && !small.test(detail))).toEqual([])
   for (const search of [
@@ -114,18 +114,18 @@ test(`after SIGKILL during closings, ${ROUNDS} times, each reported generation i
       stderr: 'inherit',
     })
     const enough = 20 + Math.random() * 300
-    let said = ''
+    let output = ''
     for await (const chunk of child.stdout) {
-      said += new TextDecoder().decode(chunk)
-      if (said.split('\n').length > enough) child.kill('SIGKILL')
+      output += new TextDecoder().decode(chunk)
+      if (output.split('\n').length > enough) child.kill('SIGKILL')
     }
-    const told = said.split('\n').slice(0, -1).map(Number)
-    expect(told.length).toBeGreaterThan(19)
+    const printed = output.split('\n').slice(0, -1).map(Number)
+    expect(printed.length).toBeGreaterThan(19)
     const store = open(folder)
     const generations = await allGenerations(store, 1000)
     const ids = new Set(generations.map(({ id }) => id))
-    expect(told.filter((number) => !ids.has(idOf(number)))).toEqual([])
-    // What was committed and not told any more is whole as well.
+    expect(printed.filter((number) => !ids.has(idOf(number)))).toEqual([])
+    // Generations that were committed and not yet printed are complete, too.
     const bills = generations.map(({ id, bill }) => `${id} ${bill}`)
     expect((await allTransfers(store, 1000)).map(({ reference, amount }) => `${reference} ${amount}`)).toEqual(bills)
     const { spends, windows } = await store.ledger.state()
@@ -141,7 +141,7 @@ test(`after SIGKILL during closings, ${ROUNDS} times, each reported generation i
   }
 }, 60_000)
 
-/** A disk of a few megabytes, in a namespace of its own. */
+/** A command line that runs a command on a disk of a few megabytes, in a namespace of its own. */
 const onSmallDisk = (command: string): string[] => [
   'unshare',
   '--user',
@@ -163,14 +163,14 @@ test.skipIf(!hasSmallDisks)(
       newFolder(),
     ])
     expect([exitCode, stderr.toString()]).toEqual([0, ''])
-    const { number, whenFull, whenRoom, again } = JSON.parse(stdout.toString()) as Record<
-      'whenFull' | 'whenRoom',
+    const { number, whenFull, whenCleared, again } = JSON.parse(stdout.toString()) as Record<
+      'whenFull' | 'whenCleared',
       Record<string, unknown>
     > & { number: number; again: number }
     expect(whenFull.errors).toEqual(['store_unavailable'])
     expect(whenFull.kept).toBe(whenFull.closed)
     expect(whenFull.revenue).toBe(String(3 * Number(whenFull.closed)))
-    expect(whenRoom).toEqual({ closed: number, failed: 0, kept: number, revenue: String(3 * number) })
+    expect(whenCleared).toEqual({ closed: number, failed: 0, kept: number, revenue: String(3 * number) })
     expect(again).toBe(number)
   },
   30_000,

@@ -92,7 +92,7 @@ test('large predictions come in small pages, and none is omitted', async () => {
   for (let before: string | undefined; pages.at(-1)?.length !== 0; before = idOf(pages.at(-1)!.at(-1) ?? 0))
     pages.push((await store.predictions.list('a', 100, before)).map(({ createdAt }) => createdAt))
   expect(pages).toEqual([[5, 4], [3], [2, 1], []])
-  // What was asked is read when it runs.
+  // The input is read only when the prediction runs.
   expect((await store.predictions.unfinished()).map(({ createdAt }) => createdAt)).toEqual([1, 2, 3, 4, 5])
   for (let number = 1; number <= 5; number++)
     await store.predictions.update(prediction(number, { state: 'x'.repeat(3 * 1024 * 1024) }))

@@ -10,10 +10,10 @@ import type { Endpoint } from '../../src/providers/catalogue.ts'
 import { ReasoningReplay } from '../../src/pipeline/reasoning-replay.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 
-/** What is kept of signed reasoning, and put back where its client left it out. */
+/** Signed reasoning is stored, and restored in requests of clients that left it out. */
 
 const DAY = 86_400_000
-const MAKER = { provider: 'p', model: 'm' }
+const ISSUER = { provider: 'p', model: 'm' }
 
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {
@@ -64,14 +64,14 @@ function* eventsOf(parts: readonly Part[]): Generator<GenerationEvent> {
   }
 }
 
-function heard(parts: readonly Part[], issuer = MAKER, bare = false): ReplayRecorder {
-  const replayRecorder = new ReplayRecorder(issuer, bare)
+function recorderOf(parts: readonly Part[], issuer = ISSUER, keepsUnsigned = false): ReplayRecorder {
+  const replayRecorder = new ReplayRecorder(issuer, keepsUnsigned)
   for (const event of eventsOf(parts)) replayRecorder.record([event])
   return replayRecorder
 }
 
-/** What a client keeps that keeps texts and calls alone. */
-const forgotten = (parts: readonly Part[]): Part[] =>
+/** The parts as sent back by a client that keeps only texts and calls. */
+const stripped = (parts: readonly Part[]): Part[] =>
   parts.flatMap((part) => {
     if (part.type === 'reasoning') return []
     const { signature: _signature, ...rest } = part as Part & { type: 'text' }
@@ -86,20 +86,20 @@ const call = (id: string, over: object = {}): Part => ({
   form: 'function',
   ...over,
 })
-const thought = (text: string, data: string, over: object = {}): Part => ({
+const signedReasoning = (text: string, data: string, over: object = {}): Part => ({
   type: 'reasoning',
   text,
-  signature: { data, issuer: MAKER },
+  signature: { data, issuer: ISSUER },
   ...over,
 })
-const asked = (...answers: Part[][]): GenerationRequest =>
+const requestWith = (...answers: Part[][]): GenerationRequest =>
   request([
     { role: 'user', parts: [{ type: 'text', text: 'go' }] },
     ...answers.map((parts): Turn => ({ role: 'assistant', parts })),
   ])
 
 const signature = fc.option(
-  fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }).map((data) => ({ data, issuer: MAKER })),
+  fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }).map((data) => ({ data, issuer: ISSUER })),
   { nil: undefined },
 )
 const signed = <T extends object>(part: T, mark: object | undefined): T =>
@@ -114,7 +114,7 @@ const answer = fc
             fc.string({ minLength: 1 }),
             fc.constantFrom({}, { form: 'summary' }, { redacted: true }, { id: 'rs_1' }),
           )
-          .map(([text, data, over]) => thought(text, data, over)),
+          .map(([text, data, over]) => signedReasoning(text, data, over)),
         fc
           .tuple(fc.string({ minLength: 1 }), signature)
           .map(([text, mark]): Part => signed({ type: 'text', text } as Part, mark)),
@@ -130,12 +130,16 @@ const answer = fc
 
 test('restored reasoning is the original, byte for byte and in its position', async () => {
   const { reasoning } = await open()
+  let cases = 0
   await fc.assert(
     fc.asyncProperty(answer, async (parts) => {
-      await reasoning.keep('a', heard(parts))
+      // An account for each case, since the calls of all cases have the same ids.
+      const account = `a${cases++}`
+      await reasoning.keep(account, recorderOf(parts))
       const isSigned = parts.some((part) => 'signature' in part && part.signature !== undefined)
-      const { request: back, replayStates, bytes } = await reasoning.restore('a', asked(forgotten(parts)), HERE)
-      expect(back.turns[1]!.parts).toEqual(isSigned ? parts : forgotten(parts))
+      const sent = requestWith(stripped(parts))
+      const { request: back, replayStates, bytes } = await reasoning.restore(account, sent, HERE)
+      expect(back.turns[1]!.parts).toEqual(isSigned ? parts : stripped(parts))
       expect([replayStates.length, bytes > 0]).toEqual(isSigned ? [1, true] : [0, false])
     }),
     { numRuns: 300 },
@@ -143,8 +147,8 @@ test('restored reasoning is the original, byte for byte and in its position', as
 })
 
 describe('no reasoning is restored', () => {
-  const parts = [thought('hm', 's1'), call('c1'), call('c2')]
-  const bare = forgotten(parts)
+  const parts = [signedReasoning('hm', 's1'), call('c1'), call('c2')]
+  const unsigned = stripped(parts)
   const unchanged = async (
     reasoning: ReasoningReplay,
     account: string,
@@ -154,29 +158,33 @@ describe('no reasoning is restored', () => {
     expect((await reasoning.restore(account, given, endpoints)).request).toEqual(given)
   }
   const kept = async () => {
-    const room = await open()
-    await room.reasoning.keep('a', heard(parts))
-    expect((await room.reasoning.restore('a', asked(bare), HERE)).request.turns[1]!.parts).toEqual(parts)
-    return room
+    const opened = await open()
+    await opened.reasoning.keep('a', recorderOf(parts))
+    expect((await opened.reasoning.restore('a', requestWith(unsigned), HERE)).request.turns[1]!.parts).toEqual(parts)
+    return opened
   }
 
   test('no reasoning is restored for another account, provider or model', async () => {
     const { reasoning } = await kept()
-    await unchanged(reasoning, 'b', asked(bare))
-    await unchanged(reasoning, 'a', asked(bare), [endpoint('p', 'n')])
-    await unchanged(reasoning, 'a', asked(bare), [endpoint('q', 'm')])
-    await reasoning.keep('a', heard([thought('x', 's'), call('other')], { provider: 'q', model: 'm' }))
-    await unchanged(reasoning, 'a', asked(bare), [endpoint('q', 'm')])
+    await unchanged(reasoning, 'b', requestWith(unsigned))
+    await unchanged(reasoning, 'a', requestWith(unsigned), [endpoint('p', 'n')])
+    await unchanged(reasoning, 'a', requestWith(unsigned), [endpoint('q', 'm')])
+    await reasoning.keep('a', recorderOf([signedReasoning('x', 's'), call('other')], { provider: 'q', model: 'm' }))
+    await unchanged(reasoning, 'a', requestWith(unsigned), [endpoint('q', 'm')])
   })
 
   test('no reasoning is restored if the client sent a signature, other arguments or a duplicate id', async () => {
     const { reasoning } = await kept()
-    await unchanged(reasoning, 'a', asked([{ type: 'text', text: 't', signature: { data: 'own' } }, ...bare]))
-    await unchanged(reasoning, 'a', asked([call('c1', { arguments: '{"a":2}' })]))
-    await unchanged(reasoning, 'a', asked([call('c1', { name: 'ask' })]))
-    await unchanged(reasoning, 'a', asked(bare, bare))
-    // Spelled otherwise they are the same, and bare reasoning is what the signed one says.
-    const spelled = asked([{ type: 'reasoning', text: 'hm' }, call('c1', { arguments: '{ "a": 1.0 }' }), call('c2')])
+    await unchanged(reasoning, 'a', requestWith([{ type: 'text', text: 't', signature: { data: 'own' } }, ...unsigned]))
+    await unchanged(reasoning, 'a', requestWith([call('c1', { arguments: '{"a":2}' })]))
+    await unchanged(reasoning, 'a', requestWith([call('c1', { name: 'ask' })]))
+    await unchanged(reasoning, 'a', requestWith(unsigned, unsigned))
+    // Arguments may be serialized differently, and unsigned reasoning may have the text of the signed one.
+    const spelled = requestWith([
+      { type: 'reasoning', text: 'hm' },
+      call('c1', { arguments: '{ "a": 1.0 }' }),
+      call('c2'),
+    ])
     expect((await reasoning.restore('a', spelled, HERE)).request.turns[1]!.parts).toEqual([
       parts[0]!,
       call('c1', { arguments: '{ "a": 1.0 }' }),
@@ -188,27 +196,27 @@ describe('no reasoning is restored', () => {
     const { clock, again, store } = await kept()
     clock.now += DAY - 1
     const later = await again(DAY)
-    expect((await later.restore('a', asked(bare), HERE)).replayStates).toHaveLength(1)
+    expect((await later.restore('a', requestWith(unsigned), HERE)).replayStates).toHaveLength(1)
     clock.now += 1
-    await unchanged(later, 'a', asked(bare))
+    await unchanged(later, 'a', requestWith(unsigned))
     await later.purge()
     expect(await store.reasoning.usage()).toEqual([])
-    await later.keep('a', heard(parts))
+    await later.keep('a', recorderOf(parts))
     const off = await again(0)
-    await unchanged(off, 'a', asked(bare))
+    await unchanged(off, 'a', requestWith(unsigned))
     expect(await store.reasoning.usage()).toEqual([])
-    const target = { ...MAKER, quirks: {}, capabilities: {} }
+    const target = { ...ISSUER, quirks: {}, capabilities: {} }
     expect([
-      off.replayRecorder(asked(bare), target),
-      later.replayRecorder({ ...asked(bare), tools: [] }, target),
+      off.replayRecorder(requestWith(unsigned), target),
+      later.replayRecorder({ ...requestWith(unsigned), tools: [] }, target),
     ]).toEqual([undefined, undefined])
-    expect(later.replayRecorder(asked(bare), target)).toBeInstanceOf(ReplayRecorder)
+    expect(later.replayRecorder(requestWith(unsigned), target)).toBeInstanceOf(ReplayRecorder)
   })
 
   test('no reasoning is restored that was too large to be stored', async () => {
     const { reasoning, store } = await open()
-    await reasoning.keep('a', heard([thought('x'.repeat(1024 * 1024 + 1), 's'), call('c1')]))
-    await reasoning.keep('a', heard([thought('x', 's'.repeat(1024 * 1024)), call('c1')]))
+    await reasoning.keep('a', recorderOf([signedReasoning('x'.repeat(1024 * 1024 + 1), 's'), call('c1')]))
+    await reasoning.keep('a', recorderOf([signedReasoning('x', 's'.repeat(1024 * 1024)), call('c1')]))
     expect(await store.reasoning.usage()).toEqual([])
   })
 })
@@ -217,30 +225,30 @@ test('unsigned reasoning is restored if the provider requires it, unless the cli
   const { reasoning } = await open()
   const parts: Part[] = [{ type: 'reasoning', text: 'hm' }, { type: 'text', text: 'so' }, call('c1')]
   const back = async (given: Part[]): Promise<Part[]> =>
-    (await reasoning.restore('a', asked(given), HERE)).request.turns[1]!.parts
-  await reasoning.keep('a', heard(parts))
-  expect(await back(forgotten(parts))).toEqual(forgotten(parts))
-  await reasoning.keep('a', heard(parts, MAKER, true))
-  expect(await back(forgotten(parts))).toEqual(parts)
-  const own: Part[] = [{ type: 'reasoning', text: 'mine' }, ...forgotten(parts)]
+    (await reasoning.restore('a', requestWith(given), HERE)).request.turns[1]!.parts
+  await reasoning.keep('a', recorderOf(parts))
+  expect(await back(stripped(parts))).toEqual(stripped(parts))
+  await reasoning.keep('a', recorderOf(parts, ISSUER, true))
+  expect(await back(stripped(parts))).toEqual(parts)
+  const own: Part[] = [{ type: 'reasoning', text: 'mine' }, ...stripped(parts)]
   expect(await back(own)).toEqual(own)
 })
 
 test('above the limit of an account its oldest reasoning is removed, and no other account’s', async () => {
   const { reasoning, store, clock } = await open()
-  const large = (id: string): Part[] => [thought('x'.repeat(1_000_000), 's'), call(id)]
-  await reasoning.keep('b', heard(large('c0')))
+  const large = (id: string): Part[] => [signedReasoning('x'.repeat(1_000_000), 's'), call(id)]
+  await reasoning.keep('b', recorderOf(large('c0')))
   for (let i = 0; i < 80; i++) {
     clock.now++
-    await reasoning.keep('a', heard(large(`c${i}`)))
+    await reasoning.keep('a', recorderOf(large(`c${i}`)))
   }
   const uses = new Map((await store.reasoning.usage()).map(({ accountId, bytes }) => [accountId, bytes]))
   expect(uses.get('a')!).toBeLessThanOrEqual(64 * 2 ** 20)
   const known = async (account: string, id: string): Promise<number> =>
-    (await reasoning.restore(account, asked(forgotten(large(id))), HERE)).replayStates.length
+    (await reasoning.restore(account, requestWith(stripped(large(id))), HERE)).replayStates.length
   expect([await known('a', 'c0'), await known('a', 'c79'), await known('b', 'c0')]).toEqual([0, 1, 1])
-  // Of a conversation that is longer than that, the newest turns are made whole.
-  const long = asked(...Array.from({ length: 20 }, (_, i) => forgotten(large(`c${60 + i}`))))
+  // In a conversation with more reasoning than can be restored, that of the newest turns is restored.
+  const long = requestWith(...Array.from({ length: 20 }, (_, i) => stripped(large(`c${60 + i}`))))
   const { request: back, bytes } = await reasoning.restore('a', long, HERE)
   expect(bytes).toBeLessThanOrEqual(8 * 2 ** 20)
   expect(back.turns.map(({ parts }) => parts[0]!.type === 'reasoning').lastIndexOf(false)).toBe(back.turns.length - 9)

@@ -63,7 +63,7 @@ export const topUp = (reference: string, amount: bigint, owner = 'a'): Operation
 export const balanceOf = ({ balances }: LedgerState, { kind, owner }: BookAccount): bigint =>
   balances.find((one) => one.kind === kind && one.owner === owner)?.balance ?? 0n
 
-/** Every row of a paged listing, and no page longer than asked. */
+/** Every row of a paged listing, whose pages must not be longer than requested. */
 async function all<Row>(page: (after: Row | undefined, limit: number) => Promise<Row[]>, limit = 3): Promise<Row[]> {
   const rows: Row[] = []
   for (;;) {

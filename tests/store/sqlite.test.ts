@@ -106,7 +106,7 @@ describe('accounts and keys', () => {
   test('a failure of the database is store_unavailable, a violated constraint is not', async () => {
     const folder = newFolder()
     const store = await withAccounts({ folder })
-    const broken = await store.accounts.addKey(key('k1', 'nobody', 1)).catch((error: unknown) => error)
+    const broken = await store.accounts.addKey(key('k1', 'unknown', 1)).catch((error: unknown) => error)
     expect(broken).toBeInstanceOf(Error)
     expect(broken).not.toBeInstanceOf(GatewayError)
     const database = new Database(join(folder, 'sluice.sqlite'))
@@ -131,7 +131,7 @@ describe('responses', () => {
       output: [{ id: 'm', type: 'message', text: 'a\u0000b\u2028 "quoted" \u{1F600}' }],
       __proto__kept: null,
     }
-    const inputItems = [{ type: 'message', content: "Robert'); DROP TABLE keys;--" }, 'bare']
+    const inputItems = [{ type: 'message', content: "Robert'); DROP TABLE keys;--" }, 'text']
     await store.responses.save('a', { id: 'r', response, inputItems, expiresAt: Date.now() + 1000 })
     const found = await store.responses.find('a', 'r')
     expect(found?.response).toEqual(response)
@@ -268,7 +268,7 @@ describe('the data folder', () => {
     const folder = newFolder()
     const store = open({ folder, exclusive: true })
     const calls = { first: 0, second: 0 }
-    const heard = new Promise<void>((resolve) => {
+    const notified = new Promise<void>((resolve) => {
       store.watch(async () => {
         calls.first += 1
         if (calls.first === 1) throw new Error('not now')
@@ -279,7 +279,7 @@ describe('the data folder', () => {
     await store.accounts.add(account('own'))
     const other = open({ folder })
     await other.accounts.add(account('a'))
-    await heard
+    await notified
     expect(calls).toEqual({ first: 2, second: 2 })
   }, 15_000)
 

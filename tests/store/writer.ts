@@ -1,6 +1,6 @@
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 
-/** Saves responses until it is killed, and says each id once it is saved. */
+/** Saves responses until it is killed, and prints each id once it is saved. */
 const store = new SqliteStore({ folder: process.argv[2] ?? '', exclusive: true })
 await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
 for (let number = 0; ; number++) {

@@ -27,7 +27,7 @@ export const guard = (more: Partial<GuardOptions> = {}): GuardOptions => ({
   ...more,
 })
 
-/** The message of a refused call. Fails if it was not refused, or if the message tells of an address. */
+/** The message of a refused call. Fails if it was not refused, or if the message contains an address. */
 export async function refusal(call: Promise<unknown>): Promise<string> {
   const error = await call.then(
     () => undefined,

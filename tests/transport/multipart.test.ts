@@ -201,7 +201,7 @@ describe('the headers of a part', () => {
     ['no colon', 'content-disposition'],
     ['a space before the colon', 'content-disposition : form-data; name="x"'],
     ['a folded line', 'content-disposition: form-data;\r\n name="x"'],
-    ['a bare line feed', 'content-disposition: form-data; name="x"\nx-a: b'],
+    ['a single line feed', 'content-disposition: form-data; name="x"\nx-a: b'],
     ['a repeated header', 'content-disposition: form-data; name="x"\r\ncontent-disposition: form-data; name="y"'],
     ['encoded content', 'content-disposition: form-data; name="x"\r\ncontent-transfer-encoding: base64'],
     ['nested multipart', 'content-disposition: form-data; name="x"\r\ncontent-type: multipart/mixed; boundary=y'],

@@ -50,6 +50,10 @@ export const rawServer = (respond: (socket: RawSocket, request: string, count: n
   })
 }
 
+/** The head of a request, sent byte for byte: `POST /path` and lines of headers. */
+export const requestHead = (start: string, ...headers: string[]): string =>
+  [`${start} HTTP/1.1`, 'host: x', ...headers, '', ''].join('\r\n')
+
 /** Waits until `condition` is true, at most ten seconds; returns the milliseconds it took. */
 export const until = async (condition: () => boolean): Promise<number> => {
   const startedAt = performance.now()
