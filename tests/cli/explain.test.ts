@@ -184,7 +184,7 @@ Lost:
     expect(code).toBe(1)
     expect(out).toContain(
       "Not sent: tools[0]: the provider of this model does not support tools of type 'shell'. " +
-        'Remove it, or use a model whose provider speaks the protocol of this request.\n',
+        'Remove it, or use a model whose provider has the protocol of this request.\n',
     )
   })
 
