@@ -207,7 +207,10 @@ export class LedgerPair {
       [which],
     )
     if (entry === undefined || this.#rig.failures > 0) return
+    const owed = this.#rig.rewriteOwed
     await this.#rig.ledger.defer(this.#open.get(entry.id)!)
+    // The write of a deferral is not the retry of a refused one.
+    this.#rig.rewriteOwed = owed
     Object.assign(entry, { deferred: true, written: structuredClone(entry.received) })
   }
 
