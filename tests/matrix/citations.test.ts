@@ -525,7 +525,7 @@ test('of a stream whose provider cites a passage right behind it, the passage is
     { type: 'response.completed', response: { id: 'r', status: 'completed', output: [] } },
   ]
   const context = exchangeOf('messages')
-  const request = { ...context.request, webSearch: {} }
+  const request = { ...context.request, webSearch: {}, stream: true }
   const reader = readerFor('responses', {}, request)
   const events = [...framesIn(framed(frames)).map((frame) => reader.read(frame)), reader.end()]
   checkGrammar(events.flat())
@@ -580,7 +580,7 @@ test('wherever the citations come in such a stream, text and sources are whole',
       for (const [index, citation] of frames.filter(isCitation).entries())
         moved.splice(first + 1 + (delays[index]! % 3), 0, citation)
       const context = exchangeOf('messages')
-      const reader = readerFor('responses', {}, { ...context.request, webSearch: {} })
+      const reader = readerFor('responses', {}, { ...context.request, webSearch: {}, stream: true })
       const events = [...framesIn(framed(moved)).flatMap((frame) => reader.read(frame)), ...reader.end()]
       checkGrammar(events)
       const writer = protocols.messages.serve.writer(context)
@@ -702,7 +702,7 @@ describe('thousands of citations over a long text', () => {
     const context = exchangeOf(client),
       data = frames.map((frame) => ({ data: JSON.stringify(frame) }))
     const begun = performance.now()
-    const reader = readerFor(provider, {}, { ...context.request, webSearch: {} }),
+    const reader = readerFor(provider, {}, { ...context.request, webSearch: {}, stream: true }),
       writer = protocols[client].serve.writer(context)
     let length = 0
     for (const event of [...data.flatMap((frame) => reader.read(frame)), ...reader.end()])

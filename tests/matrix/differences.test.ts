@@ -262,17 +262,20 @@ describe('tool choice', () => {
       })
 
   test('no more than one call at once, where that can be said', () => {
-    const wishes: [ConversationName, object][] = [
-      ['chat.completions', { parallel_tool_calls: false }],
-      ['responses', { parallel_tool_calls: false }],
-      ['messages', { tool_choice: { type: 'auto', disable_parallel_tool_use: true } }],
+    const wishes: [ConversationName, object, string][] = [
+      ['chat.completions', { parallel_tool_calls: false }, 'parallel_tool_calls'],
+      ['responses', { parallel_tool_calls: false }, 'parallel_tool_calls'],
+      [
+        'messages',
+        { tool_choice: { type: 'auto', disable_parallel_tool_use: true } },
+        'tool_choice.disable_parallel_tool_use',
+      ],
     ]
-    for (const [client, wish] of wishes) {
+    for (const [client, wish, path] of wishes) {
       const request = asking(client, wish)
       for (const [provider, words] of wishes) expect(written(provider, request, target).body).toMatchObject(words)
-      expect(written('generateContent', request, target).losses.map(({ path, effect }) => `${path} ${effect}`)).toEqual(
-        ['parallelTools dropped'],
-      )
+      const { losses } = written('generateContent', request, target)
+      expect(losses.map(({ code, path }) => ({ code, path }))).toEqual([{ code: 'unsupported_field', path }])
     }
     // With no call at all there is nothing to be said of several.
     expect(

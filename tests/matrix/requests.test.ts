@@ -164,7 +164,7 @@ describe('is told', () => {
           JSON.stringify({ contents, tools: [{ function_declarations: [{ name: 'f' }] }] }),
         ).losses,
       ),
-    ).toEqual(['contents[].parts[].thought_signature'])
+    ).toEqual(['contents[1].parts[0].thought_signature', 'contents[1].parts[1].thought_signature'])
   })
 
   test.each(['chat.completions', 'responses'] as const)(
