@@ -11,7 +11,7 @@ import { codesAndPaths, contextOf, HELLO, type Json, NAMES, others, type Sent, s
 const city = { city: 'Bern', country: 'CH' }
 const near = { type: 'approximate', ...city }
 
-/** The search options of each protocol, each with all that the others have, too. */
+/** A search with the options of each protocol. */
 const SEARCH: Record<ConversationName, object> = {
   'chat.completions': {
     web_search_options: { search_context_size: 'low', user_location: { type: 'approximate', approximate: city } },
@@ -44,6 +44,7 @@ const SEARCH: Record<ConversationName, object> = {
     tools: [{ googleSearch: { timeRangeFilter: { startTime: '2026-01-01T00:00:00Z' }, exclude_domains: ['b.com'] } }],
   },
 }
+
 /** Client, provider, the fields of the search that the provider is sent, and the losses. */
 const OPTIONS: [ConversationName, ConversationName, Json, string[]][] = [
   [
