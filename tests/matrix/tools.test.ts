@@ -29,7 +29,7 @@ const lines: Record<ConversationName, (body: Json) => string[]> = {
   'chat.completions': ({ messages }) =>
     (messages as Json[]).flatMap(({ role, content, tool_calls, tool_call_id }) =>
       role === 'tool'
-        ? [`${tool_call_id} gave ${failed(textOf(content))}`]
+        ? [`${tool_call_id} gave ${withErrorMark(textOf(content))}`]
         : [
             ...(textOf(content) === '' ? [] : [textOf(content)]),
             ...(tool_calls ?? []).map(({ id }: Json) => `call ${id}`),
@@ -40,7 +40,7 @@ const lines: Record<ConversationName, (body: Json) => string[]> = {
       type === 'function_call'
         ? `call ${call_id}`
         : type === 'function_call_output'
-          ? `${call_id} gave ${failed(textOf(output))}`
+          ? `${call_id} gave ${withErrorMark(textOf(output))}`
           : textOf(content),
     ),
   messages: ({ messages }) =>
@@ -65,9 +65,11 @@ const lines: Record<ConversationName, (body: Json) => string[]> = {
       ),
 }
 
-const failed = (text: string): string => text.replace(/^Error:[ |]*/, '!')
+/** OpenAI's protocols mark an error only by its text. */
+const withErrorMark = (text: string): string => text.replace(/^Error:[ |]*/, '!')
 
 const user = (content: unknown): Json => ({ role: 'user', content })
+
 /** Turns, or parts of them, in each protocol. */
 const chat = {
   calls: (...ids: string[]): Json => ({
