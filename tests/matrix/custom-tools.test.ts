@@ -228,10 +228,10 @@ describe('tools in a namespace', () => {
         description: 'd',
         tools: [
           { type: 'custom', name: 'apply' },
-          { type: 'function', name: 'look', parameters: {} },
+          { type: 'function', name: 'find', parameters: {} },
         ],
       },
-      { type: 'function', name: 'look', parameters: {} },
+      { type: 'function', name: 'find', parameters: {} },
     ],
   }
   test.each(['chat.completions', 'messages', 'generateContent'] as const)(
@@ -241,11 +241,11 @@ describe('tools in a namespace', () => {
       const names = ((provider === 'generateContent' ? sent.tools[0].functionDeclarations : sent.tools) as Json[]).map(
         (tool) => tool.function?.name ?? tool.name,
       )
-      expect(names).toEqual(['apply', 'files__look', 'look'])
+      expect(names).toEqual(['apply', 'files__find', 'find'])
       const { whole } = wireOf(provider, {
         parts: [
           { type: 'call', id: 'c1', name: 'apply', args: '{"input":"x"}' },
-          { type: 'call', id: 'c2', name: 'files__look', args: '{}' },
+          { type: 'call', id: 'c2', name: 'files__find', args: '{}' },
         ],
         ending: 'tool-calls',
         usage: { prompt: 4, cached: 0, written: 0, completion: 2, reasoning: 0 },
@@ -257,7 +257,7 @@ describe('tools in a namespace', () => {
       ) as Json
       expect(output).toMatchObject([
         { type: 'custom_tool_call', namespace: 'files', name: 'apply', input: 'x' },
-        { type: 'function_call', namespace: 'files', name: 'look', arguments: '{}' },
+        { type: 'function_call', namespace: 'files', name: 'find', arguments: '{}' },
       ])
     },
   )

@@ -8,8 +8,8 @@ import { callsReceived, piecesOf } from './tool-responses.ts'
 /** Arguments of tool calls, which keep their spelling. */
 
 /**
- * JSON with numbers that a double cannot represent or is spelled in another way. Keys that look like indexes are left out:
- * objects of JavaScript put them first.
+ * JSON with numbers that a double cannot represent or would be written as otherwise. No key is an index, since objects
+ * of JavaScript have indexes first.
  */
 const number = fc.constantFrom(
   '0',
@@ -23,24 +23,24 @@ const number = fc.constantFrom(
   '1E+2',
   '-123456789012345678901234567890.5',
 )
-const word = fc
+const key = fc
   .oneof(
     fc.constantFrom('a', 'b', 'input', 'args', '$ref', '__proto__', 'content', 'constructor'),
     fc.string({ minLength: 1, maxLength: 4, unit: 'grapheme' }),
   )
-  .filter((key) => !/^\d+$/.test(key) && !key.includes('@'))
+  .filter((text) => !/^\d+$/.test(text) && !text.includes('@'))
 const { object } = fc.letrec<{ json: string; object: string }>((tie) => ({
   json: fc.oneof(
     { maxDepth: 3, depthSize: 'small' },
     number,
-    word.map((text) => JSON.stringify(text)),
+    key.map((text) => JSON.stringify(text)),
     fc.constantFrom('true', 'null', '[]', '{}'),
     fc.array(tie('json'), { maxLength: 3 }).map((list) => `[${list.join(',')}]`),
     tie('object'),
   ),
   object: fc
-    .uniqueArray(fc.tuple(word, tie('json')), { selector: ([key]) => key, maxLength: 4 })
-    .map((entries) => `{${entries.map(([key, value]) => `${JSON.stringify(key)}:${value}`).join(',')}}`),
+    .uniqueArray(fc.tuple(key, tie('json')), { selector: ([name]) => name, maxLength: 4 })
+    .map((entries) => `{${entries.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`),
 }))
 
 const argumentsIn: Record<ConversationName, (body: string) => string> = {

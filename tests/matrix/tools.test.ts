@@ -29,7 +29,7 @@ const lines: Record<ConversationName, (body: Json) => string[]> = {
   'chat.completions': ({ messages }) =>
     (messages as Json[]).flatMap(({ role, content, tool_calls, tool_call_id }) =>
       role === 'tool'
-        ? [`${tool_call_id} gave ${withErrorMark(textOf(content))}`]
+        ? [`${tool_call_id} returned ${withErrorMark(textOf(content))}`]
         : [
             ...(textOf(content) === '' ? [] : [textOf(content)]),
             ...(tool_calls ?? []).map(({ id }: Json) => `call ${id}`),
@@ -40,7 +40,7 @@ const lines: Record<ConversationName, (body: Json) => string[]> = {
       type === 'function_call'
         ? `call ${call_id}`
         : type === 'function_call_output'
-          ? `${call_id} gave ${withErrorMark(textOf(output))}`
+          ? `${call_id} returned ${withErrorMark(textOf(output))}`
           : textOf(content),
     ),
   messages: ({ messages }) =>
@@ -50,7 +50,7 @@ const lines: Record<ConversationName, (body: Json) => string[]> = {
         block.type === 'tool_use'
           ? `call ${block.id}`
           : block.type === 'tool_result'
-            ? `${block.tool_use_id} gave ${block.is_error === true ? '!' : ''}${textOf(block.content)}`
+            ? `${block.tool_use_id} returned ${block.is_error === true ? '!' : ''}${textOf(block.content)}`
             : block.text,
       ),
   generateContent: ({ contents }) =>
@@ -60,7 +60,7 @@ const lines: Record<ConversationName, (body: Json) => string[]> = {
         call !== undefined
           ? `call ${call.id}`
           : result !== undefined
-            ? `${result.id} gave ${result.response.output ?? `!${result.response.error}`}`
+            ? `${result.id} returned ${result.response.output ?? `!${result.response.error}`}`
             : text,
       ),
 }
@@ -75,40 +75,40 @@ const chat = {
   calls: (...ids: string[]): Json => ({
     role: 'assistant',
     content: null,
-    tool_calls: ids.map((id) => ({ id, type: 'function', function: { name: 'look', arguments: '{}' } })),
+    tool_calls: ids.map((id) => ({ id, type: 'function', function: { name: 'find', arguments: '{}' } })),
   }),
-  gave: (id: string, content: string): Json => ({ role: 'tool', tool_call_id: id, content }),
+  result: (id: string, content: string): Json => ({ role: 'tool', tool_call_id: id, content }),
 }
 const item = {
-  call: (call_id: string, args = '{}'): Json => ({ type: 'function_call', call_id, name: 'look', arguments: args }),
-  gave: (call_id: string, output: string): Json => ({ type: 'function_call_output', call_id, output }),
+  call: (call_id: string, args = '{}'): Json => ({ type: 'function_call', call_id, name: 'find', arguments: args }),
+  result: (call_id: string, output: string): Json => ({ type: 'function_call_output', call_id, output }),
 }
 const block = {
   text: (text: string): Json => ({ type: 'text', text }),
   calls: (...ids: string[]): Json => ({
     role: 'assistant',
-    content: ids.map((id) => ({ type: 'tool_use', id, name: 'look', input: {} })),
+    content: ids.map((id) => ({ type: 'tool_use', id, name: 'find', input: {} })),
   }),
-  gave: (tool_use_id: string, content: string): Json => ({ type: 'tool_result', tool_use_id, content }),
+  result: (tool_use_id: string, content: string): Json => ({ type: 'tool_result', tool_use_id, content }),
 }
 const part = {
   calls: (...ids: string[]): Json => ({
     role: 'model',
-    parts: ids.map((id) => ({ functionCall: { id, name: 'look', args: {} } })),
+    parts: ids.map((id) => ({ functionCall: { id, name: 'find', args: {} } })),
   }),
-  gave: (id: string, output: string): Json => ({ functionResponse: { id, name: 'look', response: { output } } }),
+  result: (id: string, output: string): Json => ({ functionResponse: { id, name: 'find', response: { output } } }),
 }
 
 const DISORDER: [what: string, client: ConversationName, turns: Json[]][] = [
   [
     'text before the results',
     'messages',
-    [user('q'), block.calls('a', 'b'), user([block.text('wait'), block.gave('a', 'one'), block.gave('b', 'two')])],
+    [user('q'), block.calls('a', 'b'), user([block.text('wait'), block.result('a', 'one'), block.result('b', 'two')])],
   ],
   [
     'text between the results',
     'messages',
-    [user('q'), block.calls('a', 'b'), user([block.gave('a', 'one'), block.text('wait'), block.gave('b', 'two')])],
+    [user('q'), block.calls('a', 'b'), user([block.result('a', 'one'), block.text('wait'), block.result('b', 'two')])],
   ],
   [
     'two messages of results with text between them',
@@ -116,19 +116,19 @@ const DISORDER: [what: string, client: ConversationName, turns: Json[]][] = [
     [
       user('q'),
       block.calls('a', 'b'),
-      user([block.gave('a', 'one'), block.text('wait')]),
-      user([block.gave('b', 'two')]),
+      user([block.result('a', 'one'), block.text('wait')]),
+      user([block.result('b', 'two')]),
     ],
   ],
   [
     'results in another order than their calls',
     'messages',
-    [user('q'), block.calls('a', 'b'), user([block.gave('b', 'two'), block.gave('a', 'one'), block.text('wait')])],
+    [user('q'), block.calls('a', 'b'), user([block.result('b', 'two'), block.result('a', 'one'), block.text('wait')])],
   ],
   [
     'a message of the user between the results',
     'responses',
-    [user('q'), item.call('a'), item.call('b'), item.gave('a', 'one'), user('wait'), item.gave('b', 'two')],
+    [user('q'), item.call('a'), item.call('b'), item.result('a', 'one'), user('wait'), item.result('b', 'two')],
   ],
   [
     'an instruction between the results',
@@ -136,9 +136,9 @@ const DISORDER: [what: string, client: ConversationName, turns: Json[]][] = [
     [
       user('q'),
       chat.calls('a', 'b'),
-      chat.gave('a', 'one'),
+      chat.result('a', 'one'),
       { role: 'system', content: 'wait' },
-      chat.gave('b', 'two'),
+      chat.result('b', 'two'),
     ],
   ],
   [
@@ -147,8 +147,8 @@ const DISORDER: [what: string, client: ConversationName, turns: Json[]][] = [
     [
       { role: 'user', parts: [{ text: 'q' }] },
       part.calls('a', 'b'),
-      { role: 'user', parts: [{ text: 'wait' }, part.gave('a', 'one')] },
-      { role: 'user', parts: [part.gave('b', 'two')] },
+      { role: 'user', parts: [{ text: 'wait' }, part.result('a', 'one')] },
+      { role: 'user', parts: [part.result('b', 'two')] },
     ],
   ],
 ]
@@ -161,7 +161,7 @@ describe.each(DISORDER)('%s', (_, client, turns) => {
     const { body, losses } = write(client, turns, provider)
     const sent = lines[provider](body)
     expect(sent.slice(0, 3)).toEqual(['q', 'call a', 'call b'])
-    expect(sent.slice(3, 5).sort()).toEqual(['a gave one', 'b gave two'])
+    expect(sent.slice(3, 5).sort()).toEqual(['a returned one', 'b returned two'])
     expect(sent.slice(5).join('')).toContain('wait')
     expect(losses.filter(({ code }) => !OTHER_CODES.has(code))).toEqual([])
   })
@@ -175,19 +175,19 @@ describe.each(NAMES)('for a provider of %s', (provider) => {
     const turns = [
       user('q'),
       block.calls('a', 'b'),
-      user([block.gave('b', 'two')]),
+      user([block.result('b', 'two')]),
       { role: 'assistant', content: 'so' },
       user('go'),
     ]
     const { body, losses } = write('messages', turns, provider)
     const sent = lines[provider](body)
     expect(sent.slice(0, 3)).toEqual(['q', 'call a', 'call b'])
-    expect(sent.slice(3, 5).sort()).toEqual([expect.stringMatching(/^a gave !no result/i), 'b gave two'])
+    expect(sent.slice(3, 5).sort()).toEqual([expect.stringMatching(/^a returned !no result/i), 'b returned two'])
     expect(codesAndPaths(losses)).toContain('result_added messages[1].content[0]')
   })
 
   test('a result without a call is sent as text that names the call, which is reported', () => {
-    const { body, losses } = write('messages', [user('q'), user([block.gave('lost', 'found')])], provider)
+    const { body, losses } = write('messages', [user('q'), user([block.result('lost', 'found')])], provider)
     expect(lines[provider](body).join('|')).toMatch(/^q\|Result of .*lost:(\n|\|)found$/)
     expect(codesAndPaths(losses)).toContain('content_as_text messages[1].content[0]')
   })
@@ -198,7 +198,7 @@ describe.each(NAMES)('for a provider of %s', (provider) => {
       block.calls('a'),
       user('wait'),
       { role: 'assistant', content: 'hm' },
-      user([block.gave('a', 'late')]),
+      user([block.result('a', 'late')]),
     ]).join('|')
     expect(sent.indexOf('late')).toBeGreaterThan(sent.indexOf('hm'))
   })
@@ -207,12 +207,12 @@ describe.each(NAMES)('for a provider of %s', (provider) => {
     const sent = linesOf('chat.completions', [
       user('q'),
       chat.calls('a'),
-      chat.gave('a', 'one'),
+      chat.result('a', 'one'),
       chat.calls('a'),
-      chat.gave('a', 'two'),
+      chat.result('a', 'two'),
       user('go'),
     ])
-    expect(sent.flatMap((line) => line.split(' gave ')[1] ?? [])).toEqual(['one', 'two'])
+    expect(sent.flatMap((line) => line.split(' returned ')[1] ?? [])).toEqual(['one', 'two'])
   })
 })
 
@@ -240,14 +240,14 @@ const calling: Record<'chat.completions' | 'responses', (args: string) => { turn
       user('q'),
       {
         ...chat.calls(),
-        tool_calls: [{ id: 'a', type: 'function', function: { name: 'look', arguments: args } }],
+        tool_calls: [{ id: 'a', type: 'function', function: { name: 'find', arguments: args } }],
       },
-      chat.gave('a', 'x'),
+      chat.result('a', 'x'),
     ],
     path: 'messages[1].tool_calls[0].function.arguments',
   }),
   responses: (args) => ({
-    turns: [user('q'), item.call('a', args), item.gave('a', 'x')],
+    turns: [user('q'), item.call('a', args), item.result('a', 'x')],
     path: 'input[1].arguments',
   }),
 }
@@ -284,7 +284,7 @@ describe('a streamed call of generateContent whose arguments are cut off', () =>
 
   function read(finishReason: string): { args: string; reason: string } {
     const stream = framed([
-      chunk([{ functionCall: { name: 'look', willContinue: true } }]),
+      chunk([{ functionCall: { name: 'find', willContinue: true } }]),
       chunk([{ functionCall: { partialArgs, willContinue: true } }]),
       chunk([], { finishReason }),
     ])
@@ -309,6 +309,6 @@ describe('a streamed call of generateContent whose arguments are cut off', () =>
 
 test.each(NAMES)('thousands of results are ordered for %s in time in proportion to their number', (provider) => {
   const ids = Array.from({ length: 4_000 }, (_, index) => `call_${index}`)
-  const turns = [user('q'), block.calls(...ids), user(ids.map((id) => block.gave(id, 'x')))]
+  const turns = [user('q'), block.calls(...ids), user(ids.map((id) => block.result(id, 'x')))]
   expect(lines[provider](write('messages', turns, provider).body)).toHaveLength(1 + 2 * ids.length)
 })
