@@ -93,11 +93,12 @@ export function fieldPath(
   name: ElementField,
 ): string {
   if (path === undefined) return settings.conversation![0]!
-  const spellings = (fields[name] ?? []).map((field) => resolve(path, field))
+  const spellings = (fields[name] ?? []).map((field) => pathOfField(path, field))
   return present(body, spellings) ?? path
 }
 
-function resolve(path: string, field: string): string {
+/** The path of a field of the element at `path`. */
+function pathOfField(path: string, field: string): string {
   if (field.startsWith('/')) return field.slice(1)
   return field.startsWith('../') ? `${path.slice(0, path.lastIndexOf('.'))}.${field.slice(3)}` : `${path}.${field}`
 }
