@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { type Answer, fold, type GenerationEvent } from '../../src/generation/event.ts'
+import { fold, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { unwrapSignature, wrapSignature } from '../../src/generation/signature.ts'
 import { noUsage } from '../../src/generation/usage.ts'
@@ -17,7 +17,7 @@ function write(client: ConversationName, provider: ConversationName, body: Json)
   return { body: sent, losses: codesAndPaths(losses.filter(({ code }) => code !== 'limit_required')) }
 }
 
-const read = (provider: ConversationName, body: object): Answer => fold(protocols[provider].call.readResponse(body, {}))
+const read = (provider: ConversationName, body: object) => fold(protocols[provider].call.readResponse(body, {}))
 
 /** The context of a request that streams, with its usage. */
 const streaming = (client: ConversationName) =>
@@ -34,8 +34,8 @@ const streaming = (client: ConversationName) =>
   )
 
 /** The whole response as a client receives it. */
-const whole = (client: ConversationName, answer: Answer): Json =>
-  JSON.parse(JSON.stringify(protocols[client].serve.writeResponse(answer, streaming(client)))) as Json
+const whole = (client: ConversationName, response: ReturnType<typeof read>): Json =>
+  JSON.parse(JSON.stringify(protocols[client].serve.writeResponse(response, streaming(client)))) as Json
 
 /** The data of the frames that a client receives. */
 const framesOf = (client: ConversationName, events: GenerationEvent[]): Json[] => {
@@ -101,10 +101,10 @@ const OUTCOMES: [ConversationName, string, [string, string, string, string]][] =
 ]
 
 test.each(OUTCOMES)('%s: the finish reason %s is translated to that of each protocol', (provider, reason, expected) => {
-  const answer = read(provider, responseOf[provider](reason))
-  expect(NAMES.map((client) => reasonIn[client](whole(client, answer)))).toEqual(expected)
+  const response = read(provider, responseOf[provider](reason))
+  expect(NAMES.map((client) => reasonIn[client](whole(client, response)))).toEqual(expected)
   // Where a client may look for the provider's own reason.
-  expect(whole('chat.completions', answer).choices[0].native_finish_reason).toBe(reason)
+  expect(whole('chat.completions', response).choices[0].native_finish_reason).toBe(reason)
 })
 
 describe('usage', () => {
@@ -116,23 +116,23 @@ describe('usage', () => {
       cache_creation: { ephemeral_5m_input_tokens: 2, ephemeral_1h_input_tokens: 5 },
       output_tokens: 4,
     }
-    const answer = read('messages', { ...responseOf.messages('end_turn'), usage })
-    expect(answer.usage).toMatchObject({
+    const response = read('messages', { ...responseOf.messages('end_turn'), usage })
+    expect(response.usage).toMatchObject({
       inputTokens: 10,
       cacheReadTokens: 3,
       cacheWrite5mTokens: 2,
       cacheWrite1hTokens: 5,
     })
-    expect(whole('messages', answer).usage).toMatchObject(usage)
-    expect(whole('chat.completions', answer).usage).toMatchObject({
+    expect(whole('messages', response).usage).toMatchObject(usage)
+    expect(whole('chat.completions', response).usage).toMatchObject({
       prompt_tokens: 20,
       prompt_tokens_details: { cached_tokens: 3, cache_write_tokens: 7 },
     })
-    expect(whole('responses', answer).usage).toMatchObject({
+    expect(whole('responses', response).usage).toMatchObject({
       input_tokens: 20,
       input_tokens_details: { cached_tokens: 3, cache_write_tokens: 7 },
     })
-    expect(whole('generateContent', answer).usageMetadata).toMatchObject({
+    expect(whole('generateContent', response).usageMetadata).toMatchObject({
       promptTokenCount: 20,
       cachedContentTokenCount: 3,
     })
@@ -175,22 +175,22 @@ describe('a tool call without arguments', () => {
   ]
 
   test('has an empty object in a whole response and in a stream', () => {
-    const answer = fold(events)
-    expect(whole('chat.completions', answer).choices[0].message.tool_calls[0].function.arguments).toBe('{}')
+    const response = fold(events)
+    expect(whole('chat.completions', response).choices[0].message.tool_calls[0].function.arguments).toBe('{}')
     expect(
       framesOf('chat.completions', events)
         .map((frame) => frame.choices?.[0]?.delta.tool_calls?.[0]?.function.arguments ?? '')
         .join(''),
     ).toBe('{}')
-    expect(whole('responses', answer).output[0].arguments).toBe('{}')
+    expect(whole('responses', response).output[0].arguments).toBe('{}')
     expect(
       framesOf('responses', events).findLast(({ type }) => type === 'response.function_call_arguments.done')!.arguments,
     ).toBe('{}')
-    expect(whole('messages', answer).content[0].input).toEqual({})
+    expect(whole('messages', response).content[0].input).toEqual({})
     expect(
       framesOf('messages', events).find(({ type }) => type === 'content_block_start')!.content_block.input,
     ).toEqual({})
-    expect(whole('generateContent', answer).candidates[0].content.parts[0].functionCall.args).toEqual({})
+    expect(whole('generateContent', response).candidates[0].content.parts[0].functionCall.args).toEqual({})
   })
 
   test('has an empty object in the next request', () => {

@@ -273,9 +273,9 @@ describe('two searches of a response', () => {
     for (const client of NAMES)
       test(`of ${provider} are counted once for ${client}, in its usage or as a loss`, () => {
         const context = contextOf(client)
-        const answer = fold(eventsFor(provider, JSON.parse(JSON.stringify(responses[provider])), {}, context.request))
-        expect(answer.usage.webSearches).toBe(2)
-        const response = protocols[client].serve.writeResponse(answer, context)
+        const folded = fold(eventsFor(provider, JSON.parse(JSON.stringify(responses[provider])), {}, context.request))
+        expect(folded.usage.webSearches).toBe(2)
+        const response = protocols[client].serve.writeResponse(folded, context)
         if (client === 'generateContent')
           expect(context.losses.losses).toContainEqual(
             expect.objectContaining({
