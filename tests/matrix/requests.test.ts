@@ -148,10 +148,7 @@ describe('a request that is refused', () => {
       response_schema: { type: 'STRING', enum: ['a', 'b'] },
     })
     expect(param).toBe('generation_config.response_mime_type')
-    expect(message).toBe(
-      `${param}: the provider of this model cannot respond with a bare value of an enum (text/x.enum); ` +
-        'use application/json',
-    )
+    expect(message).toStartWith(`${param}: the provider of this model cannot respond with a`)
   })
 
   test.each(['chat.completions', 'messages'] as const)('has the path of an audio output for %s', (provider) => {
