@@ -68,7 +68,8 @@ export type ElementField =
 
 /**
  * Paths of a protocol: each setting from the body down, each field from its element down (`/` at the start: from the
- * body down). Of several spellings the first that the request has is its path.
+ * body down; `../`: from the object that holds the element down). Of several spellings the first that the request has
+ * is its path.
  */
 export type RequestPaths = {
   settings: { readonly [Name in SettingName]?: readonly string[] }
@@ -93,8 +94,14 @@ export function fieldPath(
   name: ElementField,
 ): string {
   if (path === undefined) return settings.conversation![0]!
-  const spellings = (fields[name] ?? []).map((field) => (field.startsWith('/') ? field.slice(1) : `${path}.${field}`))
+  const spellings = (fields[name] ?? []).map((field) => pathOfField(path, field))
   return present(body, spellings) ?? path
+}
+
+/** The path of a field of the element at `path`. */
+function pathOfField(path: string, field: string): string {
+  if (field.startsWith('/')) return field.slice(1)
+  return field.startsWith('../') ? `${path.slice(0, path.lastIndexOf('.'))}.${field.slice(3)}` : `${path}.${field}`
 }
 
 /** The first of the paths at which the body has a value, as the client spelled it. */

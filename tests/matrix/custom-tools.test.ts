@@ -1,18 +1,13 @@
-import { written } from '../translating.ts'
-import { readerFor, eventsFor } from '../translating.ts'
-import { LossReport } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { TranslationContext, Quirks } from '../../src/protocols/protocol.ts'
-import type { Any } from '../recorded/said.ts'
-import { wireOf } from './answering.ts'
+import type { Quirks } from '../../src/protocols/protocol.ts'
+import { eventsFor, readerFor, written } from '../translating.ts'
+import { type ReplyPart, wireOf } from './answering.ts'
+import { codesAndPaths, contextOf, type Json } from './routes.ts'
 
-/**
- * Tools of free text, which chat completions and responses know, with providers that know only functions, and the way
- * back.
- */
+/** Custom tools, whose input is free text: providers that have only functions are sent functions instead. */
 
 const PROVIDERS: [ConversationName, Quirks][] = [
   ['chat.completions', {}],
@@ -28,6 +23,7 @@ const custom = {
   chat: { type: 'custom', custom: { name: 'apply', description: 'Patches.', format: { type: 'grammar', grammar } } },
   responses: { type: 'custom', name: 'apply', description: 'Patches.', format: { type: 'grammar', ...grammar } },
 }
+/** An earlier call of the tool. */
 const before = {
   chat: [
     {
@@ -42,7 +38,10 @@ const before = {
     { type: 'custom_tool_call_output', call_id: 'call_1', output: 'done' },
   ],
 }
-const asks: Partial<Record<ConversationName, Any>> = {
+
+type Client = 'chat.completions' | 'responses'
+
+const REQUESTS: Record<Client, Json> = {
   'chat.completions': {
     model: 'a/b',
     messages: [{ role: 'user', content: 'hi' }, ...before.chat],
@@ -57,37 +56,20 @@ const asks: Partial<Record<ConversationName, Any>> = {
   },
 }
 
-function exchangeOf(client: ConversationName, body: Any): TranslationContext {
-  const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
-  return {
-    rawRequest,
-    request: protocols[client].serve.readRequest(rawRequest),
-    responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1, issuer: { provider: 'p', model: 'm' } },
-    losses: new LossReport(),
-  }
-}
-
-function sentBy(
-  client: ConversationName,
+/** The request as the provider receives it. */
+function write(
+  client: Client,
   provider: ConversationName,
   quirks: Quirks,
-  body: Any = asks[client]!,
-): { body: Any; losses: string[] } {
-  const context = exchangeOf(client, body)
-  const { body: sent, losses } = written(
-    provider,
-    context.request,
-    { provider: 'p', model: 'm', quirks, capabilities: {} },
-    context.rawRequest.body,
-  )
-  return {
-    body: JSON.parse(JSON.stringify(sent)) as Any,
-    losses: losses.map(({ path, effect }) => `${path} ${effect}`),
-  }
+  request: Json = REQUESTS[client],
+): { body: Json; losses: string[] } {
+  const target = { provider: 'p', model: 'm', quirks, capabilities: {} }
+  const { body, losses } = written(provider, contextOf(client, request).request, target, request)
+  return { body: JSON.parse(JSON.stringify(body)) as Json, losses: codesAndPaths(losses) }
 }
 
-/** The tool, the call in the history and the choice, as the provider hears them. */
-const heardBy: Record<ConversationName, (body: Any) => { tool: Any; call: Any; choice: Any }> = {
+/** The tool, the call in the conversation and the choice, in a provider's request. */
+const toolIn: Record<ConversationName, (body: Json) => { tool: Json; call: Json; choice: Json }> = {
   'chat.completions': ({ tools, messages, tool_choice }) => ({
     tool: tools[0],
     call: messages[1].tool_calls[0],
@@ -117,6 +99,8 @@ const schema = {
   required: ['input'],
   additionalProperties: false,
 }
+
+/** The tool, its call and its choice, for chat completions without custom tools and for the other protocols. */
 const asFunction: Record<ConversationName, { tool: object; call: object; choice: object }> = {
   'chat.completions': {
     tool: { function: { name: 'apply', parameters: schema } },
@@ -139,17 +123,18 @@ const asFunction: Record<ConversationName, { tool: object; call: object; choice:
     choice: { mode: 'ANY', allowedFunctionNames: ['apply'] },
   },
 }
-/** The same calls, of a tool of free text. */
-const freely = (value: unknown): Any =>
-  JSON.parse(JSON.stringify(value), (name, inner: Any) =>
+
+/** The same response with the calls as calls of a custom tool. */
+const withCustomCalls = (value: unknown): Json =>
+  JSON.parse(JSON.stringify(value), (name, inner: Json) =>
     name === 'tool_calls'
-      ? inner.map(({ type, function: { name: called, arguments: input }, ...call }: Any) => ({
+      ? inner.map(({ type, function: { name: called, arguments: input }, ...call }: Json) => ({
           ...call,
           ...(type === undefined ? {} : { type: 'custom' }),
           custom: { ...(called === undefined ? {} : { name: called }), input },
         }))
       : inner,
-  ) as Any
+  ) as Json
 
 const asCustom = {
   tool: custom.chat,
@@ -157,67 +142,77 @@ const asCustom = {
   choice: { type: 'custom', custom: { name: 'apply' } },
 }
 
+/** The call of the tool in a provider's response. */
+const callOf = (provider: ConversationName, free: boolean): ReplyPart => ({
+  type: 'call',
+  id: 'call_up',
+  name: 'apply',
+  args: free ? INPUT : JSON.stringify({ input: INPUT }),
+  ...(provider === 'responses' ? { free: true as const } : {}),
+})
+
+/** The input of the call in a whole response. */
+const inputIn: Record<Client, (response: Json) => string> = {
+  'chat.completions': ({ choices }) => choices[0].message.tool_calls[0].custom.input,
+  responses: ({ output }) => output[0].input,
+}
+
+/** Asserts that the frames of a stream have the call. */
+const expectStreamedCall: Record<Client, (frames: Json[]) => void> = {
+  'chat.completions': (frames) => {
+    const calls = frames.flatMap(({ choices }) => (choices?.[0]?.delta?.tool_calls ?? []) as Json[])
+    expect(calls[0]).toMatchObject({ index: 0, type: 'custom', custom: { name: 'apply' } })
+    expect(calls.map(({ custom: piece }) => piece?.input ?? '').join('')).toBe(INPUT)
+  },
+  responses: (frames) => {
+    const deltas = frames.filter(({ type }) => type === 'response.custom_tool_call_input.delta')
+    expect(deltas.map(({ delta }) => delta as string).join('')).toBe(INPUT)
+    expect(frames.find(({ type }) => type === 'response.custom_tool_call_input.done')).toMatchObject({ input: INPUT })
+    expect(frames.at(-1)).toMatchObject({
+      type: 'response.completed',
+      response: { output: [{ type: 'custom_tool_call', name: 'apply', input: INPUT, status: 'completed' }] },
+    })
+  },
+}
+
 for (const client of ['chat.completions', 'responses'] as const)
-  for (const [provider, quirks] of PROVIDERS) {
-    if (client === provider) continue
-    const free = provider === 'responses' || quirks.customTools === true
-    describe(`${client} -> ${provider}${quirks.customTools === true ? ' that knows them' : ''}`, () => {
-      test('the tool, its calls and the choice of it', () => {
-        const { body, losses } = sentBy(client, provider, quirks)
-        expect(heardBy[provider](body)).toMatchObject(quirks.customTools === true ? asCustom : asFunction[provider])
+  for (const [provider, quirks] of PROVIDERS.filter(([name]) => name !== client)) {
+    const hasQuirk = quirks.customTools === true
+    const free = provider === 'responses' || hasQuirk
+    describe(`a custom tool of ${client} for ${provider}${hasQuirk ? ' with custom tools' : ''}`, () => {
+      test(`is sent with its calls and choice as a ${free ? 'custom tool' : 'function'}`, () => {
+        const { body, losses } = write(client, provider, quirks)
+        expect(toolIn[provider](body)).toMatchObject(hasQuirk ? asCustom : asFunction[provider])
+        const format = client === 'responses' ? 'format' : 'custom.format'
         expect(losses.filter((loss) => loss.includes('tools'))).toEqual(
-          free ? [] : [`tools[0].${client === 'responses' ? '' : 'custom.'}format approximated`],
+          free ? [] : [`tool_grammar_described tools[0].${format}`],
         )
       })
 
-      test.each([false, true])('its input comes as text, streamed: %p', (stream) => {
-        const part = {
-          type: 'call' as const,
-          id: 'call_up',
-          name: 'apply',
-          args: free ? INPUT : JSON.stringify({ input: INPUT }),
-          ...(provider === 'responses' ? { free: true as const } : {}),
-        }
-        const rawRequest = wireOf(provider, {
-          parts: [part],
+      test.each([
+        ['a whole response', false],
+        ['a stream', true],
+      ])('is called with free text in %s', (_, stream) => {
+        const response = wireOf(provider, {
+          parts: [callOf(provider, free)],
           ending: 'tool-calls',
           usage: { prompt: 4, cached: 0, written: 0, completion: 2, reasoning: 0 },
         })
-        const { whole, frames } = quirks.customTools === true ? freely(rawRequest) : rawRequest
-        const context = exchangeOf(client, asks[client]!)
+        const { whole, frames } = hasQuirk ? withCustomCalls(response) : response
+        const context = contextOf(client, REQUESTS[client])
         const reader = readerFor(provider, quirks, context.request)
-        const data = (one: object | string): { data: string } => ({
-          data: typeof one === 'string' ? one : JSON.stringify(one),
-        })
+        const data = (frames as (object | string)[]).map((one) => (typeof one === 'string' ? one : JSON.stringify(one)))
         const events = stream
-          ? [...(frames as (object | string)[]).flatMap((one) => reader.read(data(one))), ...reader.end()]
+          ? [...data.flatMap((one) => reader.read({ data: one })), ...reader.end()]
           : eventsFor(provider, JSON.parse(JSON.stringify(whole)), quirks, context.request)
         const writer = protocols[client].serve.writer(context)
-        const told = events
+        const sent = events
           .flatMap((event) => writer.write(event))
-          .map((frame) => frame.data)
-          .filter((text) => text !== '[DONE]')
-          .map((text) => JSON.parse(text) as Any)
-        if (client === 'responses') {
-          const deltas = told.filter(({ type }) => type === 'response.custom_tool_call_input.delta')
-          expect(deltas.map(({ delta }) => delta as string).join('')).toBe(INPUT)
-          expect(told.find(({ type }) => type === 'response.custom_tool_call_input.done')).toMatchObject({
-            input: INPUT,
-          })
-          expect(told.at(-1)).toMatchObject({
-            type: 'response.completed',
-            response: { output: [{ type: 'custom_tool_call', name: 'apply', input: INPUT, status: 'completed' }] },
-          })
-        } else {
-          const calls = told.flatMap(({ choices }) => (choices?.[0]?.delta?.tool_calls ?? []) as Any[])
-          expect(calls[0]).toMatchObject({ index: 0, type: 'custom', custom: { name: 'apply' } })
-          expect(calls.map(({ custom: piece }) => piece?.input ?? '').join('')).toBe(INPUT)
-        }
-        const answer: Any = protocols[client].serve.writeResponse(fold(events), context)
-        expect(
-          client === 'responses' ? answer.output[0].input : answer.choices[0].message.tool_calls[0].custom.input,
-        ).toBe(INPUT)
-        expect(context.losses!.losses).toEqual([])
+          .filter((frame) => frame.data !== '[DONE]')
+          .map((frame) => JSON.parse(frame.data) as Json)
+        expectStreamedCall[client](sent)
+        expect(inputIn[client](protocols[client].serve.writeResponse(fold(events), context))).toBe(INPUT)
+        expect(context.losses.losses).toEqual([])
       })
     })
   }
@@ -233,36 +228,36 @@ describe('tools in a namespace', () => {
         description: 'd',
         tools: [
           { type: 'custom', name: 'apply' },
-          { type: 'function', name: 'look', parameters: {} },
+          { type: 'function', name: 'find', parameters: {} },
         ],
       },
-      { type: 'function', name: 'look', parameters: {} },
+      { type: 'function', name: 'find', parameters: {} },
     ],
   }
   test.each(['chat.completions', 'messages', 'generateContent'] as const)(
-    "are tools of %s, under names of their own, and are called by the client's",
+    'have distinct names for %s and are called by the names of the client',
     (provider) => {
-      const { body: sent } = sentBy('responses', provider, {}, body)
-      const names = ((provider === 'generateContent' ? sent.tools[0].functionDeclarations : sent.tools) as Any[]).map(
+      const { body: sent } = write('responses', provider, {}, body)
+      const names = ((provider === 'generateContent' ? sent.tools[0].functionDeclarations : sent.tools) as Json[]).map(
         (tool) => tool.function?.name ?? tool.name,
       )
-      expect(names).toEqual(['apply', 'files__look', 'look'])
+      expect(names).toEqual(['apply', 'files__find', 'find'])
       const { whole } = wireOf(provider, {
         parts: [
           { type: 'call', id: 'c1', name: 'apply', args: '{"input":"x"}' },
-          { type: 'call', id: 'c2', name: 'files__look', args: '{}' },
+          { type: 'call', id: 'c2', name: 'files__find', args: '{}' },
         ],
         ending: 'tool-calls',
         usage: { prompt: 4, cached: 0, written: 0, completion: 2, reasoning: 0 },
       })
-      const context = exchangeOf('responses', body)
+      const context = contextOf('responses', body)
       const { output } = protocols.responses.serve.writeResponse(
         fold(eventsFor(provider, JSON.parse(JSON.stringify(whole)), {}, context.request)),
         context,
-      ) as Any
+      ) as Json
       expect(output).toMatchObject([
         { type: 'custom_tool_call', namespace: 'files', name: 'apply', input: 'x' },
-        { type: 'function_call', namespace: 'files', name: 'look', arguments: '{}' },
+        { type: 'function_call', namespace: 'files', name: 'find', arguments: '{}' },
       ])
     },
   )

@@ -1,87 +1,81 @@
-import { written } from '../translating.ts'
-import { LossReport } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
-import { fold, type GenerationResponse, type GenerationEvent } from '../../src/generation/event.ts'
+import { fold, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
-import { wrapSignature, unwrapSignature } from '../../src/generation/signature.ts'
+import { unwrapSignature, wrapSignature } from '../../src/generation/signature.ts'
 import { noUsage } from '../../src/generation/usage.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { TranslationContext, Target } from '../../src/protocols/protocol.ts'
-import type { Any } from '../recorded/said.ts'
-import { bodyOf, type Ask } from './asking.ts'
+import { written } from '../translating.ts'
+import { codesAndPaths, contextOf, HELLO, type Json, NAMES, others, send } from './routes.ts'
+import { callsAndResultsOf, toolChoiceOf, toolsOf } from './tool-requests.ts'
 
-/** Differences between the protocols that are tables: each word of one in the words of the others. */
+/** Differences between the protocols that are tables: each value of one protocol, and its values in the others. */
 
-const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
-const target: Target = { provider: 'p', model: 'm', quirks: {}, capabilities: {} }
+/** The request as a provider of any protocol, also of the client's, is written. */
+function write(client: ConversationName, provider: ConversationName, body: Json): { body: Json; losses: string[] } {
+  const target = { provider: 'p', model: 'm', quirks: {}, capabilities: {} }
+  const { body: sent, losses } = written(provider, contextOf(client, body).request, target, body)
+  return { body: sent, losses: codesAndPaths(losses.filter(({ code }) => code !== 'limit_required')) }
+}
 
-const wireOf = (body: object, stream = false) => ({
-  body: body as Record<string, unknown>,
-  text: JSON.stringify(body),
-  model: 'a/b',
-  stream,
-  headers: new Headers(),
-})
+const read = (provider: ConversationName, body: object) => fold(protocols[provider].call.readResponse(body, {}))
 
-function exchangeOf(client: ConversationName): TranslationContext {
-  const rawRequest = wireOf(
-    {
-      ...(client === 'generateContent' ? {} : { model: 'a/b' }),
-      ...bodyOf(client, { turns: [{ user: 'hi' }] }, client !== 'generateContent'),
-    },
+/** The context of a request that streams, with its usage. */
+const streaming = (client: ConversationName) =>
+  contextOf(
+    client,
+    client === 'generateContent'
+      ? HELLO[client]
+      : {
+          ...HELLO[client],
+          stream: true,
+          ...(client === 'chat.completions' ? { stream_options: { include_usage: true } } : {}),
+        },
     true,
   )
-  return {
-    rawRequest,
-    request: protocols[client].serve.readRequest(rawRequest),
-    responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, issuer: { provider: 'p', model: 'm' } },
-    losses: new LossReport(),
-  }
-}
 
-const read = (provider: ConversationName, body: object): GenerationResponse =>
-  fold(protocols[provider].call.readResponse(body, {}))
+/** The whole response as a client receives it. */
+const whole = (client: ConversationName, response: ReturnType<typeof read>): Json =>
+  JSON.parse(JSON.stringify(protocols[client].serve.writeResponse(response, streaming(client)))) as Json
 
-const whole = (client: ConversationName, answer: GenerationResponse): Any =>
-  JSON.parse(JSON.stringify(protocols[client].serve.writeResponse(answer, exchangeOf(client)))) as Any
-
-const framesOf = (client: ConversationName, events: GenerationEvent[]): Any[] => {
-  const writer = protocols[client].serve.writer(exchangeOf(client))
+/** The data of the frames that a client receives. */
+const framesOf = (client: ConversationName, events: GenerationEvent[]): Json[] => {
+  const writer = protocols[client].serve.writer(streaming(client))
   return events
     .flatMap((event) => writer.write(event))
-    .map(({ data }) => (data === '[DONE]' ? {} : JSON.parse(data)) as Any)
+    .map(({ data }) => (data === '[DONE]' ? {} : JSON.parse(data)) as Json)
 }
 
-const bodies: Record<ConversationName, (word: string) => object> = {
-  'chat.completions': (word) => ({
+/** A response with this finish reason. */
+const responseOf: Record<ConversationName, (reason: string) => object> = {
+  'chat.completions': (reason) => ({
     id: 'c',
-    choices: [{ index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: word }],
+    choices: [{ index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: reason }],
   }),
-  responses: (word) => ({
+  responses: (reason) => ({
     id: 'r',
-    status: word === 'completed' ? word : 'incomplete',
-    incomplete_details: word === 'completed' ? null : { reason: word },
+    status: reason === 'completed' ? reason : 'incomplete',
+    incomplete_details: reason === 'completed' ? null : { reason },
     output: [{ type: 'message', id: 'm', content: [{ type: 'output_text', text: 'x' }] }],
   }),
-  messages: (word) => ({ type: 'message', content: [{ type: 'text', text: 'x' }], stop_reason: word }),
-  generateContent: (word) => ({ candidates: [{ content: { parts: [{ text: 'x' }] }, finishReason: word }] }),
+  messages: (reason) => ({ type: 'message', content: [{ type: 'text', text: 'x' }], stop_reason: reason }),
+  generateContent: (reason) => ({ candidates: [{ content: { parts: [{ text: 'x' }] }, finishReason: reason }] }),
 }
 
-const wordIn: Record<ConversationName, (answer: Any) => string> = {
-  'chat.completions': (answer) => answer.choices[0].finish_reason,
-  responses: (answer) => answer.incomplete_details?.reason ?? answer.status,
-  messages: (answer) => answer.stop_reason,
-  generateContent: (answer) => answer.candidates[0].finishReason,
+const reasonIn: Record<ConversationName, (response: Json) => string> = {
+  'chat.completions': (response) => response.choices[0].finish_reason,
+  responses: (response) => response.incomplete_details?.reason ?? response.status,
+  messages: (response) => response.stop_reason,
+  generateContent: (response) => response.candidates[0].finishReason,
 }
 
-/** What each ending of each provider is for clients of the four, in the order of NAMES. */
+/** Provider, its finish reason, and what clients receive for it, in the order of NAMES. */
 const OUTCOMES: [ConversationName, string, [string, string, string, string]][] = [
   ['chat.completions', 'stop', ['stop', 'completed', 'end_turn', 'STOP']],
   ['chat.completions', 'length', ['length', 'max_output_tokens', 'max_tokens', 'MAX_TOKENS']],
   ['chat.completions', 'content_filter', ['content_filter', 'content_filter', 'refusal', 'SAFETY']],
   ['responses', 'completed', ['stop', 'completed', 'end_turn', 'STOP']],
   ['responses', 'max_output_tokens', ['length', 'max_output_tokens', 'max_tokens', 'MAX_TOKENS']],
-  // Not a word of the document's, but of servers that claim to speak it.
+  // Not in the document; servers that implement the protocol send it.
   ['responses', 'max_tokens', ['length', 'max_output_tokens', 'max_tokens', 'MAX_TOKENS']],
   ['responses', 'content_filter', ['content_filter', 'content_filter', 'refusal', 'SAFETY']],
   ['messages', 'end_turn', ['stop', 'completed', 'end_turn', 'STOP']],
@@ -97,26 +91,24 @@ const OUTCOMES: [ConversationName, string, [string, string, string, string]][] =
   ['generateContent', 'STOP', ['stop', 'completed', 'end_turn', 'STOP']],
   ['generateContent', 'MAX_TOKENS', ['length', 'max_output_tokens', 'max_tokens', 'MAX_TOKENS']],
   ...['SAFETY', 'RECITATION', 'BLOCKLIST', 'PROHIBITED_CONTENT', 'SPII', 'IMAGE_SAFETY'].map(
-    (word): [ConversationName, string, [string, string, string, string]] => [
+    (reason): [ConversationName, string, [string, string, string, string]] => [
       'generateContent',
-      word,
+      reason,
       ['content_filter', 'content_filter', 'refusal', 'SAFETY'],
     ],
   ),
   ['generateContent', 'MALFORMED_FUNCTION_CALL', ['stop', 'completed', 'end_turn', 'OTHER']],
 ]
 
-describe('endings', () => {
-  test.each(OUTCOMES)('%s says %s', (provider, word, expected) => {
-    const answer = read(provider, bodies[provider](word))
-    expect(NAMES.map((client) => wordIn[client](whole(client, answer)))).toEqual(expected)
-    // The provider's own word is kept where a client may look for it.
-    expect(whole('chat.completions', answer).choices[0].native_finish_reason).toBe(word)
-  })
+test.each(OUTCOMES)('%s: the finish reason %s is translated to that of each protocol', (provider, reason, expected) => {
+  const response = read(provider, responseOf[provider](reason))
+  expect(NAMES.map((client) => reasonIn[client](whole(client, response)))).toEqual(expected)
+  // Where a client may look for the provider's own reason.
+  expect(whole('chat.completions', response).choices[0].native_finish_reason).toBe(reason)
 })
 
 describe('usage', () => {
-  test('writes to caches keep their lifetimes for those who know them, and their sum for all others', () => {
+  test('has the lifetimes of cache writes for messages, and their sum for other protocols', () => {
     const usage = {
       input_tokens: 10,
       cache_read_input_tokens: 3,
@@ -124,29 +116,29 @@ describe('usage', () => {
       cache_creation: { ephemeral_5m_input_tokens: 2, ephemeral_1h_input_tokens: 5 },
       output_tokens: 4,
     }
-    const answer = read('messages', { ...bodies.messages('end_turn'), usage })
-    expect(answer.usage).toMatchObject({
+    const response = read('messages', { ...responseOf.messages('end_turn'), usage })
+    expect(response.usage).toMatchObject({
       inputTokens: 10,
       cacheReadTokens: 3,
       cacheWrite5mTokens: 2,
       cacheWrite1hTokens: 5,
     })
-    expect(whole('messages', answer).usage).toMatchObject(usage)
-    expect(whole('chat.completions', answer).usage).toMatchObject({
+    expect(whole('messages', response).usage).toMatchObject(usage)
+    expect(whole('chat.completions', response).usage).toMatchObject({
       prompt_tokens: 20,
       prompt_tokens_details: { cached_tokens: 3, cache_write_tokens: 7 },
     })
-    expect(whole('responses', answer).usage).toMatchObject({
+    expect(whole('responses', response).usage).toMatchObject({
       input_tokens: 20,
       input_tokens_details: { cached_tokens: 3, cache_write_tokens: 7 },
     })
-    expect(whole('generateContent', answer).usageMetadata).toMatchObject({
+    expect(whole('generateContent', response).usageMetadata).toMatchObject({
       promptTokenCount: 20,
       cachedContentTokenCount: 3,
     })
   })
 
-  test('that comes last is told last, and corrects what a message began with', () => {
+  test('that the provider sends last is written last and corrects the one at the start of a message', () => {
     const events: GenerationEvent[] = [
       { type: 'start', id: 'x', model: 'm' },
       { type: 'part-start', part: 0, head: { type: 'text' } },
@@ -166,7 +158,7 @@ describe('usage', () => {
       candidatesTokenCount: 2,
     })
     expect(framesOf('responses', events).at(-1)!.response.usage).toMatchObject({ input_tokens: 8, output_tokens: 2 })
-    // The chunk before the end mark, in which there are no choices.
+    // The chunk before [DONE], which has no choices.
     expect(framesOf('chat.completions', events).at(-2)).toMatchObject({
       choices: [],
       usage: { prompt_tokens: 8, completion_tokens: 2 },
@@ -174,7 +166,7 @@ describe('usage', () => {
   })
 })
 
-describe('a call without arguments', () => {
+describe('a tool call without arguments', () => {
   const events: GenerationEvent[] = [
     { type: 'start', id: 'x', model: 'm' },
     { type: 'part-start', part: 0, head: { type: 'tool-call', id: 'c', name: 'now', form: 'function' } },
@@ -182,121 +174,120 @@ describe('a call without arguments', () => {
     { type: 'finish', reason: 'tool-calls', raw: 'stop' },
   ]
 
-  test('is an empty object, streamed and whole', () => {
-    const answer = fold(events)
-    expect(whole('chat.completions', answer).choices[0].message.tool_calls[0].function.arguments).toBe('{}')
+  test('has an empty object in a whole response and in a stream', () => {
+    const response = fold(events)
+    expect(whole('chat.completions', response).choices[0].message.tool_calls[0].function.arguments).toBe('{}')
     expect(
       framesOf('chat.completions', events)
         .map((frame) => frame.choices?.[0]?.delta.tool_calls?.[0]?.function.arguments ?? '')
         .join(''),
     ).toBe('{}')
-    expect(whole('responses', answer).output[0].arguments).toBe('{}')
+    expect(whole('responses', response).output[0].arguments).toBe('{}')
     expect(
       framesOf('responses', events).findLast(({ type }) => type === 'response.function_call_arguments.done')!.arguments,
     ).toBe('{}')
-    expect(whole('messages', answer).content[0].input).toEqual({})
+    expect(whole('messages', response).content[0].input).toEqual({})
     expect(
       framesOf('messages', events).find(({ type }) => type === 'content_block_start')!.content_block.input,
     ).toEqual({})
-    expect(whole('generateContent', answer).candidates[0].content.parts[0].functionCall.args).toEqual({})
+    expect(whole('generateContent', response).candidates[0].content.parts[0].functionCall.args).toEqual({})
   })
 
-  test('is one in the next request, too', () => {
-    const answered: Ask = {
-      turns: [{ user: 'hi' }, { calls: [{ id: 'c', args: '{}' }] }, { results: [{ id: 'c', text: 'x' }] }],
-      tools: true,
-    }
-    const body = { model: 'a/b', ...bodyOf('chat.completions', answered, false) } as Any
-    body.messages[1].tool_calls[0].function.arguments = ''
-    const request = protocols['chat.completions'].serve.readRequest(wireOf(body))
-    const sent = (provider: ConversationName): Any => written(provider, request, target).body as Any
+  test('has an empty object in the next request', () => {
+    const body = { ...HELLO['chat.completions'], ...callsAndResultsOf['chat.completions']([{ name: 'now', args: '' }]) }
+    const sent = (provider: ConversationName): Json => write('chat.completions', provider, body).body
+    expect(sent('chat.completions').messages[1].tool_calls[0].function.arguments).toBe('{}')
     expect(sent('responses').input[1].arguments).toBe('{}')
     expect(sent('messages').messages[1].content[0].input).toEqual({})
     expect(sent('generateContent').contents[1].parts[0].functionCall.args).toEqual({})
-    expect(sent('chat.completions').messages[1].tool_calls[0].function.arguments).toBe('{}')
   })
 })
 
-/** One choice in the words of the four, in the order of NAMES. */
+/** One choice in each protocol, in the order of NAMES. */
 const CHOICES: [string, object, object, object, object][] = [
-  ['auto', { tool_choice: 'auto' }, { tool_choice: 'auto' }, { tool_choice: { type: 'auto' } }, { mode: 'AUTO' }],
-  ['none', { tool_choice: 'none' }, { tool_choice: 'none' }, { tool_choice: { type: 'none' } }, { mode: 'NONE' }],
-  [
-    'required',
-    { tool_choice: 'required' },
-    { tool_choice: 'required' },
-    { tool_choice: { type: 'any' } },
-    { mode: 'ANY' },
-  ],
+  ['auto', { tool_choice: 'auto' }, { tool_choice: 'auto' }, { tool_choice: { type: 'auto' } }, mode('AUTO')],
+  ['none', { tool_choice: 'none' }, { tool_choice: 'none' }, { tool_choice: { type: 'none' } }, mode('NONE')],
+  ['required', { tool_choice: 'required' }, { tool_choice: 'required' }, { tool_choice: { type: 'any' } }, mode('ANY')],
   [
     'one tool',
-    { tool_choice: { type: 'function', function: { name: 'find_place' } } },
-    { tool_choice: { type: 'function', name: 'find_place' } },
-    { tool_choice: { type: 'tool', name: 'find_place' } },
-    { mode: 'ANY', allowedFunctionNames: ['find_place'] },
+    toolChoiceOf['chat.completions']('find_place'),
+    toolChoiceOf.responses('find_place'),
+    toolChoiceOf.messages('find_place'),
+    toolChoiceOf.generateContent('find_place'),
   ],
 ]
 
-const chosen: Record<ConversationName, (choice: object) => object> = {
-  'chat.completions': (choice) => choice,
-  responses: (choice) => choice,
-  messages: (choice) => choice,
-  generateContent: (choice) => ({ toolConfig: { functionCallingConfig: choice } }),
+function mode(name: string): object {
+  return { toolConfig: { functionCallingConfig: { mode: name } } }
 }
 
-const ask: Ask = { turns: [{ user: 'hi' }], tools: true }
-const asking = (client: ConversationName, more: object) =>
-  protocols[client].serve.readRequest(
-    wireOf({ ...(client === 'generateContent' ? {} : { model: 'a/b' }), ...bodyOf(client, ask, false), ...more }),
-  )
+describe('the tool choice', () => {
+  const requestOf = (client: ConversationName, more: object): Json => ({
+    ...HELLO[client],
+    ...toolsOf[client]([{ name: 'find_place' }]),
+    ...more,
+  })
 
-describe('tool choice', () => {
-  for (const [what, ...words] of CHOICES)
+  for (const [what, ...choices] of CHOICES)
     for (const [index, client] of NAMES.entries())
-      test(`${what} of ${client}`, () => {
-        const request = asking(client, chosen[client](words[index]!))
+      test(`${what} of ${client} is the same choice for every provider`, () => {
+        const request = requestOf(client, choices[index]!)
         for (const [at, provider] of NAMES.entries()) {
-          const { body, losses } = written(provider, request, target)
-          expect(body).toMatchObject(chosen[provider](words[at]!))
-          expect(losses.filter(({ path }) => /choice/i.test(path))).toEqual([])
+          const { body, losses } = write(client, provider, request)
+          expect(body).toMatchObject(choices[at]!)
+          expect(losses).toEqual([])
         }
       })
 
-  test('no more than one call at once, where that can be said', () => {
-    const wishes: [ConversationName, object][] = [
-      ['chat.completions', { parallel_tool_calls: false }],
-      ['responses', { parallel_tool_calls: false }],
-      ['messages', { tool_choice: { type: 'auto', disable_parallel_tool_use: true } }],
-    ]
-    for (const [client, wish] of wishes) {
-      const request = asking(client, wish)
-      for (const [provider, words] of wishes) expect(written(provider, request, target).body).toMatchObject(words)
-      expect(written('generateContent', request, target).losses.map(({ path, effect }) => `${path} ${effect}`)).toEqual(
-        ['parallelTools dropped'],
-      )
-    }
-    // With no call at all there is nothing to be said of several.
-    expect(
-      written('messages', asking('chat.completions', { parallel_tool_calls: false, tool_choice: 'none' }), target).body
-        .tool_choice,
-    ).toEqual({ type: 'none' })
+  const ONE_CALL: [ConversationName, object, string][] = [
+    ['chat.completions', { parallel_tool_calls: false }, 'parallel_tool_calls'],
+    ['responses', { parallel_tool_calls: false }, 'parallel_tool_calls'],
+    [
+      'messages',
+      { tool_choice: { type: 'auto', disable_parallel_tool_use: true } },
+      'tool_choice.disable_parallel_tool_use',
+    ],
+  ]
+
+  test.each(ONE_CALL)('of one call at a time of %s is sent to providers that support it', (client, option) => {
+    for (const [provider, expected] of ONE_CALL)
+      expect(write(client, provider, requestOf(client, option)).body).toMatchObject(expected)
+  })
+
+  test.each(ONE_CALL)('of one call at a time of %s is reported for generateContent', (client, option, path) => {
+    expect(write(client, 'generateContent', requestOf(client, option)).losses).toEqual([`unsupported_field ${path}`])
+  })
+
+  test('of no tool is sent without a limit of parallel calls', () => {
+    const request = requestOf('chat.completions', { parallel_tool_calls: false, tool_choice: 'none' })
+    expect(write('chat.completions', 'messages', request).body.tool_choice).toEqual({ type: 'none' })
   })
 })
 
-test('a sealed signature is read in either alphabet of base64, as SDKs that take it for bytes write it anew', () => {
+test('a wrapped signature is unwrapped in either base64 alphabet, since SDKs may write its bytes again', () => {
+  const issuer = { provider: 'p', model: 'm~?' }
   const data = Buffer.from(Array.from({ length: 96 }, (_, i) => (i * 61 + 251) % 256)).toString('base64')
-  const sealed = wrapSignature(`${data}??>>`, { provider: 'p', model: 'm~?' })
-  expect(sealed).toMatch(/[+/]/)
-  for (const text of [sealed, sealed.replaceAll('+', '-').replaceAll('/', '_'), sealed.replace(/=+$/, '')])
-    expect(unwrapSignature(text)).toEqual({ data: `${data}??>>`, issuer: { provider: 'p', model: 'm~?' } })
+  const wrapped = wrapSignature(`${data}??>>`, issuer)
+  expect(wrapped).toMatch(/[+/]/)
+  for (const text of [wrapped, wrapped.replaceAll('+', '-').replaceAll('/', '_'), wrapped.replace(/=+$/, '')])
+    expect(unwrapSignature(text)).toEqual({ data: `${data}??>>`, issuer })
 })
 
-test('one answer is asked for: more are refused where the protocol says so, and told where it does not', () => {
-  expect(() => asking('chat.completions', { n: 2 })).toThrow('n: must be 1, not 2')
-  const request = asking('generateContent', {
-    generationConfig: { candidateCount: 2 },
-    cachedContent: 'cachedContents/x',
+describe('several choices in one response', () => {
+  test('are refused for chat completions', () => {
+    expect(() => contextOf('chat.completions', { ...HELLO['chat.completions'], n: 2 })).toThrow('n: must be 1, not 2')
   })
-  // What stands there is told as lost to every provider of another protocol.
-  expect(Object.keys(request.extras)).toEqual(['cachedContent', 'generationConfig.candidateCount'])
+
+  test.each(others('generateContent'))('of generateContent are reported as dropped for %s', (provider) => {
+    const body = {
+      ...HELLO.generateContent,
+      generationConfig: { candidateCount: 2 },
+      cachedContent: 'cachedContents/x',
+    }
+    const { request } = contextOf('generateContent', body)
+    expect(Object.keys(request.extras)).toEqual(['cachedContent', 'generationConfig.candidateCount'])
+    expect(codesAndPaths(send('generateContent', provider, body).losses)).toEqual(
+      expect.arrayContaining(['native_field cachedContent', 'native_field generationConfig.candidateCount']),
+    )
+  })
 })

@@ -1,23 +1,15 @@
-import { eventsFor, prepared } from '../translating.ts'
-import { LossReport } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
-import { fold, unfold, type GenerationEvent } from '../../src/generation/event.ts'
+import { fold, type GenerationEvent, unfold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { TranslationContext } from '../../src/protocols/protocol.ts'
-import type { Endpoint } from '../../src/providers/catalogue.ts'
-import type { Any } from '../recorded/said.ts'
-import { bodyOf } from './asking.ts'
+import { eventsFor } from '../translating.ts'
+import { codesAndPaths, contextOf, HELLO, type Json, others, sendTo } from './routes.ts'
 
-/**
- * Log probabilities, which three of the four protocols know: asked for, told with each token, and named where they stay
- * behind.
- */
-
-const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
+/** Log probabilities, which messages does not have: requests for them, the tokens of responses, and their losses. */
 
 type Scored = { token: string; logprob: number; bytes: number[] | null; top: { token: string; logprob: number }[] }
-/** Two tokens, of which the second is a piece of a letter. */
+
+/** Two tokens, the second of which is a part of a character. */
 const TOKENS: Scored[] = [
   {
     token: 'Hi',
@@ -51,7 +43,7 @@ const google = {
   })),
 }
 
-const ANSWERS: Partial<Record<ConversationName, object>> = {
+const RESPONSES: Partial<Record<ConversationName, object>> = {
   'chat.completions': {
     id: 'c',
     choices: [
@@ -75,49 +67,32 @@ const ANSWERS: Partial<Record<ConversationName, object>> = {
   },
 }
 
-/** Tokens as the client hears them. */
-const scoredIn = (client: ConversationName, datas: Any[]): Scored[] => {
-  const wires = datas.flatMap(
-    (data): Any[] =>
-      ({
-        'chat.completions': data.choices?.[0]?.logprobs?.content,
-        responses: data.output?.[0].content[0].logprobs,
-        messages: undefined,
-        generateContent: data.candidates?.[0]?.logprobsResult?.chosenCandidates.map((one: Any, index: number) => ({
-          token: one.token,
-          logprob: one.logProbability,
-          bytes: null,
-          top_logprobs: data.candidates[0].logprobsResult.topCandidates[index].candidates.map((other: Any) => ({
-            token: other.token,
-            logprob: other.logProbability,
-          })),
-        })),
-      })[client] ?? [],
-  )
-  return wires.map(({ token, logprob, bytes, top_logprobs }) => ({
-    token,
-    logprob,
-    bytes: bytes ?? null,
-    top: top_logprobs.map((other: Any) => ({ token: other.token, logprob: other.logprob })),
-  }))
+/** The tokens of a response or of a chunk of each protocol, in OpenAI's form. */
+const tokensIn: Record<ConversationName, (data: Json) => Json[] | undefined> = {
+  'chat.completions': (data) => data.choices?.[0]?.logprobs?.content,
+  responses: (data) => data.output?.[0].content[0].logprobs,
+  messages: () => undefined,
+  generateContent: ({ candidates }) => {
+    const { chosenCandidates, topCandidates } = candidates?.[0]?.logprobsResult ?? {}
+    const tokenOf = (one: Json): Json => ({ token: one.token, logprob: one.logProbability, bytes: null })
+    return chosenCandidates?.map((one: Json, index: number) => ({
+      ...tokenOf(one),
+      top_logprobs: topCandidates[index].candidates.map(tokenOf),
+    }))
+  },
 }
 
-function exchangeOf(client: ConversationName, more: object = {}): TranslationContext {
-  const body: Any = {
-    ...(client === 'generateContent' ? {} : { model: 'a/b' }),
-    ...bodyOf(client, { turns: [{ user: 'hi' }] }, false),
-    ...more,
-  }
-  const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
-  return {
-    rawRequest,
-    request: protocols[client].serve.readRequest(rawRequest),
-    responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, issuer: { provider: 'p', model: 'm' } },
-    losses: new LossReport(),
-  }
-}
+const scoredIn = (client: ConversationName, data: Json[]): Scored[] =>
+  data
+    .flatMap((one) => tokensIn[client](one) ?? [])
+    .map(({ token, logprob, bytes, top_logprobs }) => ({
+      token,
+      logprob,
+      bytes: bytes ?? null,
+      top: top_logprobs.map((other: Json) => ({ token: other.token, logprob: other.logprob })),
+    }))
 
-/** Each token in an event of its own, as streams tell them. */
+/** Each token in an event of its own, as in streams. */
 const inPieces = (events: GenerationEvent[]): GenerationEvent[] =>
   events.flatMap((event) =>
     event.type === 'part-delta' && event.logprobs !== undefined
@@ -125,30 +100,26 @@ const inPieces = (events: GenerationEvent[]): GenerationEvent[] =>
       : [event],
   )
 
-function heardBy(
+/** The tokens that the client receives, and the losses. */
+function received(
   client: ConversationName,
   events: GenerationEvent[],
   stream: boolean,
-): { scored: Scored[]; told: string[] } {
-  const context = exchangeOf(client)
-  if (!stream)
-    return {
-      scored: scoredIn(client, [
-        JSON.parse(JSON.stringify(protocols[client].serve.writeResponse(fold(events), context))) as Any,
-      ]),
-      told: context.losses!.losses.map(({ path, effect }) => `${path} ${effect}`),
-    }
-  const writer = protocols[client].serve.writer(context)
-  const datas = inPieces(events)
-    .flatMap((event) => writer.write(event))
-    .map(({ data }) => (data === '[DONE]' ? {} : JSON.parse(data)) as Any)
-  return {
-    scored: scoredIn(client, client === 'responses' ? [datas.at(-1)!.response] : datas),
-    told: context.losses!.losses.map(({ path, effect }) => `${path} ${effect}`),
-  }
+): { scored: Scored[]; losses: string[] } {
+  const context = contextOf(client)
+  const { serve } = protocols[client]
+  let data: Json[]
+  if (stream) {
+    const writer = serve.writer(context)
+    data = inPieces(events)
+      .flatMap((event) => writer.write(event))
+      .map((frame) => (frame.data === '[DONE]' ? {} : JSON.parse(frame.data)) as Json)
+  } else data = [JSON.parse(JSON.stringify(serve.writeResponse(fold(events), context))) as Json]
+  if (stream && client === 'responses') data = [data.at(-1)!.response]
+  return { scored: scoredIn(client, data), losses: codesAndPaths(context.losses.losses) }
 }
 
-/** Google tells tokens by their text alone; a response has to have bytes, and gets those of the text. */
+/** Google has no bytes of tokens; responses requires them, so they are those of the text. */
 const bytesFor =
   (provider: ConversationName, client: ConversationName) =>
   ({ token, bytes }: Scored): number[] | null =>
@@ -160,58 +131,62 @@ const bytesFor =
           ? [...Buffer.from(token)]
           : null
 
-for (const [provider, body] of Object.entries(ANSWERS) as [ConversationName, object][])
-  describe(`told by ${provider}`, () => {
+describe.each(Object.entries(RESPONSES) as [ConversationName, object][])(
+  'log probabilities of %s',
+  (provider, body) => {
     const read = (client: ConversationName): GenerationEvent[] =>
-      eventsFor(provider, body, {}, exchangeOf(client).request)
+      eventsFor(provider, body, {}, contextOf(client).request)
 
-    for (const client of NAMES)
-      if (client !== provider)
-        for (const stream of [false, true])
-          test(`heard by ${client}${stream ? ', streamed' : ''}`, () => {
-            const { scored, told } = heardBy(client, read(client), stream)
-            if (client === 'messages') return expect([scored, told]).toEqual([[], ['response.logprobs dropped']])
-            expect(scored.map(({ token, logprob, top }) => ({ token, logprob, top }))).toEqual(
-              TOKENS.map(({ token, logprob, top }) => ({ token, logprob, top })),
-            )
-            expect(scored.map(({ bytes }) => bytes)).toEqual(TOKENS.map(bytesFor(provider, client)))
-            expect(told).toEqual(client === 'generateContent' ? ['response.logprobs approximated'] : [])
+    for (const client of others(provider))
+      for (const stream of [false, true]) {
+        const inStream = stream ? ' in a stream' : ''
+        if (client === 'messages')
+          test(`are reported as dropped for messages${inStream}`, () => {
+            expect(received(client, read(client), stream)).toEqual({
+              scored: [],
+              losses: ['response_field_dropped response.logprobs'],
+            })
           })
+        else
+          test(`are received by clients of ${client}${inStream}`, () => {
+            const { scored, losses } = received(client, read(client), stream)
+            expect(scored).toEqual(TOKENS.map((token) => ({ ...token, bytes: bytesFor(provider, client)(token) })))
+            expect(losses).toEqual(client === 'generateContent' ? ['response_field_adjusted response.logprobs'] : [])
+          })
+      }
 
-    test('stays what it is when it is folded and unfolded', () => {
+    test('stay the same when the response is folded and unfolded', () => {
       const events = read('messages')
       expect(fold(unfold(fold(events)))).toEqual(fold(events))
     })
-  })
+  },
+)
 
-/** The wish with two alternatives in the words of each; messages has none. */
-const WISHES: Record<ConversationName, object> = {
+/** The request for two alternatives of each token; messages has none. */
+const OPTIONS: Record<Exclude<ConversationName, 'messages'>, Json> = {
   'chat.completions': { logprobs: true, top_logprobs: 2 },
   responses: { include: ['message.output_text.logprobs'], top_logprobs: 2 },
-  messages: {},
   generateContent: { generationConfig: { responseLogprobs: true, logprobs: 2 } },
 }
 
-describe('asked for', () => {
-  for (const client of NAMES)
-    for (const provider of NAMES)
-      if (client !== provider && client !== 'messages')
-        test(`by ${client} of ${provider}`, () => {
-          const endpoint = {
-            protocol: provider,
-            baseUrl: '',
-            target: { provider: 'p', model: 'm', quirks: {}, capabilities: { maxOutputTokens: 9 } },
-            provider: {},
-            credentials: {},
-          } as unknown as Endpoint
-          const { body, losses } = prepared(endpoint, exchangeOf(client, WISHES[client]))
-          const sent = JSON.parse(body) as Any
-          if (provider === 'messages')
-            return expect(
-              losses.filter(({ path }) => /logprobs|include/i.test(path)).map(({ effect }) => effect),
-            ).toContain('dropped')
-          if (provider === 'responses') expect(sent.include).toContain('message.output_text.logprobs')
-          expect(sent).toMatchObject(provider === 'responses' ? { top_logprobs: 2 } : WISHES[provider])
-          expect(losses).toEqual([])
-        })
+describe.each([
+  ['chat.completions', 'logprobs'],
+  ['responses', 'include'],
+  ['generateContent', 'generationConfig.responseLogprobs'],
+] as [keyof typeof OPTIONS, string][])('a request of %s for log probabilities', (client, path) => {
+  const send = (provider: ConversationName) =>
+    sendTo(provider, contextOf(client, { ...HELLO[client], ...OPTIONS[client] }), { maxOutputTokens: 9 })
+
+  test('is reported as dropped for messages', () => {
+    expect(codesAndPaths(send('messages').losses)).toEqual([`unsupported_field ${path}`])
+  })
+
+  for (const provider of others(client))
+    if (provider !== 'messages')
+      test(`is sent to ${provider}`, () => {
+        const { body, losses } = send(provider)
+        if (provider === 'responses') expect(body.include).toContain('message.output_text.logprobs')
+        expect(body).toMatchObject(provider === 'responses' ? { top_logprobs: 2 } : OPTIONS[provider])
+        expect(losses).toEqual([])
+      })
 })

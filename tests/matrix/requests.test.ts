@@ -1,215 +1,157 @@
-import { prepared } from '../translating.ts'
-import { type Loss } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import type { GatewayError } from '../../src/error.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
-import { protocols } from '../../src/protocols/index.ts'
-import type { Endpoint } from '../../src/providers/catalogue.ts'
+import { codesAndPaths, HELLO, type Json, others, type Sent, send, sendOrRefuse } from './routes.ts'
 
-/** What of a request is easily lost, or told of in words that are not the client's. */
+/** Details of a request that are easily lost, or reported under a path that is not the client's. */
 
-type Json = Record<string, any>
+const chat = (more: Json): Json => ({ ...HELLO['chat.completions'], ...more })
 
-const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
+const functionTool = (parameters: Json, more: Json = {}): Json => ({
+  type: 'function',
+  function: { name: 'f', parameters, ...more },
+})
 
-/** `text`: as the client spells it, numbers included. */
-function sent(
-  client: ConversationName,
-  provider: ConversationName,
-  text: string,
-): { text: string; body: Json; losses: readonly Loss[] } {
-  const rawRequest = { body: JSON.parse(text) as Json, text, model: 'a/b', stream: false, headers: new Headers() }
-  const request = protocols[client].serve.readRequest(rawRequest)
-  const { body, losses } = prepared(
-    {
-      protocol: provider,
-      baseUrl: '',
-      target: { provider: 'p', model: 'm', quirks: {}, capabilities: {} },
-    } as Endpoint,
-    { rawRequest, request, responseIdentity: { id: 'ours', model: 'a/b', createdAt: 0 } },
-  )
-  return { text: body, body: JSON.parse(body) as Json, losses }
-}
+const CLOSED = { type: 'object', properties: {}, additionalProperties: false }
 
-const others = (client: ConversationName): ConversationName[] => NAMES.filter((name) => name !== client)
-const fields = (losses: readonly Loss[]): string[] => losses.map(({ path }) => path)
-const tool = (
-  more: Json = {},
-  parameters: Json = { type: 'object', properties: {}, additionalProperties: false },
-): Json => ({ type: 'function', function: { name: 'f', parameters, ...more } })
-const chat = (more: Json): string =>
-  JSON.stringify({ model: 'a/b', messages: [{ role: 'user', content: 'q' }], ...more })
+/** Losses of a request, but for the output limit that messages requires. */
+const lossesOf = ({ losses }: Sent): string[] => codesAndPaths(losses.filter(({ code }) => code !== 'limit_required'))
 
-describe('is carried', () => {
-  test.each(others('messages'))('what a tool found, as text of its result, to %s', (provider) => {
+describe('a translated request', () => {
+  test.each(others('messages'))('with a search result in a tool result is sent to %s with its text', (provider) => {
     const found = {
       type: 'search_result',
       source: 'https://a.example',
       title: 'Found',
       content: [{ type: 'text', text: 'The words.' }],
     }
-    const { text, losses } = sent(
-      'messages',
-      provider,
-      JSON.stringify({
-        model: 'a/b',
-        max_tokens: 100,
-        tools: [{ name: 'f', input_schema: { type: 'object' } }],
-        messages: [
-          { role: 'user', content: 'q' },
-          { role: 'assistant', content: [{ type: 'tool_use', id: 'c1', name: 'f', input: {} }] },
-          { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c1', content: [found] }] },
-        ],
-      }),
-    )
+    const { text, losses } = send('messages', provider, {
+      ...HELLO.messages,
+      tools: [{ name: 'f', input_schema: { type: 'object' } }],
+      messages: [
+        { role: 'user', content: 'q' },
+        { role: 'assistant', content: [{ type: 'tool_use', id: 'c1', name: 'f', input: {} }] },
+        { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c1', content: [found] }] },
+      ],
+    })
     expect(text).toMatch(/"(content|output)":"Found\\nhttps:\/\/a\.example\\nThe words\."/)
     expect(losses).toEqual([])
   })
 
-  test.each(others('chat.completions'))('each integer of a schema, as it is spelled, to %s', (provider) => {
-    const spelled = chat({
-      tools: [
-        tool(
-          {},
-          { type: 'object', properties: { a: { const: 'A' }, b: { type: 'integer', minimum: 'B', maximum: 'C' } } },
-        ),
-      ],
-    })
+  test.each(others('chat.completions'))('is sent to %s with the integers of its schemas as spelled', (provider) => {
+    const properties = { a: { const: 'A' }, b: { type: 'integer', minimum: 'B', maximum: 'C' } }
+    const spelled = JSON.stringify(chat({ tools: [functionTool({ type: 'object', properties })] }))
       .replace('"A"', '12345678901234567890')
       .replace('"B"', '-9007199254740993')
       .replace('"C"', '9223372036854775807')
-    const { text } = sent('chat.completions', provider, spelled)
+    const { text } = send('chat.completions', provider, spelled)
     for (const number of ['12345678901234567890', '"minimum":-9007199254740993', '"maximum":9223372036854775807'])
       expect(text).toContain(number)
   })
+})
 
-  test('strictness, as the mode in which Google validates calls, and back', () => {
-    const strict = sent('chat.completions', 'generateContent', chat({ tools: [tool({ strict: true })] }))
-    expect([strict.body.toolConfig, strict.losses]).toEqual([{ functionCallingConfig: { mode: 'VALIDATED' } }, []])
-    const google = (schema: Json): string =>
-      JSON.stringify({
-        contents: [{ parts: [{ text: 'q' }] }],
-        tools: [{ functionDeclarations: [{ name: 'f', parametersJsonSchema: schema }] }],
-        toolConfig: { functionCallingConfig: { mode: 'VALIDATED' } },
-      })
-    const closed = { type: 'object', properties: {}, additionalProperties: false }
-    expect(sent('generateContent', 'chat.completions', google(closed)).body.tools[0].function.strict).toBe(true)
-    expect(sent('generateContent', 'messages', google(closed)).body.tools[0].strict).toBe(true)
-    expect(fields(sent('generateContent', 'responses', google({ type: 'object', properties: {} })).losses)).toEqual([
-      'toolConfig.functionCallingConfig.mode',
+describe('a strict tool', () => {
+  const google = (schema: Json): Json => ({
+    ...HELLO.generateContent,
+    tools: [{ functionDeclarations: [{ name: 'f', parametersJsonSchema: schema }] }],
+    toolConfig: { functionCallingConfig: { mode: 'VALIDATED' } },
+  })
+
+  test("is sent to generateContent as the mode 'VALIDATED'", () => {
+    const tools = [functionTool(CLOSED, { strict: true })]
+    const { body, losses } = send('chat.completions', 'generateContent', chat({ tools }))
+    expect([body.toolConfig, losses]).toEqual([{ functionCallingConfig: { mode: 'VALIDATED' } }, []])
+  })
+
+  test("of the mode 'VALIDATED' is strict for chat completions and messages", () => {
+    expect(send('generateContent', 'chat.completions', google(CLOSED)).body.tools[0].function.strict).toBe(true)
+    expect(send('generateContent', 'messages', google(CLOSED)).body.tools[0].strict).toBe(true)
+  })
+
+  test('is reported as not enforced if its schema is open', () => {
+    expect(lossesOf(send('generateContent', 'responses', google({ type: 'object', properties: {} })))).toEqual([
+      'strict_not_enforced toolConfig.functionCallingConfig.mode',
     ])
   })
 })
 
-describe('is told', () => {
-  test.each(others('responses'))('whether an earlier message was a commentary, to %s', (provider) => {
-    const input = [
-      { role: 'user', content: 'q' },
-      { type: 'message', role: 'assistant', phase: 'commentary', content: 'a' },
-      { role: 'user', content: 'r' },
-    ]
-    expect(
-      fields(sent('responses', provider, JSON.stringify({ model: 'a/b', input, max_output_tokens: 100 })).losses),
-    ).toEqual(['input[1].phase'])
+describe('the losses of a request', () => {
+  const question = { role: 'user', content: 'q' }
+
+  test.each(others('responses'))('name the phase of an earlier message for %s', (provider) => {
+    const commentary = { type: 'message', role: 'assistant', phase: 'commentary', content: 'a' }
+    const body = { model: 'a/b', input: [question, commentary, question], max_output_tokens: 100 }
+    expect(lossesOf(send('responses', provider, body))).toEqual(['native_field input[1].phase'])
   })
 
-  test.each(['messages', 'generateContent'] as const)('that an earlier refusal is text to %s', (provider) => {
-    const messages = [
-      { role: 'user', content: 'q' },
-      { role: 'assistant', content: null, refusal: 'I will not' },
-      { role: 'user', content: 'r' },
-    ]
-    expect(fields(sent('chat.completions', provider, chat({ messages, max_tokens: 100 })).losses)).toEqual([
-      'messages[1].refusal',
+  test.each(['messages', 'generateContent'] as const)('name an earlier refusal that is text for %s', (provider) => {
+    const refused = { role: 'assistant', content: null, refusal: 'I will not' }
+    expect(
+      lossesOf(send('chat.completions', provider, chat({ messages: [question, refused, question], max_tokens: 100 }))),
+    ).toEqual(['content_as_text messages[1].refusal'])
+    const item = { role: 'assistant', content: [{ type: 'refusal', refusal: 'I will not' }] }
+    expect(lossesOf(send('responses', provider, { model: 'a/b', input: [question, item, question] }))).toEqual([
+      'content_as_text input[1].content[0]',
     ])
-    const input = [
-      { role: 'user', content: 'q' },
-      { role: 'assistant', content: [{ type: 'refusal', refusal: 'I will not' }] },
-      { role: 'user', content: 'r' },
-    ]
-    expect(
-      fields(sent('responses', provider, JSON.stringify({ model: 'a/b', input, max_output_tokens: 100 })).losses),
-    ).toEqual(['input[1].content[0]'])
   })
 
-  test('each kind of cache mark, in its own place', () => {
-    const mark = { type: 'ephemeral' }
+  test.each(others('messages'))('name each cache breakpoint for %s', (provider) => {
+    const cache_control = { type: 'ephemeral' }
     const body = {
       model: 'a/b',
       max_tokens: 100,
-      cache_control: mark,
-      tools: [{ name: 'f', input_schema: { type: 'object' }, cache_control: mark }],
-      messages: [{ role: 'user', content: [{ type: 'text', text: 'q', cache_control: mark }] }],
+      cache_control,
+      tools: [{ name: 'f', input_schema: { type: 'object' }, cache_control }],
+      messages: [{ role: 'user', content: [{ type: 'text', text: 'q', cache_control }] }],
     }
-    for (const provider of others('messages'))
-      expect(fields(sent('messages', provider, JSON.stringify(body)).losses).toSorted()).toEqual([
-        'cache_control',
-        'messages[0].content[0].cache_control',
-        'tools[0].cache_control',
-      ])
+    expect(lossesOf(send('messages', provider, body)).toSorted()).toEqual([
+      'cache_breakpoint_dropped cache_control',
+      'cache_breakpoint_dropped messages[0].content[0].cache_control',
+      'cache_breakpoint_dropped tools[0].cache_control',
+    ])
   })
 
-  test('of lists as their client spells them', () => {
-    const signed = (thought_signature: string): Json => ({ function_call: { name: 'f', args: {} }, thought_signature })
+  test("have paths with indexes, in the client's spelling", () => {
+    const call = (thought_signature: string): Json => ({ function_call: { name: 'f', args: {} }, thought_signature })
+    const result = { function_response: { name: 'f', response: {} } }
     const contents = [
       { parts: [{ text: 'q' }] },
-      { role: 'model', parts: [signed('YWFh'), signed('YmJi')] },
-      { parts: [1, 2].map(() => ({ function_response: { name: 'f', response: {} } })) },
+      { role: 'model', parts: [call('YWFh'), call('YmJi')] },
+      { parts: [result, result] },
     ]
-    expect(
-      fields(
-        sent(
-          'generateContent',
-          'chat.completions',
-          JSON.stringify({ contents, tools: [{ function_declarations: [{ name: 'f' }] }] }),
-        ).losses,
-      ),
-    ).toEqual(['contents[].parts[].thought_signature'])
+    const body = { contents, tools: [{ function_declarations: [{ name: 'f' }] }] }
+    expect(lossesOf(send('generateContent', 'chat.completions', body))).toEqual([
+      'signature_dropped contents[1].parts[0].thought_signature',
+      'signature_dropped contents[1].parts[1].thought_signature',
+    ])
   })
 
   test.each(['chat.completions', 'responses'] as const)(
-    'of a depth of reasoning that is left to the model, to %s',
+    'name a reasoning effort that the model chooses for %s',
     (provider) => {
-      expect(
-        fields(
-          sent(
-            'messages',
-            provider,
-            JSON.stringify({
-              model: 'a/b',
-              max_tokens: 100,
-              thinking: { type: 'adaptive' },
-              messages: [{ role: 'user', content: 'q' }],
-            }),
-          ).losses,
-        ),
-      ).toEqual(['thinking'])
+      const body = { ...HELLO.messages, thinking: { type: 'adaptive' } }
+      expect(lossesOf(send('messages', provider, body))).toEqual(['reasoning_adjusted thinking'])
     },
   )
 })
 
-describe('is refused by the path of its client', () => {
+describe('a request that is refused', () => {
   const refusal = (provider: ConversationName, generation_config: Json): GatewayError => {
-    try {
-      sent('generateContent', provider, JSON.stringify({ contents: [{ parts: [{ text: 'q' }] }], generation_config }))
-    } catch (error) {
-      return error as GatewayError
-    }
-    throw new Error('it was not refused')
+    const result = sendOrRefuse('generateContent', provider, { ...HELLO.generateContent, generation_config })
+    if (!(result instanceof Error)) throw new Error('the request was not refused')
+    return result
   }
 
-  test.each(others('generateContent'))('a bare choice of words, by %s', (provider) => {
+  test.each(others('generateContent'))('has the path of an enum as the output format for %s', (provider) => {
     const { param, message } = refusal(provider, {
       response_mime_type: 'text/x.enum',
       response_schema: { type: 'STRING', enum: ['a', 'b'] },
     })
-    expect([param, message.startsWith(`${param}: the provider of this model cannot`)]).toEqual([
-      'generation_config.response_mime_type',
-      true,
-    ])
+    expect(param).toBe('generation_config.response_mime_type')
+    expect(message).toStartWith(`${param}: the provider of this model cannot respond with a`)
   })
 
-  test.each(['chat.completions', 'messages'] as const)('speech, by %s', (provider) => {
+  test.each(['chat.completions', 'messages'] as const)('has the path of an audio output for %s', (provider) => {
     expect(refusal(provider, { response_modalities: ['AUDIO'] }).param).toBe('generation_config.response_modalities')
   })
 })

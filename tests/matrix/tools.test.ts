@@ -1,236 +1,229 @@
-import { written, type Written } from '../translating.ts'
 import { describe, expect, test } from 'bun:test'
 import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { FrameSplitter } from '../../src/http/frames.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { framed } from '../gateway/scripted.ts'
-import type { Any } from '../recorded/said.ts'
+import { type Written, written } from '../translating.ts'
+import { codesAndPaths, contextOf, type Json, NAMES } from './routes.ts'
 
-/** Calls and results in disorder: what agents really send, and what every provider has to get of it. */
+/** Tool calls and results in disorder, as agents send them, and what every provider receives. */
 
-const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
-
-const bodyOf: Record<ConversationName, (turns: Any[]) => Any> = {
+const bodyOf: Record<ConversationName, (turns: Json[]) => Json> = {
   'chat.completions': (messages) => ({ model: 'a/b', messages }),
   responses: (input) => ({ model: 'a/b', input }),
   messages: (messages) => ({ model: 'a/b', max_tokens: 9, messages }),
   generateContent: (contents) => ({ contents }),
 }
 
-function sentBy(client: ConversationName, turns: Any[], provider: ConversationName): Written {
-  const text = JSON.stringify(bodyOf[client](turns))
-  const request = protocols[client].serve.readRequest({
-    body: JSON.parse(text) as Any,
-    text,
-    model: 'a/b',
-    headers: new Headers(),
-  })
-  return written(provider, request, { provider: 'p', model: 'm', quirks: {}, capabilities: {} })
+function write(client: ConversationName, turns: Json[], provider: ConversationName): Written {
+  const { request, rawRequest } = contextOf(client, bodyOf[client](turns))
+  return written(provider, request, { provider: 'p', model: 'm', quirks: {}, capabilities: {} }, rawRequest.body)
 }
 
 const textOf = (content: unknown): string =>
-  typeof content === 'string' ? content : ((content as Any[]) ?? []).map((part) => part.text ?? '').join('|')
+  typeof content === 'string' ? content : ((content as Json[]) ?? []).map((part) => part.text ?? '').join('|')
 
-/** A provider's body, one line for each thing said, in order. A failed result is marked. */
-const lines: Record<ConversationName, (body: Any) => string[]> = {
+/** A provider's body, one line for each text, call and result, in order; `!` marks an error. */
+const lines: Record<ConversationName, (body: Json) => string[]> = {
   'chat.completions': ({ messages }) =>
-    (messages as Any[]).flatMap(({ role, content, tool_calls, tool_call_id }) =>
+    (messages as Json[]).flatMap(({ role, content, tool_calls, tool_call_id }) =>
       role === 'tool'
-        ? [`${tool_call_id} gave ${failed(textOf(content))}`]
+        ? [`${tool_call_id} returned ${withErrorMark(textOf(content))}`]
         : [
             ...(textOf(content) === '' ? [] : [textOf(content)]),
-            ...(tool_calls ?? []).map(({ id }: Any) => `call ${id}`),
+            ...(tool_calls ?? []).map(({ id }: Json) => `call ${id}`),
           ],
     ),
   responses: ({ input }) =>
-    (input as Any[]).map(({ type, call_id, content, output }) =>
+    (input as Json[]).map(({ type, call_id, content, output }) =>
       type === 'function_call'
         ? `call ${call_id}`
         : type === 'function_call_output'
-          ? `${call_id} gave ${failed(textOf(output))}`
+          ? `${call_id} returned ${withErrorMark(textOf(output))}`
           : textOf(content),
     ),
   messages: ({ messages }) =>
-    (messages as Any[])
-      .flatMap(({ content }) => content as Any[])
+    (messages as Json[])
+      .flatMap(({ content }) => content as Json[])
       .map((block) =>
         block.type === 'tool_use'
           ? `call ${block.id}`
           : block.type === 'tool_result'
-            ? `${block.tool_use_id} gave ${block.is_error === true ? '!' : ''}${textOf(block.content)}`
+            ? `${block.tool_use_id} returned ${block.is_error === true ? '!' : ''}${textOf(block.content)}`
             : block.text,
       ),
   generateContent: ({ contents }) =>
-    (contents as Any[])
-      .flatMap(({ parts }) => parts as Any[])
+    (contents as Json[])
+      .flatMap(({ parts }) => parts as Json[])
       .map(({ functionCall: call, functionResponse: result, text }) =>
         call !== undefined
           ? `call ${call.id}`
           : result !== undefined
-            ? `${result.id} gave ${result.response.output ?? `!${result.response.error}`}`
+            ? `${result.id} returned ${result.response.output ?? `!${result.response.error}`}`
             : text,
       ),
 }
 
-const failed = (text: string): string => text.replace(/^Error:[ |]*/, '!')
+/** OpenAI's protocols mark an error only by its text. */
+const withErrorMark = (text: string): string => text.replace(/^Error:[ |]*/, '!')
 
-/** The turns of each protocol. */
-const user = (content: unknown): Any => ({ role: 'user', content })
+const user = (content: unknown): Json => ({ role: 'user', content })
+
+/** Turns, or parts of them, in each protocol. */
 const chat = {
-  calls: (...ids: string[]): Any => ({
+  calls: (...ids: string[]): Json => ({
     role: 'assistant',
     content: null,
-    tool_calls: ids.map((id) => ({ id, type: 'function', function: { name: 'look', arguments: '{}' } })),
+    tool_calls: ids.map((id) => ({ id, type: 'function', function: { name: 'find', arguments: '{}' } })),
   }),
-  gave: (id: string, content: string): Any => ({ role: 'tool', tool_call_id: id, content }),
+  result: (id: string, content: string): Json => ({ role: 'tool', tool_call_id: id, content }),
 }
 const item = {
-  call: (call_id: string, args = '{}'): Any => ({ type: 'function_call', call_id, name: 'look', arguments: args }),
-  gave: (call_id: string, output: string): Any => ({ type: 'function_call_output', call_id, output }),
+  call: (call_id: string, args = '{}'): Json => ({ type: 'function_call', call_id, name: 'find', arguments: args }),
+  result: (call_id: string, output: string): Json => ({ type: 'function_call_output', call_id, output }),
 }
 const block = {
-  text: (text: string): Any => ({ type: 'text', text }),
-  calls: (...ids: string[]): Any => ({
+  text: (text: string): Json => ({ type: 'text', text }),
+  calls: (...ids: string[]): Json => ({
     role: 'assistant',
-    content: ids.map((id) => ({ type: 'tool_use', id, name: 'look', input: {} })),
+    content: ids.map((id) => ({ type: 'tool_use', id, name: 'find', input: {} })),
   }),
-  gave: (tool_use_id: string, content: string): Any => ({ type: 'tool_result', tool_use_id, content }),
+  result: (tool_use_id: string, content: string): Json => ({ type: 'tool_result', tool_use_id, content }),
 }
 const part = {
-  calls: (...ids: string[]): Any => ({
+  calls: (...ids: string[]): Json => ({
     role: 'model',
-    parts: ids.map((id) => ({ functionCall: { id, name: 'look', args: {} } })),
+    parts: ids.map((id) => ({ functionCall: { id, name: 'find', args: {} } })),
   }),
-  gave: (id: string, output: string): Any => ({ functionResponse: { id, name: 'look', response: { output } } }),
+  result: (id: string, output: string): Json => ({ functionResponse: { id, name: 'find', response: { output } } }),
 }
 
-const DISORDER: [what: string, client: ConversationName, turns: Any[]][] = [
+const DISORDER: [what: string, client: ConversationName, turns: Json[]][] = [
   [
-    'a word before the results',
+    'text before the results',
     'messages',
-    [user('q'), block.calls('a', 'b'), user([block.text('wait'), block.gave('a', 'one'), block.gave('b', 'two')])],
+    [user('q'), block.calls('a', 'b'), user([block.text('wait'), block.result('a', 'one'), block.result('b', 'two')])],
   ],
   [
-    'a word between them',
+    'text between the results',
     'messages',
-    [user('q'), block.calls('a', 'b'), user([block.gave('a', 'one'), block.text('wait'), block.gave('b', 'two')])],
+    [user('q'), block.calls('a', 'b'), user([block.result('a', 'one'), block.text('wait'), block.result('b', 'two')])],
   ],
   [
-    'two messages of results with a word between',
+    'two messages of results with text between them',
     'messages',
     [
       user('q'),
       block.calls('a', 'b'),
-      user([block.gave('a', 'one'), block.text('wait')]),
-      user([block.gave('b', 'two')]),
+      user([block.result('a', 'one'), block.text('wait')]),
+      user([block.result('b', 'two')]),
     ],
   ],
   [
     'results in another order than their calls',
     'messages',
-    [user('q'), block.calls('a', 'b'), user([block.gave('b', 'two'), block.gave('a', 'one'), block.text('wait')])],
+    [user('q'), block.calls('a', 'b'), user([block.result('b', 'two'), block.result('a', 'one'), block.text('wait')])],
   ],
   [
-    'a user who did not wait',
+    'a message of the user between the results',
     'responses',
-    [user('q'), item.call('a'), item.call('b'), item.gave('a', 'one'), user('wait'), item.gave('b', 'two')],
+    [user('q'), item.call('a'), item.call('b'), item.result('a', 'one'), user('wait'), item.result('b', 'two')],
   ],
   [
-    'an instruction between them',
+    'an instruction between the results',
     'chat.completions',
     [
       user('q'),
       chat.calls('a', 'b'),
-      chat.gave('a', 'one'),
+      chat.result('a', 'one'),
       { role: 'system', content: 'wait' },
-      chat.gave('b', 'two'),
+      chat.result('b', 'two'),
     ],
   ],
   [
-    'a word before the results of Google',
+    'text before the results of generateContent',
     'generateContent',
     [
       { role: 'user', parts: [{ text: 'q' }] },
       part.calls('a', 'b'),
-      { role: 'user', parts: [{ text: 'wait' }, part.gave('a', 'one')] },
-      { role: 'user', parts: [part.gave('b', 'two')] },
+      { role: 'user', parts: [{ text: 'wait' }, part.result('a', 'one')] },
+      { role: 'user', parts: [part.result('b', 'two')] },
     ],
   ],
 ]
 
+/** Losses that have nothing to do with the order. */
+const OTHER_CODES = new Set(['limit_required', 'value_adjusted', 'instructions_moved'])
+
 describe.each(DISORDER)('%s', (_, client, turns) => {
-  test.each(NAMES)('is none for %s: results stand behind their calls, before what else was said', (provider) => {
-    const { body, losses } = sentBy(client, turns, provider)
-    const said = lines[provider](body as Any)
-    expect(said.slice(0, 3)).toEqual(['q', 'call a', 'call b'])
-    expect(said.slice(3, 5).sort()).toEqual(['a gave one', 'b gave two'])
-    expect(said.slice(5).join('')).toContain('wait')
-    expect(losses.filter(({ reason }) => reason.includes('result'))).toEqual([])
+  test.each(NAMES)('follow their calls for %s, and the text follows the results', (provider) => {
+    const { body, losses } = write(client, turns, provider)
+    const sent = lines[provider](body)
+    expect(sent.slice(0, 3)).toEqual(['q', 'call a', 'call b'])
+    expect(sent.slice(3, 5).sort()).toEqual(['a returned one', 'b returned two'])
+    expect(sent.slice(5).join('')).toContain('wait')
+    expect(losses.filter(({ code }) => !OTHER_CODES.has(code))).toEqual([])
   })
 })
 
-describe.each(NAMES)('for %s', (provider) => {
-  const saidOf = (client: ConversationName, turns: Any[]): string[] =>
-    lines[provider](sentBy(client, turns, provider).body as Any)
+describe.each(NAMES)('for a provider of %s', (provider) => {
+  const linesOf = (client: ConversationName, turns: Json[]): string[] =>
+    lines[provider](write(client, turns, provider).body)
 
-  test('a call without a result has an error for one, and says so', () => {
+  test('a call without a result gets an error as its result, which is reported', () => {
     const turns = [
       user('q'),
       block.calls('a', 'b'),
-      user([block.gave('b', 'two')]),
+      user([block.result('b', 'two')]),
       { role: 'assistant', content: 'so' },
       user('go'),
     ]
-    const { body, losses } = sentBy('messages', turns, provider)
-    const said = lines[provider](body as Any)
-    expect(said.slice(0, 3)).toEqual(['q', 'call a', 'call b'])
-    expect(said.slice(3, 5).sort()).toEqual([expect.stringMatching(/^a gave !no result/i), 'b gave two'])
-    expect(losses).toContainEqual(
-      expect.objectContaining({ effect: 'approximated', reason: expect.stringContaining('result') }),
-    )
+    const { body, losses } = write('messages', turns, provider)
+    const sent = lines[provider](body)
+    expect(sent.slice(0, 3)).toEqual(['q', 'call a', 'call b'])
+    expect(sent.slice(3, 5).sort()).toEqual([expect.stringMatching(/^a returned !no result/i), 'b returned two'])
+    expect(codesAndPaths(losses)).toContain('result_added messages[1].content[0]')
   })
 
-  test('a result without a call is text that says what it is', () => {
-    const { body, losses } = sentBy('messages', [user('q'), user([block.gave('lost', 'found')])], provider)
-    expect(lines[provider](body as Any).join('|')).toMatch(/^q\|Result of .*lost:(\n|\|)found$/)
-    expect(losses).toContainEqual(
-      expect.objectContaining({ effect: 'approximated', reason: expect.stringMatching(/result|call/) }),
-    )
+  test('a result without a call is sent as text that names the call, which is reported', () => {
+    const { body, losses } = write('messages', [user('q'), user([block.result('lost', 'found')])], provider)
+    expect(lines[provider](body).join('|')).toMatch(/^q\|Result of .*lost:(\n|\|)found$/)
+    expect(codesAndPaths(losses)).toContain('content_as_text messages[1].content[0]')
   })
 
-  test('a result that came only after the model had gone on is not lost', () => {
-    const said = saidOf('messages', [
+  test('a result that comes after the model has continued is not lost', () => {
+    const sent = linesOf('messages', [
       user('q'),
       block.calls('a'),
       user('wait'),
       { role: 'assistant', content: 'hm' },
-      user([block.gave('a', 'late')]),
+      user([block.result('a', 'late')]),
     ]).join('|')
-    expect(said.indexOf('late')).toBeGreaterThan(said.indexOf('hm'))
+    expect(sent.indexOf('late')).toBeGreaterThan(sent.indexOf('hm'))
   })
 
-  test('an id that is used again has each of its results', () => {
-    const said = saidOf('chat.completions', [
+  test('an id of two calls has the result of each', () => {
+    const sent = linesOf('chat.completions', [
       user('q'),
       chat.calls('a'),
-      chat.gave('a', 'one'),
+      chat.result('a', 'one'),
       chat.calls('a'),
-      chat.gave('a', 'two'),
+      chat.result('a', 'two'),
       user('go'),
     ])
-    expect(said.flatMap((line) => line.split(' gave ')[1] ?? [])).toEqual(['one', 'two'])
+    expect(sent.flatMap((line) => line.split(' returned ')[1] ?? [])).toEqual(['one', 'two'])
   })
 })
 
-const argumentsIn: Record<ConversationName, (body: Any) => unknown> = {
+const argumentsIn: Record<ConversationName, (body: Json) => unknown> = {
   'chat.completions': ({ messages }) => messages[1].tool_calls[0].function.arguments,
   responses: ({ input }) => input[1].arguments,
   messages: ({ messages }) => messages[1].content[0].input,
   generateContent: ({ contents }) => contents[1].parts[0].functionCall.args,
 }
 
-/** As a client wrote them; as text; as an object. */
+/** Arguments as a client sends them, as text, and as an object. */
 const ARGUMENTS: [sent: string, text: string, object: object | undefined][] = [
   ['', '{}', {}],
   [' \n', '{}', {}],
@@ -241,70 +234,81 @@ const ARGUMENTS: [sent: string, text: string, object: object | undefined][] = [
   ['{"a":"cu', '{"a":"cu', undefined],
 ]
 
-test.each(ARGUMENTS)(
-  'the arguments %j go as they are where they are text, and are told where they are no object',
-  (sent, text, object) => {
-    for (const client of ['chat.completions', 'responses'] as const)
-      for (const provider of NAMES) {
-        const call =
-          client === 'responses'
-            ? item.call('a', sent)
-            : {
-                ...chat.calls(),
-                tool_calls: [{ id: 'a', type: 'function', function: { name: 'look', arguments: sent } }],
-              }
-        const { body, losses } = sentBy(
-          client,
-          [user('q'), call, client === 'responses' ? item.gave('a', 'x') : chat.gave('a', 'x')],
-          provider,
-        )
-        const asText = provider === 'chat.completions' || provider === 'responses'
-        expect(argumentsIn[provider](body as Any)).toEqual(asText ? text : (object ?? {}))
-        expect(losses.filter(({ code }) => code === 'arguments_dropped').map(({ effect }) => effect)).toEqual(
-          !asText && object === undefined ? ['dropped'] : [],
-        )
-      }
-  },
-)
+const calling: Record<'chat.completions' | 'responses', (args: string) => { turns: Json[]; path: string }> = {
+  'chat.completions': (args) => ({
+    turns: [
+      user('q'),
+      {
+        ...chat.calls(),
+        tool_calls: [{ id: 'a', type: 'function', function: { name: 'find', arguments: args } }],
+      },
+      chat.result('a', 'x'),
+    ],
+    path: 'messages[1].tool_calls[0].function.arguments',
+  }),
+  responses: (args) => ({
+    turns: [user('q'), item.call('a', args), item.result('a', 'x')],
+    path: 'input[1].arguments',
+  }),
+}
 
-test('a call of Google that was cut is cut in every protocol, streamed in pieces or not', () => {
-  const chunk = (parts: Any[], more: Any = {}): Any => ({
+describe.each(ARGUMENTS)('the arguments %j', (args, text, object) => {
+  for (const client of ['chat.completions', 'responses'] as const) {
+    const { turns, path } = calling[client](args)
+
+    test.each(['chat.completions', 'responses'] as const)(`of ${client} are sent to %s as text`, (provider) => {
+      const { body, losses } = write(client, turns, provider)
+      expect(argumentsIn[provider](body)).toEqual(text)
+      expect(losses.filter(({ code }) => code === 'arguments_dropped')).toEqual([])
+    })
+
+    test.each(['messages', 'generateContent'] as const)(
+      `of ${client} are sent to %s as an object, or reported if they are not one`,
+      (provider) => {
+        const { body, losses } = write(client, turns, provider)
+        expect(argumentsIn[provider](body)).toEqual(object ?? {})
+        expect(codesAndPaths(losses.filter(({ code }) => code === 'arguments_dropped'))).toEqual(
+          object === undefined ? [`arguments_dropped ${path}`] : [],
+        )
+      },
+    )
+  }
+})
+
+describe('a streamed call of generateContent whose arguments are cut off', () => {
+  const chunk = (parts: Json[], more: Json = {}): Json => ({
     candidates: [{ content: { role: 'model', parts }, index: 0, ...more }],
     responseId: 'r',
   })
-  const pieces = (finishReason: string): Any[] => [
-    chunk([{ functionCall: { name: 'look', willContinue: true } }]),
-    chunk([
-      {
-        functionCall: {
-          partialArgs: [{ jsonPath: '$.city', stringValue: 'Par', willContinue: true }],
-          willContinue: true,
-        },
-      },
-    ]),
-    chunk([], { finishReason }),
-  ]
-  const answerOf = (finishReason: string): { args: string; reason: string } => {
+  const partialArgs = [{ jsonPath: '$.city', stringValue: 'Par', willContinue: true }]
+
+  function read(finishReason: string): { args: string; reason: string } {
+    const stream = framed([
+      chunk([{ functionCall: { name: 'find', willContinue: true } }]),
+      chunk([{ functionCall: { partialArgs, willContinue: true } }]),
+      chunk([], { finishReason }),
+    ])
     const reader = protocols.generateContent.call.reader({})
     const events = [
-      ...new FrameSplitter().push(Buffer.from(framed(pieces(finishReason)))).flatMap((frame) => reader.read(frame)),
+      ...new FrameSplitter().push(Buffer.from(stream)).flatMap((frame) => reader.read(frame)),
       ...reader.end(),
     ]
     const { parts, finish } = fold(events)
     return { args: parts[0]!.type === 'tool-call' ? parts[0]!.arguments : '', reason: finish.reason }
   }
-  expect(() => JSON.parse(answerOf('MAX_TOKENS').args) as unknown).toThrow(SyntaxError)
-  expect(answerOf('MAX_TOKENS')).toEqual({ args: '{"city":"Par"', reason: 'length' })
-  expect(answerOf('STOP')).toEqual({ args: '{"city":"Par"}', reason: 'tool-calls' })
+
+  test('has incomplete arguments at the output limit', () => {
+    expect(() => JSON.parse(read('MAX_TOKENS').args) as unknown).toThrow(SyntaxError)
+    expect(read('MAX_TOKENS')).toEqual({ args: '{"city":"Par"', reason: 'length' })
+  })
+
+  test('has complete arguments at the end of the response', () => {
+    expect(read('STOP')).toEqual({ args: '{"city":"Par"}', reason: 'tool-calls' })
+  })
 })
 
-test('very many results are put in order in time that grows with their number only', () => {
+test.each(NAMES)('thousands of results are ordered for %s in time in proportion to their number', (provider) => {
   const ids = Array.from({ length: 4_000 }, (_, index) => `call_${index}`)
-  for (const provider of NAMES)
-    expect(
-      lines[provider](
-        sentBy('messages', [user('q'), block.calls(...ids), user(ids.map((id) => block.gave(id, 'x')))], provider)
-          .body as Any,
-      ),
-    ).toHaveLength(1 + 2 * ids.length)
+  const turns = [user('q'), block.calls(...ids), user(ids.map((id) => block.result(id, 'x')))]
+  expect(lines[provider](write('messages', turns, provider).body)).toHaveLength(1 + 2 * ids.length)
 })

@@ -42,7 +42,7 @@ export const paths: RequestPaths = {
     detail: ['image_url.detail'],
     filename: ['file.filename'],
     cache: ['cache_control', 'prompt_cache_breakpoint', 'function.cache_control'],
-    citations: ['annotations'],
+    citations: ['../annotations'],
     signature: ['extra_content', 'signature', 'data'],
     id: ['id', 'tool_call_id'],
     arguments: ['function.arguments', 'custom.input', 'arguments'],
