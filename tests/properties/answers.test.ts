@@ -8,7 +8,7 @@ import { checkGrammar } from '../grammar.ts'
 import { changesOf, comparable } from './answer-changes.ts'
 import { answers, argumentsText, paces, sentenceOf, type Pace } from './answers.ts'
 import { holds, PATIENCE, same } from './runs.ts'
-import { bytesOf, exchangeOf, framesOf, NAMES, readStream, through, WAYS } from './wires.ts'
+import { bytesOf, contextOf, framesOf, NAMES, readStream, through, WAYS } from './wires.ts'
 
 /** An answer reaches its client whole, but for what is told as lost and what its protocol is known to change. */
 
@@ -114,7 +114,7 @@ test.each(PLACE)(
   (protocol, place) => {
     holds(
       fc.property(calls, inPieces, fc.array(fc.nat(5), { minLength: 1, maxLength: 20 }), (answer, pace, picks) => {
-        const context = exchangeOf(protocol)
+        const context = contextOf(protocol)
         const frames = framesOf(protocol, sentenceOf(answer, pace), context)
         const heard = (all: readonly Frame[]): GenerationEvent[] =>
           readStream(protocol, [bytesOf(all)], context.request)

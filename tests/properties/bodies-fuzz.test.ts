@@ -8,7 +8,7 @@ import { protocols } from '../../src/protocols/index.ts'
 import { change, mutated } from './mutations.ts'
 import { requests, scopeOf, TARGETS } from './requests.ts'
 import { holds, PATIENCE } from './runs.ts'
-import { exchangeOf, NAMES, wireOf } from './wires.ts'
+import { contextOf, NAMES, wireOf } from './wires.ts'
 
 /**
  * Whatever a client sends is a request for every provider, or a refusal that names what is wrong; never a mistake of
@@ -48,7 +48,7 @@ describe.each(NAMES)('%s', (client: ConversationName) => {
             if (provider === client)
               attempted(() =>
                 protocols[provider].call.forward(
-                  { ...exchangeOf(client), rawRequest, request },
+                  { ...contextOf(client), rawRequest, request },
                   TARGETS[provider],
                   new LossReport(),
                 ),

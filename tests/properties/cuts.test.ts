@@ -14,7 +14,7 @@ import { Relay } from '../../src/pipeline/relay.ts'
 import { haveRecordings, recordings } from '../recorded/recordings.ts'
 import { answers, paces, sentenceOf } from './answers.ts'
 import { holds, holdsLater, PATIENCE, same } from './runs.ts'
-import { bytesOf, exchangeOf, framesOf, MAKER, NAMES, readStream } from './wires.ts'
+import { bytesOf, contextOf, framesOf, MAKER, NAMES, readStream } from './wires.ts'
 
 /** It does not matter in which pieces the bytes of an answer come. */
 
@@ -77,7 +77,7 @@ const timeless = (text: string): string => {
 const heard = (provider: ConversationName, pieces: readonly Uint8Array[]): string =>
   timeless(
     JSON.stringify(
-      readStream(provider, pieces, exchangeOf(provider).request).map((event) =>
+      readStream(provider, pieces, contextOf(provider).request).map((event) =>
         event.type === 'error' ? event.error.message : event,
       ),
     ),
@@ -90,7 +90,7 @@ async function relayed(
   pieces: readonly Uint8Array[],
   framing: Framing = eventStream,
 ): Promise<string> {
-  const context = exchangeOf(client, provider === client ? undefined : MAKER)
+  const context = contextOf(client, provider === client ? undefined : MAKER)
   const out =
     provider === client
       ? new PassthroughOutput(protocols[client].passthrough(context))
@@ -113,7 +113,7 @@ describe.each(NAMES)('a stream of %s', (provider) => {
           lineEnds,
           fc.option(fc.nat(5000), { nil: undefined }),
           ({ events }, places, end, broken) => {
-            const whole = bytesOf(framesOf(provider, events, exchangeOf(provider)))
+            const whole = bytesOf(framesOf(provider, events, contextOf(provider)))
             // A connection may break anywhere, between two lines for one: where a line is broken is the same for all
             // line ends.
             const bytes =
@@ -133,7 +133,7 @@ describe.each(NAMES)('a stream of %s', (provider) => {
     async (client) => {
       await holdsLater(
         fc.asyncProperty(told, cuts, lineEnds, fc.boolean(), async ({ events }, places, end, array) => {
-          const bytes = withLineEnds(bytesOf(framesOf(provider, events, exchangeOf(provider))), end)
+          const bytes = withLineEnds(bytesOf(framesOf(provider, events, contextOf(provider))), end)
           const framing = (): Framing => (array && client === 'generateContent' ? new JsonArray() : eventStream)
           const whole = await relayed(provider, client, [bytes], framing())
           same(await relayed(provider, client, cut(bytes, places), framing()), whole)
@@ -149,7 +149,7 @@ describe.each(NAMES)('a stream of %s', (provider) => {
     async () => {
       await holdsLater(
         fc.asyncProperty(told, cuts, async ({ events }, places) => {
-          const bytes = bytesOf(framesOf(provider, events, exchangeOf(provider)))
+          const bytes = bytesOf(framesOf(provider, events, contextOf(provider)))
           // These frames bear our names already.
           same(await relayed(provider, provider, cut(bytes, places)), timeless(new TextDecoder().decode(bytes)))
         }),

@@ -1,4 +1,3 @@
-import { readerFor } from '../translating.ts'
 import { describe, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../src/error.ts'
@@ -10,7 +9,7 @@ import { checkGrammar } from '../grammar.ts'
 import { answers, paces, sentenceOf } from './answers.ts'
 import { change, mutated, type Change } from './mutations.ts'
 import { holds, PATIENCE } from './runs.ts'
-import { bytesOf, exchangeOf, framesOf, MAKER, NAMES, readStream, readWhole } from './wires.ts'
+import { bytesOf, contextOf, framesOf, MAKER, NAMES, providerReader, readStream, readWhole } from './wires.ts'
 
 /**
  * Whatever a provider sends, its reader gives a sentence of events, which may end in an error of the provider's, and
@@ -152,9 +151,9 @@ function checkError(error: unknown): void {
     throw new Error(`not a provider's failure: ${String(error)}`, { cause: error })
 }
 
-function writeAll(events: readonly GenerationEvent[], asked: ReturnType<typeof exchangeOf>['request']): void {
+function writeAll(events: readonly GenerationEvent[], asked: ReturnType<typeof contextOf>['request']): void {
   for (const client of NAMES) {
-    const context = { ...exchangeOf(client, MAKER), request: { ...asked, includeUsage: true } }
+    const context = { ...contextOf(client, MAKER), request: { ...asked, includeUsage: true } }
     framesOf(client, events, context)
     if (events.at(-1)?.type === 'finish') JSON.stringify(protocols[client].serve.writeResponse(fold(events), context))
   }
@@ -168,9 +167,9 @@ describe.each(NAMES)('%s', (provider: ConversationName) => {
     () => {
       holds(
         fc.property(sent, fc.array(damage, { minLength: 1, maxLength: 4 }), (events, all) => {
-          const context = exchangeOf(provider)
+          const context = contextOf(provider)
           const frames = damaged(framesOf(provider, events, context), all)
-          const reader = readerFor(provider, {}, context.request)
+          const reader = providerReader(provider, context.request)
           const heard = [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
           checkSentence(
             heard,
@@ -193,7 +192,7 @@ describe.each(NAMES)('%s', (provider: ConversationName) => {
     () => {
       holds(
         fc.property(sent, fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 5 }), (events, all) => {
-          const context = exchangeOf(provider)
+          const context = contextOf(provider)
           const frames = framesOf(provider, events, context)
           const bytes = bytesOf(frames)
           for (const [at, byte] of all) bytes[at % bytes.length] = byte
@@ -210,7 +209,7 @@ describe.each(NAMES)('%s', (provider: ConversationName) => {
     () => {
       holds(
         fc.property(sent, fc.array(change, { minLength: 1, maxLength: 4 }), (events, changes) => {
-          const context = exchangeOf(provider)
+          const context = contextOf(provider)
           const body = mutated(
             JSON.parse(JSON.stringify(protocols[provider].serve.writeResponse(fold(events), context))),
             changes,

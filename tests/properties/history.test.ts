@@ -5,7 +5,7 @@ import type { ConversationName, Part } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { answers, paces, sentenceOf } from './answers.ts'
 import { holds, PATIENCE, same } from './runs.ts'
-import { exchangeOf, framesOf, MAKER, NAMES, wireOf } from './wires.ts'
+import { contextOf, framesOf, MAKER, NAMES, wireOf } from './wires.ts'
 
 /**
  * What a client sends back of an answer, as it got it, is what the answer was: with its signatures, known by their
@@ -71,7 +71,7 @@ test(
     holds(
       fc.property(signed, paces, (given, pace) => {
         const answer = { ...given, parts: given.parts.filter(({ type }) => type !== 'refusal') }
-        const chunks = framesOf('generateContent', sentenceOf(answer, pace), exchangeOf('generateContent', MAKER)).map(
+        const chunks = framesOf('generateContent', sentenceOf(answer, pace), contextOf('generateContent', MAKER)).map(
           ({ data }) => (JSON.parse(data) as Json).candidates[0].content,
         )
         const { turns } = protocols.generateContent.serve.readRequest(
@@ -92,7 +92,7 @@ describe.each(NAMES)('%s', (client) => {
     () => {
       holds(
         fc.property(signed, (answer) => {
-          const context = exchangeOf(client, MAKER)
+          const context = contextOf(client, MAKER)
           const written = JSON.parse(JSON.stringify(protocols[client].serve.writeResponse(answer, context))) as Json
           if (answer.parts.every((part) => part.type === 'text' && part.text === '')) return
           const { turns } = protocols[client].serve.readRequest(wireOf(NEXT[client](written)))

@@ -10,7 +10,7 @@ import type { Target, RawRequest } from '../../src/protocols/protocol.ts'
 import { besidesShown, forget, formOf, nothingEmpty } from './request-changes.ts'
 import { requests, scopeOf, TARGETS } from './requests.ts'
 import { holds, PATIENCE, same } from './runs.ts'
-import { exchangeOf, LABEL, MAKER, NAMES, wireOf } from './wires.ts'
+import { contextOf, LABEL, MAKER, NAMES, wireOf } from './wires.ts'
 
 /** A provider hears what a client says: nothing else, and all of it but what is told as lost. */
 
@@ -79,7 +79,7 @@ describe.each(NAMES)('%s', (provider) => {
           )
           const rawRequest = wireOf(body, request.stream)
           const context = {
-            ...exchangeOf(provider),
+            ...contextOf(provider),
             rawRequest,
             request: protocols[provider].serve.readRequest(rawRequest),
           }

@@ -1,4 +1,4 @@
-import { readerFor, eventsFor } from '../translating.ts'
+import { eventsFor, readerFor } from '../translating.ts'
 import { LossReport, type Loss } from '../../src/protocols/translation.ts'
 import type { Answer, GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName, GenerationRequest, Tool } from '../../src/generation/request.ts'
@@ -6,7 +6,7 @@ import type { Issuer } from '../../src/generation/signature.ts'
 import { FrameSplitter, writeFrame, type Frame } from '../../src/http/frames.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { parseWithExact } from '../../src/json/exact.ts'
-import type { TranslationContext, RawRequest } from '../../src/protocols/protocol.ts'
+import type { RawRequest, Reader, TranslationContext } from '../../src/protocols/protocol.ts'
 
 /** Both sides of each protocol, joined: what one side writes the other reads. */
 
@@ -38,7 +38,7 @@ export const wireOf = (body: object, stream = true): RawRequest => {
   return { body: JSON.parse(text) as Record<string, unknown>, text, headers: new Headers(), model: LABEL.model, stream }
 }
 
-export function exchangeOf(client: ConversationName, issuer?: Issuer): TranslationContext {
+export function contextOf(client: ConversationName, issuer?: Issuer): TranslationContext {
   const rawRequest = wireOf(BODIES[client])
   return {
     rawRequest,
@@ -61,19 +61,29 @@ export const framesOf = (
 export const bytesOf = (frames: readonly Frame[]): Uint8Array =>
   new TextEncoder().encode(frames.map(writeFrame).join(''))
 
-/** What a provider's reader hears of a stream that comes in these pieces. */
+/**
+ * A provider's reader. With a request it reads as for a client of another protocol, so that the transforms of the
+ * written request undo what was changed in it; without one it reads what the provider sent.
+ */
+export const providerReader = (provider: ConversationName, request?: GenerationRequest): Reader =>
+  readerFor(provider, {}, request && fromAnotherProtocol(request))
+
+/** No conversation protocol is this one, so a provider of any of them gets a translated request. */
+const fromAnotherProtocol = (request: GenerationRequest): GenerationRequest => ({ ...request, protocol: 'images' })
+
+/** The events of a stream that arrives in these pieces. */
 export function readStream(
   provider: ConversationName,
   pieces: readonly Uint8Array[],
   request?: GenerationRequest,
 ): GenerationEvent[] {
   const splitter = new FrameSplitter()
-  const reader = readerFor(provider, {}, request)
+  const reader = providerReader(provider, request)
   const events = pieces.flatMap((piece) => splitter.push(piece).flatMap((frame) => reader.read(frame)))
   return [...events, ...splitter.end().flatMap((frame) => reader.read(frame)), ...reader.end()]
 }
 
-/** What a provider's reader hears of a whole answer. */
+/** The events of a whole response. */
 export function readWhole(provider: ConversationName, body: object, request?: GenerationRequest): GenerationEvent[] {
   const { call } = protocols[provider]
   const text = JSON.stringify(body)
@@ -81,24 +91,24 @@ export function readWhole(provider: ConversationName, body: object, request?: Ge
     provider,
     call.argumentsIn === undefined ? JSON.parse(text) : parseWithExact(text, call.argumentsIn),
     {},
-    request,
+    request && fromAnotherProtocol(request),
   )
 }
 
-/** Events through a protocol and back. */
 export type Way = 'streamed' | 'whole'
 export const WAYS: Way[] = ['streamed', 'whole']
 
+/** Events written for a client of a protocol and read again by its provider's reader. */
 export function through(
   protocol: ConversationName,
   way: Way,
-  answer: Answer,
+  response: Answer,
   events: readonly GenerationEvent[],
 ): { events: GenerationEvent[]; losses: Loss[] } {
-  const context = exchangeOf(protocol)
-  const heard =
+  const context = contextOf(protocol)
+  const read =
     way === 'streamed'
       ? readStream(protocol, [bytesOf(framesOf(protocol, events, context))], context.request)
-      : readWhole(protocol, protocols[protocol].serve.writeResponse(answer, context), context.request)
-  return { events: heard, losses: context.losses!.losses }
+      : readWhole(protocol, protocols[protocol].serve.writeResponse(response, context), context.request)
+  return { events: read, losses: context.losses!.losses }
 }

@@ -68,6 +68,8 @@ function reports({ code, path: lost, effect, reason }: Loss, { path }: Leaf): bo
   if (reason === 'only the allowed tools are sent' && path.startsWith('tools[')) return true
   if (!/\[/.test(path) && !/\[/.test(lost) && namesOf(lost).includes(SNAKE(nameOf(path)))) return true
   if (path === lost) return true
+  // The signature of a part of which only its provider knows the kind is lost with it.
+  if (code === 'content_native' && path === lost.replace(/\.\w+$/, '.thoughtSignature')) return true
   if (!path.startsWith(`${lost}.`) && !path.startsWith(`${lost}[`)) return false
   if (effect === 'approximated' && CONVERSATION.test(lost)) return false
   // A loss of a schema names its keywords.
