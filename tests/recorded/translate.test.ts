@@ -81,7 +81,11 @@ const UNDOCUMENTED_REQUESTS = [
 
 /** Refusals of what has no counterpart in the other protocol. */
 const REFUSALS: [param: RegExp, message: RegExp, why: string][] = [
-  [/^tools\[\d+\]/, /code_?execution|code_interpreter|file_search|'mcp'/i, 'tools that only the recorded provider runs'],
+  [
+    /^tools\[\d+\]/,
+    /code_?execution|code_interpreter|file_search|'mcp'/i,
+    'tools that only the recorded provider runs',
+  ],
   [/^(n|generationConfig\.candidateCount)$/, /must be 1, not/, 'one choice per request'],
   [/\[\d+\]$/, /: audio input cannot be sent to the provider/, 'Anthropic accepts no audio'],
   [
@@ -89,7 +93,11 @@ const REFUSALS: [param: RegExp, message: RegExp, why: string][] = [
     /: video input (given as (data|a URL) )?cannot be sent to the provider/,
     'Anthropic and OpenAI accept no video',
   ],
-  [/^generationConfig\.responseModalities$/, /: the model responds with text, not audio$/, 'Anthropic has no audio output'],
+  [
+    /^generationConfig\.responseModalities$/,
+    /: the model responds with text, not audio$/,
+    'Anthropic has no audio output',
+  ],
   [
     /^generationConfig\.responseModalities$/,
     /: audio output is not available: chat completions requires a voice and a format/,
