@@ -6,7 +6,7 @@ import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { TranslationContext, Quirks } from '../../src/protocols/protocol.ts'
-import type { Any } from '../recorded/said.ts'
+import type { Any } from '../recorded/response-content.ts'
 import { wireOf } from './answering.ts'
 
 /**

@@ -7,7 +7,7 @@ import { wrapSignature, unwrapSignature } from '../../src/generation/signature.t
 import { noUsage } from '../../src/generation/usage.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { TranslationContext, Target } from '../../src/protocols/protocol.ts'
-import type { Any } from '../recorded/said.ts'
+import type { Any } from '../recorded/response-content.ts'
 import { bodyOf, type Ask } from './asking.ts'
 
 /** Differences between the protocols that are tables: each word of one in the words of the others. */

@@ -6,7 +6,7 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
-import type { Any } from '../recorded/said.ts'
+import type { Any } from '../recorded/response-content.ts'
 import { bodyOf } from './asking.ts'
 
 /**

@@ -9,7 +9,7 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
-import type { Any } from '../recorded/said.ts'
+import type { Any } from '../recorded/response-content.ts'
 
 /**
  * Tools that a provider runs, and what stands of them in a conversation: every kind of the vendors' documents, asked of

@@ -10,7 +10,7 @@ import { protocols } from '../../src/protocols/index.ts'
 import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { parseResponse } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
-import type { Any } from '../recorded/said.ts'
+import type { Any } from '../recorded/response-content.ts'
 
 /** Tools on every route: what becomes of their schemas and names, and of the arguments they are called with. */
 

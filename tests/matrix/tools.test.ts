@@ -5,7 +5,7 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { FrameSplitter } from '../../src/http/frames.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { framed } from '../gateway/scripted.ts'
-import type { Any } from '../recorded/said.ts'
+import type { Any } from '../recorded/response-content.ts'
 
 /** Calls and results in disorder: what agents really send, and what every provider has to get of it. */
 

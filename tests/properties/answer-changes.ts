@@ -1,8 +1,8 @@
 import type { Answer, FinishReason } from '../../src/generation/event.ts'
 import { parseExact } from '../../src/json/exact.ts'
 import type { Citation, ConversationName, Part, TextPart } from '../../src/generation/request.ts'
-import { FOREIGN, present } from './answers.ts'
-import { LABEL, type Way } from './wires.ts'
+import { NATIVE_KINDS, present } from './answers.ts'
+import { IDENTITY, type Way } from './protocol-pairs.ts'
 
 /**
  * What each protocol makes of an answer: nothing but these changes, in this order. `told`: the field under which the
@@ -38,7 +38,7 @@ const finish =
 const isRefused = ({ parts: all }: Answer): boolean => all.some(({ type }) => type === 'refusal')
 
 /** Names by which a provider knows its answers are not told: the client knows ours. */
-const labelled: Change = { name: 'labelled', make: (answer) => ({ ...answer, id: LABEL.id, model: LABEL.model }) }
+const labelled: Change = { name: 'labelled', make: (answer) => ({ ...answer, id: IDENTITY.id, model: IDENTITY.model }) }
 
 /**
  * What is compared: without the ids of thoughts, a protocol's own form of a citation and its words for an ending, which
@@ -56,7 +56,7 @@ export const comparable = (answer: Answer): Answer => ({
 })
 
 const withoutNative = (own?: ConversationName): Change[] =>
-  Object.values(FOREIGN).map((kind) => ({
+  Object.values(NATIVE_KINDS).map((kind) => ({
     name: 'without what only others know',
     told: `response.${kind}`,
     make: parts((part) => (part.type === 'native' && part.kind === kind && part.protocol !== own ? [] : [part])),

@@ -6,9 +6,9 @@ import { noUsage } from '../../src/generation/usage.ts'
 import type { Frame } from '../../src/http/frames.ts'
 import { checkGrammar } from '../grammar.ts'
 import { changesOf, comparable } from './answer-changes.ts'
-import { answers, argumentsText, paces, sentenceOf, type Pace } from './answers.ts'
-import { holds, PATIENCE, same } from './runs.ts'
-import { bytesOf, contextOf, framesOf, NAMES, readStream, through, WAYS } from './wires.ts'
+import { answers, argumentsText, paces, eventsOf, type Pace } from './answers.ts'
+import { assertProperty, TIMEOUT_MS, assertSame } from './assertions.ts'
+import { bytesOf, contextOf, framesOf, NAMES, readStream, roundTrip, WAYS } from './protocol-pairs.ts'
 
 /** An answer reaches its client whole, but for what is told as lost and what its protocol is known to change. */
 
@@ -16,11 +16,11 @@ describe.each(NAMES)('%s', (protocol) => {
   test.each(WAYS)(
     'an answer says the same when it is read again, and the report names what does not (%s)',
     (way) => {
-      holds(
+      assertProperty(
         fc.property(answers, paces, (answer, pace) => {
-          const sent = sentenceOf(answer, pace)
+          const sent = eventsOf(answer, pace)
           checkGrammar(sent)
-          const { events, losses } = through(protocol, way, fold(sent), sent)
+          const { events, losses } = roundTrip(protocol, way, fold(sent), sent)
           checkGrammar(events)
           let expected = comparable(answer)
           const told: string[] = []
@@ -31,9 +31,9 @@ describe.each(NAMES)('%s', (protocol) => {
           }
           const heard = comparable(fold(events))
           for (const member of ['parts', 'finish', 'metered', 'usage', 'id', 'model'] as const)
-            same(heard[member], expected[member], member)
+            assertSame(heard[member], expected[member], member)
           const fields = [...new Set(losses.map((loss) => loss.path))]
-          same(
+          assertSame(
             told.filter((field) => !fields.includes(field)),
             [],
             'changed, and not told',
@@ -41,7 +41,7 @@ describe.each(NAMES)('%s', (protocol) => {
         }),
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 })
 
@@ -112,18 +112,18 @@ const inPieces = fc.array(fc.nat(30), { minLength: 3, maxLength: 6 }).map((cuts)
 test.each(PLACE)(
   'calls of %s that come at once are heard one after the other',
   (protocol, place) => {
-    holds(
+    assertProperty(
       fc.property(calls, inPieces, fc.array(fc.nat(5), { minLength: 1, maxLength: 20 }), (answer, pace, picks) => {
         const context = contextOf(protocol)
-        const frames = framesOf(protocol, sentenceOf(answer, pace), context)
+        const frames = framesOf(protocol, eventsOf(answer, pace), context)
         const heard = (all: readonly Frame[]): GenerationEvent[] =>
           readStream(protocol, [bytesOf(all)], context.request)
         const events = heard(interleaved(frames, place, picks))
         checkGrammar(events)
-        same(fold(events).parts, fold(heard(frames)).parts)
+        assertSame(fold(events).parts, fold(heard(frames)).parts)
       }),
       2,
     )
   },
-  PATIENCE,
+  TIMEOUT_MS,
 )

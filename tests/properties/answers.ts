@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { unfold, type Answer, type FinishReason, type GenerationEvent } from '../../src/generation/event.ts'
 import type { Citation, Part, TextPart, TokenLogprob } from '../../src/generation/request.ts'
 import { noUsage, type Usage } from '../../src/generation/usage.ts'
-import { NAMES } from './wires.ts'
+import { NAMES } from './protocol-pairs.ts'
 
 /** Whole answers of every kind that a provider may give, and the sentences of events in which they may come. */
 
@@ -31,7 +31,7 @@ export const text: fc.Arbitrary<string> = fc.oneof(
     arbitrary: fc.tuple(fc.constantFrom(...ODD), fc.string({ maxLength: 3 })).map(([odd, rest]) => odd + rest),
   },
 )
-export const words = text.filter((one) => one.trim() !== '')
+export const nonEmptyText = text.filter((one) => one.trim() !== '')
 const base64 = fc.uint8Array({ minLength: 1, maxLength: 9 }).map((bytes) => Buffer.from(bytes).toString('base64'))
 /** What makers sign with: opaque, often base64. */
 export const signature = fc.oneof(base64, fc.constantFrom('a+b/c==', 'sig-1', 'Ä'))
@@ -68,11 +68,14 @@ const cutArguments = fc.constantFrom('{"city":"Par', '{"a":[1,', '"text"', '{"a"
 
 const token: fc.Arbitrary<TokenLogprob> = fc
   .record({
-    token: words,
+    token: nonEmptyText,
     logprob: fc.integer({ min: -9, max: 0 }),
     bytes: fc.option(fc.array(fc.nat(255), { minLength: 1, maxLength: 3 }), { nil: undefined }),
     top: fc.option(
-      fc.array(fc.record({ token: words, logprob: fc.integer({ min: -9, max: 0 }) }), { minLength: 1, maxLength: 2 }),
+      fc.array(fc.record({ token: nonEmptyText, logprob: fc.integer({ min: -9, max: 0 }) }), {
+        minLength: 1,
+        maxLength: 2,
+      }),
       { nil: undefined },
     ),
   })
@@ -82,8 +85,8 @@ const citation = (of: string): fc.Arbitrary<Citation> =>
   fc
     .record({
       url: fc.option(fc.webUrl(), { nil: undefined, freq: 6 }),
-      title: fc.option(words, { nil: undefined }),
-      citedText: fc.option(words, { nil: undefined, freq: 2 }),
+      title: fc.option(nonEmptyText, { nil: undefined }),
+      citedText: fc.option(nonEmptyText, { nil: undefined, freq: 2 }),
       range: fc.option(fc.tuple(fc.nat(20), fc.nat(20)), { nil: undefined, freq: 4 }),
     })
     .map(({ range, url, ...rest }) =>
@@ -110,7 +113,7 @@ const reasoning: fc.Arbitrary<Part> = fc
   .oneof(
     fc.record({
       type: fc.constant('reasoning' as const),
-      text: words,
+      text: nonEmptyText,
       form: fc.constantFrom(undefined, 'raw' as const, 'summary' as const),
       signature: fc.option(
         signature.map((data) => ({ data })),
@@ -151,14 +154,14 @@ const audio: fc.Arbitrary<Part> = base64.map((data) => ({
 }))
 const native: fc.Arbitrary<Part> = fc
   .constantFrom(...NAMES)
-  .map((protocol) => ({ type: 'native', protocol, kind: FOREIGN[protocol], value: FOREIGN_VALUES[protocol] }))
-export const FOREIGN = {
+  .map((protocol) => ({ type: 'native', protocol, kind: NATIVE_KINDS[protocol], value: NATIVE_VALUES[protocol] }))
+export const NATIVE_KINDS = {
   'chat.completions': 'image_url',
   responses: 'web_search_call',
   messages: 'server_tool_use',
   generateContent: 'executableCode',
 }
-const FOREIGN_VALUES = {
+const NATIVE_VALUES = {
   'chat.completions': { type: 'image_url', image_url: { url: 'https://example.com/a.png' } },
   responses: {
     type: 'web_search_call',
@@ -174,7 +177,7 @@ const part = fc.oneof(
   { weight: 5, arbitrary: plainText },
   { weight: 2, arbitrary: scoredText },
   { weight: 4, arbitrary: reasoning },
-  { weight: 1, arbitrary: words.map((one): Part => ({ type: 'refusal', text: one })) },
+  { weight: 1, arbitrary: nonEmptyText.map((one): Part => ({ type: 'refusal', text: one })) },
   { weight: 4, arbitrary: call },
   { weight: 1, arbitrary: image },
   { weight: 1, arbitrary: audio },
@@ -202,7 +205,7 @@ const usage: fc.Arbitrary<Usage> = fc.tuple(...Object.keys(noUsage()).map(() => 
 
 /** Any answer. An id names one call, a sound is one part, and what an answer ends with fits what is in it. */
 export const answers: fc.Arbitrary<Answer> = fc
-  .tuple(fc.array(part, { maxLength: 6 }), fc.nat(20), usage, fc.nat(5), fc.option(words, { nil: undefined }))
+  .tuple(fc.array(part, { maxLength: 6 }), fc.nat(20), usage, fc.nat(5), fc.option(nonEmptyText, { nil: undefined }))
   .map(([drawn, ending, counted, metered, stopSequence]) => {
     const sounds = drawn.filter(({ type }) => type === 'audio')
     const parts = drawn
@@ -242,7 +245,7 @@ export const paces: fc.Arbitrary<Pace> = fc.record({ cuts: fc.array(fc.nat(30), 
  * The answer as a stream tells it: deltas cut anywhere (media at whole bytes, scored text by its tokens), usage before
  * its final word.
  */
-export function sentenceOf(answer: Answer, { cuts, early }: Pace): GenerationEvent[] {
+export function eventsOf(answer: Answer, { cuts, early }: Pace): GenerationEvent[] {
   let media = false
   let cut = 0
   const events = [...unfold(answer)].flatMap((event): GenerationEvent[] => {
@@ -250,7 +253,7 @@ export function sentenceOf(answer: Answer, { cuts, early }: Pace): GenerationEve
     if (event.type !== 'part-delta') return [event]
     if (event.logprobs !== undefined)
       return event.logprobs.map((one) => ({ ...event, text: one.token, logprobs: [one] }))
-    return chopped(event.text, cuts.slice(0, 1 + (cut++ % 3)), media ? 4 : 1).map((piece) => ({
+    return cutAt(event.text, cuts.slice(0, 1 + (cut++ % 3)), media ? 4 : 1).map((piece) => ({
       ...event,
       text: piece,
     }))
@@ -261,7 +264,7 @@ export function sentenceOf(answer: Answer, { cuts, early }: Pace): GenerationEve
     : events
 }
 
-function chopped(whole: string, cuts: readonly number[], step: number): string[] {
+function cutAt(whole: string, cuts: readonly number[], step: number): string[] {
   const places = [...new Set([0, ...cuts.map((cut) => (cut * step) % (whole.length + 1)), whole.length])]
     .filter((place) => place % step === 0 || place === whole.length)
     .sort((a, b) => a - b)

@@ -7,8 +7,8 @@ import type { ConversationName, GenerationRequest } from '../../src/generation/r
 import { protocols } from '../../src/protocols/index.ts'
 import { change, mutated } from './mutations.ts'
 import { requests, scopeOf, TARGETS } from './requests.ts'
-import { holds, PATIENCE } from './runs.ts'
-import { contextOf, NAMES, wireOf } from './wires.ts'
+import { assertProperty, TIMEOUT_MS } from './assertions.ts'
+import { contextOf, NAMES, rawRequestOf } from './protocol-pairs.ts'
 
 /**
  * Whatever a client sends is a request for every provider, or a refusal that names what is wrong; never a mistake of
@@ -34,13 +34,13 @@ describe.each(NAMES)('%s', (client: ConversationName) => {
   test(
     'a damaged body is a request for every provider, or refused by its path',
     () => {
-      holds(
+      assertProperty(
         fc.property(requests(scopeOf(client)), fc.array(change, { minLength: 1, maxLength: 3 }), (asked, changes) => {
           const body = mutated(
             JSON.parse(JSON.stringify(written(client, asked, TARGETS[client]).body)),
             changes,
           ) as object
-          const rawRequest = wireOf(body, asked.stream)
+          const rawRequest = rawRequestOf(body, asked.stream)
           attempted(() => protocols[client].serve.references!(rawRequest.body))
           const request = attempted((): GenerationRequest => protocols[client].serve.readRequest(rawRequest))
           if (request === undefined) return
@@ -62,6 +62,6 @@ describe.each(NAMES)('%s', (client: ConversationName) => {
         2,
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 })

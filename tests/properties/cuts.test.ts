@@ -12,9 +12,9 @@ import { MeteredStream } from '../../src/pipeline/metered-stream.ts'
 import { PassthroughOutput, TranslatedOutput } from '../../src/pipeline/output.ts'
 import { Relay } from '../../src/pipeline/relay.ts'
 import { haveRecordings, recordings } from '../recorded/recordings.ts'
-import { answers, paces, sentenceOf } from './answers.ts'
-import { holds, holdsLater, PATIENCE, same } from './runs.ts'
-import { bytesOf, contextOf, framesOf, MAKER, NAMES, readStream } from './wires.ts'
+import { answers, paces, eventsOf } from './answers.ts'
+import { assertProperty, assertAsyncProperty, TIMEOUT_MS, assertSame } from './assertions.ts'
+import { bytesOf, contextOf, framesOf, ISSUER, NAMES, readStream } from './protocol-pairs.ts'
 
 /** It does not matter in which pieces the bytes of an answer come. */
 
@@ -39,7 +39,7 @@ const withLineEnds = (bytes: Uint8Array, end: string): Uint8Array =>
 
 /** Answers whose usage is told, so that nothing has to be counted. */
 const told = fc.tuple(answers, paces).map(([answer, pace]) => {
-  const events = sentenceOf(
+  const events = eventsOf(
     { ...answer, metered: true, usage: { ...answer.usage, inputTokens: answer.usage.inputTokens + 1 } },
     pace,
   )
@@ -90,7 +90,7 @@ async function relayed(
   pieces: readonly Uint8Array[],
   framing: Framing = eventStream,
 ): Promise<string> {
-  const context = contextOf(client, provider === client ? undefined : MAKER)
+  const context = contextOf(client, provider === client ? undefined : ISSUER)
   const out =
     provider === client
       ? new PassthroughOutput(protocols[client].passthrough(context))
@@ -106,7 +106,7 @@ describe.each(NAMES)('a stream of %s', (provider) => {
   test(
     'is heard alike, however its bytes are cut and its lines end',
     () => {
-      holds(
+      assertProperty(
         fc.property(
           told,
           cuts,
@@ -120,43 +120,43 @@ describe.each(NAMES)('a stream of %s', (provider) => {
               broken === undefined
                 ? whole
                 : new TextEncoder().encode(new TextDecoder().decode(whole).slice(0, broken % whole.length))
-            same(heard(provider, cut(withLineEnds(bytes, end), places)), heard(provider, [bytes]))
+            assertSame(heard(provider, cut(withLineEnds(bytes, end), places)), heard(provider, [bytes]))
           },
         ),
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 
   test.each(NAMES)(
     'is the same text for a client of %s',
     async (client) => {
-      await holdsLater(
+      await assertAsyncProperty(
         fc.asyncProperty(told, cuts, lineEnds, fc.boolean(), async ({ events }, places, end, array) => {
           const bytes = withLineEnds(bytesOf(framesOf(provider, events, contextOf(provider))), end)
           const framing = (): Framing => (array && client === 'generateContent' ? new JsonArray() : eventStream)
           const whole = await relayed(provider, client, [bytes], framing())
-          same(await relayed(provider, client, cut(bytes, places), framing()), whole)
+          assertSame(await relayed(provider, client, cut(bytes, places), framing()), whole)
         }),
         0.3,
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 
   test(
     'passes byte for byte to a client of its own protocol, but for the names on it',
     async () => {
-      await holdsLater(
+      await assertAsyncProperty(
         fc.asyncProperty(told, cuts, async ({ events }, places) => {
           const bytes = bytesOf(framesOf(provider, events, contextOf(provider)))
           // These frames bear our names already.
-          same(await relayed(provider, provider, cut(bytes, places)), timeless(new TextDecoder().decode(bytes)))
+          assertSame(await relayed(provider, provider, cut(bytes, places)), timeless(new TextDecoder().decode(bytes)))
         }),
         0.5,
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 })
 
@@ -171,19 +171,19 @@ describe.skipIf(!haveRecordings)('recorded streams', () => {
         .filter(({ protocol }) => protocol === provider)
         .map((recording) => recording.response())
         .filter(({ length }) => length < 200_000)
-      await holdsLater(
+      await assertAsyncProperty(
         fc.asyncProperty(
           fc.constantFrom(...own),
           fc.array(fc.nat(200_000), { minLength: 1, maxLength: 30 }),
           fc.constantFrom(...NAMES),
           async (bytes, places, client) => {
             const pieces = cut(bytes, places)
-            same(heard(provider, pieces), heard(provider, [bytes]))
-            same(await relayed(provider, client, pieces), await relayed(provider, client, [bytes]))
+            assertSame(heard(provider, pieces), heard(provider, [bytes]))
+            assertSame(await relayed(provider, client, pieces), await relayed(provider, client, [bytes]))
           },
         ),
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 })

@@ -6,10 +6,10 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import type { Frame } from '../../src/http/frames.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { checkGrammar } from '../grammar.ts'
-import { answers, paces, sentenceOf } from './answers.ts'
+import { answers, paces, eventsOf } from './answers.ts'
 import { change, mutated, type Change } from './mutations.ts'
-import { holds, PATIENCE } from './runs.ts'
-import { bytesOf, contextOf, framesOf, MAKER, NAMES, providerReader, readStream, readWhole } from './wires.ts'
+import { assertProperty, TIMEOUT_MS } from './assertions.ts'
+import { bytesOf, contextOf, framesOf, ISSUER, NAMES, providerReader, readStream, readWhole } from './protocol-pairs.ts'
 
 /**
  * Whatever a provider sends, its reader gives a sentence of events, which may end in an error of the provider's, and
@@ -138,7 +138,7 @@ function changed(data: string, changes: readonly Change[]): string {
 /** Events that a frame may give at most: a frame that ends an answer closes all that is open, and says its usage. */
 const EVENTS_PER_FRAME = 40
 
-function checkSentence(events: readonly GenerationEvent[], bytes: number, frames: number): void {
+function checkEvents(events: readonly GenerationEvent[], bytes: number, frames: number): void {
   checkGrammar(events)
   const text = events.reduce((sum, event) => sum + (event.type === 'part-delta' ? event.text.length : 0), 0)
   if (events.length > EVENTS_PER_FRAME * (frames + 10)) throw new Error(`${events.length} events of ${frames} frames`)
@@ -153,25 +153,25 @@ function checkError(error: unknown): void {
 
 function writeAll(events: readonly GenerationEvent[], asked: ReturnType<typeof contextOf>['request']): void {
   for (const client of NAMES) {
-    const context = { ...contextOf(client, MAKER), request: { ...asked, includeUsage: true } }
+    const context = { ...contextOf(client, ISSUER), request: { ...asked, includeUsage: true } }
     framesOf(client, events, context)
     if (events.at(-1)?.type === 'finish') JSON.stringify(protocols[client].serve.writeResponse(fold(events), context))
   }
 }
 
-const sent = fc.tuple(answers, paces).map(([answer, pace]) => sentenceOf(answer, pace))
+const sent = fc.tuple(answers, paces).map(([answer, pace]) => eventsOf(answer, pace))
 
 describe.each(NAMES)('%s', (provider: ConversationName) => {
   test(
     'damaged frames are a sentence, which every client can be told',
     () => {
-      holds(
+      assertProperty(
         fc.property(sent, fc.array(damage, { minLength: 1, maxLength: 4 }), (events, all) => {
           const context = contextOf(provider)
           const frames = damaged(framesOf(provider, events, context), all)
           const reader = providerReader(provider, context.request)
           const heard = [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
-          checkSentence(
+          checkEvents(
             heard,
             frames.reduce((sum, { data }) => sum + data.length, 0),
             frames.length,
@@ -184,30 +184,30 @@ describe.each(NAMES)('%s', (provider: ConversationName) => {
         2,
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 
   test(
     'damaged bytes are a sentence',
     () => {
-      holds(
+      assertProperty(
         fc.property(sent, fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 5 }), (events, all) => {
           const context = contextOf(provider)
           const frames = framesOf(provider, events, context)
           const bytes = bytesOf(frames)
           for (const [at, byte] of all) bytes[at % bytes.length] = byte
-          checkSentence(readStream(provider, [bytes], context.request), bytes.length, frames.length)
+          checkEvents(readStream(provider, [bytes], context.request), bytes.length, frames.length)
         }),
         2,
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 
   test(
     "a damaged whole answer is one, or a failure of the provider's",
     () => {
-      holds(
+      assertProperty(
         fc.property(sent, fc.array(change, { minLength: 1, maxLength: 4 }), (events, changes) => {
           const context = contextOf(provider)
           const body = mutated(
@@ -220,13 +220,13 @@ describe.each(NAMES)('%s', (provider: ConversationName) => {
           } catch (error) {
             return checkError(error)
           }
-          checkSentence(heard, JSON.stringify(body).length, 20)
+          checkEvents(heard, JSON.stringify(body).length, 20)
           writeAll(heard, context.request)
           protocols[provider].passthrough(context).answer(JSON.stringify(body))
         }),
         2,
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 })

@@ -3,9 +3,9 @@ import fc from 'fast-check'
 import type { Answer } from '../../src/generation/event.ts'
 import type { ConversationName, Part } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import { answers, paces, sentenceOf } from './answers.ts'
-import { holds, PATIENCE, same } from './runs.ts'
-import { contextOf, framesOf, MAKER, NAMES, wireOf } from './wires.ts'
+import { answers, paces, eventsOf } from './answers.ts'
+import { assertProperty, TIMEOUT_MS, assertSame } from './assertions.ts'
+import { contextOf, framesOf, ISSUER, NAMES, rawRequestOf } from './protocol-pairs.ts'
 
 /**
  * What a client sends back of an answer, as it got it, is what the answer was: with its signatures, known by their
@@ -52,7 +52,7 @@ const signed = fc.tuple(answers, signatures).map(([answer, stream]): Answer => {
 })
 
 /** Signatures in their order, and whose they are: of a call by its id, of what else by its kind. */
-const proofs = (parts: readonly Part[]): string[] =>
+const signaturesOf = (parts: readonly Part[]): string[] =>
   parts.flatMap((part) =>
     'signature' in part && part.signature !== undefined && part.signature.data !== ''
       ? [`${part.type === 'tool-call' ? part.id : part.type} ${part.signature.data}`]
@@ -60,7 +60,7 @@ const proofs = (parts: readonly Part[]): string[] =>
   )
 
 /** All that was said of each kind. */
-const said = (parts: readonly Part[]): string[] =>
+const textsOf = (parts: readonly Part[]): string[] =>
   ['text', 'reasoning'].map((type) =>
     parts.map((part) => (part.type === type && 'text' in part ? part.text : '')).join(''),
   )
@@ -68,42 +68,42 @@ const said = (parts: readonly Part[]): string[] =>
 test(
   'chunks of generateContent that come back one by one are the turn that they were',
   () => {
-    holds(
+    assertProperty(
       fc.property(signed, paces, (given, pace) => {
         const answer = { ...given, parts: given.parts.filter(({ type }) => type !== 'refusal') }
-        const chunks = framesOf('generateContent', sentenceOf(answer, pace), contextOf('generateContent', MAKER)).map(
+        const chunks = framesOf('generateContent', eventsOf(answer, pace), contextOf('generateContent', ISSUER)).map(
           ({ data }) => (JSON.parse(data) as Json).candidates[0].content,
         )
         const { turns } = protocols.generateContent.serve.readRequest(
-          wireOf({ contents: [{ role: 'user', parts: [{ text: 'Hi' }] }, ...chunks] }),
+          rawRequestOf({ contents: [{ role: 'user', parts: [{ text: 'Hi' }] }, ...chunks] }),
         )
         const back = turns.slice(1).flatMap((turn) => turn.parts)
-        same(said(back), said(answer.parts), 'words')
-        same(proofs(back).toSorted(), proofs(answer.parts).toSorted(), 'signatures')
+        assertSame(textsOf(back), textsOf(answer.parts), 'words')
+        assertSame(signaturesOf(back).toSorted(), signaturesOf(answer.parts).toSorted(), 'signatures')
       }),
     )
   },
-  PATIENCE,
+  TIMEOUT_MS,
 )
 
 describe.each(NAMES)('%s', (client) => {
   test(
     'an answer that comes back bears what its maker signed',
     () => {
-      holds(
+      assertProperty(
         fc.property(signed, (answer) => {
-          const context = contextOf(client, MAKER)
+          const context = contextOf(client, ISSUER)
           const written = JSON.parse(JSON.stringify(protocols[client].serve.writeResponse(answer, context))) as Json
           if (answer.parts.every((part) => part.type === 'text' && part.text === '')) return
-          const { turns } = protocols[client].serve.readRequest(wireOf(NEXT[client](written)))
+          const { turns } = protocols[client].serve.readRequest(rawRequestOf(NEXT[client](written)))
           const back = turns.slice(1).flatMap((turn) => turn.parts)
           const issuers = back.flatMap((part) =>
             'signature' in part && part.signature !== undefined ? [part.signature.issuer] : [],
           )
-          for (const issuer of issuers) same(issuer, MAKER, 'the maker')
+          for (const issuer of issuers) assertSame(issuer, ISSUER, 'the maker')
           const lost = context.losses!.losses.some(({ path }) => path === 'response.signature')
-          if (!lost) same(proofs(back).toSorted(), proofs(answer.parts).toSorted(), 'signatures')
-          same(
+          if (!lost) assertSame(signaturesOf(back).toSorted(), signaturesOf(answer.parts).toSorted(), 'signatures')
+          assertSame(
             back.filter(({ type }) => type === 'tool-call').map((part) => part.type === 'tool-call' && part.id),
             answer.parts.filter(({ type }) => type === 'tool-call').map((part) => part.type === 'tool-call' && part.id),
             'calls',
@@ -111,6 +111,6 @@ describe.each(NAMES)('%s', (client) => {
         }),
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 })

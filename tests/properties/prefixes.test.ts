@@ -6,15 +6,15 @@ import { protocols } from '../../src/protocols/index.ts'
 import type { Capabilities, Target } from '../../src/protocols/protocol.ts'
 import { breakOf, piecesOf } from './prefixes.ts'
 import { PAIRS, requests, scopeOf, TARGETS } from './requests.ts'
-import { holds, PATIENCE } from './runs.ts'
-import { NAMES, wireOf } from './wires.ts'
+import { assertProperty, TIMEOUT_MS } from './assertions.ts'
+import { NAMES, rawRequestOf } from './protocol-pairs.ts'
 
 /**
  * As a conversation grows, what a provider got of it before is a beginning of what it gets: providers cache by that.
  */
 
 /** The conversation at each of its requests: whenever it was the model's turn to speak. */
-const moments = (request: GenerationRequest): GenerationRequest[] =>
+const requestsOf = (request: GenerationRequest): GenerationRequest[] =>
   request.turns.flatMap((turn, index) =>
     turn.role === 'assistant' || (request.turns[index + 1]?.role !== 'assistant' && index < request.turns.length - 1)
       ? []
@@ -22,7 +22,7 @@ const moments = (request: GenerationRequest): GenerationRequest[] =>
   )
 
 /** Agents mark the end of what they have said so far, and take the mark off again in their next request. */
-function marked(request: GenerationRequest): GenerationRequest {
+function withLastPartMarked(request: GenerationRequest): GenerationRequest {
   const bare = <T extends Part>({ ...part }: T): T => {
     if ('cache' in part) delete part.cache
     return part.type === 'tool-result' ? { ...part, content: part.content.map(bare) } : part
@@ -33,7 +33,7 @@ function marked(request: GenerationRequest): GenerationRequest {
   return { ...request, turns }
 }
 
-function grows(protocol: ConversationName, target: Target, bodies: Record<string, unknown>[]): void {
+function assertGrows(protocol: ConversationName, target: Target, bodies: Record<string, unknown>[]): void {
   const pieces = bodies.map((body) => piecesOf(protocol, JSON.parse(JSON.stringify(body)) as Record<string, unknown>))
   for (const [index, before] of pieces.slice(0, -1).entries()) {
     const broken = breakOf(before, pieces[index + 1]!)
@@ -46,7 +46,7 @@ const bodyFor = (protocol: ConversationName, request: GenerationRequest, target:
   written(protocol, request, target).body
 
 /** Models that want something written in another way. */
-const ABILITIES: Record<ConversationName, Capabilities[]> = {
+const CAPABILITIES: Record<ConversationName, Capabilities[]> = {
   'chat.completions': [{}, { cacheBreakpoints: 'cache_control' }, { system: false }],
   responses: [{}, { cacheBreakpoints: 'prompt_cache_breakpoint' }, { system: false }],
   messages: [{}, { systemTurns: true }, { prefill: false, reasoning: 'adaptive' }],
@@ -76,21 +76,23 @@ const unusual = (request: GenerationRequest): GenerationRequest => {
 }
 
 describe.each(NAMES)('what is written for %s', (protocol) => {
-  test.each(ABILITIES[protocol].map((capabilities) => [JSON.stringify(capabilities), capabilities] as const))(
+  test.each(CAPABILITIES[protocol].map((capabilities) => [JSON.stringify(capabilities), capabilities] as const))(
     '%s',
     (_, capabilities) => {
       const target = { ...TARGETS[protocol], capabilities }
-      holds(
+      assertProperty(
         fc.property(requests(scopeOf(protocol)), fc.boolean(), (request, odd) =>
-          grows(
+          assertGrows(
             protocol,
             target,
-            moments(odd ? unusual(request) : request).map((one) => bodyFor(protocol, marked(one), target)),
+            requestsOf(odd ? unusual(request) : request).map((one) =>
+              bodyFor(protocol, withLastPartMarked(one), target),
+            ),
           ),
         ),
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 })
 
@@ -98,10 +100,12 @@ describe.each(NAMES)('what is written for %s', (protocol) => {
 test.each(PAIRS)(
   'a client of %s, a provider of %s',
   (client, provider) => {
-    holds(
+    assertProperty(
       fc.property(requests(scopeOf(client, provider)), (request) => {
-        const wires = moments(request).map((one) => wireOf(bodyFor(client, marked(one), TARGETS[client]), false))
-        grows(
+        const wires = requestsOf(request).map((one) =>
+          rawRequestOf(bodyFor(client, withLastPartMarked(one), TARGETS[client]), false),
+        )
+        assertGrows(
           provider,
           TARGETS[provider],
           wires.map((rawRequest) =>
@@ -112,5 +116,5 @@ test.each(PAIRS)(
       0.5,
     )
   },
-  PATIENCE,
+  TIMEOUT_MS,
 )

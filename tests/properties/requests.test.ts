@@ -10,8 +10,8 @@ import { withoutDropped, withoutLost } from './lost-fields.ts'
 import { normalFormOf, withoutEmptyReasoning, withoutVisibility } from './normal-forms.ts'
 import { writtenWithLosses } from './request-losses.ts'
 import { requests, scopeOf, TARGETS } from './requests.ts'
-import { holds, PATIENCE, same } from './runs.ts'
-import { contextOf, LABEL, MAKER, NAMES, wireOf } from './wires.ts'
+import { assertProperty, TIMEOUT_MS, assertSame } from './assertions.ts'
+import { contextOf, IDENTITY, ISSUER, NAMES, rawRequestOf } from './protocol-pairs.ts'
 
 /** A provider hears what a client says: nothing else, and all of it but what is told as lost. */
 
@@ -25,7 +25,7 @@ function readBy(
   target: Target = TARGETS[provider],
 ): { request: GenerationRequest; losses: Loss[] } {
   const { body, losses } = writtenWithLosses(provider, request, target)
-  return { request: withoutPaths(protocols[provider].serve.readRequest(wireOf(body, request.stream))), losses }
+  return { request: withoutPaths(protocols[provider].serve.readRequest(rawRequestOf(body, request.stream))), losses }
 }
 
 /** Compares all members except those with a reported loss. */
@@ -35,14 +35,14 @@ function compare(actual: GenerationRequest, expected: GenerationRequest, losses:
   const [read, sent] = [comparable(actual), comparable(expected)]
   const reported = losses.map(({ code, path }) => `${code} at ${path}`).join(', ')
   for (const member of new Set([...Object.keys(sent), ...Object.keys(read)]) as Set<keyof GenerationRequest>)
-    same(read[member], sent[member], `${member}, with losses ${reported}`)
+    assertSame(read[member], sent[member], `${member}, with losses ${reported}`)
 }
 
 describe.each(NAMES)('%s', (provider) => {
   test(
     'a provider hears what is asked, or is told of as lost',
     () => {
-      holds(
+      assertProperty(
         fc.property(requests(scopeOf(provider)), (request) => {
           const { request: read, losses } = readBy(provider, request)
           const adjusted = losses.filter(({ effect }) => effect === 'approximated')
@@ -50,39 +50,39 @@ describe.each(NAMES)('%s', (provider) => {
         }),
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 
   test(
     'what is read of a body is written as that body',
     () => {
       // How deep it thinks, and who sees that, is compared above: what is not said at all is said in another way.
-      holds(
+      assertProperty(
         fc.property(
           requests(scopeOf(provider)).map(({ reasoning: _, ...request }) => request),
           (request) => {
             const write = (one: GenerationRequest): unknown =>
               JSON.parse(JSON.stringify(writtenWithLosses(provider, one, TARGETS[provider]).body))
             const { request: read } = readBy(provider, request)
-            same(write(sealed({ ...read, protocol: 'images' })), write(request))
+            assertSame(write(withOurIssuer({ ...read, protocol: 'images' })), write(request))
           },
         ),
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 
   test(
     'of its own protocol it hears the client itself, whose seals are opened for their maker alone',
     () => {
-      holds(
+      assertProperty(
         fc.property(requests(scopeOf(provider)), (request) => {
           const { body } = writtenWithLosses(
             provider,
-            withSignatures(request, ({ data, issuer }) => ({ data: wrapSignature(data, issuer), issuer: OURS })),
+            withSignatures(request, ({ data, issuer }) => ({ data: wrapSignature(data, issuer), issuer: OUR_ISSUER })),
             TARGETS[provider],
           )
-          const rawRequest = wireOf(body, request.stream)
+          const rawRequest = rawRequestOf(body, request.stream)
           const context = {
             ...contextOf(provider),
             rawRequest,
@@ -96,25 +96,25 @@ describe.each(NAMES)('%s', (provider) => {
             text: protocols[provider].call.forward(context, TARGETS[provider], new LossReport()),
           })
           const direct = protocols[provider].serve.readRequest(
-            wireOf(writtenWithLosses(provider, request, TARGETS[provider]).body, request.stream),
+            rawRequestOf(writtenWithLosses(provider, request, TARGETS[provider]).body, request.stream),
           )
-          same(
-            plain(ownThoughts(normalFormOf(provider)(forwarded))),
-            plain(ownThoughts(normalFormOf(provider)(direct))),
+          assertSame(
+            plain(withoutUnsignedReasoning(normalFormOf(provider)(forwarded))),
+            plain(withoutUnsignedReasoning(normalFormOf(provider)(direct))),
           )
         }),
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 
   test.each(NAMES)(
     'a client of %s asks it the same',
     (client) => {
-      holds(
+      assertProperty(
         fc.property(requests(scopeOf(provider, client)), (request) => {
           const asked = readBy(client, request)
-          const read = readBy(provider, sealed(asked.request))
+          const read = readBy(provider, withOurIssuer(asked.request))
           const form = (one: GenerationRequest): GenerationRequest =>
             withoutVisibility(normalFormOf(provider)(normalFormOf(client)(one)))
           compare(form(read.request), form(request), [...asked.losses, ...read.losses])
@@ -122,11 +122,11 @@ describe.each(NAMES)('%s', (provider) => {
         0.3,
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 })
 
-const OURS = { ...MAKER, model: LABEL.model }
+const OUR_ISSUER = { ...ISSUER, model: IDENTITY.model }
 
 const withSignatures = (
   request: GenerationRequest,
@@ -145,7 +145,7 @@ const withSignatures = (
 const UNSIGNED = ['', 'skip_thought_signature_validator']
 
 /** Without thoughts that nobody signed: what becomes of them is the provider's affair. */
-const ownThoughts = (request: GenerationRequest): GenerationRequest => ({
+const withoutUnsignedReasoning = (request: GenerationRequest): GenerationRequest => ({
   ...request,
   turns: request.turns.map((turn) => ({
     ...turn,
@@ -156,5 +156,5 @@ const ownThoughts = (request: GenerationRequest): GenerationRequest => ({
 })
 
 /** What a client sends back of a maker's answer that it got through another protocol bears the maker's name. */
-const sealed = (request: GenerationRequest): GenerationRequest =>
-  withSignatures(request, (signature) => ({ ...signature, issuer: OURS }))
+const withOurIssuer = (request: GenerationRequest): GenerationRequest =>
+  withSignatures(request, (signature) => ({ ...signature, issuer: OUR_ISSUER }))

@@ -11,8 +11,8 @@ import type {
   Turn,
 } from '../../src/generation/request.ts'
 import type { Target } from '../../src/protocols/protocol.ts'
-import { argumentsText, present, signature, words } from './answers.ts'
-import { LABEL, MAKER, NAMES } from './wires.ts'
+import { argumentsText, present, signature, nonEmptyText } from './answers.ts'
+import { IDENTITY, ISSUER, NAMES } from './protocol-pairs.ts'
 
 /** Whole requests of every kind that a client may send, in our words. */
 
@@ -57,19 +57,19 @@ export const scopeOf = (...protocols: ConversationName[]): Scope =>
 /** A model that takes all that its protocol can say. It is the one whose signatures the requests bear. */
 export const TARGETS: Record<ConversationName, Target> = {
   'chat.completions': {
-    ...MAKER,
-    model: LABEL.model,
+    ...ISSUER,
+    model: IDENTITY.model,
     quirks: { customTools: true, reasoningField: 'reasoning_details', effortField: 'reasoning' },
     capabilities: {},
   },
-  responses: { ...MAKER, model: LABEL.model, quirks: {}, capabilities: {} },
+  responses: { ...ISSUER, model: IDENTITY.model, quirks: {}, capabilities: {} },
   messages: {
-    ...MAKER,
-    model: LABEL.model,
+    ...ISSUER,
+    model: IDENTITY.model,
     quirks: {},
     capabilities: { systemTurns: true, reasoning: 'budget', maxOutputTokens: 100_000 },
   },
-  generateContent: { ...MAKER, model: LABEL.model, quirks: {}, capabilities: { reasoning: 'level' } },
+  generateContent: { ...ISSUER, model: IDENTITY.model, quirks: {}, capabilities: { reasoning: 'level' } },
 }
 
 const some = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(of, { nil: undefined, freq: 2 })
@@ -78,7 +78,7 @@ const rarely = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
 
 const cache = rarely(fc.constantFrom({}, { ttl: '5m' as const }, { ttl: '1h' as const }))
 const textPart: fc.Arbitrary<TextPart> = fc
-  .tuple(words, cache)
+  .tuple(nonEmptyText, cache)
   .map(([text, mark]) => present({ type: 'text' as const, text, cache: mark }))
 const base64 = fc.uint8Array({ minLength: 1, maxLength: 9 }).map((bytes) => Buffer.from(bytes).toString('base64'))
 const image: fc.Arbitrary<MediaPart> = fc
@@ -96,11 +96,11 @@ const pdf: fc.Arbitrary<MediaPart> = base64.map((data) => ({
   source: { type: 'data', mediaType: 'application/pdf', data },
   filename: 'a.pdf',
 }))
-const sound: fc.Arbitrary<MediaPart> = base64.map((data) => ({
+const audio: fc.Arbitrary<MediaPart> = base64.map((data) => ({
   type: 'audio',
   source: { type: 'data', mediaType: 'audio/wav', data },
 }))
-const film: fc.Arbitrary<MediaPart> = base64.map((data) => ({
+const video: fc.Arbitrary<MediaPart> = base64.map((data) => ({
   type: 'video',
   source: { type: 'data', mediaType: 'video/mp4', data },
 }))
@@ -113,35 +113,40 @@ const userParts = (scope: Scope): fc.Arbitrary<Part[]> =>
       textPart,
       image,
       pdf,
-      ...(scope.audio ? [sound] : []),
-      ...(scope.video ? [film] : []),
+      ...(scope.audio ? [audio] : []),
+      ...(scope.video ? [video] : []),
     ),
     { minLength: 1, maxLength: 3 },
   )
 
-const thought: fc.Arbitrary<Part> = fc.oneof(
+const reasoningPart: fc.Arbitrary<Part> = fc.oneof(
   fc
-    .tuple(words, signature, fc.boolean(), fc.constantFrom({}, { form: 'raw' as const }, { form: 'summary' as const }))
+    .tuple(
+      nonEmptyText,
+      signature,
+      fc.boolean(),
+      fc.constantFrom({}, { form: 'raw' as const }, { form: 'summary' as const }),
+    )
     .map(
       ([text, data, ours, form]): Part => ({
         type: 'reasoning',
         text,
         ...form,
-        signature: { data, issuer: ours ? { ...MAKER, model: LABEL.model } : { provider: 'another', model: 'm' } },
+        signature: { data, issuer: ours ? { ...ISSUER, model: IDENTITY.model } : { provider: 'another', model: 'm' } },
       }),
     ),
-  words.map((text): Part => ({ type: 'reasoning', text })),
+  nonEmptyText.map((text): Part => ({ type: 'reasoning', text })),
   signature.map(
     (data): Part => ({
       type: 'reasoning',
       text: '',
       redacted: true,
-      signature: { data, issuer: { ...MAKER, model: LABEL.model } },
+      signature: { data, issuer: { ...ISSUER, model: IDENTITY.model } },
     }),
   ),
 )
 
-type Called = {
+type ToolCall = {
   name: string
   form: 'function' | 'custom'
   text: string
@@ -149,7 +154,7 @@ type Called = {
   failed: boolean
   mark: TextPart['cache'] | undefined
 }
-const called = (scope: Scope): fc.Arbitrary<Called> =>
+const toolCall = (scope: Scope): fc.Arbitrary<ToolCall> =>
   fc
     .record({
       kind: fc.constantFrom<[string, 'function' | 'custom'][]>(
@@ -158,13 +163,17 @@ const called = (scope: Scope): fc.Arbitrary<Called> =>
         ...(scope.customs ? [['draw', 'custom'] as [string, 'custom']] : []),
       ),
       args: argumentsText,
-      input: words,
+      input: nonEmptyText,
       result: fc.oneof<fc.Arbitrary<(TextPart | MediaPart)[]>[]>(
-        words.map((text) => [{ type: 'text', text }]),
+        nonEmptyText.map((text) => [{ type: 'text', text }]),
         argumentsText.map((text) => [{ type: 'text', text }]),
         fc.constantFrom('1.0', '-0', '[1]', 'null').map((text) => [{ type: 'text', text }]),
         ...(scope.resultMedia
-          ? [fc.tuple(words, image).map(([text, part]): (TextPart | MediaPart)[] => [{ type: 'text', text }, part])]
+          ? [
+              fc
+                .tuple(nonEmptyText, image)
+                .map(([text, part]): (TextPart | MediaPart)[] => [{ type: 'text', text }, part]),
+            ]
           : []),
       ),
       failed: scope.failures ? fc.boolean() : fc.constant(false),
@@ -184,7 +193,7 @@ type Round = {
   name: string | undefined
   thoughts: Part[]
   beside: string | undefined
-  calls: Called[]
+  calls: ToolCall[]
   instruction: [Turn['role'], string] | undefined
   answer: Part
 }
@@ -193,15 +202,15 @@ const round = (scope: Scope): fc.Arbitrary<Round> =>
   fc.record({
     user: userParts(scope),
     name: rarely(fc.constant('ada')),
-    thoughts: fc.array(thought, { maxLength: 1 }),
-    beside: scope.wordsBesideCalls ? some(words) : fc.constant(undefined),
-    calls: fc.array(called(scope), { maxLength: 3 }),
+    thoughts: fc.array(reasoningPart, { maxLength: 1 }),
+    beside: scope.wordsBesideCalls ? some(nonEmptyText) : fc.constant(undefined),
+    calls: fc.array(toolCall(scope), { maxLength: 3 }),
     instruction: scope.midway
-      ? rarely(fc.tuple(fc.constantFrom<Turn['role'][]>('system'), words))
+      ? rarely(fc.tuple(fc.constantFrom<Turn['role'][]>('system'), nonEmptyText))
       : fc.constant(undefined),
     answer: fc.oneof<fc.Arbitrary<Part>[]>(
       textPart.map(({ text }): Part => ({ type: 'text', text })),
-      ...(scope.refusals ? [words.map((text): Part => ({ type: 'refusal', text }))] : []),
+      ...(scope.refusals ? [nonEmptyText.map((text): Part => ({ type: 'refusal', text }))] : []),
     ),
   })
 
@@ -289,7 +298,7 @@ const sampling = fc
     frequencyPenalty: rarely(fc.constantFrom(-2, 0.5, 2)),
     presencePenalty: rarely(fc.constantFrom(-2, 0.5, 2)),
     seed: rarely(fc.oneof(fc.integer({ min: 0, max: 2 ** 31 - 1 }), fc.constant(2 ** 40))),
-    stop: rarely(fc.array(words, { minLength: 1, maxLength: 4 })),
+    stop: rarely(fc.array(nonEmptyText, { minLength: 1, maxLength: 4 })),
     logitBias: rarely(fc.constant({ 5: 1, 70: -100 })),
     scored: rarely(fc.constantFrom(undefined, 1, 5)),
     isScored: fc.integer({ min: 0, max: 3 }),
@@ -330,15 +339,15 @@ export const requests = (scope: Scope): fc.Arbitrary<GenerationRequest> =>
       reasoning: some(reasoning),
       outputFormat: rarely(format),
       verbosity: rarely(fc.constantFrom('low' as const, 'high' as const)),
-      user: rarely(words),
+      user: rarely(nonEmptyText),
       metadata: rarely(fc.constant({ a: 'b', c: 'd' })),
       serviceTier: rarely(fc.constantFrom('auto', 'flex', 'odd')),
-      cacheKey: rarely(words),
+      cacheKey: rarely(nonEmptyText),
       stream: fc.boolean(),
     })
     .map(
       ({ rounds, last, ...rest }): GenerationRequest => ({
-        model: LABEL.model,
+        model: IDENTITY.model,
         ...present({
           ...rest,
           toolChoice:

@@ -12,7 +12,7 @@ const folder = join(import.meta.dir, '../../../shared/recordings')
 export const haveRecordings = existsSync(join(folder, 'INDEX.jsonl'))
 
 /** Edited by hand, so that its deltas contradict its finished item. */
-export const CONTRADICTS = 'vercel-ai__openai-openai-shell-container.1'
+export const INCONSISTENT = 'vercel-ai__openai-openai-shell-container.1'
 
 export type Recording = {
   id: string

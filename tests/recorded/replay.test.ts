@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { haveRecordings, recordings, type Recording } from './recordings.ts'
-import { startReplay, type Replay } from './replaying.ts'
-import { datasOf, said } from './said.ts'
+import { startReplay, type Replay } from './replay-server.ts'
+import { frameDataOf, responseContent } from './response-content.ts'
 
 /**
  * Every recorded exchange, served by a replay upstream and fetched through a running Sluice in its own protocol, comes
@@ -105,8 +105,8 @@ const isUsageChunk = (frame: unknown): boolean => {
 }
 
 function tellsUsage({ protocol, stream }: Recording, text: string): boolean {
-  const { usage, ending } = said(protocol, stream ? datasOf(text) : [JSON.parse(text)], stream)
-  return ending === 'failed' || (usage?.prompt ?? 0) > 0
+  const { usage, outcome } = responseContent(protocol, stream ? frameDataOf(text) : [JSON.parse(text)], stream)
+  return outcome === 'failed' || (usage?.prompt ?? 0) > 0
 }
 
 function withoutLabels(value: unknown, protocol: ConversationName, ours = OURS[protocol]): unknown {
@@ -128,7 +128,7 @@ for (const protocol of Object.keys(OURS) as ConversationName[]) {
       for (const size of recording.stream ? [Infinity, 7, 1013] : [Infinity]) {
         test(`${recording.id}${size === Infinity ? '' : ` in pieces of ${size}`}`, async () => {
           piece = recording.response().length / size > 3000 ? 1013 : size
-          const response = await replay.ask(name)
+          const response = await replay.send(name)
           const heard = await response.text()
           const bytes = new TextDecoder().decode(recording.response())
           const recorded = PECULIAR[recording.id] === 'holds a credential' ? hidden(bytes) : bytes

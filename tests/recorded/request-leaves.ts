@@ -1,5 +1,5 @@
 import { type Loss } from '../../src/protocols/translation.ts'
-import { squeezed } from './leaves.ts'
+import { withoutWhitespace } from './response-leaves.ts'
 
 /**
  * What a recorded request says in one place, and where. `holder`: the nearest object on the way there that says its
@@ -39,7 +39,7 @@ const isPart = (value: object): value is Record<string, unknown> =>
   'type' in value || 'parts' in value || 'text' in value || 'thought' in value
 
 /** Parts that no report may pass over in one word for all of them. */
-const PLAIN = new Set([
+const COMMON_PARTS = new Set([
   'text',
   'input_text',
   'output_text',
@@ -58,15 +58,15 @@ const PLAIN = new Set([
   'custom_tool_call',
   'custom_tool_call_output',
 ])
-const isPlain = ({ type, text, thought }: Record<string, unknown>): boolean =>
-  typeof type === 'string' ? PLAIN.has(type) : typeof text === 'string' && thought !== true
+const isCommon = ({ type, text, thought }: Record<string, unknown>): boolean =>
+  typeof type === 'string' ? COMMON_PARTS.has(type) : typeof text === 'string' && thought !== true
 
 const CONVERSATION = /^(messages|input|contents|system|instructions|systemInstruction|system_instruction)(\[\])?$/
 
 /** Whether a loss reports a leaf: under its own path, or that of what holds it. */
-function reports({ code, path: lost, effect, reason }: Loss, { path }: Leaf): boolean {
+function isReportedBy({ code, path: lost, effect, reason }: Loss, { path }: Leaf): boolean {
   if (reason === 'only the allowed tools are sent' && path.startsWith('tools[')) return true
-  if (!/\[/.test(path) && !/\[/.test(lost) && namesOf(lost).includes(SNAKE(nameOf(path)))) return true
+  if (!/\[/.test(path) && !/\[/.test(lost) && namesOf(lost).includes(snakeCase(nameOf(path)))) return true
   if (path === lost) return true
   // The signature of a part of which only its provider knows the kind is lost with it.
   if (code === 'content_native' && path === lost.replace(/\.\w+$/, '.thoughtSignature')) return true
@@ -76,7 +76,7 @@ function reports({ code, path: lost, effect, reason }: Loss, { path }: Leaf): bo
   return code === 'schema_adjusted' ? reason.includes(nameOf(path)) : true
 }
 
-const listed = (path: string): string => path.replaceAll(/\[\d+\]/g, '[]')
+const withoutIndices = (path: string): string => path.replaceAll(/\[\d+\]/g, '[]')
 const nameOf = (path: string): string =>
   path
     .replaceAll(/\[\d+\]/g, '')
@@ -84,39 +84,39 @@ const nameOf = (path: string): string =>
     .at(-1)!
 
 /** Base64 in either alphabet, types in either case. */
-const folded = (text: string): string =>
-  squeezed(text).replaceAll('-', '+').replaceAll('_', '/').replace(/=+$/, '').toLowerCase()
+const normalized = (text: string): string =>
+  withoutWhitespace(text).replaceAll('-', '+').replaceAll('_', '/').replace(/=+$/, '').toLowerCase()
 
-const SNAKE = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+const snakeCase = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
 /** Names of one setting. */
-const SAME = [
+const SYNONYMS = [
   ['max_tokens', 'max_completion_tokens', 'max_output_tokens'],
   ['stop', 'stop_sequences'],
   ['logprobs', 'top_logprobs', 'response_logprobs'],
   ['budget_tokens', 'thinking_budget', 'max_tokens'],
 ]
 const namesOf = (path: string): string[] => {
-  const name = SNAKE(nameOf(path))
-  return [name, ...SAME.filter((names) => names.includes(name)).flat()]
+  const name = snakeCase(nameOf(path))
+  return [name, ...SYNONYMS.filter((names) => names.includes(name)).flat()]
 }
 
 /**
  * What a request says that neither stands in what is sent nor is told nor `known`. Texts may stand in longer ones;
  * words, numbers and switches stand by themselves, the last two under their name.
  */
-export function unsaid(
+export function missingRequestLeaves(
   body: unknown,
   sent: unknown,
   told: readonly Loss[],
   known: (path: string, value: string) => boolean,
 ): string[] {
   const there = leavesOf(sent)
-  const words = there.flatMap(({ value }) => (typeof value === 'string' ? [folded(value)] : []))
+  const words = there.flatMap(({ value }) => (typeof value === 'string' ? [normalized(value)] : []))
   // A document in words may be sent as a file.
   const files = there.flatMap(({ value, holder }) =>
     typeof value === 'string' && /text\/plain/.test(JSON.stringify(holder).slice(0, 200))
-      ? [folded(Buffer.from(value, 'base64').toString())]
+      ? [normalized(Buffer.from(value, 'base64').toString())]
       : [],
   )
   const whole = new Set(words),
@@ -129,18 +129,18 @@ export function unsaid(
   const isSaid = ({ path, value }: Leaf): boolean => {
     if (typeof value !== 'string') return namesOf(path).some((name) => settings.has(`${name}=${value}`))
     return (
-      whole.has(folded(value)) ||
-      (/[\s.]|.{16}/.test(value) && all.includes(folded(value))) ||
-      (/\.title$/.test(path) && all.includes(`${folded(value)}:`))
+      whole.has(normalized(value)) ||
+      (/[\s.]|.{16}/.test(value) && all.includes(normalized(value))) ||
+      (/\.title$/.test(path) && all.includes(`${normalized(value)}:`))
     )
   }
-  const left = leavesOf(body).filter((leaf) => !isSaid(leaf) && !known(listed(leaf.path), String(leaf.value)))
-  const lost = new Set(left.filter((leaf) => told.some((loss) => reports(loss, leaf))))
+  const left = leavesOf(body).filter((leaf) => !isSaid(leaf) && !known(withoutIndices(leaf.path), String(leaf.value)))
+  const lost = new Set(left.filter((leaf) => told.some((loss) => isReportedBy(loss, leaf))))
   // A client may say the same thought in two fields.
   const texts = new Set(
     [...lost].map(({ value }) => value).filter((value) => typeof value === 'string' && value.length > 40),
   )
   return left
     .filter((leaf) => !lost.has(leaf) && !texts.has(leaf.value))
-    .map(({ path, value }) => `${listed(path)} = ${String(value).slice(0, 60)}`)
+    .map(({ path, value }) => `${withoutIndices(path)} = ${String(value).slice(0, 60)}`)
 }

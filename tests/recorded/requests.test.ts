@@ -10,7 +10,7 @@ import type { Json } from '../clients/agents.ts'
 import { checkBody } from '../clients/strict-rules.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { haveRecordings, recordings, type Recording } from './recordings.ts'
-import { unsaid } from './request-leaves.ts'
+import { missingRequestLeaves } from './request-leaves.ts'
 
 /**
  * Every recorded request, sent to a provider of each other protocol: each leaf of it goes out, or is told, or the
@@ -160,7 +160,9 @@ for (const provider of NAMES)
         const heard = writtenOrRefused(recording, body, provider)
         if (heard === undefined) return
         const text = JSON.stringify(heard.body)
-        expect(unsaid(body, heard.body, heard.losses, (path, value) => known(path, value, text))).toEqual([])
+        expect(missingRequestLeaves(body, heard.body, heard.losses, (path, value) => known(path, value, text))).toEqual(
+          [],
+        )
         checkBody(provider, written(recording, body, provider, ABILITIES[provider]).body as Json, '')
       })
   })

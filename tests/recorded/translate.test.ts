@@ -8,11 +8,11 @@ import { protocols } from '../../src/protocols/index.ts'
 import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import type { Loss } from '../../src/protocols/translation.ts'
 import { checkGrammar } from '../grammar.ts'
-import { asked, type Asked } from './asked.ts'
-import { judge, UNDOCUMENTED_FRAMES, type Judge } from './judge.ts'
-import { CONTRADICTS, haveRecordings, recordings, type Recording } from './recordings.ts'
-import { CUT, datasOf, said, type Any, type Said } from './said.ts'
-import { wordFor } from './wording.ts'
+import { requestContent, type RequestContent } from './request-content.ts'
+import { schemaValidator, UNDOCUMENTED_FRAMES, type SchemaValidator } from './vendor-schemas.ts'
+import { INCONSISTENT, haveRecordings, recordings, type Recording } from './recordings.ts'
+import { CUT, frameDataOf, responseContent, type Any, type ResponseContent } from './response-content.ts'
+import { expectedFinishReason } from './finish-reasons.ts'
 
 /**
  * Every recorded answer, read by its own protocol's reader and written for clients of the three others, says what
@@ -56,7 +56,7 @@ function eventsOf(recording: Recording, datas: unknown[]): GenerationEvent[] {
 /** How summaries of one answer are parted is no protocol's word. */
 const compact = (text: string): string => text.replaceAll(/\s+/g, '')
 
-function expectSame(heard: Said, source: Said, client: ConversationName): void {
+function expectSame(heard: ResponseContent, source: ResponseContent, client: ConversationName): void {
   // Where an answer cannot carry a medium, a text says so.
   expect(client === 'messages' ? heard.text.replaceAll(/\[(?:image|audio): [^\]]*\]/g, '') : heard.text).toBe(
     source.text,
@@ -65,13 +65,13 @@ function expectSame(heard: Said, source: Said, client: ConversationName): void {
   expect(heard.calls.map(({ name }) => name)).toEqual(source.calls.map(({ name }) => name))
   for (const [index, { input }] of source.calls.entries())
     if (input !== CUT) expect(heard.calls[index]!.input).toEqual(input)
-  expect(heard.word).toBe(wordFor(source, client))
+  expect(heard.finishReason).toBe(expectedFinishReason(source, client))
   if (source.usage !== undefined) expect(heard.usage).toEqual(source.usage)
 }
 
 /** Where arguments were cut off, a stream shows the stump and an object cannot. */
-const uncut = (answer: Said): Said =>
-  answer.ending === 'length' ? { ...answer, calls: answer.calls.map(({ name }) => ({ name, input: CUT })) } : answer
+const uncut = (answer: ResponseContent): ResponseContent =>
+  answer.outcome === 'length' ? { ...answer, calls: answer.calls.map(({ name }) => ({ name, input: CUT })) } : answer
 
 /** Audio in a message of a response: compatible servers take it, and OpenAI refuses it by itself. */
 const UNDOCUMENTED_REQUESTS = [
@@ -107,7 +107,7 @@ const REFUSALS: [param: RegExp, message: RegExp, why: string][] = [
 
 const dataOf = (recording: Recording): unknown[] => {
   const text = new TextDecoder().decode(recording.response())
-  return recording.stream ? datasOf(text) : [JSON.parse(text)]
+  return recording.stream ? frameDataOf(text) : [JSON.parse(text)]
 }
 
 test.skipIf(!haveRecordings)('there are recordings to translate', () => {
@@ -122,18 +122,18 @@ test.skipIf(!haveRecordings)('there are recordings to translate', () => {
 for (const client of NAMES)
   describe.skipIf(!haveRecordings)(`answers for clients of ${client}`, () => {
     const { serve } = protocols[client]
-    const verdict = judge(client)
+    const verdict = schemaValidator(client)
     for (const recording of recordings().filter(({ protocol, status }) => protocol !== client && status < 300)) {
-      if (recording.id === CONTRADICTS) continue
-      const check: Judge = (what, value) =>
+      if (recording.id === INCONSISTENT) continue
+      const check: SchemaValidator = (what, value) =>
         what === 'frame' && UNDOCUMENTED_FRAMES.includes(`${client} ${recording.id}`) ? '' : verdict(what, value)
       const datas = dataOf(recording)
-      const source = said(recording.protocol, datas, recording.stream)
+      const source = responseContent(recording.protocol, datas, recording.stream)
       const write = (): unknown[] => {
         const events = eventsOf(recording, datas)
         checkGrammar(events)
         const writer = serve.writer(exchangeOf(client, true))
-        return datasOf(
+        return frameDataOf(
           events
             .flatMap((event) => writer.write(event))
             .map(writeFrame)
@@ -144,20 +144,20 @@ for (const client of NAMES)
 
       test(`streamed ${recording.protocol} ${recording.id}`, () => {
         // Whole bodies that tell of an error are refused before a stream begins.
-        if (source.ending === 'failed' && !recording.stream) return expect(write).toThrow(GatewayError)
+        if (source.outcome === 'failed' && !recording.stream) return expect(write).toThrow(GatewayError)
         const written = write()
-        const heard = said(client, written, true)
-        if (source.ending === 'failed') return expect(heard.ending).toBe('failed')
+        const heard = responseContent(client, written, true)
+        if (source.outcome === 'failed') return expect(heard.outcome).toBe('failed')
         for (const frame of written) if (frame !== '[DONE]') expect(check('frame', frame)).toBe('')
         expectSame(heard, source, client)
-        expect(uncut(said(client, [whole()], false))).toEqual(uncut(heard))
+        expect(uncut(responseContent(client, [whole()], false))).toEqual(uncut(heard))
       })
 
       test(`whole ${recording.protocol} ${recording.id}`, () => {
-        if (source.ending === 'failed') return expect(whole).toThrow(GatewayError)
+        if (source.outcome === 'failed') return expect(whole).toThrow(GatewayError)
         const answer = whole()
         expect(check('response', answer)).toBe('')
-        expectSame(said(client, [answer], false), source, client)
+        expectSame(responseContent(client, [answer], false), source, client)
       })
     }
   })
@@ -166,7 +166,7 @@ const target = { provider: 'p', model: 'm', quirks: {}, capabilities: {} }
 
 for (const provider of NAMES)
   describe.skipIf(!haveRecordings)(`requests for ${provider}`, () => {
-    const verdict = judge(provider)
+    const verdict = schemaValidator(provider)
     for (const recording of recordings().filter(({ protocol, status }) => protocol !== provider && status < 300)) {
       const recorded = recording.request()
       if (recorded === undefined) continue
@@ -195,12 +195,12 @@ for (const provider of NAMES)
         const flaw = verdict('request', sent)
         if (UNDOCUMENTED_REQUESTS.includes(`${provider} ${recording.id}`)) expect(flaw).not.toBe('')
         else expect(flaw).toBe('')
-        expectKept(asked(provider, sent), asked(recording.protocol, body), body, result.losses)
+        expectKept(requestContent(provider, sent), requestContent(recording.protocol, body), body, result.losses)
       })
     }
   })
 
-function expectKept(sent: Asked, source: Asked, body: Any, losses: readonly Loss[]): void {
+function expectKept(sent: RequestContent, source: RequestContent, body: Any, losses: readonly Loss[]): void {
   const all = JSON.stringify([sent.texts, sent.results])
   expect(source.texts.filter((text) => !all.includes(inner(text)))).toEqual([])
   expect(sent.calls).toEqual(source.calls)

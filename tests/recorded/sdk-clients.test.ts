@@ -6,12 +6,12 @@ import type { Client, Answer } from '../sdk/client.ts'
 import { genaiGemini } from '../sdk/genai.ts'
 import { openaiChat } from '../sdk/openai-chat.ts'
 import { openaiResponses } from '../sdk/openai-responses.ts'
-import { judge, UNDOCUMENTED_FRAMES } from './judge.ts'
-import { missing } from './leaves.ts'
-import { CONTRADICTS, haveRecordings, INDEXED, recordings, type Recording } from './recordings.ts'
-import { PREFIX, startReplay, type Replay } from './replaying.ts'
-import { CUT, datasOf, said, sums, type Any, type Said } from './said.ts'
-import { wordFor } from './wording.ts'
+import { schemaValidator, UNDOCUMENTED_FRAMES } from './vendor-schemas.ts'
+import { missingLeaves } from './response-leaves.ts'
+import { INCONSISTENT, haveRecordings, INDEXED, recordings, type Recording } from './recordings.ts'
+import { PREFIX, startReplay, type Replay } from './replay-server.ts'
+import { CUT, frameDataOf, responseContent, tokenSums, type Any, type ResponseContent } from './response-content.ts'
+import { expectedFinishReason } from './finish-reasons.ts'
 
 /**
  * Every recorded exchange, served by a replay upstream and fetched through a running Sluice by the official SDKs of the
@@ -70,7 +70,7 @@ test.skipIf(!haveRecordings)(
   },
 )
 
-const dataOf = ({ stream }: Recording, text: string): unknown[] => (stream ? datasOf(text) : [JSON.parse(text)])
+const dataOf = ({ stream }: Recording, text: string): unknown[] => (stream ? frameDataOf(text) : [JSON.parse(text)])
 
 /** What the SDK makes of the exchange: an answer, or its own error. */
 async function fetched(
@@ -91,15 +91,15 @@ async function fetched(
 
 for (const client of CLIENTS)
   describe.skipIf(!haveRecordings)(`${client.name} hears`, () => {
-    const verdict = judge(client.protocol)
+    const verdict = schemaValidator(client.protocol)
     for (const [name, recording] of byName) {
       if (recording.protocol === client.protocol) continue
       test(`${recording.protocol} ${recording.stream ? 'streamed' : 'whole'} ${recording.id}`, async () => {
         const result = await fetched(client, name, recording)
         const recorded = dataOf(recording, new TextDecoder().decode(recording.response()))
         if (recording.status !== 200) return expectRefusal(client, recording.status, recorded, result)
-        const source = said(recording.protocol, recorded, recording.stream)
-        if (source.ending === 'failed') return expect(result).toHaveProperty('failure')
+        const source = responseContent(recording.protocol, recorded, recording.stream)
+        if (source.outcome === 'failed') return expect(result).toHaveProperty('failure')
         if ('failure' in result) throw result.failure
         const datas = dataOf(recording, rawRequest.text)
         const what = recording.stream ? 'frame' : 'response'
@@ -110,13 +110,14 @@ for (const client of CLIENTS)
               .map((data) => verdict(what, withoutReport(data as Any)))
               .filter((flaw) => flaw !== ''),
           ).toEqual([])
-        const heard = said(client.protocol, datas, recording.stream)
-        if (recording.id === CONTRADICTS) return expect(heard.word).toBe(wordFor(source, client.protocol))
+        const heard = responseContent(client.protocol, datas, recording.stream)
+        if (recording.id === INCONSISTENT)
+          return expect(heard.finishReason).toBe(expectedFinishReason(source, client.protocol))
         const losses = lossesIn(datas)
         expectSaid(heard, source, client.protocol)
         expectHeard(result.heard, source, client)
         expectCounted(client.protocol, datas, recording.protocol, recorded, losses)
-        expect(missing(recording.protocol, recorded, datas, recording.stream, losses)).toEqual([])
+        expect(missingLeaves(recording.protocol, recorded, datas, recording.stream, losses)).toEqual([])
       })
     }
   })
@@ -173,23 +174,23 @@ const compact = (text: string): string => text.replaceAll(/\s+/g, '')
 /** Where an answer cannot carry a medium, a text says so. */
 const withoutNotes = (text: string): string => text.replaceAll(/\[(?:image|audio): [^\]]*\]/g, '')
 
-const told = (calls: Said['calls'], source: Said): string[] =>
+const told = (calls: ResponseContent['calls'], source: ResponseContent): string[] =>
   calls.map(({ name, input }, index) => (source.calls[index]?.input === CUT ? name : JSON.stringify([name, input])))
 
-function expectSaid(heard: Said, source: Said, client: ConversationName): void {
+function expectSaid(heard: ResponseContent, source: ResponseContent, client: ConversationName): void {
   expect(client === 'messages' ? withoutNotes(heard.text) : heard.text).toBe(source.text)
   expect(compact(heard.reasoning)).toBe(compact(source.reasoning))
   // As text: the order of members counts.
   expect(told(heard.calls, source)).toEqual(told(source.calls, source))
-  expect(heard.word).toBe(wordFor(source, client))
+  expect(heard.finishReason).toBe(expectedFinishReason(source, client))
   if (source.usage !== undefined) expect(heard.usage).toEqual(source.usage)
 }
 
-function expectHeard(heard: Answer, source: Said, client: Client): void {
+function expectHeard(heard: Answer, source: ResponseContent, client: Client): void {
   expect((client.protocol === 'messages' ? withoutNotes(heard.text) : heard.text) + heard.refusal).toBe(source.text)
   expect(compact(heard.reasoning)).toBe(compact(source.reasoning))
   expect(told(heard.calls, source)).toEqual(told(source.calls, source))
-  expect(heard.finish).toBe(wordFor(source, client.protocol))
+  expect(heard.finish).toBe(expectedFinishReason(source, client.protocol))
   const { prompt: input, completion: output, cached, reasoning } = source.usage ?? {}
   // The SDK for messages has no place for the tokens of thinking.
   if (source.usage !== undefined)
@@ -209,8 +210,8 @@ function expectCounted(
   recorded: unknown[],
   losses: string[],
 ): void {
-  const { total, parts, written } = sums(client, datas)
+  const { total, parts, written } = tokenSums(client, datas)
   if (total !== undefined) expect(total).toBe(parts)
-  const source = sums(provider, recorded)
+  const source = tokenSums(provider, recorded)
   if (written !== source.written || (source.hour ?? 0) > 0) expect(losses).toContain('response.usage')
 }

@@ -5,17 +5,17 @@ import { IS_LONG, runs } from '../runs.ts'
 const RUNS = runs(100, 3000)
 
 /** Milliseconds for one property. */
-export const PATIENCE = IS_LONG ? 600_000 : 30_000
+export const TIMEOUT_MS = IS_LONG ? 600_000 : 30_000
 
 /** `share`: how many of the runs, for properties whose single case is dear. */
-export const holds = <T>(property: fc.IProperty<T>, share = 1): void =>
+export const assertProperty = <T>(property: fc.IProperty<T>, share = 1): void =>
   fc.assert(property, { numRuns: Math.ceil(RUNS * share), includeErrorInReport: true })
 
-export const holdsLater = <T>(property: fc.IAsyncProperty<T>, share = 1): Promise<void> =>
+export const assertAsyncProperty = <T>(property: fc.IAsyncProperty<T>, share = 1): Promise<void> =>
   fc.assert(property, { numRuns: Math.ceil(RUNS * share), includeErrorInReport: true })
 
 /** Throws with both sides, from where they differ. */
-export function same(actual: unknown, expected: unknown, what = ''): void {
+export function assertSame(actual: unknown, expected: unknown, what = ''): void {
   if (Bun.deepEquals(actual, expected, true)) return
   const [is, be] = [JSON.stringify(actual) ?? '', JSON.stringify(expected) ?? '']
   const apart = [...is].findIndex((character, place) => character !== be[place])

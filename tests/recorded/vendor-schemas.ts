@@ -2,7 +2,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
-import type { Any } from './said.ts'
+import type { Any } from './response-content.ts'
 
 const FOLDER = join(import.meta.dir, '../../../shared/specs/schemas')
 
@@ -13,7 +13,7 @@ const FILES: Record<ConversationName, { file: string; frame: string }> = {
   generateContent: { file: 'vertex-generate-content', frame: 'response' },
 }
 
-const GAINED = new Set([
+const RECENT_MEMBERS = new Set([
   'stop_details',
   'context_management',
   'container',
@@ -39,10 +39,10 @@ export const UNDOCUMENTED_FRAMES = [
   'vercel-ai__openai-openai-custom-tool.1~2',
 ].map((id) => `chat.completions ${id}`)
 
-export type Judge = (what: 'request' | 'response' | 'frame', value: unknown) => string
+export type SchemaValidator = (what: 'request' | 'response' | 'frame', value: unknown) => string
 
 /** The vendors' own documents. A judge says what is wrong with a value, or nothing. */
-export function judge(protocol: ConversationName): Judge {
+export function schemaValidator(protocol: ConversationName): SchemaValidator {
   const { file, frame } = FILES[protocol]
   const path = join(FOLDER, `${file}.schema.json`)
   if (!existsSync(path)) return () => ''
@@ -54,7 +54,7 @@ export function judge(protocol: ConversationName): Judge {
   // Members that Anthropic's document gained over time are missing from real answers.
   if (protocol === 'messages')
     for (const definition of Object.values<Any>(schema.$defs))
-      definition.required = definition.required?.filter((name: string) => !GAINED.has(name)) ?? []
+      definition.required = definition.required?.filter((name: string) => !RECENT_MEMBERS.has(name)) ?? []
   // OpenAI's servers take images without it, as recorded requests show.
   if (protocol === 'responses')
     for (const definition of Object.values<Any>(schema.$defs))

@@ -12,8 +12,8 @@ import type { RawRequest, Reader, TranslationContext } from '../../src/protocols
 
 export const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
-export const MAKER: Issuer = { provider: 'maker', model: 'maker-1' }
-export const LABEL = { id: 'ours-1', model: 'ours/model', createdAt: 1_700_000_000 }
+export const ISSUER: Issuer = { provider: 'maker', model: 'maker-1' }
+export const IDENTITY = { id: 'ours-1', model: 'ours/model', createdAt: 1_700_000_000 }
 
 /** The tools of every request here: what calls are made of. */
 export const TOOLS: Tool[] = [
@@ -24,26 +24,32 @@ export const TOOLS: Tool[] = [
 
 const BODIES: Record<ConversationName, object> = {
   'chat.completions': {
-    model: LABEL.model,
+    model: IDENTITY.model,
     stream_options: { include_usage: true },
     messages: [{ role: 'user', content: 'Hi' }],
   },
-  responses: { model: LABEL.model, input: 'Hi' },
-  messages: { model: LABEL.model, max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }] },
+  responses: { model: IDENTITY.model, input: 'Hi' },
+  messages: { model: IDENTITY.model, max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }] },
   generateContent: { contents: [{ parts: [{ text: 'Hi' }] }] },
 }
 
-export const wireOf = (body: object, stream = true): RawRequest => {
+export const rawRequestOf = (body: object, stream = true): RawRequest => {
   const text = JSON.stringify(body)
-  return { body: JSON.parse(text) as Record<string, unknown>, text, headers: new Headers(), model: LABEL.model, stream }
+  return {
+    body: JSON.parse(text) as Record<string, unknown>,
+    text,
+    headers: new Headers(),
+    model: IDENTITY.model,
+    stream,
+  }
 }
 
 export function contextOf(client: ConversationName, issuer?: Issuer): TranslationContext {
-  const rawRequest = wireOf(BODIES[client])
+  const rawRequest = rawRequestOf(BODIES[client])
   return {
     rawRequest,
     request: { ...protocols[client].serve.readRequest(rawRequest), tools: TOOLS },
-    responseIdentity: { ...LABEL, ...(issuer === undefined ? {} : { issuer }) },
+    responseIdentity: { ...IDENTITY, ...(issuer === undefined ? {} : { issuer }) },
     losses: new LossReport(),
   }
 }
@@ -99,7 +105,7 @@ export type Way = 'streamed' | 'whole'
 export const WAYS: Way[] = ['streamed', 'whole']
 
 /** Events written for a client of a protocol and read again by its provider's reader. */
-export function through(
+export function roundTrip(
   protocol: ConversationName,
   way: Way,
   response: Answer,

@@ -1,5 +1,5 @@
 import type { ConversationName } from '../../src/generation/request.ts'
-import type { Any } from './said.ts'
+import type { Any } from './response-content.ts'
 
 /**
  * Every word and number of an answer with the members that lead to it, so that nothing can be missing that nobody
@@ -45,19 +45,19 @@ const COMPARED = [
 ]
 
 /** An answer as its own protocol's client has it in the end: what is told two or three times in a stream, once. */
-function answerOf(protocol: ConversationName, datas: unknown[], stream: boolean): unknown {
+function contentIn(protocol: ConversationName, datas: unknown[], stream: boolean): unknown {
   const objects = datas.flat().filter((data): data is Any => typeof data === 'object' && data !== null)
   if (!stream && protocol === 'responses')
     return objects.map(({ output, incomplete_details }) => ({ output, incomplete_details }))
-  if (!stream) return protocol === 'generateContent' ? objects.map(ofGoogle) : objects
+  if (!stream) return protocol === 'generateContent' ? objects.map(withoutStopMessage) : objects
   if (protocol === 'messages')
-    return ofBlocks(
+    return withBlockTypes(
       objects.slice(
         0,
         objects.findIndex(({ type }) => type === 'message_stop'),
       ),
     )
-  if (protocol === 'generateContent') return objects.map(ofGoogle)
+  if (protocol === 'generateContent') return objects.map(withoutStopMessage)
   if (protocol !== 'responses') return objects
   const end = objects.findIndex(
     ({ response }) => response !== undefined && !['queued', 'in_progress'].includes(response.status),
@@ -70,7 +70,7 @@ function answerOf(protocol: ConversationName, datas: unknown[], stream: boolean)
 }
 
 /** The message of an ordinary end only says that it is one. */
-const ofGoogle = (chunk: Any): unknown => ({
+const withoutStopMessage = (chunk: Any): unknown => ({
   ...chunk,
   candidates: chunk.candidates?.map((one: Any) =>
     one.finishReason === 'STOP' ? { ...one, finishMessage: undefined } : one,
@@ -78,7 +78,7 @@ const ofGoogle = (chunk: Any): unknown => ({
 })
 
 /** Deltas with the kind of the block that grows by them. */
-function ofBlocks(events: Any[]): unknown[] {
+function withBlockTypes(events: Any[]): unknown[] {
   const kinds = new Map<number, string>()
   return events.map((event) => {
     if (event.type === 'content_block_start') kinds.set(event.index, event.content_block.type)
@@ -89,10 +89,10 @@ function ofBlocks(events: Any[]): unknown[] {
 }
 
 /** Without white space and escapes: arguments are text here and objects there. */
-export const squeezed = (text: string): string => text.replaceAll(/\\[nrtbf]|\\|\s+/g, '')
+export const withoutWhitespace = (text: string): string => text.replaceAll(/\\[nrtbf]|\\|\s+/g, '')
 
 /** Frames of a stream that hold pieces of one text hold it whole when they are joined. */
-function heap(datas: unknown[]): { text: string; numbers: Set<number> } {
+function searchable(datas: unknown[]): { text: string; numbers: Set<number> } {
   const joined = new Map<string, string>()
   const numbers = new Set<number>()
   for (const { path, value } of leavesOf(datas)) {
@@ -101,40 +101,40 @@ function heap(datas: unknown[]): { text: string; numbers: Set<number> } {
   }
   const text = JSON.stringify(datas)
   const sealed = [...text.matchAll(/"(c2xjMQ[\w+/=-]+)"/g)].map(([, value]) => Buffer.from(value!, 'base64').toString())
-  return { text: [...[...joined.values(), text].map(squeezed), ...sealed].join('\n'), numbers }
+  return { text: [...[...joined.values(), text].map(withoutWhitespace), ...sealed].join('\n'), numbers }
 }
 
 /** A finished item rounds what its deltas said. */
-const isSame = (a: number, b: number): boolean => a === b || (!Number.isInteger(b) && Math.abs(a - b) < 1e-6)
+const isClose = (a: number, b: number): boolean => a === b || (!Number.isInteger(b) && Math.abs(a - b) < 1e-6)
 
 /**
  * What a recorded answer says that neither stands in the client's answer nor is named in `told`, the fields of its
  * losses.
  */
-export function missing(
+export function missingLeaves(
   protocol: ConversationName,
   recorded: unknown[],
   heard: unknown[],
   stream: boolean,
   told: readonly string[],
 ): string[] {
-  const { text, numbers } = heap(heard)
+  const { text, numbers } = searchable(heard)
   const named = new Set(told.map((field) => field.replace(/^response\./, '')))
-  const unsaid = leavesOf(answerOf(protocol, recorded, stream)).filter(({ path, value }) => {
+  const unsaid = leavesOf(contentIn(protocol, recorded, stream)).filter(({ path, value }) => {
     if ([...BOOKKEEPING, ...COMPARED].some((pattern) => pattern.test(path))) return false
     if (
       typeof value === 'number'
-        ? [...numbers].some((number) => isSame(number, value)) || text.includes(String(value))
-        : text.includes(squeezed(value)) || text.includes(value)
+        ? [...numbers].some((number) => isClose(number, value)) || text.includes(String(value))
+        : text.includes(withoutWhitespace(value)) || text.includes(value)
     )
       return false
-    return !namesOf(path).some((name) => named.has(name))
+    return !lossNamesOf(path).some((name) => named.has(name))
   })
   return [...new Set(unsaid.map(({ path, value }) => `${path}: ${String(value).slice(0, 60)}`))]
 }
 
 /** The words of our reports for the places in which a provider says a thing. */
-const WORDS: [RegExp, string[]][] = [
+const LOSS_NAMES: [RegExp, string[]][] = [
   [/annotations|citation|groundingSupports|groundingChunks|search_results/, ['citations']],
   [/logprobs/i, ['logprobs']],
   [/inlineData|image_generation_call|audio/, ['image', 'audio']],
@@ -147,7 +147,7 @@ const WORDS: [RegExp, string[]][] = [
   [/finishMessage|blockReasonMessage|stop_details/, ['stop_details']],
 ]
 
-const namesOf = (path: string): string[] => [
+const lossNamesOf = (path: string): string[] => [
   ...path.split(/[.[\]]+/),
-  ...WORDS.flatMap(([place, words]) => (place.test(path) ? words : [])),
+  ...LOSS_NAMES.flatMap(([place, words]) => (place.test(path) ? words : [])),
 ]

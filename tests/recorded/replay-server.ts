@@ -8,7 +8,7 @@ import type { Recording } from './recordings.ts'
  * A provider that answers with recordings, and a gateway before it. The name of the model says which recording is
  * meant.
  */
-export type Replay = { gateway: Gateway; ask(name: string): Promise<Response>; stop(): Promise<void> }
+export type Replay = { gateway: Gateway; send(name: string): Promise<Response>; stop(): Promise<void> }
 
 export const PREFIX: Record<ConversationName, string> = {
   'chat.completions': 'up-chat',
@@ -35,7 +35,7 @@ export async function startReplay(byName: ReadonlyMap<string, Recording>, piece:
       if (request.method !== 'POST') return new Response(null, { status: 503 })
       const { pathname } = new URL(request.url)
       const name = /models\/([^:]+):/.exec(pathname)?.[1] ?? ((await request.json()) as { model: string }).model
-      return replayed(byName.get(name)!, piece())
+      return responseOf(byName.get(name)!, piece())
     },
   })
   const providers = Object.entries(PREFIX).map(
@@ -47,7 +47,7 @@ export async function startReplay(byName: ReadonlyMap<string, Recording>, piece:
   })
   return {
     gateway,
-    ask: (name) => ask(gateway, name, byName.get(name)!),
+    send: (name) => sendRequest(gateway, name, byName.get(name)!),
     stop: async () => {
       await gateway.stop()
       await upstream.stop(true)
@@ -55,7 +55,7 @@ export async function startReplay(byName: ReadonlyMap<string, Recording>, piece:
   }
 }
 
-function replayed(recording: Recording, piece: number): Response {
+function responseOf(recording: Recording, piece: number): Response {
   const bytes = recording.response()
   const headers = { 'content-type': recording.contentType }
   if (piece === Infinity || !recording.stream) return new Response(bytes, { status: recording.status, headers })
@@ -71,7 +71,7 @@ function replayed(recording: Recording, piece: number): Response {
 }
 
 /** The recorded request where there is a usable one, else one of the same form. */
-function ask(gateway: Gateway, name: string, recording: Recording): Promise<Response> {
+function sendRequest(gateway: Gateway, name: string, recording: Recording): Promise<Response> {
   const { protocol, stream } = recording
   const model = `${PREFIX[protocol]}/${name}`
   const recorded = recording.status === 200 ? recording.request() : undefined
