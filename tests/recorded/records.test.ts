@@ -8,9 +8,8 @@ import { PREFIX, startReplay, type Replay } from './replay-server.ts'
 import { frameDataOf, responseContent, type ResponseContent } from './response-content.ts'
 
 /**
- * Every recorded exchange, replayed through a running Sluice in its own protocol, leaves a record with the usage that
- * was recorded,
- * as `said` adds it up from the wire by the rules of the vendors' documents.
+ * Every recorded exchange, replayed through a running Sluice in its own protocol, leaves a generation record with the
+ * recorded usage, as `responseContent` computes it by the vendors' documentation.
  */
 
 const byName = new Map(recordings().map((recording, index) => [`r${index}`, recording]))
@@ -27,7 +26,7 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => replay?.stop())
 
-const saidOf = ({ protocol, stream, response }: Recording): ResponseContent => {
+const contentOf = ({ protocol, stream, response }: Recording): ResponseContent => {
   const text = new TextDecoder().decode(response())
   return responseContent(protocol, stream ? frameDataOf(text) : [JSON.parse(text)], stream)
 }
@@ -40,21 +39,21 @@ const tokensOf = ({ usage }: GenerationRecord): ResponseContent['usage'] => ({
 })
 
 for (const protocol of Object.keys(PREFIX) as ConversationName[]) {
-  describe.skipIf(!haveRecordings)(`records of ${protocol}`, () => {
+  describe.skipIf(!haveRecordings)(`generation records of ${protocol}`, () => {
     for (const [name, recording] of byName) {
       if (recording.protocol !== protocol) continue
-      test(recording.id, () => {
-        const heard = recording.status === 200 ? saidOf(recording) : undefined
+      test(`the record of ${recording.id} has the recorded usage and outcome`, () => {
+        const content = recording.status === 200 ? contentOf(recording) : undefined
         const written = records.get(`${PREFIX[protocol]}/${name}`)
-        // Its provider goes on in the background, and has not said yet what it used.
-        if (heard?.finishReason === 'queued') return expect(written).toBeUndefined()
+        // The provider continues in the background and has not reported usage yet.
+        if (content?.finishReason === 'queued') return expect(written).toBeUndefined()
         const record = written!
         expect([record.api, record.streamed]).toEqual([protocol, recording.stream])
-        if (heard === undefined || heard.outcome === 'failed') return expect(record.ending).toBe('failed')
+        if (content === undefined || content.outcome === 'failed') return expect(record.ending).toBe('failed')
         expect(record.ending).toBe('completed')
-        if (heard.usage === undefined)
+        if (content.usage === undefined)
           return expect([record.estimated, promptTokens(record.usage) > 0]).toEqual([true, true])
-        expect(tokensOf(record)).toEqual(heard.usage)
+        expect(tokensOf(record)).toEqual(content.usage)
         expect(record.estimated).toBe(false)
       })
     }

@@ -1,7 +1,7 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 import type { Any } from './response-content.ts'
 
-/** What a conversation holds, read plainly from a request of any protocol, by none of the project's own readers. */
+/** The content of a request of any protocol, read without the gateway's readers. */
 export type RequestContent = {
   /** Every text of system, user and assistant, in order. */
   texts: string[]
@@ -9,11 +9,11 @@ export type RequestContent = {
   /** The texts of each tool result. */
   results: string[]
   /**
-   * The tools that the client runs with the names of their parameters, each once; some are declared again in the middle
-   * of a conversation.
+   * The client's tools with the names of their parameters. Each is listed once, though some are declared again within a
+   * conversation.
    */
   tools: string[]
-  /** Images and files, a count. */
+  /** Number of images and files. */
   media: number
 }
 
@@ -34,9 +34,9 @@ const partsOf = (content: unknown): Any[] =>
   typeof content === 'string' ? [{ type: 'text', text: content }] : listOf(content)
 const MEDIA = ['image_url', 'input_audio', 'file', 'input_image', 'input_file', 'image', 'document', 'video_url']
 
-/** A part of OpenAI's or Anthropic's; what is neither text nor media has no counterpart and is not counted. */
+/** Adds a part of OpenAI's or Anthropic's protocols; parts of other kinds have no counterpart and are not counted. */
 function addPart(one: Any, out: RequestContent): void {
-  // Anthropic's documents may be plain text, which others know as text only.
+  // Anthropic's plain-text documents are text in the other protocols.
   if (one.type === 'document' && ['text', 'content'].includes(one.source?.type))
     return void out.texts.push(one.source.data ?? textOf(one.source.content))
   if (typeof one.text === 'string' && one.type !== 'reasoning') out.texts.push(one.text)
@@ -50,7 +50,7 @@ const signatureOf = (tool: Any, schema: Any | null | undefined): string =>
     .sort()
     .join(', ')})`
 
-/** What a tool of free text is where there are none. */
+/** The schema of a free-text tool in protocols without free-text tools. */
 const CUSTOM = { properties: { input: {} } }
 
 const textOf = (content: unknown): string =>
@@ -149,7 +149,7 @@ function readGemini(body: Any, out: RequestContent): void {
 
 const mediaOf = (one: Any): Any | undefined => one.inlineData ?? one.fileData ?? one.inline_data ?? one.file_data
 
-/** Google's results are objects; a single word in `output` or `error` is what others know as the result. */
+/** Google's results are objects; a single text member `output` or `error` is the result in the other protocols. */
 const resultOf = (response: Any): string => {
   const [key, ...more] = Object.keys(response)
   return (key === 'output' || key === 'error') && more.length === 0 && typeof response[key] === 'string'

@@ -1,14 +1,14 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 
-/** What an answer says, counted plainly on the wire of any protocol, by none of the project's own readers. */
+/** The content of a response of any protocol, read without the gateway's readers. */
 export type ResponseContent = {
-  /** Text and refusals: what the user sees. */
+  /** Text and refusals, as the user sees them. */
   text: string
   reasoning: string
   /** Free text of a custom tool is `{input}`; arguments that were cut off are `CUT`. */
   calls: { name: string; input: unknown }[]
   outcome: Outcome
-  /** The protocol's own finishReason. */
+  /** The value of the protocol's field. */
   finishReason: string
   refused: boolean
   usage: { prompt: number; completion: number; cached: number; reasoning: number } | undefined
@@ -27,10 +27,10 @@ export type Outcome =
 
 export const CUT = 'cut off'
 
-// The wire is whatever it is; a test that reads it wrongly fails.
+// Recorded JSON has no static type; a test that reads it wrongly fails.
 export type Any = Record<string, any>
 
-/** Data of the frames of a stream as JSON, in order; what is no JSON is left as text. */
+/** The data of the frames of a stream as JSON, in order; data that is no JSON stays text. */
 export const frameDataOf = (text: string): unknown[] =>
   text
     .replace(/^\uFEFF/, '')
@@ -53,14 +53,14 @@ const parse = (text: string): unknown => {
   }
 }
 
-/** `datas`: the frames of a stream; the one body (or Google's array of them) of an answer that was not streamed. */
-export function responseContent(protocol: ConversationName, datas: unknown[], stream: boolean): ResponseContent {
+/** `frames`: the frames of a stream; the one body (or Google's array of them) of a response that was not streamed. */
+export function responseContent(protocol: ConversationName, frames: unknown[], stream: boolean): ResponseContent {
   return {
     'chat.completions': chatContent,
     responses: responsesContent,
     messages: messagesContent,
     generateContent: geminiContent,
-  }[protocol](datas, stream)
+  }[protocol](frames, stream)
 }
 
 const inputOf = (text: string): unknown => {
@@ -72,11 +72,11 @@ const inputOf = (text: string): unknown => {
 }
 
 const outcomeOf = (table: Record<string, Outcome>, finishReason: string, called: boolean): Outcome => {
-  // Some servers say no reason at all under a whole answer.
+  // Some servers send no finish reason in a complete response.
   if (finishReason === '') return called ? 'tool-calls' : 'stop'
-  const ending = Object.hasOwn(table, finishReason) ? table[finishReason]! : 'other'
-  if (called && ['stop', 'tool-calls', 'other'].includes(ending)) return 'tool-calls'
-  return ending === 'tool-calls' && !called ? 'stop' : ending
+  const outcome = Object.hasOwn(table, finishReason) ? table[finishReason]! : 'other'
+  if (called && ['stop', 'tool-calls', 'other'].includes(outcome)) return 'tool-calls'
+  return outcome === 'tool-calls' && !called ? 'stop' : outcome
 }
 
 const CHAT: Record<string, Outcome> = {
@@ -87,8 +87,8 @@ const CHAT: Record<string, Outcome> = {
   content_filter: 'content-filter',
 }
 
-function chatContent(datas: unknown[], stream: boolean): ResponseContent {
-  const chunks = datas.filter((data): data is Any => typeof data === 'object')
+function chatContent(frames: unknown[], stream: boolean): ResponseContent {
+  const chunks = frames.filter((data): data is Any => typeof data === 'object')
   let [text, refusal, reasoning] = ['', '', '']
   let finishReason: string | undefined, usage: Any | undefined
   const calls = new Map<number, { name: string; text: string; custom: boolean }>()
@@ -102,12 +102,12 @@ function chatContent(datas: unknown[], stream: boolean): ResponseContent {
       .map((detail) => detail.text ?? detail.summary ?? '')
       .join('')
     reasoning += details || (delta.reasoning ?? delta.reasoning_content ?? '')
-    for (const [place, call] of ((delta.tool_calls ?? []) as Any[]).entries()) {
-      const known = calls.get(call.index ?? place) ?? { name: '', text: '', custom: false }
-      const own = (call.type === 'custom' ? call.custom : call.function) ?? call.custom ?? {}
-      calls.set(call.index ?? place, {
-        name: known.name || own.name,
-        text: known.text + (own.arguments ?? own.input ?? ''),
+    for (const [position, call] of ((delta.tool_calls ?? []) as Any[]).entries()) {
+      const known = calls.get(call.index ?? position) ?? { name: '', text: '', custom: false }
+      const called = (call.type === 'custom' ? call.custom : call.function) ?? call.custom ?? {}
+      calls.set(call.index ?? position, {
+        name: known.name || called.name,
+        text: known.text + (called.arguments ?? called.input ?? ''),
         custom: known.custom || call.type === 'custom',
       })
     }
@@ -115,7 +115,7 @@ function chatContent(datas: unknown[], stream: boolean): ResponseContent {
   }
   const failed =
     chunks.some((chunk) => chunk.error != null) ||
-    (stream && finishReason === undefined && !(usage !== undefined && datas.includes('[DONE]')))
+    (stream && finishReason === undefined && !(usage !== undefined && frames.includes('[DONE]')))
   return {
     text: text + refusal,
     reasoning,
@@ -143,8 +143,8 @@ function chatUsage(usage: Any): ResponseContent['usage'] {
 
 const TERMINAL = ['response.completed', 'response.incomplete', 'response.failed']
 
-function responsesContent(datas: unknown[], stream: boolean): ResponseContent {
-  const events = datas.filter((data): data is Any => typeof data === 'object')
+function responsesContent(frames: unknown[], stream: boolean): ResponseContent {
+  const events = frames.filter((data): data is Any => typeof data === 'object')
   const terminal: Any | undefined = stream ? events.find((event) => TERMINAL.includes(event.type))?.response : events[0]
   const end = stream ? events.findIndex((event) => TERMINAL.includes(event.type)) : 0
   const done = events
@@ -197,8 +197,8 @@ const MESSAGES: Record<string, Outcome> = {
   pause_turn: 'pause',
 }
 
-function messagesContent(datas: unknown[], stream: boolean): ResponseContent {
-  const all = datas.filter((data): data is Any => typeof data === 'object')
+function messagesContent(frames: unknown[], stream: boolean): ResponseContent {
+  const all = frames.filter((data): data is Any => typeof data === 'object')
   const stop = all.findIndex((data) => data.type === 'message_stop')
   const events = stop === -1 ? all : all.slice(0, stop)
   const blocks: Any[] = stream ? messageBlocks(events) : events[0]!.content
@@ -250,7 +250,7 @@ function messageBlocks(events: Any[]): Any[] {
   return blocks
 }
 
-/** The last finishReason on each number; summaries of a long conversation are counted beside the rest. */
+/** The last value of each count; compactions of a long conversation are counted in addition. */
 function messagesUsage(usages: Any[]): ResponseContent['usage'] {
   const last = (read: (usage: Any) => unknown): number =>
     usages
@@ -274,53 +274,6 @@ function messagesUsage(usages: Any[]): ResponseContent['usage'] {
   }
 }
 
-/**
- * The sum that an answer tells, what it should be, the tokens written to caches, and those of them that stay for an
- * hour.
- */
-export function tokenSums(
-  protocol: ConversationName,
-  datas: unknown[],
-): { total: number | undefined; parts: number; written: number; hour?: number | undefined } {
-  const objects = datas.flat().filter((data): data is Any => typeof data === 'object' && data !== null)
-  const last = (read: (usage: Any) => unknown): number | undefined =>
-    objects
-      .flatMap((data) => [data.message?.usage, data.response?.usage, data.usage, data.usageMetadata])
-      .filter((usage) => usage != null)
-      .map(read)
-      .filter((value): value is number => typeof value === 'number')
-      .at(-1)
-  const sum = (...names: string[]): number =>
-    names.reduce((total, name) => total + (last((usage) => usage[name]) ?? 0), 0)
-  switch (protocol) {
-    case 'chat.completions':
-      return {
-        total: last((usage) => usage.total_tokens),
-        parts: sum('prompt_tokens', 'completion_tokens'),
-        written: last((usage) => usage.prompt_tokens_details?.cache_write_tokens) ?? 0,
-      }
-    case 'responses':
-      return {
-        total: last((usage) => usage.total_tokens),
-        parts: sum('input_tokens', 'output_tokens'),
-        written: last((usage) => usage.input_tokens_details?.cache_write_tokens) ?? 0,
-      }
-    case 'messages':
-      return {
-        total: undefined,
-        parts: 0,
-        written: sum('cache_creation_input_tokens'),
-        hour: last((usage) => usage.cache_creation?.ephemeral_1h_input_tokens),
-      }
-    case 'generateContent':
-      return {
-        total: last((usage) => usage.totalTokenCount),
-        parts: sum('promptTokenCount', 'candidatesTokenCount', 'thoughtsTokenCount'),
-        written: 0,
-      }
-  }
-}
-
 const BLOCKED = [
   'SAFETY',
   'RECITATION',
@@ -332,7 +285,7 @@ const BLOCKED = [
   'IMAGE_RECITATION',
   'MODEL_ARMOR',
 ]
-// Recorders that went through protobuf say STOP as 1.
+// Recordings that were converted from protobuf have 1 for STOP.
 const GEMINI: Record<string, Outcome> = {
   STOP: 'stop',
   1: 'stop',
@@ -341,8 +294,8 @@ const GEMINI: Record<string, Outcome> = {
   ...Object.fromEntries(BLOCKED.map((finishReason) => [finishReason, 'content-filter'])),
 }
 
-function geminiContent(datas: unknown[], stream: boolean): ResponseContent {
-  const chunks = datas.flat().filter((data): data is Any => typeof data === 'object' && data !== null)
+function geminiContent(frames: unknown[], stream: boolean): ResponseContent {
+  const chunks = frames.flat().filter((data): data is Any => typeof data === 'object' && data !== null)
   const parts = chunks.flatMap((chunk) => chunk.candidates?.[0]?.content?.parts ?? []) as Any[]
   const text = (thought: boolean): string =>
     parts
@@ -350,15 +303,15 @@ function geminiContent(datas: unknown[], stream: boolean): ResponseContent {
       .map((part) => part.text)
       .join('')
   const calls = geminiCalls(parts)
-  const own = chunks.reduce<unknown>((last, chunk) => chunk.candidates?.[0]?.finishReason ?? last, undefined)
+  const reason = chunks.reduce<unknown>((last, chunk) => chunk.candidates?.[0]?.finishReason ?? last, undefined)
   const finishReason =
-    own !== undefined
-      ? String(own)
+    reason !== undefined
+      ? String(reason)
       : chunks.some((chunk) => chunk.promptFeedback !== undefined && !(chunk.candidates?.length > 0))
         ? 'blocked'
         : ''
   const failed =
-    datas.some((data) => typeof data === 'string') ||
+    frames.some((data) => typeof data === 'string') ||
     chunks.some((chunk) => chunk.error !== undefined) ||
     (finishReason === '' && (stream || !chunks.some((chunk) => chunk.candidates?.length > 0)))
   const total = (name: string): number => chunks.reduce((sum, chunk) => chunk.usageMetadata?.[name] ?? sum, 0)
@@ -380,7 +333,7 @@ function geminiContent(datas: unknown[], stream: boolean): ResponseContent {
   }
 }
 
-/** Vertex may send arguments in pieces, each with the path where it belongs. */
+/** Vertex may send arguments in pieces, each with its JSON path. */
 function geminiCalls(parts: Any[]): ResponseContent['calls'] {
   const calls: { name: string; input: Any }[] = []
   for (const { functionCall } of parts) {
@@ -396,8 +349,9 @@ function addPartialArgument(input: Any, piece: Any): void {
     ([, name, index, quoted]) => name ?? quoted ?? Number(index),
   )
   const last = steps.pop()!
-  let here: Any = input
-  for (const [at, step] of steps.entries()) here = here[step] ??= typeof (steps[at + 1] ?? last) === 'number' ? [] : {}
-  if (typeof piece.stringValue === 'string') here[last] = (here[last] ?? '') + piece.stringValue
-  else here[last] = piece.numberValue ?? piece.boolValue ?? null
+  let holder: Any = input
+  for (const [at, step] of steps.entries())
+    holder = holder[step] ??= typeof (steps[at + 1] ?? last) === 'number' ? [] : {}
+  if (typeof piece.stringValue === 'string') holder[last] = (holder[last] ?? '') + piece.stringValue
+  else holder[last] = piece.numberValue ?? piece.boolValue ?? null
 }

@@ -15,8 +15,8 @@ import { CUT, frameDataOf, responseContent, type Any, type ResponseContent } fro
 import { expectedFinishReason } from './finish-reasons.ts'
 
 /**
- * Every recorded answer, read by its own protocol's reader and written for clients of the three others, says what
- * the recording says; and every recorded request still says to the three others what its client said.
+ * Every recorded response, read by its own protocol's reader and written for clients of the three others, has the
+ * content of the recording; and so has every recorded request that is written for providers of the three others.
  */
 
 const NAMES = Object.keys(protocols).filter((name): name is ConversationName => name !== 'images')
@@ -32,7 +32,7 @@ const MINIMAL: Record<ConversationName, Any> = {
   generateContent: { contents: [{ parts: [{ text: 'Hello' }] }] },
 }
 
-function exchangeOf(client: ConversationName, stream: boolean): TranslationContext {
+function contextOf(client: ConversationName, stream: boolean): TranslationContext {
   const body = { ...MINIMAL[client], ...(client === 'generateContent' ? {} : { stream }) }
   const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', stream, headers: new Headers() }
   return {
@@ -42,9 +42,9 @@ function exchangeOf(client: ConversationName, stream: boolean): TranslationConte
   }
 }
 
-function eventsOf(recording: Recording, datas: unknown[]): GenerationEvent[] {
+function eventsOf(recording: Recording, frames: unknown[]): GenerationEvent[] {
   const { call } = protocols[recording.protocol]
-  if (!recording.stream) return call.readResponse(datas[0], {})
+  if (!recording.stream) return call.readResponse(frames[0], {})
   const splitter = new FrameSplitter()
   const reader = call.reader({})
   return [
@@ -53,27 +53,27 @@ function eventsOf(recording: Recording, datas: unknown[]): GenerationEvent[] {
   ]
 }
 
-/** How summaries of one answer are parted is no protocol's word. */
+/** Separators between summaries differ. */
 const compact = (text: string): string => text.replaceAll(/\s+/g, '')
 
-function expectSame(heard: ResponseContent, source: ResponseContent, client: ConversationName): void {
-  // Where an answer cannot carry a medium, a text says so.
-  expect(client === 'messages' ? heard.text.replaceAll(/\[(?:image|audio): [^\]]*\]/g, '') : heard.text).toBe(
+function expectSame(content: ResponseContent, source: ResponseContent, client: ConversationName): void {
+  // A text replaces media that the client's protocol cannot represent.
+  expect(client === 'messages' ? content.text.replaceAll(/\[(?:image|audio): [^\]]*\]/g, '') : content.text).toBe(
     source.text,
   )
-  expect(compact(heard.reasoning)).toBe(compact(source.reasoning))
-  expect(heard.calls.map(({ name }) => name)).toEqual(source.calls.map(({ name }) => name))
+  expect(compact(content.reasoning)).toBe(compact(source.reasoning))
+  expect(content.calls.map(({ name }) => name)).toEqual(source.calls.map(({ name }) => name))
   for (const [index, { input }] of source.calls.entries())
-    if (input !== CUT) expect(heard.calls[index]!.input).toEqual(input)
-  expect(heard.finishReason).toBe(expectedFinishReason(source, client))
-  if (source.usage !== undefined) expect(heard.usage).toEqual(source.usage)
+    if (input !== CUT) expect(content.calls[index]!.input).toEqual(input)
+  expect(content.finishReason).toBe(expectedFinishReason(source, client))
+  if (source.usage !== undefined) expect(content.usage).toEqual(source.usage)
 }
 
-/** Where arguments were cut off, a stream shows the stump and an object cannot. */
+/** A stream can contain arguments that were cut off, a whole response cannot. */
 const uncut = (answer: ResponseContent): ResponseContent =>
   answer.outcome === 'length' ? { ...answer, calls: answer.calls.map(({ name }) => ({ name, input: CUT })) } : answer
 
-/** Audio in a message of a response: compatible servers take it, and OpenAI refuses it by itself. */
+/** Audio in a message of the responses API: compatible servers accept it, OpenAI refuses it. */
 const UNDOCUMENTED_REQUESTS = [
   'responses rig__gemini-transcription-transcription-smoke',
   'responses logfire__openai-chat-completions-with-audio-input',
@@ -110,7 +110,7 @@ const dataOf = (recording: Recording): unknown[] => {
   return recording.stream ? frameDataOf(text) : [JSON.parse(text)]
 }
 
-test.skipIf(!haveRecordings)('there are recordings to translate', () => {
+test.skipIf(!haveRecordings)('there are recordings of each protocol', () => {
   for (const name of NAMES) {
     const own = recordings().filter(({ protocol, status }) => protocol === name && status < 300)
     expect(own.filter(({ stream }) => stream).length).toBeGreaterThan(40)
@@ -120,19 +120,19 @@ test.skipIf(!haveRecordings)('there are recordings to translate', () => {
 })
 
 for (const client of NAMES)
-  describe.skipIf(!haveRecordings)(`answers for clients of ${client}`, () => {
+  describe.skipIf(!haveRecordings)(`responses for clients of ${client}`, () => {
     const { serve } = protocols[client]
-    const verdict = schemaValidator(client)
+    const validate = schemaValidator(client)
     for (const recording of recordings().filter(({ protocol, status }) => protocol !== client && status < 300)) {
       if (recording.id === INCONSISTENT) continue
       const check: SchemaValidator = (what, value) =>
-        what === 'frame' && UNDOCUMENTED_FRAMES.includes(`${client} ${recording.id}`) ? '' : verdict(what, value)
-      const datas = dataOf(recording)
-      const source = responseContent(recording.protocol, datas, recording.stream)
+        what === 'frame' && UNDOCUMENTED_FRAMES.includes(`${client} ${recording.id}`) ? '' : validate(what, value)
+      const frames = dataOf(recording)
+      const source = responseContent(recording.protocol, frames, recording.stream)
       const write = (): unknown[] => {
-        const events = eventsOf(recording, datas)
+        const events = eventsOf(recording, frames)
         checkGrammar(events)
-        const writer = serve.writer(exchangeOf(client, true))
+        const writer = serve.writer(contextOf(client, true))
         return frameDataOf(
           events
             .flatMap((event) => writer.write(event))
@@ -140,22 +140,22 @@ for (const client of NAMES)
             .join(''),
         )
       }
-      const whole = (): object => serve.writeResponse(fold(eventsOf(recording, datas)), exchangeOf(client, false))
+      const writeWhole = (): object => serve.writeResponse(fold(eventsOf(recording, frames)), contextOf(client, false))
 
-      test(`streamed ${recording.protocol} ${recording.id}`, () => {
-        // Whole bodies that tell of an error are refused before a stream begins.
+      test(`the stream of ${recording.protocol} ${recording.id} has the recorded content`, () => {
+        // Bodies with an error are refused before a stream begins.
         if (source.outcome === 'failed' && !recording.stream) return expect(write).toThrow(GatewayError)
         const written = write()
-        const heard = responseContent(client, written, true)
-        if (source.outcome === 'failed') return expect(heard.outcome).toBe('failed')
+        const content = responseContent(client, written, true)
+        if (source.outcome === 'failed') return expect(content.outcome).toBe('failed')
         for (const frame of written) if (frame !== '[DONE]') expect(check('frame', frame)).toBe('')
-        expectSame(heard, source, client)
-        expect(uncut(responseContent(client, [whole()], false))).toEqual(uncut(heard))
+        expectSame(content, source, client)
+        expect(uncut(responseContent(client, [writeWhole()], false))).toEqual(uncut(content))
       })
 
-      test(`whole ${recording.protocol} ${recording.id}`, () => {
-        if (source.outcome === 'failed') return expect(whole).toThrow(GatewayError)
-        const answer = whole()
+      test(`the whole response of ${recording.protocol} ${recording.id} has the recorded content`, () => {
+        if (source.outcome === 'failed') return expect(writeWhole).toThrow(GatewayError)
+        const answer = writeWhole()
         expect(check('response', answer)).toBe('')
         expectSame(responseContent(client, [answer], false), source, client)
       })
@@ -166,13 +166,13 @@ const target = { provider: 'p', model: 'm', quirks: {}, capabilities: {} }
 
 for (const provider of NAMES)
   describe.skipIf(!haveRecordings)(`requests for ${provider}`, () => {
-    const verdict = schemaValidator(provider)
+    const validate = schemaValidator(provider)
     for (const recording of recordings().filter(({ protocol, status }) => protocol !== provider && status < 300)) {
       const recorded = recording.request()
       if (recorded === undefined) continue
-      // One server takes the model from the path.
+      // One recorded server has the model in the path.
       const body = { model: 'a/b', ...recorded }
-      test(`from ${recording.protocol} ${recording.id}`, () => {
+      test(`the request of ${recording.protocol} ${recording.id} keeps its content or is refused`, () => {
         const rawRequest = {
           body,
           text: JSON.stringify(body),
@@ -192,9 +192,9 @@ for (const provider of NAMES)
           ).toHaveLength(1)
         }
         const sent = JSON.parse(JSON.stringify(result.body)) as Any
-        const flaw = verdict('request', sent)
-        if (UNDOCUMENTED_REQUESTS.includes(`${provider} ${recording.id}`)) expect(flaw).not.toBe('')
-        else expect(flaw).toBe('')
+        const problem = validate('request', sent)
+        if (UNDOCUMENTED_REQUESTS.includes(`${provider} ${recording.id}`)) expect(problem).not.toBe('')
+        else expect(problem).toBe('')
         expectKept(requestContent(provider, sent), requestContent(recording.protocol, body), body, result.losses)
       })
     }
@@ -215,7 +215,7 @@ function expectKept(sent: RequestContent, source: RequestContent, body: Any, los
 
 const inner = (text: string): string => JSON.stringify(text.trim()).slice(1, -1)
 
-/** JSON may be spelled differently where results are objects. */
+/** Results that are objects may have other white space. */
 const plain = (text: string): string => {
   try {
     return JSON.stringify(JSON.parse(text))
