@@ -4,7 +4,7 @@ import type { Citation, Part, TextPart, TokenLogprob } from '../../src/generatio
 import { noUsage, type Usage } from '../../src/generation/usage.ts'
 import { NAMES } from './protocol-pairs.ts'
 
-/** Whole answers of every kind that a provider may give, and the sentences of events in which they may come. */
+/** Responses of every kind, and the streams of events in which they may arrive. */
 
 const ODD = [
   '\r\n',
@@ -33,12 +33,12 @@ export const text: fc.Arbitrary<string> = fc.oneof(
 )
 export const nonEmptyText = text.filter((one) => one.trim() !== '')
 const base64 = fc.uint8Array({ minLength: 1, maxLength: 9 }).map((bytes) => Buffer.from(bytes).toString('base64'))
-/** What makers sign with: opaque, often base64. */
+/** Signatures of providers: opaque, often base64. */
 export const signature = fc.oneof(base64, fc.constantFrom('a+b/c==', 'sig-1', 'Ä'))
 
 /**
- * JSON objects as models write them: numbers that no double holds, spaces, names that JavaScript would reorder or take
- * for its own.
+ * JSON objects as models write them: numbers that a double cannot represent, white space, and names that are special in
+ * JavaScript.
  */
 export const argumentsText = fc.oneof(
   fc
@@ -90,11 +90,11 @@ const citation = (of: string): fc.Arbitrary<Citation> =>
       range: fc.option(fc.tuple(fc.nat(20), fc.nat(20)), { nil: undefined, freq: 4 }),
     })
     .map(({ range, url, ...rest }) =>
-      present({ ...rest, ...(url === undefined ? { title: rest.title ?? 'a.pdf' } : { url }), ...placed(of, range) }),
+      present({ ...rest, ...(url === undefined ? { title: rest.title ?? 'a.pdf' } : { url }), ...rangeIn(of, range) }),
     )
 
-/** A range that cuts no character in two. */
-function placed(of: string, range: [number, number] | undefined): { start?: number; end?: number } {
+/** A range that splits no character. */
+function rangeIn(of: string, range: [number, number] | undefined): { start?: number; end?: number } {
   const edges = [...of].reduce((found, character) => [...found, found.at(-1)! + character.length], [0])
   if (range === undefined || edges.length < 2) return {}
   const start = range[0] % (edges.length - 1)
@@ -203,26 +203,26 @@ const usage: fc.Arbitrary<Usage> = fc.tuple(...Object.keys(noUsage()).map(() => 
   images: 0,
 }))
 
-/** Any answer. An id names one call, a sound is one part, and what an answer ends with fits what is in it. */
+/** Any response, with distinct ids of calls, at most one audio part, and a finish reason that fits the content. */
 export const answers: fc.Arbitrary<Answer> = fc
   .tuple(fc.array(part, { maxLength: 6 }), fc.nat(20), usage, fc.nat(5), fc.option(nonEmptyText, { nil: undefined }))
   .map(([drawn, ending, counted, metered, stopSequence]) => {
-    const sounds = drawn.filter(({ type }) => type === 'audio')
+    const audioParts = drawn.filter(({ type }) => type === 'audio')
     const parts = drawn
-      .filter((one) => one.type !== 'audio' || one === sounds[0])
+      .filter((one) => one.type !== 'audio' || one === audioParts[0])
       .map((one, index): Part => (one.type === 'tool-call' ? { ...one, id: `call_${index}` } : one))
     const called = parts.some(({ type }) => type === 'tool-call'),
       refused = parts.some(({ type }) => type === 'refusal')
-    const wished = REASONS[ending % REASONS.length]!
+    const requested = REASONS[ending % REASONS.length]!
     const reason = called
-      ? wished === 'length'
-        ? wished
+      ? requested === 'length'
+        ? requested
         : 'tool-calls'
       : refused
-        ? wished === 'length'
-          ? wished
+        ? requested === 'length'
+          ? requested
           : 'refusal'
-        : wished
+        : requested
     return {
       id: 'theirs-1',
       model: 'their-model',
@@ -237,13 +237,13 @@ export const answers: fc.Arbitrary<Answer> = fc
     }
   })
 
-/** How an answer comes: where its deltas are cut, and after how many events usage is told for the first time. */
+/** How a response is streamed: where its deltas are cut, and after how many events usage is first reported. */
 export type Pace = { cuts: number[]; early: number }
 export const paces: fc.Arbitrary<Pace> = fc.record({ cuts: fc.array(fc.nat(30), { maxLength: 6 }), early: fc.nat(12) })
 
 /**
- * The answer as a stream tells it: deltas cut anywhere (media at whole bytes, scored text by its tokens), usage before
- * its final word.
+ * The response as a stream: deltas are cut anywhere (media at whole bytes, text with log probabilities at its tokens),
+ * and usage may also come early.
  */
 export function eventsOf(answer: Answer, { cuts, early }: Pace): GenerationEvent[] {
   let media = false
@@ -265,10 +265,10 @@ export function eventsOf(answer: Answer, { cuts, early }: Pace): GenerationEvent
 }
 
 function cutAt(whole: string, cuts: readonly number[], step: number): string[] {
-  const places = [...new Set([0, ...cuts.map((cut) => (cut * step) % (whole.length + 1)), whole.length])]
-    .filter((place) => place % step === 0 || place === whole.length)
+  const edges = [...new Set([0, ...cuts.map((cut) => (cut * step) % (whole.length + 1)), whole.length])]
+    .filter((edge) => edge % step === 0 || edge === whole.length)
     .sort((a, b) => a - b)
-  return places.slice(1).map((place, index) => whole.slice(places[index], place))
+  return edges.slice(1).map((edge, index) => whole.slice(edges[index], edge))
 }
 
 export function present<T extends object>(value: T): T {

@@ -11,12 +11,9 @@ import { change, mutated, type Change } from './mutations.ts'
 import { assertProperty, TIMEOUT_MS } from './assertions.ts'
 import { bytesOf, contextOf, framesOf, ISSUER, NAMES, providerReader, readStream, readWhole } from './protocol-pairs.ts'
 
-/**
- * Whatever a provider sends, its reader gives a sentence of events, which may end in an error of the provider's, and
- * does bounded work for it.
- */
+/** A reader gives a valid sequence of events for malformed frames, possibly with an upstream error, in bounded work. */
 
-/** Numbers that an index must not be taken for, names that no object should lose or win, and nests. */
+/** Deep nesting. */
 const DEEP = ['[', '{"a":'].map((open) => open.repeat(100_000))
 const damage = fc.oneof(
   {
@@ -135,7 +132,7 @@ function changed(data: string, changes: readonly Change[]): string {
   }
 }
 
-/** Events that a frame may give at most: a frame that ends an answer closes all that is open, and says its usage. */
+/** The most events of one frame: the last frame closes all parts and reports usage. */
 const EVENTS_PER_FRAME = 40
 
 function checkEvents(events: readonly GenerationEvent[], bytes: number, frames: number): void {
@@ -148,12 +145,12 @@ function checkEvents(events: readonly GenerationEvent[], bytes: number, frames: 
 
 function checkError(error: unknown): void {
   if (!(error instanceof GatewayError) || error.code === 'internal_error' || error.status < 400)
-    throw new Error(`not a provider's failure: ${String(error)}`, { cause: error })
+    throw new Error(`not an upstream error: ${String(error)}`, { cause: error })
 }
 
-function writeAll(events: readonly GenerationEvent[], asked: ReturnType<typeof contextOf>['request']): void {
+function writeAll(events: readonly GenerationEvent[], request: ReturnType<typeof contextOf>['request']): void {
   for (const client of NAMES) {
-    const context = { ...contextOf(client, ISSUER), request: { ...asked, includeUsage: true } }
+    const context = { ...contextOf(client, ISSUER), request: { ...request, includeUsage: true } }
     framesOf(client, events, context)
     if (events.at(-1)?.type === 'finish') JSON.stringify(protocols[client].serve.writeResponse(fold(events), context))
   }
@@ -161,22 +158,22 @@ function writeAll(events: readonly GenerationEvent[], asked: ReturnType<typeof c
 
 const sent = fc.tuple(answers, paces).map(([answer, pace]) => eventsOf(answer, pace))
 
-describe.each(NAMES)('%s', (provider: ConversationName) => {
+describe.each(NAMES)('responses of %s', (provider: ConversationName) => {
   test(
-    'damaged frames are a sentence, which every client can be told',
+    'damaged frames give a valid sequence of events, which can be written for every client',
     () => {
       assertProperty(
         fc.property(sent, fc.array(damage, { minLength: 1, maxLength: 4 }), (events, all) => {
           const context = contextOf(provider)
           const frames = damaged(framesOf(provider, events, context), all)
           const reader = providerReader(provider, context.request)
-          const heard = [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
+          const received = [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
           checkEvents(
-            heard,
+            received,
             frames.reduce((sum, { data }) => sum + data.length, 0),
             frames.length,
           )
-          writeAll(heard, context.request)
+          writeAll(received, context.request)
           const passthrough = protocols[provider].passthrough(context)
           for (const frame of frames) passthrough.frame(frame)
           passthrough.fail(new GatewayError('upstream_error', 'x'))
@@ -188,7 +185,7 @@ describe.each(NAMES)('%s', (provider: ConversationName) => {
   )
 
   test(
-    'damaged bytes are a sentence',
+    'damaged bytes give a valid sequence of events',
     () => {
       assertProperty(
         fc.property(sent, fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 5 }), (events, all) => {
@@ -205,7 +202,7 @@ describe.each(NAMES)('%s', (provider: ConversationName) => {
   )
 
   test(
-    "a damaged whole answer is one, or a failure of the provider's",
+    'a damaged whole response gives a valid sequence of events or an upstream error',
     () => {
       assertProperty(
         fc.property(sent, fc.array(change, { minLength: 1, maxLength: 4 }), (events, changes) => {
@@ -214,14 +211,14 @@ describe.each(NAMES)('%s', (provider: ConversationName) => {
             JSON.parse(JSON.stringify(protocols[provider].serve.writeResponse(fold(events), context))),
             changes,
           ) as object
-          let heard: GenerationEvent[]
+          let received: GenerationEvent[]
           try {
-            heard = readWhole(provider, body, context.request)
+            received = readWhole(provider, body, context.request)
           } catch (error) {
             return checkError(error)
           }
-          checkEvents(heard, JSON.stringify(body).length, 20)
-          writeAll(heard, context.request)
+          checkEvents(received, JSON.stringify(body).length, 20)
+          writeAll(received, context.request)
           protocols[provider].passthrough(context).answer(JSON.stringify(body))
         }),
         2,

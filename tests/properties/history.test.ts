@@ -7,14 +7,11 @@ import { answers, paces, eventsOf } from './answers.ts'
 import { assertProperty, TIMEOUT_MS, assertSame } from './assertions.ts'
 import { contextOf, framesOf, ISSUER, NAMES, rawRequestOf } from './protocol-pairs.ts'
 
-/**
- * What a client sends back of an answer, as it got it, is what the answer was: with its signatures, known by their
- * maker.
- */
+/** A response that a client sends back unchanged is read as that response, with its signatures and their issuer. */
 
 type Json = Record<string, any>
 
-/** The next request of a client that keeps whole turns. */
+/** The next request of a client that sends the response back. */
 const NEXT: Record<ConversationName, (answer: Json) => object> = {
   'chat.completions': (answer) => ({
     model: 'a/b',
@@ -36,7 +33,7 @@ const NEXT: Record<ConversationName, (answer: Json) => object> = {
 
 const signatures = fc.infiniteStream(fc.constantFrom(undefined, undefined, 'sig-a', 'c2lnLWI=', 'a+b/c=='))
 
-/** Any answer that a history can hold, with signed calls and a signed text, of which makers sign one. */
+/** Any response that can be part of a history, with signatures on some calls and on its last text. */
 const signed = fc.tuple(answers, signatures).map(([answer, stream]): Answer => {
   const parts = answer.parts.filter(({ type }) => type !== 'native' && type !== 'audio' && type !== 'image')
   const text = parts.findLast((part) => part.type === 'text' && part.text !== '')
@@ -51,7 +48,7 @@ const signed = fc.tuple(answers, signatures).map(([answer, stream]): Answer => {
   }
 })
 
-/** Signatures in their order, and whose they are: of a call by its id, of what else by its kind. */
+/** Signatures in order, each with the id of its call or the type of its part. */
 const signaturesOf = (parts: readonly Part[]): string[] =>
   parts.flatMap((part) =>
     'signature' in part && part.signature !== undefined && part.signature.data !== ''
@@ -59,14 +56,14 @@ const signaturesOf = (parts: readonly Part[]): string[] =>
       : [],
   )
 
-/** All that was said of each kind. */
+/** All text and all reasoning. */
 const textsOf = (parts: readonly Part[]): string[] =>
   ['text', 'reasoning'].map((type) =>
     parts.map((part) => (part.type === type && 'text' in part ? part.text : '')).join(''),
   )
 
 test(
-  'chunks of generateContent that come back one by one are the turn that they were',
+  'chunks of generateContent that are sent back one by one are read as their turn',
   () => {
     assertProperty(
       fc.property(signed, paces, (given, pace) => {
@@ -78,7 +75,7 @@ test(
           rawRequestOf({ contents: [{ role: 'user', parts: [{ text: 'Hi' }] }, ...chunks] }),
         )
         const back = turns.slice(1).flatMap((turn) => turn.parts)
-        assertSame(textsOf(back), textsOf(answer.parts), 'words')
+        assertSame(textsOf(back), textsOf(answer.parts), 'texts')
         assertSame(signaturesOf(back).toSorted(), signaturesOf(answer.parts).toSorted(), 'signatures')
       }),
     )
@@ -86,9 +83,9 @@ test(
   TIMEOUT_MS,
 )
 
-describe.each(NAMES)('%s', (client) => {
+describe.each(NAMES)('clients of %s', (client) => {
   test(
-    'an answer that comes back bears what its maker signed',
+    'a response that is sent back keeps the signatures of its issuer',
     () => {
       assertProperty(
         fc.property(signed, (answer) => {
@@ -100,7 +97,7 @@ describe.each(NAMES)('%s', (client) => {
           const issuers = back.flatMap((part) =>
             'signature' in part && part.signature !== undefined ? [part.signature.issuer] : [],
           )
-          for (const issuer of issuers) assertSame(issuer, ISSUER, 'the maker')
+          for (const issuer of issuers) assertSame(issuer, ISSUER, 'issuer')
           const lost = context.losses!.losses.some(({ path }) => path === 'response.signature')
           if (!lost) assertSame(signaturesOf(back).toSorted(), signaturesOf(answer.parts).toSorted(), 'signatures')
           assertSame(

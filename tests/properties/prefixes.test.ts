@@ -9,11 +9,9 @@ import { PAIRS, requests, scopeOf, TARGETS } from './requests.ts'
 import { assertProperty, TIMEOUT_MS } from './assertions.ts'
 import { NAMES, rawRequestOf } from './protocol-pairs.ts'
 
-/**
- * As a conversation grows, what a provider got of it before is a beginning of what it gets: providers cache by that.
- */
+/** Each request of a growing conversation begins with the one before it, so that providers can cache the prefix. */
 
-/** The conversation at each of its requests: whenever it was the model's turn to speak. */
+/** The requests of a conversation: one for each turn of the model. */
 const requestsOf = (request: GenerationRequest): GenerationRequest[] =>
   request.turns.flatMap((turn, index) =>
     turn.role === 'assistant' || (request.turns[index + 1]?.role !== 'assistant' && index < request.turns.length - 1)
@@ -21,13 +19,13 @@ const requestsOf = (request: GenerationRequest): GenerationRequest[] =>
       : [{ ...request, turns: request.turns.slice(0, index + 1) }],
   )
 
-/** Agents mark the end of what they have said so far, and take the mark off again in their next request. */
+/** Agents set a cache breakpoint at the end of the conversation and remove it in the next request. */
 function withLastPartMarked(request: GenerationRequest): GenerationRequest {
-  const bare = <T extends Part>({ ...part }: T): T => {
+  const unmarked = <T extends Part>({ ...part }: T): T => {
     if ('cache' in part) delete part.cache
-    return part.type === 'tool-result' ? { ...part, content: part.content.map(bare) } : part
+    return part.type === 'tool-result' ? { ...part, content: part.content.map(unmarked) } : part
   }
-  const turns = request.turns.map((turn) => ({ ...turn, parts: turn.parts.map(bare) }))
+  const turns = request.turns.map((turn) => ({ ...turn, parts: turn.parts.map(unmarked) }))
   const last = turns.at(-1)!.parts.at(-1)!
   if (last.type === 'text' || last.type === 'tool-result') last.cache = { ttl: '1h' }
   return { ...request, turns }
@@ -45,7 +43,7 @@ function assertGrows(protocol: ConversationName, target: Target, bodies: Record<
 const bodyFor = (protocol: ConversationName, request: GenerationRequest, target: Target): Record<string, unknown> =>
   written(protocol, request, target).body
 
-/** Models that want something written in another way. */
+/** Capabilities that change how a request is written. */
 const CAPABILITIES: Record<ConversationName, Capabilities[]> = {
   'chat.completions': [{}, { cacheBreakpoints: 'cache_control' }, { system: false }],
   responses: [{}, { cacheBreakpoints: 'prompt_cache_breakpoint' }, { system: false }],
@@ -53,7 +51,7 @@ const CAPABILITIES: Record<ConversationName, Capabilities[]> = {
   generateContent: [{}, { reasoning: 'level' }, { system: false }],
 }
 
-/** Results that come in another order than their calls, long names, names and ids that no provider takes. */
+/** Results in another order than their calls, and names and ids that providers do not accept. */
 const unusual = (request: GenerationRequest): GenerationRequest => {
   const id = (known: string): string => `${known}:${'x'.repeat(known.length % 2 === 0 ? 70 : 1)}`
   const name = (known: string): string => (known === 'say' ? `say.${'long_'.repeat(20)}` : known)
@@ -75,9 +73,9 @@ const unusual = (request: GenerationRequest): GenerationRequest => {
   } as GenerationRequest
 }
 
-describe.each(NAMES)('what is written for %s', (protocol) => {
+describe.each(NAMES)('bodies for %s', (protocol) => {
   test.each(CAPABILITIES[protocol].map((capabilities) => [JSON.stringify(capabilities), capabilities] as const))(
-    '%s',
+    'each body of a conversation begins with the one before it for a model with %s',
     (_, capabilities) => {
       const target = { ...TARGETS[protocol], capabilities }
       assertProperty(
@@ -96,9 +94,9 @@ describe.each(NAMES)('what is written for %s', (protocol) => {
   )
 })
 
-/** A client keeps the conversation in its own words, and says all of it again. */
+/** A client keeps the conversation in its own protocol and sends all of it again. */
 test.each(PAIRS)(
-  'a client of %s, a provider of %s',
+  'a conversation of a %s client keeps its prefix at a %s provider',
   (client, provider) => {
     assertProperty(
       fc.property(requests(scopeOf(client, provider)), (request) => {

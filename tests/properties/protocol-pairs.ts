@@ -8,14 +8,14 @@ import { protocols } from '../../src/protocols/index.ts'
 import { parseWithExact } from '../../src/json/exact.ts'
 import type { RawRequest, Reader, TranslationContext } from '../../src/protocols/protocol.ts'
 
-/** Both sides of each protocol, joined: what one side writes the other reads. */
+/** Both sides of each protocol: the provider's reader reads what the client's writer wrote. */
 
 export const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
-export const ISSUER: Issuer = { provider: 'maker', model: 'maker-1' }
+export const ISSUER: Issuer = { provider: 'issuer', model: 'issuer-1' }
 export const IDENTITY = { id: 'ours-1', model: 'ours/model', createdAt: 1_700_000_000 }
 
-/** The tools of every request here: what calls are made of. */
+/** The tools of every request, which generated calls use. */
 export const TOOLS: Tool[] = [
   { type: 'function', name: 'look_up', parameters: { type: 'object', properties: { city: { type: 'string' } } } },
   { type: 'function', name: 'say', parameters: { type: 'object', properties: {} } },

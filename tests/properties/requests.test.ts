@@ -13,7 +13,7 @@ import { requests, scopeOf, TARGETS } from './requests.ts'
 import { assertProperty, TIMEOUT_MS, assertSame } from './assertions.ts'
 import { contextOf, IDENTITY, ISSUER, NAMES, rawRequestOf } from './protocol-pairs.ts'
 
-/** A provider hears what a client says: nothing else, and all of it but what is told as lost. */
+/** A provider receives exactly what a client requests, except for reported losses. */
 
 const plain = (request: GenerationRequest): GenerationRequest =>
   withoutPaths(JSON.parse(JSON.stringify(request)) as GenerationRequest)
@@ -38,9 +38,9 @@ function compare(actual: GenerationRequest, expected: GenerationRequest, losses:
     assertSame(read[member], sent[member], `${member}, with losses ${reported}`)
 }
 
-describe.each(NAMES)('%s', (provider) => {
+describe.each(NAMES)('requests for %s', (provider) => {
   test(
-    'a provider hears what is asked, or is told of as lost',
+    'a provider receives every field that is not reported as lost',
     () => {
       assertProperty(
         fc.property(requests(scopeOf(provider)), (request) => {
@@ -54,9 +54,9 @@ describe.each(NAMES)('%s', (provider) => {
   )
 
   test(
-    'what is read of a body is written as that body',
+    'a body that is read and written again is the same',
     () => {
-      // How deep it thinks, and who sees that, is compared above: what is not said at all is said in another way.
+      // Reasoning is compared above: defaults are written explicitly.
       assertProperty(
         fc.property(
           requests(scopeOf(provider)).map(({ reasoning: _, ...request }) => request),
@@ -73,7 +73,7 @@ describe.each(NAMES)('%s', (provider) => {
   )
 
   test(
-    'of its own protocol it hears the client itself, whose seals are opened for their maker alone',
+    'a provider of the same protocol receives the body with the signatures unwrapped that it issued',
     () => {
       assertProperty(
         fc.property(requests(scopeOf(provider)), (request) => {
@@ -109,15 +109,15 @@ describe.each(NAMES)('%s', (provider) => {
   )
 
   test.each(NAMES)(
-    'a client of %s asks it the same',
+    'a provider receives the same request from a client of %s',
     (client) => {
       assertProperty(
         fc.property(requests(scopeOf(provider, client)), (request) => {
-          const asked = readBy(client, request)
-          const read = readBy(provider, withOurIssuer(asked.request))
+          const first = readBy(client, request)
+          const read = readBy(provider, withOurIssuer(first.request))
           const form = (one: GenerationRequest): GenerationRequest =>
             withoutVisibility(normalFormOf(provider)(normalFormOf(client)(one)))
-          compare(form(read.request), form(request), [...asked.losses, ...read.losses])
+          compare(form(read.request), form(request), [...first.losses, ...read.losses])
         }),
         0.3,
       )
@@ -141,10 +141,10 @@ const withSignatures = (
   })),
 })
 
-/** What stands for a signature where there is none. */
+/** Placeholders of missing signatures. */
 const UNSIGNED = ['', 'skip_thought_signature_validator']
 
-/** Without thoughts that nobody signed: what becomes of them is the provider's affair. */
+/** Without unsigned reasoning, which each provider treats differently. */
 const withoutUnsignedReasoning = (request: GenerationRequest): GenerationRequest => ({
   ...request,
   turns: request.turns.map((turn) => ({
@@ -155,6 +155,6 @@ const withoutUnsignedReasoning = (request: GenerationRequest): GenerationRequest
   })),
 })
 
-/** What a client sends back of a maker's answer that it got through another protocol bears the maker's name. */
+/** With the issuer on each signature, as on those that a client of another protocol sends back. */
 const withOurIssuer = (request: GenerationRequest): GenerationRequest =>
   withSignatures(request, (signature) => ({ ...signature, issuer: OUR_ISSUER }))

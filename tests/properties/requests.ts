@@ -14,47 +14,44 @@ import type { Target } from '../../src/protocols/protocol.ts'
 import { argumentsText, present, signature, nonEmptyText } from './answers.ts'
 import { IDENTITY, ISSUER, NAMES } from './protocol-pairs.ts'
 
-/** Whole requests of every kind that a client may send, in our words. */
+/** Generation requests of every kind. */
 
-/**
- * What a conversation may hold besides what every protocol has. What a protocol says in other words, and tells so, is
- * left out where the words are what is compared.
- */
+/** Optional content of a conversation. A protocol that represents it in another form leaves it out of a comparison. */
 export type Scope = {
-  midway: boolean
+  systemTurns: boolean
   resultMedia: boolean
-  customs: boolean
-  failures: boolean
+  customTools: boolean
+  failedResults: boolean
   audio: boolean
   video: boolean
   refusals: boolean
-  wordsBesideCalls: boolean
+  textBesideCalls: boolean
 }
 
 const ALL: Scope = {
-  midway: true,
+  systemTurns: true,
   resultMedia: true,
-  customs: true,
-  failures: true,
+  customTools: true,
+  failedResults: true,
   audio: true,
   video: true,
   refusals: true,
-  wordsBesideCalls: true,
+  textBesideCalls: true,
 }
 const SCOPES: Record<ConversationName, Scope> = {
-  'chat.completions': { ...ALL, resultMedia: false, failures: false, video: false },
-  responses: { ...ALL, failures: false, video: false },
-  messages: { ...ALL, audio: false, video: false, customs: false, refusals: false },
-  generateContent: { ...ALL, midway: false, customs: false, refusals: false },
+  'chat.completions': { ...ALL, resultMedia: false, failedResults: false, video: false },
+  responses: { ...ALL, failedResults: false, video: false },
+  messages: { ...ALL, audio: false, video: false, customTools: false, refusals: false },
+  generateContent: { ...ALL, systemTurns: false, customTools: false, refusals: false },
 }
 
-/** What all of these protocols have. */
+/** The content that all of these protocols have. */
 export const scopeOf = (...protocols: ConversationName[]): Scope =>
   Object.fromEntries(
     Object.keys(ALL).map((name) => [name, protocols.every((protocol) => SCOPES[protocol][name as keyof Scope])]),
   ) as Scope
 
-/** A model that takes all that its protocol can say. It is the one whose signatures the requests bear. */
+/** A model that accepts every field of its protocol. It issued the signatures of the requests. */
 export const TARGETS: Record<ConversationName, Target> = {
   'chat.completions': {
     ...ISSUER,
@@ -79,7 +76,7 @@ const rarely = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
 const cache = rarely(fc.constantFrom({}, { ttl: '5m' as const }, { ttl: '1h' as const }))
 const textPart: fc.Arbitrary<TextPart> = fc
   .tuple(nonEmptyText, cache)
-  .map(([text, mark]) => present({ type: 'text' as const, text, cache: mark }))
+  .map(([text, cacheBreakpoint]) => present({ type: 'text' as const, text, cache: cacheBreakpoint }))
 const base64 = fc.uint8Array({ minLength: 1, maxLength: 9 }).map((bytes) => Buffer.from(bytes).toString('base64'))
 const image: fc.Arbitrary<MediaPart> = fc
   .oneof(
@@ -152,7 +149,7 @@ type ToolCall = {
   text: string
   result: (TextPart | MediaPart)[]
   failed: boolean
-  mark: TextPart['cache'] | undefined
+  cacheBreakpoint: TextPart['cache'] | undefined
 }
 const toolCall = (scope: Scope): fc.Arbitrary<ToolCall> =>
   fc
@@ -160,7 +157,7 @@ const toolCall = (scope: Scope): fc.Arbitrary<ToolCall> =>
       kind: fc.constantFrom<[string, 'function' | 'custom'][]>(
         ['look_up', 'function'],
         ['say', 'function'],
-        ...(scope.customs ? [['draw', 'custom'] as [string, 'custom']] : []),
+        ...(scope.customTools ? [['draw', 'custom'] as [string, 'custom']] : []),
       ),
       args: argumentsText,
       input: nonEmptyText,
@@ -176,22 +173,22 @@ const toolCall = (scope: Scope): fc.Arbitrary<ToolCall> =>
             ]
           : []),
       ),
-      failed: scope.failures ? fc.boolean() : fc.constant(false),
-      mark: cache,
+      failed: scope.failedResults ? fc.boolean() : fc.constant(false),
+      cacheBreakpoint: cache,
     })
-    .map(({ kind: [name, form], args, input, result, failed, mark }) => ({
+    .map(({ kind: [name, form], args, input, result, failed, cacheBreakpoint }) => ({
       name,
       form,
       text: form === 'custom' ? input : args,
       result,
       failed,
-      mark,
+      cacheBreakpoint,
     }))
 
 type Round = {
   user: Part[]
   name: string | undefined
-  thoughts: Part[]
+  reasoningParts: Part[]
   beside: string | undefined
   calls: ToolCall[]
   instruction: [Turn['role'], string] | undefined
@@ -202,10 +199,10 @@ const round = (scope: Scope): fc.Arbitrary<Round> =>
   fc.record({
     user: userParts(scope),
     name: rarely(fc.constant('ada')),
-    thoughts: fc.array(reasoningPart, { maxLength: 1 }),
-    beside: scope.wordsBesideCalls ? some(nonEmptyText) : fc.constant(undefined),
+    reasoningParts: fc.array(reasoningPart, { maxLength: 1 }),
+    beside: scope.textBesideCalls ? some(nonEmptyText) : fc.constant(undefined),
     calls: fc.array(toolCall(scope), { maxLength: 3 }),
-    instruction: scope.midway
+    instruction: scope.systemTurns
       ? rarely(fc.tuple(fc.constantFrom<Turn['role'][]>('system'), nonEmptyText))
       : fc.constant(undefined),
     answer: fc.oneof<fc.Arbitrary<Part>[]>(
@@ -214,10 +211,10 @@ const round = (scope: Scope): fc.Arbitrary<Round> =>
     ),
   })
 
-/** A round: the user asks, the model calls tools, hears their results and answers. */
-function turnsOf({ user, name, thoughts, beside, calls, instruction, answer }: Round, number: number): Turn[] {
+/** The turns of a user, of the model with tool calls, of the results, and of the model with its response. */
+function turnsOf({ user, name, reasoningParts, beside, calls, instruction, answer }: Round, number: number): Turn[] {
   const ids = calls.map((_, index) => `call_${number}_${index}`)
-  const asked = calls.map(
+  const toolCalls = calls.map(
     (call, index): ToolCallPart => ({
       type: 'tool-call',
       id: ids[index]!,
@@ -235,7 +232,7 @@ function turnsOf({ user, name, thoughts, beside, calls, instruction, answer }: R
         content: call.result,
         isError: call.failed ? true : undefined,
         form: call.form,
-        cache: call.mark,
+        cache: call.cacheBreakpoint,
       }),
   )
   return [
@@ -245,11 +242,15 @@ function turnsOf({ user, name, thoughts, beside, calls, instruction, answer }: R
       : [
           {
             role: 'assistant' as const,
-            parts: [...thoughts, ...(beside === undefined ? [] : [{ type: 'text' as const, text: beside }]), ...asked],
+            parts: [
+              ...reasoningParts,
+              ...(beside === undefined ? [] : [{ type: 'text' as const, text: beside }]),
+              ...toolCalls,
+            ],
           },
           { role: 'tool' as const, parts: results },
         ]),
-    { role: 'assistant', parts: [...(calls.length === 0 ? thoughts : []), answer] },
+    { role: 'assistant', parts: [...(calls.length === 0 ? reasoningParts : []), answer] },
     ...(instruction === undefined
       ? []
       : [{ role: instruction[0], parts: [{ type: 'text' as const, text: instruction[1] }] }]),
@@ -262,7 +263,7 @@ const SCHEMA = {
   required: ['city'],
   additionalProperties: false,
 }
-/** A client that calls free-text tools lists them. */
+/** Requests with calls of a free-text tool list that tool. */
 const tools = (scope: Scope): fc.Arbitrary<Tool[]> =>
   fc
     .subarray<Tool>([
@@ -277,7 +278,7 @@ const tools = (scope: Scope): fc.Arbitrary<Tool[]> =>
     ])
     .map((functions) => [
       ...functions,
-      ...(scope.customs
+      ...(scope.customTools
         ? [{ type: 'custom' as const, name: 'draw', description: 'Draws', format: { type: 'text' } }]
         : []),
     ])
@@ -316,7 +317,7 @@ const reasoning = fc
     fc.constantFrom(1024, 5000, 20_000, -1).map((budgetTokens) => ({ budgetTokens })),
     fc.constant({ adaptive: true }),
   )
-  .chain((depth) => some(fc.boolean()).map((visible) => present({ ...depth, visible })))
+  .chain((amount) => some(fc.boolean()).map((visible) => present({ ...amount, visible })))
 const format = fc.constantFrom<NonNullable<GenerationRequest['outputFormat']>[]>(
   { type: 'text' },
   { type: 'json' },
@@ -324,7 +325,7 @@ const format = fc.constantFrom<NonNullable<GenerationRequest['outputFormat']>[]>
   { type: 'schema', schema: SCHEMA, name: 'answer' },
 )
 
-/** Any request within the scope. It ends with what the user says, and all its calls are answered. */
+/** Any request within the scope. It ends with a user turn, and every call has a result. */
 export const requests = (scope: Scope): fc.Arbitrary<GenerationRequest> =>
   fc
     .record({
