@@ -66,3 +66,19 @@ describe.each(NAMES)('requests of %s', (client: ConversationName) => {
     TIMEOUT_MS,
   )
 })
+
+test('a schema with an inherited member as its type is written for every provider or refused with a path', () => {
+  for (const type of ['toString', 'constructor', '__proto__', 'hasOwnProperty', 'valueOf']) {
+    const parameters = { type: 'object', properties: { a: { type, minLength: 1, maxItems: 2, required: ['b'] } } }
+    const request = protocols['chat.completions'].serve.readRequest(
+      rawRequestOf({
+        model: 'a/b',
+        messages: [{ role: 'user', content: 'Hi' }],
+        tools: [{ type: 'function', function: { name: 'look_up', parameters, strict: true } }],
+        response_format: { type: 'json_schema', json_schema: { name: 'a', schema: parameters } },
+      }),
+    )
+    for (const provider of NAMES)
+      resultOrRefusal(() => written(provider, { ...request, protocol: 'images' }, TARGETS[provider]).body)
+  }
+})

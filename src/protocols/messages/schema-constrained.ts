@@ -263,7 +263,10 @@ const STRUCTURE = new Set(['type', 'const', 'enum', '$id', '$anchor', '$defs', '
 const constrains = (keyword: string, types: readonly string[] | undefined): boolean =>
   !TYPED.has(keyword) ||
   types === undefined ||
-  types.some((type) => CONSTRAINTS[type === 'integer' ? 'number' : type]?.includes(keyword) === true)
+  types.some((type) => keywordsOf(type === 'integer' ? 'number' : type).includes(keyword))
+
+/** Clients may send any text as a type, such as the names of inherited members. */
+const keywordsOf = (type: string): readonly string[] => (Object.hasOwn(CONSTRAINTS, type) ? CONSTRAINTS[type]! : [])
 
 const notesOf = (schema: Schema): Schema =>
   blank(Object.fromEntries(Object.entries(schema).filter(([keyword]) => ANNOTATIONS.has(keyword))))
