@@ -6,7 +6,7 @@ import { FrameSplitter } from '../../src/http/frames.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { framed } from '../gateway/scripted.ts'
-import type { Any } from '../recorded/said.ts'
+import type { Any } from '../recorded/response-content.ts'
 import { bodyOf } from './asking.ts'
 
 /**

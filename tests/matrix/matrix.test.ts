@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
-import { judge } from '../recorded/judge.ts'
-import { datasOf, type Any } from '../recorded/said.ts'
+import { schemaValidator } from '../recorded/vendor-schemas.ts'
+import { frameDataOf, type Any } from '../recorded/response-content.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { framed } from '../gateway/scripted.ts'
 import { errorOf, failureOf, TOOL, wholeFailureOf, wireOf, type Reply } from './answering.ts'
@@ -126,7 +126,7 @@ const OF_THOUGHTS =
 /** One thing that had to arrive, and whether what was said of losses names it. */
 type Fact = { fact: string; want: unknown; got: unknown; told?: RegExp }
 
-const judges = new Map(NAMES.map((name) => [name, judge(name)]))
+const judges = new Map(NAMES.map((name) => [name, schemaValidator(name)]))
 
 async function play(scenario: Scenario, route: Route): Promise<Cell> {
   const { provider, client, stream } = route
@@ -203,7 +203,7 @@ function checkShape({ client, provider, stream }: Route, text: string): void {
   const verdict = judges.get(client)!
   if (client !== provider) {
     const flaws = stream
-      ? datasOf(text)
+      ? frameDataOf(text)
           .filter((frame) => frame !== '[DONE]')
           .map((frame) => verdict('frame', frame))
       : [verdict('response', JSON.parse(text))]

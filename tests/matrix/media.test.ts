@@ -5,9 +5,9 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
-import { asked } from '../recorded/asked.ts'
-import { judge } from '../recorded/judge.ts'
-import type { Any } from '../recorded/said.ts'
+import { requestContent } from '../recorded/request-content.ts'
+import { schemaValidator } from '../recorded/vendor-schemas.ts'
+import type { Any } from '../recorded/response-content.ts'
 
 /**
  * Images, sound, films and files of each client on their way to each provider: carried as they are, told, or refused
@@ -15,7 +15,7 @@ import type { Any } from '../recorded/said.ts'
  */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
-const judges = new Map(NAMES.map((name) => [name, judge(name)]))
+const judges = new Map(NAMES.map((name) => [name, schemaValidator(name)]))
 
 /** Every sign of base64 and its end. */
 const DATA = Buffer.from(Array.from({ length: 61 }, (_, i) => (i * 61 + 251) % 256)).toString('base64')
@@ -240,7 +240,7 @@ for (const [index, client] of NAMES.entries())
               told.some((one) => fate.test(one)),
               told.join(),
             ).toBe(true)
-          if (data === DATA) expect(asked(provider, sent).media).toBe(asked(client, body).media)
+          if (data === DATA) expect(requestContent(provider, sent).media).toBe(requestContent(client, body).media)
           if (!UNDOCUMENTED.has(`${what} ${provider}`)) expect(judges.get(provider)!('request', sent)).toBe('')
         })
       }

@@ -1,13 +1,13 @@
 import type { ConversationName } from '../../src/generation/request.ts'
-import { asked, type Asked } from '../recorded/asked.ts'
-import { datasOf, said, type Any, type Said } from '../recorded/said.ts'
+import { requestContent, type RequestContent } from '../recorded/request-content.ts'
+import { frameDataOf, responseContent, type Any, type ResponseContent } from '../recorded/response-content.ts'
 
 /** What an answer says and what a request asks, read plainly from the wire by none of the project's own readers. */
 
 export type Citation = { url: string; title: string; passage: string }
 
 export type Heard = {
-  said: Said
+  said: ResponseContent
   /** stop, length, tool-calls, blocked (by the model or a filter, in words or without) or failed. */
   ending: string
   stopSequence: string | undefined
@@ -22,9 +22,9 @@ export type Heard = {
 const listOf = (value: unknown): Any[] => (Array.isArray(value) ? value : [])
 
 export function heard(protocol: ConversationName, text: string, stream: boolean): Heard {
-  const datas = stream ? datasOf(text) : [JSON.parse(text) as unknown]
-  const common = said(protocol, datas, stream)
-  const blocked = common.refused || common.ending === 'refusal' || common.ending === 'content-filter'
+  const datas = stream ? frameDataOf(text) : [JSON.parse(text) as unknown]
+  const common = responseContent(protocol, datas, stream)
+  const blocked = common.refused || common.outcome === 'refusal' || common.outcome === 'content-filter'
   const objects = datas.filter((data): data is Any => typeof data === 'object' && data !== null)
   const own = {
     'chat.completions': chatHeard,
@@ -35,7 +35,7 @@ export function heard(protocol: ConversationName, text: string, stream: boolean)
   return {
     said: common,
     ending:
-      blocked && common.ending !== 'failed' ? 'blocked' : common.ending === 'stop-sequence' ? 'stop' : common.ending,
+      blocked && common.outcome !== 'failed' ? 'blocked' : common.outcome === 'stop-sequence' ? 'stop' : common.outcome,
     ...own,
   }
 }
@@ -186,7 +186,7 @@ function geminiHeard(datas: Any[]): Own {
 
 /** `failed`: whether a tool's result is said to be an error. */
 export type Sent = {
-  asked: Asked
+  asked: RequestContent
   failed: boolean
   stop: string[]
   schema: unknown
@@ -198,7 +198,7 @@ export type Sent = {
 export function sent(protocol: ConversationName, body: Any): Sent {
   const config = body.generationConfig ?? {}
   return {
-    asked: asked(protocol, body),
+    asked: requestContent(protocol, body),
     stop: listOf(body.stop ?? body.stop_sequences ?? config.stopSequences) as unknown as string[],
     schema:
       body.response_format?.json_schema?.schema ??

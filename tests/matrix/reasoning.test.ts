@@ -6,7 +6,7 @@ import { fold, unfold, type GenerationResponse } from '../../src/generation/even
 import { wrapSignature } from '../../src/generation/signature.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { Capabilities, Quirks } from '../../src/protocols/protocol.ts'
-import type { Any } from '../recorded/said.ts'
+import type { Any } from '../recorded/response-content.ts'
 
 /**
  * Earlier turns in which several models thought, and what each provider gets back of them: what its model signed, byte

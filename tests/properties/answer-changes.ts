@@ -1,74 +1,40 @@
-import type { GenerationResponse, FinishReason } from '../../src/generation/event.ts'
+import type { FinishReason } from '../../src/generation/event.ts'
+import type { ConversationName, Part, TextPart } from '../../src/generation/request.ts'
 import { parseExact } from '../../src/json/exact.ts'
-import type { Citation, ConversationName, Part, TextPart } from '../../src/generation/request.ts'
-import { FOREIGN, present } from './answers.ts'
-import { LABEL, type Way } from './wires.ts'
+import { type Change, citations, finish, isRefused, joined, parts, texts, usage } from './answer-edits.ts'
+import { NATIVE_KINDS } from './answers.ts'
+import {
+  citationsAtTheEnd,
+  distinctSources,
+  filesWithoutRange,
+  rangesOfWholeTexts,
+  splitAtCitations,
+  withoutCitedText,
+  withoutCitedTextOfUrls,
+  withoutUnlinkedSources,
+} from './citation-changes.ts'
+import { IDENTITY, type Way } from './protocol-pairs.ts'
 
-/**
- * What each protocol makes of an answer: nothing but these changes, in this order. `told`: the field under which the
- * report names it
- * whenever it changes anything; absent: the same is said in another form, or the provider's own bookkeeping is left
- * behind.
- */
-export type Change = { name: string; told?: string; make(answer: GenerationResponse): GenerationResponse }
+/** The differences that each protocol makes to a response: these and no others, in this order. */
 
-type By = Record<ConversationName, Change[]>
-
-const parts =
-  (change: (part: Part, place: number, all: Part[]) => Part[]) =>
-  (answer: GenerationResponse): GenerationResponse => ({ ...answer, parts: answer.parts.flatMap(change) })
-const texts = (change: (part: TextPart, place: number, all: Part[]) => Part[]) =>
-  parts((part, place, all) => (part.type === 'text' ? change(part, place, all) : [part]))
-const citations = (change: (citation: Citation, of: TextPart) => Citation[]) =>
-  texts((part) => {
-    const { citations: cited = [], ...rest } = part
-    const kept = cited.flatMap((one) => change(one, part))
-    return [kept.length === 0 ? rest : { ...rest, citations: kept }]
-  })
-const usage =
-  (change: (usage: GenerationResponse['usage']) => Partial<GenerationResponse['usage']>) =>
-  (answer: GenerationResponse): GenerationResponse =>
-    answer.metered ? { ...answer, usage: { ...answer.usage, ...change(answer.usage) } } : answer
-const finish =
-  (words: Partial<Record<FinishReason, FinishReason>>) =>
-  (answer: GenerationResponse): GenerationResponse => ({
-    ...answer,
-    finish: { ...answer.finish, reason: words[answer.finish.reason] ?? answer.finish.reason },
-  })
-const isRefused = ({ parts: all }: GenerationResponse): boolean => all.some(({ type }) => type === 'refusal')
-
-/** Names by which a provider knows its answers are not told: the client knows ours. */
-const labelled: Change = { name: 'labelled', make: (answer) => ({ ...answer, id: LABEL.id, model: LABEL.model }) }
-
-/**
- * What is compared: without the ids of thoughts, a protocol's own form of a citation and its words for an ending, which
- * are its bookkeeping.
- */
-export const comparable = (answer: GenerationResponse): GenerationResponse => ({
-  ...citations(({ native: _, ...rest }) => [rest])(
-    parts((part) => {
-      if (part.type !== 'reasoning') return [part]
-      const { id: _, ...rest } = part
-      return [rest]
-    })(answer),
-  ),
-  finish: present({ ...answer.finish, raw: '', details: undefined }),
-})
+/** The provider's id and model are replacedByText by Sluice's. */
+const identified: Change = {
+  name: "Sluice's id and model",
+  make: (answer) => ({ ...answer, id: IDENTITY.id, model: IDENTITY.model }),
+}
 
 const withoutNative = (own?: ConversationName): Change[] =>
-  Object.values(FOREIGN).map((kind) => ({
-    name: 'without what only others know',
-    told: `response.${kind}`,
+  Object.values(NATIVE_KINDS).map((kind) => ({
+    name: 'no content of other protocols',
+    loss: ['response_content_native', `response.${kind}`],
     make: parts((part) => (part.type === 'native' && part.kind === kind && part.protocol !== own ? [] : [part])),
   }))
 
-/** Texts of no character are no message. */
 const withoutEmpty: Change = {
-  name: 'without empty texts',
+  name: 'no empty texts',
   make: parts((part) => (part.type === 'text' && part.text === '' && part.logprobs === undefined ? [] : [part])),
 }
 
-/** A call without arguments has an empty object of them. */
 const emptyArguments: Change = {
   name: 'empty arguments are an object',
   make: parts((part) => [
@@ -78,7 +44,7 @@ const emptyArguments: Change = {
   ]),
 }
 
-/** The text of an object, compact; a number may be an object too, as long as it is only passed on. */
+/** The JSON of an object without white space; undefined for other JSON. */
 const objectText = (text: string): string | undefined => {
   try {
     const compact = JSON.stringify(parseExact(text))
@@ -88,11 +54,11 @@ const objectText = (text: string): string | undefined => {
   }
 }
 
-/** Where arguments are an object on the wire, spaces between members are nobody's. */
+/** Arguments are JSON objects in the body, so white space between members is lost. */
 const argumentsAsObjects: Change[] = [
   {
-    name: 'no half arguments',
-    told: 'response.tool_calls.arguments',
+    name: 'no incomplete arguments',
+    loss: ['response_field_dropped', 'response.tool_calls.arguments'],
     make: parts((part) => [
       part.type === 'tool-call' && part.form === 'function' && objectText(part.arguments) === undefined
         ? { ...part, arguments: '{}' }
@@ -109,110 +75,27 @@ const argumentsAsObjects: Change[] = [
   },
 ]
 
-/** Neighbouring pieces of one kind are one text where the protocol has no border between them. */
-const joined = (borders: (before: Part, part: Part) => boolean): Change => ({
-  name: 'joined',
-  make: (answer) => ({
-    ...answer,
-    parts: answer.parts.reduce<Part[]>((all, part) => {
-      const before = all.at(-1)
-      return before !== undefined && before.type === part.type && !borders(before, part)
-        ? [...all.slice(0, -1), together(before, part)]
-        : [...all, part]
-    }, []),
-  }),
-})
-
-function together(before: Part, part: Part): Part {
-  if (before.type === 'reasoning' && part.type === 'reasoning') return { ...part, text: before.text + part.text }
-  if (before.type === 'refusal' && part.type === 'refusal') return { type: 'refusal', text: before.text + part.text }
-  if (before.type !== 'text' || part.type !== 'text') return part
-  const shift = before.text.length
-  const cited = [
-    ...(before.citations ?? []),
-    ...(part.citations ?? []).map((one) =>
-      one.start === undefined ? one : { ...one, start: one.start + shift, end: one.end! + shift },
-    ),
-  ]
-  const scored = [...(before.logprobs ?? []), ...(part.logprobs ?? [])]
-  return {
-    type: 'text',
-    text: before.text + part.text,
-    ...(cited.length === 0 ? {} : { citations: cited }),
-    ...(scored.length === 0 ? {} : { logprobs: scored }),
-  }
-}
-
-const onlyTexts = (before: Part, part: Part): boolean =>
+const isNoText = (before: Part, part: Part): boolean =>
   before.type !== part.type || (part.type !== 'text' && part.type !== 'refusal')
 
-/** A message has a place for each kind of content. */
-const inPlaces = (...order: Part['type'][]): Change => ({
-  name: 'in places',
+/** A message has one field for each type of content. */
+const byType = (...order: Part['type'][]): Change => ({
+  name: 'ordered by type',
   make: (answer) => ({
     ...answer,
     parts: answer.parts.toSorted((a, b) => order.indexOf(a.type) - order.indexOf(b.type)),
   }),
 })
 
-/**
- * Google's citations follow the whole answer: those of an earlier text are known by what they rest on, and not by their
- * place.
- */
-const citedAtTheEnd: Change = {
-  name: 'cited at the end',
-  make: (answer) => {
-    const written = answer.parts.filter((part): part is TextPart => part.type === 'text')
-    const last = written.at(-1)
-    if (last === undefined) return answer
-    const cited = written.flatMap((part) =>
-      (part.citations ?? []).map((one) => {
-        if (part === last) return one
-        const { start: _start, end: _end, ...rest } = one
-        return rest
-      }),
-    )
-    return texts((part) => {
-      const { citations: _, ...rest } = part
-      return [part === last && cited.length > 0 ? { ...rest, citations: cited } : rest]
-    })(answer)
-  },
-}
-
-const withoutAddressless: Change = {
-  name: 'only addresses are cited',
-  told: 'response.citations',
-  make: citations((one) => (one.url === undefined ? [] : [one])),
-}
-const citedSomewhere: Change = {
-  name: 'without a place it is of all before it',
-  told: 'response.citations',
-  make: citations((one, of) => [
-    one.url !== undefined && one.start === undefined ? { ...one, start: 0, end: of.text.length } : one,
-  ]),
-}
-const withoutPassages: Change = {
-  name: "without the source's words",
-  make: citations(({ citedText: _, ...rest }) => [rest]),
-}
-const filesWithoutPlace: Change = {
-  name: 'a source without an address is a file',
-  told: 'response.citations',
-  make: citations((one) => {
-    const { start: _start, end: _end, ...rest } = one
-    return [one.url === undefined ? rest : one]
-  }),
-}
-
-const noLifetimes: Change = {
-  name: 'one sum of all lifetimes',
-  told: 'response.usage',
+const noCacheLifetimes: Change = {
+  name: 'one sum of cache writes',
+  loss: ['response_usage_adjusted', 'response.usage'],
   make: usage((one) => ({
     cacheWrite5mTokens: one.cacheWrite5mTokens + one.cacheWrite1hTokens,
     cacheWrite1hTokens: 0,
   })),
 }
-/** Tokens of kinds that the protocol does not count apart are counted with the others. */
+/** Kinds of tokens without a count of their own are counted with the others. */
 const noAudioInput: Change = {
   name: 'audio counts as input',
   make: usage((one) => ({ inputTokens: one.inputTokens + one.inputAudioTokens, inputAudioTokens: 0 })),
@@ -227,19 +110,19 @@ const noMediaOutput: Change = {
 }
 
 const noStopSequence: Change = {
-  name: 'which stop sequence',
-  told: 'response.stop_sequence',
+  name: 'no stop sequence',
+  loss: ['response_field_dropped', 'response.stop_sequence'],
   make: ({ finish: { stopSequence: _, ...rest }, ...answer }) => ({ ...answer, finish: rest }),
 }
-/** Of a call the ending is told by the call, of a refusal in words by the words. */
-const toldByContent = (words: Partial<Record<FinishReason, FinishReason>>): Change => ({
-  name: 'endings told by content',
+/** Responses with calls or a refusal text keep their finish reason. */
+const finishesWithoutCalls = (reasons: Partial<Record<FinishReason, FinishReason>>): Change => ({
+  name: 'finish reasons of responses without calls',
   make: (answer) =>
-    answer.parts.some(({ type }) => type === 'tool-call') || isRefused(answer) ? answer : finish(words)(answer),
+    answer.parts.some(({ type }) => type === 'tool-call') || isRefused(answer) ? answer : finish(reasons)(answer),
 })
 
-const forms = (change: (form: 'raw' | 'summary' | undefined) => 'raw' | 'summary' | undefined): Change => ({
-  name: 'whose words the thoughts are',
+const reasoningForms = (change: (form: 'raw' | 'summary' | undefined) => 'raw' | 'summary' | undefined): Change => ({
+  name: 'summaries and raw reasoning',
   make: parts((part) => {
     if (part.type !== 'reasoning' || part.redacted === true) return [part]
     const { form, ...rest } = part
@@ -248,9 +131,9 @@ const forms = (change: (form: 'raw' | 'summary' | undefined) => 'raw' | 'summary
   }),
 })
 
-/** An encrypted entry stands behind the summary that it proves. */
-const proofBehindSummary: Change = {
-  name: 'proofs of summaries',
+/** The encrypted entry follows the summary that it signs. */
+const signatureAfterSummary: Change = {
+  name: 'signatures of summaries',
   make: parts((part) => {
     if (part.type !== 'reasoning' || part.form !== 'summary' || part.signature === undefined) return [part]
     const { signature, ...rest } = part
@@ -258,20 +141,20 @@ const proofBehindSummary: Change = {
   }),
 }
 
-const scores = (
+const logprobs = (
   change: (one: NonNullable<TextPart['logprobs']>[number]) => NonNullable<TextPart['logprobs']>[number],
 ) => texts((part) => [part.logprobs === undefined ? part : { ...part, logprobs: part.logprobs.map(change) }])
 const nullBytes: Change = {
-  name: 'bytes nobody told are null',
-  make: scores((one) => ({
+  name: 'missing bytes are null',
+  make: logprobs((one) => ({
     ...one,
     bytes: one.bytes ?? null,
     ...(one.top === undefined ? {} : { top: one.top.map((other) => ({ ...other, bytes: other.bytes ?? null })) }),
   })),
 }
 const textBytes: Change = {
-  name: "bytes nobody told are the token's",
-  make: scores((one) => ({
+  name: "missing bytes are the token's",
+  make: logprobs((one) => ({
     ...one,
     bytes: one.bytes ?? [...Buffer.from(one.token)],
     top: (one.top ?? []).map((other) => ({ ...other, bytes: other.bytes ?? [...Buffer.from(other.token)] })),
@@ -279,19 +162,19 @@ const textBytes: Change = {
 }
 const noBytes: Change = {
   name: 'no bytes of tokens',
-  told: 'response.logprobs',
-  make: scores(({ bytes: _, ...one }) => one),
+  loss: ['response_field_adjusted', 'response.logprobs'],
+  make: logprobs(({ bytes: _, ...one }) => one),
 }
-const listedTop: Change = { name: 'alternatives are a list', make: scores((one) => ({ ...one, top: one.top ?? [] })) }
-const noScores: Change = {
+const listedTop: Change = { name: 'alternatives are a list', make: logprobs((one) => ({ ...one, top: one.top ?? [] })) }
+const noLogprobs: Change = {
   name: 'no log probabilities',
-  told: 'response.logprobs',
+  loss: ['response_field_dropped', 'response.logprobs'],
   make: texts(({ logprobs: _, ...part }) => [part]),
 }
 
-const replaced = (kind: 'image' | 'audio'): Change => ({
-  name: `${kind} in words`,
-  told: `response.${kind}`,
+const replacedByText = (kind: 'image' | 'audio'): Change => ({
+  name: `a text instead of ${kind}`,
+  loss: ['response_content_dropped', `response.${kind}`],
   make: parts((part) =>
     part.type === kind && part.source.type === 'data'
       ? [
@@ -305,11 +188,11 @@ const replaced = (kind: 'image' | 'audio'): Change => ({
 })
 const withoutAudio: Change = {
   name: 'no audio',
-  told: 'response.audio',
+  loss: ['response_content_dropped', 'response.audio'],
   make: parts((part) => (part.type === 'audio' ? [] : [part])),
 }
 
-/** Sound and its transcript come mixed: the sound waits for the end. */
+/** Audio and its transcript are interleaved, so the audio part ends last. */
 const audioLast: Change = {
   name: 'audio last',
   make: ({ parts: all, ...answer }) => ({
@@ -318,24 +201,24 @@ const audioLast: Change = {
   }),
 }
 
-const BEGIN = [labelled]
+const BEGIN = [identified]
 
 const CHAT = (way: Way): Change[] => [
   ...BEGIN,
   ...withoutNative(),
   emptyArguments,
-  withoutAddressless,
-  withoutPassages,
-  forms((form) => (form === 'raw' ? undefined : form)),
-  proofBehindSummary,
+  withoutUnlinkedSources,
+  withoutCitedText,
+  reasoningForms((form) => (form === 'raw' ? undefined : form)),
+  signatureAfterSummary,
   withoutEmpty,
   ...(way === 'streamed'
-    ? [audioLast, joined(onlyTexts)]
-    : [inPlaces('reasoning', 'text', 'refusal', 'image', 'tool-call', 'audio'), joined(onlyTexts)]),
+    ? [audioLast, joined(isNoText)]
+    : [byType('reasoning', 'text', 'refusal', 'image', 'tool-call', 'audio'), joined(isNoText)]),
   nullBytes,
-  noLifetimes,
+  noCacheLifetimes,
   noStopSequence,
-  toldByContent({ 'stop-sequence': 'stop', refusal: 'content-filter', pause: 'stop', other: 'stop' }),
+  finishesWithoutCalls({ 'stop-sequence': 'stop', refusal: 'content-filter', pause: 'stop', other: 'stop' }),
 ]
 
 const RESPONSES: Change[] = [
@@ -343,88 +226,63 @@ const RESPONSES: Change[] = [
   ...withoutNative('responses'),
   emptyArguments,
   withoutAudio,
-  forms((form) => form ?? 'summary'),
+  reasoningForms((form) => form ?? 'summary'),
   withoutEmpty,
   textBytes,
-  filesWithoutPlace,
-  citedSomewhere,
-  withoutPassages,
-  noLifetimes,
+  filesWithoutRange,
+  rangesOfWholeTexts,
+  withoutCitedText,
+  noCacheLifetimes,
   noAudioInput,
   noMediaOutput,
   noStopSequence,
   {
-    name: 'refusals without words',
-    told: 'response.finish_reason',
+    name: 'finish reasons of responses without a refusal text',
+    loss: ['response_finish_adjusted', 'response.finish_reason'],
     make: (answer) =>
       isRefused(answer) ? answer : finish({ refusal: 'content-filter', pause: 'stop', other: 'stop' })(answer),
   },
-  toldByContent({ 'stop-sequence': 'stop' }),
+  finishesWithoutCalls({ 'stop-sequence': 'stop' }),
 ]
-
-/**
- * A whole text is cut where what is cited begins and ends; what overlaps stays together, what has no place is of the
- * end.
- */
-const inBlocks: Change = {
-  name: 'in blocks',
-  make: texts((part) => {
-    const { citations: cited = [], text, ...rest } = part
-    const inside = (at: number): boolean =>
-      cited.some(({ start, end }) => start !== undefined && start < at && at < end!)
-    const edges = [
-      ...new Set([0, text.length, ...cited.flatMap(({ start, end }) => (start === undefined ? [] : [start, end!]))]),
-    ]
-      .filter((at) => !inside(at))
-      .toSorted((a, b) => a - b)
-    return edges.slice(1).map((end, index) => {
-      const start = edges[index]!
-      const last = end === text.length
-      const own = cited
-        .filter((one) => one.start !== undefined && one.start >= start && one.end! <= end)
-        .toSorted((a, b) => a.start! - b.start!)
-        .map((one) => ({ ...one, start: one.start! - start, end: one.end! - start }))
-      const here = [...own, ...(last ? cited.filter((one) => one.start === undefined) : [])]
-      return { ...rest, text: text.slice(start, end), ...(here.length === 0 ? {} : { citations: here }) }
-    })
-  }),
-}
 
 const MESSAGES = (way: Way): Change[] => [
   ...BEGIN,
   ...withoutNative('messages'),
   emptyArguments,
-  forms(() => undefined),
-  noScores,
-  replaced('image'),
-  replaced('audio'),
+  reasoningForms(() => undefined),
+  noLogprobs,
+  replacedByText('image'),
+  replacedByText('audio'),
   withoutEmpty,
   ...(way === 'whole' ? argumentsAsObjects : []),
   {
     name: 'a refusal is a text',
     make: parts((part) => [part.type === 'refusal' ? { type: 'text', text: part.text } : part]),
   },
-  ...(way === 'whole' ? [inBlocks] : []),
-  {
-    name: 'only addresses are cited',
-    told: 'response.citations',
-    make: citations((one) => (one.url === undefined ? [] : [one])),
-  },
+  ...(way === 'whole' ? [splitAtCitations] : []),
+  withoutUnlinkedSources,
   {
     name: 'citations of whole blocks',
-    told: 'response.citations',
+    loss: ['response_citation_adjusted', 'response.citations'],
     make: citations((one, of) => [{ ...one, start: 0, end: of.text.length }]),
   },
-  { name: 'words of the source, or none', make: citations((one) => [{ ...one, citedText: one.citedText ?? '' }]) },
+  {
+    name: 'a cited text, at least an empty one',
+    make: citations((one) => [{ ...one, citedText: one.citedText ?? '' }]),
+  },
   noAudioInput,
   noMediaOutput,
-  { name: 'always metered', make: (answer) => ({ ...answer, metered: true }) },
-  { name: 'endings', told: 'response.finish_reason', make: finish({ 'content-filter': 'refusal', other: 'stop' }) },
+  { name: 'usage is always reported', make: (answer) => ({ ...answer, metered: true }) },
+  {
+    name: 'finish reasons',
+    loss: ['response_finish_adjusted', 'response.finish_reason'],
+    make: finish({ 'content-filter': 'refusal', other: 'stop' }),
+  },
 ]
 
-const readAnew: Change = {
-  name: 'writes to caches are read anew',
-  told: 'response.usage',
+const cacheWritesAsInput: Change = {
+  name: 'cache writes count as input',
+  loss: ['response_usage_adjusted', 'response.usage'],
   make: usage((one) => ({
     inputTokens: one.inputTokens + one.cacheWrite5mTokens + one.cacheWrite1hTokens,
     cacheWrite5mTokens: 0,
@@ -433,44 +291,13 @@ const readAnew: Change = {
 }
 const noSearches: Change = {
   name: 'no number of searches',
-  told: 'response.usage',
+  loss: ['response_field_dropped', 'response.usage'],
   make: usage(() => ({ webSearches: 0 })),
 }
 
-const passages: Change = {
-  name: "without an address's words",
-  told: 'response.citations',
-  make: citations(({ citedText, ...one }) => [
-    one.url === undefined && citedText !== undefined ? { ...one, citedText } : one,
-  ]),
-}
-/** Sources are told once: one without a place only where it has no other. */
-const sourcesOnce: Change = {
-  name: 'sources once',
-  make: (answer) => {
-    const source = (one: Citation): string => JSON.stringify([one.url, one.title, one.citedText])
-    const written = answer.parts.filter((part): part is TextPart => part.type === 'text')
-    const cited = written.flatMap((part) => (part.citations ?? []).map((one) => ({ one, part })))
-    const ranged = cited.filter(({ one }) => one.start !== undefined)
-    const bare = cited.filter(
-      ({ one }, place) =>
-        one.start === undefined &&
-        !ranged.some((other) => source(other.one) === source(one)) &&
-        cited.findIndex((other) => source(other.one) === source(one)) === place,
-    )
-    return texts((part) => {
-      const { citations: _, ...rest } = part
-      const own = [...ranged, ...bare.map(({ one }) => ({ one, part: written.at(-1) }))]
-        .filter((other) => other.part === part)
-        .map(({ one }) => one)
-      return [own.length === 0 ? rest : { ...rest, citations: own }]
-    })(answer)
-  },
-}
-
-/** Google's own streams end a thought with an empty piece that bears its signature. */
-const proofBehindThoughts: Change = {
-  name: 'a proof is of the thoughts before it',
+/** Google's streams end reasoning with an empty part that has its signature. */
+const signatureAfterReasoning: Change = {
+  name: 'a signature belongs to the reasoning before it',
   make: (answer) => ({
     ...answer,
     parts: answer.parts.reduce<Part[]>((all, part) => {
@@ -485,14 +312,14 @@ const proofBehindThoughts: Change = {
   }),
 }
 
-/** A candidate has one list of log probabilities, of all its text. */
-const scoredTogether: Change = {
-  name: 'scored together',
+/** A candidate has one list of log probabilities for all of its text. */
+const joinedLogprobs: Change = {
+  name: 'one list of log probabilities',
   make: (answer) => {
     const all = answer.parts.flatMap((part) => (part.type === 'text' ? (part.logprobs ?? []) : []))
     const first = answer.parts.find(({ type }) => type === 'text')
-    return texts(({ logprobs: _, ...part }, place) => [
-      answer.parts[place] === first && all.length > 0 ? { ...part, logprobs: all } : part,
+    return texts(({ logprobs: _, ...part }, index) => [
+      answer.parts[index] === first && all.length > 0 ? { ...part, logprobs: all } : part,
     ])(answer)
   },
 }
@@ -508,26 +335,30 @@ const GEMINI = (way: Way): Change[] => [
   listedTop,
   {
     name: 'a refusal is a text',
-    told: 'response.refusal',
+    loss: ['response_content_as_text', 'response.refusal'],
     make: parts((part) => [part.type === 'refusal' ? { type: 'text', text: part.text } : part]),
   },
-  forms(() => 'summary'),
+  reasoningForms(() => 'summary'),
   withoutEmpty,
-  passages,
-  proofBehindThoughts,
+  withoutCitedTextOfUrls,
+  signatureAfterReasoning,
   joined(
     (before, part) =>
       isSigned(before) || (part.type !== 'text' && !(part.type === 'reasoning' && part.redacted !== true)),
   ),
-  ...(way === 'whole' ? [scoredTogether] : []),
-  sourcesOnce,
-  citedAtTheEnd,
-  readAnew,
+  ...(way === 'whole' ? [joinedLogprobs] : []),
+  distinctSources,
+  citationsAtTheEnd,
+  cacheWritesAsInput,
   noSearches,
   noAudioInput,
   noStopSequence,
-  { name: 'endings', told: 'response.finish_reason', make: finish({ refusal: 'content-filter' }) },
-  toldByContent({ 'stop-sequence': 'stop', pause: 'other' }),
+  {
+    name: 'finish reasons',
+    loss: ['response_finish_adjusted', 'response.finish_reason'],
+    make: finish({ refusal: 'content-filter' }),
+  },
+  finishesWithoutCalls({ 'stop-sequence': 'stop', pause: 'other' }),
 ]
 
 export const changesOf = (protocol: ConversationName, way: Way): Change[] =>
@@ -537,5 +368,5 @@ export const changesOf = (protocol: ConversationName, way: Way): Change[] =>
       responses: RESPONSES,
       messages: MESSAGES(way),
       generateContent: GEMINI(way),
-    }) satisfies By
+    }) satisfies Record<ConversationName, Change[]>
   )[protocol]

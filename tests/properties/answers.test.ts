@@ -5,68 +5,69 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { noUsage } from '../../src/generation/usage.ts'
 import type { Frame } from '../../src/http/frames.ts'
 import { checkGrammar } from '../grammar.ts'
-import { changesOf, comparable } from './answer-changes.ts'
-import { answers, argumentsText, paces, sentenceOf, type Pace } from './answers.ts'
-import { holds, PATIENCE, same } from './runs.ts'
-import { bytesOf, exchangeOf, framesOf, NAMES, readStream, through, WAYS } from './wires.ts'
+import { changesOf } from './answer-changes.ts'
+import { comparable } from './answer-edits.ts'
+import { answers, argumentsText, paces, eventsOf, type Pace } from './answers.ts'
+import { assertProperty, TIMEOUT_MS, assertSame } from './assertions.ts'
+import { bytesOf, contextOf, framesOf, NAMES, readStream, roundTrip, WAYS } from './protocol-pairs.ts'
 
-/** An answer reaches its client whole, but for what is told as lost and what its protocol is known to change. */
+/** A response reaches its client with all of its content, except for reported losses and known differences of form. */
 
 describe.each(NAMES)('%s', (protocol) => {
   test.each(WAYS)(
-    'an answer says the same when it is read again, and the report names what does not (%s)',
+    'a response that is written and read again is the same apart from its reported losses (%s)',
     (way) => {
-      holds(
+      assertProperty(
         fc.property(answers, paces, (answer, pace) => {
-          const sent = sentenceOf(answer, pace)
+          const sent = eventsOf(answer, pace)
           checkGrammar(sent)
-          const { events, losses } = through(protocol, way, fold(sent), sent)
+          const { events, losses } = roundTrip(protocol, way, fold(sent), sent)
           checkGrammar(events)
           let expected = comparable(answer)
-          const told: string[] = []
-          for (const { told: field, make } of changesOf(protocol, way)) {
+          const lost: string[] = []
+          for (const { loss, make } of changesOf(protocol, way)) {
             const changed = make(expected)
-            if (field !== undefined && !Bun.deepEquals(changed, expected)) told.push(field)
+            if (loss !== undefined && !Bun.deepEquals(changed, expected)) lost.push(loss.join(' '))
             expected = changed
           }
-          const heard = comparable(fold(events))
+          const received = comparable(fold(events))
           for (const member of ['parts', 'finish', 'metered', 'usage', 'id', 'model'] as const)
-            same(heard[member], expected[member], member)
-          const fields = [...new Set(losses.map((loss) => loss.path))]
-          same(
-            told.filter((field) => !fields.includes(field)),
+            assertSame(received[member], expected[member], member)
+          const reported = new Set(losses.map(({ code, path }) => `${code} ${path}`))
+          assertSame(
+            lost.filter((loss) => !reported.has(loss)),
             [],
-            'changed, and not told',
+            'changed, but not reported',
           )
         }),
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 })
 
-/** Where a frame belongs, in the protocols that may send several calls at once. */
-const PLACE: [ConversationName, (data: Any) => number | undefined][] = [
+/** The index of the call of a frame, in protocols that may interleave calls. */
+const INDICES: [ConversationName, (data: Json) => number | undefined][] = [
   ['chat.completions', ({ choices }) => choices?.[0]?.delta?.tool_calls?.[0]?.index],
   ['responses', ({ output_index }) => output_index],
   ['messages', ({ index }) => index],
 ]
-type Any = Record<string, any>
+type Json = Record<string, any>
 
-/** The frames of calls shuffled into each other: each call's own keep their order, and calls begin in theirs. */
+/** The frames of calls interleaved: the frames of each call, and the first frames of all calls, keep their order. */
 function interleaved(
   frames: readonly Frame[],
-  place: (data: Any) => number | undefined,
+  indexOf: (data: Json) => number | undefined,
   picks: readonly number[],
 ): Frame[] {
   const placed = frames.map((frame) => ({
     frame,
-    at: frame.data === '[DONE]' ? undefined : place(JSON.parse(frame.data) as Any),
+    index: frame.data === '[DONE]' ? undefined : indexOf(JSON.parse(frame.data) as Json),
   }))
   const queues = [
     ...Map.groupBy(
-      placed.filter(({ at }) => at !== undefined),
-      ({ at }) => at,
+      placed.filter(({ index }) => index !== undefined),
+      ({ index }) => index,
     ).values(),
   ]
   const mixed: Frame[] = []
@@ -77,7 +78,7 @@ function interleaved(
     begun = Math.max(begun, queues.indexOf(queue) + 1)
     mixed.push(queue.shift()!.frame)
   }
-  const first = placed.findIndex(({ at }) => at !== undefined)
+  const first = placed.findIndex(({ index }) => index !== undefined)
   return first < 0
     ? [...frames]
     : [
@@ -85,12 +86,12 @@ function interleaved(
         ...mixed,
         ...placed
           .slice(first)
-          .filter(({ at }) => at === undefined)
+          .filter(({ index }) => index === undefined)
           .map(({ frame }) => frame),
       ]
 }
 
-/** Calls of functions, whose arguments say where they end, in several pieces each. */
+/** Function calls, whose complete arguments can be recognized. */
 const calls = fc.array(argumentsText, { minLength: 2, maxLength: 3 }).map(
   (all): GenerationResponse => ({
     id: 'theirs-1',
@@ -107,23 +108,22 @@ const calls = fc.array(argumentsText, { minLength: 2, maxLength: 3 }).map(
     })),
   }),
 )
-const inPieces = fc.array(fc.nat(30), { minLength: 3, maxLength: 6 }).map((cuts): Pace => ({ cuts, early: 0 }))
+const slowPaces = fc.array(fc.nat(30), { minLength: 3, maxLength: 6 }).map((cuts): Pace => ({ cuts, early: 0 }))
 
-test.each(PLACE)(
-  'calls of %s that come at once are heard one after the other',
-  (protocol, place) => {
-    holds(
-      fc.property(calls, inPieces, fc.array(fc.nat(5), { minLength: 1, maxLength: 20 }), (answer, pace, picks) => {
-        const context = exchangeOf(protocol)
-        const frames = framesOf(protocol, sentenceOf(answer, pace), context)
-        const heard = (all: readonly Frame[]): GenerationEvent[] =>
-          readStream(protocol, [bytesOf(all)], context.request)
-        const events = heard(interleaved(frames, place, picks))
+test.each(INDICES)(
+  'interleaved calls of %s are read one after the other',
+  (protocol, indexOf) => {
+    assertProperty(
+      fc.property(calls, slowPaces, fc.array(fc.nat(5), { minLength: 1, maxLength: 20 }), (answer, pace, picks) => {
+        const context = contextOf(protocol)
+        const frames = framesOf(protocol, eventsOf(answer, pace), context)
+        const read = (all: readonly Frame[]): GenerationEvent[] => readStream(protocol, [bytesOf(all)], context.request)
+        const events = read(interleaved(frames, indexOf, picks))
         checkGrammar(events)
-        same(fold(events).parts, fold(heard(frames)).parts)
+        assertSame(fold(events).parts, fold(read(frames)).parts)
       }),
       2,
     )
   },
-  PATIENCE,
+  TIMEOUT_MS,
 )

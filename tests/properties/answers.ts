@@ -2,9 +2,9 @@ import fc from 'fast-check'
 import { unfold, type GenerationResponse, type FinishReason, type GenerationEvent } from '../../src/generation/event.ts'
 import type { Citation, Part, TextPart, TokenLogprob } from '../../src/generation/request.ts'
 import { noUsage, type Usage } from '../../src/generation/usage.ts'
-import { NAMES } from './wires.ts'
+import { NAMES } from './protocol-pairs.ts'
 
-/** Whole answers of every kind that a provider may give, and the sentences of events in which they may come. */
+/** Responses of every kind, and the streams of events in which they may arrive. */
 
 const ODD = [
   '\r\n',
@@ -31,14 +31,14 @@ export const text: fc.Arbitrary<string> = fc.oneof(
     arbitrary: fc.tuple(fc.constantFrom(...ODD), fc.string({ maxLength: 3 })).map(([odd, rest]) => odd + rest),
   },
 )
-export const words = text.filter((one) => one.trim() !== '')
+export const nonEmptyText = text.filter((one) => one.trim() !== '')
 const base64 = fc.uint8Array({ minLength: 1, maxLength: 9 }).map((bytes) => Buffer.from(bytes).toString('base64'))
-/** What makers sign with: opaque, often base64. */
+/** Signatures of providers: opaque, often base64. */
 export const signature = fc.oneof(base64, fc.constantFrom('a+b/c==', 'sig-1', 'Ä'))
 
 /**
- * JSON objects as models write them: numbers that no double holds, spaces, names that JavaScript would reorder or take
- * for its own.
+ * JSON objects as models write them: numbers that a double cannot represent, white space, and names that are special in
+ * JavaScript.
  */
 export const argumentsText = fc.oneof(
   fc
@@ -68,11 +68,14 @@ const cutArguments = fc.constantFrom('{"city":"Par', '{"a":[1,', '"text"', '{"a"
 
 const token: fc.Arbitrary<TokenLogprob> = fc
   .record({
-    token: words,
+    token: nonEmptyText,
     logprob: fc.integer({ min: -9, max: 0 }),
     bytes: fc.option(fc.array(fc.nat(255), { minLength: 1, maxLength: 3 }), { nil: undefined }),
     top: fc.option(
-      fc.array(fc.record({ token: words, logprob: fc.integer({ min: -9, max: 0 }) }), { minLength: 1, maxLength: 2 }),
+      fc.array(fc.record({ token: nonEmptyText, logprob: fc.integer({ min: -9, max: 0 }) }), {
+        minLength: 1,
+        maxLength: 2,
+      }),
       { nil: undefined },
     ),
   })
@@ -82,16 +85,16 @@ const citation = (of: string): fc.Arbitrary<Citation> =>
   fc
     .record({
       url: fc.option(fc.webUrl(), { nil: undefined, freq: 6 }),
-      title: fc.option(words, { nil: undefined }),
-      citedText: fc.option(words, { nil: undefined, freq: 2 }),
+      title: fc.option(nonEmptyText, { nil: undefined }),
+      citedText: fc.option(nonEmptyText, { nil: undefined, freq: 2 }),
       range: fc.option(fc.tuple(fc.nat(20), fc.nat(20)), { nil: undefined, freq: 4 }),
     })
     .map(({ range, url, ...rest }) =>
-      present({ ...rest, ...(url === undefined ? { title: rest.title ?? 'a.pdf' } : { url }), ...placed(of, range) }),
+      present({ ...rest, ...(url === undefined ? { title: rest.title ?? 'a.pdf' } : { url }), ...rangeIn(of, range) }),
     )
 
-/** A range that cuts no character in two. */
-function placed(of: string, range: [number, number] | undefined): { start?: number; end?: number } {
+/** A range that splits no character. */
+function rangeIn(of: string, range: [number, number] | undefined): { start?: number; end?: number } {
   const edges = [...of].reduce((found, character) => [...found, found.at(-1)! + character.length], [0])
   if (range === undefined || edges.length < 2) return {}
   const start = range[0] % (edges.length - 1)
@@ -110,7 +113,7 @@ const reasoning: fc.Arbitrary<Part> = fc
   .oneof(
     fc.record({
       type: fc.constant('reasoning' as const),
-      text: words,
+      text: nonEmptyText,
       form: fc.constantFrom(undefined, 'raw' as const, 'summary' as const),
       signature: fc.option(
         signature.map((data) => ({ data })),
@@ -151,14 +154,14 @@ const audio: fc.Arbitrary<Part> = base64.map((data) => ({
 }))
 const native: fc.Arbitrary<Part> = fc
   .constantFrom(...NAMES)
-  .map((protocol) => ({ type: 'native', protocol, kind: FOREIGN[protocol], value: FOREIGN_VALUES[protocol] }))
-export const FOREIGN = {
+  .map((protocol) => ({ type: 'native', protocol, kind: NATIVE_KINDS[protocol], value: NATIVE_VALUES[protocol] }))
+export const NATIVE_KINDS = {
   'chat.completions': 'image_url',
   responses: 'web_search_call',
   messages: 'server_tool_use',
   generateContent: 'executableCode',
 }
-const FOREIGN_VALUES = {
+const NATIVE_VALUES = {
   'chat.completions': { type: 'image_url', image_url: { url: 'https://example.com/a.png' } },
   responses: {
     type: 'web_search_call',
@@ -174,7 +177,7 @@ const part = fc.oneof(
   { weight: 5, arbitrary: plainText },
   { weight: 2, arbitrary: scoredText },
   { weight: 4, arbitrary: reasoning },
-  { weight: 1, arbitrary: words.map((one): Part => ({ type: 'refusal', text: one })) },
+  { weight: 1, arbitrary: nonEmptyText.map((one): Part => ({ type: 'refusal', text: one })) },
   { weight: 4, arbitrary: call },
   { weight: 1, arbitrary: image },
   { weight: 1, arbitrary: audio },
@@ -200,26 +203,26 @@ const usage: fc.Arbitrary<Usage> = fc.tuple(...Object.keys(noUsage()).map(() => 
   images: 0,
 }))
 
-/** Any answer. An id names one call, a sound is one part, and what an answer ends with fits what is in it. */
+/** Any response, with distinct ids of calls, at most one audio part, and a finish reason that fits the content. */
 export const answers: fc.Arbitrary<GenerationResponse> = fc
-  .tuple(fc.array(part, { maxLength: 6 }), fc.nat(20), usage, fc.nat(5), fc.option(words, { nil: undefined }))
+  .tuple(fc.array(part, { maxLength: 6 }), fc.nat(20), usage, fc.nat(5), fc.option(nonEmptyText, { nil: undefined }))
   .map(([drawn, ending, counted, metered, stopSequence]) => {
-    const sounds = drawn.filter(({ type }) => type === 'audio')
+    const audioParts = drawn.filter(({ type }) => type === 'audio')
     const parts = drawn
-      .filter((one) => one.type !== 'audio' || one === sounds[0])
+      .filter((one) => one.type !== 'audio' || one === audioParts[0])
       .map((one, index): Part => (one.type === 'tool-call' ? { ...one, id: `call_${index}` } : one))
     const called = parts.some(({ type }) => type === 'tool-call'),
       refused = parts.some(({ type }) => type === 'refusal')
-    const wished = REASONS[ending % REASONS.length]!
+    const requested = REASONS[ending % REASONS.length]!
     const reason = called
-      ? wished === 'length'
-        ? wished
+      ? requested === 'length'
+        ? requested
         : 'tool-calls'
       : refused
-        ? wished === 'length'
-          ? wished
+        ? requested === 'length'
+          ? requested
           : 'refusal'
-        : wished
+        : requested
     return {
       id: 'theirs-1',
       model: 'their-model',
@@ -234,15 +237,15 @@ export const answers: fc.Arbitrary<GenerationResponse> = fc
     }
   })
 
-/** How an answer comes: where its deltas are cut, and after how many events usage is told for the first time. */
+/** How a response is streamed: where its deltas are cut, and after how many events usage is first reported. */
 export type Pace = { cuts: number[]; early: number }
 export const paces: fc.Arbitrary<Pace> = fc.record({ cuts: fc.array(fc.nat(30), { maxLength: 6 }), early: fc.nat(12) })
 
 /**
- * The answer as a stream tells it: deltas cut anywhere (media at whole bytes, scored text by its tokens), usage before
- * its final word.
+ * The response as a stream: deltas are cut anywhere (media at whole bytes, text with log probabilities at its tokens),
+ * and usage may also come early.
  */
-export function sentenceOf(answer: GenerationResponse, { cuts, early }: Pace): GenerationEvent[] {
+export function eventsOf(answer: GenerationResponse, { cuts, early }: Pace): GenerationEvent[] {
   let media = false
   let cut = 0
   const events = [...unfold(answer)].flatMap((event): GenerationEvent[] => {
@@ -250,7 +253,7 @@ export function sentenceOf(answer: GenerationResponse, { cuts, early }: Pace): G
     if (event.type !== 'part-delta') return [event]
     if (event.logprobs !== undefined)
       return event.logprobs.map((one) => ({ ...event, text: one.token, logprobs: [one] }))
-    return chopped(event.text, cuts.slice(0, 1 + (cut++ % 3)), media ? 4 : 1).map((piece) => ({
+    return cutAt(event.text, cuts.slice(0, 1 + (cut++ % 3)), media ? 4 : 1).map((piece) => ({
       ...event,
       text: piece,
     }))
@@ -261,11 +264,11 @@ export function sentenceOf(answer: GenerationResponse, { cuts, early }: Pace): G
     : events
 }
 
-function chopped(whole: string, cuts: readonly number[], step: number): string[] {
-  const places = [...new Set([0, ...cuts.map((cut) => (cut * step) % (whole.length + 1)), whole.length])]
-    .filter((place) => place % step === 0 || place === whole.length)
+function cutAt(whole: string, cuts: readonly number[], step: number): string[] {
+  const edges = [...new Set([0, ...cuts.map((cut) => (cut * step) % (whole.length + 1)), whole.length])]
+    .filter((edge) => edge % step === 0 || edge === whole.length)
     .sort((a, b) => a - b)
-  return places.slice(1).map((place, index) => whole.slice(places[index], place))
+  return edges.slice(1).map((edge, index) => whole.slice(edges[index], edge))
 }
 
 export function present<T extends object>(value: T): T {

@@ -12,34 +12,34 @@ import { MeteredStream } from '../../src/pipeline/metered-stream.ts'
 import { PassthroughOutput, TranslatedOutput } from '../../src/pipeline/output.ts'
 import { Relay } from '../../src/pipeline/relay.ts'
 import { haveRecordings, recordings } from '../recorded/recordings.ts'
-import { answers, paces, sentenceOf } from './answers.ts'
-import { holds, holdsLater, PATIENCE, same } from './runs.ts'
-import { bytesOf, exchangeOf, framesOf, MAKER, NAMES, readStream } from './wires.ts'
+import { answers, paces, eventsOf } from './answers.ts'
+import { assertProperty, assertAsyncProperty, TIMEOUT_MS, assertSame } from './assertions.ts'
+import { bytesOf, contextOf, framesOf, ISSUER, NAMES, readStream } from './protocol-pairs.ts'
 
-/** It does not matter in which pieces the bytes of an answer come. */
+/** The pieces in which the bytes of a stream arrive make no difference. */
 
-/** Places to cut at; none: every byte by itself. */
+/** Positions to cut at; an empty list cuts after every byte. */
 const cuts = fc.oneof(
   { weight: 4, arbitrary: fc.array(fc.nat(5000), { minLength: 1, maxLength: 12 }) },
   { weight: 1, arbitrary: fc.constant([]) },
 )
 
-function cut(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {
+function cut(bytes: Uint8Array, positions: readonly number[]): Uint8Array[] {
   const sorted =
-    places.length === 0
+    positions.length === 0
       ? Array.from(bytes, (_, index) => index)
-      : [...new Set([0, ...places.map((place) => place % (bytes.length + 1))])].sort((a, b) => a - b)
-  return sorted.map((place, index) => bytes.slice(place, sorted[index + 1] ?? bytes.length))
+      : [...new Set([0, ...positions.map((position) => position % (bytes.length + 1))])].sort((a, b) => a - b)
+  return sorted.map((start, index) => bytes.slice(start, sorted[index + 1] ?? bytes.length))
 }
 
-/** The three ways in which servers end lines. */
+/** Line ends of servers. */
 const lineEnds = fc.constantFrom('\n', '\r\n', '\r')
 const withLineEnds = (bytes: Uint8Array, end: string): Uint8Array =>
   end === '\n' ? bytes : new TextEncoder().encode(new TextDecoder().decode(bytes).replaceAll('\n', end))
 
-/** Answers whose usage is told, so that nothing has to be counted. */
-const told = fc.tuple(answers, paces).map(([answer, pace]) => {
-  const events = sentenceOf(
+/** Responses with usage, so that no tokens have to be counted. */
+const meteredStreams = fc.tuple(answers, paces).map(([answer, pace]) => {
+  const events = eventsOf(
     { ...answer, metered: true, usage: { ...answer.usage, inputTokens: answer.usage.inputTokens + 1 } },
     pace,
   )
@@ -57,15 +57,15 @@ class Pieces implements ByteSource {
   cancel(): void {}
 }
 
-/** Ids are drawn anew for each answer, and the clock goes on. */
-const timeless = (text: string): string => {
+/** Replaces generated ids and times. */
+const reproducible = (text: string): string => {
   const ids = new Map<string, string>()
-  // Also within what is sealed, where the call is named whose signature it is, and over which a seal has its digest.
-  const opened = text.replace(/c2xjMQ[\w+/]+=*/g, (sealed) => {
-    const { data, issuer, note } = unwrapSignature(sealed)
+  // Signature envelopes contain ids of calls and a digest over them, so they are unwrapped first.
+  const unwrapped = text.replace(/c2xjMQ[\w+/]+=*/g, (envelope) => {
+    const { data, issuer, note } = unwrapSignature(envelope)
     return [issuer?.provider, issuer?.model, note, data].join('\0')
   })
-  return opened
+  return unwrapped
     .replace(
       /\b(msg|rs|fc|ctc|ig|item|call)_[0-9a-f]{20,}/g,
       (id) => ids.get(id) ?? (ids.set(id, `id-${ids.size}`), ids.get(id)!),
@@ -73,117 +73,119 @@ const timeless = (text: string): string => {
     .replace(/"completed_at":\d+/g, '"completed_at":0')
 }
 
-/** What the provider's reader hears, event by event. */
-const heard = (provider: ConversationName, pieces: readonly Uint8Array[]): string =>
-  timeless(
+/** The events that the provider's reader reads. */
+const eventsRead = (provider: ConversationName, pieces: readonly Uint8Array[]): string =>
+  reproducible(
     JSON.stringify(
-      readStream(provider, pieces, exchangeOf(provider).request).map((event) =>
+      readStream(provider, pieces, contextOf(provider).request).map((event) =>
         event.type === 'error' ? event.error.message : event,
       ),
     ),
   )
 
-/** What a client gets. */
+/** The bytes that a client receives. */
 async function relayed(
   provider: ConversationName,
   client: ConversationName,
   pieces: readonly Uint8Array[],
   framing: Framing = eventStream,
 ): Promise<string> {
-  const context = exchangeOf(client, provider === client ? undefined : MAKER)
+  const context = contextOf(client, provider === client ? undefined : ISSUER)
   const out =
     provider === client
       ? new PassthroughOutput(protocols[client].passthrough(context))
       : new TranslatedOutput(protocols[client].serve.writer(context))
   const lane = new MeteredStream(readerFor(provider, {}, context.request), out, new Meter(() => Promise.resolve(1)))
-  const relay = new Relay(new Pieces(pieces), lane, framing, (_ending, last) => Promise.resolve(last))
+  const relay = new Relay(new Pieces(pieces), lane, framing, (_outcome, last) => Promise.resolve(last))
   let text = ''
   for (let piece = await relay.pull(); piece !== undefined; piece = await relay.pull()) text += chunkText(piece)
-  return timeless(text)
+  return reproducible(text)
 }
 
 describe.each(NAMES)('a stream of %s', (provider) => {
   test(
-    'is heard alike, however its bytes are cut and its lines end',
+    'gives the same events for any pieces and any line ends',
     () => {
-      holds(
+      assertProperty(
         fc.property(
-          told,
+          meteredStreams,
           cuts,
           lineEnds,
           fc.option(fc.nat(5000), { nil: undefined }),
-          ({ events }, places, end, broken) => {
-            const whole = bytesOf(framesOf(provider, events, exchangeOf(provider)))
-            // A connection may break anywhere, between two lines for one: where a line is broken is the same for all
-            // line ends.
+          ({ events }, positions, end, broken) => {
+            const whole = bytesOf(framesOf(provider, events, contextOf(provider)))
+            // A connection may break anywhere, at the same character for all line ends.
             const bytes =
               broken === undefined
                 ? whole
                 : new TextEncoder().encode(new TextDecoder().decode(whole).slice(0, broken % whole.length))
-            same(heard(provider, cut(withLineEnds(bytes, end), places)), heard(provider, [bytes]))
+            assertSame(eventsRead(provider, cut(withLineEnds(bytes, end), positions)), eventsRead(provider, [bytes]))
           },
         ),
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 
   test.each(NAMES)(
-    'is the same text for a client of %s',
+    'gives the same bytes to a client of %s for any pieces',
     async (client) => {
-      await holdsLater(
-        fc.asyncProperty(told, cuts, lineEnds, fc.boolean(), async ({ events }, places, end, array) => {
-          const bytes = withLineEnds(bytesOf(framesOf(provider, events, exchangeOf(provider))), end)
+      await assertAsyncProperty(
+        fc.asyncProperty(meteredStreams, cuts, lineEnds, fc.boolean(), async ({ events }, positions, end, array) => {
+          const bytes = withLineEnds(bytesOf(framesOf(provider, events, contextOf(provider))), end)
           const framing = (): Framing => (array && client === 'generateContent' ? new JsonArray() : eventStream)
           const whole = await relayed(provider, client, [bytes], framing())
-          same(await relayed(provider, client, cut(bytes, places), framing()), whole)
+          assertSame(await relayed(provider, client, cut(bytes, positions), framing()), whole)
         }),
         0.3,
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 
   test(
-    'passes byte for byte to a client of its own protocol, but for the names on it',
+    'is passed to a client of its own protocol byte by byte, except for its id and model',
     async () => {
-      await holdsLater(
-        fc.asyncProperty(told, cuts, async ({ events }, places) => {
-          const bytes = bytesOf(framesOf(provider, events, exchangeOf(provider)))
-          // These frames bear our names already.
-          same(await relayed(provider, provider, cut(bytes, places)), timeless(new TextDecoder().decode(bytes)))
+      await assertAsyncProperty(
+        fc.asyncProperty(meteredStreams, cuts, async ({ events }, positions) => {
+          const bytes = bytesOf(framesOf(provider, events, contextOf(provider)))
+          // These frames already have Sluice's id and model.
+          assertSame(
+            await relayed(provider, provider, cut(bytes, positions)),
+            reproducible(new TextDecoder().decode(bytes)),
+          )
         }),
         0.5,
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 })
 
 describe.skipIf(!haveRecordings)('recorded streams', () => {
   const streams = recordings().filter(({ stream, status }) => stream && status === 200)
-  test('there are some', () => expect(streams.length).toBeGreaterThan(100))
+  test('there are recorded streams', () => expect(streams.length).toBeGreaterThan(100))
 
   test.each(NAMES)(
-    'of %s are heard alike and are the same text, however they are cut',
+    'a stream of %s gives the same events and the same bytes for any pieces',
     async (provider) => {
       const own = streams
         .filter(({ protocol }) => protocol === provider)
         .map((recording) => recording.response())
         .filter(({ length }) => length < 200_000)
-      await holdsLater(
+      await assertAsyncProperty(
         fc.asyncProperty(
           fc.constantFrom(...own),
           fc.array(fc.nat(200_000), { minLength: 1, maxLength: 30 }),
           fc.constantFrom(...NAMES),
-          async (bytes, places, client) => {
-            const pieces = cut(bytes, places)
-            same(heard(provider, pieces), heard(provider, [bytes]))
-            same(await relayed(provider, client, pieces), await relayed(provider, client, [bytes]))
+          async (bytes, positions, client) => {
+            const pieces = cut(bytes, positions)
+            assertSame(eventsRead(provider, pieces), eventsRead(provider, [bytes]))
+            assertSame(await relayed(provider, client, pieces), await relayed(provider, client, [bytes]))
           },
         ),
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 })

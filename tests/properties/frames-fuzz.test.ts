@@ -1,4 +1,3 @@
-import { readerFor } from '../translating.ts'
 import { describe, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../src/error.ts'
@@ -7,17 +6,14 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import type { Frame } from '../../src/http/frames.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { checkGrammar } from '../grammar.ts'
-import { answers, paces, sentenceOf } from './answers.ts'
+import { answers, paces, eventsOf } from './answers.ts'
 import { change, mutated, type Change } from './mutations.ts'
-import { holds, PATIENCE } from './runs.ts'
-import { bytesOf, exchangeOf, framesOf, MAKER, NAMES, readStream, readWhole } from './wires.ts'
+import { assertProperty, TIMEOUT_MS } from './assertions.ts'
+import { bytesOf, contextOf, framesOf, ISSUER, NAMES, providerReader, readStream, readWhole } from './protocol-pairs.ts'
 
-/**
- * Whatever a provider sends, its reader gives a sentence of events, which may end in an error of the provider's, and
- * does bounded work for it.
- */
+/** A reader gives a valid sequence of events for malformed frames, possibly with an upstream error, in bounded work. */
 
-/** Numbers that an index must not be taken for, names that no object should lose or win, and nests. */
+/** Deep nesting. */
 const DEEP = ['[', '{"a":'].map((open) => open.repeat(100_000))
 const damage = fc.oneof(
   {
@@ -136,10 +132,10 @@ function changed(data: string, changes: readonly Change[]): string {
   }
 }
 
-/** Events that a frame may give at most: a frame that ends an answer closes all that is open, and says its usage. */
+/** The most events of one frame: the last frame closes all parts and reports usage. */
 const EVENTS_PER_FRAME = 40
 
-function checkSentence(events: readonly GenerationEvent[], bytes: number, frames: number): void {
+function checkEvents(events: readonly GenerationEvent[], bytes: number, frames: number): void {
   checkGrammar(events)
   const text = events.reduce((sum, event) => sum + (event.type === 'part-delta' ? event.text.length : 0), 0)
   if (events.length > EVENTS_PER_FRAME * (frames + 10)) throw new Error(`${events.length} events of ${frames} frames`)
@@ -149,35 +145,35 @@ function checkSentence(events: readonly GenerationEvent[], bytes: number, frames
 
 function checkError(error: unknown): void {
   if (!(error instanceof GatewayError) || error.code === 'internal_error' || error.status < 400)
-    throw new Error(`not a provider's failure: ${String(error)}`, { cause: error })
+    throw new Error(`not an upstream error: ${String(error)}`, { cause: error })
 }
 
-function writeAll(events: readonly GenerationEvent[], asked: ReturnType<typeof exchangeOf>['request']): void {
+function writeAll(events: readonly GenerationEvent[], request: ReturnType<typeof contextOf>['request']): void {
   for (const client of NAMES) {
-    const context = { ...exchangeOf(client, MAKER), request: { ...asked, includeUsage: true } }
+    const context = { ...contextOf(client, ISSUER), request: { ...request, includeUsage: true } }
     framesOf(client, events, context)
     if (events.at(-1)?.type === 'finish') JSON.stringify(protocols[client].serve.writeResponse(fold(events), context))
   }
 }
 
-const sent = fc.tuple(answers, paces).map(([answer, pace]) => sentenceOf(answer, pace))
+const sent = fc.tuple(answers, paces).map(([answer, pace]) => eventsOf(answer, pace))
 
-describe.each(NAMES)('%s', (provider: ConversationName) => {
+describe.each(NAMES)('responses of %s', (provider: ConversationName) => {
   test(
-    'damaged frames are a sentence, which every client can be told',
+    'damaged frames give a valid sequence of events, which can be written for every client',
     () => {
-      holds(
+      assertProperty(
         fc.property(sent, fc.array(damage, { minLength: 1, maxLength: 4 }), (events, all) => {
-          const context = exchangeOf(provider)
+          const context = contextOf(provider)
           const frames = damaged(framesOf(provider, events, context), all)
-          const reader = readerFor(provider, {}, context.request)
-          const heard = [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
-          checkSentence(
-            heard,
+          const reader = providerReader(provider, context.request)
+          const received = [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
+          checkEvents(
+            received,
             frames.reduce((sum, { data }) => sum + data.length, 0),
             frames.length,
           )
-          writeAll(heard, context.request)
+          writeAll(received, context.request)
           const passthrough = protocols[provider].passthrough(context)
           for (const frame of frames) passthrough.frame(frame)
           passthrough.fail(new GatewayError('upstream_error', 'x'))
@@ -185,49 +181,49 @@ describe.each(NAMES)('%s', (provider: ConversationName) => {
         2,
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 
   test(
-    'damaged bytes are a sentence',
+    'damaged bytes give a valid sequence of events',
     () => {
-      holds(
+      assertProperty(
         fc.property(sent, fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 5 }), (events, all) => {
-          const context = exchangeOf(provider)
+          const context = contextOf(provider)
           const frames = framesOf(provider, events, context)
           const bytes = bytesOf(frames)
           for (const [at, byte] of all) bytes[at % bytes.length] = byte
-          checkSentence(readStream(provider, [bytes], context.request), bytes.length, frames.length)
+          checkEvents(readStream(provider, [bytes], context.request), bytes.length, frames.length)
         }),
         2,
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 
   test(
-    "a damaged whole answer is one, or a failure of the provider's",
+    'a damaged whole response gives a valid sequence of events or an upstream error',
     () => {
-      holds(
+      assertProperty(
         fc.property(sent, fc.array(change, { minLength: 1, maxLength: 4 }), (events, changes) => {
-          const context = exchangeOf(provider)
+          const context = contextOf(provider)
           const body = mutated(
             JSON.parse(JSON.stringify(protocols[provider].serve.writeResponse(fold(events), context))),
             changes,
           ) as object
-          let heard: GenerationEvent[]
+          let received: GenerationEvent[]
           try {
-            heard = readWhole(provider, body, context.request)
+            received = readWhole(provider, body, context.request)
           } catch (error) {
             return checkError(error)
           }
-          checkSentence(heard, JSON.stringify(body).length, 20)
-          writeAll(heard, context.request)
+          checkEvents(received, JSON.stringify(body).length, 20)
+          writeAll(received, context.request)
           protocols[provider].passthrough(context).answer(JSON.stringify(body))
         }),
         2,
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 })

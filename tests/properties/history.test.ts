@@ -3,18 +3,15 @@ import fc from 'fast-check'
 import type { GenerationResponse } from '../../src/generation/event.ts'
 import type { ConversationName, Part } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import { answers, paces, sentenceOf } from './answers.ts'
-import { holds, PATIENCE, same } from './runs.ts'
-import { exchangeOf, framesOf, MAKER, NAMES, wireOf } from './wires.ts'
+import { answers, paces, eventsOf } from './answers.ts'
+import { assertProperty, TIMEOUT_MS, assertSame } from './assertions.ts'
+import { contextOf, framesOf, ISSUER, NAMES, rawRequestOf } from './protocol-pairs.ts'
 
-/**
- * What a client sends back of an answer, as it got it, is what the answer was: with its signatures, known by their
- * maker.
- */
+/** A response that a client sends back unchanged is read as that response, with its signatures and their issuer. */
 
 type Json = Record<string, any>
 
-/** The next request of a client that keeps whole turns. */
+/** The next request of a client that sends the response back. */
 const NEXT: Record<ConversationName, (answer: Json) => object> = {
   'chat.completions': (answer) => ({
     model: 'a/b',
@@ -36,7 +33,7 @@ const NEXT: Record<ConversationName, (answer: Json) => object> = {
 
 const signatures = fc.infiniteStream(fc.constantFrom(undefined, undefined, 'sig-a', 'c2lnLWI=', 'a+b/c=='))
 
-/** Any answer that a history can hold, with signed calls and a signed text, of which makers sign one. */
+/** Any response that can be part of a history, with signatures on some calls and on its last text. */
 const signed = fc.tuple(answers, signatures).map(([answer, stream]): GenerationResponse => {
   const parts = answer.parts.filter(({ type }) => type !== 'native' && type !== 'audio' && type !== 'image')
   const text = parts.findLast((part) => part.type === 'text' && part.text !== '')
@@ -51,59 +48,59 @@ const signed = fc.tuple(answers, signatures).map(([answer, stream]): GenerationR
   }
 })
 
-/** Signatures in their order, and whose they are: of a call by its id, of what else by its kind. */
-const proofs = (parts: readonly Part[]): string[] =>
+/** Signatures in order, each with the id of its call or the type of its part. */
+const signaturesOf = (parts: readonly Part[]): string[] =>
   parts.flatMap((part) =>
     'signature' in part && part.signature !== undefined && part.signature.data !== ''
       ? [`${part.type === 'tool-call' ? part.id : part.type} ${part.signature.data}`]
       : [],
   )
 
-/** All that was said of each kind. */
-const said = (parts: readonly Part[]): string[] =>
+/** All text and all reasoning. */
+const textsOf = (parts: readonly Part[]): string[] =>
   ['text', 'reasoning'].map((type) =>
     parts.map((part) => (part.type === type && 'text' in part ? part.text : '')).join(''),
   )
 
 test(
-  'chunks of generateContent that come back one by one are the turn that they were',
+  'chunks of generateContent that are sent back one by one are read as their turn',
   () => {
-    holds(
+    assertProperty(
       fc.property(signed, paces, (given, pace) => {
         const answer = { ...given, parts: given.parts.filter(({ type }) => type !== 'refusal') }
-        const chunks = framesOf('generateContent', sentenceOf(answer, pace), exchangeOf('generateContent', MAKER)).map(
+        const chunks = framesOf('generateContent', eventsOf(answer, pace), contextOf('generateContent', ISSUER)).map(
           ({ data }) => (JSON.parse(data) as Json).candidates[0].content,
         )
         const { turns } = protocols.generateContent.serve.readRequest(
-          wireOf({ contents: [{ role: 'user', parts: [{ text: 'Hi' }] }, ...chunks] }),
+          rawRequestOf({ contents: [{ role: 'user', parts: [{ text: 'Hi' }] }, ...chunks] }),
         )
         const back = turns.slice(1).flatMap((turn) => turn.parts)
-        same(said(back), said(answer.parts), 'words')
-        same(proofs(back).toSorted(), proofs(answer.parts).toSorted(), 'signatures')
+        assertSame(textsOf(back), textsOf(answer.parts), 'texts')
+        assertSame(signaturesOf(back).toSorted(), signaturesOf(answer.parts).toSorted(), 'signatures')
       }),
     )
   },
-  PATIENCE,
+  TIMEOUT_MS,
 )
 
-describe.each(NAMES)('%s', (client) => {
+describe.each(NAMES)('clients of %s', (client) => {
   test(
-    'an answer that comes back bears what its maker signed',
+    'a response that is sent back keeps the signatures of its issuer',
     () => {
-      holds(
+      assertProperty(
         fc.property(signed, (answer) => {
-          const context = exchangeOf(client, MAKER)
+          const context = contextOf(client, ISSUER)
           const written = JSON.parse(JSON.stringify(protocols[client].serve.writeResponse(answer, context))) as Json
           if (answer.parts.every((part) => part.type === 'text' && part.text === '')) return
-          const { turns } = protocols[client].serve.readRequest(wireOf(NEXT[client](written)))
+          const { turns } = protocols[client].serve.readRequest(rawRequestOf(NEXT[client](written)))
           const back = turns.slice(1).flatMap((turn) => turn.parts)
           const issuers = back.flatMap((part) =>
             'signature' in part && part.signature !== undefined ? [part.signature.issuer] : [],
           )
-          for (const issuer of issuers) same(issuer, MAKER, 'the maker')
+          for (const issuer of issuers) assertSame(issuer, ISSUER, 'issuer')
           const lost = context.losses!.losses.some(({ path }) => path === 'response.signature')
-          if (!lost) same(proofs(back).toSorted(), proofs(answer.parts).toSorted(), 'signatures')
-          same(
+          if (!lost) assertSame(signaturesOf(back).toSorted(), signaturesOf(answer.parts).toSorted(), 'signatures')
+          assertSame(
             back.filter(({ type }) => type === 'tool-call').map((part) => part.type === 'tool-call' && part.id),
             answer.parts.filter(({ type }) => type === 'tool-call').map((part) => part.type === 'tool-call' && part.id),
             'calls',
@@ -111,6 +108,6 @@ describe.each(NAMES)('%s', (client) => {
         }),
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 })

@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 
-/** Damage to JSON values: members set to something odd, dropped, added, doubled or wrapped, anywhere. */
+/** Random damage to JSON values: members are replaced, removed, added, duplicated or wrapped. */
 
-/** Every place in a value, as a path of keys. */
-const places = (value: unknown, at: (string | number)[] = []): (string | number)[][] => [
+/** The path of every member, as a list of keys. */
+const pathsIn = (value: unknown, at: (string | number)[] = []): (string | number)[][] => [
   at,
   ...(typeof value === 'object' && value !== null
     ? Object.entries(value).flatMap(([name, member]) =>
-        places(member, [...at, Array.isArray(value) ? Number(name) : name]),
+        pathsIn(member, [...at, Array.isArray(value) ? Number(name) : name]),
       )
     : []),
 ]
@@ -107,11 +107,11 @@ export const change: fc.Arbitrary<Change> = fc.record({
 export function mutated(body: unknown, changes: readonly Change[]): unknown {
   let root: unknown = structuredClone(body)
   for (const { where, how, name, value } of changes) {
-    const all = places(root)
-    const place = all[1 + (where % Math.max(1, all.length - 1))]
-    if (place === undefined) return root
-    const last = place.at(-1)!
-    const holder = place
+    const all = pathsIn(root)
+    const path = all[1 + (where % Math.max(1, all.length - 1))]
+    if (path === undefined) return root
+    const last = path.at(-1)!
+    const holder = path
       .slice(0, -1)
       .reduce<unknown>((inner, key) => (inner as Record<string | number, unknown>)[key], root) as Record<
       string | number,

@@ -6,34 +6,32 @@ import { protocols } from '../../src/protocols/index.ts'
 import type { Capabilities, Target } from '../../src/protocols/protocol.ts'
 import { breakOf, piecesOf } from './prefixes.ts'
 import { PAIRS, requests, scopeOf, TARGETS } from './requests.ts'
-import { holds, PATIENCE } from './runs.ts'
-import { NAMES, wireOf } from './wires.ts'
+import { assertProperty, TIMEOUT_MS } from './assertions.ts'
+import { NAMES, rawRequestOf } from './protocol-pairs.ts'
 
-/**
- * As a conversation grows, what a provider got of it before is a beginning of what it gets: providers cache by that.
- */
+/** Each request of a growing conversation begins with the one before it, so that providers can cache the prefix. */
 
-/** The conversation at each of its requests: whenever it was the model's turn to speak. */
-const moments = (request: GenerationRequest): GenerationRequest[] =>
+/** The requests of a conversation: one for each turn of the model. */
+const requestsOf = (request: GenerationRequest): GenerationRequest[] =>
   request.turns.flatMap((turn, index) =>
     turn.role === 'assistant' || (request.turns[index + 1]?.role !== 'assistant' && index < request.turns.length - 1)
       ? []
       : [{ ...request, turns: request.turns.slice(0, index + 1) }],
   )
 
-/** Agents mark the end of what they have said so far, and take the mark off again in their next request. */
-function marked(request: GenerationRequest): GenerationRequest {
-  const bare = <T extends Part>({ ...part }: T): T => {
+/** Agents set a cache breakpoint at the end of the conversation and remove it in the next request. */
+function withLastPartMarked(request: GenerationRequest): GenerationRequest {
+  const unmarked = <T extends Part>({ ...part }: T): T => {
     if ('cache' in part) delete part.cache
-    return part.type === 'tool-result' ? { ...part, content: part.content.map(bare) } : part
+    return part.type === 'tool-result' ? { ...part, content: part.content.map(unmarked) } : part
   }
-  const turns = request.turns.map((turn) => ({ ...turn, parts: turn.parts.map(bare) }))
+  const turns = request.turns.map((turn) => ({ ...turn, parts: turn.parts.map(unmarked) }))
   const last = turns.at(-1)!.parts.at(-1)!
   if (last.type === 'text' || last.type === 'tool-result') last.cache = { ttl: '1h' }
   return { ...request, turns }
 }
 
-function grows(protocol: ConversationName, target: Target, bodies: Record<string, unknown>[]): void {
+function assertGrows(protocol: ConversationName, target: Target, bodies: Record<string, unknown>[]): void {
   const pieces = bodies.map((body) => piecesOf(protocol, JSON.parse(JSON.stringify(body)) as Record<string, unknown>))
   for (const [index, before] of pieces.slice(0, -1).entries()) {
     const broken = breakOf(before, pieces[index + 1]!)
@@ -45,15 +43,15 @@ function grows(protocol: ConversationName, target: Target, bodies: Record<string
 const bodyFor = (protocol: ConversationName, request: GenerationRequest, target: Target): Record<string, unknown> =>
   written(protocol, request, target).body
 
-/** Models that want something written in another way. */
-const ABILITIES: Record<ConversationName, Capabilities[]> = {
+/** Capabilities that change how a request is written. */
+const CAPABILITIES: Record<ConversationName, Capabilities[]> = {
   'chat.completions': [{}, { cacheBreakpoints: 'cache_control' }, { system: false }],
   responses: [{}, { cacheBreakpoints: 'prompt_cache_breakpoint' }, { system: false }],
   messages: [{}, { systemTurns: true }, { prefill: false, reasoning: 'adaptive' }],
   generateContent: [{}, { reasoning: 'level' }, { system: false }],
 }
 
-/** Results that come in another order than their calls, long names, names and ids that no provider takes. */
+/** Results in another order than their calls, and names and ids that providers do not accept. */
 const unusual = (request: GenerationRequest): GenerationRequest => {
   const id = (known: string): string => `${known}:${'x'.repeat(known.length % 2 === 0 ? 70 : 1)}`
   const name = (known: string): string => (known === 'say' ? `say.${'long_'.repeat(20)}` : known)
@@ -75,33 +73,37 @@ const unusual = (request: GenerationRequest): GenerationRequest => {
   } as GenerationRequest
 }
 
-describe.each(NAMES)('what is written for %s', (protocol) => {
-  test.each(ABILITIES[protocol].map((capabilities) => [JSON.stringify(capabilities), capabilities] as const))(
-    '%s',
+describe.each(NAMES)('bodies for %s', (protocol) => {
+  test.each(CAPABILITIES[protocol].map((capabilities) => [JSON.stringify(capabilities), capabilities] as const))(
+    'each body of a conversation begins with the one before it for a model with %s',
     (_, capabilities) => {
       const target = { ...TARGETS[protocol], capabilities }
-      holds(
+      assertProperty(
         fc.property(requests(scopeOf(protocol)), fc.boolean(), (request, odd) =>
-          grows(
+          assertGrows(
             protocol,
             target,
-            moments(odd ? unusual(request) : request).map((one) => bodyFor(protocol, marked(one), target)),
+            requestsOf(odd ? unusual(request) : request).map((one) =>
+              bodyFor(protocol, withLastPartMarked(one), target),
+            ),
           ),
         ),
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 })
 
-/** A client keeps the conversation in its own words, and says all of it again. */
+/** A client keeps the conversation in its own protocol and sends all of it again. */
 test.each(PAIRS)(
-  'a client of %s, a provider of %s',
+  'a conversation of a %s client keeps its prefix at a %s provider',
   (client, provider) => {
-    holds(
+    assertProperty(
       fc.property(requests(scopeOf(client, provider)), (request) => {
-        const wires = moments(request).map((one) => wireOf(bodyFor(client, marked(one), TARGETS[client]), false))
-        grows(
+        const wires = requestsOf(request).map((one) =>
+          rawRequestOf(bodyFor(client, withLastPartMarked(one), TARGETS[client]), false),
+        )
+        assertGrows(
           provider,
           TARGETS[provider],
           wires.map((rawRequest) =>
@@ -112,5 +114,5 @@ test.each(PAIRS)(
       0.5,
     )
   },
-  PATIENCE,
+  TIMEOUT_MS,
 )

@@ -1,40 +1,39 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 
-/**
- * What a provider caches of a body, piece by piece and in its order: the tools, the instructions, then what was said.
- */
+/** The pieces of a body in the order in which a provider caches them: tools, instructions, conversation. */
 
 type Json = Record<string, any>
 
-/** Marks are the client's, who moves them; at most four of them travel. */
-const MARKS: ReadonlySet<string> = new Set(['cache_control', 'prompt_cache_breakpoint'])
-const textOf = (value: unknown): string => JSON.stringify(value, (name, inner) => (MARKS.has(name) ? undefined : inner))
+/** Clients move their cache breakpoints, and at most four of them are sent. */
+const CACHE_FIELDS: ReadonlySet<string> = new Set(['cache_control', 'prompt_cache_breakpoint'])
+const jsonOf = (value: unknown): string =>
+  JSON.stringify(value, (name, inner) => (CACHE_FIELDS.has(name) ? undefined : inner))
 
-/** Neighbouring messages of one side are one message there, which grows at its end: these are compared part by part. */
-const parted = (role: string, parts: unknown[]): string[] => parts.map((part) => `${role} ${textOf(part)}`)
+/** Adjacent messages of one role are one message, which grows, so these are compared part by part. */
+const partsOf = (role: string, parts: unknown[]): string[] => parts.map((part) => `${role} ${jsonOf(part)}`)
 
 const PIECES: Record<ConversationName, (body: Json) => string[]> = {
-  'chat.completions': ({ messages }) => messages.map(textOf),
-  responses: ({ instructions, input }) => [textOf(instructions ?? null), ...input.map(textOf)],
+  'chat.completions': ({ messages }) => messages.map(jsonOf),
+  responses: ({ instructions, input }) => [jsonOf(instructions ?? null), ...input.map(jsonOf)],
   messages: ({ system, messages }) => [
-    textOf(system ?? null),
-    ...messages.flatMap(({ role, content }: Json) => parted(role, content)),
+    jsonOf(system ?? null),
+    ...messages.flatMap(({ role, content }: Json) => partsOf(role, content)),
   ],
   generateContent: ({ systemInstruction, contents }) => [
-    textOf(systemInstruction ?? null),
-    ...contents.flatMap(({ role, parts }: Json) => parted(role, parts)),
+    jsonOf(systemInstruction ?? null),
+    ...contents.flatMap(({ role, parts }: Json) => partsOf(role, parts)),
   ],
 }
 
 export const piecesOf = (protocol: ConversationName, body: Json): string[] => [
-  textOf(body.tools ?? null),
+  jsonOf(body.tools ?? null),
   ...PIECES[protocol](body),
 ]
 
-/** Where the shorter list is no beginning of the longer one; undefined: it is one. */
+/** The first difference between a list and the beginning of a longer one; undefined if there is none. */
 export function breakOf(before: readonly string[], after: readonly string[]): string | undefined {
-  const place = before.findIndex((piece, index) => piece !== after[index])
-  return place < 0
+  const index = before.findIndex((piece, index) => piece !== after[index])
+  return index < 0
     ? undefined
-    : `piece ${place} of ${before.length} was ${before[place]!.slice(0, 600)}\nand is ${after[place]?.slice(0, 600)}`
+    : `piece ${index} of ${before.length} was ${before[index]!.slice(0, 600)}\nand is ${after[index]?.slice(0, 600)}`
 }

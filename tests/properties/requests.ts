@@ -11,65 +11,62 @@ import type {
   Turn,
 } from '../../src/generation/request.ts'
 import type { Target } from '../../src/protocols/protocol.ts'
-import { argumentsText, present, signature, words } from './answers.ts'
-import { LABEL, MAKER, NAMES } from './wires.ts'
+import { argumentsText, present, signature, nonEmptyText } from './answers.ts'
+import { IDENTITY, ISSUER, NAMES } from './protocol-pairs.ts'
 
-/** Whole requests of every kind that a client may send, in our words. */
+/** Generation requests of every kind. */
 
-/**
- * What a conversation may hold besides what every protocol has. What a protocol says in other words, and tells so, is
- * left out where the words are what is compared.
- */
+/** Optional content of a conversation. A protocol that represents it in another form leaves it out of a comparison. */
 export type Scope = {
-  midway: boolean
+  systemTurns: boolean
   resultMedia: boolean
-  customs: boolean
-  failures: boolean
+  customTools: boolean
+  failedResults: boolean
   audio: boolean
   video: boolean
   refusals: boolean
-  wordsBesideCalls: boolean
+  textBesideCalls: boolean
 }
 
 const ALL: Scope = {
-  midway: true,
+  systemTurns: true,
   resultMedia: true,
-  customs: true,
-  failures: true,
+  customTools: true,
+  failedResults: true,
   audio: true,
   video: true,
   refusals: true,
-  wordsBesideCalls: true,
+  textBesideCalls: true,
 }
 const SCOPES: Record<ConversationName, Scope> = {
-  'chat.completions': { ...ALL, resultMedia: false, failures: false, video: false },
-  responses: { ...ALL, failures: false, video: false },
-  messages: { ...ALL, audio: false, video: false, customs: false, refusals: false },
-  generateContent: { ...ALL, midway: false, customs: false, refusals: false },
+  'chat.completions': { ...ALL, resultMedia: false, failedResults: false, video: false },
+  responses: { ...ALL, failedResults: false, video: false },
+  messages: { ...ALL, audio: false, video: false, customTools: false, refusals: false },
+  generateContent: { ...ALL, systemTurns: false, customTools: false, refusals: false },
 }
 
-/** What all of these protocols have. */
+/** The content that all of these protocols have. */
 export const scopeOf = (...protocols: ConversationName[]): Scope =>
   Object.fromEntries(
     Object.keys(ALL).map((name) => [name, protocols.every((protocol) => SCOPES[protocol][name as keyof Scope])]),
   ) as Scope
 
-/** A model that takes all that its protocol can say. It is the one whose signatures the requests bear. */
+/** A model that accepts every field of its protocol. It issued the signatures of the requests. */
 export const TARGETS: Record<ConversationName, Target> = {
   'chat.completions': {
-    ...MAKER,
-    model: LABEL.model,
+    ...ISSUER,
+    model: IDENTITY.model,
     quirks: { customTools: true, reasoningField: 'reasoning_details', effortField: 'reasoning' },
     capabilities: {},
   },
-  responses: { ...MAKER, model: LABEL.model, quirks: {}, capabilities: {} },
+  responses: { ...ISSUER, model: IDENTITY.model, quirks: {}, capabilities: {} },
   messages: {
-    ...MAKER,
-    model: LABEL.model,
+    ...ISSUER,
+    model: IDENTITY.model,
     quirks: {},
     capabilities: { systemTurns: true, reasoning: 'budget', maxOutputTokens: 100_000 },
   },
-  generateContent: { ...MAKER, model: LABEL.model, quirks: {}, capabilities: { reasoning: 'level' } },
+  generateContent: { ...ISSUER, model: IDENTITY.model, quirks: {}, capabilities: { reasoning: 'level' } },
 }
 
 const some = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(of, { nil: undefined, freq: 2 })
@@ -78,8 +75,8 @@ const rarely = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
 
 const cache = rarely(fc.constantFrom({}, { ttl: '5m' as const }, { ttl: '1h' as const }))
 const textPart: fc.Arbitrary<TextPart> = fc
-  .tuple(words, cache)
-  .map(([text, mark]) => present({ type: 'text' as const, text, cache: mark }))
+  .tuple(nonEmptyText, cache)
+  .map(([text, cacheBreakpoint]) => present({ type: 'text' as const, text, cache: cacheBreakpoint }))
 const base64 = fc.uint8Array({ minLength: 1, maxLength: 9 }).map((bytes) => Buffer.from(bytes).toString('base64'))
 const image: fc.Arbitrary<MediaPart> = fc
   .oneof(
@@ -96,11 +93,11 @@ const pdf: fc.Arbitrary<MediaPart> = base64.map((data) => ({
   source: { type: 'data', mediaType: 'application/pdf', data },
   filename: 'a.pdf',
 }))
-const sound: fc.Arbitrary<MediaPart> = base64.map((data) => ({
+const audio: fc.Arbitrary<MediaPart> = base64.map((data) => ({
   type: 'audio',
   source: { type: 'data', mediaType: 'audio/wav', data },
 }))
-const film: fc.Arbitrary<MediaPart> = base64.map((data) => ({
+const video: fc.Arbitrary<MediaPart> = base64.map((data) => ({
   type: 'video',
   source: { type: 'data', mediaType: 'video/mp4', data },
 }))
@@ -113,78 +110,87 @@ const userParts = (scope: Scope): fc.Arbitrary<Part[]> =>
       textPart,
       image,
       pdf,
-      ...(scope.audio ? [sound] : []),
-      ...(scope.video ? [film] : []),
+      ...(scope.audio ? [audio] : []),
+      ...(scope.video ? [video] : []),
     ),
     { minLength: 1, maxLength: 3 },
   )
 
-const thought: fc.Arbitrary<Part> = fc.oneof(
+const reasoningPart: fc.Arbitrary<Part> = fc.oneof(
   fc
-    .tuple(words, signature, fc.boolean(), fc.constantFrom({}, { form: 'raw' as const }, { form: 'summary' as const }))
+    .tuple(
+      nonEmptyText,
+      signature,
+      fc.boolean(),
+      fc.constantFrom({}, { form: 'raw' as const }, { form: 'summary' as const }),
+    )
     .map(
       ([text, data, ours, form]): Part => ({
         type: 'reasoning',
         text,
         ...form,
-        signature: { data, issuer: ours ? { ...MAKER, model: LABEL.model } : { provider: 'another', model: 'm' } },
+        signature: { data, issuer: ours ? { ...ISSUER, model: IDENTITY.model } : { provider: 'another', model: 'm' } },
       }),
     ),
-  words.map((text): Part => ({ type: 'reasoning', text })),
+  nonEmptyText.map((text): Part => ({ type: 'reasoning', text })),
   signature.map(
     (data): Part => ({
       type: 'reasoning',
       text: '',
       redacted: true,
-      signature: { data, issuer: { ...MAKER, model: LABEL.model } },
+      signature: { data, issuer: { ...ISSUER, model: IDENTITY.model } },
     }),
   ),
 )
 
-type Called = {
+type ToolCall = {
   name: string
   form: 'function' | 'custom'
   text: string
   result: (TextPart | MediaPart)[]
   failed: boolean
-  mark: TextPart['cache'] | undefined
+  cacheBreakpoint: TextPart['cache'] | undefined
 }
-const called = (scope: Scope): fc.Arbitrary<Called> =>
+const toolCall = (scope: Scope): fc.Arbitrary<ToolCall> =>
   fc
     .record({
       kind: fc.constantFrom<[string, 'function' | 'custom'][]>(
         ['look_up', 'function'],
         ['say', 'function'],
-        ...(scope.customs ? [['draw', 'custom'] as [string, 'custom']] : []),
+        ...(scope.customTools ? [['draw', 'custom'] as [string, 'custom']] : []),
       ),
       args: argumentsText,
-      input: words,
+      input: nonEmptyText,
       result: fc.oneof<fc.Arbitrary<(TextPart | MediaPart)[]>[]>(
-        words.map((text) => [{ type: 'text', text }]),
+        nonEmptyText.map((text) => [{ type: 'text', text }]),
         argumentsText.map((text) => [{ type: 'text', text }]),
         fc.constantFrom('1.0', '-0', '[1]', 'null').map((text) => [{ type: 'text', text }]),
         ...(scope.resultMedia
-          ? [fc.tuple(words, image).map(([text, part]): (TextPart | MediaPart)[] => [{ type: 'text', text }, part])]
+          ? [
+              fc
+                .tuple(nonEmptyText, image)
+                .map(([text, part]): (TextPart | MediaPart)[] => [{ type: 'text', text }, part]),
+            ]
           : []),
       ),
-      failed: scope.failures ? fc.boolean() : fc.constant(false),
-      mark: cache,
+      failed: scope.failedResults ? fc.boolean() : fc.constant(false),
+      cacheBreakpoint: cache,
     })
-    .map(({ kind: [name, form], args, input, result, failed, mark }) => ({
+    .map(({ kind: [name, form], args, input, result, failed, cacheBreakpoint }) => ({
       name,
       form,
       text: form === 'custom' ? input : args,
       result,
       failed,
-      mark,
+      cacheBreakpoint,
     }))
 
 type Round = {
   user: Part[]
   name: string | undefined
-  thoughts: Part[]
+  reasoningParts: Part[]
   beside: string | undefined
-  calls: Called[]
+  calls: ToolCall[]
   instruction: [Turn['role'], string] | undefined
   answer: Part
 }
@@ -193,22 +199,22 @@ const round = (scope: Scope): fc.Arbitrary<Round> =>
   fc.record({
     user: userParts(scope),
     name: rarely(fc.constant('ada')),
-    thoughts: fc.array(thought, { maxLength: 1 }),
-    beside: scope.wordsBesideCalls ? some(words) : fc.constant(undefined),
-    calls: fc.array(called(scope), { maxLength: 3 }),
-    instruction: scope.midway
-      ? rarely(fc.tuple(fc.constantFrom<Turn['role'][]>('system'), words))
+    reasoningParts: fc.array(reasoningPart, { maxLength: 1 }),
+    beside: scope.textBesideCalls ? some(nonEmptyText) : fc.constant(undefined),
+    calls: fc.array(toolCall(scope), { maxLength: 3 }),
+    instruction: scope.systemTurns
+      ? rarely(fc.tuple(fc.constantFrom<Turn['role'][]>('system'), nonEmptyText))
       : fc.constant(undefined),
     answer: fc.oneof<fc.Arbitrary<Part>[]>(
       textPart.map(({ text }): Part => ({ type: 'text', text })),
-      ...(scope.refusals ? [words.map((text): Part => ({ type: 'refusal', text }))] : []),
+      ...(scope.refusals ? [nonEmptyText.map((text): Part => ({ type: 'refusal', text }))] : []),
     ),
   })
 
-/** A round: the user asks, the model calls tools, hears their results and answers. */
-function turnsOf({ user, name, thoughts, beside, calls, instruction, answer }: Round, number: number): Turn[] {
+/** The turns of a user, of the model with tool calls, of the results, and of the model with its response. */
+function turnsOf({ user, name, reasoningParts, beside, calls, instruction, answer }: Round, number: number): Turn[] {
   const ids = calls.map((_, index) => `call_${number}_${index}`)
-  const asked = calls.map(
+  const toolCalls = calls.map(
     (call, index): ToolCallPart => ({
       type: 'tool-call',
       id: ids[index]!,
@@ -226,7 +232,7 @@ function turnsOf({ user, name, thoughts, beside, calls, instruction, answer }: R
         content: call.result,
         isError: call.failed ? true : undefined,
         form: call.form,
-        cache: call.mark,
+        cache: call.cacheBreakpoint,
       }),
   )
   return [
@@ -236,11 +242,15 @@ function turnsOf({ user, name, thoughts, beside, calls, instruction, answer }: R
       : [
           {
             role: 'assistant' as const,
-            parts: [...thoughts, ...(beside === undefined ? [] : [{ type: 'text' as const, text: beside }]), ...asked],
+            parts: [
+              ...reasoningParts,
+              ...(beside === undefined ? [] : [{ type: 'text' as const, text: beside }]),
+              ...toolCalls,
+            ],
           },
           { role: 'tool' as const, parts: results },
         ]),
-    { role: 'assistant', parts: [...(calls.length === 0 ? thoughts : []), answer] },
+    { role: 'assistant', parts: [...(calls.length === 0 ? reasoningParts : []), answer] },
     ...(instruction === undefined
       ? []
       : [{ role: instruction[0], parts: [{ type: 'text' as const, text: instruction[1] }] }]),
@@ -253,7 +263,7 @@ const SCHEMA = {
   required: ['city'],
   additionalProperties: false,
 }
-/** A client that calls free-text tools lists them. */
+/** Requests with calls of a free-text tool list that tool. */
 const tools = (scope: Scope): fc.Arbitrary<Tool[]> =>
   fc
     .subarray<Tool>([
@@ -268,7 +278,7 @@ const tools = (scope: Scope): fc.Arbitrary<Tool[]> =>
     ])
     .map((functions) => [
       ...functions,
-      ...(scope.customs
+      ...(scope.customTools
         ? [{ type: 'custom' as const, name: 'draw', description: 'Draws', format: { type: 'text' } }]
         : []),
     ])
@@ -289,7 +299,7 @@ const sampling = fc
     frequencyPenalty: rarely(fc.constantFrom(-2, 0.5, 2)),
     presencePenalty: rarely(fc.constantFrom(-2, 0.5, 2)),
     seed: rarely(fc.oneof(fc.integer({ min: 0, max: 2 ** 31 - 1 }), fc.constant(2 ** 40))),
-    stop: rarely(fc.array(words, { minLength: 1, maxLength: 4 })),
+    stop: rarely(fc.array(nonEmptyText, { minLength: 1, maxLength: 4 })),
     logitBias: rarely(fc.constant({ 5: 1, 70: -100 })),
     scored: rarely(fc.constantFrom(undefined, 1, 5)),
     isScored: fc.integer({ min: 0, max: 3 }),
@@ -307,7 +317,7 @@ const reasoning = fc
     fc.constantFrom(1024, 5000, 20_000, -1).map((budgetTokens) => ({ budgetTokens })),
     fc.constant({ adaptive: true }),
   )
-  .chain((depth) => some(fc.boolean()).map((visible) => present({ ...depth, visible })))
+  .chain((amount) => some(fc.boolean()).map((visible) => present({ ...amount, visible })))
 const format = fc.constantFrom<NonNullable<GenerationRequest['outputFormat']>[]>(
   { type: 'text' },
   { type: 'json' },
@@ -315,7 +325,7 @@ const format = fc.constantFrom<NonNullable<GenerationRequest['outputFormat']>[]>
   { type: 'schema', schema: SCHEMA, name: 'answer' },
 )
 
-/** Any request within the scope. It ends with what the user says, and all its calls are answered. */
+/** Any request within the scope. It ends with a user turn, and every call has a result. */
 export const requests = (scope: Scope): fc.Arbitrary<GenerationRequest> =>
   fc
     .record({
@@ -330,15 +340,15 @@ export const requests = (scope: Scope): fc.Arbitrary<GenerationRequest> =>
       reasoning: some(reasoning),
       outputFormat: rarely(format),
       verbosity: rarely(fc.constantFrom('low' as const, 'high' as const)),
-      user: rarely(words),
+      user: rarely(nonEmptyText),
       metadata: rarely(fc.constant({ a: 'b', c: 'd' })),
       serviceTier: rarely(fc.constantFrom('auto', 'flex', 'odd')),
-      cacheKey: rarely(words),
+      cacheKey: rarely(nonEmptyText),
       stream: fc.boolean(),
     })
     .map(
       ({ rounds, last, ...rest }): GenerationRequest => ({
-        model: LABEL.model,
+        model: IDENTITY.model,
         ...present({
           ...rest,
           toolChoice:

@@ -6,7 +6,7 @@ import { protocols } from '../../src/protocols/index.ts'
 import type { Capabilities } from '../../src/protocols/protocol.ts'
 import type { Loss } from '../../src/protocols/translation.ts'
 import { written } from '../translating.ts'
-import { NAMES, wireOf } from '../properties/wires.ts'
+import { NAMES, rawRequestOf } from '../properties/protocol-pairs.ts'
 import { IMAGE, LONG, REQUESTS } from './every-field.ts'
 
 /** Losses are reported under exact paths in the client's own request, on every route. */
@@ -29,7 +29,7 @@ function lossesOf(
   provider: ConversationName,
   capabilities: Capabilities,
 ): Loss[] | undefined {
-  const request = protocols[client].serve.readRequest({ ...wireOf(body), model: 'a/b' })
+  const request = protocols[client].serve.readRequest({ ...rawRequestOf(body), model: 'a/b' })
   try {
     return written(provider, request, { provider: 'p', model: 'm', quirks: {}, capabilities }, body).losses
   } catch (error) {

@@ -8,6 +8,7 @@ import { FrameSplitter, type Frame } from '../../src/http/frames.ts'
 import { chat } from '../../src/protocols/chat/index.ts'
 import type { TranslationContext, RawRequest } from '../../src/protocols/protocol.ts'
 import { checkGrammar } from '../grammar.ts'
+import { runs } from '../runs.ts'
 
 const FOLDER = new URL('../../../shared/recordings/', import.meta.url).pathname
 const PRESENT = existsSync(`${FOLDER}INDEX.jsonl`)
@@ -32,23 +33,23 @@ const text = (file: string): string => readFileSync(FOLDER + file, 'utf8')
 const withFile = (kind: 'request' | 'response', ending: string): Row[] =>
   rows.filter((row) => row.files[kind]?.endsWith(ending))
 
-const wireOf = (source: string): RawRequest => ({
+const rawRequestOf = (source: string): RawRequest => ({
   body: JSON.parse(source) as Record<string, unknown>,
   text: source,
   headers: new Headers(),
 })
-const exchangeOf = (body: object = {}): TranslationContext => {
-  const rawRequest = wireOf(
-    JSON.stringify({ model: 'maker/model', messages: [{ role: 'user', content: 'hi' }], stream: true, ...body }),
+const contextOf = (body: object = {}): TranslationContext => {
+  const rawRequest = rawRequestOf(
+    JSON.stringify({ model: 'provider/model', messages: [{ role: 'user', content: 'hi' }], stream: true, ...body }),
   )
   return {
     rawRequest,
     request: chat.serve.readRequest(rawRequest),
-    responseIdentity: { id: 'chatcmpl-ours', model: 'maker/model', createdAt: 1 },
+    responseIdentity: { id: 'chatcmpl-ours', model: 'provider/model', createdAt: 1 },
   }
 }
 
-/** Frames cut at fixed places, without the splitter of the service. */
+/** Frames of a stream, split without the gateway's FrameSplitter. */
 const framesOf = (sse: string): Frame[] =>
   sse
     .replaceAll('\r\n', '\n')
@@ -66,21 +67,21 @@ const read = (frames: Frame[]): GenerationEvent[] => {
   return [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
 }
 
-/** n above 1 is refused by the specification; other answers with 2xx must be accepted. */
-const REFUSED = (body: Record<string, unknown>): boolean => typeof body.n === 'number' && body.n > 1
+/** Several choices are refused; every other recorded request with a 2xx is accepted. */
+const isRefused = (body: Record<string, unknown>): boolean => typeof body.n === 'number' && body.n > 1
 
 describe.skipIf(!PRESENT)('recorded chat completions', () => {
-  test('there is something to test', () => {
+  test('there are recorded streams and requests', () => {
     expect(withFile('response', '.sse').length).toBeGreaterThan(40)
     expect(withFile('request', '.json').length).toBeGreaterThan(100)
   })
 
   for (const row of withFile('request', '.json').filter((one) => one.status < 300)) {
     test(`reads the request of ${row.id}`, () => {
-      const rawRequest = wireOf(text(row.files.request!))
+      const rawRequest = rawRequestOf(text(row.files.request!))
       // One recorder left the model out of the body: its server took it from the path.
       if (rawRequest.body.model === undefined) rawRequest.body.model = 'from/path'
-      if (REFUSED(rawRequest.body)) expect(() => chat.serve.readRequest(rawRequest)).toThrow('n: must be')
+      if (isRefused(rawRequest.body)) expect(() => chat.serve.readRequest(rawRequest)).toThrow('n: must be')
       else {
         const { system, turns } = chat.serve.readRequest(rawRequest)
         expect(system.length + turns.length).toBeGreaterThan(0)
@@ -96,7 +97,7 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
       expect(summary(events)).toEqual(expected(framesOf(whole)))
     })
 
-    test(`reads ${row.id} alike at every cut`, () => {
+    test(`reads ${row.id} alike in pieces of any size`, () => {
       const reference = read(framesOf(whole))
       for (const size of [1, 7, 1000]) {
         const splitter = new FrameSplitter()
@@ -108,8 +109,8 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
       }
     })
 
-    test(`relabels only id and model of ${row.id}`, () => {
-      const passthrough = chat.passthrough(exchangeOf({ stream_options: { include_usage: true } }))
+    test(`replaces only id and model in the stream of ${row.id}`, () => {
+      const passthrough = chat.passthrough(contextOf({ stream_options: { include_usage: true } }))
       for (const frame of framesOf(whole)) {
         const out = passthrough.frame(frame)
         if (frame.data === '[DONE]') {
@@ -119,13 +120,13 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
         const before = tolerant(frame.data)
         if (before === undefined) continue
         expect(JSON.parse(out!.data)).toEqual(
-          'choices' in before ? { ...before, id: 'chatcmpl-ours', model: 'maker/model' } : before,
+          'choices' in before ? { ...before, id: 'chatcmpl-ours', model: 'provider/model' } : before,
         )
       }
     })
 
-    test(`hides only the usage chunk of ${row.id} from a client that did not ask`, () => {
-      const passthrough = chat.passthrough(exchangeOf())
+    test(`removes only the usage chunk of ${row.id} for a client that did not request it`, () => {
+      const passthrough = chat.passthrough(contextOf())
       for (const frame of framesOf(whole).filter((one) => tolerant(one.data) !== undefined)) {
         const { choices, usage } = tolerant(frame.data)!
         expect(passthrough.frame(frame) === undefined).toBe(
@@ -136,7 +137,7 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
   }
 
   for (const row of withFile('response', '.json')) {
-    test(`reads the answer of ${row.id}`, () => {
+    test(`reads the response of ${row.id}`, () => {
       const source = text(row.files.response!)
       const body = JSON.parse(source) as Json
       if (body.error !== undefined || row.status >= 400) {
@@ -159,15 +160,15 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
           { data: 'whole' },
         ]),
       )
-      expect(JSON.parse(chat.passthrough(exchangeOf()).answer(source))).toEqual({
+      expect(JSON.parse(chat.passthrough(contextOf()).answer(source))).toEqual({
         ...body,
         id: 'chatcmpl-ours',
-        model: 'maker/model',
+        model: 'provider/model',
       })
     })
   }
 
-  test('a broken copy of a recorded request never fails with anything but a GatewayError', () => {
+  test('a damaged recorded request is read or refused with a GatewayError', () => {
     const sources = withFile('request', '.json')
       .map((row) => text(row.files.request!))
       .filter((source) => source.length < 20_000)
@@ -193,13 +194,13 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
         const body = JSON.parse(source) as Record<string, unknown>
         mutate(body, path, value)
         try {
-          chat.serve.readRequest(wireOf(JSON.stringify(body)))
+          chat.serve.readRequest(rawRequestOf(JSON.stringify(body)))
         } catch (error) {
           expect(error).toBeInstanceOf(GatewayError)
           expect((error as GatewayError).status).toBe(400)
         }
       }),
-      { numRuns: 1500 },
+      { numRuns: runs(1500, 45_000) },
     )
   })
 })
@@ -228,15 +229,15 @@ function mutate(node: any, path: Iterable<number>, value: unknown): void {
   }
 }
 
-/** Invented ids differ from run to run. */
+/** Generated ids differ from run to run. */
 const shape = (events: GenerationEvent[]): unknown =>
   JSON.parse(
     JSON.stringify(
       events.map((event) => (event.type === 'error' ? { type: 'error', message: event.error.message } : event)),
-    ).replace(/call_[0-9a-f]{20}\d+/g, 'call_made'),
+    ).replace(/call_[0-9a-f]{20}\d+/g, 'call_generated'),
   )
 
-/** What the events add up to. */
+/** The content and usage of all events. */
 function summary(events: GenerationEvent[]): Json {
   const last = events.at(-1)!
   const sum = new Fold()
@@ -251,7 +252,7 @@ function summary(events: GenerationEvent[]): Json {
     reasoning: of('reasoning'),
     refusal: of('refusal'),
     calls: parts.flatMap((part) => (part.type === 'tool-call' ? [[part.id, part.name, part.arguments]] : [])),
-    // Behind the format and the id of their entries, which their maker wants back, too.
+    // The signature follows the format and the id of its entry, which the issuer requires as well.
     signatures: parts.flatMap((part) =>
       part.type === 'reasoning' && part.signature !== undefined ? [part.signature.data.split('\0').at(-1)] : [],
     ),
@@ -262,7 +263,7 @@ function summary(events: GenerationEvent[]): Json {
   }
 }
 
-/** The same, counted plainly from the recording. */
+/** The same summary, computed from the recording without the gateway's code. */
 function expected(frames: Frame[]): Json {
   const out: Json = {
     id: '',
@@ -278,7 +279,7 @@ function expected(frames: Frame[]): Json {
   let failed = false
   for (const { data } of frames) {
     if (data === 'whole' && out.end === 'error') out.end = ''
-    // Snowflake's whole answers end without a reason, but with usage and [DONE].
+    // Snowflake's responses have no finish reason, but usage and [DONE].
     if (data === '[DONE]' && out.end === 'error' && out.usage !== undefined) out.end = ''
     const chunk = tolerant(data)
     if (chunk === undefined) continue
@@ -300,9 +301,9 @@ function expected(frames: Frame[]): Json {
       ...details.flatMap((detail) => (detail.signature || detail.data ? [detail.signature ?? detail.data] : [])),
     )
     out.refusal += delta.refusal ?? ''
-    for (const [place, call] of (delta.tool_calls ?? []).entries()) {
-      const entry = calls.get(call.index ?? place) ?? ['', '', '']
-      calls.set(call.index ?? place, [
+    for (const [position, call] of (delta.tool_calls ?? []).entries()) {
+      const entry = calls.get(call.index ?? position) ?? ['', '', '']
+      calls.set(call.index ?? position, [
         entry[0] || call.id,
         entry[1] || call.function.name,
         entry[2] + (call.function.arguments ?? ''),

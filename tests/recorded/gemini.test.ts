@@ -10,6 +10,7 @@ import { FrameSplitter, type Frame } from '../../src/http/frames.ts'
 import { gemini } from '../../src/protocols/gemini/index.ts'
 import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { checkGrammar, sentences } from '../grammar.ts'
+import { runs } from '../runs.ts'
 
 type Row = {
   id: string
@@ -56,8 +57,8 @@ const chunksOf = (row: Row): Record<string, any>[] =>
         }
       })
     : [JSON.parse(textOf(row))].flat()
-const withoutMadeIds = (events: GenerationEvent[]): string =>
-  JSON.stringify(events).replace(/call_[0-9a-f]{32}_\d+/g, 'call_made')
+const withoutGeneratedIds = (events: GenerationEvent[]): string =>
+  JSON.stringify(events).replace(/call_[0-9a-f]{32}_\d+/g, 'call_generated')
 
 const context: TranslationContext = {
   rawRequest: { body: {}, text: '{}', headers: new Headers() },
@@ -74,7 +75,7 @@ const context: TranslationContext = {
   responseIdentity: { id: 'gen-1', model: 'acme/model', createdAt: 1_700_000_000 },
 }
 
-/** Streams that are no answers: without content or reason, broken, with an error in them. */
+/** Streams without a complete response: no content or finish reason, malformed, or with an error. */
 const BROKEN = new Set([
   'firebase-mock__vertexai-streaming-failure-malformed-content',
   'firebase-mock__vertexai-streaming-failure-invalid-json',
@@ -82,16 +83,16 @@ const BROKEN = new Set([
 ])
 
 describe.skipIf(!present)('recorded generateContent', () => {
-  test('is there', () => expect(answered.length).toBeGreaterThan(90))
+  test('there are recordings', () => expect(answered.length).toBeGreaterThan(90))
 
-  test.each(named(answered.filter((row) => row.files.request !== undefined)))('request is read: %s', (_, row) => {
+  test.each(named(answered.filter((row) => row.files.request !== undefined)))('reads the request of %s', (_, row) => {
     const text = bodyOf(row)
     const body = JSON.parse(text)
     const request = gemini.serve.readRequest({ body, text, model: 'm', stream: row.stream, headers: new Headers() })
-    const words = request.turns.flatMap((turn) =>
+    const texts = request.turns.flatMap((turn) =>
       turn.parts.flatMap((part) => (part.type === 'text' || part.type === 'reasoning' ? [part.text] : [])),
     )
-    expect(words.filter((one) => one !== '')).toEqual(
+    expect(texts.filter((one) => one !== '')).toEqual(
       body.contents
         .flatMap((content: any) => content.parts.flatMap((part: any) => part.text ?? []))
         .filter((one: string) => one !== ''),
@@ -103,84 +104,85 @@ describe.skipIf(!present)('recorded generateContent', () => {
       for (const part of turn.parts) if (part.type === 'tool-result') expect(ids).toContain(part.callId)
   })
 
-  test.each(named(answered.filter((row) => !BROKEN.has(row.id))))(
-    'answer is a sentence with its text, calls and usage: %s',
-    (_, row) => {
-      const events = answerOf(row)
-      checkGrammar(events)
-      const answer = fold(events)
-      const chunks = chunksOf(row)
-      const parts = chunks.flatMap((chunk) => chunk['candidates']?.[0]?.content?.parts ?? [])
-      const said = (thought: boolean) =>
-        parts
-          .filter((part: any) => typeof part.text === 'string' && (part.thought === true) === thought)
-          .map((part: any) => part.text)
-          .join('')
-      expect(answer.parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('')).toBe(said(false))
-      expect(answer.parts.flatMap((part) => (part.type === 'reasoning' ? [part.text] : [])).join('')).toBe(said(true))
-      expect(answer.parts.filter((part) => part.type === 'tool-call').map((part) => part.name)).toEqual(
-        parts.flatMap((part: any) => part.functionCall?.name ?? []),
+  test.each(named(answered.filter((row) => !BROKEN.has(row.id))))('reads the text, calls and usage of %s', (_, row) => {
+    const events = answerOf(row)
+    checkGrammar(events)
+    const answer = fold(events)
+    const chunks = chunksOf(row)
+    const parts = chunks.flatMap((chunk) => chunk['candidates']?.[0]?.content?.parts ?? [])
+    const textOfParts = (thought: boolean) =>
+      parts
+        .filter((part: any) => typeof part.text === 'string' && (part.thought === true) === thought)
+        .map((part: any) => part.text)
+        .join('')
+    expect(answer.parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('')).toBe(textOfParts(false))
+    expect(answer.parts.flatMap((part) => (part.type === 'reasoning' ? [part.text] : [])).join('')).toBe(
+      textOfParts(true),
+    )
+    expect(answer.parts.filter((part) => part.type === 'tool-call').map((part) => part.name)).toEqual(
+      parts.flatMap((part: any) => part.functionCall?.name ?? []),
+    )
+    const signatures = answer.parts.flatMap((part) =>
+      part.type === 'native'
+        ? ((part.value as any).thoughtSignature ?? [])
+        : 'signature' in part
+          ? (part.signature?.data ?? [])
+          : [],
+    )
+    expect(signatures).toEqual(parts.flatMap((part: any) => part.thoughtSignature ?? []))
+    // Counts are running totals: the last chunk that has one.
+    const total = (name: string): number => chunks.reduce((sum, chunk) => chunk['usageMetadata']?.[name] ?? sum, 0)
+    const { usage } = answer
+    expect(usage.inputTokens + usage.cacheReadTokens + usage.inputAudioTokens).toBe(
+      total('promptTokenCount') + total('toolUsePromptTokenCount'),
+    )
+    expect(usage.cacheReadTokens).toBe(total('cachedContentTokenCount'))
+    expect(usage.outputTokens + usage.outputAudioTokens + usage.outputImageTokens).toBe(total('candidatesTokenCount'))
+    expect(usage.reasoningTokens).toBe(total('thoughtsTokenCount'))
+    const raw = chunks.reduce(
+      (last, chunk) => chunk['candidates']?.[0]?.finishReason ?? last,
+      chunks.find((chunk) => chunk['promptFeedback']?.blockReason)?.['promptFeedback'].blockReason ?? '',
+    )
+    // Three recordings went through protobuf, where STOP is 1.
+    if (raw !== '') expect(answer.finish.raw).toBe(raw === 1 ? 'STOP' : raw)
+    const passages = chunks
+      .flatMap(
+        (chunk) =>
+          (chunk['candidates']?.[0]?.groundingMetadata?.groundingSupports ?? []) as { segment: { text: string } }[],
       )
-      const signatures = answer.parts.flatMap((part) =>
-        part.type === 'native'
-          ? ((part.value as any).thoughtSignature ?? [])
-          : 'signature' in part
-            ? (part.signature?.data ?? [])
-            : [],
-      )
-      expect(signatures).toEqual(parts.flatMap((part: any) => part.thoughtSignature ?? []))
-      // Independently: the last chunk that says a count, which is a running total.
-      const total = (name: string): number => chunks.reduce((sum, chunk) => chunk['usageMetadata']?.[name] ?? sum, 0)
-      const { usage } = answer
-      expect(usage.inputTokens + usage.cacheReadTokens + usage.inputAudioTokens).toBe(
-        total('promptTokenCount') + total('toolUsePromptTokenCount'),
-      )
-      expect(usage.cacheReadTokens).toBe(total('cachedContentTokenCount'))
-      expect(usage.outputTokens + usage.outputAudioTokens + usage.outputImageTokens).toBe(total('candidatesTokenCount'))
-      expect(usage.reasoningTokens).toBe(total('thoughtsTokenCount'))
-      const raw = chunks.reduce(
-        (last, chunk) => chunk['candidates']?.[0]?.finishReason ?? last,
-        chunks.find((chunk) => chunk['promptFeedback']?.blockReason)?.['promptFeedback'].blockReason ?? '',
-      )
-      // Three recordings went through protobuf, where STOP is 1.
-      if (raw !== '') expect(answer.finish.raw).toBe(raw === 1 ? 'STOP' : raw)
-      const passages = chunks
-        .flatMap(
-          (chunk) =>
-            (chunk['candidates']?.[0]?.groundingMetadata?.groundingSupports ?? []) as { segment: { text: string } }[],
-        )
-        .map(({ segment }) => segment.text)
-      for (const part of answer.parts) {
-        if (part.type === 'tool-call') expect(typeof JSON.parse(part.arguments)).toBe('object')
-        if (part.type === 'text')
-          for (const { start, end } of part.citations ?? [])
-            if (start !== undefined && passages.length > 0) expect(passages).toContain(part.text.slice(start, end))
-      }
-    },
-  )
+      .map(({ segment }) => segment.text)
+    for (const part of answer.parts) {
+      if (part.type === 'tool-call') expect(typeof JSON.parse(part.arguments)).toBe('object')
+      if (part.type === 'text')
+        for (const { start, end } of part.citations ?? [])
+          if (start !== undefined && passages.length > 0) expect(passages).toContain(part.text.slice(start, end))
+    }
+  })
 
-  test.each(named(answered.filter((row) => BROKEN.has(row.id))))('broken stream ends in an error: %s', (_, row) => {
+  test.each(named(answered.filter((row) => BROKEN.has(row.id))))('a broken stream ends with an error: %s', (_, row) => {
     const events = answerOf(row)
     checkGrammar(events)
     expect(events.at(-1)).toMatchObject({ type: 'error', error: { code: 'upstream_error' } })
   })
 
-  test.each(named(answered.filter(isSse)))('any cut of the bytes gives the same events: %s', (_, row) => {
+  test.each(named(answered.filter(isSse)))('reads the same events from pieces of any size: %s', (_, row) => {
     const bytes = bytesOf(row)
-    const whole = withoutMadeIds(eventsOf(framesOf([bytes])))
+    const whole = withoutGeneratedIds(eventsOf(framesOf([bytes])))
     fc.assert(
       fc.property(fc.array(fc.nat(bytes.length), { maxLength: 12 }), (cuts) => {
         const points = [0, ...cuts.sort((a, b) => a - b), bytes.length]
         expect(
-          withoutMadeIds(eventsOf(framesOf(points.slice(1).map((end, index) => bytes.subarray(points[index], end))))),
+          withoutGeneratedIds(
+            eventsOf(framesOf(points.slice(1).map((end, index) => bytes.subarray(points[index], end)))),
+          ),
         ).toBe(whole)
       }),
-      { numRuns: 5 },
+      { numRuns: runs(5, 150) },
     )
   })
 
   test.each(named(answered.filter(isSse)))(
-    'a stream cut after any frame is an error, unless it had said why it ends: %s',
+    'a stream that is cut before its finish reason ends with an error: %s',
     (_, row) => {
       const frames = framesOf([bytesOf(row)])
       for (const [index] of frames.entries()) {
@@ -194,7 +196,7 @@ describe.skipIf(!present)('recorded generateContent', () => {
     },
   )
 
-  test.each(named(answered))('relabelled but for id and model it is the recording: %s', (_, row) => {
+  test.each(named(answered))('replaces only the id and the model of %s', (_, row) => {
     const passthrough = gemini.passthrough(context)
     const texts: [string, string | undefined][] = isSse(row)
       ? framesOf([bytesOf(row)])
@@ -216,7 +218,7 @@ describe.skipIf(!present)('recorded generateContent', () => {
   })
 
   test.each(named(answered.filter((row) => !BROKEN.has(row.id))))(
-    'written again and read again it is the same: %s',
+    'a response that is written and read again is the same: %s',
     (_, row) => {
       const events = answerOf(row)
       const writer = gemini.serve.writer(context)
@@ -245,7 +247,7 @@ describe.skipIf(!present)('recorded generateContent', () => {
     },
   )
 
-  test.each(named(rows.filter((row) => row.status !== 200)))('error is read: %s', (_, row) => {
+  test.each(named(rows.filter((row) => row.status !== 200)))('reads the error of %s', (_, row) => {
     const text = textOf(row)
     const error = gemini.call.readError(row.status, text)
     expect(error.metadata).toMatchObject({ status: row.status })
@@ -258,7 +260,7 @@ describe.skipIf(!present)('recorded generateContent', () => {
 
 const SCHEMA = resolve(import.meta.dir, '../../../shared/specs/schemas/vertex-generate-content.schema.json')
 
-/** Google's own document, made strict: a member it does not name is a mistake of ours. */
+/** Google's published schema, made strict: members that it does not list are mistakes. */
 function validator(root: 'request' | 'response'): (value: unknown) => string {
   const schema = JSON.parse(readFileSync(SCHEMA, 'utf8'))
   for (const definition of Object.values<any>(schema.$defs))
@@ -269,17 +271,17 @@ function validator(root: 'request' | 'response'): (value: unknown) => string {
 }
 
 /**
- * These use what only the other of Google's two APIs names: time ranges of searches, and its own tools' calls in
- * history. They travel as they are.
+ * These use fields of the other one of Google's two APIs, which are passed through: time ranges of searches, and calls
+ * of Google's own tools in the history.
  */
 const OTHER_API =
   /^lingua__webSearchToolAdvancedParam-|^pydantic-ai__structured-output-function-tools-with-builtin-tools.t2$/
 
-describe.skipIf(!existsSync(SCHEMA))("Google's document of generateContent", () => {
+describe.skipIf(!existsSync(SCHEMA))("Google's schema of generateContent", () => {
   const response = existsSync(SCHEMA) ? validator('response') : () => ''
   const request = existsSync(SCHEMA) ? validator('request') : () => ''
 
-  test('accepts every chunk and every answer that we write', () => {
+  test('accepts every chunk and every response that Sluice writes', () => {
     expect(response({ candidates: [{ finish_reason: 'STOP' }] })).not.toBe('')
     expect(response({ choices: [] })).not.toBe('')
     fc.assert(
@@ -289,12 +291,12 @@ describe.skipIf(!existsSync(SCHEMA))("Google's document of generateContent", () 
           expect(response(JSON.parse(frame.data))).toBe('')
         expect(response(JSON.parse(JSON.stringify(gemini.serve.writeResponse(fold(events), context))))).toBe('')
       }),
-      { numRuns: 100 },
+      { numRuns: runs(100, 3_000) },
     )
   })
 
   test.each(named(answered.filter((row) => row.files.request !== undefined && !OTHER_API.test(row.id))))(
-    'accepts the recorded request, read and written again: %s',
+    'accepts the request of %s after it is read and written again',
     (_, row) => {
       const text = bodyOf(row)
       const read = gemini.serve.readRequest({
@@ -316,7 +318,7 @@ describe.skipIf(!existsSync(SCHEMA))("Google's document of generateContent", () 
   )
 })
 
-describe.skipIf(!present)('recorded requests, damaged', () => {
+describe.skipIf(!present)('damaged recorded requests', () => {
   const damages = fc.tuple(
     fc.nat(),
     fc.oneof(
@@ -329,13 +331,13 @@ describe.skipIf(!present)('recorded requests, damaged', () => {
     .map(bodyOf)
     .filter((text) => text.length < 20_000)
 
-  test('are read or refused with a path', () => {
+  test('a damaged request is read or refused with a path', () => {
     fc.assert(
       fc.property(fc.nat(bodies.length - 1), fc.array(damages, { minLength: 1, maxLength: 3 }), (index, all) => {
         const body = JSON.parse(bodies[index]!)
-        for (const [place, value] of all) {
-          const places = placesOf(body)
-          const [holder, key] = places[place % places.length] ?? [body, 'contents']
+        for (const [index, value] of all) {
+          const positions = positionsOf(body)
+          const [holder, key] = positions[index % positions.length] ?? [body, 'contents']
           holder[key] = structuredClone(value)
         }
         const text = JSON.stringify(body)
@@ -346,16 +348,16 @@ describe.skipIf(!present)('recorded requests, damaged', () => {
           expect((error as GatewayError).param).toBeDefined()
         }
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1_000, 30_000) },
     )
   })
 })
 
-function placesOf(value: any, found: [any, string][] = []): [any, string][] {
+function positionsOf(value: any, found: [any, string][] = []): [any, string][] {
   if (typeof value !== 'object' || value === null) return found
   for (const key of Object.keys(value)) {
     found.push([value, key])
-    placesOf(value[key], found)
+    positionsOf(value[key], found)
   }
   return found
 }

@@ -13,11 +13,11 @@ import { checkGrammar } from '../grammar.ts'
 import { framesOf } from './recordings.ts'
 
 const ROOT = join(import.meta.dir, '../../../shared/recordings')
-const here = existsSync(join(ROOT, 'INDEX.jsonl'))
-const run = here ? describe : describe.skip
+const isPresent = existsSync(join(ROOT, 'INDEX.jsonl'))
+const describeRecordings = isPresent ? describe : describe.skip
 
 type Entry = { id: string; protocol: string; status: number; files: { request?: string; response?: string } }
-const entries: Entry[] = here
+const entries: Entry[] = isPresent
   ? readFileSync(join(ROOT, 'INDEX.jsonl'), 'utf8')
       .trim()
       .split('\n')
@@ -26,9 +26,9 @@ const entries: Entry[] = here
   : []
 const file = (name: string): string => readFileSync(join(ROOT, name), 'utf8')
 
-const wireOf = (text: string): RawRequest => ({ text, body: JSON.parse(text), headers: new Headers() })
+const rawRequestOf = (text: string): RawRequest => ({ text, body: JSON.parse(text), headers: new Headers() })
 
-/** One recording holds several answers in a row: each ends with `message_stop`. */
+/** One recording has several responses in a row: each ends with `message_stop`. */
 const answersIn = (frames: Frame[]): Frame[][] => {
   const ends = frames.flatMap((frame, index) =>
     (JSON.parse(frame.data) as Any).type === 'message_stop' ? [index + 1] : [],
@@ -42,7 +42,9 @@ const eventsOf = (frames: Frame[]): GenerationEvent[] => {
 }
 
 const context = (request: string | undefined): TranslationContext => {
-  const rawRequest = wireOf(request ?? '{"model":"a/b","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}')
+  const rawRequest = rawRequestOf(
+    request ?? '{"model":"a/b","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}',
+  )
   return {
     rawRequest,
     request: messages.serve.readRequest(rawRequest),
@@ -51,15 +53,15 @@ const context = (request: string | undefined): TranslationContext => {
 }
 
 /**
- * Put together from several answers: it ends `end_turn` although it holds calls. A call says more than a word, so we
- * write `tool_use`.
+ * Put together from several responses: it ends with `end_turn` although it has calls. The calls decide, so Sluice writes
+ * `tool_use`.
  */
 const STITCHED = new Set(['vercel-ai__anthropic-anthropic-programmatic-tool-calling.1~2'])
 
 type Any = Record<string, any>
 
-/** What the wire says, in the wire's own numbers: the last word on each, compactions beside the rest. */
-const wireUsage = (usages: Any[]): { prompt: number; completion: number; thinking: number; searches: number } => {
+/** The recorded usage: the last value of each count, plus that of compactions. */
+const recordedUsage = (usages: Any[]): { prompt: number; completion: number; thinking: number; searches: number } => {
   const last = (read: (usage: Any) => unknown): number =>
     usages
       .map(read)
@@ -82,7 +84,7 @@ const wireUsage = (usages: Any[]): { prompt: number; completion: number; thinkin
   }
 }
 
-run('recorded messages', () => {
+describeRecordings('recorded messages', () => {
   const good = entries.filter(({ status }) => status < 300)
   const streams = good.filter(({ files }) => files.response?.endsWith('.sse'))
   const wholes = good.filter(({ files }) => files.response?.endsWith('.json'))
@@ -96,7 +98,7 @@ run('recorded messages', () => {
     'reads the request of %s',
     (_id, { files }) => {
       const text = file(files.request!)
-      const rawRequest = wireOf(text)
+      const rawRequest = rawRequestOf(text)
       const request = messages.serve.readRequest(rawRequest)
       expect(request.model).toBe(rawRequest.body.model as string)
       expect(request.maxOutputTokens).toBe(rawRequest.body.max_tokens as number)
@@ -110,7 +112,7 @@ run('recorded messages', () => {
     },
   )
 
-  test('never throws anything but a GatewayError on a request that somebody spoiled', () => {
+  test('a damaged recorded request is read or refused with a GatewayError', () => {
     const texts = good
       .filter(({ files }) => files.request !== undefined)
       .map(({ files }) => file(files.request!))
@@ -119,9 +121,9 @@ run('recorded messages', () => {
     fc.assert(
       fc.property(fc.constantFrom(...texts), fc.nat(), fc.jsonValue({ maxDepth: 3 }), (text, salt, value) => {
         const body = JSON.parse(text) as Any
-        spoil(body, salt, value)
+        damage(body, salt, value)
         try {
-          messages.serve.readRequest(wireOf(JSON.stringify(body)))
+          messages.serve.readRequest(rawRequestOf(JSON.stringify(body)))
         } catch (error) {
           refused++
           expect(error).toBeInstanceOf(GatewayError)
@@ -180,7 +182,7 @@ run('recorded messages', () => {
         datas[0]!.message.stop_reason ??
         '',
     )
-    // Cut after any frame, what came is still a sentence, and its end says that the stream broke.
+    // A stream that is cut after any frame gives the same events up to there, and then an error.
     for (let cut = 0; cut < frames.length - 1; cut++) {
       const partial = eventsOf(frames.slice(0, cut))
       checkGrammar(partial)
@@ -189,47 +191,56 @@ run('recorded messages', () => {
     }
   })
 
-  test.each(wholes.map((entry) => [entry.id, entry] as const))('reads and writes the answer of %s', (id, { files }) => {
-    const body = JSON.parse(file(files.response!)) as Any
-    const events = messages.call.readResponse(body, {})
-    checkGrammar(events)
-    const answer = fold(events)
-    expectUsage(answer.usage, [body.usage])
-    const written = messages.serve.writeResponse(answer, context(undefined)) as Any
-    expect(written.stop_reason).toBe(STITCHED.has(id) ? 'tool_use' : body.stop_reason)
-    expect(written.stop_sequence).toBe(body.stop_sequence)
-    const essential = (block: Any): Any => {
-      const { caller: _caller, citations, ...rest } = block
-      return { ...rest, ...(citations == null || citations.length === 0 ? {} : { citations }) }
-    }
-    const kinds = (block: Any): boolean => !(block.type === 'text' && block.text === '')
-    const own = (block: Any): Any => (block.type === 'tool_use' || block.type === 'text' ? essential(block) : block)
-    expect(written.content).toEqual(body.content.filter(kinds).map(own))
-  })
+  test.each(wholes.map((entry) => [entry.id, entry] as const))(
+    'reads and writes the response of %s',
+    (id, { files }) => {
+      const body = JSON.parse(file(files.response!)) as Any
+      const events = messages.call.readResponse(body, {})
+      checkGrammar(events)
+      const answer = fold(events)
+      expectUsage(answer.usage, [body.usage])
+      const written = messages.serve.writeResponse(answer, context(undefined)) as Any
+      expect(written.stop_reason).toBe(STITCHED.has(id) ? 'tool_use' : body.stop_reason)
+      expect(written.stop_sequence).toBe(body.stop_sequence)
+      const essential = (block: Any): Any => {
+        const { caller: _caller, citations, ...rest } = block
+        return { ...rest, ...(citations == null || citations.length === 0 ? {} : { citations }) }
+      }
+      const kinds = (block: Any): boolean => !(block.type === 'text' && block.text === '')
+      const own = (block: Any): Any => (block.type === 'tool_use' || block.type === 'text' ? essential(block) : block)
+      expect(written.content).toEqual(body.content.filter(kinds).map(own))
+    },
+  )
 
-  test.each(streams.map((entry) => [entry.id, entry] as const))('relabels the stream of %s', (_id, { files }) => {
-    const passthrough = messages.passthrough(context(undefined))
-    for (const frame of framesOf(file(files.response!))) {
-      const out = passthrough.frame(frame)!
-      const data = JSON.parse(frame.data) as Any
-      if (data.type !== 'message_start')
-        expect(frame.event === undefined ? out.data : out).toBe(frame.event === undefined ? frame.data : frame)
-      else
-        expect(JSON.parse(out.data)).toEqual({
-          ...data,
-          message: { ...data.message, id: 'msg_ours', model: 'provider/model' },
-        })
-    }
-  })
+  test.each(streams.map((entry) => [entry.id, entry] as const))(
+    'replaces only id and model in the stream of %s',
+    (_id, { files }) => {
+      const passthrough = messages.passthrough(context(undefined))
+      for (const frame of framesOf(file(files.response!))) {
+        const out = passthrough.frame(frame)!
+        const data = JSON.parse(frame.data) as Any
+        if (data.type !== 'message_start')
+          expect(frame.event === undefined ? out.data : out).toBe(frame.event === undefined ? frame.data : frame)
+        else
+          expect(JSON.parse(out.data)).toEqual({
+            ...data,
+            message: { ...data.message, id: 'msg_ours', model: 'provider/model' },
+          })
+      }
+    },
+  )
 
-  test.each(wholes.map((entry) => [entry.id, entry] as const))('relabels the answer of %s', (_id, { files }) => {
-    const text = file(files.response!)
-    expect(JSON.parse(messages.passthrough(context(undefined)).answer(text))).toEqual({
-      ...JSON.parse(text),
-      id: 'msg_ours',
-      model: 'provider/model',
-    })
-  })
+  test.each(wholes.map((entry) => [entry.id, entry] as const))(
+    'replaces only id and model in the response of %s',
+    (_id, { files }) => {
+      const text = file(files.response!)
+      expect(JSON.parse(messages.passthrough(context(undefined)).answer(text))).toEqual({
+        ...JSON.parse(text),
+        id: 'msg_ours',
+        model: 'provider/model',
+      })
+    },
+  )
 
   test.each(entries.filter(({ status }) => status >= 400).map((entry) => [entry.id, entry] as const))(
     'reads the error of %s',
@@ -243,22 +254,22 @@ run('recorded messages', () => {
   )
 })
 
-/** Puts a value in the place of one somewhere in the body. */
-function spoil(body: Any, salt: number, value: unknown): void {
-  const places: [Any, string][] = []
+/** Replaces a value somewhere in the body. */
+function damage(body: Any, salt: number, value: unknown): void {
+  const positions: [Any, string][] = []
   const walk = (inner: Any): void => {
     for (const key of Object.keys(inner)) {
-      places.push([inner, key])
+      positions.push([inner, key])
       if (typeof inner[key] === 'object' && inner[key] !== null) walk(inner[key] as Any)
     }
   }
   walk(body)
-  const [holder, key] = places[salt % places.length]!
+  const [holder, key] = positions[salt % positions.length]!
   holder[key] = value
 }
 
-function expectUsage(usage: Parameters<typeof promptTokens>[0], rawRequest: Any[]): void {
-  const expected = wireUsage(rawRequest)
+function expectUsage(usage: Parameters<typeof promptTokens>[0], usages: Any[]): void {
+  const expected = recordedUsage(usages)
   expect({
     prompt: promptTokens(usage),
     completion: completionTokens(usage),

@@ -4,15 +4,15 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import type { Frame } from '../../src/http/frames.ts'
 
 /**
- * Real providers' exchanges. They are licensed by their sources and live beside the project, not in it: tests skip
- * where they are absent.
+ * Recorded exchanges with providers. They are licensed by their sources and kept outside the repository: tests are
+ * skipped where they are absent.
  */
 const folder = join(import.meta.dir, '../../../shared/recordings')
 
 export const haveRecordings = existsSync(join(folder, 'INDEX.jsonl'))
 
 /** Edited by hand, so that its deltas contradict its finished item. */
-export const CONTRADICTS = 'vercel-ai__openai-openai-shell-container.1'
+export const INCONSISTENT = 'vercel-ai__openai-openai-shell-container.1'
 
 export type Recording = {
   id: string
@@ -50,7 +50,7 @@ const rows: Row[] = haveRecordings
       .map((line) => JSON.parse(line) as Row)
   : []
 
-/** How many exchanges there are of each protocol, conversation or not. */
+/** Number of recorded exchanges of each protocol, including those that are not conversations. */
 export const INDEXED: Record<string, number> = {}
 for (const { protocol } of rows) INDEXED[protocol] = (INDEXED[protocol] ?? 0) + 1
 
@@ -79,7 +79,7 @@ export function recordings(): Recording[] {
   })
 }
 
-/** Frames by the book, apart from the project's own parser. */
+/** Frames of a stream, split without the gateway's FrameSplitter. */
 export const framesOf = (text: string): Frame[] =>
   text
     .replaceAll('\r\n', '\n')

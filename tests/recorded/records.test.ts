@@ -4,13 +4,12 @@ import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { haveRecordings, recordings, type Recording } from './recordings.ts'
-import { PREFIX, startReplay, type Replay } from './replaying.ts'
-import { datasOf, said, type Said } from './said.ts'
+import { PREFIX, startReplay, type Replay } from './replay-server.ts'
+import { frameDataOf, responseContent, type ResponseContent } from './response-content.ts'
 
 /**
- * Every recorded exchange, replayed through a running Sluice in its own protocol, leaves a record with the usage that
- * was recorded,
- * as `said` adds it up from the wire by the rules of the vendors' documents.
+ * Every recorded exchange, replayed through a running Sluice in its own protocol, leaves a generation record with the
+ * recorded usage, as `responseContent` computes it by the vendors' documentation.
  */
 
 const byName = new Map(recordings().map((recording, index) => [`r${index}`, recording]))
@@ -20,19 +19,19 @@ let records: Map<string, GenerationRecord>
 beforeAll(async () => {
   if (!haveRecordings) return
   replay = await startReplay(byName, () => Infinity)
-  for (const name of byName.keys()) await (await replay.ask(name)).text()
+  for (const name of byName.keys()) await (await replay.send(name)).text()
   const store = new SqliteStore({ folder: replay.gateway.data, exclusive: false })
   records = new Map((await store.ledger.generations(undefined, 10_000)).map((record) => [record.model, record]))
   await store.close()
 }, 60_000)
 afterAll(() => replay?.stop())
 
-const saidOf = ({ protocol, stream, response }: Recording): Said => {
+const contentOf = ({ protocol, stream, response }: Recording): ResponseContent => {
   const text = new TextDecoder().decode(response())
-  return said(protocol, stream ? datasOf(text) : [JSON.parse(text)], stream)
+  return responseContent(protocol, stream ? frameDataOf(text) : [JSON.parse(text)], stream)
 }
 
-const tokensOf = ({ usage }: GenerationRecord): Said['usage'] => ({
+const tokensOf = ({ usage }: GenerationRecord): ResponseContent['usage'] => ({
   prompt: promptTokens(usage),
   completion: completionTokens(usage),
   cached: usage.cacheReadTokens,
@@ -40,21 +39,21 @@ const tokensOf = ({ usage }: GenerationRecord): Said['usage'] => ({
 })
 
 for (const protocol of Object.keys(PREFIX) as ConversationName[]) {
-  describe.skipIf(!haveRecordings)(`records of ${protocol}`, () => {
+  describe.skipIf(!haveRecordings)(`generation records of ${protocol}`, () => {
     for (const [name, recording] of byName) {
       if (recording.protocol !== protocol) continue
-      test(recording.id, () => {
-        const heard = recording.status === 200 ? saidOf(recording) : undefined
+      test(`the record of ${recording.id} has the recorded usage and outcome`, () => {
+        const content = recording.status === 200 ? contentOf(recording) : undefined
         const written = records.get(`${PREFIX[protocol]}/${name}`)
-        // Its provider goes on in the background, and has not said yet what it used.
-        if (heard?.word === 'queued') return expect(written).toBeUndefined()
+        // The provider continues in the background and has not reported usage yet.
+        if (content?.finishReason === 'queued') return expect(written).toBeUndefined()
         const record = written!
         expect([record.api, record.streamed]).toEqual([protocol, recording.stream])
-        if (heard === undefined || heard.ending === 'failed') return expect(record.ending).toBe('failed')
+        if (content === undefined || content.outcome === 'failed') return expect(record.ending).toBe('failed')
         expect(record.ending).toBe('completed')
-        if (heard.usage === undefined)
+        if (content.usage === undefined)
           return expect([record.estimated, promptTokens(record.usage) > 0]).toEqual([true, true])
-        expect(tokensOf(record)).toEqual(heard.usage)
+        expect(tokensOf(record)).toEqual(content.usage)
         expect(record.estimated).toBe(false)
       })
     }

@@ -1,18 +1,18 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { haveRecordings, recordings, type Recording } from './recordings.ts'
-import { startReplay, type Replay } from './replaying.ts'
-import { datasOf, said } from './said.ts'
+import { startReplay, type Replay } from './replay-server.ts'
+import { frameDataOf, responseContent } from './response-content.ts'
 
 /**
- * Every recorded exchange, served by a replay upstream and fetched through a running Sluice in its own protocol, comes
- * back whole.
+ * Every recorded exchange, served by a provider that replays it and fetched through a running Sluice in its own
+ * protocol, arrives unchanged.
  */
 
 const all = recordings()
 const byName = new Map(all.map((recording, index) => [`r${index}`, recording]))
 let replay: Replay
-/** How the upstream cuts its bytes: in one piece, or into pieces of this many. */
+/** Number of bytes in each piece of a stream; Infinity for one piece. */
 let piece = Infinity
 
 beforeAll(async () => {
@@ -20,33 +20,33 @@ beforeAll(async () => {
 })
 afterAll(() => replay?.stop())
 
-/** Recordings that are not one answer in full: what is expected instead of equality. */
-const PECULIAR: Record<string, 'cut' | 'several answers' | 'ids rotate' | 'holds a credential'> = {
+/** Recordings that are not one complete response: these are not compared for equality. */
+const SPECIAL: Record<string, 'cut' | 'several responses' | 'rotating ids' | 'contains a credential'> = {
   'composite__connection-cut-test-sync-chat-completions-str': 'cut',
   'responses lingua__multimodalRequest-followup-response-streaming': 'cut',
   'firebase-mock__vertexai-streaming-failure-invalid-json': 'cut',
   'firebase-mock__vertexai-streaming-failure-malformed-content': 'cut',
-  'vercel-ai__azure-azure-reasoning-encrypted-content.1': 'several answers',
-  'vercel-ai__anthropic-anthropic-programmatic-tool-calling.1': 'several answers',
-  'vercel-ai__openai-github-copilot-id-rotation.1': 'ids rotate',
-  'firebase-mock__vertexai-streaming-failure-api-key': 'holds a credential',
-  'firebase-mock__vertexai-unary-failure-api-key': 'holds a credential',
+  'vercel-ai__azure-azure-reasoning-encrypted-content.1': 'several responses',
+  'vercel-ai__anthropic-anthropic-programmatic-tool-calling.1': 'several responses',
+  'vercel-ai__openai-github-copilot-id-rotation.1': 'rotating ids',
+  'firebase-mock__vertexai-streaming-failure-api-key': 'contains a credential',
+  'firebase-mock__vertexai-unary-failure-api-key': 'contains a credential',
 }
 
-function compareStreams(recording: Recording, heard: unknown[], recorded: unknown[]): void {
-  switch (PECULIAR[recording.id] ?? PECULIAR[`${recording.protocol} ${recording.id}`]) {
+function compareStreams(recording: Recording, received: unknown[], recorded: unknown[]): void {
+  switch (SPECIAL[recording.id] ?? SPECIAL[`${recording.protocol} ${recording.id}`]) {
     case 'cut': {
       const whole = recorded.filter((frame) => typeof (frame as { data: unknown }).data === 'object')
-      expect(heard.slice(0, whole.length)).toEqual(whole)
-      return expect(JSON.stringify(heard.slice(whole.length))).toContain('error')
+      expect(received.slice(0, whole.length)).toEqual(whole)
+      return expect(JSON.stringify(received.slice(whole.length))).toContain('error')
     }
-    // The first answer counts; what a provider says after its terminal event is not passed on.
-    case 'several answers':
-      return expect(heard).toEqual(recorded.slice(0, heard.length))
-    case 'ids rotate':
-      return expect(withoutItemIds(heard)).toEqual(withoutItemIds(recorded))
+    // Frames after the terminal event of the first response are not passed on.
+    case 'several responses':
+      return expect(received).toEqual(recorded.slice(0, received.length))
+    case 'rotating ids':
+      return expect(withoutItemIds(received)).toEqual(withoutItemIds(recorded))
     default:
-      expect(heard).toEqual(recorded)
+      expect(received).toEqual(recorded)
   }
 }
 
@@ -55,9 +55,7 @@ const withoutItemIds = (value: unknown): unknown =>
 
 const hidden = (text: string): string => text.replaceAll(/AIz[\w-]{20,}/g, '[hidden]')
 
-/**
- * Frames of a stream as JSON values, by rules of its own so that the project's splitter is not tested against itself.
- */
+/** Frames of a stream as JSON values, split without the gateway's FrameSplitter. */
 function framesOf(text: string): unknown[] {
   return text
     .replace(/^\uFEFF/, '')
@@ -73,7 +71,7 @@ function framesOf(text: string): unknown[] {
         .find((line) => line.startsWith('event:'))
         ?.slice(6)
         .trim()
-      if (data === '') return block.trim().startsWith('{') ? [{ bare: parse(block) }] : []
+      if (data === '') return block.trim().startsWith('{') ? [{ unframed: parse(block) }] : []
       return [{ ...(event === undefined ? {} : { event }), data: parse(data) }]
     })
 }
@@ -86,7 +84,7 @@ const parse = (text: string): unknown => {
   }
 }
 
-/** What is Sluice's own in an answer: id and model, and for responses whether and after what it is stored. */
+/** The members of a response that Sluice sets itself. */
 const OURS: Record<ConversationName, string[]> = {
   'chat.completions': ['id', 'model'],
   responses: ['id', 'model', 'store', 'previous_response_id'],
@@ -94,55 +92,55 @@ const OURS: Record<ConversationName, string[]> = {
   generateContent: ['responseId', 'modelVersion'],
 }
 
-/** The members that hold a whole answer inside a frame. */
+/** The members of a frame that hold a whole response. */
 const WRAPPERS = ['data', 'response', 'message']
 
-/** Usage where it is Sluice's own, because the recorded provider told none. */
-const COUNTED = ['usage', 'usageMetadata']
+/** Usage that Sluice counts itself if the provider reports none. */
+const USAGE_FIELDS = ['usage', 'usageMetadata']
 const isUsageChunk = (frame: unknown): boolean => {
   const { data } = frame as { data?: { choices?: unknown[]; usage?: unknown } }
   return data?.choices?.length === 0 && typeof data.usage === 'object' && data.usage !== null
 }
 
-function tellsUsage({ protocol, stream }: Recording, text: string): boolean {
-  const { usage, ending } = said(protocol, stream ? datasOf(text) : [JSON.parse(text)], stream)
-  return ending === 'failed' || (usage?.prompt ?? 0) > 0
+function reportsUsage({ protocol, stream }: Recording, text: string): boolean {
+  const { usage, outcome } = responseContent(protocol, stream ? frameDataOf(text) : [JSON.parse(text)], stream)
+  return outcome === 'failed' || (usage?.prompt ?? 0) > 0
 }
 
-function withoutLabels(value: unknown, protocol: ConversationName, ours = OURS[protocol]): unknown {
-  if (Array.isArray(value)) return value.map((element) => withoutLabels(element, protocol, ours))
+function withoutIdentity(value: unknown, protocol: ConversationName, ours = OURS[protocol]): unknown {
+  if (Array.isArray(value)) return value.map((element) => withoutIdentity(element, protocol, ours))
   if (typeof value !== 'object' || value === null) return typeof value === 'string' ? value.trim() : value
   const out = Object.fromEntries(Object.entries(value).filter(([key]) => !ours.includes(key)))
-  for (const key of WRAPPERS) if (key in out) out[key] = withoutLabels(out[key], protocol, ours)
+  for (const key of WRAPPERS) if (key in out) out[key] = withoutIdentity(out[key], protocol, ours)
   return out
 }
 
-/** A sentinel that says nothing: some providers leave it out, and Sluice puts it. */
-const spoken = (frames: unknown[]): unknown[] =>
+/** Without the final `[DONE]`: some providers leave it out, and Sluice adds it. */
+const withoutDone = (frames: unknown[]): unknown[] =>
   frames.filter((frame) => String((frame as { data?: unknown }).data).trim() !== '[DONE]')
 
 for (const protocol of Object.keys(OURS) as ConversationName[]) {
-  describe.skipIf(!haveRecordings)(`replay of ${protocol}`, () => {
+  describe.skipIf(!haveRecordings)(`recordings of ${protocol}`, () => {
     for (const [name, recording] of byName) {
       if (recording.protocol !== protocol) continue
       for (const size of recording.stream ? [Infinity, 7, 1013] : [Infinity]) {
-        test(`${recording.id}${size === Infinity ? '' : ` in pieces of ${size}`}`, async () => {
+        test(`${recording.id} arrives unchanged in ${size === Infinity ? 'one piece' : `pieces of ${size} bytes`}`, async () => {
           piece = recording.response().length / size > 3000 ? 1013 : size
-          const response = await replay.ask(name)
-          const heard = await response.text()
+          const response = await replay.send(name)
+          const received = await response.text()
           const bytes = new TextDecoder().decode(recording.response())
-          const recorded = PECULIAR[recording.id] === 'holds a credential' ? hidden(bytes) : bytes
-          expect(response.status, heard.slice(0, 500)).toBe(recording.status === 422 ? 400 : recording.status)
-          const told = recording.status !== 200 || tellsUsage(recording, recorded)
-          const bare = (value: unknown): unknown =>
-            withoutLabels(value, protocol, told ? undefined : [...OURS[protocol], ...COUNTED])
+          const recorded = SPECIAL[recording.id] === 'contains a credential' ? hidden(bytes) : bytes
+          expect(response.status, received.slice(0, 500)).toBe(recording.status === 422 ? 400 : recording.status)
+          const hasUsage = recording.status !== 200 || reportsUsage(recording, recorded)
+          const comparable = (value: unknown): unknown =>
+            withoutIdentity(value, protocol, hasUsage ? undefined : [...OURS[protocol], ...USAGE_FIELDS])
           if (!recording.stream || recording.status !== 200)
-            return expect(bare(parse(heard))).toEqual(bare(parse(recorded)))
-          const frames = spoken(framesOf(heard))
+            return expect(comparable(parse(received))).toEqual(comparable(parse(recorded)))
+          const frames = withoutDone(framesOf(received))
           compareStreams(
             recording,
-            bare(told ? frames : frames.filter((frame) => !isUsageChunk(frame))) as unknown[],
-            bare(spoken(framesOf(recorded))) as unknown[],
+            comparable(hasUsage ? frames : frames.filter((frame) => !isUsageChunk(frame))) as unknown[],
+            comparable(withoutDone(framesOf(recorded))) as unknown[],
           )
         })
       }

@@ -1,10 +1,7 @@
 import { type Loss } from '../../src/protocols/translation.ts'
-import { squeezed } from './leaves.ts'
+import { withoutWhitespace } from './response-leaves.ts'
 
-/**
- * What a recorded request says in one place, and where. `holder`: the nearest object on the way there that says its
- * kind.
- */
+/** A scalar of a request with its path. `holder`: the nearest object around it that has a type. */
 type Leaf = { path: string; value: string | number | boolean; holder: Record<string, unknown> }
 
 const jsonIn = (text: string): unknown => {
@@ -16,7 +13,7 @@ const jsonIn = (text: string): unknown => {
   }
 }
 
-/** Arguments that are text here and objects there are leaves in both, and so is what a data URL holds. */
+/** Includes the leaves of JSON in texts and the two parts of data URLs, which other protocols write as objects. */
 function leavesOf(value: unknown, path = '', holder: Record<string, unknown> = {}): Leaf[] {
   if (Array.isArray(value)) return value.flatMap((element, index) => leavesOf(element, `${path}[${index}]`, holder))
   if (typeof value === 'object' && value !== null) {
@@ -38,107 +35,87 @@ function leavesOf(value: unknown, path = '', holder: Record<string, unknown> = {
 const isPart = (value: object): value is Record<string, unknown> =>
   'type' in value || 'parts' in value || 'text' in value || 'thought' in value
 
-/** Parts that no report may pass over in one word for all of them. */
-const PLAIN = new Set([
-  'text',
-  'input_text',
-  'output_text',
-  'image',
-  'image_url',
-  'input_image',
-  'document',
-  'file',
-  'input_file',
-  'message',
-  'function',
-  'tool_use',
-  'tool_result',
-  'function_call',
-  'function_call_output',
-  'custom_tool_call',
-  'custom_tool_call_output',
-])
-const isPlain = ({ type, text, thought }: Record<string, unknown>): boolean =>
-  typeof type === 'string' ? PLAIN.has(type) : typeof text === 'string' && thought !== true
-
 const CONVERSATION = /^(messages|input|contents|system|instructions|systemInstruction|system_instruction)(\[\])?$/
 
-/** Whether a loss reports a leaf: under its own path, or that of what holds it. */
-function reports({ code, path: lost, effect, reason }: Loss, { path }: Leaf): boolean {
-  if (reason === 'only the allowed tools are sent' && path.startsWith('tools[')) return true
-  if (!/\[/.test(path) && !/\[/.test(lost) && namesOf(lost).includes(SNAKE(nameOf(path)))) return true
+/** A loss reports a leaf by the path of the leaf, or of an element around it. */
+function isReportedBy({ code, path: lost, effect, reason }: Loss, { path }: Leaf): boolean {
+  if (code === 'tool_choice_adjusted' && reason === 'only the allowed tools are sent' && path.startsWith('tools['))
+    return true
+  if (!/\[/.test(path) && !/\[/.test(lost) && namesOf(lost).includes(snakeCase(nameOf(path)))) return true
   if (path === lost) return true
+  // The signature of a part of which only its provider knows the kind is lost with it.
+  if (code === 'content_native' && path === lost.replace(/\.\w+$/, '.thoughtSignature')) return true
   if (!path.startsWith(`${lost}.`) && !path.startsWith(`${lost}[`)) return false
   if (effect === 'approximated' && CONVERSATION.test(lost)) return false
-  // A loss of a schema names its keywords.
+  // The loss of a schema lists its keywords.
   return code === 'schema_adjusted' ? reason.includes(nameOf(path)) : true
 }
 
-const listed = (path: string): string => path.replaceAll(/\[\d+\]/g, '[]')
+const withoutIndices = (path: string): string => path.replaceAll(/\[\d+\]/g, '[]')
 const nameOf = (path: string): string =>
   path
     .replaceAll(/\[\d+\]/g, '')
     .split('.')
     .at(-1)!
 
-/** Base64 in either alphabet, types in either case. */
-const folded = (text: string): string =>
-  squeezed(text).replaceAll('-', '+').replaceAll('_', '/').replace(/=+$/, '').toLowerCase()
+/** Base64 in one alphabet, types in lower case. */
+const normalized = (text: string): string =>
+  withoutWhitespace(text).replaceAll('-', '+').replaceAll('_', '/').replace(/=+$/, '').toLowerCase()
 
-const SNAKE = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+const snakeCase = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-/** Names of one setting. */
-const SAME = [
+/** Names of the same setting. */
+const SYNONYMS = [
   ['max_tokens', 'max_completion_tokens', 'max_output_tokens'],
   ['stop', 'stop_sequences'],
   ['logprobs', 'top_logprobs', 'response_logprobs'],
   ['budget_tokens', 'thinking_budget', 'max_tokens'],
 ]
 const namesOf = (path: string): string[] => {
-  const name = SNAKE(nameOf(path))
-  return [name, ...SAME.filter((names) => names.includes(name)).flat()]
+  const name = snakeCase(nameOf(path))
+  return [name, ...SYNONYMS.filter((names) => names.includes(name)).flat()]
 }
 
 /**
- * What a request says that neither stands in what is sent nor is told nor `known`. Texts may stand in longer ones;
- * words, numbers and switches stand by themselves, the last two under their name.
+ * The leaves of a request that are neither sent nor reported as lost nor `known`. A text may be part of a longer text
+ * that is sent; short words must be equal, numbers and booleans must have the same name too.
  */
-export function unsaid(
+export function missingRequestLeaves(
   body: unknown,
   sent: unknown,
-  told: readonly Loss[],
+  losses: readonly Loss[],
   known: (path: string, value: string) => boolean,
 ): string[] {
-  const there = leavesOf(sent)
-  const words = there.flatMap(({ value }) => (typeof value === 'string' ? [folded(value)] : []))
-  // A document in words may be sent as a file.
-  const files = there.flatMap(({ value, holder }) =>
+  const sentLeaves = leavesOf(sent)
+  const texts = sentLeaves.flatMap(({ value }) => (typeof value === 'string' ? [normalized(value)] : []))
+  // A plain-text document may be sent as a file.
+  const files = sentLeaves.flatMap(({ value, holder }) =>
     typeof value === 'string' && /text\/plain/.test(JSON.stringify(holder).slice(0, 200))
-      ? [folded(Buffer.from(value, 'base64').toString())]
+      ? [normalized(Buffer.from(value, 'base64').toString())]
       : [],
   )
-  const whole = new Set(words),
-    all = [...words, ...files].join('\n')
+  const whole = new Set(texts),
+    all = [...texts, ...files].join('\n')
   const settings = new Set(
-    there.flatMap(({ path, value }) =>
+    sentLeaves.flatMap(({ path, value }) =>
       typeof value === 'string' ? [] : namesOf(path).map((name) => `${name}=${value}`),
     ),
   )
-  const isSaid = ({ path, value }: Leaf): boolean => {
+  const isSent = ({ path, value }: Leaf): boolean => {
     if (typeof value !== 'string') return namesOf(path).some((name) => settings.has(`${name}=${value}`))
     return (
-      whole.has(folded(value)) ||
-      (/[\s.]|.{16}/.test(value) && all.includes(folded(value))) ||
-      (/\.title$/.test(path) && all.includes(`${folded(value)}:`))
+      whole.has(normalized(value)) ||
+      (/[\s.]|.{16}/.test(value) && all.includes(normalized(value))) ||
+      (/\.title$/.test(path) && all.includes(`${normalized(value)}:`))
     )
   }
-  const left = leavesOf(body).filter((leaf) => !isSaid(leaf) && !known(listed(leaf.path), String(leaf.value)))
-  const lost = new Set(left.filter((leaf) => told.some((loss) => reports(loss, leaf))))
-  // A client may say the same thought in two fields.
-  const texts = new Set(
+  const left = leavesOf(body).filter((leaf) => !isSent(leaf) && !known(withoutIndices(leaf.path), String(leaf.value)))
+  const lost = new Set(left.filter((leaf) => losses.some((loss) => isReportedBy(loss, leaf))))
+  // A client may send the same reasoning in two fields.
+  const lostTexts = new Set(
     [...lost].map(({ value }) => value).filter((value) => typeof value === 'string' && value.length > 40),
   )
   return left
-    .filter((leaf) => !lost.has(leaf) && !texts.has(leaf.value))
-    .map(({ path, value }) => `${listed(path)} = ${String(value).slice(0, 60)}`)
+    .filter((leaf) => !lost.has(leaf) && !lostTexts.has(leaf.value))
+    .map(({ path, value }) => `${withoutIndices(path)} = ${String(value).slice(0, 60)}`)
 }

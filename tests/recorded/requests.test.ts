@@ -10,57 +10,57 @@ import type { Json } from '../clients/agents.ts'
 import { checkBody } from '../clients/strict-rules.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { haveRecordings, recordings, type Recording } from './recordings.ts'
-import { unsaid } from './request-leaves.ts'
+import { missingRequestLeaves } from './request-leaves.ts'
 
 /**
- * Every recorded request, sent to a provider of each other protocol: each leaf of it goes out, or is told, or the
- * request is refused by the path.
+ * Every recorded request, written for a provider of each other protocol: each leaf of it is sent or reported as lost, or
+ * the request is refused with a path.
  */
 
 const NAMES = Object.keys(protocols).filter((name): name is ConversationName => name !== 'images')
 
 /**
- * What asks for nothing: what a provider is told in any case, what is its default, and how pieces are told apart. Who
- * said what in which kind of piece is held in translate.test.ts.
+ * Leaves that request nothing: defaults, what every request has, and types and ids of elements. The roles and types of
+ * parts are tested in translate.test.ts.
  */
 const BOOKKEEPING: [path: RegExp, value: RegExp, why: string][] = [
   [
     /^(messages|input|contents|system|systemInstruction|system_instruction)\b.*\.(type|role)$/,
     /^/,
-    'kinds of pieces and speakers have other names',
+    'types and roles have other names',
   ],
   [
     /^tools\[\](\.tools\[\])?(\.format)?\.type$|^input\[\]\.tools\[\]\.type$/,
     /^(function|custom|text)$/,
-    'kinds of tools have other names',
+    'types of tools have other names',
   ],
   [/^tools\[\]\.(type|name|id)$/, /^(openrouter:)?web_?search/, 'a web search has another name'],
-  [/^(model|stream|stream_options\..*)$/, /^/, 'said in the target, in the path, or always asked for'],
-  [/^(n|generationConfig\.candidateCount)$/, /^1$/, 'one answer is the only number'],
+  [/^(model|stream|stream_options\..*)$/, /^/, 'part of the target or of the URL, or always requested'],
+  [/^(n|generationConfig\.candidateCount)$/, /^1$/, 'one choice is the only number'],
   [/^store$/, /^false$/, 'nothing is stored'],
-  [/^include\[\]$/, /^reasoning\.encrypted_content$/, 'signatures are always asked for'],
-  [/\.(thought|strict|is_error)$/, /^false$/, 'is not said elsewhere because it is so'],
-  [/^contents\[\]\.parts\[\]\.thought$/, /^true$/, 'the kind of a piece'],
+  [/^include\[\]$/, /^reasoning\.encrypted_content$/, 'signatures are always requested'],
+  [/\.(thought|strict|is_error)$/, /^false$/, 'the default'],
+  [/^contents\[\]\.parts\[\]\.thought$/, /^true$/, 'the type of a part'],
   [/\.detail$/, /^auto$/, 'the default'],
   [/^parallel_tool_calls$/, /^true$/, 'the default'],
   [/^tool_choice(\.type)?$/, /^auto$/, 'the default'],
-  [/^temperature$/, /^1$/, 'the only temperature at which messages models think'],
+  [/^temperature$/, /^1$/, 'the only temperature of reasoning models of the messages API'],
   [/^generationConfig\.responseModalities\[\]$/, /^TEXT$/, 'the default'],
-  [/^input\[\]\.(id|status)$|^messages\[\]\.tool_calls\[\]\.index$/, /^/, 'by which a provider knows its own pieces'],
-  [/^text\.format\.name$/, /^/, 'formats have no names elsewhere, and OpenAI requires one'],
-  [/^previous_response_id$/, /^/, 'a server puts in its place what it stands for'],
-  [/\.thinkingConfig\.include_?[tT]houghts$|^include_reasoning$/, /^true$/, 'thoughts are shown where there are any'],
-  [/\.fileData\.mimeType$/, /^/, 'addresses have no type elsewhere, and the bytes say it'],
+  [/^input\[\]\.(id|status)$|^messages\[\]\.tool_calls\[\]\.index$/, /^/, 'bookkeeping of the provider'],
+  [/^text\.format\.name$/, /^/, 'other protocols have no names of formats, and OpenAI requires one'],
+  [/^previous_response_id$/, /^/, 'the server replaces it by the conversation'],
+  [/\.thinkingConfig\.include_?[tT]houghts$|^include_reasoning$/, /^true$/, 'reasoning is visible by default'],
+  [/\.fileData\.mimeType$/, /^/, 'other protocols have no media type of a URL'],
   [
     /\.(parameters|parametersJsonSchema)(\.|\[|$).*\.?(\$schema|propertyOrdering\[\])$/,
     /^/,
-    'the dialect in which a schema is read; the order of its properties, which are written in it',
+    'the dialect of a schema, and the order in which its properties are written',
   ],
-  [/\.parameters\b.*\.type$/, /^\d$/, 'a type by its number'],
+  [/\.parameters\b.*\.type$/, /^\d$/, 'the number of a type'],
 ]
 
-/** What is said in another word, which is to be found in the body. */
-const TRANSLATED: [path: RegExp, value: RegExp, word: RegExp][] = [
+/** Leaves with another value in the provider's protocol, by a pattern of the body that is sent. */
+const TRANSLATED: [path: RegExp, value: RegExp, sent: RegExp][] = [
   [
     /^tool_choice(\.type|\.mode)?$|^toolConfig\.functionCallingConfig\.mode$/,
     /^(required|any|ANY)$/,
@@ -98,12 +98,12 @@ const TRANSLATED: [path: RegExp, value: RegExp, word: RegExp][] = [
 
 const known = (path: string, value: string, sent: string): boolean =>
   BOOKKEEPING.some(([where, which]) => where.test(path) && which.test(value)) ||
-  TRANSLATED.some(([where, which, word]) => where.test(path) && which.test(value) && word.test(sent))
+  TRANSLATED.some(([where, which, pattern]) => where.test(path) && which.test(value) && pattern.test(sent))
 
 type Written = { body: unknown; losses: readonly Loss[] }
 
-/** A model of Google's that takes levels is one that insists on signatures. */
-const ABILITIES: Partial<Record<ConversationName, Capabilities>> = { generateContent: { reasoning: 'level' } }
+/** Google's models with reasoning levels require signatures. */
+const CAPABILITIES: Partial<Record<ConversationName, Capabilities>> = { generateContent: { reasoning: 'level' } }
 
 function written(
   { protocol, stream }: Recording,
@@ -129,8 +129,8 @@ const isPathIn = (body: unknown, path: string): boolean =>
     .match(/[^.[\]]+/g)!
     .reduce<unknown>((value, step) => (value as Record<string, unknown> | undefined)?.[step], body) !== undefined
 
-/** What goes out, or undefined where the request is refused by the path of what cannot be carried. */
-function writtenOrRefused(...given: Parameters<typeof written>): Written | undefined {
+/** The request as it is sent, or undefined if it is refused with the path of a value that cannot be represented. */
+function writtenOrUndefined(...given: Parameters<typeof written>): Written | undefined {
   try {
     return written(...given)
   } catch (error) {
@@ -141,7 +141,7 @@ function writtenOrRefused(...given: Parameters<typeof written>): Written | undef
   }
 }
 
-const asked = (protocol: ConversationName): [Recording, Record<string, unknown>][] =>
+const requestsOf = (protocol: ConversationName): [Recording, Record<string, unknown>][] =>
   recordings()
     .filter((one) => one.protocol === protocol && one.status < 300)
     .flatMap((one): [Recording, Record<string, unknown>][] => {
@@ -149,25 +149,27 @@ const asked = (protocol: ConversationName): [Recording, Record<string, unknown>]
       return body === undefined ? [] : [[one, { model: 'a/b', ...body }]]
     })
 
-test.skipIf(!haveRecordings)('there are requests to send', () => {
-  for (const name of NAMES) expect(asked(name).length).toBeGreaterThan(80)
+test.skipIf(!haveRecordings)('there are recorded requests of each protocol', () => {
+  for (const name of NAMES) expect(requestsOf(name).length).toBeGreaterThan(80)
 })
 
 for (const provider of NAMES)
-  describe.skipIf(!haveRecordings)(`towards ${provider}, nothing goes untold of`, () => {
-    for (const [recording, body] of NAMES.filter((name) => name !== provider).flatMap(asked))
-      test(`${recording.protocol} ${recording.id}`, () => {
-        const heard = writtenOrRefused(recording, body, provider)
-        if (heard === undefined) return
-        const text = JSON.stringify(heard.body)
-        expect(unsaid(body, heard.body, heard.losses, (path, value) => known(path, value, text))).toEqual([])
-        checkBody(provider, written(recording, body, provider, ABILITIES[provider]).body as Json, '')
+  describe.skipIf(!haveRecordings)(`requests for ${provider}`, () => {
+    for (const [recording, body] of NAMES.filter((name) => name !== provider).flatMap(requestsOf))
+      test(`every leaf of ${recording.protocol} ${recording.id} is sent or reported as lost`, () => {
+        const sent = writtenOrUndefined(recording, body, provider)
+        if (sent === undefined) return
+        const text = JSON.stringify(sent.body)
+        expect(missingRequestLeaves(body, sent.body, sent.losses, (path, value) => known(path, value, text))).toEqual(
+          [],
+        )
+        checkBody(provider, written(recording, body, provider, CAPABILITIES[provider]).body as Json, '')
       })
   })
 
-/** One in a dozen of the requests through a gateway, whose server has nothing to put into them. */
+/** Every twelfth request into which the server inserts nothing. */
 const SAMPLE = NAMES.flatMap((name) =>
-  asked(name)
+  requestsOf(name)
     .filter(
       ([, body]) =>
         !/"(previous_response_id|file_id|file_uri|fileUri|file_url)":"|"(image_)?url":"http|"n":2/.test(
@@ -177,14 +179,17 @@ const SAMPLE = NAMES.flatMap((name) =>
     .filter((_, index) => index % 12 === 0),
 )
 
-describe.skipIf(!haveRecordings)('through a gateway', () => {
-  let heard: { body: unknown } | undefined
+describe.skipIf(!haveRecordings)('requests through a gateway', () => {
+  let received: { body: unknown } | undefined
   const provider = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
     fetch: async (request) => {
-      heard = { body: await request.json() }
-      return Response.json({ error: { message: 'enough was heard', type: 'invalid_request_error' } }, { status: 400 })
+      received = { body: await request.json() }
+      return Response.json(
+        { error: { message: 'the request was received', type: 'invalid_request_error' } },
+        { status: 400 },
+      )
     },
   })
   let gateway: Gateway
@@ -203,7 +208,7 @@ describe.skipIf(!haveRecordings)('through a gateway', () => {
   for (const [recording, recorded] of SAMPLE)
     for (const [index, name] of NAMES.entries())
       if (name !== recording.protocol)
-        test(`${recording.protocol} ${recording.id} towards ${name}`, async () => {
+        test(`${recording.protocol} ${recording.id} reaches a provider of ${name} as written`, async () => {
           const model = `p${index}/m`
           const path = {
             'chat.completions': '/v1/chat/completions',
@@ -216,14 +221,14 @@ describe.skipIf(!haveRecordings)('through a gateway', () => {
               ? recorded
               : { ...recorded, model, stream: false, stream_options: undefined }
           const body = JSON.parse(JSON.stringify(whole)) as Record<string, unknown>
-          heard = undefined
-          const answer = await fetch(gateway.url + path, {
+          received = undefined
+          const response = await fetch(gateway.url + path, {
             method: 'POST',
             headers: { authorization: `Bearer ${gateway.key}`, 'x-sluice-strict': 'false' },
             body: JSON.stringify(body),
           })
-          const expected = writtenOrRefused({ ...recording, stream: false }, body, name)
-          expect(heard as unknown).toEqual(expected === undefined ? undefined : { body: expected.body })
-          if (expected === undefined) expect(answer.status).toBe(400)
+          const expected = writtenOrUndefined({ ...recording, stream: false }, body, name)
+          expect(received as unknown).toEqual(expected === undefined ? undefined : { body: expected.body })
+          if (expected === undefined) expect(response.status).toBe(400)
         })
 })

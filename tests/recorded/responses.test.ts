@@ -12,12 +12,12 @@ import { checkGrammar } from '../grammar.ts'
 import { framesOf } from './recordings.ts'
 
 const ROOT = join(import.meta.dir, '../../../shared/recordings')
-const here = existsSync(join(ROOT, 'INDEX.jsonl'))
-const run = here ? describe : describe.skip
+const isPresent = existsSync(join(ROOT, 'INDEX.jsonl'))
+const describeRecordings = isPresent ? describe : describe.skip
 
 type Any = Record<string, any>
 type Entry = { id: string; protocol: string; status: number; files: { request?: string; response?: string } }
-const entries: Entry[] = here
+const entries: Entry[] = isPresent
   ? readFileSync(join(ROOT, 'INDEX.jsonl'), 'utf8')
       .trim()
       .split('\n')
@@ -27,11 +27,11 @@ const entries: Entry[] = here
 const file = (name: string): string => readFileSync(join(ROOT, name), 'utf8')
 const rows = (list: Entry[]) => list.map((entry) => [entry.id, entry] as const)
 
-const wireOf = (text: string): RawRequest => ({ text, body: JSON.parse(text), headers: new Headers() })
+const rawRequestOf = (text: string): RawRequest => ({ text, body: JSON.parse(text), headers: new Headers() })
 const responseIdentity = { id: 'resp_ours', model: 'provider/model', createdAt: 1 }
 const target = { provider: 'p', model: 'upstream', quirks: {}, capabilities: {} }
-const exchangeOf = (text = '{"model":"provider/model","input":"hi"}'): TranslationContext => {
-  const rawRequest = wireOf(text)
+const contextOf = (text = '{"model":"provider/model","input":"hi"}'): TranslationContext => {
+  const rawRequest = rawRequestOf(text)
   return { rawRequest, request: responses.serve.readRequest(rawRequest), responseIdentity }
 }
 
@@ -40,10 +40,10 @@ const eventsOf = (frames: Frame[]): GenerationEvent[] => {
   return [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
 }
 
-/** Not one answer: several responses in one file; and one edited by hand, whose deltas contradict its finished item. */
+/** Several responses in one file; and one that was edited by hand, whose deltas contradict its finished item. */
 const SEVERAL = 'vercel-ai__azure-azure-reasoning-encrypted-content.1'
-const CONTRADICTS = 'vercel-ai__openai-openai-shell-container.1'
-const consistent = (list: Entry[]): Entry[] => list.filter(({ id }) => id !== SEVERAL && id !== CONTRADICTS)
+const INCONSISTENT = 'vercel-ai__openai-openai-shell-container.1'
+const consistent = (list: Entry[]): Entry[] => list.filter(({ id }) => id !== SEVERAL && id !== INCONSISTENT)
 
 const good = entries.filter(({ status }) => status < 300)
 const streams = good.filter(({ files }) => files.response?.endsWith('.sse'))
@@ -53,8 +53,8 @@ const parsed = (frames: Frame[]): Any[] =>
 const terminalOf = (frames: Frame[]): Any | undefined =>
   parsed(frames).find(({ type }) => ['response.completed', 'response.incomplete', 'response.failed'].includes(type))
 
-/** What the items on the wire say, read without the project's code. */
-const said = (items: Any[]) => {
+/** The content of recorded items, read without the gateway's code. */
+const recordedContent = (items: Any[]) => {
   const of = (type: string): Any[] => items.filter((item) => item.type === type)
   const content = of('message').flatMap((item) => item.content ?? [])
   return {
@@ -66,10 +66,10 @@ const said = (items: Any[]) => {
     calls: items
       .filter((item) => ['function_call', 'custom_tool_call'].includes(item.type))
       .map((item) => [item.call_id, item.name, item.arguments ?? item.input]),
-    seals: of('reasoning')
+    signatures: of('reasoning')
       .map((item) => item.encrypted_content)
-      .filter((wrapSignature) => typeof wrapSignature === 'string' && wrapSignature !== ''),
-    thoughts: of('reasoning')
+      .filter((content) => typeof content === 'string' && content !== ''),
+    reasoning: of('reasoning')
       .flatMap((item) => [...(item.summary ?? []), ...(item.content ?? [])])
       .map((part) => part.text)
       .filter((text) => text !== '')
@@ -77,32 +77,32 @@ const said = (items: Any[]) => {
   }
 }
 
-const heard = ({ parts }: GenerationResponse) => ({
+const contentOf = ({ parts }: GenerationResponse) => ({
   text: parts
     .filter((part) => part.type === 'text')
     .map((part) => part.text)
     .join(''),
   citations: parts.flatMap((part) => (part.type === 'text' ? (part.citations ?? []) : [])).length,
   calls: parts.filter((part) => part.type === 'tool-call').map((part) => [part.id, part.name, part.arguments]),
-  seals: parts.flatMap((part) =>
+  signatures: parts.flatMap((part) =>
     part.type === 'reasoning' && part.signature !== undefined ? [part.signature.data] : [],
   ),
-  thoughts: parts
+  reasoning: parts
     .filter((part) => part.type === 'reasoning' && part.text !== '')
     .map((part) => (part as { text: string }).text)
     .join('\n\n'),
 })
 
-function checkUsage(answer: GenerationResponse, rawRequest: Any | null | undefined): void {
-  expect(answer.metered).toBe(rawRequest !== null && rawRequest !== undefined)
-  if (!rawRequest) return
-  expect(promptTokens(answer.usage)).toBe(rawRequest.input_tokens)
-  expect(completionTokens(answer.usage)).toBe(rawRequest.output_tokens)
-  expect(answer.usage.cacheReadTokens).toBe(rawRequest.input_tokens_details?.cached_tokens ?? 0)
-  expect(answer.usage.reasoningTokens).toBe(rawRequest.output_tokens_details?.reasoning_tokens ?? 0)
+function checkUsage(answer: GenerationResponse, usage: Any | null | undefined): void {
+  expect(answer.metered).toBe(usage !== null && usage !== undefined)
+  if (!usage) return
+  expect(promptTokens(answer.usage)).toBe(usage.input_tokens)
+  expect(completionTokens(answer.usage)).toBe(usage.output_tokens)
+  expect(answer.usage.cacheReadTokens).toBe(usage.input_tokens_details?.cached_tokens ?? 0)
+  expect(answer.usage.reasoningTokens).toBe(usage.output_tokens_details?.reasoning_tokens ?? 0)
 }
 
-run('recorded responses', () => {
+describeRecordings('recorded responses', () => {
   test('there are recordings of each kind', () => {
     expect(streams.length).toBeGreaterThan(40)
     expect(wholes.length).toBeGreaterThan(50)
@@ -111,22 +111,22 @@ run('recorded responses', () => {
   test.each(rows(good.filter(({ files }) => files.request !== undefined)))(
     'reads and forwards the request of %s',
     (_id, { files }) => {
-      const context = exchangeOf(file(files.request!))
+      const context = contextOf(file(files.request!))
       const { body } = context.rawRequest
       expect(context.request.model).toBe(body.model as string)
       const { previous_response_id: _gone, ...rest } = body
       const { include, input, ...sent } = JSON.parse(responses.call.forward(context, target, new LossReport()))
-      const { include: _include, input: asked, ...others } = rest
+      const { include: _include, input: requested, ...others } = rest
       expect(sent).toEqual({ ...others, model: 'upstream', ...(body.background === true ? {} : { store: false }) })
-      // Only reasoning that the provider could not know again is left out.
-      const dropped = Array.isArray(asked)
-        ? asked.filter(
+      // Only reasoning without content that the provider could restore is left out.
+      const dropped = Array.isArray(requested)
+        ? requested.filter(
             (item: Any) =>
               item.type === 'reasoning' && typeof item.encrypted_content !== 'string' && !(item.content?.length > 0),
           )
         : []
-      expect(input).toEqual(Array.isArray(asked) ? asked.filter((item) => !dropped.includes(item)) : asked)
-      for (const wish of (body.include as string[] | undefined) ?? []) expect(include).toContain(wish)
+      expect(input).toEqual(Array.isArray(requested) ? requested.filter((item) => !dropped.includes(item)) : requested)
+      for (const option of (body.include as string[] | undefined) ?? []) expect(include).toContain(option)
     },
   )
 
@@ -143,14 +143,14 @@ run('recorded responses', () => {
     const done = parsed(frames)
       .filter(({ type }) => type === 'response.output_item.done')
       .map(({ item }) => item)
-    // Providers seal a finished item anew for the last frame; the seal that came with the item itself is the one to
-    // replay.
-    expect(heard(answer)).toEqual(said(done.length > 0 ? done : terminal.response.output))
+    // Providers encrypt the reasoning of a finished item again for the last frame; the content that came with the item
+    // is the one to send back.
+    expect(contentOf(answer)).toEqual(recordedContent(done.length > 0 ? done : terminal.response.output))
     checkUsage(answer, terminal.response.usage)
     expect(answer.finish.reason === 'length').toBe(terminal.response.incomplete_details?.reason === 'max_output_tokens')
   })
 
-  test.each(rows(streams))('a cut stream of %s is never a success', (_id, { files }) => {
+  test.each(rows(streams))('a cut stream of %s ends with an error', (_id, { files }) => {
     const frames = framesOf(file(files.response!))
     const last = frames.findIndex(({ data }) => /"type":\s*"response\.(completed|incomplete|failed)"/.test(data))
     for (let cut = 0; cut < last; cut += Math.ceil(last / 7)) {
@@ -161,11 +161,11 @@ run('recorded responses', () => {
   })
 
   test.each(rows(consistent(streams)))(
-    'reads the stream of %s without its deltas, and without its done frames, alike',
+    'reads the stream of %s the same without its deltas or without its done frames',
     (_id, { files }) => {
       const frames = framesOf(file(files.response!))
       if (terminalOf(frames)?.type === 'response.failed' || terminalOf(frames) === undefined) return
-      const whole = heard(fold(eventsOf(frames)))
+      const whole = contentOf(fold(eventsOf(frames)))
       const without = (pattern: RegExp) =>
         frames.filter(
           ({ data }) =>
@@ -173,9 +173,9 @@ run('recorded responses', () => {
               /"type":\s*"(response[^"]*|error)"/.exec(data.replace(/"(item|response|part)":\s*\{.*/s, ''))?.[1] ?? '',
             ),
         )
-      expect(heard(fold(eventsOf(without(/\.delta$/))))).toEqual(whole)
+      expect(contentOf(fold(eventsOf(without(/\.delta$/))))).toEqual(whole)
       expect(
-        heard(
+        contentOf(
           fold(
             eventsOf(
               frames.filter(
@@ -189,22 +189,22 @@ run('recorded responses', () => {
     },
   )
 
-  test.each(rows(wholes))('reads the answer of %s', (_id, { files }) => {
+  test.each(rows(wholes))('reads the response of %s', (_id, { files }) => {
     const body = JSON.parse(file(files.response!))
     const events = responses.call.readResponse(body, {})
     checkGrammar(events)
     const answer = fold(events)
-    expect(heard(answer)).toEqual(said(body.output))
+    expect(contentOf(answer)).toEqual(recordedContent(body.output))
     checkUsage(answer, body.usage)
     expect(answer.id).toBe(body.id)
   })
 
   test.each(rows(streams.filter(({ id }) => id !== SEVERAL)))(
-    'relabels the stream of %s and changes nothing else',
+    'replaces id, model and storage in the stream of %s and nothing else',
     (_id, { files }) => {
       const frames = framesOf(file(files.response!))
       const kept: Any[] = []
-      const passthrough = responses.passthrough({ ...exchangeOf(), keep: (response) => kept.push(response) })
+      const passthrough = responses.passthrough({ ...contextOf(), keep: (response) => kept.push(response) })
       const rotates = files.response!.includes('id-rotation')
       const ids = new Map<number, string>()
       for (const frame of frames) {
@@ -233,18 +233,18 @@ run('recorded responses', () => {
           ids.set(after.output_index, id)
         }
       }
-      const ending = terminalOf(frames)?.type
-      expect(kept.length).toBe(ending === 'response.completed' || ending === 'response.incomplete' ? 1 : 0)
+      const terminal = terminalOf(frames)?.type
+      expect(kept.length).toBe(terminal === 'response.completed' || terminal === 'response.incomplete' ? 1 : 0)
       if (kept.length === 0) return
       const done = parsed(frames).filter(({ type }) => type === 'response.output_item.done')
       expect(kept[0]!.output.length).toBeGreaterThanOrEqual(Math.min(1, done.length))
     },
   )
 
-  test.each(rows(wholes))('relabels the answer of %s and changes nothing else', (_id, { files }) => {
+  test.each(rows(wholes))('replaces id, model and storage in the response of %s and nothing else', (_id, { files }) => {
     const text = file(files.response!)
     const before = JSON.parse(text),
-      after = JSON.parse(responses.passthrough(exchangeOf()).answer(text))
+      after = JSON.parse(responses.passthrough(contextOf()).answer(text))
     expect(after).toEqual({
       ...before,
       id: 'resp_ours',

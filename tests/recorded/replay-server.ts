@@ -4,11 +4,8 @@ import { protocols } from '../../src/protocols/index.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import type { Recording } from './recordings.ts'
 
-/**
- * A provider that answers with recordings, and a gateway before it. The name of the model says which recording is
- * meant.
- */
-export type Replay = { gateway: Gateway; ask(name: string): Promise<Response>; stop(): Promise<void> }
+/** A provider that responds with recordings, and a gateway in front of it. The model name selects the recording. */
+export type Replay = { gateway: Gateway; send(name: string): Promise<Response>; stop(): Promise<void> }
 
 export const PREFIX: Record<ConversationName, string> = {
   'chat.completions': 'up-chat',
@@ -24,18 +21,18 @@ const MINIMAL: Record<ConversationName, Record<string, unknown>> = {
   generateContent: { contents: [{ parts: [{ text: 'Hello' }] }] },
 }
 
-/** `piece`: into pieces of how many bytes a stream is cut; Infinity for one. */
+/** `piece`: number of bytes of each piece of a stream; Infinity for one piece. */
 export async function startReplay(byName: ReadonlyMap<string, Recording>, piece: () => number): Promise<Replay> {
   const upstream = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
     idleTimeout: 0,
     fetch: async (request) => {
-      // A response in the background is asked after, and nothing more is recorded of it.
+      // Sluice polls a background response, of which nothing more is recorded.
       if (request.method !== 'POST') return new Response(null, { status: 503 })
       const { pathname } = new URL(request.url)
       const name = /models\/([^:]+):/.exec(pathname)?.[1] ?? ((await request.json()) as { model: string }).model
-      return replayed(byName.get(name)!, piece())
+      return responseOf(byName.get(name)!, piece())
     },
   })
   const providers = Object.entries(PREFIX).map(
@@ -47,7 +44,7 @@ export async function startReplay(byName: ReadonlyMap<string, Recording>, piece:
   })
   return {
     gateway,
-    ask: (name) => ask(gateway, name, byName.get(name)!),
+    send: (name) => sendRequest(gateway, name, byName.get(name)!),
     stop: async () => {
       await gateway.stop()
       await upstream.stop(true)
@@ -55,7 +52,7 @@ export async function startReplay(byName: ReadonlyMap<string, Recording>, piece:
   }
 }
 
-function replayed(recording: Recording, piece: number): Response {
+function responseOf(recording: Recording, piece: number): Response {
   const bytes = recording.response()
   const headers = { 'content-type': recording.contentType }
   if (piece === Infinity || !recording.stream) return new Response(bytes, { status: recording.status, headers })
@@ -70,8 +67,8 @@ function replayed(recording: Recording, piece: number): Response {
   return new Response(body, { status: recording.status, headers })
 }
 
-/** The recorded request where there is a usable one, else one of the same form. */
-function ask(gateway: Gateway, name: string, recording: Recording): Promise<Response> {
+/** Sends the recorded request if it is usable, otherwise a minimal one. */
+function sendRequest(gateway: Gateway, name: string, recording: Recording): Promise<Response> {
   const { protocol, stream } = recording
   const model = `${PREFIX[protocol]}/${name}`
   const recorded = recording.status === 200 ? recording.request() : undefined
@@ -94,11 +91,11 @@ function ask(gateway: Gateway, name: string, recording: Recording): Promise<Resp
   })
 }
 
-/** What the specification refuses: ids that only the recorded provider knew, several choices. */
+/** Requests that Sluice refuses: ids that only the recorded provider knew, several choices. */
 const isRefused = (body: Record<string, unknown>, protocol: ConversationName): boolean =>
-  body.previous_response_id != null || (typeof body.n === 'number' && body.n > 1) || namesFiles(body, protocol)
+  body.previous_response_id != null || (typeof body.n === 'number' && body.n > 1) || refersToFiles(body, protocol)
 
-function namesFiles(body: Record<string, unknown>, protocol: ConversationName): boolean {
+function refersToFiles(body: Record<string, unknown>, protocol: ConversationName): boolean {
   try {
     return protocols[protocol].serve.references!(body).some(({ source }) => source.type === 'file')
   } catch (error) {

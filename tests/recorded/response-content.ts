@@ -1,15 +1,15 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 
-/** What an answer says, counted plainly on the wire of any protocol, by none of the project's own readers. */
-export type Said = {
-  /** Text and refusals: what the user sees. */
+/** The content of a response of any protocol, read without the gateway's readers. */
+export type ResponseContent = {
+  /** Text and refusals, as the user sees them. */
   text: string
   reasoning: string
   /** Free text of a custom tool is `{input}`; arguments that were cut off are `CUT`. */
   calls: { name: string; input: unknown }[]
-  ending: Outcome
-  /** The protocol's own word. */
-  word: string
+  outcome: Outcome
+  /** The value of the protocol's field. */
+  finishReason: string
   refused: boolean
   usage: { prompt: number; completion: number; cached: number; reasoning: number } | undefined
 }
@@ -27,11 +27,11 @@ export type Outcome =
 
 export const CUT = 'cut off'
 
-// The wire is whatever it is; a test that reads it wrongly fails.
+// Recorded JSON has no static type; a test that reads it wrongly fails.
 export type Any = Record<string, any>
 
-/** Data of the frames of a stream as JSON, in order; what is no JSON is left as text. */
-export const datasOf = (text: string): unknown[] =>
+/** The data of the frames of a stream as JSON, in order; data that is no JSON stays text. */
+export const frameDataOf = (text: string): unknown[] =>
   text
     .replace(/^\uFEFF/, '')
     .replaceAll('\r\n', '\n')
@@ -53,14 +53,14 @@ const parse = (text: string): unknown => {
   }
 }
 
-/** `datas`: the frames of a stream; the one body (or Google's array of them) of an answer that was not streamed. */
-export function said(protocol: ConversationName, datas: unknown[], stream: boolean): Said {
+/** `frames`: the frames of a stream; the one body (or Google's array of them) of a response that was not streamed. */
+export function responseContent(protocol: ConversationName, frames: unknown[], stream: boolean): ResponseContent {
   return {
-    'chat.completions': chatSaid,
-    responses: responsesSaid,
-    messages: messagesSaid,
-    generateContent: geminiSaid,
-  }[protocol](datas, stream)
+    'chat.completions': chatContent,
+    responses: responsesContent,
+    messages: messagesContent,
+    generateContent: geminiContent,
+  }[protocol](frames, stream)
 }
 
 const inputOf = (text: string): unknown => {
@@ -71,12 +71,12 @@ const inputOf = (text: string): unknown => {
   }
 }
 
-const outcomeOf = (table: Record<string, Outcome>, word: string, called: boolean): Outcome => {
-  // Some servers say no reason at all under a whole answer.
-  if (word === '') return called ? 'tool-calls' : 'stop'
-  const ending = Object.hasOwn(table, word) ? table[word]! : 'other'
-  if (called && ['stop', 'tool-calls', 'other'].includes(ending)) return 'tool-calls'
-  return ending === 'tool-calls' && !called ? 'stop' : ending
+const outcomeOf = (table: Record<string, Outcome>, finishReason: string, called: boolean): Outcome => {
+  // Some servers send no finish reason in a complete response.
+  if (finishReason === '') return called ? 'tool-calls' : 'stop'
+  const outcome = Object.hasOwn(table, finishReason) ? table[finishReason]! : 'other'
+  if (called && ['stop', 'tool-calls', 'other'].includes(outcome)) return 'tool-calls'
+  return outcome === 'tool-calls' && !called ? 'stop' : outcome
 }
 
 const CHAT: Record<string, Outcome> = {
@@ -87,10 +87,10 @@ const CHAT: Record<string, Outcome> = {
   content_filter: 'content-filter',
 }
 
-function chatSaid(datas: unknown[], stream: boolean): Said {
-  const chunks = datas.filter((data): data is Any => typeof data === 'object')
+function chatContent(frames: unknown[], stream: boolean): ResponseContent {
+  const chunks = frames.filter((data): data is Any => typeof data === 'object')
   let [text, refusal, reasoning] = ['', '', '']
-  let word: string | undefined, usage: Any | undefined
+  let finishReason: string | undefined, usage: Any | undefined
   const calls = new Map<number, { name: string; text: string; custom: boolean }>()
   for (const chunk of chunks) {
     usage = chunk.usage ?? chunk.x_groq?.usage ?? usage
@@ -102,20 +102,20 @@ function chatSaid(datas: unknown[], stream: boolean): Said {
       .map((detail) => detail.text ?? detail.summary ?? '')
       .join('')
     reasoning += details || (delta.reasoning ?? delta.reasoning_content ?? '')
-    for (const [place, call] of ((delta.tool_calls ?? []) as Any[]).entries()) {
-      const known = calls.get(call.index ?? place) ?? { name: '', text: '', custom: false }
-      const own = (call.type === 'custom' ? call.custom : call.function) ?? call.custom ?? {}
-      calls.set(call.index ?? place, {
-        name: known.name || own.name,
-        text: known.text + (own.arguments ?? own.input ?? ''),
+    for (const [position, call] of ((delta.tool_calls ?? []) as Any[]).entries()) {
+      const known = calls.get(call.index ?? position) ?? { name: '', text: '', custom: false }
+      const called = (call.type === 'custom' ? call.custom : call.function) ?? call.custom ?? {}
+      calls.set(call.index ?? position, {
+        name: known.name || called.name,
+        text: known.text + (called.arguments ?? called.input ?? ''),
         custom: known.custom || call.type === 'custom',
       })
     }
-    word = choice?.finish_reason ?? word
+    finishReason = choice?.finish_reason ?? finishReason
   }
   const failed =
     chunks.some((chunk) => chunk.error != null) ||
-    (stream && word === undefined && !(usage !== undefined && datas.includes('[DONE]')))
+    (stream && finishReason === undefined && !(usage !== undefined && frames.includes('[DONE]')))
   return {
     text: text + refusal,
     reasoning,
@@ -124,13 +124,13 @@ function chatSaid(datas: unknown[], stream: boolean): Said {
       name: call.name,
       input: call.custom ? { input: call.text } : inputOf(call.text),
     })),
-    word: word ?? '',
-    ending: failed ? 'failed' : outcomeOf(CHAT, word ?? '', calls.size > 0),
+    finishReason: finishReason ?? '',
+    outcome: failed ? 'failed' : outcomeOf(CHAT, finishReason ?? '', calls.size > 0),
     usage: usage && chatUsage(usage),
   }
 }
 
-function chatUsage(usage: Any): Said['usage'] {
+function chatUsage(usage: Any): ResponseContent['usage'] {
   const reasoning = usage.completion_tokens_details?.reasoning_tokens ?? usage.reasoning_tokens ?? 0
   const beside = reasoning > 0 && usage.total_tokens === usage.prompt_tokens + usage.completion_tokens + reasoning
   return {
@@ -143,8 +143,8 @@ function chatUsage(usage: Any): Said['usage'] {
 
 const TERMINAL = ['response.completed', 'response.incomplete', 'response.failed']
 
-function responsesSaid(datas: unknown[], stream: boolean): Said {
-  const events = datas.filter((data): data is Any => typeof data === 'object')
+function responsesContent(frames: unknown[], stream: boolean): ResponseContent {
+  const events = frames.filter((data): data is Any => typeof data === 'object')
   const terminal: Any | undefined = stream ? events.find((event) => TERMINAL.includes(event.type))?.response : events[0]
   const end = stream ? events.findIndex((event) => TERMINAL.includes(event.type)) : 0
   const done = events
@@ -155,7 +155,7 @@ function responsesSaid(datas: unknown[], stream: boolean): Said {
   const content = items.filter((item) => item.type === 'message').flatMap((item) => item.content ?? []) as Any[]
   const refused = content.some((part) => part.type === 'refusal')
   const calls = items.filter((item) => ['function_call', 'custom_tool_call'].includes(item.type))
-  const word = terminal?.incomplete_details?.reason ?? terminal?.status ?? ''
+  const finishReason = terminal?.incomplete_details?.reason ?? terminal?.status ?? ''
   const usage: Any | undefined = terminal?.usage ?? undefined
   return {
     text: content.map((part) => part.text ?? part.refusal ?? '').join(''),
@@ -169,13 +169,13 @@ function responsesSaid(datas: unknown[], stream: boolean): Said {
       name: item.name,
       input: item.type === 'custom_tool_call' ? { input: item.input } : inputOf(item.arguments),
     })),
-    word,
-    ending:
+    finishReason,
+    outcome:
       terminal === undefined || terminal.status === 'failed'
         ? 'failed'
         : outcomeOf(
             { completed: 'stop', max_output_tokens: 'length', content_filter: 'content-filter' },
-            word,
+            finishReason,
             calls.length > 0,
           ),
     usage: usage && {
@@ -197,15 +197,15 @@ const MESSAGES: Record<string, Outcome> = {
   pause_turn: 'pause',
 }
 
-function messagesSaid(datas: unknown[], stream: boolean): Said {
-  const all = datas.filter((data): data is Any => typeof data === 'object')
+function messagesContent(frames: unknown[], stream: boolean): ResponseContent {
+  const all = frames.filter((data): data is Any => typeof data === 'object')
   const stop = all.findIndex((data) => data.type === 'message_stop')
   const events = stop === -1 ? all : all.slice(0, stop)
   const blocks: Any[] = stream ? messageBlocks(events) : events[0]!.content
   const usages: Any[] = stream
     ? events.map((event) => event.message?.usage ?? event.usage).filter((usage) => usage != null)
     : [events[0]!.usage]
-  const word: string =
+  const finishReason: string =
     (stream
       ? (events.findLast((event) => event.delta?.stop_reason != null)?.delta.stop_reason ??
         events[0]?.message?.stop_reason)
@@ -224,8 +224,8 @@ function messagesSaid(datas: unknown[], stream: boolean): Said {
       name: block.name,
       input: block.json === '' || block.json === undefined ? block.input : inputOf(block.json),
     })),
-    word,
-    ending: stream && stop === -1 ? 'failed' : outcomeOf(MESSAGES, word, calls.length > 0),
+    finishReason,
+    outcome: stream && stop === -1 ? 'failed' : outcomeOf(MESSAGES, finishReason, calls.length > 0),
     usage: messagesUsage(usages),
   }
 }
@@ -250,8 +250,8 @@ function messageBlocks(events: Any[]): Any[] {
   return blocks
 }
 
-/** The last word on each number; summaries of a long conversation are counted beside the rest. */
-function messagesUsage(usages: Any[]): Said['usage'] {
+/** The last value of each count; compactions of a long conversation are counted in addition. */
+function messagesUsage(usages: Any[]): ResponseContent['usage'] {
   const last = (read: (usage: Any) => unknown): number =>
     usages
       .map(read)
@@ -274,53 +274,6 @@ function messagesUsage(usages: Any[]): Said['usage'] {
   }
 }
 
-/**
- * The sum that an answer tells, what it should be, the tokens written to caches, and those of them that stay for an
- * hour.
- */
-export function sums(
-  protocol: ConversationName,
-  datas: unknown[],
-): { total: number | undefined; parts: number; written: number; hour?: number | undefined } {
-  const objects = datas.flat().filter((data): data is Any => typeof data === 'object' && data !== null)
-  const last = (read: (usage: Any) => unknown): number | undefined =>
-    objects
-      .flatMap((data) => [data.message?.usage, data.response?.usage, data.usage, data.usageMetadata])
-      .filter((usage) => usage != null)
-      .map(read)
-      .filter((value): value is number => typeof value === 'number')
-      .at(-1)
-  const sum = (...names: string[]): number =>
-    names.reduce((total, name) => total + (last((usage) => usage[name]) ?? 0), 0)
-  switch (protocol) {
-    case 'chat.completions':
-      return {
-        total: last((usage) => usage.total_tokens),
-        parts: sum('prompt_tokens', 'completion_tokens'),
-        written: last((usage) => usage.prompt_tokens_details?.cache_write_tokens) ?? 0,
-      }
-    case 'responses':
-      return {
-        total: last((usage) => usage.total_tokens),
-        parts: sum('input_tokens', 'output_tokens'),
-        written: last((usage) => usage.input_tokens_details?.cache_write_tokens) ?? 0,
-      }
-    case 'messages':
-      return {
-        total: undefined,
-        parts: 0,
-        written: sum('cache_creation_input_tokens'),
-        hour: last((usage) => usage.cache_creation?.ephemeral_1h_input_tokens),
-      }
-    case 'generateContent':
-      return {
-        total: last((usage) => usage.totalTokenCount),
-        parts: sum('promptTokenCount', 'candidatesTokenCount', 'thoughtsTokenCount'),
-        written: 0,
-      }
-  }
-}
-
 const BLOCKED = [
   'SAFETY',
   'RECITATION',
@@ -332,17 +285,17 @@ const BLOCKED = [
   'IMAGE_RECITATION',
   'MODEL_ARMOR',
 ]
-// Recorders that went through protobuf say STOP as 1.
+// Recordings that were converted from protobuf have 1 for STOP.
 const GEMINI: Record<string, Outcome> = {
   STOP: 'stop',
   1: 'stop',
   MAX_TOKENS: 'length',
   blocked: 'content-filter',
-  ...Object.fromEntries(BLOCKED.map((word) => [word, 'content-filter'])),
+  ...Object.fromEntries(BLOCKED.map((finishReason) => [finishReason, 'content-filter'])),
 }
 
-function geminiSaid(datas: unknown[], stream: boolean): Said {
-  const chunks = datas.flat().filter((data): data is Any => typeof data === 'object' && data !== null)
+function geminiContent(frames: unknown[], stream: boolean): ResponseContent {
+  const chunks = frames.flat().filter((data): data is Any => typeof data === 'object' && data !== null)
   const parts = chunks.flatMap((chunk) => chunk.candidates?.[0]?.content?.parts ?? []) as Any[]
   const text = (thought: boolean): string =>
     parts
@@ -350,25 +303,25 @@ function geminiSaid(datas: unknown[], stream: boolean): Said {
       .map((part) => part.text)
       .join('')
   const calls = geminiCalls(parts)
-  const own = chunks.reduce<unknown>((last, chunk) => chunk.candidates?.[0]?.finishReason ?? last, undefined)
-  const word =
-    own !== undefined
-      ? String(own)
+  const reason = chunks.reduce<unknown>((last, chunk) => chunk.candidates?.[0]?.finishReason ?? last, undefined)
+  const finishReason =
+    reason !== undefined
+      ? String(reason)
       : chunks.some((chunk) => chunk.promptFeedback !== undefined && !(chunk.candidates?.length > 0))
         ? 'blocked'
         : ''
   const failed =
-    datas.some((data) => typeof data === 'string') ||
+    frames.some((data) => typeof data === 'string') ||
     chunks.some((chunk) => chunk.error !== undefined) ||
-    (word === '' && (stream || !chunks.some((chunk) => chunk.candidates?.length > 0)))
+    (finishReason === '' && (stream || !chunks.some((chunk) => chunk.candidates?.length > 0)))
   const total = (name: string): number => chunks.reduce((sum, chunk) => chunk.usageMetadata?.[name] ?? sum, 0)
   return {
     text: text(false),
     reasoning: text(true),
     refused: false,
     calls,
-    word,
-    ending: failed ? 'failed' : outcomeOf(GEMINI, word, calls.length > 0),
+    finishReason,
+    outcome: failed ? 'failed' : outcomeOf(GEMINI, finishReason, calls.length > 0),
     usage: chunks.some((chunk) => typeof chunk.usageMetadata?.promptTokenCount === 'number')
       ? {
           prompt: total('promptTokenCount') + total('toolUsePromptTokenCount'),
@@ -380,24 +333,25 @@ function geminiSaid(datas: unknown[], stream: boolean): Said {
   }
 }
 
-/** Vertex may send arguments in pieces, each with the path where it belongs. */
-function geminiCalls(parts: Any[]): Said['calls'] {
+/** Vertex may send arguments in pieces, each with its JSON path. */
+function geminiCalls(parts: Any[]): ResponseContent['calls'] {
   const calls: { name: string; input: Any }[] = []
   for (const { functionCall } of parts) {
     if (functionCall === undefined) continue
     if (functionCall.name) calls.push({ name: functionCall.name, input: functionCall.args ?? {} })
-    for (const piece of functionCall.partialArgs ?? []) place(calls.at(-1)!.input, piece)
+    for (const piece of functionCall.partialArgs ?? []) addPartialArgument(calls.at(-1)!.input, piece)
   }
   return calls
 }
 
-function place(input: Any, piece: Any): void {
+function addPartialArgument(input: Any, piece: Any): void {
   const steps = [...(piece.jsonPath as string).matchAll(/\.([^.[\]]+)|\[(\d+)\]|\['([^']*)'\]/g)].map(
     ([, name, index, quoted]) => name ?? quoted ?? Number(index),
   )
   const last = steps.pop()!
-  let here: Any = input
-  for (const [at, step] of steps.entries()) here = here[step] ??= typeof (steps[at + 1] ?? last) === 'number' ? [] : {}
-  if (typeof piece.stringValue === 'string') here[last] = (here[last] ?? '') + piece.stringValue
-  else here[last] = piece.numberValue ?? piece.boolValue ?? null
+  let holder: Any = input
+  for (const [at, step] of steps.entries())
+    holder = holder[step] ??= typeof (steps[at + 1] ?? last) === 'number' ? [] : {}
+  if (typeof piece.stringValue === 'string') holder[last] = (holder[last] ?? '') + piece.stringValue
+  else holder[last] = piece.numberValue ?? piece.boolValue ?? null
 }

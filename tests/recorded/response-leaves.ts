@@ -1,13 +1,9 @@
 import type { ConversationName } from '../../src/generation/request.ts'
-import type { Any } from './said.ts'
+import type { Any } from './response-content.ts'
 
-/**
- * Every word and number of an answer with the members that lead to it, so that nothing can be missing that nobody
- * thought of.
- */
+/** A text or number of a response with its path without indices. `[type]` follows an object that has a type. */
 export type Leaf = { path: string; value: string | number }
 
-/** `[kind]` stands where an object says its type. */
 function leavesOf(value: unknown, path = ''): Leaf[] {
   if (Array.isArray(value)) return value.flatMap((element) => leavesOf(element, path))
   if (typeof value === 'object' && value !== null) {
@@ -18,24 +14,21 @@ function leavesOf(value: unknown, path = ''): Leaf[] {
   return (typeof value === 'string' && value.trim() !== '') || typeof value === 'number' ? [{ path, value }] : []
 }
 
-/**
- * What a provider says besides its answer, in the words of docs/translation.md: how it knows the answer, what it thinks
- * of it, what it cost to make.
- */
+/** Provider metadata that is not translated, by the terms of docs/translation.md. */
 const BOOKKEEPING = [
-  // By which the answer and its pieces are known. A call's own id is carried.
+  // Ids of the response and its elements, except those of tool calls.
   /(?<!tool_calls(\[\w+\])?|\[tool_use\]|functionCall)\.(id|item_id)$/,
   /\.(object|model|modelVersion|responseId|system_fingerprint|turnToken|tokenId|tool_use_id|p|obfuscation)$/,
   /\.(created|created_at|createTime|completed_at|container\.expires_at)$/,
   /\.(index|output_index|content_index)$/,
   /\.(role|type|status|format|channel)$/,
-  // What it was made with.
+  // Properties of the service.
   /\.(provider|service_tier|serviceTier|trafficType|inference_geo|x_groq\.\w+|background|quality|size|output_format|action)$/,
-  // What is thought of it.
+  // Ratings.
   /[sS]afety|content_filter|\.avgLogprobs$|\.confidenceScores$/,
 ]
 
-/** What is compared in another way: endings, tokens, and places in texts, which each protocol counts differently. */
+/** Compared in another way: finish reasons, usage and offsets, which each protocol counts differently. */
 const COMPARED = [
   /\.(finish_reason|native_finish_reason|stop_reason|finishReason|incomplete_details\.reason|blockReason)$/,
   /\.(usage|usageMetadata)\./,
@@ -44,20 +37,20 @@ const COMPARED = [
   /\.mimeType$/,
 ]
 
-/** An answer as its own protocol's client has it in the end: what is told two or three times in a stream, once. */
-function answerOf(protocol: ConversationName, datas: unknown[], stream: boolean): unknown {
-  const objects = datas.flat().filter((data): data is Any => typeof data === 'object' && data !== null)
+/** The final content of a response, without what a stream repeats. */
+function contentIn(protocol: ConversationName, frames: unknown[], stream: boolean): unknown {
+  const objects = frames.flat().filter((data): data is Any => typeof data === 'object' && data !== null)
   if (!stream && protocol === 'responses')
     return objects.map(({ output, incomplete_details }) => ({ output, incomplete_details }))
-  if (!stream) return protocol === 'generateContent' ? objects.map(ofGoogle) : objects
+  if (!stream) return protocol === 'generateContent' ? objects.map(withoutStopMessage) : objects
   if (protocol === 'messages')
-    return ofBlocks(
+    return withBlockTypes(
       objects.slice(
         0,
         objects.findIndex(({ type }) => type === 'message_stop'),
       ),
     )
-  if (protocol === 'generateContent') return objects.map(ofGoogle)
+  if (protocol === 'generateContent') return objects.map(withoutStopMessage)
   if (protocol !== 'responses') return objects
   const end = objects.findIndex(
     ({ response }) => response !== undefined && !['queued', 'in_progress'].includes(response.status),
@@ -69,16 +62,16 @@ function answerOf(protocol: ConversationName, datas: unknown[], stream: boolean)
   return { output: done.length > 0 ? done : objects[end]?.response.output }
 }
 
-/** The message of an ordinary end only says that it is one. */
-const ofGoogle = (chunk: Any): unknown => ({
+/** The message of an ordinary stop has no information. */
+const withoutStopMessage = (chunk: Any): unknown => ({
   ...chunk,
   candidates: chunk.candidates?.map((one: Any) =>
     one.finishReason === 'STOP' ? { ...one, finishMessage: undefined } : one,
   ),
 })
 
-/** Deltas with the kind of the block that grows by them. */
-function ofBlocks(events: Any[]): unknown[] {
+/** Deltas with the type of their block. */
+function withBlockTypes(events: Any[]): unknown[] {
   const kinds = new Map<number, string>()
   return events.map((event) => {
     if (event.type === 'content_block_start') kinds.set(event.index, event.content_block.type)
@@ -88,66 +81,65 @@ function ofBlocks(events: Any[]): unknown[] {
   })
 }
 
-/** Without white space and escapes: arguments are text here and objects there. */
-export const squeezed = (text: string): string => text.replaceAll(/\\[nrtbf]|\\|\s+/g, '')
+/** Without white space and escapes, since arguments are text in some protocols and objects in others. */
+export const withoutWhitespace = (text: string): string => text.replaceAll(/\\[nrtbf]|\\|\s+/g, '')
 
-/** Frames of a stream that hold pieces of one text hold it whole when they are joined. */
-function heap(datas: unknown[]): { text: string; numbers: Set<number> } {
+/** The texts at each path joined over all frames, and all numbers. */
+function searchable(frames: unknown[]): { text: string; numbers: Set<number> } {
   const joined = new Map<string, string>()
   const numbers = new Set<number>()
-  for (const { path, value } of leavesOf(datas)) {
+  for (const { path, value } of leavesOf(frames)) {
     if (typeof value === 'number') numbers.add(value)
     else joined.set(path, (joined.get(path) ?? '') + value)
   }
-  const text = JSON.stringify(datas)
-  const sealed = [...text.matchAll(/"(c2xjMQ[\w+/=-]+)"/g)].map(([, value]) => Buffer.from(value!, 'base64').toString())
-  return { text: [...[...joined.values(), text].map(squeezed), ...sealed].join('\n'), numbers }
+  const text = JSON.stringify(frames)
+  const signatures = [...text.matchAll(/"(c2xjMQ[\w+/=-]+)"/g)].map(([, value]) =>
+    Buffer.from(value!, 'base64').toString(),
+  )
+  return { text: [...[...joined.values(), text].map(withoutWhitespace), ...signatures].join('\n'), numbers }
 }
 
-/** A finished item rounds what its deltas said. */
-const isSame = (a: number, b: number): boolean => a === b || (!Number.isInteger(b) && Math.abs(a - b) < 1e-6)
+/** Numbers of a finished item are rounded, unlike those of its deltas. */
+const isClose = (a: number, b: number): boolean => a === b || (!Number.isInteger(b) && Math.abs(a - b) < 1e-6)
 
-/**
- * What a recorded answer says that neither stands in the client's answer nor is named in `told`, the fields of its
- * losses.
- */
-export function missing(
+/** The leaves of a recorded response that are neither in the client's response nor reported in `lostPaths`. */
+export function missingLeaves(
   protocol: ConversationName,
   recorded: unknown[],
-  heard: unknown[],
+  received: unknown[],
   stream: boolean,
-  told: readonly string[],
+  lostPaths: readonly string[],
 ): string[] {
-  const { text, numbers } = heap(heard)
-  const named = new Set(told.map((field) => field.replace(/^response\./, '')))
-  const unsaid = leavesOf(answerOf(protocol, recorded, stream)).filter(({ path, value }) => {
+  const { text, numbers } = searchable(received)
+  const named = new Set(lostPaths.map((field) => field.replace(/^response\./, '')))
+  const missing = leavesOf(contentIn(protocol, recorded, stream)).filter(({ path, value }) => {
     if ([...BOOKKEEPING, ...COMPARED].some((pattern) => pattern.test(path))) return false
     if (
       typeof value === 'number'
-        ? [...numbers].some((number) => isSame(number, value)) || text.includes(String(value))
-        : text.includes(squeezed(value)) || text.includes(value)
+        ? [...numbers].some((number) => isClose(number, value)) || text.includes(String(value))
+        : text.includes(withoutWhitespace(value)) || text.includes(value)
     )
       return false
-    return !namesOf(path).some((name) => named.has(name))
+    return !lossNamesOf(path).some((name) => named.has(name))
   })
-  return [...new Set(unsaid.map(({ path, value }) => `${path}: ${String(value).slice(0, 60)}`))]
+  return [...new Set(missing.map(({ path, value }) => `${path}: ${String(value).slice(0, 60)}`))]
 }
 
-/** The words of our reports for the places in which a provider says a thing. */
-const WORDS: [RegExp, string[]][] = [
+/** The fields that losses report for paths of a provider's response. */
+const LOSS_NAMES: [RegExp, string[]][] = [
   [/annotations|citation|groundingSupports|groundingChunks|search_results/, ['citations']],
   [/logprobs/i, ['logprobs']],
   [/inlineData|image_generation_call|audio/, ['image', 'audio']],
   [/image_generation_call.*prompt$/, ['revised_prompt']],
   [/urlMetadata/, ['urlContextMetadata']],
-  // It goes with the part that it stands on.
+  // It is lost with its part.
   [/thoughtSignature/, ['signature', 'executableCode', 'codeExecutionResult', 'toolCall', 'toolResponse']],
   [/caller/, ['server_tool_use']],
   [/arguments|partial_json/, ['tool_calls.arguments']],
   [/finishMessage|blockReasonMessage|stop_details/, ['stop_details']],
 ]
 
-const namesOf = (path: string): string[] => [
+const lossNamesOf = (path: string): string[] => [
   ...path.split(/[.[\]]+/),
-  ...WORDS.flatMap(([place, words]) => (place.test(path) ? words : [])),
+  ...LOSS_NAMES.flatMap(([pattern, fields]) => (pattern.test(path) ? fields : [])),
 ]

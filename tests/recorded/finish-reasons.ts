@@ -1,11 +1,8 @@
 import type { ConversationName } from '../../src/generation/request.ts'
-import type { Outcome, Said } from './said.ts'
+import type { Outcome, ResponseContent } from './response-content.ts'
 
-/**
- * What each protocol calls an ending (items 1, 2 and 32 of the translation rules; a refusal said in words is a part,
- * not an ending).
- */
-const WORDS: Record<ConversationName, Record<Exclude<Outcome, 'failed'>, string>> = {
+/** The finish reasons of each protocol by outcome. A refusal text is a part, not a finish reason. */
+const FINISH_REASONS: Record<ConversationName, Record<Exclude<Outcome, 'failed'>, string>> = {
   'chat.completions': {
     stop: 'stop',
     'stop-sequence': 'stop',
@@ -48,10 +45,10 @@ const WORDS: Record<ConversationName, Record<Exclude<Outcome, 'failed'>, string>
   },
 }
 
-/** The word under which a client hears how an answer ended. */
-export function wordFor(source: Said, client: ConversationName): string {
-  if (source.refused && source.ending === 'stop' && client === 'messages') return 'refusal'
-  // Refusing words are the ending, of which both of OpenAI's protocols have no other sign.
-  if (source.refused && source.ending === 'stop' && client === 'generateContent') return 'SAFETY'
-  return WORDS[client][source.ending as Exclude<Outcome, 'failed'>]
+/** The finish reason that a client of this protocol receives for the response of a provider. */
+export function expectedFinishReason(source: ResponseContent, client: ConversationName): string {
+  if (source.refused && source.outcome === 'stop' && client === 'messages') return 'refusal'
+  // Both of OpenAI's protocols report a refusal only by its text.
+  if (source.refused && source.outcome === 'stop' && client === 'generateContent') return 'SAFETY'
+  return FINISH_REASONS[client][source.outcome as Exclude<Outcome, 'failed'>]
 }

@@ -2,7 +2,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
-import type { Any } from './said.ts'
+import type { Any } from './response-content.ts'
 
 const FOLDER = join(import.meta.dir, '../../../shared/specs/schemas')
 
@@ -13,7 +13,7 @@ const FILES: Record<ConversationName, { file: string; frame: string }> = {
   generateContent: { file: 'vertex-generate-content', frame: 'response' },
 }
 
-const GAINED = new Set([
+const RECENT_MEMBERS = new Set([
   'stop_details',
   'context_management',
   'container',
@@ -31,7 +31,7 @@ const GAINED = new Set([
   'estimated_tokens',
 ])
 
-/** OpenAI's document has custom tool calls in whole answers only, not in chunks. */
+/** OpenAI's schema has custom tool calls only in whole responses, not in chunks. */
 export const UNDOCUMENTED_FRAMES = [
   'lingua__responsesCustomToolCallStreamingParam-response-streaming',
   'lingua__responsesCustomToolCallStreamingParam-response',
@@ -39,23 +39,24 @@ export const UNDOCUMENTED_FRAMES = [
   'vercel-ai__openai-openai-custom-tool.1~2',
 ].map((id) => `chat.completions ${id}`)
 
-export type Judge = (what: 'request' | 'response' | 'frame', value: unknown) => string
+/** The problem of a value, or an empty string. */
+export type SchemaValidator = (what: 'request' | 'response' | 'frame', value: unknown) => string
 
-/** The vendors' own documents. A judge says what is wrong with a value, or nothing. */
-export function judge(protocol: ConversationName): Judge {
+/** A validator by the schemas that the vendors publish. Accepts every value if they are absent. */
+export function schemaValidator(protocol: ConversationName): SchemaValidator {
   const { file, frame } = FILES[protocol]
   const path = join(FOLDER, `${file}.schema.json`)
   if (!existsSync(path)) return () => ''
   const schema = JSON.parse(readFileSync(path, 'utf8')) as Any
-  // Google's document names every member, so that any other is a mistake of ours; the rest leave their objects open.
+  // Google's schema lists every member; the other vendors leave their objects open.
   if (protocol === 'generateContent')
     for (const definition of Object.values<Any>(schema.$defs))
       if (definition.properties !== undefined) definition.additionalProperties = false
-  // Members that Anthropic's document gained over time are missing from real answers.
+  // Recorded responses do not have the members that Anthropic added to its schema later.
   if (protocol === 'messages')
     for (const definition of Object.values<Any>(schema.$defs))
-      definition.required = definition.required?.filter((name: string) => !GAINED.has(name)) ?? []
-  // OpenAI's servers take images without it, as recorded requests show.
+      definition.required = definition.required?.filter((name: string) => !RECENT_MEMBERS.has(name)) ?? []
+  // OpenAI's servers accept images without it, as recorded requests show.
   if (protocol === 'responses')
     for (const definition of Object.values<Any>(schema.$defs))
       definition.required = definition.required?.filter((name: string) => name !== 'detail') ?? []

@@ -1,29 +1,29 @@
 import type { ConversationName } from '../../src/generation/request.ts'
-import type { Any } from './said.ts'
+import type { Any } from './response-content.ts'
 
-/** What a conversation holds, read plainly from a request of any protocol, by none of the project's own readers. */
-export type Asked = {
+/** The content of a request of any protocol, read without the gateway's readers. */
+export type RequestContent = {
   /** Every text of system, user and assistant, in order. */
   texts: string[]
   calls: { name: string; input: unknown }[]
   /** The texts of each tool result. */
   results: string[]
   /**
-   * The tools that the client runs with the names of their parameters, each once; some are declared again in the middle
-   * of a conversation.
+   * The client's tools with the names of their parameters. Each is listed once, though some are declared again within a
+   * conversation.
    */
   tools: string[]
-  /** Images and files, a count. */
+  /** Number of images and files. */
   media: number
 }
 
-export const asked = (protocol: ConversationName, body: Any): Asked => {
-  const out: Asked = { texts: [], calls: [], results: [], tools: [], media: 0 }
+export const requestContent = (protocol: ConversationName, body: Any): RequestContent => {
+  const out: RequestContent = { texts: [], calls: [], results: [], tools: [], media: 0 }
   ;({
-    'chat.completions': chatAsked,
-    responses: responsesAsked,
-    messages: messagesAsked,
-    generateContent: geminiAsked,
+    'chat.completions': readChat,
+    responses: readResponses,
+    messages: readMessages,
+    generateContent: readGemini,
   })[protocol](body, out)
   return { ...out, tools: [...new Set(out.tools)].sort(), texts: out.texts.filter((text) => text.trim() !== '') }
 }
@@ -34,9 +34,9 @@ const partsOf = (content: unknown): Any[] =>
   typeof content === 'string' ? [{ type: 'text', text: content }] : listOf(content)
 const MEDIA = ['image_url', 'input_audio', 'file', 'input_image', 'input_file', 'image', 'document', 'video_url']
 
-/** A part of OpenAI's or Anthropic's; what is neither text nor media has no counterpart and is not counted. */
-function part(one: Any, out: Asked): void {
-  // Anthropic's documents may be plain text, which others know as text only.
+/** Adds a part of OpenAI's or Anthropic's protocols; parts of other kinds have no counterpart and are not counted. */
+function addPart(one: Any, out: RequestContent): void {
+  // Anthropic's plain-text documents are text in the other protocols.
   if (one.type === 'document' && ['text', 'content'].includes(one.source?.type))
     return void out.texts.push(one.source.data ?? textOf(one.source.content))
   if (typeof one.text === 'string' && one.type !== 'reasoning') out.texts.push(one.text)
@@ -45,12 +45,12 @@ function part(one: Any, out: Asked): void {
 }
 
 /** A tool's name and the names of its parameters. */
-const declared = (tool: Any, schema: Any | null | undefined): string =>
+const signatureOf = (tool: Any, schema: Any | null | undefined): string =>
   `${tool.name}(${Object.keys(schema?.properties ?? {})
     .sort()
     .join(', ')})`
 
-/** What a tool of free text is where there are none. */
+/** The schema of a free-text tool in protocols without free-text tools. */
 const CUSTOM = { properties: { input: {} } }
 
 const textOf = (content: unknown): string =>
@@ -58,10 +58,10 @@ const textOf = (content: unknown): string =>
     .map((one) => one.text ?? '')
     .join('\n')
 
-function chatAsked(body: Any, out: Asked): void {
+function readChat(body: Any, out: RequestContent): void {
   for (const message of body.messages as Any[]) {
     if (message.role === 'tool' || message.role === 'function') out.results.push(textOf(message.content))
-    else for (const one of partsOf(message.content)) part(one, out)
+    else for (const one of partsOf(message.content)) addPart(one, out)
     if (typeof message.refusal === 'string') out.texts.push(message.refusal)
     for (const { custom, function: own } of listOf(message.tool_calls))
       out.calls.push(
@@ -72,19 +72,19 @@ function chatAsked(body: Any, out: Asked): void {
   }
   out.tools = listOf(body.tools).flatMap((tool) =>
     tool.function
-      ? declared(tool.function, tool.function.parameters)
+      ? signatureOf(tool.function, tool.function.parameters)
       : tool.custom
-        ? declared(tool.custom, CUSTOM)
+        ? signatureOf(tool.custom, CUSTOM)
         : [],
   )
 }
 
-function responsesAsked(body: Any, out: Asked): void {
+function readResponses(body: Any, out: RequestContent): void {
   if (typeof body.instructions === 'string') out.texts.push(body.instructions)
   for (const item of typeof body.input === 'string' ? [{ content: body.input }] : (body.input as Any[])) {
     switch (item.type ?? 'message') {
       case 'message':
-        for (const one of partsOf(item.content)) part(one, out)
+        for (const one of partsOf(item.content)) addPart(one, out)
         break
       case 'function_call':
         out.calls.push({ name: item.name, input: jsonOf(item.arguments) })
@@ -104,26 +104,26 @@ function responsesAsked(body: Any, out: Asked): void {
   const tools = [body, ...listOf(body.input)].flatMap((holder) => listOf(holder.tools))
   out.tools = tools
     .filter((tool) => tool.type === 'function' || tool.type === 'custom')
-    .map((tool) => declared(tool, tool.type === 'custom' ? CUSTOM : tool.parameters))
+    .map((tool) => signatureOf(tool, tool.type === 'custom' ? CUSTOM : tool.parameters))
 }
 
-function messagesAsked(body: Any, out: Asked): void {
-  for (const one of partsOf(body.system)) part(one, out)
+function readMessages(body: Any, out: RequestContent): void {
+  for (const one of partsOf(body.system)) addPart(one, out)
   for (const message of body.messages as Any[]) {
     for (const one of partsOf(message.content)) {
       if (one.type === 'tool_use') out.calls.push({ name: one.name, input: one.input })
       else if (one.type === 'tool_result') {
         out.results.push(textOf(one.content))
         out.media += listOf(one.content).filter((inner) => MEDIA.includes(inner.type)).length
-      } else part(one, out)
+      } else addPart(one, out)
     }
   }
   out.tools = listOf(body.tools)
     .filter((tool) => tool.type === undefined || tool.type === null || tool.type === 'custom')
-    .map((tool) => declared(tool, tool.input_schema))
+    .map((tool) => signatureOf(tool, tool.input_schema))
 }
 
-function geminiAsked(body: Any, out: Asked): void {
+function readGemini(body: Any, out: RequestContent): void {
   const system = body.systemInstruction ?? body.system_instruction
   for (const content of [
     ...(system === undefined ? [] : [typeof system === 'string' ? { parts: [{ text: system }] } : system]),
@@ -144,12 +144,12 @@ function geminiAsked(body: Any, out: Asked): void {
   }
   out.tools = listOf(body.tools)
     .flatMap((tool) => listOf(tool.functionDeclarations ?? tool.function_declarations))
-    .map((tool) => declared(tool, tool.parametersJsonSchema ?? tool.parameters_json_schema ?? tool.parameters))
+    .map((tool) => signatureOf(tool, tool.parametersJsonSchema ?? tool.parameters_json_schema ?? tool.parameters))
 }
 
 const mediaOf = (one: Any): Any | undefined => one.inlineData ?? one.fileData ?? one.inline_data ?? one.file_data
 
-/** Google's results are objects; a single word in `output` or `error` is what others know as the result. */
+/** Google's results are objects; a single text member `output` or `error` is the result in the other protocols. */
 const resultOf = (response: Any): string => {
   const [key, ...more] = Object.keys(response)
   return (key === 'output' || key === 'error') && more.length === 0 && typeof response[key] === 'string'
