@@ -189,19 +189,22 @@ describe('texts of generateContent clients', () => {
     contents: [{ role: 'user', parts: [{ text: 'q' }] }, ...contents, { role: 'user', parts: [{ text: 'n' }] }],
   })
 
-  test.each(NAMES.slice(0, 3))('signatures of texts, also of an empty last one, are dropped with a loss for %s', (provider) => {
-    const parts = [
-      { text: 'hello', thoughtSignature: OTHER_MODEL },
-      { text: '', thoughtSignature: UNWRAPPED },
-    ]
-    const { text, lost } = sent('generateContent', conversation({ role: 'model', parts }), provider)
-    expect(text).toContain('hello')
-    expect(text).not.toContain(OTHER_MODEL)
-    expect(lost).toEqual([
-      'signature_dropped contents[1].parts[0].thoughtSignature',
-      'signature_dropped contents[1].parts[1].thoughtSignature',
-    ])
-  })
+  test.each(NAMES.slice(0, 3))(
+    'signatures of texts, also of an empty last one, are dropped with a loss for %s',
+    (provider) => {
+      const parts = [
+        { text: 'hello', thoughtSignature: OTHER_MODEL },
+        { text: '', thoughtSignature: UNWRAPPED },
+      ]
+      const { text, lost } = sent('generateContent', conversation({ role: 'model', parts }), provider)
+      expect(text).toContain('hello')
+      expect(text).not.toContain(OTHER_MODEL)
+      expect(lost).toEqual([
+        'signature_dropped contents[1].parts[0].thoughtSignature',
+        'signature_dropped contents[1].parts[1].thoughtSignature',
+      ])
+    },
+  )
 
   test('a text that a stream sent in pieces is joined', () => {
     const model = (part: Any): Any => ({ role: 'model', parts: [part] })
