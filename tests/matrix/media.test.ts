@@ -1,14 +1,24 @@
 import { describe, expect, test } from 'bun:test'
-import { GatewayError } from '../../src/error.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import type { LossCode } from '../../src/protocols/loss-codes.ts'
-import type { Loss } from '../../src/protocols/translation.ts'
-import type { Endpoint } from '../../src/providers/catalogue.ts'
 import { asked } from '../recorded/asked.ts'
 import { judge } from '../recorded/judge.ts'
 import type { Any } from '../recorded/said.ts'
-import { prepared, withoutPaths } from '../translating.ts'
-import { contextOf } from './asking.ts'
+import {
+  MEDIA_URL,
+  base64,
+  block,
+  bodyWith,
+  CSV,
+  DATA,
+  dataUrl,
+  refusalOf,
+  image,
+  inline,
+  inputImage,
+  sentTo,
+  type ReportedLoss,
+} from './media-requests.ts'
 
 /**
  * Images, audio, video and files of each client, sent to each provider: carried as they are, carried with a loss, or
@@ -17,25 +27,6 @@ import { contextOf } from './asking.ts'
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 const validators = new Map(NAMES.map((name) => [name, judge(name)]))
-
-/** Base64 with characters of the whole alphabet and with padding. */
-const DATA = Buffer.from(Array.from({ length: 61 }, (_, i) => (i * 61 + 251) % 256)).toString('base64')
-const CSV = Buffer.from('a,b\n1,2\n').toString('base64')
-const ADDRESS = 'https://media.example/a-thing_1'
-const dataUrl = (type: string, data = DATA): string => `data:${type};base64,${data}`
-
-const image = (url: string, detail?: string) => ({
-  type: 'image_url',
-  image_url: { url, ...(detail === undefined ? {} : { detail }) },
-})
-const inputImage = (image_url: string, detail?: string) => ({
-  type: 'input_image',
-  image_url,
-  ...(detail === undefined ? {} : { detail }),
-})
-const block = (type: string, source: object, more: object = {}) => ({ type, source, ...more })
-const base64 = (media_type: string, data = DATA) => ({ type: 'base64', media_type, data })
-const inline = (mimeType: string, more: object = {}, data = DATA) => ({ inlineData: { mimeType, data, ...more } })
 
 /** In the order of NAMES: the part of each client, absent if its protocol has none. */
 type Parts = (object | undefined)[]
@@ -71,10 +62,10 @@ const MEDIA: [what: string, parts: Parts, outcomes: Outcomes][] = [
   [
     'an image by its URL',
     [
-      image(ADDRESS),
-      inputImage(ADDRESS),
-      block('image', { type: 'url', url: ADDRESS }),
-      { fileData: { mimeType: 'image/png', fileUri: ADDRESS } },
+      image(MEDIA_URL),
+      inputImage(MEDIA_URL),
+      block('image', { type: 'url', url: MEDIA_URL }),
+      { fileData: { mimeType: 'image/png', fileUri: MEDIA_URL } },
     ],
     {},
   ],
@@ -117,9 +108,9 @@ const MEDIA: [what: string, parts: Parts, outcomes: Outcomes][] = [
     'a PDF by its URL',
     [
       undefined,
-      { type: 'input_file', file_url: ADDRESS },
-      block('document', { type: 'url', url: ADDRESS }),
-      { fileData: { mimeType: 'application/pdf', fileUri: ADDRESS } },
+      { type: 'input_file', file_url: MEDIA_URL },
+      block('document', { type: 'url', url: MEDIA_URL }),
+      { fileData: { mimeType: 'application/pdf', fileUri: MEDIA_URL } },
     ],
     {},
   ],
@@ -170,10 +161,10 @@ const MEDIA: [what: string, parts: Parts, outcomes: Outcomes][] = [
   [
     'a video by its URL',
     [
-      { type: 'video_url', video_url: { url: ADDRESS } },
+      { type: 'video_url', video_url: { url: MEDIA_URL } },
       undefined,
       undefined,
-      { fileData: { mimeType: 'video/mp4', fileUri: ADDRESS } },
+      { fileData: { mimeType: 'video/mp4', fileUri: MEDIA_URL } },
     ],
     {
       'chat.completions': refused('video input given as a URL'),
@@ -186,59 +177,11 @@ const MEDIA: [what: string, parts: Parts, outcomes: Outcomes][] = [
 /** OpenAI's specification has no audio in a response's input; compatible servers accept it. */
 const UNDOCUMENTED = new Set(['audio responses'])
 
-const bodyWith = (client: ConversationName, part: object): Any =>
-  ({
-    'chat.completions': { model: 'a/b', messages: [{ role: 'user', content: [{ type: 'text', text: 'hi' }, part] }] },
-    responses: { model: 'a/b', input: [{ role: 'user', content: [{ type: 'input_text', text: 'hi' }, part] }] },
-    messages: {
-      model: 'a/b',
-      max_tokens: 9,
-      messages: [{ role: 'user', content: [{ type: 'text', text: 'hi' }, part] }],
-    },
-    generateContent: { contents: [{ role: 'user', parts: [{ text: 'hi' }, part] }] },
-  })[client]
-
 const PART_PATH: Record<ConversationName, string> = {
   'chat.completions': 'messages[0].content[1]',
   responses: 'input[0].content[1]',
   messages: 'messages[0].content[1]',
   generateContent: 'contents[0].parts[1]',
-}
-
-type ReportedLoss = Pick<Loss, 'code' | 'path'>
-
-/** The body that the provider receives, and the losses apart from those of the output limit. */
-function sentTo(
-  provider: ConversationName,
-  client: ConversationName,
-  body: Any,
-): { body: Any; losses: ReportedLoss[] } {
-  const endpoint = {
-    protocol: provider,
-    baseUrl: '',
-    target: { provider: 'p', model: 'm', quirks: {}, capabilities: { maxOutputTokens: 9 } },
-    provider: {},
-    credentials: {},
-  } as unknown as Endpoint
-  const { body: sent, losses } = prepared(endpoint, contextOf(client, body))
-  return {
-    body: JSON.parse(sent) as Any,
-    losses: losses
-      .filter(({ path }) => !/max_?(completion_|output_)?tokens/i.test(path))
-      .map(({ code, path }) => ({ code, path })),
-  }
-}
-
-const failureOf = (run: () => unknown): string => {
-  try {
-    run()
-    return ''
-  } catch (error) {
-    expect(error).toBeInstanceOf(GatewayError)
-    const { status, param, message } = error as GatewayError
-    expect(message.startsWith(`${param}: `)).toBe(true)
-    return `${status} ${message}`
-  }
 }
 
 const lossesOf = (
@@ -262,14 +205,14 @@ for (const [index, client] of NAMES.entries())
 
         if (outcome !== undefined && 'refused' in outcome) {
           test(`${what} is refused with its path for ${provider}`, () => {
-            expect(failureOf(() => sentTo(provider, client, body))).toBe(`400 ${PART_PATH[client]}: ${outcome.refused}`)
+            expect(refusalOf(() => sentTo(provider, client, body))).toBe(`400 ${PART_PATH[client]}: ${outcome.refused}`)
           })
           continue
         }
         test(`${what} is carried to ${provider}`, () => {
           const { body: sent, losses } = sentTo(provider, client, body)
           // Text files that are sent as text are not in base64.
-          const data = [DATA, ADDRESS, CSV, 'a,b\\n1,2'].find((one) => JSON.stringify(sent).includes(one))
+          const data = [DATA, MEDIA_URL, CSV, 'a,b\\n1,2'].find((one) => JSON.stringify(sent).includes(one))
           expect(data).toBeDefined()
           expect(losses).toEqual(lossesOf(client, outcome))
           if (data === DATA) expect(asked(provider, sent).media).toBe(asked(client, body).media)
@@ -277,86 +220,6 @@ for (const [index, client] of NAMES.entries())
         })
       }
   })
-
-describe('an invalid medium', () => {
-  const BAD: [what: string, client: ConversationName, part: object, path: string][] = [
-    ['empty data', 'chat.completions', image('data:image/png;base64,'), 'messages[0].content[1].image_url.url'],
-    ['empty data', 'responses', inputImage('data:image/png;base64,'), 'input[0].content[1].image_url'],
-    ['empty data', 'messages', block('image', base64('image/png', '')), 'messages[0].content[1].source.data'],
-    ['empty data', 'generateContent', inline('image/png', {}, ''), 'contents[0].parts[1].inlineData.data'],
-    [
-      'data that is not base64',
-      'chat.completions',
-      image('data:image/svg+xml,%3Csvg%3E'),
-      'messages[0].content[1].image_url.url',
-    ],
-    [
-      'data that is not base64',
-      'responses',
-      inputImage('data:image/svg+xml;utf8,<svg>'),
-      'input[0].content[1].image_url',
-    ],
-    [
-      'percent-encoded base64',
-      'chat.completions',
-      image(`data:image/png;base64,${encodeURIComponent(DATA)}`),
-      'messages[0].content[1].image_url.url',
-    ],
-    [
-      'data without a media type',
-      'chat.completions',
-      image(`data:;base64,${DATA}`),
-      'messages[0].content[1].image_url.url',
-    ],
-    [
-      'a media type that Google does not list',
-      'generateContent',
-      inline('application/x-xyz'),
-      'contents[0].parts[1].inlineData.mimeType',
-    ],
-    [
-      'a file without data and without an id',
-      'chat.completions',
-      { type: 'file', file: { filename: 'a' } },
-      'messages[0].content[1].file',
-    ],
-  ]
-  test.each(BAD)('%s of a %s client is refused with its path', (_, client, part, path) => {
-    expect(failureOf(() => contextOf(client, bodyWith(client, part)))).toMatch(
-      new RegExp(`^400 ${path.replaceAll(/[[\].]/g, '\\$&')}: `),
-    )
-  })
-
-  test('the parameters of a data URL are not part of the media type', () => {
-    const { request } = contextOf(
-      'chat.completions',
-      bodyWith('chat.completions', image(`DATA:Image/PNG;name=a.png;base64,${DATA}`)),
-    )
-    expect(withoutPaths(request.turns[0]!.parts[1])).toEqual({
-      type: 'image',
-      source: { type: 'data', mediaType: 'image/png', data: DATA },
-    })
-  })
-
-  test('an image in a system message of a chat.completions client is refused', () => {
-    const body = {
-      model: 'a/b',
-      messages: [
-        { role: 'system', content: [image(dataUrl('image/png'))] },
-        { role: 'user', content: 'hi' },
-      ],
-    }
-    expect(failureOf(() => contextOf('chat.completions', body))).toMatch(/^400 messages\[0\]\.content\[0\]\.type: /)
-  })
-
-  test('an image in the system blocks of a messages client is dropped with a loss', () => {
-    const system = [{ type: 'text', text: 'be kind' }, block('image', base64('image/png'))]
-    const body = { ...bodyWith('messages', { type: 'text', text: 'hi' }), system }
-    const { body: sent, losses } = sentTo('generateContent', 'messages', body)
-    expect(JSON.stringify(sent)).not.toContain(DATA)
-    expect(losses).toEqual([{ code: 'content_dropped', path: 'system[1]' }])
-  })
-})
 
 /** A conversation with an image that the model generated. */
 const GENERATED: Record<ConversationName, Any> = {
