@@ -1,4 +1,6 @@
 import type { ConversationName } from '../../src/generation/request.ts'
+import { FrameSplitter, type Frame } from '../../src/http/frames.ts'
+import { framed } from '../gateway/scripted.ts'
 
 /** What a scripted provider says, put into the words of each protocol as its real providers do. */
 
@@ -31,6 +33,9 @@ export const wireOf = (protocol: ConversationName, reply: Reply): RawRequest =>
   ({ 'chat.completions': chatWire, responses: responsesWire, messages: messagesWire, generateContent: geminiWire })[
     protocol
   ](reply)
+
+/** The frames of a stream as they are read from the network. */
+export const framesOf = (frames: (object | string)[]): Frame[] => new FrameSplitter().push(Buffer.from(framed(frames)))
 
 const halves = (text: string): string[] => {
   // Between two letters of the basic plane, as tokens are.
