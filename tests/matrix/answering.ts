@@ -2,7 +2,7 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { FrameSplitter, type Frame } from '../../src/http/frames.ts'
 import { framed } from '../gateway/scripted.ts'
 
-/** What a scripted provider says, put into the words of each protocol as its real providers do. */
+/** Responses of a scripted provider, written in each protocol as its real providers do. */
 
 export type Cite = { passage: string; url: string; title: string }
 
@@ -10,8 +10,7 @@ export type ReplyPart =
   | { type: 'text'; text: string; cite?: Cite }
   | { type: 'reasoning'; text: string; signature: string }
   /**
-   * `args`: JSON text, or the beginning of it where the answer was cut; of a tool of free text, that text. `name`: the
-   * test's tool where it is absent.
+   * `args`: JSON text, or the start of it in a truncated response; free text if `free`. `name`: absent: the test's tool.
    */
   | { type: 'call'; id: string; args: string; name?: string; namespace?: string; free?: true }
   | { type: 'refusal'; text: string }
@@ -26,7 +25,7 @@ export const TOOL = 'find_place'
 
 type Json = Record<string, unknown>
 
-/** A whole answer, and the data of the frames of a streamed one. */
+/** A whole response, and the data of the frames of a streamed one. */
 export type RawRequest = { whole: object; frames: (object | string)[] }
 
 export const wireOf = (protocol: ConversationName, reply: Reply): RawRequest =>
@@ -38,14 +37,13 @@ export const wireOf = (protocol: ConversationName, reply: Reply): RawRequest =>
 export const framesOf = (frames: (object | string)[]): Frame[] => new FrameSplitter().push(Buffer.from(framed(frames)))
 
 const halves = (text: string): string[] => {
-  // Between two letters of the basic plane, as tokens are.
   const middle = Math.ceil(text.length / 3)
   return [text.slice(0, middle), text.slice(middle)].filter((piece) => piece !== '')
 }
 
 const textOf = (reply: Reply): string => reply.parts.map((part) => (part.type === 'text' ? part.text : '')).join('')
 
-/** What is cited, and where in the whole text it begins and ends. */
+/** The citations with their ranges in the whole text, in UTF-16 code units. */
 function citesOf(reply: Reply): (Cite & { start: number; end: number })[] {
   let at = 0
   return reply.parts.flatMap((part) => {
@@ -196,7 +194,7 @@ function responsesWire(reply: Reply): RawRequest {
           },
         ]
       case 'text': {
-        // One text, however many parts it was told in.
+        // All text parts are one text.
         if (part !== reply.parts.find((one) => one.type === 'text')) return []
         const annotations = citesOf(reply).map(({ url, title, ...at }) => ({
           type: 'url_citation',
@@ -339,7 +337,7 @@ function messagesWire(reply: Reply): RawRequest {
     switch (part.type) {
       case 'reasoning':
         return { type: 'thinking', thinking: part.text, signature: part.signature }
-      // Its objects cannot be cut: only the stream tells how far it came.
+      // A whole response cannot have truncated arguments: only the stream shows how far they came.
       case 'call':
         return { type: 'tool_use', id: part.id, name: part.name ?? TOOL, input: objectOf(part.args), json: part.args }
       case 'refusal':
@@ -356,7 +354,7 @@ function messagesWire(reply: Reply): RawRequest {
                     type: 'web_search_result_location',
                     url: part.cite.url,
                     title: part.cite.title,
-                    cited_text: 'as it stands there',
+                    cited_text: 'the text of the source',
                     encrypted_index: 'EqgB',
                   },
                 ],
@@ -435,16 +433,16 @@ function geminiWire(reply: Reply): RawRequest {
     thoughtsTokenCount: usage.reasoning,
     totalTokenCount: usage.prompt + usage.completion,
   }
-  // The proof of a thought stands on the part that follows it, and of several calls on the first alone.
-  let proof: string | undefined
+  // The signature of reasoning is on the part after it, and of several calls on the first only.
+  let signature: string | undefined
   const parts = reply.parts.flatMap((part): Json[] => {
-    const signed = proof === undefined ? {} : { thoughtSignature: proof }
-    if (part.type !== 'reasoning') proof = undefined
+    const signed = signature === undefined ? {} : { thoughtSignature: signature }
+    if (part.type !== 'reasoning') signature = undefined
     switch (part.type) {
       case 'reasoning':
-        proof = part.signature
+        signature = part.signature
         return [{ text: part.text, thought: true }]
-      // It tells a call whole or not at all.
+      // A call is sent whole or not at all.
       case 'call':
         return isWhole(part.args || '{}')
           ? [{ functionCall: { name: part.name ?? TOOL, args: JSON.parse(part.args || '{}') as object }, ...signed }]
@@ -502,7 +500,7 @@ const isWhole = (text: string): boolean => {
   }
 }
 
-/** Texts that follow each other are one part. */
+/** Joins adjacent texts into one part. */
 const joinTexts = (parts: Json[]): Json[] =>
   parts.reduce<Json[]>((joined, part) => {
     const before = joined.at(-1)
@@ -517,7 +515,7 @@ const joinTexts = (parts: Json[]): Json[] =>
       : [...joined, part]
   }, [])
 
-/** How each protocol's providers refuse a request, and say in mid-answer that they cannot go on. */
+/** The body of a provider's 429. */
 export const errorOf = (protocol: ConversationName, message: string): object =>
   ({
     'chat.completions': { error: { message, type: 'rate_limit_error', param: null, code: 'rate_limit_exceeded' } },
@@ -533,6 +531,7 @@ export const errorOf = (protocol: ConversationName, message: string): object =>
     },
   })[protocol]
 
+/** The frame of an error in the middle of a stream. */
 export const failureOf = (protocol: ConversationName, message: string): object =>
   ({
     'chat.completions': { error: { message, type: 'server_error', param: null, code: null } },
@@ -541,7 +540,7 @@ export const failureOf = (protocol: ConversationName, message: string): object =
     generateContent: { error: { code: 503, message, status: 'UNAVAILABLE' } },
   })[protocol]
 
-/** The same of an answer that comes in one piece, under status 200. */
+/** A failure under status 200 in a response that is not streamed. */
 export const wholeFailureOf = (protocol: ConversationName, message: string): object =>
   protocol !== 'responses'
     ? failureOf(protocol, message)

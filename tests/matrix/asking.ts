@@ -5,19 +5,19 @@ import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { LossReport } from '../../src/protocols/translation.ts'
 import { TOOL } from './answering.ts'
 
-/** What a client asks, put into the words of each protocol as its SDKs do. */
+/** Requests of clients, written in each protocol as its SDKs do. */
 
 export type Result = { id: string; text: string; image?: string; isError?: boolean }
 
 export type Turn =
   | { user: string }
-  /** An instruction in the middle of the conversation; Google's clients have none. */
+  /** An instruction within the conversation; text of the user in generateContent, which has none. */
   | { system: string }
   | { assistant: string }
   | { calls: { id: string; args: string }[] }
   | { results: Result[] }
-  /** An earlier answer in the client's own protocol, as it came. */
-  | { again: unknown }
+  /** An earlier response in the client's own protocol, unchanged. */
+  | { earlierResponse: unknown }
 
 export type Ask = {
   system?: string
@@ -26,7 +26,7 @@ export type Ask = {
   schema?: object
   stop?: string[]
   maxTokens?: number
-  reasons?: true
+  reasoning?: true
 }
 
 export const SCHEMA = {
@@ -68,7 +68,7 @@ export function contextOf(client: ConversationName, body: Json, issuer?: Issuer)
   }
 }
 
-const TOOL_WORDS = { name: TOOL, description: 'Finds a place.' }
+const TOOL_HEAD = { name: TOOL, description: 'Finds a place.' }
 
 function chatBody(ask: Ask, stream: boolean): Json {
   const messages = ask.turns.flatMap((turn): unknown[] => {
@@ -87,8 +87,8 @@ function chatBody(ask: Ask, stream: boolean): Json {
           })),
         },
       ]
-    if ('again' in turn) return [turn.again]
-    // Its tool messages hold text alone: clients show the image in a message of the user.
+    if ('earlierResponse' in turn) return [turn.earlierResponse]
+    // Tool messages have only text: clients send the image in a user message.
     const images = turn.results.flatMap(({ image }) =>
       image === undefined ? [] : [{ type: 'image_url', image_url: { url: `data:image/png;base64,${image}` } }],
     )
@@ -101,13 +101,13 @@ function chatBody(ask: Ask, stream: boolean): Json {
     messages: [...(ask.system === undefined ? [] : [{ role: 'system', content: ask.system }]), ...messages],
     ...(ask.tools === undefined
       ? {}
-      : { tools: [{ type: 'function', function: { ...TOOL_WORDS, parameters: PARAMETERS } }] }),
+      : { tools: [{ type: 'function', function: { ...TOOL_HEAD, parameters: PARAMETERS } }] }),
     ...(ask.schema === undefined
       ? {}
       : { response_format: { type: 'json_schema', json_schema: { name: 'place', strict: true, schema: ask.schema } } }),
     ...(ask.stop === undefined ? {} : { stop: ask.stop }),
     ...(ask.maxTokens === undefined ? {} : { max_completion_tokens: ask.maxTokens }),
-    ...(ask.reasons === undefined ? {} : { reasoning_effort: 'low' }),
+    ...(ask.reasoning === undefined ? {} : { reasoning_effort: 'low' }),
     stream,
     ...(stream ? { stream_options: { include_usage: true } } : {}),
   }
@@ -120,7 +120,7 @@ function responsesBody(ask: Ask, stream: boolean): Json {
     if ('assistant' in turn) return [{ role: 'assistant', content: turn.assistant }]
     if ('calls' in turn)
       return turn.calls.map(({ id, args }) => ({ type: 'function_call', call_id: id, name: TOOL, arguments: args }))
-    if ('again' in turn) return turn.again as unknown[]
+    if ('earlierResponse' in turn) return turn.earlierResponse as unknown[]
     return turn.results.map(({ id, text, image }) => ({
       type: 'function_call_output',
       call_id: id,
@@ -138,12 +138,12 @@ function responsesBody(ask: Ask, stream: boolean): Json {
     ...(ask.system === undefined ? {} : { instructions: ask.system }),
     ...(ask.tools === undefined
       ? {}
-      : { tools: [{ type: 'function', ...TOOL_WORDS, parameters: PARAMETERS, strict: false }] }),
+      : { tools: [{ type: 'function', ...TOOL_HEAD, parameters: PARAMETERS, strict: false }] }),
     ...(ask.schema === undefined
       ? {}
       : { text: { format: { type: 'json_schema', name: 'place', strict: true, schema: ask.schema } } }),
     ...(ask.maxTokens === undefined ? {} : { max_output_tokens: ask.maxTokens }),
-    ...(ask.reasons === undefined
+    ...(ask.reasoning === undefined
       ? {}
       : { reasoning: { effort: 'low', summary: 'auto' }, include: ['reasoning.encrypted_content'] }),
     store: false,
@@ -166,7 +166,7 @@ function messagesBody(ask: Ask, stream: boolean): Json {
           input: JSON.parse(args) as object,
         })),
       }
-    if ('again' in turn) return { role: 'assistant', content: turn.again }
+    if ('earlierResponse' in turn) return { role: 'assistant', content: turn.earlierResponse }
     return {
       role: 'user',
       content: turn.results.map(({ id, text, image, isError }) => ({
@@ -186,10 +186,10 @@ function messagesBody(ask: Ask, stream: boolean): Json {
     max_tokens: ask.maxTokens ?? 4096,
     messages,
     ...(ask.system === undefined ? {} : { system: ask.system }),
-    ...(ask.tools === undefined ? {} : { tools: [{ ...TOOL_WORDS, input_schema: PARAMETERS }] }),
+    ...(ask.tools === undefined ? {} : { tools: [{ ...TOOL_HEAD, input_schema: PARAMETERS }] }),
     ...(ask.schema === undefined ? {} : { output_config: { format: { type: 'json_schema', schema: ask.schema } } }),
     ...(ask.stop === undefined ? {} : { stop_sequences: ask.stop }),
-    ...(ask.reasons === undefined ? {} : { thinking: { type: 'enabled', budget_tokens: 1024 } }),
+    ...(ask.reasoning === undefined ? {} : { thinking: { type: 'enabled', budget_tokens: 1024 } }),
     stream,
   }
 }
@@ -206,7 +206,7 @@ function geminiBody(ask: Ask): Json {
           functionCall: { id, name: TOOL, args: JSON.parse(args) as object },
         })),
       }
-    if ('again' in turn) return { role: 'model', parts: turn.again }
+    if ('earlierResponse' in turn) return { role: 'model', parts: turn.earlierResponse }
     return {
       role: 'user',
       parts: turn.results.map(({ id, text, image, isError }) => ({
@@ -223,14 +223,14 @@ function geminiBody(ask: Ask): Json {
     ...(ask.schema === undefined ? {} : { responseMimeType: 'application/json', responseJsonSchema: ask.schema }),
     ...(ask.stop === undefined ? {} : { stopSequences: ask.stop }),
     ...(ask.maxTokens === undefined ? {} : { maxOutputTokens: ask.maxTokens }),
-    ...(ask.reasons === undefined ? {} : { thinkingConfig: { includeThoughts: true, thinkingBudget: 1024 } }),
+    ...(ask.reasoning === undefined ? {} : { thinkingConfig: { includeThoughts: true, thinkingBudget: 1024 } }),
   }
   return {
     contents,
     ...(ask.system === undefined ? {} : { systemInstruction: { parts: [{ text: ask.system }] } }),
     ...(ask.tools === undefined
       ? {}
-      : { tools: [{ functionDeclarations: [{ ...TOOL_WORDS, parametersJsonSchema: PARAMETERS }] }] }),
+      : { tools: [{ functionDeclarations: [{ ...TOOL_HEAD, parametersJsonSchema: PARAMETERS }] }] }),
     ...(Object.keys(generationConfig).length === 0 ? {} : { generationConfig }),
   }
 }

@@ -108,9 +108,9 @@ export const verdictOf = (where: string, losses: readonly Loss[], facts: readonl
       const same = Bun.deepEquals(want, got)
       const loss = losses.find(({ code, path }) => explainedBy?.codes.includes(code) && explainedBy.path.test(path))
       if (loss !== undefined && (!same || loss.effect === 'approximated'))
-        return { verdict: loss.effect === 'dropped' ? 'dropped (reported)' : 'approximated', why: [loss.reason] }
+        return { verdict: loss.effect === 'dropped' ? 'dropped (reported)' : 'approximated', reasons: [loss.reason] }
       return same
-        ? { verdict: 'carried', why: [] }
-        : { verdict: 'lost', why: [`${where}: ${fact} was ${JSON.stringify(want)}, is ${JSON.stringify(got)}`] }
+        ? { verdict: 'carried', reasons: [] }
+        : { verdict: 'lost', reasons: [`${where}: ${fact} was ${JSON.stringify(want)}, is ${JSON.stringify(got)}`] }
     }),
   )

@@ -11,8 +11,16 @@ import { errorOf, failureOf, TOOL, wholeFailureOf, wireOf, type Reply } from './
 import { bodyOf, type Ask } from './asking.ts'
 import { EARLIER_REASONING, REASONING_SETTING, requestFacts, responseFacts, verdictOf, type Fact } from './facts.ts'
 import { heard, messageOf, sent } from './reading.ts'
-import { BIG, FAILURE, REFUSAL, SCENARIOS, SMALL, WAIT_SECONDS, type Scenario } from './scenarios.ts'
-import { printTable, type Cell, type Route, type Verdict } from './table.ts'
+import {
+  BIG_NUMBER,
+  FAILURE_MESSAGE,
+  RATE_LIMIT_MESSAGE,
+  SCENARIOS,
+  SMALL_NUMBER,
+  RETRY_AFTER_SECONDS,
+  type Scenario,
+} from './scenarios.ts'
+import { tableOf, type Cell, type Route, type Verdict } from './table.ts'
 
 /**
  * Every scenario on every route, streamed and not, through a running gateway to a provider that responds as real ones
@@ -41,9 +49,9 @@ let toolNames: { client: string; provider: string } = { client: TOOL, provider: 
 
 /** Puts in the values that scenarios abbreviate: the big number and the tool's name at this end. */
 const toWire = (text: string, end: 'client' | 'provider'): string =>
-  text.replaceAll(SMALL, BIG).replaceAll(TOOL, toolNames[end])
+  text.replaceAll(SMALL_NUMBER, BIG_NUMBER).replaceAll(TOOL, toolNames[end])
 const fromWire = (text: string, end: 'client' | 'provider'): string =>
-  text.replaceAll(BIG, SMALL).replaceAll(toolNames[end], TOOL)
+  text.replaceAll(BIG_NUMBER, SMALL_NUMBER).replaceAll(toolNames[end], TOOL)
 
 /** Tool names that every provider accepts. */
 const TOOL_NAME = /^[a-zA-Z0-9_-]{1,64}$/
@@ -66,7 +74,7 @@ beforeAll(async () => {
         status: scripted.status,
         headers: {
           'content-type': streams ? 'text/event-stream' : 'application/json',
-          ...(scripted.status === 200 ? {} : { 'retry-after': String(WAIT_SECONDS) }),
+          ...(scripted.status === 200 ? {} : { 'retry-after': String(RETRY_AFTER_SECONDS) }),
         },
       })
     },
@@ -130,49 +138,49 @@ async function run(scenario: Scenario, route: Route): Promise<Cell> {
   const { client, stream } = route
   const where = `${scenario.name}, ${client} -> ${route.provider}${stream ? ', streamed' : ''}`
   const response = script(scenario, route)
-  toolNames = { client: scenario.tool ?? TOOL, provider: TOOL }
-  const first = await send(route, scenario.ask)
-  if (scenario.reply === undefined || (scenario.breaks === true && !stream))
+  toolNames = { client: scenario.toolName ?? TOOL, provider: TOOL }
+  const first = await send(route, scenario.request)
+  if (scenario.reply === undefined || (scenario.failsMidway === true && !stream))
     return verdictOf(where, first.losses, errorFacts(scenario, first))
   // A 400 names the field that cannot be carried, so nothing is lost silently.
-  if (first.status === 400) return { verdict: 'refused', why: [messageOf(first.text)] }
+  if (first.status === 400) return { verdict: 'refused', reasons: [messageOf(first.text)] }
   if (first.status !== 200) throw new Error(`${first.status} ${first.text}`)
   const arrived = heard(client, first.text, stream)
-  if (scenario.breaks === true)
+  if (scenario.failsMidway === true)
     return verdictOf(where, first.losses, [
       { fact: 'outcome', want: 'failed', got: arrived.ending },
-      { fact: 'message', want: true, got: first.text.includes(FAILURE) },
+      { fact: 'message', want: true, got: first.text.includes(FAILURE_MESSAGE) },
     ])
   checkShape(route, first.text)
   if (client !== route.provider) expect(toolNames.provider).toMatch(TOOL_NAME)
   const facts = [
-    ...requestFacts(scenario.ask, sent(client, first.request), sent(route.provider, received)),
+    ...requestFacts(scenario.request, sent(client, first.request), sent(route.provider, received)),
     ...responseFacts(
       heard(route.provider, stream ? framed(response.frames) : JSON.stringify(response.whole), stream),
       arrived,
     ),
   ]
-  if (scenario.then === undefined) return verdictOf(where, first.losses, facts)
-  const next = await runFollowUp(scenario, route, scenario.then(arrived))
+  if (scenario.followUp === undefined) return verdictOf(where, first.losses, facts)
+  const next = await runFollowUp(scenario, route, scenario.followUp(arrived))
   return verdictOf(where, [...first.losses, ...next.losses], [...facts, ...next.facts])
 }
 
 /** Has the provider respond as the scenario says. Returns the response that the client should receive. */
 function script(scenario: Scenario, { client, provider: name }: Route): { whole: object; frames: (object | string)[] } {
   if (scenario.reply === undefined) {
-    const refusal = { whole: errorOf(name, REFUSAL), frames: [] }
+    const refusal = { whole: errorOf(name, RATE_LIMIT_MESSAGE), frames: [] }
     scripted = { ...refusal, status: 429 }
     return refusal
   }
   const response = wireOf(name, scenario.reply)
   scripted = { ...response, status: 200 }
-  if (scenario.beyond !== undefined && name === 'responses' && client !== 'responses')
-    scripted = { ...wireOf(name, withMoreText(scenario.reply, scenario.beyond)), status: 200 }
-  if (scenario.breaks === true)
+  if (scenario.textAfterStop !== undefined && name === 'responses' && client !== 'responses')
+    scripted = { ...wireOf(name, withMoreText(scenario.reply, scenario.textAfterStop)), status: 200 }
+  if (scenario.failsMidway === true)
     scripted = {
       status: 200,
-      whole: wholeFailureOf(name, FAILURE),
-      frames: [...response.frames.slice(0, Math.floor(response.frames.length / 2)), failureOf(name, FAILURE)],
+      whole: wholeFailureOf(name, FAILURE_MESSAGE),
+      frames: [...response.frames.slice(0, Math.floor(response.frames.length / 2)), failureOf(name, FAILURE_MESSAGE)],
     }
   return response
 }
@@ -188,15 +196,15 @@ async function runFollowUp(scenario: Scenario, route: Route, next: Ask): Promise
   const { usage } = scenario.reply!
   scripted = { ...wireOf(name, { parts: [{ type: 'text', text: 'done' }], ending: 'stop', usage }), status: 200 }
   // A provider of the client's protocol gets signatures as they are and decides about them itself.
-  const toAnotherModel = scenario.another === true && client !== name
+  const toAnotherModel = scenario.otherModel === true && client !== name
   const response = await send(route, next, toAnotherModel ? 'n' : 'm')
   if (response.status !== 200) throw new Error(`${response.status} ${response.text}`)
   const to = sent(name, received)
   if (toAnotherModel) expect(to.signatures).toEqual([])
   const facts = requestFacts(next, sent(client, response.request), to)
-  if (scenario.proofs === undefined || (scenario.another === true && !toAnotherModel))
+  if (scenario.signatures === undefined || (scenario.otherModel === true && !toAnotherModel))
     return { losses: response.losses, facts }
-  const signatures = { fact: 'signatures', want: scenario.proofs, got: to.signatures }
+  const signatures = { fact: 'signatures', want: scenario.signatures, got: to.signatures }
   const more: Fact[] = toAnotherModel
     ? [{ ...signatures, explainedBy: EARLIER_REASONING }]
     : // A change of the reasoning effort must not cost the signatures.
@@ -218,16 +226,16 @@ function checkShape({ client, provider: name, stream }: Route, text: string): vo
 }
 
 const errorFacts = (scenario: Scenario, { status, text, retryAfter }: Received): Fact[] =>
-  scenario.breaks === true
+  scenario.failsMidway === true
     ? [
         // The responses protocol reports a failure in a response of status 200.
         { fact: 'status', want: true, got: status >= 500 || (JSON.parse(text) as Any).status === 'failed' },
-        { fact: 'message', want: true, got: messageOf(text).includes(FAILURE) },
+        { fact: 'message', want: true, got: messageOf(text).includes(FAILURE_MESSAGE) },
       ]
     : [
         { fact: 'status', want: 429, got: status },
-        { fact: 'message', want: true, got: messageOf(text).includes(REFUSAL) },
-        { fact: 'retry-after', want: String(WAIT_SECONDS), got: retryAfter },
+        { fact: 'message', want: true, got: messageOf(text).includes(RATE_LIMIT_MESSAGE) },
+        { fact: 'retry-after', want: String(RETRY_AFTER_SECONDS), got: retryAfter },
       ]
 
 const cells = new Map<string, Cell>()
@@ -243,14 +251,14 @@ for (const client of NAMES)
             const route = { client, provider: name, stream }
             const cell = await run(scenario, route)
             cells.set(keyOf(scenario.name, route), cell)
-            expect(cell.verdict === 'lost' ? cell.why : []).toEqual([])
+            expect(cell.verdict === 'lost' ? cell.reasons : []).toEqual([])
             // A provider of the client's own protocol receives and sends everything as it is.
             if (client === name) expect(cell.verdict).toBe('carried' satisfies Verdict)
           })
     })
 
 test('the table in docs/translation.md lists the verdicts of this run', () => {
-  const table = printTable(
+  const table = tableOf(
     NAMES,
     SCENARIOS.map(({ name }) => name),
     (scenario, route) => cells.get(keyOf(scenario, route))!,
