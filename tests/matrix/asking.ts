@@ -1,8 +1,4 @@
 import type { ConversationName } from '../../src/generation/request.ts'
-import type { Issuer } from '../../src/generation/signature.ts'
-import { protocols } from '../../src/protocols/index.ts'
-import type { TranslationContext } from '../../src/protocols/protocol.ts'
-import { LossReport } from '../../src/protocols/translation.ts'
 import { TOOL } from './answering.ts'
 
 /** Requests of clients, written in each protocol as its SDKs do. */
@@ -48,25 +44,6 @@ export const bodyOf = (protocol: ConversationName, ask: Ask, stream: boolean): J
   ({ 'chat.completions': chatBody, responses: responsesBody, messages: messagesBody, generateContent: geminiBody })[
     protocol
   ](ask, stream)
-
-export type ClientContext = TranslationContext & { losses: LossReport }
-
-/** The context of this request. `issuer`: of the response's signatures. */
-export function contextOf(client: ConversationName, body: Json, issuer?: Issuer): ClientContext {
-  const stream = body.stream === true
-  const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', stream, headers: new Headers() }
-  return {
-    rawRequest,
-    request: protocols[client].serve.readRequest(rawRequest),
-    responseIdentity: {
-      id: 'ours',
-      model: 'a/b',
-      createdAt: 1_700_000_000,
-      ...(issuer === undefined ? {} : { issuer }),
-    },
-    losses: new LossReport(),
-  }
-}
 
 const TOOL_HEAD = { name: TOOL, description: 'Finds a place.' }
 

@@ -5,10 +5,9 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { streamedEventsOf } from '../translating.ts'
 import { framesOf } from './answering.ts'
+import { NAMES } from './routes.ts'
 
 /** Errors in all the shapes that providers and compatible servers send, and the GatewayError of each. */
-
-const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
 /** Status and body of the provider; code, status and part of the message of the GatewayError. */
 const ERRORS: [what: string, status: number, body: unknown, code: string, ours: number, message: string][] = [

@@ -6,14 +6,13 @@ import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import type { Any } from '../recorded/said.ts'
 import { streamedEventsOf } from '../translating.ts'
 import { framesOf } from './answering.ts'
-import { bodyOf, contextOf } from './asking.ts'
+import { bodyOf } from './asking.ts'
+import { contextOf, NAMES } from './routes.ts'
 
 /**
  * Every finish reason of each provider, streamed and whole, after text or after a call: the reason that its reader makes
  * of it, and that clients receive the same from a stream and from a whole response.
  */
-
-const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
 /** A response of a text or of a call with this finish reason: whole, and as the frames of a stream. */
 type ResponseOf = (reason: string, calls: boolean) => { whole: object; frames: (object | string)[] }

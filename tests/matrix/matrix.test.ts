@@ -11,6 +11,7 @@ import { errorOf, failureOf, TOOL, wholeFailureOf, wireOf, type Reply } from './
 import { bodyOf, type Ask } from './asking.ts'
 import { EARLIER_REASONING, REASONING_SETTING, requestFacts, responseFacts, verdictOf, type Fact } from './facts.ts'
 import { heard, messageOf, sent } from './reading.ts'
+import { NAMES } from './routes.ts'
 import {
   BIG_NUMBER,
   FAILURE_MESSAGE,
@@ -28,7 +29,6 @@ import { tableOf, type Cell, type Route, type Verdict } from './table.ts'
  * UPDATE=1 writes the table of docs/translation.md.
  */
 
-const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 const PROVIDERS: Record<ConversationName, string> = {
   'chat.completions': 'up-chat',
   responses: 'up-responses',

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { withoutPaths } from '../translating.ts'
-import { contextOf } from './asking.ts'
 import {
   base64,
   block,
@@ -14,6 +13,7 @@ import {
   inputImage,
   sentTo,
 } from './media-requests.ts'
+import { contextOf } from './routes.ts'
 
 /** Media that a client's protocol does not accept: each is refused with its path or dropped with a loss. */
 

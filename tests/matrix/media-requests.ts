@@ -5,7 +5,7 @@ import type { Loss } from '../../src/protocols/translation.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import type { Any } from '../recorded/said.ts'
 import { prepared } from '../translating.ts'
-import { contextOf } from './asking.ts'
+import { contextOf } from './routes.ts'
 
 /** Parts with media in the fields of each protocol, requests with them, and what a provider receives of these. */
 

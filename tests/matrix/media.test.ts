@@ -19,13 +19,13 @@ import {
   sentTo,
   type ReportedLoss,
 } from './media-requests.ts'
+import { NAMES, others } from './routes.ts'
 
 /**
  * Images, audio, video and files of each client, sent to each provider: carried as they are, carried with a loss, or
  * refused with their path.
  */
 
-const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 const validators = new Map(NAMES.map((name) => [name, judge(name)]))
 
 /** In the order of NAMES: the part of each client, absent if its protocol has none. */
@@ -274,7 +274,7 @@ const GENERATED_LOSS: Record<ConversationName, LossCode[]> = {
 
 describe('an image that the model generated', () => {
   for (const client of NAMES)
-    for (const provider of NAMES.filter((name) => name !== client))
+    for (const provider of others(client))
       test(`of a ${client} client is sent to ${provider} or reported`, () => {
         const { body, losses } = sentTo(provider, client, GENERATED[client])
         expect(JSON.stringify(body).includes(DATA)).toBe(provider === 'responses' || provider === 'generateContent')

@@ -5,14 +5,14 @@ import { protocols } from '../../src/protocols/index.ts'
 import type { Quirks } from '../../src/protocols/protocol.ts'
 import type { Any } from '../recorded/said.ts'
 import { withoutPaths, written } from '../translating.ts'
-import { bodyOf, contextOf } from './asking.ts'
+import { bodyOf } from './asking.ts'
+import { contextOf, NAMES, others } from './routes.ts'
 
 /**
  * A provider's response that a client of another protocol sends back in its next request: the provider gets its
  * reasoning and its signatures as it sent them.
  */
 
-const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 const OURS = { provider: 'p', model: 'm' }
 
 const reasoning = (text: string, data: string): Any => ({ type: 'reasoning', text, signature: { data } })
@@ -71,7 +71,7 @@ const RESPONSES: Partial<Record<ConversationName, Record<string, Any[]>>> = {
 /** The client's copy of a response, as the elements that it puts into its next request. */
 function received(client: ConversationName, answer: Answer, stream: boolean): Any[] {
   const model = client === 'generateContent' ? {} : { model: 'a/b' }
-  const context = contextOf(client, { ...model, ...bodyOf(client, { turns: [{ user: 'q' }] }, stream) }, OURS)
+  const context = contextOf(client, { ...model, ...bodyOf(client, { turns: [{ user: 'q' }] }, stream) })
   const { serve } = protocols[client]
   if (!stream) {
     const whole = serve.writeResponse(answer, context) as Any
@@ -135,7 +135,7 @@ function sentBack(provider: ConversationName, body: Any): Any[] {
 }
 
 for (const [provider, responses] of Object.entries(RESPONSES) as [ConversationName, Record<string, Any[]>][])
-  for (const client of NAMES.filter((name) => name !== provider))
+  for (const client of others(provider))
     for (const stream of client === 'messages' ? [false] : [false, true])
       describe(`a response of ${provider} through a ${client} client${stream ? ', streamed' : ''}`, () => {
         test.each(Object.entries(responses))('%s: comes back unchanged', (_name, parts) => {

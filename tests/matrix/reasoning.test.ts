@@ -6,14 +6,13 @@ import type { Capabilities, Quirks } from '../../src/protocols/protocol.ts'
 import { LossReport } from '../../src/protocols/translation.ts'
 import type { Any } from '../recorded/said.ts'
 import { written } from '../translating.ts'
-import { contextOf } from './asking.ts'
+import { contextOf, NAMES, others } from './routes.ts'
 
 /**
  * Earlier turns with reasoning of several models: each provider gets back what its own model signed, byte for byte, and
  * nothing else.
  */
 
-const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 const OURS = { provider: 'p', model: 'm' }
 
 /** 48 bytes whose base64 has the characters that base64url spells differently. */
@@ -124,7 +123,7 @@ const CALL_PATHS: Record<ConversationName, (count: number) => string> = {
 }
 
 for (const client of NAMES)
-  for (const provider of NAMES.filter((name) => name !== client)) {
+  for (const provider of others(client)) {
     const dropped = (index: number): string => `reasoning_dropped ${REASONING_PATHS[client](index)}`
     // Google's models require a signature on the call.
     const ofCall = (count: number): string[] =>
@@ -172,7 +171,7 @@ const ONLY_REASONING: Record<ConversationName, Any> = {
 }
 
 describe.each(NAMES)('reasoning at the end of an earlier response, sent to %s', (provider) => {
-  test.each(NAMES.filter((name) => name !== provider))(
+  test.each(others(provider))(
     'of a %s client is carried if the provider accepts it and reported otherwise',
     (client) => {
       const { text, lost } = sent(client, ONLY_REASONING[client], provider)

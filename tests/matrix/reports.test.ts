@@ -4,22 +4,14 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { LossCode } from '../../src/protocols/loss-codes.ts'
 import { eventsFor } from '../translating.ts'
-import { bodyOf, contextOf, type ClientContext } from './asking.ts'
+import { contextOf, NAMES, others } from './routes.ts'
 
 /** Fields of a response that only its own protocol has: each is reported to a client of any other. */
-
-const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
-
-const contextFor = (client: ConversationName): ClientContext => {
-  const model = client === 'generateContent' ? {} : { model: 'a/b' }
-  const body = { ...model, ...bodyOf(client, { turns: [{ user: 'hi' }] }, false) }
-  return contextOf(client, body, { provider: 'p', model: 'm' })
-}
 
 type ReportedLoss = { code: LossCode; path: string }
 
 function lossesOf(client: ConversationName, events: GenerationEvent[], stream: boolean): ReportedLoss[] {
-  const context = contextFor(client)
+  const context = contextOf(client)
   const writer = protocols[client].serve.writer(context)
   if (stream) for (const event of events) writer.write(event)
   else protocols[client].serve.writeResponse(fold(events), context)
@@ -157,8 +149,8 @@ const FIELDS: [what: string, provider: ConversationName, body: object, code: Cod
 
 for (const [what, provider, body, code, path] of FIELDS)
   describe(`${what} in a response of ${provider}`, () => {
-    test.each(NAMES.filter((name) => name !== provider))('is reported to a %s client', (client) => {
-      const events = eventsFor(provider, body, {}, contextFor(client).request)
+    test.each(others(provider))('is reported to a %s client', (client) => {
+      const events = eventsFor(provider, body, {}, contextOf(client).request)
       const loss = { code: typeof code === 'string' ? code : code[client], path }
       expect(lossesOf(client, events, false)).toContainEqual(loss)
       expect(lossesOf(client, events, true)).toContainEqual(loss)
@@ -167,6 +159,6 @@ for (const [what, provider, body, code, path] of FIELDS)
 
 test.each(NAMES.slice(0, 3))('the message of an ordinary finish reason is not reported to a %s client', (client) => {
   const body = gemini({ finishMessage: 'The model ended by itself.' })
-  const events = eventsFor('generateContent', body, {}, contextFor(client).request)
+  const events = eventsFor('generateContent', body, {}, contextOf(client).request)
   expect(lossesOf(client, events, false)).toEqual([])
 })

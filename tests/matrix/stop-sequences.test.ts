@@ -3,11 +3,10 @@ import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { eventsFor, readerFor, written } from '../translating.ts'
 import { framesOf } from './answering.ts'
-import { contextOf } from './asking.ts'
+import { contextOf, others } from './routes.ts'
 
 /** Stop sequences that a provider does not accept: Sluice ends its response at them. */
 
-const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 const STOPS = ['one', 'two', 'three', 'four', 'five', ' ']
 const TARGET = { provider: 'p', model: 'm', quirks: {}, capabilities: {} }
 
@@ -58,7 +57,7 @@ const LOSS_REASONS: Partial<Record<ConversationName, string>> = {
 }
 
 describe('stop sequences of a messages client', () => {
-  test.each(NAMES.filter((name) => name !== 'messages'))(
+  test.each(others('messages'))(
     'end a response of %s also if the provider does not accept them, and are reported',
     (provider) => {
       const { whole, frames } = RESPONSES[provider]('zero-five-six')
