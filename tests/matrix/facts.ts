@@ -33,7 +33,7 @@ const FAILED_RESULT: Explanation = {
 
 const RESULT_IMAGE: Explanation = {
   codes: ['media_moved'],
-  path: /^(messages\[2\]\.content\[0\]\.content\[1\]|input\[2\]\.output\[1\]|contents\[2\]\..*\.functionResponse\.parts\[0\])$/,
+  path: /^(messages\[2\]\.content\[0\]\.content\[1\]|input\[2\]\.output\[1\]|.*\.functionResponse\.parts\[0\])$/,
 }
 
 const STOP_SEQUENCES: Explanation = {

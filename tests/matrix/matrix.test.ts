@@ -81,8 +81,9 @@ beforeAll(async () => {
   })
   const providers = NAMES.map((protocol) => {
     const quirks = protocol === 'chat.completions' ? ', quirks: { reasoningField: reasoning_details }' : ''
-    const baseUrl = `http://127.0.0.1:${provider.port}/v1`
-    return `  ${PROVIDERS[protocol]}: { protocol: ${protocol}, baseUrl: "${baseUrl}", apiKey: none, unlisted: true${quirks} }\n`
+    const url = `"http://127.0.0.1:${provider.port}/v1"`
+    const entry = `protocol: ${protocol}, baseUrl: ${url}, apiKey: none, unlisted: true${quirks}`
+    return `  ${PROVIDERS[protocol]}: { ${entry} }\n`
   })
   gateway = await startGateway({ config: `limits: { requestsPerMinute: 1000000 }\nproviders:\n${providers.join('')}` })
 })
