@@ -11,7 +11,7 @@ import { NAMES } from './routes.ts'
 
 /** Status and body of the provider; code, status and part of the message of the GatewayError. */
 const ERRORS: [what: string, status: number, body: unknown, code: string, ours: number, message: string][] = [
-  ['a bare string', 400, 'no such thing', 'invalid_request', 400, 'no such thing'],
+  ['a plain string', 400, 'no such thing', 'invalid_request', 400, 'no such thing'],
   ['a string in place of the object', 400, { error: 'no such thing' }, 'invalid_request', 400, 'no such thing'],
   [
     'an array, as Google sends it',
@@ -127,7 +127,7 @@ describe.each(ERRORS)('an error response: %s', (_, status, body, code, ours, mes
 /** Errors under status 200, as a whole body or as a frame of a stream. */
 const ERRORS_UNDER_200: [what: string, body: object, code: string, message: string][] = [
   ['an object', { error: { message: 'it broke', type: 'server_error' } }, 'upstream_error', 'it broke'],
-  ['a bare string', { error: 'it broke' }, 'upstream_error', 'it broke'],
+  ['a plain string', { error: 'it broke' }, 'upstream_error', 'it broke'],
   ['a numeric status', { error: { code: 429, message: 'not so fast' } }, 'upstream_rate_limited', 'not so fast'],
 ]
 

@@ -44,7 +44,7 @@ const STOP_SEQUENCES: Explanation = {
 const trim = (text: string): string => text.trim()
 
 /** Everything in the client's request that the provider has to receive. */
-export const requestFacts = (what: Ask, from: Sent, to: Sent): Fact[] => [
+export const requestFacts = (request: Ask, from: Sent, to: Sent): Fact[] => [
   // Neighbouring texts may be joined, and what the gateway adds beside them is another fact.
   {
     fact: 'texts',
@@ -65,7 +65,7 @@ export const requestFacts = (what: Ask, from: Sent, to: Sent): Fact[] => [
   { fact: 'images', want: from.asked.media, got: to.asked.media, explainedBy: RESULT_IMAGE },
   { fact: 'stop sequences', want: from.stop, got: to.stop, explainedBy: STOP_SEQUENCES },
   { fact: 'schema', want: from.schema, got: to.schema },
-  ...(what.maxTokens === undefined ? [] : [{ fact: 'limit', want: from.maxTokens, got: to.maxTokens }]),
+  ...(request.maxTokens === undefined ? [] : [{ fact: 'limit', want: from.maxTokens, got: to.maxTokens }]),
 ]
 
 /** Everything in the provider's response that the client has to receive. */

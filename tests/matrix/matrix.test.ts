@@ -96,10 +96,10 @@ afterAll(async () => {
 /** What the client received. `request`: the body that it sent. */
 type Received = { status: number; text: string; losses: Loss[]; retryAfter: string | null; request: Any }
 
-async function send(route: Route, what: Ask, modelName = 'm'): Promise<Received> {
+async function send(route: Route, request: Ask, modelName = 'm'): Promise<Received> {
   const { client, stream } = route
   const model = `${PROVIDERS[route.provider]}/${modelName}`
-  const body = { ...(client === 'generateContent' ? {} : { model }), ...bodyOf(client, what, stream) }
+  const body = { ...(client === 'generateContent' ? {} : { model }), ...bodyOf(client, request, stream) }
   const path = {
     'chat.completions': '/v1/chat/completions',
     responses: '/v1/responses',

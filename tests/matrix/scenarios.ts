@@ -11,7 +11,7 @@ export type Scenario = {
   /** The provider fails in the middle of its response. */
   failsMidway?: true
   /** The client's next request, to which the provider replies "done". */
-  followUp?: (heard: Heard) => Ask
+  followUp?: (response: Heard) => Ask
   /** The client's name of the tool, which the provider may not accept. */
   toolName?: string
   /** Text after the stop sequence, from a provider whose protocol has none. */

@@ -169,12 +169,16 @@ function itemEvents(item: Json, output_index: number): Json[] {
       done,
     ]
   }
+  return [added, ...contentEvents(item, at), done]
+}
+
+/** The events of a message's only content part. */
+function contentEvents(item: Json, at: object): Json[] {
   const [part] = item.content as { type: string; text: string; refusal: string; annotations: object[] }[]
   const here = { ...at, content_index: 0 }
   const name = part!.type === 'refusal' ? 'refusal' : 'output_text'
   const text = part!.type === 'refusal' ? part!.refusal : part!.text
   return [
-    added,
     {
       type: 'response.content_part.added',
       ...here,
@@ -189,6 +193,5 @@ function itemEvents(item: Json, output_index: number): Json[] {
     })),
     { type: `response.${name}.done`, ...here, [part!.type === 'refusal' ? 'refusal' : 'text']: text },
     { type: 'response.content_part.done', ...here, part },
-    done,
   ]
 }
