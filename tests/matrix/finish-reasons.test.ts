@@ -10,8 +10,8 @@ import { bodyOf } from './asking.ts'
 import { contextOf, NAMES } from './routes.ts'
 
 /**
- * Every finish reason of each provider, streamed and whole, after text or after a call: how it is read, and that clients
- * receive the same from a stream and from a whole response.
+ * Every finish reason of each provider, streamed and whole, after text or after a call: how it is read, and that a
+ * client receives the same from a stream and from a whole response.
  */
 
 /** A response of a text or of a call with this finish reason: whole, and as the frames of a stream. */
