@@ -1,19 +1,19 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 import { TOOL } from './answering.ts'
 
-/** What a client asks, put into the words of each protocol as its SDKs do. */
+/** Requests of clients, written in each protocol as its SDKs do. */
 
 export type Result = { id: string; text: string; image?: string; isError?: boolean }
 
 export type Turn =
   | { user: string }
-  /** An instruction in the middle of the conversation; Google's clients have none. */
+  /** An instruction within the conversation; text of the user in generateContent, which has none. */
   | { system: string }
   | { assistant: string }
   | { calls: { id: string; args: string }[] }
   | { results: Result[] }
-  /** An earlier answer in the client's own protocol, as it came. */
-  | { again: unknown }
+  /** An earlier response in the client's own protocol, unchanged. */
+  | { earlierResponse: unknown }
 
 export type Ask = {
   system?: string
@@ -22,7 +22,7 @@ export type Ask = {
   schema?: object
   stop?: string[]
   maxTokens?: number
-  reasons?: true
+  reasoning?: true
 }
 
 export const SCHEMA = {
@@ -40,15 +40,15 @@ export const PARAMETERS = {
 
 type Json = Record<string, unknown>
 
-export const bodyOf = (protocol: ConversationName, ask: Ask, stream: boolean): Json =>
+export const bodyOf = (protocol: ConversationName, request: Ask, stream: boolean): Json =>
   ({ 'chat.completions': chatBody, responses: responsesBody, messages: messagesBody, generateContent: geminiBody })[
     protocol
-  ](ask, stream)
+  ](request, stream)
 
-const TOOL_WORDS = { name: TOOL, description: 'Finds a place.' }
+const TOOL_HEAD = { name: TOOL, description: 'Finds a place.' }
 
-function chatBody(ask: Ask, stream: boolean): Json {
-  const messages = ask.turns.flatMap((turn): unknown[] => {
+function chatBody(request: Ask, stream: boolean): Json {
+  const messages = request.turns.flatMap((turn): unknown[] => {
     if ('user' in turn) return [{ role: 'user', content: turn.user }]
     if ('system' in turn) return [{ role: 'system', content: turn.system }]
     if ('assistant' in turn) return [{ role: 'assistant', content: turn.assistant }]
@@ -64,8 +64,8 @@ function chatBody(ask: Ask, stream: boolean): Json {
           })),
         },
       ]
-    if ('again' in turn) return [turn.again]
-    // Its tool messages hold text alone: clients show the image in a message of the user.
+    if ('earlierResponse' in turn) return [turn.earlierResponse]
+    // Tool messages have only text: clients send the image in a user message.
     const images = turn.results.flatMap(({ image }) =>
       image === undefined ? [] : [{ type: 'image_url', image_url: { url: `data:image/png;base64,${image}` } }],
     )
@@ -75,29 +75,34 @@ function chatBody(ask: Ask, stream: boolean): Json {
     ]
   })
   return {
-    messages: [...(ask.system === undefined ? [] : [{ role: 'system', content: ask.system }]), ...messages],
-    ...(ask.tools === undefined
+    messages: [...(request.system === undefined ? [] : [{ role: 'system', content: request.system }]), ...messages],
+    ...(request.tools === undefined
       ? {}
-      : { tools: [{ type: 'function', function: { ...TOOL_WORDS, parameters: PARAMETERS } }] }),
-    ...(ask.schema === undefined
+      : { tools: [{ type: 'function', function: { ...TOOL_HEAD, parameters: PARAMETERS } }] }),
+    ...(request.schema === undefined
       ? {}
-      : { response_format: { type: 'json_schema', json_schema: { name: 'place', strict: true, schema: ask.schema } } }),
-    ...(ask.stop === undefined ? {} : { stop: ask.stop }),
-    ...(ask.maxTokens === undefined ? {} : { max_completion_tokens: ask.maxTokens }),
-    ...(ask.reasons === undefined ? {} : { reasoning_effort: 'low' }),
+      : {
+          response_format: {
+            type: 'json_schema',
+            json_schema: { name: 'place', strict: true, schema: request.schema },
+          },
+        }),
+    ...(request.stop === undefined ? {} : { stop: request.stop }),
+    ...(request.maxTokens === undefined ? {} : { max_completion_tokens: request.maxTokens }),
+    ...(request.reasoning === undefined ? {} : { reasoning_effort: 'low' }),
     stream,
     ...(stream ? { stream_options: { include_usage: true } } : {}),
   }
 }
 
-function responsesBody(ask: Ask, stream: boolean): Json {
-  const input = ask.turns.flatMap((turn): unknown[] => {
+function responsesBody(request: Ask, stream: boolean): Json {
+  const input = request.turns.flatMap((turn): unknown[] => {
     if ('user' in turn) return [{ role: 'user', content: turn.user }]
     if ('system' in turn) return [{ role: 'system', content: turn.system }]
     if ('assistant' in turn) return [{ role: 'assistant', content: turn.assistant }]
     if ('calls' in turn)
       return turn.calls.map(({ id, args }) => ({ type: 'function_call', call_id: id, name: TOOL, arguments: args }))
-    if ('again' in turn) return turn.again as unknown[]
+    if ('earlierResponse' in turn) return turn.earlierResponse as unknown[]
     return turn.results.map(({ id, text, image }) => ({
       type: 'function_call_output',
       call_id: id,
@@ -112,15 +117,15 @@ function responsesBody(ask: Ask, stream: boolean): Json {
   })
   return {
     input,
-    ...(ask.system === undefined ? {} : { instructions: ask.system }),
-    ...(ask.tools === undefined
+    ...(request.system === undefined ? {} : { instructions: request.system }),
+    ...(request.tools === undefined
       ? {}
-      : { tools: [{ type: 'function', ...TOOL_WORDS, parameters: PARAMETERS, strict: false }] }),
-    ...(ask.schema === undefined
+      : { tools: [{ type: 'function', ...TOOL_HEAD, parameters: PARAMETERS, strict: false }] }),
+    ...(request.schema === undefined
       ? {}
-      : { text: { format: { type: 'json_schema', name: 'place', strict: true, schema: ask.schema } } }),
-    ...(ask.maxTokens === undefined ? {} : { max_output_tokens: ask.maxTokens }),
-    ...(ask.reasons === undefined
+      : { text: { format: { type: 'json_schema', name: 'place', strict: true, schema: request.schema } } }),
+    ...(request.maxTokens === undefined ? {} : { max_output_tokens: request.maxTokens }),
+    ...(request.reasoning === undefined
       ? {}
       : { reasoning: { effort: 'low', summary: 'auto' }, include: ['reasoning.encrypted_content'] }),
     store: false,
@@ -128,8 +133,8 @@ function responsesBody(ask: Ask, stream: boolean): Json {
   }
 }
 
-function messagesBody(ask: Ask, stream: boolean): Json {
-  const messages = ask.turns.map((turn): Json => {
+function messagesBody(request: Ask, stream: boolean): Json {
+  const messages = request.turns.map((turn): Json => {
     if ('user' in turn) return { role: 'user', content: turn.user }
     if ('system' in turn) return { role: 'system', content: turn.system }
     if ('assistant' in turn) return { role: 'assistant', content: turn.assistant }
@@ -143,7 +148,7 @@ function messagesBody(ask: Ask, stream: boolean): Json {
           input: JSON.parse(args) as object,
         })),
       }
-    if ('again' in turn) return { role: 'assistant', content: turn.again }
+    if ('earlierResponse' in turn) return { role: 'assistant', content: turn.earlierResponse }
     return {
       role: 'user',
       content: turn.results.map(({ id, text, image, isError }) => ({
@@ -160,19 +165,21 @@ function messagesBody(ask: Ask, stream: boolean): Json {
     }
   })
   return {
-    max_tokens: ask.maxTokens ?? 4096,
+    max_tokens: request.maxTokens ?? 4096,
     messages,
-    ...(ask.system === undefined ? {} : { system: ask.system }),
-    ...(ask.tools === undefined ? {} : { tools: [{ ...TOOL_WORDS, input_schema: PARAMETERS }] }),
-    ...(ask.schema === undefined ? {} : { output_config: { format: { type: 'json_schema', schema: ask.schema } } }),
-    ...(ask.stop === undefined ? {} : { stop_sequences: ask.stop }),
-    ...(ask.reasons === undefined ? {} : { thinking: { type: 'enabled', budget_tokens: 1024 } }),
+    ...(request.system === undefined ? {} : { system: request.system }),
+    ...(request.tools === undefined ? {} : { tools: [{ ...TOOL_HEAD, input_schema: PARAMETERS }] }),
+    ...(request.schema === undefined
+      ? {}
+      : { output_config: { format: { type: 'json_schema', schema: request.schema } } }),
+    ...(request.stop === undefined ? {} : { stop_sequences: request.stop }),
+    ...(request.reasoning === undefined ? {} : { thinking: { type: 'enabled', budget_tokens: 1024 } }),
     stream,
   }
 }
 
-function geminiBody(ask: Ask): Json {
-  const contents = ask.turns.map((turn): Json => {
+function geminiBody(request: Ask): Json {
+  const contents = request.turns.map((turn): Json => {
     if ('user' in turn) return { role: 'user', parts: [{ text: turn.user }] }
     if ('system' in turn) return { role: 'user', parts: [{ text: turn.system }] }
     if ('assistant' in turn) return { role: 'model', parts: [{ text: turn.assistant }] }
@@ -183,7 +190,7 @@ function geminiBody(ask: Ask): Json {
           functionCall: { id, name: TOOL, args: JSON.parse(args) as object },
         })),
       }
-    if ('again' in turn) return { role: 'model', parts: turn.again }
+    if ('earlierResponse' in turn) return { role: 'model', parts: turn.earlierResponse }
     return {
       role: 'user',
       parts: turn.results.map(({ id, text, image, isError }) => ({
@@ -197,17 +204,19 @@ function geminiBody(ask: Ask): Json {
     }
   })
   const generationConfig = {
-    ...(ask.schema === undefined ? {} : { responseMimeType: 'application/json', responseJsonSchema: ask.schema }),
-    ...(ask.stop === undefined ? {} : { stopSequences: ask.stop }),
-    ...(ask.maxTokens === undefined ? {} : { maxOutputTokens: ask.maxTokens }),
-    ...(ask.reasons === undefined ? {} : { thinkingConfig: { includeThoughts: true, thinkingBudget: 1024 } }),
+    ...(request.schema === undefined
+      ? {}
+      : { responseMimeType: 'application/json', responseJsonSchema: request.schema }),
+    ...(request.stop === undefined ? {} : { stopSequences: request.stop }),
+    ...(request.maxTokens === undefined ? {} : { maxOutputTokens: request.maxTokens }),
+    ...(request.reasoning === undefined ? {} : { thinkingConfig: { includeThoughts: true, thinkingBudget: 1024 } }),
   }
   return {
     contents,
-    ...(ask.system === undefined ? {} : { systemInstruction: { parts: [{ text: ask.system }] } }),
-    ...(ask.tools === undefined
+    ...(request.system === undefined ? {} : { systemInstruction: { parts: [{ text: request.system }] } }),
+    ...(request.tools === undefined
       ? {}
-      : { tools: [{ functionDeclarations: [{ ...TOOL_WORDS, parametersJsonSchema: PARAMETERS }] }] }),
+      : { tools: [{ functionDeclarations: [{ ...TOOL_HEAD, parametersJsonSchema: PARAMETERS }] }] }),
     ...(Object.keys(generationConfig).length === 0 ? {} : { generationConfig }),
   }
 }

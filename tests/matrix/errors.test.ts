@@ -1,18 +1,17 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/error.ts'
-import { fold, type GenerationEvent } from '../../src/generation/event.ts'
+import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
-import { FrameSplitter } from '../../src/http/frames.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import { framed } from '../gateway/scripted.ts'
+import { streamedEventsOf } from '../translating.ts'
+import { framesOf } from './answering.ts'
+import { NAMES } from './routes.ts'
 
-/** Failures of providers in all the forms that they and their imitators give them, and what each is for us. */
+/** Errors in all the shapes that providers and compatible servers send, and the GatewayError of each. */
 
-const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
-
-/** Status and body, and the code, the status and the words that every protocol makes of it. */
-const REFUSALS: [what: string, status: number, body: unknown, code: string, ours: number, says: string][] = [
-  ['a bare string', 400, 'no such thing', 'invalid_request', 400, 'no such thing'],
+/** Status and body of the provider; code, status and part of the message of the GatewayError. */
+const ERRORS: [what: string, status: number, body: unknown, code: string, ours: number, message: string][] = [
+  ['a plain string', 400, 'no such thing', 'invalid_request', 400, 'no such thing'],
   ['a string in place of the object', 400, { error: 'no such thing' }, 'invalid_request', 400, 'no such thing'],
   [
     'an array, as Google sends it',
@@ -23,7 +22,7 @@ const REFUSALS: [what: string, status: number, body: unknown, code: string, ours
     'no such thing',
   ],
   [
-    'a message at the top',
+    'a message at the top level',
     400,
     { object: 'error', message: 'no such thing', type: 'BadRequestError', code: 400 },
     'invalid_request',
@@ -31,17 +30,24 @@ const REFUSALS: [what: string, status: number, body: unknown, code: string, ours
     'no such thing',
   ],
   [
-    'details of a validator',
+    'the details of a validator',
     422,
     { detail: [{ loc: ['body', 'x'], msg: 'no such thing' }] },
     'invalid_request',
     400,
     'no such thing',
   ],
-  ['a shape that nobody knows', 400, { errors: [{ text: 'no such thing' }] }, 'invalid_request', 400, 'no such thing'],
-  ['a page of a proxy', 502, '<html><body><h1>Bad Gateway</h1></body></html>', 'upstream_error', 502, 'Bad Gateway'],
+  ['an unknown shape', 400, { errors: [{ text: 'no such thing' }] }, 'invalid_request', 400, 'no such thing'],
   [
-    'a bad key as xAI says it',
+    'an HTML page of a proxy',
+    502,
+    '<html><body><h1>Bad Gateway</h1></body></html>',
+    'upstream_error',
+    502,
+    'Bad Gateway',
+  ],
+  [
+    'an invalid key at xAI',
     400,
     { code: 'Client specified an invalid argument', error: 'Incorrect API key provided: xai-0123456789.' },
     'upstream_error',
@@ -49,7 +55,7 @@ const REFUSALS: [what: string, status: number, body: unknown, code: string, ours
     "refused Sluice's credentials",
   ],
   [
-    'a bad key as Google says it',
+    'an invalid key at Google',
     400,
     { error: { code: 400, message: 'API key not valid. Please pass a valid API key.', status: 'INVALID_ARGUMENT' } },
     'upstream_error',
@@ -97,35 +103,33 @@ const REFUSALS: [what: string, status: number, body: unknown, code: string, ours
     413,
     'too big',
   ],
-  ['overload', 529, { type: 'error', error: { type: 'overloaded_error', message: 'busy' } }, 'overloaded', 503, 'busy'],
+  [
+    'an overload',
+    529,
+    { type: 'error', error: { type: 'overloaded_error', message: 'busy' } },
+    'overloaded',
+    503,
+    'busy',
+  ],
 ]
 
-describe.each(REFUSALS)('%s', (_, status, body, code, ours, says) => {
-  test.each(NAMES)('%s', (provider) => {
+describe.each(ERRORS)('an error response: %s', (_, status, body, code, ours, message) => {
+  test.each(NAMES)(`of a %s provider is read as ${code} with status ${ours}`, (provider) => {
     const error = protocols[provider].call.readError(
       status,
       typeof body === 'string' && body.startsWith('<') ? body : JSON.stringify(body),
     )
     expect([error.code, error.status]).toEqual([code as typeof error.code, ours])
-    expect(error.message).toContain(says)
+    expect(error.message).toContain(message)
   })
 })
 
-/** What stands in a 200, whole or as a frame of a stream. */
-const FAILURES: [what: string, body: object, code: string, says: string][] = [
+/** Errors under status 200, as a whole body or as a frame of a stream. */
+const ERRORS_UNDER_200: [what: string, body: object, code: string, message: string][] = [
   ['an object', { error: { message: 'it broke', type: 'server_error' } }, 'upstream_error', 'it broke'],
-  ['a bare string', { error: 'it broke' }, 'upstream_error', 'it broke'],
-  ['a number for a status', { error: { code: 429, message: 'not so fast' } }, 'upstream_rate_limited', 'not so fast'],
+  ['a plain string', { error: 'it broke' }, 'upstream_error', 'it broke'],
+  ['a numeric status', { error: { code: 429, message: 'not so fast' } }, 'upstream_rate_limited', 'not so fast'],
 ]
-
-function streamed(provider: ConversationName, text: string): GenerationEvent[] {
-  const reader = protocols[provider].call.reader({})
-  const frames = new FrameSplitter()
-  return [
-    ...[...frames.push(Buffer.from(text)), ...frames.end()].flatMap((frame) => reader.read(frame)),
-    ...reader.end(),
-  ]
-}
 
 const thrownBy = (run: () => unknown): unknown => {
   try {
@@ -135,19 +139,19 @@ const thrownBy = (run: () => unknown): unknown => {
   }
 }
 
-describe.each(FAILURES)('an error under 200 as %s', (_, body, code, says) => {
-  test.each(NAMES)('%s', (provider) => {
+describe.each(ERRORS_UNDER_200)('an error under status 200: %s', (_, body, code, message) => {
+  test.each(NAMES)(`of a %s provider is read as ${code}, whole and streamed`, (provider) => {
     const whole = thrownBy(() => protocols[provider].call.readResponse(body, {}))
-    const last = streamed(provider, framed([body])).at(-1)!
+    const last = streamedEventsOf(provider, framesOf([body])).at(-1)!
     for (const error of [whole, last.type === 'error' ? last.error : last]) {
       expect(error).toBeInstanceOf(GatewayError)
-      expect(error).toMatchObject({ code, message: expect.stringContaining(says) })
+      expect(error).toMatchObject({ code, message: expect.stringContaining(message) })
     }
   })
 })
 
-/** Answers that hold nothing are answers. */
-const NOTHING: [ConversationName, object][] = [
+/** Successful responses without content. */
+const EMPTY: [ConversationName, object][] = [
   [
     'chat.completions',
     { choices: [{ index: 0, message: { role: 'assistant', content: null }, finish_reason: 'stop' }] },
@@ -164,7 +168,7 @@ const NOTHING: [ConversationName, object][] = [
   ['generateContent', { promptFeedback: { blockReason: 'SAFETY' } }],
 ]
 
-test.each(NOTHING)('%s: %j is an empty answer', (provider, body) => {
+test.each(EMPTY)('an empty response of %s is no error: %j', (provider, body) => {
   const answer = fold(protocols[provider].call.readResponse(body, {}))
   expect(answer.parts.filter((part) => part.type !== 'text' || part.text !== '')).toEqual([])
   expect(['stop', 'stop-sequence', 'content-filter']).toContain(answer.finish.reason)

@@ -1,49 +1,54 @@
-import { prepared } from '../translating.ts'
 import { describe, expect, test } from 'bun:test'
-import { GatewayError } from '../../src/error.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
-import { protocols } from '../../src/protocols/index.ts'
-import type { TranslationContext } from '../../src/protocols/protocol.ts'
-import type { Endpoint } from '../../src/providers/catalogue.ts'
+import type { LossCode } from '../../src/protocols/loss-codes.ts'
 import { requestContent } from '../recorded/request-content.ts'
 import { schemaValidator } from '../recorded/vendor-schemas.ts'
 import type { Any } from '../recorded/response-content.ts'
+import {
+  MEDIA_URL,
+  base64,
+  block,
+  bodyWith,
+  CSV,
+  DATA,
+  dataUrl,
+  refusalOf,
+  image,
+  inline,
+  inputImage,
+  sentTo,
+  type ReportedLoss,
+} from './media-requests.ts'
+import { NAMES, others } from './routes.ts'
 
 /**
- * Images, sound, films and files of each client on their way to each provider: carried as they are, told, or refused
- * with the path of what cannot go.
+ * Images, audio, video and files of each client, sent to each provider: carried as they are, carried with a loss, or
+ * refused with their path.
  */
 
-const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
-const judges = new Map(NAMES.map((name) => [name, schemaValidator(name)]))
+const validators = new Map(NAMES.map((name) => [name, schemaValidator(name)]))
 
-/** Every sign of base64 and its end. */
-const DATA = Buffer.from(Array.from({ length: 61 }, (_, i) => (i * 61 + 251) % 256)).toString('base64')
-const CSV = Buffer.from('a,b\n1,2\n').toString('base64')
-const ADDRESS = 'https://media.example/a-thing_1'
-const dataUrl = (type: string, data = DATA): string => `data:${type};base64,${data}`
-
-const image = (url: string, detail?: string) => ({
-  type: 'image_url',
-  image_url: { url, ...(detail === undefined ? {} : { detail }) },
-})
-const inputImage = (image_url: string, detail?: string) => ({
-  type: 'input_image',
-  image_url,
-  ...(detail === undefined ? {} : { detail }),
-})
-const block = (type: string, source: object, more: object = {}) => ({ type, source, ...more })
-const base64 = (media_type: string, data = DATA) => ({ type: 'base64', media_type, data })
-const inline = (mimeType: string, more: object = {}, data = DATA) => ({ inlineData: { mimeType, data, ...more } })
-
+/** In the order of NAMES: the part of each client, absent if its protocol has none. */
 type Parts = (object | undefined)[]
-/**
- * What becomes of it at each provider in the order of NAMES, where that is not simply to be carried: a refused path, or
- * words of losses.
- */
-type Fates = (RegExp | undefined)[]
 
-const MEDIA: [what: string, parts: Parts, fates: Fates][] = [
+/** `field`: of the part, at which each client's loss is reported. `refused`: the text of the error. */
+type Outcome = { code: LossCode; field: Partial<Record<ConversationName, string>> } | { refused: string }
+
+/** Outcomes other than being carried as it is, by provider. */
+type Outcomes = Partial<Record<ConversationName, Outcome>>
+
+const filename: Outcome = {
+  code: 'unsupported_field',
+  field: { 'chat.completions': '.file.filename', responses: '.filename', messages: '.title' },
+}
+const detail = (code: LossCode): Outcome => ({
+  code,
+  field: { 'chat.completions': '.image_url.detail', responses: '.detail', generateContent: '.mediaResolution' },
+})
+const displayName: Outcome = { code: 'unsupported_field', field: { generateContent: '.inlineData.displayName' } }
+const refused = (what: string): Outcome => ({ refused: `${what} cannot be sent to the provider of this model` })
+
+const MEDIA: [what: string, parts: Parts, outcomes: Outcomes][] = [
   [
     'an image',
     [
@@ -52,42 +57,42 @@ const MEDIA: [what: string, parts: Parts, fates: Fates][] = [
       block('image', base64('image/png')),
       inline('image/png'),
     ],
-    [],
+    {},
   ],
   [
-    'an image by its address',
+    'an image by its URL',
     [
-      image(ADDRESS),
-      inputImage(ADDRESS),
-      block('image', { type: 'url', url: ADDRESS }),
-      { fileData: { mimeType: 'image/png', fileUri: ADDRESS } },
+      image(MEDIA_URL),
+      inputImage(MEDIA_URL),
+      block('image', { type: 'url', url: MEDIA_URL }),
+      { fileData: { mimeType: 'image/png', fileUri: MEDIA_URL } },
     ],
-    [],
+    {},
   ],
   [
-    'an image at whatever detail',
+    'an image of automatic detail',
     [image(dataUrl('image/png'), 'auto'), inputImage(dataUrl('image/png'), 'auto'), undefined, undefined],
-    [],
+    {},
   ],
   [
-    'an image at high detail',
+    'an image of high detail',
     [
       image(dataUrl('image/png'), 'high'),
       inputImage(dataUrl('image/png'), 'high'),
       undefined,
       { ...inline('image/png'), mediaResolution: { level: 'MEDIA_RESOLUTION_HIGH' } },
     ],
-    [undefined, undefined, /detail|mediaResolution/, /detail/],
+    { messages: detail('unsupported_field'), generateContent: detail('unsupported_by_model') },
   ],
   [
     'an image with a name',
     [undefined, undefined, undefined, inline('image/png', { displayName: 'a.png' })],
-    [/displayName/, /displayName/, /displayName/],
+    { 'chat.completions': displayName, responses: displayName, messages: displayName },
   ],
   [
-    'an image of a type that Anthropic does not read',
+    'an image of a type that Anthropic does not accept',
     [image(dataUrl('image/heic')), inputImage(dataUrl('image/heic')), undefined, undefined],
-    [undefined, undefined, /^400 .*(image_url\.url|image_url): an image of the type image\/heic/],
+    { messages: refused('an image of the type image/heic') },
   ],
   [
     'a PDF',
@@ -97,37 +102,37 @@ const MEDIA: [what: string, parts: Parts, fates: Fates][] = [
       block('document', base64('application/pdf'), { title: 'a.pdf' }),
       inline('application/pdf', { displayName: 'a.pdf' }),
     ],
-    [undefined, undefined, undefined, /filename|title/],
+    { generateContent: filename },
   ],
   [
-    'a PDF by its address',
+    'a PDF by its URL',
     [
       undefined,
-      { type: 'input_file', file_url: ADDRESS },
-      block('document', { type: 'url', url: ADDRESS }),
-      { fileData: { mimeType: 'application/pdf', fileUri: ADDRESS } },
+      { type: 'input_file', file_url: MEDIA_URL },
+      block('document', { type: 'url', url: MEDIA_URL }),
+      { fileData: { mimeType: 'application/pdf', fileUri: MEDIA_URL } },
     ],
-    [],
+    {},
   ],
   [
-    'a PDF without its type',
+    'a PDF without its media type',
     [
       { type: 'file', file: { filename: 'a.pdf', file_data: DATA } },
       { type: 'input_file', filename: 'a.pdf', file_data: DATA },
       undefined,
       undefined,
     ],
-    [undefined, undefined, undefined, /filename/],
+    { generateContent: filename },
   ],
   [
-    'a table',
+    'a CSV file',
     [
       { type: 'file', file: { filename: 'a.csv', file_data: `data:text/csv;charset=utf-8;base64,${CSV}` } },
       { type: 'input_file', filename: 'a.csv', file_data: dataUrl('text/csv', CSV) },
       undefined,
       undefined,
     ],
-    [/content|input/, undefined, undefined, /filename/],
+    { 'chat.completions': { code: 'content_as_text', field: { responses: '' } }, generateContent: filename },
   ],
   [
     'a file of an unknown type',
@@ -137,195 +142,87 @@ const MEDIA: [what: string, parts: Parts, fates: Fates][] = [
       undefined,
       undefined,
     ],
-    [undefined, undefined, /^400 .*file_data: a file of the type application\/x-xyz/, /filename/],
+    { messages: refused('a file of the type application/x-xyz'), generateContent: filename },
   ],
   [
-    'sound',
+    'audio',
     [{ type: 'input_audio', input_audio: { data: DATA, format: 'wav' } }, undefined, undefined, inline('audio/wav')],
-    [
-      undefined,
-      undefined,
-      /^400 (messages\[0\]\.content\[1\]\.input_audio\.data|contents\[0\]\.parts\[1\]\.inlineData\.data): audio/,
-    ],
+    { messages: refused('audio input') },
   ],
   [
-    'a film',
+    'a video',
     [{ type: 'video_url', video_url: { url: dataUrl('video/mp4') } }, undefined, undefined, inline('video/mp4')],
-    [/^400 .*data: video/, /^400 .*(data|url): video/, /^400 .*(data|url): video/],
+    {
+      'chat.completions': refused('video input given as data'),
+      responses: refused('video input'),
+      messages: refused('video input'),
+    },
   ],
   [
-    'a film by its address',
+    'a video by its URL',
     [
-      { type: 'video_url', video_url: { url: ADDRESS } },
+      { type: 'video_url', video_url: { url: MEDIA_URL } },
       undefined,
       undefined,
-      { fileData: { mimeType: 'video/mp4', fileUri: ADDRESS } },
+      { fileData: { mimeType: 'video/mp4', fileUri: MEDIA_URL } },
     ],
-    [/^400 .*fileUri: video/, /^400 .*(fileUri|url): video/, /^400 .*(fileUri|url): video/],
+    {
+      'chat.completions': refused('video input given as a URL'),
+      responses: refused('video input'),
+      messages: refused('video input'),
+    },
   ],
 ]
 
-/** OpenAI's document has no sound in a response's input; compatible servers take it. */
-const UNDOCUMENTED = new Set(['sound responses'])
+/** OpenAI's specification has no audio in a response's input; compatible servers accept it. */
+const UNDOCUMENTED = new Set(['audio responses'])
 
-const bodyWith = (client: ConversationName, part: object): Any =>
-  ({
-    'chat.completions': { model: 'a/b', messages: [{ role: 'user', content: [{ type: 'text', text: 'hi' }, part] }] },
-    responses: { model: 'a/b', input: [{ role: 'user', content: [{ type: 'input_text', text: 'hi' }, part] }] },
-    messages: {
-      model: 'a/b',
-      max_tokens: 9,
-      messages: [{ role: 'user', content: [{ type: 'text', text: 'hi' }, part] }],
-    },
-    generateContent: { contents: [{ role: 'user', parts: [{ text: 'hi' }, part] }] },
-  })[client]
-
-function exchangeOf(client: ConversationName, body: Any): TranslationContext {
-  const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
-  return {
-    rawRequest,
-    request: protocols[client].serve.readRequest(rawRequest),
-    responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000 },
-  }
+const PART_PATH: Record<ConversationName, string> = {
+  'chat.completions': 'messages[0].content[1]',
+  responses: 'input[0].content[1]',
+  messages: 'messages[0].content[1]',
+  generateContent: 'contents[0].parts[1]',
 }
 
-/** What is sent, and what is told of it. */
-function sentTo(provider: ConversationName, context: TranslationContext): { body: Any; told: string[] } {
-  const endpoint = {
-    protocol: provider,
-    baseUrl: '',
-    target: { provider: 'p', model: 'm', quirks: {}, capabilities: { maxOutputTokens: 9 } },
-    provider: {},
-    credentials: {},
-  } as unknown as Endpoint
-  const { body, losses } = prepared(endpoint, context)
-  return {
-    body: JSON.parse(body) as Any,
-    told: losses
-      .filter(({ path }) => !/max_?(completion_|output_)?tokens/i.test(path))
-      .map(({ path, effect, reason }) => `${effect} ${path}: ${reason}`),
-  }
-}
-
-const failureOf = (run: () => unknown): string => {
-  try {
-    run()
-    return ''
-  } catch (error) {
-    expect(error).toBeInstanceOf(GatewayError)
-    const { status, param, message } = error as GatewayError
-    expect(message.startsWith(`${param}: `)).toBe(true)
-    return `${status} ${message}`
-  }
+const lossesOf = (
+  client: ConversationName,
+  outcome: Exclude<Outcome, { refused: string }> | undefined,
+): ReportedLoss[] => {
+  const field = outcome?.field[client]
+  return outcome === undefined || field === undefined
+    ? []
+    : [{ code: outcome.code, path: `${PART_PATH[client]}${field}` }]
 }
 
 for (const [index, client] of NAMES.entries())
-  describe(client, () => {
-    for (const [what, parts, fates] of MEDIA)
-      for (const [at, provider] of NAMES.entries()) {
+  describe(`media of a ${client} client`, () => {
+    for (const [what, parts, outcomes] of MEDIA)
+      for (const provider of NAMES) {
         const part = parts[index]
         if (part === undefined || client === provider) continue
-        test(`${what} to ${provider}`, () => {
-          const body = bodyWith(client, part)
-          const context = exchangeOf(client, body)
-          const fate = fates[at]
-          if (fate?.source.startsWith('^400')) return expect(failureOf(() => sentTo(provider, context))).toMatch(fate)
-          const { body: sent, told } = sentTo(provider, context)
-          // Text of a file that goes as text stands there as it is.
-          const data = [DATA, ADDRESS, CSV, 'a,b\\n1,2'].find((one) => JSON.stringify(sent).includes(one))
+        const outcome = outcomes[provider]
+        const body = bodyWith(client, part)
+
+        if (outcome !== undefined && 'refused' in outcome) {
+          test(`${what} is refused with its path for ${provider}`, () => {
+            expect(refusalOf(() => sentTo(provider, client, body))).toBe(`400 ${PART_PATH[client]}: ${outcome.refused}`)
+          })
+          continue
+        }
+        test(`${what} is carried to ${provider}`, () => {
+          const { body: sent, losses } = sentTo(provider, client, body)
+          // Text files that are sent as text are not in base64.
+          const data = [DATA, MEDIA_URL, CSV, 'a,b\\n1,2'].find((one) => JSON.stringify(sent).includes(one))
           expect(data).toBeDefined()
-          if (fate === undefined) expect(told).toEqual([])
-          else
-            expect(
-              told.some((one) => fate.test(one)),
-              told.join(),
-            ).toBe(true)
+          expect(losses).toEqual(lossesOf(client, outcome))
           if (data === DATA) expect(requestContent(provider, sent).media).toBe(requestContent(client, body).media)
-          if (!UNDOCUMENTED.has(`${what} ${provider}`)) expect(judges.get(provider)!('request', sent)).toBe('')
+          if (!UNDOCUMENTED.has(`${what} ${provider}`)) expect(validators.get(provider)!('request', sent)).toBe('')
         })
       }
   })
 
-describe('what is no medium is refused where it stands', () => {
-  const BAD: [what: string, client: ConversationName, part: object, path: string][] = [
-    ['empty data', 'chat.completions', image('data:image/png;base64,'), 'messages[0].content[1].image_url.url'],
-    ['empty data', 'responses', inputImage('data:image/png;base64,'), 'input[0].content[1].image_url'],
-    ['empty data', 'messages', block('image', base64('image/png', '')), 'messages[0].content[1].source.data'],
-    ['empty data', 'generateContent', inline('image/png', {}, ''), 'contents[0].parts[1].inlineData.data'],
-    [
-      'data that is not in base64',
-      'chat.completions',
-      image('data:image/svg+xml,%3Csvg%3E'),
-      'messages[0].content[1].image_url.url',
-    ],
-    [
-      'data that is not in base64',
-      'responses',
-      inputImage('data:image/svg+xml;utf8,<svg>'),
-      'input[0].content[1].image_url',
-    ],
-    [
-      'base64 in the escapes of addresses',
-      'chat.completions',
-      image(`data:image/png;base64,${encodeURIComponent(DATA)}`),
-      'messages[0].content[1].image_url.url',
-    ],
-    ['data without a type', 'chat.completions', image(`data:;base64,${DATA}`), 'messages[0].content[1].image_url.url'],
-    [
-      'a type that Google does not list',
-      'generateContent',
-      inline('application/x-xyz'),
-      'contents[0].parts[1].inlineData.mimeType',
-    ],
-    [
-      'a file that is neither data nor named',
-      'chat.completions',
-      { type: 'file', file: { filename: 'a' } },
-      'messages[0].content[1].file',
-    ],
-  ]
-  test.each(BAD)('%s of %s', (_, client, part, path) => {
-    expect(failureOf(() => exchangeOf(client, bodyWith(client, part)))).toMatch(
-      new RegExp(`^400 ${path.replaceAll(/[[\].]/g, '\\$&')}: `),
-    )
-  })
-
-  test('parameters of a data URL are no part of the type', () => {
-    const { request } = exchangeOf(
-      'chat.completions',
-      bodyWith('chat.completions', image(`DATA:Image/PNG;name=a.png;base64,${DATA}`)),
-    )
-    expect(request.turns[0]!.parts[1]).toEqual({
-      type: 'image',
-      source: { type: 'data', mediaType: 'image/png', data: DATA },
-    })
-  })
-
-  test.each(['chat.completions', 'messages'] as const)('no medium stands in instructions of %s', (client) => {
-    const part = client === 'messages' ? block('image', base64('image/png')) : image(dataUrl('image/png'))
-    const body =
-      client === 'messages'
-        ? { ...bodyWith(client, { type: 'text', text: 'hi' }), system: [{ type: 'text', text: 'be kind' }, part] }
-        : {
-            model: 'a/b',
-            messages: [
-              { role: 'system', content: [part] },
-              { role: 'user', content: 'hi' },
-            ],
-          }
-    if (client === 'chat.completions')
-      return expect(failureOf(() => exchangeOf(client, body))).toMatch(/^400 messages\[0\]\.content\[0\]\.type: /)
-    const { body: sent, told } = sentTo('generateContent', exchangeOf(client, body))
-    expect(JSON.stringify(sent)).not.toContain(DATA)
-    expect(
-      told.some((one) => /^left out system/.test(one)),
-      told.join(),
-    ).toBe(true)
-  })
-})
-
-/** An image that the model made, in the turn after which the user wants another. */
-const MADE: Record<ConversationName, Any> = {
+/** A conversation with an image that the model generated. */
+const GENERATED: Record<ConversationName, Any> = {
   'chat.completions': {
     model: 'a/b',
     messages: [
@@ -360,18 +257,28 @@ const MADE: Record<ConversationName, Any> = {
   },
 }
 
-describe('an image that the model made', () => {
+const GENERATED_PATH: Record<ConversationName, string> = {
+  'chat.completions': 'messages[1].images[0]',
+  responses: 'input[1]',
+  messages: 'messages[1].content[1]',
+  generateContent: 'contents[1].parts[1]',
+}
+
+/** The loss of a generated image at each provider. */
+const GENERATED_LOSS: Record<ConversationName, LossCode[]> = {
+  'chat.completions': ['content_dropped'],
+  responses: ['media_moved'],
+  messages: ['content_dropped'],
+  generateContent: [],
+}
+
+describe('an image that the model generated', () => {
   for (const client of NAMES)
-    for (const provider of NAMES)
-      if (client !== provider)
-        test(`${client} to ${provider}`, () => {
-          const { body, told } = sentTo(provider, exchangeOf(client, MADE[client]))
-          expect(JSON.stringify(body).includes(DATA)).toBe(provider === 'responses' || provider === 'generateContent')
-          expect(told.map((one) => one.split(' ')[0])).toEqual(
-            { 'chat.completions': ['left'], responses: ['approximated'], messages: ['left'], generateContent: [] }[
-              provider
-            ],
-          )
-          expect(judges.get(provider)!('request', body)).toBe('')
-        })
+    for (const provider of others(client))
+      test(`of a ${client} client is sent to ${provider} or reported`, () => {
+        const { body, losses } = sentTo(provider, client, GENERATED[client])
+        expect(JSON.stringify(body).includes(DATA)).toBe(provider === 'responses' || provider === 'generateContent')
+        expect(losses).toEqual(GENERATED_LOSS[provider].map((code) => ({ code, path: GENERATED_PATH[client] })))
+        expect(validators.get(provider)!('request', body)).toBe('')
+      })
 })

@@ -2,20 +2,20 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { requestContent, type RequestContent } from '../recorded/request-content.ts'
 import { frameDataOf, responseContent, type Any, type ResponseContent } from '../recorded/response-content.ts'
 
-/** What an answer says and what a request asks, read plainly from the wire by none of the project's own readers. */
+/** The content of requests and responses of all protocols, read without the project's own readers. */
 
 export type Citation = { url: string; title: string; passage: string }
 
 export type Heard = {
   said: ResponseContent
-  /** stop, length, tool-calls, blocked (by the model or a filter, in words or without) or failed. */
+  /** stop, length, tool-calls, blocked (by the model or a filter, with or without a text) or failed. */
   ending: string
   stopSequence: string | undefined
   citations: Citation[]
   cacheWritten: number
   /** The ids of the calls, in order. */
   ids: string[]
-  /** The answer as the client sends it back. */
+  /** The response as the client sends it back. */
   again: unknown
 }
 
@@ -61,7 +61,7 @@ function chatHeard(datas: Any[], stream: boolean): Own {
 /** OpenAI's offsets count code points. */
 const passageOf = (text: string, start: number, end: number): string => [...text].slice(start, end).join('')
 
-/** Deltas as clients join them: texts grow, details and calls of one index are one. */
+/** Deltas as clients join them: texts are appended, details and calls of one index are one. */
 function joinedChat(datas: Any[]): Any {
   const message: Any = { role: 'assistant', content: null }
   for (const delta of datas.map((data) => data.choices?.[0]?.delta ?? {})) {
@@ -184,7 +184,7 @@ function geminiHeard(datas: Any[]): Own {
   }
 }
 
-/** `failed`: whether a tool's result is said to be an error. */
+/** `failed`: a tool result is marked as an error. */
 export type Sent = {
   asked: RequestContent
   failed: boolean
@@ -194,7 +194,6 @@ export type Sent = {
   signatures: string[]
 }
 
-/** What a request to a provider asks for. */
 export function sent(protocol: ConversationName, body: Any): Sent {
   const config = body.generationConfig ?? {}
   return {
@@ -212,12 +211,12 @@ export function sent(protocol: ConversationName, body: Any): Sent {
   }
 }
 
-// OpenAI's protocols have no mark for it but words.
+// OpenAI's protocols have no error flag: a text prefix marks the result.
 const FAILED = /"is_error":true|"response":\{"error":|"(content|output)":"Error: /
 
 const SIGNED = new Set(['signature', 'encrypted_content', 'thoughtSignature', 'thought_signature'])
 
-/** Every proof over reasoning, wherever it stands. */
+/** Every signature of reasoning in a body. */
 const signaturesIn = (value: unknown): string[] =>
   typeof value !== 'object' || value === null
     ? []
@@ -225,7 +224,7 @@ const signaturesIn = (value: unknown): string[] =>
         SIGNED.has(name) && typeof inner === 'string' && inner !== '' ? [inner] : signaturesIn(inner),
       )
 
-/** The text of an error answer. */
+/** The message of an error response. */
 export const messageOf = (text: string): string => {
   try {
     const body = JSON.parse(text) as Any

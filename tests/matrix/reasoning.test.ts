@@ -1,52 +1,48 @@
-import { written } from '../translating.ts'
-import { LossReport } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
-import { fold, unfold, type GenerationResponse } from '../../src/generation/event.ts'
 import { wrapSignature } from '../../src/generation/signature.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { Capabilities, Quirks } from '../../src/protocols/protocol.ts'
+import { LossReport } from '../../src/protocols/translation.ts'
 import type { Any } from '../recorded/response-content.ts'
+import { written } from '../translating.ts'
+import { contextOf, NAMES, others } from './routes.ts'
 
 /**
- * Earlier turns in which several models thought, and what each provider gets back of them: what its model signed, byte
- * for byte, and nothing else.
+ * Earlier turns with reasoning of several models: each provider gets back what its own model signed, byte for byte, and
+ * nothing else.
  */
 
-const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 const OURS = { provider: 'p', model: 'm' }
 
-/** 48 bytes, with the signs that URLs spell differently. */
+/** 48 bytes whose base64 has the characters that base64url spells differently. */
 const bytes = (first: number): string =>
   Buffer.from(Array.from({ length: 48 }, (_, i) => (i * 61 + first) % 256)).toString('base64')
-const OWN = bytes(251),
-  OTHER_MODEL = bytes(7),
-  OTHER_PROVIDER = bytes(99),
-  PLAIN = bytes(180)
-const own = wrapSignature(OWN, OURS),
-  otherModel = wrapSignature(OTHER_MODEL, { provider: 'p', model: 'n' }),
-  otherProvider = wrapSignature(OTHER_PROVIDER, { provider: 'q', model: 'm' })
+const OWN = bytes(251)
+const OTHER_MODEL = bytes(7)
+const OTHER_PROVIDER = bytes(99)
+const UNWRAPPED = bytes(180)
+const own = wrapSignature(OWN, OURS)
+const otherModel = wrapSignature(OTHER_MODEL, { provider: 'p', model: 'n' })
+const otherProvider = wrapSignature(OTHER_PROVIDER, { provider: 'q', model: 'm' })
 
 const QUIRKS: Partial<Record<ConversationName, Quirks>> = {
   'chat.completions': { reasoningField: 'reasoning_details' },
 }
-const ABILITIES: Partial<Record<ConversationName, Capabilities>> = {
+const CAPABILITIES: Partial<Record<ConversationName, Capabilities>> = {
   messages: { reasoning: 'budget' },
   generateContent: { reasoning: 'level' },
 }
 
+/** The body that the provider receives, and the losses of reasoning and signatures as `code path`. */
 function sent(client: ConversationName, body: Any, provider: ConversationName): { text: string; lost: string[] } {
-  const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', headers: new Headers() }
-  const { body: sentBody, losses } = written(provider, protocols[client].serve.readRequest(rawRequest), {
-    ...OURS,
-    quirks: QUIRKS[provider] ?? {},
-    capabilities: ABILITIES[provider] ?? {},
-  })
+  const target = { ...OURS, quirks: QUIRKS[provider] ?? {}, capabilities: CAPABILITIES[provider] ?? {} }
+  const { body: sentBody, losses } = written(provider, contextOf(client, body).request, target, body)
   return {
     text: JSON.stringify(sentBody),
     lost: losses
-      .filter(({ path }) => path === 'thoughts' || path === 'signature')
-      .map(({ path, effect }) => `${path} ${effect}`),
+      .filter(({ code }) => code.startsWith('reasoning_') || code.startsWith('signature_'))
+      .map(({ code, path }) => `${code} ${path}`),
   }
 }
 
@@ -61,8 +57,8 @@ const item = (encrypted_content: string): Any => ({
 })
 const thinking = (signature: string): Any => ({ type: 'thinking', thinking: 'hm', signature })
 
-/** One turn of three makers, then its call and result. */
-const MIXED: Record<ConversationName, (...signatures: string[]) => Any> = {
+/** One turn with reasoning under these signatures, a tool call and its result. */
+const TOOL_TURN: Record<ConversationName, (...signatures: string[]) => Any> = {
   'chat.completions': (...signatures) => ({
     model: 'a/b',
     messages: [
@@ -112,314 +108,130 @@ const MIXED: Record<ConversationName, (...signatures: string[]) => Any> = {
   }),
 }
 
+/** The path of a reasoning part of the turn, by its index. */
+const REASONING_PATHS: Record<ConversationName, (index: number) => string> = {
+  'chat.completions': (index) => `messages[1].reasoning_details[${index}]`,
+  responses: (index) => `input[${index + 1}]`,
+  messages: (index) => `messages[1].content[${index}]`,
+  generateContent: (index) => `contents[1].parts[${index}]`,
+}
+
+/** The path of the tool call after this many reasoning parts. */
+const CALL_PATHS: Record<ConversationName, (count: number) => string> = {
+  ...REASONING_PATHS,
+  'chat.completions': () => 'messages[1].tool_calls[0]',
+}
+
 for (const client of NAMES)
-  for (const provider of NAMES.filter((name) => name !== client))
-    describe(`${client} -> ${provider}`, () => {
-      test('of a turn of several makers each gets its own back', () => {
-        const { text, lost } = sent(client, MIXED[client](own, otherModel, otherProvider, PLAIN), provider)
-        expect([OWN, OTHER_MODEL, OTHER_PROVIDER, PLAIN].map((one) => text.includes(JSON.stringify(one)))).toEqual([
+  for (const provider of others(client)) {
+    const dropped = (index: number): string => `reasoning_dropped ${REASONING_PATHS[client](index)}`
+    // Google's models require a signature on the call.
+    const ofCall = (count: number): string[] =>
+      provider === 'generateContent' ? [`signature_replaced ${CALL_PATHS[client](count)}`] : []
+
+    describe(`reasoning of ${client} sent to ${provider}`, () => {
+      test('in a turn of several issuers only the reasoning of the target model is sent', () => {
+        const { text, lost } = sent(client, TOOL_TURN[client](own, otherModel, otherProvider, UNWRAPPED), provider)
+        expect([OWN, OTHER_MODEL, OTHER_PROVIDER, UNWRAPPED].map((one) => text.includes(JSON.stringify(one)))).toEqual([
           true,
           false,
           false,
           false,
         ])
         expect(text).not.toContain(own)
-        expect(lost).toContain('thoughts dropped')
+        expect(lost).toEqual([dropped(1), dropped(2), dropped(3), ...ofCall(4)])
       })
 
-      test('of a turn of its own nothing is lost', () => {
-        const { text, lost } = sent(client, MIXED[client](own), provider)
+      test('a turn of the target model is sent without a loss of its reasoning', () => {
+        const { text, lost } = sent(client, TOOL_TURN[client](own), provider)
         expect(text).toContain(JSON.stringify(OWN))
-        expect(lost.filter((one) => one !== 'signature approximated')).toEqual([])
+        expect(lost).toEqual(ofCall(1))
       })
     })
+  }
 
-describe.each(NAMES)('thoughts that ended an answer, towards %s', (provider) => {
-  test.each(NAMES.filter((name) => name !== provider))('of %s: stay where they may, else are told', (client) => {
-    const alone: Record<ConversationName, Any> = {
-      'chat.completions': {
-        model: 'a/b',
-        messages: [user, { role: 'assistant', content: '', reasoning_details: details(own) }, user],
-      },
-      responses: { model: 'a/b', input: [user, item(own), user] },
-      messages: {
-        model: 'a/b',
-        max_tokens: 9000,
-        messages: [user, { role: 'assistant', content: [thinking(own)] }, user],
-      },
-      generateContent: {
-        contents: [
-          { role: 'user', parts: [{ text: 'q' }] },
-          { role: 'model', parts: [{ text: 'hm', thought: true, thoughtSignature: own }] },
-          { role: 'user', parts: [{ text: 'q' }] },
-        ],
-      },
-    }
-    const { text, lost } = sent(client, alone[client], provider)
-    // Anthropic refuses an answer that ends with thinking, OpenAI a reasoning item that nothing follows.
-    expect([text.includes(JSON.stringify(OWN)), lost]).toEqual(
-      provider === 'generateContent' ? [true, []] : [false, ['thoughts dropped']],
-    )
-  })
+const ONLY_REASONING: Record<ConversationName, Any> = {
+  'chat.completions': {
+    model: 'a/b',
+    messages: [user, { role: 'assistant', content: '', reasoning_details: details(own) }, user],
+  },
+  responses: { model: 'a/b', input: [user, item(own), user] },
+  messages: {
+    model: 'a/b',
+    max_tokens: 9000,
+    messages: [user, { role: 'assistant', content: [thinking(own)] }, user],
+  },
+  generateContent: {
+    contents: [
+      { role: 'user', parts: [{ text: 'q' }] },
+      { role: 'model', parts: [{ text: 'hm', thought: true, thoughtSignature: own }] },
+      { role: 'user', parts: [{ text: 'q' }] },
+    ],
+  },
+}
+
+describe.each(NAMES)('reasoning at the end of an earlier response, sent to %s', (provider) => {
+  test.each(others(provider))(
+    'of a %s client is carried if the provider accepts it and reported otherwise',
+    (client) => {
+      const { text, lost } = sent(client, ONLY_REASONING[client], provider)
+      // Anthropic refuses a response that ends with thinking, OpenAI a reasoning item that nothing follows.
+      expect([text.includes(JSON.stringify(OWN)), lost]).toEqual(
+        provider === 'generateContent' ? [true, []] : [false, [`reasoning_dropped ${REASONING_PATHS[client](0)}`]],
+      )
+    },
+  )
 })
 
-test.each(NAMES.slice(0, 3))(
-  'signatures of texts, also of an empty last one, are told where %s has no place for them',
-  (provider) => {
-    const parts = [
-      { text: 'hello', thoughtSignature: OTHER_MODEL },
-      { text: '', thoughtSignature: PLAIN },
-    ]
-    const { text, lost } = sent(
-      'generateContent',
-      {
-        contents: [
-          { role: 'user', parts: [{ text: 'q' }] },
-          { role: 'model', parts },
-          { role: 'user', parts: [{ text: 'n' }] },
-        ],
-      },
-      provider,
-    )
-    expect(text).toContain('hello')
-    expect(text).not.toContain(OTHER_MODEL)
-    expect(new Set(lost)).toEqual(new Set(['signature dropped']))
-  },
-)
-
-describe('an answer that goes through a client and back', () => {
-  const think = (text: string, data: string): Any => ({ type: 'reasoning', text, signature: { data } })
-  const summary = (text: string, data: string): Any => ({ ...think(text, data), form: 'summary' })
-  const hidden = (data: string): Any => ({ ...think('', data), redacted: true })
-  const text = (words: string, data?: string): Any => ({
-    type: 'text',
-    text: words,
-    ...(data === undefined ? {} : { signature: { data } }),
-  })
-  const call = (id: string, data?: string): Any => ({
-    type: 'tool-call',
-    id,
-    name: 'f',
-    arguments: '{}',
-    form: 'function',
-    ...(data === undefined ? {} : { signature: { data } }),
+describe('texts of generateContent clients', () => {
+  const conversation = (...contents: Any[]): Any => ({
+    contents: [{ role: 'user', parts: [{ text: 'q' }] }, ...contents, { role: 'user', parts: [{ text: 'n' }] }],
   })
 
-  const ANSWERS: Partial<Record<ConversationName, Record<string, Any[]>>> = {
-    messages: {
-      'thoughts between texts and calls': [
-        think('one', 'S1'),
-        text('Aaa'),
-        think('two', 'S2'),
-        text('Bbb'),
-        hidden('S3'),
-        call('a'),
-        think('three', 'S4'),
-        call('b'),
-      ],
-      'thoughts whose words were not shown': [think('', 'S1'), hidden('S2'), think('', 'S3'), call('a')],
-      'any signature': [think('\u2028"\\ 😀', 'A+/=~é😀\u0001 '), think('long', 'q'.repeat(100_000)), call('a')],
+  test.each(NAMES.slice(0, 3))(
+    'signatures of texts, also of an empty last one, are dropped with a loss for %s',
+    (provider) => {
+      const parts = [
+        { text: 'hello', thoughtSignature: OTHER_MODEL },
+        { text: '', thoughtSignature: UNWRAPPED },
+      ]
+      const { text, lost } = sent('generateContent', conversation({ role: 'model', parts }), provider)
+      expect(text).toContain('hello')
+      expect(text).not.toContain(OTHER_MODEL)
+      expect(lost).toEqual([
+        'signature_dropped contents[1].parts[0].thoughtSignature',
+        'signature_dropped contents[1].parts[1].thoughtSignature',
+      ])
     },
-    responses: {
-      'several items, with and without a summary': [
-        summary('one', 'S1'),
-        text('Aaa'),
-        hidden('S2'),
-        call('a'),
-        summary('two', 'S3'),
-        call('b'),
-      ],
-      'items side by side': [hidden('S1'), summary('one', 'S2'), hidden('S3'), call('a')],
-    },
-    generateContent: {
-      'several signed texts': [text('Aaa', 'S1'), text('B😀b', 'S2'), text('Ccc'), call('a', 'S3'), call('b', 'S4')],
-      'a signed text between calls': [call('a', 'S1'), text('Aaa', 'S2'), call('b')],
-      'an empty signed text': [text('Aaa', 'S1'), text('', 'S2'), call('a', 'S3')],
-      'an empty signed text behind a call': [call('a', 'S1'), text('', 'S2'), call('b')],
-      'hidden thoughts': [summary('one', 'S1'), text('Aaa', 'S2'), hidden('S3'), call('a', 'S4')],
-    },
-  }
+  )
 
-  const heard = (client: ConversationName, answer: GenerationResponse, stream: boolean): Any[] => {
-    const context = {
-      rawRequest: { body: {}, text: '{}', headers: new Headers() },
-      request: { model: 'a/b', system: [], turns: [], tools: [], sampling: {}, stream, protocol: client, extras: {} },
-      responseIdentity: { id: 'i', model: 'a/b', createdAt: 1, issuer: OURS },
-      losses: new LossReport(),
-    }
-    const { serve } = protocols[client]
-    if (stream) {
-      const writer = serve.writer(context)
-      const frames = [...unfold(answer)]
-        .flatMap((event) => writer.write(event))
-        .filter(({ data }) => data !== '[DONE]')
-        .map(({ data }) => JSON.parse(data) as Any)
-      if (client === 'chat.completions') return [joined(frames.map(({ choices }) => choices[0].delta))]
-      return client === 'responses'
-        ? frames.filter(({ type }) => type === 'response.output_item.done').map(({ item: done }) => done)
-        : frames.map(({ candidates }) => candidates[0].content)
-    }
-    const whole = serve.writeResponse(answer, context) as Any
-    return client === 'chat.completions'
-      ? [whole.choices[0].message]
-      : client === 'responses'
-        ? whole.output
-        : client === 'messages'
-          ? [{ role: 'assistant', content: whole.content }]
-          : [whole.candidates[0].content]
-  }
-
-  /** As OpenRouter's clients join them: entries of one index and type are one. */
-  function joined(deltas: Any[]): Any {
-    const details = new Map<string, Any>(),
-      calls: Any[] = []
-    for (const { reasoning_details: entries = [], tool_calls: [call] = [] } of deltas) {
-      for (const { text: words = '', ...entry } of entries) {
-        const key = `${entry.index} ${entry.type}`
-        details.set(key, { ...details.get(key), ...entry, text: `${details.get(key)?.text ?? ''}${words}` })
-      }
-      if (call?.id !== undefined) calls.push({ ...call, function: { ...call.function, arguments: '{}' } })
-    }
-    return {
-      role: 'assistant',
-      content: deltas.map(({ content }) => content ?? '').join(''),
-      reasoning_details: [...details.values()],
-      tool_calls: calls,
-    }
-  }
-
-  const asked: Record<ConversationName, (answer: Any[]) => Any> = {
-    'chat.completions': (messages) => ({ model: 'a/b', messages: [user, ...messages] }),
-    responses: (items) => ({ model: 'a/b', input: [user, ...items] }),
-    messages: (messages) => ({ model: 'a/b', max_tokens: 9000, messages: [user, ...messages] }),
-    generateContent: (contents) => ({ contents: [{ role: 'user', parts: [{ text: 'q' }] }, ...contents] }),
-  }
-
-  /** What its provider hears of it, in our words. */
-  const sentBack = (provider: ConversationName, body: Any): Any[] => {
-    const parts = protocols[provider].serve.readRequest({
-      body,
-      text: JSON.stringify(body),
-      model: 'a/b',
-      headers: new Headers(),
-    }).turns[1]!.parts
-    return parts.map((part) => ({
-      ...part,
-      ...(part.type !== 'reasoning' || provider === 'messages'
-        ? {}
-        : part.text === ''
-          ? { redacted: true }
-          : { form: 'summary' }),
-    }))
-  }
-
-  for (const [provider, answers] of Object.entries(ANSWERS) as [ConversationName, Record<string, Any[]>][]) {
-    for (const client of NAMES.filter((name) => name !== provider))
-      for (const stream of client === 'messages' ? [false] : [false, true]) {
-        test.each(Object.entries(answers))(
-          `${provider} -> ${client} -> ${provider}${stream ? ', streamed' : ''}: %s`,
-          (_name, parts) => {
-            const answer: GenerationResponse = {
-              ...fold([
-                { type: 'start', id: 'i', model: 'm' },
-                { type: 'finish', reason: 'tool-calls', raw: 'x' },
-              ]),
-              parts: parts as GenerationResponse['parts'],
-            }
-            const rawRequest = asked[client](heard(client, answer, stream))
-            const request = protocols[client].serve.readRequest({
-              body: rawRequest,
-              text: JSON.stringify(rawRequest),
-              model: 'a/b',
-              headers: new Headers(),
-            })
-            const { body } = written(provider, request, { ...OURS, quirks: {}, capabilities: {} })
-            expect(sentBack(provider, JSON.parse(JSON.stringify(body)) as Any)).toEqual(parts)
-          },
-        )
-      }
-  }
-
-  test.each(NAMES.slice(1))('entries of reasoning_details come back through %s with their format and id', (client) => {
-    const entries = [
-      { type: 'reasoning.text', text: 't', signature: 'S', format: 'anthropic-claude-v1', index: 0 },
-      { type: 'reasoning.encrypted', data: 'E', format: 'openai-responses-v1', index: 1, id: 'rs_1' },
-      { type: 'reasoning.encrypted', data: 'C', format: 'google-gemini-v1', index: 2, id: 'a' },
-      { type: 'reasoning.encrypted', data: 'N', index: 3 },
-    ]
-    const message = {
-      role: 'assistant',
-      content: 'x',
-      reasoning_details: entries,
-      tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }],
-    }
-    const quirks: Quirks = { reasoningField: 'reasoning_details' }
-    const rawRequest = asked[client](
-      heard(
-        client,
-        fold(
-          protocols['chat.completions'].call.readResponse(
-            { choices: [{ index: 0, message, finish_reason: 'tool_calls' }] },
-            quirks,
-          ),
-        ),
-        false,
-      ),
-    )
-    const request = protocols[client].serve.readRequest({
-      body: rawRequest,
-      text: JSON.stringify(rawRequest),
-      model: 'a/b',
-      headers: new Headers(),
-    })
-    const { body } = written('chat.completions', request, { ...OURS, quirks, capabilities: {} })
-    // What one answer holds is of one format: an entry that says none has the first.
-    expect((body.messages as Any[])[1]!.reasoning_details).toEqual([
-      ...entries.slice(0, 3),
-      { ...entries[3], format: 'anthropic-claude-v1' },
-    ])
-  })
-
-  test('a text that a stream told in pieces is one again', () => {
+  test('a text that a stream sent in pieces is joined', () => {
     const model = (part: Any): Any => ({ role: 'model', parts: [part] })
-    const { text } = sent(
-      'generateContent',
-      {
-        contents: [
-          { role: 'user', parts: [{ text: 'q' }] },
-          model({ text: 'Lo' }),
-          model({ text: 'ok.' }),
-          model({ text: '' }),
-          { role: 'user', parts: [{ text: 'n' }] },
-        ],
-      },
-      'messages',
-    )
+    const pieces = [model({ text: 'Lo' }), model({ text: 'ok.' }), model({ text: '' })]
+    const { text } = sent('generateContent', conversation(...pieces), 'messages')
     expect(text).toContain('"text":"Look."')
   })
 })
 
-test('a seal that was cut short or changed belongs to nobody', () => {
-  const bytes = Buffer.from(own, 'base64')
-  const changed = [...bytes.keys()]
+describe('a truncated or changed signature envelope', () => {
+  const wrapped = Buffer.from(own, 'base64')
+  const changed = [...wrapped.keys()]
     .filter((at) => at >= 5)
-    .map((at) => Buffer.from(bytes.map((byte, index) => (index === at ? byte ^ 1 : byte))).toString('base64'))
-  for (const broken of [own.slice(0, -8), own.slice(0, 12), own + own, ...changed.filter((_one, at) => at % 7 === 0)])
-    for (const client of NAMES) {
-      const { text, lost } = sent(client, MIXED[client](broken), client === 'messages' ? 'responses' : 'messages')
+    .map((at) => Buffer.from(wrapped.map((byte, index) => (index === at ? byte ^ 1 : byte))).toString('base64'))
+    .filter((_, at) => at % 7 === 0)
+
+  test.each(NAMES)('of a %s client is accepted for no model', (client) => {
+    for (const broken of [own.slice(0, -8), own.slice(0, 12), own + own, ...changed]) {
+      const body = TOOL_TURN[client](broken)
+      const { text, lost } = sent(client, body, client === 'messages' ? 'responses' : 'messages')
       expect(text).not.toContain(OWN.slice(0, 20))
-      expect(lost).toContain('thoughts dropped')
-      const body = MIXED[client](broken),
-        rawRequest = { body, text: JSON.stringify(body), model: 'a/b', headers: new Headers() }
+      expect(lost).toEqual([`reasoning_dropped ${REASONING_PATHS[client](0)}`])
       const forwarded = protocols[client].call.forward(
-        {
-          rawRequest,
-          request: protocols[client].serve.readRequest(rawRequest),
-          responseIdentity: { id: 'i', model: 'a/b', createdAt: 1 },
-        },
+        contextOf(client, body),
         { ...OURS, quirks: {}, capabilities: {} },
         new LossReport(),
       )
       expect([forwarded.includes(broken), forwarded.includes(OWN.slice(0, 20))]).toEqual([false, false])
     }
+  })
 })

@@ -2,117 +2,117 @@ import { SCHEMA, type Ask } from './asking.ts'
 import type { Count, Reply } from './answering.ts'
 import type { Heard } from './reading.ts'
 
-/** What is tried on every route. */
+/** A conversation that is run on every route. */
 export type Scenario = {
   name: string
-  ask: Ask
-  /** What the provider says to it. Absent: it refuses the request. */
+  request: Ask
+  /** The provider's response; absent: it refuses the request with 429. */
   reply?: Reply
-  /** It breaks off in the middle of its answer and says why. */
-  breaks?: true
-  /** What the client asks when it has heard that, of a provider that then says only "done". */
-  then?: (heard: Heard) => Ask
-  /** The client's name of the tool, which the provider's grammar may refuse. */
-  tool?: string
-  /** What a provider writes on where its protocol has no stop sequences. */
-  beyond?: string
-  /** It goes on with another model of the provider, which must not get the signatures of the first. */
-  another?: true
-  /** Signatures that the provider must get back with it. */
-  proofs?: string[]
+  /** The provider fails in the middle of its response. */
+  failsMidway?: true
+  /** The client's next request, to which the provider replies "done". */
+  followUp?: (response: Heard) => Ask
+  /** The client's name of the tool, which the provider may not accept. */
+  toolName?: string
+  /** Text after the stop sequence, from a provider whose protocol has none. */
+  textAfterStop?: string
+  /** The next request is for another model of the provider, which must not get the signatures of the first. */
+  otherModel?: true
+  /** Signatures that the provider must get back with the next request. */
+  signatures?: string[]
 }
 
-/** Too large for a double; on the wires of the test it stands where SMALL stands here. */
-export const BIG = '12345678901234567890'
-export const SMALL = '7654321'
+/** A number too large for a double. Scenarios have SMALL_NUMBER in its place, since they parse their JSON. */
+export const BIG_NUMBER = '12345678901234567890'
+export const SMALL_NUMBER = '7654321'
 
-/** What a provider says when it refuses, and how long it wants to be left alone. */
-export const REFUSAL = 'too many requests just now'
-export const WAIT_SECONDS = 7
-export const FAILURE = 'the machine fell over'
+/** The provider's error and retry-after. */
+export const RATE_LIMIT_MESSAGE = 'too many requests'
+export const RETRY_AFTER_SECONDS = 7
+export const FAILURE_MESSAGE = 'the server failed'
 
-const COUNT: Count = { prompt: 40, cached: 0, written: 0, completion: 12, reasoning: 0 }
+const USAGE: Count = { prompt: 40, cached: 0, written: 0, completion: 12, reasoning: 0 }
 
 const hello: Ask = { turns: [{ user: 'Where is Paris?' }] }
-const said = (text: string, more: Partial<Reply> = {}): Reply => ({
+const textReply = (text: string, more: Partial<Reply> = {}): Reply => ({
   parts: [{ type: 'text', text }],
   ending: 'stop',
-  usage: COUNT,
+  usage: USAGE,
   ...more,
 })
 
-// A pixel.
+/** A PNG of one pixel. */
 const IMAGE = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 
-/** Two calls of one function, its members in no order of the alphabet. */
+/** Two calls of one function, with members in different orders. */
 const CALLS = [
-  { id: 'call_one', args: `{"id":${SMALL},"city":"Zürich"}` },
-  { id: 'call_two', args: `{"city":"Aix","id":${SMALL}}` },
+  { id: 'call_one', args: `{"id":${SMALL_NUMBER},"city":"Zürich"}` },
+  { id: 'call_two', args: `{"city":"Aix","id":${SMALL_NUMBER}}` },
 ]
 const callParts = CALLS.map((call) => ({ type: 'call' as const, ...call }))
 const question = { user: 'Compare two places.' }
 
-/** 64 bytes in the standard alphabet, with its signs that URLs spell differently. */
-const PROOF = Buffer.from(Array.from({ length: 64 }, (_, i) => (i * 61 + 251) % 256)).toString('base64')
+/** 64 bytes whose base64 has the characters that base64url spells differently. */
+const SIGNATURE = Buffer.from(Array.from({ length: 64 }, (_, i) => (i * 61 + 251) % 256)).toString('base64')
 
 const REASONING: Scenario = {
   name: 'reasoning',
-  ask: { turns: [question], tools: true, reasons: true },
+  request: { turns: [question], tools: true, reasoning: true },
   reply: {
-    parts: [{ type: 'reasoning', text: 'I should look both up.', signature: PROOF }, ...callParts],
+    parts: [{ type: 'reasoning', text: 'I should look both up.', signature: SIGNATURE }, ...callParts],
     ending: 'tool-calls',
-    usage: { ...COUNT, reasoning: 5 },
+    usage: { ...USAGE, reasoning: 5 },
   },
-  then: ({ again, ids }) => ({
-    turns: [question, { again }, { results: ids.map((id, index) => ({ id, text: `result ${index}` })) }],
+  followUp: ({ again: earlierResponse, ids }) => ({
+    turns: [question, { earlierResponse }, { results: ids.map((id, index) => ({ id, text: `result ${index}` })) }],
     tools: true,
-    reasons: true,
+    reasoning: true,
   }),
-  proofs: [PROOF],
+  signatures: [SIGNATURE],
 }
 
 export const SCENARIOS: Scenario[] = [
   {
     name: 'text',
-    ask: { ...hello, system: 'Answer in German.', maxTokens: 500 },
-    reply: said('In Frankreich. 🗼 "Seine"'),
+    request: { ...hello, system: 'GenerationResponse in German.', maxTokens: 500 },
+    reply: textReply('In Frankreich. 🗼 "Seine"'),
   },
   {
     name: 'several turns',
-    ask: { turns: [{ user: 'Hi' }, { assistant: 'Hello!' }, { user: 'Where is Paris?' }] },
-    reply: said('In France.'),
+    request: { turns: [{ user: 'Hi' }, { assistant: 'Hello!' }, { user: 'Where is Paris?' }] },
+    reply: textReply('In France.'),
   },
   {
     name: 'parallel tools',
-    ask: { turns: [question], tools: true },
-    reply: { parts: [{ type: 'text', text: 'Both.' }, ...callParts], ending: 'tool-calls', usage: COUNT },
-    then: ({ again, ids }) => ({
-      turns: [question, { again }, { results: ids.map((id, index) => ({ id, text: `result ${index}` })) }],
+    request: { turns: [question], tools: true },
+    reply: { parts: [{ type: 'text', text: 'Both.' }, ...callParts], ending: 'tool-calls', usage: USAGE },
+    followUp: ({ again: earlierResponse, ids }) => ({
+      turns: [question, { earlierResponse }, { results: ids.map((id, index) => ({ id, text: `result ${index}` })) }],
       tools: true,
     }),
   },
   {
     name: 'long tool name',
-    tool: 'find.place.'.repeat(9),
-    ask: { turns: [question], tools: true },
-    reply: { parts: [callParts[0]!], ending: 'tool-calls', usage: COUNT },
-    then: ({ again, ids }) => ({
-      turns: [question, { again }, { results: ids.map((id) => ({ id, text: 'found' })) }],
+    toolName: 'find.place.'.repeat(9),
+    request: { turns: [question], tools: true },
+    reply: { parts: [callParts[0]!], ending: 'tool-calls', usage: USAGE },
+    followUp: ({ again: earlierResponse, ids }) => ({
+      turns: [question, { earlierResponse }, { results: ids.map((id) => ({ id, text: 'found' })) }],
       tools: true,
     }),
   },
   {
     name: 'no arguments',
-    ask: { turns: [question], tools: true },
-    reply: { parts: [{ type: 'call', id: 'call_none', args: '' }], ending: 'tool-calls', usage: COUNT },
-    then: ({ again, ids }) => ({
-      turns: [question, { again }, { results: ids.map((id) => ({ id, text: 'found' })) }],
+    request: { turns: [question], tools: true },
+    reply: { parts: [{ type: 'call', id: 'call_none', args: '' }], ending: 'tool-calls', usage: USAGE },
+    followUp: ({ again: earlierResponse, ids }) => ({
+      turns: [question, { earlierResponse }, { results: ids.map((id) => ({ id, text: 'found' })) }],
       tools: true,
     }),
   },
   {
     name: 'failed tool',
-    ask: {
+    request: {
       turns: [
         question,
         { calls: [CALLS[0]!] },
@@ -120,34 +120,38 @@ export const SCENARIOS: Scenario[] = [
       ],
       tools: true,
     },
-    reply: said('A pity.'),
+    reply: textReply('A pity.'),
   },
   {
     name: 'instruction midway',
-    ask: {
+    request: {
       turns: [{ user: 'Hi' }, { assistant: 'Hello!' }, { system: 'From now on, German.' }, { user: 'Where is Paris?' }],
     },
-    reply: said('In Frankreich.'),
+    reply: textReply('In Frankreich.'),
   },
   {
     name: 'image in a tool result',
-    ask: {
+    request: {
       turns: [question, { calls: [CALLS[0]!] }, { results: [{ id: 'call_one', text: 'A map.', image: IMAGE }] }],
       tools: true,
     },
-    reply: said('I see it.'),
+    reply: textReply('I see it.'),
   },
   REASONING,
-  { ...REASONING, name: 'reasoning of another model', another: true },
-  { name: 'structured output', ask: { ...hello, schema: SCHEMA }, reply: said(`{"city":"Paris","id":${SMALL}}`) },
+  { ...REASONING, name: 'reasoning of another model', otherModel: true },
+  {
+    name: 'structured output',
+    request: { ...hello, schema: SCHEMA },
+    reply: textReply(`{"city":"Paris","id":${SMALL_NUMBER}}`),
+  },
   {
     name: 'refusal',
-    ask: hello,
-    reply: { parts: [{ type: 'refusal', text: 'I will not say.' }], ending: 'refusal', usage: COUNT },
+    request: hello,
+    reply: { parts: [{ type: 'refusal', text: 'I will not say.' }], ending: 'refusal', usage: USAGE },
   },
   {
     name: 'citations',
-    ask: hello,
+    request: hello,
     reply: {
       parts: [
         { type: 'text', text: 'Grüße aus 🗼 ' },
@@ -159,34 +163,34 @@ export const SCENARIOS: Scenario[] = [
         { type: 'text', text: ' Ja.' },
       ],
       ending: 'stop',
-      usage: COUNT,
+      usage: USAGE,
     },
   },
   {
     name: 'cache usage',
-    ask: hello,
-    reply: said('Cached.', { usage: { prompt: 5000, cached: 3000, written: 1500, completion: 12, reasoning: 0 } }),
+    request: hello,
+    reply: textReply('Cached.', { usage: { prompt: 5000, cached: 3000, written: 1500, completion: 12, reasoning: 0 } }),
   },
-  { name: 'cut by length', ask: { ...hello, maxTokens: 100 }, reply: said('In Fr', { ending: 'length' }) },
+  { name: 'cut by length', request: { ...hello, maxTokens: 100 }, reply: textReply('In Fr', { ending: 'length' }) },
   {
     name: 'cut arguments',
-    ask: { turns: [question], tools: true, maxTokens: 100 },
+    request: { turns: [question], tools: true, maxTokens: 100 },
     reply: {
       parts: [
         { type: 'text', text: 'Wait.' },
         { type: 'call', id: 'call_cut', args: '{"city":"Par' },
       ],
       ending: 'length',
-      usage: COUNT,
+      usage: USAGE,
     },
   },
   {
     name: 'stop sequence',
-    ask: { ...hello, stop: ['END'] },
-    beyond: 'END, and more',
-    reply: said('In France. ', { ending: 'stop-sequence', stopSequence: 'END' }),
+    request: { ...hello, stop: ['END'] },
+    textAfterStop: 'END, and more',
+    reply: textReply('In France. ', { ending: 'stop-sequence', stopSequence: 'END' }),
   },
-  { name: 'refused request', ask: hello },
-  { name: 'error in mid-answer', ask: hello, reply: said('In Fra'), breaks: true },
-  { name: 'empty answer', ask: hello, reply: { parts: [], ending: 'stop', usage: { ...COUNT, completion: 0 } } },
+  { name: 'refused request', request: hello },
+  { name: 'error in mid-answer', request: hello, reply: textReply('In Fra'), failsMidway: true },
+  { name: 'empty answer', request: hello, reply: { parts: [], ending: 'stop', usage: { ...USAGE, completion: 0 } } },
 ]

@@ -1,21 +1,24 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 
-/** The table of docs/translation.md, from what was found on each route. */
+/** The table of docs/translation.md, from the verdicts on all routes. */
 
 export type Route = { client: ConversationName; provider: ConversationName; stream: boolean }
 
 const VERDICTS = ['carried', 'approximated', 'dropped (reported)', 'refused', 'lost'] as const
 export type Verdict = (typeof VERDICTS)[number]
 
-export type Cell = { verdict: Verdict; why: string[] }
+export type Cell = { verdict: Verdict; reasons: string[] }
 
-/** The worst of several, with the reasons of all of that kind. */
+/** The worst verdict, with the reasons of all verdicts but `carried`. */
 export function worst(cells: Cell[]): Cell {
   const verdict = VERDICTS[Math.max(...cells.map((cell) => VERDICTS.indexOf(cell.verdict)))]!
-  return { verdict, why: [...new Set(cells.filter((cell) => cell.verdict !== 'carried').flatMap(({ why }) => why))] }
+  return {
+    verdict,
+    reasons: [...new Set(cells.filter((cell) => cell.verdict !== 'carried').flatMap(({ reasons }) => reasons))],
+  }
 }
 
-const SIGNS: Record<Verdict, string> = {
+const SYMBOLS: Record<Verdict, string> = {
   carried: '✓',
   approximated: '≈',
   'dropped (reported)': '–',
@@ -23,41 +26,46 @@ const SIGNS: Record<Verdict, string> = {
   lost: 'LOST',
 }
 
-const SHORT: Record<ConversationName, string> = {
+const SHORT_NAMES: Record<ConversationName, string> = {
   'chat.completions': 'chat',
   responses: 'responses',
   messages: 'messages',
   generateContent: 'gemini',
 }
 
-/** A row per route and a column per scenario; then a table of the reasons of all signs other than ✓. */
-export function printTable(
+/** A table with a row per route and a column per scenario, and one of the reasons for all symbols but ✓. */
+export function tableOf(
   names: ConversationName[],
   scenarios: string[],
   cellOf: (scenario: string, route: Route) => Cell,
 ): string {
-  const routes = names.flatMap((client) => names.map((provider) => ({ client, provider })))
-  const rows = routes.map(({ client, provider }) => {
-    const signs = scenarios.map((scenario) => {
-      const [whole, streamed] = [false, true].map(
-        (stream) => SIGNS[cellOf(scenario, { client, provider, stream }).verdict],
-      )
+  const pairs = names.flatMap((client) => names.map((provider) => ({ client, provider })))
+  const rows = pairs.map((pair) => {
+    const symbols = scenarios.map((scenario) => {
+      const [whole, streamed] = [false, true].map((stream) => SYMBOLS[cellOf(scenario, { ...pair, stream }).verdict])
       return whole === streamed ? whole! : `${whole} / ${streamed}`
     })
-    return `| ${SHORT[client]} | ${SHORT[provider]} | ${signs.join(' | ')} |\n`
+    return rowOf([SHORT_NAMES[pair.client], SHORT_NAMES[pair.provider], ...symbols])
   })
-  const notes = new Map<string, Set<string>>()
-  for (const { client, provider } of routes)
-    for (const scenario of scenarios)
-      for (const stream of [false, true]) {
-        for (const why of cellOf(scenario, { client, provider, stream }).why) {
-          const note = `${scenario} | ${why}`
-          notes.set(note, (notes.get(note) ?? new Set()).add(`${SHORT[client]} → ${SHORT[provider]}`))
-        }
-      }
-  const order = [...notes].sort(
-    ([a], [b]) => scenarios.indexOf(a.split(' | ')[0]!) - scenarios.indexOf(b.split(' | ')[0]!),
-  )
-  const reasons = order.map(([note, where]) => `| ${note} | ${[...where].join(', ')} |\n`).join('')
-  return `\n| client | provider | ${scenarios.join(' | ')} |\n|${'---|'.repeat(scenarios.length + 2)}\n${rows.join('')}\n| scenario | reason | client → provider |\n|---|---|---|\n${reasons}\n`
+  const reasonRows = scenarios.flatMap((scenario) => {
+    const routes = new Map<string, Set<string>>()
+    for (const { client, provider } of pairs)
+      for (const stream of [false, true])
+        for (const reason of cellOf(scenario, { client, provider, stream }).reasons)
+          routes.set(reason, (routes.get(reason) ?? new Set()).add(`${SHORT_NAMES[client]} → ${SHORT_NAMES[provider]}`))
+    return [...routes].map(([reason, where]) => rowOf([scenario, reason, [...where].join(', ')]))
+  })
+  return [
+    '\n',
+    rowOf(['client', 'provider', ...scenarios]),
+    `|${'---|'.repeat(scenarios.length + 2)}\n`,
+    ...rows,
+    '\n',
+    rowOf(['scenario', 'reason', 'client → provider']),
+    '|---|---|---|\n',
+    ...reasonRows,
+    '\n',
+  ].join('')
 }
+
+const rowOf = (values: string[]): string => `| ${values.join(' | ')} |\n`

@@ -1,45 +1,21 @@
-import { eventsFor } from '../translating.ts'
-import { LossReport } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import { fold, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { TranslationContext } from '../../src/protocols/protocol.ts'
-import { bodyOf } from './asking.ts'
+import type { LossCode } from '../../src/protocols/loss-codes.ts'
+import { eventsFor } from '../translating.ts'
+import { contextOf, NAMES, others } from './routes.ts'
 
-/**
- * What an answer says in a member that only its own protocol has is named in the report of every other, streamed and
- * whole.
- */
+/** Fields of a response that only its own protocol has: each is reported to a client of any other. */
 
-const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
+type ReportedLoss = { code: LossCode; path: string }
 
-function exchangeOf(client: ConversationName): TranslationContext {
-  const body: Record<string, unknown> = {
-    ...(client === 'generateContent' ? {} : { model: 'a/b' }),
-    ...bodyOf(client, { turns: [{ user: 'hi' }] }, false),
-  }
-  const request = protocols[client].serve.readRequest({
-    body,
-    text: JSON.stringify(body),
-    model: 'a/b',
-    stream: false,
-    headers: new Headers(),
-  })
-  return {
-    rawRequest: { body, text: '', headers: new Headers() },
-    request,
-    responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, issuer: { provider: 'p', model: 'm' } },
-    losses: new LossReport(),
-  }
-}
-
-function toldOf(client: ConversationName, events: GenerationEvent[], stream: boolean): string[] {
-  const context = exchangeOf(client)
+function lossesOf(client: ConversationName, events: GenerationEvent[], stream: boolean): ReportedLoss[] {
+  const context = contextOf(client)
   const writer = protocols[client].serve.writer(context)
   if (stream) for (const event of events) writer.write(event)
   else protocols[client].serve.writeResponse(fold(events), context)
-  return context.losses!.losses.map(({ path }) => path)
+  return context.losses.losses.map(({ code, path }) => ({ code, path }))
 }
 
 const chat = (message: object, more: object = {}, choice: object = {}): object => ({
@@ -52,39 +28,53 @@ const gemini = (candidate: object): object => ({
   candidates: [{ content: { parts: [{ text: 'x' }] }, finishReason: 'STOP', ...candidate }],
 })
 
-const ONLY: [what: string, provider: ConversationName, body: object, field: string][] = [
+/** The code of a loss, by client where it differs. */
+type Code = LossCode | Record<ConversationName, LossCode>
+
+const ADJUSTED: Record<ConversationName, LossCode> = {
+  'chat.completions': 'response_citation_adjusted',
+  responses: 'response_citation_adjusted',
+  messages: 'response_citation_adjusted',
+  generateContent: 'response_citation_adjusted',
+}
+
+const FIELDS: [what: string, provider: ConversationName, body: object, code: Code, path: string][] = [
   [
-    'log probabilities of thoughts',
+    'log probabilities of reasoning',
     'chat.completions',
     chat(
       { reasoning_content: 'hm' },
       {},
       { logprobs: { content: null, reasoning_content: [{ token: 'hm', logprob: -1, bytes: null, top_logprobs: [] }] } },
     ),
+    'response_content_native',
     'response.logprobs',
   ],
   [
-    'the words of listed sources',
+    'the text of listed sources',
     'chat.completions',
     chat(
       {},
       {
         citations: ['https://a.example'],
-        search_results: [{ url: 'https://a.example', title: 'A', snippet: 'as it stands there' }],
+        search_results: [{ url: 'https://a.example', title: 'A', snippet: 'the text of the source' }],
       },
     ),
+    'response_citation_adjusted',
     'response.citations',
   ],
   [
-    'whether a message is a commentary',
+    'the phase of a message',
     'responses',
     responses({ type: 'message', id: 'm', phase: 'commentary', content: [{ type: 'output_text', text: 'x' }] }),
+    'response_content_native',
     'response.phase',
   ],
   [
-    'the prompt that an image was made from',
+    'the revised prompt of an image',
     'responses',
     responses({ type: 'image_generation_call', id: 'i', result: 'iVBORw0KGgo=', revised_prompt: 'a red pixel' }),
+    'response_content_native',
     'response.revised_prompt',
   ],
   [
@@ -101,10 +91,11 @@ const ONLY: [what: string, provider: ConversationName, body: object, field: stri
         },
       ],
     }),
+    { ...ADJUSTED, 'chat.completions': 'response_citation_dropped', messages: 'response_citation_dropped' },
     'response.citations',
   ],
   [
-    'the place in a cited document',
+    'the position in a cited document',
     'messages',
     {
       type: 'message',
@@ -126,48 +117,48 @@ const ONLY: [what: string, provider: ConversationName, body: object, field: stri
       ],
       stop_reason: 'end_turn',
     },
+    { ...ADJUSTED, 'chat.completions': 'response_citation_dropped' },
     'response.citations',
   ],
   [
-    'why an answer ended',
+    'the explanation of a finish reason',
     'generateContent',
     gemini({ finishReason: 'MALFORMED_FUNCTION_CALL', finishMessage: 'not one of the functions' }),
+    'response_field_dropped',
     'response.stop_details',
   ],
   [
-    'why a prompt was blocked',
+    'the reason why a prompt was blocked',
     'generateContent',
     { promptFeedback: { blockReason: 'SAFETY', blockReasonMessage: 'not here' } },
+    'response_field_dropped',
     'response.stop_details',
   ],
   [
-    'which addresses were read',
+    'the URLs that the model read',
     'generateContent',
     gemini({
       urlContextMetadata: {
         urlMetadata: [{ retrievedUrl: 'https://a.example', urlRetrievalStatus: 'URL_RETRIEVAL_STATUS_SUCCESS' }],
       },
     }),
+    'response_content_native',
     'response.urlContextMetadata',
   ],
 ]
 
-describe('is told', () => {
-  for (const [what, provider, body, field] of ONLY)
-    for (const client of NAMES.filter((name) => name !== provider))
-      test(`${what} to ${client}`, () => {
-        const events = eventsFor(provider, body, {}, exchangeOf(client).request)
-        expect(toldOf(client, events, false)).toContain(field)
-        expect(toldOf(client, events, true)).toContain(field)
-      })
-
-  test.each(NAMES.slice(0, 3))('an ordinary end says nothing of itself to %s', (client) => {
-    const events = eventsFor(
-      'generateContent',
-      gemini({ finishMessage: 'The model ended by itself.' }),
-      {},
-      exchangeOf(client).request,
-    )
-    expect(toldOf(client, events, false)).toEqual([])
+for (const [what, provider, body, code, path] of FIELDS)
+  describe(`${what} in a response of ${provider}`, () => {
+    test.each(others(provider))('is reported to a %s client', (client) => {
+      const events = eventsFor(provider, body, {}, contextOf(client).request)
+      const loss = { code: typeof code === 'string' ? code : code[client], path }
+      expect(lossesOf(client, events, false)).toContainEqual(loss)
+      expect(lossesOf(client, events, true)).toContainEqual(loss)
+    })
   })
+
+test.each(NAMES.slice(0, 3))('the message of an ordinary finish reason is not reported to a %s client', (client) => {
+  const body = gemini({ finishMessage: 'The model ended by itself.' })
+  const events = eventsFor('generateContent', body, {}, contextOf(client).request)
+  expect(lossesOf(client, events, false)).toEqual([])
 })
