@@ -1,6 +1,6 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 import { framed, protocolOf } from '../gateway/scripted.ts'
-import { errorOf, failureOf, wireOf, type Reply, type ReplyPart } from '../matrix/answering.ts'
+import { errorBodyOf, failureFrameOf, responseOf, type Reply, type ReplyPart } from '../matrix/provider-replies.ts'
 import type { Json } from './agents.ts'
 import { checkBody, Refused } from './strict-rules.ts'
 
@@ -271,11 +271,14 @@ export class StrictProvider {
     } catch (error) {
       if (!(error instanceof Refused)) throw error
       this.refusals.push(`${protocol} ${error.message}`)
-      return Response.json(errorOf(protocol, error.message), { status: 400 })
+      return Response.json(errorBodyOf(protocol, error.message), { status: 400 })
     }
     const reply = this.#script(received)
     if ('status' in reply)
-      return Response.json(errorOf(protocol, reply.message), { status: reply.status, headers: { 'retry-after': '1' } })
+      return Response.json(errorBodyOf(protocol, reply.message), {
+        status: reply.status,
+        headers: { 'retry-after': '1' },
+      })
     return this.#respond(received, reply)
   }
 
@@ -323,7 +326,7 @@ export class StrictProvider {
       ? [...reply.parts.filter(({ type }) => type === 'text'), ...reply.parts.filter(({ type }) => type !== 'text')]
       : reply.parts
     this.#storeSignatures(protocol, parts)
-    const { whole, frames } = wireOf(protocol, { ...reply, parts })
+    const { whole, frames } = responseOf(protocol, { ...reply, parts })
     // The ids of real services are unique.
     const withOwnIds = (text: string): string =>
       text
@@ -338,7 +341,7 @@ export class StrictProvider {
       return new Response(withOwnIds(JSON.stringify(whole)), { headers: { 'content-type': 'application/json' } })
     const some = framed([
       ...frames.slice(0, cut),
-      ...(reply.failsAfter === undefined ? [] : [failureOf(protocol, 'far too busy')]),
+      ...(reply.failsAfter === undefined ? [] : [failureFrameOf(protocol, 'far too busy')]),
     ])
     return new Response(
       new ReadableStream({

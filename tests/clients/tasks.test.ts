@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { LOSS_CODES } from '../../src/protocols/loss-codes.ts'
 import type { Loss } from '../../src/protocols/translation.ts'
-import type { ReplyPart } from '../matrix/answering.ts'
+import type { ReplyPart } from '../matrix/provider-replies.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { post, type Agent, type Json, type Output } from './agents.ts'
 import { agents } from './all-agents.ts'
@@ -92,7 +92,7 @@ const reasoning = (text: string): ReplyPart => ({ type: 'reasoning', text, signa
 const reply = (parts: ReplyPart[], more: Partial<ScriptedReply> = {}): ScriptedReply => ({
   parts,
   usage: USAGE,
-  ending: parts.some(({ type }) => type === 'call') ? 'tool-calls' : 'stop',
+  finish: parts.some(({ type }) => type === 'call') ? 'tool-calls' : 'stop',
   ...more,
 })
 const text = (words: string): ReplyPart => ({ type: 'text', text: words })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { checkGrammar } from '../grammar.ts'
 import { annotated, eventsOf, grounded, translate, writeTo } from './citing.ts'
-import { heard } from './reading.ts'
+import { readWireResponse } from './wire-reader.ts'
 import { codesAndPaths, type Json, others } from './routes.ts'
 
 /** Sources of a response, as providers of chat completions name them, and sources that a client cannot be sent. */
@@ -96,7 +96,7 @@ describe('sources of chat completions', () => {
     ]
     const events = eventsOf('chat.completions', { whole: {}, frames }, true, client)
     checkGrammar(events)
-    const { citations } = heard(client, writeTo(client, events, true).text, true)
+    const { citations } = readWireResponse(client, writeTo(client, events, true).text, true)
     // messages cites whole blocks.
     const before = client === 'messages' ? '🗼 ' : ''
     expect(citations.map(({ url, passage }) => [url, passage])).toEqual([

@@ -6,9 +6,9 @@ import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { framed } from '../gateway/scripted.ts'
 import { checkGrammar } from '../grammar.ts'
 import { readerFor } from '../translating.ts'
-import { type Reply, type ReplyPart, wireOf } from './answering.ts'
+import { type Reply, type ReplyPart, responseOf } from './provider-replies.ts'
 import { blocksOf, END, framesOf, replies, supportOf, urlCitation, urlsOf } from './citing.ts'
-import { heard } from './reading.ts'
+import { readWireResponse } from './wire-reader.ts'
 import { codesAndPaths, contextOf, type Json, NAMES } from './routes.ts'
 
 /** Citations that come while their text is streamed. */
@@ -66,8 +66,8 @@ describe('a stream of responses that cites each passage right after it', () => {
   })
 
   test('gives clients of messages a block for each cited passage', () => {
-    const { again } = heard('messages', written(context, events.flat()), true)
-    expect(blocksOf(again as Json[])).toEqual([
+    const { earlierResponse } = readWireResponse('messages', written(context, events.flat()), true)
+    expect(blocksOf(earlierResponse as Json[])).toEqual([
       ['It is sunny 🗼 '],
       ['([a](https://a.com))', 'https://a.com', 'https://b.com'],
       ['. And '],
@@ -93,7 +93,7 @@ test('text and sources of a stream are complete wherever its citations come', ()
   ]
   fc.assert(
     fc.property(replies, later, (reply, delays) => {
-      const { frames } = wireOf('responses', reply)
+      const { frames } = responseOf('responses', reply)
       const isCitation = (frame: object | string): boolean =>
         (frame as Json).type === 'response.output_text.annotation.added'
       const moved = frames.filter((frame) => !isCitation(frame))
@@ -104,9 +104,9 @@ test('text and sources of a stream are complete wherever its citations come', ()
       const reader = readerFor('responses', {}, context.request)
       const events = [...framesOf(moved).flatMap((frame) => reader.read(frame)), ...reader.end()]
       checkGrammar(events)
-      const { said, citations } = heard('messages', written(context, events), true)
-      const from = heard('responses', framed(frames), true)
-      expect(said.text).toBe(from.said.text)
+      const { content, citations } = readWireResponse('messages', written(context, events), true)
+      const from = readWireResponse('responses', framed(frames), true)
+      expect(content.text).toBe(from.content.text)
       expect(urlsOf(citations)).toEqual(urlsOf(from.citations))
     }),
     { numRuns: 200, examples },

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { framed } from '../gateway/scripted.ts'
-import { wireOf } from './answering.ts'
+import { responseOf } from './provider-replies.ts'
 import {
   annotated,
   blocksOf,
@@ -16,7 +16,7 @@ import {
   urlsOf,
   writeTo,
 } from './citing.ts'
-import { type Citation, heard } from './reading.ts'
+import { type Citation, readWireResponse } from './wire-reader.ts'
 import { codesAndPaths, NAMES } from './routes.ts'
 
 /**
@@ -34,12 +34,12 @@ describe('a cited passage', () => {
         test(`of ${provider} is the same passage for ${client}${stream ? ' in a stream' : ''}`, () => {
           fc.assert(
             fc.property(replies, (reply) => {
-              const response = wireOf(provider, reply)
+              const response = responseOf(provider, reply)
               const { text, losses } = writeTo(client, eventsOf(provider, response, stream, client), stream)
               const sent = stream ? framed(response.frames) : JSON.stringify(response.whole)
-              const from = heard(provider, sent, stream)
-              const to = heard(client, text, stream)
-              expect(to.said.text).toBe(from.said.text)
+              const from = readWireResponse(provider, sent, stream)
+              const to = readWireResponse(client, text, stream)
+              expect(to.content.text).toBe(from.content.text)
               // A block cannot begin in text that was streamed before its citation came.
               const isLate = losses.some(
                 ({ code, path }) => code === 'response_citation_adjusted' && path === 'response.citations',
@@ -93,8 +93,8 @@ describe('offsets that are not valid', () => {
           fc.property(fc.array(fc.tuple(odd, odd, odd), { maxLength: 4 }), (ranges) => {
             const response = { whole: citing[provider](ranges), frames: [] }
             const { text } = writeTo(client, eventsOf(provider, response, false, client), false)
-            const { said, citations } = heard(client, text, false)
-            expect(said.text).toBe(TEXT)
+            const { content, citations } = readWireResponse(client, text, false)
+            expect(content.text).toBe(TEXT)
             for (const { passage } of citations) expect(TEXT).toContain(passage)
           }),
           { numRuns: 100 },
@@ -197,7 +197,7 @@ describe("Google's grounding", () => {
     ]
     const events = eventsOf('generateContent', { whole: {}, frames }, true, 'chat.completions')
     const { text } = writeTo('chat.completions', events, true)
-    expect(heard('chat.completions', text, true).citations).toEqual([
+    expect(readWireResponse('chat.completions', text, true).citations).toEqual([
       { url: 'https://a.com', title: 'A', passage: 'one' },
       { url: 'https://b.com', title: 'B', passage: 'two' },
     ])

@@ -6,8 +6,8 @@ import { protocols } from '../../src/protocols/index.ts'
 import type { Loss } from '../../src/protocols/translation.ts'
 import { framed } from '../gateway/scripted.ts'
 import { eventsFor, readerFor } from '../translating.ts'
-import type { Reply } from './answering.ts'
-import { type Citation, heard } from './reading.ts'
+import type { Reply } from './provider-replies.ts'
+import { type Citation, readWireResponse } from './wire-reader.ts'
 import { contextOf, type Json } from './routes.ts'
 
 /** Responses that cite sources, and what clients read of them. */
@@ -56,7 +56,7 @@ export function translate(
   client: ConversationName,
 ): { response: Json; citations: Citation[]; losses: Loss[] } {
   const { text, losses } = writeTo(client, eventsOf(provider, { whole: body, frames: [] }, false, client), false)
-  return { response: JSON.parse(text) as Json, citations: heard(client, text, false).citations, losses }
+  return { response: JSON.parse(text) as Json, citations: readWireResponse(client, text, false).citations, losses }
 }
 
 /** The blocks of a response of messages: the text of each, and the URLs of its citations. */
@@ -115,7 +115,7 @@ export const supportOf = (segment: object, ...groundingChunkIndices: number[]): 
 
 /** The end of a reply and its usage. */
 export const END: Omit<Reply, 'parts'> = {
-  ending: 'stop',
+  finish: 'stop',
   usage: { prompt: 4, cached: 0, written: 0, completion: 2, reasoning: 0 },
 }
 

@@ -4,7 +4,7 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { Quirks } from '../../src/protocols/protocol.ts'
 import { eventsFor, readerFor, written } from '../translating.ts'
-import { type ReplyPart, wireOf } from './answering.ts'
+import { type ReplyPart, responseOf } from './provider-replies.ts'
 import { codesAndPaths, contextOf, type Json } from './routes.ts'
 
 /** Custom tools, whose input is free text: providers that have only functions are sent functions instead. */
@@ -193,9 +193,9 @@ for (const client of ['chat.completions', 'responses'] as const)
         ['a whole response', false],
         ['a stream', true],
       ])('is called with free text in %s', (_, stream) => {
-        const response = wireOf(provider, {
+        const response = responseOf(provider, {
           parts: [callOf(provider, free)],
-          ending: 'tool-calls',
+          finish: 'tool-calls',
           usage: { prompt: 4, cached: 0, written: 0, completion: 2, reasoning: 0 },
         })
         const { whole, frames } = hasQuirk ? withCustomCalls(response) : response
@@ -242,12 +242,12 @@ describe('tools in a namespace', () => {
         (tool) => tool.function?.name ?? tool.name,
       )
       expect(names).toEqual(['apply', 'files__find', 'find'])
-      const { whole } = wireOf(provider, {
+      const { whole } = responseOf(provider, {
         parts: [
           { type: 'call', id: 'c1', name: 'apply', args: '{"input":"x"}' },
           { type: 'call', id: 'c2', name: 'files__find', args: '{}' },
         ],
-        ending: 'tool-calls',
+        finish: 'tool-calls',
         usage: { prompt: 4, cached: 0, written: 0, completion: 2, reasoning: 0 },
       })
       const context = contextOf('responses', body)

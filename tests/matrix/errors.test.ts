@@ -4,7 +4,7 @@ import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { streamedEventsOf } from '../translating.ts'
-import { framesOf } from './answering.ts'
+import { framesOf } from './provider-replies.ts'
 import { NAMES } from './routes.ts'
 
 /** Errors in all the shapes that providers and compatible servers send, and the GatewayError of each. */

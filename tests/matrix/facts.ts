@@ -1,7 +1,7 @@
 import type { LossCode } from '../../src/protocols/loss-codes.ts'
 import type { Loss } from '../../src/protocols/translation.ts'
-import type { Ask } from './asking.ts'
-import type { Heard, Sent } from './reading.ts'
+import type { ClientRequest } from './client-requests.ts'
+import type { WireResponse, WireRequest } from './wire-reader.ts'
 import { worst, type Cell } from './table.ts'
 
 /** Losses by which the report may explain that something did not arrive as it was sent. */
@@ -44,41 +44,41 @@ const STOP_SEQUENCES: Explanation = {
 const trim = (text: string): string => text.trim()
 
 /** Everything in the client's request that the provider has to receive. */
-export const requestFacts = (request: Ask, from: Sent, to: Sent): Fact[] => [
+export const requestFacts = (request: ClientRequest, from: WireRequest, to: WireRequest): Fact[] => [
   // Neighbouring texts may be joined, and what the gateway adds beside them is another fact.
   {
     fact: 'texts',
-    want: from.asked.texts,
-    got: from.asked.texts.filter((text) => to.asked.texts.join('').includes(text)),
+    want: from.content.texts,
+    got: from.content.texts.filter((text) => to.content.texts.join('').includes(text)),
     explainedBy: INSTRUCTION_MIDWAY,
   },
   { fact: 'failure', want: from.failed, got: to.failed, explainedBy: FAILED_RESULT },
-  { fact: 'calls', want: JSON.stringify(from.asked.calls), got: JSON.stringify(to.asked.calls) },
+  { fact: 'calls', want: JSON.stringify(from.content.calls), got: JSON.stringify(to.content.calls) },
   {
     fact: 'results',
-    want: from.asked.results.map(trim),
-    got: to.asked.results.map((result, index) =>
-      result.includes(from.asked.results[index]?.trim() ?? '') ? from.asked.results[index]!.trim() : result,
+    want: from.content.results.map(trim),
+    got: to.content.results.map((result, index) =>
+      result.includes(from.content.results[index]?.trim() ?? '') ? from.content.results[index]!.trim() : result,
     ),
   },
-  { fact: 'tools', want: from.asked.tools, got: to.asked.tools },
-  { fact: 'images', want: from.asked.media, got: to.asked.media, explainedBy: RESULT_IMAGE },
+  { fact: 'tools', want: from.content.tools, got: to.content.tools },
+  { fact: 'images', want: from.content.media, got: to.content.media, explainedBy: RESULT_IMAGE },
   { fact: 'stop sequences', want: from.stop, got: to.stop, explainedBy: STOP_SEQUENCES },
   { fact: 'schema', want: from.schema, got: to.schema },
   ...(request.maxTokens === undefined ? [] : [{ fact: 'limit', want: from.maxTokens, got: to.maxTokens }]),
 ]
 
 /** Everything in the provider's response that the client has to receive. */
-export const responseFacts = (from: Heard, to: Heard): Fact[] => [
-  { fact: 'text', want: from.said.text, got: to.said.text },
-  { fact: 'reasoning', want: from.said.reasoning, got: to.said.reasoning },
+export const responseFacts = (from: WireResponse, to: WireResponse): Fact[] => [
+  { fact: 'text', want: from.content.text, got: to.content.text },
+  { fact: 'reasoning', want: from.content.reasoning, got: to.content.reasoning },
   {
     fact: 'calls',
-    want: JSON.stringify(from.said.calls),
-    got: JSON.stringify(to.said.calls),
+    want: JSON.stringify(from.content.calls),
+    got: JSON.stringify(to.content.calls),
     explainedBy: { codes: ['response_field_dropped'], path: /^response\.tool_calls\.arguments$/ },
   },
-  { fact: 'outcome', want: from.ending, got: to.ending },
+  { fact: 'outcome', want: from.outcome, got: to.outcome },
   // Sluice may report a stop sequence that the provider does not name.
   {
     fact: 'stop sequence',
@@ -92,7 +92,7 @@ export const responseFacts = (from: Heard, to: Heard): Fact[] => [
     got: to.citations,
     explainedBy: { codes: ['response_citation_adjusted'], path: /^response\.citations$/ },
   },
-  { fact: 'usage', want: from.said.usage, got: to.said.usage },
+  { fact: 'usage', want: from.content.usage, got: to.content.usage },
   {
     fact: 'cache writes',
     want: from.cacheWritten,

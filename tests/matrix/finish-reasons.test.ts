@@ -5,8 +5,8 @@ import { protocols } from '../../src/protocols/index.ts'
 import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import type { Any } from '../recorded/response-content.ts'
 import { streamedEventsOf } from '../translating.ts'
-import { framesOf } from './answering.ts'
-import { bodyOf } from './asking.ts'
+import { framesOf } from './provider-replies.ts'
+import { bodyOf } from './client-requests.ts'
 import { contextOf, NAMES } from './routes.ts'
 
 /**

@@ -7,10 +7,10 @@ import { schemaValidator } from '../recorded/vendor-schemas.ts'
 import { frameDataOf, type Any } from '../recorded/response-content.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { framed } from '../gateway/scripted.ts'
-import { errorOf, failureOf, TOOL, wholeFailureOf, wireOf, type Reply } from './answering.ts'
-import { bodyOf, type Ask } from './asking.ts'
+import { errorBodyOf, failureFrameOf, TOOL, failureBodyOf, responseOf, type Reply } from './provider-replies.ts'
+import { bodyOf, type ClientRequest } from './client-requests.ts'
 import { EARLIER_REASONING, REASONING_SETTING, requestFacts, responseFacts, verdictOf, type Fact } from './facts.ts'
-import { heard, messageOf, sent } from './reading.ts'
+import { readWireResponse, errorMessageOf, readWireRequest } from './wire-reader.ts'
 import { NAMES } from './routes.ts'
 import {
   BIG_NUMBER,
@@ -96,7 +96,7 @@ afterAll(async () => {
 /** What the client received. `request`: the body that it sent. */
 type Received = { status: number; text: string; losses: Loss[]; retryAfter: string | null; request: Any }
 
-async function send(route: Route, request: Ask, modelName = 'm'): Promise<Received> {
+async function send(route: Route, request: ClientRequest, modelName = 'm'): Promise<Received> {
   const { client, stream } = route
   const model = `${PROVIDERS[route.provider]}/${modelName}`
   const body = { ...(client === 'generateContent' ? {} : { model }), ...bodyOf(client, request, stream) }
@@ -144,20 +144,24 @@ async function run(scenario: Scenario, route: Route): Promise<Cell> {
   if (scenario.reply === undefined || (scenario.failsMidway === true && !stream))
     return verdictOf(where, first.losses, errorFacts(scenario, first))
   // A 400 names the field that cannot be carried, so nothing is lost silently.
-  if (first.status === 400) return { verdict: 'refused', reasons: [messageOf(first.text)] }
+  if (first.status === 400) return { verdict: 'refused', reasons: [errorMessageOf(first.text)] }
   if (first.status !== 200) throw new Error(`${first.status} ${first.text}`)
-  const arrived = heard(client, first.text, stream)
+  const arrived = readWireResponse(client, first.text, stream)
   if (scenario.failsMidway === true)
     return verdictOf(where, first.losses, [
-      { fact: 'outcome', want: 'failed', got: arrived.ending },
+      { fact: 'outcome', want: 'failed', got: arrived.outcome },
       { fact: 'message', want: true, got: first.text.includes(FAILURE_MESSAGE) },
     ])
   checkShape(route, first.text)
   if (client !== route.provider) expect(toolNames.provider).toMatch(TOOL_NAME)
   const facts = [
-    ...requestFacts(scenario.request, sent(client, first.request), sent(route.provider, received)),
+    ...requestFacts(
+      scenario.request,
+      readWireRequest(client, first.request),
+      readWireRequest(route.provider, received),
+    ),
     ...responseFacts(
-      heard(route.provider, stream ? framed(response.frames) : JSON.stringify(response.whole), stream),
+      readWireResponse(route.provider, stream ? framed(response.frames) : JSON.stringify(response.whole), stream),
       arrived,
     ),
   ]
@@ -169,19 +173,22 @@ async function run(scenario: Scenario, route: Route): Promise<Cell> {
 /** Has the provider respond as the scenario says. Returns the response that the client should receive. */
 function script(scenario: Scenario, { client, provider: name }: Route): { whole: object; frames: (object | string)[] } {
   if (scenario.reply === undefined) {
-    const refusal = { whole: errorOf(name, RATE_LIMIT_MESSAGE), frames: [] }
+    const refusal = { whole: errorBodyOf(name, RATE_LIMIT_MESSAGE), frames: [] }
     scripted = { ...refusal, status: 429 }
     return refusal
   }
-  const response = wireOf(name, scenario.reply)
+  const response = responseOf(name, scenario.reply)
   scripted = { ...response, status: 200 }
   if (scenario.textAfterStop !== undefined && name === 'responses' && client !== 'responses')
-    scripted = { ...wireOf(name, withMoreText(scenario.reply, scenario.textAfterStop)), status: 200 }
+    scripted = { ...responseOf(name, withMoreText(scenario.reply, scenario.textAfterStop)), status: 200 }
   if (scenario.failsMidway === true)
     scripted = {
       status: 200,
-      whole: wholeFailureOf(name, FAILURE_MESSAGE),
-      frames: [...response.frames.slice(0, Math.floor(response.frames.length / 2)), failureOf(name, FAILURE_MESSAGE)],
+      whole: failureBodyOf(name, FAILURE_MESSAGE),
+      frames: [
+        ...response.frames.slice(0, Math.floor(response.frames.length / 2)),
+        failureFrameOf(name, FAILURE_MESSAGE),
+      ],
     }
   return response
 }
@@ -192,17 +199,21 @@ const withMoreText = (reply: Reply, more: string): Reply => ({
 })
 
 /** Sends the next request of a conversation, to which the provider only replies "done". */
-async function runFollowUp(scenario: Scenario, route: Route, next: Ask): Promise<{ losses: Loss[]; facts: Fact[] }> {
+async function runFollowUp(
+  scenario: Scenario,
+  route: Route,
+  next: ClientRequest,
+): Promise<{ losses: Loss[]; facts: Fact[] }> {
   const { client, provider: name } = route
   const { usage } = scenario.reply!
-  scripted = { ...wireOf(name, { parts: [{ type: 'text', text: 'done' }], ending: 'stop', usage }), status: 200 }
+  scripted = { ...responseOf(name, { parts: [{ type: 'text', text: 'done' }], finish: 'stop', usage }), status: 200 }
   // A provider of the client's protocol gets signatures as they are and decides about them itself.
   const toAnotherModel = scenario.otherModel === true && client !== name
   const response = await send(route, next, toAnotherModel ? 'n' : 'm')
   if (response.status !== 200) throw new Error(`${response.status} ${response.text}`)
-  const to = sent(name, received)
+  const to = readWireRequest(name, received)
   if (toAnotherModel) expect(to.signatures).toEqual([])
-  const facts = requestFacts(next, sent(client, response.request), to)
+  const facts = requestFacts(next, readWireRequest(client, response.request), to)
   if (scenario.signatures === undefined || (scenario.otherModel === true && !toAnotherModel))
     return { losses: response.losses, facts }
   const signatures = { fact: 'signatures', want: scenario.signatures, got: to.signatures }
@@ -231,11 +242,11 @@ const errorFacts = (scenario: Scenario, { status, text, retryAfter }: Received):
     ? [
         // The responses protocol reports a failure in a response of status 200.
         { fact: 'status', want: true, got: status >= 500 || (JSON.parse(text) as Any).status === 'failed' },
-        { fact: 'message', want: true, got: messageOf(text).includes(FAILURE_MESSAGE) },
+        { fact: 'message', want: true, got: errorMessageOf(text).includes(FAILURE_MESSAGE) },
       ]
     : [
         { fact: 'status', want: 429, got: status },
-        { fact: 'message', want: true, got: messageOf(text).includes(RATE_LIMIT_MESSAGE) },
+        { fact: 'message', want: true, got: errorMessageOf(text).includes(RATE_LIMIT_MESSAGE) },
         { fact: 'retry-after', want: String(RETRY_AFTER_SECONDS), got: retryAfter },
       ]
 

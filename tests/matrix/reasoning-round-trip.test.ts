@@ -5,7 +5,7 @@ import { protocols } from '../../src/protocols/index.ts'
 import type { Quirks } from '../../src/protocols/protocol.ts'
 import type { Any } from '../recorded/response-content.ts'
 import { withoutPaths, written } from '../translating.ts'
-import { bodyOf } from './asking.ts'
+import { bodyOf } from './client-requests.ts'
 import { contextOf, NAMES, others } from './routes.ts'
 
 /**

@@ -1,17 +1,17 @@
-import { SCHEMA, type Ask } from './asking.ts'
-import type { Count, Reply } from './answering.ts'
-import type { Heard } from './reading.ts'
+import { SCHEMA, type ClientRequest } from './client-requests.ts'
+import type { TokenCounts, Reply } from './provider-replies.ts'
+import type { WireResponse } from './wire-reader.ts'
 
 /** A conversation that is run on every route. */
 export type Scenario = {
   name: string
-  request: Ask
+  request: ClientRequest
   /** The provider's response; absent: it refuses the request with 429. */
   reply?: Reply
   /** The provider fails in the middle of its response. */
   failsMidway?: true
   /** The client's next request, to which the provider replies "done". */
-  followUp?: (response: Heard) => Ask
+  followUp?: (response: WireResponse) => ClientRequest
   /** The client's name of the tool, which the provider may not accept. */
   toolName?: string
   /** Text after the stop sequence, from a provider whose protocol has none. */
@@ -31,12 +31,12 @@ export const RATE_LIMIT_MESSAGE = 'too many requests'
 export const RETRY_AFTER_SECONDS = 7
 export const FAILURE_MESSAGE = 'the server failed'
 
-const USAGE: Count = { prompt: 40, cached: 0, written: 0, completion: 12, reasoning: 0 }
+const USAGE: TokenCounts = { prompt: 40, cached: 0, written: 0, completion: 12, reasoning: 0 }
 
-const hello: Ask = { turns: [{ user: 'Where is Paris?' }] }
+const hello: ClientRequest = { turns: [{ user: 'Where is Paris?' }] }
 const textReply = (text: string, more: Partial<Reply> = {}): Reply => ({
   parts: [{ type: 'text', text }],
-  ending: 'stop',
+  finish: 'stop',
   usage: USAGE,
   ...more,
 })
@@ -60,10 +60,10 @@ const REASONING: Scenario = {
   request: { turns: [question], tools: true, reasoning: true },
   reply: {
     parts: [{ type: 'reasoning', text: 'I should look both up.', signature: SIGNATURE }, ...callParts],
-    ending: 'tool-calls',
+    finish: 'tool-calls',
     usage: { ...USAGE, reasoning: 5 },
   },
-  followUp: ({ again: earlierResponse, ids }) => ({
+  followUp: ({ earlierResponse, ids }) => ({
     turns: [question, { earlierResponse }, { results: ids.map((id, index) => ({ id, text: `result ${index}` })) }],
     tools: true,
     reasoning: true,
@@ -85,8 +85,8 @@ export const SCENARIOS: Scenario[] = [
   {
     name: 'parallel tools',
     request: { turns: [question], tools: true },
-    reply: { parts: [{ type: 'text', text: 'Both.' }, ...callParts], ending: 'tool-calls', usage: USAGE },
-    followUp: ({ again: earlierResponse, ids }) => ({
+    reply: { parts: [{ type: 'text', text: 'Both.' }, ...callParts], finish: 'tool-calls', usage: USAGE },
+    followUp: ({ earlierResponse, ids }) => ({
       turns: [question, { earlierResponse }, { results: ids.map((id, index) => ({ id, text: `result ${index}` })) }],
       tools: true,
     }),
@@ -95,8 +95,8 @@ export const SCENARIOS: Scenario[] = [
     name: 'long tool name',
     toolName: 'find.place.'.repeat(9),
     request: { turns: [question], tools: true },
-    reply: { parts: [callParts[0]!], ending: 'tool-calls', usage: USAGE },
-    followUp: ({ again: earlierResponse, ids }) => ({
+    reply: { parts: [callParts[0]!], finish: 'tool-calls', usage: USAGE },
+    followUp: ({ earlierResponse, ids }) => ({
       turns: [question, { earlierResponse }, { results: ids.map((id) => ({ id, text: 'found' })) }],
       tools: true,
     }),
@@ -104,8 +104,8 @@ export const SCENARIOS: Scenario[] = [
   {
     name: 'no arguments',
     request: { turns: [question], tools: true },
-    reply: { parts: [{ type: 'call', id: 'call_none', args: '' }], ending: 'tool-calls', usage: USAGE },
-    followUp: ({ again: earlierResponse, ids }) => ({
+    reply: { parts: [{ type: 'call', id: 'call_none', args: '' }], finish: 'tool-calls', usage: USAGE },
+    followUp: ({ earlierResponse, ids }) => ({
       turns: [question, { earlierResponse }, { results: ids.map((id) => ({ id, text: 'found' })) }],
       tools: true,
     }),
@@ -147,7 +147,7 @@ export const SCENARIOS: Scenario[] = [
   {
     name: 'refusal',
     request: hello,
-    reply: { parts: [{ type: 'refusal', text: 'I will not say.' }], ending: 'refusal', usage: USAGE },
+    reply: { parts: [{ type: 'refusal', text: 'I will not say.' }], finish: 'refusal', usage: USAGE },
   },
   {
     name: 'citations',
@@ -162,7 +162,7 @@ export const SCENARIOS: Scenario[] = [
         },
         { type: 'text', text: ' Ja.' },
       ],
-      ending: 'stop',
+      finish: 'stop',
       usage: USAGE,
     },
   },
@@ -171,7 +171,7 @@ export const SCENARIOS: Scenario[] = [
     request: hello,
     reply: textReply('Cached.', { usage: { prompt: 5000, cached: 3000, written: 1500, completion: 12, reasoning: 0 } }),
   },
-  { name: 'cut by length', request: { ...hello, maxTokens: 100 }, reply: textReply('In Fr', { ending: 'length' }) },
+  { name: 'cut by length', request: { ...hello, maxTokens: 100 }, reply: textReply('In Fr', { finish: 'length' }) },
   {
     name: 'cut arguments',
     request: { turns: [question], tools: true, maxTokens: 100 },
@@ -180,7 +180,7 @@ export const SCENARIOS: Scenario[] = [
         { type: 'text', text: 'Wait.' },
         { type: 'call', id: 'call_cut', args: '{"city":"Par' },
       ],
-      ending: 'length',
+      finish: 'length',
       usage: USAGE,
     },
   },
@@ -188,9 +188,9 @@ export const SCENARIOS: Scenario[] = [
     name: 'stop sequence',
     request: { ...hello, stop: ['END'] },
     textAfterStop: 'END, and more',
-    reply: textReply('In France. ', { ending: 'stop-sequence', stopSequence: 'END' }),
+    reply: textReply('In France. ', { finish: 'stop-sequence', stopSequence: 'END' }),
   },
   { name: 'refused request', request: hello },
   { name: 'error in mid-answer', request: hello, reply: textReply('In Fra'), failsMidway: true },
-  { name: 'empty answer', request: hello, reply: { parts: [], ending: 'stop', usage: { ...USAGE, completion: 0 } } },
+  { name: 'empty answer', request: hello, reply: { parts: [], finish: 'stop', usage: { ...USAGE, completion: 0 } } },
 ]

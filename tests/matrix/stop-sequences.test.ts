@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { eventsFor, readerFor, written } from '../translating.ts'
-import { framesOf } from './answering.ts'
+import { framesOf } from './provider-replies.ts'
 import { contextOf, others } from './routes.ts'
 
 /** Stop sequences that a provider does not accept: Sluice ends its response at them. */

@@ -1,4 +1,13 @@
-import { citesOf, piecesOf, type ProviderResponse, range, type Reply, textOf, TOOL, type Count } from './reply.ts'
+import {
+  citationsOf,
+  piecesOf,
+  type ProviderResponse,
+  range,
+  type Reply,
+  textOf,
+  TOOL,
+  type TokenCounts,
+} from './reply.ts'
 
 /** The response of a provider of chat completions. */
 export function chatResponse(reply: Reply): ProviderResponse {
@@ -8,7 +17,7 @@ export function chatResponse(reply: Reply): ProviderResponse {
     length: 'length',
     'tool-calls': 'tool_calls',
     refusal: 'stop',
-  }[reply.ending]
+  }[reply.finish]
   const usage = usageOf(reply.usage)
   const text = textOf(reply)
   const refusal = reply.parts.map((part) => (part.type === 'refusal' ? part.text : '')).join('')
@@ -18,7 +27,7 @@ export function chatResponse(reply: Reply): ProviderResponse {
       ? [{ id: part.id, type: 'function', function: { name: part.name ?? TOOL, arguments: part.args } }]
       : [],
   )
-  const annotations = citesOf(reply).map(({ url, title, ...at }) => ({
+  const annotations = citationsOf(reply).map(({ url, title, ...at }) => ({
     type: 'url_citation',
     url_citation: { url, title, ...range(text, at) },
   }))
@@ -67,7 +76,7 @@ export function chatResponse(reply: Reply): ProviderResponse {
   }
 }
 
-const usageOf = (usage: Count): object => ({
+const usageOf = (usage: TokenCounts): object => ({
   prompt_tokens: usage.prompt,
   completion_tokens: usage.completion,
   total_tokens: usage.prompt + usage.completion,

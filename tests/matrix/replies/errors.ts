@@ -3,7 +3,7 @@ import type { ConversationName } from '../../../src/generation/request.ts'
 /** Errors of providers in each protocol. */
 
 /** The body of a provider's 429. */
-export const errorOf = (protocol: ConversationName, message: string): object =>
+export const errorBodyOf = (protocol: ConversationName, message: string): object =>
   ({
     'chat.completions': { error: { message, type: 'rate_limit_error', param: null, code: 'rate_limit_exceeded' } },
     responses: { error: { message, type: 'rate_limit_error', param: null, code: 'rate_limit_exceeded' } },
@@ -19,7 +19,7 @@ export const errorOf = (protocol: ConversationName, message: string): object =>
   })[protocol]
 
 /** The frame of an error in the middle of a stream. */
-export const failureOf = (protocol: ConversationName, message: string): object =>
+export const failureFrameOf = (protocol: ConversationName, message: string): object =>
   ({
     'chat.completions': { error: { message, type: 'server_error', param: null, code: null } },
     responses: { type: 'error', message, code: 'server_error', param: null, sequence_number: 9 },
@@ -28,9 +28,9 @@ export const failureOf = (protocol: ConversationName, message: string): object =
   })[protocol]
 
 /** A failure under status 200 in a response that is not streamed. */
-export const wholeFailureOf = (protocol: ConversationName, message: string): object =>
+export const failureBodyOf = (protocol: ConversationName, message: string): object =>
   protocol !== 'responses'
-    ? failureOf(protocol, message)
+    ? failureFrameOf(protocol, message)
     : {
         id: 'resp_up',
         object: 'response',

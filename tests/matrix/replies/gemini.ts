@@ -1,4 +1,4 @@
-import { citesOf, piecesOf, type Json, type ProviderResponse, type Reply, textOf, TOOL } from './reply.ts'
+import { citationsOf, piecesOf, type Json, type ProviderResponse, type Reply, textOf, TOOL } from './reply.ts'
 
 /** The response of a provider of generateContent. */
 export function geminiResponse(reply: Reply): ProviderResponse {
@@ -9,7 +9,7 @@ export function geminiResponse(reply: Reply): ProviderResponse {
     length: 'MAX_TOKENS',
     'tool-calls': 'STOP',
     refusal: 'SAFETY',
-  }[reply.ending]
+  }[reply.finish]
   const usageMetadata = {
     promptTokenCount: usage.prompt,
     cachedContentTokenCount: usage.cached,
@@ -59,7 +59,7 @@ export function geminiResponse(reply: Reply): ProviderResponse {
 
 function groundingOf(reply: Reply): object {
   const text = textOf(reply)
-  const cites = citesOf(reply)
+  const cites = citationsOf(reply)
   return cites.length === 0
     ? {}
     : {

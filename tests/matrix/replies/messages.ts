@@ -9,7 +9,7 @@ export function messagesResponse(reply: Reply): ProviderResponse {
     length: 'max_tokens',
     'tool-calls': 'tool_use',
     refusal: 'refusal',
-  }[reply.ending]
+  }[reply.finish]
   const counted = {
     input_tokens: usage.prompt - usage.cached - usage.written,
     cache_read_input_tokens: usage.cached,

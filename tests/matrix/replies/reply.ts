@@ -1,9 +1,9 @@
 /** A provider's reply, independent of its protocol. */
 
-export type Cite = { passage: string; url: string; title: string }
+export type ReplyCitation = { passage: string; url: string; title: string }
 
 export type ReplyPart =
-  | { type: 'text'; text: string; cite?: Cite }
+  | { type: 'text'; text: string; cite?: ReplyCitation }
   | { type: 'reasoning'; text: string; signature: string }
   /**
    * `args`: JSON text, or the start of it in a truncated response; free text if `free`. `name`: TOOL if absent.
@@ -11,11 +11,11 @@ export type ReplyPart =
   | { type: 'call'; id: string; args: string; name?: string; namespace?: string; free?: true }
   | { type: 'refusal'; text: string }
 
-export type Outcome = 'stop' | 'stop-sequence' | 'length' | 'tool-calls' | 'refusal'
+export type ReplyFinish = 'stop' | 'stop-sequence' | 'length' | 'tool-calls' | 'refusal'
 
-export type Reply = { parts: ReplyPart[]; ending: Outcome; stopSequence?: string; usage: Count }
+export type Reply = { parts: ReplyPart[]; finish: ReplyFinish; stopSequence?: string; usage: TokenCounts }
 
-export type Count = { prompt: number; cached: number; written: number; completion: number; reasoning: number }
+export type TokenCounts = { prompt: number; cached: number; written: number; completion: number; reasoning: number }
 
 export const TOOL = 'find_place'
 
@@ -34,7 +34,7 @@ export const textOf = (reply: Reply): string =>
   reply.parts.map((part) => (part.type === 'text' ? part.text : '')).join('')
 
 /** The citations with their ranges in the whole text, in UTF-16 code units. */
-export function citesOf(reply: Reply): (Cite & { start: number; end: number })[] {
+export function citationsOf(reply: Reply): (ReplyCitation & { start: number; end: number })[] {
   let at = 0
   return reply.parts.flatMap((part) => {
     if (part.type !== 'text') return []

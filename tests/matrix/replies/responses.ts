@@ -1,5 +1,5 @@
 import {
-  citesOf,
+  citationsOf,
   piecesOf,
   type Json,
   type ProviderResponse,
@@ -13,7 +13,7 @@ import {
 /** The response of a provider of responses. */
 export function responsesResponse(reply: Reply): ProviderResponse {
   const { usage } = reply
-  const incomplete = reply.ending === 'length' ? { reason: 'max_output_tokens' } : null
+  const incomplete = reply.finish === 'length' ? { reason: 'max_output_tokens' } : null
   const items = reply.parts.flatMap((part, index): Json[] => {
     const status = incomplete !== null && index === reply.parts.length - 1 ? 'incomplete' : 'completed'
     return itemsOf(part, index, status, reply)
@@ -99,7 +99,7 @@ function itemsOf(part: ReplyPart, index: number, status: string, reply: Reply): 
       // All text parts are one text.
       if (part !== reply.parts.find((one) => one.type === 'text')) return []
       const text = textOf(reply)
-      const annotations = citesOf(reply).map(({ url, title, ...at }) => ({
+      const annotations = citationsOf(reply).map(({ url, title, ...at }) => ({
         type: 'url_citation',
         url,
         title,

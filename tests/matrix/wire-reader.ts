@@ -6,43 +6,43 @@ import { frameDataOf, responseContent, type Any, type ResponseContent } from '..
 
 export type Citation = { url: string; title: string; passage: string }
 
-export type Heard = {
-  said: ResponseContent
+export type WireResponse = {
+  content: ResponseContent
   /** stop, length, tool-calls, blocked (by the model or a filter, with or without a text) or failed. */
-  ending: string
+  outcome: string
   stopSequence: string | undefined
   citations: Citation[]
   cacheWritten: number
   /** The ids of the calls, in order. */
   ids: string[]
   /** The response as the client sends it back. */
-  again: unknown
+  earlierResponse: unknown
 }
 
 const listOf = (value: unknown): Any[] => (Array.isArray(value) ? value : [])
 
-export function heard(protocol: ConversationName, text: string, stream: boolean): Heard {
+export function readWireResponse(protocol: ConversationName, text: string, stream: boolean): WireResponse {
   const datas = stream ? frameDataOf(text) : [JSON.parse(text) as unknown]
   const common = responseContent(protocol, datas, stream)
   const blocked = common.refused || common.outcome === 'refusal' || common.outcome === 'content-filter'
   const objects = datas.filter((data): data is Any => typeof data === 'object' && data !== null)
   const own = {
-    'chat.completions': chatHeard,
-    responses: responsesHeard,
-    messages: messagesHeard,
-    generateContent: geminiHeard,
+    'chat.completions': chatFields,
+    responses: responsesFields,
+    messages: messagesFields,
+    generateContent: geminiFields,
   }[protocol](objects, stream)
   return {
-    said: common,
-    ending:
+    content: common,
+    outcome:
       blocked && common.outcome !== 'failed' ? 'blocked' : common.outcome === 'stop-sequence' ? 'stop' : common.outcome,
     ...own,
   }
 }
 
-type Own = Omit<Heard, 'said' | 'ending'>
+type ProtocolFields = Omit<WireResponse, 'content' | 'outcome'>
 
-function chatHeard(datas: Any[], stream: boolean): Own {
+function chatFields(datas: Any[], stream: boolean): ProtocolFields {
   const message: Any = stream ? joinedChat(datas) : (datas[0]?.choices?.[0]?.message ?? {})
   const usage = datas.findLast((data) => data.usage != null)?.usage
   return {
@@ -54,7 +54,7 @@ function chatHeard(datas: Any[], stream: boolean): Own {
     })),
     cacheWritten: usage?.prompt_tokens_details?.cache_write_tokens ?? 0,
     ids: listOf(message.tool_calls).map(({ id }) => id as string),
-    again: message,
+    earlierResponse: message,
   }
 }
 
@@ -92,7 +92,7 @@ function joinedChat(datas: Any[]): Any {
   return message
 }
 
-function responsesHeard(datas: Any[], stream: boolean): Own {
+function responsesFields(datas: Any[], stream: boolean): ProtocolFields {
   const response: Any = (stream ? datas.findLast((data) => data.response !== undefined)?.response : datas[0]) ?? {}
   const output = listOf(response.output)
   const texts = output.filter((item) => item.type === 'message').flatMap((item) => listOf(item.content))
@@ -107,11 +107,11 @@ function responsesHeard(datas: Any[], stream: boolean): Own {
     ),
     cacheWritten: response.usage?.input_tokens_details?.cache_write_tokens ?? 0,
     ids: output.filter((item) => item.type === 'function_call').map((item) => item.call_id as string),
-    again: output,
+    earlierResponse: output,
   }
 }
 
-function messagesHeard(datas: Any[], stream: boolean): Own {
+function messagesFields(datas: Any[], stream: boolean): ProtocolFields {
   const blocks = stream ? joinedBlocks(datas) : listOf(datas[0]?.content)
   const end: Any = (stream ? datas.findLast((data) => data.type === 'message_delta') : datas[0]) ?? {}
   return {
@@ -121,7 +121,7 @@ function messagesHeard(datas: Any[], stream: boolean): Own {
     ),
     cacheWritten: end.usage?.cache_creation_input_tokens ?? 0,
     ids: blocks.filter((block) => block.type === 'tool_use').map((block) => block.id as string),
-    again: blocks,
+    earlierResponse: blocks,
   }
 }
 
@@ -156,7 +156,7 @@ const parsed = (text: string): unknown => {
   }
 }
 
-function geminiHeard(datas: Any[]): Own {
+function geminiFields(datas: Any[]): ProtocolFields {
   const parts = datas.flatMap((data) => listOf(data.candidates?.[0]?.content?.parts))
   const text = parts.map((part) => (part.thought === true ? '' : (part.text ?? ''))).join('')
   const grounding = datas.map((data) => data.candidates?.[0]?.groundingMetadata).filter((one) => one !== undefined)
@@ -180,13 +180,13 @@ function geminiHeard(datas: Any[]): Own {
     ),
     cacheWritten: 0,
     ids: parts.filter((part) => part.functionCall !== undefined).map((part) => part.functionCall.id ?? ''),
-    again: parts.filter((part) => part.text !== '' || part.thoughtSignature !== undefined),
+    earlierResponse: parts.filter((part) => part.text !== '' || part.thoughtSignature !== undefined),
   }
 }
 
 /** `failed`: a tool result is marked as an error. */
-export type Sent = {
-  asked: RequestContent
+export type WireRequest = {
+  content: RequestContent
   failed: boolean
   stop: string[]
   schema: unknown
@@ -194,10 +194,10 @@ export type Sent = {
   signatures: string[]
 }
 
-export function sent(protocol: ConversationName, body: Any): Sent {
+export function readWireRequest(protocol: ConversationName, body: Any): WireRequest {
   const config = body.generationConfig ?? {}
   return {
-    asked: requestContent(protocol, body),
+    content: requestContent(protocol, body),
     stop: listOf(body.stop ?? body.stop_sequences ?? config.stopSequences) as unknown as string[],
     schema:
       body.response_format?.json_schema?.schema ??
@@ -225,7 +225,7 @@ const signaturesIn = (value: unknown): string[] =>
       )
 
 /** The message of an error response. */
-export const messageOf = (text: string): string => {
+export const errorMessageOf = (text: string): string => {
   try {
     const body = JSON.parse(text) as Any
     return body.error?.message ?? ''

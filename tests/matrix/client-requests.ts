@@ -1,5 +1,5 @@
 import type { ConversationName } from '../../src/generation/request.ts'
-import { TOOL } from './answering.ts'
+import { TOOL } from './provider-replies.ts'
 
 /** Requests of clients, written in each protocol as its SDKs do. */
 
@@ -15,7 +15,7 @@ export type Turn =
   /** An earlier response in the client's own protocol, unchanged. */
   | { earlierResponse: unknown }
 
-export type Ask = {
+export type ClientRequest = {
   system?: string
   turns: Turn[]
   tools?: true
@@ -40,14 +40,14 @@ export const PARAMETERS = {
 
 type Json = Record<string, unknown>
 
-export const bodyOf = (protocol: ConversationName, request: Ask, stream: boolean): Json =>
+export const bodyOf = (protocol: ConversationName, request: ClientRequest, stream: boolean): Json =>
   ({ 'chat.completions': chatBody, responses: responsesBody, messages: messagesBody, generateContent: geminiBody })[
     protocol
   ](request, stream)
 
 const TOOL_HEAD = { name: TOOL, description: 'Finds a place.' }
 
-function chatBody(request: Ask, stream: boolean): Json {
+function chatBody(request: ClientRequest, stream: boolean): Json {
   const messages = request.turns.flatMap((turn): unknown[] => {
     if ('user' in turn) return [{ role: 'user', content: turn.user }]
     if ('system' in turn) return [{ role: 'system', content: turn.system }]
@@ -95,7 +95,7 @@ function chatBody(request: Ask, stream: boolean): Json {
   }
 }
 
-function responsesBody(request: Ask, stream: boolean): Json {
+function responsesBody(request: ClientRequest, stream: boolean): Json {
   const input = request.turns.flatMap((turn): unknown[] => {
     if ('user' in turn) return [{ role: 'user', content: turn.user }]
     if ('system' in turn) return [{ role: 'system', content: turn.system }]
@@ -133,7 +133,7 @@ function responsesBody(request: Ask, stream: boolean): Json {
   }
 }
 
-function messagesBody(request: Ask, stream: boolean): Json {
+function messagesBody(request: ClientRequest, stream: boolean): Json {
   const messages = request.turns.map((turn): Json => {
     if ('user' in turn) return { role: 'user', content: turn.user }
     if ('system' in turn) return { role: 'system', content: turn.system }
@@ -178,7 +178,7 @@ function messagesBody(request: Ask, stream: boolean): Json {
   }
 }
 
-function geminiBody(request: Ask): Json {
+function geminiBody(request: ClientRequest): Json {
   const contents = request.turns.map((turn): Json => {
     if ('user' in turn) return { role: 'user', parts: [{ text: turn.user }] }
     if ('system' in turn) return { role: 'user', parts: [{ text: turn.system }] }

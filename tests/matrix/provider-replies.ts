@@ -9,10 +9,10 @@ import { responsesResponse } from './replies/responses.ts'
 
 /** Responses of a scripted provider, written in each protocol as its real providers do. */
 
-export { errorOf, failureOf, wholeFailureOf } from './replies/errors.ts'
-export { TOOL, type Count, type Reply, type ReplyPart } from './replies/reply.ts'
+export { errorBodyOf, failureFrameOf, failureBodyOf } from './replies/errors.ts'
+export { TOOL, type TokenCounts, type Reply, type ReplyPart } from './replies/reply.ts'
 
-export const wireOf = (protocol: ConversationName, reply: Reply): ProviderResponse =>
+export const responseOf = (protocol: ConversationName, reply: Reply): ProviderResponse =>
   ({
     'chat.completions': chatResponse,
     responses: responsesResponse,
