@@ -52,7 +52,7 @@ const LOST: Partial<Record<string, Edit>> = {
     system: request.system.flatMap((part): Part[] =>
       part.type !== 'text'
         ? [part]
-        : [part.text.replace(/(\n\n)?GenerationResponse with a JSON object\.$/, '')]
+        : [part.text.replace(/(\n\n)?Answer with a JSON object\.$/, '')]
             .filter((text) => text !== '' || part.text === '')
             .map((text) => ({ ...part, text })),
     ),
