@@ -35,8 +35,8 @@ export const checkFormat = () => checkWith('@biomejs/biome/bin/biome', 'format',
 export const checkTypes = () => checkWith('typescript/bin/tsc', '--noEmit', '-p', root)
 
 /** `args`: paths and options of `bun test`. */
-export async function runTests(args, env = {}) {
-  const options = ['--no-install', `--timeout=${TEST_TIMEOUT_MS}`, `--parallel=${WORKERS}`, '--no-isolate']
+export async function runTests(args, { env = {}, workers = WORKERS } = {}) {
+  const options = ['--no-install', `--timeout=${TEST_TIMEOUT_MS}`, `--parallel=${workers}`, '--no-isolate']
   const { code, tail } = await run(findBun(), ['test', ...options, ...args], env)
   const count = (outcome) => countOf(outcome, tail)
   const passed = count('pass')

@@ -74,7 +74,7 @@ const REASONING: Scenario = {
 export const SCENARIOS: Scenario[] = [
   {
     name: 'text',
-    request: { ...hello, system: 'GenerationResponse in German.', maxTokens: 500 },
+    request: { ...hello, system: 'Answer in German.', maxTokens: 500 },
     reply: textReply('In Frankreich. 🗼 "Seine"'),
   },
   {
