@@ -16,7 +16,9 @@ export async function close(generation: Generation, outcome: Outcome): Promise<v
   const deferred = cause === 'completed' ? undefined : route.hooks.onInterrupt?.(generation, cause)
   if (deferred !== undefined) return deferred
   // Handed to the store in one turn of the event loop, they are one transaction.
-  await Promise.all([app.ledger.close(open, cause), route.hooks.saved?.(), keepReasoning(generation)])
+  const closed = app.ledger.close(open, cause)
+  const others = [route.hooks.saved?.(), keepReasoning(generation)].filter((other) => other !== undefined)
+  await (others.length === 0 ? closed : Promise.all([closed, ...others]))
 }
 
 /** The same for a stream. One that could not be recorded must not look complete: its last frames are an error then. */
@@ -47,9 +49,8 @@ export function leave({ app, open, inFlight, media }: Generation): void {
 /**
  * Keeps signed reasoning for clients that do not send it back. Failing to store it must not fail the response.
  */
-const keepReasoning = async ({ app, open: { request }, replayRecorder }: Generation): Promise<void> => {
-  if (replayRecorder !== undefined) await app.reasoningReplay.keep(request.accountId, replayRecorder).catch(() => {})
-}
+const keepReasoning = ({ app, open: { request }, replayRecorder }: Generation): Promise<void> | undefined =>
+  replayRecorder && app.reasoningReplay.keep(request.accountId, replayRecorder).catch(() => {})
 
 /** A client that leaves and a server that stops abort the call, which then looks like a failure of the provider. */
 function firstCause({ inbound, inFlight }: Generation, outcome: Outcome): Outcome {

@@ -4,7 +4,7 @@ import { GatewayError, invalid } from '../error.ts'
 import type { Files } from '../files/files.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { protocols } from '../protocols/index.ts'
-import type { MediaReference, RawRequest } from '../protocols/protocol.ts'
+import type { MediaReference, ProviderReference, RawRequest } from '../protocols/protocol.ts'
 import type { Catalogue, Endpoint } from '../providers/catalogue.ts'
 import { inline, toBase64 } from './inline-media.ts'
 import { routeUrls, sharingEndpoints, takingEndpoints, mostRequestBytes } from './media-endpoints.ts'
@@ -37,11 +37,21 @@ export class MediaResolver {
    * for provider-native ids, invalid_request for media that no provider of the model takes in this way, overloaded
    * where the requests in flight fill the memory for media; each names the parameter.
    */
-  async resolve(caller: Caller, protocol: ProtocolName, rawRequest: RawRequest): Promise<ResolvedMedia | undefined> {
+  resolve(caller: Caller, protocol: ProtocolName, rawRequest: RawRequest): Promise<ResolvedMedia> | undefined {
     const named = protocols[protocol].serve.references?.(rawRequest.body, rawRequest.inserted) ?? []
     const model = rawRequest.model ?? rawRequest.body.model
     // A wrong model is refused by later steps; no file is opened for it before that.
     if (named.length === 0 || typeof model !== 'string' || !caller.identity.allows(model)) return undefined
+    return this.#resolve(caller, protocol, rawRequest, model, named)
+  }
+
+  async #resolve(
+    caller: Caller,
+    protocol: ProtocolName,
+    rawRequest: RawRequest,
+    model: string,
+    named: readonly (MediaReference | ProviderReference)[],
+  ): Promise<ResolvedMedia> {
     const { catalogue, config } = this.#modules
     const lease = this.#memory.lease()
     try {

@@ -35,8 +35,10 @@ export async function parse(
   { protocol, hooks, fromPath }: GenerationRoute,
 ): Promise<ParsedRequest> {
   const rawRequest = await readRawRequest(inbound.request, app.config.limits.bodyBytes, fromPath)
-  await hooks.beforeRead?.(rawRequest)
-  const media = await app.media.resolve(inbound, protocol, rawRequest)
+  const beforeRead = hooks.beforeRead?.(rawRequest)
+  if (beforeRead !== undefined) await beforeRead
+  const resolving = app.media.resolve(inbound, protocol, rawRequest)
+  const media = resolving && (await resolving)
   try {
     return { rawRequest, media, request: protocols[protocol].serve.readRequest(rawRequest) }
   } catch (error) {

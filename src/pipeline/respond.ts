@@ -20,14 +20,18 @@ export async function whole(generation: Generation, upstream: Upstream): Promise
   const { app, inFlight, route } = generation
   const { protocol, context, sameProtocol } = upstream
   const text = await readText(app.config, upstream, inFlight)
-  const pending = await route.hooks.onResponse?.(generation, upstream, text)
+  // Few routes have these hooks; the others await nothing here.
+  const onResponse = route.hooks.onResponse?.(generation, upstream, text)
+  const pending = onResponse && (await onResponse)
   if (pending !== undefined) {
     leave(generation)
     return new Response(pending, { headers: responseHeaders(generation, upstream) })
   }
   const read = tryReadEvents(upstream, text)
-  const events = (await route.hooks.onEvents?.(generation, upstream, read)) ?? read
-  const counted = await record(generation, events)
+  const onEvents = route.hooks.onEvents?.(generation, upstream, read)
+  const events = onEvents === undefined ? read : await onEvents
+  const counting = record(generation, events)
+  const counted = counting && (await counting)
   const body = sameProtocol ? protocol.passthrough(context).answer(text, counted) : translate(events, counted, context)
   // A body that Sluice cannot read is passed on to a client of the provider's protocol, but not charged.
   await close(generation, events.length === 0 ? 'failed' : 'completed')
@@ -41,10 +45,10 @@ function translate(events: GenerationEvent[], counted: Usage | undefined, contex
 }
 
 /** Meters a whole response. Gives the usage that Sluice counted, where the provider reported none. */
-async function record(
+function record(
   { open: { meter }, replayRecorder }: Generation,
   events: GenerationEvent[],
-): Promise<Usage | undefined> {
+): Promise<Usage | undefined> | undefined {
   meter.record(events)
   replayRecorder?.record(events)
   return meter.lacksUsage ? meter.count() : undefined

@@ -11,14 +11,15 @@ export const identityHeaders = ({ requestId }: PublicRequest): Record<string, st
 
 /** Headers of a response that a provider began. */
 export function responseHeaders(
-  { inbound }: Generation,
+  { inbound: { requestId } }: Generation,
   upstream: Upstream,
   contentType = 'application/json',
 ): Record<string, string> {
   const headers: Record<string, string> = {
     'content-type': contentType,
     'x-generation-id': upstream.context.responseIdentity.id,
-    ...identityHeaders(inbound),
+    'x-request-id': requestId,
+    'request-id': requestId,
     'x-sluice-provider': upstream.endpoint.provider.id,
     'x-sluice-attempts': String(upstream.attempts),
   }

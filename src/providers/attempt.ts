@@ -127,9 +127,11 @@ async function callEndpoint(
   const incoming = await transport(endpoint)({
     url,
     method: 'POST',
-    headers: { ...headers, ...endpoint.provider.headers, ...endpoint.credentials },
+    headers: Object.assign(headers, endpoint.provider.headers, endpoint.credentials),
     body,
-    ...callOptions,
+    timeouts: callOptions.timeouts,
+    signal: callOptions.signal,
+    onSent: callOptions.onSent,
   })
   if (incoming.status >= 200 && incoming.status < 300)
     return {

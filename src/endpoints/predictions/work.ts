@@ -49,7 +49,7 @@ export async function workOf(app: Modules, requested: RequestedPrediction, signa
   const { protocol, rawRequest, endpoints: all } = asRequest(app, requested.model, input)
   // The key's model rules were checked when the prediction was created.
   const caller = { identity: { accountId: requested.accountId, allows: () => true }, request: { signal } }
-  const media = await app.media.resolve(caller, protocol, rawRequest).catch(throwWithinInput)
+  const media = await Promise.try(() => app.media.resolve(caller, protocol, rawRequest)).catch(throwWithinInput)
   try {
     const endpoints = media?.endpoints ?? all
     const { serve } = protocols[protocol]
