@@ -283,7 +283,8 @@ describe('reasoning', () => {
       [{ code: 'effort_adjusted', path: effort }],
     ])
     expect(thinking({ effort: 'none' })).toEqual([{ thinkingBudget: 0 }, []])
-    expect(thinking({ budgetTokens: -1 })).toEqual([{ thinkingBudget: -1, includeThoughts: true }, []])
+    for (const range of [undefined, pro])
+      expect(thinking({ budgetTokens: -1 }, range)).toEqual([{ thinkingBudget: -1, includeThoughts: true }, []])
   })
 
   test('is reported as lost for a model that does not reason', () => {

@@ -152,6 +152,11 @@ describe('reasoning and the output limit', () => {
     ])
   })
 
+  test('a reasoning model gets a top_p of 0.95 or more', () => {
+    const { body, lost } = write({ reasoning: { budgetTokens: 2000 }, sampling: { topP: 0.97 } })
+    expect([body.top_p, lost]).toEqual([0.97, []])
+  })
+
   test('a tool turn that does not begin with reasoning of the model continues without reasoning', () => {
     const turns = [user('a'), assistant(call('x')), tool(result('x'))]
     expect(write({ turns, reasoning: { budgetTokens: 2000 } })).toMatchObject({
