@@ -1,8 +1,8 @@
 import { GatewayError } from '../error.ts'
 
 /**
- * One frame of an event stream. `unprefixed`: JSON without a `data:` field, the form in which Google's servers append an
- * error to a stream that has started.
+ * One frame of an event stream. `unprefixed`: JSON without a `data:` field, the form in which Google's servers append
+ * an error to a stream that has started.
  */
 export type Frame = { event?: string; data: string; unprefixed?: boolean }
 

@@ -135,8 +135,8 @@ export class Meter {
   }
 
   /**
-   * The parts that have to be counted here: input or output that the provider did not report for a complete response, and the
-   * output of one that was cut off.
+   * The parts that have to be counted here: input or output that the provider did not report for a complete response,
+   * and the output of one that was cut off.
    */
   get #unreported(): { input: boolean; output: boolean } | undefined {
     if (this.estimated || (this.outcome !== undefined && this.charge === 'nothing')) return undefined

@@ -34,8 +34,8 @@ export type Generation = {
 }
 
 /**
- * Additions of one API to the path that all generations take, in the order of that path. One object may serve one request
- * only; the route makes it.
+ * Additions of one API to the path that all generations take, in the order of that path. One object may serve one
+ * request only; the route makes it.
  */
 export interface GenerationHooks {
   /** May replace body and text of a request before it is read. Throws a GatewayError to refuse it. */

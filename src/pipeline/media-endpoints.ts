@@ -127,8 +127,8 @@ function fetchingEndpoints(
 
 /** Cloud Storage and YouTube, which only Google opens. */
 /**
- * Reports whether a provider opens such URLs itself; undefined where that is not configured. A reference without a kind may be
- * any file: a URL that is not an image is a file to most providers.
+ * Reports whether a provider opens such URLs itself; undefined where that is not configured. A reference without a kind
+ * may be any file: a URL that is not an image is a file to most providers.
  */
 const fetches = ({ provider, protocol }: Endpoint, { kind }: MediaReference): boolean | undefined =>
   provider.media === undefined ? undefined : provider.media[protocol]?.fetches?.includes(kind ?? 'file') === true

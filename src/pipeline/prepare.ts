@@ -126,7 +126,7 @@ export async function reserve(
 
 const NEVER = new AbortController().signal
 
-/** Reports whether the call goes on when the client leaves: the result is kept for it, or the provider charges it anyway. */
+/** True if the call goes on when the client leaves: its result is kept, or the provider charges it anyway. */
 export const survivesClient = (
   hooks: GenerationHooks,
   request: GenerationRequest,

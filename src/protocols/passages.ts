@@ -5,9 +5,9 @@ import type { Protocol } from './protocol.ts'
 import type { TransformFactory } from './transforms.ts'
 
 /**
- * Reports whether the streamed text of the response is cut at the passages that it cites: the client's protocol cites whole
- * blocks of text, and the provider names each source right after its passage. Stop sequences are searched for in one
- * uncut text.
+ * Reports whether the streamed text of the response is cut at the passages that it cites: the client's protocol cites
+ * whole blocks of text, and the provider names each source right after its passage. Stop sequences are searched for in
+ * one uncut text.
  */
 export const cutsPassages = (
   client: Protocol['serve'],

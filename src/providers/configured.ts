@@ -79,7 +79,7 @@ export function builtInProvider(row: ProviderRow, config: Config): Provider | un
   }
 }
 
-/** The setting that enables a provider: a key or a base URL. If it requires a key, a base URL in the environment is not enough. */
+/** The setting that enables a provider: a key or a base URL. A provider that requires a key needs more than the URL. */
 function enabledBy(row: ProviderRow, own: ProviderConfig | undefined, config: Config): string | undefined {
   if (own?.enabled === false) return undefined
   if (row.inProcess !== undefined) return 'built in'

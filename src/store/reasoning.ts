@@ -17,7 +17,7 @@ export type ReasoningUsage = { accountId: string; provider: string; model: strin
 export interface ReasoningStore {
   /** Replaces what has the same key. Before that, removes at least `toFree` bytes of the account's, oldest first. */
   save(reasoning: StoredReasoning, toFree: number): Promise<void>
-  /** The entries with these keys that have not expired by `now`, in the order of the keys, up to `maxBytes` in total. */
+  /** The entries with these keys that have not expired by `now`, in the order of the keys, up to `maxBytes`. */
   find(accountId: string, keys: readonly string[], maxBytes: number, now: number): Promise<Map<string, Uint8Array>>
   usage(): Promise<ReasoningUsage[]>
   purge(now: number): Promise<void>

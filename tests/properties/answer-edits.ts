@@ -37,7 +37,8 @@ export const finish =
 export const isRefused = ({ parts: all }: GenerationResponse): boolean => all.some(({ type }) => type === 'refusal')
 
 /**
- * A response as it is compared: without ids of reasoning, a protocol's own form of a citation and its own finish reason.
+ * A response as it is compared: without ids of reasoning, a protocol's own form of a citation and its own finish
+ * reason.
  */
 export const comparable = (answer: GenerationResponse): GenerationResponse => ({
   ...citations(({ native: _, ...rest }) => [rest])(

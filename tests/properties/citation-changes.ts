@@ -50,8 +50,8 @@ export const filesWithoutRange: Change = {
 }
 
 /**
- * A whole text is split at the edges of cited ranges. Overlapping ranges stay together; citations without a range belong
- * to the last block.
+ * A whole text is split at the edges of cited ranges. Overlapping ranges stay together; citations without a range
+ * belong to the last block.
  */
 export const splitAtCitations: Change = {
   name: 'a block for each cited range',

@@ -53,8 +53,8 @@ const context = (request: string | undefined): TranslationContext => {
 }
 
 /**
- * Put together from several responses: it ends with `end_turn` although it has calls. The calls decide, so Sluice writes
- * `tool_use`.
+ * Put together from several responses: it ends with `end_turn` although it has calls. The calls decide, so Sluice
+ * writes `tool_use`.
  */
 const STITCHED = new Set(['vercel-ai__anthropic-anthropic-programmatic-tool-calling.1~2'])
 

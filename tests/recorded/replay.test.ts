@@ -124,7 +124,8 @@ for (const protocol of Object.keys(OURS) as ConversationName[]) {
     for (const [name, recording] of byName) {
       if (recording.protocol !== protocol) continue
       for (const size of recording.stream ? [Infinity, 7, 1013] : [Infinity]) {
-        test(`${recording.id} arrives unchanged in ${size === Infinity ? 'one piece' : `pieces of ${size} bytes`}`, async () => {
+        const pieces = size === Infinity ? 'one piece' : `pieces of ${size} bytes`
+        test(`${recording.id} arrives unchanged in ${pieces}`, async () => {
           piece = recording.response().length / size > 3000 ? 1013 : size
           const response = await replay.send(name)
           const received = await response.text()

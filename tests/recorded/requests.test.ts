@@ -13,8 +13,8 @@ import { haveRecordings, recordings, type Recording } from './recordings.ts'
 import { missingRequestLeaves } from './request-leaves.ts'
 
 /**
- * Every recorded request, written for a provider of each other protocol: each leaf of it is sent or reported as lost, or
- * the request is refused with a path.
+ * Every recorded request, written for a provider of each other protocol: each leaf of it is sent or reported as lost,
+ * or the request is refused with a path.
  */
 
 const NAMES = Object.keys(protocols).filter((name): name is ConversationName => name !== 'images')
@@ -196,7 +196,8 @@ describe.skipIf(!haveRecordings)('requests through a gateway', () => {
   beforeAll(async () => {
     const providers = NAMES.map(
       (name, index) =>
-        `  p${index}: { protocol: ${name}, baseUrl: "http://127.0.0.1:${provider.port}", apiKey: none, unlisted: true }\n`,
+        `  p${index}: { protocol: ${name}, baseUrl: "http://127.0.0.1:${provider.port}", ` +
+        `apiKey: none, unlisted: true }\n`,
     )
     gateway = await startGateway({ config: `limits: { requestsPerMinute: 100000 }\nproviders:\n${providers.join('')}` })
   })

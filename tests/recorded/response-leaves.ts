@@ -23,7 +23,8 @@ const BOOKKEEPING = [
   /\.(index|output_index|content_index)$/,
   /\.(role|type|status|format|channel)$/,
   // Properties of the service.
-  /\.(provider|service_tier|serviceTier|trafficType|inference_geo|x_groq\.\w+|background|quality|size|output_format|action)$/,
+  /\.(provider|service_tier|serviceTier|trafficType|inference_geo|x_groq\.\w+)$/,
+  /\.(background|quality|size|output_format|action)$/,
   // Ratings.
   /[sS]afety|content_filter|\.avgLogprobs$|\.confidenceScores$/,
 ]

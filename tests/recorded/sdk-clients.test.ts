@@ -91,7 +91,8 @@ for (const client of CLIENTS)
     const verdict = schemaValidator(client.protocol)
     for (const [name, recording] of byName) {
       if (recording.protocol === client.protocol) continue
-      test(`the SDK reads ${recording.protocol} ${recording.id} ${recording.stream ? 'streamed' : 'as a whole'}`, async () => {
+      const form = recording.stream ? 'streamed' : 'as a whole'
+      test(`the SDK reads ${recording.protocol} ${recording.id} ${form}`, async () => {
         const result = await fetched(client, name, recording)
         const recorded = dataOf(recording, new TextDecoder().decode(recording.response()))
         if (recording.status !== 200) return expectRefusal(client, recording.status, recorded, result)

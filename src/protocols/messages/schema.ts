@@ -86,7 +86,8 @@ function strictSchema(
     const schema = writer.write(withoutReferences(root, budget), '')
     if (!unknowns.hasAny && !writer.narrows) return { schema, unknowns: writer.unknowns }
     return {
-      problem: `the provider cannot enforce the schema: it does not know ${unknowns.hasAny ? unknowns : writer.unknowns}`,
+      problem:
+        'the provider cannot enforce the schema: ' + `it does not know ${unknowns.hasAny ? unknowns : writer.unknowns}`,
     }
   } catch (error) {
     if (error instanceof SchemaRefusal) return { problem: `the provider cannot enforce the schema: ${error.message}` }

@@ -22,7 +22,7 @@ export class ResponsesResponseReader implements Reader {
   #started = false
   #ended = false
   #searches = 0
-  /** The error of an `error` event: `response.failed` often follows with more details, so it waits for that or the end. */
+  /** The error of an `error` event, which waits for the details of `response.failed` or for the end. */
   #error: GatewayError | undefined
 
   constructor(inlineCitations = false) {
