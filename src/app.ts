@@ -45,11 +45,12 @@ export async function handleRequest(
     requestId: `req_${id}`,
     errorHeaders: {},
   }
-  let errorFormat: ProtocolName = 'chat.completions'
+  /** Undefined while the path decides it, which is looked up only for an error. */
+  let errorFormat: ProtocolName | undefined = 'chat.completions'
   let accountId: string | undefined
   try {
     checkHost(request.headers.get('host'))
-    errorFormat = errorFormatOf(inbound.path)
+    errorFormat = undefined
     const { route, params } = match(request.method, inbound.path)
     errorFormat = route.errorFormat
     inbound.params = params
@@ -60,7 +61,7 @@ export async function handleRequest(
     return await route.handle(app, authenticated)
   } catch (error) {
     if (accountId !== undefined) reportRefusal(app, accountId, error)
-    return errorResponse(asGatewayError(error), errorFormat, inbound)
+    return errorResponse(asGatewayError(error), errorFormat ?? errorFormatOf(inbound.path), inbound)
   }
 }
 
