@@ -1,29 +1,13 @@
 import { describe, expect, test } from 'bun:test'
-import type { GenerationRequest } from '../../../src/generation/request.ts'
 import { type FunctionTool, SchemaCache, type SchemaWriter } from '../../../src/protocols/schema/cache.ts'
-import type { Loss, Translation } from '../../../src/protocols/translation.ts'
-import { translationOf } from '../../translating.ts'
+import type { Loss } from '../../../src/protocols/translation.ts'
+import { newTranslation, toolWith } from './targets.ts'
 
 const tool = (name: string, parameters: Record<string, unknown>, strict?: boolean): FunctionTool => ({
-  type: 'function',
+  ...toolWith(parameters, strict),
   name,
-  parameters,
   path: `tools[${name}]`,
-  ...(strict === undefined ? {} : { strict }),
 })
-
-const REQUEST: GenerationRequest = {
-  model: 'm',
-  system: [],
-  turns: [],
-  tools: [],
-  sampling: {},
-  stream: false,
-  protocol: 'responses',
-  extras: {},
-}
-const newTranslation = (): Translation =>
-  translationOf(REQUEST, { provider: 'p', model: 'm', quirks: {}, capabilities: {} })
 
 /** A cache with a writer that counts its calls and reports one loss each. */
 function counted() {
