@@ -13,7 +13,7 @@ export function checkAllowed({ allows }: { allows: AllowedModels }, model: strin
 
 export const anyModel: AllowedModels = () => true
 
-/** Compiles patterns in which `*` stands for any text, slashes too. A test takes time linear in the name. */
+/** Compiles patterns in which `*` matches any text, slashes too. A test takes time linear in the name. */
 export function allowedModels(patterns: readonly string[]): AllowedModels {
   const allowed = patterns.map(compile)
   return (model) => allowed.some((allows) => allows(model))

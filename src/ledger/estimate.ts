@@ -166,8 +166,8 @@ const imageCount = (request: GenerationRequest, capabilities: readonly Capabilit
   request.imageOutput?.count ?? (request.imageOutput !== undefined || mayDraw(request, capabilities) ? 1 : 0)
 
 /**
- * Models with image output draw without being told to, unless only text is requested; an images API makes nothing else,
- * and other models draw with a tool.
+ * Models with image output may draw unless only text is requested; an images API makes nothing else, and other models
+ * draw with a tool.
  */
 const mayDraw = ({ outputModalities, tools }: GenerationRequest, capabilities: readonly Capabilities[]): boolean =>
   tools.some(isImageTool) ||

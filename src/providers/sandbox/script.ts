@@ -24,7 +24,7 @@ export type ScriptedResponse = {
   steps: Step[]
   empty?: boolean
   finish?: FinishReason
-  /** True stands for the first stop sequence of the request. */
+  /** True means the first stop sequence of the request. */
   stopSequence?: string | true
   error?: GatewayError
   page?: { status: number; text: string }
