@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { serveSandbox } from '../../src/providers/sandbox/server.ts'
 import { anthropic } from '../sdk/anthropic.ts'
 import type { Client, Answer, Options } from '../sdk/client.ts'
+import { TIME, WEATHER } from '../sdk/clients.ts'
 import { genaiGemini, genaiVertex } from '../sdk/genai.ts'
 import { openaiChat } from '../sdk/openai-chat.ts'
 import { openaiResponses } from '../sdk/openai-responses.ts'
@@ -13,27 +14,6 @@ beforeAll(() => {
 afterAll(() => server.stop())
 
 const CLIENTS: Client[] = [openaiChat, openaiResponses, anthropic, genaiGemini, genaiVertex]
-
-const WEATHER = {
-  name: 'get_weather',
-  description: 'Weather of a city',
-  schema: {
-    type: 'object',
-    properties: { city: { type: 'string' }, days: { type: 'integer', minimum: 2 } },
-    required: ['city', 'days'],
-    additionalProperties: false,
-  },
-}
-const TIME = {
-  name: 'get_time',
-  description: 'Time in a zone',
-  schema: {
-    type: 'object',
-    properties: { zone: { type: 'string', enum: ['UTC', 'CET'] } },
-    required: ['zone'],
-    additionalProperties: false,
-  },
-}
 
 /** The finish reasons of each protocol. */
 const FINISH_REASONS = {

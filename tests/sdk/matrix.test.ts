@@ -1,11 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startGateway, type Gateway } from '../server.ts'
-import { aiAnthropic, aiGoogle, aiOpenai, aiOpenaiChat } from './ai.ts'
-import { anthropic } from './anthropic.ts'
-import type { Client, Options, ToolSpec } from './client.ts'
-import { genaiGemini, genaiVertex } from './genai.ts'
-import { openaiChat } from './openai-chat.ts'
-import { openaiResponses } from './openai-responses.ts'
+import { aiOpenaiChat } from './ai.ts'
+import type { Client, Options } from './client.ts'
+import { CLIENTS, TIME, WEATHER } from './clients.ts'
 
 let gateway: Gateway
 beforeAll(async () => {
@@ -13,39 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => gateway.stop())
 
-const CLIENTS: Client[] = [
-  openaiChat,
-  openaiResponses,
-  anthropic,
-  genaiGemini,
-  genaiVertex,
-  aiOpenai,
-  aiOpenaiChat,
-  aiAnthropic,
-  aiGoogle,
-]
 const MODELS = ['chat', 'responses', 'messages', 'gemini'] as const
-
-const WEATHER: ToolSpec = {
-  name: 'get_weather',
-  description: 'Weather of a city',
-  schema: {
-    type: 'object',
-    properties: { city: { type: 'string' }, days: { type: 'integer', minimum: 2 } },
-    required: ['city', 'days'],
-    additionalProperties: false,
-  },
-}
-const TIME: ToolSpec = {
-  name: 'get_time',
-  description: 'Time in a zone',
-  schema: {
-    type: 'object',
-    properties: { zone: { type: 'string', enum: ['UTC', 'CET'] } },
-    required: ['zone'],
-    additionalProperties: false,
-  },
-}
 
 /** A schema with only those keywords that structured output of every protocol enforces. */
 const PLACE = {

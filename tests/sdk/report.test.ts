@@ -1,11 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startGateway, type Gateway } from '../server.ts'
-import { aiAnthropic, aiGoogle, aiOpenai, aiOpenaiChat } from './ai.ts'
-import { anthropic } from './anthropic.ts'
-import type { Client, ToolSpec } from './client.ts'
-import { genaiGemini, genaiVertex } from './genai.ts'
-import { openaiChat } from './openai-chat.ts'
-import { openaiResponses } from './openai-responses.ts'
+import type { ToolSpec } from './client.ts'
+import { CLIENTS } from './clients.ts'
 
 /** Every SDK ignores the translation report in the body, which a proxy in front of the gateway requests. */
 
@@ -42,17 +38,6 @@ afterAll(async () => {
   await gateway?.stop()
 })
 
-const CLIENTS: Client[] = [
-  openaiChat,
-  openaiResponses,
-  anthropic,
-  genaiGemini,
-  genaiVertex,
-  aiOpenai,
-  aiOpenaiChat,
-  aiAnthropic,
-  aiGoogle,
-]
 const MODELS = {
   chat: 'chat.completions',
   responses: 'responses',
