@@ -1,5 +1,4 @@
-import { GatewayError, invalid } from '../error.ts'
-import type { ProtocolName } from '../generation/request.ts'
+import { invalid } from '../error.ts'
 
 /**
  * A JSON object of a request with its path. A protocol's `readRequest` takes each field through one of these methods,

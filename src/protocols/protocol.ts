@@ -8,7 +8,7 @@ import type { ReplayState } from '../generation/replay.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Frame } from '../http/frames.ts'
 import type { ElementField, RequestPaths, SettingName } from './request-paths.ts'
-import type { Loss, LossReport, Translation } from './translation.ts'
+import type { LossReport, Translation } from './translation.ts'
 import type { TransformFactory } from './transforms.ts'
 
 /**

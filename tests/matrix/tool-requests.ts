@@ -1,7 +1,5 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 import { elements, members } from '../../src/json/scan.ts'
-import type { Json } from './routes.ts'
-
 /** Requests with tools, output formats and calls, in each protocol. */
 
 export type Tool = { name: string; parameters?: unknown; strict?: boolean }

@@ -1,11 +1,10 @@
 import { parseExact } from '../../src/json/exact.ts'
-import type { ConversationName, GenerationRequest, Part, TextPart } from '../../src/generation/request.ts'
+import type { ConversationName, Part, TextPart } from '../../src/generation/request.ts'
 import {
   type Edit,
   everyPart,
   inOrder,
   without,
-  withoutInParts,
   withoutInTools,
   withoutReasoning,
   withoutSampling,

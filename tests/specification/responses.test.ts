@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { FILES, no, ok, openAiRefusal, table, useGateway, without, type Json, type Row } from './kit.ts'
+import { FILES, no, ok, openAiRefusal, table, useGateway, type Json, type Row } from './kit.ts'
 import {
   ACCEPTS_NO_INPUT,
   ID,

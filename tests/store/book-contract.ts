@@ -11,7 +11,6 @@ import {
   failure,
   idOf,
   OUTSIDE,
-  record,
   REVENUE,
   topUp,
   withAccounts,

@@ -1,4 +1,3 @@
-import type { GatewayError } from '../../error.ts'
 import type { GenerationResponse } from '../../generation/event.ts'
 import type { Citation, Part, TextPart, ToolCallPart } from '../../generation/request.ts'
 import { type Issuer, type Signature, wrapSignature } from '../../generation/signature.ts'

@@ -5,8 +5,6 @@ import { wrapSignature } from '../../../src/generation/signature.ts'
 import type { Capabilities } from '../../../src/protocols/protocol.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 import { contextOf, rawRequestOf, target } from './fixtures.ts'
-import { call, input, request, text } from './requests.ts'
-
 /** Bodies of clients of the Responses API as they are forwarded to a provider of it. */
 
 describe('a forwarded body', () => {

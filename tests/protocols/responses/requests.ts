@@ -1,7 +1,6 @@
 import { written } from '../../translating.ts'
 import type { GenerationRequest, Part, Turn } from '../../../src/generation/request.ts'
 import type { Capabilities } from '../../../src/protocols/protocol.ts'
-import { responses } from '../../../src/protocols/responses/index.ts'
 import { target, type Any } from './fixtures.ts'
 
 /** Generation requests, and how they are written for a provider of the Responses API. */

@@ -3,7 +3,6 @@ import { GatewayError } from '../../../src/error.ts'
 import { eventsOf, streamedEventsOf, written } from '../../translating.ts'
 import type { Part, Turn } from '../../../src/generation/request.ts'
 import type { Capabilities } from '../../../src/protocols/protocol.ts'
-import { responses } from '../../../src/protocols/responses/index.ts'
 import { rawRequestOf, readWithPaths, target, type Any } from './fixtures.ts'
 import { call, input, lossesOf, request, result, say, text, write } from './requests.ts'
 

@@ -4,7 +4,7 @@ import { withoutPaths, written } from '../../translating.ts'
 import type { Part, Turn } from '../../../src/generation/request.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 import { rawRequestOf, target } from './fixtures.ts'
-import { call, request, result, text } from './requests.ts'
+import { request, text } from './requests.ts'
 
 /** Requests that are written for a provider of the Responses API and read again. */
 

@@ -4,7 +4,7 @@ import type { GenerationRequest } from '../../../src/generation/request.ts'
 import type { Capabilities } from '../../../src/protocols/protocol.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 import { type Any } from './fixtures.ts'
-import { call, input, lossesOf, request, text, write } from './requests.ts'
+import { lossesOf, text, write } from './requests.ts'
 
 /** Requests to providers of the Responses API. */
 
