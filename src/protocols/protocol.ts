@@ -7,6 +7,7 @@ import type { Issuer } from '../generation/signature.ts'
 import type { ReplayState } from '../generation/replay.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Frame } from '../http/frames.ts'
+import type { BodyScan } from '../json/body-scan.ts'
 import type { ElementField, RequestPaths, SettingName } from './request-paths.ts'
 import type { LossReport, Translation } from './translation.ts'
 import type { TransformFactory } from './transforms.ts'
@@ -105,7 +106,12 @@ export type RawRequest = {
   /** responses: how many items of `previous_response_id` were put in front of the client's own in `body.input`. */
   inserted?: number
   headers: Headers
+  /** The bytes of the body, unless body and text were replaced. */
+  scanned?: ScannedBody | undefined
 }
+
+/** The bytes of a JSON object, and what the scan found in them. */
+export type ScannedBody = { bytes: Buffer; scan: BodyScan }
 
 /** A medium to which a request refers by id or URL. */
 export type MediaReference = {

@@ -1,23 +1,24 @@
 import { invalid } from '../error.ts'
+import { readBody } from '../http/serve.ts'
+import { scanBody } from '../json/body-scan.ts'
 import { checkJson } from '../json/scan.ts'
-import { readText } from '../http/serve.ts'
-import type { RawRequest } from './protocol.ts'
+import type { RawRequest, ScannedBody } from './protocol.ts'
+
+/** Model and streaming from the URL path. */
+type FromPath = { model: string; stream: boolean }
 
 /** Reads a request body. Malformed, too deep or ambiguous JSON is a 400. */
-export async function readRawRequest(
-  request: Request,
-  limitBytes: number,
-  fromPath?: { model: string; stream: boolean },
-): Promise<RawRequest> {
-  return parseRawRequest(await readText(request, limitBytes), request.headers, fromPath)
+export async function readRawRequest(request: Request, limitBytes: number, fromPath?: FromPath): Promise<RawRequest> {
+  const bytes = await readBody(request, limitBytes)
+  const scanning = scanBody(bytes)
+  const scan = scanning instanceof Promise ? await scanning : scanning
+  return scan === undefined
+    ? parseRawRequest(bytes.toString(), request.headers, fromPath)
+    : new ScannedRequest({ bytes, scan }, request.headers, fromPath)
 }
 
 /** The same for the text of a body. */
-export function parseRawRequest(
-  text: string,
-  headers: Headers,
-  fromPath?: { model: string; stream: boolean },
-): RawRequest {
+export function parseRawRequest(text: string, headers: Headers, fromPath?: FromPath): RawRequest {
   // Checked before JSON.parse, which blocks the event loop for seconds on millions of open brackets.
   const problem = checkJson(text)
   if (problem !== undefined) throw invalid('body', problem)
@@ -32,5 +33,44 @@ function parse(text: string): unknown {
     return JSON.parse(text)
   } catch (error) {
     throw invalid('body', `is not valid JSON (${(error as Error).message.replace(/^JSON Parse error: /, '')})`)
+  }
+}
+
+/** A request whose body is known to be a valid JSON object: text and values exist once something reads them. */
+class ScannedRequest implements RawRequest {
+  readonly headers: Headers
+  readonly model?: string
+  readonly stream?: boolean
+  scanned: ScannedBody | undefined
+  #text: string | undefined
+  #body: Record<string, unknown> | undefined
+
+  constructor(scanned: ScannedBody, headers: Headers, fromPath: FromPath | undefined) {
+    this.scanned = scanned
+    this.headers = headers
+    if (fromPath === undefined) return
+    this.model = fromPath.model
+    this.stream = fromPath.stream
+  }
+
+  get text(): string {
+    return (this.#text ??= this.scanned!.bytes.toString())
+  }
+
+  /** Replaces text or body; the bytes do not count any more. */
+  set text(text: string) {
+    void this.body
+    this.#text = text
+    this.scanned = undefined
+  }
+
+  get body(): Record<string, unknown> {
+    return (this.#body ??= JSON.parse(this.text) as Record<string, unknown>)
+  }
+
+  set body(body: Record<string, unknown>) {
+    void this.text
+    this.#body = body
+    this.scanned = undefined
   }
 }

@@ -1,0 +1,360 @@
+/**
+ * One pass over the bytes of a JSON body, in AssemblyScript (TypeScript for WebAssembly): in JavaScript, a scan costs
+ * three times as much. `npm run scan` compiles it into `body-scan.wasm.ts`; `body-scan.ts` calls it.
+ *
+ * The bytes, which must be valid UTF-8, are in memory from BODY on, with 8 bytes of zero behind them. What this scan
+ * cannot judge (a suspected duplicate name, an escape in a name, very many names) is UNSURE, like everything that is
+ * invalid: the caller then checks the text in another way. DONE means a JSON object without duplicate names.
+ */
+
+/** Results of `scan`. MORE: the slice is used up; call again to go on. */
+const DONE: i32 = 0
+const MORE: i32 = 1
+const UNSURE: i32 = 2
+
+/** As in json/scan.ts. */
+const MAX_DEPTH: u32 = 64
+/** Names of one object that are compared one by one. */
+const MAX_NAMES: u32 = 128
+const MAX_MEMBERS: u32 = 64
+
+/**
+ * Memory layout. RESULTS: elements (values, containers included), members, seen, seenInTools, values. STACK: the kind
+ * of each open container; BASES: where its names begin. NAMES: hashes of the names in all open objects. MEMBERS: six
+ * u32 for each member of the outermost object. WATCHED: slots of a hash and a bit.
+ */
+const RESULTS: usize = 0
+const STACK: usize = 1024
+const BASES: usize = 2048
+const NAMES: usize = 4096
+const MEMBERS: usize = NAMES + 65 * 129 * 8
+const WATCHED: usize = MEMBERS + 64 * 24
+const WATCHED_SLOTS: u32 = 256
+const BODY: usize = 128 * 1024
+
+/** What may come next. */
+const VALUE: u32 = 0
+const VALUE_OR_END: u32 = 1
+const NAME_OR_END: u32 = 2
+const NAME: u32 = 3
+const COMMA_OR_END: u32 = 4
+const ONLY_SPACE: u32 = 5
+
+const ONES: u64 = 0x0101010101010101
+const HIGH: u64 = 0x8080808080808080
+
+/** The state between two slices. */
+let position: usize = BODY
+let end: usize = BODY
+let expected: u32 = VALUE
+let depth: u32 = 0
+let names: usize = NAMES
+
+let elements: u32 = 0
+let members: u32 = 0
+/** Watched names seen outside the tools, and in the first levels of the tools. */
+let seen: u32 = 0
+let seenInTools: u32 = 0
+/** Watched texts that are values of `type` in a tool, or of `ttl`. */
+let values: u32 = 0
+/** Any other name or type of a tool. */
+const OTHER: u32 = 1 << 31
+
+/** The bits of the watched names that the scan itself knows. */
+const TOOLS: u32 = 1 << 0
+const TYPE: u32 = 1 << 1
+const TTL: u32 = 1 << 2
+
+/** Deepest names in the tools that are looked at: below are the schemas, whose names mean nothing here. */
+const TOOL_DEPTH: u32 = 5
+
+/** The scan is inside the tools. */
+let inTools: bool = false
+/** The bit of the last name, if its value is looked at: TYPE in a tool, or TTL; otherwise 0. */
+let matters: u32 = 0
+
+export function bodyAt(): usize {
+  return BODY
+}
+
+export function membersAt(): usize {
+  return MEMBERS
+}
+
+/** Begins the scan of `length` bytes. */
+export function begin(length: u32): void {
+  position = BODY
+  end = BODY + length
+  expected = VALUE
+  depth = 0
+  names = NAMES
+  elements = 0
+  members = 0
+  seen = 0
+  seenInTools = 0
+  values = 0
+  inTools = false
+  matters = 0
+}
+
+/** Watches a text, which is in memory from BODY on, under a bit; those of `tools`, `type` and `ttl` are given above. */
+export function watch(length: u32, bit: u32): void {
+  store<u8>(BODY + length, QUOTE)
+  hashString(BODY)
+  let slot = <u32>hash & (WATCHED_SLOTS - 1)
+  while (load<u64>(WATCHED + (slot << 4)) != 0) slot = (slot + 1) & (WATCHED_SLOTS - 1)
+  store<u64>(WATCHED + (slot << 4), hash)
+  store<u32>(WATCHED + (slot << 4) + 8, bit)
+}
+
+/** The bit of a watched text; 0 for any other. */
+function bitOf(hashed: u64): u32 {
+  let slot = <u32>hashed & (WATCHED_SLOTS - 1)
+  while (true) {
+    const known = load<u64>(WATCHED + (slot << 4))
+    if (known == hashed) return load<u32>(WATCHED + (slot << 4) + 8)
+    if (known == 0) return 0
+    slot = (slot + 1) & (WATCHED_SLOTS - 1)
+  }
+}
+
+const QUOTE: u8 = 34
+const BACKSLASH: u8 = 92
+
+/** The high bit of each byte that ends a run of plain characters: a quote, a backslash or a control character. */
+function special(word: u64): u64 {
+  const quotes = word ^ (ONES * 34)
+  const slashes = word ^ (ONES * 92)
+  return (((quotes - ONES) & ~quotes) | ((slashes - ONES) & ~slashes) | ((word - ONES * 32) & ~word)) & HIGH
+}
+
+/** The hash of the string that `hashString` read last. */
+let hash: u64 = 0
+
+/** Hashes a string from its first character to its quote. Returns the address behind the quote; 0 for an escape. */
+function hashString(from: usize): usize {
+  let at = from
+  let mixed: u64 = 0
+  while (true) {
+    const word = load<u64>(at)
+    const found = special(word)
+    if (found == 0) {
+      mixed = (mixed ^ word) * 0x9e3779b97f4a7c15
+      mixed ^= mixed >> 29
+      at += 8
+      continue
+    }
+    const bits = ctz(found) & 56
+    at += <usize>bits >> 3
+    if (load<u8>(at) != QUOTE) return 0
+    mixed = (mixed ^ (word & (((<u64>1) << bits) - 1))) * 0x9e3779b97f4a7c15
+    mixed = (mixed ^ (mixed >> 32) ^ (at - from)) * 0xbf58476d1ce4e5b9
+    hash = (mixed ^ (mixed >> 29)) | 1
+    return at + 1
+  }
+}
+
+function isHex(c: u32): bool {
+  return c - 48 < 10 || (c | 32) - 97 < 6
+}
+
+/** The address behind a string whose first character is at `at`; 0 if it is invalid. The zero bytes end any. */
+function skipString(at: usize): usize {
+  while (true) {
+    const found = special(load<u64>(at))
+    if (found == 0) {
+      at += 8
+      continue
+    }
+    at += <usize>ctz(found) >> 3
+    const c = load<u8>(at)
+    if (c == QUOTE) return at + 1
+    if (c != BACKSLASH) return 0
+    const escaped = load<u8>(at + 1)
+    if (escaped == 117) {
+      if (!isHex(load<u8>(at + 2)) || !isHex(load<u8>(at + 3)) || !isHex(load<u8>(at + 4)) || !isHex(load<u8>(at + 5)))
+        return 0
+      at += 6
+    } else if (
+      escaped == 110 ||
+      escaped == QUOTE ||
+      escaped == BACKSLASH ||
+      escaped == 116 ||
+      escaped == 114 ||
+      escaped == 47 ||
+      escaped == 98 ||
+      escaped == 102
+    )
+      at += 2
+    else return 0
+  }
+}
+
+function isDigit(at: usize): bool {
+  return <u32>load<u8>(at) - 48 < 10
+}
+
+/** The address behind the digits at `at`; 0 where there are none. */
+function skipDigits(at: usize): usize {
+  if (!isDigit(at)) return 0
+  do at++
+  while (isDigit(at))
+  return at
+}
+
+/** The address behind a number; 0 if it is invalid. */
+function skipNumber(from: usize): usize {
+  let at = load<u8>(from) == 45 ? from + 1 : from
+  at = load<u8>(at) == 48 ? at + 1 : skipDigits(at)
+  if (at != 0 && load<u8>(at) == 46) at = skipDigits(at + 1)
+  if (at != 0 && (load<u8>(at) | 32) == 101) {
+    const sign = load<u8>(at + 1)
+    at = skipDigits(sign == 43 || sign == 45 ? at + 2 : at + 1)
+  }
+  return at
+}
+
+/** The address behind a literal or number; 0 if it is invalid. */
+function skipScalar(at: usize): usize {
+  const word = load<u32>(at)
+  if (word == 0x65757274 || word == 0x6c6c756e) return at + 4
+  if (word == 0x736c6166 && load<u8>(at + 4) == 101) return at + 5
+  return skipNumber(at)
+}
+
+/** Reports whether the innermost object has the name of `hash` already, or too many names; adds it. */
+function isSuspect(): bool {
+  const base = load<u32>(BASES + (depth << 2))
+  if (names - base >= MAX_NAMES * 8) return true
+  for (let at: usize = base; at < names; at += 8) if (load<u64>(at) == hash) return true
+  store<u64>(names, hash)
+  names += 8
+  return false
+}
+
+/**
+ * Where the member that is being read has its numbers: offsets in the body of the start and end of its name without
+ * quotes, and of its value; the number of elements in it; its first character.
+ */
+function memberAt(): usize {
+  return MEMBERS + (members - 1) * 24
+}
+
+/** The address of the first character at or behind `at` that is not whitespace. */
+function skipSpace(at: usize): usize {
+  let c = load<u8>(at)
+  while (c <= 32 && (c == 32 || c == 10 || c == 13 || c == 9)) c = load<u8>(++at)
+  return at
+}
+
+/** Reads a name and its colon, `from` being behind the name's quote. Returns the address of the value; 0: UNSURE. */
+function readName(from: usize): usize {
+  const behind = hashString(from)
+  if (behind == 0 || isSuspect()) return 0
+  const bit = bitOf(hash)
+  const colon = skipSpace(behind)
+  if (load<u8>(colon) != 58) return 0
+  const at = skipSpace(colon + 1)
+  if (depth == 1) {
+    if (members == MAX_MEMBERS) return 0
+    members++
+    inTools = bit == TOOLS
+    const member = memberAt()
+    store<u32>(member, <u32>(from - BODY))
+    store<u32>(member + 4, <u32>(behind - 1 - BODY))
+    store<u32>(member + 8, <u32>(at - BODY))
+    store<u32>(member + 16, 0)
+    store<u32>(member + 20, <u32>load<u8>(at))
+    seen |= bit
+  } else if (!inTools) {
+    seen |= bit
+    matters = bit & TTL
+  } else if (depth <= TOOL_DEPTH) {
+    seenInTools |= depth == 3 && bit == 0 ? OTHER : bit
+    matters = bit & (depth == 3 ? TTL | TYPE : TTL)
+  }
+  return at
+}
+
+/** Notes the value at `at`, which is that of `type` in a tool or of `ttl`. */
+function noteValue(at: usize): void {
+  const bit: u32 = load<u8>(at) == QUOTE && hashString(at + 1) != 0 ? bitOf(hash) : 0
+  values |= bit == 0 && matters == TYPE ? OTHER : bit
+  matters = 0
+}
+
+/** Scans on, until at least `slice` bytes more are read, and writes the results. */
+export function scan(slice: u32): i32 {
+  const verdict = readTokens(slice)
+  store<u32>(RESULTS, elements)
+  store<u32>(RESULTS + 4, members)
+  store<u32>(RESULTS + 8, seen)
+  store<u32>(RESULTS + 12, seenInTools)
+  store<u32>(RESULTS + 16, values)
+  return verdict
+}
+
+function readTokens(slice: u32): i32 {
+  let at = position
+  const last = end
+  const pause = at + slice
+  let next = expected
+  while (true) {
+    at = skipSpace(at)
+    if (at >= last) return next == ONLY_SPACE ? DONE : UNSURE
+    const c = load<u8>(at)
+    if (next == COMMA_OR_END) {
+      if (c != 44) {
+        at = closeContainer(at, c)
+        if (at == 0) return UNSURE
+        if (depth == 0) next = ONLY_SPACE
+        continue
+      }
+      at++
+      next = load<u8>(STACK + depth) == 123 ? NAME : VALUE
+      if (at < pause) continue
+      position = at
+      expected = next
+      return MORE
+    }
+    if (next == NAME || (next == NAME_OR_END && c != 125)) {
+      if (c != QUOTE) return UNSURE
+      at = readName(at + 1)
+      if (at == 0) return UNSURE
+      next = VALUE
+      continue
+    }
+    if (next == NAME_OR_END || (c == 93 && next == VALUE_OR_END)) {
+      next = COMMA_OR_END
+      continue
+    }
+    if (next == ONLY_SPACE) return UNSURE
+    elements++
+    if (depth == 2) store<u32>(memberAt() + 16, load<u32>(memberAt() + 16) + 1)
+    if (matters != 0) noteValue(at)
+    if (c == 123 || c == 91) {
+      // A body that is no object, or too deep.
+      if (depth == MAX_DEPTH || (depth == 0 && c != 123)) return UNSURE
+      depth++
+      store<u8>(STACK + depth, c)
+      store<u32>(BASES + (depth << 2), <u32>names)
+      next = c == 123 ? NAME_OR_END : VALUE_OR_END
+      at++
+      continue
+    }
+    at = c == QUOTE ? skipString(at + 1) : skipScalar(at)
+    if (at == 0 || depth == 0) return UNSURE
+    next = COMMA_OR_END
+    if (depth == 1) store<u32>(memberAt() + 12, <u32>(at - BODY))
+  }
+}
+
+/** Ends the innermost container with the bracket `c`. Returns the address behind it; 0: UNSURE. */
+function closeContainer(at: usize, c: u8): usize {
+  // The closing bracket has the code of the opening one, plus 2.
+  if (c != load<u8>(STACK + depth) + 2) return 0
+  names = load<u32>(BASES + (depth << 2))
+  depth--
+  if (depth == 1) store<u32>(memberAt() + 12, <u32>(at + 1 - BODY))
+  return at + 1
+}

@@ -1,0 +1,177 @@
+import { BINARY } from './body-scan.wasm.ts'
+
+/** A member of the outermost object. `start` to `end`: the bytes of its value. */
+export type BodyMember = {
+  name: string
+  start: number
+  end: number
+  /** Number of elements or members of the value. */
+  elements: number
+  /** First character of the value: `[`, `{`, `"`, ... */
+  first: string
+}
+
+/** What one pass over the bytes of a JSON object found. */
+export type BodyScan = {
+  /** Members of the outermost object, in their order; no name is there twice. */
+  members: readonly BodyMember[]
+  /** Number of values in it, containers included. */
+  elements: number
+  /** Watched names seen outside `tools`. */
+  seen: number
+  /** Watched names seen in the objects of `tools`, above their schemas. */
+  seenInTools: number
+  /** Watched texts that are the value of `type` in a tool, or of `ttl`. */
+  values: number
+}
+
+/** Bits for groups of watched names, and of values of `type` and `ttl`. The first three are known to the scan, too. */
+export const Watched = {
+  tools: 1 << 0,
+  type: 1 << 1,
+  ttl: 1 << 2,
+  function: 1 << 3,
+  custom: 1 << 4,
+  oneHour: 1 << 5,
+  cacheControl: 1 << 6,
+  media: 1 << 7,
+  fileId: 1 << 8,
+  /** Signatures and other opaque data that an issuer gave. */
+  signature: 1 << 9,
+  functionCall: 1 << 10,
+  functionDeclarations: 1 << 11,
+  /** A tool has another name, or another type, than the watched ones. */
+  other: 1 << 31,
+} as const
+
+const NAMES: Readonly<Record<string, number>> = {
+  tools: Watched.tools,
+  type: Watched.type,
+  ttl: Watched.ttl,
+  function: Watched.function,
+  custom: Watched.custom,
+  '1h': Watched.oneHour,
+  cache_control: Watched.cacheControl,
+  image_url: Watched.media,
+  video_url: Watched.media,
+  input_audio: Watched.media,
+  file: Watched.media,
+  images: Watched.media,
+  source: Watched.media,
+  inlineData: Watched.media,
+  inline_data: Watched.media,
+  fileData: Watched.media,
+  file_data: Watched.media,
+  file_id: Watched.fileId,
+  signature: Watched.signature,
+  data: Watched.signature,
+  encrypted_index: Watched.signature,
+  reasoning_details: Watched.signature,
+  extra_content: Watched.signature,
+  thoughtSignature: Watched.signature,
+  thought_signature: Watched.signature,
+  functionCall: Watched.functionCall,
+  function_call: Watched.functionCall,
+  functionDeclarations: Watched.functionDeclarations,
+  function_declarations: Watched.functionDeclarations,
+}
+
+/** Results of the compiled scan. */
+const DONE = 0
+const MORE = 1
+
+/** Zero bytes that the scan needs behind the body. */
+const PADDING = 8
+const PAGE = 64 * 1024
+
+type Exports = {
+  memory: WebAssembly.Memory
+  bodyAt(): number
+  membersAt(): number
+  watch(length: number, bit: number): void
+  begin(length: number): void
+  scan(slice: number): number
+}
+
+const compiled = new WebAssembly.Module(Buffer.from(BINARY, 'base64'))
+
+/** One instance of the compiled scan, with memory for bodies up to `maxBytes`. */
+class Scanner {
+  readonly #exports: Exports
+  readonly #memory: Uint8Array
+  readonly #numbers: Uint32Array
+  readonly #bodyAt: number
+  readonly #membersAt: number
+
+  constructor(maxBytes: number) {
+    this.#exports = new WebAssembly.Instance(compiled).exports as Exports
+    const { memory } = this.#exports
+    this.#bodyAt = this.#exports.bodyAt()
+    this.#membersAt = this.#exports.membersAt() / 4
+    memory.grow(Math.max(0, Math.ceil((this.#bodyAt + maxBytes + PADDING - memory.buffer.byteLength) / PAGE)))
+    this.#memory = new Uint8Array(memory.buffer)
+    this.#numbers = new Uint32Array(memory.buffer)
+    for (const name in NAMES) {
+      this.#memory.set(Buffer.from(name), this.#bodyAt)
+      this.#exports.watch(name.length, NAMES[name]!)
+    }
+  }
+
+  begin(bytes: Uint8Array): void {
+    const end = this.#bodyAt + bytes.length
+    this.#memory.set(bytes, this.#bodyAt)
+    this.#memory.fill(0, end, end + PADDING)
+    this.#exports.begin(bytes.length)
+  }
+
+  /** Scans about this many bytes more; true where that was not all. */
+  step(slice: number): boolean {
+    this.#verdict = this.#exports.scan(slice)
+    return this.#verdict === MORE
+  }
+
+  #verdict = MORE
+
+  /** Undefined where the body could not be judged. */
+  result(bytes: Buffer): BodyScan | undefined {
+    if (this.#verdict !== DONE) return undefined
+    const numbers = this.#numbers
+    const members: BodyMember[] = []
+    for (let i = 0, at = this.#membersAt; i < numbers[1]!; i++, at += 6)
+      members.push({
+        name: bytes.toString('utf8', numbers[at]!, numbers[at + 1]!),
+        start: numbers[at + 2]!,
+        end: numbers[at + 3]!,
+        elements: numbers[at + 4]!,
+        first: String.fromCharCode(numbers[at + 5]!),
+      })
+    return { members, elements: numbers[0]!, seen: numbers[2]!, seenInTools: numbers[3]!, values: numbers[4]! }
+  }
+}
+
+/** Bodies up to this size share one scanner, and are scanned in one turn of the event loop: at most 1 ms. */
+const SHARED_BYTES = 1024 * 1024
+let shared: Scanner | undefined
+
+/**
+ * Scans a body of at most SHARED_BYTES, which must be valid UTF-8. Undefined where it is no JSON object, or one that
+ * only `checkJson` and JSON.parse can judge.
+ */
+function scanShort(bytes: Buffer): BodyScan | undefined {
+  shared ??= new Scanner(SHARED_BYTES)
+  shared.begin(bytes)
+  shared.step(bytes.length)
+  return shared.result(bytes)
+}
+
+/** The same for a longer one, in slices between which other requests are served. */
+async function scanLong(bytes: Buffer): Promise<BodyScan | undefined> {
+  const scanner = new Scanner(bytes.length)
+  scanner.begin(bytes)
+  while (scanner.step(SHARED_BYTES)) await new Promise<void>((resolve) => void setImmediate(resolve))
+  return scanner.result(bytes)
+}
+
+/** Scans a body in valid UTF-8. See `scanShort`; the result is a promise only for a long body. */
+export const scanBody = (bytes: Buffer): BodyScan | undefined | Promise<BodyScan | undefined> =>
+  bytes.length <= SHARED_BYTES ? scanShort(bytes) : scanLong(bytes)
