@@ -4,6 +4,7 @@ import type { Frame } from '../src/http/frames.ts'
 import { protocols } from '../src/protocols/index.ts'
 import { cutAtPassages, cutsPassages } from '../src/protocols/passages.ts'
 import type { Quirks, Reader, Target, TranslationContext } from '../src/protocols/protocol.ts'
+import { bodyText } from '../src/http/call.ts'
 import { prepare } from '../src/providers/attempt.ts'
 import type { Endpoint } from '../src/providers/catalogue.ts'
 import { SchemaCache } from '../src/protocols/schema/cache.ts'
@@ -97,5 +98,5 @@ const transformsOf = (
 /** The request as an endpoint is sent it, and its losses. */
 export function prepared(endpoint: Endpoint, context: TranslationContext): { body: string; losses: readonly Loss[] } {
   const { body, losses } = prepare(endpoint, context, new SchemaCache())
-  return { body, losses: losses.losses }
+  return { body: bodyText(body), losses: losses.losses }
 }

@@ -8,6 +8,7 @@ import type { RawRequest, TranslationContext } from '../protocols/protocol.ts'
 import { SchemaCache } from '../protocols/schema/cache.ts'
 import type { Loss } from '../protocols/translation.ts'
 import { parseRawRequest } from '../protocols/raw-request.ts'
+import { bodyText } from '../http/call.ts'
 import { prepare } from '../providers/attempt.ts'
 import type { Catalogue, Endpoint } from '../providers/catalogue.ts'
 import { howToEnable } from '../providers/configured.ts'
@@ -122,7 +123,7 @@ function explainOne(endpoint: Endpoint, context: TranslationContext, strict: boo
       ...target,
       url,
       headers: { ...headers, ...hidden },
-      body: parseExact(body),
+      body: parseExact(bodyText(body)),
       translation: losses,
       ...refused,
     }

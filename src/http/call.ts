@@ -24,6 +24,9 @@ export interface ByteSource {
 /** The head of a response, and its body. 3xx is a status like any other. */
 export type IncomingResponse = { status: number; headers: Headers; body: ByteSource }
 
+/** A body: a text, or bytes and texts one after the other. */
+export type RequestBody = string | readonly (Uint8Array | string)[]
+
 /** One outgoing request. `signal` closes the connection in any phase. */
 export type OutgoingRequest = {
   url: string
@@ -31,7 +34,7 @@ export type OutgoingRequest = {
   address?: string
   method: 'POST' | 'GET' | 'DELETE'
   headers: Record<string, string>
-  body?: string
+  body?: RequestBody
   timeouts: Timeouts
   signal: CallSignal
   /** Never sent a second time, not even if it cannot have been read: it gets a connection of its own. */
@@ -129,14 +132,41 @@ const encodeRequest = (request: OutgoingRequest, { path, host }: RequestTarget):
       throw new GatewayError('internal_error', `The header "${name}" has a character that HTTP does not allow.`)
     head += line
   }
-  const bodyLength = body === undefined ? 0 : Buffer.byteLength(body)
-  if (body !== undefined || method === 'POST') head += `content-length: ${bodyLength}\r\n`
+  const bodyBytes = body === undefined ? 0 : lengthOf(body)
+  if (body !== undefined || method === 'POST') head += `content-length: ${bodyBytes}\r\n`
   head += '\r\n'
-  const length = head.length + bodyLength
-  if (body === undefined || bodyLength < LONG_BODY_BYTES) return { data: head + (body ?? ''), length }
+  const length = head.length + bodyBytes
+  if (body === undefined || (typeof body === 'string' && bodyBytes < LONG_BODY_BYTES))
+    return { data: head + (body ?? ''), length }
   const data = Buffer.allocUnsafe(length)
-  data.write(body, data.write(head))
+  writeBody(body, data, data.write(head))
   return { data, length }
+}
+
+/** The number of bytes of a body. */
+export const lengthOf = (body: RequestBody): number => {
+  if (typeof body === 'string') return Buffer.byteLength(body)
+  let length = 0
+  for (const piece of body) length += typeof piece === 'string' ? Buffer.byteLength(piece) : piece.length
+  return length
+}
+
+const writeBody = (body: RequestBody, data: Buffer, at: number): void => {
+  for (const piece of typeof body === 'string' ? [body] : body) {
+    if (typeof piece === 'string') at += data.write(piece, at)
+    else {
+      data.set(piece, at)
+      at += piece.length
+    }
+  }
+}
+
+/** A body as text, for a provider in this process and for people. */
+export const bodyText = (body: RequestBody): string => {
+  if (typeof body === 'string') return body
+  const data = Buffer.alloc(lengthOf(body))
+  writeBody(body, data, 0)
+  return data.toString()
 }
 
 /** One request and its response on one connection. */

@@ -1,8 +1,9 @@
 import { BINARY } from './body-scan.wasm.ts'
 
-/** A member of the outermost object. `start` to `end`: the bytes of its value. */
+/** A member of the outermost object. `nameAt`: offset of the name's quote; `start` to `end`: the bytes of its value. */
 export type BodyMember = {
   name: string
+  nameAt: number
   start: number
   end: number
   /** Number of elements or members of the value. */
@@ -140,6 +141,7 @@ class Scanner {
     for (let i = 0, at = this.#membersAt; i < numbers[1]!; i++, at += 6)
       members.push({
         name: bytes.toString('utf8', numbers[at]!, numbers[at + 1]!),
+        nameAt: numbers[at]! - 1,
         start: numbers[at + 2]!,
         end: numbers[at + 3]!,
         elements: numbers[at + 4]!,

@@ -104,12 +104,12 @@ export function worstCase(
   bodyBytes: number,
   modelLimit: number | undefined,
   capabilities: readonly Capabilities[] = [],
+  totals = promptTotals(request),
 ): Usage {
-  const { media, cacheLifetime } = promptTotals(request)
+  const { media, cacheLifetime, hasNativeTool } = totals
   const inputTokens = media.input + textTokens(bodyBytes - media.bytes)
-  const images = imageCount(request, capabilities)
+  const images = imageCount(request, capabilities, totals)
   const outputTokens = Math.max(outputLimit(request, modelLimit), images * imageTokens(request))
-  const searches = request.webSearch !== undefined || request.tools.some(({ type }) => type === 'native')
   return {
     ...noUsage(),
     inputTokens: cacheLifetime === undefined ? inputTokens : 0,
@@ -118,23 +118,37 @@ export function worstCase(
     inputAudioTokens: media.audio,
     // No response is believed to have more.
     outputTokens: Math.min(TOKENS_MAX, outputTokens),
-    webSearches: searches ? ASSUMED_SEARCHES : 0,
+    webSearches: hasNativeTool || request.webSearch !== undefined ? ASSUMED_SEARCHES : 0,
     images,
   }
 }
 
 type PromptPart = Part | Tool
 
-type PromptTotals = {
+/** What the prompt of a request has beside text. */
+export type PromptTotals = {
   /** Tokens of inline media; `bytes`: their base64 characters, which are part of the body. */
   media: { bytes: number; input: number; audio: number }
   /** The longest lifetime of a cache breakpoint; undefined without one. */
   cacheLifetime: '5m' | '1h' | undefined
+  /** A tool that the provider runs. */
+  hasNativeTool: boolean
+  hasImageTool: boolean
 }
+
+/** Totals of a prompt that is text alone. */
+export const textTotals = (cacheLifetime: PromptTotals['cacheLifetime']): PromptTotals => ({
+  media: { bytes: 0, input: 0, audio: 0 },
+  cacheLifetime,
+  hasNativeTool: false,
+  hasImageTool: false,
+})
 
 /** One pass over all parts of the prompt, those inside tool results included: agents send hundreds. */
 function promptTotals({ system, tools, turns }: GenerationRequest): PromptTotals {
-  const totals: PromptTotals = { media: { bytes: 0, input: 0, audio: 0 }, cacheLifetime: undefined }
+  const totals = textTotals(undefined)
+  totals.hasNativeTool = tools.some(({ type }) => type === 'native')
+  totals.hasImageTool = tools.some(isImageTool)
   const add = (part: PromptPart): void => {
     if ('cache' in part && part.cache !== undefined && totals.cacheLifetime !== '1h')
       totals.cacheLifetime = part.cache.ttl ?? '5m'
@@ -162,15 +176,19 @@ const densityOf = ({ type, source }: MediaPart): keyof typeof FEWEST_BYTES_PER_T
 
 const textTokens = (bytes: number): number => Math.ceil(Math.max(0, bytes) / FEWEST_BYTES_PER_TOKEN.text)
 
-const imageCount = (request: GenerationRequest, capabilities: readonly Capabilities[]): number =>
-  request.imageOutput?.count ?? (request.imageOutput !== undefined || mayDraw(request, capabilities) ? 1 : 0)
+const imageCount = (
+  request: GenerationRequest,
+  capabilities: readonly Capabilities[],
+  { hasImageTool }: PromptTotals,
+): number =>
+  request.imageOutput?.count ??
+  (request.imageOutput !== undefined || hasImageTool || mayDraw(request, capabilities) ? 1 : 0)
 
 /**
  * Models with image output may draw unless only text is requested; an images API makes nothing else, and other models
  * draw with a tool.
  */
-const mayDraw = ({ outputModalities, tools }: GenerationRequest, capabilities: readonly Capabilities[]): boolean =>
-  tools.some(isImageTool) ||
+const mayDraw = ({ outputModalities }: GenerationRequest, capabilities: readonly Capabilities[]): boolean =>
   capabilities.some(({ api }) => api === 'images') ||
   (outputModalities?.includes('image') ?? capabilities.some(({ output }) => output?.includes('image')))
 

@@ -22,7 +22,7 @@ export async function generate(
     const upstream = await attempt(endpoints, preparedRequests, app.config.timeouts, inFlight, open.meter.tries)
     open.meter.served = upstream.endpoint.target
     open.meter.losses = upstream.losses
-    generation.replayRecorder = app.reasoningReplay.replayRecorder(context.request, upstream.endpoint.target)
+    generation.replayRecorder = app.reasoningReplay.replayRecorder(selected.hasTools, upstream.endpoint.target)
     return await (context.request.stream ? stream(generation, upstream) : whole(generation, upstream))
   } catch (error) {
     // A response that could not be recorded is not sent, so it must not be charged when the record is written later.

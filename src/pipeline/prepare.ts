@@ -1,10 +1,12 @@
 import type { AppContext, AuthenticatedRequest } from '../context.ts'
-import type { GenerationRequest } from '../generation/request.ts'
+import { GatewayError } from '../error.ts'
+import type { GenerationRequest, ProtocolName } from '../generation/request.ts'
 import { reserve as reserveFunds } from '../ledger/admission.ts'
-import { estimateInputTokens, worstCase } from '../ledger/estimate.ts'
+import { CHARACTERS_PER_TOKEN, estimateInputTokens, textTotals, worstCase } from '../ledger/estimate.ts'
 import { protocols } from '../protocols/index.ts'
 import type { RawRequest, TranslationContext } from '../protocols/protocol.ts'
 import { readRawRequest } from '../protocols/raw-request.ts'
+import { leaveUnread, type UnreadRequest } from '../protocols/unread-request.ts'
 import { PreparedRequests } from '../providers/attempt.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import type { Generation, GenerationHooks, GenerationRoute } from './hooks.ts'
@@ -12,11 +14,15 @@ import { finishesWithoutClient } from './images.ts'
 import type { ResolvedMedia } from './media.ts'
 import { losslessEndpoints, schemaGrowth, translationOptions } from './strict.ts'
 
-/** A request read and validated. `media` must be released, whatever becomes of the request. */
+/**
+ * A request read and validated. `media` must be released, whatever becomes of the request. `unread`: its conversation
+ * was not read.
+ */
 export type ParsedRequest = {
   rawRequest: RawRequest
   media: ResolvedMedia | undefined
   request: GenerationRequest
+  unread: UnreadRequest | undefined
 }
 
 /** A request as it is sent, and the endpoints that can serve it, in the order in which they are tried. */
@@ -24,6 +30,7 @@ export type SelectedRequest = ParsedRequest & {
   context: TranslationContext
   preparedRequests: PreparedRequests
   endpoints: readonly Endpoint[]
+  hasTools: boolean
   /** Bytes of the request beside its own text: restored reasoning and expanded schemas. */
   addedBytes: number
 }
@@ -35,12 +42,16 @@ export async function parse(
   { protocol, hooks, fromPath }: GenerationRoute,
 ): Promise<ParsedRequest> {
   const rawRequest = await readRawRequest(inbound.request, app.config.limits.bodyBytes, fromPath)
+  const { serve } = protocols[protocol]
+  const unread = serve.unread && leaveUnread(rawRequest, serve.unread, serve.readRequest)
+  if (unread !== undefined && serve.references?.(unread.settings.body).length === 0)
+    return { rawRequest, media: undefined, request: unread.request, unread }
   const beforeRead = hooks.beforeRead?.(rawRequest)
   if (beforeRead !== undefined) await beforeRead
   const resolving = app.media.resolve(inbound, protocol, rawRequest)
   const media = resolving && (await resolving)
   try {
-    return { rawRequest, media, request: protocols[protocol].serve.readRequest(rawRequest) }
+    return { rawRequest, media, request: serve.readRequest(rawRequest), unread: undefined }
   } catch (error) {
     media?.release()
     throw error
@@ -60,11 +71,13 @@ export async function select(
   const { rawRequest, media } = parsed
   const { strict, report } = translationOptions(inbound.request.headers, app.config)
   const capable = media?.endpoints ?? app.catalogue.endpoints(parsed.request.model, protocol)
-  const { request, replayStates, bytes } = await app.reasoningReplay.restore(
-    inbound.identity.accountId,
-    parsed.request,
-    capable,
-  )
+  const { accountId } = inbound.identity
+  const unread = !strict && staysUnread(app, accountId, protocol, capable) ? parsed.unread : undefined
+  const whole = unread === undefined ? (parsed.unread?.readWhole() ?? parsed.request) : parsed.request
+  const { request, replayStates, bytes } =
+    unread === undefined
+      ? await app.reasoningReplay.restore(accountId, whole, capable)
+      : { request: whole, replayStates: [], bytes: 0 }
   const { serve } = protocols[protocol]
   const context: TranslationContext = {
     rawRequest,
@@ -77,6 +90,7 @@ export async function select(
     ...hooks.translation?.(rawRequest),
     report,
     restoredReasoning: replayStates,
+    ...(unread === undefined ? {} : { settings: unread.settings }),
   }
   const preparedRequests = new PreparedRequests(context, app.schemaCache)
   const endpoints = strict ? losslessEndpoints(preparedRequests, capable) : capable
@@ -84,9 +98,20 @@ export async function select(
     request,
     endpoints.map(({ target }) => target.capabilities),
   )
-  const addedBytes = bytes + schemaGrowth(preparedRequests, endpoints)
-  return { rawRequest, media, request, context, preparedRequests, endpoints, addedBytes }
+  const addedBytes = unread === undefined ? bytes + schemaGrowth(preparedRequests, endpoints) : 0
+  const hasTools = unread?.hasTools ?? request.tools.length > 0
+  return { rawRequest, media, request, unread, context, preparedRequests, endpoints, hasTools, addedBytes }
 }
+
+/** Reports whether every endpoint takes the client's protocol, and none needs anything in the conversation. */
+const staysUnread = (
+  app: AppContext,
+  accountId: string,
+  protocol: ProtocolName,
+  endpoints: readonly Endpoint[],
+): boolean =>
+  endpoints.every((endpoint) => endpoint.protocol === protocol && endpoint.target.quirks.requiresReasoning !== true) &&
+  !app.reasoningReplay.mayRestore(accountId, endpoints)
 
 /**
  * Registers the request as in flight and holds the most that it may cost: from here on it has a record, also when it
@@ -96,7 +121,7 @@ export async function reserve(
   app: AppContext,
   inbound: AuthenticatedRequest,
   route: GenerationRoute,
-  { rawRequest, media, request, context, endpoints, addedBytes }: SelectedRequest,
+  { rawRequest, media, request, unread, context, endpoints, addedBytes }: SelectedRequest,
 ): Promise<Generation> {
   const signal = survivesClient(route.hooks, request, endpoints) ? NEVER : inbound.request.signal
   const inFlight = app.inFlight.enter(signal)
@@ -109,11 +134,12 @@ export async function reserve(
       worst: (modelLimit) =>
         worstCase(
           request,
-          Buffer.byteLength(rawRequest.text) + addedBytes,
+          bodyBytes(rawRequest) + addedBytes,
           modelLimit,
           endpoints.map(({ target }) => target.capabilities),
+          unread && textTotals(unread.cacheLifetime),
         ),
-      countInput: () => estimateInputTokens(request),
+      countInput: () => countInput(rawRequest, request),
     })
     route.hooks.onReserve?.(open)
     inbound.errorHeaders['x-generation-id'] = context.responseIdentity.id
@@ -121,6 +147,19 @@ export async function reserve(
   } catch (error) {
     inFlight.leave()
     throw error
+  }
+}
+
+const bodyBytes = (rawRequest: RawRequest): number =>
+  rawRequest.scanned?.bytes.length ?? Buffer.byteLength(rawRequest.text)
+
+/** A conversation that was not read may be one that only its provider understands. */
+async function countInput(rawRequest: RawRequest, request: GenerationRequest): Promise<number> {
+  try {
+    return await estimateInputTokens(request)
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error
+    return Math.ceil(bodyBytes(rawRequest) / CHARACTERS_PER_TOKEN)
   }
 }
 

@@ -54,8 +54,8 @@ export class ReasoningReplay {
    * The recorder for a response that may call tools; undefined for any other. A provider that is known to read earlier
    * reasoning as unsigned text gets that back.
    */
-  replayRecorder({ tools }: GenerationRequest, { provider, model, quirks }: Target): ReplayRecorder | undefined {
-    return this.#keepMs > 0 && tools.length > 0
+  replayRecorder(hasTools: boolean, { provider, model, quirks }: Target): ReplayRecorder | undefined {
+    return this.#keepMs > 0 && hasTools
       ? new ReplayRecorder({ provider, model }, quirks.replaysReasoning === true)
       : undefined
   }
@@ -83,6 +83,12 @@ export class ReasoningReplay {
       },
       toFree,
     )
+  }
+
+  /** Reports whether reasoning is kept that one of these endpoints has signed for this account. */
+  mayRestore(accountId: string, endpoints: readonly Endpoint[]): boolean {
+    const issuers = this.#keepMs > 0 ? this.#uses.get(accountId)?.issuers : undefined
+    return issuers !== undefined && endpoints.some(({ target }) => issuers.has(issuerKey(target)))
   }
 
   /** Restores what the client left out of earlier turns, where one of these endpoints has signed it. */

@@ -1,5 +1,6 @@
 import type { Config } from '../config/load.ts'
 import { GatewayError, invalid } from '../error.ts'
+import { lengthOf, type RequestBody } from '../http/call.ts'
 import { hasReferences } from '../protocols/schema/references.ts'
 import type { Loss } from '../protocols/translation.ts'
 import type { PreparedRequests } from '../providers/attempt.ts'
@@ -53,13 +54,13 @@ export function schemaGrowth(preparedRequests: PreparedRequests, endpoints: read
   if (!hasReferences([outputFormat, tools])) return 0
   const lengths = endpoints
     .filter((endpoint) => endpoint.protocol !== protocol)
-    .map((endpoint) => Buffer.byteLength(preparedBody(preparedRequests, endpoint)))
+    .map((endpoint) => lengthOf(preparedBody(preparedRequests, endpoint)))
   const longest = Math.max(0, ...lengths)
   return longest - Math.min(Buffer.byteLength(rawRequest.text), longest)
 }
 
 /** '' for an endpoint whose protocol cannot represent the request. */
-function preparedBody(preparedRequests: PreparedRequests, endpoint: Endpoint): string {
+function preparedBody(preparedRequests: PreparedRequests, endpoint: Endpoint): RequestBody {
   try {
     return preparedRequests.of(endpoint).body
   } catch (error) {

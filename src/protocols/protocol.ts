@@ -11,6 +11,7 @@ import type { BodyScan } from '../json/body-scan.ts'
 import type { ElementField, RequestPaths, SettingName } from './request-paths.ts'
 import type { LossReport, Translation } from './translation.ts'
 import type { TransformFactory } from './transforms.ts'
+import type { UnreadRules } from './unread-request.ts'
 
 /**
  * One wire protocol. `serve`: clients call Sluice with it. `call`: Sluice calls a provider with it. `passthrough`:
@@ -23,6 +24,8 @@ export type Protocol = {
   serve: {
     /** Reads and validates a request. Throws a GatewayError with the path of an invalid field. */
     readRequest(rawRequest: RawRequest): GenerationRequest
+    /** Absent: the conversation of every request is read. */
+    unread?: UnreadRules
     /** The paths of settings and fields in requests, for losses and refusals. */
     paths: RequestPaths
     /** Throws if the protocol cannot be used with the model. `capabilities`: of each endpoint that may be called. */
@@ -72,6 +75,11 @@ export type Protocol = {
      * usage. Values that had to be added are reported.
      */
     forward(context: TranslationContext, target: Target, report: LossReport): string
+    /**
+     * The same for a request whose conversation was not read: JSON texts of members that are set, or undefined for those
+     * that are removed. `settings`: the request without its conversation. Absent without `serve.unread`.
+     */
+    memberChanges?(settings: RawRequest, target: Target): Record<string, string | undefined>
     /** `inlineCitations`: citations are to come inside the text that they cite, for `cutAtPassages`. */
     reader(quirks: Quirks, inlineCitations?: boolean): Reader
     /** The reader can send citations inside the text that they cite, as the provider streams them. */
@@ -155,6 +163,8 @@ export type TranslationContext = {
   rawRequest: RawRequest
   request: GenerationRequest
   responseIdentity: ResponseIdentity
+  /** The request without its conversation, if that was not read. */
+  settings?: RawRequest
   /**
    * Reasoning of earlier turns that the client left out and its issuer requires: restored in the turns of `request`,
    * but not in `rawRequest`.

@@ -1,12 +1,21 @@
 import { parseWithExact, stringifyAs } from '../json/exact.ts'
 import { tryParse } from '../json/parse.ts'
+import { spliceBytes } from '../json/splice-bytes.ts'
 import { asGatewayError, GatewayError } from '../error.ts'
 import type { GenerationEvent } from '../generation/event.ts'
-import { readAll, send, type ByteSource, type IncomingResponse, type Timeouts } from '../http/call.ts'
+import {
+  bodyText,
+  readAll,
+  type RequestBody,
+  send,
+  type ByteSource,
+  type IncomingResponse,
+  type Timeouts,
+} from '../http/call.ts'
 import type { CallSignal } from '../http/connection.ts'
 import { refuseNative } from '../protocols/provider-native.ts'
 import { protocols } from '../protocols/index.ts'
-import type { Protocol, Reader, TranslationContext, WrittenRequest } from '../protocols/protocol.ts'
+import type { Protocol, Reader, Target, TranslationContext, WrittenRequest } from '../protocols/protocol.ts'
 import type { SchemaCache } from '../protocols/schema/cache.ts'
 import { cutAtPassages, cutsPassages } from '../protocols/passages.ts'
 import { endAtStopSequences } from '../protocols/stop-sequences.ts'
@@ -151,7 +160,7 @@ async function callEndpoint(
 type PreparedRequest = {
   url: string
   headers: Record<string, string>
-  body: string
+  body: RequestBody
   losses: LossReport
   transforms: readonly TransformFactory[]
 }
@@ -196,10 +205,24 @@ export function prepare(endpoint: Endpoint, context: TranslationContext, schemaC
       accept: request.stream ? 'text/event-stream' : 'application/json',
       ...call.headers(written === undefined ? rawRequest : undefined),
     },
-    body: written === undefined ? call.forward(context, target, losses) : stringifyAs(rawRequest.text, written.body),
+    body:
+      written === undefined ? forwardedBody(context, call, target, losses) : stringifyAs(rawRequest.text, written.body),
     losses,
     transforms: written?.transforms ?? [],
   }
+}
+
+/** The client's own body: its bytes where nothing had to read them. */
+function forwardedBody(
+  context: TranslationContext,
+  call: Protocol['call'],
+  target: Target,
+  losses: LossReport,
+): RequestBody {
+  const { settings, rawRequest } = context
+  if (settings === undefined) return call.forward(context, target, losses)
+  const { bytes, scan } = rawRequest.scanned!
+  return spliceBytes(bytes, scan.members, call.memberChanges!(settings, target))
 }
 
 function translate(
@@ -310,7 +333,12 @@ const callInProcess: typeof send = async ({ url, method, headers, body, signal, 
   const abort = new AbortController()
   signal.addEventListener('abort', () => abort.abort(), { once: true })
   const response = await sandbox(
-    new Request(url, { method, headers, signal: abort.signal, ...(body === undefined ? {} : { body }) }),
+    new Request(url, {
+      method,
+      headers,
+      signal: abort.signal,
+      ...(body === undefined ? {} : { body: bodyText(body) }),
+    }),
   )
   return { status: response.status, headers: response.headers, body: new StreamSource(response.body) }
 }

@@ -34,8 +34,9 @@ function expectSameVerdict(text: string): void {
   if (found === undefined && hasPlainNames(value) && !text.includes('\\')) throw new Error(`not judged: ${text}`)
   if (found === undefined) return
   expect(found.elements).toBe(countOf(value))
-  const expected = members(text).map(({ key, start, end }) => ({
+  const expected = members(text).map(({ key, nameAt, start, end }) => ({
     name: key,
+    nameAt,
     start,
     end,
     elements: elements(text, start)?.length ?? members(text, start).length,
@@ -202,7 +203,7 @@ describe('scanBody', () => {
     expect(turns).toBeGreaterThan(0)
     expect(found.elements).toBe(countOf(value))
     expect(found.members).toEqual([
-      { name: 'messages', start: 12, end: text.length - 1, elements: 100_000, first: '[' },
+      { name: 'messages', nameAt: 1, start: 12, end: text.length - 1, elements: 100_000, first: '[' },
     ])
     expect(await scanBody(Buffer.from(text.slice(0, -1)))).toBeUndefined()
   })

@@ -1,12 +1,13 @@
 import { paths } from './request-paths.ts'
 import { readError, writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
-import { ChatPassthrough, forward } from './passthrough.ts'
+import { ChatPassthrough, forward, memberChanges } from './passthrough.ts'
 import { writeRequest } from './write-request.ts'
 import { ChatResponseReader, readResponse } from './read-response.ts'
 import { writeResponse } from './write-response.ts'
 import { references } from './references.ts'
 import { readRequest } from './read-request.ts'
+import { unread } from './unread.ts'
 import { ChatResponseWriter } from './write-response-stream.ts'
 
 /** OpenAI's chat completions, with the extensions of compatible servers. */
@@ -15,6 +16,7 @@ export const chat: Protocol = {
   alias: 'chat',
   serve: {
     readRequest,
+    unread,
     paths,
     references,
     writer: (context) => new ChatResponseWriter(context),
@@ -30,6 +32,7 @@ export const chat: Protocol = {
     headers: () => ({}),
     writeRequest,
     forward,
+    memberChanges,
     reader: () => new ChatResponseReader(),
     readResponse,
     readError,

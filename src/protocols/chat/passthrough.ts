@@ -6,7 +6,7 @@ import type { Frame } from '../../http/frames.ts'
 import { replaceAt, splice } from '../../json/edit.ts'
 import { members } from '../../json/scan.ts'
 import { isObject } from '../../json/parse.ts'
-import type { Passthrough, Quirks, ResponseIdentity, Target, TranslationContext } from '../protocol.ts'
+import type { Passthrough, Quirks, RawRequest, ResponseIdentity, Target, TranslationContext } from '../protocol.ts'
 import { callSignature, writeEntries } from './reasoning-details.ts'
 import { nonEmpty, writeUsage, type Json } from './shapes.ts'
 import { requiredReasoningField } from './write-request-assistant.ts'
@@ -16,13 +16,13 @@ import { errorFrames, usageFrame } from './write-response-stream.ts'
 type Edit = { path: (string | number)[]; value: (text: string) => string }
 
 /**
- * The client's own body with the provider's model name. Usage is always requested, since it is billed; the client sees
- * it only if it requested it.
+ * The provider's model name, and a request for usage: it is billed, and the client sees it only if it requested it.
  */
-export function forward({ rawRequest, restoredReasoning }: TranslationContext, target: Target): string {
-  const { quirks } = target
-  const { body } = rawRequest
-  const changes: Record<string, string | undefined> = { model: JSON.stringify(target.model) }
+export function memberChanges(
+  { body, text }: RawRequest,
+  { model, quirks }: Target,
+): Record<string, string | undefined> {
+  const changes: Record<string, string | undefined> = { model: JSON.stringify(model) }
   if (quirks.routesItself !== true) {
     if ('provider' in body) changes.provider = undefined
     if ('models' in body) changes.models = undefined
@@ -30,9 +30,16 @@ export function forward({ rawRequest, restoredReasoning }: TranslationContext, t
   if (quirks.refuses?.includes('stream_options') === true) changes.stream_options = undefined
   else if (body.stream === true)
     changes.stream_options = isObject(body.stream_options)
-      ? splice(memberText(rawRequest.text, 'stream_options'), { include_usage: 'true' })
+      ? splice(memberText(text, 'stream_options'), { include_usage: 'true' })
       : '{"include_usage":true}'
-  Object.assign(changes, renamedLimit(body, quirks))
+  return Object.assign(changes, renamedLimit(body, quirks))
+}
+
+/** The client's own body with these changes, and with reasoning as this provider accepts it. */
+export function forward({ rawRequest, restoredReasoning }: TranslationContext, target: Target): string {
+  const { quirks } = target
+  const { body } = rawRequest
+  const changes = memberChanges(rawRequest, target)
   if (rawRequest.text.includes(ENVELOPE_PREFIX))
     changes.messages = JSON.stringify(withUnwrappedSignatures(body.messages, target))
   const messages = body.messages as Json[]

@@ -1,11 +1,12 @@
 import type { Protocol } from '../protocol.ts'
-import { forward, GeminiPassthrough } from './passthrough.ts'
+import { forward, GeminiPassthrough, memberChanges } from './passthrough.ts'
 import { readError } from './read-error.ts'
 import { readRequest } from './read-request.ts'
 import { checkReasoning } from './read-request-config.ts'
 import { GeminiResponseReader, readResponse } from './read-response.ts'
 import { references } from './references.ts'
 import { paths } from './request-paths.ts'
+import { unread } from './unread.ts'
 import { writeError } from './write-error.ts'
 import { headers, path, writeRequest } from './write-request.ts'
 import { writeResponse } from './write-response.ts'
@@ -20,6 +21,7 @@ export const gemini: Protocol = {
   alias: 'generateContent',
   serve: {
     readRequest,
+    unread,
     paths,
     references,
     checkModel: checkReasoning,
@@ -38,6 +40,7 @@ export const gemini: Protocol = {
     headers,
     writeRequest,
     forward,
+    memberChanges,
     reader: () => new GeminiResponseReader(),
     readResponse,
     argumentsIn: 'args',

@@ -6,7 +6,7 @@ import type { Frame } from '../../http/frames.ts'
 import { applyEdits, splice, type Edit } from '../../json/edit.ts'
 import { elements, members } from '../../json/scan.ts'
 import { isObject } from '../../json/parse.ts'
-import type { Passthrough, Target, TranslationContext } from '../protocol.ts'
+import type { Passthrough, RawRequest, Target, TranslationContext } from '../protocol.ts'
 import type { LossReport } from '../translation.ts'
 import { scrub } from '../upstream-error.ts'
 import { either } from './fields.ts'
@@ -16,6 +16,10 @@ import { errorFrames } from './write-error.ts'
 /** Requests: the client's own body with signatures as the model accepts them. */
 
 const MAY_NEED_EDITS = new RegExp(`"function_?[cC]all"|"${ENVELOPE_PREFIX}`)
+
+/** The path names the model; a body that names it too gets the provider's name. */
+export const memberChanges = ({ body }: RawRequest, { model }: Target): Record<string, string> =>
+  Object.hasOwn(body, 'model') ? { model: JSON.stringify(model) } : {}
 
 /** The client's body unchanged, since the path names the model; in a body that names it too, the provider's name. */
 export function forward(

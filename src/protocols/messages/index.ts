@@ -1,10 +1,11 @@
 import type { Protocol } from '../protocol.ts'
-import { forward, passthrough } from './passthrough.ts'
+import { forward, memberChanges, passthrough } from './passthrough.ts'
 import { readError } from './read-error.ts'
 import { readRequest } from './read-request.ts'
 import { reader, readResponse } from './read-response.ts'
 import { references } from './references.ts'
 import { paths } from './request-paths.ts'
+import { unread } from './unread.ts'
 import { headers, path, writeRequest } from './write-request.ts'
 import { statusOf, writeError } from './write-error.ts'
 import { writeResponse } from './write-response.ts'
@@ -27,6 +28,7 @@ export const messages: Protocol = {
   alias: 'messages',
   serve: {
     readRequest,
+    unread,
     paths,
     references,
     writer,
@@ -45,6 +47,7 @@ export const messages: Protocol = {
     headers,
     writeRequest,
     forward,
+    memberChanges,
     reader: () => reader(),
     readResponse: (body) => readResponse(body),
     argumentsIn: 'input',

@@ -7,18 +7,22 @@ import { applyEdits, type Edit, splice } from '../../json/edit.ts'
 import { parseExact } from '../../json/exact.ts'
 import { members } from '../../json/scan.ts'
 import { isObject } from '../../json/parse.ts'
-import type { Passthrough, Target, TranslationContext } from '../protocol.ts'
+import type { Passthrough, RawRequest, Target, TranslationContext } from '../protocol.ts'
 import { type Json, untagPartSignature, writeUsage } from './shapes.ts'
 import { thinkingBlock } from './write-request-parts.ts'
 import { writeError } from './write-error.ts'
 import { frameOf } from './write-response-stream.ts'
+
+export const memberChanges = (_settings: RawRequest, { model }: Target): Record<string, string> => ({
+  model: JSON.stringify(model),
+})
 
 /**
  * The client's own body with the provider's model name. It is changed further only if other models took part in the
  * conversation, or if it lacks reasoning that the provider requires.
  */
 export function forward({ rawRequest, restoredReasoning }: TranslationContext, target: Target): string {
-  const named = splice(rawRequest.text, { model: JSON.stringify(target.model) })
+  const named = splice(rawRequest.text, memberChanges(rawRequest, target))
   const { thinking, messages } = rawRequest.body
   // Earlier reasoning is not needed without thinking, which is on by default where unsigned reasoning is required.
   const reasons = isObject(thinking) ? thinking.type !== 'disabled' : requiresReasoning(target)
@@ -72,7 +76,7 @@ const blocksOf = (content: unknown): Json[] => (Array.isArray(content) ? (conten
 const callsOf = (content: unknown): Json[] => blocksOf(content).filter(({ type }) => type === 'tool_use')
 
 /** Text that only a translated response leaves: a wrapped or empty signature, an empty search index. */
-const MAY_BE_TRANSLATED = new RegExp(`"${ENVELOPE_PREFIX}|"(?:signature|encrypted_index)"\\s*:\\s*""`)
+export const MAY_BE_TRANSLATED = new RegExp(`"${ENVELOPE_PREFIX}|"(?:signature|encrypted_index)"\\s*:\\s*""`)
 
 /** The body without what other models issued: Anthropic refuses a request for one signature that is not its own. */
 function withoutOtherIssuers(text: string, target: Target): string {

@@ -1,0 +1,10 @@
+import { Watched } from '../../json/body-scan.ts'
+import type { UnreadRules } from '../unread-request.ts'
+
+const READ = Watched.media | Watched.fileId | Watched.signature | Watched.functionCall
+
+/** Media and files have to be read, calls and signatures, which models require, and Google's own tools. */
+export const unread: UnreadRules = {
+  standIns: { contents: '[{"parts":[{"text":"."}]}]', tools: '[]' },
+  mayPass: ({ seen, seenInTools }) => (seen & READ) === 0 && (seenInTools & Watched.other) === 0,
+}
