@@ -51,6 +51,9 @@ export type GenerationRequest = {
   extras: Record<string, unknown>
 }
 
+/** A request without its conversation. */
+export type RequestSettings = Omit<GenerationRequest, 'system' | 'turns' | 'tools' | 'extras'>
+
 /** Provenance: the path at which the client wrote it, `messages[2].content[0]`; absent for what was added. */
 export type Located = { path?: string | undefined }
 

@@ -32,7 +32,7 @@ const WATCHED: usize = MEMBERS + 64 * 24
 const WATCHED_SLOTS: u32 = 256
 const BODY: usize = 128 * 1024
 
-/** What may come next. */
+/** States: the token that may come next. */
 const VALUE: u32 = 0
 const VALUE_OR_END: u32 = 1
 const NAME_OR_END: u32 = 2

@@ -12,7 +12,7 @@ export type BodyMember = {
   first: string
 }
 
-/** What one pass over the bytes of a JSON object found. */
+/** The findings of one pass over the bytes of a JSON object. */
 export type BodyScan = {
   /** Members of the outermost object, in their order; no name is there twice. */
   members: readonly BodyMember[]

@@ -1,5 +1,5 @@
 /** Compiled from `body-scan.as.ts` by `npm run scan`; do not edit. */
-export const SOURCE_SHA256 = '3c79ad02618d1f67a19cb77f506e3bf2674387a74c6046d3bb2365ff655cf2f2'
+export const SOURCE_SHA256 = '2271e98f95ef2113eff815f3a53e5e22366918f02f1a2d84eafa0f6f012ec137'
 
 export const BINARY = [
   'AGFzbQEAAAABFgVgAX8Bf2AAAX9gAABgAn9/AGABfwADCgkAAgMAAAABAQQFAwEABAZCDX8BQQALfwFBAAt/AUEAC38BQQALfwFB',

@@ -1,4 +1,4 @@
-import type { GenerationRequest, MediaPart, Part, Tool } from '../generation/request.ts'
+import type { GenerationRequest, MediaPart, Part, RequestSettings, Tool } from '../generation/request.ts'
 import { TOKENS_MAX, noUsage, type Usage } from '../generation/usage.ts'
 import { isImageTool } from '../protocols/image-config.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
@@ -99,12 +99,28 @@ const USUAL_PIXELS = 1_536 * 1_024
  * to. A bill may still exceed it, because providers add prompts of their own and count media in their own way: the rest
  * is paid from the account's balance or written off.
  */
-export function worstCase(
+export const worstCase = (
   request: GenerationRequest,
   bodyBytes: number,
   modelLimit: number | undefined,
   capabilities: readonly Capabilities[] = [],
-  totals = promptTotals(request),
+): Usage => worstUsage(request, promptTotals(request), bodyBytes, modelLimit, capabilities)
+
+/** The same for a request whose conversation was not read, since it has nothing but text. */
+export const worstTextCase = (
+  settings: RequestSettings,
+  cacheLifetime: PromptTotals['cacheLifetime'],
+  bodyBytes: number,
+  modelLimit: number | undefined,
+  capabilities: readonly Capabilities[],
+): Usage => worstUsage(settings, textTotals(cacheLifetime), bodyBytes, modelLimit, capabilities)
+
+function worstUsage(
+  request: RequestSettings,
+  totals: PromptTotals,
+  bodyBytes: number,
+  modelLimit: number | undefined,
+  capabilities: readonly Capabilities[],
 ): Usage {
   const { media, cacheLifetime, hasNativeTool } = totals
   const inputTokens = media.input + textTokens(bodyBytes - media.bytes)
@@ -125,8 +141,8 @@ export function worstCase(
 
 type PromptPart = Part | Tool
 
-/** What the prompt of a request has beside text. */
-export type PromptTotals = {
+/** The parts of a prompt that are not counted as text. */
+type PromptTotals = {
   /** Tokens of inline media; `bytes`: their base64 characters, which are part of the body. */
   media: { bytes: number; input: number; audio: number }
   /** The longest lifetime of a cache breakpoint; undefined without one. */
@@ -137,7 +153,7 @@ export type PromptTotals = {
 }
 
 /** Totals of a prompt that is text alone. */
-export const textTotals = (cacheLifetime: PromptTotals['cacheLifetime']): PromptTotals => ({
+const textTotals = (cacheLifetime: PromptTotals['cacheLifetime']): PromptTotals => ({
   media: { bytes: 0, input: 0, audio: 0 },
   cacheLifetime,
   hasNativeTool: false,
@@ -177,7 +193,7 @@ const densityOf = ({ type, source }: MediaPart): keyof typeof FEWEST_BYTES_PER_T
 const textTokens = (bytes: number): number => Math.ceil(Math.max(0, bytes) / FEWEST_BYTES_PER_TOKEN.text)
 
 const imageCount = (
-  request: GenerationRequest,
+  request: RequestSettings,
   capabilities: readonly Capabilities[],
   { hasImageTool }: PromptTotals,
 ): number =>
@@ -188,18 +204,18 @@ const imageCount = (
  * Models with image output may draw unless only text is requested; an images API makes nothing else, and other models
  * draw with a tool.
  */
-const mayDraw = ({ outputModalities }: GenerationRequest, capabilities: readonly Capabilities[]): boolean =>
+const mayDraw = ({ outputModalities }: RequestSettings, capabilities: readonly Capabilities[]): boolean =>
   capabilities.some(({ api }) => api === 'images') ||
   (outputModalities?.includes('image') ?? capabilities.some(({ output }) => output?.includes('image')))
 
 /** Output tokens of one generated image. */
-function imageTokens({ imageOutput }: GenerationRequest): number {
+function imageTokens({ imageOutput }: RequestSettings): number {
   const { width = 0, height = 0 } = imageOutput?.size ?? {}
   return Math.ceil(Math.max(USUAL_PIXELS, width * height) / PIXELS_PER_TOKEN)
 }
 
 /** Output tokens of all candidates, without images. */
 const outputLimit = (
-  { protocol, maxOutputTokens, candidates = 1 }: GenerationRequest,
+  { protocol, maxOutputTokens, candidates = 1 }: RequestSettings,
   modelLimit: number | undefined,
 ): number => (protocol === 'images' ? 0 : (maxOutputTokens ?? modelLimit ?? ASSUMED_OUTPUT_TOKENS) * candidates)

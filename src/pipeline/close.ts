@@ -2,7 +2,7 @@ import { asGatewayError } from '../error.ts'
 import type { Frame } from '../http/frames.ts'
 import type { Outcome } from '../ledger/outcomes.ts'
 import { protocols } from '../protocols/index.ts'
-import type { TranslationContext } from '../protocols/protocol.ts'
+import type { ResponseContext } from '../protocols/protocol.ts'
 import type { Generation } from './hooks.ts'
 
 /**
@@ -24,7 +24,7 @@ export async function close(generation: Generation, outcome: Outcome): Promise<v
 /** The same for a stream. One that could not be recorded must not look complete: its last frames are an error then. */
 export async function closeStream(
   generation: Generation,
-  context: TranslationContext,
+  context: ResponseContext,
   outcome: Outcome,
   last: Frame[],
 ): Promise<Frame[]> {

@@ -2,7 +2,7 @@ import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import type { GatewayError } from '../error.ts'
 import type { GenerationEvent } from '../generation/event.ts'
 import type { ReplayRecorder } from '../generation/replay.ts'
-import type { GenerationRequest, ProtocolName } from '../generation/request.ts'
+import type { ProtocolName, RequestSettings } from '../generation/request.ts'
 import type { Frame } from '../http/frames.ts'
 import type { OpenGeneration } from '../ledger/ledger.ts'
 import type { Outcome } from '../ledger/outcomes.ts'
@@ -43,7 +43,7 @@ export interface GenerationHooks {
   /** Members of the translation context that the writers of this API use. */
   translation?(rawRequest: RawRequest): Pick<TranslationContext, 'keep' | 'follow'>
   /** Reports whether the call to these endpoints goes on when the client leaves. */
-  survivesClient?(request: GenerationRequest, endpoints: readonly Endpoint[]): boolean
+  survivesClient?(request: RequestSettings, endpoints: readonly Endpoint[]): boolean
   onReserve?(open: OpenGeneration): void
   /**
    * The text of a whole response, before it is read. A body given here is sent at once, and the generation stays open

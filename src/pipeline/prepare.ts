@@ -1,10 +1,18 @@
 import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import { GatewayError } from '../error.ts'
-import type { GenerationRequest, ProtocolName } from '../generation/request.ts'
+import type { GenerationRequest, ProtocolName, RequestSettings } from '../generation/request.ts'
+import type { Usage } from '../generation/usage.ts'
 import { reserve as reserveFunds } from '../ledger/admission.ts'
-import { CHARACTERS_PER_TOKEN, estimateInputTokens, textTotals, worstCase } from '../ledger/estimate.ts'
+import { CHARACTERS_PER_TOKEN, estimateInputTokens, worstCase, worstTextCase } from '../ledger/estimate.ts'
 import { protocols } from '../protocols/index.ts'
-import type { RawRequest, TranslationContext } from '../protocols/protocol.ts'
+import type {
+  Capabilities,
+  RawRequest,
+  RequestContext,
+  ResponseContext,
+  TranslationContext,
+  UnreadContext,
+} from '../protocols/protocol.ts'
 import { readRawRequest } from '../protocols/raw-request.ts'
 import { leaveUnread, type UnreadRequest } from '../protocols/unread-request.ts'
 import { PreparedRequests } from '../providers/attempt.ts'
@@ -14,25 +22,22 @@ import { finishesWithoutClient } from './images.ts'
 import type { ResolvedMedia } from './media.ts'
 import { losslessEndpoints, schemaGrowth, translationOptions } from './strict.ts'
 
-/**
- * A request read and validated. `media` must be released, whatever becomes of the request. `unread`: its conversation
- * was not read.
- */
+/** A request read and validated. `media` must be released, whatever becomes of the request. */
 export type ParsedRequest = {
   rawRequest: RawRequest
-  media: ResolvedMedia | undefined
-  request: GenerationRequest
-  unread: UnreadRequest | undefined
-}
+  media?: ResolvedMedia | undefined
+} & ({ unread: UnreadRequest; request: RequestSettings } | { unread?: undefined; request: GenerationRequest })
 
 /** A request as it is sent, and the endpoints that can serve it, in the order in which they are tried. */
-export type SelectedRequest = ParsedRequest & {
-  context: TranslationContext
+export type SelectedRequest = Pick<ParsedRequest, 'rawRequest' | 'media'> & {
+  context: RequestContext
   preparedRequests: PreparedRequests
   endpoints: readonly Endpoint[]
   hasTools: boolean
-  /** Bytes of the request beside its own text: restored reasoning and expanded schemas. */
-  addedBytes: number
+  /** The most that it may use. */
+  worst(modelLimit: number | undefined): Usage
+  /** Its input tokens, for a provider that reports none. */
+  countInput(): Promise<number>
 }
 
 /** Reads the request, with its stored content and media put into it. Throws a GatewayError that names the path. */
@@ -43,15 +48,14 @@ export async function parse(
 ): Promise<ParsedRequest> {
   const rawRequest = await readRawRequest(inbound.request, app.config.limits.bodyBytes, fromPath)
   const { serve } = protocols[protocol]
-  const unread = serve.unread && leaveUnread(rawRequest, serve.unread, serve.readRequest)
-  if (unread !== undefined && serve.references?.(unread.settings.body).length === 0)
-    return { rawRequest, media: undefined, request: unread.request, unread }
+  const unread = mayStayUnread(app, inbound, protocol, rawRequest) ? leaveUnread(rawRequest, serve) : undefined
+  if (unread !== undefined) return { rawRequest, unread, request: unread.request }
   const beforeRead = hooks.beforeRead?.(rawRequest)
   if (beforeRead !== undefined) await beforeRead
   const resolving = app.media.resolve(inbound, protocol, rawRequest)
   const media = resolving && (await resolving)
   try {
-    return { rawRequest, media, request: serve.readRequest(rawRequest), unread: undefined }
+    return { rawRequest, media, request: serve.readRequest(rawRequest) }
   } catch (error) {
     media?.release()
     throw error
@@ -59,59 +63,159 @@ export async function parse(
 }
 
 /**
+ * Reports whether no endpoint needs anything in the conversation: each takes the client's protocol, and none has
+ * signed reasoning that the client may have left out.
+ */
+function mayStayUnread(
+  { catalogue, reasoningReplay, config }: AppContext,
+  { identity, request: { headers } }: AuthenticatedRequest,
+  protocol: ProtocolName,
+  rawRequest: RawRequest,
+): boolean {
+  const model = modelOf(rawRequest)
+  if (protocols[protocol].serve.unread === undefined || model === undefined) return false
+  const endpoints = findEndpoints(catalogue, model, protocol)
+  return (
+    endpoints !== undefined &&
+    endpoints.every(({ protocol: other, target }) => other === protocol && target.quirks.requiresReasoning !== true) &&
+    !reasoningReplay.mayRestore(identity.accountId, endpoints) &&
+    !translationOptions(headers, config).strict
+  )
+}
+
+/** Undefined for a model that is not found, or not by this protocol: `select` reports it. */
+function findEndpoints(
+  catalogue: AppContext['catalogue'],
+  model: string,
+  protocol: ProtocolName,
+): readonly Endpoint[] | undefined {
+  try {
+    return catalogue.endpoints(model, protocol)
+  } catch (error) {
+    if (error instanceof GatewayError) return undefined
+    throw error
+  }
+}
+
+/** The model of a request that was not parsed; undefined where that is needed to know it. */
+function modelOf({ model, scanned }: RawRequest): string | undefined {
+  if (model !== undefined) return model
+  const member = scanned?.scan.members.find(({ name }) => name === 'model')
+  if (scanned === undefined || member?.first !== '"') return undefined
+  const text = scanned.bytes.toString('utf8', member.start + 1, member.end - 1)
+  return text.includes('\\') ? undefined : text
+}
+
+/**
  * Finds the endpoints that can take the request, strict where the client wants that, and restores reasoning that the
  * client left out. Throws model_not_found, unsupported_parameter, and what the protocol refuses of the model.
  */
-export async function select(
+export function select(
   app: AppContext,
   inbound: AuthenticatedRequest,
-  { protocol, hooks }: GenerationRoute,
+  route: GenerationRoute,
   parsed: ParsedRequest,
+): SelectedRequest | Promise<SelectedRequest> {
+  return parsed.unread === undefined
+    ? selectRead(app, inbound, route, parsed)
+    : selectUnread(app, inbound, route, parsed)
+}
+
+type ReadRequest = ParsedRequest & { unread?: undefined }
+
+async function selectRead(
+  app: AppContext,
+  inbound: AuthenticatedRequest,
+  route: GenerationRoute,
+  parsed: ReadRequest,
 ): Promise<SelectedRequest> {
   const { rawRequest, media } = parsed
-  const { strict, report } = translationOptions(inbound.request.headers, app.config)
+  const { protocol, hooks } = route
+  const { strict } = translationOptions(inbound.request.headers, app.config)
   const capable = media?.endpoints ?? app.catalogue.endpoints(parsed.request.model, protocol)
   const { accountId } = inbound.identity
-  const unread = !strict && staysUnread(app, accountId, protocol, capable) ? parsed.unread : undefined
-  const whole = unread === undefined ? (parsed.unread?.readWhole() ?? parsed.request) : parsed.request
-  const { request, replayStates, bytes } =
-    unread === undefined
-      ? await app.reasoningReplay.restore(accountId, whole, capable)
-      : { request: whole, replayStates: [], bytes: 0 }
-  const { serve } = protocols[protocol]
+  const { request, replayStates, bytes } = await app.reasoningReplay.restore(accountId, parsed.request, capable)
   const context: TranslationContext = {
-    rawRequest,
+    ...responseContext(app, inbound, route, rawRequest, request),
     request,
-    responseIdentity: {
-      id: serve.idPrefix + inbound.id,
-      model: request.model,
-      createdAt: Math.floor(Date.now() / 1000),
-    },
     ...hooks.translation?.(rawRequest),
-    report,
     restoredReasoning: replayStates,
-    ...(unread === undefined ? {} : { settings: unread.settings }),
   }
   const preparedRequests = new PreparedRequests(context, app.schemaCache)
   const endpoints = strict ? losslessEndpoints(preparedRequests, capable) : capable
-  serve.checkModel?.(
-    request,
-    endpoints.map(({ target }) => target.capabilities),
-  )
-  const addedBytes = unread === undefined ? bytes + schemaGrowth(preparedRequests, endpoints) : 0
-  const hasTools = unread?.hasTools ?? request.tools.length > 0
-  return { rawRequest, media, request, unread, context, preparedRequests, endpoints, hasTools, addedBytes }
+  const capabilities = checkModel(protocol, request, endpoints)
+  const bodyBytes = Buffer.byteLength(rawRequest.text) + bytes + schemaGrowth(request, preparedRequests, endpoints)
+  return {
+    rawRequest,
+    media,
+    context,
+    preparedRequests,
+    endpoints,
+    hasTools: request.tools.length > 0,
+    worst: (modelLimit) => worstCase(request, bodyBytes, modelLimit, capabilities),
+    countInput: () => estimateInputTokens(request),
+  }
 }
 
-/** Reports whether every endpoint takes the client's protocol, and none needs anything in the conversation. */
-const staysUnread = (
+function selectUnread(
   app: AppContext,
-  accountId: string,
+  inbound: AuthenticatedRequest,
+  route: GenerationRoute,
+  { rawRequest, unread }: ParsedRequest & { unread: UnreadRequest },
+): SelectedRequest {
+  const { request, settings, hasTools, cacheLifetime } = unread
+  const context: UnreadContext = { ...responseContext(app, inbound, route, rawRequest, request), settings }
+  const endpoints = app.catalogue.endpoints(request.model, route.protocol)
+  const capabilities = checkModel(route.protocol, request, endpoints)
+  const bodyBytes = rawRequest.scanned!.bytes.length
+  return {
+    rawRequest,
+    context,
+    preparedRequests: new PreparedRequests(context, app.schemaCache),
+    endpoints,
+    hasTools,
+    worst: (modelLimit) => worstTextCase(request, cacheLifetime, bodyBytes, modelLimit, capabilities),
+    countInput: () => countUnread(unread, bodyBytes),
+  }
+}
+
+const responseContext = (
+  { config }: AppContext,
+  { id, request: { headers } }: AuthenticatedRequest,
+  { protocol }: GenerationRoute,
+  rawRequest: RawRequest,
+  request: RequestSettings,
+): ResponseContext => ({
+  rawRequest,
+  request,
+  responseIdentity: {
+    id: protocols[protocol].serve.idPrefix + id,
+    model: request.model,
+    createdAt: Math.floor(Date.now() / 1000),
+  },
+  report: translationOptions(headers, config).report,
+})
+
+/** The capabilities of all endpoints. Throws what the protocol refuses of the model. */
+function checkModel(
   protocol: ProtocolName,
+  request: RequestSettings,
   endpoints: readonly Endpoint[],
-): boolean =>
-  endpoints.every((endpoint) => endpoint.protocol === protocol && endpoint.target.quirks.requiresReasoning !== true) &&
-  !app.reasoningReplay.mayRestore(accountId, endpoints)
+): readonly Capabilities[] {
+  const capabilities = endpoints.map(({ target }) => target.capabilities)
+  protocols[protocol].serve.checkModel?.(request, capabilities)
+  return capabilities
+}
+
+/** A conversation that was not read may be one that only its provider understands. */
+async function countUnread({ readWhole }: UnreadRequest, bodyBytes: number): Promise<number> {
+  try {
+    return await estimateInputTokens(readWhole())
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error
+    return Math.ceil(bodyBytes / CHARACTERS_PER_TOKEN)
+  }
+}
 
 /**
  * Registers the request as in flight and holds the most that it may cost: from here on it has a record, also when it
@@ -121,8 +225,9 @@ export async function reserve(
   app: AppContext,
   inbound: AuthenticatedRequest,
   route: GenerationRoute,
-  { rawRequest, media, request, unread, context, endpoints, addedBytes }: SelectedRequest,
+  { media, context, endpoints, worst, countInput }: SelectedRequest,
 ): Promise<Generation> {
+  const { request } = context
   const signal = survivesClient(route.hooks, request, endpoints) ? NEVER : inbound.request.signal
   const inFlight = app.inFlight.enter(signal)
   try {
@@ -131,15 +236,8 @@ export async function reserve(
       model: request.model,
       endpoints,
       streamed: request.stream,
-      worst: (modelLimit) =>
-        worstCase(
-          request,
-          bodyBytes(rawRequest) + addedBytes,
-          modelLimit,
-          endpoints.map(({ target }) => target.capabilities),
-          unread && textTotals(unread.cacheLifetime),
-        ),
-      countInput: () => countInput(rawRequest, request),
+      worst,
+      countInput,
     })
     route.hooks.onReserve?.(open)
     inbound.errorHeaders['x-generation-id'] = context.responseIdentity.id
@@ -150,24 +248,11 @@ export async function reserve(
   }
 }
 
-const bodyBytes = (rawRequest: RawRequest): number =>
-  rawRequest.scanned?.bytes.length ?? Buffer.byteLength(rawRequest.text)
-
-/** A conversation that was not read may be one that only its provider understands. */
-async function countInput(rawRequest: RawRequest, request: GenerationRequest): Promise<number> {
-  try {
-    return await estimateInputTokens(request)
-  } catch (error) {
-    if (!(error instanceof GatewayError)) throw error
-    return Math.ceil(bodyBytes(rawRequest) / CHARACTERS_PER_TOKEN)
-  }
-}
-
 const NEVER = new AbortController().signal
 
 /** True if the call goes on when the client leaves: its result is kept, or the provider charges it anyway. */
 export const survivesClient = (
   hooks: GenerationHooks,
-  request: GenerationRequest,
+  request: RequestSettings,
   endpoints: readonly Endpoint[],
 ): boolean => hooks.survivesClient?.(request, endpoints) === true || endpoints.some(finishesWithoutClient)

@@ -3,7 +3,7 @@ import type { Usage } from '../generation/usage.ts'
 import { streamBody } from '../http/stream.ts'
 import { protocols } from '../protocols/index.ts'
 import { lossReport } from '../protocols/losses.ts'
-import type { TranslationContext } from '../protocols/protocol.ts'
+import type { ResponseContext } from '../protocols/protocol.ts'
 import { tryReadEvents, readEvents, readerOf, type Upstream } from '../providers/attempt.ts'
 import { close, closeStream, leave } from './close.ts'
 import { chunkText, eventStream, JsonArray, type Framing } from './framing.ts'
@@ -39,7 +39,7 @@ export async function whole(generation: Generation, upstream: Upstream): Promise
 }
 
 /** Events -> the JSON text of a response in the client's protocol, with the losses where the client asked for them. */
-function translate(events: GenerationEvent[], counted: Usage | undefined, context: TranslationContext): string {
+function translate(events: GenerationEvent[], counted: Usage | undefined, context: ResponseContext): string {
   const answer = protocols[context.request.protocol].serve.writeResponse(fold(withUsage(events, counted)), context)
   return JSON.stringify({ ...answer, ...lossReport(context) })
 }

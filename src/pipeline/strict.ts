@@ -1,6 +1,7 @@
 import type { Config } from '../config/load.ts'
 import { GatewayError, invalid } from '../error.ts'
 import { lengthOf, type RequestBody } from '../http/call.ts'
+import type { GenerationRequest } from '../generation/request.ts'
 import { hasReferences } from '../protocols/schema/references.ts'
 import type { Loss } from '../protocols/translation.ts'
 import type { PreparedRequests } from '../providers/attempt.ts'
@@ -46,11 +47,12 @@ export function losslessEndpoints(
  * Bytes by which `$ref`s in the schemas of a request make it longer at the endpoint where that is most: the expanded
  * schemas are charged, too.
  */
-export function schemaGrowth(preparedRequests: PreparedRequests, endpoints: readonly Endpoint[]): number {
-  const {
-    request: { protocol, tools, outputFormat },
-    rawRequest,
-  } = preparedRequests.context
+export function schemaGrowth(
+  { protocol, tools, outputFormat }: GenerationRequest,
+  preparedRequests: PreparedRequests,
+  endpoints: readonly Endpoint[],
+): number {
+  const { rawRequest } = preparedRequests.context
   if (!hasReferences([outputFormat, tools])) return 0
   const lengths = endpoints
     .filter((endpoint) => endpoint.protocol !== protocol)

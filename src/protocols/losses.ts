@@ -2,19 +2,19 @@ import type { GenerationResponse, FinishReason } from '../generation/event.ts'
 import type { Citation } from '../generation/request.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { LossCode } from './loss-codes.ts'
-import type { TranslationContext } from './protocol.ts'
+import type { ResponseContext } from './protocol.ts'
 import type { Loss } from './translation.ts'
 
 /** Reports a loss of the response. Without a translation there is no report. */
-export function lose({ losses }: TranslationContext, code: LossCode, field: string, reason?: string): void {
+export function lose({ losses }: ResponseContext, code: LossCode, field: string, reason?: string): void {
   losses?.add(code, `response.${field}`, reason)
 }
 
-export const loseNativeContent = (context: TranslationContext, kind: string): void =>
+export const loseNativeContent = (context: ResponseContext, kind: string): void =>
   lose(context, 'response_content_native', kind)
 
 /** Reports what a citation loses where it is written as a URL and a range. */
-export function loseCitationDetails(context: TranslationContext, { citedText, start }: Citation): void {
+export function loseCitationDetails(context: ResponseContext, { citedText, start }: Citation): void {
   if (start === undefined)
     lose(context, 'response_citation_adjusted', 'citations', 'the provider gives no position in the text')
   if (citedText !== undefined)
@@ -25,7 +25,7 @@ const RAW_LENGTH = 100
 
 /** Reports a finish reason that the protocol can only approximate. `inexact`: those without an exact equivalent. */
 export function loseFinishReason(
-  context: TranslationContext,
+  context: ResponseContext,
   { reason, raw }: GenerationResponse['finish'],
   inexact: readonly FinishReason[],
 ): void {
@@ -38,12 +38,12 @@ export function loseFinishReason(
     )
 }
 
-export function loseStopDetails(context: TranslationContext, details: unknown): void {
+export function loseStopDetails(context: ResponseContext, details: unknown): void {
   if (details !== undefined) lose(context, 'response_field_dropped', 'stop_details')
 }
 
 export function loseStopSequence(
-  context: TranslationContext,
+  context: ResponseContext,
   { stopSequence, details }: GenerationResponse['finish'],
 ): void {
   loseStopDetails(context, details)
@@ -51,13 +51,13 @@ export function loseStopSequence(
 }
 
 /** Reports cache writes of several lifetimes that are counted in one sum. */
-export function loseLifetimes(context: TranslationContext, usage: Usage): void {
+export function loseLifetimes(context: ResponseContext, usage: Usage): void {
   if (usage.cacheWrite1hTokens > 0)
     lose(context, 'response_usage_adjusted', 'usage', 'tokens written to caches of all lifetimes are one sum')
 }
 
 /** The losses for the last frame of a translated response, if the client requested them in the body. */
-export const lossReport = ({ report, losses }: TranslationContext): { sluice?: { translation: readonly Loss[] } } =>
+export const lossReport = ({ report, losses }: ResponseContext): { sluice?: { translation: readonly Loss[] } } =>
   report === true && losses !== undefined ? { sluice: { translation: losses.losses } } : {}
 
 /** Clients and proxies refuse a response whose headers exceed 8 to 16 KiB, and paths contain names of the client. */

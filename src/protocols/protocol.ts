@@ -2,7 +2,7 @@ import type { Auth } from '../config/provider-settings.ts'
 import type { Modality, RefusableField } from '../config/provider-terms.ts'
 import type { GatewayError } from '../error.ts'
 import type { GenerationResponse, GenerationEvent } from '../generation/event.ts'
-import type { Effort, GenerationRequest, MediaPart, ProtocolName } from '../generation/request.ts'
+import type { Effort, GenerationRequest, MediaPart, ProtocolName, RequestSettings } from '../generation/request.ts'
 import type { Issuer } from '../generation/signature.ts'
 import type { ReplayState } from '../generation/replay.ts'
 import type { Usage } from '../generation/usage.ts'
@@ -10,7 +10,6 @@ import type { Frame } from '../http/frames.ts'
 import type { BodyScan } from '../json/body-scan.ts'
 import type { ElementField, RequestPaths, SettingName } from './request-paths.ts'
 import type { LossReport, Translation } from './translation.ts'
-import type { TransformFactory } from './transforms.ts'
 import type { UnreadRules } from './unread-request.ts'
 
 /**
@@ -29,16 +28,16 @@ export type Protocol = {
     /** The paths of settings and fields in requests, for losses and refusals. */
     paths: RequestPaths
     /** Throws if the protocol cannot be used with the model. `capabilities`: of each endpoint that may be called. */
-    checkModel?(request: GenerationRequest, capabilities: readonly Capabilities[]): void
+    checkModel?(request: RequestSettings, capabilities: readonly Capabilities[]): void
     /**
      * References in the body: to files of the client's account, to URLs, and to objects that a provider stores. Absent:
      * the protocol has none. `inserted`: see RawRequest.
      */
     references?(body: Record<string, unknown>, inserted?: number): (MediaReference | ProviderReference)[]
     /** Writes events as the frames of a stream. */
-    writer(context: TranslationContext): Writer
+    writer(context: ResponseContext): Writer
     /** The JSON body of a response that is not streamed. */
-    writeResponse(answer: GenerationResponse, context: TranslationContext): object
+    writeResponse(answer: GenerationResponse, context: ResponseContext): object
     /** The body of an error before the first byte; its status is `error.status`. */
     writeError(error: GatewayError, requestId: string): object
     /** The HTTP status that this protocol's clients expect, if not `error.status` (529 for overload in messages). */
@@ -76,8 +75,8 @@ export type Protocol = {
      */
     forward(context: TranslationContext, target: Target, report: LossReport): string
     /**
-     * The same for a request whose conversation was not read: JSON texts of members that are set, or undefined for those
-     * that are removed. `settings`: the request without its conversation. Absent without `serve.unread`.
+     * The same for a request whose conversation was not read: JSON texts of members that are set, and undefined for
+     * those that are removed. `settings`: the request without its conversation. Absent without `serve.unread`.
      */
     memberChanges?(settings: RawRequest, target: Target): Record<string, string | undefined>
     /** `inlineCitations`: citations are to come inside the text that they cite, for `cutAtPassages`. */
@@ -97,7 +96,7 @@ export type Protocol = {
      */
     readError(status: number, body: string): GatewayError
   }
-  passthrough(context: TranslationContext): Passthrough
+  passthrough(context: ResponseContext): Passthrough
 }
 
 /** An API of a provider: a wire protocol, or predictions, which are asynchronous jobs. */
@@ -158,13 +157,11 @@ export type ResponseIdentity = {
   issuer?: Issuer
 }
 
-/** One request and the identity of its response. */
-export type TranslationContext = {
+/** One request and the identity of its response: what writing the response needs. */
+export type ResponseContext = {
   rawRequest: RawRequest
-  request: GenerationRequest
+  request: RequestSettings
   responseIdentity: ResponseIdentity
-  /** The request without its conversation, if that was not read. */
-  settings?: RawRequest
   /**
    * Reasoning of earlier turns that the client left out and its issuer requires: restored in the turns of `request`,
    * but not in `rawRequest`.
@@ -182,6 +179,14 @@ export type TranslationContext = {
   follow?: (theirs: Record<string, unknown>, ours: Record<string, unknown>) => void
 }
 
+/** The same with the whole request, as sending it needs it. */
+export type TranslationContext = ResponseContext & { request: GenerationRequest; settings?: undefined }
+
+/** The same for a request whose conversation was not read. `settings`: the request without its conversation. */
+export type UnreadContext = ResponseContext & { settings: RawRequest }
+
+export type RequestContext = TranslationContext | UnreadContext
+
 /** The provider's model to which a request is sent. */
 export type Target = {
   provider: string
@@ -189,13 +194,6 @@ export type Target = {
   model: string
   quirks: Quirks
   capabilities: Capabilities
-}
-
-/** The provider's JSON body, its losses, and the transforms that undo its changes on each response. */
-export type WrittenRequest = {
-  body: Record<string, unknown>
-  losses: LossReport
-  transforms: readonly TransformFactory[]
 }
 
 /** Reads the provider's frames of one response as events. */

@@ -1,10 +1,10 @@
-import type { GenerationRequest } from '../generation/request.ts'
+import type { GenerationRequest, RequestSettings } from '../generation/request.ts'
 import { type BodyScan, Watched } from '../json/body-scan.ts'
-import type { RawRequest, ScannedBody } from './protocol.ts'
+import type { Protocol, RawRequest, ScannedBody } from './protocol.ts'
 
 /**
- * How requests of a protocol can be passed on to a provider of the same protocol without reading their conversation:
- * that is the provider's to judge, and by far the largest part of what agents send.
+ * Rules for passing requests of a protocol on to a provider of the same protocol without reading their conversation,
+ * which is the provider's to judge and by far the largest part of what agents send.
  */
 export type UnreadRules = {
   /**
@@ -20,8 +20,7 @@ export type UnreadRules = {
 export type UnreadRequest = {
   /** The request with stand-ins in the place of its conversation. */
   settings: RawRequest
-  /** Its settings; reading the conversation from it reads the whole body first. */
-  request: GenerationRequest
+  request: RequestSettings
   /** The whole request. Throws as `readRequest` does. */
   readWhole(): GenerationRequest
   hasTools: boolean
@@ -32,12 +31,11 @@ export type UnreadRequest = {
 /** Undefined where the conversation has to be read. Throws as `readRequest` does, for invalid settings. */
 export function leaveUnread(
   rawRequest: RawRequest,
-  { standIns, mayPass }: UnreadRules,
-  readRequest: (rawRequest: RawRequest) => GenerationRequest,
+  { unread: rules, readRequest, references }: Protocol['serve'],
 ): UnreadRequest | undefined {
   const { scanned, headers, model, stream } = rawRequest
-  if (scanned === undefined || !mayPass(scanned.scan, scanned.bytes)) return undefined
-  const text = withStandIns(scanned, standIns)
+  if (scanned === undefined || rules?.mayPass(scanned.scan, scanned.bytes) !== true) return undefined
+  const text = withStandIns(scanned, rules.standIns)
   const settings: RawRequest = {
     body: JSON.parse(text),
     text,
@@ -45,46 +43,29 @@ export function leaveUnread(
     ...(model === undefined ? {} : { model, stream }),
   }
   const read = readRequest(settings)
-  // Tools of other kinds than the stand-in's.
-  if (read.tools.length > 0) return undefined
-  let whole: GenerationRequest | undefined
-  const readWhole = (): GenerationRequest => (whole ??= readRequest(rawRequest))
+  // Settings may name stored objects, and define tools of their own.
+  if (read.tools.length > 0 || (references?.(settings.body) ?? []).length > 0) return undefined
   const { members, seen, seenInTools, values } = scanned.scan
   return {
     settings,
-    request: unread(read, readWhole),
-    readWhole,
+    request: read,
+    readWhole: () => readRequest(rawRequest),
     hasTools: members.some(({ name, elements }) => name === 'tools' && elements > 0),
     cacheLifetime:
       ((seen | seenInTools) & Watched.cacheControl) === 0 ? undefined : values & Watched.oneHour ? '1h' : '5m',
   }
 }
 
-/** The text of the body with stand-ins for what its conversation has; other values are read as they are. */
+/** The text of the body with stand-ins for the members that have content of their own. */
 function withStandIns({ bytes, scan }: ScannedBody, standIns: UnreadRules['standIns']): string {
-  const texts = scan.members.map(({ name, nameAt, start, end, first, elements }) => {
+  let text = ''
+  let from = 0
+  for (const { name, start, end, first, elements } of scan.members) {
     const standIn = standIns[name]
-    const hasContent = (first === '[' && elements > 0) || (first === '"' && standIn?.startsWith('"') === true)
-    return standIn !== undefined && hasContent
-      ? bytes.toString('utf8', nameAt, start) + standIn
-      : bytes.toString('utf8', nameAt, end)
-  })
-  return `{${texts.join(',')}}`
+    if (standIn === undefined || !((first === '[' && elements > 0) || (first === '"' && standIn.startsWith('"'))))
+      continue
+    text += bytes.toString('utf8', from, start) + standIn
+    from = end
+  }
+  return text + bytes.toString('utf8', from)
 }
-
-/** Own accessors, so that a copy of the request has the conversation, too. */
-const unread = (settings: GenerationRequest, readWhole: () => GenerationRequest): GenerationRequest => ({
-  ...settings,
-  get system() {
-    return readWhole().system
-  },
-  get turns() {
-    return readWhole().turns
-  },
-  get tools() {
-    return readWhole().tools
-  },
-  get extras() {
-    return readWhole().extras
-  },
-})

@@ -15,7 +15,14 @@ import {
 import type { CallSignal } from '../http/connection.ts'
 import { refuseNative } from '../protocols/provider-native.ts'
 import { protocols } from '../protocols/index.ts'
-import type { Protocol, Reader, Target, TranslationContext, WrittenRequest } from '../protocols/protocol.ts'
+import type {
+  Protocol,
+  Reader,
+  RequestContext,
+  Target,
+  TranslationContext,
+  UnreadContext,
+} from '../protocols/protocol.ts'
 import type { SchemaCache } from '../protocols/schema/cache.ts'
 import { cutAtPassages, cutsPassages } from '../protocols/passages.ts'
 import { endAtStopSequences } from '../protocols/stop-sequences.ts'
@@ -32,7 +39,7 @@ export type Upstream = {
   /** The client uses the provider's protocol, so frames and fields are passed through. */
   sameProtocol: boolean
   /** The context of the response, with the issuer of its signatures and its losses. */
-  context: TranslationContext
+  context: RequestContext
   incoming: IncomingResponse
   /** Losses of the request, and later of the response. */
   losses: readonly Loss[]
@@ -167,11 +174,11 @@ type PreparedRequest = {
 
 /** One client request, written once for each endpoint, even if it is inspected before it is sent. */
 export class PreparedRequests {
-  readonly context: TranslationContext
+  readonly context: RequestContext
   readonly #schemaCache: SchemaCache
   readonly #written = new Map<Endpoint, PreparedRequest>()
 
-  constructor(context: TranslationContext, schemaCache: SchemaCache) {
+  constructor(context: RequestContext, schemaCache: SchemaCache) {
     this.context = context
     this.#schemaCache = schemaCache
   }
@@ -192,44 +199,45 @@ export class PreparedRequests {
 }
 
 /** Throws a GatewayError if the request cannot be represented in the endpoint's protocol. */
-export function prepare(endpoint: Endpoint, context: TranslationContext, schemaCache: SchemaCache): PreparedRequest {
+export function prepare(endpoint: Endpoint, context: RequestContext, schemaCache: SchemaCache): PreparedRequest {
   const { protocol: name, baseUrl, target } = endpoint
   const { call } = protocols[name]
   const { request, rawRequest } = context
-  const written = request.protocol === name ? undefined : translate(endpoint, context, schemaCache)
-  const losses = written?.losses ?? new LossReport()
+  const isForwarded = request.protocol === name
   return {
     url: baseUrl + call.path(target, request.stream),
     headers: {
       'content-type': 'application/json',
       accept: request.stream ? 'text/event-stream' : 'application/json',
-      ...call.headers(written === undefined ? rawRequest : undefined),
+      ...call.headers(isForwarded ? rawRequest : undefined),
     },
-    body:
-      written === undefined ? forwardedBody(context, call, target, losses) : stringifyAs(rawRequest.text, written.body),
-    losses,
-    transforms: written?.transforms ?? [],
+    ...(context.settings !== undefined
+      ? forwardUnread(context, call, target)
+      : isForwarded
+        ? forward(context, call, target)
+        : translate(endpoint, context, schemaCache)),
   }
 }
 
-/** The client's own body: its bytes where nothing had to read them. */
-function forwardedBody(
-  context: TranslationContext,
-  call: Protocol['call'],
-  target: Target,
-  losses: LossReport,
-): RequestBody {
-  const { settings, rawRequest } = context
-  if (settings === undefined) return call.forward(context, target, losses)
+type PreparedBody = Pick<PreparedRequest, 'body' | 'losses' | 'transforms'>
+
+/** The bytes of the client's own body, of which Sluice knows only the settings. */
+function forwardUnread({ settings, rawRequest }: UnreadContext, call: Protocol['call'], target: Target): PreparedBody {
   const { bytes, scan } = rawRequest.scanned!
-  return spliceBytes(bytes, scan.members, call.memberChanges!(settings, target))
+  const body = spliceBytes(bytes, scan.members, call.memberChanges!(settings, target))
+  return { body, losses: new LossReport(), transforms: [] }
+}
+
+function forward(context: TranslationContext, call: Protocol['call'], target: Target): PreparedBody {
+  const losses = new LossReport()
+  return { body: call.forward(context, target, losses), losses, transforms: [] }
 }
 
 function translate(
   { protocol, target }: Endpoint,
   { request, rawRequest }: TranslationContext,
   schemaCache: SchemaCache,
-): WrittenRequest {
+): PreparedBody {
   const { serve } = protocols[request.protocol],
     { call } = protocols[protocol]
   const translation = new Translation(request, target, rawRequest, serve.paths, schemaCache)
@@ -240,7 +248,11 @@ function translate(
   const { stop = [] } = request.sampling
   if (stop.length > 0) translation.undo(endAtStopSequences(stop))
   for (const path of Object.keys(request.extras)) translation.lose('native_field', path)
-  return { body, losses: translation.report, transforms: translation.transforms }
+  return {
+    body: stringifyAs(rawRequest.text, body),
+    losses: translation.report,
+    transforms: translation.transforms,
+  }
 }
 
 /** The reader of a streamed response, with the transforms of its request. */

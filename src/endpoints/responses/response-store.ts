@@ -1,6 +1,6 @@
 import type { AppContext, AuthenticatedRequest } from '../../context.ts'
 import type { GatewayError } from '../../error.ts'
-import type { GenerationRequest, ProtocolName } from '../../generation/request.ts'
+import type { ProtocolName, RequestSettings } from '../../generation/request.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import type { Outcome } from '../../ledger/outcomes.ts'
@@ -51,7 +51,7 @@ export class ResponseStore implements GenerationHooks {
   }
 
   /** Work in the background can be fetched or cancelled only by the id in the first response, so that is waited for. */
-  survivesClient({ stream }: GenerationRequest, endpoints: readonly Endpoint[]): boolean {
+  survivesClient({ stream }: RequestSettings, endpoints: readonly Endpoint[]): boolean {
     return this.#wantsBackground && !stream && endpoints.some(({ protocol }) => protocol === API)
   }
 

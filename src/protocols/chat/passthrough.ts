@@ -6,7 +6,15 @@ import type { Frame } from '../../http/frames.ts'
 import { replaceAt, splice } from '../../json/edit.ts'
 import { members } from '../../json/scan.ts'
 import { isObject } from '../../json/parse.ts'
-import type { Passthrough, Quirks, RawRequest, ResponseIdentity, Target, TranslationContext } from '../protocol.ts'
+import type {
+  Passthrough,
+  Quirks,
+  RawRequest,
+  ResponseIdentity,
+  Target,
+  ResponseContext,
+  TranslationContext,
+} from '../protocol.ts'
 import { callSignature, writeEntries } from './reasoning-details.ts'
 import { nonEmpty, writeUsage, type Json } from './shapes.ts'
 import { requiredReasoningField } from './write-request-assistant.ts'
@@ -142,7 +150,7 @@ export class ChatPassthrough implements Passthrough {
   #start = ''
   #replacement = ''
 
-  constructor({ responseIdentity, request }: TranslationContext) {
+  constructor({ responseIdentity, request }: ResponseContext) {
     this.#responseIdentity = responseIdentity
     this.#changes = { id: JSON.stringify(responseIdentity.id), model: JSON.stringify(responseIdentity.model) }
     this.#hidesUsage = request.includeUsage !== true

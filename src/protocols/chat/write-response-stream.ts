@@ -5,7 +5,7 @@ import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { errorObject } from '../openai-error.ts'
 import { loseNativeContent, loseLifetimes, loseStopSequence, lossReport } from '../losses.ts'
-import type { TranslationContext, ResponseIdentity, Writer } from '../protocol.ts'
+import type { ResponseContext, ResponseIdentity, Writer } from '../protocol.ts'
 import {
   audioHead,
   detailOfPart,
@@ -30,7 +30,7 @@ import {
 
 /** Events as `chat.completion.chunk` frames. Only a generated image waits for its end: its URL is in one piece. */
 export class ChatResponseWriter implements Writer {
-  readonly #context: TranslationContext
+  readonly #context: ResponseContext
   readonly #responseIdentity: ResponseIdentity
   readonly #includeUsage: boolean
   readonly #hidesReasoning: boolean
@@ -51,7 +51,7 @@ export class ChatResponseWriter implements Writer {
   #refused = false
   #ended = false
 
-  constructor(context: TranslationContext) {
+  constructor(context: ResponseContext) {
     const { responseIdentity, request } = context
     this.#context = context
     this.#responseIdentity = responseIdentity

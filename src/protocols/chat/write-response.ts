@@ -2,7 +2,7 @@ import type { GenerationResponse } from '../../generation/event.ts'
 import type { Citation, MediaPart, Part, ReasoningPart, TextPart } from '../../generation/request.ts'
 import { wrapSignature, type Issuer } from '../../generation/signature.ts'
 import { lose, loseNativeContent, loseLifetimes, loseCitationDetails, loseStopSequence } from '../losses.ts'
-import type { TranslationContext } from '../protocol.ts'
+import type { ResponseContext } from '../protocol.ts'
 import { TextOffsets } from '../offsets.ts'
 import {
   FORMAT,
@@ -19,7 +19,7 @@ import {
 } from './shapes.ts'
 
 /** A whole response as a `chat.completion` object, with reasoning in OpenRouter's fields, which can have signatures. */
-export function writeResponse(answer: GenerationResponse, context: TranslationContext): object {
+export function writeResponse(answer: GenerationResponse, context: ResponseContext): object {
   const { responseIdentity, request } = context
   loseOfResponse(context, answer)
   const refused = answer.parts.some((part) => part.type === 'refusal')
@@ -42,7 +42,7 @@ export function writeResponse(answer: GenerationResponse, context: TranslationCo
   }
 }
 
-function loseOfResponse(context: TranslationContext, { parts, finish, usage }: GenerationResponse): void {
+function loseOfResponse(context: ResponseContext, { parts, finish, usage }: GenerationResponse): void {
   for (const part of parts) {
     if (part.type === 'native') loseNativeContent(context, part.kind)
     else if (part.type === 'audio') loseOfAudio(context, part.source.mediaType ?? 'audio')
@@ -52,15 +52,15 @@ function loseOfResponse(context: TranslationContext, { parts, finish, usage }: G
   loseLifetimes(context, usage)
 }
 
-export function loseCitation(context: TranslationContext, citation: Citation): void {
+export function loseCitation(context: ResponseContext, citation: Citation): void {
   if (citation.url === undefined) lose(context, 'response_citation_dropped', 'citations', 'only URLs can be cited')
   else loseCitationDetails(context, citation)
 }
 
-export const loseOfAudio = (context: TranslationContext, mediaType: string): void =>
+export const loseOfAudio = (context: ResponseContext, mediaType: string): void =>
   lose(context, 'response_field_adjusted', 'audio', `there is no field for its media type ${mediaType}`)
 
-function writeMessage(parts: Part[], responseIdentity: TranslationContext['responseIdentity'], hidden: boolean): Json {
+function writeMessage(parts: Part[], responseIdentity: ResponseContext['responseIdentity'], hidden: boolean): Json {
   const texts = parts.filter((part) => part.type === 'text')
   const refusals = parts.filter((part) => part.type === 'refusal').map((part) => part.text)
   const reasoning = hidden ? '' : parts.map((part) => (part.type === 'reasoning' ? part.text : '')).join('')
@@ -103,7 +103,7 @@ export const writeImage = (mediaType: string, data: string): Json => ({
 })
 
 /** A later request cannot refer to the audio by its id, so it counts as expired from the start. */
-export const audioHead = (responseIdentity: TranslationContext['responseIdentity']): Json => ({
+export const audioHead = (responseIdentity: ResponseContext['responseIdentity']): Json => ({
   id: `audio-${responseIdentity.id}`,
   expires_at: responseIdentity.createdAt,
   transcript: '',

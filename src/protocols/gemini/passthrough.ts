@@ -6,7 +6,7 @@ import type { Frame } from '../../http/frames.ts'
 import { applyEdits, splice, type Edit } from '../../json/edit.ts'
 import { elements, members } from '../../json/scan.ts'
 import { isObject } from '../../json/parse.ts'
-import type { Passthrough, RawRequest, Target, TranslationContext } from '../protocol.ts'
+import type { Passthrough, RawRequest, Target, ResponseContext, TranslationContext } from '../protocol.ts'
 import type { LossReport } from '../translation.ts'
 import { scrub } from '../upstream-error.ts'
 import { either } from './fields.ts'
@@ -138,7 +138,7 @@ const signaturePath = ({ content, index, signatureMember }: ModelPart): string =
 export class GeminiPassthrough implements Passthrough {
   readonly #identity: Record<string, string>
 
-  constructor({ responseIdentity }: TranslationContext) {
+  constructor({ responseIdentity }: ResponseContext) {
     this.#identity = {
       modelVersion: JSON.stringify(responseIdentity.model),
       responseId: JSON.stringify(responseIdentity.id),

@@ -1,5 +1,5 @@
 import { GatewayError, invalid } from '../../error.ts'
-import type { GenerationRequest, OutputFormat, Reasoning, Sampling } from '../../generation/request.ts'
+import type { GenerationRequest, OutputFormat, Reasoning, RequestSettings, Sampling } from '../../generation/request.ts'
 import { collectExtras, describeType, present } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import type { Capabilities } from '../protocol.ts'
@@ -85,7 +85,7 @@ function readReasoning(thinking: GoogleFields | undefined, extras: Record<string
  * Refuses to request reasoning where no endpoint has a model that reasons, as Google does. Hiding reasoning or
  * switching it off is no such request.
  */
-export function checkReasoning({ reasoning }: GenerationRequest, capabilities: readonly Capabilities[]): void {
+export function checkReasoning({ reasoning }: RequestSettings, capabilities: readonly Capabilities[]): void {
   const isRequested =
     reasoning?.budgetTokens !== undefined || (reasoning?.effort !== undefined && reasoning.effort !== 'none')
   if (!isRequested || capabilities.some((model) => model.reasoning !== 'none')) return

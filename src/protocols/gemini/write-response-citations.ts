@@ -1,7 +1,7 @@
 import type { Citation } from '../../generation/request.ts'
 import { lose } from '../losses.ts'
 import { TextOffsets } from '../offsets.ts'
-import type { TranslationContext } from '../protocol.ts'
+import type { ResponseContext } from '../protocol.ts'
 
 /**
  * A citation and the text in which Google counts its range: the part at `partIndex`, or, in a stream, all visible text.
@@ -76,7 +76,7 @@ const writeSource = ({ url, title, citedText }: Citation): Record<string, unknow
     : { web: { uri: url, ...(title === undefined ? {} : { title }) } }
 
 /** Reports what grounding metadata loses of a citation. One without a range is a source of the whole response. */
-export function loseCitation(context: TranslationContext, citation: Citation): void {
+export function loseCitation(context: ResponseContext, citation: Citation): void {
   const { url, citedText, native } = citation
   if (!hasSource(citation)) lose(context, 'response_citation_dropped', 'citations', 'it has neither a URL nor a title')
   else if (url === undefined && native !== undefined)

@@ -3,7 +3,7 @@ import type { TokenLogprob } from '../../generation/request.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { lossReport } from '../losses.ts'
-import type { TranslationContext, Writer } from '../protocol.ts'
+import type { ResponseContext, Writer } from '../protocol.ts'
 import { writeLogprobs, writeUsage, type GeminiPart } from './shapes.ts'
 import { errorFrames } from './write-error.ts'
 import {
@@ -25,7 +25,7 @@ import { writeGrounding, type CitedText } from './write-response-citations.ts'
  * does not stream them in pieces, sources and usage in the last chunk. Each chunk is a whole `GenerateContentResponse`.
  */
 export class GeminiResponseWriter implements Writer {
-  readonly #context: TranslationContext
+  readonly #context: ResponseContext
   readonly #identity: Record<string, unknown>
   readonly #usage: Usage = noUsage()
   readonly #cited: CitedText[] = []
@@ -44,7 +44,7 @@ export class GeminiResponseWriter implements Writer {
   #text = ''
   #textStart = 0
 
-  constructor(context: TranslationContext) {
+  constructor(context: ResponseContext) {
     this.#context = context
     this.#identity = writeIdentity(context.responseIdentity)
   }

@@ -4,12 +4,12 @@ import { wrapSignature } from '../../generation/signature.ts'
 import type { Usage } from '../../generation/usage.ts'
 import { readObject } from '../../json/exact.ts'
 import { lose, loseNativeContent, loseFinishReason, loseStopSequence } from '../losses.ts'
-import type { ResponseIdentity, TranslationContext } from '../protocol.ts'
+import type { ResponseIdentity, ResponseContext } from '../protocol.ts'
 import { HIDDEN, NATIVE_PARTS, writeFinishReason, writeLogprobs, writeUsage, type GeminiPart } from './shapes.ts'
 import { loseCitation, writeGrounding, type CitedText } from './write-response-citations.ts'
 
 /** A whole response as one `GenerateContentResponse`. */
-export function writeResponse(answer: GenerationResponse, context: TranslationContext): object {
+export function writeResponse(answer: GenerationResponse, context: ResponseContext): object {
   const { responseIdentity } = context
   const parts: GeminiPart[] = []
   const cited: CitedText[] = []
@@ -43,7 +43,7 @@ export function writeResponse(answer: GenerationResponse, context: TranslationCo
 }
 
 /** A part of the response. `isFirstCall`: the response has no tool call before it. */
-function partsOf(part: Part, context: TranslationContext, isFirstCall: boolean): GeminiPart[] {
+function partsOf(part: Part, context: ResponseContext, isFirstCall: boolean): GeminiPart[] {
   const signature = 'signature' in part ? part.signature?.data : undefined
   const signed = writeSignature(signature, part, context.responseIdentity)
   switch (part.type) {
@@ -79,7 +79,7 @@ export const isMetadata = ({ protocol, kind }: NativeHead): boolean =>
   protocol === 'generateContent' && kind !== 'inlineData' && !NATIVE_PARTS.some((name) => name === kind)
 
 /** Native content as parts, or its loss where it is another protocol's. */
-export function writeNative({ protocol, kind, value }: NativeHead, context: TranslationContext): GeminiPart[] {
+export function writeNative({ protocol, kind, value }: NativeHead, context: ResponseContext): GeminiPart[] {
   if (protocol === 'generateContent') return [value as GeminiPart]
   loseNativeContent(context, kind)
   return []
@@ -107,7 +107,7 @@ export function writeCall(
   argumentsText: string,
   signed: Signed | undefined,
   isFirstCall: boolean,
-  context: TranslationContext,
+  context: ResponseContext,
 ): GeminiPart {
   const { responseIdentity } = context
   const unsigned =
@@ -117,7 +117,7 @@ export function writeCall(
 }
 
 /** Arguments as an object. Text that is cut or invalid gives `{}`, since Google has no other form. */
-function readArguments(text: string, context: TranslationContext): Record<string, unknown> {
+function readArguments(text: string, context: ResponseContext): Record<string, unknown> {
   const args = readObject(text)
   if (args === undefined && text.trim() !== '')
     lose(context, 'response_field_dropped', 'tool_calls.arguments', 'the arguments are not a complete JSON object')
@@ -137,16 +137,16 @@ export const writeFinish = ({ reason, raw }: GenerationResponse['finish']): Reco
   return { finishReason, ...(finishReason === 'OTHER' && raw !== '' ? { finishMessage: raw } : {}) }
 }
 
-export const loseRefusal = (context: TranslationContext): void => lose(context, 'response_content_as_text', 'refusal')
+export const loseRefusal = (context: ResponseContext): void => lose(context, 'response_content_as_text', 'refusal')
 
-export function loseBytes(context: TranslationContext, logprobs: readonly TokenLogprob[]): void {
+export function loseBytes(context: ResponseContext, logprobs: readonly TokenLogprob[]): void {
   if (logprobs.some(({ bytes }) => Array.isArray(bytes)))
     lose(context, 'response_field_adjusted', 'logprobs', 'there is no field for the bytes of a token')
 }
 
 /** Reports the losses of finish, usage and citations, which are written at the end of a response. */
 export function loseOfEnd(
-  context: TranslationContext,
+  context: ResponseContext,
   finish: GenerationResponse['finish'],
   usage: Usage,
   cited: readonly CitedText[],

@@ -3,7 +3,7 @@ import { splice } from '../../json/edit.ts'
 import { members } from '../../json/scan.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
-import type { Passthrough, Target, TranslationContext } from '../protocol.ts'
+import type { Passthrough, Target, ResponseContext, TranslationContext } from '../protocol.ts'
 import { errorFrame } from './write-response-stream.ts'
 import { imageOf, writeUsage, type Json } from './shapes.ts'
 
@@ -21,9 +21,9 @@ export const forward = ({ rawRequest }: TranslationContext, target: Target): str
  * The provider's own response with our id and model name, and our URLs where the client wants URLs.
  */
 export class ImagesPassthrough implements Passthrough {
-  readonly #context: TranslationContext
+  readonly #context: ResponseContext
 
-  constructor(context: TranslationContext) {
+  constructor(context: ResponseContext) {
     this.#context = context
   }
 

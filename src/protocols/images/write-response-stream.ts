@@ -3,17 +3,17 @@ import { Fold, type GenerationEvent } from '../../generation/event.ts'
 import type { Frame } from '../../http/frames.ts'
 import { errorObject } from '../openai-error.ts'
 import { lossReport } from '../losses.ts'
-import type { TranslationContext, Writer } from '../protocol.ts'
+import type { ResponseContext, Writer } from '../protocol.ts'
 import { imageProperties, imagesOf, loseContent, missingImage } from './write-response.ts'
 import { writeUsage, type Json } from './shapes.ts'
 
 /** Events -> one `image_generation.completed` per image at the end; the last one has the usage. */
 export class ImagesResponseWriter implements Writer {
-  readonly #context: TranslationContext
+  readonly #context: ResponseContext
   readonly #fold = new Fold()
   #ended = false
 
-  constructor(context: TranslationContext) {
+  constructor(context: ResponseContext) {
     this.#context = context
   }
 

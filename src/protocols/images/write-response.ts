@@ -3,11 +3,11 @@ import type { GenerationResponse } from '../../generation/event.ts'
 import type { ImageOutput } from '../../generation/request.ts'
 import { present } from '../fields.ts'
 import { lose } from '../losses.ts'
-import type { TranslationContext } from '../protocol.ts'
+import type { ResponseContext } from '../protocol.ts'
 import { type Json, sizeOf, writeUsage } from './shapes.ts'
 
 /** A whole response as an `ImagesResponse`. Text beside the images is in `text`. Throws where there is no image. */
-export function writeResponse(answer: GenerationResponse, context: TranslationContext): object {
+export function writeResponse(answer: GenerationResponse, context: ResponseContext): object {
   const { request, responseIdentity, imageUrls } = context
   const images = imagesOf(answer)
   if (images.length === 0) throw missingImage(answer)
@@ -27,7 +27,7 @@ export function writeResponse(answer: GenerationResponse, context: TranslationCo
 }
 
 /** Reports content other than images. A stream has no field for text either. */
-export function loseContent(context: TranslationContext, { parts }: GenerationResponse, streamed: boolean): void {
+export function loseContent(context: ResponseContext, { parts }: GenerationResponse, streamed: boolean): void {
   for (const { type } of parts) {
     if (type === 'image' || (!streamed && (type === 'text' || type === 'refusal'))) continue
     lose(context, 'response_content_dropped', type)

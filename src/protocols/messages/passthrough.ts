@@ -7,7 +7,7 @@ import { applyEdits, type Edit, splice } from '../../json/edit.ts'
 import { parseExact } from '../../json/exact.ts'
 import { members } from '../../json/scan.ts'
 import { isObject } from '../../json/parse.ts'
-import type { Passthrough, RawRequest, Target, TranslationContext } from '../protocol.ts'
+import type { Passthrough, RawRequest, Target, ResponseContext, TranslationContext } from '../protocol.ts'
 import { type Json, untagPartSignature, writeUsage } from './shapes.ts'
 import { thinkingBlock } from './write-request-parts.ts'
 import { writeError } from './write-error.ts'
@@ -110,13 +110,13 @@ function withoutTranslatedCitations(block: Json): Json {
   return own.length === 0 ? rest : { ...rest, citations: own }
 }
 
-export const passthrough = (context: TranslationContext): Passthrough => new MessagesPassthrough(context)
+export const passthrough = (context: ResponseContext): Passthrough => new MessagesPassthrough(context)
 
 /** Only `message_start` has id and model; other frames are unchanged, except for usage that is missing. */
 class MessagesPassthrough implements Passthrough {
   readonly #identity: { id: string; model: string }
 
-  constructor({ responseIdentity: { id, model } }: TranslationContext) {
+  constructor({ responseIdentity: { id, model } }: ResponseContext) {
     this.#identity = { id: JSON.stringify(id), model: JSON.stringify(model) }
   }
 

@@ -4,7 +4,7 @@ import { noUsage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { isObject } from '../../json/parse.ts'
 import { loseNativeContent, lossReport } from '../losses.ts'
-import type { ResponseIdentity, TranslationContext, Writer } from '../protocol.ts'
+import type { ResponseIdentity, ResponseContext, Writer } from '../protocol.ts'
 import { type Block, type Json, tagPartSignature, writeStopReason, writeUsage } from './shapes.ts'
 import {
   citationOf,
@@ -21,13 +21,13 @@ import { writeError } from './write-error.ts'
 /** Each frame has its event line: Anthropic's SDKs skip data without one. */
 export const frameOf = (data: Block): Frame => ({ event: data.type, data: JSON.stringify(data) })
 
-export const writer = (context: TranslationContext): Writer => new MessagesResponseWriter(context)
+export const writer = (context: ResponseContext): Writer => new MessagesResponseWriter(context)
 
 /**
  * Events -> `message_start (content_block_start content_block_delta* content_block_stop)* message_delta message_stop`.
  */
 class MessagesResponseWriter implements Writer {
-  readonly #context: TranslationContext
+  readonly #context: ResponseContext
   readonly #responseIdentity: ResponseIdentity
   readonly #issuer: Issuer | undefined
   readonly #usage = noUsage()
@@ -44,7 +44,7 @@ class MessagesResponseWriter implements Writer {
   #refused = false
   #ended = false
 
-  constructor(context: TranslationContext) {
+  constructor(context: ResponseContext) {
     this.#context = context
     this.#responseIdentity = context.responseIdentity
     this.#issuer = context.responseIdentity.issuer

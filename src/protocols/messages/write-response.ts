@@ -3,12 +3,12 @@ import type { Citation, Part, TextPart, ToolCallPart } from '../../generation/re
 import { type Issuer, type Signature, wrapSignature } from '../../generation/signature.ts'
 import { isObject } from '../../json/parse.ts'
 import { lose, loseNativeContent, loseStopDetails, loseFinishReason } from '../losses.ts'
-import type { TranslationContext } from '../protocol.ts'
+import type { ResponseContext } from '../protocol.ts'
 import { passagesOf, writeCitation } from './citations.ts'
 import { type Block, type Json, readInput, tagPartSignature, writeStopReason, writeUsage } from './shapes.ts'
 
 /** The message object of a non-streaming response. */
-export function writeResponse({ parts, finish, usage }: GenerationResponse, context: TranslationContext): object {
+export function writeResponse({ parts, finish, usage }: GenerationResponse, context: ResponseContext): object {
   const { id, model } = context.responseIdentity
   const content = parts.flatMap((part, index) => blocksOf(part, context, index === parts.length - 1))
   loseFinish(context, finish)
@@ -25,25 +25,25 @@ export function writeResponse({ parts, finish, usage }: GenerationResponse, cont
   }
 }
 
-export function loseFinish(context: TranslationContext, finish: GenerationResponse['finish']): void {
+export function loseFinish(context: ResponseContext, finish: GenerationResponse['finish']): void {
   loseFinishReason(context, finish, ['content-filter', 'other'])
   loseStopDetails(context, finish.details)
 }
 
-export const loseLogprobs = (context: TranslationContext): void => lose(context, 'response_field_dropped', 'logprobs')
+export const loseLogprobs = (context: ResponseContext): void => lose(context, 'response_field_dropped', 'logprobs')
 
 /**
  * The signature of a text that ends the response: agents take the last block for the result, so that no block follows
  * it, and no provider requires that signature.
  */
-export const loseLastSignature = (context: TranslationContext): void =>
+export const loseLastSignature = (context: ResponseContext): void =>
   lose(context, 'response_field_dropped', 'signature', 'no block may follow the text that ends the response')
 
-export const loseCitationWithoutText = (context: TranslationContext): void =>
+export const loseCitationWithoutText = (context: ResponseContext): void =>
   lose(context, 'response_citation_dropped', 'citations', 'the response has no text for it')
 
 /** The citation object, with its losses. `isWider`: its text is longer than what it cites. */
-export function citationOf(citation: Citation, isWider: boolean, context: TranslationContext): Json | undefined {
+export function citationOf(citation: Citation, isWider: boolean, context: ResponseContext): Json | undefined {
   const written = writeCitation(citation)
   if (written === undefined)
     lose(
@@ -58,7 +58,7 @@ export function citationOf(citation: Citation, isWider: boolean, context: Transl
 }
 
 /** The blocks of one part. A text takes the place of an image or audio, for which this protocol has no block. */
-function blocksOf(part: Part, context: TranslationContext, isLast: boolean): Block[] {
+function blocksOf(part: Part, context: ResponseContext, isLast: boolean): Block[] {
   const { issuer } = context.responseIdentity
   switch (part.type) {
     case 'text':
@@ -83,7 +83,7 @@ function blocksOf(part: Part, context: TranslationContext, isLast: boolean): Blo
 }
 
 /** A text in blocks, cut at the cited passages. */
-function textBlocks({ text, citations = [] }: TextPart, context: TranslationContext): Block[] {
+function textBlocks({ text, citations = [] }: TextPart, context: ResponseContext): Block[] {
   if (text === '' && citations.length > 0) loseCitationWithoutText(context)
   return passagesOf(text, citations).map((passage) => {
     const written = passage.citations
@@ -93,13 +93,13 @@ function textBlocks({ text, citations = [] }: TextPart, context: TranslationCont
   })
 }
 
-function signatureBlocksOfText(part: TextPart, context: TranslationContext, isLast: boolean): Block[] {
+function signatureBlocksOfText(part: TextPart, context: ResponseContext, isLast: boolean): Block[] {
   if (!isLast) return signatureBlocks(part.signature, context.responseIdentity.issuer, part.text === '')
   if (part.signature !== undefined) loseLastSignature(context)
   return []
 }
 
-function callBlock(part: ToolCallPart, context: TranslationContext): Block {
+function callBlock(part: ToolCallPart, context: ResponseContext): Block {
   const input = part.form === 'custom' ? { input: part.arguments } : readInput(part.arguments)
   if (input === undefined)
     lose(context, 'response_field_dropped', 'tool_calls.arguments', 'the arguments are not a complete JSON object')
@@ -107,11 +107,7 @@ function callBlock(part: ToolCallPart, context: TranslationContext): Block {
 }
 
 /** The text in place of a medium, for the reader of the response. */
-export function mediaText(
-  context: TranslationContext,
-  type: 'image' | 'audio',
-  mediaType = 'of an unknown type',
-): string {
+export function mediaText(context: ResponseContext, type: 'image' | 'audio', mediaType = 'of an unknown type'): string {
   lose(context, 'response_content_dropped', type)
   return `[${type}: ${mediaType}, which an answer of the messages API cannot carry]`
 }

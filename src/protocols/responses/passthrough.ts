@@ -6,7 +6,7 @@ import type { Frame } from '../../http/frames.ts'
 import { insertAt, replaceAt, splice } from '../../json/edit.ts'
 import { isObject, tryParse } from '../../json/parse.ts'
 import { members } from '../../json/scan.ts'
-import type { Passthrough, Target, TranslationContext } from '../protocol.ts'
+import type { Passthrough, Target, ResponseContext, TranslationContext } from '../protocol.ts'
 import { scrub } from '../upstream-error.ts'
 import { responseObject } from './response-object.ts'
 import { arrayOf, failureCode, failureMessage, stringOf, writeUsage, type Json } from './shapes.ts'
@@ -139,7 +139,7 @@ function replayable(item: unknown, target: Target): unknown {
  * refuse that.
  */
 export class ResponsesPassthrough implements Passthrough {
-  readonly #context: TranslationContext
+  readonly #context: ResponseContext
   /** First id of each item, by its index in the output. */
   readonly #itemIds = new Map<number, string>()
   /** Texts of finished items, by their index. */
@@ -152,7 +152,7 @@ export class ResponsesPassthrough implements Passthrough {
   #hasError = false
   #ended = false
 
-  constructor(context: TranslationContext) {
+  constructor(context: ResponseContext) {
     this.#context = context
   }
 

@@ -1,4 +1,4 @@
-import type { TranslationContext } from '../protocol.ts'
+import type { ResponseContext } from '../protocol.ts'
 import { isObject } from '../../json/parse.ts'
 import { objectOf, type Json } from './shapes.ts'
 
@@ -6,7 +6,7 @@ import { objectOf, type Json } from './shapes.ts'
  * The response object before anything was generated: every member that OpenAI documents, with the client's values or
  * else OpenAI's defaults.
  */
-export function responseObject({ rawRequest: { body }, responseIdentity }: TranslationContext): Json {
+export function responseObject({ rawRequest: { body }, responseIdentity }: ResponseContext): Json {
   const reasoning = objectOf(body.reasoning),
     text = objectOf(body.text)
   return {

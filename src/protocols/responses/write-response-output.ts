@@ -3,7 +3,7 @@ import { wrapSignature } from '../../generation/signature.ts'
 import type { Frame } from '../../http/frames.ts'
 import { lose, loseCitationDetails } from '../losses.ts'
 import { TextOffsets } from '../offsets.ts'
-import type { TranslationContext } from '../protocol.ts'
+import type { ResponseContext } from '../protocol.ts'
 import { newId, stringOf, writeAnnotation, writeLogprobs, type Json } from './shapes.ts'
 import { tagSignature } from './tagged-signature.ts'
 
@@ -30,7 +30,7 @@ type ItemStatus = 'completed' | 'incomplete'
 export class ResponseOutput {
   /** Items that have ended. */
   readonly items: Json[] = []
-  readonly #context: TranslationContext
+  readonly #context: ResponseContext
   #frames: Frame[] = []
   #sequenceNumber = 0
   #nextIndex = 0
@@ -39,7 +39,7 @@ export class ResponseOutput {
   /** A call whose arguments are complete, or cut by the end of the response. */
   #call: { open: OpenItem; signature: string | undefined } | undefined
 
-  constructor(context: TranslationContext) {
+  constructor(context: ResponseContext) {
     this.#context = context
   }
 

@@ -3,7 +3,7 @@ import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { lose, loseLifetimes, loseNativeContent, loseFinishReason, loseStopSequence, lossReport } from '../losses.ts'
-import type { TranslationContext, Writer } from '../protocol.ts'
+import type { ResponseContext, Writer } from '../protocol.ts'
 import { type NamespaceNames, namespaceNames } from './namespaces.ts'
 import { responseObject } from './response-object.ts'
 import { failureCode, failureMessage, INCOMPLETE, objectOf, writeUsage, type Json } from './shapes.ts'
@@ -25,7 +25,7 @@ import {
 export class ResponsesResponseWriter implements Writer {
   /** The response as the last lifecycle event has it. */
   readonly response: Json
-  readonly #context: TranslationContext
+  readonly #context: ResponseContext
   readonly #names: NamespaceNames
   readonly #output: ResponseOutput
   readonly #usage: Usage = noUsage()
@@ -34,7 +34,7 @@ export class ResponsesResponseWriter implements Writer {
   #part: PartWriter = NO_PART
   #state: 'new' | 'started' | 'ended' = 'new'
 
-  constructor(context: TranslationContext) {
+  constructor(context: ResponseContext) {
     this.#context = context
     this.#names = namespaceNames(context.rawRequest.body)
     this.#output = new ResponseOutput(context)
