@@ -47,8 +47,9 @@ function rebuilt(
     separator = ','
   }
   for (const { name, nameAt, start, end } of members) {
-    const value = changes[name]
-    if (value === undefined && Object.hasOwn(changes, name)) continue
+    const isChanged = Object.hasOwn(changes, name)
+    const value = isChanged ? changes[name] : undefined
+    if (isChanged && value === undefined) continue
     pieces.push(separator)
     if (value === undefined) pieces.push(bytes.subarray(nameAt, end))
     else pieces.push(bytes.subarray(nameAt, start), value)

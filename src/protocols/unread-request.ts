@@ -61,7 +61,7 @@ function withStandIns({ bytes, scan }: ScannedBody, standIns: UnreadRules['stand
   let text = ''
   let from = 0
   for (const { name, start, end, first, elements } of scan.members) {
-    const standIn = standIns[name]
+    const standIn = Object.hasOwn(standIns, name) ? standIns[name] : undefined
     if (standIn === undefined || !((first === '[' && elements > 0) || (first === '"' && standIn.startsWith('"'))))
       continue
     text += bytes.toString('utf8', from, start) + standIn

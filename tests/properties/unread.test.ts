@@ -1,0 +1,106 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { GatewayError } from '../../src/error.ts'
+import type { ConversationName, GenerationRequest } from '../../src/generation/request.ts'
+import type { Usage } from '../../src/generation/usage.ts'
+import { bodyText } from '../../src/http/call.ts'
+import { worstCase, worstTextCase } from '../../src/ledger/estimate.ts'
+import { protocols } from '../../src/protocols/index.ts'
+import { readRawRequest } from '../../src/protocols/raw-request.ts'
+import { LossReport } from '../../src/protocols/translation.ts'
+import { leaveUnread } from '../../src/protocols/unread-request.ts'
+import { spliceBytes } from '../../src/json/splice-bytes.ts'
+import { assertAsyncProperty, assertSame, TIMEOUT_MS } from './assertions.ts'
+import { change, mutated } from './mutations.ts'
+import { IDENTITY } from './protocol-pairs.ts'
+import { writtenWithLosses } from './request-losses.ts'
+import { requests, scopeOf, TARGETS } from './requests.ts'
+
+/** A request that is passed on unread is passed on as if it had been read. */
+
+const CONVERSATION = ['system', 'turns', 'tools', 'extras']
+
+/**
+ * Reports whether the conversation stayed unread; throws where that makes a difference. `isValid`: the conversation is
+ * as its protocol documents it; in any other, a member may look like a tool or a breakpoint without being one.
+ */
+async function checkUnread(protocol: ConversationName, text: string, isValid: boolean): Promise<boolean> {
+  const { serve, call } = protocols[protocol]
+  const fromPath = serve.modelInPath === true ? { model: IDENTITY.model, stream: true } : undefined
+  const rawRequest = await readRawRequest(new Request('http://host/', { method: 'POST', body: text }), 1e9, fromPath)
+  const unread = leaveUnread(rawRequest, serve)
+  if (unread === undefined) return false
+  assertSame(serve.references!(rawRequest.body), [], 'references')
+  const target = TARGETS[protocol]
+  const { bytes, scan } = rawRequest.scanned!
+  const sent = bodyText(spliceBytes(bytes, scan.members, call.memberChanges!(unread.settings, target)))
+  let request: GenerationRequest
+  try {
+    request = serve.readRequest(rawRequest)
+  } catch (error) {
+    // The provider of the same protocol judges the conversation.
+    if (error instanceof GatewayError) return true
+    throw error
+  }
+  const losses = new LossReport()
+  const context = { rawRequest, request, responseIdentity: IDENTITY }
+  assertSame(JSON.parse(sent), JSON.parse(call.forward(context, target, losses)), 'the body')
+  assertSame(losses.losses, [], 'losses')
+  for (const name in request)
+    if (!CONVERSATION.includes(name))
+      assertSame(unread.request[name as keyof typeof unread.request], request[name as keyof GenerationRequest], name)
+  const hasTools = request.tools.length > 0
+  assertSame(isValid ? unread.hasTools : unread.hasTools || !hasTools, isValid ? hasTools : true, 'tools')
+  for (const capabilities of [[], [{ output: ['image' as const] }]]) {
+    const whole = worstCase(request, bytes.length, 1000, capabilities)
+    const worst = worstTextCase(unread.request, unread.cacheLifetime, bytes.length, 1000, capabilities)
+    // A breakpoint at the end of the whole request is held for, too.
+    if (isValid && request.cache === undefined) assertSame(worst, whole, 'the hold')
+    assertSame(inputOf(worst), inputOf(whole), 'held input')
+    assertSame(worst.outputTokens, whole.outputTokens, 'held output')
+  }
+  return true
+}
+
+const inputOf = ({ inputTokens, cacheWrite5mTokens, cacheWrite1hTokens }: Usage): number =>
+  inputTokens + cacheWrite5mTokens + cacheWrite1hTokens
+
+describe.each(['chat.completions', 'messages', 'generateContent'] as const)('requests of %s', (protocol) => {
+  let unread = 0
+
+  const bodies = requests(scopeOf(protocol)).map((request): object => ({
+    ...writtenWithLosses(protocol, request, TARGETS[protocol]).body,
+    ...(protocols[protocol].serve.modelInPath === true ? {} : { model: IDENTITY.model, stream: request.stream }),
+  }))
+
+  test(
+    'a request that stays unread is sent, held for and recorded as one that was read',
+    async () => {
+      await assertAsyncProperty(
+        fc.asyncProperty(bodies, async (body) => {
+          if (await checkUnread(protocol, JSON.stringify(body), true)) unread++
+        }),
+        3,
+      )
+      expect(unread).toBeGreaterThan(5)
+    },
+    TIMEOUT_MS,
+  )
+
+  test(
+    'no change of a body hides a medium, a file or a tool of the provider from it',
+    async () => {
+      await assertAsyncProperty(
+        fc.asyncProperty(bodies, fc.array(change, { minLength: 1, maxLength: 3 }), async (body, changes) => {
+          await checkUnread(protocol, JSON.stringify(mutated(JSON.parse(JSON.stringify(body)), changes)), false).catch(
+            (error: unknown) => {
+              if (!(error instanceof GatewayError)) throw error
+            },
+          )
+        }),
+        3,
+      )
+    },
+    TIMEOUT_MS,
+  )
+})
