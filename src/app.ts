@@ -11,6 +11,7 @@ import { Files } from './files/files.ts'
 import type { ProtocolName } from './generation/request.ts'
 import { listen } from './http/serve.ts'
 import { Ledger } from './ledger/ledger.ts'
+import { ConversationMemory } from './protocols/conversation-memory.ts'
 import { SchemaCache } from './protocols/schema/cache.ts'
 import { Prices } from './ledger/prices.ts'
 import { accountsOf } from './ledger/starting-credit.ts'
@@ -205,6 +206,7 @@ async function open(config: Config): Promise<{ context: AppContext; firstKeys: F
     catalogue,
     prices,
     schemaCache: new SchemaCache(),
+    conversations: new ConversationMemory(),
     ledger,
     reasoningReplay,
     media: new MediaResolver({ catalogue, config, files }),

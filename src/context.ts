@@ -4,6 +4,7 @@ import type { Limits } from './accounts/limits.ts'
 import type { Config } from './config/load.ts'
 import type { Files } from './files/files.ts'
 import type { Ledger } from './ledger/ledger.ts'
+import type { ConversationMemory } from './protocols/conversation-memory.ts'
 import type { SchemaCache } from './protocols/schema/cache.ts'
 import type { Prices } from './ledger/prices.ts'
 import type { BackgroundResponses } from './pipeline/background.ts'
@@ -27,6 +28,7 @@ export type AppContext = {
   catalogue: Catalogue
   prices: Prices
   schemaCache: SchemaCache
+  conversations: ConversationMemory
   ledger: Ledger
   reasoningReplay: ReasoningReplay
   media: MediaResolver

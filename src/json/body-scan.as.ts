@@ -19,9 +19,10 @@ const MAX_NAMES: u32 = 128
 const MAX_MEMBERS: u32 = 64
 
 /**
- * Memory layout. RESULTS: elements (values, containers included), members, seen, seenInTools, values. STACK: the kind
+ * Memory layout. RESULTS: elements (values, containers included), members, seen, seenInTools, values, spans. STACK: the kind
  * of each open container; BASES: where its names begin. NAMES: hashes of the names in all open objects. MEMBERS: six
- * u32 for each member of the outermost object. WATCHED: slots of a hash and a bit.
+ * u32 for each member of the outermost object. WATCHED: slots of a hash and a bit. SPANS: start and end of the
+ * elements of its members that are arrays.
  */
 const RESULTS: usize = 0
 const STACK: usize = 1024
@@ -30,7 +31,9 @@ const NAMES: usize = 4096
 const MEMBERS: usize = NAMES + 65 * 129 * 8
 const WATCHED: usize = MEMBERS + 64 * 24
 const WATCHED_SLOTS: u32 = 256
-const BODY: usize = 128 * 1024
+const SPANS: usize = WATCHED + <usize>WATCHED_SLOTS * 16
+const MAX_SPANS: u32 = 8192
+const BODY: usize = 192 * 1024
 
 /** States: the token that may come next. */
 const VALUE: u32 = 0
@@ -52,6 +55,8 @@ let names: usize = NAMES
 
 let elements: u32 = 0
 let members: u32 = 0
+/** Spans written; of more than MAX_SPANS elements, the last have none. */
+let spans: u32 = 0
 /** Watched names seen outside the tools, and in the first levels of the tools. */
 let seen: u32 = 0
 let seenInTools: u32 = 0
@@ -81,6 +86,10 @@ export function membersAt(): usize {
   return MEMBERS
 }
 
+export function spansAt(): usize {
+  return SPANS
+}
+
 /** Begins the scan of `length` bytes. */
 export function begin(length: u32): void {
   position = BODY
@@ -90,6 +99,7 @@ export function begin(length: u32): void {
   names = NAMES
   elements = 0
   members = 0
+  spans = 0
   seen = 0
   seenInTools = 0
   values = 0
@@ -234,7 +244,8 @@ function isSuspect(): bool {
 
 /**
  * Where the member that is being read has its numbers: offsets in the body of the start and end of its name without
- * quotes, and of its value; the number of elements in it; its first character.
+ * quotes, and of its value; the number of elements in it; its first character. The spans of its elements follow those
+ * of the member before.
  */
 function memberAt(): usize {
   return MEMBERS + (members - 1) * 24
@@ -291,6 +302,7 @@ export function scan(slice: u32): i32 {
   store<u32>(RESULTS + 8, seen)
   store<u32>(RESULTS + 12, seenInTools)
   store<u32>(RESULTS + 16, values)
+  store<u32>(RESULTS + 20, spans)
   return verdict
 }
 
@@ -330,7 +342,7 @@ function readTokens(slice: u32): i32 {
     }
     if (next == ONLY_SPACE) return UNSURE
     elements++
-    if (depth == 2) store<u32>(memberAt() + 16, load<u32>(memberAt() + 16) + 1)
+    if (depth == 2) beginElement(at)
     if (matters != 0) noteValue(at)
     if (c == 123 || c == 91) {
       // A body that is no object, or too deep.
@@ -346,7 +358,19 @@ function readTokens(slice: u32): i32 {
     if (at == 0 || depth == 0) return UNSURE
     next = COMMA_OR_END
     if (depth == 1) store<u32>(memberAt() + 12, <u32>(at - BODY))
+    else if (depth == 2) endElement(at)
   }
+}
+
+function beginElement(at: usize): void {
+  store<u32>(memberAt() + 16, load<u32>(memberAt() + 16) + 1)
+  if (spans < MAX_SPANS && load<u8>(STACK + 2) == 91) store<u32>(SPANS + (spans << 3), <u32>(at - BODY))
+}
+
+function endElement(at: usize): void {
+  if (spans >= MAX_SPANS || load<u8>(STACK + 2) != 91) return
+  store<u32>(SPANS + (spans << 3) + 4, <u32>(at - BODY))
+  spans++
 }
 
 /** Ends the innermost container with the bracket `c`. Returns the address behind it; 0: UNSURE. */
@@ -356,5 +380,6 @@ function closeContainer(at: usize, c: u8): usize {
   names = load<u32>(BASES + (depth << 2))
   depth--
   if (depth == 1) store<u32>(memberAt() + 12, <u32>(at + 1 - BODY))
+  else if (depth == 2) endElement(at + 1)
   return at + 1
 }

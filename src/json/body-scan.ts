@@ -8,6 +8,8 @@ export type BodyMember = {
   end: number
   /** Number of elements or members of the value. */
   elements: number
+  /** Start and end of each element of a long array, in pairs; absent for one with very many elements. */
+  spans?: Uint32Array
   /** First character of the value: `[`, `{`, `"`, ... */
   first: string
 }
@@ -81,6 +83,9 @@ const NAMES: Readonly<Record<string, number>> = {
 const DONE = 0
 const MORE = 1
 
+/** Arrays from this size on have their spans. */
+const LONG_ARRAY_BYTES = 4096
+
 /** Zero bytes that the scan needs behind the body. */
 const PADDING = 8
 const PAGE = 64 * 1024
@@ -89,6 +94,7 @@ type Exports = {
   memory: WebAssembly.Memory
   bodyAt(): number
   membersAt(): number
+  spansAt(): number
   watch(length: number, bit: number): void
   begin(length: number): void
   scan(slice: number): number
@@ -103,12 +109,14 @@ class Scanner {
   readonly #numbers: Uint32Array
   readonly #bodyAt: number
   readonly #membersAt: number
+  readonly #spansAt: number
 
   constructor(maxBytes: number) {
     this.#exports = new WebAssembly.Instance(compiled).exports as Exports
     const { memory } = this.#exports
     this.#bodyAt = this.#exports.bodyAt()
     this.#membersAt = this.#exports.membersAt() / 4
+    this.#spansAt = this.#exports.spansAt() / 4
     memory.grow(Math.max(0, Math.ceil((this.#bodyAt + maxBytes + PADDING - memory.buffer.byteLength) / PAGE)))
     this.#memory = new Uint8Array(memory.buffer)
     this.#numbers = new Uint32Array(memory.buffer)
@@ -138,15 +146,23 @@ class Scanner {
     if (this.#verdict !== DONE) return undefined
     const numbers = this.#numbers
     const members: BodyMember[] = []
-    for (let i = 0, at = this.#membersAt; i < numbers[1]!; i++, at += 6)
-      members.push({
+    let spanAt = this.#spansAt
+    const spansEnd = spanAt + 2 * numbers[5]!
+    for (let i = 0, at = this.#membersAt; i < numbers[1]!; i++, at += 6) {
+      const member: BodyMember = {
         name: bytes.toString('utf8', numbers[at]!, numbers[at + 1]!),
         nameAt: numbers[at]! - 1,
         start: numbers[at + 2]!,
         end: numbers[at + 3]!,
         elements: numbers[at + 4]!,
         first: String.fromCharCode(numbers[at + 5]!),
-      })
+      }
+      members.push(member)
+      if (member.first !== '[') continue
+      const next = spanAt + 2 * member.elements
+      if (next <= spansEnd && member.end - member.start >= LONG_ARRAY_BYTES) member.spans = numbers.slice(spanAt, next)
+      spanAt = next
+    }
     return { members, elements: numbers[0]!, seen: numbers[2]!, seenInTools: numbers[3]!, values: numbers[4]! }
   }
 }

@@ -46,7 +46,10 @@ export async function parse(
   inbound: AuthenticatedRequest,
   { protocol, hooks, fromPath }: GenerationRoute,
 ): Promise<ParsedRequest> {
-  const rawRequest = await readRawRequest(inbound.request, app.config.limits.bodyBytes, fromPath)
+  const { accountId } = inbound.identity
+  const rawRequest = await readRawRequest(inbound.request, app.config.limits.bodyBytes, fromPath, (scanned) =>
+    app.conversations.parse(accountId, scanned),
+  )
   const { serve } = protocols[protocol]
   const unread = mayStayUnread(app, inbound, protocol, rawRequest) ? leaveUnread(rawRequest, serve) : undefined
   if (unread !== undefined) return { rawRequest, unread, request: unread.request }

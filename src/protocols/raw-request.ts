@@ -7,14 +7,22 @@ import type { RawRequest, ScannedBody } from './protocol.ts'
 /** Model and streaming from the URL path. */
 type FromPath = { model: string; stream: boolean }
 
-/** Reads a request body. Malformed, too deep or ambiguous JSON is a 400. */
-export async function readRawRequest(request: Request, limitBytes: number, fromPath?: FromPath): Promise<RawRequest> {
+/** The value of a body that was scanned. */
+type ParseBody = (scanned: ScannedBody) => Record<string, unknown>
+
+/** Reads a request body. Malformed, too deep or ambiguous JSON is a 400. `parse`: for a body that is read later on. */
+export async function readRawRequest(
+  request: Request,
+  limitBytes: number,
+  fromPath?: FromPath,
+  parse?: ParseBody,
+): Promise<RawRequest> {
   const bytes = await readBody(request, limitBytes)
   const scanning = scanBody(bytes)
   const scan = scanning instanceof Promise ? await scanning : scanning
   return scan === undefined
     ? parseRawRequest(bytes.toString(), request.headers, fromPath)
-    : new ScannedRequest({ bytes, scan }, request.headers, fromPath)
+    : new ScannedRequest({ bytes, scan }, request.headers, fromPath, parse)
 }
 
 /** The same for the text of a body. */
@@ -42,12 +50,14 @@ class ScannedRequest implements RawRequest {
   readonly model?: string
   readonly stream?: boolean
   scanned: ScannedBody | undefined
+  readonly #parse: ParseBody | undefined
   #text: string | undefined
   #body: Record<string, unknown> | undefined
 
-  constructor(scanned: ScannedBody, headers: Headers, fromPath: FromPath | undefined) {
+  constructor(scanned: ScannedBody, headers: Headers, fromPath: FromPath | undefined, parse: ParseBody | undefined) {
     this.scanned = scanned
     this.headers = headers
+    this.#parse = parse
     if (fromPath === undefined) return
     this.model = fromPath.model
     this.stream = fromPath.stream
@@ -65,7 +75,10 @@ class ScannedRequest implements RawRequest {
   }
 
   get body(): Record<string, unknown> {
-    return (this.#body ??= JSON.parse(this.text) as Record<string, unknown>)
+    return (this.#body ??=
+      this.#parse === undefined || this.scanned === undefined
+        ? (JSON.parse(this.text) as Record<string, unknown>)
+        : this.#parse(this.scanned))
   }
 
   set body(body: Record<string, unknown>) {

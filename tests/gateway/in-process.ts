@@ -6,6 +6,7 @@ import { Limits } from '../../src/accounts/limits.ts'
 import { Plans } from '../../src/accounts/plans.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { Ledger } from '../../src/ledger/ledger.ts'
+import { ConversationMemory } from '../../src/protocols/conversation-memory.ts'
 import { SchemaCache } from '../../src/protocols/schema/cache.ts'
 import { Prices } from '../../src/ledger/prices.ts'
 import { BackgroundResponses } from '../../src/pipeline/background.ts'
@@ -58,6 +59,7 @@ export async function inProcessGateway(
     catalogue,
     prices,
     schemaCache: new SchemaCache(),
+    conversations: new ConversationMemory(),
     ledger,
     reasoningReplay: await ReasoningReplay.open(store, 0),
     media: new MediaResolver({ catalogue, config, files }),

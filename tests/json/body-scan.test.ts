@@ -127,7 +127,8 @@ describe('scanBody', () => {
 
   test('members are found by their bytes in a text that is not ASCII', () => {
     fc.assert(
-      fc.property(fc.dictionary(fc.string({ unit: 'grapheme', maxLength: 8 }), fc.jsonValue()), (value) => {
+      fc.property(fc.dictionary(fc.string({ unit: 'grapheme', maxLength: 8 }), fc.jsonValue()), (object) => {
+        const value = JSON.parse(JSON.stringify(object)) as Record<string, unknown>
         const bytes = Buffer.from(JSON.stringify(value))
         const found = scanBody(bytes) as BodyScan | undefined
         fc.pre(found !== undefined)
@@ -156,6 +157,20 @@ describe('scanBody', () => {
 
   test('64 levels are accepted', () => {
     expect(scan(`{"a":${'['.repeat(63)}${']'.repeat(63)}}`)).toBeDefined()
+  })
+
+  test('a long array has the spans of its elements', () => {
+    fc.assert(
+      fc.property(fc.array(fc.array(fc.jsonValue()), { minLength: 1, maxLength: 4 }), fc.nat(3), (arrays, long) => {
+        const value = Object.fromEntries(arrays.map((array, index) => [`a${index}`, array]))
+        if (long < arrays.length) arrays[long]!.push('x'.repeat(5000), [[]], { a: [1] })
+        const text = JSON.stringify(value, null, 1)
+        for (const { name, start, spans } of scan(text)?.members ?? []) {
+          if (name !== `a${long}`) continue
+          expect(spans).toEqual(new Uint32Array(elements(text, start)!.flat()))
+        }
+      }),
+    )
   })
 
   test('one body after another leaves nothing behind', () => {
@@ -202,6 +217,7 @@ describe('scanBody', () => {
     clearInterval(timer)
     expect(turns).toBeGreaterThan(0)
     expect(found.elements).toBe(countOf(value))
+    // More elements than have spans.
     expect(found.members).toEqual([
       { name: 'messages', nameAt: 1, start: 12, end: text.length - 1, elements: 100_000, first: '[' },
     ])

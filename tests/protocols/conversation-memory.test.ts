@@ -1,0 +1,99 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { type BodyScan, scanBody } from '../../src/json/body-scan.ts'
+import { ConversationMemory } from '../../src/protocols/conversation-memory.ts'
+
+type Message = { role: string; content: string }
+
+const parse = (memory: ConversationMemory, accountId: string, text: string): Record<string, unknown> => {
+  const bytes = Buffer.from(text)
+  return memory.parse(accountId, { bytes, scan: scanBody(bytes) as BodyScan })
+}
+
+const message = fc.record({
+  role: fc.constantFrom('user', 'assistant'),
+  content: fc.oneof(fc.constantFrom('a', 'b', 'é"\\'), fc.constant('x'.repeat(3000)), fc.string()),
+})
+
+/** One request after another: the conversation that it begins with, how much of that it keeps, and what it adds. */
+const step = fc.record({
+  account: fc.constantFrom('a', 'b'),
+  keep: fc.nat(12),
+  add: fc.array(message, { maxLength: 4 }),
+  edit: fc.option(fc.nat(12), { freq: 4 }),
+  model: fc.constantFrom('m', 'other'),
+  tools: fc.nat(3),
+  indent: fc.constantFrom(undefined, 1),
+})
+
+describe('ConversationMemory', () => {
+  test('bodies are parsed as by JSON.parse, whatever was remembered before', () => {
+    let shared = 0
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 12 }), fc.constantFrom(100_000, 1e9), (steps, limit) => {
+        const memory = new ConversationMemory(limit)
+        const seen = { a: new Set<unknown>(), b: new Set<unknown>() }
+        let messages: Message[] = []
+        for (const { account, keep, add, edit, model, tools, indent } of steps) {
+          messages = [...messages.slice(0, keep), ...add]
+          if (edit !== null && edit < messages.length)
+            messages = messages.with(edit, { role: 'user', content: 'edited' })
+          const value = {
+            model,
+            messages,
+            tools: Array.from({ length: tools }, (_, i) => ({ i, text: 'y'.repeat(2000) })),
+          }
+          const text = JSON.stringify(value, null, indent)
+          const body = parse(memory, account as 'a' | 'b', text)
+          expect(body).toEqual(value)
+          expect(Object.keys(body)).toEqual(Object.keys(value))
+          expect(memory.bytes).toBeLessThanOrEqual(limit)
+          const own = seen[account as 'a' | 'b']
+          const other = seen[account === 'a' ? 'b' : 'a']
+          for (const one of body.messages as Message[]) {
+            // No value of one account is ever given to another.
+            expect(other.has(one)).toBe(false)
+            if (own.has(one)) shared++
+            own.add(one)
+          }
+        }
+      }),
+      { numRuns: 300 },
+    )
+    expect(shared).toBeGreaterThan(100)
+  })
+
+  test('the next turn of a conversation shares the elements of the turn before', () => {
+    const memory = new ConversationMemory()
+    const turns = Array.from({ length: 40 }, (_, i) => ({ role: 'user', content: `${i} ${'x'.repeat(200)}` }))
+    const first = parse(memory, 'a', JSON.stringify({ model: 'm', messages: turns.slice(0, 38) }))
+    const next = parse(memory, 'a', JSON.stringify({ model: 'longer', messages: turns, stream: true }))
+    const [before, after] = [first.messages as Message[], next.messages as Message[]]
+    expect(after.map((one, index) => one === before[index])).toEqual(turns.map((_, index) => index < 38))
+    const edited = turns.with(20, { role: 'user', content: 'new' })
+    const branch = parse(memory, 'a', JSON.stringify({ model: 'm', messages: edited }))
+    expect((branch.messages as Message[]).map((one, index) => one === after[index])).toEqual(
+      turns.map((_, index) => index < 20),
+    )
+  })
+
+  test('the conversations used last are kept within the limit', () => {
+    const text = (name: string): string =>
+      JSON.stringify({ messages: [{ name }, { name }, { name, text: 'x'.repeat(10_000) }] })
+    const memory = new ConversationMemory(100_000)
+    const first = parse(memory, 'a', text('first')).messages as object[]
+    parse(memory, 'a', text('second'))
+    expect((parse(memory, 'a', text('first')).messages as object[])[2]).toBe(first[2]!)
+    parse(memory, 'a', text('third'))
+    parse(memory, 'a', text('fourth'))
+    expect(memory.bytes).toBeLessThanOrEqual(100_000)
+    expect((parse(memory, 'a', text('first')).messages as object[])[2]).not.toBe(first[2]!)
+  })
+
+  test('a member named __proto__ is an ordinary member', () => {
+    const text = `{"__proto__":[${Array.from({ length: 3000 }, () => '1')}],"messages":[]}`
+    const body = parse(new ConversationMemory(), 'a', text)
+    expect(Object.keys(body)).toEqual(['__proto__', 'messages'])
+    expect(Object.getPrototypeOf(body)).toBe(Object.prototype)
+  })
+})
