@@ -19,9 +19,9 @@ const MAX_NAMES: u32 = 128
 const MAX_MEMBERS: u32 = 64
 
 /**
- * Memory layout. RESULTS: elements (values, containers included), members, seen, seenInTools, values, spans. STACK: the kind
- * of each open container; BASES: where its names begin. NAMES: hashes of the names in all open objects. MEMBERS: six
- * u32 for each member of the outermost object. WATCHED: slots of a hash and a bit. SPANS: start and end of the
+ * Memory layout. RESULTS: elements (values, containers included), members, seen, seenInTools, values, spans. STACK: the
+ * kind of each open container; BASES: where its names begin. NAMES: hashes of the names in all open objects. MEMBERS:
+ * six u32 for each member of the outermost object. WATCHED: slots of a hash and a bit. SPANS: start and end of the
  * elements of its members that are arrays.
  */
 const RESULTS: usize = 0
@@ -62,6 +62,8 @@ let seen: u32 = 0
 let seenInTools: u32 = 0
 /** Watched texts that are values of `type` in a tool, or of `ttl`. */
 let values: u32 = 0
+/** In `seen`: a number of at least 16 characters, which a double may round. */
+const LONG_NUMBER: u32 = 1 << 30
 /** Any other name or type of a tool. */
 const OTHER: u32 = 1 << 31
 
@@ -229,7 +231,9 @@ function skipScalar(at: usize): usize {
   const word = load<u32>(at)
   if (word == 0x65757274 || word == 0x6c6c756e) return at + 4
   if (word == 0x736c6166 && load<u8>(at + 4) == 101) return at + 5
-  return skipNumber(at)
+  const behind = skipNumber(at)
+  if (behind >= at + 16) seen |= LONG_NUMBER
+  return behind
 }
 
 /** Reports whether the innermost object has the name of `hash` already, or too many names; adds it. */

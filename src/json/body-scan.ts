@@ -43,6 +43,8 @@ export const Watched = {
   signature: 1 << 9,
   functionCall: 1 << 10,
   functionDeclarations: 1 << 11,
+  /** A number of at least 16 characters, which a double may round. */
+  longNumber: 1 << 30,
   /** A tool has another name, or another type, than the watched ones. */
   other: 1 << 31,
 } as const
@@ -160,7 +162,8 @@ class Scanner {
       members.push(member)
       if (member.first !== '[') continue
       const next = spanAt + 2 * member.elements
-      if (next <= spansEnd && member.end - member.start >= LONG_ARRAY_BYTES) member.spans = numbers.slice(spanAt, next)
+      if (member.elements > 0 && next <= spansEnd && member.end - member.start >= LONG_ARRAY_BYTES)
+        member.spans = numbers.slice(spanAt, next)
       spanAt = next
     }
     return { members, elements: numbers[0]!, seen: numbers[2]!, seenInTools: numbers[3]!, values: numbers[4]! }

@@ -147,7 +147,8 @@ async function selectRead(
   const preparedRequests = new PreparedRequests(context, app.schemaCache)
   const endpoints = strict ? losslessEndpoints(preparedRequests, capable) : capable
   const capabilities = checkModel(protocol, request, endpoints)
-  const bodyBytes = Buffer.byteLength(rawRequest.text) + bytes + schemaGrowth(request, preparedRequests, endpoints)
+  const ownBytes = rawRequest.scanned?.bytes.length ?? Buffer.byteLength(rawRequest.text)
+  const bodyBytes = ownBytes + bytes + schemaGrowth(request, ownBytes, preparedRequests, endpoints)
   return {
     rawRequest,
     media,

@@ -1,7 +1,7 @@
 import type { Config } from '../config/load.ts'
 import { GatewayError, invalid } from '../error.ts'
 import { lengthOf, type RequestBody } from '../http/call.ts'
-import type { GenerationRequest } from '../generation/request.ts'
+import type { GenerationRequest, Tool } from '../generation/request.ts'
 import { hasReferences } from '../protocols/schema/references.ts'
 import type { Loss } from '../protocols/translation.ts'
 import type { PreparedRequests } from '../providers/attempt.ts'
@@ -49,17 +49,26 @@ export function losslessEndpoints(
  */
 export function schemaGrowth(
   { protocol, tools, outputFormat }: GenerationRequest,
+  bodyBytes: number,
   preparedRequests: PreparedRequests,
   endpoints: readonly Endpoint[],
 ): number {
-  const { rawRequest } = preparedRequests.context
-  if (!hasReferences([outputFormat, tools])) return 0
+  if (!tools.some(hasToolReferences) && !hasReferences(outputFormat)) return 0
   const lengths = endpoints
     .filter((endpoint) => endpoint.protocol !== protocol)
     .map((endpoint) => lengthOf(preparedBody(preparedRequests, endpoint)))
   const longest = Math.max(0, ...lengths)
-  return longest - Math.min(Buffer.byteLength(rawRequest.text), longest)
+  return longest - Math.min(bodyBytes, longest)
 }
+
+/** Reports whether a tool, which may come again as the same object, has references in its schema. */
+function hasToolReferences(tool: Tool): boolean {
+  let found = toolReferences.get(tool)
+  if (found === undefined) toolReferences.set(tool, (found = hasReferences(tool)))
+  return found
+}
+
+const toolReferences = new WeakMap<Tool, boolean>()
 
 /** '' for an endpoint whose protocol cannot represent the request. */
 function preparedBody(preparedRequests: PreparedRequests, endpoint: Endpoint): RequestBody {

@@ -1,4 +1,4 @@
-import type { GenerationRequest, Located } from '../generation/request.ts'
+import type { GenerationRequest, Located, Part, Tool } from '../generation/request.ts'
 import { isObject } from '../json/parse.ts'
 import type { Capabilities } from './protocol.ts'
 import type { Translation } from './translation.ts'
@@ -23,6 +23,7 @@ export function breakpointOf({ cache }: Cacheable, field: Capabilities['cacheBre
 export function limitBreakpoints(elements: readonly Record<string, unknown>[], translation: Translation): void {
   const { cache } = translation.request
   const most = cache === undefined ? BREAKPOINTS_MAX : BREAKPOINTS_MAX - 1
+  if (!elements.some(hasBreakpoint)) return
   const marked = elements
     .flatMap((element) => [...(Array.isArray(element.content) ? element.content.filter(isObject) : []), element])
     .filter((element) => element.cache_control !== undefined)
@@ -37,14 +38,23 @@ export function limitBreakpoints(elements: readonly Record<string, unknown>[], t
   for (const element of marked.slice(0, -most)) delete element.cache_control
 }
 
+const hasBreakpoint = ({ content, cache_control: own }: Record<string, unknown>): boolean =>
+  own !== undefined ||
+  (Array.isArray(content) && content.some((one) => isObject(one) && one.cache_control !== undefined))
+
 type Breakpoint = Cacheable & Located & { type: string }
 
 /** All elements with a breakpoint in prompt order: tools, instructions, turns. */
 function breakpointsOf({ tools, system, turns }: GenerationRequest): Breakpoint[] {
-  const parts = [...system, ...turns.flatMap((turn) => turn.parts)].flatMap((part): Located[] =>
-    part.type === 'tool-result' ? [...part.content, part] : [part],
-  )
-  return ([...tools, ...parts] as Breakpoint[]).filter(({ cache }) => cache !== undefined)
+  const found: Breakpoint[] = []
+  const add = (element: Tool | Part): void => {
+    if (element.type === 'tool-result') for (const part of element.content) add(part)
+    if ('cache' in element && element.cache !== undefined) found.push(element as Breakpoint)
+  }
+  for (const tool of tools) add(tool)
+  for (const part of system) add(part)
+  for (const { parts } of turns) for (const part of parts) add(part)
+  return found
 }
 
 /** Reports the breakpoints of which a provider of another protocol than messages is not sent all. */

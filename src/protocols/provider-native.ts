@@ -1,5 +1,5 @@
 import { GatewayError, invalid } from '../error.ts'
-import type { NativePart, Tool } from '../generation/request.ts'
+import type { NativePart, Part, Tool } from '../generation/request.ts'
 import type { Translation } from './translation.ts'
 
 type NativeElement = NativePart | (Tool & { type: 'native' })
@@ -11,10 +11,13 @@ type NativeElement = NativePart | (Tool & { type: 'native' })
 export function refuseNative(translation: Translation): void {
   const { request } = translation
   refuseStops(translation)
-  for (const parts of [request.system, ...request.turns.map((turn) => turn.parts)]) {
-    for (const part of parts.flatMap((one) => (one.type === 'tool-result' ? one.content : [one])))
-      if (part.type === 'native') refuse(part, 'does not support content')
-  }
+  for (const part of request.system) refusePart(part)
+  for (const { parts } of request.turns) for (const part of parts) refusePart(part)
+}
+
+function refusePart(part: Part): void {
+  if (part.type === 'tool-result') for (const inner of part.content) refusePart(inner)
+  else if (part.type === 'native') refuse(part, 'does not support content')
 }
 
 /** Each delta of a response is searched for the stop sequences that its provider does not accept. */

@@ -40,20 +40,14 @@ const withoutPath = (part: Part | undefined): unknown =>
 export function orderToolResults(turns: readonly Turn[]): Turn[] {
   const ordered: Turn[] = []
   let calls = new OpenCalls()
-  let assistantParts: Part[] = []
   let results: Part[] = []
   for (const turn of turns) {
     const previous = ordered.at(-1)?.role
     if (turn.role === 'assistant') {
       if (previous !== 'assistant') calls = new OpenCalls()
-      if (calls.isEmpty) {
-        assistantParts = []
-        ordered.push({ ...turn, parts: assistantParts })
-      }
-      for (const part of turn.parts) {
-        assistantParts.push(part)
-        if (part.type === 'tool-call') calls.begin(part.id)
-      }
+      const first = calls.isEmpty ? undefined : ordered.pop()
+      ordered.push(first === undefined ? turn : { ...first, parts: [...first.parts, ...turn.parts] })
+      for (const part of turn.parts) if (part.type === 'tool-call') calls.begin(part.id)
       continue
     }
     if (previous === 'assistant') {

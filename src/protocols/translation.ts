@@ -26,9 +26,12 @@ const LOSSES_MAX = 1_000
 /** The losses of one generation, each once, in the order in which they were found. */
 export class LossReport {
   readonly losses: Loss[] = []
+  /** Number of reports, repeated ones included. */
+  reported = 0
   readonly #known = new Set<string>()
 
   add(code: LossCode, path: string, reason?: string): void {
+    this.reported++
     if (this.losses.length >= LOSSES_MAX) return
     const [effect, usual] = LOSS_CODES[code]
     const loss: Loss = { code, path, effect, reason: reason ?? usual }

@@ -1,6 +1,8 @@
 import { parseWithExact, stringifyAs } from '../json/exact.ts'
+import { Watched } from '../json/body-scan.ts'
 import { tryParse } from '../json/parse.ts'
 import { spliceBytes } from '../json/splice-bytes.ts'
+import { stringifyBody } from '../json/stringify-body.ts'
 import { asGatewayError, GatewayError } from '../error.ts'
 import type { GenerationEvent } from '../generation/event.ts'
 import {
@@ -248,8 +250,9 @@ function translate(
   const { stop = [] } = request.sampling
   if (stop.length > 0) translation.undo(endAtStopSequences(stop))
   for (const path of Object.keys(request.extras)) translation.lose('native_field', path)
+  const hasLongNumbers = ((rawRequest.scanned?.scan.seen ?? Watched.longNumber) & Watched.longNumber) !== 0
   return {
-    body: stringifyAs(rawRequest.text, body),
+    body: hasLongNumbers ? stringifyAs(rawRequest.text, body) : stringifyBody(body),
     losses: translation.report,
     transforms: translation.transforms,
   }

@@ -1,5 +1,6 @@
 import { invalid } from '../../error.ts'
 import { isObject } from '../../json/parse.ts'
+import { SearchedElements } from '../element-memory.ts'
 import {
   audioFormat,
   dataUrl,
@@ -22,13 +23,16 @@ type Found = (MediaReference | ProviderReference)[]
 
 const POSITIONS = 'file parts'
 
+const searched = new SearchedElements()
+
 /** Files and URLs in a body's messages of every role. */
 export function references(body: Json): Found {
   const found: Found = []
-  for (const [m, message] of objectsIn(body.messages)) {
-    for (const name of ['content', 'images'])
-      for (const [p, part] of objectsIn(message[name])) addPart(part, ['messages', m, name, p], found)
-  }
+  for (const [m, message] of objectsIn(body.messages))
+    searched.search(message, found, () => {
+      for (const name of ['content', 'images'])
+        for (const [p, part] of objectsIn(message[name])) addPart(part, ['messages', m, name, p], found)
+    })
   return found
 }
 

@@ -7,6 +7,7 @@ import type {
   ToolResultPart,
   Turn,
 } from '../../generation/request.ts'
+import { WrittenElements } from '../element-memory.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { orderToolResults } from '../tool-results.ts'
 import type { Translation } from '../translation.ts'
@@ -14,6 +15,10 @@ import { acceptedId } from './call-ids.ts'
 import type { Json } from './shapes.ts'
 import { AssistantWriter, loseId } from './write-request-assistant.ts'
 import { ContentWriter } from './write-request-parts.ts'
+
+const writtenAssistants = new WrittenElements<Json | undefined>()
+const writtenUsers = new WrittenElements<Json>()
+const writtenResults = new WrittenElements<Json>()
 
 /** The response that is added where the provider requires one between a tool result and the user. */
 const BRIDGE = 'I have read the results.'
@@ -117,13 +122,15 @@ export class MessagesWriter {
   /** Returns the calls that wait for results. */
   #writeTurn(turn: Turn): ToolCallPart[] {
     if (turn.role === 'assistant') {
-      const message = this.#assistant.write(turn)
+      const message = this.#remembered(writtenAssistants, turn, () => this.#assistant.write(turn))
       if (message === undefined) return []
       this.#push(message, turn, turn.name)
       return turn.parts.filter((part) => part.type === 'tool-call')
     }
-    if (turn.role === 'user') this.#push({ role: 'user', content: this.#content.ofUser(turn.parts) }, turn, turn.name)
-    else {
+    if (turn.role === 'user') {
+      const write = (): Json => ({ role: 'user', content: this.#content.ofUser(turn.parts) })
+      this.#push(this.#remembered(writtenUsers, turn, write), turn, turn.name)
+    } else {
       const content = this.#content.texts(turn.parts, '\n\n')
       if (content.length > 0) this.#writeInstructions(content, [turn], turn.name)
     }
@@ -144,15 +151,30 @@ export class MessagesWriter {
     const media: Json[] = []
     for (const result of turn.parts) {
       if (result.type !== 'tool-result') continue
-      if (unanswered.delete(result.callId)) {
-        const id = acceptedId(result.callId, this.#translation.target.quirks)
-        if (id !== result.callId) loseId(result, this.#translation)
-        this.#push({ role: 'tool', tool_call_id: id, content: this.#resultContent(result, media) }, result)
-      } else misplaced.push(result)
+      if (unanswered.delete(result.callId)) this.#push(this.#resultMessage(result, media), result)
+      else misplaced.push(result)
     }
     this.#addMissingResults([...unanswered.values()])
     if (media.length > 0) this.#push({ role: 'user', content: media }, turn)
     for (const result of misplaced) this.#writeMisplaced(result)
+  }
+
+  /** An element as it was written before, except for providers with breakpoints, of which surplus ones are removed. */
+  #remembered<T>(memory: WrittenElements<T>, element: object, write: () => T): T {
+    const { capabilities } = this.#translation.target
+    return capabilities.cacheBreakpoints === undefined
+      ? memory.of(element, this.#translation, this.#translation.request.tools.length > 0, write)
+      : write()
+  }
+
+  #resultMessage(result: ToolResultPart, media: Json[]): Json {
+    const write = (): Json => {
+      const id = acceptedId(result.callId, this.#translation.target.quirks)
+      if (id !== result.callId) loseId(result, this.#translation)
+      return { role: 'tool', tool_call_id: id, content: this.#resultContent(result, media) }
+    }
+    const hasMedia = result.content.some(({ type }) => type !== 'text' && type !== 'native')
+    return hasMedia ? write() : this.#remembered(writtenResults, result, write)
   }
 
   /**

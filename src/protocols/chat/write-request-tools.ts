@@ -1,6 +1,7 @@
 import type { GenerationRequest, Tool, ToolChoice } from '../../generation/request.ts'
 import { breakpointOf } from '../cache-breakpoints.ts'
 import { customToolSchema, loseGrammar } from '../custom-tools.ts'
+import { WrittenElements } from '../element-memory.ts'
 import { isObject } from '../../json/parse.ts'
 import { present } from '../fields.ts'
 import type { Quirks } from '../protocol.ts'
@@ -28,7 +29,13 @@ export function writeTools(
     translation.lose('tool_choice_adjusted', translation.setting('toolChoice'), 'only the allowed tools are sent')
   const tools = request.tools
     .filter((tool) => tool.type === 'native' || chosen?.includes(tool.name) !== false)
-    .flatMap((tool) => writeTool(tool, names, translation))
+    .flatMap((tool) => {
+      const write = (): Json[] => writeTool(tool, names, translation)
+      // Surplus breakpoints are removed from what was written.
+      return capabilities.cacheBreakpoints === undefined
+        ? writtenTools.of(tool, translation, undefined, write)
+        : write()
+    })
   if (tools.length === 0) {
     loseToolChoice(translation)
     return {}
@@ -69,6 +76,8 @@ function chosenTools(choice: ToolChoice, { toolChoices = 'named' }: Quirks): str
   if (chosen === undefined || toolChoices === 'allowed') return undefined
   return toolChoices === 'named' && chosen.length === 1 && forcesCall(choice) ? undefined : chosen
 }
+
+const writtenTools = new WrittenElements<Json[]>()
 
 function writeTool(tool: Tool, names: ToolNames, translation: Translation): Json[] {
   const { quirks, capabilities } = translation.target

@@ -12,16 +12,22 @@ import type {
   Turn,
 } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
+import { ReadElements } from '../element-memory.ts'
 import { collectExtras, type Extras, Fields, describeType } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { checkBase64 } from '../media.ts'
+import type { RawRequest } from '../protocol.ts'
 import { readCitation } from './citations.ts'
 import { readCache } from './read-request-tools.ts'
 import { untagPartSignature } from './shapes.ts'
 
 /** `system` and `messages`. Leading instructions are part of `system`; tool results are turns of their own. */
-export function readConversation(fields: Fields, text: string, extras: Extras): { system: Part[]; turns: Turn[] } {
-  const reader = new ConversationReader(text, extras)
+export function readConversation(
+  fields: Fields,
+  rawRequest: Pick<RawRequest, 'text'>,
+  extras: Extras,
+): { system: Part[]; turns: Turn[] } {
+  const reader = new ConversationReader(rawRequest, extras)
   const system = reader.contents(fields, 'system', false)
   const messages = fields.require(
     'messages',
@@ -34,43 +40,66 @@ export function readConversation(fields: Fields, text: string, extras: Extras): 
 
 type Role = 'user' | 'assistant' | 'system'
 
+/**
+ * The turns of one message. `calls`: ids and names of its calls; `lookups`: ids of calls to which it has results, and
+ * the names that they had.
+ */
+type MessageReading = {
+  turns: Turn[]
+  calls: [id: string, name: string][]
+  lookups: [id: string, name: string | undefined][]
+}
+
+const readings = new ReadElements<MessageReading>()
+
 class ConversationReader {
   readonly turns: Turn[] = []
   /** Names of the called tools by the ids of their calls. */
   readonly #names = new Map<string, string>()
-  readonly #extras: Extras
-  readonly #text: string
+  /** Calls and lookups of names in the message that is being read. */
+  #called: MessageReading['calls'] = []
+  #lookups: MessageReading['lookups'] = []
+  #extras: Extras
+  readonly #rawRequest: Pick<RawRequest, 'text'>
   /** The body with its numbers as they are spelled, parsed when it is first needed. */
   #exact: unknown
 
-  constructor(text: string, extras: Extras) {
-    this.#text = text
+  constructor(rawRequest: Pick<RawRequest, 'text'>, extras: Extras) {
+    this.#rawRequest = rawRequest
     this.#extras = extras
   }
 
   message(message: Fields, system: Part[]): void {
+    const isValid = ({ lookups }: MessageReading): boolean =>
+      lookups.every(([id, name]) => this.#names.get(id) === name)
+    const { turns, calls } = readings.of(message, this.#extras, (extras) => this.#read(message, extras), isValid)
+    for (const [id, name] of calls) this.#names.set(id, name)
+    for (const turn of turns) {
+      const last = this.turns.at(-1)
+      if (turn.role === 'system' && last === undefined) for (const part of turn.parts) system.push(part)
+      // Tool results in a row are one turn, also across messages.
+      else if (turn.role === 'tool' && last?.role === 'tool')
+        this.turns[this.turns.length - 1] = { ...last, parts: [...last.parts, ...turn.parts] }
+      else this.turns.push(turn)
+    }
+  }
+
+  /** The turns of one message by itself. */
+  #read(message: Fields, extras: Extras): MessageReading {
+    const outer = this.#extras
+    this.#extras = extras
+    this.#called = []
+    this.#lookups = []
     const role = message.require(
       'role',
       message.oneOf<Role>('role', ['user', 'assistant', 'system']),
       "one of 'user', 'assistant', 'system'",
     )
     const parts = this.contents(message, 'content', true, role)
-    collectExtras(message, this.#extras)
-    if (role === 'system' && this.turns.length === 0) {
-      for (const part of parts) system.push(part)
-    } else if (role === 'user') this.#userTurns(parts, message.path)
-    else this.turns.push({ role, parts, path: message.path })
-  }
-
-  /** Tool results in a row are one turn, also across messages; other parts between them keep their order. */
-  #userTurns(parts: Part[], path: string): void {
-    if (parts.length === 0) this.turns.push({ role: 'user', parts: [], path })
-    for (const [index, part] of parts.entries()) {
-      const role = part.type === 'tool-result' ? 'tool' : 'user'
-      const last = this.turns.at(-1)
-      if (last?.role === role && (index > 0 || role === 'tool')) last.parts.push(part)
-      else this.turns.push({ role, parts: [part], path })
-    }
+    collectExtras(message, extras)
+    this.#extras = outer
+    const turns = role === 'user' ? userTurns(parts, message.path) : [{ role, parts, path: message.path }]
+    return { turns, calls: this.#called, lookups: this.#lookups }
   }
 
   /** A member that is a string or an array of blocks. */
@@ -169,6 +198,7 @@ class ConversationReader {
       this.#extras[block.at('caller')] = caller
     collectExtras(block, this.#extras)
     this.#names.set(id, name)
+    this.#called.push([id, name])
     return {
       type: 'tool-call',
       path: block.path,
@@ -188,6 +218,7 @@ class ConversationReader {
     )
     const cache = readCache(block)
     const name = this.#names.get(callId)
+    this.#lookups.push([callId, name])
     collectExtras(block, this.#extras)
     return {
       type: 'tool-result',
@@ -248,12 +279,24 @@ class ConversationReader {
   }
 
   #exactValueAt(path: string): unknown {
-    this.#exact ??= parseExact(this.#text)
+    this.#exact ??= parseExact(this.#rawRequest.text)
     let value: unknown = this.#exact
     for (const step of path.split(/[.[\]]+/).filter((part) => part !== ''))
       value = isObject(value) || Array.isArray(value) ? (value as Record<string, unknown>)[step] : undefined
     return value
   }
+}
+
+/** Results of tools are turns of their own; other parts between them keep their order. */
+function userTurns(parts: Part[], path: string): Turn[] {
+  const turns: Turn[] = parts.length === 0 ? [{ role: 'user', parts: [], path }] : []
+  for (const part of parts) {
+    const role = part.type === 'tool-result' ? 'tool' : 'user'
+    const last = turns.at(-1)
+    if (last?.role === role) last.parts.push(part)
+    else turns.push({ role, parts: [part], path })
+  }
+  return turns
 }
 
 /** Searches that the provider ran, and their results: the response that is based on them is in the conversation. */

@@ -1,8 +1,11 @@
 import type { GenerationRequest, Tool, WebSearch } from '../../generation/request.ts'
+import { ReadElements } from '../element-memory.ts'
 import { collectExtras, type Extras, type Fields, present } from '../fields.ts'
 
 /** Tools that the provider runs and that a response can do without. */
 const OPTIONAL = /^(web_search|web_fetch|tool_search_tool)_/
+
+const readings = new ReadElements<Tool>()
 
 /**
  * `tools` and `mcp_servers`. Tools without a type, or of the type `custom`, are functions of the client; all other
@@ -17,7 +20,7 @@ export function readTools(fields: Fields, extras: Extras): Pick<GenerationReques
     .filter((tool) => tool !== search)
     .map((tool) => {
       const type = tool.string('type')
-      return isFunction(type) ? readFunction(tool, extras) : nativeTool(type!, tool)
+      return isFunction(type) ? readings.of(tool, extras, (own) => readFunction(tool, own)) : nativeTool(type!, tool)
     })
   if (servers.length > 0)
     tools.push({ type: 'native', protocol: 'messages', kind: 'mcp_servers', value: servers, path: 'mcp_servers' })

@@ -43,7 +43,7 @@ function read(fields: Fields, rawRequest: RawRequest): GenerationRequest {
   const extras: Extras = Object.create(null)
   const model = fields.require('model', fields.string('model'), 'the model, as <provider>/<model>')
   const stream = fields.boolean('stream') ?? false
-  const { system, turns } = readConversation(fields, rawRequest.text, extras)
+  const { system, turns } = readConversation(fields, rawRequest, extras)
   const tools = readTools(fields, extras)
   const choice = readToolChoice(fields, tools, extras)
   const output = readOutput(fields, extras)

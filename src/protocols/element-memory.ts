@@ -1,0 +1,63 @@
+import { type Extras, type Fields } from './fields.ts'
+import type { Target } from './protocol.ts'
+import type { Translation } from './translation.ts'
+
+/**
+ * Memories for elements of conversations that come again, in a later request, as the same objects (see
+ * ConversationMemory). An entry lives as long as its element. All results are shared: nobody may change them.
+ */
+
+/** Elements in which nothing was found, so that a later search need not look at them again. */
+export class SearchedElements {
+  readonly #empty = new WeakSet<object>()
+
+  /** Has `search` look into the element and append to `found`, unless it found nothing there before. */
+  search(element: object, found: readonly unknown[], search: () => void): void {
+    if (this.#empty.has(element)) return
+    const before = found.length
+    search()
+    if (found.length === before) this.#empty.add(element)
+  }
+}
+
+/** Elements as they were read. */
+export class ReadElements<T> {
+  readonly #known = new WeakMap<object, { path: string; value: T }>()
+
+  /**
+   * The result of `read`, which must depend on nothing but the element and its path. One with extras is not remembered.
+   * `isValid`: reports whether a remembered result is valid in this conversation, too.
+   */
+  of(element: Fields, extras: Extras, read: (extras: Extras) => T, isValid?: (value: T) => boolean): T {
+    const { value: object, path } = element
+    const known = this.#known.get(object)
+    if (known?.path === path && isValid?.(known.value) !== false) return known.value
+    const own: Extras = Object.create(null)
+    const value = read(own)
+    let hasExtras = false
+    for (const name in own) {
+      extras[name] = own[name]
+      hasExtras = true
+    }
+    if (!hasExtras) this.#known.set(object, { path, value })
+    return value
+  }
+}
+
+/** Elements as they were written for a target. */
+export class WrittenElements<T> {
+  readonly #known = new WeakMap<object, { target: Target; variant: unknown; value: T }>()
+
+  /**
+   * The result of `write`, which must depend on nothing but the element, the target and `variant`. One with losses is
+   * not remembered.
+   */
+  of(element: object, { target, report }: Translation, variant: unknown, write: () => T): T {
+    const known = this.#known.get(element)
+    if (known?.target === target && known.variant === variant) return known.value
+    const { reported } = report
+    const value = write()
+    if (report.reported === reported) this.#known.set(element, { target, variant, value })
+    return value
+  }
+}
