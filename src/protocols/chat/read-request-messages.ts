@@ -1,6 +1,7 @@
 import { invalid } from '../../error.ts'
 import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
+import { ReadElements } from '../element-memory.ts'
 import { collectExtras, type Extras, Fields } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { TextOffsets } from '../offsets.ts'
@@ -24,19 +25,50 @@ export function readMessages(messages: Fields[], extras: Extras): { system: Part
         message.at('role'),
         "must not be 'function': send results of calls with role 'tool' and a tool_call_id",
       )
-    const role = message.require('role', message.oneOf('role', ROLES), `one of ${ROLES.join(', ')}`)
-    if (role === 'tool') {
-      const result = readToolResult(message, calls, extras)
-      const last = turns.at(-1)
-      if (last?.role === 'tool') last.parts.push(result)
-      else turns.push({ role, parts: [result], path: message.path })
-    } else if ((role === 'system' || role === 'developer') && turns.length === 0) {
+    if ((message.value.role === 'system' || message.value.role === 'developer') && turns.length === 0) {
+      message.take('role')
       for (const part of readInstructions(message, extras)) system.push(part)
-    } else turns.push(readTurn(message, role, calls, extras))
-    collectExtras(message, extras)
+      collectExtras(message, extras)
+      continue
+    }
+    const isValid = ({ result }: MessageReading): boolean => result === undefined || isSameCall(result, calls)
+    const reading = readings.of(message, extras, (own) => readMessage(message, calls, own), isValid)
+    for (const call of reading.calls) calls.set(call.id, call)
+    const { turn } = reading
+    const last = turns.at(-1)
+    if (turn.role === 'tool' && last?.role === 'tool')
+      turns[turns.length - 1] = { ...last, parts: [...last.parts, ...turn.parts] }
+    else turns.push(turn)
   }
   return { system, turns }
 }
+
+/** One message, as a turn by itself. `calls`: its calls; `result`: the result that it has, and its call. */
+type MessageReading = { turn: Turn; calls: ToolCallPart[]; result?: ToolResultPart }
+
+const readings = new ReadElements<MessageReading>()
+
+/** Reports whether the call of a result has the form and the name that it had when the result was read. */
+function isSameCall({ callId, form, name }: ToolResultPart, calls: ReadonlyMap<string, ToolCallPart>): boolean {
+  const call = calls.get(callId)
+  return call !== undefined && call.form === form && call.name === name
+}
+
+function readMessage(message: Fields, calls: ReadonlyMap<string, ToolCallPart>, extras: Extras): MessageReading {
+  const role = message.require('role', message.oneOf('role', ROLES), `one of ${ROLES.join(', ')}`)
+  const reading: MessageReading =
+    role === 'tool'
+      ? resultReading(readToolResult(message, calls, extras), message.path)
+      : readTurn(message, role, extras)
+  collectExtras(message, extras)
+  return reading
+}
+
+const resultReading = (result: ToolResultPart, path: string): MessageReading => ({
+  turn: { role: 'tool', parts: [result], path },
+  calls: [],
+  result,
+})
 
 function readInstructions(message: Fields, extras: Extras): Part[] {
   // Only checked: a name is kept for turns, and is an extra of leading instructions.
@@ -44,12 +76,8 @@ function readInstructions(message: Fields, extras: Extras): Part[] {
   return message.require('content', readContent(message, ['text'], extras), 'a string or an array of text parts')
 }
 
-function readTurn(
-  message: Fields,
-  role: Exclude<Turn['role'], 'tool'>,
-  calls: Map<string, ToolCallPart>,
-  extras: Extras,
-): Turn {
+function readTurn(message: Fields, role: Exclude<Turn['role'], 'tool'>, extras: Extras): MessageReading {
+  const calls = role === 'assistant' ? readToolCalls(message, extras) : []
   const parts =
     role === 'assistant'
       ? readAssistant(message, calls, extras)
@@ -61,13 +89,11 @@ function readTurn(
           )
         : readInstructions(message, extras)
   const name = message.string('name')
-  return { role, parts, ...(name === undefined ? {} : { name }), path: message.path }
+  return { turn: { role, parts, ...(name === undefined ? {} : { name }), path: message.path }, calls }
 }
 
-function readAssistant(message: Fields, calls: Map<string, ToolCallPart>, extras: Extras): Part[] {
+function readAssistant(message: Fields, toolCalls: ToolCallPart[], extras: Extras): Part[] {
   const content = readAssistantContent(message, extras)
-  const toolCalls = readToolCalls(message, extras)
-  for (const call of toolCalls) calls.set(call.id, call)
   const images = (content ?? []).filter((part): part is MediaPart => part.type === 'image')
   const reasoning = readReasoning(
     message,
@@ -179,7 +205,7 @@ function readThoughtSignature(call: Fields): ToolCallPart['signature'] {
   return unwrapSignature(signature)
 }
 
-function readToolResult(message: Fields, calls: Map<string, ToolCallPart>, extras: Extras): ToolResultPart {
+function readToolResult(message: Fields, calls: ReadonlyMap<string, ToolCallPart>, extras: Extras): ToolResultPart {
   const content = message.require(
     'content',
     readContent(message, ['text'], extras),

@@ -10,6 +10,7 @@ import {
   type ToolChoice,
   type WebSearch,
 } from '../../generation/request.ts'
+import { ReadElements } from '../element-memory.ts'
 import { collectExtras, type Extras, Fields, present } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import type { RawRequest } from '../protocol.ts'
@@ -37,7 +38,12 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
     model,
     system,
     turns,
-    tools: [...tools.filter((tool) => !isSearch(tool)).map((tool) => readTool(tool, extras)), ...readFunctions(body)],
+    tools: [
+      ...tools
+        .filter((tool) => !isSearch(tool))
+        .map((tool) => readTools.of(tool, extras, (own) => readTool(tool, own))),
+      ...readFunctions(body),
+    ],
     toolChoice: readToolChoice(body),
     parallelTools: body.boolean('parallel_tool_calls'),
     sampling: readSampling(body),
@@ -117,6 +123,8 @@ function readFunctions(body: Fields): Tool[] {
     ? []
     : [{ type: 'native', protocol: 'chat.completions', kind: 'functions', value, path: 'functions' }]
 }
+
+const readTools = new ReadElements<Tool>()
 
 function readTool(tool: Fields, extras: Extras): Tool {
   const type = tool.require('type', tool.string('type'), "'function' or 'custom'")
