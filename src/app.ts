@@ -206,7 +206,7 @@ async function open(config: Config): Promise<{ context: AppContext; firstKeys: F
     catalogue,
     prices,
     schemaCache: new SchemaCache(),
-    conversations: new ConversationMemory(),
+    conversations: new ConversationMemory(config.limits.conversationBytes),
     ledger,
     reasoningReplay,
     media: new MediaResolver({ catalogue, config, files }),

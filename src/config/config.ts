@@ -10,7 +10,7 @@ export type Config = {
   listen: { host: string; port: number; publicUrl?: string }
   /** Absolute path of a folder, which need not exist yet. */
   data: string
-  limits: { requestsPerMinute: number; bodyBytes: number; fileBytes: number }
+  limits: { requestsPerMinute: number; bodyBytes: number; fileBytes: number; conversationBytes: number }
   timeouts: { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number; drainMs: number }
   keepAliveMs: number
   /** Refuse requests that would lose something in translation, unless they say otherwise. */

@@ -27,6 +27,7 @@ const limits = object(
     requestsPerMinute,
     body: size('1KiB', '1GiB', 'Maximum request body'),
     file: size('1KiB', '16GiB', 'Maximum uploaded file'),
+    conversations: size('0B', '64GiB', 'Memory for conversations that come again with every turn; 0B: none'),
   },
   { description: 'Limits per client' },
 )

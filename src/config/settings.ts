@@ -30,6 +30,7 @@ export function toConfig(read: ReadFile, env: Environment): Config {
       requestsPerMinute: limits.requestsPerMinute ?? 600,
       bodyBytes: limits.body ?? 32 * 2 ** 20,
       fileBytes: limits.file ?? 512 * 2 ** 20,
+      conversationBytes: limits.conversations ?? 64 * 2 ** 20,
     },
     timeouts: {
       connectMs: timeouts.connect ?? 10_000,

@@ -1,9 +1,6 @@
 import type { BodyMember } from '../json/body-scan.ts'
 import type { ScannedBody } from './protocol.ts'
 
-/** Bytes that all remembered conversations may take together. */
-const MEMORY_BYTES = 64 * 2 ** 20
-
 /** Memory of a parsed conversation for each of its bytes: the bytes, the values, and what is derived from them. */
 const WEIGHT = 4
 
@@ -24,7 +21,8 @@ export class ConversationMemory {
   readonly #known = new Map<string, KnownConversation>()
   #bytes = 0
 
-  constructor(limitBytes = MEMORY_BYTES) {
+  /** `limitBytes`: of all remembered conversations together. */
+  constructor(limitBytes: number) {
     this.#limitBytes = limitBytes
   }
 

@@ -14,7 +14,7 @@ describe('defaults', () => {
       expect(config).toEqual({
         listen: { host: '127.0.0.1', port: 4310 },
         data: resolve('data'),
-        limits: { requestsPerMinute: 600, bodyBytes: 33554432, fileBytes: 536870912 },
+        limits: { requestsPerMinute: 600, bodyBytes: 33554432, fileBytes: 536870912, conversationBytes: 67108864 },
         timeouts: { connectMs: 10_000, firstByteMs: 600_000, idleMs: 300_000, totalMs: 3_600_000, drainMs: 30_000 },
         keepAliveMs: 10_000,
         strict: false,
@@ -44,7 +44,7 @@ describe('values', () => {
     const config = read(`
 listen: { host: 0.0.0.0, port: 80 }
 data: /var/lib/sluice
-limits: { requestsPerMinute: 5, body: 1.5MiB, file: 2GB }
+limits: { requestsPerMinute: 5, body: 1.5MiB, file: 2GB, conversations: 0B }
 timeouts: { connect: 250ms, firstByte: 1m, idle: 1.5s, total: 2h, drain: 0s }
 keepAlive: 500ms
 strict: true
@@ -66,7 +66,12 @@ keys: [{ key: "\${LONG}", requestsPerMinute: 1 }]
 `)
     expect(config.listen).toEqual({ host: '0.0.0.0', port: 80 })
     expect(config.data).toBe('/var/lib/sluice')
-    expect(config.limits).toEqual({ requestsPerMinute: 5, bodyBytes: 1572864, fileBytes: 2_000_000_000 })
+    expect(config.limits).toEqual({
+      requestsPerMinute: 5,
+      bodyBytes: 1572864,
+      fileBytes: 2_000_000_000,
+      conversationBytes: 0,
+    })
     expect(config.timeouts).toEqual({
       connectMs: 250,
       firstByteMs: 60_000,

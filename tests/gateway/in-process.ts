@@ -59,7 +59,7 @@ export async function inProcessGateway(
     catalogue,
     prices,
     schemaCache: new SchemaCache(),
-    conversations: new ConversationMemory(),
+    conversations: new ConversationMemory(config.limits.conversationBytes),
     ledger,
     reasoningReplay: await ReasoningReplay.open(store, 0),
     media: new MediaResolver({ catalogue, config, files }),

@@ -64,7 +64,7 @@ describe('ConversationMemory', () => {
   })
 
   test('the next turn of a conversation shares the elements of the turn before', () => {
-    const memory = new ConversationMemory()
+    const memory = new ConversationMemory(1e9)
     const turns = Array.from({ length: 40 }, (_, i) => ({ role: 'user', content: `${i} ${'x'.repeat(200)}` }))
     const first = parse(memory, 'a', JSON.stringify({ model: 'm', messages: turns.slice(0, 38) }))
     const next = parse(memory, 'a', JSON.stringify({ model: 'longer', messages: turns, stream: true }))
@@ -92,7 +92,7 @@ describe('ConversationMemory', () => {
 
   test('a member named __proto__ is an ordinary member', () => {
     const text = `{"__proto__":[${Array.from({ length: 3000 }, () => '1')}],"messages":[]}`
-    const body = parse(new ConversationMemory(), 'a', text)
+    const body = parse(new ConversationMemory(1e9), 'a', text)
     expect(Object.keys(body)).toEqual(['__proto__', 'messages'])
     expect(Object.getPrototypeOf(body)).toBe(Object.prototype)
   })
