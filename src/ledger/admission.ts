@@ -28,18 +28,17 @@ type GenerationTerms = {
 
 /**
  * Reserves the most that a generation may cost. Throws permission_denied where the key may not use the model,
- * invalid_request for a model without a price, and the errors of `Ledger.reserve`.
+ * invalid_request for a model without a price, and the errors of `Ledger.reserve`. The account must be loaded.
  */
-export async function reserve(
+export function reserve(
   { ledger, prices, abuseDetection, config }: Services,
   { id, identity, receivedAt, address }: Caller,
   { api, model, endpoints, streamed, worst, countInput }: GenerationTerms,
-): Promise<OpenGeneration> {
+): OpenGeneration {
   const { accountId, keyId, kind, limit } = identity
   checkAllowed(identity, model)
   const price = prices.of(model, endpoints)
   if (price === undefined && config.billing.unpriced === 'refuse') throw unpriced(model)
-  if (!ledger.hasAccount(accountId)) await ledger.load()
   const modelLimit = Math.max(...endpoints.map(({ target }) => target.capabilities.maxOutputTokens ?? 0))
   const open = ledger.reserve(
     {

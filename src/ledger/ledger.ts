@@ -92,8 +92,9 @@ export class Ledger {
     return state
   }
 
-  hasAccount(accountId: string): boolean {
-    return this.#quotas.has(accountId)
+  /** Loads an account that another process made; undefined for one that is loaded. */
+  loadAccount(accountId: string): Promise<unknown> | undefined {
+    return this.#quotas.has(accountId) ? undefined : this.load()
   }
 
   /** The account's balance in nano-USD, including what is held. */

@@ -41,8 +41,11 @@ async function admit(
 ): Promise<{ generation: Generation; selected: SelectedRequest }> {
   const parsed = await parse(app, inbound, route)
   try {
-    const selected = await select(app, inbound, route, parsed)
-    return { selected, generation: await reserve(app, inbound, route, selected) }
+    const selecting = select(app, inbound, route, parsed)
+    const selected = selecting instanceof Promise ? await selecting : selecting
+    const loading = app.ledger.loadAccount(inbound.identity.accountId)
+    if (loading !== undefined) await loading
+    return { selected, generation: reserve(app, inbound, route, selected) }
   } catch (error) {
     parsed.media?.release()
     throw error

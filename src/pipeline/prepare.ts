@@ -20,11 +20,12 @@ import type { Endpoint } from '../providers/catalogue.ts'
 import type { Generation, GenerationHooks, GenerationRoute } from './hooks.ts'
 import { finishesWithoutClient } from './images.ts'
 import type { ResolvedMedia } from './media.ts'
-import { losslessEndpoints, schemaGrowth, translationOptions } from './strict.ts'
+import { losslessEndpoints, schemaGrowth, type TranslationOptions, translationOptions } from './strict.ts'
 
 /** A request read and validated. `media` must be released, whatever becomes of the request. */
 export type ParsedRequest = {
   rawRequest: RawRequest
+  options: TranslationOptions
   media?: ResolvedMedia | undefined
 } & ({ unread: UnreadRequest; request: RequestSettings } | { unread?: undefined; request: GenerationRequest })
 
@@ -51,14 +52,16 @@ export async function parse(
     app.conversations.parse(accountId, scanned),
   )
   const { serve } = protocols[protocol]
-  const unread = mayStayUnread(app, inbound, protocol, rawRequest) ? leaveUnread(rawRequest, serve) : undefined
-  if (unread !== undefined) return { rawRequest, unread, request: unread.request }
+  const options = translationOptions(inbound.request.headers, app.config)
+  const mayStayUnread = !options.strict && needNoConversation(app, accountId, protocol, rawRequest)
+  const unread = mayStayUnread ? leaveUnread(rawRequest, serve) : undefined
+  if (unread !== undefined) return { rawRequest, options, unread, request: unread.request }
   const beforeRead = hooks.beforeRead?.(rawRequest)
   if (beforeRead !== undefined) await beforeRead
   const resolving = app.media.resolve(inbound, protocol, rawRequest)
   const media = resolving && (await resolving)
   try {
-    return { rawRequest, media, request: serve.readRequest(rawRequest) }
+    return { rawRequest, options, media, request: serve.readRequest(rawRequest) }
   } catch (error) {
     media?.release()
     throw error
@@ -66,12 +69,12 @@ export async function parse(
 }
 
 /**
- * Reports whether no endpoint needs anything in the conversation: each takes the client's protocol, and none has
- * signed reasoning that the client may have left out.
+ * Reports whether the endpoints of a request need nothing of its conversation: each takes the client's protocol, and
+ * none has signed reasoning that the client may have left out.
  */
-function mayStayUnread(
-  { catalogue, reasoningReplay, config }: AppContext,
-  { identity, request: { headers } }: AuthenticatedRequest,
+function needNoConversation(
+  { catalogue, reasoningReplay }: AppContext,
+  accountId: string,
   protocol: ProtocolName,
   rawRequest: RawRequest,
 ): boolean {
@@ -81,8 +84,7 @@ function mayStayUnread(
   return (
     endpoints !== undefined &&
     endpoints.every(({ protocol: other, target }) => other === protocol && target.quirks.requiresReasoning !== true) &&
-    !reasoningReplay.mayRestore(identity.accountId, endpoints) &&
-    !translationOptions(headers, config).strict
+    !reasoningReplay.mayRestore(accountId, endpoints)
   )
 }
 
@@ -132,20 +134,19 @@ async function selectRead(
   route: GenerationRoute,
   parsed: ReadRequest,
 ): Promise<SelectedRequest> {
-  const { rawRequest, media } = parsed
+  const { rawRequest, media, options } = parsed
   const { protocol, hooks } = route
-  const { strict } = translationOptions(inbound.request.headers, app.config)
   const capable = media?.endpoints ?? app.catalogue.endpoints(parsed.request.model, protocol)
   const { accountId } = inbound.identity
   const { request, replayStates, bytes } = await app.reasoningReplay.restore(accountId, parsed.request, capable)
   const context: TranslationContext = {
-    ...responseContext(app, inbound, route, rawRequest, request),
+    ...responseContext(inbound, route, parsed, request),
     request,
     ...hooks.translation?.(rawRequest),
     restoredReasoning: replayStates,
   }
   const preparedRequests = new PreparedRequests(context, app.schemaCache)
-  const endpoints = strict ? losslessEndpoints(preparedRequests, capable) : capable
+  const endpoints = options.strict ? losslessEndpoints(preparedRequests, capable) : capable
   const capabilities = checkModel(protocol, request, endpoints)
   const ownBytes = rawRequest.scanned?.bytes.length ?? Buffer.byteLength(rawRequest.text)
   const bodyBytes = ownBytes + bytes + schemaGrowth(request, ownBytes, preparedRequests, endpoints)
@@ -165,10 +166,11 @@ function selectUnread(
   app: AppContext,
   inbound: AuthenticatedRequest,
   route: GenerationRoute,
-  { rawRequest, unread }: ParsedRequest & { unread: UnreadRequest },
+  parsed: ParsedRequest & { unread: UnreadRequest },
 ): SelectedRequest {
+  const { rawRequest, unread } = parsed
   const { request, settings, hasTools, cacheLifetime } = unread
-  const context: UnreadContext = { ...responseContext(app, inbound, route, rawRequest, request), settings }
+  const context: UnreadContext = { ...responseContext(inbound, route, parsed, request), settings }
   const endpoints = app.catalogue.endpoints(request.model, route.protocol)
   const capabilities = checkModel(route.protocol, request, endpoints)
   const bodyBytes = rawRequest.scanned!.bytes.length
@@ -184,10 +186,9 @@ function selectUnread(
 }
 
 const responseContext = (
-  { config }: AppContext,
-  { id, request: { headers } }: AuthenticatedRequest,
+  { id }: AuthenticatedRequest,
   { protocol }: GenerationRoute,
-  rawRequest: RawRequest,
+  { rawRequest, options }: ParsedRequest,
   request: RequestSettings,
 ): ResponseContext => ({
   rawRequest,
@@ -197,7 +198,7 @@ const responseContext = (
     model: request.model,
     createdAt: Math.floor(Date.now() / 1000),
   },
-  report: translationOptions(headers, config).report,
+  report: options.report,
 })
 
 /** The capabilities of all endpoints. Throws what the protocol refuses of the model. */
@@ -225,17 +226,17 @@ async function countUnread({ readWhole }: UnreadRequest, bodyBytes: number): Pro
  * Registers the request as in flight and holds the most that it may cost: from here on it has a record, also when it
  * fails. Throws what `reserve` of the ledger throws.
  */
-export async function reserve(
+export function reserve(
   app: AppContext,
   inbound: AuthenticatedRequest,
   route: GenerationRoute,
   { media, context, endpoints, worst, countInput }: SelectedRequest,
-): Promise<Generation> {
+): Generation {
   const { request } = context
   const signal = survivesClient(route.hooks, request, endpoints) ? NEVER : inbound.request.signal
   const inFlight = app.inFlight.enter(signal)
   try {
-    const open = await reserveFunds(app, inbound, {
+    const open = reserveFunds(app, inbound, {
       api: request.protocol,
       model: request.model,
       endpoints,

@@ -11,10 +11,10 @@ import type { Endpoint } from '../providers/catalogue.ts'
  * The client's options about losses: `strict` refuses a request that would have some on the way to the provider;
  * `report` lists them in the body of the response.
  */
-export function translationOptions(
-  headers: Headers,
-  config: Pick<Config, 'strict'>,
-): { strict: boolean; report: boolean } {
+export type TranslationOptions = { strict: boolean; report: boolean }
+
+/** Throws invalid_request for values of its headers that are not known. */
+export function translationOptions(headers: Headers, config: Pick<Config, 'strict'>): TranslationOptions {
   const strict = headers.get('x-sluice-strict')
   if (strict !== null && strict !== 'true' && strict !== 'false')
     throw invalid('x-sluice-strict', "must be 'true' or 'false'")

@@ -176,7 +176,8 @@ export class Predictor {
     const { accountId } = identity
     const work = await workOf(this.#app, { accountId, model, version, input, origin }, request.signal)
     try {
-      return await reserve(this.#app, inbound, {
+      await this.#app.ledger.loadAccount(accountId)
+      return reserve(this.#app, inbound, {
         api: API,
         model,
         endpoints: work.endpoints,
