@@ -177,7 +177,7 @@ export async function start(config: Config): Promise<Running> {
 async function open(config: Config): Promise<{ context: AppContext; firstKeys: FirstKeys }> {
   // First, because a mistake in the configuration must not cost the keys that are shown only once.
   const catalogue = new Catalogue(config)
-  const store = new SqliteStore({ folder: config.data, exclusive: true })
+  const store = new SqliteStore({ folder: config.data, exclusive: true, ...config.store })
   const keys = await Keys.open({
     store,
     accounts: accountsOf(store, config),

@@ -2,7 +2,7 @@ import type { Nano } from '../money.ts'
 import type { Api, Capabilities, Quirks } from '../protocols/protocol.ts'
 import type { PriceText } from './model-settings.ts'
 import type { Auth, MediaKind } from './provider-settings.ts'
-import type { KeyKind, LimitPeriod, QuotaWindowName } from './terms.ts'
+import type { Durability, KeyKind, LimitPeriod, QuotaWindowName } from './terms.ts'
 
 /** All settings, with defaults. */
 export type Config = {
@@ -10,6 +10,7 @@ export type Config = {
   listen: { host: string; port: number; publicUrl?: string }
   /** Absolute path of a folder, which need not exist yet. */
   data: string
+  store: { durability: Durability }
   limits: { requestsPerMinute: number; bodyBytes: number; fileBytes: number; conversationBytes: number }
   timeouts: { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number; drainMs: number }
   keepAliveMs: number

@@ -2,6 +2,7 @@ import { accountStatus, key, plan, requestsPerMinute } from './account-settings.
 import { model, MODEL_NAME, MODEL_NAME_RULE, modelNameProblem } from './model-settings.ts'
 import { baseUrlProblem, provider, PROVIDER_ID } from './provider-settings.ts'
 import { boolean, duration, list, map, name, number, object, size, string, type Shape } from './shape.ts'
+import { DURABILITIES } from './terms.ts'
 
 const ID_RULE = 'lower-case letters, digits, dots, - and _, beginning with a letter or digit'
 
@@ -103,6 +104,15 @@ export const FILE = object(
       description: 'Folder of the database; relative to the working directory',
       check: (text) => (text === '' || text.includes('\0') ? 'must be the path of a folder' : undefined),
     }),
+    store: object(
+      {
+        durability: name(
+          DURABILITIES,
+          'The failure that generations survive once they are answered: power (a power cut) or process (kill -9)',
+        ),
+      },
+      { description: 'The database' },
+    ),
     limits,
     timeouts,
     keepAlive: duration('100ms', '10m', 'Silence after which a keep-alive is sent to the client'),

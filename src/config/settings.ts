@@ -26,6 +26,7 @@ export function toConfig(read: ReadFile, env: Environment): Config {
       ...(read.listen?.publicUrl === undefined ? {} : { publicUrl: read.listen.publicUrl.replace(/\/+$/, '') }),
     },
     data: resolve(read.data ?? './data'),
+    store: { durability: read.store?.durability ?? 'power' },
     limits: {
       requestsPerMinute: limits.requestsPerMinute ?? 600,
       bodyBytes: limits.body ?? 32 * 2 ** 20,

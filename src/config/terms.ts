@@ -7,6 +7,10 @@ export type KeyKind = (typeof KEY_KINDS)[number]
 export const LIMIT_PERIODS = ['day', 'week', 'month'] as const
 export type LimitPeriod = (typeof LIMIT_PERIODS)[number]
 
+/** The failures that generations survive once they are answered: of the power, or of the process alone. */
+export const DURABILITIES = ['power', 'process'] as const
+export type Durability = (typeof DURABILITIES)[number]
+
 /** The quota windows of a subscription. */
 export const WINDOW_NAMES = ['5_hour', '7_day', 'monthly'] as const
 export type QuotaWindowName = (typeof WINDOW_NAMES)[number]

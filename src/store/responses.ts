@@ -26,7 +26,7 @@ export type StoredResponse = {
 export type BackgroundWork = { provider: string; id: string; unwanted?: boolean }
 
 export interface ResponseStore {
-  /** Resolves when committed. Saving the same id again replaces the response. */
+  /** Resolves when committed, with `upstream` on the disk. Saving the same id again replaces the response. */
   save(accountId: string, response: ResponseToSave): Promise<void>
   /**
    * Replaces a response in the background by its result and removes `upstream`. Does nothing if it has a result

@@ -14,6 +14,7 @@ describe('defaults', () => {
       expect(config).toEqual({
         listen: { host: '127.0.0.1', port: 4310 },
         data: resolve('data'),
+        store: { durability: 'power' },
         limits: { requestsPerMinute: 600, bodyBytes: 33554432, fileBytes: 536870912, conversationBytes: 67108864 },
         timeouts: { connectMs: 10_000, firstByteMs: 600_000, idleMs: 300_000, totalMs: 3_600_000, drainMs: 30_000 },
         keepAliveMs: 10_000,
@@ -44,6 +45,7 @@ describe('values', () => {
     const config = read(`
 listen: { host: 0.0.0.0, port: 80 }
 data: /var/lib/sluice
+store: { durability: process }
 limits: { requestsPerMinute: 5, body: 1.5MiB, file: 2GB, conversations: 0B }
 timeouts: { connect: 250ms, firstByte: 1m, idle: 1.5s, total: 2h, drain: 0s }
 keepAlive: 500ms
@@ -66,6 +68,7 @@ keys: [{ key: "\${LONG}", requestsPerMinute: 1 }]
 `)
     expect(config.listen).toEqual({ host: '0.0.0.0', port: 80 })
     expect(config.data).toBe('/var/lib/sluice')
+    expect(config.store).toEqual({ durability: 'process' })
     expect(config.limits).toEqual({
       requestsPerMinute: 5,
       bodyBytes: 1572864,

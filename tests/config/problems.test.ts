@@ -2,8 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import { problemsOf } from './reading.ts'
 
 const TOP_LEVEL_KEYS =
-  'listen, data, limits, timeouts, keepAlive, strict, billing, files, predictions, fetch, reasoning, responses, ' +
-  'providers, models, plans, accountStatus, keys'
+  'listen, data, store, limits, timeouts, keepAlive, strict, billing, files, predictions, fetch, reasoning, ' +
+  'responses, providers, models, plans, accountStatus, keys'
 
 const OWN = 'providers:\n  acme:\n    protocol: messages\n    baseUrl: http://h/v1\n'
 
@@ -38,6 +38,7 @@ const PROBLEMS: [string, string[]][] = [
   ['listen:\n  port:', ['2:8: listen.port must be a whole number from 0 to 65535, not nothing']],
   ['listen: { host: a b }', ['1:17: listen.host must be a host name or address']],
   ['listen: { host: 1 }', ['1:17: listen.host must be a host name or address, not a number: put it in quotes']],
+  ['store: { durability: disk }', ['1:22: store.durability must be one of power, process']],
   ['data: [x]', ['1:7: data must be a folder, not a list']],
   [
     'timeouts: { idle: 5 }',

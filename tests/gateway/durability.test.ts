@@ -6,6 +6,7 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
+import { CAN_PRELOAD, preload } from '../preload.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { SmallDisk } from '../small-disk.ts'
 import { until } from '../transport/raw-server.ts'
@@ -284,15 +285,13 @@ FAILING(fsync)
 FAILING(fdatasync)
 `
 
-test.skipIf(process.platform !== 'linux' || Bun.which('cc') === null)(
+test.skipIf(!CAN_PRELOAD)(
   'after a failed flush no request is admitted until a restart, which finds the book balanced',
   async () => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-flush-'))
-    const [library, failing] = [join(folder, 'failing.so'), join(folder, 'failing')]
-    writeFileSync(join(folder, 'failing.c'), FAILING(failing))
-    expect(Bun.spawnSync(['cc', '-shared', '-fPIC', '-o', library, join(folder, 'failing.c'), '-ldl']).exitCode).toBe(0)
+    const failing = join(folder, 'failing')
     const config = configFor(provider)
-    let gateway = await startGatewayProcess({ data: folder, config, env: { LD_PRELOAD: library } })
+    let gateway = await startGatewayProcess({ data: folder, config, env: preload(folder, FAILING(failing)) })
     const generate = (): Promise<Response> =>
       ask({ url: gateway.url, key: gateway.key, protocol: 'chat.completions', model: 'by/messages', stream: false })
     try {

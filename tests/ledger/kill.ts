@@ -2,6 +2,7 @@ import { expect } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Durability } from '../../src/config/terms.ts'
 import type { Transfer } from '../../src/store/store.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { expectBookRight } from '../audit.ts'
@@ -16,7 +17,8 @@ const START = 1_000_000
 const modelOf = (protocol: Protocol): string =>
   `  by-${protocol}: { endpoints: [{ provider: sandbox, model: ${protocol} }], ` +
   `price: { prompt: ${PRICE.prompt}, completion: ${PRICE.completion} } }`
-const CONFIG = `
+const configOf = (durability: Durability): string => `
+store: { durability: ${durability} }
 limits: { requestsPerMinute: 1000000 }
 billing: { unpriced: refuse, startingCredit: ${START}, delay: 0s }
 models:
@@ -49,10 +51,15 @@ export class KillHarness {
   #posted = BigInt(START) * 1_000_000_000n
   #toppedUp = 0
   readonly counts = { finished: 0, left: 0, crashed: 0 }
+  readonly #config: string
+
+  constructor(durability: Durability) {
+    this.#config = configOf(durability)
+  }
 
   /** `reported`: every provider reports usage. Otherwise the first count of each process loads the tokeniser. */
   async round(reported: boolean): Promise<void> {
-    const gateway = await startGatewayProcess({ config: CONFIG, data: this.#data })
+    const gateway = await startGatewayProcess({ config: this.#config, data: this.#data })
     const store = new SqliteStore({ folder: this.#data, exclusive: false })
     try {
       await this.#check(gateway, store)
@@ -74,7 +81,7 @@ export class KillHarness {
   }
 
   async end(): Promise<void> {
-    const gateway = await startGatewayProcess({ config: CONFIG, data: this.#data })
+    const gateway = await startGatewayProcess({ config: this.#config, data: this.#data })
     const store = new SqliteStore({ folder: this.#data, exclusive: false })
     try {
       await this.#check(gateway, store)

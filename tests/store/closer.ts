@@ -1,14 +1,16 @@
+import type { Durability } from '../../src/config/terms.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { closing, idOf } from './records.ts'
 
 /**
  * Closes generations, a few at a time, until it is killed, and prints each number once it is committed. Arguments:
- * folder, first number.
+ * folder, first number, durability.
  */
 const TOGETHER = 7
-const store = new SqliteStore({ folder: process.argv[2] ?? '', exclusive: true })
+const [folder = '', first, durability] = process.argv.slice(2)
+const store = new SqliteStore({ folder, exclusive: true, durability: durability as Durability })
 await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
-for (let number = Number(process.argv[3]); ; number += TOGETHER) {
+for (let number = Number(first); ; number += TOGETHER) {
   const numbers = Array.from({ length: TOGETHER }, (_, index) => number + index)
   await store.ledger.saveOpen(numbers.map((one) => ({ id: idOf(one), accountId: 'a', state: '{}' })))
   const lines = await Promise.all(

@@ -3,6 +3,7 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DURABILITIES, type Durability } from '../../src/config/terms.ts'
 import { MIGRATIONS } from '../../src/store/sqlite/migrations.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { bookContract } from './book-contract.ts'
@@ -20,14 +21,14 @@ function newFolder(): string {
   return join(folder, 'data')
 }
 
-function open(folder = newFolder()): SqliteStore {
-  const store = new SqliteStore({ folder, exclusive: false })
+function open(folder = newFolder(), durability: Durability = 'power'): SqliteStore {
+  const store = new SqliteStore({ folder, exclusive: false, durability })
   cleanups.push(() => store.close().catch(() => {}))
   return store
 }
 
 storeContract('SQLite', open)
-bookContract('SQLite', open)
+for (const durability of DURABILITIES) bookContract(`SQLite, ${durability}`, () => open(undefined, durability))
 
 test('the migration of a folder of version 2 keeps its data', async () => {
   const folder = newFolder()
@@ -105,41 +106,48 @@ test('queries on tables that grow with generations use an index', async () => {
 })
 
 const ROUNDS = 10
-test(`after SIGKILL during closings, ${ROUNDS} times, each reported generation is there, whole and once`, async () => {
-  const folder = newFolder()
-  let next = 0
-  for (let round = 0; round < ROUNDS; round++) {
-    const child = Bun.spawn([process.execPath, join(import.meta.dir, 'closer.ts'), folder, String(next)], {
-      stdout: 'pipe',
-      stderr: 'inherit',
-    })
-    const enough = 20 + Math.random() * 300
-    let output = ''
-    for await (const chunk of child.stdout) {
-      output += new TextDecoder().decode(chunk)
-      if (output.split('\n').length > enough) child.kill('SIGKILL')
+test.each(DURABILITIES)(
+  'after SIGKILL with durability %s each reported generation is there, whole and once',
+  async (durability) => {
+    const folder = newFolder()
+    let next = 0
+    for (let round = 0; round < ROUNDS; round++) {
+      const child = Bun.spawn(
+        [process.execPath, join(import.meta.dir, 'closer.ts'), folder, String(next), durability],
+        {
+          stdout: 'pipe',
+          stderr: 'inherit',
+        },
+      )
+      const enough = 20 + Math.random() * 300
+      let output = ''
+      for await (const chunk of child.stdout) {
+        output += new TextDecoder().decode(chunk)
+        if (output.split('\n').length > enough) child.kill('SIGKILL')
+      }
+      const printed = output.split('\n').slice(0, -1).map(Number)
+      expect(printed.length).toBeGreaterThan(19)
+      const store = open(folder)
+      const generations = await allGenerations(store, 1000)
+      const ids = new Set(generations.map(({ id }) => id))
+      expect(printed.filter((number) => !ids.has(idOf(number)))).toEqual([])
+      // Generations that were committed and not yet printed are complete, too.
+      const bills = generations.map(({ id, bill }) => `${id} ${bill}`)
+      expect((await allTransfers(store, 1000)).map(({ reference, amount }) => `${reference} ${amount}`)).toEqual(bills)
+      const { spends, windows } = await store.ledger.state()
+      expect([spends[0]?.spent, windows[0]?.used]).toEqual([
+        generations.reduce((sum, { bill }) => sum + bill, 0n),
+        3n * BigInt(generations.length),
+      ])
+      const open_ = (await store.ledger.openGenerations()).map(({ id }) => id)
+      expect(open_.filter((id) => ids.has(id))).toEqual([])
+      await expectBalanced(store)
+      await store.close()
+      next += 100_000
     }
-    const printed = output.split('\n').slice(0, -1).map(Number)
-    expect(printed.length).toBeGreaterThan(19)
-    const store = open(folder)
-    const generations = await allGenerations(store, 1000)
-    const ids = new Set(generations.map(({ id }) => id))
-    expect(printed.filter((number) => !ids.has(idOf(number)))).toEqual([])
-    // Generations that were committed and not yet printed are complete, too.
-    const bills = generations.map(({ id, bill }) => `${id} ${bill}`)
-    expect((await allTransfers(store, 1000)).map(({ reference, amount }) => `${reference} ${amount}`)).toEqual(bills)
-    const { spends, windows } = await store.ledger.state()
-    expect([spends[0]?.spent, windows[0]?.used]).toEqual([
-      generations.reduce((sum, { bill }) => sum + bill, 0n),
-      3n * BigInt(generations.length),
-    ])
-    const open_ = (await store.ledger.openGenerations()).map(({ id }) => id)
-    expect(open_.filter((id) => ids.has(id))).toEqual([])
-    await expectBalanced(store)
-    await store.close()
-    next += 100_000
-  }
-}, 60_000)
+  },
+  60_000,
+)
 
 /** A command line that runs a command on a disk of a few megabytes, in a namespace of its own. */
 const onSmallDisk = (command: string): string[] => [

@@ -1,5 +1,6 @@
 import { Database, SQLiteError, type Statement } from 'bun:sqlite'
 import { closeSync, fdatasync, openSync } from 'node:fs'
+import type { Durability } from '../../config/terms.ts'
 import { GatewayError } from '../../error.ts'
 import { MIGRATIONS } from './migrations.ts'
 
@@ -21,11 +22,17 @@ const GROUP_DELAY_MS = 1
 /** Callbacks of a table that accumulates writes in memory during a transaction. */
 export type TransactionHooks = { beforeCommit: () => void; afterRollback: () => void }
 
-type Pending = {
+/** A commit that nobody waits for is flushed this much later. */
+const FLUSH_DELAY_MS = 1_000
+
+/** Someone who waits for a flush. */
+type Waiting = { resolve: () => void; reject: (error: unknown) => void }
+
+type Pending = Waiting & {
   write: () => void
+  /** It resolves after a flush. */
+  isFlushed: boolean
   committed: (() => void) | undefined
-  resolve: () => void
-  reject: (error: unknown) => void
 }
 
 /** One connection to one SQLite file, with its group commit. */
@@ -34,17 +41,24 @@ export class Connection {
   readonly #statements = new Map<string, Statement>()
   readonly #hooks: TransactionHooks[] = []
   readonly #log: string
+  readonly #durability: Durability
   #pending: Pending[] = []
   /** The write-ahead log, opened for flushing it; it exists from the first commit on. */
   #logFile: number | undefined
   #flushing = false
+  /** Those whose writes are committed and in no flush that has begun. */
+  #unflushed: Waiting[] = []
+  /** Runs while commits that nobody waits for are in no flush that has begun. */
+  #flushTimer: Timer | undefined
+  #scheduled = false
   /** The last transaction had several writes. */
   #shared = false
   /** The error of a failed flush. The disk may have lost data, so that no later flush can be trusted. */
   #flushError: unknown
 
-  /** Fails if the file cannot be used. */
-  constructor(file: string) {
+  /** Fails if the file cannot be used. `durability`: the failure that what generations leave survives. */
+  constructor(file: string, durability: Durability) {
+    this.#durability = durability
     this.#database = openDatabase(file)
     this.#log = `${file}-wal`
   }
@@ -55,17 +69,30 @@ export class Connection {
 
   /**
    * Group commit: the writes of one event-loop turn are one transaction. Resolves when it is flushed to disk. The flush
-   * runs beside the event loop; writes that arrive meanwhile form the next transaction. `committed` is called earlier,
-   * as soon as readers see the write.
+   * runs beside the event loop; writes that arrive meanwhile form the next transaction.
    */
-  commit(write: () => unknown, committed?: () => void): Promise<void> {
+  commit(write: () => unknown): Promise<void> {
+    return this.#enqueue(write, true)
+  }
+
+  /**
+   * The same for what a generation leaves when it ends. With durability `process` it resolves when the operating system
+   * has the transaction, and waits for no flush. `committed` is called as soon as readers see the write.
+   */
+  commitEnd(write: () => unknown, committed?: () => void): Promise<void> {
+    return this.#enqueue(write, this.#durability === 'power', committed)
+  }
+
+  #enqueue(write: () => unknown, isFlushed: boolean, committed?: () => void): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (this.#pending.length === 0 && !this.#flushing) this.#commitSoon()
-      this.#pending.push({ write, committed, resolve, reject })
+      this.#pending.push({ write, isFlushed, committed, resolve, reject })
+      if (!this.#flushing || !isFlushed) this.#commitSoon()
     })
   }
 
   #commitSoon(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
     if (this.#shared) setTimeout(() => this.#commitPending(), GROUP_DELAY_MS)
     else setImmediate(() => this.#commitPending())
   }
@@ -118,7 +145,8 @@ export class Connection {
   /** Closes the file once all pending writes are done. */
   async close(): Promise<void> {
     // A failed write has already been reported to its caller.
-    if (this.#pending.length > 0 || this.#flushing) await this.commit(() => {}).catch(() => {})
+    if (this.#pending.length > 0 || this.#flushing || this.#flushTimer !== undefined)
+      await this.commit(() => {}).catch(() => {})
     for (const statement of this.#statements.values()) statement.finalize()
     this.#database.close()
     if (this.#logFile !== undefined) closeSync(this.#logFile)
@@ -127,7 +155,7 @@ export class Connection {
   #commitPending(): void {
     const batch = this.#pending
     this.#pending = []
-    if (batch.length === 0) return
+    this.#scheduled = false
     this.#shared = batch.length > 1
     let done: readonly Pending[] = batch
     try {
@@ -137,7 +165,12 @@ export class Connection {
       done = batch.length > 1 ? batch.filter((one) => this.#commitAlone(one)) : []
       if (batch.length === 1) batch[0]!.reject(asStoreError(error))
     }
-    if (done.length > 0) this.#flush(done)
+    for (const one of done) {
+      if (one.isFlushed) this.#unflushed.push(one)
+      else one.resolve()
+    }
+    if (this.#unflushed.length > 0) this.#flush()
+    else if (done.length > 0) this.#flushLater()
   }
 
   #commitAlone(one: Pending): boolean {
@@ -151,18 +184,35 @@ export class Connection {
   }
 
   /** The flush that `synchronous = FULL` would do in each commit, without blocking the event loop. */
-  #flush(batch: readonly Pending[]): void {
+  #flush(): void {
+    // The end of the flush under way begins the next one.
+    if (this.#flushing) return
     this.#flushing = true
+    clearTimeout(this.#flushTimer)
+    this.#flushTimer = undefined
+    const waiting = this.#unflushed
+    this.#unflushed = []
     this.#logFile ??= openSync(this.#log, 'r+')
     fdatasync(this.#logFile, (error) => {
       this.#flushing = false
-      if (error !== null) this.#flushError = error
-      for (const { resolve, reject } of batch) {
+      if (error !== null) {
+        this.#flushError = error
+        waiting.push(...this.#unflushed.splice(0))
+      }
+      for (const { resolve, reject } of waiting) {
         if (error === null) resolve()
         else reject(unavailable(error))
       }
-      if (this.#pending.length > 0) this.#commitSoon()
+      if (this.#unflushed.length > 0) this.#flush()
+      else if (this.#pending.length > 0) this.#commitSoon()
     })
+  }
+
+  #flushLater(): void {
+    this.#flushTimer ??= setTimeout(() => {
+      this.#unflushed.push(NOBODY)
+      this.#flush()
+    }, FLUSH_DELAY_MS).unref()
   }
 
   #transaction(batch: readonly Pending[]): void {
@@ -189,6 +239,8 @@ export class Connection {
     return statement
   }
 }
+
+const NOBODY: Waiting = { resolve: () => {}, reject: () => {} }
 
 function openDatabase(file: string): Database {
   // Created here first, so that the file and those that SQLite puts beside it are readable by this user only.

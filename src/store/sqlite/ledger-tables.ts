@@ -86,7 +86,7 @@ export class LedgerTables implements LedgerStore {
   }
 
   closeGeneration({ record, transfers, windows, spend, wasOpen }: Closing, committed?: () => void): Promise<void> {
-    return this.#connection.commit(() => {
+    return this.#connection.commitEnd(() => {
       const id = generationIdBytes(record.id)
       if (!this.#insertGeneration(id, record)) throw new Error(`generation ${record.id} is closed already`)
       const endedAt = record.createdAt + record.latency + record.duration

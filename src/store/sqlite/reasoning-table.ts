@@ -10,7 +10,7 @@ export class ReasoningTable implements ReasoningStore {
   }
 
   save({ accountId, key, provider, model, expiresAt, sealed }: StoredReasoning, toFree: number): Promise<void> {
-    return this.#connection.commit(() => {
+    return this.#connection.commitEnd(() => {
       if (toFree > 0) this.#free(accountId, toFree)
       this.#connection.run(
         `INSERT INTO reasoning (account_id, key, provider, model, expires_at, bytes, sealed)

@@ -30,7 +30,7 @@ export class ResponseTables implements ResponseStore {
   async save(accountId: string, { id, response, inputItems, expiresAt, upstream }: ResponseToSave): Promise<void> {
     const responseText = JSON.stringify(response)
     const inputText = JSON.stringify(inputItems)
-    await this.#connection.commit(() => {
+    const write = (): void => {
       this.#connection.run('DELETE FROM responses WHERE account_id = ? AND id = ?', accountId, id)
       this.#connection.run(
         `INSERT INTO responses (account_id, id, created_at, expires_at, response, input, upstream)
@@ -44,7 +44,9 @@ export class ResponseTables implements ResponseStore {
         upstream === undefined ? null : JSON.stringify(upstream),
       )
       this.#insertItems(accountId, id, expiresAt, [...inputItems, ...outputItems(response)])
-    })
+    }
+    // Without the id of the upstream response, work in the background could not be fetched or cancelled.
+    await (upstream === undefined ? this.#connection.commitEnd(write) : this.#connection.commit(write))
   }
 
   #insertItems(accountId: string, responseId: string, expiresAt: number, items: readonly unknown[]): void {

@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Durability } from '../../config/terms.ts'
 import type { Store } from '../store.ts'
 import { AccountTables } from './account-tables.ts'
 import { Connection } from './connection.ts'
@@ -19,6 +20,8 @@ export type SqliteOptions = {
   folder: string
   /** A server locks the folder. The command line does not, and may work beside a server. */
   exclusive: boolean
+  /** The failure that what generations leave survives; everything else survives a power cut. Default: `power`. */
+  durability?: Durability
   now?: () => number
 }
 
@@ -39,11 +42,11 @@ export class SqliteStore implements Store {
   #processedVersion: number
 
   /** Fails with an Error for the operator if the folder cannot be used. */
-  constructor({ folder, exclusive, now = Date.now }: SqliteOptions) {
+  constructor({ folder, exclusive, durability = 'power', now = Date.now }: SqliteOptions) {
     try {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
       this.#lock = exclusive ? lockFolder(folder) : undefined
-      this.#connection = new Connection(join(folder, 'sluice.sqlite'))
+      this.#connection = new Connection(join(folder, 'sluice.sqlite'), durability)
       this.settings = new SettingTable(this.#connection)
       this.responses = new ResponseTables(this.#connection, now)
       this.reasoning = new ReasoningTable(this.#connection)

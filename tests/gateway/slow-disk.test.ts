@@ -1,0 +1,139 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Durability } from '../../src/config/terms.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import { CAN_PRELOAD, preload } from '../preload.ts'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
+import { until } from '../transport/raw-server.ts'
+import { ask } from './asking.ts'
+
+/** A gateway on a disk whose flushes are slow. */
+
+const FLUSH_MS = 700
+
+/** Each flush is logged when it begins, and slow while a file exists. */
+const SLOW = ({ slow, log }: Paths): string => `
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <unistd.h>
+#define SLOW(name) int name(int file) { \
+  if (access("${slow}", F_OK) == 0) { \
+    int log = open("${log}", O_WRONLY | O_CREAT | O_APPEND, 0600); \
+    write(log, ".", 1); close(log); usleep(${FLUSH_MS * 1000}); } \
+  return ((int (*)(int))dlsym(RTLD_NEXT, #name))(file); }
+SLOW(fsync)
+SLOW(fdatasync)
+`
+
+type Paths = { slow: string; log: string }
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-slow-'))
+const paths = { slow: join(folder, 'slow'), log: join(folder, 'log') }
+let env: { LD_PRELOAD: string }
+beforeAll(() => {
+  if (CAN_PRELOAD) env = preload(folder, SLOW(paths))
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+/** Flushes that have begun since the disk became slow. */
+const flushes = (): number => (existsSync(paths.log) ? readFileSync(paths.log).length : 0)
+
+/** Starts a gateway, and makes its disk slow once a first generation is stored. */
+async function onSlowDisk(
+  durability: Durability,
+  run: (client: Client, stored: string) => Promise<void>,
+): Promise<void> {
+  const config = `store: { durability: ${durability} }\nbilling: { unpriced: free, delay: 0s }\n`
+  const gateway = await startGatewayProcess({ config, env })
+  const client = new Client(gateway)
+  try {
+    const first = await client.generate()
+    await Bun.sleep(durability === 'process' ? 1_200 : 0)
+    writeFileSync(paths.slow, '')
+    await run(client, first)
+  } finally {
+    for (const file of Object.values(paths)) rmSync(file, { force: true })
+    await gateway.stop()
+  }
+}
+
+class Client {
+  readonly gateway: GatewayProcess
+
+  constructor(gateway: GatewayProcess) {
+    this.gateway = gateway
+  }
+
+  /** Returns the id once the whole response is here. */
+  async generate(stream = false): Promise<string> {
+    const { url, key } = this.gateway
+    const response = await ask({ url, key, protocol: 'chat.completions', model: 'sandbox/chat', stream, text: 'hi' })
+    expect([response.status, await response.text()]).toEqual([200, expect.any(String)])
+    return response.headers.get('x-generation-id')!
+  }
+
+  async get(path: string): Promise<Response> {
+    const { url, key } = this.gateway
+    const response = await fetch(url + path, { headers: { authorization: `Bearer ${key}` } })
+    await response.arrayBuffer()
+    return response
+  }
+}
+
+describe.skipIf(!CAN_PRELOAD)('a disk that flushes slowly', () => {
+  test('during a flush other requests are served, and all that end meanwhile share the next flush', async () => {
+    await onSlowDisk('power', async (client, stored) => {
+      const ended: string[] = []
+      const generation = client.generate().then((id) => (ended.push('first'), id))
+      await until(() => flushes() === 1)
+      const others = [false, true, false, true].map((stream) => client.generate(stream).then(() => ended.push('other')))
+      for (const path of ['/v1/models', '/v1/management/payg/balance', `/v1/management/generation?id=${stored}`])
+        expect((await client.get(path)).status).toBe(200)
+      expect(ended).toEqual([])
+      await generation
+      expect(ended).toEqual(['first'])
+      await Promise.all(others)
+      expect(flushes()).toBe(2)
+    })
+  }, 20_000)
+
+  test('with durability process generations wait for no flush, and one follows within about a second', async () => {
+    await onSlowDisk('process', async (client) => {
+      await Promise.all([client.generate(), client.generate(true)])
+      await client.generate()
+      expect(flushes()).toBe(0)
+      await until(() => flushes() === 1)
+      // Neither while that flush is under way.
+      await Promise.all([client.generate(), client.generate(true)])
+      expect(flushes()).toBe(1)
+    })
+  }, 20_000)
+
+  test('with durability process what a generation leaves is flushed at the stop', async () => {
+    await onSlowDisk('process', async (client) => {
+      const { gateway } = client
+      // SQLite itself flushes when the last connection closes.
+      const other = new SqliteStore({ folder: gateway.data, exclusive: false })
+      await client.generate()
+      expect(flushes()).toBe(0)
+      gateway.kill('SIGTERM')
+      expect(await gateway.exited).toBe(0)
+      expect(flushes()).toBe(1)
+      await other.close()
+    })
+  }, 20_000)
+
+  test('with durability process a prediction is confirmed after a flush', async () => {
+    await onSlowDisk('process', async ({ gateway: { url, key } }) => {
+      const { ok } = await fetch(`${url}/v1/predictions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}` },
+        body: JSON.stringify({ model: 'sandbox/chat', input: { prompt: 'hi' } }),
+      })
+      expect([ok, flushes() > 0]).toEqual([true, true])
+    })
+  }, 20_000)
+})
