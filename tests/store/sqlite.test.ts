@@ -1,5 +1,5 @@
 import { Database } from 'bun:sqlite'
-import { afterEach, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, spyOn, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -120,6 +120,27 @@ describe('accounts and keys', () => {
       expect((failure as GatewayError).status).toBe(503)
       expect((failure as GatewayError).message).not.toContain('settings')
     }
+  })
+})
+
+describe('group commit', () => {
+  const write = (store: SqliteStore, name: string): Promise<string> => store.settings.setOnce(name, 'x')
+
+  test('a write after a shared transaction waits for no timer', async () => {
+    const store = open()
+    using timers = spyOn(globalThis, 'setTimeout')
+    await Promise.all(['a', 'b', 'c', 'd'].map((name) => write(store, name)))
+    await write(store, 'e')
+    expect(timers).not.toHaveBeenCalled()
+  })
+
+  test('transactions are a millisecond apart while many writes arrive', async () => {
+    const store = open()
+    using timers = spyOn(globalThis, 'setTimeout')
+    const startedAt = performance.now()
+    while (performance.now() - startedAt < 200 && timers.mock.calls.length === 0)
+      await Promise.all(Array.from({ length: 300 }, () => write(store, 'a')))
+    expect(timers.mock.calls.length).toBeGreaterThan(0)
   })
 })
 

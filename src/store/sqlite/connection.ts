@@ -14,10 +14,14 @@ export const BATCH_ROWS = 200
 export type Binding = string | number | bigint | null | Uint8Array
 
 /**
- * A transaction and its flush cost as much as writing ten generations. After a shared transaction, the next one
- * therefore waits this long for more writes to arrive.
+ * A transaction and its flush cost as much as writing ten generations. While many writes arrive, a flushed transaction
+ * therefore begins at least this long after the one before.
  */
-const GROUP_DELAY_MS = 1
+const GROUP_MS = 1
+/** Writes that arrive in that time, for waiting to be worth it. */
+const GROUP_WRITES = 3
+/** The time over which arriving writes are counted. */
+const COUNTED_MS = 10
 
 /** Callbacks of a table that accumulates writes in memory during a transaction. */
 export type TransactionHooks = { beforeCommit: () => void; afterRollback: () => void }
@@ -51,8 +55,10 @@ export class Connection {
   /** Runs while commits that nobody waits for are in no flush that has begun. */
   #flushTimer: Timer | undefined
   #scheduled = false
-  /** The last transaction had several writes. */
-  #shared = false
+  /** Writes of the transactions since this instant. */
+  #counted = { writes: 0, since: performance.now() }
+  #isBusy = false
+  #transactionAt = 0
   /** The error of a failed flush. The disk may have lost data, so that no later flush can be trusted. */
   #flushError: unknown
 
@@ -93,7 +99,8 @@ export class Connection {
   #commitSoon(): void {
     if (this.#scheduled) return
     this.#scheduled = true
-    if (this.#shared) setTimeout(() => this.#commitPending(), GROUP_DELAY_MS)
+    const waits = this.#isBusy && this.#durability === 'power' && performance.now() - this.#transactionAt < GROUP_MS
+    if (waits) setTimeout(() => this.#commitPending(), GROUP_MS)
     else setImmediate(() => this.#commitPending())
   }
 
@@ -156,7 +163,7 @@ export class Connection {
     const batch = this.#pending
     this.#pending = []
     this.#scheduled = false
-    this.#shared = batch.length > 1
+    this.#count(batch.length)
     let done: readonly Pending[] = batch
     try {
       this.#transaction(batch)
@@ -171,6 +178,15 @@ export class Connection {
     }
     if (this.#unflushed.length > 0) this.#flush()
     else if (done.length > 0) this.#flushLater()
+  }
+
+  #count(writes: number): void {
+    const now = (this.#transactionAt = performance.now())
+    this.#counted.writes += writes
+    const elapsed = now - this.#counted.since
+    if (elapsed < COUNTED_MS) return
+    this.#isBusy = this.#counted.writes * GROUP_MS >= GROUP_WRITES * elapsed
+    this.#counted = { writes: 0, since: now }
   }
 
   #commitAlone(one: Pending): boolean {
