@@ -26,8 +26,11 @@ const COUNTED_MS = 10
 /** Callbacks of a table that accumulates writes in memory during a transaction. */
 export type TransactionHooks = { beforeCommit: () => void; afterRollback: () => void }
 
-/** A commit that nobody waits for is flushed this much later. */
-const FLUSH_DELAY_MS = 1_000
+/**
+ * A commit that nobody waits for is flushed this much later: soon, because a checkpoint flushes what is left on the
+ * thread of the event loop.
+ */
+const FLUSH_DELAY_MS = 100
 
 /** Someone who waits for a flush. */
 type Waiting = { resolve: () => void; reject: (error: unknown) => void }
