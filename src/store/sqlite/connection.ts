@@ -35,6 +35,9 @@ const FLUSH_DELAY_MS = 100
 /** Someone who waits for a flush. */
 type Waiting = { resolve: () => void; reject: (error: unknown) => void }
 
+/** A checkpoint flushes twice on the thread of the event loop. The default of SQLite is a quarter of this. */
+const CHECKPOINT_PAGES = 4_000
+
 type Pending = Waiting & {
   write: () => void
   /** It resolves after a flush. */
@@ -271,6 +274,7 @@ function openDatabase(file: string): Database {
     database.run('PRAGMA journal_mode = WAL')
     // Commits are flushed by `#flush`. Without it, a power cut could bring back a revoked key or spent money.
     database.run('PRAGMA synchronous = NORMAL')
+    database.run(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
     database.run('PRAGMA foreign_keys = ON')
     migrate(database, file)
     return database
