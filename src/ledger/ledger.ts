@@ -177,8 +177,9 @@ export class Ledger {
   async close(open: OpenGeneration, outcome: Outcome): Promise<void> {
     const { meter } = open
     if (!meter.close(outcome)) return
+    const counting = meter.count()
     // A failed count must not keep the hold for ever: what the provider reported is charged.
-    await meter.count().catch((error: unknown) => console.error(error))
+    if (counting !== undefined) await counting.catch((error: unknown) => console.error(error))
     const usage = meter.charge === 'nothing' ? noUsage() : meter.usage
     await this.#settle(open, { usage, estimated: meter.estimated })
   }
@@ -195,10 +196,7 @@ export class Ledger {
     const closing = settlement.apply()
     this.#open.delete(open)
     const write = (): Promise<void> => this.#store.ledger.closeGeneration(closing, () => settlement.markStored())
-    return this.#pending.attempt(write).catch((error: unknown) => {
-      if (isUnavailable(error)) this.#unstored.set(open, { settlement, write })
-      throw error
-    })
+    return this.#pending.attempt(write, () => this.#unstored.set(open, { settlement, write }))
   }
 
   /**

@@ -32,7 +32,7 @@ export class Meter {
   /** Characters received beyond TEXT_KEPT. */
   #beyond = 0
   #chargeWaived = false
-  #counting: Promise<Usage | undefined> = Promise.resolve(undefined)
+  #counting: Promise<Usage> | undefined
 
   /** `ageMs`: milliseconds since its request arrived. */
   constructor(countInput: () => Promise<number>, ageMs = 0) {
@@ -156,7 +156,7 @@ export class Meter {
    * Counts what the provider did not report, for a response that is ending or has ended, and gives the usage; undefined
    * where the report suffices. Concurrent calls share one count: a client that leaves meanwhile has its response.
    */
-  count(): Promise<Usage | undefined> {
+  count(): Promise<Usage> | undefined {
     const unreported = this.#unreported
     if (unreported !== undefined) this.#counting = this.#count(unreported)
     return this.#counting

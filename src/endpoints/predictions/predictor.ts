@@ -221,7 +221,7 @@ export class Predictor {
       open,
       open: { meter },
     } = job
-    if (charged) await meter.count().catch((error: unknown) => console.error(error))
+    if (charged) await meter.count()?.catch((error: unknown) => console.error(error))
     else meter.waiveCharge()
     const { usage, estimated, served } = meter
     const outcome: PredictionOutcome = {

@@ -1,7 +1,7 @@
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { GenerationRecord } from '../ledger.ts'
 
-/** Usage bucket -> column. */
+/** Usage bucket -> column, in the order in which a row is bound. */
 const BUCKETS = {
   inputTokens: 'input_tokens',
   cacheReadTokens: 'cache_read_tokens',
@@ -15,7 +15,7 @@ const BUCKETS = {
   webSearches: 'web_searches',
   images: 'images',
 } satisfies Record<keyof Usage, string>
-export const BUCKET_NAMES = Object.keys(BUCKETS) as (keyof Usage)[]
+const BUCKET_NAMES = Object.keys(BUCKETS) as (keyof Usage)[]
 
 export const INSERT_GENERATION = `
   INSERT INTO generations (id, account, key, kind, api, model, provider, finish, ending, created_at, latency, duration,

@@ -1,6 +1,5 @@
-import { int64, type Binding, type Connection } from './connection.ts'
+import { int64, type Connection } from './connection.ts'
 import {
-  BUCKET_NAMES,
   FIND_GENERATION,
   generationIdBytes,
   type GenerationRow,
@@ -219,7 +218,8 @@ export class LedgerTables implements LedgerStore {
   /** False, and nothing written, if the generation has a record already. */
   #insertGeneration(id: Uint8Array, record: GenerationRecord): boolean {
     const { price, provider, usage } = record
-    const values: Binding[] = [
+    const { changes } = this.#connection.run(
+      INSERT_GENERATION,
       id,
       this.#name(record.accountId),
       this.#name(record.keyId),
@@ -242,9 +242,19 @@ export class LedgerTables implements LedgerStore {
       int64(record.held),
       int64(record.bill),
       int64(record.flows),
-    ]
-    for (const bucket of BUCKET_NAMES) values.push(usage[bucket])
-    return this.#connection.run(INSERT_GENERATION, ...values).changes > 0
+      usage.inputTokens,
+      usage.cacheReadTokens,
+      usage.cacheWrite5mTokens,
+      usage.cacheWrite1hTokens,
+      usage.inputAudioTokens,
+      usage.outputTokens,
+      usage.reasoningTokens,
+      usage.outputAudioTokens,
+      usage.outputImageTokens,
+      usage.webSearches,
+      usage.images,
+    )
+    return changes > 0
   }
 
   #insertTransfer(
