@@ -324,3 +324,35 @@ test.skipIf(!CAN_PRELOAD)(
   },
   20_000,
 )
+
+test.skipIf(!CAN_PRELOAD)(
+  'with durability process a flush that fails after the answer makes the next one fail, until a restart',
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-flush-'))
+    const failing = join(folder, 'failing')
+    const config = `store: { durability: process }\n${configFor(provider)}`
+    let gateway = await startGatewayProcess({ data: folder, config, env: preload(folder, FAILING(failing)) })
+    const generate = async (): Promise<number> => {
+      const { url, key } = gateway
+      return (await ask({ url, key, protocol: 'chat.completions', model: 'by/messages', stream: false })).status
+    }
+    try {
+      provider.open()
+      writeFileSync(failing, '')
+      expect(await generate()).toBe(200)
+      await Bun.sleep(500)
+      rmSync(failing)
+      expect([await generate(), await generate()]).toEqual([503, 503])
+      gateway.kill('SIGTERM')
+      expect(await gateway.exited).toBe(1)
+      await gateway.stop()
+
+      gateway = await startGatewayProcess({ data: folder, config })
+      expect(await generate()).toBe(200)
+    } finally {
+      await gateway.stop()
+      rmSync(folder, { recursive: true, force: true })
+    }
+  },
+  20_000,
+)
