@@ -78,7 +78,7 @@ describe('modules', () => {
     ['endpoints'],
     ['app'],
   ]
-  const BASE = /^src\/(error|money|nearest)\.ts$/
+  const BASE = /^src\/(deadlines|error|money|nearest)\.ts$/
 
   const moduleOf = (file: string): string =>
     /^src\/cli\//.test(file)

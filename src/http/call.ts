@@ -1,4 +1,5 @@
 import { BoundedMap } from './bounded-map.ts'
+import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
 import { ResponseParser } from './response-parser.ts'
 import { type CallSignal, Connection, type ConnectionUser, type Origin, takeIdle } from './connection.ts'
@@ -170,7 +171,7 @@ export const bodyText = (body: RequestBody): string => {
 }
 
 /** One request and its response on one connection. */
-class OutgoingCall implements ByteSource, ConnectionUser {
+class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
   #connection: Connection
   #parser = new ResponseParser()
   #timeouts: Timeouts
@@ -185,8 +186,8 @@ class OutgoingCall implements ByteSource, ConnectionUser {
   #queuedBytes = 0
   #paused = false
   #failure: GatewayError | undefined
-  #timer: ReturnType<typeof setTimeout> | undefined
-  #timerAt = Infinity
+  readonly #deadline = new Deadline(this)
+  #deadlineAt = Infinity
   #onAbort = () => this.cancel()
 
   constructor(connection: Connection, { timeouts, signal }: OutgoingRequest, startedAt: number) {
@@ -200,7 +201,7 @@ class OutgoingCall implements ByteSource, ConnectionUser {
   /** Resolves at the response head; with undefined if a kept connection was already closed, so it may be resent. */
   start(request: EncodedRequest): Promise<IncomingResponse | undefined> {
     this.#signal.addEventListener('abort', this.#onAbort, { once: true })
-    this.#armTimer()
+    this.#setDeadline()
     if (this.#signal.aborted) this.cancel()
     else this.#connection.use(this, request.data, request.length)
     return this.#response.promise
@@ -220,7 +221,7 @@ class OutgoingCall implements ByteSource, ConnectionUser {
     }
     this.#waitingSince = performance.now()
     this.#reader = Promise.withResolvers()
-    this.#armTimer()
+    this.#setDeadline()
     return this.#reader.promise
   }
 
@@ -304,43 +305,34 @@ class OutgoingCall implements ByteSource, ConnectionUser {
 
   #close(): void {
     this.#phase = 'over'
-    clearTimeout(this.#timer)
+    deadlines.clear(this.#deadline)
     this.#signal.removeEventListener('abort', this.#onAbort)
   }
 
-  #deadline(): { at: number; phase: string } {
-    const total = this.#startedAt + this.#timeouts.totalMs
-    const phaseEnd =
-      this.#phase === 'first byte'
-        ? this.#waitingSince + this.#timeouts.firstByteMs
-        : this.#reader !== undefined
-          ? this.#waitingSince + this.#timeouts.idleMs
-          : Infinity
-    return phaseEnd < total
-      ? { at: phaseEnd, phase: this.#phase === 'first byte' ? 'first byte' : 'idle' }
-      : { at: total, phase: 'total' }
+  /** The end of the wait for the head, or for the chunk that is being read. */
+  get #phaseEnd(): number {
+    if (this.#phase === 'first byte') return this.#waitingSince + this.#timeouts.firstByteMs
+    return this.#reader === undefined ? Infinity : this.#waitingSince + this.#timeouts.idleMs
   }
 
-  /**
-   * One timer per call, set to the nearest deadline. If that has moved meanwhile, the timer fires early and is reset.
-   */
-  #armTimer(): void {
-    const { at } = this.#deadline()
-    if (at >= this.#timerAt) return
-    clearTimeout(this.#timer)
-    this.#timerAt = at
-    this.#timer = setTimeout(
-      () => {
-        this.#timerAt = Infinity
-        const due = this.#deadline()
-        if (performance.now() < due.at) this.#armTimer()
-        else
-          this.#fail(
-            new GatewayError('upstream_timeout', `The provider did not respond in time (${due.phase} timeout).`),
-          )
-      },
-      Math.min(at - performance.now() + 1, 2 ** 31 - 1),
-    )
+  get #totalEnd(): number {
+    return this.#startedAt + this.#timeouts.totalMs
+  }
+
+  /** If the nearest end moves away meanwhile, the deadline passes early and is set again. */
+  #setDeadline(): void {
+    const at = Math.min(this.#phaseEnd, this.#totalEnd)
+    if (at >= this.#deadlineAt) return
+    this.#deadlineAt = at
+    deadlines.set(this.#deadline, at - performance.now())
+  }
+
+  onDeadline(): void {
+    this.#deadlineAt = Infinity
+    const now = performance.now()
+    if (now < this.#phaseEnd && now < this.#totalEnd) return this.#setDeadline()
+    const phase = this.#phaseEnd >= this.#totalEnd ? 'total' : this.#phase === 'first byte' ? 'first byte' : 'idle'
+    this.#fail(new GatewayError('upstream_timeout', `The provider did not respond in time (${phase} timeout).`))
   }
 }
 

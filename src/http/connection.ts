@@ -1,4 +1,5 @@
 import type { Socket, TCPSocketConnectOptions } from 'bun'
+import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
 
 /**
@@ -26,19 +27,20 @@ export interface ConnectionUser {
 
 /** Longest time that an idle connection is kept. Load balancers in front of providers close after 60 s or more. */
 const IDLE_MS = 50_000
-const SWEEP_MS = 5_000
 const MAX_IDLE_PER_ORIGIN = 256
 
 /** One TCP or TLS connection to a provider, used by one call at a time. */
-export class Connection {
+export class Connection implements Expiring {
   readonly origin: Origin
   /** True once it has served a call: only then may a close without a response be caused by keep-alive. */
   reused = false
   #socket: Socket<Connection> | undefined
   #user: ConnectionUser | undefined
   #unsent: Buffer | undefined
-  #idleUntil = 0
   #closed = false
+  #connectMs = 0
+  /** Until it is open, and while it is idle. */
+  readonly #deadline = new Deadline(this)
   #opened: PromiseWithResolvers<Connection> | undefined
 
   constructor(origin: Origin) {
@@ -52,17 +54,9 @@ export class Connection {
   open(connectMs: number, signal: CallSignal): Promise<Connection> {
     const opened = Promise.withResolvers<Connection>()
     this.#opened = opened
-    const { host, port, secure, name, address } = this.origin
-    const timer = setTimeout(
-      () =>
-        this.#fail(
-          new GatewayError(
-            'upstream_timeout',
-            `The provider at ${name} did not accept a connection within ${connectMs} ms.`,
-          ),
-        ),
-      connectMs,
-    )
+    const { host, port, secure, address } = this.origin
+    this.#connectMs = connectMs
+    deadlines.set(this.#deadline, connectMs)
     const onAbort = () => this.#fail(new GatewayError('upstream_error', 'The call was cancelled while connecting.'))
     signal.addEventListener('abort', onAbort, { once: true })
     const options: TCPSocketConnectOptions<Connection> = {
@@ -74,13 +68,23 @@ export class Connection {
     if (secure) options.tls = { serverName: host, rejectUnauthorized: true }
     Bun.connect(options).catch((error: unknown) => this.#fail(unreachable(this.origin, error)))
     return opened.promise.finally(() => {
-      clearTimeout(timer)
+      deadlines.clear(this.#deadline)
       signal.removeEventListener('abort', onAbort)
     })
   }
 
+  onDeadline(): void {
+    if (this.reused) {
+      forget(this)
+      return this.close()
+    }
+    const message = `The provider at ${this.origin.name} did not accept a connection within ${this.#connectMs} ms.`
+    this.#fail(new GatewayError('upstream_timeout', message))
+  }
+
   /** Assigns the connection to one call and writes its request. `length`: in bytes; a string is written as UTF-8. */
   use(user: ConnectionUser, request: string | Buffer, length: number): void {
+    deadlines.clear(this.#deadline)
     this.#user = user
     const written = Math.max(0, this.#socket?.write(request) ?? 0)
     if (written < length)
@@ -102,19 +106,16 @@ export class Connection {
     if (!reusable || this.origin.address !== undefined || this.#unsent !== undefined || this.#closed)
       return this.close()
     this.reused = true
-    this.#idleUntil = performance.now() + IDLE_MS
-    if (!keep(this)) this.close()
+    if (keep(this)) deadlines.set(this.#deadline, IDLE_MS)
+    else this.close()
   }
 
   close(): void {
     this.#user = undefined
     this.#closed = true
     this.#unsent = undefined
+    deadlines.clear(this.#deadline)
     this.#socket?.terminate()
-  }
-
-  get usable(): boolean {
-    return !this.#closed && performance.now() < this.#idleUntil
   }
 
   /** The methods below handle the socket's events. */
@@ -180,19 +181,11 @@ const SOCKET_HANDLERS = {
 
 /** The connection pool, the only state of this module: idle connections by origin, the last used one at the end. */
 const idle = new Map<string, Connection[]>()
-let sweeper: ReturnType<typeof setInterval> | undefined
 
 const poolKey = (origin: Origin): string => (origin.secure ? 's' : 'p') + origin.name
 
 /** The idle connection to this origin that was used last, so that surplus ones expire. */
-export const takeIdle = (origin: Origin): Connection | undefined => {
-  const list = idle.get(poolKey(origin))
-  for (let connection = list?.pop(); connection !== undefined; connection = list?.pop()) {
-    if (connection.usable) return connection
-    connection.close()
-  }
-  return undefined
-}
+export const takeIdle = (origin: Origin): Connection | undefined => idle.get(poolKey(origin))?.pop()
 
 const keep = (connection: Connection): boolean => {
   const key = poolKey(connection.origin)
@@ -200,32 +193,20 @@ const keep = (connection: Connection): boolean => {
   if (list === undefined) idle.set(key, [connection])
   else if (list.length < MAX_IDLE_PER_ORIGIN) list.push(connection)
   else return false
-  sweeper ??= setInterval(sweep, SWEEP_MS).unref()
   return true
 }
 
 const forget = (connection: Connection): void => {
-  const list = idle.get(poolKey(connection.origin))
+  const key = poolKey(connection.origin)
+  const list = idle.get(key)
   const at = list?.lastIndexOf(connection) ?? -1
-  if (at !== -1) list!.splice(at, 1)
-}
-
-const sweep = (): void => {
-  for (const [key, list] of idle) {
-    for (const connection of list) if (!connection.usable) connection.close()
-    const kept = list.filter((connection) => connection.usable)
-    if (kept.length === 0) idle.delete(key)
-    else idle.set(key, kept)
-  }
-  if (idle.size > 0) return
-  clearInterval(sweeper)
-  sweeper = undefined
+  if (list === undefined || at === -1) return
+  list.splice(at, 1)
+  if (list.length === 0) idle.delete(key)
 }
 
 /** Closes every idle connection, at the end of the program and of tests. */
 export const closeIdle = (): void => {
   for (const list of idle.values()) for (const connection of list) connection.close()
   idle.clear()
-  clearInterval(sweeper)
-  sweeper = undefined
 }

@@ -1,5 +1,6 @@
 import type { Server } from 'bun'
 import { isUtf8 } from 'node:buffer'
+import { within } from '../deadlines.ts'
 import { GatewayError, invalid } from '../error.ts'
 import { isStreamed } from './stream.ts'
 
@@ -48,11 +49,7 @@ export const listen = (options: ListenOptions): Listening => {
     url: `http://${host}:${server.port}`,
     port: server.port ?? 0,
     async stop(drainMs) {
-      const forced = Promise.withResolvers<void>()
-      const timer = setTimeout(() => forced.resolve(server.stop(true)), drainMs)
-      await Promise.race([server.stop(false), forced.promise])
-      // A pending timer would keep the process alive.
-      clearTimeout(timer)
+      await within(server.stop(false), drainMs, () => server.stop(true))
     },
   }
 }
@@ -69,9 +66,10 @@ const BODY_MS = 300_000
  */
 export const readBody = async (request: Request, limitBytes: number, atMostMs = BODY_MS): Promise<Buffer> => {
   const length = declaredLength(request, limitBytes)
-  const bytes = await withTimeout(
+  const bytes = await within(
     length === undefined ? readBounded(request, limitBytes) : request.bytes(),
     atMostMs,
+    throwTooLate,
   ).catch(throwBodyError)
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (!isUtf8(text)) throw invalid('body', 'must be UTF-8')
@@ -120,9 +118,8 @@ export async function* readChunks(
   try {
     for (;;) {
       const startedAt = performance.now()
-      const { done, value } = await withTimeout(reader.read(), ms + (received / bytesPerSecond) * 1000 - waited).catch(
-        throwBodyError,
-      )
+      const atMostMs = ms + (received / bytesPerSecond) * 1000 - waited
+      const { done, value } = await within(reader.read(), atMostMs, throwTooLate).catch(throwBodyError)
       if (done) return
       waited += performance.now() - startedAt
       received += value.length
@@ -136,23 +133,9 @@ export async function* readChunks(
   }
 }
 
-const withTimeout = <T>(bytes: Promise<T>, atMostMs: number): Promise<T> =>
-  new Promise((resolve, reject) => {
-    const timer = setTimeout(
-      () => reject(new GatewayError('invalid_request', 'The request body was not received in time.', { status: 408 })),
-      atMostMs,
-    )
-    bytes.then(
-      (whole) => {
-        clearTimeout(timer)
-        resolve(whole)
-      },
-      (error: unknown) => {
-        clearTimeout(timer)
-        reject(error)
-      },
-    )
-  })
+const throwTooLate = (): never => {
+  throw new GatewayError('invalid_request', 'The request body was not received in time.', { status: 408 })
+}
 
 const throwBodyError = (error: unknown): never => {
   throw error instanceof GatewayError

@@ -4,6 +4,7 @@
  */
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
+import { Deadline, deadlines } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
 import { isPublicAddress } from './addresses.ts'
 import { type IncomingResponse, type OutgoingRequest, send } from './call.ts'
@@ -205,7 +206,8 @@ async function withDeadline<T>(
 ): Promise<T> {
   const controller = new AbortController()
   const abort = () => controller.abort()
-  const timer = setTimeout(abort, totalMs)
+  const deadline = new Deadline({ onDeadline: abort })
+  deadlines.set(deadline, totalMs)
   if (signal?.aborted === true) abort()
   else signal?.addEventListener('abort', abort, { once: true })
   try {
@@ -217,7 +219,7 @@ async function withDeadline<T>(
       error,
     )
   } finally {
-    clearTimeout(timer)
+    deadlines.clear(deadline)
     signal?.removeEventListener('abort', abort)
   }
 }

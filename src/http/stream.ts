@@ -1,3 +1,5 @@
+import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
+
 /**
  * The output of one pull: text for one write, or several writes, each `pauseBefore` milliseconds after the previous.
  */
@@ -40,35 +42,38 @@ export const streamBody = (
   keepAlive: KeepAlive | undefined,
   signal?: AbortSignal,
 ): ReadableStream => {
-  const writer = new StreamWriter(source, signal)
+  const writer = new StreamWriter(source, keepAlive, signal)
   if (signal !== undefined) streamed.add(signal)
   return new ReadableStream({
     type: 'direct',
-    pull: (controller: unknown) => writer.run(controller as DirectController, keepAlive),
+    pull: (controller: unknown) => writer.run(controller as DirectController),
     cancel: () => writer.cancel(),
   } as unknown as Bun.DirectUnderlyingSource)
 }
 
-class StreamWriter {
+class StreamWriter implements Expiring {
   #source: TextSource
   #signal: AbortSignal | undefined
+  #controller: DirectController | undefined
   #closed = false
-  #timer: ReturnType<typeof setInterval> | undefined
+  readonly #keepAlive: KeepAlive | undefined
+  readonly #deadline = new Deadline(this)
   #lastWriteAt = 0
   #drained: number | Promise<number> = 0
   #onAbort = () => this.cancel()
 
-  constructor(source: TextSource, signal: AbortSignal | undefined) {
+  constructor(source: TextSource, keepAlive: KeepAlive | undefined, signal: AbortSignal | undefined) {
     this.#source = source
+    this.#keepAlive = keepAlive
     this.#signal = signal
     signal?.addEventListener('abort', this.#onAbort, { once: true })
     if (signal?.aborted === true) this.cancel()
   }
 
-  async run(controller: DirectController, keepAlive: KeepAlive | undefined): Promise<void> {
+  async run(controller: DirectController): Promise<void> {
     if (this.#closed) return controller.close()
-    if (keepAlive !== undefined)
-      this.#timer = setInterval(() => this.#writeKeepAlive(controller, keepAlive), keepAlive.afterMs / 2)
+    this.#controller = controller
+    if (this.#keepAlive !== undefined) deadlines.set(this.#deadline, this.#keepAlive.afterMs)
     this.#lastWriteAt = performance.now()
     try {
       for (;;) {
@@ -116,21 +121,31 @@ class StreamWriter {
     this.#source.cancel(this.#signal?.reason === 'shutdown' ? 'shutdown' : 'client-left')
   }
 
-  #writeKeepAlive(controller: DirectController, keepAlive: KeepAlive): void {
-    if (typeof this.#drained !== 'number' || performance.now() - this.#lastWriteAt < keepAlive.afterMs) return
-    this.#lastWriteAt = performance.now()
+  /** Frames only move the end of the silence: the deadline is not set again for each. */
+  onDeadline(): void {
+    const { text, afterMs } = this.#keepAlive!
+    const now = performance.now()
+    const isFull = typeof this.#drained !== 'number'
+    if (!isFull && now - this.#lastWriteAt >= afterMs) {
+      this.#lastWriteAt = now
+      this.#writeKeepAlive(text)
+    }
+    if (!this.#closed) deadlines.set(this.#deadline, isFull ? afterMs : this.#lastWriteAt + afterMs - now)
+  }
+
+  #writeKeepAlive(text: string): void {
     const onDrained = (): number => {
       this.#drained = 0
       return 0
     }
-    this.#drained = controller.write(keepAlive.text)
+    this.#drained = this.#controller!.write(text)
     // Handled here too, because nothing may be awaiting it when it rejects.
     if (typeof this.#drained !== 'number') this.#drained = this.#drained.then(onDrained, onDrained)
   }
 
   #close(): void {
     this.#closed = true
-    clearInterval(this.#timer)
+    deadlines.clear(this.#deadline)
     this.#signal?.removeEventListener('abort', this.#onAbort)
   }
 }

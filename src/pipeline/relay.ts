@@ -1,3 +1,4 @@
+import { Deadline, deadlines, within } from '../deadlines.ts'
 import { asGatewayError, type GatewayError } from '../error.ts'
 import type { ByteSource } from '../http/call.ts'
 import { FrameSplitter, type Frame } from '../http/frames.ts'
@@ -49,12 +50,7 @@ export class Relay {
   /** Waits at most this long for the first chunk, so that a failure before it still gets an HTTP status of its own. */
   async begin(atMostMs: number): Promise<void> {
     this.#early = this.pull()
-    let timer: Timer | undefined
-    const patience = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, atMostMs)
-    })
-    await Promise.race([this.#early, patience])
-    clearTimeout(timer)
+    await within(this.#early, atMostMs, () => undefined)
   }
 
   /**
@@ -115,13 +111,14 @@ export class Relay {
 
   /** Reads the tail of a complete stream; a provider that keeps sending is cut. */
   async #drain(): Promise<void> {
-    const timer = setTimeout(() => this.#source.cancel(), TAIL_MS)
+    const deadline = new Deadline({ onDeadline: () => this.#source.cancel() })
+    deadlines.set(deadline, TAIL_MS)
     try {
       while ((await this.#source.read()) !== undefined) continue
     } catch {
       // The response was complete; how its connection ended does not matter.
     } finally {
-      clearTimeout(timer)
+      deadlines.clear(deadline)
     }
   }
 

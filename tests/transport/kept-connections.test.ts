@@ -1,4 +1,5 @@
-import { afterEach, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, spyOn, test } from 'bun:test'
+import { Deadlines, deadlines } from '../../src/deadlines.ts'
 import { failure, plain, post, postText, serve, stopServers } from './call-kit.ts'
 
 afterEach(stopServers)
@@ -19,6 +20,30 @@ describe('a kept connection', () => {
     await postText(server)
     await postText(server)
     expect(server.connections).toBe(2)
+  })
+
+  test('an unused connection is closed after 50 seconds, and the next call opens another', async () => {
+    const server = serve((socket, _request, count) => {
+      // A call may take longer than that.
+      if (count === 2) setTimeout(() => void socket.write(plain('ok')), 400)
+      else socket.write(plain('ok'))
+    })
+    const set = spyOn(deadlines, 'set').mockImplementation((deadline, ms) =>
+      Deadlines.prototype.set.call(deadlines, deadline, ms === 50_000 ? 300 : ms),
+    )
+    try {
+      for (let i = 0; i < 3; i += 1) {
+        expect(await postText(server)).toBe('ok')
+        await Bun.sleep(100)
+      }
+      // Each use begins the time anew.
+      expect(server.connections).toBe(1)
+      await Bun.sleep(400)
+      expect(await postText(server)).toBe('ok')
+      expect(server.connections).toBe(2)
+    } finally {
+      set.mockRestore()
+    }
   })
 
   test('a reused connection that closes without a response is replaced once', async () => {

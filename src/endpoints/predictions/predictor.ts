@@ -1,4 +1,5 @@
 import type { AppContext, AuthenticatedRequest } from '../../context.ts'
+import { within } from '../../deadlines.ts'
 import { asGatewayError } from '../../error.ts'
 import { reserve } from '../../ledger/admission.ts'
 import type { Outcome } from '../../ledger/outcomes.ts'
@@ -298,11 +299,7 @@ export class Predictor {
   /** Resolves when it has ended or the server stops, at the latest after this time. */
   async ended(id: string, atMostMs: number): Promise<void> {
     const job = this.#jobs.get(id)
-    if (job === undefined) return
-    const late = Promise.withResolvers<void>()
-    const timer = setTimeout(late.resolve, atMostMs)
-    await Promise.race([job.over.promise, late.promise])
-    clearTimeout(timer)
+    if (job !== undefined) await within(job.over.promise, atMostMs, () => undefined)
   }
 
   /** Calls the listener with each change of an unfinished prediction; gives the function that removes it. */

@@ -1,4 +1,5 @@
 import type { AppContext } from '../../context.ts'
+import { Deadline, deadlines } from '../../deadlines.ts'
 import { asGatewayError, GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import { outcomeOf, type Outcome } from '../../ledger/outcomes.ts'
@@ -236,11 +237,12 @@ const UNKNOWN = new GatewayError('upstream_error', 'The provider does not know t
 const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     const over = (): void => {
-      clearTimeout(timer)
+      deadlines.clear(deadline)
       signal.removeEventListener('abort', over)
       resolve()
     }
-    const timer = setTimeout(over, signal.aborted ? 0 : ms)
+    const deadline = new Deadline({ onDeadline: over })
+    deadlines.set(deadline, signal.aborted ? 0 : ms)
     signal.addEventListener('abort', over, { once: true })
   })
 
