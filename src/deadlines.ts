@@ -19,6 +19,10 @@ export class Deadline extends Link {
     super()
     this.owner = owner
   }
+
+  get isSet(): boolean {
+    return this.next !== this
+  }
 }
 
 /** Slot 0 has what is due; slot n what differs from the wheel's time in bit n - 1 and in no higher one. */
@@ -68,8 +72,13 @@ export class Deadlines {
     if (deadline.at < this.#timerAt) this.#arm(deadline.at)
   }
 
+  /** The same, unless it passes earlier already. */
+  setWithin(deadline: Deadline, ms: number): void {
+    if (!deadline.isSet || deadline.at > this.#now() + ms) this.set(deadline, ms)
+  }
+
   clear(deadline: Deadline): void {
-    if (deadline.next === deadline) return
+    if (!deadline.isSet) return
     unlink(deadline)
     this.#size -= 1
     if (this.#size > 0) return

@@ -187,7 +187,6 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
   #paused = false
   #failure: GatewayError | undefined
   readonly #deadline = new Deadline(this)
-  #deadlineAt = Infinity
   #onAbort = () => this.cancel()
 
   constructor(connection: Connection, { timeouts, signal }: OutgoingRequest, startedAt: number) {
@@ -321,14 +320,10 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
 
   /** If the nearest end moves away meanwhile, the deadline passes early and is set again. */
   #setDeadline(): void {
-    const at = Math.min(this.#phaseEnd, this.#totalEnd)
-    if (at >= this.#deadlineAt) return
-    this.#deadlineAt = at
-    deadlines.set(this.#deadline, at - performance.now())
+    deadlines.setWithin(this.#deadline, Math.min(this.#phaseEnd, this.#totalEnd) - performance.now())
   }
 
   onDeadline(): void {
-    this.#deadlineAt = Infinity
     const now = performance.now()
     if (now < this.#phaseEnd && now < this.#totalEnd) return this.#setDeadline()
     const phase = this.#phaseEnd >= this.#totalEnd ? 'total' : this.#phase === 'first byte' ? 'first byte' : 'idle'

@@ -1,6 +1,7 @@
 import { Budgets, type BudgetHold } from '../accounts/budget.ts'
 import { FREE_TIER, type Plans } from '../accounts/plans.ts'
 import { newSubscription, Quota } from '../accounts/quota.ts'
+import { Deadline, deadlines, type Deadlines, type Expiring } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
 import { noUsage, type Usage } from '../generation/usage.ts'
 import type { Nano } from '../money.ts'
@@ -13,6 +14,7 @@ import {
   type OpenGeneration,
   type ReservationRequest,
 } from './open-generation.ts'
+import { OpenGenerations } from './open-generations.ts'
 import type { Outcome } from './outcomes.ts'
 import { isUnavailable, PendingWrites, type Write } from './pending-writes.ts'
 import type { Price, Prices } from './prices.ts'
@@ -22,17 +24,13 @@ import { Wallet } from './wallet.ts'
 
 export type { OpenGeneration, ReservationRequest } from './open-generation.ts'
 
-/**
- * Generations younger than this are not written as open: most end earlier, and a crash only loses an unpaid response.
- */
-const WRITE_AFTER_MS = 100
-/** The interval at which an open generation is written again, with what was received since. */
-const REWRITE_EVERY_MS = 5_000
+/** The time after which pending writes are tried again. */
+const RETRY_AFTER_MS = 100
 
-type Options = { store: Store; plans: Plans; prices: Prices; overdraft: Nano; now?: () => number }
+type Options = { store: Store; plans: Plans; prices: Prices; overdraft: Nano; now?: () => number; wheel?: Deadlines }
 
 /** Reservations before a request is sent, settlement and record after it: the only way anything is charged. */
-export class Ledger {
+export class Ledger implements Expiring {
   readonly #store: Store
   readonly #plans: Plans
   readonly #prices: Prices
@@ -40,20 +38,23 @@ export class Ledger {
   readonly #now: () => number
   readonly #wallets = new Map<string, Wallet>()
   readonly #quotas = new Map<string, Quota>()
-  readonly #open = new Set<OpenGeneration>()
+  readonly #open = new OpenGenerations()
   #budgets = new Budgets([])
   /** While any write is pending, no reservation is made. */
   readonly #pending = new PendingWrites()
   /** Settlements whose first write failed. */
   readonly #unstored = new WeakMap<OpenGeneration, { settlement: Settlement; write: Write }>()
-  #sweeper: Timer | undefined
+  readonly #wheel: Deadlines
+  /** Set while a generation is open or a write is pending. */
+  readonly #sweep = new Deadline(this)
 
-  private constructor({ store, plans, prices, overdraft, now = Date.now }: Options) {
+  private constructor({ store, plans, prices, overdraft, now = Date.now, wheel = deadlines }: Options) {
     this.#store = store
     this.#plans = plans
     this.#prices = prices
     this.#overdraft = overdraft
     this.#now = now
+    this.#wheel = wheel
   }
 
   /** Loads balances and subscriptions, and settles what a crash left open by what had been received until then. */
@@ -72,7 +73,6 @@ export class Ledger {
       ),
     )
     options.store.watch(async () => void (await ledger.load()))
-    ledger.#sweeper = setInterval(() => ledger.#sweep(), WRITE_AFTER_MS)
     return ledger
   }
 
@@ -137,6 +137,7 @@ export class Ledger {
       meter: new Meter(countInput, this.#now() - request.createdAt),
     }
     this.#open.add(open)
+    this.#sweepSoon()
     return open
   }
 
@@ -161,13 +162,13 @@ export class Ledger {
   /** Keeps a generation open, across restarts too, while its provider works on in the background. */
   async defer(open: OpenGeneration): Promise<void> {
     open.deferred = true
-    open.writtenAtMs = open.meter.ageMs
+    open.writtenAtMs ??= open.meter.ageMs
     await this.#store.ledger.saveOpen([rowOf(open)])
   }
 
   /** Generations whose providers work on in the background. */
   get deferred(): OpenGeneration[] {
-    return [...this.#open].filter(({ deferred }) => deferred === true)
+    return this.#open.deferred
   }
 
   /**
@@ -196,7 +197,10 @@ export class Ledger {
     const closing = settlement.apply()
     this.#open.delete(open)
     const write = (): Promise<void> => this.#store.ledger.closeGeneration(closing, () => settlement.markStored())
-    return this.#pending.attempt(write, () => this.#unstored.set(open, { settlement, write }))
+    return this.#pending.attempt(write, () => {
+      this.#unstored.set(open, { settlement, write })
+      this.#sweepSoon()
+    })
   }
 
   /**
@@ -213,19 +217,19 @@ export class Ledger {
     this.#settle(open, { usage: noUsage(), estimated: false }).catch(() => {})
   }
 
-  /** Writes open generations, so that a crash does not lose them, and retries pending writes. */
-  #sweep(): void {
-    const due = [...this.#open].filter(
-      ({ meter, deferred, writtenAtMs }) =>
-        deferred !== true &&
-        meter.ageMs > WRITE_AFTER_MS &&
-        (writtenAtMs === undefined || meter.ageMs - writtenAtMs > REWRITE_EVERY_MS),
-    )
-    for (const open of due) open.writtenAtMs = open.meter.ageMs
+  /** The sweep: writes open generations, so that a crash does not lose them, and retries pending writes. */
+  onDeadline(): void {
+    const due = this.#open.takeDue()
     const write = (): Promise<void> =>
       this.#store.ledger.saveOpen(due.filter((open) => this.#open.has(open)).map(rowOf))
-    if (due.length > 0) void this.#pending.attempt(write).catch(() => {})
+    if (due.length > 0) void this.#pending.attempt(write, () => this.#sweepSoon()).catch(() => {})
     if (this.#pending.size > 0) void this.#pending.retry()
+    this.#sweepSoon()
+  }
+
+  #sweepSoon(): void {
+    const waitMs = this.#pending.size > 0 ? RETRY_AFTER_MS : this.#open.dueInMs
+    if (waitMs !== undefined) this.#wheel.setWithin(this.#sweep, waitMs)
   }
 
   /** Takes the hold of a generation that the last process left open, so that it is settled like any other. */
@@ -235,6 +239,7 @@ export class Ledger {
     else this.#wallet(request.accountId).hold(hold.amount)
     if (hold.budget !== undefined) this.#budgets.restore(hold.budget)
     this.#open.add(open)
+    this.#sweepSoon()
   }
 
   #wallet(accountId: string): Wallet {
@@ -253,7 +258,7 @@ export class Ledger {
    * Retries pending writes a last time, once all requests are closed. Fails where the store still does not take them.
    */
   async stop(): Promise<void> {
-    clearInterval(this.#sweeper)
+    this.#wheel.clear(this.#sweep)
     await this.#pending.retry()
     if (this.#pending.size > 0)
       throw new Error(`could not record ${this.#pending.size} ledger writes: the disk is full or does not respond`)

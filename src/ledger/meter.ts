@@ -32,6 +32,7 @@ export class Meter {
   /** Characters received beyond TEXT_KEPT. */
   #beyond = 0
   #chargeWaived = false
+  #changed = true
   #counting: Promise<Usage> | undefined
 
   /** `ageMs`: milliseconds since its request arrived. */
@@ -63,6 +64,7 @@ export class Meter {
 
   record(events: readonly GenerationEvent[]): void {
     if (this.outcome !== undefined) return
+    this.#changed = true
     for (const event of events) {
       if (event.type === 'error') continue
       this.#firstEventAt ??= performance.now()
@@ -87,6 +89,13 @@ export class Meter {
           break
       }
     }
+  }
+
+  /** True where it may have changed since the last call. Before the first event its attempts change unnoticed. */
+  takeChanged(): boolean {
+    const changed = this.#changed || this.#firstEventAt === undefined
+    this.#changed = false
+    return changed
   }
 
   #recordUsage(usage: Partial<Usage>): void {

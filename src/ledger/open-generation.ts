@@ -34,7 +34,7 @@ export type OpenGeneration = {
   background?: BackgroundWork | undefined
   /** The provider works on without its client: it stays open, across restarts too, until its outcome is known. */
   deferred?: boolean
-  /** Age in milliseconds at which it was last written as open. */
+  /** Age in milliseconds at which it was last written as open, or had nothing new to write. */
   writtenAtMs?: number
 }
 

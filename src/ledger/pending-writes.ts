@@ -14,7 +14,7 @@ export class PendingWrites {
   /**
    * Fails as the write does; one that fails because the store is unavailable is kept and retried, and `kept` is called.
    */
-  async attempt(write: Write, kept?: () => void): Promise<void> {
+  async attempt(write: Write, kept: () => void): Promise<void> {
     try {
       await write()
     } catch (error) {
@@ -22,7 +22,7 @@ export class PendingWrites {
         if (this.#waiting.length === 0)
           console.error(`Rejecting billable requests until the ledger can be written. ${error.message}`)
         this.#waiting.push(write)
-        kept?.()
+        kept()
       }
       throw error
     }

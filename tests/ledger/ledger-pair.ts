@@ -20,8 +20,8 @@ export class LedgerPair {
   #version = 1
   #names = 0
   readonly #open = new Map<string, OpenGeneration>()
-  /** Real time at which each was admitted and last written as open. */
-  readonly #ages = new Map<string, { bornMs: number; writtenMs?: number }>()
+  /** Real time at which each was admitted and last due to be written as open; whether it has received more since. */
+  readonly #ages = new Map<string, { bornMs: number; dueMs?: number; changed: boolean }>()
 
   constructor(overdraft: bigint, rates: Rates) {
     this.#rig = new Rig(overdraft, { usdPerFlow: 0.03283, tiers: Object.entries(TIERS) })
@@ -159,7 +159,7 @@ export class LedgerPair {
       result = (error as { code: string }).code
     }
     expect(result).toBe(this.#model.admit(request, this.#rig.now, this.#rig.rewriteOwed))
-    this.#ages.set(id, { bornMs: this.#rig.time.ageMs })
+    this.#ages.set(id, { bornMs: this.#rig.time.ageMs, changed: true })
   }
 
   #record({ which, what, words, usage }: Of<'record'>): void {
@@ -168,6 +168,7 @@ export class LedgerPair {
     const { meter } = this.#open.get(entry.id)!
     meter.served = { provider: 'p', model: 'm' }
     meter.record(eventsOf(what, words, usage))
+    this.#ages.get(entry.id)!.changed = true
     const { received } = entry
     received.begun = true
     if (what === 'text' || what === 'reasoning') received[what] += words
@@ -259,11 +260,11 @@ export class LedgerPair {
     for (const { credit, bonus } of this.#model.posted.values()) credit.unseen = bonus.unseen = 0n
     for (const entry of this.#running) {
       const age = this.#ages.get(entry.id)!
-      const due =
-        !entry.deferred &&
-        time.ageMs - age.bornMs > 100 &&
-        (age.writtenMs === undefined || time.ageMs - age.writtenMs > 5_000)
-      if (due) age.writtenMs = time.ageMs
+      const isDue =
+        !entry.deferred && time.ageMs - age.bornMs > 100 && (age.dueMs === undefined || time.ageMs - age.dueMs > 5_000)
+      const changed = age.changed || !entry.received.begun
+      if (isDue) Object.assign(age, { dueMs: time.ageMs, changed: false })
+      const due = isDue && changed
       const isWritten = this.#rig.written.has(entry.id)
       if (due ? refusals === 0 : !owed) expect(isWritten).toBe(due)
       if (isWritten) entry.written = structuredClone(entry.received)

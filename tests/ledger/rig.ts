@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Plans } from '../../src/accounts/plans.ts'
 import type { Config } from '../../src/config/load.ts'
+import { type Deadline, Deadlines } from '../../src/deadlines.ts'
 import { GatewayError } from '../../src/error.ts'
 import { Ledger } from '../../src/ledger/ledger.ts'
 import type { Price, Prices } from '../../src/ledger/prices.ts'
@@ -13,15 +14,46 @@ import { overriding } from '../store/overriding.ts'
 /** When the process dies: before a settlement is committed, or after that and before it is confirmed. */
 export type Death = 'before' | 'after'
 
-/** A fake of real time: the age of generations, and timers. */
+/** Deadlines that pass when a test wants them to. */
+class HeldDeadlines extends Deadlines {
+  readonly #held = new Map<Deadline, number>()
+
+  override set(deadline: Deadline, ms: number): void {
+    this.#held.set(deadline, ms)
+  }
+
+  override setWithin(deadline: Deadline, ms: number): void {
+    this.set(deadline, Math.min(ms, this.#held.get(deadline) ?? ms))
+  }
+
+  override clear(deadline: Deadline): void {
+    this.#held.delete(deadline)
+  }
+
+  /** The delays of all deadlines. */
+  get delays(): number[] {
+    return [...this.#held.values()]
+  }
+
+  pass(): void {
+    for (const deadline of [...this.#held.keys()]) {
+      this.#held.delete(deadline)
+      deadline.owner.onDeadline()
+    }
+  }
+}
+
+/** A fake of real time: the age of generations, timers and deadlines. */
 class Time {
   ageMs = 0
+  wheel = new HeldDeadlines()
   #timers: (() => unknown)[] = []
   readonly #real = { now: performance.now, setInterval: globalThis.setInterval }
 
-  /** Timers set while `open` runs fire with `fireTimers`. */
+  /** Timers set while `open` runs fire with `fireTimers`, and deadlines on the wheel, which is a new one. */
   async capturingTimers<T>(open: () => Promise<T>): Promise<T> {
     this.#timers = []
+    this.wheel = new HeldDeadlines()
     performance.now = () => this.ageMs
     globalThis.setInterval = ((callback: () => unknown) => (
       this.#timers.push(callback), { unref: () => {} }
@@ -35,6 +67,7 @@ class Time {
 
   async fireTimers(): Promise<void> {
     for (const callback of this.#timers) await callback()
+    this.wheel.pass()
   }
 
   restore(): void {
@@ -95,6 +128,7 @@ export class Rig {
         prices,
         overdraft: this.#overdraft,
         now: () => this.now,
+        wheel: this.time.wheel,
       })
     })
     this.other ??= new SqliteStore({ folder: this.folder, exclusive: false })

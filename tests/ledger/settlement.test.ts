@@ -133,3 +133,82 @@ test('a generation that is not charged has no cost, and its record has the attem
     expect(balances.filter(({ kind }) => kind === 'cost' || kind === 'payable')).toEqual([])
   })
 })
+
+describe('the sweep of open generations', () => {
+  const sweepAfter = async (rig: Rig, ms: number): Promise<void> => {
+    rig.written.clear()
+    rig.time.ageMs += ms
+    await rig.time.fireTimers()
+    await rig.flush()
+  }
+
+  test('is due only while one is open or a write is pending', async () => {
+    await withLedger(async (rig) => {
+      const { wheel } = rig.time
+      expect(wheel.delays).toEqual([])
+      const open = reserve(rig, 'pay-as-you-go')
+      expect(wheel.delays).toEqual([100])
+      await sweepAfter(rig, 150)
+      expect(wheel.delays).toEqual([5_000])
+      const young = reserve(rig, 'pay-as-you-go')
+      expect(wheel.delays).toEqual([100])
+      await rig.ledger.close(young, 'failed')
+      await sweepAfter(rig, 100)
+      expect(wheel.delays).toEqual([4_900])
+      await closeUnstored(rig, open)
+      expect(wheel.delays).toEqual([100])
+      await sweepAfter(rig, 100)
+      expect(rig.committed).toContain(open.request.id)
+      await sweepAfter(rig, 100)
+      expect(wheel.delays).toEqual([])
+    })
+  })
+
+  test('repeats a refused write after 100 ms', async () => {
+    await withLedger(async (rig) => {
+      const { id } = reserve(rig, 'pay-as-you-go').request
+      rig.failures = 1
+      await sweepAfter(rig, 150)
+      expect([rig.time.wheel.delays, rig.written.has(id)]).toEqual([[100], false])
+      await sweepAfter(rig, 100)
+      expect(rig.written.has(id)).toBe(true)
+    })
+  })
+
+  test('writes a generation every five seconds until it receives something, and then only what it received', async () => {
+    await withLedger(async (rig) => {
+      const open = reserve(rig, 'pay-as-you-go')
+      const isWrittenAfter = async (ms: number): Promise<boolean> => {
+        await sweepAfter(rig, ms)
+        return rig.written.has(open.request.id)
+      }
+      const receive = (): void => open.meter.record([{ type: 'part-delta', part: 0, text: 'Hello' }])
+      expect(await isWrittenAfter(100)).toBe(false)
+      expect(await isWrittenAfter(1)).toBe(true)
+      // Its attempts at providers may have changed.
+      expect(await isWrittenAfter(5_001)).toBe(true)
+      receive()
+      expect(await isWrittenAfter(5_000)).toBe(false)
+      expect(await isWrittenAfter(1)).toBe(true)
+      for (let silent = 0; silent < 3; silent++) expect(await isWrittenAfter(5_001)).toBe(false)
+      receive()
+      expect(await isWrittenAfter(5_001)).toBe(true)
+      const [row] = await rig.other.ledger.openGenerations()
+      expect(JSON.parse(row!.state)).toMatchObject({ heard: { begun: true, text: 10 } })
+    })
+  })
+
+  test('looks after a group of rewrites at a time', async () => {
+    await withLedger(async (rig) => {
+      for (let age = 0; age < 1_000; age += 10) {
+        reserve(rig, 'pay-as-you-go', 0n)
+        await sweepAfter(rig, 10)
+      }
+      await sweepAfter(rig, 101)
+      let sweeps = 0
+      for (const until = rig.time.ageMs + 20_000; rig.time.ageMs < until; sweeps++)
+        await sweepAfter(rig, rig.time.wheel.delays[0]!)
+      expect(sweeps).toBeLessThan(20_000 / 250 + 2)
+    })
+  })
+})
