@@ -34,6 +34,11 @@ const COARSEST_TICK_MS = 128
 /** Deadlines are rounded up to multiples of this, at most a 64th of the delay, so that one turn serves many of them. */
 export const tickOf = (ms: number): number => (ms < 128 ? 1 : Math.min(COARSEST_TICK_MS, 2 ** (25 - Math.clz32(ms))))
 
+const instantOf = (now: number, ms: number): number => {
+  const tick = tickOf(ms)
+  return (Math.floor((now + Math.max(0, ms)) / tick) + 1) * tick
+}
+
 /**
  * A hierarchical timing wheel: setting and clearing a deadline take constant time and no memory, however many there
  * are. Its timer is armed for the nearest deadline, and only while there is one. It does not keep the process alive.
@@ -65,8 +70,7 @@ export class Deadlines {
     if (ms > LONGEST_MS) return
     const now = this.#now()
     if (this.#size === 0) this.#time = Math.floor(now)
-    const tick = tickOf(ms)
-    deadline.at = (Math.floor((now + Math.max(0, ms)) / tick) + 1) * tick
+    deadline.at = instantOf(now, ms)
     this.#size += 1
     this.#insert(deadline)
     if (deadline.at < this.#timerAt) this.#arm(deadline.at)
@@ -74,7 +78,7 @@ export class Deadlines {
 
   /** The same, unless it passes earlier already. */
   setWithin(deadline: Deadline, ms: number): void {
-    if (!deadline.isSet || deadline.at > this.#now() + ms) this.set(deadline, ms)
+    if (!deadline.isSet || deadline.at > instantOf(this.#now(), ms)) this.set(deadline, ms)
   }
 
   clear(deadline: Deadline): void {

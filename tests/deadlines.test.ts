@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { Deadline, Deadlines, deadlines, tickOf } from '../src/deadlines.ts'
 import { runs } from './runs.ts'
@@ -40,11 +40,17 @@ class FakeTimers {
 }
 
 let timers: FakeTimers
-beforeEach(() => {
+
+/** A test in one turn of the event loop, in which nothing else sees these timers. */
+const faked = (run: () => void) => (): void => {
   timers = new FakeTimers()
   timers.install()
-})
-afterEach(() => timers.remove())
+  try {
+    run()
+  } finally {
+    timers.remove()
+  }
+}
 
 /** A deadline with the instants between which it must pass, and those at which it has. */
 class Watched {
@@ -84,100 +90,135 @@ const newWheel = (): Deadlines => new Deadlines(() => timers.now)
 const watched = (wheel: Deadlines): Watched => new Watched(wheel, timers)
 
 describe('a deadline', () => {
-  test('passes once, never early and at most one tick late, and a timer is armed only while one is set', () => {
-    const delay = fc.oneof(
-      fc.integer({ min: 0, max: 200 }),
-      fc.integer({ min: 0, max: 700_000 }),
-      fc.integer({ min: 0, max: 2 ** 30 }),
-      fc.double({ min: 0, max: 5_000, noNaN: true }),
-    )
-    const which = fc.nat({ max: 11 })
-    const step = fc.oneof(
-      { weight: 4, arbitrary: fc.record({ kind: fc.constant('set' as const), which, ms: delay }) },
-      { weight: 2, arbitrary: fc.record({ kind: fc.constant('clear' as const), which }) },
-      { weight: 2, arbitrary: fc.record({ kind: fc.constant('wait' as const), ms: delay }) },
-      { weight: 1, arbitrary: fc.record({ kind: fc.constant('setOnPass' as const), which, other: which, ms: delay }) },
-      { weight: 1, arbitrary: fc.record({ kind: fc.constant('clearOnPass' as const), which, other: which }) },
-    )
-    const started = fc.oneof(fc.constant(0), fc.double({ min: 0, max: 2 ** 34, noNaN: true }))
-    fc.assert(
-      fc.property(started, fc.array(step, { maxLength: 60 }), (startedAt, steps) => {
-        timers.now = startedAt
-        timers.armed.clear()
-        const wheel = newWheel()
-        const all = Array.from({ length: 12 }, () => watched(wheel))
-        for (const one of steps) {
-          if (one.kind === 'set') all[one.which]!.set(one.ms)
-          else if (one.kind === 'clear') all[one.which]!.clear()
-          else if (one.kind === 'wait') timers.advance(timers.now + one.ms)
-          else
-            all[one.which]!.onPass = () => {
-              all[one.which]!.onPass = undefined
-              if (one.kind === 'setOnPass') all[one.other]!.set(one.ms)
-              else all[one.other]!.clear()
-            }
-          for (const { due } of all) if (due !== undefined && due.to < timers.now) throw new Error('is too late')
-          expect(wheel.size).toBe(all.filter(({ due }) => due !== undefined).length)
-          expect(timers.armed.size).toBe(wheel.size === 0 ? 0 : 1)
-        }
-        timers.advance(timers.now + 2 ** 33)
-        expect(all.filter(({ due }) => due !== undefined)).toEqual([])
-        expect(timers.armed.size).toBe(0)
-      }),
-      { numRuns: runs(1_000, 100_000) },
-    )
-  })
+  test(
+    'passes once, never early and at most one tick late, and a timer is armed only while one is set',
+    faked(() => {
+      const delay = fc.oneof(
+        fc.integer({ min: 0, max: 200 }),
+        fc.integer({ min: 0, max: 700_000 }),
+        fc.integer({ min: 0, max: 2 ** 30 }),
+        fc.double({ min: 0, max: 5_000, noNaN: true }),
+      )
+      const which = fc.nat({ max: 11 })
+      const step = fc.oneof(
+        { weight: 4, arbitrary: fc.record({ kind: fc.constant('set' as const), which, ms: delay }) },
+        { weight: 2, arbitrary: fc.record({ kind: fc.constant('clear' as const), which }) },
+        { weight: 2, arbitrary: fc.record({ kind: fc.constant('wait' as const), ms: delay }) },
+        {
+          weight: 1,
+          arbitrary: fc.record({ kind: fc.constant('setOnPass' as const), which, other: which, ms: delay }),
+        },
+        { weight: 1, arbitrary: fc.record({ kind: fc.constant('clearOnPass' as const), which, other: which }) },
+      )
+      const started = fc.oneof(fc.constant(0), fc.double({ min: 0, max: 2 ** 34, noNaN: true }))
+      fc.assert(
+        fc.property(started, fc.array(step, { maxLength: 60 }), (startedAt, steps) => {
+          timers.now = startedAt
+          timers.armed.clear()
+          const wheel = newWheel()
+          const all = Array.from({ length: 12 }, () => watched(wheel))
+          for (const one of steps) {
+            if (one.kind === 'set') all[one.which]!.set(one.ms)
+            else if (one.kind === 'clear') all[one.which]!.clear()
+            else if (one.kind === 'wait') timers.advance(timers.now + one.ms)
+            else
+              all[one.which]!.onPass = () => {
+                all[one.which]!.onPass = undefined
+                if (one.kind === 'setOnPass') all[one.other]!.set(one.ms)
+                else all[one.other]!.clear()
+              }
+            for (const { due } of all) if (due !== undefined && due.to < timers.now) throw new Error('is too late')
+            expect(wheel.size).toBe(all.filter(({ due }) => due !== undefined).length)
+            expect(timers.armed.size).toBe(wheel.size === 0 ? 0 : 1)
+          }
+          timers.advance(timers.now + 2 ** 33)
+          expect(all.filter(({ due }) => due !== undefined)).toEqual([])
+          expect(timers.armed.size).toBe(0)
+        }),
+        { numRuns: runs(1_000, 100_000) },
+      )
+    }),
+  )
 
-  test('of a far future costs no turns before it, and those of one tick pass in one turn', () => {
-    const wheel = newWheel()
-    const all = Array.from({ length: 500 }, () => watched(wheel))
-    // Set over one second, ten seconds before they pass.
-    for (const [index, one] of all.entries()) {
-      timers.advance(index * 2)
-      one.set(10_000)
-    }
-    timers.advance(10_000)
-    expect(timers.fired).toBe(0)
-    timers.advance(60_000)
-    expect(all.map(({ passed }) => passed.length)).toEqual(all.map(() => 1))
-    expect(timers.fired).toBeLessThanOrEqual(Math.ceil(1_000 / tickOf(10_000)) + 1)
-  })
+  test(
+    'of a far future costs no turns before it, and those of one tick pass in one turn',
+    faked(() => {
+      const wheel = newWheel()
+      const all = Array.from({ length: 500 }, () => watched(wheel))
+      // Set over one second, ten seconds before they pass.
+      for (const [index, one] of all.entries()) {
+        timers.advance(index * 2)
+        one.set(10_000)
+      }
+      timers.advance(10_000)
+      expect(timers.fired).toBe(0)
+      timers.advance(60_000)
+      expect(all.map(({ passed }) => passed.length)).toEqual(all.map(() => 1))
+      expect(timers.fired).toBeLessThanOrEqual(Math.ceil(1_000 / tickOf(10_000)) + 1)
+    }),
+  )
 
-  test('that is set again replaces itself', () => {
-    const one = watched(newWheel())
-    for (let at = 0; at < 1_000; at += 10) {
-      timers.advance(at)
-      one.set(50)
-    }
-    expect(one.passed).toEqual([])
-    timers.advance(5_000)
-    expect(one.passed).toHaveLength(1)
-  })
+  test(
+    'that is set again replaces itself',
+    faked(() => {
+      const one = watched(newWheel())
+      for (let at = 0; at < 1_000; at += 10) {
+        timers.advance(at)
+        one.set(50)
+      }
+      expect(one.passed).toEqual([])
+      timers.advance(5_000)
+      expect(one.passed).toHaveLength(1)
+    }),
+  )
 
-  test('after more than twelve days, or never, does not pass', () => {
-    const wheel = newWheel()
-    for (const ms of [Infinity, 2 ** 30 + 1, 1e15]) watched(wheel).set(ms)
-    expect([wheel.size, timers.armed.size]).toEqual([0, 0])
-  })
+  test(
+    'that is set within a time moves only to an earlier instant',
+    faked(() => {
+      const wheel = newWheel()
+      const one = watched(wheel)
+      wheel.setWithin(one.deadline, 10_000)
+      const { at } = one.deadline
+      for (let now = 1; now < 9_000; now += 100) {
+        timers.advance(now)
+        wheel.setWithin(one.deadline, 10_000)
+        expect(one.deadline.at).toBe(at)
+      }
+      wheel.setWithin(one.deadline, 50)
+      expect(one.deadline.at).toBeWithin(timers.now + 50, timers.now + 52)
+      one.clear()
+    }),
+  )
 
-  test('passes even if the owner of another one throws', () => {
-    const wheel = newWheel()
-    const [broken, other] = [watched(wheel), watched(wheel)]
-    broken.onPass = () => {
-      throw new Error('broken')
-    }
-    broken.set(20)
-    other.set(20)
-    expect(() => timers.advance(100)).toThrow('broken')
-    expect(timers.armed.size).toBe(1)
-    other.due!.to = Infinity
-    timers.advance(200)
-    expect(other.passed).toHaveLength(1)
-  })
+  test(
+    'after more than twelve days, or never, does not pass',
+    faked(() => {
+      const wheel = newWheel()
+      for (const ms of [Infinity, 2 ** 30 + 1, 1e15]) watched(wheel).set(ms)
+      expect([wheel.size, timers.armed.size]).toEqual([0, 0])
+    }),
+  )
+
+  test(
+    'passes even if the owner of another one throws',
+    faked(() => {
+      const wheel = newWheel()
+      const [broken, other] = [watched(wheel), watched(wheel)]
+      broken.onPass = () => {
+        throw new Error('broken')
+      }
+      broken.set(20)
+      other.set(20)
+      expect(() => timers.advance(100)).toThrow('broken')
+      expect(timers.armed.size).toBe(1)
+      other.due!.to = Infinity
+      timers.advance(200)
+      expect(other.passed).toHaveLength(1)
+    }),
+  )
 })
 
 test('a short deadline passes in real time', async () => {
-  timers.remove()
   const startedAt = performance.now()
   const passed = Promise.withResolvers<void>()
   deadlines.set(new Deadline({ onDeadline: passed.resolve }), 30)

@@ -175,7 +175,7 @@ describe('the sweep of open generations', () => {
     })
   })
 
-  test('writes a generation every five seconds until it receives something, and then only what it received', async () => {
+  test('writes a generation every five seconds, but not again what it has written of a response', async () => {
     await withLedger(async (rig) => {
       const open = reserve(rig, 'pay-as-you-go')
       const isWrittenAfter = async (ms: number): Promise<boolean> => {
