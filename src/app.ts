@@ -161,7 +161,10 @@ export async function start(config: Config): Promise<Running> {
   })
   announce(app, server.url, firstKeys)
   const stopLocal = new AbortController()
-  const timers = startTimers(app, webhooks, stopLocal.signal)
+  const timers = startTimers(app, stopLocal.signal)
+  // The last process may have left work.
+  app.background.roundSoon()
+  webhooks.round()
   const stop = async (): Promise<void> => {
     app.draining = true
     for (const timer of timers) clearInterval(timer)
@@ -223,12 +226,10 @@ const PURGE_EVERY_MS = 3_600_000
 /** Files and outputs may be kept for an hour only, and are large. */
 const PURGE_FILES_EVERY_MS = 60_000
 const EVALUATE_EVERY_MS = 60_000
-const POLL_EVERY_MS = 5_000
-const WEBHOOKS_EVERY_MS = 1_000
 
 /** Periodic work. One round that fails is made up for by the next. `signal`: aborts the search for local models. */
-function startTimers(app: GatewayContext, webhooks: Webhooks, signal: AbortSignal): Timer[] {
-  const { store, files, config, reasoningReplay, background } = app
+function startTimers(app: GatewayContext, signal: AbortSignal): Timer[] {
+  const { store, files, config, reasoningReplay } = app
   const local = new LocalModels(app.catalogue, config.env)
   const findLocalModels = (): Promise<unknown> => local.refresh(signal)
   const purgePredictions = (): Promise<unknown> =>
@@ -242,8 +243,6 @@ function startTimers(app: GatewayContext, webhooks: Webhooks, signal: AbortSigna
     every(PURGE_EVERY_MS, purgePredictions),
     every(PURGE_FILES_EVERY_MS, () => files.purge()),
     every(EVALUATE_EVERY_MS, () => evaluateAccounts(app)),
-    setInterval(() => background.round(), POLL_EVERY_MS),
-    setInterval(() => webhooks.round(), WEBHOOKS_EVERY_MS),
   ]
 }
 

@@ -1,4 +1,5 @@
 import type { Config } from '../config/load.ts'
+import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
 import { asGatewayError, GatewayError } from '../error.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { readAll } from '../http/call.ts'
@@ -22,6 +23,7 @@ const idOf = ({ request }: OpenGeneration): string => protocols[API].serve.idPre
 /** A response that runs in the background, as its provider reports it. */
 type ProviderResponse = { response: Json; quirks: Quirks }
 
+const POLL_EVERY_MS = 5_000
 const POLLED_BYTES = 64 * 1024 * 1024
 
 /** A response without an end after this time is closed as timed out. */
@@ -38,15 +40,28 @@ const isResponse = (response: unknown): response is Json => isObject(response) &
  * Responses that providers go on with after the request (`background: true`). Their generations stay open in the
  * ledger, over restarts too, until the provider reports their end.
  */
-export class BackgroundResponses {
+export class BackgroundResponses implements Expiring {
   readonly #modules: { catalogue: Catalogue; config: Config; ledger: Ledger; store: Store }
   readonly #polls = new Map<OpenGeneration, Promise<void>>()
   /** Several callers may learn of one end: each waits for the same record before it reports that. */
   readonly #settlements = new WeakMap<OpenGeneration, Promise<void>>()
   readonly #stopping = new AbortController()
+  readonly #nextRound = new Deadline(this)
 
   constructor(modules: { catalogue: Catalogue; config: Config; ledger: Ledger; store: Store }) {
     this.#modules = modules
+  }
+
+  /** Begins the rounds of polls, which end when no response is open. */
+  roundSoon(): void {
+    const { ledger } = this.#modules
+    if (!this.#stopping.signal.aborted && ledger.deferred.some(({ request }) => request.api === API))
+      deadlines.setWithin(this.#nextRound, POLL_EVERY_MS)
+  }
+
+  onDeadline(): void {
+    this.round()
+    this.roundSoon()
   }
 
   /** Polls the provider of every open response that is not being polled already, so that a slow one delays no other. */
@@ -69,6 +84,7 @@ export class BackgroundResponses {
   /** Aborts the polls in flight; the next start polls again. */
   async stop(): Promise<void> {
     this.#stopping.abort()
+    deadlines.clear(this.#nextRound)
     await Promise.all(this.#polls.values())
   }
 
@@ -85,6 +101,7 @@ export class BackgroundResponses {
     const work = open.background!
     try {
       await Promise.all([store(work), ledger.defer(open)])
+      this.roundSoon()
     } catch (error) {
       void this.#cancel(open.request.model, work)
       open.deferred = false
@@ -114,7 +131,9 @@ export class BackgroundResponses {
     const open = this.#find(accountId, id)
     if (open?.background !== undefined) open.background.unwanted = true
     await Promise.all([open === undefined ? undefined : ledger.defer(open), store.responses.delete(accountId, id)])
-    if (open !== undefined) await this.#follow(open, signal).catch(() => {})
+    if (open === undefined) return
+    this.roundSoon()
+    await this.#follow(open, signal).catch(() => {})
   }
 
   #find(accountId: string, id: string): OpenGeneration | undefined {

@@ -42,6 +42,8 @@ export interface PredictionStore {
   purge(endedBefore: number): Promise<number>
   /** Webhook calls due at `now`, oldest first. `except`: ids of calls and of accounts to skip. */
   dueDeliveries(now: number, limit: number, except?: readonly string[]): Promise<WebhookDelivery[]>
+  /** The instant at which the first webhook call that is not skipped is due. */
+  nextDelivery(except: readonly string[]): Promise<number | undefined>
   /** Sets the instant of the next attempt; undefined removes the call. */
   updateDelivery(id: string, attempts: number, nextAt: number | undefined): Promise<void>
 }

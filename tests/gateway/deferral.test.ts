@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { handleRequest } from '../../src/app.ts'
+import { Deadlines, deadlines } from '../../src/deadlines.ts'
 import { Predictor } from '../../src/endpoints/predictions/predictor.ts'
 import { Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { GatewayError } from '../../src/error.ts'
@@ -118,6 +119,34 @@ test('each background response is polled once at a time, even while polling othe
   gate.resolve(theirs('work-1', 'in_progress'))
   await follower.stop()
   expect(app.ledger.deferred.length).toBe(1)
+})
+
+test('rounds of polls are due only while a background response is open', async () => {
+  const delays: number[] = []
+  const set = spyOn(deadlines, 'set').mockImplementation((deadline, ms) => {
+    if (deadline.owner === app.background) delays.push(ms)
+    Deadlines.prototype.set.call(deadlines, deadline, ms)
+  })
+  try {
+    app.background.roundSoon()
+    expect(delays).toEqual([])
+    await create()
+    await create()
+    expect(delays).toEqual([5_000])
+    respond = (name) => theirs(name.split('/')[1]!, name === 'GET /work-1' ? 'completed' : 'in_progress')
+    app.background.onDeadline()
+    await until(() => app.ledger.deferred.length === 1)
+    expect(delays).toEqual([5_000])
+    respond = (name) => theirs(name.split('/')[1]!, 'completed')
+    app.background.onDeadline()
+    await until(() => app.ledger.deferred.length === 0)
+    await app.background.stop()
+    delays.length = 0
+    app.background.onDeadline()
+    expect(delays).toEqual([])
+  } finally {
+    set.mockRestore()
+  }
 })
 
 test('a server that stops does not wait for any provider', async () => {

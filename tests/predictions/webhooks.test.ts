@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { validateWebhook } from 'replicate'
 import { Keys } from '../../src/accounts/keys.ts'
 import { readConfig, type Config } from '../../src/config/load.ts'
+import { Deadlines, deadlines } from '../../src/deadlines.ts'
 import { toStored, type Prediction } from '../../src/endpoints/predictions/prediction.ts'
 import { getWebhookSecret, readWebhook, Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { accountsOf } from '../../src/ledger/starting-credit.ts'
@@ -161,10 +162,8 @@ describe('the call for the end of a prediction', () => {
     answers.set('/a', () => (refusals-- > 0 ? status : 204))
     const one = ended(prediction('/a'))
     await finish(webhooks, one)
-    const timer = setInterval(() => webhooks.round(), 5)
     await until(() => got.length === 3)
     while ((await countDue()) > 0) await Bun.sleep(5)
-    clearInterval(timer)
     expect(new Set(got.map(({ headers, text }) => `${headers.get('webhook-id')} ${text}`)).size).toBe(1)
     const secret = await secretOf('mine')
     for (const call of got) expect(await validated(call, secret)).toBe(true)
@@ -196,15 +195,58 @@ describe('the call for the end of a prediction', () => {
         webhooks,
         ended(prediction('/a', { webhook: { url: urlOf('/a?token=hidden'), events: ['completed'] } })),
       )
-      const timer = setInterval(() => webhooks.round(), 5)
       await until(() => logged.mock.calls.length > 0)
-      clearInterval(timer)
       expect([got.length, await countDue()]).toEqual([4, 0])
       expect(logged.mock.calls.map(([line]) => String(line))).toEqual([
         expect.stringMatching(/^webhook msg_\w+ of pred_\w+ to 127\.0\.0\.1:\d+: giving up after 4 attempts$/),
       ])
     } finally {
       logged.mockRestore()
+    }
+  })
+
+  test('is looked for only while one waits, at the latest after a minute', async () => {
+    const delays: number[] = []
+    const set = spyOn(deadlines, 'set').mockImplementation((deadline, ms) => {
+      if (deadline.owner instanceof Webhooks) delays.push(ms)
+      Deadlines.prototype.set.call(deadlines, deadline, ms)
+    })
+    const isWaiting = (): boolean => delays.length > 0
+    try {
+      const webhooks = webhooksWith({ retryAfterMs: [40_000, 50_000_000] })
+      await finish(webhooks, ended(prediction('/a')))
+      while ((await countDue()) > 0) await Bun.sleep(5)
+      await Bun.sleep(20)
+      expect(isWaiting()).toBe(false)
+      answers.set('/b', () => 500)
+      await finish(webhooks, ended(prediction('/b')))
+      await until(isWaiting)
+      expect(delays.at(-1)).toBeWithin(30_000, 48_001)
+      const [delivery] = await store.predictions.dueDeliveries(Infinity, 1)
+      await store.predictions.updateDelivery(delivery!.id, 1, 0)
+      delays.length = 0
+      webhooks.round()
+      await until(isWaiting)
+      expect(delays).toEqual([60_000])
+    } finally {
+      set.mockRestore()
+    }
+  })
+
+  test('is made again, but not at once, if the store does not update it', async () => {
+    const logged = spyOn(console, 'error').mockImplementation(() => {})
+    const update = spyOn(store.predictions, 'updateDelivery').mockRejectedValueOnce(new Error('full'))
+    try {
+      const webhooks = webhooksWith()
+      await finish(webhooks, ended(prediction('/a')))
+      await until(() => logged.mock.calls.length > 0)
+      await Bun.sleep(100)
+      expect(got).toHaveLength(1)
+      await until(() => got.length === 2)
+      while ((await countDue()) > 0) await Bun.sleep(5)
+    } finally {
+      logged.mockRestore()
+      update.mockRestore()
     }
   })
 

@@ -92,6 +92,16 @@ test('webhook calls are due at their time, oldest first, except those to skip', 
   expect(await due(30, 9, ['b', 'late'])).toEqual(['first', 'a'])
 })
 
+test('the next webhook call is known before it is due, without those to skip', async () => {
+  const { predictions } = store
+  expect(await predictions.nextDelivery([])).toBeUndefined()
+  await owe(delivery('late', { nextAt: 30 }), delivery('other', { nextAt: 15, accountId: 'b' }))
+  expect(await predictions.nextDelivery([])).toBe(15)
+  expect(await predictions.nextDelivery(['b'])).toBe(30)
+  expect(await predictions.nextDelivery(['other'])).toBe(30)
+  expect(await predictions.nextDelivery(['other', 'late'])).toBeUndefined()
+})
+
 test('a webhook call is postponed with its attempts, and removed when delivered or given up', async () => {
   await owe(delivery('one'), delivery('two'))
   await store.predictions.updateDelivery('one', 3, 50)

@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { Keys } from '../../accounts/keys.ts'
+import { Deadline, deadlines, type Expiring } from '../../deadlines.ts'
 import { invalid } from '../../error.ts'
 import { guardedPost, publicUrlProblem } from '../../http/ssrf-guard.ts'
 import type { Fields } from '../../protocols/fields.ts'
@@ -53,6 +54,10 @@ const PAUSE_MS = 500
 const MOST_CALLS = 64
 const MOST_CALLS_PER_ACCOUNT = 4
 const MOST_LIVE_CALLS_PER_ACCOUNT = 8
+/** After a call that the store did not update, or a failed search. */
+const RECOVERY_MS = 1_000
+/** Longest wait for a call that is due later: the clock may be set meanwhile. */
+const LONGEST_WAIT_MS = 60_000
 /** Rows read at a time: their bodies may be large. */
 const PAGE = 8
 /** Longest body that includes the prediction's input, in characters. */
@@ -76,7 +81,7 @@ type Live = {
  * Ends of predictions are delivered at least once, with retries and over restarts. Events before that are delivered at
  * most once, in order, and not after the end. Slow receivers delay only the calls of their own account.
  */
-export class Webhooks {
+export class Webhooks implements Expiring {
   readonly #app: Modules
   readonly #retryAfterMs: readonly number[]
   readonly #timeoutMs: number
@@ -87,6 +92,8 @@ export class Webhooks {
   readonly #withheld = new Set<string>()
   /** Calls for ends in progress, by the call's id. */
   readonly #calls = new Map<string, { accountId: string; done: Promise<void> }>()
+  /** Until the next call is due; set only while there is one. */
+  readonly #nextRound = new Deadline(this)
   #search: Promise<void> = Promise.resolve()
   #isSearching = false
   #searchAgain = false
@@ -160,10 +167,14 @@ export class Webhooks {
     }
   }
 
-  /** Makes the calls that are due, within the limits. */
+  /** Makes the calls that are due, within the limits, and those that are due later at their time. */
   round(): void {
     this.#searchAgain = true
     if (!this.#isSearching) this.#search = this.#findDue()
+  }
+
+  onDeadline(): void {
+    this.round()
   }
 
   async #findDue(): Promise<void> {
@@ -171,19 +182,32 @@ export class Webhooks {
     try {
       while (this.#searchAgain && this.#calls.size < MOST_CALLS && !this.#stopping.signal.aborted) {
         this.#searchAgain = false
-        const due = await this.#app.store.predictions.dueDeliveries(Date.now(), PAGE, [
-          ...this.#calls.keys(),
-          ...this.#withheld,
-          ...this.#busyAccounts(),
-        ])
+        const { predictions } = this.#app.store
+        const due = await predictions.dueDeliveries(Date.now(), PAGE, this.#skipped())
         for (const delivery of due) this.#begin(delivery)
+        // Calls in progress begin a round at their end.
+        if (due.length === 0) this.#roundAt(await predictions.nextDelivery(this.#skipped()))
       }
     } catch (error) {
-      // The next round tries again.
       console.error(error)
+      this.#recover()
     } finally {
       this.#isSearching = false
     }
+  }
+
+  #roundAt(instant: number | undefined): void {
+    if (instant === undefined || this.#stopping.signal.aborted) deadlines.clear(this.#nextRound)
+    else deadlines.set(this.#nextRound, Math.min(instant - Date.now(), LONGEST_WAIT_MS))
+  }
+
+  #recover(): void {
+    if (!this.#stopping.signal.aborted) deadlines.setWithin(this.#nextRound, RECOVERY_MS)
+  }
+
+  /** Calls that must not be begun now, and accounts. */
+  #skipped(): string[] {
+    return [...this.#calls.keys(), ...this.#withheld, ...this.#busyAccounts()]
   }
 
   #busyAccounts(): string[] {
@@ -200,7 +224,10 @@ export class Webhooks {
       // A delivery that the store did not update is due again, but not at once: its receiver would get it in a loop.
       .then(
         () => this.round(),
-        (error: unknown) => console.error(error),
+        (error: unknown) => {
+          console.error(error)
+          this.#recover()
+        },
       )
     this.#calls.set(delivery.id, { accountId: delivery.accountId, done })
   }
@@ -250,6 +277,7 @@ export class Webhooks {
   /** Aborts the calls in progress; the next start makes those that are due. */
   async stop(): Promise<void> {
     this.#stopping.abort()
+    deadlines.clear(this.#nextRound)
     for (const live of this.#live.values()) end(live)
     await this.#search
     await Promise.all([

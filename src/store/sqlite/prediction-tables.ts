@@ -151,6 +151,17 @@ export class PredictionTables implements PredictionStore {
     )
   }
 
+  async nextDelivery(except: readonly string[]): Promise<number | undefined> {
+    const skipped = JSON.stringify(except)
+    return this.#connection.one<{ at: number }>(
+      `SELECT next_at AS at FROM webhook_deliveries
+       WHERE id NOT IN (SELECT value FROM json_each(?)) AND account_id NOT IN (SELECT value FROM json_each(?))
+       ORDER BY next_at LIMIT 1`,
+      skipped,
+      skipped,
+    )?.at
+  }
+
   async updateDelivery(id: string, attempts: number, nextAt: number | undefined): Promise<void> {
     await this.#connection.commit(() => {
       if (nextAt === undefined) this.#connection.run('DELETE FROM webhook_deliveries WHERE id = ?', id)
