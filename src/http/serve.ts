@@ -66,11 +66,13 @@ const BODY_MS = 300_000
  */
 export const readBody = async (request: Request, limitBytes: number, atMostMs = BODY_MS): Promise<Buffer> => {
   const length = declaredLength(request, limitBytes)
-  const bytes = await within(
-    length === undefined ? readBounded(request, limitBytes) : request.bytes(),
-    atMostMs,
-    throwTooLate,
-  ).catch(throwBodyError)
+  const reading = length === undefined ? readBounded(request, limitBytes) : request.bytes()
+  let bytes: Uint8Array
+  try {
+    bytes = await within(reading, atMostMs, throwTooLate)
+  } catch (error) {
+    return throwBodyError(error)
+  }
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (!isUtf8(text)) throw invalid('body', 'must be UTF-8')
   return hasByteOrderMark(text) ? text.subarray(3) : text

@@ -19,9 +19,9 @@ const isImagesApi = ({ protocol }: Pick<Endpoint, 'protocol'>): boolean => proto
 export const finishesWithoutClient = isImagesApi
 
 /** The text of a whole response. Images that an images API only links to are fetched: clients never see those URLs. */
-export async function readText(config: Config, upstream: Upstream, signal: CallSignal): Promise<string> {
-  const text = await readResponseText(upstream)
-  return isImagesApi(upstream.endpoint) ? fetchImages(text, upstream, config, signal) : text
+export function readText(config: Config, upstream: Upstream, signal: CallSignal): Promise<string> {
+  const reading = readResponseText(upstream)
+  return isImagesApi(upstream.endpoint) ? reading.then((text) => fetchImages(text, upstream, config, signal)) : reading
 }
 
 /** Hooks of the images API, for clients of any provider. */
