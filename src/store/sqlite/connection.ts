@@ -15,13 +15,13 @@ export type Binding = string | number | bigint | null | Uint8Array
 
 /**
  * A transaction and its flush cost as much as writing ten generations. While many writes arrive, a flushed transaction
- * therefore begins at least this long after the one before.
+ * therefore waits this long for more of them.
  */
-const GROUP_MS = 1
+const GROUP_DELAY_MS = 1
 /** Writes that arrive in that time, for waiting to be worth it. */
 const GROUP_WRITES = 3
 /** The time over which arriving writes are counted. */
-const COUNTED_MS = 10
+const COUNTED_MS = 100
 
 /** Callbacks of a table that accumulates writes in memory during a transaction. */
 export type TransactionHooks = { beforeCommit: () => void; afterRollback: () => void }
@@ -64,7 +64,6 @@ export class Connection {
   /** Writes of the transactions since this instant. */
   #counted = { writes: 0, since: performance.now() }
   #isBusy = false
-  #transactionAt = 0
   /** The error of a failed flush. The disk may have lost data, so that no later flush can be trusted. */
   #flushError: unknown
 
@@ -105,8 +104,7 @@ export class Connection {
   #commitSoon(): void {
     if (this.#scheduled) return
     this.#scheduled = true
-    const waits = this.#isBusy && this.#durability === 'power' && performance.now() - this.#transactionAt < GROUP_MS
-    if (waits) setTimeout(() => this.#commitPending(), GROUP_MS)
+    if (this.#isBusy && this.#durability === 'power') setTimeout(() => this.#commitPending(), GROUP_DELAY_MS)
     else setImmediate(() => this.#commitPending())
   }
 
@@ -187,11 +185,11 @@ export class Connection {
   }
 
   #count(writes: number): void {
-    const now = (this.#transactionAt = performance.now())
+    const now = performance.now()
     this.#counted.writes += writes
     const elapsed = now - this.#counted.since
     if (elapsed < COUNTED_MS) return
-    this.#isBusy = this.#counted.writes * GROUP_MS >= GROUP_WRITES * elapsed
+    this.#isBusy = this.#counted.writes * GROUP_DELAY_MS >= GROUP_WRITES * elapsed
     this.#counted = { writes: 0, since: now }
   }
 
