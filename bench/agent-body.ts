@@ -1,6 +1,6 @@
 /**
- * The request of a coding agent in the middle of a task, about 60 KB: 8 KB of instructions, 25 tools with schemas as in
- * agents and MCP servers, and 60 messages with 25 calls and their results. The same conversation in two protocols.
+ * The requests of a coding agent in the middle of a task: 8 KB of instructions, 25 tools with schemas as in agents and
+ * MCP servers, and messages with calls and their results: 60 messages in 60 KB. The same conversation in two protocols.
  */
 const SENTENCES = [
   'Prefer small edits over rewrites, and read a file before you change it. ',
@@ -119,31 +119,32 @@ const TOOLS = Array.from({ length: 25 }, (_, i) => ({
 }))
 const SYSTEM = prose(8_000)
 
-/** A turn of the conversation: ten have only text, and 25 call a tool and get its result. */
 type Turn =
   | { role: 'user' | 'assistant'; text: string }
   | { id: string; name: string; input: object; text: string; result: string }
-const TURNS: Turn[] = Array.from(
-  { length: 35 },
-  (_, i): Turn =>
-    i % 7 < 2
-      ? { role: i % 7 === 0 ? 'user' : 'assistant', text: prose(220, i) }
-      : {
-          id: `call_${String(i).padStart(24, 'x')}`,
-          name: TOOLS[i % 25]!.name,
-          input: {
-            file_path: `/srv/app/src/part-${i}.ts`,
-            edits: [{ old_string: 'const a = "1"\n', new_string: `const a = ${i}.50\n` }],
-          },
-          text: prose(80, i),
-          result: `exit 0\n${prose(700, i)}`,
-        },
-)
 
-const CHAT = {
-  messages: [
-    { role: 'system', content: SYSTEM },
-    ...TURNS.flatMap((turn): object[] =>
+/** Of seven turns two have only text, and five call a tool and get its result. */
+const turnAt = (i: number, resultLength: number): Turn =>
+  i % 7 < 2
+    ? { role: i % 7 === 0 ? 'user' : 'assistant', text: prose(220, i) }
+    : {
+        id: `call_${String(i).padStart(24, 'x')}`,
+        name: TOOLS[i % 25]!.name,
+        input: {
+          file_path: `/srv/app/src/part-${i}.ts`,
+          edits: [{ old_string: 'const a = "1"\n', new_string: `const a = ${i}.50\n` }],
+        },
+        text: prose(80, i),
+        result: `exit 0\n${prose(resultLength, i)}`,
+      }
+
+/** How a protocol writes a conversation. `begin` ends where its first message follows, `end` begins after its last. */
+type Format = { messages(turn: Turn): object[]; begin(model: string, system: string): string; end: string }
+
+const FORMATS: Record<string, Format> = {
+  '/v1/chat/completions': {
+    begin: (model, system) => `{"model":"${model}","messages":[${JSON.stringify({ role: 'system', content: system })},`,
+    messages: (turn) =>
       'role' in turn
         ? [{ role: turn.role, content: turn.text }]
         : [
@@ -156,33 +157,72 @@ const CHAT = {
             },
             { role: 'tool', tool_call_id: turn.id, content: turn.result },
           ],
-    ),
-  ],
-  tools: TOOLS.map(({ schema, ...tool }) => ({ type: 'function', function: { ...tool, parameters: schema } })),
-}
-const MESSAGES = {
-  system: [{ type: 'text', text: SYSTEM }],
-  messages: TURNS.flatMap((turn): object[] =>
-    'role' in turn
-      ? [{ role: turn.role, content: turn.text }]
-      : [
-          {
-            role: 'assistant',
-            content: [
-              { type: 'text', text: turn.text },
-              { type: 'tool_use', id: turn.id, name: turn.name, input: turn.input },
-            ],
-          },
-          { role: 'user', content: [{ type: 'tool_result', tool_use_id: turn.id, content: turn.result }] },
-        ],
-  ),
-  tools: TOOLS.map(({ schema, ...tool }) => ({ ...tool, input_schema: schema })),
+    end: endWith(TOOLS.map(({ schema, ...tool }) => ({ type: 'function', function: { ...tool, parameters: schema } }))),
+  },
+  '/v1/messages': {
+    begin: (model, system) =>
+      `{"model":"${model}","system":${JSON.stringify([{ type: 'text', text: system }])},"messages":[`,
+    messages: (turn) =>
+      'role' in turn
+        ? [{ role: turn.role, content: turn.text }]
+        : [
+            {
+              role: 'assistant',
+              content: [
+                { type: 'text', text: turn.text },
+                { type: 'tool_use', id: turn.id, name: turn.name, input: turn.input },
+              ],
+            },
+            { role: 'user', content: [{ type: 'tool_result', tool_use_id: turn.id, content: turn.result }] },
+          ],
+    end: endWith(TOOLS.map(({ schema, ...tool }) => ({ ...tool, input_schema: schema }))),
+  },
 }
 
-const BODIES: Record<string, object> = {
-  '/v1/chat/completions': { ...CHAT, max_tokens: 1024 },
-  '/v1/messages': { ...MESSAGES, max_tokens: 1024 },
+function endWith(tools: object[]): string {
+  return `],"tools":${JSON.stringify(tools)},"max_tokens":1024}`
 }
+
+const written = (format: Format, turns: Turn[]): string =>
+  turns
+    .flatMap(format.messages)
+    .map((message) => JSON.stringify(message))
+    .join(',')
 
 /** The request body for a path and a model. */
-export const agentBody = (path: string, model: string): string => JSON.stringify({ model, ...BODIES[path] })
+export const agentBody = (path: string, model: string): string => {
+  const format = FORMATS[path]!
+  const turns = Array.from({ length: 35 }, (_, i) => turnAt(i, 700))
+  return format.begin(model, SYSTEM) + written(format, turns) + format.end
+}
+
+/**
+ * A conversation that grows. Its requests are `start`, some of `turns` and `end`; at `idAt` in `start` is an id of
+ * `ID_LENGTH` characters, by which conversations differ.
+ */
+export type Conversation = { start: Buffer; idAt: number; turns: Buffer[]; end: Buffer }
+
+export const ID_LENGTH = 16
+/** The first request of a conversation that grows is shorter than its size by this part, and the last one longer. */
+const GROWTH = 1 / 8
+const NEW_TURN_BYTES = 1_010
+/** Above this size the results of tools are long, and not only many. */
+const LONG_RESULTS_BYTES = 100_000
+
+/** A conversation whose requests have about this size. Each of its new turns is a call, the result and a text. */
+export const conversation = (path: string, model: string, bytes: number, grows: boolean): Conversation => {
+  const format = FORMATS[path]!
+  const resultLength = bytes > LONG_RESULTS_BYTES ? 2_800 : 700
+  const id = '0'.repeat(ID_LENGTH)
+  const growth = grows ? bytes * GROWTH : 0
+  const begin = format.begin(model, `Conversation ${id}. ${SYSTEM}`)
+  const turnsBytes = bytes - growth - begin.length - format.end.length
+  const seven = (from: number): Turn[] => Array.from({ length: 7 }, (_, i) => turnAt(from + i, resultLength))
+  // Always all seven, so that a result is the last message.
+  const cycles = Math.round(turnsBytes / written(format, seven(0)).length)
+  const start = Buffer.from(begin + Array.from({ length: cycles }, (_, i) => written(format, seven(7 * i))).join(','))
+  const turns = Array.from({ length: Math.ceil((2 * growth) / NEW_TURN_BYTES) }, (_, i) =>
+    Buffer.from(`,${written(format, [turnAt(7 * i + 2, 300), turnAt(7 * i, 0)])}`),
+  )
+  return { start, idAt: start.indexOf(id), turns, end: Buffer.from(format.end) }
+}

@@ -1,217 +1,72 @@
 /**
  * Compares Sluice with nginx and two minimal Bun proxies on loopback: `npm run bench -- [--quick] [--only=NAME,...]
- * [--before=DIR]`, DIR being another checkout of Sluice. CPU time is taken from the kernel's accounting of the process,
- * so the load generator and a busy machine matter little. Contenders take turns in short slices; each number is shown
- * with its ratio to nginx in the same run.
+ * [--rows=REGEX] [--before=DIR]`, DIR being another checkout of Sluice. CPU time is taken from the kernel's accounting
+ * of the process, so the load generator and a busy machine matter little. Each number is shown with its ratio to nginx
+ * in the same run.
  */
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { agentBody } from './agent-body.ts'
 import { contenders, startListening } from './contenders.ts'
-import type { Contender, Running } from './contenders.ts'
+import type { Contender } from './contenders.ts'
+import { measureCpu, measureLatency, measurePauses, measureRest, memoryWithStreams, residentNow } from './measure.ts'
+import type { Entry, Timing } from './measure.ts'
+import { cpuRows, latencyRow, pauseRows } from './rows.ts'
+import type { Row } from './rows.ts'
 import { measureStored } from './stored.ts'
-import type { Load, LoadResult } from './load.ts'
+import { printTable } from './table.ts'
+import type { Cell, TableRow } from './table.ts'
 
 const quick = process.argv.includes('--quick')
 const option = (name: string): string | undefined =>
   process.argv.find((argument) => argument.startsWith(`--${name}=`))?.slice(name.length + 3)
-const only = option('only')
-const ROUNDS = quick ? 2 : 5
-const SLICE_SECONDS = quick ? 1.5 : 3
-/** Warm-up, so that JIT-compiled contenders are measured in their steady state. */
-const WARM_SECONDS = quick ? 4 : 8
-const OPEN_STREAMS = quick ? 500 : 2000
-const TICKS_PER_SECOND = 100
+const only = option('only')?.split(',')
+const rowPattern = option('rows')
 
-type Task = {
-  title: string
-  path: string
-  agent?: boolean
-  stream: boolean
-  translated: boolean
-  connections: number
-  per: 'requests' | 'frames'
-}
+const TIMING: Timing = quick
+  ? { rounds: 2, sliceSeconds: 0.7, warmSeconds: 0.7 }
+  : { rounds: 4, sliceSeconds: 2, warmSeconds: 2.5 }
+/** Before the first row: the JIT compiler needs this long once, and less for each further row. */
+const WARM_SECONDS = quick ? 3 : 8
+const PAUSE_SECONDS = quick ? 1.5 : 3
+const REST_SECONDS = quick ? 5 : 10
+const SILENT_STREAMS = 500
+const OPEN_STREAMS = quick ? 500 : 2_000
+const STARTED_STREAMS = 2_000
+const STARTED_SETTLE_MS = 2_000
+const STORED = quick ? 100_000 : 1_000_000
 
-const TASKS: Task[] = [
-  {
-    title: 'CPU per request, 1 KB JSON, passthrough (µs)',
-    path: '/v1/chat/completions',
-    stream: false,
-    translated: false,
-    connections: 16,
-    per: 'requests',
-  },
-  {
-    title: 'CPU per request, 1 KB JSON, translated (µs)',
-    path: '/v1/messages',
-    stream: false,
-    translated: true,
-    connections: 16,
-    per: 'requests',
-  },
-  {
-    title: "CPU per request, an agent's 60 KB, passthrough (µs)",
-    path: '/v1/chat/completions',
-    agent: true,
-    stream: false,
-    translated: false,
-    connections: 16,
-    per: 'requests',
-  },
-  {
-    title: "CPU per request, an agent's 60 KB, translated (µs)",
-    path: '/v1/messages',
-    agent: true,
-    stream: false,
-    translated: true,
-    connections: 16,
-    per: 'requests',
-  },
-  {
-    title: 'CPU per SSE frame, passthrough (µs)',
-    path: '/v1/chat/completions',
-    stream: true,
-    translated: false,
-    connections: 32,
-    per: 'frames',
-  },
-  {
-    title: 'CPU per SSE frame, translated (µs)',
-    path: '/v1/messages',
-    stream: true,
-    translated: true,
-    connections: 32,
-    per: 'frames',
-  },
-]
-
-const bodyOf = (stream: boolean, text = 'Where does the water go?'): string =>
-  JSON.stringify({ model: 'bench/m', max_tokens: 1024, stream, messages: [{ role: 'user', content: text }] })
-
-const cpuSeconds = (pid: number): number => {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
-}
-
-const residentMegabytes = (pid: number): number =>
-  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? NaN) / 1024
-
-const startLoad = (load: Load) =>
-  Bun.spawn([process.execPath, join(import.meta.dir, 'load.ts'), JSON.stringify(load)], {
-    stdin: 'pipe',
-    stdout: 'pipe',
-    stderr: 'inherit',
-  })
-
-const runLoad = async (load: Load): Promise<LoadResult> => {
-  const child = startLoad(load)
-  const text = await new Response(child.stdout).text()
-  return JSON.parse(text.trim().split('\n').at(-1)!) as LoadResult
-}
-
-const loadOf = (running: { port: number; headers: Record<string, string> }, task: Task): Load => ({
-  port: running.port,
-  path: task.path,
-  headers: running.headers,
-  body: task.agent === true ? agentBody(task.path, 'bench/m') : bodyOf(task.stream),
-  connections: task.connections,
-  seconds: SLICE_SECONDS,
-})
-
-type Cell = number | undefined
-type Row = { title: string; cells: Cell[]; digits: number }
-
-const median = (values: number[]): Cell =>
-  values.length === 0 ? undefined : [...values].sort((a, b) => a - b)[values.length >> 1]
-
-type Entry = { contender: Contender; running: Running }
-
-const measureTask = async (task: Task, entries: Entry[]): Promise<Row> => {
-  const costs = entries.map(() => ({ cpu: 0, units: 0 }))
-  for (let round = -1; round < ROUNDS; round += 1) {
-    for (const [i, { contender, running }] of entries.entries()) {
-      if (task.translated && !contender.translates) continue
-      const before = cpuSeconds(running.pid)
-      const result = await runLoad({ ...loadOf(running, task), ...(round === -1 ? { seconds: WARM_SECONDS } : {}) })
-      if (result.errors > 0) console.error(`${contender.name}: ${result.errors} errors in "${task.title}"`)
-      // Round -1 is the warm-up.
-      if (round === -1) continue
-      costs[i]!.cpu += cpuSeconds(running.pid) - before
-      costs[i]!.units += result[task.per]
-    }
-  }
-  return {
-    title: task.title,
-    cells: costs.map((cost) => (cost.units === 0 ? undefined : (cost.cpu / cost.units) * 1e6)),
-    digits: 1,
-  }
-}
-
-const measureLatency = async (upstreamPort: number, entries: Entry[]): Promise<Row> => {
-  const task = { ...TASKS[0]!, connections: 1 }
-  const direct: number[] = []
-  const through = entries.map(() => [] as number[])
-  for (let round = 0; round < ROUNDS; round += 1) {
-    direct.push((await runLoad(loadOf({ port: upstreamPort, headers: {} }, task))).medianMicros)
-    for (const [i, { running }] of entries.entries())
-      through[i]!.push((await runLoad(loadOf(running, task))).medianMicros)
-  }
-  return {
-    title: 'Added latency, one connection, median (µs)',
-    cells: through.map((times) => median(times)! - median(direct)!),
-    digits: 0,
-  }
-}
-
-const measureOpenStreams = async ({ running }: Entry): Promise<Cell> => {
-  const load: Load = {
-    port: running.port,
-    path: '/v1/chat/completions',
-    headers: running.headers,
-    body: bodyOf(true, 'stay silent'),
-    connections: OPEN_STREAMS,
-    seconds: 0,
-    hold: true,
-  }
-  const child = startLoad(load)
-  const timeout = setTimeout(() => child.kill(), 30_000)
-  const reader = child.stdout.getReader()
-  const first = await reader.read()
-  clearTimeout(timeout)
-  await Bun.sleep(500)
-  const memory = first.done ? undefined : residentMegabytes(running.pid)
-  child.stdin.end()
-  await child.exited
-  return memory
-}
-
-const ratio = (value: Cell, base: Cell): string =>
-  value === undefined || base === undefined || base <= 0 ? '' : ` (${(value / base).toFixed(2)}x)`
-
-const printTable = (entries: Entry[], rows: Row[]): void => {
-  const base = entries.findIndex((entry) => entry.contender.name === 'nginx')
-  const names = entries.map((entry) => entry.contender.name)
-  console.log(`\n| | ${names.join(' | ')} |\n|---|${names.map(() => '---:').join('|')}|`)
-  for (const { title, cells, digits } of rows) {
-    // nginx cannot translate, so translated rows are compared with its passthrough row.
-    const passthrough = rows.find((row) => row.title === title.replace('translated', 'passthrough')) ?? { cells }
-    const texts = cells.map((cell, i) =>
-      cell === undefined ? '-' : cell.toFixed(digits) + (i === base ? '' : ratio(cell, passthrough.cells[base])),
-    )
-    console.log(`| ${title} | ${texts.join(' | ')} |`)
-  }
-}
+const isWanted = (title: string): boolean => rowPattern === undefined || new RegExp(rowPattern, 'i').test(title)
+const wanted = <R extends Row>(rows: R[]): R[] => rows.filter(({ title, slow }) => isWanted(title) && !(quick && slow))
 
 const main = async (): Promise<void> => {
   const { present, absent } = contenders(option('before'))
   for (const line of absent) console.log(line)
+  const chosen = present.filter(({ name }) => only === undefined || only.includes(name))
   const upstream = await startListening([process.execPath, join(import.meta.dir, 'upstream.ts'), '200', '2'])
+  try {
+    const { names, rows } = await measureRunning(chosen, { port: upstream.port, pid: upstream.child.pid })
+    rows.push(
+      ...(await measureStarted(
+        chosen.filter(({ name }) => names.includes(name)),
+        upstream.port,
+      )),
+    )
+    printTable(names, rows, 'nginx')
+  } finally {
+    upstream.child.kill()
+    await upstream.child.exited
+  }
+}
+
+type Upstream = { port: number; pid: number }
+
+/** The rows for which all contenders run side by side. */
+const measureRunning = async (
+  chosen: Contender[],
+  upstream: Upstream,
+): Promise<{ names: string[]; rows: TableRow[] }> => {
   const entries: Entry[] = []
   try {
-    for (const contender of present) {
-      if (only !== undefined && !only.split(',').includes(contender.name)) continue
+    for (const contender of chosen) {
       try {
         entries.push({ contender, running: await contender.start(upstream.port) })
       } catch (error) {
@@ -219,29 +74,68 @@ const main = async (): Promise<void> => {
       }
     }
     await Bun.sleep(500)
-    const rows: Row[] = [
-      { title: 'Start to listening (ms)', cells: entries.map((entry) => entry.running.startMs), digits: 0 },
-      {
-        title: 'Memory after start (MB)',
-        cells: entries.map((entry) => residentMegabytes(entry.running.pid)),
-        digits: 0,
-      },
-    ]
-    for (const task of TASKS) rows.push(await measureTask(task, entries))
-    rows.push(await measureLatency(upstream.port, entries))
-    const open: Cell[] = []
-    for (const entry of entries) open.push(await measureOpenStreams(entry))
-    rows.push({ title: `Memory with ${OPEN_STREAMS} open streams, after the load (MB)`, cells: open, digits: 0 })
-    printTable(entries, rows)
+    const rows = await measureAll(entries, upstream)
+    return { names: entries.map(({ contender }) => contender.name), rows }
   } finally {
     for (const { running } of entries) await running.stop()
-    upstream.child.kill()
-    await upstream.child.exited
   }
 }
 
+const measureAll = async (entries: Entry[], upstream: Upstream): Promise<TableRow[]> => {
+  const all = (title: string, digits: number, cells: Cell[]): TableRow => ({ title, digits, cells })
+  const rows: TableRow[] = [
+    all(
+      'Start to listening (ms)',
+      0,
+      entries.map(({ running }) => running.startMs),
+    ),
+    all(
+      'Memory after start (MB)',
+      0,
+      entries.map(({ running }) => residentNow(running)),
+    ),
+  ].filter(({ title }) => isWanted(title))
+  for (const [i, row] of wanted(cpuRows).entries())
+    rows.push(await measureCpu(row, entries, i > 0 ? TIMING : { ...TIMING, warmSeconds: WARM_SECONDS }))
+  for (const row of wanted([latencyRow])) rows.push(await measureLatency(row, upstream, entries, TIMING))
+  for (const row of wanted(pauseRows))
+    rows.push(await measurePauses(row, entries, { ...TIMING, rounds: quick ? 1 : 3, sliceSeconds: PAUSE_SECONDS }))
+  for (const streams of [0, SILENT_STREAMS]) {
+    const title = `CPU ${streams === 0 ? 'at rest' : `with ${streams} silent streams`} (ms/s)`
+    if (isWanted(title)) rows.push(await measureRest(title, entries, REST_SECONDS, streams))
+  }
+  const openTitle = `Memory with ${OPEN_STREAMS} open streams, after the load (MB)`
+  if (!isWanted(openTitle)) return rows
+  const open: Cell[] = []
+  for (const { running } of entries) open.push(await memoryWithStreams(running, OPEN_STREAMS))
+  return [...rows, all(openTitle, 0, open)]
+}
+
+/** Memory of fresh servers, started as a user does. */
+const measureStarted = async (chosen: Contender[], upstreamPort: number): Promise<TableRow[]> => {
+  const idle: TableRow = { title: 'Memory as started by a user, idle (MB)', cells: [], digits: 0 }
+  const open: TableRow = {
+    title: `Memory as started by a user, ${STARTED_STREAMS} open streams (MB)`,
+    cells: [],
+    digits: 0,
+  }
+  const rows = [idle, open].filter(({ title }) => isWanted(title))
+  if (rows.length === 0) return []
+  for (const { startAsUser, start } of chosen) {
+    const running = await (startAsUser ?? start)(upstreamPort)
+    try {
+      await Bun.sleep(STARTED_SETTLE_MS)
+      idle.cells.push(residentNow(running))
+      open.cells.push(await memoryWithStreams(running, STARTED_STREAMS))
+    } finally {
+      await running.stop()
+    }
+  }
+  return rows
+}
+
 const printStored = async (): Promise<void> => {
-  const { generations, bytesEach, recordMs, balanceMs } = await measureStored(quick ? 100_000 : 1_000_000)
+  const { generations, bytesEach, recordMs, balanceMs } = await measureStored(STORED)
   const row = ({ median, p99 }: { median: number; p99: number }): string => `${median.toFixed(2)} | ${p99.toFixed(2)}`
   console.log(`\n| With ${generations} generations stored | median | p99 |\n|---|---:|---:|`)
   console.log(`| One record over HTTP (ms) | ${row(recordMs)} |`)
@@ -250,4 +144,4 @@ const printStored = async (): Promise<void> => {
 }
 
 await main()
-if (only === undefined) await printStored()
+if (only === undefined && rowPattern === undefined) await printStored()

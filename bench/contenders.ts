@@ -2,10 +2,12 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
+import { descendantsOf } from './process.ts'
 
-/** A running contender. */
+/** A running contender. `others`: its processes beside `pid`. */
 export type Running = {
   pid: number
+  others: number[]
   port: number
   startMs: number
   headers: Record<string, string>
@@ -13,10 +15,16 @@ export type Running = {
 }
 
 /** A proxy between the load generator and the upstream. `translates`: it serves messages from a chat upstream. */
-export type Contender = { name: string; translates: boolean; start(upstreamPort: number): Promise<Running> }
+export type Contender = {
+  name: string
+  translates: boolean
+  start(upstreamPort: number): Promise<Running>
+  /** Starts it as its users do, if that is more than `start`. */
+  startAsUser?(upstreamPort: number): Promise<Running>
+}
 
 const HERE = import.meta.dir
-const SLUICE = join(HERE, '..', 'src', 'main.ts')
+const PROJECT = join(HERE, '..')
 
 type Child = Subprocess<'ignore', 'pipe', 'inherit'>
 
@@ -61,7 +69,7 @@ const scriptContender = (name: string, script: string): Contender => ({
   translates: false,
   async start(upstreamPort) {
     const { child, port, startMs } = await startListening([process.execPath, join(HERE, script), String(upstreamPort)])
-    return { pid: child.pid, port, startMs, headers: {}, stop: () => stopChild(child) }
+    return { pid: child.pid, others: [], port, startMs, headers: {}, stop: () => stopChild(child) }
   },
 })
 
@@ -77,7 +85,8 @@ daemon off; master_process off; pid ${directory}/nginx.pid; error_log ${director
 worker_rlimit_nofile 16384;
 events { worker_connections 8192; }
 http {
-  access_log off; keepalive_requests 100000000; keepalive_timeout 600s; client_body_buffer_size 1m;
+  access_log off; keepalive_requests 100000000; keepalive_timeout 600s; client_body_buffer_size 64m;
+  client_max_body_size 0;
   client_body_temp_path ${directory}/body; proxy_temp_path ${directory}/proxy;
   fastcgi_temp_path ${directory}/fastcgi; uwsgi_temp_path ${directory}/uwsgi; scgi_temp_path ${directory}/scgi;
   upstream provider { server 127.0.0.1:${upstreamPort}; keepalive 256; keepalive_requests 100000000; }
@@ -129,44 +138,46 @@ const nginx: Contender = {
       await stopChild(child)
       rmSync(directory, { recursive: true, force: true })
     }
-    return { pid: child.pid, port, startMs, headers: {}, stop }
+    return { pid: child.pid, others: [], port, startMs, headers: {}, stop }
   },
 }
 
 const KEY = 'sk-ai-v1-bench000000000000000000'
 
-/** Sluice from the `main.ts` of a checkout. */
-const sluiceContender = (name: string, main: string): Contender => ({
-  name,
-  translates: true,
-  async start(upstreamPort) {
+/** Sluice from a checkout. */
+const sluiceContender = (name: string, project: string): Contender => {
+  const starting = (commandOf: (project: string) => string[]) => async (upstreamPort: number) => {
     const directory = mkdtempSync(join(tmpdir(), 'bench-sluice-'))
-    const running = await startSluice(directory, upstreamPort, main)
+    const running = await startSluice(directory, upstreamPort, commandOf(project))
     const stop = async () => {
       await running.stop()
       rmSync(directory, { recursive: true, force: true })
     }
     return { ...running, stop }
-  },
-})
+  }
+  return { name, translates: true, start: starting(serverOf), startAsUser: starting(npmStartOf) }
+}
 
-/** Sluice with its data in this directory, which is not deleted. */
-export const startSluice = async (directory: string, upstreamPort: number, main = SLUICE): Promise<Running> => {
+const serverOf = (project: string): string[] => [process.execPath, join(project, 'src', 'main.ts'), 'serve']
+const npmStartOf = (project: string): string[] => ['npm', 'start', '--prefix', project, '--']
+
+/** Sluice with its data in this directory, which is not deleted. npm itself is not counted as a part of it. */
+export const startSluice = async (
+  directory: string,
+  upstreamPort: number,
+  command = serverOf(PROJECT),
+): Promise<Running> => {
   const config = join(directory, 'sluice.yaml')
   writeFileSync(config, sluiceConfig(upstreamPort))
-  const command = [
-    process.execPath,
-    main,
-    'serve',
-    '--config',
-    config,
-    '--data',
-    join(directory, 'data'),
-    '--port',
-    '0',
-  ]
-  const { child, port, startMs } = await startListening(command, { SLUICE_KEY: KEY })
-  return { pid: child.pid, port, startMs, headers: { authorization: `Bearer ${KEY}` }, stop: () => stopChild(child) }
+  const options = ['--config', config, '--data', join(directory, 'data'), '--port', '0']
+  const { child, port, startMs } = await startListening([...command, ...options], { SLUICE_KEY: KEY })
+  const [pid = child.pid, ...others] = command[0] === 'npm' ? descendantsOf(child.pid) : []
+  const stop = async () => {
+    // npm does not pass a signal on.
+    for (const one of [pid, ...others]) process.kill(one, 'SIGTERM')
+    await child.exited
+  }
+  return { pid, others, port, startMs, headers: { authorization: `Bearer ${KEY}` }, stop }
 }
 
 /**
@@ -198,8 +209,7 @@ export const contenders = (before?: string): { present: Contender[]; absent: str
     scriptContender('Bun fetch proxy', 'fetch-proxy.ts'),
     scriptContender('HTTP module only', 'http-module-proxy.ts'),
   )
-  if (before !== undefined) present.push(sluiceContender('Sluice before', join(before, 'src/main.ts')))
-  if (existsSync(SLUICE)) present.push(sluiceContender('Sluice', SLUICE))
-  else absent.push('src/main.ts does not exist: Sluice skipped')
+  if (before !== undefined) present.push(sluiceContender('Sluice before', before))
+  present.push(sluiceContender('Sluice', PROJECT))
   return { present, absent }
 }

@@ -1,45 +1,61 @@
 /**
  * The load generator, a process of its own: `load.ts SPEC`, SPEC = JSON of `Load`. Keep-alive connections over raw
- * sockets, one request at a time on each. Prints one line of JSON, `LoadResult`. With `hold` it opens every stream,
- * prints `open` and runs until its standard input ends.
+ * sockets, one request at a time on each. When each connection has a response it prints `measuring`, measures for
+ * `seconds`, and prints one line of JSON, `LoadResult`. With `hold` it opens every stream, prints `open` and runs until
+ * its standard input ends.
  */
+import { cpuSecondsSince, cpuTimes } from './process.ts'
+import { conversations, SameRequest } from './requests.ts'
+import type { Agent, Requests } from './requests.ts'
+
 export type Load = {
   port: number
   path: string
   headers: Record<string, string>
-  body: string
+  /** The same body for each request, or an agent's conversations. */
+  body: string | Agent
   connections: number
   seconds: number
+  /** The process whose CPU time is measured. */
+  pid?: number
   hold?: boolean
 }
-export type LoadResult = { requests: number; frames: number; errors: number; medianMicros: number }
+export type LoadResult = {
+  requests: number
+  frames: number
+  errors: number
+  medianMicros: number
+  cpuSeconds: number
+}
+
+/** A connection that has no response by then is not waited for. */
+const FIRST_RESPONSE_MS = 20_000
 
 const spec = JSON.parse(process.argv[2]!) as Load
 
-const head = Object.entries(spec.headers)
-  .map(([name, value]) => `${name}: ${value}\r\n`)
-  .join('')
-const request = Buffer.from(
-  `POST ${spec.path} HTTP/1.1\r\nhost: 127.0.0.1:${spec.port}\r\ncontent-type: application/json\r\n${head}` +
-    `content-length: ${Buffer.byteLength(spec.body)}\r\n\r\n${spec.body}`,
-)
-
-const times: number[] = []
+let times: number[] = []
 let requests = 0
 let frames = 0
 let errors = 0
-let opened = 0
+let responding = 0
 let isStopping = false
+const allResponding = Promise.withResolvers<void>()
 
 class LoadConnection {
+  readonly #requests: Requests
   #buffer: Buffer = Buffer.alloc(0)
   #length = -1
   #startedAt = 0
+  #hasResponse = false
   #streaming = false
   #tail = ''
   #socket: import('bun').Socket<undefined> | undefined
   /** The rest of the request that the socket has not accepted yet. */
-  #unsent = request.subarray(request.length)
+  #unsent: Buffer = Buffer.alloc(0)
+
+  constructor(requests: Requests) {
+    this.#requests = requests
+  }
 
   async run(): Promise<void> {
     this.#socket = await Bun.connect({
@@ -65,7 +81,7 @@ class LoadConnection {
     this.#buffer = Buffer.alloc(0)
     this.#streaming = false
     this.#startedAt = performance.now()
-    this.#unsent = request
+    this.#unsent = this.#requests.next()
     this.#flush()
   }
 
@@ -88,13 +104,19 @@ class LoadConnection {
       if (length === null) {
         this.#streaming = true
         this.#tail = ''
-        opened += 1
-        if (spec.hold === true && opened === spec.connections) console.log('open')
+        this.#responds()
         return this.#readStream(this.#buffer.subarray(end + 4))
       }
       this.#length = end + 4 + Number(length[1])
     }
     if (this.#buffer.length >= this.#length) this.#finish()
+  }
+
+  #responds(): void {
+    if (this.#hasResponse) return
+    this.#hasResponse = true
+    responding += 1
+    if (responding === spec.connections) allResponding.resolve()
   }
 
   #readStream(bytes: Buffer): void {
@@ -110,26 +132,45 @@ class LoadConnection {
   #finish(): void {
     requests += 1
     times.push(performance.now() - this.#startedAt)
+    this.#responds()
     this.#send()
   }
 }
 
-const connections = Array.from({ length: spec.connections }, () => new LoadConnection())
+const requestsOf = ({ port, path, headers, body, connections }: Load): Requests[] => {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  const head = `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\ncontent-type: application/json\r\n${lines.join('')}`
+  if (typeof body !== 'string') return conversations(head, path, body, connections)
+  const same = new SameRequest(head, body)
+  return Array.from({ length: connections }, () => same)
+}
+
+const connections = requestsOf(spec).map((requests) => new LoadConnection(requests))
 for (let from = 0; from < connections.length; from += 100)
   await Promise.all(connections.slice(from, from + 100).map((connection) => connection.run()))
+const timer = setTimeout(allResponding.reject, FIRST_RESPONSE_MS, new Error('some connections have no response'))
+await allResponding.promise
+clearTimeout(timer)
 if (spec.hold === true) {
+  console.log('open')
   for await (const _ of Bun.stdin.stream()) {
     // Only the end of the input matters.
   }
-} else await Bun.sleep(spec.seconds * 1000)
+  process.exit(0)
+}
+console.log('measuring')
+times = []
+const before = { requests, frames, cpu: spec.pid === undefined ? undefined : cpuTimes(spec.pid) }
+await Bun.sleep(spec.seconds * 1000)
 isStopping = true
 times.sort((a, b) => a - b)
 console.log(
   JSON.stringify({
-    requests,
-    frames,
+    requests: requests - before.requests,
+    frames: frames - before.frames,
     errors,
     medianMicros: Math.round((times[times.length >> 1] ?? 0) * 1000),
+    cpuSeconds: before.cpu === undefined ? 0 : cpuSecondsSince(spec.pid!, before.cpu),
   } satisfies LoadResult),
 )
 process.exit(0)

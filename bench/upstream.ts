@@ -1,7 +1,7 @@
 /**
  * A provider with minimal cost: raw sockets and prepared responses. `upstream.ts [framesPerStream] [gapMs]`. Responds
- * with 1 KB of JSON, or with a stream, one write per frame so that no proxy gains by joining them. Prints `listening on
- * PORT`.
+ * with 1 KB of JSON, or with a stream, one write per frame so that no proxy gains by joining them; a text in the
+ * request can ask for silence or a pace. Prints `listening on PORT`.
  */
 import type { Socket } from 'bun'
 
@@ -123,35 +123,70 @@ const STREAM_HEAD = Buffer.from(
   'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n',
 )
 
-type ClientState = { pending: string; timer: ReturnType<typeof setInterval> | undefined }
+/** Streams with a pace of their own have fewer frames: they last so long. */
+const PACED_STREAM_MS = 2_000
 
-const stream = (socket: Socket<ClientState>, frames: StreamFrames, isSilent: boolean): void => {
-  let sent = 0
-  socket.write(Buffer.concat([STREAM_HEAD, frames.first]))
+type ClientState = {
+  head: string
+  body: string
+  /** Bytes of the body that have not come yet; undefined before the end of the head. */
+  missing: number | undefined
+  /** Larger bodies are only counted. */
+  isSmall: boolean
+  timer: Timer | undefined
+}
+
+const SMALL_BYTES = 16_384
+
+const newState = (timer?: Timer): ClientState => ({ head: '', body: '', missing: undefined, isSmall: false, timer })
+
+const stream = (socket: Socket<ClientState>, written: StreamFrames, request: string): void => {
+  socket.write(Buffer.concat([STREAM_HEAD, written.first]))
   // A silent stream stays open, to measure the memory of many open streams.
-  if (isSilent) return
+  if (request.includes('stay silent')) return
+  const pace = /one frame in (\d+) ms/.exec(request)?.[1]
+  if (pace === undefined) return sendFrames(socket, written, FRAMES, GAP_MS)
+  // Streams that begin together do not stay together.
+  const gapMs = Number(pace)
+  const delayMs = Math.random() * gapMs
+  socket.data.timer = setTimeout(() => sendFrames(socket, written, PACED_STREAM_MS / gapMs, gapMs), delayMs)
+}
+
+const sendFrames = (socket: Socket<ClientState>, written: StreamFrames, count: number, gapMs: number): void => {
+  let sent = 0
   socket.data.timer = setInterval(() => {
     sent += 1
-    if (sent < FRAMES) return void socket.write(frames.middle)
+    if (sent < count) return void socket.write(written.middle)
     clearInterval(socket.data.timer)
-    socket.write(frames.last)
-  }, GAP_MS)
+    socket.write(written.last)
+  }, gapMs)
 }
 
 const respond = (socket: Socket<ClientState>): void => {
-  for (;;) {
-    const end = socket.data.pending.indexOf('\r\n\r\n')
+  const { head, body } = socket.data
+  socket.data = newState(socket.data.timer)
+  const kind = head.includes('/messages') ? 'messages' : 'chat'
+  if (/"stream": *true/.test(body)) stream(socket, kind === 'chat' ? chatFrames : messagesFrames, body)
+  else socket.write(PLAIN[kind])
+}
+
+/** One request at a time: no contender pipelines them. */
+const receive = (socket: Socket<ClientState>, bytes: Buffer): void => {
+  const state = socket.data
+  let bodyBytes = bytes
+  if (state.missing === undefined) {
+    const before = state.head.length
+    state.head += bytes.toString('latin1')
+    const end = state.head.indexOf('\r\n\r\n')
     if (end === -1) return
-    const head = socket.data.pending.slice(0, end)
-    const length = Number(/content-length: *(\d+)/i.exec(head)?.[1] ?? 0)
-    if (socket.data.pending.length < end + 4 + length) return
-    const body = socket.data.pending.slice(end + 4, end + 4 + length)
-    socket.data.pending = socket.data.pending.slice(end + 4 + length)
-    const kind = head.includes('/messages') ? 'messages' : 'chat'
-    if (/"stream": *true/.test(body))
-      stream(socket, kind === 'chat' ? chatFrames : messagesFrames, body.includes('stay silent'))
-    else socket.write(PLAIN[kind])
+    state.head = state.head.slice(0, end)
+    state.missing = Number(/content-length: *(\d+)/i.exec(state.head)?.[1] ?? 0)
+    state.isSmall = state.missing <= SMALL_BYTES
+    bodyBytes = bytes.subarray(end + 4 - before)
   }
+  state.missing -= bodyBytes.length
+  if (state.isSmall) state.body += bodyBytes.toString('latin1')
+  if (state.missing <= 0) respond(socket)
 }
 
 const server = Bun.listen<ClientState>({
@@ -159,12 +194,9 @@ const server = Bun.listen<ClientState>({
   port: 0,
   socket: {
     open(socket) {
-      socket.data = { pending: '', timer: undefined }
+      socket.data = newState()
     },
-    data(socket, bytes) {
-      socket.data.pending += bytes.toString('latin1')
-      respond(socket)
-    },
+    data: receive,
     close(socket) {
       clearInterval(socket.data.timer)
     },

@@ -1,0 +1,39 @@
+import { readdirSync, readFileSync } from 'node:fs'
+
+/** CPU time of each thread of a process until now. */
+export type CpuTimes = ReadonlyMap<string, number>
+
+const SECONDS_PER_NANOSECOND = 1e-9
+
+/** From the scheduler, because `stat` counts in steps of 10 ms. */
+export const cpuTimes = (pid: number): CpuTimes =>
+  new Map(
+    readdirSync(`/proc/${pid}/task`).flatMap((thread) => {
+      const text = read(`/proc/${pid}/task/${thread}/schedstat`)
+      return text === undefined ? [] : [[thread, Number(text.split(' ')[0]) * SECONDS_PER_NANOSECOND]]
+    }),
+  )
+
+/** CPU time of a process since an earlier time, without what threads used that have ended since then. */
+export const cpuSecondsSince = (pid: number, before: CpuTimes): number =>
+  [...cpuTimes(pid)].reduce((sum, [thread, seconds]) => sum + seconds - (before.get(thread) ?? 0), 0)
+
+export const residentMegabytes = (pid: number): number =>
+  Number(/VmRSS:\s+(\d+)/.exec(read(`/proc/${pid}/status`) ?? '')?.[1] ?? NaN) / 1024
+
+/** The processes that a process started, and those that these started. */
+export const descendantsOf = (pid: number): number[] => {
+  const children = readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+    (read(`/proc/${pid}/task/${thread}/children`) ?? '').split(' ').filter((text) => text !== ''),
+  )
+  return children.flatMap((child) => [Number(child), ...descendantsOf(Number(child))])
+}
+
+/** Undefined for a thread or process that has just ended. */
+const read = (file: string): string | undefined => {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return undefined
+  }
+}
