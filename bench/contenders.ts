@@ -68,7 +68,11 @@ const scriptContender = (name: string, script: string): Contender => ({
   name,
   translates: false,
   async start(upstreamPort) {
-    const { child, port, startMs } = await startListening([process.execPath, join(HERE, script), String(upstreamPort)])
+    const { child, port, startMs } = await startListening(
+      [process.execPath, join(HERE, script), String(upstreamPort)],
+      // Bun's default limit is 256 concurrent outgoing requests; this is its maximum.
+      { BUN_CONFIG_MAX_HTTP_REQUESTS: '65535' },
+    )
     return { pid: child.pid, others: [], port, startMs, headers: {}, stop: () => stopChild(child) }
   },
 })

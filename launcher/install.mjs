@@ -1,7 +1,16 @@
 // Plain Node: this runs before anything is installed.
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync, statSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -42,6 +51,27 @@ export function findBun() {
         `available: ${knownPackages().join(', ')}`,
     )
   return found
+}
+
+/**
+ * Makes `bun`, as scripts of package.json find it, the platform's executable. The package's own install script would do
+ * that, but may not have run.
+ */
+export function linkBun() {
+  const bun = findBun()
+  const folder = join(root, 'node_modules', '.bin')
+  if (process.platform === 'win32') {
+    const shim = join(folder, 'bun.cmd')
+    const text = `@"%~dp0${relative(folder, bun)}" %*\r\n`
+    if (existsSync(shim) && readFileSync(shim, 'utf8') === text) return
+    mkdirSync(folder, { recursive: true })
+    return writeFileSync(shim, text)
+  }
+  const link = join(folder, 'bun')
+  if (existsSync(link) && realpathSync(link) === realpathSync(bun)) return
+  mkdirSync(folder, { recursive: true })
+  rmSync(link, { force: true })
+  symlinkSync(relative(folder, bun), link)
 }
 
 export function fail(message) {

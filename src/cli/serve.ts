@@ -1,9 +1,12 @@
+import { readFileSync } from 'node:fs'
 import { loadConfig, type Config } from '../config/load.ts'
 import { UsageError, type Given } from './command.ts'
 
 const SANDBOX = { host: '127.0.0.1', port: 4311 }
 /** One Ctrl-C can arrive three times within this time: from the terminal, from npm and from the launcher. */
 const SAME_SIGNAL_MS = 1000
+/** Interval of checks that the npm which started this server is still running. */
+const PARENT_CHECK_MS = 500
 
 export async function serve(given: Given): Promise<void> {
   const config = configOf(given)
@@ -80,5 +83,33 @@ async function untilSignal(starting: Promise<{ stop(): unknown }>): Promise<void
   process.on('SIGINT', stop)
   // The launcher has the other end of the channel. If it was killed, nothing else could stop this server.
   process.on('disconnect', stop)
+  // On SIGTERM, npm ends the shell between it and this server, which passes no signal on. npm may also be killed.
+  if (process.env.npm_lifecycle_event !== undefined) whenNpmEnds(stop)
   await starting
+}
+
+function whenNpmEnds(stop: () => Promise<void>): void {
+  // Between npm and the server is a shell, and the launcher where it could not replace itself with the server.
+  const generations = process.send === undefined ? 2 : 3
+  const before = ancestors(generations)
+  const timer = setInterval(() => {
+    if (ancestors(generations) === before) return
+    clearInterval(timer)
+    void stop()
+  }, PARENT_CHECK_MS).unref()
+}
+
+/** Process ids of the parent, of its parent, and so on as far as the system shows them. */
+function ancestors(generations: number): string {
+  const ids = [process.ppid]
+  while (ids.length < generations) {
+    try {
+      const stat = readFileSync(`/proc/${ids.at(-1)}/stat`, 'utf8')
+      // The program's name is in parentheses and may contain anything. State and parent follow it.
+      ids.push(Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]))
+    } catch {
+      break
+    }
+  }
+  return ids.join(' ')
 }

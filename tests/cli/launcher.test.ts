@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { descendantsOf } from '../../bench/process.ts'
 import { listening } from './listening.ts'
 
 const project = join(import.meta.dir, '../..')
@@ -15,7 +16,7 @@ for (const name of ['SIGTERM', 'SIGINT', 'disconnect']) process.on(name, async (
   await Bun.write('${copy}/stopped-by', name)
   setTimeout(() => process.exit(0), 50)
 })
-const words = [...process.argv.slice(2), process.env.BUN_CONFIG_MAX_HTTP_REQUESTS, process.pid]
+const words = [...process.argv.slice(2), process.env.WATER, process.cwd(), process.pid]
 console.log('arguments ' + words.join(' '))
 console.log('listening on http://stub')
 `
@@ -42,11 +43,12 @@ const stoppedBy = (): Promise<string> => Bun.file(join(copy, 'stopped-by')).text
 
 test('the launcher passes arguments, environment and signals on', async () => {
   const { child, lines } = await listening(launch(['serve', '--port', '0']))
-  expect(lines[0]).toMatch(/^arguments serve --port 0 65336 \d+$/)
+  expect(lines[0]).toMatch(new RegExp(`^arguments serve --port 0  ${tmpdir()} \\d+$`))
   child.kill('SIGTERM')
   expect(await child.exited).toBe(0)
-  const other = await listening(launch(['serve'], { BUN_CONFIG_MAX_HTTP_REQUESTS: '7' }))
-  expect(other.lines[0]).toMatch(/^arguments serve 7 \d+$/)
+  expect(await stoppedBy()).toBe('SIGTERM')
+  const other = await listening(launch(['serve'], { WATER: 'high' }))
+  expect(other.lines[0]).toMatch(new RegExp(`^arguments serve high ${tmpdir()} \\d+$`))
   other.child.kill('SIGINT')
   expect(await other.child.exited).toBe(0)
   expect(await stoppedBy()).toBe('SIGINT')
@@ -61,15 +63,87 @@ test('the launcher ends with the exit code or signal of the server', async () =>
   expect(child.signalCode).toBe('SIGKILL')
 }, 20_000)
 
-test('the server stops when the launcher is killed', async () => {
-  const { child, lines } = await listening(launch(['serve']))
-  child.kill('SIGKILL')
-  const pid = Number(lines[0]?.split(' ').at(-1))
+const node = Bun.which('node') ?? 'node'
+const canReplaceItself = Bun.spawnSync([node, '-p', 'typeof process.execve']).stdout.toString().trim() === 'function'
+
+test.if(!canReplaceItself)(
+  'the server stops when the launcher is killed',
+  async () => {
+    const { child, lines } = await listening(launch(['serve']))
+    child.kill('SIGKILL')
+    await ended(pidIn(lines))
+    expect(await stoppedBy()).toBe('disconnect')
+  },
+  20_000,
+)
+
+test.if(canReplaceItself)(
+  'the launcher replaces itself with the server',
+  async () => {
+    const { child, lines } = await listening(launch(['serve']))
+    expect(pidIn(lines)).toBe(child.pid)
+    child.kill()
+    await child.exited
+  },
+  20_000,
+)
+
+const pidIn = (lines: string[]): number => Number(lines[0]?.split(' ').at(-1))
+
+test('a script of package.json runs under the Bun of the project, whether or not it was linked', async () => {
+  const other = join(copy, 'other')
+  cpSync(join(copy, 'launcher'), join(other, 'launcher'), { recursive: true })
+  cpSync(join(copy, 'package-lock.json'), join(other, 'package-lock.json'))
+  for (const name of ['.package-lock.json', '@oven'])
+    symlinkOf(join(project, 'node_modules', name), join(other, 'node_modules', name))
+  writeFileSync(
+    join(other, 'package.json'),
+    JSON.stringify({ scripts: { other: 'node launcher/prepare.mjs && bun other.ts' } }),
+  )
+  writeFileSync(join(other, 'other.ts'), `console.log(process.argv.slice(2).join(' '), Bun.version)`)
+  const bin = join(other, 'node_modules/.bin/bun')
+  const run = (): string =>
+    Bun.spawnSync(['npm', 'run', '-s', 'other', '--', '--fast', 'x'], { cwd: other }).stdout.toString()
+  for (const before of ['missing', 'broken', 'linked']) {
+    if (before === 'broken') {
+      rmSync(bin)
+      writeFileSync(bin, 'exit 1')
+    }
+    expect(`${before}: ${run()}`).toBe(`${before}: --fast x ${Bun.version}\n`)
+  }
+}, 30_000)
+
+function symlinkOf(target: string, path: string): void {
+  mkdirSync(dirname(path), { recursive: true })
+  symlinkSync(target, path)
+}
+
+test.skipIf(process.platform !== 'linux').each(['SIGTERM', 'SIGKILL'] as const)(
+  'npm start has no launcher beside the server, which stops with npm at %s',
+  async (signal) => {
+    const data = mkdtempSync(join(tmpdir(), 'sluice-npm-'))
+    const npm = Bun.spawn(['npm', 'start', '--', '--data', data, '--port', '0'], {
+      cwd: project,
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'pipe',
+    })
+    await listening(npm)
+    const children = descendantsOf(npm.pid)
+    const names = children.map((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').trim())
+    expect(names.filter((name) => name !== 'sh')).toEqual(['bun'])
+    npm.kill(signal)
+    for (const pid of children) await ended(pid)
+    rmSync(data, { recursive: true })
+  },
+  30_000,
+)
+
+async function ended(pid: number): Promise<void> {
   const deadline = Date.now() + 10_000
   while (isAlive(pid) && Date.now() < deadline) await Bun.sleep(20)
   expect(isAlive(pid)).toBe(false)
-  expect(await stoppedBy()).toBe('disconnect')
-}, 20_000)
+}
 
 function isAlive(pid: number): boolean {
   try {
@@ -78,12 +152,6 @@ function isAlive(pid: number): boolean {
     return false
   }
 }
-
-test('the launcher runs another script of the project', async () => {
-  writeFileSync(join(copy, 'other.ts'), `console.log(process.argv.slice(2).join(' '), typeof Bun)`)
-  const child = launch(['run', join(copy, 'other.ts'), '--fast', 'x'])
-  expect(await new Response(child.stdout).text()).toBe('--fast x object\n')
-}, 20_000)
 
 test('the launcher reports what to do if it cannot install packages', async () => {
   const withoutModules = join(copy, 'withoutModules')
