@@ -1,6 +1,8 @@
 import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import { outcomeOf } from '../ledger/outcomes.ts'
-import { attempt, UpstreamRefusal } from '../providers/attempt.ts'
+import type { GenerationRequest } from '../generation/request.ts'
+import type { RequestContext } from '../protocols/protocol.ts'
+import { attempt, UpstreamRefusal, type Upstream } from '../providers/attempt.ts'
 import { close } from './close.ts'
 import type { Generation, GenerationRoute } from './hooks.ts'
 import { yieldToEventLoop } from './inline-media.ts'
@@ -16,14 +18,17 @@ export async function generate(
 ): Promise<Response> {
   const { generation, selected } = await admit(app, inbound, route)
   const { open, inFlight, media } = generation
-  const { context, preparedRequests, endpoints } = selected
+  const { context, preparedRequests, endpoints, promptCount } = selected
   try {
     if (media !== undefined) await yieldToEventLoop()
     const upstream = await attempt(endpoints, preparedRequests, app.config.timeouts, inFlight, open.meter.tries)
     open.meter.served = upstream.endpoint.target
     open.meter.losses = upstream.losses
     generation.replayRecorder = app.reasoningReplay.replayRecorder(selected.hasTools, upstream.endpoint.target)
-    return await (context.request.stream ? stream(generation, upstream) : whole(generation, upstream))
+    if (!context.request.stream) return await whole(generation, upstream)
+    // An API with contexts of its own writes values of the request into the response.
+    promptCount.free(route.hooks.translation !== undefined)
+    return await stream(generation, withoutConversation(upstream))
   } catch (error) {
     // A response that could not be recorded is not sent, so it must not be charged when the record is written later.
     app.ledger.voidCharge(open)
@@ -31,6 +36,19 @@ export async function generate(
     await close(generation, outcomeOf(error instanceof UpstreamRefusal ? error.error : error)).catch(() => {})
     return refuse(generation, error)
   }
+}
+
+/** Leaves out what a streamed response does not need: it would stay in memory for as long as that streams. */
+function withoutConversation(upstream: Upstream<RequestContext>): Upstream {
+  const { settings: _settings, restoredReasoning: _restored, ...context } = upstream.context
+  const {
+    system: _system,
+    turns: _turns,
+    tools: _tools,
+    extras: _extras,
+    ...request
+  } = context.request as GenerationRequest
+  return { ...upstream, context: { ...context, request } }
 }
 
 /** parse -> select -> reserve. */

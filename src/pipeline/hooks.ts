@@ -6,7 +6,7 @@ import type { ProtocolName, RequestSettings } from '../generation/request.ts'
 import type { Frame } from '../http/frames.ts'
 import type { OpenGeneration } from '../ledger/ledger.ts'
 import type { Outcome } from '../ledger/outcomes.ts'
-import type { RawRequest, TranslationContext } from '../protocols/protocol.ts'
+import type { RawRequest, RequestContext, TranslationContext } from '../protocols/protocol.ts'
 import type { Upstream } from '../providers/attempt.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import type { InFlightRequest } from './in-flight.ts'
@@ -51,7 +51,11 @@ export interface GenerationHooks {
    */
   onResponse?(generation: Generation, upstream: Upstream, text: string): Promise<string | undefined>
   /** The events of a whole response, before they are metered and written. */
-  onEvents?(generation: Generation, upstream: Upstream, events: GenerationEvent[]): Promise<GenerationEvent[]>
+  onEvents?(
+    generation: Generation,
+    upstream: Upstream<RequestContext>,
+    events: GenerationEvent[],
+  ): Promise<GenerationEvent[]>
   /**
    * Takes over a generation that did not complete here because its provider goes on with it; undefined where it is to
    * be closed. Rejects where it could not be left open; then it is closed.

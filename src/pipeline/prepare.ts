@@ -3,7 +3,7 @@ import { GatewayError } from '../error.ts'
 import type { GenerationRequest, ProtocolName, RequestSettings } from '../generation/request.ts'
 import type { Usage } from '../generation/usage.ts'
 import { reserve as reserveFunds } from '../ledger/admission.ts'
-import { CHARACTERS_PER_TOKEN, estimateInputTokens, worstCase, worstTextCase } from '../ledger/estimate.ts'
+import { worstCase, worstTextCase } from '../ledger/estimate.ts'
 import { protocols } from '../protocols/index.ts'
 import type {
   Capabilities,
@@ -20,6 +20,7 @@ import type { Endpoint } from '../providers/catalogue.ts'
 import type { Generation, GenerationHooks, GenerationRoute } from './hooks.ts'
 import { finishesWithoutClient } from './images.ts'
 import type { ResolvedMedia } from './media.ts'
+import { PromptCount } from './prompt-count.ts'
 import { losslessEndpoints, schemaGrowth, type TranslationOptions, translationOptions } from './strict.ts'
 
 /** A request read and validated. `media` must be released, whatever becomes of the request. */
@@ -37,8 +38,7 @@ export type SelectedRequest = Pick<ParsedRequest, 'rawRequest' | 'media'> & {
   hasTools: boolean
   /** The most that it may use. */
   worst(modelLimit: number | undefined): Usage
-  /** Its input tokens, for a provider that reports none. */
-  countInput(): Promise<number>
+  promptCount: PromptCount
 }
 
 /** Reads the request, with its stored content and media put into it. Throws a GatewayError that names the path. */
@@ -136,6 +136,7 @@ async function selectRead(
 ): Promise<SelectedRequest> {
   const { rawRequest, media, options } = parsed
   const { protocol, hooks } = route
+  const { serve } = protocols[protocol]
   const capable = media?.endpoints ?? app.catalogue.endpoints(parsed.request.model, protocol)
   const { accountId } = inbound.identity
   const { request, replayStates, bytes } = await app.reasoningReplay.restore(accountId, parsed.request, capable)
@@ -158,7 +159,8 @@ async function selectRead(
     endpoints,
     hasTools: request.tools.length > 0,
     worst: (modelLimit) => worstCase(request, bodyBytes, modelLimit, capabilities),
-    countInput: () => estimateInputTokens(request),
+    // Restored reasoning is only in the request as it was read.
+    promptCount: new PromptCount(rawRequest, replayStates.length === 0 ? serve.readRequest : () => request, request),
   }
 }
 
@@ -181,7 +183,7 @@ function selectUnread(
     endpoints,
     hasTools,
     worst: (modelLimit) => worstTextCase(request, cacheLifetime, bodyBytes, modelLimit, capabilities),
-    countInput: () => countUnread(unread, bodyBytes),
+    promptCount: new PromptCount(rawRequest, protocols[route.protocol].serve.readRequest, undefined),
   }
 }
 
@@ -212,16 +214,6 @@ function checkModel(
   return capabilities
 }
 
-/** A conversation that was not read may be one that only its provider understands. */
-async function countUnread({ readWhole }: UnreadRequest, bodyBytes: number): Promise<number> {
-  try {
-    return await estimateInputTokens(readWhole())
-  } catch (error) {
-    if (!(error instanceof GatewayError)) throw error
-    return Math.ceil(bodyBytes / CHARACTERS_PER_TOKEN)
-  }
-}
-
 /**
  * Registers the request as in flight and holds the most that it may cost: from here on it has a record, also when it
  * fails. Throws what `reserve` of the ledger throws.
@@ -230,7 +222,7 @@ export function reserve(
   app: AppContext,
   inbound: AuthenticatedRequest,
   route: GenerationRoute,
-  { media, context, endpoints, worst, countInput }: SelectedRequest,
+  { media, context, endpoints, worst, promptCount }: SelectedRequest,
 ): Generation {
   const { request } = context
   const signal = survivesClient(route.hooks, request, endpoints) ? NEVER : inbound.request.signal
@@ -242,7 +234,7 @@ export function reserve(
       endpoints,
       streamed: request.stream,
       worst,
-      countInput,
+      countInput: promptCount.tokens,
     })
     route.hooks.onReserve?.(open)
     inbound.errorHeaders['x-generation-id'] = context.responseIdentity.id

@@ -123,7 +123,7 @@ export class Relay {
   }
 
   /** The client left: the call to the provider is aborted at once. */
-  leave(): void {
+  cancel(): void {
     if (this.#done) return
     this.#done = true
     this.#source.cancel()
@@ -131,7 +131,7 @@ export class Relay {
   }
 
   /** The server stops: the client gets this error in its own protocol. */
-  cut(error: GatewayError): void {
+  readonly cut = (error: GatewayError): void => {
     if (this.#done) return
     this.#cut = error
     this.#source.cancel()

@@ -3,7 +3,7 @@ import type { Usage } from '../generation/usage.ts'
 import { streamBody } from '../http/stream.ts'
 import { protocols } from '../protocols/index.ts'
 import { lossReport } from '../protocols/losses.ts'
-import type { ResponseContext } from '../protocols/protocol.ts'
+import type { RequestContext, ResponseContext } from '../protocols/protocol.ts'
 import { tryReadEvents, readEvents, readerOf, type Upstream } from '../providers/attempt.ts'
 import { close, closeStream, leave } from './close.ts'
 import { chunkText, eventStream, JsonArray, type Framing } from './framing.ts'
@@ -16,7 +16,7 @@ import { Relay } from './relay.ts'
 import { responseHeaders, streamHeaders } from './response-headers.ts'
 
 /** A response in one piece: read, metered, written in the client's protocol, sent when it is recorded. */
-export async function whole(generation: Generation, upstream: Upstream): Promise<Response> {
+export async function whole(generation: Generation, upstream: Upstream<RequestContext>): Promise<Response> {
   const { app, inFlight, route } = generation
   const { protocol, context, sameProtocol } = upstream
   const text = await readText(app.config, upstream, inFlight)
@@ -56,28 +56,36 @@ function record(
 
 /** A streamed response: its headers leave with the provider's first bytes, everything else passes through the relay. */
 export async function stream(generation: Generation, upstream: Upstream): Promise<Response> {
-  const { inbound, app, open, inFlight, replayRecorder, route } = generation
-  const { protocol, context, endpoint, incoming, sameProtocol } = upstream
+  const { inbound, app, inFlight, route } = generation
+  const { context, endpoint, sameProtocol } = upstream
   if (!isStream(upstream)) return streamOfWhole(generation, upstream)
   const { serve } = protocols[context.request.protocol]
-  const output = sameProtocol
-    ? new PassthroughOutput(protocol.passthrough(context))
-    : new TranslatedOutput(serve.writer(context))
-  const metered = new MeteredStream(readerOf(upstream), output, open.meter, replayRecorder)
-  const relay = new Relay(incoming.body, metered, framingOf(generation), (outcome, last) =>
-    closeStream(generation, context, outcome, last),
-  )
-  inFlight.onCut = (error) => relay.cut(error)
+  const metered = meteredStream(generation, upstream)
+  const relay = relayOf(generation, upstream, metered)
+  inFlight.onCut = relay.cut
   const { keepAliveMs } = app.config
   await relay.begin(keepAliveMs)
   // The provider's own frames are passed on, even if the first is an error; a translated error gets a status instead.
   if (!sameProtocol && metered.failedAtOnce !== undefined) throw metered.failedAtOnce
-  const source = survivesClient(route.hooks, context.request, [endpoint])
-    ? readToEnd(relay)
-    : { pull: () => relay.pull(), cancel: () => relay.leave() }
+  const source = survivesClient(route.hooks, context.request, [endpoint]) ? readToEnd(relay) : relay
   const keepAlive = serve.keepAlive === undefined ? undefined : { text: serve.keepAlive, afterMs: keepAliveMs }
   const body = streamBody(source, keepAlive, inbound.request.signal)
   return new Response(body, { headers: streamHeaders(generation, upstream) })
+}
+
+function meteredStream({ open, replayRecorder }: Generation, upstream: Upstream): MeteredStream {
+  const { protocol, context, sameProtocol } = upstream
+  const output = sameProtocol
+    ? new PassthroughOutput(protocol.passthrough(context))
+    : new TranslatedOutput(protocols[context.request.protocol].serve.writer(context))
+  return new MeteredStream(readerOf(upstream), output, open.meter, replayRecorder)
+}
+
+/** Not a part of `stream`: a closure of an async function keeps its arguments as long as it is kept itself. */
+function relayOf(generation: Generation, { context, incoming }: Upstream, metered: MeteredStream): Relay {
+  return new Relay(incoming.body, metered, framingOf(generation), (outcome, last) =>
+    closeStream(generation, context, outcome, last),
+  )
 }
 
 /** A provider that answers a streaming request in one piece: the client still gets its stream. */

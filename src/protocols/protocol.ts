@@ -115,6 +115,8 @@ export type RawRequest = {
   headers: Headers
   /** The bytes of the body, unless body and text were replaced. */
   scanned?: ScannedBody | undefined
+  /** Frees what can be read from the bytes again. */
+  free?(): void
 }
 
 /** The bytes of a JSON object, and what the scan found in them. */

@@ -86,4 +86,8 @@ class ScannedRequest implements RawRequest {
     this.#body = body
     this.scanned = undefined
   }
+
+  free(): void {
+    if (this.scanned !== undefined) this.#text = this.#body = undefined
+  }
 }

@@ -1,4 +1,4 @@
-import type { GenerationRequest, RequestSettings } from '../generation/request.ts'
+import type { RequestSettings } from '../generation/request.ts'
 import { type BodyScan, Watched } from '../json/body-scan.ts'
 import type { Protocol, RawRequest, ScannedBody } from './protocol.ts'
 
@@ -21,8 +21,6 @@ export type UnreadRequest = {
   /** The request with stand-ins in the place of its conversation. */
   settings: RawRequest
   request: RequestSettings
-  /** The whole request. Throws as `readRequest` does. */
-  readWhole(): GenerationRequest
   hasTools: boolean
   /** The longest lifetime of a cache breakpoint; undefined without one. */
   cacheLifetime: '5m' | '1h' | undefined
@@ -49,7 +47,6 @@ export function leaveUnread(
   return {
     settings,
     request: read,
-    readWhole: () => readRequest(rawRequest),
     hasTools: members.some(({ name, elements }) => name === 'tools' && elements > 0),
     cacheLifetime:
       ((seen | seenInTools) & Watched.cacheControl) === 0 ? undefined : values & Watched.oneHour ? '1h' : '5m',

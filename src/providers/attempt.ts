@@ -21,6 +21,7 @@ import type {
   Protocol,
   Reader,
   RequestContext,
+  ResponseContext,
   Target,
   TranslationContext,
   UnreadContext,
@@ -35,13 +36,13 @@ import type { Endpoint } from './catalogue.ts'
 import { sandbox } from './sandbox/server.ts'
 
 /** A provider's response from its first byte on. */
-export type Upstream = {
+export type Upstream<Context extends ResponseContext = ResponseContext> = {
   endpoint: Endpoint
   protocol: Protocol
   /** The client uses the provider's protocol, so frames and fields are passed through. */
   sameProtocol: boolean
   /** The context of the response, with the issuer of its signatures and its losses. */
-  context: RequestContext
+  context: Context
   incoming: IncomingResponse
   /** Losses of the request, and later of the response. */
   losses: readonly Loss[]
@@ -93,7 +94,7 @@ export async function attempt(
   timeouts: Timeouts,
   signal: CallSignal,
   records: AttemptRecord[],
-): Promise<Upstream> {
+): Promise<Upstream<RequestContext>> {
   for (let number = 1; ; number++) {
     const endpoint = endpoints[number - 1]!
     const startedAt = performance.now()
@@ -129,7 +130,7 @@ async function callEndpoint(
   preparedRequests: PreparedRequests,
   callOptions: { timeouts: Timeouts; signal: CallSignal; onSent: () => void },
   number: number,
-): Promise<Upstream> {
+): Promise<Upstream<RequestContext>> {
   const { context: requestContext } = preparedRequests
   const protocol = protocols[endpoint.protocol]
   const { provider, model } = endpoint.target

@@ -3,6 +3,7 @@ import { asGatewayError } from '../error.ts'
 import { fold, unfold, type GenerationResponse, type GenerationEvent } from '../generation/event.ts'
 import { noUsage, type Usage } from '../generation/usage.ts'
 import { lose } from '../protocols/losses.ts'
+import type { RequestContext } from '../protocols/protocol.ts'
 import type { SchemaCache } from '../protocols/schema/cache.ts'
 import type { CallSignal } from '../http/connection.ts'
 import {
@@ -20,7 +21,7 @@ import {
  */
 export async function joinResponses(
   { config: { timeouts }, schemaCache }: { config: Pick<Config, 'timeouts'>; schemaCache: SchemaCache },
-  upstream: Upstream,
+  upstream: Upstream<RequestContext>,
   signal: CallSignal,
   first: GenerationEvent[],
 ): Promise<GenerationEvent[]> {

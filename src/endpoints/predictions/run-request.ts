@@ -10,6 +10,7 @@ import type { Output } from '../../pipeline/output.ts'
 import { Relay } from '../../pipeline/relay.ts'
 import { isStream } from '../../pipeline/respond.ts'
 import { missingImage } from '../../protocols/images/write-response.ts'
+import type { RequestContext } from '../../protocols/protocol.ts'
 import { attempt, PreparedRequests, tryReadEvents, readerOf, type Upstream } from '../../providers/attempt.ts'
 import { joinResponses } from '../../providers/join-responses.ts'
 import { publish } from './media.ts'
@@ -57,7 +58,11 @@ export async function runRequest(
 }
 
 /** The events of a response in one piece, with the further responses that the number of images needs. */
-async function readEvents(app: Modules, upstream: Upstream, signal: CallSignal): Promise<GenerationEvent[]> {
+async function readEvents(
+  app: Modules,
+  upstream: Upstream<RequestContext>,
+  signal: CallSignal,
+): Promise<GenerationEvent[]> {
   const { context, sameProtocol } = upstream
   const events = tryReadEvents(upstream, await readText(app.config, upstream, signal))
   return context.request.protocol === 'images' && !sameProtocol ? joinResponses(app, upstream, signal, events) : events
