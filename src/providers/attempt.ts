@@ -33,7 +33,6 @@ import { type Loss, LossReport, Translation } from '../protocols/translation.ts'
 import { type TransformFactory, transformed, transformOf } from '../protocols/transforms.ts'
 import { scrub } from '../protocols/upstream-error.ts'
 import type { Endpoint } from './catalogue.ts'
-import { sandbox } from './sandbox/server.ts'
 
 /** A provider's response from its first byte on. */
 export type Upstream<Context extends ResponseContext = ResponseContext> = {
@@ -348,6 +347,8 @@ const callInProcess: typeof send = async ({ url, method, headers, body, signal, 
   onSent?.()
   const abort = new AbortController()
   signal.addEventListener('abort', () => abort.abort(), { once: true })
+  // Most servers never call it, and its modules take 3 MB.
+  const { sandbox } = await import('./sandbox/server.ts')
   const response = await sandbox(
     new Request(url, {
       method,
