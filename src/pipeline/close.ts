@@ -3,13 +3,13 @@ import type { Frame } from '../http/frames.ts'
 import type { Outcome } from '../ledger/outcomes.ts'
 import { protocols } from '../protocols/index.ts'
 import type { ResponseContext } from '../protocols/protocol.ts'
-import type { Generation } from './hooks.ts'
+import type { ClosableGeneration } from './hooks.ts'
 
 /**
  * The one place where every generation ends. Record, settlement and what has to be kept are committed together, before
  * the last byte leaves. Rejects with store_unavailable where they could not be.
  */
-export async function close(generation: Generation, outcome: Outcome): Promise<void> {
+export async function close(generation: ClosableGeneration, outcome: Outcome): Promise<void> {
   const { app, open, route } = generation
   leave(generation)
   const cause = firstCause(generation, outcome)
@@ -23,7 +23,7 @@ export async function close(generation: Generation, outcome: Outcome): Promise<v
 
 /** The same for a stream. One that could not be recorded must not look complete: its last frames are an error then. */
 export async function closeStream(
-  generation: Generation,
+  generation: ClosableGeneration,
   context: ResponseContext,
   outcome: Outcome,
   last: Frame[],
@@ -41,7 +41,7 @@ export async function closeStream(
 }
 
 /** The client is not waited for any more, and the memory of its media is free. */
-export function leave({ app, open, inFlight, media }: Generation): void {
+export function leave({ app, open, inFlight, media }: ClosableGeneration): void {
   media?.release()
   if (inFlight.leave()) app.abuseDetection.end(open.request.accountId)
 }
@@ -49,12 +49,12 @@ export function leave({ app, open, inFlight, media }: Generation): void {
 /**
  * Keeps signed reasoning for clients that do not send it back. Failing to store it must not fail the response.
  */
-const keepReasoning = ({ app, open: { request }, replayRecorder }: Generation): Promise<void> | undefined =>
+const keepReasoning = ({ app, open: { request }, replayRecorder }: ClosableGeneration): Promise<void> | undefined =>
   replayRecorder && app.reasoningReplay.keep(request.accountId, replayRecorder).catch(() => {})
 
 /** A client that leaves and a server that stops abort the call, which then looks like a failure of the provider. */
-function firstCause({ inbound, inFlight }: Generation, outcome: Outcome): Outcome {
+function firstCause({ clientSignal, inFlight }: ClosableGeneration, outcome: Outcome): Outcome {
   if (outcome === 'completed') return outcome
   if (inFlight.reason !== undefined) return 'shutdown'
-  return inbound.request.signal.aborted ? 'client-left' : outcome
+  return clientSignal.aborted ? 'client-left' : outcome
 }

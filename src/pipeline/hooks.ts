@@ -26,12 +26,17 @@ export type GenerationRoute = {
 export type Generation = {
   app: AppContext
   inbound: AuthenticatedRequest
+  /** Fires when the client leaves. */
+  clientSignal: AbortSignal
   route: GenerationRoute
   open: OpenGeneration
   inFlight: InFlightRequest
   media: ResolvedMedia | undefined
   replayRecorder: ReplayRecorder | undefined
 }
+
+/** What closing a generation needs: a stream keeps only this of it until its end. */
+export type ClosableGeneration = Omit<Generation, 'inbound'>
 
 /**
  * Additions of one API to the path that all generations take, in the order of that path. One object may serve one
@@ -60,7 +65,7 @@ export interface GenerationHooks {
    * Takes over a generation that did not complete here because its provider goes on with it; undefined where it is to
    * be closed. Rejects where it could not be left open; then it is closed.
    */
-  onInterrupt?(generation: Generation, outcome: Outcome): Promise<void> | undefined
+  onInterrupt?(generation: ClosableGeneration, outcome: Outcome): Promise<void> | undefined
   /** Writes to the store that began during the generation; awaited together with its record. */
   saved?(): Promise<void> | undefined
   /** The frames in place of `last` when the generation could not be recorded. */

@@ -13,7 +13,7 @@ import type {
   TranslationContext,
   UnreadContext,
 } from '../protocols/protocol.ts'
-import { readRawRequest } from '../protocols/raw-request.ts'
+import { readRawRequest, type ParseBody } from '../protocols/raw-request.ts'
 import { leaveUnread, type UnreadRequest } from '../protocols/unread-request.ts'
 import { PreparedRequests } from '../providers/attempt.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
@@ -48,9 +48,8 @@ export async function parse(
   { protocol, hooks, fromPath }: GenerationRoute,
 ): Promise<ParsedRequest> {
   const { accountId } = inbound.identity
-  const rawRequest = await readRawRequest(inbound.request, app.config.limits.bodyBytes, fromPath, (scanned) =>
-    app.conversations.parse(accountId, scanned),
-  )
+  const parseBody = bodyParser(app, accountId)
+  const rawRequest = await readRawRequest(inbound.request, app.config.limits.bodyBytes, fromPath, parseBody)
   const { serve } = protocols[protocol]
   const options = translationOptions(inbound.request.headers, app.config)
   const mayStayUnread = !options.strict && needNoConversation(app, accountId, protocol, rawRequest)
@@ -67,6 +66,12 @@ export async function parse(
     throw error
   }
 }
+
+/** Not a part of `parse`: a closure of an async function keeps its arguments as long as it is kept itself. */
+const bodyParser =
+  ({ conversations }: AppContext, accountId: string): ParseBody =>
+  (scanned) =>
+    conversations.parse(accountId, scanned)
 
 /**
  * Reports whether the endpoints of a request need nothing of its conversation: each takes the client's protocol, and
@@ -238,7 +243,16 @@ export function reserve(
     })
     route.hooks.onReserve?.(open)
     inbound.errorHeaders['x-generation-id'] = context.responseIdentity.id
-    return { app, inbound, route, open, inFlight, media, replayRecorder: undefined }
+    return {
+      app,
+      inbound,
+      clientSignal: inbound.request.signal,
+      route,
+      open,
+      inFlight,
+      media,
+      replayRecorder: undefined,
+    }
   } catch (error) {
     inFlight.leave()
     throw error

@@ -56,7 +56,7 @@ function record(
 
 /** A streamed response: its headers leave with the provider's first bytes, everything else passes through the relay. */
 export async function stream(generation: Generation, upstream: Upstream): Promise<Response> {
-  const { inbound, app, inFlight, route } = generation
+  const { clientSignal, app, inFlight, route } = generation
   const { context, endpoint, sameProtocol } = upstream
   if (!isStream(upstream)) return streamOfWhole(generation, upstream)
   const { serve } = protocols[context.request.protocol]
@@ -69,7 +69,7 @@ export async function stream(generation: Generation, upstream: Upstream): Promis
   if (!sameProtocol && metered.failedAtOnce !== undefined) throw metered.failedAtOnce
   const source = survivesClient(route.hooks, context.request, [endpoint]) ? readToEnd(relay) : relay
   const keepAlive = serve.keepAlive === undefined ? undefined : { text: serve.keepAlive, afterMs: keepAliveMs }
-  const body = streamBody(source, keepAlive, inbound.request.signal)
+  const body = streamBody(source, keepAlive, clientSignal)
   return new Response(body, { headers: streamHeaders(generation, upstream) })
 }
 
@@ -83,8 +83,9 @@ function meteredStream({ open, replayRecorder }: Generation, upstream: Upstream)
 
 /** Not a part of `stream`: a closure of an async function keeps its arguments as long as it is kept itself. */
 function relayOf(generation: Generation, { context, incoming }: Upstream, metered: MeteredStream): Relay {
+  const { inbound: _, ...closable } = generation
   return new Relay(incoming.body, metered, framingOf(generation), (outcome, last) =>
-    closeStream(generation, context, outcome, last),
+    closeStream(closable, context, outcome, last),
   )
 }
 

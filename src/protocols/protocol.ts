@@ -115,7 +115,7 @@ export type RawRequest = {
   headers: Headers
   /** The bytes of the body, unless body and text were replaced. */
   scanned?: ScannedBody | undefined
-  /** Frees what can be read from the bytes again. */
+  /** Frees the headers, and what can be read from the bytes again. */
   free?(): void
 }
 

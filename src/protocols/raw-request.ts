@@ -8,7 +8,7 @@ import type { RawRequest, ScannedBody } from './protocol.ts'
 type FromPath = { model: string; stream: boolean }
 
 /** The value of a body that was scanned. */
-type ParseBody = (scanned: ScannedBody) => Record<string, unknown>
+export type ParseBody = (scanned: ScannedBody) => Record<string, unknown>
 
 /** Reads a request body. Malformed, too deep or ambiguous JSON is a 400. `parse`: for a body that is read later on. */
 export async function readRawRequest(
@@ -44,9 +44,11 @@ function parse(text: string): unknown {
   }
 }
 
+const NO_HEADERS = new Headers()
+
 /** A request whose body is known to be a valid JSON object: text and values exist once something reads them. */
 class ScannedRequest implements RawRequest {
-  readonly headers: Headers
+  headers: Headers
   readonly model?: string
   readonly stream?: boolean
   scanned: ScannedBody | undefined
@@ -89,5 +91,7 @@ class ScannedRequest implements RawRequest {
 
   free(): void {
     if (this.scanned !== undefined) this.#text = this.#body = undefined
+    // They were for the provider.
+    this.headers = NO_HEADERS
   }
 }

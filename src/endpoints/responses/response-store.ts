@@ -5,7 +5,7 @@ import type { Frame } from '../../http/frames.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import type { Outcome } from '../../ledger/outcomes.ts'
 import { isPending } from '../../pipeline/background.ts'
-import type { Generation, GenerationHooks } from '../../pipeline/hooks.ts'
+import type { ClosableGeneration, Generation, GenerationHooks } from '../../pipeline/hooks.ts'
 import type { RawRequest, TranslationContext } from '../../protocols/protocol.ts'
 import { failureCode, failureMessage } from '../../protocols/responses/shapes.ts'
 import { parseResponse, type Upstream } from '../../providers/attempt.ts'
@@ -82,7 +82,7 @@ export class ResponseStore implements GenerationHooks {
     return ours
   }
 
-  onInterrupt({ open }: Generation, outcome: Outcome): Promise<void> | undefined {
+  onInterrupt({ open }: ClosableGeneration, outcome: Outcome): Promise<void> | undefined {
     const isRunning = open.background !== undefined && open.meter.outcome === undefined
     return isRunning ? this.#leaveOpen(open, outcome) : undefined
   }
