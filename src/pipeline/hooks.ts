@@ -35,7 +35,7 @@ export type Generation = {
   replayRecorder: ReplayRecorder | undefined
 }
 
-/** What closing a generation needs: a stream keeps only this of it until its end. */
+/** A generation as far as closing needs it: a stream keeps only this of it until its end. */
 export type ClosableGeneration = Omit<Generation, 'inbound'>
 
 /**
