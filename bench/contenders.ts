@@ -148,11 +148,11 @@ const nginx: Contender = {
 
 const KEY = 'sk-ai-v1-bench000000000000000000'
 
-/** Sluice from a checkout. */
-const sluiceContender = (name: string, project: string): Contender => {
+/** Sluice from a checkout. `settings`: further lines of its configuration. */
+const sluiceContender = (name: string, project: string, settings = ''): Contender => {
   const starting = (commandOf: (project: string) => string[]) => async (upstreamPort: number) => {
     const directory = mkdtempSync(join(tmpdir(), 'bench-sluice-'))
-    const running = await startSluice(directory, upstreamPort, commandOf(project))
+    const running = await startSluice(directory, upstreamPort, commandOf(project), settings)
     const stop = async () => {
       await running.stop()
       rmSync(directory, { recursive: true, force: true })
@@ -170,9 +170,10 @@ export const startSluice = async (
   directory: string,
   upstreamPort: number,
   command = serverOf(PROJECT),
+  settings = '',
 ): Promise<Running> => {
   const config = join(directory, 'sluice.yaml')
-  writeFileSync(config, sluiceConfig(upstreamPort))
+  writeFileSync(config, sluiceConfig(upstreamPort) + settings)
   const options = ['--config', config, '--data', join(directory, 'data'), '--port', '0']
   const { child, port, startMs } = await startListening([...command, ...options], { SLUICE_KEY: KEY })
   const [pid = child.pid, ...others] = command[0] === 'npm' ? descendantsOf(child.pid) : []
@@ -214,6 +215,9 @@ export const contenders = (before?: string): { present: Contender[]; absent: str
     scriptContender('HTTP module only', 'http-module-proxy.ts'),
   )
   if (before !== undefined) present.push(sluiceContender('Sluice before', before))
-  present.push(sluiceContender('Sluice', PROJECT))
+  present.push(
+    sluiceContender('Sluice', PROJECT),
+    sluiceContender('Sluice (process)', PROJECT, 'store: { durability: process }\n'),
+  )
   return { present, absent }
 }
