@@ -87,6 +87,8 @@ const MORE = 1
 
 /** Arrays from this size on have their spans. */
 const LONG_ARRAY_BYTES = 4096
+/** All arrays together have at most so many spans: conversations with more elements are not remembered. */
+export const MOST_SPANS = 8192
 
 /** Zero bytes that the scan needs behind the body. */
 const PADDING = 8

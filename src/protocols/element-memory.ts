@@ -1,4 +1,5 @@
-import { type Extras, type Fields } from './fields.ts'
+import { MOST_SPANS } from '../json/body-scan.ts'
+import type { Extras, Fields } from './fields.ts'
 import type { Target } from './protocol.ts'
 import type { Translation } from './translation.ts'
 
@@ -7,16 +8,26 @@ import type { Translation } from './translation.ts'
  * ConversationMemory). An entry lives as long as its element. All results are shared: nobody may change them.
  */
 
+/** Reports whether the elements of a conversation of this length are remembered: of very many, memories would grow. */
+export const isRemembered = (elements: number): boolean => elements <= MOST_SPANS
+
 /** Elements in which nothing was found, so that a later search need not look at them again. */
 export class SearchedElements {
   readonly #empty = new WeakSet<object>()
 
-  /** Has `search` look into the element and append to `found`, unless it found nothing there before. */
-  search(element: object, found: readonly unknown[], search: () => void): void {
-    if (this.#empty.has(element)) return
-    const before = found.length
-    search()
-    if (found.length === before) this.#empty.add(element)
+  /** Has `search` look into each element and append to `found`, except where it found nothing before. */
+  search<T extends object>(
+    elements: readonly [index: number, element: T][],
+    found: readonly unknown[],
+    search: (index: number, element: T) => void,
+  ): void {
+    const remembered = isRemembered(elements.length)
+    for (const [index, element] of elements) {
+      if (this.#empty.has(element)) continue
+      const before = found.length
+      search(index, element)
+      if (remembered && found.length === before) this.#empty.add(element)
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 import { invalid } from '../../error.ts'
 import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
-import { ReadElements } from '../element-memory.ts'
+import { isRemembered, ReadElements } from '../element-memory.ts'
 import { collectExtras, type Extras, Fields } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { TextOffsets } from '../offsets.ts'
@@ -32,7 +32,8 @@ export function readMessages(messages: Fields[], extras: Extras): { system: Part
       continue
     }
     const isValid = ({ result }: MessageReading): boolean => result === undefined || isSameCall(result, calls)
-    const reading = readings.of(message, extras, (own) => readMessage(message, calls, own), isValid)
+    const read = (own: Extras): MessageReading => readMessage(message, calls, own)
+    const reading = isRemembered(messages.length) ? readings.of(message, extras, read, isValid) : read(extras)
     for (const call of reading.calls) calls.set(call.id, call)
     const { turn } = reading
     const last = turns.at(-1)

@@ -28,11 +28,10 @@ const searched = new SearchedElements()
 /** Files and URLs in a body's messages of every role. */
 export function references(body: Json): Found {
   const found: Found = []
-  for (const [m, message] of objectsIn(body.messages))
-    searched.search(message, found, () => {
-      for (const name of ['content', 'images'])
-        for (const [p, part] of objectsIn(message[name])) addPart(part, ['messages', m, name, p], found)
-    })
+  searched.search(objectsIn(body.messages), found, (m, message) => {
+    for (const name of ['content', 'images'])
+      for (const [p, part] of objectsIn(message[name])) addPart(part, ['messages', m, name, p], found)
+  })
   return found
 }
 

@@ -7,7 +7,7 @@ import type {
   ToolResultPart,
   Turn,
 } from '../../generation/request.ts'
-import { WrittenElements } from '../element-memory.ts'
+import { isRemembered, WrittenElements } from '../element-memory.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { orderToolResults } from '../tool-results.ts'
 import type { Translation } from '../translation.ts'
@@ -161,9 +161,9 @@ export class MessagesWriter {
 
   /** An element as it was written before, except for providers with breakpoints, of which surplus ones are removed. */
   #remembered<T>(memory: WrittenElements<T>, element: object, write: () => T): T {
-    const { capabilities } = this.#translation.target
-    return capabilities.cacheBreakpoints === undefined
-      ? memory.of(element, this.#translation, this.#translation.request.tools.length > 0, write)
+    const { target, request } = this.#translation
+    return target.capabilities.cacheBreakpoints === undefined && isRemembered(request.turns.length)
+      ? memory.of(element, this.#translation, request.tools.length > 0, write)
       : write()
   }
 

@@ -12,7 +12,7 @@ import type {
   Turn,
 } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
-import { ReadElements } from '../element-memory.ts'
+import { isRemembered, ReadElements } from '../element-memory.ts'
 import { collectExtras, type Extras, Fields, describeType } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { checkBase64 } from '../media.ts'
@@ -34,7 +34,7 @@ export function readConversation(
     fields.objects('messages', { min: 1, of: 'messages' }),
     'the conversation, an array of messages',
   )
-  for (const message of messages) reader.message(message, system)
+  for (const message of messages) reader.message(message, system, isRemembered(messages.length))
   return { system, turns: reader.turns }
 }
 
@@ -69,10 +69,12 @@ class ConversationReader {
     this.#extras = extras
   }
 
-  message(message: Fields, system: Part[]): void {
+  message(message: Fields, system: Part[], remembered: boolean): void {
     const isValid = ({ lookups }: MessageReading): boolean =>
       lookups.every(([id, name]) => this.#names.get(id) === name)
-    const { turns, calls } = readings.of(message, this.#extras, (extras) => this.#read(message, extras), isValid)
+    const read = (extras: Extras): MessageReading => this.#read(message, extras)
+    const reading = remembered ? readings.of(message, this.#extras, read, isValid) : read(this.#extras)
+    const { turns, calls } = reading
     for (const [id, name] of calls) this.#names.set(id, name)
     for (const turn of turns) {
       const last = this.turns.at(-1)

@@ -23,8 +23,9 @@ export function references(body: Json): References {
   const found: References = []
   addContainer(body.container, found)
   addBlocks(body.system, ['system'], found)
-  for (const [m, message] of objectsIn(body.messages))
-    searched.search(message, found, () => addBlocks(message.content, ['messages', m, 'content'], found))
+  searched.search(objectsIn(body.messages), found, (m, message) =>
+    addBlocks(message.content, ['messages', m, 'content'], found),
+  )
   return found
 }
 
