@@ -5,6 +5,9 @@ const MAX_HEAD_BYTES = 64 * 1024
 /** Longest chunk-size line, extensions included. */
 const MAX_SIZE_LINE_BYTES = 1024
 
+/** Digits of a chunk's size: a double has such a number exactly. */
+const MAX_SIZE_DIGITS = 12
+
 const LF = 10
 const CR = 13
 
@@ -149,6 +152,8 @@ export class ResponseParser {
 
   /** Reads one line of chunk framing, or the available part of it; returns the position after it. */
   #readFraming(bytes: Buffer, from: number): number {
+    const next = this.#line === '' ? this.#skipPlainFraming(bytes, from) : -1
+    if (next !== -1) return next
     const limit = this.#state === 'trailers' ? MAX_HEAD_BYTES : MAX_SIZE_LINE_BYTES
     const newline = bytes.indexOf(LF, from)
     const to = newline === -1 ? bytes.length : newline
@@ -160,6 +165,21 @@ export class ResponseParser {
     this.#line = ''
     this.#parseFramingLine(line)
     return newline + 1
+  }
+
+  /** A size without an extension, or the end of a chunk, if all of its line is here: -1 for anything else. */
+  #skipPlainFraming(bytes: Buffer, from: number): number {
+    let at = from
+    if (this.#state === 'chunk-size') {
+      let size = 0
+      for (let digit = hexDigit(bytes[at]); digit !== -1; digit = hexDigit(bytes[++at])) size = size * 16 + digit
+      // An empty chunk is the last one; too many digits are refused with the line.
+      if (size === 0 || at - from > MAX_SIZE_DIGITS || bytes[at] !== CR || bytes[at + 1] !== LF) return -1
+      this.#remaining = size
+      this.#state = 'chunk-data'
+    } else if (this.#state === 'chunk-end' && bytes[at] === CR && bytes[at + 1] === LF) this.#state = 'chunk-size'
+    else return -1
+    return at + 2
   }
 
   #parseFramingLine(line: string): void {
@@ -183,3 +203,11 @@ export class ResponseParser {
 const protocolError = (message: string): GatewayError => new GatewayError('upstream_error', message)
 
 const malformedChunk = (): GatewayError => protocolError('The provider sent a malformed chunk.')
+
+/** The value of a hexadecimal digit's code; -1 for any other byte, and beyond the end. */
+const hexDigit = (code: number | undefined): number => {
+  if (code === undefined) return -1
+  if (code >= 48 && code <= 57) return code - 48
+  const letter = code | 32
+  return letter >= 97 && letter <= 102 ? letter - 87 : -1
+}

@@ -71,9 +71,14 @@ describe('an incoming response', () => {
   const chunked =
     'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n' +
     '3\r\nabc\r\nA;x=y\r\n0123456789\r\n1\r\n!\r\n0\r\nx-t: 1\r\n\r\n'
+  const hexChunks =
+    'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n' +
+    ['ab', 'CD', 'eF', '003'].map((size) => `${size}\r\n${'x'.repeat(parseInt(size, 16))}\r\n`).join('') +
+    '0\r\n\r\n'
   const readable: [string, string, string][] = [
     ['with content-length', plain('hello'), 'hello'],
     ['in chunks, with an extension and a trailer', chunked, 'abc0123456789!'],
+    ['in chunks whose sizes have letters and leading zeros', hexChunks, 'x'.repeat(0xab + 0xcd + 0xef + 3)],
     ['after an informational response', 'HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n' + plain('hello'), 'hello'],
     ['without content', 'HTTP/1.1 204 No Content\r\n\r\n', ''],
     ['without a reason phrase', 'HTTP/1.1 200\r\ncontent-length: 1\r\n\r\nx', 'x'],
@@ -108,6 +113,17 @@ describe('an incoming response', () => {
     ['an empty response', ''],
     ['a protocol other than HTTP', 'SSH-2.0-OpenSSH_9.2\r\n\r\n'],
     ['an invalid chunk size', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-3\r\nabc\r\n0\r\n\r\n'],
+    [
+      'a chunk size of more than twelve digits',
+      'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0000000000003\r\nabc\r\n0\r\n\r\n',
+    ],
+    ['a chunk size without its line feed', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\rxabc\r\n0\r\n\r\n'],
+    [
+      'a chunk size without its carriage return',
+      'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\nabc\r\n0\r\n\r\n',
+    ],
+    ['a chunk without its carriage return', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\n0\r\n\r\n'],
+    ['a chunk without its line feed', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\rx0\r\n\r\n'],
     ['a chunk longer than its size', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n'],
     ['two lengths', 'HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 3\r\n\r\nhello'],
     ['a length that is not a number', 'HTTP/1.1 200 OK\r\ncontent-length: +5\r\n\r\nhello'],
