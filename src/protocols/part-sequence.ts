@@ -1,6 +1,8 @@
 import type { GenerationEvent, PartHead } from '../generation/event.ts'
 import type { Citation, TokenLogprob } from '../generation/request.ts'
 
+type Delta = { text: string; logprobs: TokenLogprob[] | undefined }
+
 /**
  * A part that is being received. Its events go out at once while it is the first open part of its sequence, else they
  * wait until all parts before it are closed.
@@ -12,7 +14,7 @@ export class OpenPart {
   /** Its number once it has started. */
   number: number | undefined
   #head: PartHead | undefined
-  #waiting: { text: string; logprobs?: TokenLogprob[] }[] = []
+  #waiting: Delta[] = []
   #citations: Citation[] = []
   readonly #sequence: PartSequence
 
@@ -33,8 +35,8 @@ export class OpenPart {
 
   append(text: string, logprobs?: TokenLogprob[]): void {
     if (text === '' && logprobs === undefined) return
-    this.#waiting.push(logprobs === undefined ? { text } : { text, logprobs })
-    if (this.number !== undefined) this.#sequence.advance()
+    if (this.number === undefined) this.#waiting.push({ text, logprobs })
+    else if (!this.closed) this.#sequence.write(this.number, text, logprobs)
   }
 
   /** A citation of this text. */
@@ -51,7 +53,7 @@ export class OpenPart {
   }
 
   /** The deltas that have not gone out. */
-  take(): { text: string; logprobs?: TokenLogprob[] }[] {
+  take(): Delta[] {
     const waiting = this.#waiting
     this.#waiting = []
     return waiting
@@ -110,6 +112,13 @@ export class PartSequence {
     for (const part of [...this.#open]) part.close()
   }
 
+  /** Pushes a delta of the first part. */
+  write(part: number, text: string, logprobs: TokenLogprob[] | undefined): void {
+    this.#out.push(
+      logprobs === undefined ? { type: 'part-delta', part, text } : { type: 'part-delta', part, text, logprobs },
+    )
+  }
+
   /** Pushes all events that can go out. A closed part whose kind was never known is left out. */
   advance(): void {
     for (let part = this.#open[0]; part !== undefined; part = this.#open[0]) {
@@ -124,7 +133,7 @@ export class PartSequence {
       part.number = this.#next++
       this.#out.push({ type: 'part-start', part: part.number, head })
     }
-    for (const delta of part.take()) this.#out.push({ type: 'part-delta', part: part.number, ...delta })
+    for (const { text, logprobs } of part.take()) this.write(part.number, text, logprobs)
     if (this.inlineCitations) this.#writeCitations(part)
     if (!part.closed) return
     const { number, signature } = part

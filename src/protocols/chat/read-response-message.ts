@@ -71,6 +71,7 @@ export class MessageReader {
    * `search_results` have more than its `citations`, which it calls outdated.
    */
   addSources(chunk: Json): void {
+    if (chunk.citations === undefined && chunk.search_results === undefined) return
     const results = new Map(
       (Array.isArray(chunk.search_results) ? chunk.search_results : [])
         .filter(isObject)
@@ -184,8 +185,12 @@ export class MessageReader {
 
   /** `reasoning_details` have the most; the same text in `reasoning` or `reasoning_content` is not read again. */
   #onReasoning(message: Json): void {
-    const details = Array.isArray(message.reasoning_details) ? message.reasoning_details.filter(isObject) : []
     const plain = nonEmpty(message.reasoning) ?? nonEmpty(message.reasoning_content)
+    if (!Array.isArray(message.reasoning_details)) {
+      if (plain !== undefined) this.#append('reasoning', { type: 'reasoning' }, plain)
+      return
+    }
+    const details = message.reasoning_details.filter(isObject)
     const inDetails = details.some(
       (detail) => nonEmpty(detail.text) !== undefined || nonEmpty(detail.summary) !== undefined,
     )
