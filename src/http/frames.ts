@@ -140,7 +140,9 @@ const valueAfter = (text: string, colon: number, to: number): string | undefined
 /** The text of a frame, blank line included. The caller joins several frames into one write. */
 export const writeFrame = (frame: Frame): string => {
   if (frame.unprefixed === true) return frame.data + '\n\n'
-  const event = frame.event === undefined ? '' : 'event: ' + frame.event + '\n'
-  if (frame.data.indexOf('\n') === -1 && frame.data.indexOf('\r') === -1) return event + 'data: ' + frame.data + '\n\n'
-  return event + 'data: ' + frame.data.split(/\r\n|\r|\n/).join('\ndata: ') + '\n\n'
+  const head = frame.event === undefined ? 'data: ' : 'event: ' + frame.event + '\ndata: '
+  const text = head + frame.data + '\n\n'
+  // The search joins the pieces of the text, so it is done in what is written, not in a part of it.
+  if (text.indexOf('\n', head.length) === text.length - 2 && text.indexOf('\r', head.length) === -1) return text
+  return head + frame.data.split(/\r\n|\r|\n/).join('\ndata: ') + '\n\n'
 }
