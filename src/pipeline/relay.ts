@@ -57,36 +57,33 @@ export class Relay {
    * The next chunk for the client; undefined at the end. Rejects only for a defect of Sluice, after closing the
    * generation: otherwise its hold would stay for ever.
    */
-  async pull(): Promise<Chunk | undefined> {
+  pull(): Promise<Chunk | undefined> {
     const early = this.#early
-    if (early !== undefined) {
-      this.#early = undefined
-      return early
-    }
+    this.#early = undefined
+    return early ?? this.#next()
+  }
+
+  async #next(): Promise<Chunk | undefined> {
     try {
-      return await this.#next()
+      while (!this.#done) {
+        let frames: Frame[]
+        try {
+          frames = this.#take(await this.#source.read())
+        } catch (error) {
+          frames = this.#stream.fail(this.#cut ?? asGatewayError(error))
+        }
+        const isLast = this.#stream.ended !== undefined
+        if (isLast) frames = await this.#finish(frames)
+        const chunk = this.#framing.write(frames, isLast)
+        if (chunk !== '') return chunk
+      }
+      return undefined
     } catch (error) {
       this.#done = true
       this.#source.cancel()
       await this.#close('failed', [])
       throw error
     }
-  }
-
-  async #next(): Promise<Chunk | undefined> {
-    while (!this.#done) {
-      let frames: Frame[]
-      try {
-        frames = this.#take(await this.#source.read())
-      } catch (error) {
-        frames = this.#stream.fail(this.#cut ?? asGatewayError(error))
-      }
-      const isLast = this.#stream.ended !== undefined
-      if (isLast) frames = await this.#finish(frames)
-      const chunk = this.#framing.write(frames, isLast)
-      if (chunk !== '') return chunk
-    }
-    return undefined
   }
 
   #take(bytes: Uint8Array | undefined): Frame[] {
