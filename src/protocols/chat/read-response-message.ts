@@ -215,7 +215,7 @@ export class MessageReader {
     const key =
       open !== undefined && detail.index === undefined
         ? 'reasoning'
-        : `reasoning ${String(detail.type)} ${String(detail.index ?? '')}`
+        : `reasoning ${nameOrNumber(detail.type)} ${nameOrNumber(detail.index)}`
     const head: PartHead = { type: 'reasoning', ...(isSummary ? { form: 'summary' as const } : {}), ...named }
     // A signature that follows text in plain `reasoning` belongs to that part while it is open.
     const part = text === '' && open !== undefined ? open : this.#append(key, head, text)
@@ -247,3 +247,7 @@ export class MessageReader {
     this.#calls.add({ index: -1, function: call })
   }
 }
+
+/** Objects are left out: one from a server may have a member that makes it impossible to write as text. */
+const nameOrNumber = (value: unknown): string =>
+  typeof value === 'string' || typeof value === 'number' ? `${value}` : ''

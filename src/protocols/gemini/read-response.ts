@@ -115,7 +115,7 @@ export class GeminiResponseReader implements Reader {
   /** Feedback without a reason means a block only where there is no candidate. */
   #readFeedback({ blockReason, blockReasonMessage }: Record<string, unknown>): void {
     if (typeof blockReason !== 'string' && this.#hasCandidate) return
-    this.#blockReason = String(blockReason ?? '')
+    this.#blockReason = typeof blockReason === 'string' || typeof blockReason === 'number' ? `${blockReason}` : ''
     if (typeof blockReasonMessage === 'string') this.#finishMessage = blockReasonMessage
   }
 

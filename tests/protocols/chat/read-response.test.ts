@@ -39,6 +39,20 @@ describe('reasoning', () => {
     ).toEqual([{ type: 'reasoning', redacted: true, id: 'rs_1', text: '', signature: { data: 'D' } }])
   })
 
+  test('details are read whatever their type and index are', () => {
+    const odd = { toString: 1 }
+    expect(
+      partsOf(
+        chunkOf({ reasoning_details: [{ type: odd, text: 'A', index: odd }] }),
+        chunkOf({ content: 'x' }),
+        stop(),
+      ),
+    ).toEqual([
+      { type: 'reasoning', text: 'A' },
+      { type: 'text', text: 'x' },
+    ])
+  })
+
   test("Mistral's pieces of content are read, and think tags stay text", () => {
     expect(
       partsOf(

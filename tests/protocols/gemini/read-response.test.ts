@@ -34,6 +34,15 @@ describe('the end of a response', () => {
     })
   })
 
+  test('of a prompt that was blocked for a reason without a name is content-filter', () => {
+    for (const blockReason of [null, {}, { toString: 1 }])
+      expect(last(eventsOf([{ promptFeedback: { blockReason } }]))).toEqual({
+        type: 'finish',
+        reason: 'content-filter',
+        raw: '',
+      })
+  })
+
   test('of a blocked prompt is content-filter', () => {
     expect(
       last(eventsOf([{ promptFeedback: { blockReason: 'SAFETY' }, usageMetadata: { promptTokenCount: 3 } }])),
