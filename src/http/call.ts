@@ -14,8 +14,10 @@ export interface ByteSource {
   /**
    * The next chunk, or undefined at the regular end. One call at a time. Throws GatewayError upstream_error for an
    * incomplete or malformed response and after `cancel`, upstream_timeout with the phase (idle, total) in the message.
+   * `consume` may take chunks that come during the wait, in the turn in which they come: after true the wait goes on,
+   * after false it ends with that chunk. It must not throw. A source may do without it.
    */
-  read(): Promise<Uint8Array | undefined>
+  read(consume?: (chunk: Uint8Array) => boolean): Promise<Uint8Array | undefined>
   /**
    * Closes the connection to the provider, unless the response is complete. Never throws; may be called at any time.
    */
@@ -182,6 +184,7 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
   #waitingSince: number
   #response = Promise.withResolvers<IncomingResponse | undefined>()
   #reader: PromiseWithResolvers<Uint8Array | undefined> | undefined
+  #consume: ((chunk: Uint8Array) => boolean) | undefined
   #queue: Uint8Array[] = []
   #queuedBytes = 0
   #paused = false
@@ -206,7 +209,7 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
     return this.#response.promise
   }
 
-  read(): Promise<Uint8Array | undefined> {
+  read(consume?: (chunk: Uint8Array) => boolean): Promise<Uint8Array | undefined> {
     const chunk = this.#queue.shift()
     if (chunk !== undefined) {
       this.#queuedBytes -= chunk.length
@@ -219,6 +222,7 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
       this.#connection.resume()
     }
     this.#waitingSince = performance.now()
+    this.#consume = consume
     this.#reader = Promise.withResolvers()
     this.#setDeadline()
     return this.#reader.promise
@@ -271,7 +275,11 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
 
   #deliver(body: Uint8Array): void {
     if (this.#reader !== undefined) {
-      this.#reader.resolve(body)
+      if (this.#consume?.(body) === true) {
+        this.#waitingSince = performance.now()
+        return
+      }
+      this.#reader?.resolve(body)
       this.#reader = undefined
       return
     }

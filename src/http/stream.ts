@@ -5,13 +5,20 @@ import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
  */
 export type Chunk = string | readonly { text: string; pauseBefore: number }[]
 
+/**
+ * Writes a text at once. `full`: it was written, but the client reads too slowly for another one. `refused`: it was not
+ * written, since an earlier text has not left yet.
+ */
+export type WriteNow = (text: string) => 'written' | 'full' | 'refused'
+
 /** The source of a streamed response. */
 export type TextSource = {
   /**
-   * The next chunk, or undefined at the end. Called only after the previous chunk was written. A rejection cuts the
-   * connection, so that no client mistakes the response for a complete one.
+   * The next chunk, '' for nothing yet, or undefined at the end. Called only after the previous chunk was written. A
+   * rejection cuts the connection, so that no client mistakes the response for a complete one. Until it resolves,
+   * `write` may be called for chunks before the one that it gives, which costs no promise.
    */
-  pull(): Promise<Chunk | undefined>
+  pull(write?: WriteNow): Promise<Chunk | undefined>
   /**
    * The client left, or the server stops. Called at most once, and never after `pull` returned undefined or rejected.
    */
@@ -75,9 +82,10 @@ class StreamWriter implements Expiring {
     this.#controller = controller
     if (this.#keepAlive !== undefined) deadlines.set(this.#deadline, this.#keepAlive.afterMs)
     this.#lastWriteAt = performance.now()
+    const write: WriteNow = (text) => this.#writeNow(controller, text)
     try {
       for (;;) {
-        const chunk = await this.#source.pull()
+        const chunk = await this.#source.pull(write)
         if (this.#closed) return
         if (chunk === undefined) break
         if (typeof chunk !== 'string') {
@@ -85,10 +93,10 @@ class StreamWriter implements Expiring {
           if (this.#closed) return
           continue
         }
-        // A keep-alive may have filled the socket during the pull.
+        // A keep-alive or a write of the source may have filled the socket during the pull.
         if (typeof this.#drained !== 'number') await this.#drained
         if (this.#closed) return
-        this.#drained = controller.write(chunk)
+        if (chunk !== '') this.#drained = controller.write(chunk)
         if (typeof this.#drained !== 'number') await this.#drained
         this.#drained = 0
         this.#lastWriteAt = performance.now()
@@ -100,6 +108,14 @@ class StreamWriter implements Expiring {
       this.#close()
       throw error
     }
+  }
+
+  #writeNow(controller: DirectController, text: string): 'written' | 'full' | 'refused' {
+    if (this.#closed || typeof this.#drained !== 'number') return 'refused'
+    this.#drained = controller.write(text)
+    if (typeof this.#drained !== 'number') return 'full'
+    this.#lastWriteAt = performance.now()
+    return 'written'
   }
 
   async #writeWithPauses(controller: DirectController, writes: Exclude<Chunk, string>): Promise<void> {

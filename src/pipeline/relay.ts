@@ -2,7 +2,7 @@ import { Deadline, deadlines, within } from '../deadlines.ts'
 import { asGatewayError, type GatewayError } from '../error.ts'
 import type { ByteSource } from '../http/call.ts'
 import { FrameSplitter, type Frame } from '../http/frames.ts'
-import type { Chunk } from '../http/stream.ts'
+import type { Chunk, WriteNow } from '../http/stream.ts'
 import { outcomeOf, type Outcome } from '../ledger/outcomes.ts'
 import type { Framing } from './framing.ts'
 import type { MeteredStream } from './metered-stream.ts'
@@ -27,8 +27,8 @@ const TAIL_MS = 1_000
 export type Close = (outcome: Outcome, last: Frame[]) => Promise<Frame[]>
 
 /**
- * The one loop through which every streamed response passes. Awaits once per network chunk, and each chunk leaves in
- * the turn of the event loop in which it came.
+ * The one loop through which every streamed response passes. Each network chunk leaves in the turn of the event loop in
+ * which it came, without a promise while the client takes what is written.
  */
 export class Relay {
   readonly #source: ByteSource
@@ -38,6 +38,8 @@ export class Relay {
   readonly #close: Close
   #early: Promise<Chunk | undefined> | undefined
   #cut: GatewayError | undefined
+  /** The rest of a chunk that was relayed as it came: its last frames, or what `pull` gives or throws for it. */
+  #rest: Frame[] | (() => Chunk) | undefined
   #done = false
 
   constructor(source: ByteSource, stream: MeteredStream, framing: Framing, close: Close) {
@@ -57,18 +59,23 @@ export class Relay {
    * The next chunk for the client; undefined at the end. Rejects only for a defect of Sluice, after closing the
    * generation: otherwise its hold would stay for ever.
    */
-  pull(): Promise<Chunk | undefined> {
+  pull(write?: WriteNow): Promise<Chunk | undefined> {
     const early = this.#early
     this.#early = undefined
-    return early ?? this.#next()
+    return early ?? this.#next(write)
   }
 
-  async #next(): Promise<Chunk | undefined> {
+  async #next(write: WriteNow | undefined): Promise<Chunk | undefined> {
+    const consume = write === undefined ? undefined : (bytes: Uint8Array) => this.#consume(bytes, write)
     try {
       while (!this.#done) {
         let frames: Frame[]
         try {
-          frames = this.#take(await this.#source.read())
+          const bytes = await this.#source.read(consume)
+          const rest = this.#rest
+          this.#rest = undefined
+          if (typeof rest === 'function') return rest()
+          frames = rest ?? this.#take(bytes)
         } catch (error) {
           frames = this.#stream.fail(this.#cut ?? asGatewayError(error))
         }
@@ -84,6 +91,29 @@ export class Relay {
       await this.#close('failed', [])
       throw error
     }
+  }
+
+  /** Relays a chunk in the turn in which it came. False where the loop has to go on, with what is in `#rest`. */
+  #consume(bytes: Uint8Array, write: WriteNow): boolean {
+    try {
+      const frames = this.#take(bytes)
+      if (this.#stream.ended === undefined) return this.#write(frames, write)
+      this.#rest = frames
+    } catch (error) {
+      this.#rest = () => {
+        throw error
+      }
+    }
+    return false
+  }
+
+  #write(frames: Frame[], write: WriteNow): boolean {
+    const chunk = this.#framing.write(frames, false)
+    if (chunk === '') return true
+    const result = typeof chunk === 'string' ? write(chunk) : 'refused'
+    if (result === 'written') return true
+    this.#rest = () => (result === 'full' ? '' : chunk)
+    return false
   }
 
   #take(bytes: Uint8Array | undefined): Frame[] {

@@ -51,8 +51,10 @@ class Pieces implements ByteSource {
   constructor(pieces: readonly Uint8Array[]) {
     this.#pieces = [...pieces]
   }
-  read(): Promise<Uint8Array | undefined> {
-    return Promise.resolve(this.#pieces.shift())
+  read(consume?: (chunk: Uint8Array) => boolean): Promise<Uint8Array | undefined> {
+    let piece = this.#pieces.shift()
+    while (piece !== undefined && consume?.(piece) === true) piece = this.#pieces.shift()
+    return Promise.resolve(piece)
   }
   cancel(): void {}
 }
@@ -98,7 +100,13 @@ async function relayed(
   const lane = new MeteredStream(readerFor(provider, {}, context.request), out, new Meter(() => Promise.resolve(1)))
   const relay = new Relay(new Pieces(pieces), lane, framing, (_outcome, last) => Promise.resolve(last))
   let text = ''
-  for (let piece = await relay.pull(); piece !== undefined; piece = await relay.pull()) text += chunkText(piece)
+  let writes = 0
+  const write = (chunk: string): 'written' | 'full' | 'refused' => {
+    const result = (['written', 'full', 'refused'] as const)[writes++ % 3]!
+    if (result !== 'refused') text += chunk
+    return result
+  }
+  for (let piece = await relay.pull(); piece !== undefined; piece = await relay.pull(write)) text += chunkText(piece)
   return reproducible(text)
 }
 

@@ -247,6 +247,27 @@ describe('cancellation', () => {
     )
   })
 
+  test('chunks that come during a wait can be taken in their turn, up to the one that ends it', async () => {
+    const server = serve(async (socket) => {
+      socket.write('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n')
+      for (const text of 'abcde') {
+        await Bun.sleep(10)
+        socket.write(text)
+      }
+    })
+    const incoming = await post(server)
+    const taken: string[] = []
+    const consume = (chunk: Uint8Array): boolean => {
+      taken.push(String(chunk))
+      return taken.length % 2 === 1
+    }
+    expect(String(await incoming.body.read(consume))).toBe('b')
+    expect(String(await incoming.body.read())).toBe('c')
+    expect(String(await incoming.body.read(consume))).toBe('e')
+    expect(await incoming.body.read(consume)).toBeUndefined()
+    expect(taken).toEqual(['a', 'b', 'd', 'e'])
+  })
+
   test('cancel closes the connection, and a pending read rejects', async () => {
     const server = serve((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc')

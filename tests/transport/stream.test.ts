@@ -55,6 +55,25 @@ describe('streamBody', () => {
     expect(cancelled).toEqual([])
   })
 
+  test('texts that a source writes during a pull arrive before the one that it gives', async () => {
+    const results: unknown[] = []
+    let pulls = 0
+    const client = await request({
+      pull: async (write) => {
+        if (++pulls > 2) return undefined
+        for (const text of ['a', 'b']) {
+          await Bun.sleep(5)
+          results.push(write!(`${pulls}${text} `))
+        }
+        return pulls === 1 ? '' : 'last'
+      },
+      cancel() {},
+    })
+    await until(() => bodyOf(client).endsWith('0\r\n\r\n'))
+    expect(bodyOf(client).replace(/[0-9a-f]+\r\n|\r\n/g, '')).toBe('1a 1b 2a 2b last')
+    expect(results).toEqual(['written', 'written', 'written', 'written'])
+  })
+
   test('each text is sent while the next pull is pending', async () => {
     const client = await request({ pull: stalledAfter('hello'), cancel() {} })
     await until(() => bodyOf(client).includes('hello'))
@@ -202,6 +221,36 @@ test('a slow client slows the source down, and memory stays bounded', async () =
   expect(process.memoryUsage.rss() - before).toBeLessThan(60_000_000)
   client.resume()
   await until(() => client.bytes() > 200_000_000)
+}, 20_000)
+
+test('a source that writes is told that a client is slow, and what it wrote arrives once', async () => {
+  const size = 20_000_000
+  const refused = new Set<string>()
+  let written = 0
+  const client = await request({
+    pull: async (write) => {
+      for (let result = ''; written < size; ) {
+        await Bun.sleep(0)
+        result = write!('x'.repeat(1_000_000))
+        written += 1_000_000
+        if (result === 'full') {
+          refused.add(write!('y'))
+          return ''
+        }
+      }
+      return undefined
+    },
+    cancel() {},
+  })
+  client.pause()
+  await until(() => refused.size > 0)
+  await Bun.sleep(100)
+  expect([...refused, written < size]).toEqual(['refused', true])
+  client.resume()
+  await until(() => client.bytes() > size)
+  await Bun.sleep(100)
+  expect([written, client.bytes() < size + 1_000]).toEqual([size, true])
+  expect(bodyOf(client)).not.toContain('y')
 }, 20_000)
 
 describe('keep-alive', () => {
