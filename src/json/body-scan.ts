@@ -87,8 +87,6 @@ const MORE = 1
 
 /** Arrays from this size on have their spans. */
 const LONG_ARRAY_BYTES = 4096
-/** All arrays together have at most so many spans: conversations with more elements are not remembered. */
-export const MOST_SPANS = 8192
 
 /** Zero bytes that the scan needs behind the body. */
 const PADDING = 8
@@ -172,8 +170,10 @@ class Scanner {
   }
 }
 
-/** Bodies up to this size share one scanner, and are scanned in one turn of the event loop: at most 1 ms. */
-const SHARED_BYTES = 1024 * 1024
+/** Bodies up to this size share one scanner, and are scanned in one turn of the event loop: 2 ms. */
+const SHARED_BYTES = 4 * 1024 * 1024
+/** A longer one is scanned in slices of this size. */
+const SLICE_BYTES = 1024 * 1024
 let shared: Scanner | undefined
 
 /**
@@ -191,7 +191,7 @@ function scanShort(bytes: Buffer): BodyScan | undefined {
 async function scanLong(bytes: Buffer): Promise<BodyScan | undefined> {
   const scanner = new Scanner(bytes.length)
   scanner.begin(bytes)
-  while (scanner.step(SHARED_BYTES)) await new Promise<void>((resolve) => void setImmediate(resolve))
+  while (scanner.step(SLICE_BYTES)) await new Promise<void>((resolve) => void setImmediate(resolve))
   return scanner.result(bytes)
 }
 

@@ -1,20 +1,15 @@
-import { MOST_SPANS } from './body-scan.ts'
-
 /** Texts of elements that come again in later bodies as the same objects. */
 const known = new WeakMap<object, string>()
 
-/** Arrays from this length on may be conversations, whose elements come again. */
-const LONG_ARRAY = 8
-
-const isConversation = (value: unknown): value is readonly unknown[] =>
-  Array.isArray(value) && value.length >= LONG_ARRAY && value.length <= MOST_SPANS
-
-/** JSON.stringify of an object whose long arrays have elements that were written before, and did not change since. */
-export function stringifyBody(body: Record<string, unknown>): string {
+/**
+ * JSON.stringify of an object. `isKept`: reports whether an array has elements that come again as the same objects and
+ * do not change: their texts are kept.
+ */
+export function stringifyBody(body: Record<string, unknown>, isKept: (value: unknown) => boolean): string {
   let text = ''
   for (const name of Object.keys(body)) {
     const value = body[name]
-    const written = isConversation(value) ? arrayText(value) : JSON.stringify(value)
+    const written = isKept(value) ? arrayText(value as readonly unknown[]) : JSON.stringify(value)
     if (written !== undefined) text += `${text === '' ? '{' : ','}${JSON.stringify(name)}:${written}`
   }
   return text === '' ? '{}' : text + '}'

@@ -2,6 +2,7 @@ import type { Config } from '../config/load.ts'
 import { GatewayError, invalid } from '../error.ts'
 import { lengthOf, type RequestBody } from '../http/call.ts'
 import type { GenerationRequest, Tool } from '../generation/request.ts'
+import { isRemembered } from '../protocols/element-memory.ts'
 import { hasReferences } from '../protocols/schema/references.ts'
 import type { Loss } from '../protocols/translation.ts'
 import type { PreparedRequests } from '../providers/attempt.ts'
@@ -53,6 +54,7 @@ export function schemaGrowth(
   preparedRequests: PreparedRequests,
   endpoints: readonly Endpoint[],
 ): number {
+  const hasToolReferences = isRemembered(tools) ? hasKnownReferences : hasReferences
   if (!tools.some(hasToolReferences) && !hasReferences(outputFormat)) return 0
   const lengths = endpoints
     .filter((endpoint) => endpoint.protocol !== protocol)
@@ -61,8 +63,8 @@ export function schemaGrowth(
   return longest - Math.min(bodyBytes, longest)
 }
 
-/** Reports whether a tool, which may come again as the same object, has references in its schema. */
-function hasToolReferences(tool: Tool): boolean {
+/** Reports whether a tool, which comes again as the same object, has references in its schema. */
+function hasKnownReferences(tool: Tool): boolean {
   let found = toolReferences.get(tool)
   if (found === undefined) toolReferences.set(tool, (found = hasReferences(tool)))
   return found

@@ -1,8 +1,12 @@
 import type { BodyMember } from '../json/body-scan.ts'
+import { remember } from './element-memory.ts'
 import type { ScannedBody } from './protocol.ts'
 
 /** Memory of a parsed conversation for each of its bytes: the bytes, the values, and what is derived from them. */
 const WEIGHT = 4
+
+/** Keys of conversations that came once: about a hundred bytes each. */
+const MOST_SEEN = 4096
 
 /** Elements at the start of an array by which a conversation is recognised: instructions, and the first message. */
 const KEY_ELEMENTS = 2
@@ -12,13 +16,15 @@ type KnownArray = { spans: Uint32Array; values: unknown[] }
 type KnownConversation = { bytes: Buffer; arrays: ReadonlyMap<string, KnownArray>; weight: number }
 
 /**
- * Remembers the conversations of late requests, because agents send a growing conversation again with every turn. Only
- * elements with the same bytes as before are reused, and only for the same account.
+ * Remembers conversations that came more than once, because agents send a growing conversation again with every turn.
+ * Only elements with the same bytes as before are reused, and only for the same account.
  */
 export class ConversationMemory {
   readonly #limitBytes: number
   /** By account and first elements; the conversation used last is at the end. */
   readonly #known = new Map<string, KnownConversation>()
+  /** Keys of conversations that came once. */
+  readonly #seen = new Set<string>()
   #bytes = 0
 
   /** `limitBytes`: of all remembered conversations together. */
@@ -40,15 +46,25 @@ export class ConversationMemory {
     if (long.length === 0) return JSON.parse(bytes.toString()) as Record<string, unknown>
     const key = keyOf(accountId, bytes, long)
     const known = this.#known.get(key)
+    if (known === undefined && !this.#comesAgain(key)) return JSON.parse(bytes.toString()) as Record<string, unknown>
     const body = JSON.parse(withEmptied(bytes, long)) as Record<string, unknown>
     const arrays = new Map<string, KnownArray>()
     for (const member of long) {
       const values = elementsOf(bytes, member, known)
+      remember(values)
       arrays.set(member.name, { spans: member.spans, values })
       body[member.name] = values
     }
     this.#remember(key, { bytes, arrays, weight: bytes.length * WEIGHT })
     return body
+  }
+
+  /** Reports whether a conversation has come before; only then is it worth remembering. */
+  #comesAgain(key: string): boolean {
+    if (this.#seen.delete(key)) return true
+    this.#seen.add(key)
+    if (this.#seen.size > MOST_SEEN) this.#seen.delete(this.#seen.keys().next().value!)
+    return false
   }
 
   #remember(key: string, conversation: KnownConversation): void {

@@ -1,4 +1,3 @@
-import { MOST_SPANS } from '../json/body-scan.ts'
 import type { Extras, Fields } from './fields.ts'
 import type { Target } from './protocol.ts'
 import type { Translation } from './translation.ts'
@@ -8,25 +7,38 @@ import type { Translation } from './translation.ts'
  * ConversationMemory). An entry lives as long as its element. All results are shared: nobody may change them.
  */
 
-/** Reports whether the elements of a conversation of this length are remembered: of very many, memories would grow. */
-export const isRemembered = (elements: number): boolean => elements <= MOST_SPANS
+/** Arrays whose elements are remembered: those of conversations that came before, and what was made of them. */
+const remembered = new WeakSet<readonly unknown[]>()
+
+/** Has the elements of an array be remembered, if those of `source` are. */
+export function rememberLike<T>(source: readonly unknown[] | undefined, array: T[]): T[] {
+  if (source !== undefined && remembered.has(source)) remembered.add(array)
+  return array
+}
+
+/** Has the elements of an array be remembered. */
+export const remember = (array: readonly unknown[]): void => void remembered.add(array)
+
+/** Reports whether a value is an array whose elements are remembered. */
+export const isRemembered = (value: unknown): value is readonly unknown[] =>
+  Array.isArray(value) && remembered.has(value)
 
 /** Elements in which nothing was found, so that a later search need not look at them again. */
 export class SearchedElements {
   readonly #empty = new WeakSet<object>()
 
-  /** Has `search` look into each element and append to `found`, except where it found nothing before. */
+  /** Has `search` look into each element and append to `found`, except where it found nothing before, if `isKept`. */
   search<T extends object>(
     elements: readonly [index: number, element: T][],
+    isKept: boolean,
     found: readonly unknown[],
     search: (index: number, element: T) => void,
   ): void {
-    const remembered = isRemembered(elements.length)
     for (const [index, element] of elements) {
-      if (this.#empty.has(element)) continue
+      if (isKept && this.#empty.has(element)) continue
       const before = found.length
       search(index, element)
-      if (remembered && found.length === before) this.#empty.add(element)
+      if (isKept && found.length === before) this.#empty.add(element)
     }
   }
 }
@@ -36,10 +48,17 @@ export class ReadElements<T> {
   readonly #known = new WeakMap<object, { path: string; value: T }>()
 
   /**
-   * The result of `read`, which must depend on nothing but the element and its path. One with extras is not remembered.
-   * `isValid`: reports whether a remembered result is valid in this conversation, too.
+   * The result of `read`, which must depend on nothing but the element and its path. One with extras is not kept.
+   * `isKept`: the element is remembered. `isValid`: reports whether a kept result is valid in this conversation, too.
    */
-  of(element: Fields, extras: Extras, read: (extras: Extras) => T, isValid?: (value: T) => boolean): T {
+  of(
+    element: Fields,
+    isKept: boolean,
+    extras: Extras,
+    read: (extras: Extras) => T,
+    isValid?: (value: T) => boolean,
+  ): T {
+    if (!isKept) return read(extras)
     const { value: object, path } = element
     const known = this.#known.get(object)
     if (known?.path === path && isValid?.(known.value) !== false) return known.value
@@ -61,7 +80,7 @@ export class WrittenElements<T> {
 
   /**
    * The result of `write`, which must depend on nothing but the element, the target and `variant`. One with losses is
-   * not remembered.
+   * not kept.
    */
   of(element: object, { target, report }: Translation, variant: unknown, write: () => T): T {
     const known = this.#known.get(element)

@@ -15,6 +15,7 @@ import {
   type Timeouts,
 } from '../http/call.ts'
 import type { CallSignal } from '../http/connection.ts'
+import { isRemembered } from '../protocols/element-memory.ts'
 import { refuseNative } from '../protocols/provider-native.ts'
 import { protocols } from '../protocols/index.ts'
 import type {
@@ -252,7 +253,7 @@ function translate(
   for (const path of Object.keys(request.extras)) translation.lose('native_field', path)
   const hasLongNumbers = ((rawRequest.scanned?.scan.seen ?? Watched.longNumber) & Watched.longNumber) !== 0
   return {
-    body: hasLongNumbers ? stringifyAs(rawRequest.text, body) : stringifyBody(body),
+    body: hasLongNumbers ? stringifyAs(rawRequest.text, body) : stringifyBody(body, isRemembered),
     losses: translation.report,
     transforms: translation.transforms,
   }

@@ -206,7 +206,7 @@ describe('scanBody', () => {
 
   test('a long body is scanned in slices between which others run, with the same result', async () => {
     const value = {
-      messages: Array.from({ length: 100_000 }, (_, i) => ({ role: 'user', content: `${i} "quoted"\n` })),
+      messages: Array.from({ length: 200_000 }, (_, i) => ({ role: 'user', content: `${i} "quoted"\n` })),
     }
     const text = JSON.stringify(value)
     let turns = 0
@@ -219,7 +219,7 @@ describe('scanBody', () => {
     expect(found.elements).toBe(countOf(value))
     // More elements than have spans.
     expect(found.members).toEqual([
-      { name: 'messages', nameAt: 1, start: 12, end: text.length - 1, elements: 100_000, first: '[' },
+      { name: 'messages', nameAt: 1, start: 12, end: text.length - 1, elements: 200_000, first: '[' },
     ])
     expect(await scanBody(Buffer.from(text.slice(0, -1)))).toBeUndefined()
   })

@@ -1,7 +1,7 @@
 import { invalid } from '../../error.ts'
 import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
-import { isRemembered, ReadElements } from '../element-memory.ts'
+import { isRemembered, ReadElements, rememberLike } from '../element-memory.ts'
 import { collectExtras, type Extras, Fields } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { TextOffsets } from '../offsets.ts'
@@ -13,11 +13,12 @@ const ROLES = ['developer', 'system', 'user', 'assistant', 'tool'] as const
 
 /**
  * The client's `messages`. Leading system and developer messages are `system`, later ones are turns. Consecutive tool
- * messages are one turn.
+ * messages are one turn. `source`: the array that they are in.
  */
-export function readMessages(messages: Fields[], extras: Extras): { system: Part[]; turns: Turn[] } {
+export function readMessages(messages: Fields[], source: unknown, extras: Extras): { system: Part[]; turns: Turn[] } {
+  const isKept = isRemembered(source)
   const system: Part[] = []
-  const turns: Turn[] = []
+  const turns: Turn[] = isKept ? rememberLike(source, []) : []
   const calls = new Map<string, ToolCallPart>()
   for (const message of messages) {
     if (message.value.role === 'function')
@@ -33,7 +34,7 @@ export function readMessages(messages: Fields[], extras: Extras): { system: Part
     }
     const isValid = ({ result }: MessageReading): boolean => result === undefined || isSameCall(result, calls)
     const read = (own: Extras): MessageReading => readMessage(message, calls, own)
-    const reading = isRemembered(messages.length) ? readings.of(message, extras, read, isValid) : read(extras)
+    const reading = readings.of(message, isKept, extras, read, isValid)
     for (const call of reading.calls) calls.set(call.id, call)
     const { turn } = reading
     const last = turns.at(-1)

@@ -10,7 +10,7 @@ import {
   type ToolChoice,
   type WebSearch,
 } from '../../generation/request.ts'
-import { ReadElements } from '../element-memory.ts'
+import { isRemembered, ReadElements, rememberLike } from '../element-memory.ts'
 import { collectExtras, type Extras, Fields, present } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import type { RawRequest } from '../protocol.ts'
@@ -31,19 +31,14 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
     body.objects('messages', { min: 1, of: 'messages' }),
     'the conversation so far',
   )
-  const { system, turns } = readMessages(messages, extras)
+  const { system, turns } = readMessages(messages, body.value.messages, extras)
   body.integer('n', { min: 1, max: 1 })
   const tools = body.objects('tools') ?? []
   const request: GenerationRequest = {
     model,
     system,
     turns,
-    tools: [
-      ...tools
-        .filter((tool) => !isSearch(tool))
-        .map((tool) => readTools.of(tool, extras, (own) => readTool(tool, own))),
-      ...readFunctions(body),
-    ],
+    tools: readTools(body, tools, extras),
     toolChoice: readToolChoice(body),
     parallelTools: body.boolean('parallel_tool_calls'),
     sampling: readSampling(body),
@@ -124,7 +119,16 @@ function readFunctions(body: Fields): Tool[] {
     : [{ type: 'native', protocol: 'chat.completions', kind: 'functions', value, path: 'functions' }]
 }
 
-const readTools = new ReadElements<Tool>()
+const readings = new ReadElements<Tool>()
+
+function readTools(body: Fields, tools: readonly Fields[], extras: Extras): Tool[] {
+  const source = body.value.tools
+  const isKept = isRemembered(source)
+  const read = tools
+    .filter((tool) => !isSearch(tool))
+    .map((tool) => readings.of(tool, isKept, extras, (own) => readTool(tool, own)))
+  return isKept ? rememberLike(source, [...read, ...readFunctions(body)]) : [...read, ...readFunctions(body)]
+}
 
 function readTool(tool: Fields, extras: Extras): Tool {
   const type = tool.require('type', tool.string('type'), "'function' or 'custom'")

@@ -1,6 +1,6 @@
 import { invalid } from '../../error.ts'
 import { isObject } from '../../json/parse.ts'
-import { SearchedElements } from '../element-memory.ts'
+import { isRemembered, SearchedElements } from '../element-memory.ts'
 import {
   audioFormat,
   dataUrl,
@@ -28,7 +28,7 @@ const searched = new SearchedElements()
 /** Files and URLs in a body's messages of every role. */
 export function references(body: Json): Found {
   const found: Found = []
-  searched.search(objectsIn(body.messages), found, (m, message) => {
+  searched.search(objectsIn(body.messages), isRemembered(body.messages), found, (m, message) => {
     for (const name of ['content', 'images'])
       for (const [p, part] of objectsIn(message[name])) addPart(part, ['messages', m, name, p], found)
   })

@@ -7,7 +7,7 @@ import type {
   ToolResultPart,
   Turn,
 } from '../../generation/request.ts'
-import { isRemembered, WrittenElements } from '../element-memory.ts'
+import { isRemembered, rememberLike, WrittenElements } from '../element-memory.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { orderToolResults } from '../tool-results.ts'
 import type { Translation } from '../translation.ts'
@@ -57,7 +57,8 @@ export class MessagesWriter {
     this.#addMissingResults(calls)
     const messages = this.#isStrict ? this.#inStrictOrder() : this.#messages
     this.#reportPrefill(messages.at(-1))
-    return messages.map(({ json }) => json)
+    const written = messages.map(({ json }) => json)
+    return this.#translation.target.capabilities.cacheBreakpoints === undefined ? rememberLike(turns, written) : written
   }
 
   get #isStrict(): boolean {
@@ -162,7 +163,7 @@ export class MessagesWriter {
   /** An element as it was written before, except for providers with breakpoints, of which surplus ones are removed. */
   #remembered<T>(memory: WrittenElements<T>, element: object, write: () => T): T {
     const { target, request } = this.#translation
-    return target.capabilities.cacheBreakpoints === undefined && isRemembered(request.turns.length)
+    return target.capabilities.cacheBreakpoints === undefined && isRemembered(request.turns)
       ? memory.of(element, this.#translation, request.tools.length > 0, write)
       : write()
   }

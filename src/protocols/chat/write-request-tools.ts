@@ -1,7 +1,7 @@
 import type { GenerationRequest, Tool, ToolChoice } from '../../generation/request.ts'
 import { breakpointOf } from '../cache-breakpoints.ts'
 import { customToolSchema, loseGrammar } from '../custom-tools.ts'
-import { WrittenElements } from '../element-memory.ts'
+import { isRemembered, rememberLike, WrittenElements } from '../element-memory.ts'
 import { isObject } from '../../json/parse.ts'
 import { present } from '../fields.ts'
 import type { Quirks } from '../protocol.ts'
@@ -27,21 +27,20 @@ export function writeTools(
   const chosen = choice === undefined ? undefined : chosenTools(choice, quirks)
   if (chosen !== undefined)
     translation.lose('tool_choice_adjusted', translation.setting('toolChoice'), 'only the allowed tools are sent')
+  // Surplus breakpoints are removed from what was written.
+  const isKept = isRemembered(request.tools) && capabilities.cacheBreakpoints === undefined
   const tools = request.tools
     .filter((tool) => tool.type === 'native' || chosen?.includes(tool.name) !== false)
     .flatMap((tool) => {
       const write = (): Json[] => writeTool(tool, names, translation)
-      // Surplus breakpoints are removed from what was written.
-      return capabilities.cacheBreakpoints === undefined
-        ? writtenTools.of(tool, translation, undefined, write)
-        : write()
+      return isKept ? writtenTools.of(tool, translation, undefined, write) : write()
     })
   if (tools.length === 0) {
     loseToolChoice(translation)
     return {}
   }
   return {
-    tools,
+    tools: isKept ? rememberLike(request.tools, tools) : tools,
     ...(choice === undefined
       ? {}
       : {

@@ -12,7 +12,7 @@ import type {
   Turn,
 } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
-import { isRemembered, ReadElements } from '../element-memory.ts'
+import { isRemembered, ReadElements, rememberLike } from '../element-memory.ts'
 import { collectExtras, type Extras, Fields, describeType } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { checkBase64 } from '../media.ts'
@@ -34,7 +34,10 @@ export function readConversation(
     fields.objects('messages', { min: 1, of: 'messages' }),
     'the conversation, an array of messages',
   )
-  for (const message of messages) reader.message(message, system, isRemembered(messages.length))
+  const source = fields.value.messages
+  const isKept = isRemembered(source)
+  for (const message of messages) reader.message(message, system, isKept)
+  if (isKept) rememberLike(source, reader.turns)
   return { system, turns: reader.turns }
 }
 
@@ -69,12 +72,11 @@ class ConversationReader {
     this.#extras = extras
   }
 
-  message(message: Fields, system: Part[], remembered: boolean): void {
+  message(message: Fields, system: Part[], isKept: boolean): void {
     const isValid = ({ lookups }: MessageReading): boolean =>
       lookups.every(([id, name]) => this.#names.get(id) === name)
     const read = (extras: Extras): MessageReading => this.#read(message, extras)
-    const reading = remembered ? readings.of(message, this.#extras, read, isValid) : read(this.#extras)
-    const { turns, calls } = reading
+    const { turns, calls } = readings.of(message, isKept, this.#extras, read, isValid)
     for (const [id, name] of calls) this.#names.set(id, name)
     for (const turn of turns) {
       const last = this.turns.at(-1)

@@ -1,5 +1,5 @@
 import type { GenerationRequest, Tool, WebSearch } from '../../generation/request.ts'
-import { ReadElements } from '../element-memory.ts'
+import { isRemembered, ReadElements, rememberLike } from '../element-memory.ts'
 import { collectExtras, type Extras, type Fields, present } from '../fields.ts'
 
 /** Tools that the provider runs and that a response can do without. */
@@ -16,16 +16,19 @@ export function readTools(fields: Fields, extras: Extras): Pick<GenerationReques
   const hasFunctions = defined.some((tool) => isFunction(tool.string('type')))
   const search = hasFunctions ? undefined : defined.find((tool) => tool.string('type')?.startsWith('web_search_'))
   const servers = fields.array('mcp_servers') ?? []
+  const source = fields.value.tools
+  const isKept = isRemembered(source)
   const tools = defined
     .filter((tool) => tool !== search)
     .map((tool) => {
       const type = tool.string('type')
-      return isFunction(type) ? readings.of(tool, extras, (own) => readFunction(tool, own)) : nativeTool(type!, tool)
+      const read = (own: Extras): Tool => readFunction(tool, own)
+      return isFunction(type) ? readings.of(tool, isKept, extras, read) : nativeTool(type!, tool)
     })
   if (servers.length > 0)
     tools.push({ type: 'native', protocol: 'messages', kind: 'mcp_servers', value: servers, path: 'mcp_servers' })
   return {
-    tools,
+    tools: isKept ? rememberLike(source, tools) : tools,
     ...(search === undefined ? {} : { webSearch: readSearch(search, extras) }),
   }
 }

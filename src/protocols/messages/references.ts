@@ -1,5 +1,5 @@
 import { isObject } from '../../json/parse.ts'
-import { SearchedElements } from '../element-memory.ts'
+import { isRemembered, SearchedElements } from '../element-memory.ts'
 import {
   isRemoteUrl,
   isNonEmptyString,
@@ -23,7 +23,7 @@ export function references(body: Json): References {
   const found: References = []
   addContainer(body.container, found)
   addBlocks(body.system, ['system'], found)
-  searched.search(objectsIn(body.messages), found, (m, message) =>
+  searched.search(objectsIn(body.messages), isRemembered(body.messages), found, (m, message) =>
     addBlocks(message.content, ['messages', m, 'content'], found),
   )
   return found
