@@ -2,8 +2,8 @@ import type { BodyMember } from '../json/body-scan.ts'
 import { remember } from './element-memory.ts'
 import type { ScannedBody } from './protocol.ts'
 
-/** Memory of a parsed conversation for each of its bytes: the bytes, the values, and what is derived from them. */
-const WEIGHT = 4
+/** Memory of a conversation for each of its bytes, measured: the bytes, their values, and what was made of them. */
+const WEIGHT = 12
 
 /** Keys of conversations that came once: about a hundred bytes each. */
 const MOST_SEEN = 4096
