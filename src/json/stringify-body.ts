@@ -6,8 +6,10 @@ const known = new WeakMap<object, string>()
  * do not change: their texts are kept.
  */
 export function stringifyBody(body: Record<string, unknown>, isKept: (value: unknown) => boolean): string {
+  const names = Object.keys(body)
+  if (!names.some((name) => isKept(body[name]))) return JSON.stringify(body)
   let text = ''
-  for (const name of Object.keys(body)) {
+  for (const name of names) {
     const value = body[name]
     const written = isKept(value) ? arrayText(value as readonly unknown[]) : JSON.stringify(value)
     if (written !== undefined) text += `${text === '' ? '{' : ','}${JSON.stringify(name)}:${written}`

@@ -1,6 +1,7 @@
 import type { Identity } from '../accounts/keys.ts'
 import type { Config } from '../config/load.ts'
 import { GatewayError, invalid } from '../error.ts'
+import { referencesOf } from '../protocols/unread-request.ts'
 import type { Files } from '../files/files.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { protocols } from '../protocols/index.ts'
@@ -38,7 +39,7 @@ export class MediaResolver {
    * where the requests in flight fill the memory for media; each names the parameter.
    */
   resolve(caller: Caller, protocol: ProtocolName, rawRequest: RawRequest): Promise<ResolvedMedia> | undefined {
-    const named = protocols[protocol].serve.references?.(rawRequest.body, rawRequest.inserted) ?? []
+    const named = referencesOf(protocols[protocol].serve, rawRequest)
     const model = rawRequest.model ?? rawRequest.body.model
     // A wrong model is refused by later steps; no file is opened for it before that.
     if (named.length === 0 || typeof model !== 'string' || !caller.identity.allows(model)) return undefined

@@ -90,7 +90,8 @@ function keyOf(accountId: string, bytes: Buffer, long: readonly LongMember[]): s
   let key = accountId
   for (const { name, spans } of long) {
     const last = Math.min(KEY_ELEMENTS, spans.length / 2) - 1
-    key += `\n${name} ${Bun.hash(bytes.subarray(spans[0], spans[2 * last + 1]))}`
+    // Bytes are compared before anything is shared, so that a collision only costs a conversation its memory.
+    key += ` ${name} ${Bun.hash.xxHash32(bytes.subarray(spans[0], spans[2 * last + 1]))}`
   }
   return key
 }

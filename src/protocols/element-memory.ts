@@ -23,26 +23,6 @@ export const remember = (array: readonly unknown[]): void => void remembered.add
 export const isRemembered = (value: unknown): value is readonly unknown[] =>
   Array.isArray(value) && remembered.has(value)
 
-/** Elements in which nothing was found, so that a later search need not look at them again. */
-export class SearchedElements {
-  readonly #empty = new WeakSet<object>()
-
-  /** Has `search` look into each element and append to `found`, except where it found nothing before, if `isKept`. */
-  search<T extends object>(
-    elements: readonly [index: number, element: T][],
-    isKept: boolean,
-    found: readonly unknown[],
-    search: (index: number, element: T) => void,
-  ): void {
-    for (const [index, element] of elements) {
-      if (isKept && this.#empty.has(element)) continue
-      const before = found.length
-      search(index, element)
-      if (isKept && found.length === before) this.#empty.add(element)
-    }
-  }
-}
-
 /** Elements as they were read. */
 export class ReadElements<T> {
   readonly #known = new WeakMap<object, { path: string; value: T }>()

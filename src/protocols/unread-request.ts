@@ -1,5 +1,6 @@
 import type { RequestSettings } from '../generation/request.ts'
 import { type BodyScan, Watched } from '../json/body-scan.ts'
+import { omit } from './media.ts'
 import type { Protocol, RawRequest, ScannedBody } from './protocol.ts'
 
 /**
@@ -12,6 +13,8 @@ export type UnreadRules = {
    * are read.
    */
   standIns: Readonly<Record<string, string>>
+  /** Reports whether nothing in the conversation refers to a file, a URL or an object that a provider stores. */
+  refersToNothing(scan: BodyScan): boolean
   /** Reports whether there is nothing in the conversation that Sluice must know or change. */
   mayPass(scan: BodyScan, bytes: Buffer): boolean
 }
@@ -51,6 +54,16 @@ export function leaveUnread(
     cacheLifetime:
       ((seen | seenInTools) & Watched.cacheControl) === 0 ? undefined : values & Watched.oneHour ? '1h' : '5m',
   }
+}
+
+/** The references of a request, without a search of the conversation where that has none. */
+export function referencesOf(
+  { references, unread: rules }: Protocol['serve'],
+  { body, inserted, scanned }: RawRequest,
+): ReturnType<NonNullable<typeof references>> {
+  if (references === undefined) return []
+  if (scanned === undefined || rules?.refersToNothing(scanned.scan) !== true) return references(body, inserted)
+  return references(omit(body, ...Object.keys(rules.standIns)))
 }
 
 /** The text of the body with stand-ins for the members that have content of their own. */

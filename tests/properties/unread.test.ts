@@ -8,7 +8,7 @@ import { worstCase, worstTextCase } from '../../src/ledger/estimate.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { readRawRequest } from '../../src/protocols/raw-request.ts'
 import { LossReport } from '../../src/protocols/translation.ts'
-import { leaveUnread } from '../../src/protocols/unread-request.ts'
+import { leaveUnread, referencesOf } from '../../src/protocols/unread-request.ts'
 import { spliceBytes } from '../../src/json/splice-bytes.ts'
 import { assertAsyncProperty, assertSame, TIMEOUT_MS } from './assertions.ts'
 import { change, mutated } from './mutations.ts'
@@ -28,6 +28,12 @@ async function checkUnread(protocol: ConversationName, text: string, isValid: bo
   const { serve, call } = protocols[protocol]
   const fromPath = serve.modelInPath === true ? { model: IDENTITY.model, stream: true } : undefined
   const rawRequest = await readRawRequest(new Request('http://host/', { method: 'POST', body: text }), 1e9, fromPath)
+  if (rawRequest.scanned !== undefined)
+    assertSame(
+      outcomeOf(() => referencesOf(serve, rawRequest).map(({ param }) => param)),
+      outcomeOf(() => serve.references!(rawRequest.body).map(({ param }) => param)),
+      'references of any request',
+    )
   const unread = leaveUnread(rawRequest, serve)
   if (unread === undefined) return false
   assertSame(serve.references!(rawRequest.body), [], 'references')
@@ -60,6 +66,15 @@ async function checkUnread(protocol: ConversationName, text: string, isValid: bo
     assertSame(worst.outputTokens, whole.outputTokens, 'held output')
   }
   return true
+}
+
+const outcomeOf = (get: () => unknown): unknown => {
+  try {
+    return get()
+  } catch (error) {
+    if (error instanceof GatewayError) return error.message
+    throw error
+  }
 }
 
 const inputOf = ({ inputTokens, cacheWrite5mTokens, cacheWrite1hTokens }: Usage): number =>

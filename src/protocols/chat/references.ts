@@ -1,6 +1,5 @@
 import { invalid } from '../../error.ts'
 import { isObject } from '../../json/parse.ts'
-import { isRemembered, SearchedElements } from '../element-memory.ts'
 import {
   audioFormat,
   dataUrl,
@@ -23,15 +22,13 @@ type Found = (MediaReference | ProviderReference)[]
 
 const POSITIONS = 'file parts'
 
-const searched = new SearchedElements()
-
 /** Files and URLs in a body's messages of every role. */
 export function references(body: Json): Found {
   const found: Found = []
-  searched.search(objectsIn(body.messages), isRemembered(body.messages), found, (m, message) => {
+  for (const [m, message] of objectsIn(body.messages)) {
     for (const name of ['content', 'images'])
       for (const [p, part] of objectsIn(message[name])) addPart(part, ['messages', m, name, p], found)
-  })
+  }
   return found
 }
 

@@ -1,5 +1,4 @@
 import { isObject } from '../../json/parse.ts'
-import { isRemembered, SearchedElements } from '../element-memory.ts'
 import {
   isRemoteUrl,
   isNonEmptyString,
@@ -16,16 +15,12 @@ import type { Json } from './shapes.ts'
 type Path = (string | number)[]
 type References = (MediaReference | ProviderReference)[]
 
-const searched = new SearchedElements()
-
 /** Files and URLs in a body's content blocks, at any depth; containers and skills that are stored at a provider. */
 export function references(body: Json): References {
   const found: References = []
   addContainer(body.container, found)
   addBlocks(body.system, ['system'], found)
-  searched.search(objectsIn(body.messages), isRemembered(body.messages), found, (m, message) =>
-    addBlocks(message.content, ['messages', m, 'content'], found),
-  )
+  for (const [m, message] of objectsIn(body.messages)) addBlocks(message.content, ['messages', m, 'content'], found)
   return found
 }
 
