@@ -1,6 +1,6 @@
 /**
  * Compiles `src/json/body-scan.as.ts` into `src/json/body-scan.wasm.ts`: `npm run scan`. The compiler is fetched for
- * this alone, because its package is 94 MB and nobody else needs it.
+ * this alone, because its package is 94 MB and only this script needs it.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,6 @@
 /**
- * One pass over the bytes of a JSON body, in AssemblyScript (TypeScript for WebAssembly): in JavaScript, a scan costs
- * three times as much. `npm run scan` compiles it into `body-scan.wasm.ts`; `body-scan.ts` calls it.
+ * One pass over the bytes of a JSON body, in AssemblyScript (TypeScript for WebAssembly), because checking and parsing
+ * its text costs three times as much. `npm run scan` compiles it into `body-scan.wasm.ts`; `body-scan.ts` calls it.
  *
  * The bytes, which must be valid UTF-8, are in memory from BODY on, with 8 bytes of zero behind them. What this scan
  * cannot judge (a suspected duplicate name, an escape in a name, very many names) is UNSURE, like everything that is

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { BINARY } from './body-scan.wasm.ts'
 
 /** A member of the outermost object. `nameAt`: offset of the name's quote; `start` to `end`: the bytes of its value. */
@@ -191,7 +192,7 @@ function scanShort(bytes: Buffer): BodyScan | undefined {
 async function scanLong(bytes: Buffer): Promise<BodyScan | undefined> {
   const scanner = new Scanner(bytes.length)
   scanner.begin(bytes)
-  while (scanner.step(SLICE_BYTES)) await new Promise<void>((resolve) => void setImmediate(resolve))
+  while (scanner.step(SLICE_BYTES)) await nextTurn()
   return scanner.result(bytes)
 }
 

@@ -1,5 +1,5 @@
 /** Compiled from `body-scan.as.ts` by `npm run scan`; do not edit. */
-export const SOURCE_SHA256 = '4caf1b7d6727ae4c15d0b1204f9c4edcc037285cab5751d4cdd7e1fcd1b9b10d'
+export const SOURCE_SHA256 = '349762373b526687f87527d90ee9fef3e28b5304b67412c6bf4685d9f2bc6b8d'
 
 export const BINARY = [
   'AGFzbQEAAAABFgVgAX8Bf2AAAX9gAABgAn9/AGABfwADCwoAAgMBAAAAAQEEBQMBAAQGRw5/AUEAC38BQQALfwFBAAt/AUEAC38B',

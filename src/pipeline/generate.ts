@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import { outcomeOf } from '../ledger/outcomes.ts'
 import type { GenerationRequest } from '../generation/request.ts'
@@ -5,7 +6,6 @@ import type { RequestContext } from '../protocols/protocol.ts'
 import { attempt, UpstreamRefusal, type Upstream } from '../providers/attempt.ts'
 import { close } from './close.ts'
 import type { Generation, GenerationRoute } from './hooks.ts'
-import { yieldToEventLoop } from './inline-media.ts'
 import { parse, reserve, select, type SelectedRequest } from './prepare.ts'
 import { stream, whole } from './respond.ts'
 import { identityHeaders } from './response-headers.ts'
@@ -20,7 +20,8 @@ export async function generate(
   const { open, inFlight, media } = generation
   const { context, preparedRequests, endpoints, promptCount } = selected
   try {
-    if (media !== undefined) await yieldToEventLoop()
+    // Writing long media takes tens of milliseconds.
+    if (media !== undefined) await nextTurn()
     const upstream = await attempt(endpoints, preparedRequests, app.config.timeouts, inFlight, open.meter.tries)
     open.meter.served = upstream.endpoint.target
     open.meter.losses = upstream.losses

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { replaceAt, type JsonPath } from '../json/edit.ts'
 import type { MediaData, MediaReference, RawRequest } from '../protocols/protocol.ts'
 import type { LoadedMedia } from './media-memory.ts'
@@ -7,7 +8,8 @@ export async function inline(rawRequest: RawRequest, loaded: readonly LoadedMedi
   const changes = await Promise.all(
     loaded.map(async ({ reference, mediaType, filename, base64 }) => {
       const medium = { mediaType, filename, data: await base64() }
-      await yieldToEventLoop()
+      // Each step through a long medium takes tens of milliseconds: other requests are served in between.
+      await nextTurn()
       const value = reference.inline(medium)
       return { path: reference.path, value, text: jsonText(reference, medium, value) }
     }),
@@ -22,9 +24,6 @@ export async function inline(rawRequest: RawRequest, loaded: readonly LoadedMedi
     rawRequest.body,
   ) as RawRequest['body']
 }
-
-/** Each step through a long medium takes tens of milliseconds: other requests are served in between. */
-export const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve))
 
 /** The data of a medium, without a copy of its bytes. */
 export const toBase64 = (bytes: Uint8Array): string =>

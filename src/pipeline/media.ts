@@ -1,6 +1,7 @@
 import type { Identity } from '../accounts/keys.ts'
 import type { Config } from '../config/load.ts'
 import { GatewayError, invalid } from '../error.ts'
+import { bodyBytes } from '../protocols/raw-request.ts'
 import { referencesOf } from '../protocols/unread-request.ts'
 import type { Files } from '../files/files.ts'
 import type { ProtocolName } from '../generation/request.ts'
@@ -61,7 +62,7 @@ export class MediaResolver {
       const { endpoints, toFetch } = routeUrls(config, all, references)
       refuseTooMany([...references.filter(({ source }) => source.type === 'file'), ...toFetch])
       const loaded = await this.#load(caller, references, toFetch, lease, mostRequestBytes(config, endpoints))
-      const taking = takingEndpoints(config, endpoints, loaded, Buffer.byteLength(rawRequest.text))
+      const taking = takingEndpoints(config, endpoints, loaded, bodyBytes(rawRequest))
       lease.add(encodedBytes(loaded.filter(({ reference }) => reference.source.type === 'file')))
       if (loaded.length > 0) await inline(rawRequest, loaded)
       return { endpoints: taking, release: () => lease.release() }

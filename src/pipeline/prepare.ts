@@ -13,7 +13,7 @@ import type {
   TranslationContext,
   UnreadContext,
 } from '../protocols/protocol.ts'
-import { readRawRequest, type ParseBody } from '../protocols/raw-request.ts'
+import { bodyBytes, readRawRequest, type ParseBody } from '../protocols/raw-request.ts'
 import { leaveUnread, type UnreadRequest } from '../protocols/unread-request.ts'
 import { PreparedRequests } from '../providers/attempt.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
@@ -154,8 +154,8 @@ async function selectRead(
   const preparedRequests = new PreparedRequests(context, app.schemaCache)
   const endpoints = options.strict ? losslessEndpoints(preparedRequests, capable) : capable
   const capabilities = checkModel(protocol, request, endpoints)
-  const ownBytes = rawRequest.scanned?.bytes.length ?? Buffer.byteLength(rawRequest.text)
-  const bodyBytes = ownBytes + bytes + schemaGrowth(request, ownBytes, preparedRequests, endpoints)
+  const ownBytes = bodyBytes(rawRequest)
+  const sentBytes = ownBytes + bytes + schemaGrowth(request, ownBytes, preparedRequests, endpoints)
   return {
     rawRequest,
     media,
@@ -163,7 +163,7 @@ async function selectRead(
     preparedRequests,
     endpoints,
     hasTools: request.tools.length > 0,
-    worst: (modelLimit) => worstCase(request, bodyBytes, modelLimit, capabilities),
+    worst: (modelLimit) => worstCase(request, sentBytes, modelLimit, capabilities),
     // Restored reasoning is only in the request as it was read.
     promptCount: new PromptCount(rawRequest, replayStates.length === 0 ? serve.readRequest : () => request, request),
   }
@@ -180,14 +180,14 @@ function selectUnread(
   const context: UnreadContext = { ...responseContext(inbound, route, parsed, request), settings }
   const endpoints = app.catalogue.endpoints(request.model, route.protocol)
   const capabilities = checkModel(route.protocol, request, endpoints)
-  const bodyBytes = rawRequest.scanned!.bytes.length
+  const ownBytes = bodyBytes(rawRequest)
   return {
     rawRequest,
     context,
     preparedRequests: new PreparedRequests(context, app.schemaCache),
     endpoints,
     hasTools,
-    worst: (modelLimit) => worstTextCase(request, cacheLifetime, bodyBytes, modelLimit, capabilities),
+    worst: (modelLimit) => worstTextCase(request, cacheLifetime, ownBytes, modelLimit, capabilities),
     promptCount: new PromptCount(rawRequest, protocols[route.protocol].serve.readRequest, undefined),
   }
 }

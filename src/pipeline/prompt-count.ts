@@ -2,6 +2,7 @@ import { GatewayError } from '../error.ts'
 import type { GenerationRequest } from '../generation/request.ts'
 import { CHARACTERS_PER_TOKEN, estimateInputTokens } from '../ledger/estimate.ts'
 import type { RawRequest } from '../protocols/protocol.ts'
+import { bodyBytes } from '../protocols/raw-request.ts'
 
 /** Counts the input tokens of a request, for a provider that reports none. */
 export class PromptCount {
@@ -40,6 +41,3 @@ export class PromptCount {
     }
   }
 }
-
-const bodyBytes = (rawRequest: RawRequest): number =>
-  rawRequest.scanned?.bytes.length ?? Buffer.byteLength(rawRequest.text)

@@ -38,8 +38,8 @@ export class ConversationMemory {
   }
 
   /**
-   * The value of a body, equal to that of JSON.parse. Elements of long arrays may be shared with other requests: nobody
-   * may change them.
+   * The value of a body, equal to that of JSON.parse. Elements of long arrays may be shared with other requests and
+   * must not be changed.
    */
   parse(accountId: string, { bytes, scan }: ScannedBody): Record<string, unknown> {
     const long = scan.members.filter((member): member is LongMember => member.spans !== undefined)

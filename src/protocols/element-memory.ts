@@ -4,15 +4,15 @@ import type { Translation } from './translation.ts'
 
 /**
  * Memories for elements of conversations that come again, in a later request, as the same objects (see
- * ConversationMemory). An entry lives as long as its element. All results are shared: nobody may change them.
+ * ConversationMemory). An entry lives as long as its element. All results are shared and must not be changed.
  */
 
 /** Arrays whose elements are remembered: those of conversations that came before, and what was made of them. */
 const remembered = new WeakSet<readonly unknown[]>()
 
 /** Has the elements of an array be remembered, if those of `source` are. */
-export function rememberLike<T>(source: readonly unknown[] | undefined, array: T[]): T[] {
-  if (source !== undefined && remembered.has(source)) remembered.add(array)
+export function rememberLike<T>(source: unknown, array: T[]): T[] {
+  if (isRemembered(source)) remembered.add(array)
   return array
 }
 

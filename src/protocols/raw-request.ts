@@ -25,6 +25,10 @@ export async function readRawRequest(
     : new ScannedRequest({ bytes, scan }, request.headers, fromPath, parse)
 }
 
+/** The length of a body as it is now, in bytes. */
+export const bodyBytes = (rawRequest: RawRequest): number =>
+  rawRequest.scanned?.bytes.length ?? Buffer.byteLength(rawRequest.text)
+
 /** The same for the text of a body. */
 export function parseRawRequest(text: string, headers: Headers, fromPath?: FromPath): RawRequest {
   // Checked before JSON.parse, which blocks the event loop for seconds on millions of open brackets.

@@ -9,10 +9,10 @@ import type { Protocol, RawRequest, ScannedBody } from './protocol.ts'
  */
 export type UnreadRules = {
   /**
-   * The members with the conversation and its tools, each with the JSON text that stands in for it while the settings
-   * are read.
+   * The members with the conversation and its tools, each with the JSON text that replaces it while the settings are
+   * read.
    */
-  standIns: Readonly<Record<string, string>>
+  placeholders: Readonly<Record<string, string>>
   /** Reports whether nothing in the conversation refers to a file, a URL or an object that a provider stores. */
   refersToNothing(scan: BodyScan): boolean
   /** Reports whether there is nothing in the conversation that Sluice must know or change. */
@@ -21,7 +21,7 @@ export type UnreadRules = {
 
 /** A request whose conversation has not been read. */
 export type UnreadRequest = {
-  /** The request with stand-ins in the place of its conversation. */
+  /** The request with placeholders in the place of its conversation. */
   settings: RawRequest
   request: RequestSettings
   hasTools: boolean
@@ -36,7 +36,7 @@ export function leaveUnread(
 ): UnreadRequest | undefined {
   const { scanned, headers, model, stream } = rawRequest
   if (scanned === undefined || rules?.mayPass(scanned.scan, scanned.bytes) !== true) return undefined
-  const text = withStandIns(scanned, rules.standIns)
+  const text = withPlaceholders(scanned, rules.placeholders)
   const settings: RawRequest = {
     body: JSON.parse(text),
     text,
@@ -63,18 +63,21 @@ export function referencesOf(
 ): ReturnType<NonNullable<typeof references>> {
   if (references === undefined) return []
   if (scanned === undefined || rules?.refersToNothing(scanned.scan) !== true) return references(body, inserted)
-  return references(omit(body, ...Object.keys(rules.standIns)))
+  return references(omit(body, ...Object.keys(rules.placeholders)))
 }
 
-/** The text of the body with stand-ins for the members that have content of their own. */
-function withStandIns({ bytes, scan }: ScannedBody, standIns: UnreadRules['standIns']): string {
+/** The text of the body with placeholders for the members that have content of their own. */
+function withPlaceholders({ bytes, scan }: ScannedBody, placeholders: UnreadRules['placeholders']): string {
   let text = ''
   let from = 0
   for (const { name, start, end, first, elements } of scan.members) {
-    const standIn = Object.hasOwn(standIns, name) ? standIns[name] : undefined
-    if (standIn === undefined || !((first === '[' && elements > 0) || (first === '"' && standIn.startsWith('"'))))
+    const placeholder = Object.hasOwn(placeholders, name) ? placeholders[name] : undefined
+    if (
+      placeholder === undefined ||
+      !((first === '[' && elements > 0) || (first === '"' && placeholder.startsWith('"')))
+    )
       continue
-    text += bytes.toString('utf8', from, start) + standIn
+    text += bytes.toString('utf8', from, start) + placeholder
     from = end
   }
   return text + bytes.toString('utf8', from)

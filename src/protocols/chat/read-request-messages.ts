@@ -18,7 +18,7 @@ const ROLES = ['developer', 'system', 'user', 'assistant', 'tool'] as const
 export function readMessages(messages: Fields[], source: unknown, extras: Extras): { system: Part[]; turns: Turn[] } {
   const isKept = isRemembered(source)
   const system: Part[] = []
-  const turns: Turn[] = isKept ? rememberLike(source, []) : []
+  const turns = rememberLike<Turn>(source, [])
   const calls = new Map<string, ToolCallPart>()
   for (const message of messages) {
     if (message.value.role === 'function')
@@ -45,7 +45,7 @@ export function readMessages(messages: Fields[], source: unknown, extras: Extras
   return { system, turns }
 }
 
-/** One message, as a turn by itself. `calls`: its calls; `result`: the result that it has, and its call. */
+/** One message as a separate turn. `calls`: its tool calls; `result`: its tool result. */
 type MessageReading = { turn: Turn; calls: ToolCallPart[]; result?: ToolResultPart }
 
 const readings = new ReadElements<MessageReading>()

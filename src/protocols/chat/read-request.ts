@@ -127,7 +127,7 @@ function readTools(body: Fields, tools: readonly Fields[], extras: Extras): Tool
   const read = tools
     .filter((tool) => !isSearch(tool))
     .map((tool) => readings.of(tool, isKept, extras, (own) => readTool(tool, own)))
-  return isKept ? rememberLike(source, [...read, ...readFunctions(body)]) : [...read, ...readFunctions(body)]
+  return rememberLike(source, [...read, ...readFunctions(body)])
 }
 
 function readTool(tool: Fields, extras: Extras): Tool {

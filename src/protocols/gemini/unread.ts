@@ -5,7 +5,7 @@ const READ = Watched.media | Watched.fileId | Watched.signature | Watched.functi
 
 /** Media and files have to be read, calls and signatures, which models require, and Google's own tools. */
 export const unread: UnreadRules = {
-  standIns: { contents: '[{"parts":[{"text":"."}]}]', tools: '[]' },
+  placeholders: { contents: '[{"parts":[{"text":"."}]}]', tools: '[]' },
   refersToNothing: ({ seen, seenInTools }) =>
     (seen & (Watched.media | Watched.fileId)) === 0 && (seenInTools & Watched.other) === 0,
   mayPass: ({ seen, seenInTools }) => (seen & READ) === 0 && (seenInTools & Watched.other) === 0,

@@ -37,7 +37,7 @@ export function readConversation(
   const source = fields.value.messages
   const isKept = isRemembered(source)
   for (const message of messages) reader.message(message, system, isKept)
-  if (isKept) rememberLike(source, reader.turns)
+  rememberLike(source, reader.turns)
   return { system, turns: reader.turns }
 }
 
@@ -88,7 +88,7 @@ class ConversationReader {
     }
   }
 
-  /** The turns of one message by itself. */
+  /** The turns of one message, not yet joined with those before. */
   #read(message: Fields, extras: Extras): MessageReading {
     const outer = this.#extras
     this.#extras = extras

@@ -28,7 +28,7 @@ export function readTools(fields: Fields, extras: Extras): Pick<GenerationReques
   if (servers.length > 0)
     tools.push({ type: 'native', protocol: 'messages', kind: 'mcp_servers', value: servers, path: 'mcp_servers' })
   return {
-    tools: isKept ? rememberLike(source, tools) : tools,
+    tools: rememberLike(source, tools),
     ...(search === undefined ? {} : { webSearch: readSearch(search, extras) }),
   }
 }

@@ -6,7 +6,7 @@ const READ = Watched.media | Watched.fileId
 
 /** Media and files have to be read, Anthropic's own tools, and signatures of other issuers. */
 export const unread: UnreadRules = {
-  standIns: { system: '""', messages: '[{"role":"user","content":"."}]', tools: '[]' },
+  placeholders: { system: '""', messages: '[{"role":"user","content":"."}]', tools: '[]' },
   refersToNothing: ({ seen }) => (seen & (Watched.media | Watched.fileId)) === 0,
   mayPass: ({ seen, values }, bytes) =>
     (seen & READ) === 0 &&

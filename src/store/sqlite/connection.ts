@@ -27,8 +27,8 @@ const COUNTED_MS = 100
 export type TransactionHooks = { beforeCommit: () => void; afterRollback: () => void }
 
 /**
- * A commit that nobody waits for is flushed this much later: soon, because a checkpoint flushes what is left on the
- * thread of the event loop.
+ * A commit without a caller that waits for its flush is flushed this much later: soon, because a checkpoint flushes
+ * what is left on the thread of the event loop.
  */
 const FLUSH_DELAY_MS = 100
 
@@ -58,7 +58,7 @@ export class Connection {
   #flushing = false
   /** Those whose writes are committed and in no flush that has begun. */
   #unflushed: Waiting[] = []
-  /** Runs while commits that nobody waits for are in no flush that has begun. */
+  /** Runs while there are commits without waiting callers that no flush under way covers. */
   #flushTimer: Timer | undefined
   #scheduled = false
   /** Writes of the transactions since this instant. */
@@ -230,7 +230,7 @@ export class Connection {
 
   #flushLater(): void {
     this.#flushTimer ??= setTimeout(() => {
-      this.#unflushed.push(NOBODY)
+      this.#unflushed.push(NO_CALLER)
       this.#flush()
     }, FLUSH_DELAY_MS).unref()
   }
@@ -260,7 +260,7 @@ export class Connection {
   }
 }
 
-const NOBODY: Waiting = { resolve: () => {}, reject: () => {} }
+const NO_CALLER: Waiting = { resolve: () => {}, reject: () => {} }
 
 function openDatabase(file: string): Database {
   // Created here first, so that the file and those that SQLite puts beside it are readable by this user only.
