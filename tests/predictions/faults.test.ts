@@ -163,7 +163,8 @@ describe('a provider out of capacity', () => {
     const end = await ended(gateway, await create(gateway, { key: 'busy', ms: 100 }))
     expect([end.status, createsOf('busy'), await billOf(gateway, end)]).toEqual(['succeeded', 3, 0.01])
     expect(at[1]! - at[0]!).toBeGreaterThan(990)
-    await until(() => calls.length === 1)
+    // The call of the test before may come as late as this one.
+    await until(() => calls.filter(({ path }) => path === '/busy').length === 1)
   }, 30_000)
 
   test('is not tried again where it may have taken the prediction', async () => {
