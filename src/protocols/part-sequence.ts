@@ -97,6 +97,11 @@ export class PartSequence {
     part.close(signature)
   }
 
+  /** No part was opened. */
+  get isEmpty(): boolean {
+    return this.#next === 0 && this.#open.length === 0
+  }
+
   /** The last opened part that is not closed. */
   get last(): OpenPart | undefined {
     const part = this.#open.at(-1)

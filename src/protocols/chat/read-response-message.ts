@@ -45,6 +45,11 @@ export class MessageReader {
     return this.#calls.any
   }
 
+  /** Nothing was read, except sources. */
+  get isEmpty(): boolean {
+    return this.#sequence.isEmpty && this.#native.length + this.#audio.length === 0
+  }
+
   /** `whole`: a message in one piece, in which the position of a call is its index. */
   add(message: Json, logprobs: unknown, whole: boolean): void {
     this.#onReasoning(message)

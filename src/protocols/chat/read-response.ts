@@ -18,8 +18,7 @@ export function readResponse(body: unknown): GenerationEvent[] {
   if (!hasChoices && (body.error === undefined || body.error === null))
     throw new GatewayError('upstream_error', 'The response of the provider is a chat completion without choices.')
   const reader = new ChatResponseReader()
-  reader.chunk(body)
-  const events = reader.endOfBody()
+  const events = reader.whole(body)
   const failure = events.find((event) => event.type === 'error')
   if (failure !== undefined) throw failure.error
   return events
@@ -34,6 +33,8 @@ export class ChatResponseReader implements Reader {
   #started = false
   /** The provider's reason for the end. The finish waits for the usage, which may follow in a chunk of its own. */
   #finishReason: string | undefined
+  /** The last choice of a stream that has the message so far, which is read at the end if no delta had content. */
+  #choiceSoFar: Json | undefined
   #metered = false
   #done = false
   #ended = false
@@ -49,18 +50,24 @@ export class ChatResponseReader implements Reader {
       return this.#take()
     }
     const chunk = tryParse(frame.data)
-    if (isObject(chunk)) this.chunk(chunk)
+    if (isObject(chunk)) this.#chunk(chunk)
     return this.#take()
   }
 
-  /** One parsed chunk, or a whole `chat.completion` body. */
-  chunk(chunk: Json): void {
-    const failure = chunk.error ?? firstChoice(chunk.choices)?.error
+  /** A `chat.completion` body: it is complete even where the server left the reason empty. */
+  whole(body: Json): GenerationEvent[] {
+    this.#chunk(body, true)
+    if (!this.#ended) this.#finish(this.#finishReason ?? '')
+    return this.#take()
+  }
+
+  #chunk(chunk: Json, whole = false): void {
+    const choice = firstChoice(chunk.choices)
+    const failure = chunk.error ?? choice?.error
     if (failure !== undefined && failure !== null) return this.#fail(readFailure(failure))
     this.#onHead(chunk)
     this.#message.addSources(chunk)
-    const choice = firstChoice(chunk.choices)
-    if (choice !== undefined) this.#onChoice(choice)
+    if (choice !== undefined) this.#onChoice(choice, whole)
     if (this.#ended) return
     const usage = readUsage(chunk.usage) ?? readUsage(isObject(chunk.x_groq) ? chunk.x_groq.usage : undefined)
     if (usage === undefined) return
@@ -75,12 +82,6 @@ export class ChatResponseReader implements Reader {
       if (this.#finishReason !== undefined) this.#finish(this.#finishReason)
       else this.#fail(truncatedStream())
     }
-    return this.#take()
-  }
-
-  /** The end of a body that came in one piece: it is complete even where the server left the reason empty. */
-  endOfBody(): GenerationEvent[] {
-    if (!this.#ended) this.#finish(this.#finishReason ?? '')
     return this.#take()
   }
 
@@ -113,9 +114,12 @@ export class ChatResponseReader implements Reader {
     this.#out.push(event)
   }
 
-  #onChoice(choice: Json): void {
-    if (isObject(choice.delta)) this.#message.add(choice.delta, choice.logprobs, false)
-    else if (isObject(choice.message)) this.#message.add(choice.message, choice.logprobs, true)
+  /** Perplexity has both members: an empty delta in a whole body, the message so far in the chunks of a stream. */
+  #onChoice(choice: Json, whole: boolean): void {
+    const { delta, message, logprobs } = choice
+    if (whole && isObject(message)) this.#message.add(message, logprobs, true)
+    else if (isObject(delta)) this.#message.add(delta, logprobs, false)
+    if (!whole && isObject(message)) this.#choiceSoFar = choice
     const reason = nonEmpty(choice.finish_reason)
     if (reason === undefined) return
     if (reason === 'error' || reason === 'network_error')
@@ -132,6 +136,8 @@ export class ChatResponseReader implements Reader {
   }
 
   #finish(raw: string): void {
+    const { message, logprobs } = this.#choiceSoFar ?? {}
+    if (isObject(message) && this.#message.isEmpty) this.#message.add(message, logprobs, true)
     this.#message.close()
     this.#ended = true
     const { called, refused } = this.#message

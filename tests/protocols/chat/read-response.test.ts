@@ -1,10 +1,45 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { fold } from '../../../src/generation/event.ts'
+import type { Part } from '../../../src/generation/request.ts'
 import { eventsOf } from '../../translating.ts'
 import { chunkOf, partsOf, read, stop, type Json } from './streaming.ts'
 
 /** Streams and responses of chat completions, in all the forms that servers send. */
+
+describe('a message beside a delta', () => {
+  const both = (delta: Json, message: Json, more: Json = {}): Json => ({
+    id: 'up',
+    model: 'm',
+    choices: [{ index: 0, delta: { role: 'assistant', ...delta }, message, finish_reason: null, ...more }],
+  })
+  const message = (content: string): Json => ({ role: 'assistant', content })
+
+  test('a whole body has the message, whatever its delta is', () => {
+    for (const delta of [{ content: '' }, {}, { content: 'Hello' }])
+      expect(
+        fold(eventsOf('chat.completions', both(delta, message('Hello there'), { finish_reason: 'stop' }))).parts,
+      ).toEqual([{ type: 'text', text: 'Hello there' }])
+  })
+
+  test('a stream has its deltas, and not the message so far again', () => {
+    const parts: Part[] = [{ type: 'text', text: 'Hello there' }]
+    const streamed = [both({ content: 'Hello' }, message('Hello')), both({ content: ' there' }, message('Hello there'))]
+    const end = both({ content: '' }, message('Hello there'), { finish_reason: 'stop' })
+    expect(partsOf(...streamed, end)).toEqual(parts)
+    const last = { id: 'up', choices: [{ message: message('Hello there') }] }
+    expect(partsOf(...streamed, last, stop())).toEqual(parts)
+  })
+
+  test('a stream without content in its deltas has the last message', () => {
+    const streamed = [both({}, message('Hello')), both({ content: '' }, message('Hello there'))]
+    expect(partsOf(...streamed, stop())).toEqual([{ type: 'text', text: 'Hello there' }])
+    const { choices } = both({}, message('Hello there'), { finish_reason: 'stop' }) as { choices: Json[] }
+    expect(partsOf({ id: 'up', choices: choices.map(({ delta: _, ...choice }) => choice) })).toEqual([
+      { type: 'text', text: 'Hello there' },
+    ])
+  })
+})
 
 describe('reasoning', () => {
   test('reasoning is read once, from whichever field has it', () => {
