@@ -6,7 +6,7 @@ import type { ProtocolName } from '../generation/request.ts'
 import { BoundedMap } from '../http/bounded-map.ts'
 import { nearest } from '../nearest.ts'
 import type { Capabilities, Quirks, Api, Target } from '../protocols/protocol.ts'
-import { builtInProvider, configuredProvider, howToEnable } from './configured.ts'
+import { builtInProvider, configuredProvider, howToEnable, restrictionOf } from './configured.ts'
 import { familyCapabilities, globs, MODEL_ROWS, PROVIDER_ROWS, type ModelRow, type MediaFacts } from './catalog-rows.ts'
 
 /** An enabled provider. */
@@ -135,19 +135,23 @@ export class Catalogue {
     const wrong = modelNameProblem(model)
     if (wrong !== undefined) throw invalid('model', wrong)
     const found = this.#find(model) ?? (preferred === 'predictions' ? this.#findPredictionModel(model) : undefined)
-    const endpoints = found?.endpoints.flatMap((endpoint) => this.#endpointAt(endpoint, found, preferred)) ?? []
+    const endpoints = found === undefined ? [] : this.#enabledOf(found, preferred)
     if (endpoints.length === 0) throw this.#notFound(model, found)
     return endpoints
   }
 
+  #enabledOf(found: ResolvedModel, preferred: Api): (Endpoint | PredictionEndpoint)[] {
+    return found.endpoints.flatMap((endpoint) => this.#endpointAt(endpoint, found, preferred))
+  }
+
   /**
-   * Models with an enabled provider, with the capabilities of their first enabled endpoint. Returns the same objects
-   * until providers change.
+   * Models that can be requested, with the capabilities of their first enabled endpoint. Returns the same objects until
+   * providers change.
    */
   list(): readonly Model[] {
-    this.#listed ??= this.#reachable().map((model) => {
-      const [first] = model.endpoints.flatMap((endpoint) => this.#endpointAt(endpoint, model, 'chat.completions'))
-      return { ...model, capabilities: first?.target.capabilities ?? model.capabilities }
+    this.#listed ??= [...this.#models.values()].flatMap((model) => {
+      const [first] = this.#enabledOf(model, 'chat.completions')
+      return first === undefined ? [] : [{ ...model, capabilities: first.target.capabilities }]
     })
     return this.#listed
   }
@@ -174,15 +178,12 @@ export class Catalogue {
     )
   }
 
-  /** A model's endpoints with any API, in the order of attempts. Throws like `endpoints`. */
+  /**
+   * A model's endpoints with any API, in the order of attempts. Empty for a model whose provider was removed meanwhile.
+   */
   candidates(model: string): readonly Pick<EndpointBase, 'target' | 'listed'>[] {
-    return this.#endpointsOf(model, 'predictions')
-  }
-
-  #reachable(): Model[] {
-    return [...this.#models.values()].filter((model) =>
-      model.endpoints.some(({ provider }) => this.#providers.has(provider)),
-    )
+    const found = this.#find(model) ?? this.#findPredictionModel(model)
+    return found === undefined ? [] : this.#enabledOf(found, 'predictions')
   }
 
   /** True if the configuration has the provider's base URL or disables it: then it is not discovered at run time. */
@@ -311,13 +312,11 @@ export class Catalogue {
 
   #notFound(model: string, found: { endpoints: ModelEndpoint[] } | undefined): GatewayError {
     const message = `The model ${model} is not available`
-    const disabled = found?.endpoints.map(({ provider }) => provider) ?? this.#disabledProviders(model)
-    const remedies = [
-      ...new Set(
-        disabled.map((provider) => howToEnable(provider, this.#config)).filter((remedy) => remedy !== undefined),
-      ),
-    ]
-    const known = this.#reachable().map(({ id }) => id)
+    const providers = found?.endpoints.map(({ provider }) => provider) ?? this.#disabledProviders(model)
+    const remedyOf = (id: string): string | undefined =>
+      (this.#providers.has(id) ? restrictionOf : howToEnable)(id, this.#config)
+    const remedies = [...new Set(providers.map(remedyOf).filter((remedy) => remedy !== undefined))]
+    const known = this.list().map(({ id }) => id)
     const near = nearest(model, known)
     const advice =
       remedies.length > 0

@@ -125,6 +125,12 @@ function variable(config: Config, names: string[]): { name: string; value: strin
   return undefined
 }
 
+/** The reason why an enabled provider may lack a model's protocol; undefined where the file does not restrict it. */
+export function restrictionOf(id: string, config: Config): string | undefined {
+  const protocol = config.providers.get(id)?.protocol
+  return protocol === undefined ? undefined : `${id} is used over ${protocol} only (providers.${id}.protocol)`
+}
+
 /** An instruction to enable a provider; undefined for an unknown one. */
 export function howToEnable(id: string, config: Config): string | undefined {
   if (config.providers.get(id)?.enabled === false)
