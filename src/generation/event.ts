@@ -80,6 +80,8 @@ export class Fold {
   }
   finished = false
   #open: { head: PartHead; text: string; logprobs: TokenLogprob[] } | undefined
+  /** The text that citations belong to. */
+  #lastText: TextPart | undefined
 
   add(event: GenerationEvent): void {
     switch (event.type) {
@@ -122,7 +124,8 @@ export class Fold {
     const signed = signature === undefined ? {} : { signature: { data: signature } }
     switch (head.type) {
       case 'text':
-        this.answer.parts.push({ type: 'text', text, ...signed, ...(logprobs.length > 0 ? { logprobs } : {}) })
+        this.#lastText = { type: 'text', text, ...signed, ...(logprobs.length > 0 ? { logprobs } : {}) }
+        this.answer.parts.push(this.#lastText)
         return
       case 'reasoning':
         this.answer.parts.push({ ...head, text, ...signed })
@@ -150,8 +153,7 @@ export class Fold {
   }
 
   #addCitation(citation: Citation): void {
-    const text = this.answer.parts.findLast((part): part is TextPart => part.type === 'text')
-    if (text !== undefined) (text.citations ??= []).push(citation)
+    if (this.#lastText !== undefined) (this.#lastText.citations ??= []).push(citation)
   }
 }
 

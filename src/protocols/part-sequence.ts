@@ -76,6 +76,8 @@ export class PartSequence {
   /** Citations go out inside the text that they cite, as soon as they come: `cutAtPassages` needs them there. */
   readonly inlineCitations: boolean
   #open: OpenPart[] = []
+  /** The position in `#open` of the part whose events go out now: removing each from the front would be quadratic. */
+  #at = 0
   #next = 0
 
   constructor(out: GenerationEvent[], inlineCitations = false) {
@@ -110,11 +112,11 @@ export class PartSequence {
 
   /** The part whose events go out now. */
   get first(): OpenPart | undefined {
-    return this.#open[0]
+    return this.#open[this.#at]
   }
 
   closeAll(): void {
-    for (const part of [...this.#open]) part.close()
+    for (const part of this.#open.slice(this.#at)) part.close()
   }
 
   /** Pushes a delta of the first part. */
@@ -126,11 +128,13 @@ export class PartSequence {
 
   /** Pushes all events that can go out. A closed part whose kind was never known is left out. */
   advance(): void {
-    for (let part = this.#open[0]; part !== undefined; part = this.#open[0]) {
+    for (let part = this.first; part !== undefined; part = this.first) {
       if (part.head !== undefined) this.#write(part, part.head)
       if (!part.closed) return
-      this.#open.shift()
+      this.#at++
     }
+    this.#open = []
+    this.#at = 0
   }
 
   #write(part: OpenPart, head: PartHead): void {

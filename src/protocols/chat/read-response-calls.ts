@@ -5,7 +5,8 @@ import { JsonEnd } from '../../json/scan.ts'
 import { nonEmpty, type Json } from './shapes.ts'
 
 type Call = {
-  index: number | undefined
+  /** Its place among the calls of the response. */
+  number: number
   id: string | undefined
   name: string | undefined
   custom: boolean
@@ -24,6 +25,9 @@ export class ToolCalls {
   readonly #sequence: PartSequence
   readonly #open: (head: PartHead) => OpenPart
   readonly #calls: Call[] = []
+  /** The last call of each index, and the first with each id: a search for each delta would take quadratic time. */
+  readonly #byIndex = new Map<number, Call>()
+  readonly #byId = new Map<string, Call>()
   readonly #byPart = new Map<OpenPart, Call>()
   /** Makes ids of calls without one; made for the first of them. */
   #salt: string | undefined
@@ -79,29 +83,37 @@ export class ToolCalls {
     const id = nonEmpty(delta.id)
     const known =
       index !== undefined
-        ? this.#calls.findLast((call) => call.index === index)
+        ? this.#byIndex.get(index)
         : id !== undefined
-          ? this.#calls.find((call) => call.id === id)
+          ? this.#byId.get(id)
           : name === undefined
             ? this.#calls.at(-1)
             : undefined
     const isAnother =
       known !== undefined && id !== undefined && name !== undefined && known.id !== undefined && known.id !== id
     if (known !== undefined && !isAnother) {
-      known.id ??= id
+      if (known.id === undefined && id !== undefined) this.#setId(known, id)
       return known
     }
-    const call: Call = { index, id, name, custom: false, early: '' }
+    const call: Call = { number: this.#calls.length, id: undefined, name, custom: false, early: '' }
     this.#calls.push(call)
+    if (index !== undefined) this.#byIndex.set(index, call)
+    if (id !== undefined) this.#setId(call, id)
     return call
+  }
+
+  #setId(call: Call, id: string): void {
+    call.id = id
+    const known = this.#byId.get(id)
+    if (known === undefined || known.number > call.number) this.#byId.set(id, call)
   }
 
   #begin(call: Call): void {
     this.any = true
     const salt = (): string => (this.#salt ??= crypto.randomUUID().replaceAll('-', '').slice(0, 20))
-    call.id ??= `call_${salt()}${this.#calls.indexOf(call)}`
-    const { id, name = '', custom, signature, early } = call
-    const part = this.#open({ type: 'tool-call', id, name, form: custom ? 'custom' : 'function' })
+    if (call.id === undefined) this.#setId(call, `call_${salt()}${call.number}`)
+    const { name = '', custom, signature, early } = call
+    const part = this.#open({ type: 'tool-call', id: call.id!, name, form: custom ? 'custom' : 'function' })
     call.part = part
     if (!custom) call.end = new JsonEnd()
     this.#byPart.set(part, call)

@@ -29,7 +29,8 @@ class MessagesResponseReader implements Reader {
   #ended = false
   #hasCalls = false
   /** Blocks that are not stopped, in their order. */
-  #open: BlockReader[] = []
+  readonly #open = new Set<BlockReader>()
+  #last: BlockReader | undefined
   /** The last block of each index, also stopped ones. */
   readonly #byIndex = new Map<number, BlockReader>()
   #lastIndex = -1
@@ -122,12 +123,12 @@ class MessagesResponseReader implements Reader {
   #startBlock(index: unknown, block: unknown): void {
     if (!isObject(block) || typeof block.type !== 'string') return
     // A server that stops no blocks stops them by starting the next; only the arguments of a call may go on after that.
-    const last = this.#open.at(-1)
-    if (last?.isCall === false) this.#stopBlock(last)
+    if (this.#last?.isCall === false) this.#stopBlock(this.#last)
     this.#lastIndex = typeof index === 'number' ? index : this.#lastIndex + 1
     const started = new BlockReader(block as Block, this.#lastIndex, this.#sequence)
     this.#byIndex.set(this.#lastIndex, started)
-    this.#open.push(started)
+    this.#open.add(started)
+    this.#last = started
     if (started.isCall) this.#hasCalls = true
   }
 
@@ -138,13 +139,13 @@ class MessagesResponseReader implements Reader {
     const type = delta.type === 'text_delta' ? 'text' : delta.type === 'thinking_delta' ? 'thinking' : undefined
     if (type === undefined) return
     this.#startBlock(typeof index === 'number' ? index : 0, { type })
-    this.#open.at(-1)?.delta(delta)
+    this.#last?.delta(delta)
   }
 
   #stopBlock(block: BlockReader | undefined): void {
     if (block === undefined || block.stopped) return
     block.stop()
-    this.#open.splice(this.#open.indexOf(block), 1)
+    this.#open.delete(block)
   }
 
   #deltaOfMessage(data: Json): void {
@@ -165,12 +166,12 @@ class MessagesResponseReader implements Reader {
   }
 
   #find(index: unknown): BlockReader | undefined {
-    return typeof index === 'number' ? this.#byIndex.get(index) : this.#open[0]
+    return typeof index === 'number' ? this.#byIndex.get(index) : this.#open.values().next().value
   }
 
   #stopAll(): void {
     for (const block of this.#open) block.stop()
-    this.#open = []
+    this.#open.clear()
   }
 
   #finish(): void {

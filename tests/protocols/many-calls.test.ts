@@ -1,0 +1,103 @@
+import { describe, expect, test } from 'bun:test'
+import { fold, type GenerationEvent } from '../../src/generation/event.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
+import type { Frame } from '../../src/http/frames.ts'
+import { protocols } from '../../src/protocols/index.ts'
+import { contextOf, NAMES } from '../matrix/routes.ts'
+import { eventsOf, streamedEventsOf } from '../translating.ts'
+
+/** Responses of many tool calls: the work for them is linear in their number. */
+
+const FEW = 4_000
+const MANY = 32_000
+/** Linear work gives 8, quadratic work 64, and less with a linear part. */
+const MOST_TIMES = 20
+
+const responseOf = (calls: number): GenerationEvent[] => [
+  { type: 'start', id: 'theirs', model: 'm' },
+  ...Array.from({ length: calls }).flatMap((_, part): GenerationEvent[] => [
+    { type: 'part-start', part, head: { type: 'tool-call', id: `call_${part}`, name: 'f', form: 'function' } },
+    { type: 'part-delta', part, text: '{"a":' },
+    { type: 'part-delta', part, text: '1}' },
+    { type: 'part-end', part },
+  ]),
+  { type: 'usage', usage: { inputTokens: 1, outputTokens: calls } },
+  { type: 'finish', reason: 'tool-calls', raw: 'tool_calls' },
+]
+
+const framesOf = (protocol: ConversationName, events: GenerationEvent[]): Frame[] => {
+  const writer = protocols[protocol].serve.writer(contextOf(protocol))
+  return events.flatMap((event) => writer.write(event))
+}
+
+/** All calls begin before the first of them has arguments, and all have them before the first ends. */
+const interleaved = (frames: Frame[]): Frame[] => {
+  const stageOf = ({ data }: Frame): number =>
+    /"(?:response\.created|message_start)"/.test(data)
+      ? 0
+      : /"(?:content_block_start|response\.output_item\.added)"|"name":"f"/.test(data)
+        ? 1
+        : /"(?:content_block_delta|response\.function_call_arguments\.delta|tool_calls)"/.test(data)
+          ? 2
+          : 3
+  return frames.toSorted((a, b) => stageOf(a) - stageOf(b))
+}
+
+/** Processor time, which a busy machine does not change, of the faster of two runs. */
+function cost(run: () => GenerationEvent[], calls: number): number {
+  const once = (): number => {
+    const before = process.cpuUsage()
+    const events = run()
+    const { user, system } = process.cpuUsage(before)
+    expect(events.filter(({ type }) => type === 'part-end')).toHaveLength(calls)
+    return user + system
+  }
+  return Math.min(once(), once())
+}
+
+const expectLinear = (runOf: (calls: number) => () => GenerationEvent[]): void => {
+  const [few, many] = [FEW, MANY].map((calls) => cost(runOf(calls), calls)) as [number, number]
+  expect(many / few).toBeLessThan(MOST_TIMES)
+}
+
+describe.each(NAMES)('a response of many calls in %s', (protocol) => {
+  test('is read in linear time as a stream', () => {
+    expectLinear((calls) => {
+      const frames = framesOf(protocol, responseOf(calls))
+      return () => streamedEventsOf(protocol, frames)
+    })
+  })
+
+  test('is read in linear time in one piece', () => {
+    expectLinear((calls) => {
+      const body = protocols[protocol].serve.writeResponse(fold(responseOf(calls)), contextOf(protocol))
+      return () => eventsOf(protocol, body)
+    })
+  })
+
+  test('is written in linear time', () => {
+    expectLinear((calls) => {
+      const events = responseOf(calls)
+      return () => {
+        framesOf(protocol, events)
+        protocols[protocol].serve.writeResponse(fold(events), contextOf(protocol))
+        return events
+      }
+    })
+  })
+})
+
+/** Its calls come whole. */
+const WITHOUT_INTERLEAVED: ConversationName = 'generateContent'
+
+describe.each(NAMES.filter((name) => name !== WITHOUT_INTERLEAVED))(
+  'a response of interleaved calls in %s',
+  (protocol) => {
+    test('is read in linear time', () => {
+      expectLinear((calls) => {
+        const frames = interleaved(framesOf(protocol, responseOf(calls)))
+        return () => streamedEventsOf(protocol, frames)
+      })
+    })
+  },
+)
