@@ -2,19 +2,18 @@ import type { GenerationEvent } from '../src/generation/event.ts'
 import type { GenerationRequest, ProtocolName } from '../src/generation/request.ts'
 import type { Frame } from '../src/http/frames.ts'
 import { protocols } from '../src/protocols/index.ts'
-import { cutAtPassages, cutsPassages } from '../src/protocols/passages.ts'
+import { cutsPassages } from '../src/protocols/passages.ts'
 import type { Quirks, Reader, Target, TranslationContext } from '../src/protocols/protocol.ts'
 import { bodyText } from '../src/http/call.ts'
 import { prepare } from '../src/providers/attempt.ts'
 import type { Endpoint } from '../src/providers/catalogue.ts'
 import { SchemaCache } from '../src/protocols/schema/cache.ts'
-import { endAtStopSequences } from '../src/protocols/stop-sequences.ts'
 import { type Loss, Translation } from '../src/protocols/translation.ts'
-import { type TransformFactory, transformed, transformOf } from '../src/protocols/transforms.ts'
+import { cutsAtPassages, transformed, transformOf, type Undo } from '../src/protocols/transforms.ts'
 
 /** Helpers that write requests and read responses as `providers/attempt.ts` does, without an endpoint. */
 
-export type Written = { body: Record<string, unknown>; losses: Loss[]; transforms: TransformFactory[] }
+export type Written = { body: Record<string, unknown>; losses: Loss[]; transforms: Undo[] }
 
 /** A translation of this request. `body`: what the client sent, for the paths of losses. */
 export const translationOf = (
@@ -32,10 +31,10 @@ export function written(
 ): Written {
   const translation = translationOf(request, target, body)
   if (cutsPassages(protocols[request.protocol].serve, protocols[provider].call, request))
-    translation.undo(cutAtPassages)
+    translation.undo({ type: 'cut-at-passages' })
   const sent = protocols[provider].call.writeRequest(translation)
   const { stop = [] } = request.sampling
-  if (stop.length > 0) translation.undo(endAtStopSequences(stop))
+  if (stop.length > 0) translation.undo({ type: 'stop-sequences', sequences: stop })
   return { body: sent, losses: translation.report.losses, transforms: translation.transforms }
 }
 
@@ -43,7 +42,7 @@ export function written(
 export function eventsOf(
   provider: ProtocolName,
   body: unknown,
-  { quirks = {}, transforms = [] }: { quirks?: Quirks; transforms?: readonly TransformFactory[] } = {},
+  { quirks = {}, transforms = [] }: { quirks?: Quirks; transforms?: readonly Undo[] } = {},
 ): GenerationEvent[] {
   const events = protocols[provider].call.readResponse(body, quirks)
   return transformOf(transforms)?.(events) ?? events
@@ -53,9 +52,9 @@ export function eventsOf(
 export function streamedEventsOf(
   provider: ProtocolName,
   frames: readonly Frame[],
-  { quirks = {}, transforms = [] }: { quirks?: Quirks; transforms?: readonly TransformFactory[] } = {},
+  { quirks = {}, transforms = [] }: { quirks?: Quirks; transforms?: readonly Undo[] } = {},
 ): GenerationEvent[] {
-  const reader = transformed(protocols[provider].call.reader(quirks, transforms.includes(cutAtPassages)), transforms)
+  const reader = transformed(protocols[provider].call.reader(quirks, cutsAtPassages(transforms)), transforms)
   return [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
 }
 
@@ -75,7 +74,7 @@ const PLAIN_TARGET: Target = { provider: 'p', model: 'm', quirks: {}, capabiliti
 /** A provider's reader with the transforms of this request, where its client speaks another protocol. */
 export function readerFor(provider: ProtocolName, quirks: Quirks, request?: GenerationRequest): Reader {
   const transforms = transformsOf(provider, quirks, request)
-  return transformed(protocols[provider].call.reader(quirks, transforms.includes(cutAtPassages)), transforms)
+  return transformed(protocols[provider].call.reader(quirks, cutsAtPassages(transforms)), transforms)
 }
 
 /** The events of a whole response to this request. */
@@ -90,7 +89,7 @@ const transformsOf = (
   provider: ProtocolName,
   quirks: Quirks,
   request: GenerationRequest | undefined,
-): readonly TransformFactory[] =>
+): readonly Undo[] =>
   request === undefined || request.protocol === provider
     ? []
     : written(provider, request, { ...PLAIN_TARGET, quirks }).transforms

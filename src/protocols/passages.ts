@@ -2,7 +2,7 @@ import type { GenerationEvent } from '../generation/event.ts'
 import type { Citation, GenerationRequest, TokenLogprob } from '../generation/request.ts'
 import { type OpenPart, PartSequence } from './part-sequence.ts'
 import type { Protocol } from './protocol.ts'
-import type { TransformFactory } from './transforms.ts'
+import type { Transform } from './transforms.ts'
 
 /**
  * Reports whether the streamed text of the response is cut at the passages that it cites: the client's protocol cites
@@ -25,7 +25,7 @@ export const cutsPassages = (
  * the text part that they cite. The last piece of a text is held back until the next one comes, since its citation may
  * follow; a citation of text that has gone out follows the text without being cut.
  */
-export const cutAtPassages: TransformFactory = () => {
+export function cutAtPassages(): Transform {
   const cutter = new PassageCutter()
   return (events) => cutter.pass(events)
 }

@@ -1,14 +1,12 @@
 import type { GenerationEvent } from '../generation/event.ts'
-import type { TransformFactory } from './transforms.ts'
+import type { Transform } from './transforms.ts'
 import type { Translation } from './translation.ts'
 
 /** Ends a response at the stop sequences of its client, also at those that the provider was not sent. */
-export const endAtStopSequences =
-  (sequences: readonly string[]): TransformFactory =>
-  () => {
-    const filter = new StopFilter(sequences)
-    return (events) => filter.apply(events)
-  }
+export function endAtStopSequences(sequences: readonly string[]): Transform {
+  const filter = new StopFilter(sequences)
+  return (events) => filter.apply(events)
+}
 
 /** Reports stop sequences that the provider does not accept. `reason`: its limit. */
 export const loseStopSequences = (translation: Translation, reason: string): void =>

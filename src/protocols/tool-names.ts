@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { GenerationEvent } from '../generation/event.ts'
 import { isObject, tryParse } from '../json/parse.ts'
-import type { TransformFactory } from './transforms.ts'
+import type { Transform } from './transforms.ts'
 import type { Translation } from './translation.ts'
 
 /** Tool names that a provider accepts. `invalid`: characters to replace; `prefix`: before a name that was changed. */
@@ -17,7 +17,7 @@ export function acceptedName(name: string, { valid, invalid, longest, prefix = '
   return `${prefix}${name.replace(invalid, '_').slice(0, longest - prefix.length - 9)}_${hash}`
 }
 
-type ClientTool = { name: string; form: 'function' | 'custom' }
+export type ClientTool = { name: string; form: 'function' | 'custom' }
 
 /** The tool names of one request as the provider is sent them; responses get the client's own again. */
 export class ToolNames {
@@ -33,7 +33,7 @@ export class ToolNames {
         translation.lose('tool_renamed', translation.at(tool, 'name'), `the provider does not accept the name: ${sent}`)
       if (sent !== tool.name || tool.type === 'custom') changed.set(sent, { name: tool.name, form: tool.type })
     }
-    if (changed.size > 0) translation.undo(restoreTools(changed))
+    if (changed.size > 0) translation.undo({ type: 'restore-tools', tools: changed })
   }
 
   sent(name: string): string {
@@ -45,30 +45,28 @@ export class ToolNames {
  * Restores the client's names of tools, and free text that was wrapped in an object with the one member `input` because
  * the provider has functions only. `tools`: the client's tools by the names that were sent.
  */
-const restoreTools =
-  (tools: ReadonlyMap<string, ClientTool>): TransformFactory =>
-  () => {
-    /** Arguments of a call whose free text is wrapped: they are held back until they are complete. */
-    let wrapped: string | undefined
-    return (events) =>
-      events.flatMap((event): GenerationEvent[] => {
-        if (event.type === 'part-start' && event.head.type === 'tool-call') {
-          const tool = tools.get(event.head.name)
-          if (tool === undefined) return [event]
-          wrapped = tool.form === 'custom' && event.head.form === 'function' ? '' : undefined
-          return [{ ...event, head: { ...event.head, name: tool.name, form: tool.form } }]
-        }
-        if (wrapped === undefined) return [event]
-        if (event.type === 'part-delta') {
-          wrapped += event.text
-          return []
-        }
-        if (event.type !== 'part-end') return [event]
-        const text = freeText(wrapped)
-        wrapped = undefined
-        return text === '' ? [event] : [{ type: 'part-delta', part: event.part, text }, event]
-      })
-  }
+export function restoreTools(tools: ReadonlyMap<string, ClientTool>): Transform {
+  /** Arguments of a call whose free text is wrapped: they are held back until they are complete. */
+  let wrapped: string | undefined
+  return (events) =>
+    events.flatMap((event): GenerationEvent[] => {
+      if (event.type === 'part-start' && event.head.type === 'tool-call') {
+        const tool = tools.get(event.head.name)
+        if (tool === undefined) return [event]
+        wrapped = tool.form === 'custom' && event.head.form === 'function' ? '' : undefined
+        return [{ ...event, head: { ...event.head, name: tool.name, form: tool.form } }]
+      }
+      if (wrapped === undefined) return [event]
+      if (event.type === 'part-delta') {
+        wrapped += event.text
+        return []
+      }
+      if (event.type !== 'part-end') return [event]
+      const text = freeText(wrapped)
+      wrapped = undefined
+      return text === '' ? [event] : [{ type: 'part-delta', part: event.part, text }, event]
+    })
+}
 
 /** The text in `{"input": "..."}`; a cut or different object stays as it is. */
 function freeText(argumentsText: string): string {

@@ -12,7 +12,7 @@ import {
 } from './request-paths.ts'
 import type { SchemaCache } from './schema/cache.ts'
 import { SchemaBudget } from './schema/schema.ts'
-import type { TransformFactory } from './transforms.ts'
+import type { Undo } from './transforms.ts'
 
 /**
  * One thing that a translation lost. `path`: where the client wrote it, or `response.` and the field that a response
@@ -47,7 +47,7 @@ export class Translation {
   readonly request: GenerationRequest
   readonly target: Target
   readonly report = new LossReport()
-  readonly transforms: TransformFactory[] = []
+  readonly transforms: Undo[] = []
   /** Work that the schemas of this request may still cost. */
   readonly schemaBudget = new SchemaBudget()
   readonly schemaCache: SchemaCache
@@ -87,8 +87,8 @@ export class Translation {
   }
 
   /** Has a transform undo on each response what was changed in the request. */
-  undo(transform: TransformFactory): void {
-    this.transforms.push(transform)
+  undo(change: Undo): void {
+    this.transforms.push(change)
   }
 
   /** The 400 of a value that the provider's protocol cannot represent. */

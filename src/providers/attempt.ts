@@ -28,10 +28,9 @@ import type {
   UnreadContext,
 } from '../protocols/protocol.ts'
 import type { SchemaCache } from '../protocols/schema/cache.ts'
-import { cutAtPassages, cutsPassages } from '../protocols/passages.ts'
-import { endAtStopSequences } from '../protocols/stop-sequences.ts'
+import { cutsPassages } from '../protocols/passages.ts'
 import { type Loss, LossReport, Translation } from '../protocols/translation.ts'
-import { type TransformFactory, transformed, transformOf } from '../protocols/transforms.ts'
+import { cutsAtPassages, transformed, transformOf, type Undo } from '../protocols/transforms.ts'
 import { scrub } from '../protocols/upstream-error.ts'
 import type { Endpoint } from './catalogue.ts'
 
@@ -47,7 +46,7 @@ export type Upstream<Context extends ResponseContext = ResponseContext> = {
   /** Losses of the request, and later of the response. */
   losses: readonly Loss[]
   /** Undo on each response what the request writer changed. */
-  transforms: readonly TransformFactory[]
+  transforms: readonly Undo[]
   /** Number of attempts, including this one. */
   attempts: number
 }
@@ -172,7 +171,7 @@ type PreparedRequest = {
   headers: Record<string, string>
   body: RequestBody
   losses: LossReport
-  transforms: readonly TransformFactory[]
+  transforms: readonly Undo[]
 }
 
 /** One client request, written once for each endpoint, even if it is inspected before it is sent. */
@@ -246,10 +245,10 @@ function translate(
   const translation = new Translation(request, target, rawRequest, serve.paths, schemaCache)
   refuseNative(translation)
   // The first of the transforms, since the others change the text in which citations count.
-  if (cutsPassages(serve, call, request)) translation.undo(cutAtPassages)
+  if (cutsPassages(serve, call, request)) translation.undo({ type: 'cut-at-passages' })
   const body = call.writeRequest(translation)
   const { stop = [] } = request.sampling
-  if (stop.length > 0) translation.undo(endAtStopSequences(stop))
+  if (stop.length > 0) translation.undo({ type: 'stop-sequences', sequences: stop })
   for (const path of Object.keys(request.extras)) translation.lose('native_field', path)
   const hasLongNumbers = ((rawRequest.scanned?.scan.seen ?? Watched.longNumber) & Watched.longNumber) !== 0
   return {
@@ -261,7 +260,7 @@ function translate(
 
 /** The reader of a streamed response, with the transforms of its request. */
 export const readerOf = ({ protocol, endpoint, transforms }: Upstream): Reader =>
-  transformed(protocol.call.reader(endpoint.target.quirks, transforms.includes(cutAtPassages)), transforms)
+  transformed(protocol.call.reader(endpoint.target.quirks, cutsAtPassages(transforms)), transforms)
 
 async function refusalOf(
   incoming: IncomingResponse,

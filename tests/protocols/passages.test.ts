@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { fold, type GenerationEvent } from '../../src/generation/event.ts'
 import type { GenerationRequest, ProtocolName } from '../../src/generation/request.ts'
 import { cutAtPassages } from '../../src/protocols/passages.ts'
+import { cutsAtPassages } from '../../src/protocols/transforms.ts'
 import { checkGrammar } from '../grammar.ts'
 import { streamedEventsOf, written } from '../translating.ts'
 
@@ -18,7 +19,7 @@ const cite = (start_index: number, end_index: number, url: string) =>
 const completed = frame('response.completed', { response: { id: 'r', status: 'completed', output: [] } })
 
 const eventsOf = (...frames: { data: string }[]): GenerationEvent[] => {
-  const events = streamedEventsOf('responses', frames, { transforms: [cutAtPassages] })
+  const events = streamedEventsOf('responses', frames, { transforms: [{ type: 'cut-at-passages' }] })
   checkGrammar(events)
   return events
 }
@@ -103,7 +104,7 @@ describe('the transform', () => {
   })
   const target = { provider: 'p', model: 'm', quirks: {}, capabilities: {} }
   const cuts = (asked: GenerationRequest, provider: ProtocolName = 'responses') =>
-    written(provider, asked, target).transforms.includes(cutAtPassages)
+    cutsAtPassages(written(provider, asked, target).transforms)
 
   test('is registered for clients that cite whole blocks, where the provider streams citations', () => {
     expect(cuts(request('messages'))).toBe(true)

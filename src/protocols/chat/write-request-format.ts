@@ -4,7 +4,7 @@ import { jsonInstruction, mentionsJson } from '../json-instruction.ts'
 import type { Capabilities } from '../protocol.ts'
 import { responseSchema } from '../schema/openai.ts'
 import { refusingAt } from '../schema/schema.ts'
-import { objectResponse, unwrapping } from '../schema/wrapping.ts'
+import { objectResponse } from '../schema/wrapping.ts'
 import { acceptedName, OPENAI_NAMES } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
 import type { Json } from './shapes.ts'
@@ -64,7 +64,7 @@ function describedSchema(format: SchemaFormat, translation: Translation): unknow
   const { schema, wrapped } = refusingAt(translation.setting('outputFormat.schema'), () =>
     objectResponse(format, translation.schemaBudget),
   )
-  if (wrapped) translation.undo(unwrapping)
+  if (wrapped) translation.undo({ type: 'unwrap' })
   return schema
 }
 

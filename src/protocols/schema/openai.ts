@@ -4,7 +4,7 @@ import type { Translation } from '../translation.ts'
 import { standardSchema } from './dialect.ts'
 import type { FunctionTool, SchemaLoss } from './cache.ts'
 import { objectRoot } from './root.ts'
-import { objectResponse, unwrapping } from './wrapping.ts'
+import { objectResponse } from './wrapping.ts'
 import {
   mapSchemas,
   names,
@@ -46,7 +46,7 @@ export function responseSchema(
 ): { schema: Schema; strict?: boolean } {
   const path = translation.setting('outputFormat.schema')
   const { schema, wrapped } = refusingAt(path, () => objectResponse(format, translation.schemaBudget))
-  if (wrapped) translation.undo(unwrapping)
+  if (wrapped) translation.undo({ type: 'unwrap' })
   const written = withItems(schema)
   const { strict } = format
   const violation = strict === true ? strictViolation(written) : undefined

@@ -1,6 +1,6 @@
 import type { GenerationEvent } from '../../generation/event.ts'
 import type { OutputFormat } from '../../generation/request.ts'
-import type { TransformFactory } from '../transforms.ts'
+import type { Transform } from '../transforms.ts'
 import { isObject } from '../../json/parse.ts'
 import { standardSchema } from './dialect.ts'
 import { dereferenced } from './root.ts'
@@ -11,7 +11,7 @@ const MEMBER = 'answer'
 
 /**
  * The schema of a response with an object at its root, since OpenAI accepts no other. A schema of anything else (a
- * list, a union) is wrapped: it becomes the one member of an object, and `unwrapping` takes the value out of the
+ * list, a union) is wrapped: it becomes the one member of an object, and `unwrap` takes the value out of the
  * response.
  */
 export function objectResponse(
@@ -39,7 +39,7 @@ export function objectResponse(
 }
 
 /** Takes the value out of the object in which the response was wrapped. */
-export const unwrapping: TransformFactory = () => {
+export function unwrap(): Transform {
   let text: ValueExtractor | undefined
   return (events) =>
     events.flatMap((event): GenerationEvent[] => {

@@ -1,6 +1,6 @@
 import { fold, type GenerationEvent } from '../../../src/generation/event.ts'
 import type { Part } from '../../../src/generation/request.ts'
-import type { TransformFactory } from '../../../src/protocols/transforms.ts'
+import type { Undo } from '../../../src/protocols/transforms.ts'
 import { checkGrammar } from '../../grammar.ts'
 import { streamedEventsOf } from '../../translating.ts'
 
@@ -14,7 +14,7 @@ export const chunkOf = (delta: Json, more: Json = {}): Json => ({
 })
 export const stop = (reason = 'stop'): Json => chunkOf({}, { finish_reason: reason })
 /** The events of a stream, which keep the grammar. */
-export const read = (chunks: (Json | string)[], transforms: readonly TransformFactory[] = []): GenerationEvent[] => {
+export const read = (chunks: (Json | string)[], transforms: readonly Undo[] = []): GenerationEvent[] => {
   const frames = chunks.map((chunk) => ({ data: typeof chunk === 'string' ? chunk : JSON.stringify(chunk) }))
   const events = streamedEventsOf('chat.completions', frames, { transforms })
   checkGrammar(events)
