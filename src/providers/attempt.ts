@@ -270,11 +270,16 @@ async function refusalOf(
   number: number,
 ): Promise<UpstreamRefusal> {
   const body = await readAll(incoming.body, ERROR_BODY_BYTES)
-  const error = withRetryAfter(protocol.call.readError(incoming.status, body), incoming.headers)
-  // A client of the provider's protocol receives the provider's own error, even a refusal of Sluice's key
-  // (docs/decisions/0002). 422 is reserved for Sluice's own limits.
+  const read = withRetryAfter(protocol.call.readError(incoming.status, body), incoming.headers)
+  // Sluice's credentials or format are at fault: nothing may look like a fault of the client (docs/decisions/0002).
+  const isOfOperator = incoming.status < 500 && read.code === 'upstream_error'
+  const error = isOfOperator
+    ? read.with({ message: read.message.replace(/^The provider/, endpoint.provider.name) })
+    : read
+  // Otherwise a client of the provider's protocol receives the provider's own error. 422 is reserved for Sluice's own
+  // limits.
   const native =
-    sameProtocol && isJsonObject(body)
+    sameProtocol && !isOfOperator && isJsonObject(body)
       ? { status: incoming.status === 422 ? 400 : incoming.status, body: scrub(body) }
       : undefined
   return new UpstreamRefusal(error, native, endpoint.provider.id, number)

@@ -2,6 +2,7 @@ import { ConfigError, type Config, type ProviderConfig } from '../config/load.ts
 import { type Auth, baseUrlProblem } from '../config/provider-settings.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Api } from '../protocols/protocol.ts'
+import { hideSecret } from '../protocols/upstream-error.ts'
 import type { Provider } from './catalogue.ts'
 import { PROVIDER_ROWS, quirksOf, type MediaFacts, type ProviderRow } from './catalog-rows.ts'
 
@@ -17,7 +18,7 @@ export function configuredProvider(own: ProviderConfig, config: Config): Provide
   const listed = [...config.models.values()].some(({ endpoints }) =>
     endpoints.some(({ provider }) => provider === own.id),
   )
-  return {
+  return withHiddenSecrets({
     id: own.id,
     name: own.name ?? own.id,
     headers: own.headers,
@@ -30,7 +31,17 @@ export function configuredProvider(own: ProviderConfig, config: Config): Provide
     ],
     ...(own.apiKey === undefined ? {} : { apiKey: own.apiKey }),
     ...mediaOf(undefined, own),
-  }
+  })
+}
+
+const SECRET_HEADER = /auth|cookie|key|secret|token/
+
+/** Has the provider's credentials hidden in every error that quotes the provider. */
+function withHiddenSecrets(provider: Provider): Provider {
+  const { apiKey, headers } = provider
+  if (apiKey !== undefined) hideSecret(apiKey)
+  for (const [name, value] of Object.entries(headers)) if (SECRET_HEADER.test(name)) hideSecret(value)
+  return provider
 }
 
 /** The media facts of a row; `fetches` of the configuration file replaces that of the row. */
@@ -58,7 +69,7 @@ export function builtInProvider(row: ProviderRow, config: Config): Provider | un
   const baseUrl = foundBy === undefined ? undefined : baseUrlOf(row, own, config)
   if (foundBy === undefined || baseUrl === undefined) return undefined
   const apiKey = own?.apiKey ?? variable(config, row.keyVariables)?.value
-  return {
+  return withHiddenSecrets({
     id: row.id,
     name: own?.name ?? row.name,
     headers: own?.headers ?? {},
@@ -76,7 +87,7 @@ export function builtInProvider(row: ProviderRow, config: Config): Provider | un
     ...(apiKey === undefined ? {} : { apiKey }),
     ...(row.inProcess === undefined ? {} : { inProcess: row.inProcess }),
     ...mediaOf(row, own),
-  }
+  })
 }
 
 /** The setting that enables a provider: a key or a base URL. A provider that requires a key needs more than the URL. */

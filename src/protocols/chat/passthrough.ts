@@ -15,6 +15,7 @@ import type {
   ResponseContext,
   TranslationContext,
 } from '../protocol.ts'
+import { scrub } from '../upstream-error.ts'
 import { callSignature, writeEntries } from './reasoning-details.ts'
 import { nonEmpty, writeUsage, type Json } from './shapes.ts'
 import { requiredReasoningField } from './write-request-assistant.ts'
@@ -161,7 +162,8 @@ export class ChatPassthrough implements Passthrough {
     // `end` writes the end of the stream, once the response is known to be complete.
     if (data.trim() === '[DONE]') return undefined
     const mayHaveUsage = this.#hidesUsage && USAGE.test(data)
-    if (!mayHaveUsage && this.#start !== '' && data.startsWith(this.#start))
+    const isPlain = !mayHaveUsage && !data.includes('"error"')
+    if (isPlain && this.#start !== '' && data.startsWith(this.#start))
       return { data: this.#replacement + data.slice(this.#start.length) }
     return this.#tryParse(frame, mayHaveUsage)
   }
@@ -170,6 +172,12 @@ export class ChatPassthrough implements Passthrough {
     const { data } = frame
     const found = members(data)
     const choices = found.find((member) => member.key === 'choices')
+    const error = found.find(({ key, start }) => key === 'error' && data[start] !== 'n')
+    if (error !== undefined) {
+      // A chunk may have an error beside its choices.
+      const changes = choices === undefined ? {} : this.#changes
+      return { ...frame, data: splice(data, { ...changes, error: scrub(data.slice(error.start, error.end)) }) }
+    }
     if (choices === undefined) return frame
     const isUsageChunk =
       mayHaveUsage &&

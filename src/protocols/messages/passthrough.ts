@@ -8,6 +8,7 @@ import { parseExact } from '../../json/exact.ts'
 import { members } from '../../json/scan.ts'
 import { isObject } from '../../json/parse.ts'
 import type { Passthrough, RawRequest, Target, ResponseContext, TranslationContext } from '../protocol.ts'
+import { scrub } from '../upstream-error.ts'
 import { type Json, untagPartSignature, writeUsage } from './shapes.ts'
 import { thinkingBlock } from './write-request-parts.ts'
 import { writeError } from './write-error.ts'
@@ -122,6 +123,7 @@ class MessagesPassthrough implements Passthrough {
 
   frame(frame: Frame): Frame | undefined {
     const named = frame.event === undefined ? withEvent(frame) : frame
+    if (named?.event === 'error') return { ...named, data: scrub(named.data) }
     return named?.event === 'message_start' ? this.#start(named) : named
   }
 

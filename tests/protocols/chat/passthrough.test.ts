@@ -117,7 +117,7 @@ describe('forwarded requests', () => {
 })
 
 describe('forwarded responses', () => {
-  test('chunks get the id and model of the response, and other frames stay the same object', () => {
+  test('chunks get the id and model of the response, and other frames do not change', () => {
     const passthrough = chat.passthrough(contextOf(SOURCE))
     const chunk = (content: string) => ({
       data:
@@ -138,7 +138,14 @@ describe('forwarded responses', () => {
       id: 'chatcmpl-ours',
     })
     const failure = { event: 'error', data: '{"error":{"message":"x"}}' }
-    expect(passthrough.frame(failure)).toBe(failure)
+    expect(passthrough.frame(failure)).toEqual(failure)
+    // Chunks that begin like the last one may have an error, too.
+    expect(
+      passthrough.frame({ data: `${chunk('a').data.slice(0, -1)},"error":{"message":"sk-abcdefgh"}}` })!.data,
+    ).toBe(
+      `${chunk('a').data.replace('"up"', '"chatcmpl-ours"').replace('"up-model"', '"maker/model"').slice(0, -1)},` +
+        '"error":{"message":"[hidden]"}}',
+    )
     expect(passthrough.frame({ data: '[DONE]' })).toBeUndefined()
     expect(passthrough.end!()).toEqual([{ data: '[DONE]' }])
     expect(JSON.parse(passthrough.fail(new GatewayError('upstream_timeout', 'Late.'))[0]!.data)).toMatchObject({

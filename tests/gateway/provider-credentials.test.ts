@@ -1,0 +1,80 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { startGateway, type Gateway } from '../server.ts'
+
+const KEY = 'correct-horse-battery-staple'
+const PROTOCOLS = ['chat.completions', 'responses', 'messages', 'generateContent', 'images'] as const
+
+const upstream = Bun.serve({
+  port: 0,
+  hostname: '127.0.0.1',
+  fetch(request) {
+    const status = Number(new URL(request.url).pathname.split('/')[1])
+    const message = `The key ${KEY} has no right`
+    if (status !== 200)
+      return Response.json(
+        { type: 'error', error: { type: 'x', code: status, message, status: 'PERMISSION_DENIED' } },
+        { status },
+      )
+    const error = JSON.stringify({ type: 'error', error: { type: 'api_error', code: 500, message } })
+    return new Response(`event: error\ndata: ${error}\n\n`, { headers: { 'content-type': 'text/event-stream' } })
+  },
+})
+const refusing = (status: number): string =>
+  PROTOCOLS.map(
+    (protocol) =>
+      `  ${protocol.replace('.', '-').toLowerCase()}-${status}: { name: Acme, protocol: ${protocol}, ` +
+      `baseUrl: "${upstream.url.origin}/${status}", apiKey: ${KEY} }`,
+  ).join('\n')
+
+let gateway: Gateway
+beforeAll(async () => {
+  gateway = await startGateway({ config: `providers:\n${[200, 401, 402, 403].map(refusing).join('\n')}\n` })
+})
+afterAll(async () => {
+  await gateway?.stop()
+  await upstream.stop(true)
+})
+
+const send = (path: string, body: object): Promise<Response> =>
+  fetch(gateway.url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+const messages = [{ role: 'user', content: 'Hi' }]
+const asked: Record<string, (model: string, stream: boolean) => Promise<Response>> = {
+  'chat.completions': (model, stream) => send('/v1/chat/completions', { model, stream, messages }),
+  responses: (model, stream) => send('/v1/responses', { model, stream, input: 'Hi' }),
+  messages: (model, stream) => send('/v1/messages', { model, stream, max_tokens: 10, messages }),
+  generateContent: (model, stream) =>
+    send(`/v1/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`, {
+      contents: [{ role: 'user', parts: [{ text: 'Hi' }] }],
+    }),
+  images: (model) => send('/v1/images/generations', { model, prompt: 'A cat' }),
+}
+const providerOf = (protocol: string, status: number): string =>
+  `${protocol.replace('.', '-').toLowerCase()}-${status}/m`
+
+for (const status of [401, 402, 403])
+  describe(`a ${status} of a provider is a 502 that names it`, () => {
+    for (const client of PROTOCOLS)
+      for (const provider of PROTOCOLS) {
+        if ((provider === 'images') !== (client === 'images')) continue
+        test(`${client} -> ${provider}`, async () => {
+          const answer = await asked[client]!(providerOf(provider, status), false)
+          const text = await answer.text()
+          expect([answer.status, text]).toEqual([502, expect.stringContaining("Acme refused Sluice's credentials")])
+          expect(text).not.toContain(KEY)
+        })
+      }
+  })
+
+describe('a configured key is hidden in an error within a stream', () => {
+  for (const client of PROTOCOLS.slice(0, 4))
+    for (const provider of PROTOCOLS.slice(0, 4))
+      test(`${client} -> ${provider}`, async () => {
+        const text = await (await asked[client]!(providerOf(provider, 200), true)).text()
+        expect(text).toContain('The key [hidden] has no right')
+        expect(text).not.toContain(KEY)
+      })
+})
