@@ -5,6 +5,7 @@ import { GatewayError, invalid } from '../error.ts'
 import type { Rate, TimedPrice } from '../ledger/prices.ts'
 import { usdOf } from '../money.ts'
 import { protocols } from '../protocols/index.ts'
+import { present } from '../protocols/fields.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
 import type { Model } from '../providers/catalogue.ts'
 
@@ -15,7 +16,7 @@ export const describe = (
 ): object => ({
   id,
   object: 'model',
-  created: createdAt,
+  created: createdAt ?? null,
   owned_by: ownedBy,
   display_name: name,
   input_modalities: capabilities.input ?? null,
@@ -28,7 +29,7 @@ export const describe = (
   protocols: protocolsOf(capabilities),
 })
 
-const capabilitiesOf = ({ reasoning, tools, structuredOutput }: Capabilities): object => ({
+const capabilitiesOf = ({ reasoning, tools, structuredOutput }: Capabilities): Record<string, boolean> => ({
   ...(reasoning === undefined ? {} : { reasoning: reasoning !== 'none' }),
   ...(tools === undefined ? {} : { tools }),
   ...(structuredOutput === undefined ? {} : { structured_output: structuredOutput }),
@@ -97,19 +98,14 @@ function timeConditions({ from, hours }: TimedPrice, later: readonly TimedPrice[
   ]
 }
 
-/** A model in Anthropic's format. `capabilities` is null, since an object would have to be complete. */
+/** A model in Anthropic's format. Only what is known: its `capabilities` would have to be complete. */
 const toAnthropic = ({ id, name, createdAt, contextLength, capabilities }: Model): object => ({
   type: 'model',
   id,
   display_name: name,
-  created_at: new Date(createdAt * 1000).toISOString(),
-  max_input_tokens: contextLength ?? null,
-  max_tokens: capabilities.maxOutputTokens ?? null,
-  capabilities: null,
-  lifecycle: 'active',
-  deprecated_at: null,
-  retires_at: null,
-  line: null,
+  ...present('created_at', createdAt === undefined ? undefined : new Date(createdAt * 1000).toISOString()),
+  ...present('max_input_tokens', contextLength),
+  ...present('max_tokens', capabilities.maxOutputTokens),
 })
 
 const toGoogle = ({ id, name, contextLength, capabilities: { maxOutputTokens, reasoning } }: Model): object => ({
@@ -169,7 +165,8 @@ export const listModels = async (app: AppContext, call: AuthenticatedRequest): P
   )
 }
 
-function listAnthropic(app: AppContext, { query, ...call }: AuthenticatedRequest): Response {
+function listAnthropic(app: AppContext, call: AuthenticatedRequest): Response {
+  const { query } = call
   const all = conversational(app, call)
   const limit = readCount(query, 'limit', all.length)
   const [after, before] = ['after_id', 'before_id'].map((name) => indexOf(all, query, name))
@@ -225,12 +222,35 @@ function indexOf(all: Model[], query: URLSearchParams, name: string): number | u
   return index
 }
 
-/** Models that the key may use. */
-const allowed = ({ catalogue }: AppContext, { identity }: Pick<AuthenticatedRequest, 'identity'>): Model[] =>
-  catalogue.list().filter(({ id }) => identity.allows(id))
+/** Models that the key may use, and that pass the filters of the query. */
+function allowed({ catalogue }: AppContext, { identity, query }: ListRequest): Model[] {
+  const matches = readFilter(query)
+  return catalogue.list().filter((model) => identity.allows(model.id) && matches(model))
+}
+
+type ListRequest = Pick<AuthenticatedRequest, 'identity' | 'query'>
+
+const CAPABILITIES = ['reasoning', 'tools', 'structured_output']
+
+/** `owned_by`, `capability` (once or several times), and `q`: a part of the id or name in any case. */
+function readFilter(query: URLSearchParams): (model: Model) => boolean {
+  const owner = query.get('owned_by')
+  const wanted = query.getAll('capability')
+  const part = query.get('q')?.toLowerCase() ?? ''
+  if (wanted.some((name) => !CAPABILITIES.includes(name)))
+    throw invalid('capability', `must be one of ${CAPABILITIES.join(', ')}`)
+  return ({ id, name, ownedBy, capabilities }) => {
+    const known = capabilitiesOf(capabilities)
+    return (
+      (owner === null || ownedBy === owner) &&
+      `${id} ${name}`.toLowerCase().includes(part) &&
+      wanted.every((capability) => known[capability] === true)
+    )
+  }
+}
 
 /** Those that can be requested in Anthropic's and Google's protocols: all but prediction models. */
-const conversational = (app: AppContext, call: Pick<AuthenticatedRequest, 'identity'>): Model[] =>
+const conversational = (app: AppContext, call: ListRequest): Model[] =>
   allowed(app, call).filter(({ capabilities }) => capabilities.api !== 'predictions')
 
 /** `GET /v1/models/{id}`: the slash in the id may be encoded as `%2F`. */

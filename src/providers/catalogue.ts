@@ -54,8 +54,8 @@ export type Model = {
   id: string
   name: string
   ownedBy: string
-  /** Unix seconds; 0 if unknown. */
-  createdAt: number
+  /** The release date in Unix seconds, if known. */
+  createdAt?: number
   /** In the order of attempts; those of disabled providers are skipped. */
   endpoints: ModelEndpoint[]
   /** Added to those of the model's families in `catalog/models.json`. */
@@ -94,8 +94,7 @@ export class Catalogue {
       if (provider !== undefined) this.#providers.set(own.id, provider)
     }
     for (const row of MODEL_ROWS) this.#list(fromRow(row), row.onlyImported === true ? [] : shortNames(row.id))
-    const now = Math.floor(Date.now() / 1000)
-    for (const model of config.models.values()) this.#list(fromConfig(model, now))
+    for (const model of config.models.values()) this.#list(fromConfig(model))
   }
 
   /**
@@ -171,7 +170,6 @@ export class Catalogue {
         id: name,
         name,
         ownedBy: provider,
-        createdAt: UNKNOWN_DATE,
         endpoints: [{ provider, model }],
         capabilities: endpoint.target.capabilities,
       }
@@ -365,9 +363,6 @@ const shortNames = (id: string): string[] =>
         .join('/'),
     )
 
-/** `createdAt` of a model without a known release date. */
-const UNKNOWN_DATE = 0
-
 function fromRow({ id, name, released, endpoints, capabilities, contextLength }: ModelRow): Model {
   const [provider = '', ...rest] = id.split('/')
   const model = rest.join('/')
@@ -375,18 +370,17 @@ function fromRow({ id, name, released, endpoints, capabilities, contextLength }:
     id,
     name: name ?? model,
     ownedBy: provider,
-    createdAt: released === undefined ? UNKNOWN_DATE : Date.parse(released) / 1000,
     endpoints: endpoints ?? [{ provider, model }],
     capabilities: capabilities ?? {},
+    ...(released === undefined ? {} : { createdAt: Date.parse(released) / 1000 }),
     ...(contextLength === undefined ? {} : { contextLength }),
   }
 }
 
-const fromConfig = ({ id, name, endpoints, capabilities, contextLength }: ModelConfig, createdAt: number): Model => ({
+const fromConfig = ({ id, name, endpoints, capabilities, contextLength }: ModelConfig): Model => ({
   id,
   name: name ?? id,
   ownedBy: endpoints[0]!.provider,
-  createdAt,
   endpoints,
   capabilities,
   ...(contextLength === undefined ? {} : { contextLength }),

@@ -1,10 +1,12 @@
 import type { Modality } from '../config/provider-terms.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
 
-/** One model of a server's list. `stamp`: changes when another model gets the name. */
+/**
+ * One model of a server's list, whose dates are those of its own start or of a download. `stamp`: changes when another
+ * model gets the name.
+ */
 export type ListedModel = {
   name: string
-  createdAt: number
   stamp?: string
   contextLength?: number
   capabilities: Capabilities
@@ -19,19 +21,9 @@ export type ListingReader = (response: unknown) => ListedModel[] | undefined
 
 /** Ollama's `GET /api/tags`: `{models: [{name, modified_at, digest}]}`; `readOllamaDetails` reads the rest. */
 export const readOllamaTags: ListingReader = (response) =>
-  rowsIn(response, 'models')?.flatMap(({ name, modified_at: modified, digest }) => {
-    const at = typeof modified === 'string' ? Date.parse(modified) : NaN
-    return typeof name === 'string'
-      ? [
-          {
-            name,
-            createdAt: Number.isNaN(at) ? 0 : Math.floor(at / 1000),
-            stamp: `${digest} ${modified}`,
-            capabilities: {},
-          },
-        ]
-      : []
-  })
+  rowsIn(response, 'models')?.flatMap(({ name, modified_at: modified, digest }) =>
+    typeof name === 'string' ? [{ name, stamp: `${digest} ${modified}`, capabilities: {} }] : [],
+  )
 
 /** Ollama's `POST /api/show`: a model's capabilities, or undefined for one without conversations. */
 export function readOllamaDetails(response: unknown): Pick<ListedModel, 'contextLength' | 'capabilities'> | undefined {
@@ -59,11 +51,9 @@ export function readOllamaDetails(response: unknown): Pick<ListedModel, 'context
 
 /** OpenAI's list with the additions of vLLM (`max_model_len`) and llama.cpp (`meta.n_ctx`, `meta.n_ctx_train`). */
 export const readOpenAIModels: ListingReader = (response) =>
-  rowsIn(response, 'data')?.flatMap(({ id, created, max_model_len: longest, meta }) => {
+  rowsIn(response, 'data')?.flatMap(({ id, max_model_len: longest, meta }) => {
     const { n_ctx: served, n_ctx_train: trained } = recordOf(meta)
-    return typeof id === 'string'
-      ? [{ name: id, createdAt: wholeOf(created) ?? 0, ...contextOf(longest ?? served ?? trained), capabilities: {} }]
-      : []
+    return typeof id === 'string' ? [{ name: id, ...contextOf(longest ?? served ?? trained), capabilities: {} }] : []
   })
 
 /**
@@ -79,7 +69,6 @@ export const readLmStudioModels: ListingReader = (response) =>
       return [
         {
           name: id,
-          createdAt: 0,
           ...contextOf(loaded ?? longest),
           capabilities: { input, output: ['text'], ...(tools ? { tools } : {}) },
         },

@@ -77,11 +77,10 @@ export class LocalModels {
     const listed = await this.#fetchModels(provider, local, details, signal)
     if (listed === undefined) return this.#recordFailure(provider)
     const models = listed.map(
-      ({ name, createdAt, contextLength, capabilities }): Model => ({
+      ({ name, contextLength, capabilities }): Model => ({
         id: `${row.id}/${name}`,
         name,
         ownedBy: row.id,
-        createdAt,
         endpoints: [{ provider: row.id, model: name }],
         capabilities,
         ...(contextLength === undefined ? {} : { contextLength }),

@@ -32,9 +32,8 @@ test('the models of a local server are listed until the server removes them', as
     'qwen3:8b',
   ])
   expect(catalogue.endpoints('qwen3:8b', 'generateContent')[0]!.protocol).toBe('chat.completions')
-  expect(catalogue.list().find(({ id }) => id === 'ollama/qwen3:8b')!.createdAt).toBe(
-    Date.UTC(2026, 0, 2, 3, 4, 5) / 1000,
-  )
+  // The date of the list is that of the download.
+  expect(catalogue.list().find(({ id }) => id === 'ollama/qwen3:8b')!.createdAt).toBeUndefined()
   models = [{ name: 'other' }]
   await findModels(catalogue, host)
   expect(
