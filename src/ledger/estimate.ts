@@ -2,6 +2,7 @@ import type { GenerationRequest, MediaPart, Part, RequestSettings, Tool } from '
 import { TOKENS_MAX, noUsage, type Usage } from '../generation/usage.ts'
 import { isImageTool } from '../protocols/image-config.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
+import type { RequestedOutput } from '../protocols/requested-output.ts'
 import type { CountRequest, CountResponse } from './count-tokens-worker.ts'
 
 /** Tokens assumed for a medium, which only its provider can count: about those of an image of one megapixel. */
@@ -96,15 +97,17 @@ const USUAL_PIXELS = 1_536 * 1_024
 /**
  * The most that a request may use, for its hold, computed without reading its text. `bodyBytes` counts the body
  * including inline media; `modelLimit` is the model's output limit; `capabilities` are those of all endpoints it may go
- * to. A bill may still exceed it, because providers add prompts of their own and count media in their own way: the rest
- * is paid from the account's balance or written off.
+ * to; `forwarded`: the output that members ask for which are passed on as they are. A bill may still exceed it, because
+ * providers add prompts of their own and count media in their own way: the rest is paid from the account's balance or
+ * written off.
  */
 export const worstCase = (
   request: GenerationRequest,
   bodyBytes: number,
   modelLimit: number | undefined,
   capabilities: readonly Capabilities[] = [],
-): Usage => worstUsage(request, promptTotals(request), bodyBytes, modelLimit, capabilities)
+  forwarded?: RequestedOutput,
+): Usage => worstUsage(request, promptTotals(request), bodyBytes, modelLimit, capabilities, forwarded)
 
 /** The same for a request whose conversation was not read, since it has nothing but text. */
 export const worstTextCase = (
@@ -113,7 +116,8 @@ export const worstTextCase = (
   bodyBytes: number,
   modelLimit: number | undefined,
   capabilities: readonly Capabilities[],
-): Usage => worstUsage(settings, textTotals(cacheLifetime), bodyBytes, modelLimit, capabilities)
+  forwarded?: RequestedOutput,
+): Usage => worstUsage(settings, textTotals(cacheLifetime), bodyBytes, modelLimit, capabilities, forwarded)
 
 function worstUsage(
   request: RequestSettings,
@@ -121,11 +125,13 @@ function worstUsage(
   bodyBytes: number,
   modelLimit: number | undefined,
   capabilities: readonly Capabilities[],
+  forwarded: RequestedOutput | undefined,
 ): Usage {
   const { media, cacheLifetime, hasNativeTool } = totals
   const inputTokens = media.input + textTokens(bodyBytes - media.bytes)
-  const images = imageCount(request, capabilities, totals)
-  const outputTokens = Math.max(outputLimit(request, modelLimit), images * imageTokens(request))
+  const made = imageCount(request, capabilities, totals)
+  const images = made === 0 ? 0 : Math.max(made, forwarded?.count ?? 1)
+  const outputTokens = Math.max(outputLimit(request, modelLimit, forwarded), images * imageTokens(request))
   return {
     ...noUsage(),
     inputTokens: cacheLifetime === undefined ? inputTokens : 0,
@@ -215,7 +221,17 @@ function imageTokens({ imageOutput }: RequestSettings): number {
 }
 
 /** Output tokens of all candidates, without images. */
-const outputLimit = (
+function outputLimit(
   { protocol, maxOutputTokens, candidates = 1 }: RequestSettings,
   modelLimit: number | undefined,
-): number => (protocol === 'images' ? 0 : (maxOutputTokens ?? modelLimit ?? ASSUMED_OUTPUT_TOKENS) * candidates)
+  forwarded: RequestedOutput | undefined,
+): number {
+  if (protocol === 'images') return 0
+  const unlimited = modelLimit ?? ASSUMED_OUTPUT_TOKENS
+  const limit = maxOutputTokens ?? unlimited
+  if (forwarded === undefined) return limit * candidates
+  // The model's own limit bounds what is only taken for one of the request.
+  const asked = forwarded.unlimited ? Math.max(unlimited, forwarded.tokens) : forwarded.tokens
+  const most = Math.max(limit, Math.min(asked, modelLimit ?? asked))
+  return most * Math.max(candidates, forwarded.count) + textTokens(forwarded.predicted)
+}

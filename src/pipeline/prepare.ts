@@ -14,6 +14,7 @@ import type {
   UnreadContext,
 } from '../protocols/protocol.ts'
 import { bodyBytes, readRawRequest, type ParseBody } from '../protocols/raw-request.ts'
+import { type RequestedOutput, requestedOutput } from '../protocols/requested-output.ts'
 import { leaveUnread, type UnreadRequest } from '../protocols/unread-request.ts'
 import { PreparedRequests } from '../providers/attempt.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
@@ -156,6 +157,7 @@ async function selectRead(
   const capabilities = checkModel(protocol, request, endpoints)
   const ownBytes = bodyBytes(rawRequest)
   const sentBytes = ownBytes + bytes + schemaGrowth(request, ownBytes, preparedRequests, endpoints)
+  const forwarded = forwardedOutput(protocol, endpoints, rawRequest)
   return {
     rawRequest,
     media,
@@ -163,7 +165,7 @@ async function selectRead(
     preparedRequests,
     endpoints,
     hasTools: request.tools.length > 0,
-    worst: (modelLimit) => worstCase(request, sentBytes, modelLimit, capabilities),
+    worst: (modelLimit) => worstCase(request, sentBytes, modelLimit, capabilities, forwarded),
     // Restored reasoning is only in the request as it was read.
     promptCount: new PromptCount(rawRequest, replayStates.length === 0 ? serve.readRequest : () => request, request),
   }
@@ -181,16 +183,27 @@ function selectUnread(
   const endpoints = app.catalogue.endpoints(request.model, route.protocol)
   const capabilities = checkModel(route.protocol, request, endpoints)
   const ownBytes = bodyBytes(rawRequest)
+  const forwarded = forwardedOutput(route.protocol, endpoints, settings)
   return {
     rawRequest,
     context,
     preparedRequests: new PreparedRequests(context, app.schemaCache),
     endpoints,
     hasTools,
-    worst: (modelLimit) => worstTextCase(request, cacheLifetime, ownBytes, modelLimit, capabilities),
+    worst: (modelLimit) => worstTextCase(request, cacheLifetime, ownBytes, modelLimit, capabilities, forwarded),
     promptCount: new PromptCount(rawRequest, protocols[route.protocol].serve.readRequest, undefined),
   }
 }
+
+/** The output that the client's own members ask for; undefined where no endpoint gets them. */
+export const forwardedOutput = (
+  protocol: ProtocolName,
+  endpoints: readonly Endpoint[],
+  { body }: RawRequest,
+): RequestedOutput | undefined =>
+  endpoints.some((endpoint) => endpoint.protocol === protocol)
+    ? requestedOutput(body, protocols[protocol].serve.paths.settings.maxOutputTokens)
+    : undefined
 
 const responseContext = (
   { id }: AuthenticatedRequest,

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { connect, createServer, type Server } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { startGateway, type Gateway } from '../server.ts'
@@ -35,6 +35,7 @@ models:
   drawing: { ${chat}, price: { prompt: 1, completion: 4, output_image: 1000 } }
   searching: { ${chat}, price: { prompt: 1, completion: 4, web_search: 0.011 } }
   growing: { ${sandbox('generateContent', 'generateContent')}, price: { prompt: 1, completion: 4 } }
+  answering: { ${sandbox('responses', 'responses')}, price: { prompt: 1, completion: 4 } }
   caching: { ${messages}, price: { prompt: 1, completion: 4, input_cache_write_1_h: 1000 } }
 `,
   })
@@ -137,6 +138,61 @@ test('of two different output limits the larger is reserved, as providers differ
   expect((await chat('priced', { max_tokens: 100_000, max_completion_tokens: 1 })).status).toBe(402)
   expect((await chat('priced', { max_tokens: 1, max_completion_tokens: 100_000 })).status).toBe(402)
   expect((await chat('priced', { max_tokens: 100, max_completion_tokens: 10 })).status).toBe(200)
+})
+
+describe('members that ask for more than the protocol documents', () => {
+  const MORE = [
+    { n_predict: 100_000 },
+    { Max_Tokens: 100_000 },
+    { options: { num_predict: 100_000 } },
+    { best_of: 1000 },
+  ]
+  const google = (model: string, more: object, config: object = {}): Promise<Response> =>
+    post(`/v1beta/models/${model}:generateContent`, {
+      contents: [{ role: 'user', parts: [{ text: 'Hello' }] }],
+      generationConfig: { maxOutputTokens: 100, ...config },
+      ...more,
+    })
+  const IMAGE =
+    'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII='
+  const asks: Record<string, (more: object) => Promise<Response>> = {
+    chat: (more) => chat('priced', more),
+    'chat with a medium, which is read': (more) =>
+      chat('priced', {
+        messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: IMAGE } }] }],
+        ...more,
+      }),
+    responses: (more) => post('/v1/responses', { model: 'answering', max_output_tokens: 100, input: 'Hello', ...more }),
+    messages: (more) =>
+      post('/v1/messages', {
+        model: 'caching',
+        max_tokens: 100,
+        messages: [{ role: 'user', content: 'Hello' }],
+        ...more,
+      }),
+    generateContent: (more) => google('growing', more),
+    generationConfig: (more) => google('growing', {}, more),
+  }
+
+  test('are reserved for on every protocol, whether its conversation is read or not', async () => {
+    for (const [name, ask] of Object.entries(asks)) {
+      expect([name, (await ask({})).status]).toEqual([name, 200])
+      for (const more of MORE) expect([name, more, (await ask(more)).status]).toEqual([name, more, 402])
+    }
+  })
+
+  test('are passed on where they are affordable', async () => {
+    for (const [name, ask] of Object.entries(asks)) {
+      const more = { n_predict: 200, Max_Tokens: 150, options: { num_predict: 10 } }
+      expect([name, (await ask(more)).status]).toEqual([name, 200])
+    }
+  })
+
+  test('are not reserved for where the translation drops them', async () => {
+    const answer = await chat('growing', { n_predict: 100_000, best_of: 1000 })
+    expect(answer.status).toBe(200)
+    expect(answer.headers.get('x-sluice-translation')).toContain('n_predict')
+  })
 })
 
 test('no request is admitted on the overdraft', async () => {

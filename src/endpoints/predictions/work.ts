@@ -4,6 +4,7 @@ import { isRawJson } from '../../json/exact.ts'
 import type { GenerationRequest, ProtocolName } from '../../generation/request.ts'
 import { isCount, TOKENS_MAX, noUsage, type Usage } from '../../generation/usage.ts'
 import { countTokens, estimateInputTokens, worstCase } from '../../ledger/estimate.ts'
+import { forwardedOutput } from '../../pipeline/prepare.ts'
 import { protocols } from '../../protocols/index.ts'
 import { createRequest } from '../../protocols/predictions/call.ts'
 import type { Capabilities, RawRequest } from '../../protocols/protocol.ts'
@@ -162,6 +163,7 @@ export function worstUsage(work: Work, modelLimit: number | undefined): Usage {
       Buffer.byteLength(work.rawRequest.text),
       modelLimit,
       work.endpoints.map(({ target }) => target.capabilities),
+      forwardedOutput(work.request.protocol, work.endpoints, work.rawRequest),
     )
   const bytes = promptsIn(work.input).reduce((sum, text) => sum + Buffer.byteLength(text), 0)
   return {
