@@ -118,6 +118,19 @@ export function checkJson(text: string): string | undefined {
   return undefined
 }
 
+/** True where objects and arrays of a JSON text are nested deeper than this many levels. */
+export function isDeeperThan(levels: number, text: string): boolean {
+  let depth = 0
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i)
+    if (c === QUOTE) i = skipString(text, i) - 1
+    else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
+      if (++depth > levels) return true
+    } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) depth--
+  }
+  return false
+}
+
 /** Detects the end of a JSON object or array whose text arrives in pieces. Leading whitespace is skipped. */
 export class JsonEnd {
   complete = false

@@ -1,4 +1,5 @@
 import { GatewayError, type ErrorCode } from '../error.ts'
+import { isDeeperThan } from '../json/scan.ts'
 
 /** The fields of a provider's error beside its message. */
 export type ProviderErrorFields = {
@@ -46,6 +47,18 @@ export const upstreamStreamError = (message: string, fields: ProviderErrorFields
 /** The error of a stream without its terminal event, the same for all protocols. */
 export const truncatedStream = (): GatewayError =>
   new GatewayError('upstream_error', "The provider's stream ended before its answer was complete.")
+
+/** Writing a value of 100,000 levels as JSON takes two seconds, and then fails. */
+const MAX_DEPTH = 1_000
+
+/** Throws upstream_error for a response that could not be written again. */
+export function checkDepth(json: string): void {
+  if (isDeeperThan(MAX_DEPTH, json))
+    throw new GatewayError(
+      'upstream_error',
+      `The provider's response is nested deeper than ${MAX_DEPTH} levels, which Sluice does not pass on.`,
+    )
+}
 
 /** An error body that is not JSON (an HTML page, plain text) as one line. */
 export const plainText = (body: string): string =>

@@ -31,7 +31,7 @@ import type { SchemaCache } from '../protocols/schema/cache.ts'
 import { cutsPassages } from '../protocols/passages.ts'
 import { type Loss, LossReport, Translation } from '../protocols/translation.ts'
 import { cutsAtPassages, transformed, transformOf, type Undo } from '../protocols/transforms.ts'
-import { scrub } from '../protocols/upstream-error.ts'
+import { checkDepth, scrub } from '../protocols/upstream-error.ts'
 import type { Endpoint } from './catalogue.ts'
 
 /** A provider's response from its first byte on. */
@@ -277,9 +277,9 @@ async function refusalOf(
     ? read.with({ message: read.message.replace(/^The provider/, endpoint.provider.name) })
     : read
   // Otherwise a client of the provider's protocol receives the provider's own error. 422 is reserved for Sluice's own
-  // limits.
+  // limits, and from 600 on no server may respond.
   const native =
-    sameProtocol && !isOfOperator && isJsonObject(body)
+    sameProtocol && !isOfOperator && incoming.status < 600 && isJsonObject(body)
       ? { status: incoming.status === 422 ? 400 : incoming.status, body: scrub(body) }
       : undefined
   return new UpstreamRefusal(error, native, endpoint.provider.id, number)
@@ -318,9 +318,10 @@ function eventsIn({ protocol, endpoint, transforms }: Upstream, body: unknown): 
 
 /**
  * The body of a 200; numbers in tool arguments keep the spelling of the response. Throws upstream_error if it is not
- * JSON.
+ * JSON or nested too deeply.
  */
 export function parseResponse(text: string, protocol?: Protocol): unknown {
+  checkDepth(text)
   const name = protocol?.call.argumentsIn
   try {
     return name === undefined ? JSON.parse(text) : parseWithExact(text, name)

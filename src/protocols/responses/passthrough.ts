@@ -7,7 +7,7 @@ import { insertAt, replaceAt, splice } from '../../json/edit.ts'
 import { isObject, tryParse } from '../../json/parse.ts'
 import { members } from '../../json/scan.ts'
 import type { Passthrough, Target, ResponseContext, TranslationContext } from '../protocol.ts'
-import { scrub } from '../upstream-error.ts'
+import { checkDepth, scrub } from '../upstream-error.ts'
 import { responseObject } from './response-object.ts'
 import { arrayOf, failureCode, failureMessage, stringOf, writeUsage, type Json } from './shapes.ts'
 import { readTaggedSignature } from './tagged-signature.ts'
@@ -174,6 +174,7 @@ export class ResponsesPassthrough implements Passthrough {
 
   #lifecycleFrame(frame: Frame, span: Span): Frame {
     const theirs = frame.data.slice(...span)
+    checkDepth(theirs)
     const ours = withoutSecrets(this.#withFirstIds(this.#withOurIdentity(theirs)))
     this.#response = ours
     this.#follow(theirs, ours)
@@ -227,7 +228,10 @@ export class ResponsesPassthrough implements Passthrough {
       const text = data.slice(...item)
       const firstId = this.#otherFirstId(index, valueAt(text, spansOf(text).get('id')))
       const renamed = firstId === undefined ? text : splice(text, { id: JSON.stringify(firstId) })
-      if (type === 'response.output_item.done') this.#finishedItems.set(index, renamed)
+      if (type === 'response.output_item.done') {
+        checkDepth(renamed)
+        this.#finishedItems.set(index, renamed)
+      }
       return renamed === text ? frame : { ...frame, data: replaced(data, item, renamed) }
     }
     const firstId = itemId === undefined ? undefined : this.#otherFirstId(index, valueAt(data, itemId))
