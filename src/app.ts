@@ -1,5 +1,5 @@
 import { AbuseDetection } from './accounts/abuse-detection.ts'
-import { Keys } from './accounts/keys.ts'
+import { type Identity, Keys } from './accounts/keys.ts'
 import { Limits } from './accounts/limits.ts'
 import { Plans } from './accounts/plans.ts'
 import type { Config } from './config/load.ts'
@@ -105,15 +105,25 @@ function authenticate(app: AppContext, inbound: PublicRequest): AuthenticatedReq
 
 /** Checks the key's kind, the account's status and the endpoint's rate limit. */
 function authorize(app: AppContext, { identity }: AuthenticatedRequest, name: string, keys: Route['keys']): void {
-  const { kind, accountStatus, keyId, requestsPerMinute } = identity
+  const { kind, accountStatus, keyId } = identity
   if (keys !== 'public' && !keys.includes(kind))
     throw new GatewayError(
       'permission_denied',
       `A ${kind} key may not use this endpoint; it takes a ${keys.join(' or ')} key.`,
     )
-  if (accountStatus === 'suspended' || accountStatus === 'banned')
+  // The owner of a suspended account can still read its records, balance and status.
+  const isManagement = keys.includes('management')
+  if (!isManagement && (accountStatus === 'suspended' || accountStatus === 'banned'))
     throw new GatewayError('account_suspended', `This account is ${accountStatus}.`)
-  app.limits.checkRateLimit(keyId, name, requestsPerMinute ?? app.config.limits.requestsPerMinute)
+  app.limits.checkRateLimit(keyId, name, rateLimitOf(app.config, identity))
+}
+
+/** Subscriptions of abusive accounts pay a penalty instead. */
+function rateLimitOf({ limits, accountStatus }: Config, { kind, requestsPerMinute, ...identity }: Identity): number {
+  const limit = requestsPerMinute ?? limits.requestsPerMinute
+  return identity.accountStatus === 'abusive' && kind === 'pay-as-you-go'
+    ? Math.min(limit, accountStatus.requestsPerMinute)
+    : limit
 }
 
 const stopping = (): GatewayError =>

@@ -78,6 +78,12 @@ export const accountStatus = object(
       { monitored: penalty('For monitored accounts'), abusive: penalty('For abusive accounts') },
       { description: 'Factor by which the flows of a request are multiplied' },
     ),
+    requestsPerMinute: number({
+      min: 1,
+      max: 1_000_000,
+      whole: true,
+      description: 'Requests per minute and endpoint of each pay-as-you-go key of an abusive account',
+    }),
   },
   { description: 'When accounts become monitored and abusive, and what follows' },
 )

@@ -65,9 +65,13 @@ export type ModelConfig = {
   contextLength?: number
 }
 
-/** Counts per hour above which an account changes its status. `penalty` multiplies the flows of its requests. */
+/**
+ * Counts per hour above which an account changes its status. `penalty` multiplies the flows of its requests;
+ * `requestsPerMinute` limits each pay-as-you-go key of an abusive account.
+ */
 type AccountStatusConfig = Record<'refusals' | 'addresses' | 'concurrency', { monitored: number; abusive: number }> & {
   penalty: { monitored: number; abusive: number }
+  requestsPerMinute: number
 }
 
 /** Flows in each quota window; `discount` in percent off pay-as-you-go bills. */

@@ -65,6 +65,7 @@ export function toConfig(read: ReadFile, env: Environment): Config {
       ...STATUS_THRESHOLDS,
       ...read.accountStatus,
       penalty: { monitored: 1, abusive: 1.5, ...read.accountStatus?.penalty },
+      requestsPerMinute: read.accountStatus?.requestsPerMinute ?? 60,
     },
     providers,
     models: readModels(read.models, providers),

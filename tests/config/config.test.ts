@@ -30,6 +30,7 @@ describe('defaults', () => {
           addresses: { monitored: 200, abusive: 2_000 },
           concurrency: { monitored: 500, abusive: 2_000 },
           penalty: { monitored: 1, abusive: 1.5 },
+          requestsPerMinute: 60,
         },
         providers: new Map(),
         models: new Map(),
@@ -155,6 +156,7 @@ describe('accounts and keys', () => {
       addresses: { monitored: 200, abusive: 2_000 },
       concurrency: { monitored: 500, abusive: 2_000 },
       penalty: { monitored: 1, abusive: 2.25 },
+      requestsPerMinute: 60,
     })
   })
 

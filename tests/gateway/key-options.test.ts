@@ -6,6 +6,7 @@ import { startGateway, type Gateway } from '../server.ts'
 const main = join(import.meta.dir, '../../src/main.ts')
 const CONFIG = `
 billing: { unpriced: refuse, startingCredit: 1 }
+accountStatus: { requestsPerMinute: 2 }
 models:
   acme/chat: { endpoints: [{ provider: sandbox, model: chat }], price: { prompt: 3, completion: 15 } }
   acme/other: { endpoints: [{ provider: sandbox, model: chat }], price: { prompt: 3, completion: 15 } }
@@ -141,6 +142,19 @@ describe('an account', () => {
     expect(await askAfter('insufficient_credit', text, 'acme/chat')).toMatchObject({
       status: 403,
       code: 'account_suspended',
+    })
+  }, 20_000)
+
+  test('an abusive account has a lower rate limit on its pay-as-you-go keys', async () => {
+    await sluice('accounts', 'create', 'hasty', '--credit', '1')
+    const { text } = await newKey('--account', 'hasty')
+    expect(await askAfter('invalid_api_key', text, 'acme/chat')).toMatchObject({ status: 200 })
+    for (let count = 0; count < 3; count++) expect(await ask(text, 'acme/chat')).toMatchObject({ status: 200 })
+    await sluice('accounts', 'status', 'hasty', 'abusive')
+    expect(await askAfter('none', text, 'acme/chat')).toMatchObject({
+      status: 422,
+      code: 'rate_limit_exceeded',
+      message: expect.stringContaining('limited to 2 requests per minute'),
     })
   }, 20_000)
 

@@ -195,6 +195,7 @@ test('the status of an account sets its penalty, or ends its requests', async ()
     expect(
       await seen(async () => (await (await generate('punished', 1, 1)).text()).includes(`This account is ${next}.`)),
     ).toBe(true)
+    expect((await detail('punished')).account_status).toBe(next)
     for (const protocol of PROTOCOLS) {
       const response = await generate('punished', 1, 1, protocol)
       expect([protocol, response.status, response.headers.get('retry-after'), await response.text()]).toEqual([
