@@ -89,7 +89,8 @@ function writeRecord(record: GenerationRecord, costs: boolean): WrittenRecord {
     generationId: prefixOf(api) + id,
     model,
     createAt: new Date(createdAt).toISOString(),
-    generationTime: duration,
+    // The model generated while the client waited for the whole response.
+    generationTime: streamed ? duration : latency + duration,
     latency,
     nativeTokens: writeUsage(usage),
     streamed,

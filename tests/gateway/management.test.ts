@@ -130,11 +130,13 @@ describe('a generation', () => {
           gateway,
           api,
           model,
-          '[[reply: Hello]] [[usage: in=10 out=20 cached=5 reasoning=3]]',
+          '[[reply: Hello]] [[usage: in=10 out=20 cached=5 reasoning=3]] [[delay: 20ms]]',
           { stream },
         )
         const shown = await record(gateway, id)
         expect(id.startsWith(prefix)).toBe(true)
+        expect(shown.latency as number).toBeGreaterThanOrEqual(20)
+        if (!stream) expect(shown.generationTime as number).toBeGreaterThanOrEqual(shown.latency as number)
         expect(shown).toEqual({
           api,
           generationId: id,

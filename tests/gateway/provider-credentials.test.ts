@@ -50,7 +50,7 @@ const asked: Record<string, (model: string, stream: boolean) => Promise<Response
     send(`/v1/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`, {
       contents: [{ role: 'user', parts: [{ text: 'Hi' }] }],
     }),
-  images: (model) => send('/v1/images/generations', { model, prompt: 'A cat' }),
+  images: (model, stream) => send('/v1/images/generations', { model, stream, prompt: 'A cat' }),
 }
 const providerOf = (protocol: string, status: number): string =>
   `${protocol.replace('.', '-').toLowerCase()}-${status}/m`
@@ -70,11 +70,12 @@ for (const status of [401, 402, 403])
   })
 
 describe('a configured key is hidden in an error within a stream', () => {
-  for (const client of PROTOCOLS.slice(0, 4))
-    for (const provider of PROTOCOLS.slice(0, 4))
-      test(`${client} -> ${provider}`, async () => {
-        const text = await (await asked[client]!(providerOf(provider, 200), true)).text()
-        expect(text).toContain('The key [hidden] has no right')
-        expect(text).not.toContain(KEY)
-      })
+  for (const client of PROTOCOLS)
+    for (const provider of PROTOCOLS)
+      if ((provider === 'images') === (client === 'images'))
+        test(`${client} -> ${provider}`, async () => {
+          const text = await (await asked[client]!(providerOf(provider, 200), true)).text()
+          expect(text).toContain('The key [hidden] has no right')
+          expect(text).not.toContain(KEY)
+        })
 })

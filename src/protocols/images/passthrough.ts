@@ -4,6 +4,7 @@ import { members } from '../../json/scan.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Passthrough, Target, ResponseContext, TranslationContext } from '../protocol.ts'
+import { scrub } from '../upstream-error.ts'
 import { errorFrame } from './write-response-stream.ts'
 import { imageOf, writeUsage, type Json } from './shapes.ts'
 
@@ -28,7 +29,10 @@ export class ImagesPassthrough implements Passthrough {
   }
 
   frame(frame: Frame): Frame | undefined {
-    return frame.data.trim() === '[DONE]' ? undefined : frame
+    const { event, data } = frame
+    if (data.trim() === '[DONE]') return undefined
+    if (event === 'error') return { ...frame, data: scrub(data) }
+    return { ...frame, data: splice(data, { id: JSON.stringify(this.#context.responseIdentity.id) }) }
   }
 
   fail(error: GatewayError): Frame[] {

@@ -58,6 +58,7 @@ describe('the official openai SDK', () => {
     }))
       events.push(event)
     expect(events.map(({ type }) => type)).toEqual(['image_generation.partial_image', 'image_generation.completed'])
+    expect(events.map(({ id }) => /^img_[0-9a-f]{32}$/.test(id))).toEqual([true, true])
     expect([events[1]!.b64_json, events[1]!.usage.output_tokens]).toEqual([PNG, 400])
   })
 
