@@ -6,8 +6,14 @@ import { MIGRATIONS } from './migrations.ts'
 
 /** 3.37 added STRICT tables. Bun bundles a newer version on Linux and Windows, and uses the system's on macOS. */
 const OLDEST_SQLITE = [3, 37]
-/** The command line writes into a running server's file: each waits this long for the other's lock. */
-const BUSY_TIMEOUT_MS = 5000
+/** The longest wait for another process's lock while a file is opened: it blocks the event loop. */
+const OPEN_TIMEOUT_MS = 5_000
+/** Interval of attempts to begin a transaction while another process has the lock. */
+const LOCK_RETRY_MS = 10
+/** The longest wait of a write for that lock. A response that the provider has been paid for is worth it. */
+const LOCK_WAIT_MS = 30_000
+/** A lock of this age is reported. */
+const LONG_LOCK_MS = 2_000
 /** Rows read or deleted by one statement, so that none blocks the event loop for long. */
 export const BATCH_ROWS = 200
 
@@ -43,6 +49,8 @@ type Pending = Waiting & {
   /** It resolves after a flush. */
   isFlushed: boolean
   committed: (() => void) | undefined
+  /** Set while another process has the lock: the end of the wait for it. */
+  giveUpAt?: number
 }
 
 /** One connection to one SQLite file, with its group commit. */
@@ -64,6 +72,8 @@ export class Connection {
   /** Writes of the transactions since this instant. */
   #counted = { writes: 0, since: performance.now() }
   #isBusy = false
+  /** Set while another process has the lock. */
+  #locked: { since: number; isReported: boolean } | undefined
   /** The error of a failed flush. The disk may have lost data, so that no later flush can be trusted. */
   #flushError: unknown
 
@@ -167,21 +177,36 @@ export class Connection {
     const batch = this.#pending
     this.#pending = []
     this.#scheduled = false
-    this.#count(batch.length)
     let done: readonly Pending[] = batch
     try {
       this.#transaction(batch)
     } catch (error) {
+      if (isLocked(error)) return this.#retryLater(batch, error)
       // One bad write must not fail the others: each is retried alone.
       done = batch.length > 1 ? batch.filter((one) => this.#commitAlone(one)) : []
       if (batch.length === 1) batch[0]!.reject(asStoreError(error))
     }
+    this.#count(batch.length)
     for (const one of done) {
       if (one.isFlushed) this.#unflushed.push(one)
       else one.resolve()
     }
     if (this.#unflushed.length > 0) this.#flush()
     else if (done.length > 0) this.#flushLater()
+  }
+
+  /** Another process has the lock: tries again later, without blocking the event loop as SQLite would. */
+  #retryLater(batch: Pending[], error: unknown): void {
+    const now = performance.now()
+    this.#locked ??= { since: now, isReported: false }
+    if (!this.#locked.isReported && now - this.#locked.since >= LONG_LOCK_MS) {
+      this.#locked.isReported = true
+      console.error('Another process has locked the database. Responses end once it has released the lock.')
+    }
+    for (const one of batch) if ((one.giveUpAt ??= now + LOCK_WAIT_MS) <= now) one.reject(asStoreError(error))
+    this.#pending = [...batch.filter(({ giveUpAt }) => giveUpAt! > now), ...this.#pending]
+    this.#scheduled = this.#pending.length > 0
+    if (this.#scheduled) setTimeout(() => this.#commitPending(), LOCK_RETRY_MS)
   }
 
   #count(writes: number): void {
@@ -238,6 +263,7 @@ export class Connection {
   #transaction(batch: readonly Pending[]): void {
     if (this.#flushError !== undefined) throw unavailable(this.#flushError)
     this.run('BEGIN IMMEDIATE')
+    this.#locked = undefined
     try {
       for (const { write } of batch) write()
       for (const { beforeCommit } of this.#hooks) beforeCommit()
@@ -268,13 +294,14 @@ function openDatabase(file: string): Database {
   const database = new Database(file)
   try {
     assertVersion(database)
-    database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`)
+    database.run(`PRAGMA busy_timeout = ${OPEN_TIMEOUT_MS}`)
     database.run('PRAGMA journal_mode = WAL')
     // Commits are flushed by `#flush`. Without it, a power cut could bring back a revoked key or spent money.
     database.run('PRAGMA synchronous = NORMAL')
     database.run(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
     database.run('PRAGMA foreign_keys = ON')
     migrate(database, file)
+    database.run('PRAGMA busy_timeout = 0')
     return database
   } catch (error) {
     database.close()
@@ -316,6 +343,10 @@ function read<T>(query: () => T): T {
     throw asStoreError(error)
   }
 }
+
+/** True where another process has the lock. */
+const isLocked = (error: unknown): boolean =>
+  error instanceof SQLiteError && error.code?.startsWith('SQLITE_BUSY') === true
 
 /** A violated constraint is a bug, which a retry does not help: it is not reported as unavailability. */
 const asStoreError = (error: unknown): unknown =>
