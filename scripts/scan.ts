@@ -12,6 +12,7 @@ const LINE = 100
 
 const folder = join(import.meta.dir, '../src/json')
 const source = join(folder, 'body-scan.as.ts')
+const tokens = join(folder, 'body-tokens.as.ts')
 const output = mkdtempSync(join(tmpdir(), 'scan-'))
 try {
   const binary = join(output, 'scan.wasm')
@@ -20,11 +21,12 @@ try {
   if (exitCode !== 0) throw new Error(`the compiler ended with status ${exitCode}`)
   const base64 = Buffer.from(await Bun.file(binary).arrayBuffer()).toString('base64')
   const lines = base64.match(new RegExp(`.{1,${LINE}}`, 'g'))!
-  const sourceHash = new Bun.CryptoHasher('sha256').update(await Bun.file(source).text()).digest('hex')
+  const sourceHash = new Bun.CryptoHasher('sha256')
+  for (const file of [source, tokens]) sourceHash.update(await Bun.file(file).text())
   await Bun.write(
     join(folder, 'body-scan.wasm.ts'),
     `/** Compiled from \`body-scan.as.ts\` by \`npm run scan\`; do not edit. */\n` +
-      `export const SOURCE_SHA256 = '${sourceHash}'\n\n` +
+      `export const SOURCE_SHA256 = '${sourceHash.digest('hex')}'\n\n` +
       `export const BINARY = [\n${lines.map((line) => `  '${line}',\n`).join('')}].join('')\n`,
   )
 } finally {

@@ -1,3 +1,4 @@
+import type { BodyLimits } from '../json/weight.ts'
 import type { Nano } from '../money.ts'
 import type { Api, Capabilities, Quirks } from '../protocols/protocol.ts'
 import type { PriceText } from './model-settings.ts'
@@ -11,7 +12,7 @@ export type Config = {
   /** Absolute path of a folder, which need not exist yet. */
   data: string
   store: { durability: Durability }
-  limits: { requestsPerMinute: number; bodyBytes: number; fileBytes: number; conversationBytes: number }
+  limits: BodyLimits & { requestsPerMinute: number; bodyBytes: number; fileBytes: number; conversationBytes: number }
   timeouts: { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number; drainMs: number }
   keepAliveMs: number
   /** Refuse requests that would lose something in translation, unless they say otherwise. */

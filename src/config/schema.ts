@@ -27,6 +27,20 @@ const limits = object(
   {
     requestsPerMinute,
     body: size('1KiB', '1GiB', 'Maximum request body'),
+    elements: number({
+      min: 1_000,
+      max: 100_000_000,
+      whole: true,
+      description: 'Maximum number of JSON values in a request body, objects and arrays included',
+    }),
+    depth: number({ min: 16, max: 256, whole: true, description: 'Maximum levels of nesting in a request body' }),
+    parts: number({
+      min: 100,
+      max: 10_000_000,
+      whole: true,
+      description: 'Maximum number of messages, parts, items and calls of a conversation together',
+    }),
+    tools: number({ min: 10, max: 1_000_000, whole: true, description: 'Maximum number of tools of a request' }),
     file: size('1KiB', '16GiB', 'Maximum uploaded file'),
     conversations: size('0B', '64GiB', 'Memory for conversations that come again with every turn; 0B: none'),
   },

@@ -30,6 +30,10 @@ export function toConfig(read: ReadFile, env: Environment): Config {
     limits: {
       requestsPerMinute: limits.requestsPerMinute ?? 600,
       bodyBytes: limits.body ?? 32 * 2 ** 20,
+      elements: limits.elements ?? 200_000,
+      depth: limits.depth ?? 64,
+      parts: limits.parts ?? 20_000,
+      tools: limits.tools ?? 2_000,
       fileBytes: limits.file ?? 512 * 2 ** 20,
       conversationBytes: limits.conversations ?? 64 * 2 ** 20,
     },

@@ -4,29 +4,30 @@
  *
  * The bytes, which must be valid UTF-8, are in memory from BODY on, with 8 bytes of zero behind them. What this scan
  * cannot judge (a suspected duplicate name, an escape in a name, very many names) is UNSURE, like everything that is
- * invalid: the caller then checks the text in another way. DONE means a JSON object without duplicate names.
+ * invalid: the caller then checks the text in another way. DONE means a JSON object without duplicate names. The counts
+ * go up to where the body is invalid, so that an expensive one is refused before anything else is done with it.
  */
+import { QUOTE, skipNumber, skipString, special } from './body-tokens.as.ts'
 
 /** Results of `scan`. MORE: the slice is used up; call again to go on. */
 const DONE: i32 = 0
 const MORE: i32 = 1
 const UNSURE: i32 = 2
 
-/** As in json/scan.ts. */
-const MAX_DEPTH: u32 = 64
 /** Names of one object that are compared one by one. */
 const MAX_NAMES: u32 = 128
 const MAX_MEMBERS: u32 = 64
 
 /**
- * Memory layout. RESULTS: elements (values, containers included), members, seen, seenInTools, values, spans. STACK: the
- * kind of each open container; BASES: where its names begin. NAMES: hashes of the names in all open objects. MEMBERS:
- * six u32 for each member of the outermost object. WATCHED: slots of a hash and a bit. SPANS: start and end of the
- * elements of its members that are arrays.
+ * Memory layout, for at most 256 levels. RESULTS: elements (values, containers included), members, seen, seenInTools,
+ * values, spans, parts, tools, widest. STACK: the kind of each open container; BASES: where its names begin; COUNTS:
+ * how many it has. NAMES: hashes of the names in all open objects. MEMBERS: six u32 for each member of the outermost
+ * object. WATCHED: slots of a hash and a bit. SPANS: start and end of the elements of its members that are arrays.
  */
 const RESULTS: usize = 0
 const STACK: usize = 1024
-const BASES: usize = 2048
+const BASES: usize = 1536
+const COUNTS: usize = 2624
 const NAMES: usize = 4096
 const MEMBERS: usize = NAMES + 65 * 129 * 8
 const WATCHED: usize = MEMBERS + 64 * 24
@@ -43,15 +44,15 @@ const NAME: u32 = 3
 const COMMA_OR_END: u32 = 4
 const ONLY_SPACE: u32 = 5
 
-const ONES: u64 = 0x0101010101010101
-const HIGH: u64 = 0x8080808080808080
-
 /** The state between two slices. */
 let position: usize = BODY
 let end: usize = BODY
 let expected: u32 = VALUE
 let depth: u32 = 0
+let maxDepth: u32 = 0
 let names: usize = NAMES
+/** Something could not be judged: from there on, values are only counted. */
+let unsure: bool = false
 
 let elements: u32 = 0
 let members: u32 = 0
@@ -62,6 +63,12 @@ let seen: u32 = 0
 let seenInTools: u32 = 0
 /** Watched texts that are values of `type` in a tool, or of `ttl`. */
 let values: u32 = 0
+/** Objects in the arrays of the conversation: messages, contents, calls. */
+let parts: u32 = 0
+/** Objects in the arrays of the tools, above their schemas. */
+let tools: u32 = 0
+/** Names in the object that has the most. */
+let widest: u32 = 0
 /** In `seen`: a number of at least 16 characters, which a double may round. */
 const LONG_NUMBER: u32 = 1 << 30
 /** Any other name or type of a tool. */
@@ -74,6 +81,10 @@ const TTL: u32 = 1 << 2
 
 /** Deepest names in the tools that are looked at: below are the schemas, whose names mean nothing here. */
 const TOOL_DEPTH: u32 = 5
+
+/** Deepest arrays whose objects are parts of a conversation (the content of a tool result), or tools. */
+const PARTS_DEPTH: u32 = 6
+const DECLARATIONS_DEPTH: u32 = 4
 
 /** The scan is inside the tools. */
 let inTools: bool = false
@@ -92,19 +103,24 @@ export function spansAt(): usize {
   return SPANS
 }
 
-/** Begins the scan of `length` bytes. */
-export function begin(length: u32): void {
+/** Begins the scan of `length` bytes with at most `levels` levels. */
+export function begin(length: u32, levels: u32): void {
+  maxDepth = levels
   position = BODY
   end = BODY + length
   expected = VALUE
   depth = 0
   names = NAMES
+  unsure = false
   elements = 0
   members = 0
   spans = 0
   seen = 0
   seenInTools = 0
   values = 0
+  parts = 0
+  tools = 0
+  widest = 0
   inTools = false
   matters = 0
 }
@@ -128,16 +144,6 @@ function bitOf(hashed: u64): u32 {
     if (known == 0) return 0
     slot = (slot + 1) & (WATCHED_SLOTS - 1)
   }
-}
-
-const QUOTE: u8 = 34
-const BACKSLASH: u8 = 92
-
-/** The high bit of each byte that ends a run of plain characters: a quote, a backslash or a control character. */
-function special(word: u64): u64 {
-  const quotes = word ^ (ONES * 34)
-  const slashes = word ^ (ONES * 92)
-  return (((quotes - ONES) & ~quotes) | ((slashes - ONES) & ~slashes) | ((word - ONES * 32) & ~word)) & HIGH
 }
 
 /** The hash of the string that `hashString` read last. */
@@ -166,66 +172,6 @@ function hashString(from: usize): usize {
   }
 }
 
-function isHex(c: u32): bool {
-  return c - 48 < 10 || (c | 32) - 97 < 6
-}
-
-/** The address behind a string whose first character is at `at`; 0 if it is invalid. The zero bytes end any. */
-function skipString(at: usize): usize {
-  while (true) {
-    const found = special(load<u64>(at))
-    if (found == 0) {
-      at += 8
-      continue
-    }
-    at += <usize>ctz(found) >> 3
-    const c = load<u8>(at)
-    if (c == QUOTE) return at + 1
-    if (c != BACKSLASH) return 0
-    const escaped = load<u8>(at + 1)
-    if (escaped == 117) {
-      if (!isHex(load<u8>(at + 2)) || !isHex(load<u8>(at + 3)) || !isHex(load<u8>(at + 4)) || !isHex(load<u8>(at + 5)))
-        return 0
-      at += 6
-    } else if (
-      escaped == 110 ||
-      escaped == QUOTE ||
-      escaped == BACKSLASH ||
-      escaped == 116 ||
-      escaped == 114 ||
-      escaped == 47 ||
-      escaped == 98 ||
-      escaped == 102
-    )
-      at += 2
-    else return 0
-  }
-}
-
-function isDigit(at: usize): bool {
-  return <u32>load<u8>(at) - 48 < 10
-}
-
-/** The address behind the digits at `at`; 0 where there are none. */
-function skipDigits(at: usize): usize {
-  if (!isDigit(at)) return 0
-  do at++
-  while (isDigit(at))
-  return at
-}
-
-/** The address behind a number; 0 if it is invalid. */
-function skipNumber(from: usize): usize {
-  let at = load<u8>(from) == 45 ? from + 1 : from
-  at = load<u8>(at) == 48 ? at + 1 : skipDigits(at)
-  if (at != 0 && load<u8>(at) == 46) at = skipDigits(at + 1)
-  if (at != 0 && (load<u8>(at) | 32) == 101) {
-    const sign = load<u8>(at + 1)
-    at = skipDigits(sign == 43 || sign == 45 ? at + 2 : at + 1)
-  }
-  return at
-}
-
 /** The address behind a literal or number; 0 if it is invalid. */
 function skipScalar(at: usize): usize {
   const word = load<u32>(at)
@@ -239,7 +185,7 @@ function skipScalar(at: usize): usize {
 /** Reports whether the innermost object has the name of `hash` already, or too many names; adds it. */
 function isSuspect(): bool {
   const base = load<u32>(BASES + (depth << 2))
-  if (names - base >= MAX_NAMES * 8) return true
+  if (names - base >= MAX_NAMES * 8 || names >= MEMBERS) return true
   for (let at: usize = base; at < names; at += 8) if (load<u64>(at) == hash) return true
   store<u64>(names, hash)
   names += 8
@@ -262,18 +208,24 @@ function skipSpace(at: usize): usize {
   return at
 }
 
-/** Reads a name and its colon, `from` being behind the name's quote. Returns the address of the value; 0: UNSURE. */
+/** Reads a name and its colon, `from` being behind the name's quote. Returns the address of the value; 0: invalid. */
 function readName(from: usize): usize {
-  const behind = hashString(from)
-  if (behind == 0 || isSuspect()) return 0
-  const bit = bitOf(hash)
+  const count = load<u32>(COUNTS + (depth << 2)) + 1
+  store<u32>(COUNTS + (depth << 2), count)
+  if (count > widest) widest = count
+  const hashed = hashString(from)
+  const behind = hashed == 0 ? skipString(from) : hashed
+  if (behind == 0) return 0
+  const bit = hashed == 0 ? 0 : bitOf(hash)
+  if (!unsure && (hashed == 0 || isSuspect() || (depth == 1 && members == MAX_MEMBERS))) unsure = true
   const colon = skipSpace(behind)
   if (load<u8>(colon) != 58) return 0
   const at = skipSpace(colon + 1)
   if (depth == 1) {
-    if (members == MAX_MEMBERS) return 0
+    // A name with an escape may be any, so that the lower limit counts.
+    inTools = hashed == 0 || bit == TOOLS
+    if (unsure) return at
     members++
-    inTools = bit == TOOLS
     const member = memberAt()
     store<u32>(member, <u32>(from - BODY))
     store<u32>(member + 4, <u32>(behind - 1 - BODY))
@@ -307,6 +259,9 @@ export function scan(slice: u32): i32 {
   store<u32>(RESULTS + 12, seenInTools)
   store<u32>(RESULTS + 16, values)
   store<u32>(RESULTS + 20, spans)
+  store<u32>(RESULTS + 24, parts)
+  store<u32>(RESULTS + 28, tools)
+  store<u32>(RESULTS + 32, widest)
   return verdict
 }
 
@@ -317,7 +272,7 @@ function readTokens(slice: u32): i32 {
   let next = expected
   while (true) {
     at = skipSpace(at)
-    if (at >= last) return next == ONLY_SPACE ? DONE : UNSURE
+    if (at >= last) return next == ONLY_SPACE && !unsure ? DONE : UNSURE
     const c = load<u8>(at)
     if (next == COMMA_OR_END) {
       if (c != 44) {
@@ -346,14 +301,16 @@ function readTokens(slice: u32): i32 {
     }
     if (next == ONLY_SPACE) return UNSURE
     elements++
-    if (depth == 2) beginElement(at)
+    if (depth == 2 && !unsure) beginElement(at)
     if (matters != 0) noteValue(at)
     if (c == 123 || c == 91) {
       // A body that is no object, or too deep.
-      if (depth == MAX_DEPTH || (depth == 0 && c != 123)) return UNSURE
+      if (depth == maxDepth || (depth == 0 && c != 123)) return UNSURE
+      if (c == 123) countObject()
       depth++
       store<u8>(STACK + depth, c)
       store<u32>(BASES + (depth << 2), <u32>names)
+      store<u32>(COUNTS + (depth << 2), 0)
       next = c == 123 ? NAME_OR_END : VALUE_OR_END
       at++
       continue
@@ -361,14 +318,27 @@ function readTokens(slice: u32): i32 {
     at = c == QUOTE ? skipString(at + 1) : skipScalar(at)
     if (at == 0 || depth == 0) return UNSURE
     next = COMMA_OR_END
-    if (depth == 1) store<u32>(memberAt() + 12, <u32>(at - BODY))
-    else if (depth == 2) endElement(at)
+    if (!unsure) endValue(at)
   }
+}
+
+/** Counts an object that begins, if it is an element of an array. */
+function countObject(): void {
+  if (load<u8>(STACK + depth) != 91) return
+  if (!inTools) {
+    if (depth <= PARTS_DEPTH) parts++
+  } else if (depth <= DECLARATIONS_DEPTH) tools++
 }
 
 function beginElement(at: usize): void {
   store<u32>(memberAt() + 16, load<u32>(memberAt() + 16) + 1)
   if (spans < MAX_SPANS && load<u8>(STACK + 2) == 91) store<u32>(SPANS + (spans << 3), <u32>(at - BODY))
+}
+
+/** Ends a value, whose container is open, before `at`. */
+function endValue(at: usize): void {
+  if (depth == 1) store<u32>(memberAt() + 12, <u32>(at - BODY))
+  else if (depth == 2) endElement(at)
 }
 
 function endElement(at: usize): void {
@@ -383,7 +353,6 @@ function closeContainer(at: usize, c: u8): usize {
   if (c != load<u8>(STACK + depth) + 2) return 0
   names = load<u32>(BASES + (depth << 2))
   depth--
-  if (depth == 1) store<u32>(memberAt() + 12, <u32>(at + 1 - BODY))
-  else if (depth == 2) endElement(at + 1)
+  if (!unsure) endValue(at + 1)
   return at + 1
 }

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { BINARY } from './body-scan.wasm.ts'
+import { type BodyLimits, excess } from './weight.ts'
 
 /** A member of the outermost object. `nameAt`: offset of the name's quote; `start` to `end`: the bytes of its value. */
 export type BodyMember = {
@@ -28,6 +29,8 @@ export type BodyScan = {
   /** Watched texts that are the value of `type` in a tool, or of `ttl`. */
   values: number
 }
+
+type Scanned = BodyScan | string | undefined
 
 /** Bits for groups of watched names, and of values of `type` and `ttl`. The first three are known to the scan, too. */
 export const Watched = {
@@ -99,7 +102,7 @@ type Exports = {
   membersAt(): number
   spansAt(): number
   watch(length: number, bit: number): void
-  begin(length: number): void
+  begin(length: number, maxDepth: number): void
   scan(slice: number): number
 }
 
@@ -129,11 +132,11 @@ class Scanner {
     }
   }
 
-  begin(bytes: Uint8Array): void {
+  begin(bytes: Uint8Array, maxDepth: number): void {
     const end = this.#bodyAt + bytes.length
     this.#memory.set(bytes, this.#bodyAt)
     this.#memory.fill(0, end, end + PADDING)
-    this.#exports.begin(bytes.length)
+    this.#exports.begin(bytes.length, maxDepth)
   }
 
   /** Scans about this many bytes more; true where that was not all. */
@@ -144,10 +147,13 @@ class Scanner {
 
   #verdict = MORE
 
-  /** Undefined where the body could not be judged. */
-  result(bytes: Buffer): BodyScan | undefined {
-    if (this.#verdict !== DONE) return undefined
+  /** A text: what is wrong. Undefined where the body could not be judged. */
+  result(bytes: Buffer, limits: BodyLimits): Scanned {
     const numbers = this.#numbers
+    const weight = { elements: numbers[0]!, parts: numbers[6]!, tools: numbers[7]!, widest: numbers[8]! }
+    const problem = excess(weight, limits)
+    if (problem !== undefined) return problem
+    if (this.#verdict !== DONE) return undefined
     const members: BodyMember[] = []
     let spanAt = this.#spansAt
     const spansEnd = spanAt + 2 * numbers[5]!
@@ -177,25 +183,26 @@ const SHARED_BYTES = 4 * 1024 * 1024
 const SLICE_BYTES = 1024 * 1024
 let shared: Scanner | undefined
 
-/**
- * Scans a body of at most SHARED_BYTES, which must be valid UTF-8. Undefined where it is no JSON object, or one that
- * only `checkJson` and JSON.parse can judge.
- */
-function scanShort(bytes: Buffer): BodyScan | undefined {
+/** Scans a body of at most SHARED_BYTES. */
+function scanShort(bytes: Buffer, limits: BodyLimits): Scanned {
   shared ??= new Scanner(SHARED_BYTES)
-  shared.begin(bytes)
+  shared.begin(bytes, limits.depth)
   shared.step(bytes.length)
-  return shared.result(bytes)
+  return shared.result(bytes, limits)
 }
 
 /** The same for a longer one, in slices between which other requests are served. */
-async function scanLong(bytes: Buffer): Promise<BodyScan | undefined> {
+async function scanLong(bytes: Buffer, limits: BodyLimits): Promise<Scanned> {
   const scanner = new Scanner(bytes.length)
-  scanner.begin(bytes)
+  scanner.begin(bytes, limits.depth)
   while (scanner.step(SLICE_BYTES)) await nextTurn()
-  return scanner.result(bytes)
+  return scanner.result(bytes, limits)
 }
 
-/** Scans a body in valid UTF-8. See `scanShort`; the result is a promise only for a long body. */
-export const scanBody = (bytes: Buffer): BodyScan | undefined | Promise<BodyScan | undefined> =>
-  bytes.length <= SHARED_BYTES ? scanShort(bytes) : scanLong(bytes)
+/**
+ * Scans a body, which must be valid UTF-8. A text says which limit it exceeds, whatever else is wrong with it.
+ * Undefined: it is no JSON object, or one that only `checkJson` and JSON.parse can judge. The result is a promise only
+ * for a long body.
+ */
+export const scanBody = (bytes: Buffer, limits: BodyLimits): Scanned | Promise<Scanned> =>
+  bytes.length <= SHARED_BYTES ? scanShort(bytes, limits) : scanLong(bytes, limits)

@@ -1,3 +1,5 @@
+import { MAX_MEMBERS } from './weight.ts'
+
 /** Scanning JSON text without parsing it, so that a body can be checked and edited as text. */
 
 const QUOTE = 34,
@@ -75,7 +77,6 @@ export function elements(text: string, at = 0): [start: number, end: number][] |
 }
 
 const MAX_DEPTH = 64
-const MAX_MEMBERS = 10_000
 /** Up to here, searching an array of names is faster than a set. */
 const FEW_NAMES = 16
 
@@ -84,7 +85,7 @@ const FEW_NAMES = 16
  * walk, or a duplicate member name, of which a provider might use the one that Sluice did not check. Returns undefined
  * for an acceptable text, and for one that is not JSON at all.
  */
-export function checkJson(text: string): string | undefined {
+export function checkJson(text: string, maxDepth = MAX_DEPTH): string | undefined {
   /** The names in each open object, undefined for an array. */
   const open: (string[] | Set<string> | undefined)[] = []
   /** The next string is a member name of the innermost object. */
@@ -100,16 +101,15 @@ export function checkJson(text: string): string | undefined {
         if (isSet ? names.has(key) : names.includes(key))
           return `must not contain the member '${key.slice(0, 64)}' twice in one object`
         if (isSet) {
-          if (names.add(key).size > MAX_MEMBERS && open.length === 1)
-            return `must not have more than ${MAX_MEMBERS} members`
+          if (names.add(key).size > MAX_MEMBERS) return `must have at most ${MAX_MEMBERS} members in one object`
         } else if (names.push(key) === FEW_NAMES) open[open.length - 1] = new Set(names)
         expectsName = false
       }
       i = end - 1
     } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
       expectsName = c === OPEN_BRACE
-      if (open.push(expectsName ? [] : undefined) > MAX_DEPTH)
-        return `must not be nested deeper than ${MAX_DEPTH} levels`
+      if (open.push(expectsName ? [] : undefined) > maxDepth)
+        return `must not be nested deeper than ${maxDepth} levels (limits.depth)`
     } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
       expectsName = false
       open.pop()

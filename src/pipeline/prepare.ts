@@ -50,7 +50,7 @@ export async function parse(
 ): Promise<ParsedRequest> {
   const { accountId } = inbound.identity
   const parseBody = bodyParser(app, accountId)
-  const rawRequest = await readRawRequest(inbound.request, app.config.limits.bodyBytes, fromPath, parseBody)
+  const rawRequest = await readRawRequest(inbound.request, app.config.limits, fromPath, parseBody)
   const { serve } = protocols[protocol]
   const options = translationOptions(inbound.request.headers, app.config)
   const mayStayUnread = !options.strict && needNoConversation(app, accountId, protocol, rawRequest)

@@ -2,6 +2,7 @@ import { invalid } from '../error.ts'
 import { readBody } from '../http/serve.ts'
 import { scanBody } from '../json/body-scan.ts'
 import { checkJson } from '../json/scan.ts'
+import type { BodyLimits } from '../json/weight.ts'
 import type { RawRequest, ScannedBody } from './protocol.ts'
 
 /** Model and streaming from the URL path. */
@@ -10,18 +11,19 @@ type FromPath = { model: string; stream: boolean }
 /** The value of a body that was scanned. */
 export type ParseBody = (scanned: ScannedBody) => Record<string, unknown>
 
-/** Reads a request body. Malformed, too deep or ambiguous JSON is a 400. `parse`: for a body that is read later on. */
+/** Reads a request body. Malformed, ambiguous or too much JSON is a 400. `parse`: for a body that is read later on. */
 export async function readRawRequest(
   request: Request,
-  limitBytes: number,
+  limits: BodyLimits & { bodyBytes: number },
   fromPath?: FromPath,
   parse?: ParseBody,
 ): Promise<RawRequest> {
-  const bytes = await readBody(request, limitBytes)
-  const scanning = scanBody(bytes)
+  const bytes = await readBody(request, limits.bodyBytes)
+  const scanning = scanBody(bytes, limits)
   const scan = scanning instanceof Promise ? await scanning : scanning
+  if (typeof scan === 'string') throw invalid('body', scan)
   return scan === undefined
-    ? parseRawRequest(bytes.toString(), request.headers, fromPath)
+    ? parseRawRequest(bytes.toString(), request.headers, fromPath, limits.depth)
     : new ScannedRequest({ bytes, scan }, request.headers, fromPath, parse)
 }
 
@@ -30,9 +32,9 @@ export const bodyBytes = (rawRequest: RawRequest): number =>
   rawRequest.scanned?.bytes.length ?? Buffer.byteLength(rawRequest.text)
 
 /** The same for the text of a body. */
-export function parseRawRequest(text: string, headers: Headers, fromPath?: FromPath): RawRequest {
+export function parseRawRequest(text: string, headers: Headers, fromPath?: FromPath, maxDepth?: number): RawRequest {
   // Checked before JSON.parse, which blocks the event loop for seconds on millions of open brackets.
-  const problem = checkJson(text)
+  const problem = checkJson(text, maxDepth)
   if (problem !== undefined) throw invalid('body', problem)
   const body = parse(text)
   if (typeof body !== 'object' || body === null || Array.isArray(body)) throw invalid('body', 'must be a JSON object')

@@ -15,7 +15,16 @@ describe('defaults', () => {
         listen: { host: '127.0.0.1', port: 4310 },
         data: resolve('data'),
         store: { durability: 'power' },
-        limits: { requestsPerMinute: 600, bodyBytes: 33554432, fileBytes: 536870912, conversationBytes: 67108864 },
+        limits: {
+          requestsPerMinute: 600,
+          bodyBytes: 33554432,
+          elements: 200_000,
+          depth: 64,
+          parts: 20_000,
+          tools: 2_000,
+          fileBytes: 536870912,
+          conversationBytes: 67108864,
+        },
         timeouts: { connectMs: 10_000, firstByteMs: 600_000, idleMs: 300_000, totalMs: 3_600_000, drainMs: 30_000 },
         keepAliveMs: 10_000,
         strict: false,
@@ -47,7 +56,8 @@ describe('values', () => {
 listen: { host: 0.0.0.0, port: 80 }
 data: /var/lib/sluice
 store: { durability: process }
-limits: { requestsPerMinute: 5, body: 1.5MiB, file: 2GB, conversations: 0B }
+limits: { requestsPerMinute: 5, body: 1.5MiB, file: 2GB, conversations: 0B,
+  elements: 1000000, depth: 32, parts: 500, tools: 50 }
 timeouts: { connect: 250ms, firstByte: 1m, idle: 1.5s, total: 2h, drain: 0s }
 keepAlive: 500ms
 strict: true
@@ -73,6 +83,10 @@ keys: [{ key: "\${LONG}", requestsPerMinute: 1 }]
     expect(config.limits).toEqual({
       requestsPerMinute: 5,
       bodyBytes: 1572864,
+      elements: 1_000_000,
+      depth: 32,
+      parts: 500,
+      tools: 50,
       fileBytes: 2_000_000_000,
       conversationBytes: 0,
     })

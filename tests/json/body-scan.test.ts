@@ -5,9 +5,11 @@ import { join } from 'node:path'
 import { type BodyScan, scanBody, Watched } from '../../src/json/body-scan.ts'
 import { SOURCE_SHA256 } from '../../src/json/body-scan.wasm.ts'
 import { isObject, tryParse } from '../../src/json/parse.ts'
+import type { BodyLimits } from '../../src/json/weight.ts'
 import { checkJson, elements, members } from '../../src/json/scan.ts'
+import { LIMITS } from './limits.ts'
 
-const scan = (text: string): BodyScan | undefined => scanBody(Buffer.from(text)) as BodyScan | undefined
+const scan = (text: string): BodyScan | undefined => scanBody(Buffer.from(text), LIMITS) as BodyScan | undefined
 
 /** The verdict without the scan: a JSON object without duplicate names, and not too deep. */
 const isAcceptable = (text: string): boolean => checkJson(text) === undefined && isObject(tryParse(text))
@@ -105,8 +107,10 @@ const changed = (text: string, changes: readonly Change[]): string =>
 
 describe('scanBody', () => {
   test('the compiled scan is that of its source', () => {
-    const source = readFileSync(join(import.meta.dir, '../../src/json/body-scan.as.ts'))
-    expect(new Bun.CryptoHasher('sha256').update(source).digest('hex')).toBe(SOURCE_SHA256)
+    const hash = new Bun.CryptoHasher('sha256')
+    for (const name of ['body-scan', 'body-tokens'])
+      hash.update(readFileSync(join(import.meta.dir, `../../src/json/${name}.as.ts`)))
+    expect(hash.digest('hex')).toBe(SOURCE_SHA256)
   })
 
   test('100,000 texts, whole and broken, get the same verdict as from JSON.parse and checkJson', () => {
@@ -130,7 +134,7 @@ describe('scanBody', () => {
       fc.property(fc.dictionary(fc.string({ unit: 'grapheme', maxLength: 8 }), fc.jsonValue()), (object) => {
         const value = JSON.parse(JSON.stringify(object)) as Record<string, unknown>
         const bytes = Buffer.from(JSON.stringify(value))
-        const found = scanBody(bytes) as BodyScan | undefined
+        const found = scanBody(bytes, LIMITS) as BodyScan | undefined
         fc.pre(found !== undefined)
         const read = found!.members.map(({ name, start, end }) => [
           name,
@@ -204,6 +208,72 @@ describe('scanBody', () => {
     expect(values('5m')).toBe(0)
   })
 
+  const within = (text: string, limits: Partial<BodyLimits>): unknown =>
+    scanBody(Buffer.from(text), { ...LIMITS, ...limits })
+
+  test('values are counted, up to where a body is invalid or cannot be judged', () => {
+    const many = Array.from({ length: 100 }, (_, index) => ({ [`n${index}`]: [] }))
+    for (const text of [
+      JSON.stringify({ a: many }),
+      `{"\\u0061":1,"a":${JSON.stringify(many)}}`,
+      JSON.stringify({ ...Object.fromEntries(many.keys().map((n) => [n, n])), a: many }),
+      `{"a":${JSON.stringify(many)},"a":1}`,
+      `{"a":${JSON.stringify(many)}, oops`,
+    ]) {
+      expect(within(text, { elements: 200 })).toMatch(/^must have at most 200 values, not \d+ \(limits.elements\)$/)
+      expect(within(text, { elements: 1_000 })).not.toBeString()
+    }
+  })
+
+  test('parts of a conversation are the objects in its arrays, down to the content of tool results', () => {
+    const text = { type: 'text', text: 'a' }
+    const result = { type: 'tool_result', content: [text, text] }
+    const call = { type: 'tool_use', input: { list: [{}, {}, {}] } }
+    const body = JSON.stringify({
+      system: [text],
+      messages: [{ content: [result, call] }, { content: 'a', tool_calls: [{ id: 'a' }] }],
+      tools: [{ a: [{}] }],
+    })
+    expect(within(body, { parts: 7 })).toBe(
+      'must have at most 7 messages, parts, items and calls together, not 8 (limits.parts)',
+    )
+    expect(within(body, { parts: 8 })).toBeObject()
+  })
+
+  test('tools are counted with the functions in them, without their schemas', () => {
+    const tool = { input_schema: { anyOf: [{}, {}, {}] } }
+    const group = { functionDeclarations: [{ parameters: { anyOf: [{}, {}] } }, {}] }
+    const body = JSON.stringify({ tools: [tool, group] })
+    expect(within(body, { tools: 3 })).toBe('must have at most 3 tools, not 4 (limits.tools)')
+    expect(within(body, { tools: 4 })).toBeObject()
+    expect(within(body.replace('"tools"', '"t\\u006fols"'), { tools: 3 })).toContain('limits.tools')
+  })
+
+  test('an object with very many members is refused', () => {
+    const withMembers = (count: number): string =>
+      JSON.stringify({ a: [Object.fromEntries(Array.from({ length: count }, (_, n) => [n, n]))] })
+    expect(within(withMembers(10_000), {})).toBeUndefined()
+    expect(within(withMembers(10_001), {})).toBe('must have at most 10000 members in one object, not 10001')
+  })
+
+  test('levels are limited by the setting', () => {
+    const deep = (levels: number): string => `${'{"a":'.repeat(levels - 1)}{}${'}'.repeat(levels - 1)}`
+    for (const depth of [16, 64, 256]) {
+      expect(within(deep(depth), { depth })).toBeObject()
+      expect(within(deep(depth + 1), { depth })).toBeUndefined()
+      expect(checkJson(deep(depth), depth)).toBeUndefined()
+      expect(checkJson(deep(depth + 1), depth)).toBe(`must not be nested deeper than ${depth} levels (limits.depth)`)
+    }
+  })
+
+  test('objects with many names in many levels are left to the other check', () => {
+    const names = Object.fromEntries(Array.from({ length: 127 }, (_, n) => [`n${n}`, n]))
+    let value: object = {}
+    for (let level = 0; level < 254; level++) value = { ...names, value }
+    expect(within(JSON.stringify({ value }), { depth: 256 })).toBeUndefined()
+    expect(checkJson(JSON.stringify({ value }), 256)).toBeUndefined()
+  })
+
   test('a long body is scanned in slices between which others run, with the same result', async () => {
     const value = {
       messages: Array.from({ length: 200_000 }, (_, i) => ({ role: 'user', content: `${i} "quoted"\n` })),
@@ -211,9 +281,9 @@ describe('scanBody', () => {
     const text = JSON.stringify(value)
     let turns = 0
     const timer = setInterval(() => turns++, 0)
-    const scanning = scanBody(Buffer.from(text))
+    const scanning = scanBody(Buffer.from(text), LIMITS)
     expect(scanning).toBeInstanceOf(Promise)
-    const found = (await scanning)!
+    const found = (await scanning) as BodyScan
     clearInterval(timer)
     expect(turns).toBeGreaterThan(0)
     expect(found.elements).toBe(countOf(value))
@@ -221,6 +291,6 @@ describe('scanBody', () => {
     expect(found.members).toEqual([
       { name: 'messages', nameAt: 1, start: 12, end: text.length - 1, elements: 200_000, first: '[' },
     ])
-    expect(await scanBody(Buffer.from(text.slice(0, -1)))).toBeUndefined()
+    expect(await scanBody(Buffer.from(text.slice(0, -1)), LIMITS)).toBeUndefined()
   })
 })

@@ -4,6 +4,7 @@ import { bodyText } from '../../src/http/call.ts'
 import { type BodyScan, scanBody } from '../../src/json/body-scan.ts'
 import { splice } from '../../src/json/edit.ts'
 import { spliceBytes } from '../../src/json/splice-bytes.ts'
+import { LIMITS } from './limits.ts'
 import { spaced, spaces } from './spaced.ts'
 
 const NAMES = ['a', 'b', 'model', 'é', 'toString']
@@ -12,7 +13,7 @@ const changes = fc.dictionary(fc.constantFrom(...NAMES), fc.option(fc.jsonValue(
 
 const spliced = (text: string, changed: Record<string, string | undefined>): string => {
   const bytes = Buffer.from(text)
-  const scan = scanBody(bytes) as BodyScan | undefined
+  const scan = scanBody(bytes, LIMITS) as BodyScan | undefined
   // Names with escapes are not judged by the scan.
   fc.pre(scan !== undefined)
   return bodyText(spliceBytes(bytes, scan!.members, changed))

@@ -2,12 +2,13 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type BodyScan, scanBody } from '../../src/json/body-scan.ts'
 import { ConversationMemory } from '../../src/protocols/conversation-memory.ts'
+import { LIMITS } from '../json/limits.ts'
 
 type Message = { role: string; content: string }
 
 const parse = (memory: ConversationMemory, accountId: string, text: string): Record<string, unknown> => {
   const bytes = Buffer.from(text)
-  return memory.parse(accountId, { bytes, scan: scanBody(bytes) as BodyScan })
+  return memory.parse(accountId, { bytes, scan: scanBody(bytes, LIMITS) as BodyScan })
 }
 
 const message = fc.record({

@@ -7,19 +7,23 @@ import type { Store } from '../../store/store.ts'
 
 export type Item = Record<string, unknown>
 
+/** Bytes of stored items, and number of items in all. */
+type ItemLimits = { bodyBytes: number; parts: number }
+
 /** A conversation may consist of at most this many stored responses. */
 const CHAIN_MAX = 1_000
 
 /**
  * Replaces `previous_response_id` by the turns behind it, and each `item_reference` by its item. Changes body and text
  * of `rawRequest` only where there is something to expand. Returns the items that the client itself sent, to be stored
- * with the response. Throws not_found for an unknown id, request_too_large for more than `limitBytes` of stored items.
+ * with the response. Throws not_found for an unknown id, request_too_large for more bytes of stored items than the
+ * limit, and invalid_request for more items.
  */
 export async function expand(
   rawRequest: RawRequest,
   store: Store,
   accountId: string,
-  limitBytes: number,
+  limits: ItemLimits,
 ): Promise<Item[]> {
   const { body } = rawRequest
   if (body.conversation !== undefined && body.conversation !== null) {
@@ -29,7 +33,7 @@ export async function expand(
       { param: 'conversation' },
     )
   }
-  const lookup = new StoredItems(store, accountId, limitBytes)
+  const lookup = new StoredItems(store, accountId, limits)
   const sent = asItems(body.input)
   const isChanged = sent.some(isReference)
   const own = isChanged ? await lookup.resolve(sent) : sent
@@ -38,6 +42,12 @@ export async function expand(
     throw invalid('previous_response_id', 'must be a string')
   const before = typeof previous === 'string' ? await lookup.history(previous) : []
   if (before.length > 0 || isChanged) {
+    const items = before.length + own.length
+    if (items > limits.parts)
+      throw invalid(
+        'input',
+        `must have at most ${limits.parts} items with the stored ones, not ${items} (limits.parts)`,
+      )
     body.input = [...before, ...own]
     rawRequest.inserted = before.length
     rawRequest.text = JSON.stringify(body)
@@ -59,15 +69,15 @@ const isReference = (item: unknown): item is Item => isObject(item) && item.type
 class StoredItems {
   readonly #store: Store
   readonly #accountId: string
-  readonly #limitBytes: number
+  readonly #limits: ItemLimits
   /** A short request may refer to one item a thousand times, and each time it is read and sent whole. */
   #bytesLeft: number
 
-  constructor(store: Store, accountId: string, limitBytes: number) {
+  constructor(store: Store, accountId: string, limits: ItemLimits) {
     this.#store = store
     this.#accountId = accountId
-    this.#limitBytes = limitBytes
-    this.#bytesLeft = limitBytes
+    this.#limits = limits
+    this.#bytesLeft = limits.bodyBytes
   }
 
   async resolve(items: Item[]): Promise<Item[]> {
@@ -115,7 +125,7 @@ class StoredItems {
     if (this.#bytesLeft < 0)
       throw new GatewayError(
         'request_too_large',
-        `The stored items that this request refers to exceed ${this.#limitBytes} bytes.`,
+        `The stored items that this request refers to exceed ${this.#limits.bodyBytes} bytes.`,
       )
     return stored
   }

@@ -38,7 +38,7 @@ export class ResponseStore implements GenerationHooks {
 
   async beforeRead(rawRequest: RawRequest): Promise<void> {
     const { store, config } = this.#app
-    this.#inputItems = await expand(rawRequest, store, this.#accountId, config.limits.bodyBytes)
+    this.#inputItems = await expand(rawRequest, store, this.#accountId, config.limits)
     this.#wantsBackground = rawRequest.body.background === true
   }
 

@@ -1,0 +1,10 @@
+import type { BodyLimits } from '../../src/json/weight.ts'
+
+/** Limits for tests that are about something else. */
+export const LIMITS: BodyLimits & { bodyBytes: number } = {
+  bodyBytes: 1e9,
+  elements: 1e9,
+  depth: 64,
+  parts: 1e9,
+  tools: 1e9,
+}
