@@ -178,6 +178,7 @@ function writeFile(
     content_type: mediaType,
     size: bytes,
     checksums: { sha256 },
+    etag: sha256,
     metadata: JSON.parse(metadata ?? '{}') as object,
     urls: { get: url },
   }

@@ -97,7 +97,8 @@ export function toReplicate({ keys }: Pick<AppContext, 'keys'>, prediction: Pred
   return {
     id: PREFIX + id,
     model,
-    version,
+    // Replicate's value for a model whose versions cannot be chosen; its Python client requires a string.
+    version: version ?? 'hidden',
     input,
     output,
     logs,

@@ -111,7 +111,8 @@ export function resolveModel(
       endpoints.some((endpoint) => endpoint.model === version || endpoint.model.endsWith(`:${version}`)),
     )
   const colon = version.lastIndexOf(':')
-  const hash = version.slice(colon + 1)
+  // A name alone stands for the model's latest version.
+  const hash = colon < 0 && version.includes('/') ? null : version.slice(colon + 1)
   if (listed !== undefined) return { model: listed.id, version: hash }
   try {
     catalogue.predictionEndpoints(version)
