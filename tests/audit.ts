@@ -8,14 +8,15 @@ import { SqliteStore } from '../src/store/sqlite/store.ts'
 export const USD_PER_FLOW = 32_830_000n
 
 /**
- * Fails with the first row of a gateway's data folder that does not balance. `overdraft`: the gateway's own, in
- * nano-USD.
+ * Fails with the first row of a gateway's data folder that does not balance, and with wrong totals of what is kept.
+ * `overdraft`: the gateway's own, in nano-USD.
  */
 export async function expectBookRight(folder: string, overdraft = 0n): Promise<void> {
   if (!existsSync(join(folder, 'sluice.sqlite'))) return
   const store = new SqliteStore({ folder, exclusive: false })
   try {
     expect((await audit(store, { overdraft, usdPerFlow: USD_PER_FLOW })).first).toBeUndefined()
+    expect(await store.kept.wrongTotals()).toEqual([])
   } finally {
     await store.close()
   }

@@ -1,14 +1,25 @@
 import { Plans } from '../accounts/plans.ts'
 import { audit, type Audit } from '../ledger/audit.ts'
+import type { WrongTotal } from '../store/store.ts'
 import type { Given } from './command.ts'
 import { withExistingData } from './data.ts'
 
 export async function auditLedger(given: Given): Promise<void> {
-  await withExistingData(given, async ({ store, config }) =>
+  await withExistingData(given, async ({ store, config }) => {
     printAudit(
       await audit(store, { overdraft: config.billing.overdraft, usdPerFlow: new Plans(config).usdPerFlow }),
       given.on('json'),
-    ),
+    )
+    checkTotals(await store.kept.wrongTotals())
+  })
+}
+
+function checkTotals([first, ...more]: WrongTotal[]): void {
+  if (first === undefined) return
+  const { accountId, kind, expected, found } = first
+  throw new Error(
+    `the total of ${kind} of ${accountId === '' ? 'all accounts' : accountId} must be ${expected.things} with ` +
+      `${expected.bytes} bytes, but is ${found.things} with ${found.bytes} bytes${others(more.length)}`,
   )
 }
 

@@ -45,7 +45,11 @@ export class Files {
     this.#blobs = blobs
     this.#outputKeepMs = outputKeepMs
     this.#now = now
-    this.#quota = new UploadQuota({ bytes: quotaBytes, files: maxFiles }, (accountId) => store.usage(accountId, now()))
+    this.#quota = new UploadQuota(
+      { bytes: quotaBytes, files: maxFiles },
+      (accountId) => store.usage(accountId),
+      () => this.purge(),
+    )
   }
 
   /** Opens the file storage. Leftovers of a crashed process are removed in the background. */

@@ -17,22 +17,38 @@ export type UploadReservation = { add(bytes: number): Promise<void>; release(kep
 export class UploadQuota {
   readonly max: FileUsage
   readonly #storedUsage: (accountId: string) => Promise<FileUsage>
+  readonly #removeExpired: () => Promise<void>
   readonly #active = new Map<string, ActiveUsage>()
 
-  constructor(max: FileUsage, storedUsage: (accountId: string) => Promise<FileUsage>) {
+  /** `removeExpired`: frees what the stored usage includes of expired files. */
+  constructor(
+    max: FileUsage,
+    storedUsage: (accountId: string) => Promise<FileUsage>,
+    removeExpired: () => Promise<void>,
+  ) {
     this.max = max
     this.#storedUsage = storedUsage
+    this.#removeExpired = removeExpired
   }
 
   /** Throws GatewayError quota_exceeded, as `add` of the reservation does. */
   async reserve(accountId: string, declaredBytes: number): Promise<UploadReservation> {
-    const stored = await this.#storedUsage(accountId)
+    let stored = await this.#storedUsage(accountId)
+    if (!this.#fits(accountId, stored, declaredBytes)) {
+      await this.#removeExpired()
+      stored = await this.#storedUsage(accountId)
+      if (!this.#fits(accountId, stored, declaredBytes)) throw await this.exceeded(accountId)
+    }
     const usage = this.#active.get(accountId) ?? { stored: stored.bytes, uploading: 0, uploads: 0 }
-    if (usage.stored + usage.uploading + declaredBytes > this.max.bytes || stored.files >= this.max.files)
-      throw await this.exceeded(accountId)
     this.#active.set(accountId, usage)
     usage.uploads += 1
     return this.#reservation(accountId, usage)
+  }
+
+  #fits(accountId: string, { bytes, files }: FileUsage, declaredBytes: number): boolean {
+    const { stored, uploading } = this.#active.get(accountId) ?? { stored: bytes, uploading: 0 }
+    // An upload of unknown size has at least one byte.
+    return stored + uploading + Math.max(1, declaredBytes) <= this.max.bytes && files < this.max.files
   }
 
   #reservation(accountId: string, usage: ActiveUsage): UploadReservation {

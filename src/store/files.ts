@@ -41,7 +41,8 @@ export interface FileStore {
   add(file: StoredFile, max: FileUsage): Promise<boolean>
   find(accountId: string, id: string, now: number): Promise<StoredFile | undefined>
   list(accountId: string, query: FileQuery): Promise<StoredFile[]>
-  usage(accountId: string, now: number): Promise<FileUsage>
+  /** Expired files are included until they are purged. */
+  usage(accountId: string): Promise<FileUsage>
   /** Returns the row it deleted. */
   delete(accountId: string, id: string, now: number): Promise<StoredFile | undefined>
   addOutput(output: StoredOutput): Promise<void>

@@ -1,5 +1,6 @@
 import type { AccountStore } from './accounts.ts'
 import type { FileStore } from './files.ts'
+import type { KeptStore } from './kept.ts'
 import type { LedgerStore } from './ledger.ts'
 import type { PredictionStore } from './predictions.ts'
 import type { ReasoningStore } from './reasoning.ts'
@@ -7,6 +8,7 @@ import type { ResponseStore } from './responses.ts'
 
 export type * from './accounts.ts'
 export type * from './files.ts'
+export type * from './kept.ts'
 export * from './ledger.ts'
 export type * from './predictions.ts'
 export type * from './reasoning.ts'
@@ -34,6 +36,7 @@ export interface Store {
   readonly reasoning: ReasoningStore
   readonly files: FileStore
   readonly predictions: PredictionStore
+  readonly kept: KeptStore
   readonly ledger: LedgerStore
 
   /**

@@ -193,9 +193,7 @@ describe('stored responses', () => {
   test('a response that cannot be stored fails the request, streamed and not', async () => {
     const broken = await startGatewayProcess()
     const database = new Database(join(broken.data, 'sluice.sqlite'))
-    database.run('DROP TABLE response_items')
-    database.run('DROP TABLE responses')
-    database.close()
+    database.run('ALTER TABLE responses RENAME TO missing')
     const ask = (model: string, stream: boolean): Promise<Response> =>
       fetch(`${broken.url}/v1/responses`, {
         method: 'POST',
@@ -221,6 +219,8 @@ describe('stored responses', () => {
       expect(events.at(-1)!.response!.status).toBe('failed')
       expect(text).not.toContain('response.completed')
     }
+    database.run('ALTER TABLE missing RENAME TO responses')
+    database.close()
     await broken.stop()
   }, 15_000)
 

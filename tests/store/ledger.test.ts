@@ -44,7 +44,11 @@ test('the migration of a folder of version 2 keeps its data', async () => {
   )
   database.run(
     `INSERT INTO responses (account_id, id, created_at, expires_at, response, input)
-     VALUES ('a', 'r', 1, 9e15, '{}', '[]')`,
+     VALUES ('a', 'r', 1, 9e15, '{}', '[]'), ('a', 'r2', 1, 9e15, ?, ?)`,
+    [
+      '{"id":"r2","output":[{"id":"m","number":9007199254740993}],"model":"x"}',
+      '[{"id":"in"},"text",null,true,[1],{"id":"m","type":"item_reference"}]',
+    ],
   )
   database.close()
   const store = open(folder)
@@ -55,6 +59,14 @@ test('the migration of a folder of version 2 keeps its data', async () => {
     (await store.accounts.keys()).map(({ id, models, limit, limitPeriod }) => ({ id, models, limit, limitPeriod })),
   ).toEqual([{ id: 'k', models: null, limit: null, limitPeriod: null }])
   expect((await store.responses.find('a', 'r'))?.response).toEqual({})
+  const { response, inputItems } = (await store.responses.find('a', 'r2'))!
+  expect([JSON.stringify(response), inputItems, await store.responses.findItem('a', 'm')]).toEqual([
+    '{"id":"r2","output":[{"id":"m","number":9007199254740992}],"model":"x"}',
+    [{ id: 'in' }, 'text', null, true, [1], { id: 'm', type: 'item_reference' }],
+    { id: 'm', number: 9007199254740992 },
+  ])
+  expect((await store.kept.totals('a')).responses.things).toBe(2)
+  expect(await store.kept.wrongTotals()).toEqual([])
   await store.ledger.closeGeneration(closing(1, 5n))
   await store.close()
   expect((await open(folder).ledger.findGeneration('a', idOf(1)))?.bill).toBe(5n)

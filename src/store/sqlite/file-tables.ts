@@ -24,8 +24,8 @@ export class FileTables implements FileStore {
           `INSERT INTO files (id, account_id, blob, filename, purpose, bytes, media_type, sha256, metadata, created_at,
              expires_at)
            SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
-           WHERE (SELECT coalesce(sum(bytes), 0) + ? <= ? AND count(*) < ? FROM files
-             WHERE account_id = ? AND ${UNEXPIRED})`,
+           WHERE coalesce((SELECT bytes FROM kept WHERE account_id = ? AND kind = 'files'), 0) + ? <= ?
+             AND coalesce((SELECT things FROM kept WHERE account_id = ? AND kind = 'files'), 0) < ?`,
           file.id,
           file.accountId,
           file.blob,
@@ -37,11 +37,11 @@ export class FileTables implements FileStore {
           file.metadata,
           file.createdAt,
           file.expiresAt,
+          file.accountId,
           file.bytes,
           max.bytes,
-          max.files,
           file.accountId,
-          file.createdAt,
+          max.files,
         ).changes > 0
     })
     return added
@@ -70,12 +70,13 @@ export class FileTables implements FileStore {
     )
   }
 
-  async usage(accountId: string, now: number): Promise<FileUsage> {
-    return this.#connection.one<FileUsage>(
-      `SELECT count(*) AS files, coalesce(sum(bytes), 0) AS bytes FROM files WHERE account_id = ? AND ${UNEXPIRED}`,
-      accountId,
-      now,
-    )!
+  async usage(accountId: string): Promise<FileUsage> {
+    return (
+      this.#connection.one<FileUsage>(
+        "SELECT things AS files, bytes FROM kept WHERE account_id = ? AND kind = 'files'",
+        accountId,
+      ) ?? { files: 0, bytes: 0 }
+    )
   }
 
   async delete(accountId: string, id: string, now: number): Promise<StoredFile | undefined> {

@@ -1,3 +1,5 @@
+import { ITEMS_ONCE, TOTALS } from './totals-migration.ts'
+
 /** Schema migrations, append-only: step N takes a data folder from version N-1 to N (`PRAGMA user_version`). */
 export const MIGRATIONS: readonly string[] = [
   `
@@ -247,4 +249,5 @@ export const MIGRATIONS: readonly string[] = [
   `,
   // Losses in translation between the client's and the provider's protocol, as JSON.
   'ALTER TABLE generations ADD COLUMN translation TEXT',
+  ITEMS_ONCE + TOTALS,
 ]

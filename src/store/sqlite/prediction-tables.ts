@@ -1,5 +1,6 @@
 import type { PredictionChange, PredictionStore, StoredPrediction, WebhookDelivery } from '../predictions.ts'
 import { BATCH_ROWS, type Connection } from './connection.ts'
+import { removeInSteps } from './remove-in-steps.ts'
 
 /** A page ends early when its predictions exceed this together: inputs and outputs may be large. */
 const PAGE_CHARACTERS = 8 * 1024 * 1024
@@ -33,8 +34,8 @@ export class PredictionTables implements PredictionStore {
     await this.#connection.commit(() => {
       this.#connection.run('INSERT INTO prediction_inputs (id, input) VALUES (?, ?)', id, input)
       this.#connection.run(
-        `INSERT INTO predictions (id, account_id, model, status, created_at, started_at, completed_at, state)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+        `INSERT INTO predictions (id, account_id, model, status, created_at, started_at, completed_at, state, bytes)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
         id,
         accountId,
         model,
@@ -43,6 +44,7 @@ export class PredictionTables implements PredictionStore {
         startedAt,
         completedAt,
         state,
+        Buffer.byteLength(input) + Buffer.byteLength(state),
       )
     })
   }
@@ -96,12 +98,14 @@ export class PredictionTables implements PredictionStore {
     await this.#connection.commit(() => {
       changed =
         this.#connection.run(
-          `UPDATE predictions SET status = ?, started_at = ?, completed_at = ?, state = ?
+          `UPDATE predictions SET status = ?, started_at = ?, completed_at = ?, state = ?,
+             bytes = bytes - length(CAST(state AS BLOB)) + ?
            WHERE account_id = ? AND id = ? AND completed_at IS NULL`,
           status,
           startedAt,
           completedAt,
           state,
+          Buffer.byteLength(state),
           accountId,
           id,
         ).changes > 0
@@ -111,17 +115,19 @@ export class PredictionTables implements PredictionStore {
   }
 
   async purge(endedBefore: number): Promise<number> {
-    const purged = await this.#connection.inBatches(() => {
-      const ids = this.#connection.all<Id>(
-        `DELETE FROM predictions WHERE id IN (SELECT id FROM predictions WHERE completed_at < ? LIMIT ?)
-         RETURNING id`,
-        endedBefore,
-        BATCH_ROWS,
-      )
-      for (const { id } of ids) this.#connection.run('DELETE FROM prediction_inputs WHERE id = ?', id)
-      return ids
-    })
-    return purged.length
+    return removeInSteps<string>(
+      this.#connection,
+      () =>
+        this.#connection.all(
+          'SELECT id AS key, bytes FROM predictions WHERE completed_at < ? LIMIT ?',
+          endedBefore,
+          BATCH_ROWS,
+        ),
+      (id) => {
+        this.#connection.run('DELETE FROM predictions WHERE id = ?', id)
+        this.#connection.run('DELETE FROM prediction_inputs WHERE id = ?', id)
+      },
+    )
   }
 
   #insertDelivery({ id, accountId, predictionId, url, body, attempts, nextAt }: WebhookDelivery): void {

@@ -8,10 +8,10 @@ import {
   type StoredResponse,
 } from '../responses.ts'
 import { BATCH_ROWS, type Connection } from './connection.ts'
+import { removeInSteps } from './remove-in-steps.ts'
 
 type ResponseRow = {
   response: string
-  input: string
   upstream: string | null
   createdAt: number
   expiresAt: number
@@ -28,68 +28,96 @@ export class ResponseTables implements ResponseStore {
   }
 
   async save(accountId: string, { id, response, inputItems, expiresAt, upstream }: ResponseToSave): Promise<void> {
-    const responseText = JSON.stringify(response)
-    const inputText = JSON.stringify(inputItems)
+    const head = headOf(response)
+    const input = itemRows(inputItems, 0)
+    const output = itemRows(outputItems(response), 1)
     const write = (): void => {
       this.#connection.run('DELETE FROM responses WHERE account_id = ? AND id = ?', accountId, id)
       this.#connection.run(
-        `INSERT INTO responses (account_id, id, created_at, expires_at, response, input, upstream)
+        `INSERT INTO responses (account_id, id, created_at, expires_at, response, upstream, bytes)
          VALUES (?, ?, ?, ?, ?, ?, ?)`,
         accountId,
         id,
         this.#now(),
         expiresAt,
-        responseText,
-        inputText,
+        head,
         upstream === undefined ? null : JSON.stringify(upstream),
+        Buffer.byteLength(head) + bytesOf(input) + bytesOf(output),
       )
-      this.#insertItems(accountId, id, expiresAt, [...inputItems, ...outputItems(response)])
+      this.#insertItems(accountId, id, expiresAt, input)
+      this.#insertItems(accountId, id, expiresAt, output)
     }
     // Without the id of the upstream response, work in the background could not be fetched or cancelled.
     await (upstream === undefined ? this.#connection.commitEnd(write) : this.#connection.commit(write))
   }
 
-  #insertItems(accountId: string, responseId: string, expiresAt: number, items: readonly unknown[]): void {
-    for (const item of items.filter(hasOwnId)) {
+  #insertItems(accountId: string, responseId: string, expiresAt: number, items: readonly ItemRow[]): void {
+    for (const { id, isOutput, text } of items) {
       this.#connection.run(
-        'INSERT INTO response_items (account_id, response_id, id, expires_at, item) VALUES (?, ?, ?, ?, ?)',
+        `INSERT INTO response_items (account_id, response_id, id, is_output, expires_at, item)
+         VALUES (?, ?, ?, ?, ?, ?)`,
         accountId,
         responseId,
-        item.id,
+        id,
+        isOutput,
         expiresAt,
-        JSON.stringify(item),
+        text,
       )
     }
   }
 
   async finish(accountId: string, id: string, response: Json): Promise<void> {
-    const responseText = JSON.stringify(response)
+    const head = headOf(response)
+    const output = itemRows(outputItems(response), 1)
     await this.#connection.commit(() => {
       const finished = this.#connection.one<{ expiresAt: number }>(
         `UPDATE responses SET response = ?, upstream = NULL
          WHERE account_id = ? AND id = ? AND upstream IS NOT NULL RETURNING expires_at AS expiresAt`,
-        responseText,
+        head,
         accountId,
         id,
       )
-      if (finished !== undefined) this.#insertItems(accountId, id, finished.expiresAt, outputItems(response))
+      if (finished === undefined) return
+      this.#connection.run(
+        'DELETE FROM response_items WHERE account_id = ? AND response_id = ? AND is_output = 1',
+        accountId,
+        id,
+      )
+      this.#insertItems(accountId, id, finished.expiresAt, output)
+      this.#connection.run(
+        `UPDATE responses SET bytes = ? + (SELECT coalesce(sum(length(CAST(item AS BLOB))), 0) FROM response_items
+           WHERE account_id = ? AND response_id = ?) WHERE account_id = ? AND id = ?`,
+        Buffer.byteLength(head),
+        accountId,
+        id,
+        accountId,
+        id,
+      )
     })
   }
 
   async find(accountId: string, id: string): Promise<StoredResponse | undefined> {
     const row = this.#connection.one<ResponseRow>(
-      `SELECT response, input, upstream, created_at AS createdAt, expires_at AS expiresAt FROM responses
+      `SELECT response, upstream, created_at AS createdAt, expires_at AS expiresAt FROM responses
        WHERE account_id = ? AND id = ? AND expires_at > ?`,
       accountId,
       id,
       this.#now(),
     )
     if (row === undefined) return undefined
-    const { response, input, upstream, createdAt, expiresAt } = row
+    const { response, upstream, createdAt, expiresAt } = row
+    const items = this.#connection.all<{ isOutput: number; item: string }>(
+      `SELECT is_output AS isOutput, item FROM response_items WHERE account_id = ? AND response_id = ?
+       ORDER BY position`,
+      accountId,
+      id,
+    )
+    const parsed = (of: number): unknown[] =>
+      items.filter(({ isOutput }) => isOutput === of).map(({ item }) => JSON.parse(item) as unknown)
     return {
       id,
-      response: JSON.parse(response) as Json,
-      inputItems: JSON.parse(input) as unknown[],
+      response: withOutput(JSON.parse(response) as Json, parsed(1)),
+      inputItems: parsed(0),
       createdAt,
       expiresAt,
       ...(upstream === null ? {} : { upstream: JSON.parse(upstream) as BackgroundWork }),
@@ -123,14 +151,31 @@ export class ResponseTables implements ResponseStore {
   }
 
   async purge(now: number): Promise<number> {
-    const purged = await this.#connection.inBatches(() =>
-      this.#connection.all(
-        `DELETE FROM responses WHERE position IN (SELECT position FROM responses WHERE expires_at <= ? LIMIT ?)
-           RETURNING position`,
-        now,
-        BATCH_ROWS,
-      ),
+    return removeInSteps<number>(
+      this.#connection,
+      () =>
+        this.#connection.all(
+          'SELECT position AS key, bytes FROM responses WHERE expires_at <= ? LIMIT ?',
+          now,
+          BATCH_ROWS,
+        ),
+      (position) => this.#connection.run('DELETE FROM responses WHERE position = ?', position),
     )
-    return purged.length
   }
 }
+
+/** `id`: null for an item that is not found by one. `isOutput`: 0 or 1. */
+type ItemRow = { id: string | null; isOutput: number; text: string }
+
+const itemRows = (items: readonly unknown[], isOutput: number): ItemRow[] =>
+  items.map((item) => ({ id: hasOwnId(item) ? item.id : null, isOutput, text: JSON.stringify(item) }))
+
+const bytesOf = (items: readonly ItemRow[]): number =>
+  items.reduce((bytes, { text }) => bytes + Buffer.byteLength(text), 0)
+
+/** A response as text without its output, whose items have rows of their own. */
+const headOf = (response: Json): string => JSON.stringify(withOutput(response, []))
+
+/** The response with other output, at the same place among its members. */
+const withOutput = (response: Json, output: readonly unknown[]): Json =>
+  Array.isArray(response.output) ? { ...response, output } : response

@@ -5,6 +5,7 @@ import type { Store } from '../store.ts'
 import { AccountTables } from './account-tables.ts'
 import { Connection } from './connection.ts'
 import { FileTables } from './file-tables.ts'
+import { KeptTable } from './kept-table.ts'
 import { LedgerTables } from './ledger-tables.ts'
 import { lockFolder } from './lock.ts'
 import { PredictionTables } from './prediction-tables.ts'
@@ -33,6 +34,7 @@ export class SqliteStore implements Store {
   readonly reasoning: ReasoningTable
   readonly files: FileTables
   readonly predictions: PredictionTables
+  readonly kept: KeptTable
   readonly ledger: LedgerTables
   readonly #connection: Connection
   readonly #lock: { release(): void } | undefined
@@ -52,6 +54,7 @@ export class SqliteStore implements Store {
       this.reasoning = new ReasoningTable(this.#connection)
       this.files = new FileTables(this.#connection)
       this.predictions = new PredictionTables(this.#connection)
+      this.kept = new KeptTable(this.#connection)
       this.ledger = new LedgerTables(this.#connection)
       this.accounts = new AccountTables(this.#connection, this.ledger)
       this.#processedVersion = this.#connection.dataVersion()

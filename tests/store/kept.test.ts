@@ -1,0 +1,176 @@
+import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { KEPT_KINDS, type KeptKind } from '../../src/store/kept.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import type { PredictionChange } from '../../src/store/store.ts'
+import { runs } from '../runs.ts'
+
+const ACCOUNTS = ['a', 'b'] as const
+
+async function withStore(use: (folder: string, open: () => Promise<SqliteStore>) => Promise<void>): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-kept-'))
+  const stores: SqliteStore[] = []
+  try {
+    await use(folder, async () => {
+      await stores.pop()?.close()
+      const store = new SqliteStore({ folder, exclusive: false, now: () => 0 })
+      stores.push(store)
+      for (const id of ACCOUNTS)
+        await store.accounts.add({ id, name: id, status: 'healthy', createdAt: 1, discount: 0 })
+      return store
+    })
+  } finally {
+    await stores.pop()?.close()
+    rmSync(folder, { recursive: true })
+  }
+}
+
+const prediction = (accountId: string, id: string): PredictionChange & { input: string } => ({
+  id,
+  accountId,
+  model: 'm',
+  status: 'starting',
+  createdAt: 1,
+  startedAt: null,
+  completedAt: null,
+  state: '{}',
+  input: '',
+})
+
+/** Writes one thing under a number, again and again in place of the one before where the kind allows that. */
+const ADD: Record<KeptKind, (store: SqliteStore, accountId: string, number: number, text: string) => Promise<unknown>> =
+  {
+    responses: (store, accountId, number, text) =>
+      store.responses.save(accountId, {
+        id: `r${number}`,
+        response: { id: `r${number}`, text, output: [{ id: 'o', text }, text] },
+        inputItems: [{ id: 'i', text }],
+        expiresAt: number + 1,
+        ...(number % 2 === 0 ? { upstream: { provider: 'p', id: 'u' } } : {}),
+      }),
+    predictions: (store, accountId, number, text) =>
+      store.predictions.add({ ...prediction(accountId, `${accountId}${number}`), input: text }).catch(() => {}),
+    files: (store, accountId, number, text) =>
+      store.files
+        .add(
+          {
+            id: `f${number}`,
+            accountId,
+            blob: `f${number}`,
+            filename: '',
+            purpose: null,
+            bytes: text.length,
+            mediaType: '',
+            sha256: '',
+            metadata: null,
+            createdAt: 1,
+            expiresAt: number + 1,
+          },
+          { files: 5, bytes: 100 },
+        )
+        .catch(() => {}),
+    outputs: (store, accountId, number, text) =>
+      store.files
+        .addOutput({
+          token: `t${number}`,
+          accountId,
+          blob: `t${number}`,
+          mediaType: '',
+          bytes: text.length,
+          expiresAt: number + 1,
+        })
+        .catch(() => {}),
+    reasoning: (store, accountId, number, text) =>
+      store.reasoning.save(
+        {
+          accountId,
+          key: `k${number}`,
+          provider: 'p',
+          model: 'm',
+          expiresAt: number + 1,
+          sealed: Buffer.from(text),
+        },
+        number % 3 === 0 ? 10 : 0,
+      ),
+  }
+
+const CHANGES: ((store: SqliteStore, accountId: string, number: number, text: string) => Promise<unknown>)[] = [
+  (store, accountId, number, text) =>
+    store.responses.finish(accountId, `r${number}`, { id: `r${number}`, output: [{ id: 'late', text }] }),
+  (store, accountId, number) => store.responses.delete(accountId, `r${number}`),
+  (store, _accountId, number) => store.responses.purge(number),
+  (store, accountId, number, text) => {
+    const change = { ...prediction(accountId, `${accountId}${number}`), state: JSON.stringify({ text }) }
+    return store.predictions.update({ ...change, completedAt: text.length % 2 === 0 ? number : null })
+  },
+  (store, _accountId, number) => store.predictions.purge(number),
+  (store, accountId, number) => store.files.delete(accountId, `f${number}`, 0),
+  (store, _accountId, number) => store.files.purge(number),
+  (store, _accountId, number) => store.reasoning.purge(number),
+]
+
+const step = fc.record({
+  account: fc.constantFrom(...ACCOUNTS),
+  number: fc.nat(8),
+  text: fc.string({ unit: 'grapheme', maxLength: 40 }),
+  action: fc.oneof(
+    fc.constantFrom(...KEPT_KINDS).map((kind) => ADD[kind]),
+    fc.constantFrom(...CHANGES),
+    fc.constant('reopen' as const),
+  ),
+})
+
+test('the totals are the sums of the rows, whatever is written, removed, expired and opened again', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 60 }), (steps) =>
+      withStore(async (_folder, open) => {
+        let store = await open()
+        for (const { action, account, number, text } of steps) {
+          if (action === 'reopen') store = await open()
+          else await action(store, account, number, text)
+          expect(await store.kept.wrongTotals()).toEqual([])
+        }
+        const totals = await Promise.all(ACCOUNTS.map((account) => store.kept.totals(account)))
+        const sum = totals.flatMap((total) => KEPT_KINDS.map((kind) => total[kind].bytes)).reduce((a, b) => a + b, 0)
+        for (const { allBytes } of totals) expect(allBytes).toBe(sum)
+      }),
+    ),
+    { numRuns: runs(30, 1_000) },
+  )
+}, 60_000)
+
+test('a failed write leaves the totals as they were', async () => {
+  await withStore(async (_folder, open) => {
+    const store = await open()
+    await ADD.predictions(store, 'a', 1, 'x')
+    const before = await store.kept.totals('a')
+    await Promise.all([ADD.predictions(store, 'a', 1, 'again'), ADD.outputs(store, 'a', 1, 'xyz')])
+    expect(await store.kept.totals('a')).toEqual({
+      ...before,
+      outputs: { things: 1, bytes: 3 },
+      allBytes: before.allBytes + 3,
+    })
+    expect(before.predictions.things).toBe(1)
+  })
+})
+
+test('a response is stored once: the database grows by little more than its bytes', async () => {
+  await withStore(async (folder, open) => {
+    let store = await open()
+    const file = join(folder, 'sluice.sqlite')
+    const text = 'x'.repeat(2 ** 20)
+    store = await open()
+    const before = statSync(file).size
+    await store.responses.save('a', {
+      id: 'r',
+      response: { id: 'r', output: [{ id: 'o', text }] },
+      inputItems: [{ id: 'i', text }],
+      expiresAt: 1,
+    })
+    await open()
+    expect(statSync(file).size - before).toBeLessThan(2.1 * 2 ** 20)
+  })
+})
