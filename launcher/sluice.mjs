@@ -12,7 +12,8 @@ const args = ['--no-install', join(root, 'src', 'main.ts'), ...process.argv.slic
 if (process.execve !== undefined && process.platform !== 'win32') process.execve(bun, [bun, ...args], process.env)
 
 // Before the server is started: a signal would otherwise end only this process.
-for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal))
+const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2']
+for (const signal of SIGNALS) process.on(signal, () => child.kill(signal))
 
 // When this process ends, even by SIGKILL, the IPC channel closes, and the server stops as on SIGTERM.
 const child = spawn(bun, args, { stdio: ['inherit', 'inherit', 'inherit', 'ipc'] })
@@ -25,6 +26,6 @@ child.on('exit', (code, signal) => {
   if (signal === 'SIGILL')
     console.error('sluice: Bun ended with an illegal instruction; it does not support this processor')
   if (signal === null) process.exit(code ?? 1)
-  for (const name of ['SIGINT', 'SIGTERM']) process.removeAllListeners(name)
+  for (const name of SIGNALS) process.removeAllListeners(name)
   process.kill(process.pid, signal)
 })

@@ -9,7 +9,7 @@ import { Webhooks } from './endpoints/predictions/webhooks.ts'
 import { asGatewayError, GatewayError, type ErrorCode } from './error.ts'
 import { Files } from './files/files.ts'
 import type { ProtocolName } from './generation/request.ts'
-import { listen } from './http/serve.ts'
+import { listen, type Listening, type ListenOptions } from './http/serve.ts'
 import { Ledger } from './ledger/ledger.ts'
 import { ConversationMemory } from './protocols/conversation-memory.ts'
 import { SchemaCache } from './protocols/schema/cache.ts'
@@ -157,19 +157,39 @@ export type Running = {
   stop(): Promise<void>
 }
 
-type FirstKeys = Awaited<ReturnType<Keys['start']>>
-
-/** Opens every module, starts listening, and prints what scripts and people wait for. */
+/**
+ * Opens every module and prints what scripts and people wait for. The port is taken before anything is created in the
+ * data folder; requests that arrive until the modules are open wait for them.
+ */
 export async function start(config: Config): Promise<Running> {
-  const { context, firstKeys } = await open(config)
-  const webhooks = new Webhooks(context)
-  const app: GatewayContext = Object.assign(context, { predictor: new Predictor(context, webhooks) })
-  await app.predictor.start()
-  const server = listen({
-    ...config.listen,
-    fetch: (request, server) => handleRequest(app, request, () => server.requestIP(request)?.address),
-  })
-  announce(app, server.url, firstKeys)
+  const catalogue = new Catalogue(config)
+  const store = new SqliteStore({ folder: config.data, exclusive: true, ...config.store })
+  const opened = Promise.withResolvers<GatewayContext>()
+  type Handler = ListenOptions['fetch']
+  const handlerOf =
+    (app: GatewayContext): Handler =>
+    (request, server) =>
+      handleRequest(app, request, () => server.requestIP(request)?.address)
+  let handler: Handler = async (request, server) => handlerOf(await opened.promise)(request, server)
+  let server: Listening | undefined
+  try {
+    server = listen({ ...config.listen, fetch: (request, server) => handler(request, server) })
+    const context = await open(config, catalogue, store)
+    const webhooks = new Webhooks(context)
+    const app: GatewayContext = Object.assign(context, { predictor: new Predictor(context, webhooks) })
+    await app.predictor.start()
+    handler = handlerOf(app)
+    opened.resolve(app)
+    return run(app, webhooks, server)
+  } catch (error) {
+    await server?.stop(0)
+    await store.close()
+    throw error
+  }
+}
+
+function run(app: GatewayContext, webhooks: Webhooks, server: Listening): Running {
+  announce(app, server.url)
   const stopLocal = new AbortController()
   const timers = startTimers(app, stopLocal.signal)
   // The last process may have left work.
@@ -177,6 +197,7 @@ export async function start(config: Config): Promise<Running> {
   webhooks.round()
   const stop = async (): Promise<void> => {
     app.draining = true
+    announceDrain(app)
     for (const timer of timers) clearInterval(timer)
     stopLocal.abort()
     await drain(app, webhooks)
@@ -187,19 +208,15 @@ export async function start(config: Config): Promise<Running> {
 }
 
 /** Opens the modules in dependency order. */
-async function open(config: Config): Promise<{ context: AppContext; firstKeys: FirstKeys }> {
-  // First, because a mistake in the configuration must not cost the keys that are shown only once.
-  const catalogue = new Catalogue(config)
-  const store = new SqliteStore({ folder: config.data, exclusive: true, ...config.store })
+async function open(config: Config, catalogue: Catalogue, store: SqliteStore): Promise<AppContext> {
   const keys = await Keys.open({
     store,
     accounts: accountsOf(store, config),
     folder: config.data,
     configured: config.keys,
   })
-  const firstKeys = await keys.start(config.env.SLUICE_KEY)
-  // Printed at once, because only hashes are stored: the keys must not be lost if the port turns out to be in use.
-  for (const { kind, text } of firstKeys) console.log(`key ${kind} ${text}`)
+  // Printed at once, because only hashes are stored: the texts are not shown again.
+  for (const { kind, text } of await keys.start(config.env.SLUICE_KEY)) console.log(`key ${kind} ${text}`)
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: config.billing.overdraft })
   const reasoningReplay = await ReasoningReplay.open(store, config.reasoning.keepMs)
@@ -209,7 +226,7 @@ async function open(config: Config): Promise<{ context: AppContext; firstKeys: F
     quotaBytes: config.files.quotaBytes,
     outputKeepMs: config.files.outputKeepMs,
   })
-  const context: AppContext = {
+  return {
     config,
     store,
     files,
@@ -227,7 +244,6 @@ async function open(config: Config): Promise<{ context: AppContext; firstKeys: F
     inFlight: new InFlightRequests(),
     draining: false,
   }
-  return { context, firstKeys }
 }
 
 const DAY_MS = 86_400_000
@@ -260,8 +276,7 @@ function startTimers(app: GatewayContext, signal: AbortSignal): Timer[] {
 async function evaluateAccounts({ abuseDetection, store, keys }: AppContext): Promise<void> {
   for (const { accountId, before, status } of abuseDetection.evaluate(await store.accounts.list())) {
     // A status that an administrator set meanwhile stays.
-    if (await store.accounts.setStatus(accountId, status, before))
-      console.error(`account ${accountId} is ${status} now`)
+    if (await store.accounts.setStatus(accountId, status, before)) inform(`account ${accountId} is ${status} now`)
   }
   await keys.reload()
 }
@@ -290,14 +305,23 @@ async function closeModules({ ledger, files, store }: AppContext): Promise<void>
   }
 }
 
-function announce({ catalogue }: AppContext, url: string, firstKeys: FirstKeys): void {
+/** Messages that are no errors: on a terminal, `console.error` writes in red. */
+const inform = console.warn
+
+function announce({ catalogue }: AppContext, url: string): void {
   console.log(`listening on ${url}`)
   const providers = catalogue.providers().map((provider) => `${provider.id} (${provider.foundBy})`)
-  const key = firstKeys.find(({ kind }) => kind === 'pay-as-you-go')?.text ?? '$SLUICE_KEY'
   const body = '{"model":"sandbox/chat","messages":[{"role":"user","content":"Hello"}]}'
-  console.error(
+  inform(
     `providers: ${providers.join(', ')}\n` +
-      `try: curl ${url}/v1/chat/completions -H 'authorization: Bearer ${key}' ` +
+      'try, with a pay-as-you-go key in SLUICE_KEY:\n' +
+      `curl ${url}/v1/chat/completions -H "authorization: Bearer $SLUICE_KEY" ` +
       `-H 'content-type: application/json' -d '${body}'`,
   )
+}
+
+function announceDrain({ inFlight: { size }, config: { timeouts } }: AppContext): void {
+  if (size === 0) return
+  const requests = size === 1 ? '1 request' : `${size} requests`
+  inform(`stopping: waiting for ${requests}, at most ${timeouts.drainMs / 1000} s; a second signal ends them at once`)
 }

@@ -25,8 +25,8 @@ revoked. It must be sk-ai-v1- followed by 16 or more letters, digits, "-" or "_"
 Sluice prints "listening on URL" when it is ready. Options override the variables SLUICE_HOST, SLUICE_PORT, SLUICE_DATA
 and SLUICE_CONFIG; variables override the file. A provider is switched on by the file or by its key in the environment.
 
-On SIGTERM or Ctrl-C, Sluice refuses new requests, finishes those in flight and exits with 0. A second signal ends it at
-once.`
+On SIGTERM, Ctrl-C or a closed terminal, Sluice refuses new requests, finishes those in flight and exits with 0. A
+second signal ends it at once.`
 
 const MODELS_NOTES = `CONTEXT is in tokens. INPUT and OUTPUT are the current USD per million tokens before discounts;
 "+" marks higher rates for long prompts. Unknown values are empty. Model servers on this machine are included. --json

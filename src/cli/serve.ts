@@ -60,6 +60,9 @@ export const configOf = (given: Given): Config => {
   return loadConfig(Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)), process.env)
 }
 
+/** Signals that a terminal, a shell or a service manager ends a program with. */
+const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const
+
 /**
  * Stops the server on a signal, and handles signals before it has started, too. Fails if the server does not start.
  */
@@ -67,8 +70,9 @@ async function untilSignal(starting: Promise<{ stop(): unknown }>): Promise<void
   let first: number | undefined
   const stop = async (): Promise<void> => {
     if (first !== undefined) {
-      if (performance.now() - first > SAME_SIGNAL_MS) process.exit(1)
-      return
+      if (performance.now() - first <= SAME_SIGNAL_MS) return
+      console.error('sluice: ended at once by a second signal; requests in flight were cut')
+      process.exit(1)
     }
     first = performance.now()
     try {
@@ -79,13 +83,25 @@ async function untilSignal(starting: Promise<{ stop(): unknown }>): Promise<void
       process.exit(1)
     }
   }
-  process.on('SIGTERM', stop)
-  process.on('SIGINT', stop)
+  // `nohup` starts a program that goes on when its terminal is closed.
+  for (const signal of SIGNALS) if (signal !== 'SIGHUP' || !ignoresHangUp()) process.on(signal, stop)
+  // A terminal that was closed takes no more output.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   // The launcher has the other end of the channel. If it was killed, nothing else could stop this server.
   process.on('disconnect', stop)
   // On SIGTERM, npm ends the shell between it and this server, which passes no signal on. npm may also be killed.
   if (process.env.npm_lifecycle_event !== undefined) whenNpmEnds(stop)
   await starting
+}
+
+/** True where this process was started with SIGHUP ignored, as far as the system shows it. */
+function ignoresHangUp(): boolean {
+  try {
+    const [, mask = '0'] = /^SigIgn:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? []
+    return (BigInt(`0x${mask}`) & 1n) === 1n
+  } catch {
+    return false
+  }
 }
 
 function whenNpmEnds(stop: () => Promise<void>): void {

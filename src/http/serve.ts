@@ -22,11 +22,28 @@ export type Listening = {
 /** Seconds after which an idle connection is closed; longer than the keep-alive of load balancers in front of us. */
 const IDLE_SECONDS = 75
 
-/**
- * Starts the server. Requests have no time limit here, only idle connections do. Throws Bun's own error if the address
- * is in use or not local.
- */
+/** Starts the server. Fails with an Error for the operator if the address cannot be used. */
 export const listen = (options: ListenOptions): Listening => {
+  try {
+    return serve(options)
+  } catch (error) {
+    throw listenError(error, options)
+  }
+}
+
+function listenError(error: unknown, { host, port }: ListenOptions): unknown {
+  switch ((error as { code?: unknown }).code) {
+    case 'EADDRINUSE':
+      return new Error(`port ${port} of ${host} is in use by another program; choose another one with --port`)
+    case 'EACCES':
+      return new Error(`this user may not listen on port ${port}; choose one from 1024 on with --port`)
+    default:
+      return new Error(`cannot listen on ${host} port ${port} (${(error as Error).message}); see --host and --port`)
+  }
+}
+
+/** Requests have no time limit here, only idle connections do. */
+function serve(options: ListenOptions): Listening {
   const server = Bun.serve({
     // In development mode Bun logs the error of every stream that is cut on purpose and sends its own error page.
     development: false,

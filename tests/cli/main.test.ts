@@ -211,14 +211,45 @@ describe('serve', () => {
     expect(await second.child.exited).toBe(0)
   }, 30_000)
 
-  test('prints the first keys even if its port is in use, because they are shown only once', async () => {
+  test('names --port if its port is in use, and creates no keys before it has one', async () => {
     const taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response() })
-    const port = String(taken.port)
-    const { code, out, err } = await run('serve', '--port', port, '--data', newFolder())
+    const [folder, port] = [newFolder(), taken.port]
+    const { code, out, err } = await run('serve', '--port', String(port), '--data', folder)
     await taken.stop(true)
-    expect([code, out.split('\n').filter((line) => line.startsWith('key ')).length]).toEqual([1, 3])
-    expect(err).toContain(port)
+    expect({ code, out, err }).toEqual({
+      code: 1,
+      out: '',
+      err: `sluice: port ${port} of 127.0.0.1 is in use by another program; choose another one with --port\n`,
+    })
+    const { child, lines } = await serve(folder)
+    expect(lines.filter((line) => line.startsWith('key ')).length).toBe(3)
+    child.kill('SIGTERM')
+    expect(await child.exited).toBe(0)
   }, 15_000)
+
+  test.skipIf(Bun.which('curl') === null)(
+    'the printed request works with the key in a variable, at the first start and later',
+    async () => {
+      const folder = newFolder()
+      const env = { SLUICE_KEY: 'sk-ai-v1-chosen_by_the_operator' }
+      for (let starts = 0; starts < 2; starts++) {
+        const { child } = await serve(folder, env)
+        const command = /^curl .*$/m
+        let printed = ''
+        for await (const bytes of child.stderr) {
+          printed += Buffer.from(bytes).toString()
+          if (!command.test(printed) || !printed.endsWith('\n')) continue
+          const pasted = Bun.spawnSync(['sh', '-c', command.exec(printed)![0]], {
+            env: { ...env, PATH: process.env.PATH! },
+          })
+          expect(pasted.stdout.toString()).toContain('"object":"chat.completion"')
+          child.kill('SIGTERM')
+        }
+        expect(await child.exited).toBe(0)
+      }
+    },
+    30_000,
+  )
 
   test('starts again at once after SIGKILL, and refuses to start beside another server on the folder', async () => {
     const folder = newFolder()

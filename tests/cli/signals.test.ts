@@ -1,0 +1,112 @@
+import { afterEach, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startGatewayProcess, type GatewayProcess } from '../server.ts'
+import { until } from '../transport/raw-server.ts'
+
+/** Signals, and a terminal that is closed, while a response streams. */
+
+const cleanUp: (() => unknown)[] = []
+afterEach(async () => {
+  for (const step of cleanUp.splice(0).reverse()) await step()
+})
+
+const WORDS = 'one two three four five six'
+
+const streamOf = ({ url, key }: Pick<GatewayProcess, 'url' | 'key'>, content: string): Promise<Response> =>
+  fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}` },
+    body: JSON.stringify({ model: 'sandbox/chat', stream: true, messages: [{ role: 'user', content }] }),
+  })
+const shortStream = (gateway: Pick<GatewayProcess, 'url' | 'key'>): Promise<Response> =>
+  streamOf(gateway, `[[reply: ${WORDS}]] [[chunk: 1]] [[pace: 60ms]]`)
+
+async function start(config?: string): Promise<GatewayProcess> {
+  const gateway = await startGatewayProcess(config === undefined ? {} : { config })
+  cleanUp.push(() => gateway.stop())
+  return gateway
+}
+
+test.each(['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const)(
+  '%s lets a stream finish, says so, and ends the server with 0',
+  async (signal) => {
+    const gateway = await start()
+    const stream = await shortStream(gateway)
+    gateway.kill(signal)
+    expect(await stream.text()).toEndWith('data: [DONE]\n\n')
+    expect(await gateway.exited).toBe(0)
+    expect(gateway.output().stderr).toContain(
+      'stopping: waiting for 1 request, at most 30 s; a second signal ends them at once\n',
+    )
+  },
+  30_000,
+)
+
+test('a second signal of any kind ends the server at once, and it says so', async () => {
+  const gateway = await start('timeouts: { drain: 60s }\n')
+  const streams = await Promise.all(
+    [1, 2].map(() => streamOf(gateway, '[[reply: one two]] [[chunk: 1]] [[pace: 10s]]')),
+  )
+  gateway.kill('SIGTERM')
+  await until(() => gateway.output().stderr.includes('waiting for 2 requests, at most 60 s'))
+  // One Ctrl-C may arrive several times within a second.
+  await Bun.sleep(1_100)
+  gateway.kill('SIGHUP')
+  expect(await gateway.exited).toBe(1)
+  expect(gateway.output().stderr).toContain('sluice: ended at once by a second signal; requests in flight were cut\n')
+  await Promise.all(streams.map((stream) => stream.text().catch(() => {})))
+}, 30_000)
+
+const MAIN = join(import.meta.dir, '../../src/main.ts')
+const ENV = { PATH: process.env.PATH ?? '', OLLAMA_HOST: 'http://127.0.0.1:9' }
+const serve = (): string[] => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-signals-'))
+  cleanUp.push(() => rmSync(folder, { recursive: true, force: true }))
+  return [process.execPath, MAIN, 'serve', '--port', '0', '--data', folder]
+}
+
+/** Waits for the lines of a start. */
+async function startedIn(output: () => string): Promise<{ url: string; key: string }> {
+  await until(() => /^listening on \S+\s[^]*^curl/m.test(output()))
+  const [, key = ''] = /^key pay-as-you-go (\S+)/m.exec(output()) ?? []
+  const [, url = ''] = /^listening on (\S+)/m.exec(output()) ?? []
+  return { url, key }
+}
+
+test('a server whose terminal is closed lets a stream finish; it showed each key once, and no colour', async () => {
+  let shown = ''
+  const child = Bun.spawn(serve(), {
+    env: { ...ENV, TERM: 'xterm-256color' },
+    terminal: { data: (_, bytes) => void (shown += Buffer.from(bytes).toString()) },
+  })
+  cleanUp.push(() => child.kill('SIGKILL'))
+  const { url, key } = await startedIn(() => shown)
+  expect(shown.split(key)).toHaveLength(2)
+  expect(shown).not.toContain('\x1b[')
+  const stream = await shortStream({ url, key })
+  child.terminal!.close()
+  expect(await stream.text()).toEndWith('data: [DONE]\n\n')
+  expect(await child.exited).toBe(0)
+}, 30_000)
+
+test('a server that was started with nohup goes on after SIGHUP', async () => {
+  const child = Bun.spawn(['sh', '-c', 'trap "" HUP; exec "$@"', 'sh', ...serve()], {
+    env: ENV,
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  cleanUp.push(() => child.kill('SIGKILL'))
+  let shown = ''
+  for (const stream of [child.stdout, child.stderr])
+    void (async () => {
+      for await (const bytes of stream) shown += Buffer.from(bytes).toString()
+    })()
+  const { url, key } = await startedIn(() => shown)
+  child.kill('SIGHUP')
+  expect(await (await shortStream({ url, key })).text()).toEndWith('data: [DONE]\n\n')
+  child.kill('SIGTERM')
+  expect(await child.exited).toBe(0)
+}, 30_000)
