@@ -30,6 +30,7 @@ export type SettingName =
   | 'reasoning.summary'
   | 'outputFormat'
   | 'outputFormat.schema'
+  | 'outputFormat.name'
   | 'outputModalities'
   | 'imageOutput'
   | 'imageOutput.count'

@@ -65,6 +65,7 @@ export const requestFacts = (request: ClientRequest, from: WireRequest, to: Wire
   { fact: 'images', want: from.content.media, got: to.content.media, explainedBy: RESULT_IMAGE },
   { fact: 'stop sequences', want: from.stop, got: to.stop, explainedBy: STOP_SEQUENCES },
   { fact: 'schema', want: from.schema, got: to.schema },
+  ...(from.schemaName === undefined ? [] : [{ fact: 'schema name', want: from.schemaName, got: to.schemaName }]),
   ...(request.maxTokens === undefined ? [] : [{ fact: 'limit', want: from.maxTokens, got: to.maxTokens }]),
 ]
 

@@ -190,21 +190,26 @@ export type WireRequest = {
   failed: boolean
   stop: string[]
   schema: unknown
+  /** The name of the schema; protocols without a field for it have it as the title. */
+  schemaName: unknown
   maxTokens: unknown
   signatures: string[]
 }
 
 export function readWireRequest(protocol: ConversationName, body: Any): WireRequest {
   const config = body.generationConfig ?? {}
+  const { title, ...schema } =
+    body.response_format?.json_schema?.schema ??
+    body.text?.format?.schema ??
+    body.output_config?.format?.schema ??
+    config.responseJsonSchema ??
+    config.responseSchema ??
+    {}
   return {
     content: requestContent(protocol, body),
     stop: listOf(body.stop ?? body.stop_sequences ?? config.stopSequences) as unknown as string[],
-    schema:
-      body.response_format?.json_schema?.schema ??
-      body.text?.format?.schema ??
-      body.output_config?.format?.schema ??
-      config.responseJsonSchema ??
-      config.responseSchema,
+    schema,
+    schemaName: body.response_format?.json_schema?.name ?? body.text?.format?.name ?? title,
     maxTokens: body.max_completion_tokens ?? body.max_tokens ?? body.max_output_tokens ?? config.maxOutputTokens,
     signatures: signaturesIn(body),
     failed: FAILED.test(JSON.stringify(body)),

@@ -117,11 +117,13 @@ const withoutDefaults: Edit = (request) => {
   )
 }
 
-/** The protocol has no names of schemas. */
-const namelessSchema: Edit = (request) =>
-  request.outputFormat?.type === 'schema'
-    ? { ...request, outputFormat: { type: 'schema', schema: request.outputFormat.schema } }
-    : request
+/** The protocol has the name of a schema as its title. */
+const titledSchema: Edit = (request) => {
+  if (request.outputFormat?.type !== 'schema') return request
+  const { name, schema } = request.outputFormat
+  const titled = name === undefined ? schema : { ...(schema as object), title: name }
+  return { ...request, outputFormat: { type: 'schema', schema: titled } }
+}
 
 /**
  * Google has one mode for the tool choice and for strict schemas: forced and restricted calls are always strict, and
@@ -152,7 +154,7 @@ const FORMS: Record<ConversationName, Edit> = {
   ),
   messages: inOrder(
     compactArguments,
-    namelessSchema,
+    titledSchema,
     adaptiveReasoning,
     // Reasoning is visible by default.
     (request) => (request.reasoning?.visible === true ? withoutReasoning('visible')(request) : request),
@@ -168,7 +170,7 @@ const FORMS: Record<ConversationName, Edit> = {
     adaptiveReasoning,
     visibleReasoning,
     withoutReasoning('adaptive'),
-    namelessSchema,
+    titledSchema,
   ),
 }
 

@@ -36,6 +36,7 @@ const paths: RequestPaths = {
     'reasoning.summary': ['reasoning.summary'],
     outputFormat: ['outputFormat'],
     'outputFormat.schema': ['outputFormat.schema'],
+    'outputFormat.name': ['outputFormat.name'],
     verbosity: ['verbosity'],
     user: ['user'],
     metadata: ['metadata'],

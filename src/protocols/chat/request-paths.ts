@@ -26,6 +26,7 @@ export const paths: RequestPaths = {
     'reasoning.visible': ['reasoning.exclude', 'include_reasoning'],
     outputFormat: ['response_format'],
     'outputFormat.schema': ['response_format.json_schema.schema'],
+    'outputFormat.name': ['response_format.json_schema.name'],
     outputModalities: ['modalities'],
     imageOutput: ['image_config'],
     verbosity: ['verbosity'],

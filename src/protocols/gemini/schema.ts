@@ -1,7 +1,9 @@
+import type { OutputFormat } from '../../generation/request.ts'
 import { isObject } from '../../json/parse.ts'
 import type { FunctionTool, SchemaLoss } from '../schema/cache.ts'
 import { standardSchema } from '../schema/dialect.ts'
 import { allDisjoint, intersect, literals } from '../schema/intersect.ts'
+import { withFormatNotes } from '../schema/format-notes.ts'
 import { inlined } from '../schema/references.ts'
 import { objectRoot } from '../schema/root.ts'
 import {
@@ -32,15 +34,16 @@ export function parametersSchema(tool: FunctionTool, budget: SchemaBudget, lose:
 }
 
 /** `responseJsonSchema`. Throws invalid_request with the path of the schema where `parametersSchema` refuses it. */
-export function responseSchema(schema: unknown, translation: Translation): Schema {
+export function responseSchema(format: OutputFormat & { type: 'schema' }, translation: Translation): Schema {
+  const { schema } = format
   const path = translation.setting('outputFormat.schema')
   const plain = standardSchema(schema, false)
-  if (!isObject(plain)) return blank()
+  if (!isObject(plain)) return withFormatNotes(blank(), format, translation)
   const writer = new SchemaWriter(translation.schemaBudget)
   const written = refusingAt(path, () => writer.write(inlined(plain, 'escapable', translation.schemaBudget), ''))
   const { reason } = writer.unknowns
   if (reason !== undefined) translation.lose('schema_adjusted', path, reason)
-  return written
+  return withFormatNotes(written, format, translation)
 }
 
 /** Keywords that Google documents. Others are sent too: Google accepts them, and may support them later. */

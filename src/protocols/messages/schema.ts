@@ -1,7 +1,8 @@
-import type { Tool } from '../../generation/request.ts'
+import type { OutputFormat, Tool } from '../../generation/request.ts'
 import { isObject } from '../../json/parse.ts'
 import type { FunctionTool, SchemaLoss } from '../schema/cache.ts'
 import { standardSchema } from '../schema/dialect.ts'
+import { withFormatNotes } from '../schema/format-notes.ts'
 import { inlined } from '../schema/references.ts'
 import { objectRoot } from '../schema/root.ts'
 import { names, refusingAt, type Schema, type SchemaBudget, SchemaRefusal, UnknownKeywords } from '../schema/schema.ts'
@@ -17,13 +18,14 @@ export function inputSchema(tool: FunctionTool, budget: SchemaBudget, lose: (los
 }
 
 /** The schema of the response. Throws invalid_request with the path of the schema for a recursive one. */
-export function outputSchema(schema: unknown, translation: Translation): Schema {
+export function outputSchema(format: OutputFormat & { type: 'schema' }, translation: Translation): Schema {
+  const { schema } = format
   const budget = translation.schemaBudget
   const writer = new ConstrainedSchemaWriter(budget)
   const path = translation.setting('outputFormat.schema')
   const written = refusingAt(path, () => writer.write(withoutReferences(standardSchema(schema, true), budget), ''))
   if (writer.unknowns.reason !== undefined) translation.lose('schema_adjusted', path, writer.unknowns.reason)
-  return written
+  return withFormatNotes(written, format, translation)
 }
 
 const withoutReferences = (plain: Schema | boolean, budget: SchemaBudget): Schema | boolean =>

@@ -100,7 +100,7 @@ function writeOutputConfig(
   const config = {
     ...present('effort', effort),
     ...(format?.type === 'schema'
-      ? { format: { type: 'json_schema', schema: outputSchema(format.schema, translation) } }
+      ? { format: { type: 'json_schema', schema: outputSchema(format, translation) } }
       : {}),
   }
   return Object.keys(config).length === 0 ? {} : { output_config: config }

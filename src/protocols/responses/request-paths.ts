@@ -18,6 +18,7 @@ export const paths: RequestPaths = {
     'reasoning.summary': ['reasoning.summary', 'reasoning.generate_summary'],
     outputFormat: ['text.format'],
     'outputFormat.schema': ['text.format.schema'],
+    'outputFormat.name': ['text.format.name'],
     outputModalities: ['tools'],
     verbosity: ['text.verbosity'],
     user: ['user', 'safety_identifier'],

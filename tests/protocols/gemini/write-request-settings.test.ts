@@ -224,10 +224,12 @@ describe('settings', () => {
     const formatOf = (outputFormat: GenerationRequest['outputFormat']) =>
       write({ ...(outputFormat === undefined ? {} : { outputFormat }) }).body.generationConfig
     expect(formatOf({ type: 'json' })).toEqual({ responseMimeType: 'application/json' })
-    expect(formatOf({ type: 'schema', schema: { type: 'object' }, name: 'n', strict: true })).toEqual({
-      responseMimeType: 'application/json',
-      responseJsonSchema: { type: 'object' },
-    })
+    expect(formatOf({ type: 'schema', schema: { type: 'object' }, name: 'n', description: 'D', strict: true })).toEqual(
+      {
+        responseMimeType: 'application/json',
+        responseJsonSchema: { type: 'object', title: 'n', description: 'D' },
+      },
+    )
     expect(formatOf({ type: 'enum', schema: { type: 'string', enum: ['a'] } })).toEqual({
       responseMimeType: 'text/x.enum',
       responseSchema: { type: 'STRING', enum: ['a'] },

@@ -38,10 +38,11 @@ export const openaiTool = (schema: unknown, one?: Translation) =>
   reported((own) => own.schemaCache.write(functionSchema, toolWith(schema), one ?? own).parameters)
 export const anthropicTool = (schema: unknown) =>
   reported((one) => one.schemaCache.write(inputSchema, toolWith(schema), one))
-export const anthropicResponse = (schema: unknown) => reported((one) => outputSchema(schema, one))
+export const anthropicResponse = (schema: unknown) => reported((one) => outputSchema({ type: 'schema', schema }, one))
 export const geminiTool = (schema: unknown, one?: Translation) =>
   reported((own) => own.schemaCache.write(parametersSchema, toolWith(schema), one ?? own))
-export const geminiResponse = (schema: unknown) => reported((one) => geminiResponseSchema(schema, one))
+export const geminiResponse = (schema: unknown) =>
+  reported((one) => geminiResponseSchema({ type: 'schema', schema }, one))
 export const openaiResponse = (schema: unknown) =>
   reported((one) => responseSchema({ type: 'schema', schema }, one).schema)
 
