@@ -5,7 +5,7 @@ export const jsonInstruction = (schema?: unknown): TextPart => ({
   type: 'text',
   text:
     schema === undefined
-      ? 'Answer with a JSON object.'
+      ? 'Answer with a JSON object, and with nothing else: no code block around it.'
       : `Answer with a JSON object that fits this JSON schema, and with nothing else:\n${JSON.stringify(schema)}`,
 })
 

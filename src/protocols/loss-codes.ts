@@ -33,7 +33,6 @@ export const LOSS_CODES = {
   schema_adjusted: ['approximated', 'the provider does not know every keyword of the schema'],
   schema_not_enforced: ['approximated', 'the response is not held to the schema'],
   format_described: ['approximated', 'the output format is described in the prompt'],
-  format_unsupported: ['dropped', 'the provider has no such output format'],
   stop_applied_here: ['approximated', 'Sluice ends the response at the stop sequence; tokens after it are billed'],
   // Request: conversation
   instructions_moved: ['approximated', 'instructions are sent as text of the user'],

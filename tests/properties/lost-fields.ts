@@ -52,7 +52,7 @@ const LOST: Partial<Record<string, Edit>> = {
     system: request.system.flatMap((part): Part[] =>
       part.type !== 'text'
         ? [part]
-        : [part.text.replace(/(\n\n)?Answer with a JSON object\.$/, '')]
+        : [part.text.replace(DESCRIBED_FORMAT, '')]
             .filter((text) => text !== '' || part.text === '')
             .map((text) => ({ ...part, text })),
     ),
@@ -63,6 +63,9 @@ const LOST: Partial<Record<string, Edit>> = {
   serviceTier: withoutFields('serviceTier'),
   cacheKey: withoutFields('cacheKey'),
 }
+
+/** Once for each of the protocols that a request went through. */
+const DESCRIBED_FORMAT = /((\n\n)?Answer with a JSON object, and with nothing else: no code block around it\.)+$/
 
 /** The request without the fields that these losses concern, in all of its elements. */
 export const withoutLost = (request: GenerationRequest, losses: readonly Loss[]): GenerationRequest => {

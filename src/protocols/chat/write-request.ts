@@ -7,6 +7,7 @@ import { withImageOutput, imageConfigOf } from '../image-config.ts'
 import { REFUSABLE, type Quirks } from '../protocol.ts'
 import type { SettingName } from '../request-paths.ts'
 import { loseStopSequences } from '../stop-sequences.ts'
+import { preferForcedCall } from '../tool-choice.ts'
 import { OPENAI_NAMES, ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
 import { writeUserIds } from '../user-ids.ts'
@@ -33,7 +34,7 @@ export function writeRequest(translation: Translation): Json {
     request.turns,
   )
   if (messages.length === 0) throw translation.emptyConversation()
-  const reasoning = writeReasoning(request, translation)
+  const reasoning = writeReasoning(preferForcedCall(request, capabilities, true, translation), translation)
   const reasons = mayReason(reasoning)
   const body: Json = {
     model: target.model,

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Turn } from '../../generation/request.ts'
+import { jsonInstruction } from '../json-instruction.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { orderToolResults } from '../tool-results.ts'
 import type { Translation } from '../translation.ts'
@@ -44,7 +45,16 @@ export function writeConversation(
 }
 
 function writeSystem(writer: PartWriter, translation: Translation): Block[] {
-  return writer.items(translation.request.system, 'user').flatMap(({ block, part }) => {
+  const { system, outputFormat } = translation.request
+  // Objects are closed in this protocol, so that no schema allows any JSON object.
+  const isDescribed = outputFormat?.type === 'json'
+  if (isDescribed)
+    translation.lose(
+      'format_described',
+      translation.setting('outputFormat'),
+      'the provider enforces JSON only with a schema: the prompt asks for it',
+    )
+  return writer.items(isDescribed ? [...system, jsonInstruction()] : system, 'user').flatMap(({ block, part }) => {
     if (block.type === 'text') return [block]
     translation.lose('content_dropped', translation.at(part), 'instructions can contain only text')
     return []

@@ -16,8 +16,12 @@ const BUDGET_MIN = 1_024
 const RESPONSE_TOKENS = 4_096
 
 /** `allowsThinking`: a model with a thinking budget accepts the conversation. */
-export function writeReasoning(translation: Translation, allowsThinking: boolean): ReasoningFields {
-  const { request, target } = translation
+export function writeReasoning(
+  request: GenerationRequest,
+  allowsThinking: boolean,
+  translation: Translation,
+): ReasoningFields {
+  const { target } = translation
   const { reasoning } = request
   const maxTokens = writeLimit(request, target.capabilities, translation)
   // Agents always request summaries: that alone does not switch reasoning on.

@@ -1,6 +1,7 @@
 import type { Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
 import { customToolSchema as customSchema, loseGrammar } from '../custom-tools.ts'
 import { present } from '../fields.ts'
+import type { Capabilities } from '../protocol.ts'
 import { refuseTool } from '../provider-native.ts'
 import { forcesCall, acceptedToolChoice } from '../tool-choice.ts'
 import type { NameRule, ToolNames } from '../tool-names.ts'
@@ -68,10 +69,13 @@ function writeWebSearch(search: WebSearch, translation: Translation): Json {
   }
 }
 
-/** `reasons`: the model reasons in this request, where most models do not accept a forced call. */
+/** Most models do not accept a forced call while they reason. */
+export const forcedToolsOf = ({ forcedTools = 'idle' }: Capabilities): boolean | 'idle' => forcedTools
+
+/** `reasons`: the model reasons in this request. */
 export function writeToolChoice(names: ToolNames, reasons: boolean, translation: Translation): Json | undefined {
   const { request, target } = translation
-  const { forcedTools = 'idle' } = target.capabilities
+  const forcedTools = forcedToolsOf(target.capabilities)
   const choice =
     request.toolChoice === undefined
       ? undefined

@@ -5,7 +5,7 @@ import { acceptsSampling } from '../capabilities.ts'
 import { present } from '../fields.ts'
 import type { RawRequest } from '../protocol.ts'
 import { loseStopSequences } from '../stop-sequences.ts'
-import { loseToolChoice } from '../tool-choice.ts'
+import { loseToolChoice, preferForcedCall } from '../tool-choice.ts'
 import { ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
 import { loseSettings } from '../unsupported-settings.ts'
@@ -13,7 +13,7 @@ import { outputSchema } from './schema.ts'
 import type { Json } from './shapes.ts'
 import { allowsThinking, writeConversation } from './write-request-messages.ts'
 import { writeReasoning } from './write-request-reasoning.ts'
-import { ANTHROPIC_NAMES, writeToolChoice, writeTools } from './write-request-tools.ts'
+import { ANTHROPIC_NAMES, forcedToolsOf, writeToolChoice, writeTools } from './write-request-tools.ts'
 
 export const path = (): string => '/messages'
 
@@ -39,7 +39,13 @@ export function writeRequest(translation: Translation): Json {
   const names = new ToolNames(translation, ANTHROPIC_NAMES)
   const { system, messages } = writeConversation(names, translation)
   const tools = writeTools(names, translation)
-  const { maxTokens, thinking, effort } = writeReasoning(translation, allowsThinking(messages))
+  const preferred = preferForcedCall(
+    request,
+    { ...target.capabilities, forcedTools: forcedToolsOf(target.capabilities) },
+    false,
+    translation,
+  )
+  const { maxTokens, thinking, effort } = writeReasoning(preferred, allowsThinking(messages), translation)
   const reasons = thinking !== undefined && thinking.type !== 'disabled'
   const toolChoice = tools.length === 0 ? undefined : writeToolChoice(names, reasons, translation)
   if (tools.length === 0) loseToolChoice(translation)
@@ -90,13 +96,6 @@ function writeOutputConfig(
   translation: Translation,
 ): { output_config?: Json } {
   if (format?.type === 'enum') throw translation.plainEnumRefusal()
-  // Objects are closed here, so that no schema allows any JSON object, and Sluice does not add to the client's prompt.
-  if (format?.type === 'json')
-    translation.lose(
-      'format_unsupported',
-      translation.setting('outputFormat'),
-      'the provider supports JSON only with a schema',
-    )
   const config = {
     ...present('effort', effort),
     ...(format?.type === 'schema'

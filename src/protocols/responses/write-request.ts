@@ -9,7 +9,7 @@ import { refuseTool } from '../provider-native.ts'
 import { effortOfBudget } from '../reasoning-effort.ts'
 import { functionSchema, responseSchema } from '../schema/openai.ts'
 import { loseStopSequences } from '../stop-sequences.ts'
-import { loseToolChoice, acceptedToolChoice } from '../tool-choice.ts'
+import { loseToolChoice, acceptedToolChoice, preferForcedCall } from '../tool-choice.ts'
 import { acceptedName, OPENAI_NAMES, ToolNames } from '../tool-names.ts'
 import { orderToolResults } from '../tool-results.ts'
 import type { Translation } from '../translation.ts'
@@ -33,7 +33,8 @@ export function writeRequest(translation: Translation): Json {
   loseCitations(translation)
   const names = new ToolNames(translation, OPENAI_NAMES)
   const conversation = writeConversation(translation, names)
-  const reasoning = writeReasoning(translation)
+  const preferred = preferForcedCall(request, target.capabilities, true, translation)
+  const reasoning = writeReasoning(preferred.reasoning, translation)
   const reasons = reasoning?.effort !== 'none'
   const include = writeInclude(translation, reasons)
   const body: Json = {
@@ -189,9 +190,8 @@ function writeSampling(translation: Translation, reasons: boolean): Json {
   return { ...present('temperature', temperature), ...present('top_p', topP), ...present('top_logprobs', topLogprobs) }
 }
 
-function writeReasoning(translation: Translation): Json | undefined {
-  const { request, target } = translation
-  const { reasoning } = request
+function writeReasoning(reasoning: Reasoning | undefined, translation: Translation): Json | undefined {
+  const { target } = translation
   if (reasoning === undefined) return undefined
   if (target.capabilities.reasoning === 'none') {
     if (reasoning.effort !== 'none' && reasoning.budgetTokens !== 0)

@@ -217,3 +217,33 @@ describe('transforms', () => {
     expect(parts).toEqual([{ type: 'tool-call', id: 'c', name: 'a.b', form: 'function', arguments: '{}' }])
   })
 })
+
+describe('a forced call of a model that does not reason meanwhile', () => {
+  const forced: Partial<GenerationRequest> = {
+    tools: [{ type: 'function', name: 'f' }],
+    toolChoice: { type: 'tool', name: 'f' },
+  }
+  const efforts: Capabilities['efforts'] = ['none', 'low', 'high']
+
+  test('the call is forced, and the reasoning is switched off and reported', () => {
+    for (const [reasoning, path] of [
+      [{ effort: 'high' }, 'thinking'],
+      [{ budgetTokens: 2000 }, 'thinking'],
+      [undefined, 'tool_choice'],
+    ] as const) {
+      const fields = { ...forced, ...(reasoning === undefined ? {} : { reasoning }) }
+      const { body, lost } = sentFor(fields, {}, { forcedTools: 'idle', efforts })
+      expect(body).toMatchObject({
+        tool_choice: { type: 'function', function: { name: 'f' } },
+        reasoning_effort: 'none',
+      })
+      expect(lost).toEqual([`reasoning_not_possible ${path}`])
+    }
+  })
+
+  test('the choice is auto where reasoning cannot be switched off', () => {
+    const { body, lost } = sentFor(forced, {}, { forcedTools: 'idle', efforts: ['low', 'high'] })
+    expect(body.tool_choice).toBe('auto')
+    expect(lost).toEqual(['tool_choice_adjusted tool_choice'])
+  })
+})

@@ -135,17 +135,23 @@ describe('reasoning and the output limit', () => {
     },
   )
 
-  test('a reasoning model gets no temperature, no top_k, no low top_p and no forced call', () => {
+  test('a forced call outranks reasoning, which is reported', () => {
+    const forced = { tools: [{ type: 'function', name: 'f' }], toolChoice: { type: 'tool', name: 'f' } } as const
+    for (const reasoning of [{ effort: 'high' }, { budgetTokens: 2000 }, { adaptive: true }] as const)
+      expect(write({ ...forced, tools: [...forced.tools], reasoning })).toMatchObject({
+        body: { tool_choice: { type: 'tool', name: 'f' }, thinking: { type: 'disabled' } },
+        lost: ['reasoning_not_possible reasoning_effort'],
+      })
+  })
+
+  test('a reasoning model gets no temperature, no top_k and no low top_p', () => {
     const { body, lost } = write({
       reasoning: { budgetTokens: 2000 },
       sampling: { temperature: 0.2, topK: 5, topP: 0.5, stop: ['x'] },
-      tools: [{ type: 'function', name: 'f' }],
-      toolChoice: { type: 'tool', name: 'f' },
     })
-    expect(body).toMatchObject({ tool_choice: { type: 'auto' }, stop_sequences: ['x'] })
+    expect(body).toMatchObject({ stop_sequences: ['x'] })
     for (const name of ['temperature', 'top_k', 'top_p']) expect(body[name]).toBeUndefined()
     expect(lost).toEqual([
-      'tool_choice_adjusted tool_choice',
       'unsupported_combination temperature',
       'unsupported_combination top_k',
       'unsupported_combination top_p',

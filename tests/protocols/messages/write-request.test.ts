@@ -238,12 +238,13 @@ describe('settings', () => {
     ])
   })
 
-  test('structured output has closed objects, and JSON without a schema is left to the prompt', () => {
+  test('structured output has closed objects, and the name and description of its format', () => {
     const { body, lost } = write({
       outputFormat: {
         type: 'schema',
         name: 'n',
-        schema: { type: 'object', properties: { a: { type: 'integer', minimum: 3 } } },
+        description: 'D',
+        schema: { type: 'object', description: 'S', properties: { a: { type: 'integer', minimum: 3 } } },
       },
     })
     expect(body.output_config).toEqual({
@@ -253,11 +254,24 @@ describe('settings', () => {
           type: 'object',
           properties: { a: { type: 'integer', description: '{minimum: 3}' } },
           additionalProperties: false,
+          title: 'n',
+          description: 'D\n\nS',
         },
       },
     })
     expect(lost).toEqual(['schema_adjusted response_format.json_schema.schema'])
-    expect(write({ outputFormat: { type: 'json' } })).toMatchObject({ lost: ['format_unsupported response_format'] })
+    const titled = { type: 'schema', name: 'n', schema: { type: 'object', title: 'T', properties: {} } } as const
+    expect(write({ outputFormat: titled })).toMatchObject({
+      body: { output_config: { format: { schema: { title: 'T' } } } },
+      lost: ['unsupported_field response_format.json_schema.name'],
+    })
+  })
+
+  test('JSON without a schema is asked for in the prompt', () => {
+    expect(write({ outputFormat: { type: 'json' }, system: [{ type: 'text', text: 'Be brief.' }] })).toMatchObject({
+      body: { system: [{ text: 'Be brief.' }, { text: expect.stringContaining('a JSON object') }] },
+      lost: ['format_described response_format'],
+    })
   })
 
   test('user, service tier and stream have fields', () => {
