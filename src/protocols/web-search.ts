@@ -1,4 +1,4 @@
-import type { WebSearch } from '../generation/request.ts'
+import type { Part, WebSearch } from '../generation/request.ts'
 import { isObject } from '../json/parse.ts'
 import type { Translation } from './translation.ts'
 
@@ -19,10 +19,17 @@ export function loseSearchOptions(search: WebSearch, translation: Translation, .
 
 /** Reports citations of earlier responses: their text is sent without its sources. */
 export function loseCitations(translation: Translation): void {
-  for (const { parts } of translation.request.turns)
-    for (const part of parts)
-      if (part.type === 'text' && part.citations !== undefined)
-        translation.lose('citations_dropped', translation.at(part, 'citations'))
+  const { system, turns } = translation.request
+  loseCitationsIn(system, translation)
+  for (const { parts } of turns) loseCitationsIn(parts, translation)
+}
+
+function loseCitationsIn(parts: readonly Part[], translation: Translation): void {
+  for (const part of parts) {
+    if (part.type === 'tool-result') loseCitationsIn(part.content, translation)
+    else if (part.type === 'text' && part.citations !== undefined)
+      translation.lose('citations_dropped', translation.at(part, 'citations'))
+  }
 }
 
 /** City, region, country and time zone: in `approximate` in chat completions, beside `type` in other protocols. */

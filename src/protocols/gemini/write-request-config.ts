@@ -1,4 +1,4 @@
-import type { GenerationRequest } from '../../generation/request.ts'
+import type { GenerationRequest, Sampling } from '../../generation/request.ts'
 import { limitOutputTokens } from '../capabilities.ts'
 import { imageConfigOf } from '../image-config.ts'
 import { loseStopSequences } from '../stop-sequences.ts'
@@ -24,13 +24,25 @@ export function writeConfig(request: GenerationRequest, translation: Translation
     presencePenalty: writePenalty('presencePenalty', sampling.presencePenalty, translation),
     seed: writeSeed(sampling.seed, translation),
     responseLogprobs: sampling.logprobs,
-    logprobs: sampling.logprobs === true && sampling.topLogprobs !== 0 ? sampling.topLogprobs : undefined,
+    logprobs: writeTopLogprobs(sampling, translation),
     responseModalities: request.outputModalities?.map((modality) => modality.toUpperCase()),
     imageConfig: imageConfigOf(request, translation),
     ...writeFormat(request, translation),
     thinkingConfig,
   }
   return Object.fromEntries(Object.entries(written).filter(([, value]) => value !== undefined))
+}
+
+/** The number of alternatives, which the provider accepts only with log probabilities. */
+function writeTopLogprobs({ logprobs, topLogprobs = 0 }: Sampling, translation: Translation): number | undefined {
+  if (topLogprobs === 0) return undefined
+  if (logprobs === true) return topLogprobs
+  translation.lose(
+    'unsupported_field',
+    translation.setting('topLogprobs'),
+    'the provider has alternatives only beside log probabilities, which were not requested',
+  )
+  return undefined
 }
 
 function writeStop(stop: string[] | undefined, translation: Translation): string[] | undefined {
@@ -71,7 +83,7 @@ function writeFormat({ outputFormat }: GenerationRequest, translation: Translati
     case 'schema':
       return {
         responseMimeType: 'application/json',
-        responseJsonSchema: responseSchema(outputFormat.schema, translation),
+        responseJsonSchema: responseSchema(outputFormat, translation),
       }
     case 'enum':
       return { responseMimeType: 'text/x.enum', responseSchema: writeEnumSchema(outputFormat.schema) }

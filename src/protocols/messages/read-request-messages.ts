@@ -116,8 +116,10 @@ class ConversationReader {
       throw invalid(path, `must be a string or an array of content blocks, not ${describeType(value)}`)
     const parts: Part[] = []
     for (const [index, element] of value.entries()) {
-      const part = this.#block(new Fields(element, `${path}[${index}]`), role, parts)
-      if (part !== undefined) parts.push(part)
+      const block = new Fields(element, `${path}[${index}]`)
+      const unpacked = this.#unpackedDocument(block, role)
+      const part = unpacked === undefined ? this.#block(block, role, parts) : undefined
+      for (const one of unpacked ?? (part === undefined ? [] : [part])) parts.push(one)
     }
     return parts
   }
@@ -243,7 +245,7 @@ class ConversationReader {
 
   #media(block: Fields, type: 'image' | 'file'): MediaPart | undefined {
     const source = block.require('source', block.object('source'), 'where the content comes from')
-    const read = readSource(source, type)
+    const read = readSource(source, type, this.#extras)
     if (read === undefined) return undefined
     const filename = type === 'file' ? block.string('title') : undefined
     const part: MediaPart = {
@@ -257,12 +259,29 @@ class ConversationReader {
     return part
   }
 
+  /** A document of blocks that are not all text, as these blocks behind its title: no other protocol has such files. */
+  #unpackedDocument(block: Fields, role: Role): Part[] | undefined {
+    const { type, source, title } = block.value
+    if (type !== 'document' || !isObject(source) || source.type !== 'content' || !Array.isArray(source.content))
+      return undefined
+    if (source.content.every((inner) => isObject(inner) && inner.type === 'text')) return undefined
+    const inner = new Fields(source, block.at('source'))
+    const parts = this.contents(inner, 'content', true, role)
+    if (typeof title === 'string') parts.unshift({ type: 'text', text: `${title}:`, path: block.at('title') })
+    Object.assign(parts.at(-1) ?? {}, readCache(block))
+    for (const name of ['type', 'source', 'title']) block.take(name)
+    inner.take('type')
+    collectExtras(inner, this.#extras)
+    collectExtras(block, this.#extras)
+    return parts
+  }
+
   /** A search result of the client, for the model to cite: a text document; in the result of a tool, a text. */
   #searchResult(block: Fields, role: Role): MediaPart | TextPart | undefined {
     const { path } = block
     const title = block.string('title')
     const url = block.string('source')
-    const content = readContentSource(block)
+    const content = readContentSource(block, this.#extras)
     if (content?.type !== 'text') return undefined
     const text = url === undefined ? content.text : `${url}\n${content.text}`
     const cache = readCache(block)
@@ -321,7 +340,7 @@ const nativePart = (kind: string, block: Fields): NativePart => {
 }
 
 /** The source of a medium; undefined for a kind that only Anthropic has. */
-function readSource(source: Fields, type: 'image' | 'file'): MediaSource | undefined {
+function readSource(source: Fields, type: 'image' | 'file', extras: Extras): MediaSource | undefined {
   const kind = source.require('type', source.string('type'), "one of 'base64', 'url', 'file'")
   const mediaType = source.string('media_type')
   switch (kind) {
@@ -343,20 +362,21 @@ function readSource(source: Fields, type: 'image' | 'file'): MediaSource | undef
         mediaType: mediaType ?? 'text/plain',
       }
     case 'content':
-      return type === 'file' ? readContentSource(source) : undefined
+      return type === 'file' ? readContentSource(source, extras) : undefined
     default:
       return undefined
   }
 }
 
 /** A document of content blocks; undefined where a block is not text: such a document is native. */
-function readContentSource(source: Fields): MediaSource | undefined {
+function readContentSource(source: Fields, extras: Extras): MediaSource | undefined {
   const content = source.take('content')
   if (typeof content === 'string') return { type: 'text', text: content, mediaType: 'text/plain' }
   if (!Array.isArray(content))
     throw invalid(source.at('content'), `must be a string or an array of content blocks, not ${describeType(content)}`)
-  const texts = content.map((block: unknown) =>
-    isObject(block) && block.type === 'text' && typeof block.text === 'string' ? block.text : undefined,
-  )
-  return texts.includes(undefined) ? undefined : { type: 'text', text: texts.join('\n'), mediaType: 'text/plain' }
+  const blocks = content.map((block, index) => new Fields(block, `${source.at('content')}[${index}]`))
+  const texts = blocks.map((block) => (block.take('type') === 'text' ? block.string('text') : undefined))
+  if (texts.includes(undefined)) return undefined
+  for (const block of blocks) collectExtras(block, extras)
+  return { type: 'text', text: texts.join('\n'), mediaType: 'text/plain' }
 }

@@ -8,6 +8,7 @@ import type { ResponseIdentity, ResponseContext, Writer } from '../protocol.ts'
 import { type Block, type Json, tagPartSignature, writeStopReason, writeUsage } from './shapes.ts'
 import {
   citationOf,
+  hidesReasoning,
   loseCitationWithoutText,
   loseFinish,
   loseLastSignature,
@@ -130,6 +131,7 @@ class MessagesResponseWriter implements Writer {
           this.#delta({ type: 'text_delta', text }),
         ]
       case 'reasoning':
+        if (hidesReasoning(this.#context)) return []
         return [
           ...(this.#open ? [] : this.#openBlock({ type: 'thinking', thinking: '', signature: '' })),
           this.#delta({ type: 'thinking_delta', thinking: text }),

@@ -67,7 +67,12 @@ function blocksOf(part: Part, context: ResponseContext, isLast: boolean): Block[
     case 'refusal':
       return part.text === '' ? [] : [{ type: 'text', text: part.text }]
     case 'reasoning':
-      return reasoningBlocks(part.text, part.redacted ?? false, part.signature?.data, issuer)
+      return reasoningBlocks(
+        hidesReasoning(context) ? '' : part.text,
+        part.redacted ?? false,
+        part.signature?.data,
+        issuer,
+      )
     case 'tool-call':
       return [callBlock(part, context), ...signatureBlocks(part.signature, issuer)]
     case 'native':
@@ -111,6 +116,9 @@ export function mediaText(context: ResponseContext, type: 'image' | 'audio', med
   lose(context, 'response_content_dropped', type)
   return `[${type}: ${mediaType}, which an answer of the messages API cannot carry]`
 }
+
+/** The client asked for reasoning without its text (`display: omitted`). */
+export const hidesReasoning = ({ request }: ResponseContext): boolean => request.reasoning?.visible === false
 
 /** Reasoning without text is a redacted block; reasoning without text and signature has none. */
 export function reasoningBlocks(

@@ -168,7 +168,6 @@ describe('a request', () => {
                 { type: 'text', text: 'b' },
               ],
             }),
-            document({ type: 'content', content: [{ type: 'image', source: {} }] }),
           ],
         },
       ],
@@ -180,8 +179,31 @@ describe('a request', () => {
       { type: 'url', url: 'https://x' },
       { type: 'text', text: 'plain', mediaType: 'text/plain' },
       { type: 'text', text: 'a\nb', mediaType: 'text/plain' },
-      'native',
     ])
+  })
+
+  test('has a document of text and images as these, behind its title', () => {
+    const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AA==' } }
+    const content = [
+      { type: 'text', text: 'a' },
+      { ...image, cache_control: { type: 'ephemeral' } },
+    ]
+    const document = { type: 'document', title: 'T', context: 'C', source: { type: 'content', content } }
+    const { turns, extras } = read({ messages: [{ role: 'user', content: [document] }] })
+    expect(withoutPaths(turns[0]!.parts)).toEqual([
+      { type: 'text', text: 'T:' },
+      { type: 'text', text: 'a' },
+      { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'AA==' }, cache: {} },
+    ])
+    expect(extras).toEqual({ 'messages[0].content[0].context': 'C' })
+  })
+
+  test('reports what blocks of a text document have beside their text', () => {
+    const content = [{ type: 'text', text: 'a', cache_control: { type: 'ephemeral' } }]
+    const document = { type: 'document', source: { type: 'content', content } }
+    expect(read({ messages: [{ role: 'user', content: [document] }] }).extras).toEqual({
+      'messages[0].content[0].source.content[0].cache_control': { type: 'ephemeral' },
+    })
   })
 
   test('has reasoning with plain and wrapped signatures, and the signature of the part before', () => {

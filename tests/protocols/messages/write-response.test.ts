@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/error.ts'
-import type { GenerationResponse, GenerationEvent, PartHead } from '../../../src/generation/event.ts'
+import { fold, type GenerationResponse, type GenerationEvent, type PartHead } from '../../../src/generation/event.ts'
 import { wrapSignature } from '../../../src/generation/signature.ts'
 import { messages } from '../../../src/protocols/messages/index.ts'
 import { writeResponse } from '../../../src/protocols/messages/write-response.ts'
@@ -106,6 +106,26 @@ describe('a response stream', () => {
       `2 {"type":"signature_delta","signature":"${wrapSignature('s3', issuer)}"}`,
       '2 stop',
     ])
+  })
+
+  test('has signatures alone where the client asked for reasoning without its text', () => {
+    const asked = context()
+    const hidden = { ...asked, request: { ...asked.request, reasoning: { visible: false } } }
+    const events: GenerationEvent[] = [
+      START,
+      ...part(0, { type: 'reasoning' }, ['hm'], 's'),
+      ...part(1, { type: 'reasoning' }, ['unsigned']),
+      ...part(2, { type: 'text' }, ['Hi']),
+      stop(),
+    ]
+    const content = [
+      { type: 'thinking', thinking: '', signature: 's' },
+      { type: 'text', text: 'Hi' },
+    ]
+    expect(writeResponse(fold(events), hidden)).toMatchObject({ content })
+    const writer = messages.serve.writer(hidden)
+    const deltas = datas(events.flatMap((event) => writer.write(event))).flatMap(({ delta }) => delta ?? [])
+    expect(deltas.map(({ thinking, signature, text }) => thinking ?? signature ?? text)).toEqual(['s', 'Hi', undefined])
   })
 
   test('has calls without arguments, incomplete ones as they came, and free text as one field', () => {
