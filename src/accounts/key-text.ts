@@ -1,12 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import { KEY_KINDS, type KeyKind } from '../config/terms.ts'
+import { KEY_KINDS, KEY_PREFIXES, type KeyKind } from '../config/terms.ts'
 
-const PREFIXES: Record<KeyKind, string> = {
-  'pay-as-you-go': 'sk-ai-v1-',
-  subscription: 'sk-ss-v1-',
-  management: 'sk-mg-v1-',
-}
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
 /**
@@ -14,7 +9,7 @@ const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
  * scanners recognise a leaked key offline.
  */
 export function newKeyText(kind: KeyKind): string {
-  const secret = PREFIXES[kind] + base62(randomBytes(32), 43)
+  const secret = KEY_PREFIXES[kind] + base62(randomBytes(32), 43)
   const checksum = Buffer.alloc(4)
   checksum.writeUInt32BE(crc32(secret))
   return secret + base62(checksum, 6)
@@ -25,14 +20,14 @@ export const newId = (prefix: string): string => `${prefix}_${base62(randomBytes
 
 /** The kind given by a key's prefix; undefined where it has none of ours. */
 export const kindOfText = (text: string): KeyKind | undefined =>
-  KEY_KINDS.find((kind) => text.startsWith(PREFIXES[kind]))
+  KEY_KINDS.find((kind) => text.startsWith(KEY_PREFIXES[kind]))
 
 /** True where an operator may choose this text for a key: it must be long enough not to be guessed. */
 export const isKeyText = (text: string, kind: KeyKind): boolean =>
-  text.startsWith(PREFIXES[kind]) && /^[A-Za-z0-9_-]{16,200}$/.test(text.slice(PREFIXES[kind].length))
+  text.startsWith(KEY_PREFIXES[kind]) && /^[A-Za-z0-9_-]{16,200}$/.test(text.slice(KEY_PREFIXES[kind].length))
 
 /** The rule of `isKeyText`, for error messages. */
-export const keyTextRule = (kind: KeyKind): string => `${PREFIXES[kind]} and 16 to 200 letters, digits, "-" or "_"`
+export const keyTextRule = (kind: KeyKind): string => `${KEY_PREFIXES[kind]} and 16 to 200 letters, digits, "-" or "_"`
 
 function base62(bytes: Buffer, length: number): string {
   let rest = BigInt(`0x${bytes.toString('hex')}`)

@@ -3,6 +3,12 @@
 export const KEY_KINDS = ['pay-as-you-go', 'subscription', 'management'] as const
 export type KeyKind = (typeof KEY_KINDS)[number]
 
+export const KEY_PREFIXES: Record<KeyKind, string> = {
+  'pay-as-you-go': 'sk-ai-v1-',
+  subscription: 'sk-ss-v1-',
+  management: 'sk-mg-v1-',
+}
+
 /** Periods after which a key's spending limit resets; they begin with the day, the Monday and the month in UTC. */
 export const LIMIT_PERIODS = ['day', 'week', 'month'] as const
 export type LimitPeriod = (typeof LIMIT_PERIODS)[number]

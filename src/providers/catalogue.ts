@@ -318,7 +318,7 @@ export class Catalogue {
     const near = nearest(model, known)
     const advice =
       remedies.length > 0
-        ? `: ${remedies.join(', or ')}.`
+        ? ` on this server; for its operator: ${remedies.join(', or ')}.`
         : near.length > 0
           ? `. Nearest: ${near.join(', ')}.`
           : '. GET /v1/models lists the available models.'

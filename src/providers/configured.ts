@@ -1,5 +1,6 @@
 import { ConfigError, type Config, type ProviderConfig } from '../config/load.ts'
 import { type Auth, baseUrlProblem } from '../config/provider-settings.ts'
+import { KEY_PREFIXES } from '../config/terms.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Api } from '../protocols/protocol.ts'
 import { hideSecret } from '../protocols/upstream-error.ts'
@@ -68,7 +69,7 @@ export function builtInProvider(row: ProviderRow, config: Config): Provider | un
   const foundBy = enabledBy(row, own, config)
   const baseUrl = foundBy === undefined ? undefined : baseUrlOf(row, own, config)
   if (foundBy === undefined || baseUrl === undefined) return undefined
-  const apiKey = own?.apiKey ?? variable(config, row.keyVariables)?.value
+  const apiKey = own?.apiKey ?? variableKey(row, config, baseUrl)
   return withHiddenSecrets({
     id: row.id,
     name: own?.name ?? row.name,
@@ -127,6 +128,24 @@ const isOwnAddress = (url: URL, { listen }: Config): boolean =>
 
 /** A base URL without slashes at its end. */
 export const withoutTrailingSlashes = (url: string): string => url.replace(/\/+$/, '')
+
+/**
+ * The key in the environment. Throws ConfigError for a key of Sluice, as a shell with settings for clients has it; at a
+ * configured address there may be another Sluice.
+ */
+function variableKey(row: ProviderRow, config: Config, baseUrl: string): string | undefined {
+  const { id, name, keyVariables } = row
+  const set = variable(config, keyVariables)
+  if (
+    set !== undefined &&
+    baseUrl === row.baseUrl &&
+    Object.values(KEY_PREFIXES).some((prefix) => set.value.startsWith(prefix))
+  )
+    throw new ConfigError([
+      `${set.name}: is a key of Sluice, not of ${name}; unset it for this process, or set providers.${id}.apiKey`,
+    ])
+  return set?.value
+}
 
 function variable(config: Config, names: string[]): { name: string; value: string } | undefined {
   for (const name of names) {

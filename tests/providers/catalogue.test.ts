@@ -194,21 +194,19 @@ describe('prediction endpoints', () => {
 })
 
 describe('the error for a model name', () => {
+  const off = (model: string): string => `The model ${model} is not available on this server; for its operator: `
   const CASES: [string, string][] = [
     ['sandbox/chta', 'The model sandbox/chta is not available. Nearest: sandbox/chat.'],
     ['sandbx/chat', 'The model sandbx/chat is not available. Nearest: sandbox/chat.'],
     ['SANDBOX/CHAT', 'The model SANDBOX/CHAT is not available. Nearest: sandbox/chat, sandbox/image.'],
-    ['openai/gpt-5', 'The model openai/gpt-5 is not available: set OPENAI_API_KEY.'],
-    ['openai/brand-new', 'The model openai/brand-new is not available: set OPENAI_API_KEY.'],
-    ['claude-opus-5', 'The model claude-opus-5 is not available: set ANTHROPIC_API_KEY.'],
-    [
-      'gemini-2.5-pro',
-      'The model gemini-2.5-pro is not available: set GEMINI_API_KEY or GOOGLE_API_KEY, or set VERTEX_API_KEY.',
-    ],
-    ['azure/x', 'The model azure/x is not available: set AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_API_KEY.'],
-    ['vllm/x', 'The model vllm/x is not available: set VLLM_BASE_URL.'],
-    ['ollama/x', 'The model ollama/x is not available: start Ollama on this machine, or set OLLAMA_HOST.'],
-    ['groq/x', 'The model groq/x is not available: groq is disabled in the configuration (providers.groq.enabled).'],
+    ['openai/gpt-5', `${off('openai/gpt-5')}set OPENAI_API_KEY.`],
+    ['openai/brand-new', `${off('openai/brand-new')}set OPENAI_API_KEY.`],
+    ['claude-opus-5', `${off('claude-opus-5')}set ANTHROPIC_API_KEY.`],
+    ['gemini-2.5-pro', `${off('gemini-2.5-pro')}set GEMINI_API_KEY or GOOGLE_API_KEY, or set VERTEX_API_KEY.`],
+    ['azure/x', `${off('azure/x')}set AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_API_KEY.`],
+    ['vllm/x', `${off('vllm/x')}set VLLM_BASE_URL.`],
+    ['ollama/x', `${off('ollama/x')}start Ollama on this machine, or set OLLAMA_HOST.`],
+    ['groq/x', `${off('groq/x')}groq is disabled in the configuration (providers.groq.enabled).`],
     ['completely-unknown', 'The model completely-unknown is not available. GET /v1/models lists the available models.'],
     ['__proto__', 'The model __proto__ is not available. GET /v1/models lists the available models.'],
     [

@@ -83,6 +83,16 @@ describe('enabled providers', () => {
   test('a base URL alone does not enable a provider that requires a key', () =>
     expect(catalogueOf({ OPENAI_BASE_URL: 'http://h/v1' }).providers()).toHaveLength(1))
 
+  test('a key of Sluice in the variable of a provider is a ConfigError, unless its base URL is set', () => {
+    for (const kind of ['ai', 'ss', 'mg'])
+      expect(() => catalogueOf({ GOOGLE_API_KEY: `sk-${kind}-v1-0123456789abcdef` })).toThrow(
+        'GOOGLE_API_KEY: is a key of Sluice, not of Google',
+      )
+    expect(
+      catalogueOf({ OPENAI_API_KEY: 'sk-ai-v1-0123456789abcdef', OPENAI_BASE_URL: 'http://h/v1' }).providers(),
+    ).toHaveLength(2)
+  })
+
   test('an invalid base URL, or the address of Sluice itself, is a ConfigError', () => {
     expect(() => catalogueOf({ OPENAI_API_KEY: 'k', OPENAI_BASE_URL: 'api.openai.com' })).toThrow(
       new ConfigError(['OPENAI_BASE_URL: must be an http:// or https:// URL']),

@@ -87,7 +87,7 @@ test('the lists of all dialects name exactly the models that can be requested', 
 test('a model whose protocol the configuration excludes is refused with the setting that does so', () => {
   const catalogue = catalogueOf({}, 'providers: { openai: { protocol: chat.completions, apiKey: k } }')
   expect(refusalOf(catalogue, 'openai/gpt-image-2').message).toBe(
-    'The model openai/gpt-image-2 is not available: openai is used over chat.completions only ' +
-      '(providers.openai.protocol).',
+    'The model openai/gpt-image-2 is not available on this server; for its operator: openai is used over ' +
+      'chat.completions only (providers.openai.protocol).',
   )
 })
