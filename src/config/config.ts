@@ -57,6 +57,7 @@ export type ProviderConfig = {
   quirks: Quirks
 }
 
+/** `endpoints`: empty for a model that its id names: `<provider>/<model>`. */
 export type ModelConfig = {
   id: string
   name?: string

@@ -152,17 +152,15 @@ const price = object(
   { description: 'USD per million tokens; web_search, image and request: USD each' },
 )
 
-export const model = object(
-  {
-    name: string({ what: 'a display name', description: 'Display name' }),
-    endpoints: list(endpoint, {
-      what: 'endpoints',
-      min: 1,
-      description: 'Endpoints of the model, in the order in which they are tried',
-    }),
-    price,
-    capabilities,
-    contextLength: number({ ...TOKENS, description: 'Maximum tokens of prompt and output together' }),
-  },
-  { required: ['endpoints'] },
-)
+export const model = object({
+  name: string({ what: 'a display name', description: 'Display name' }),
+  endpoints: list(endpoint, {
+    what: 'endpoints',
+    min: 1,
+    description:
+      'Endpoints of the model, in the order in which they are tried; default: the provider and model that it names',
+  }),
+  price,
+  capabilities,
+  contextLength: number({ ...TOKENS, description: 'Maximum tokens of prompt and output together' }),
+})

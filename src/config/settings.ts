@@ -138,6 +138,7 @@ function readModels(read: ReadFile['models'], providers: Map<string, ProviderCon
       checkEndpoint(provider, protocol, providers, at)
       endpoints.push({ provider, model, ...(protocol === undefined ? {} : { protocol }) })
     }
+    if (value.endpoints === undefined) checkNamed(id, providers, location)
     const { endpoints: _, capabilities, price, ...rest } = value
     const budget = capabilities?.budget
     if (budget?.min !== undefined && budget.max !== undefined && budget.min > budget.max)
@@ -151,6 +152,14 @@ function readModels(read: ReadFile['models'], providers: Map<string, ProviderCon
     })
   }
   return models
+}
+
+/** A model without endpoints names its provider and the provider's model. */
+function checkNamed(id: string, providers: Map<string, ProviderConfig>, location: ConfigLocation): void {
+  const [provider = '', ...rest] = id.split('/')
+  if (rest.length > 0 && (BUILT_IN.has(provider) || providers.has(provider))) return
+  if (location.source.problems.some(({ path }) => path.startsWith(`${location.path}.`))) return
+  location.fail('requires endpoints, unless its name is that of a provider and a model: <provider>/<model>')
 }
 
 function checkEndpoint(

@@ -7,7 +7,7 @@ import { usdOf } from '../money.ts'
 import { protocols } from '../protocols/index.ts'
 import { present } from '../protocols/fields.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
-import type { Model } from '../providers/catalogue.ts'
+import type { Model } from '../providers/model.ts'
 
 /** A model in OpenAI's format with additional fields. Unknown values are null, or absent in objects. */
 export const describe = (

@@ -1,4 +1,4 @@
-import type { Config, ModelConfig } from '../config/load.ts'
+import type { Config } from '../config/load.ts'
 import type { Auth } from '../config/provider-settings.ts'
 import { modelNameProblem } from '../config/model-settings.ts'
 import { GatewayError, invalid } from '../error.ts'
@@ -7,7 +7,8 @@ import { BoundedMap } from '../http/bounded-map.ts'
 import { nearest } from '../nearest.ts'
 import type { Capabilities, Quirks, Api, Target } from '../protocols/protocol.ts'
 import { builtInProvider, configuredProvider, howToEnable, restrictionOf } from './configured.ts'
-import { familyCapabilities, globs, MODEL_ROWS, PROVIDER_ROWS, type ModelRow, type MediaFacts } from './catalog-rows.ts'
+import { familyCapabilities, globs, MODEL_ROWS, PROVIDER_ROWS, type MediaFacts } from './catalog-rows.ts'
+import { fromConfig, fromRow, type Model, type ModelEndpoint } from './model.ts'
 
 /** An enabled provider. */
 export type Provider = {
@@ -47,22 +48,6 @@ type EndpointBase = {
   listed?: string
 }
 
-export type ModelEndpoint = { provider: string; model: string; protocol?: Api }
-
-/** A listed model. */
-export type Model = {
-  id: string
-  name: string
-  ownedBy: string
-  /** The release date in Unix seconds, if known. */
-  createdAt?: number
-  /** In the order of attempts; those of disabled providers are skipped. */
-  endpoints: ModelEndpoint[]
-  /** Added to those of the model's families in `catalog/models.json`. */
-  capabilities: Capabilities
-  contextLength?: number
-}
-
 /** The model that a name resolves to: a listed one, or one without an id for an unlisted name. */
 type ResolvedModel = { id?: string; endpoints: ModelEndpoint[]; capabilities: Capabilities }
 
@@ -94,7 +79,7 @@ export class Catalogue {
       if (provider !== undefined) this.#providers.set(own.id, provider)
     }
     for (const row of MODEL_ROWS) this.#list(fromRow(row), row.onlyImported === true ? [] : shortNames(row.id))
-    for (const model of config.models.values()) this.#list(fromConfig(model))
+    for (const model of config.models.values()) this.#list(fromConfig(model, this.#models.get(model.id)))
   }
 
   /**
@@ -362,29 +347,6 @@ const shortNames = (id: string): string[] =>
         .slice(index + 1)
         .join('/'),
     )
-
-function fromRow({ id, name, released, endpoints, capabilities, contextLength }: ModelRow): Model {
-  const [provider = '', ...rest] = id.split('/')
-  const model = rest.join('/')
-  return {
-    id,
-    name: name ?? model,
-    ownedBy: provider,
-    endpoints: endpoints ?? [{ provider, model }],
-    capabilities: capabilities ?? {},
-    ...(released === undefined ? {} : { createdAt: Date.parse(released) / 1000 }),
-    ...(contextLength === undefined ? {} : { contextLength }),
-  }
-}
-
-const fromConfig = ({ id, name, endpoints, capabilities, contextLength }: ModelConfig): Model => ({
-  id,
-  name: name ?? id,
-  ownedBy: endpoints[0]!.provider,
-  endpoints,
-  capabilities,
-  ...(contextLength === undefined ? {} : { contextLength }),
-})
 
 /** The header with the key; empty without a key. */
 export function credentials(auth: Auth, apiKey: string | undefined): Record<string, string> {

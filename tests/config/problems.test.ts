@@ -130,9 +130,16 @@ const PROBLEMS: [string, string[]][] = [
   ['providers:\n  openai: { enabled: no }', ['2:22: providers.openai.enabled must be true or false, not a string']],
   [
     'models:\n  a:',
-    ['2:5: models.a must be a mapping of name, endpoints, price, capabilities, contextLength, not nothing'],
+    ['2:5: models.a requires endpoints, unless its name is that of a provider and a model: <provider>/<model>'],
   ],
-  ['models:\n  a: {}', ['2:6: models.a requires endpoints']],
+  [
+    'models:\n  a: {}',
+    ['2:6: models.a requires endpoints, unless its name is that of a provider and a model: <provider>/<model>'],
+  ],
+  [
+    'models:\n  acme/a: { price: { prompt: 1 } }',
+    ['2:11: models.acme/a requires endpoints, unless its name is that of a provider and a model: <provider>/<model>'],
+  ],
   ['models:\n  a: { endpoints: [] }', ['2:19: models.a.endpoints must be a list of endpoints with at least 1 element']],
   ['models:\n  a: { endpoints: [{ provider: openai }] }', ['2:20: models.a.endpoints[0] requires model']],
   [

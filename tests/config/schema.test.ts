@@ -31,7 +31,7 @@ test('the schema refuses what the reader refuses', () => {
     { listen: { prot: 1 } },
     { limits: { body: 5 } },
     { providers: { Acme: {} } },
-    { models: { a: {} } },
+    { models: { a: { endpoints: [] } } },
     { timeouts: { idle: 'soon' } },
     { keys: [{}] },
     { providers: { acme: { quirks: { systemRole: 'user' } } } },

@@ -283,6 +283,22 @@ describe('the model list', () => {
     })
   })
 
+  test('a configured model without endpoints is the one that it names, with the facts of the catalogue', () => {
+    const own = catalogueOf(
+      { OPENAI_API_KEY: 'k' },
+      `${ACME}models:
+  openai/gpt-5: { price: { prompt: 1 }, capabilities: { tools: false } }
+  openai/brand-new: { price: { prompt: 1 } }
+  acme/a/b: { contextLength: 9 }`,
+    )
+    const [gpt, built] = [own, catalogueOf({ OPENAI_API_KEY: 'k' })].map((all) => all.model('gpt-5'))
+    expect(gpt).toEqual({ ...built!, capabilities: { ...built!.capabilities, tools: false } })
+    expect(endpointsOf(own, 'openai/brand-new')).toEqual(['openai:brand-new over chat.completions'])
+    expect(own.model('acme/a/b')).toMatchObject({ ownedBy: 'acme', contextLength: 9 })
+    // Other names of the provider still work.
+    expect(endpointsOf(own, 'acme/c')).toEqual(['acme:c over messages'])
+  })
+
   test('has imported models with the name and context length of the source', () => {
     const listed = catalogueOf({ OPENROUTER_API_KEY: 'k' })
       .list()
