@@ -77,6 +77,8 @@ const closing = (accountId: string, keyId: string): Closing => {
       attempts: null,
       translation: null,
       estimated: false,
+      estimation: null,
+      disputed: null,
       usage: {
         ...noUsage(),
         inputTokens: Math.floor(Math.random() * 20_000),

@@ -241,7 +241,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore): P
     reasoningReplay,
     media: new MediaResolver({ catalogue, config, files }),
     background: new BackgroundResponses({ catalogue, config, ledger, store }),
-    inFlight: new InFlightRequests(),
+    inFlight: new InFlightRequests(config.timeouts.clientLeftMs),
     draining: false,
   }
 }

@@ -13,7 +13,14 @@ export type Config = {
   data: string
   store: { durability: Durability }
   limits: BodyLimits & { requestsPerMinute: number; bodyBytes: number; fileBytes: number; conversationBytes: number }
-  timeouts: { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number; drainMs: number }
+  timeouts: {
+    connectMs: number
+    firstByteMs: number
+    idleMs: number
+    totalMs: number
+    clientLeftMs: number
+    drainMs: number
+  }
   keepAliveMs: number
   /** Refuse requests that would lose something in translation, unless they say otherwise. */
   strict: boolean

@@ -67,4 +67,5 @@ export const QUIRK_VALUES: { readonly [Name in keyof Quirks]-?: readonly ValueOf
   customTools: [true, false],
   replaysReasoning: [true, false],
   requiresReasoning: [true, false],
+  stopsOnCancel: ['never', 'streams', 'always'],
 }

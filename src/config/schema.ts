@@ -53,6 +53,11 @@ const timeouts = object(
     firstByte: duration('10ms', '24h', "Until the head of the provider's response"),
     idle: duration('10ms', '24h', "Between two chunks of the provider's response"),
     total: duration('10ms', '24h', 'One whole attempt'),
+    clientLeft: duration(
+      '0s',
+      '24h',
+      'For a provider to report the usage of a response whose client has left; 0s: it is cancelled at once',
+    ),
     drain: duration('0s', '24h', 'For requests in flight to finish when Sluice is stopped'),
   },
   { description: 'Timeouts' },

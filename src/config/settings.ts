@@ -42,6 +42,7 @@ export function toConfig(read: ReadFile, env: Environment): Config {
       firstByteMs: timeouts.firstByte ?? 600_000,
       idleMs: timeouts.idle ?? 300_000,
       totalMs: timeouts.total ?? 3_600_000,
+      clientLeftMs: timeouts.clientLeft ?? 60_000,
       drainMs: timeouts.drain ?? 30_000,
     },
     keepAliveMs: read.keepAlive ?? 10_000,

@@ -79,6 +79,8 @@ function writeRecord(record: GenerationRecord, costs: boolean): WrittenRecord {
     finish,
     retries,
     estimated,
+    estimation,
+    disputed,
     ending,
     provider,
     attempts,
@@ -99,6 +101,8 @@ function writeRecord(record: GenerationRecord, costs: boolean): WrittenRecord {
     // A record is written after the last attempt.
     finalRetry: true,
     estimated,
+    ...(estimation === null ? {} : { estimation }),
+    ...(disputed === null ? {} : { disputed: JSON.parse(disputed) as unknown }),
     ending,
     provider,
     ...(attempts === null ? {} : { attempts: JSON.parse(attempts) as unknown }),

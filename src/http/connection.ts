@@ -14,6 +14,8 @@ export type Origin = { host: string; port: number; secure: boolean; name: string
  */
 export interface CallSignal {
   readonly aborted: boolean
+  /** The client left, although the call goes on. */
+  readonly left?: boolean
   addEventListener(type: 'abort', listener: () => void, options?: { once: boolean }): void
   removeEventListener(type: 'abort', listener: () => void): void
 }

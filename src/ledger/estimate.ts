@@ -85,7 +85,7 @@ const FEWEST_BYTES_PER_TOKEN = { text: 2, file: 8, video: 50, audio: 100, image:
 const MOST_MEDIUM_TOKENS = 4 * MEDIA_TOKENS
 
 /** Output limit assumed for a model that has none in the catalogue. */
-const ASSUMED_OUTPUT_TOKENS = 32_768
+export const ASSUMED_OUTPUT_TOKENS = 32_768
 
 /** Searches of a request that lets its provider search. */
 const ASSUMED_SEARCHES = 10

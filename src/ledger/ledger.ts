@@ -6,7 +6,7 @@ import { GatewayError } from '../error.ts'
 import { noUsage, type Usage } from '../generation/usage.ts'
 import type { Nano } from '../money.ts'
 import type { KeySpend, OpenGeneration as StoredOpen, Store } from '../store/store.ts'
-import { Meter } from './meter.ts'
+import { Meter, type Unseen } from './meter.ts'
 import {
   restoreOpen,
   serializeOpen,
@@ -16,6 +16,7 @@ import {
 } from './open-generation.ts'
 import { OpenGenerations } from './open-generations.ts'
 import type { Outcome } from './outcomes.ts'
+import { OutputSpeeds } from './output-speeds.ts'
 import { isUnavailable, PendingWrites, type Write } from './pending-writes.ts'
 import type { Price, Prices } from './prices.ts'
 import { rateWorst } from './rating.ts'
@@ -39,6 +40,7 @@ export class Ledger implements Expiring {
   readonly #wallets = new Map<string, Wallet>()
   readonly #quotas = new Map<string, Quota>()
   readonly #open = new OpenGenerations()
+  readonly #speeds = new OutputSpeeds()
   #budgets = new Budgets([])
   /** While any write is pending, no reservation is made. */
   readonly #pending = new PendingWrites()
@@ -176,13 +178,22 @@ export class Ledger implements Expiring {
    * postings are committed. Only the first call has an effect.
    */
   async close(open: OpenGeneration, outcome: Outcome): Promise<void> {
-    const { meter } = open
+    const { meter, request } = open
     if (!meter.close(outcome)) return
-    const counting = meter.count()
+    const unseen: Unseen | undefined =
+      outcome === 'client-left' && open.deferred !== true
+        ? {
+            tokens: this.#speeds.unseen(open),
+            kind: request.streamed ? 'reasoningTokens' : 'outputTokens',
+            limit: request.worst.outputTokens,
+          }
+        : undefined
+    const counting = meter.count(unseen)
     // A failed count must not keep the hold for ever: what the provider reported is charged.
     if (counting !== undefined) await counting.catch((error: unknown) => console.error(error))
     const usage = meter.charge === 'nothing' ? noUsage() : meter.usage
-    await this.#settle(open, { usage, estimated: meter.estimated })
+    if (meter.finish !== undefined && meter.estimation === undefined) this.#speeds.measure(open)
+    await this.#settle(open, { usage, estimation: meter.estimation })
   }
 
   #settle(open: OpenGeneration, charged: ChargedUsage): Promise<void> {
@@ -193,6 +204,7 @@ export class Ledger implements Expiring {
       budgets: this.#budgets,
     }
     const terms = settlementOf(open, charged, { wallet: funds.wallet, plans: this.#plans, prices: this.#prices })
+    if (terms.dispute !== undefined) console.error(terms.dispute)
     const settlement = new Settlement(open, terms, funds)
     const closing = settlement.apply()
     this.#open.delete(open)
@@ -214,7 +226,7 @@ export class Ledger implements Expiring {
     unstored.settlement.revert()
     open.meter.voidCharge()
     // A write that fails again is pending like the first one.
-    this.#settle(open, { usage: noUsage(), estimated: false }).catch(() => {})
+    this.#settle(open, { usage: noUsage(), estimation: undefined }).catch(() => {})
   }
 
   /** The sweep: writes open generations, so that a crash does not lose them, and retries pending writes. */

@@ -6,6 +6,7 @@ import type { BackgroundWork, GenerationRecord, StoredPrice } from '../store/sto
 import { CHARACTERS_PER_TOKEN } from './estimate.ts'
 import { Meter, type ReceivedText } from './meter.ts'
 import { decodeRates, storedPrice, type Price } from './prices.ts'
+import type { ChargedUsage } from './settlement.ts'
 
 /** The terms on which a generation is admitted. `price` is the one in force then, whatever later prices are. */
 export type ReservationRequest = Pick<
@@ -76,7 +77,7 @@ export function serializeOpen({ request, hold, meter, deferred, background }: Op
  * A generation as last written by a process that has ended: closed as crashed, with the usage it is charged for, or
  * still open where its provider works on in the background. `now`: Unix milliseconds.
  */
-export function restoreOpen(state: string, now: number): { open: OpenGeneration; usage: Usage; estimated: boolean } {
+export function restoreOpen(state: string, now: number): { open: OpenGeneration } & ChargedUsage {
   const read = JSON.parse(state, (_, value: unknown) => (isNano(value) ? BigInt(value.nano) : value)) as State
   const { hold, background, heard: received } = read
   const { price } = read.ask
@@ -93,7 +94,7 @@ export function restoreOpen(state: string, now: number): { open: OpenGeneration;
     return {
       open: { request, hold, meter, deferred: true, background, writtenAtMs: 0 },
       usage: noUsage(),
-      estimated: false,
+      estimation: undefined,
     }
   }
   const meter = Meter.crashed(stored)
@@ -101,7 +102,7 @@ export function restoreOpen(state: string, now: number): { open: OpenGeneration;
   return {
     open: { request, hold, meter, writtenAtMs: 0 },
     usage: charged ? usageAtCrash(read, inputTokens) : noUsage(),
-    estimated: charged,
+    estimation: charged ? 'checkpoint' : undefined,
   }
 }
 

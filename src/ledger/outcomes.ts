@@ -5,18 +5,18 @@ export type Outcome = 'completed' | 'client-left' | 'failed' | 'timed-out' | 'sh
 
 /**
  * The usage that is charged: `reported` by the provider (counted here where it reported none), `received` until the
- * end, the `input` alone where the request was sent to a provider, or `nothing`.
+ * end, `generated` until the end (received or not) where the request was sent to a provider, or `nothing`.
  */
-export type ChargePolicy = 'reported' | 'received' | 'input' | 'nothing'
+export type ChargePolicy = 'reported' | 'received' | 'generated' | 'nothing'
 
 /**
  * The charge policy of each outcome, before and after the first event of the provider's response. A client that leaves
- * pays for the input, otherwise leaving early would make requests free. A failure that is not the client's is not
- * charged before the first event.
+ * pays for what its request made the provider do, otherwise leaving early would make requests free. A failure that is
+ * not the client's is not charged before the first event.
  */
 export const OUTCOMES: Record<Outcome, { before: ChargePolicy; after: ChargePolicy }> = {
   completed: { before: 'reported', after: 'reported' },
-  'client-left': { before: 'input', after: 'received' },
+  'client-left': { before: 'generated', after: 'generated' },
   failed: { before: 'nothing', after: 'received' },
   'timed-out': { before: 'nothing', after: 'received' },
   shutdown: { before: 'nothing', after: 'received' },

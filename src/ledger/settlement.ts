@@ -6,6 +6,8 @@ import type { Nano } from '../money.ts'
 import { lossesHeader } from '../protocols/losses.ts'
 import type { Closing, GenerationRecord, Transfer } from '../store/store.ts'
 import { chargesOf, type Payment } from './book.ts'
+import { credible, disputeText } from './disputes.ts'
+import type { Estimation } from './meter.ts'
 import type { OpenGeneration } from './open-generation.ts'
 import { storedPrice, type Prices } from './prices.ts'
 import { rate } from './rating.ts'
@@ -14,8 +16,11 @@ import type { Wallet } from './wallet.ts'
 /** The sources a settlement draws on. `wallet`: pay-as-you-go only; `quota`: subscriptions only. */
 export type Funds = { wallet: Wallet | undefined; quota: Quota | undefined; budgets: Budgets }
 
-/** The usage that a generation is charged for. `estimated`: not all of it was reported by the provider. */
-export type ChargedUsage = { usage: Usage; estimated: boolean }
+/**
+ * The usage that a generation is charged for. `estimation`: the way in which a part of it was counted that its provider
+ * did not report.
+ */
+export type ChargedUsage = { usage: Usage; estimation: Estimation | undefined }
 
 /** Amounts in nano-USD, flows in micro-flows. `payment`: pay-as-you-go only. */
 type SettlementTerms = {
@@ -24,32 +29,36 @@ type SettlementTerms = {
   payment: Payment | undefined
   bill: Nano
   flows: bigint
+  /** A line for the operator about usage that cannot have been asked for. */
+  dispute: string | undefined
 }
 
 /** Computes bill, flows, payment, postings and record of a generation that has ended; changes nothing. */
 export function settlementOf(
   open: OpenGeneration,
-  charged: ChargedUsage,
+  { usage: reported, estimation }: ChargedUsage,
   { wallet, plans, prices }: { wallet: Wallet | undefined; plans: Plans; prices: Pick<Prices, 'cost'> },
 ): SettlementTerms {
   const { request, hold, meter } = open
   const { accountId, price, discount, penalty } = request
   const isCharged = meter.charge !== 'nothing'
+  const { usage, disputed } = credible(reported, request.worst)
   const { origin, bill: billed } =
-    isCharged && price !== undefined ? rate(charged.usage, price, discount) : { origin: 0n, bill: 0n }
+    isCharged && price !== undefined ? rate(usage, price, discount) : { origin: 0n, bill: 0n }
   const isSubscription = request.kind === 'subscription'
   const bill = isSubscription ? origin : billed
   const flows = isSubscription ? plans.flowsOf(origin, penalty) : 0n
   const payment = wallet?.paymentOf(hold.amount, bill)
   const served = isCharged ? meter.served : undefined
   const costPrice = served && prices.cost(served.provider, served.model)
-  const cost = costPrice && rate(charged.usage, costPrice, 0).bill
+  const cost = costPrice && rate(usage, costPrice, 0).bill
   return {
-    record: recordOf(open, charged, bill, flows),
+    record: recordOf(open, { usage, estimation, disputed }, bill, flows),
     transfers: chargesOf(accountId, payment, meter.served?.provider ?? null, cost),
     payment,
     bill,
     flows,
+    dispute: disputed && disputeText(request.id, served?.provider, disputed, usage),
   }
 }
 
@@ -100,7 +109,7 @@ export class Settlement {
 
 function recordOf(
   { request, hold, meter }: OpenGeneration,
-  { usage, estimated }: ChargedUsage,
+  { usage, estimation, disputed }: ChargedUsage & { disputed: Partial<Usage> | undefined },
   bill: Nano,
   flows: bigint,
 ): GenerationRecord {
@@ -119,7 +128,9 @@ function recordOf(
     streamed,
     discount,
     usage,
-    estimated,
+    estimated: estimation !== undefined,
+    estimation: estimation ?? null,
+    disputed: disputed === undefined ? null : JSON.stringify(disputed),
     bill,
     flows,
     ...times,

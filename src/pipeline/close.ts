@@ -53,8 +53,8 @@ const keepReasoning = ({ app, open: { request }, replayRecorder }: ClosableGener
   replayRecorder && app.reasoningReplay.keep(request.accountId, replayRecorder).catch(() => {})
 
 /** A client that leaves and a server that stops abort the call, which then looks like a failure of the provider. */
-function firstCause({ clientSignal, inFlight }: ClosableGeneration, outcome: Outcome): Outcome {
+function firstCause({ inFlight }: ClosableGeneration, outcome: Outcome): Outcome {
   if (outcome === 'completed') return outcome
   if (inFlight.reason !== undefined) return 'shutdown'
-  return clientSignal.aborted ? 'client-left' : outcome
+  return inFlight.aborted ? 'client-left' : outcome
 }

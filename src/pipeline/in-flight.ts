@@ -1,13 +1,21 @@
 import { edenGC } from 'bun:jsc'
+import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
 import type { GatewayError } from '../error.ts'
 import type { CallSignal } from '../http/connection.ts'
+import type { OpenGeneration } from '../ledger/ledger.ts'
+import type { Endpoint } from '../providers/catalogue.ts'
+import { ReadOn } from './read-on.ts'
 
 /**
- * One request in flight. It is the abort signal of its outgoing calls, which fires when the client leaves or the server
- * stops.
+ * One request in flight. It is the abort signal of its outgoing calls, which fires when the server stops, and when the
+ * client leaves unless the provider is read on.
  */
-export class InFlightRequest implements CallSignal {
+export class InFlightRequest implements CallSignal, Expiring {
   aborted = false
+  /** The client left. */
+  left = false
+  /** Set for a generation whose provider may be read on. */
+  generation: { open: OpenGeneration; endpoints: readonly Endpoint[] } | undefined
   /** The error with which the server ended it. */
   reason: GatewayError | undefined
   /** Set while a response streams: ends the stream with this error, in the client's protocol. */
@@ -15,16 +23,42 @@ export class InFlightRequest implements CallSignal {
   readonly #listeners: (() => void)[] = []
   readonly #clientSignal: AbortSignal
   readonly #registry: Set<InFlightRequest>
+  readonly #readOn: ReadOn
+  /** Set while the provider is read on. */
+  #givenUp: Deadline | undefined
 
-  constructor(clientSignal: AbortSignal, registry: Set<InFlightRequest>) {
+  constructor(clientSignal: AbortSignal, registry: Set<InFlightRequest>, readOn: ReadOn) {
     this.#clientSignal = clientSignal
     this.#registry = registry
+    this.#readOn = readOn
     registry.add(this)
-    if (clientSignal.aborted) this.#abort()
-    else clientSignal.addEventListener('abort', this.#abort, { once: true })
+    if (clientSignal.aborted) this.clientLeft()
+    else clientSignal.addEventListener('abort', this.clientLeft, { once: true })
   }
 
-  #abort = (): void => {
+  /** The client left. True where the provider is read on. */
+  readonly clientLeft = (): boolean => {
+    if (!this.left) {
+      this.left = true
+      if (this.generation !== undefined && this.#readOn.begin(this.generation.open, this.generation.endpoints)) {
+        this.#givenUp = new Deadline(this)
+        deadlines.set(this.#givenUp, this.#readOn.mostMs)
+      } else this.#abort()
+    }
+    return !this.aborted
+  }
+
+  /** The end of the time for which the provider is read on. */
+  onDeadline(): void {
+    this.#abort()
+  }
+
+  /** Ends the reading without a client, if this is one. */
+  giveUp(): void {
+    if (this.#givenUp !== undefined) this.#abort()
+  }
+
+  #abort(): void {
     this.aborted = true
     for (const listener of this.#listeners.splice(0)) listener()
   }
@@ -40,7 +74,12 @@ export class InFlightRequest implements CallSignal {
 
   /** Removes it from the registry; false where it was removed before. */
   leave(): boolean {
-    this.#clientSignal.removeEventListener('abort', this.#abort)
+    this.#clientSignal.removeEventListener('abort', this.clientLeft)
+    if (this.#givenUp !== undefined) {
+      deadlines.clear(this.#givenUp)
+      this.#givenUp = undefined
+      this.#readOn.end(this.generation!.open)
+    }
     return this.#registry.delete(this)
   }
 
@@ -61,8 +100,14 @@ const COLLECT_EVERY = 256
 /** All requests in flight. */
 export class InFlightRequests {
   readonly #all = new Set<InFlightRequest>()
+  readonly #readOn: ReadOn
   #drained: GatewayError | undefined
   #mostAtCollection = 0
+
+  /** `readOnMs`: the longest time for which a provider is read after the client left. */
+  constructor(readOnMs: number) {
+    this.#readOn = new ReadOn(readOnMs)
+  }
 
   get size(): number {
     return this.#all.size
@@ -75,11 +120,13 @@ export class InFlightRequests {
       this.#mostAtCollection = this.#all.size
       edenGC()
     }
-    return new InFlightRequest(clientSignal, this.#all)
+    return new InFlightRequest(clientSignal, this.#all, this.#readOn)
   }
 
   /** Waits until none is left, at most this long; then ends those that remain with this error. */
   async drain(atMostMs: number, error: GatewayError): Promise<void> {
+    for (const one of [...this.#all]) one.giveUp()
+    this.#readOn.stop()
     const deadline = performance.now() + atMostMs
     while (this.#all.size > 0 && performance.now() < deadline) await Bun.sleep(20)
     this.#drained = error

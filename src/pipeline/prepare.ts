@@ -254,6 +254,8 @@ export function reserve(
       worst,
       countInput: promptCount.tokens,
     })
+    // Media take much memory, which no client may keep without a connection.
+    if (media === undefined) inFlight.generation = { open, endpoints }
     route.hooks.onReserve?.(open)
     inbound.errorHeaders['x-generation-id'] = context.responseIdentity.id
     return {

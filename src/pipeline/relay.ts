@@ -5,6 +5,7 @@ import { FrameSplitter, type Frame } from '../http/frames.ts'
 import type { Chunk, WriteNow } from '../http/stream.ts'
 import { outcomeOf, type Outcome } from '../ledger/outcomes.ts'
 import type { Framing } from './framing.ts'
+import type { InFlightRequest } from './in-flight.ts'
 import type { MeteredStream } from './metered-stream.ts'
 
 /** A last frame without its blank line counts, unless the connection broke in the middle of it. */
@@ -36,13 +37,23 @@ export class Relay {
   readonly #framing: Framing
   readonly #splitter = new FrameSplitter()
   readonly #close: Close
+  readonly #inFlight: Pick<InFlightRequest, 'clientLeft' | 'left'> | undefined
   #early: Promise<Chunk | undefined> | undefined
+  #last: Promise<Chunk | undefined> | undefined
   #cut: GatewayError | undefined
   /** The rest of a chunk that was relayed as it came: its last frames, or what `pull` gives or throws for it. */
   #rest: Frame[] | (() => Chunk) | undefined
   #done = false
 
-  constructor(source: ByteSource, stream: MeteredStream, framing: Framing, close: Close) {
+  /** `inFlight`: of a response whose client may leave. */
+  constructor(
+    source: ByteSource,
+    stream: MeteredStream,
+    framing: Framing,
+    close: Close,
+    inFlight?: Pick<InFlightRequest, 'clientLeft' | 'left'>,
+  ) {
+    this.#inFlight = inFlight
     this.#source = source
     this.#stream = stream
     this.#framing = framing
@@ -62,7 +73,7 @@ export class Relay {
   pull(write?: WriteNow): Promise<Chunk | undefined> {
     const early = this.#early
     this.#early = undefined
-    return early ?? this.#next(write)
+    return (this.#last = early ?? this.#next(write))
   }
 
   async #next(write: WriteNow | undefined): Promise<Chunk | undefined> {
@@ -124,14 +135,15 @@ export class Relay {
 
   get #outcome(): Outcome {
     if (this.#cut !== undefined) return 'shutdown'
-    return this.#stream.error === undefined ? 'completed' : outcomeOf(this.#stream.error)
+    if (this.#stream.error !== undefined) return outcomeOf(this.#stream.error)
+    return this.#inFlight?.left === true ? 'client-left' : 'completed'
   }
 
   async #finish(last: Frame[]): Promise<Frame[]> {
     this.#done = true
     const outcome = this.#outcome
     const frames = await this.#close(outcome, [...last, ...(await this.#stream.conclude())])
-    if (outcome === 'completed') void this.#drain()
+    if (outcome === 'completed' || outcome === 'client-left') void this.#drain()
     else this.#source.cancel()
     return frames
   }
@@ -149,12 +161,22 @@ export class Relay {
     }
   }
 
-  /** The client left: the call to the provider is aborted at once. */
+  /** The client left: the provider is read on, or the call to it is aborted at once. */
   cancel(): void {
     if (this.#done) return
+    if (this.#inFlight?.clientLeft() === true) return void this.#readOn()
     this.#done = true
     this.#source.cancel()
     void this.#close('client-left', [])
+  }
+
+  /** Meters the rest of a response. Its end, also one by a failure, closes the generation. */
+  async #readOn(): Promise<void> {
+    try {
+      while ((await this.#last) !== undefined) this.#last = this.#next(undefined)
+    } catch {
+      // A defect of Sluice, which the client would have seen.
+    }
   }
 
   /** The server stops: the client gets this error in its own protocol. */

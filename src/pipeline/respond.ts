@@ -1,6 +1,7 @@
 import { fold, withUsage, type GenerationEvent } from '../generation/event.ts'
 import type { Usage } from '../generation/usage.ts'
 import { streamBody } from '../http/stream.ts'
+import type { Outcome } from '../ledger/outcomes.ts'
 import { protocols } from '../protocols/index.ts'
 import { lossReport } from '../protocols/losses.ts'
 import type { RequestContext, ResponseContext } from '../protocols/protocol.ts'
@@ -34,9 +35,12 @@ export async function whole(generation: Generation, upstream: Upstream<RequestCo
   const counted = counting && (await counting)
   const body = sameProtocol ? protocol.passthrough(context).answer(text, counted) : translate(events, counted, context)
   // A body that Sluice cannot read is passed on to a client of the provider's protocol, but not charged.
-  await close(generation, events.length === 0 ? 'failed' : 'completed')
+  await close(generation, events.length === 0 ? 'failed' : endOf(generation))
   return new Response(body, { headers: responseHeaders(generation, upstream) })
 }
+
+/** The outcome of a response in one piece: the client may have left while it was made. */
+const endOf = ({ inFlight }: Generation): Outcome => (inFlight.left ? 'client-left' : 'completed')
 
 /** Events -> the JSON text of a response in the client's protocol, with the losses where the client asked for them. */
 function translate(events: GenerationEvent[], counted: Usage | undefined, context: ResponseContext): string {
@@ -84,8 +88,12 @@ function meteredStream({ open, replayRecorder }: Generation, upstream: Upstream)
 /** Not a part of `stream`: a closure of an async function keeps its arguments as long as it is kept itself. */
 function relayOf(generation: Generation, { context, incoming }: Upstream, metered: MeteredStream): Relay {
   const { inbound: _, ...closable } = generation
-  return new Relay(incoming.body, metered, framingOf(generation), (outcome, last) =>
-    closeStream(closable, context, outcome, last),
+  return new Relay(
+    incoming.body,
+    metered,
+    framingOf(generation),
+    (outcome, last) => closeStream(closable, context, outcome, last),
+    generation.inFlight,
   )
 }
 
@@ -98,7 +106,7 @@ async function streamOfWhole(generation: Generation, upstream: Upstream): Promis
   const writer = protocols[context.request.protocol].serve.writer(context)
   const counted = await record(generation, events)
   const frames = withUsage(events, counted).flatMap((event) => writer.write(event))
-  await close(generation, 'completed')
+  await close(generation, endOf(generation))
   return new Response(chunkText(framingOf(generation).write(frames, true)), {
     headers: streamHeaders(generation, upstream),
   })

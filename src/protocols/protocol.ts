@@ -282,6 +282,11 @@ export type Quirks = {
   routesItself?: boolean
   /** chat: the server has `custom` tools (OpenAI); otherwise they become functions with one string, `input`. */
   customTools?: boolean
+  /**
+   * The responses whose generation, and charge, ends when their connection closes: `never` (default), `streams`, or
+   * `always`. Any other is read on for a while when its client leaves.
+   */
+  stopsOnCancel?: 'never' | 'streams' | 'always'
 }
 
 /** Fields of chat completions that servers may refuse, with their setting or element field; null: no loss. */

@@ -119,7 +119,7 @@ export async function attempt(
       // Another endpoint's protocol may be able to represent a request that this one's cannot.
       const isNotRepresentable = !(error instanceof UpstreamRefusal) && record.sent !== true
       const isRetryable = isNotRepresentable || RETRYABLE_CODES.has(refusal.error.code)
-      if (number === endpoints.length || signal.aborted || !isRetryable) throw refusal
+      if (number === endpoints.length || signal.aborted || signal.left === true || !isRetryable) throw refusal
     }
   }
 }

@@ -95,7 +95,11 @@ export type GenerationRecord = {
   translation: string | null
   /** The provider did not report the usage completely, so Sluice counted or bounded it. */
   estimated: boolean
+  /** The way in which it was counted: `counted`, `timed` or `checkpoint`; null where the provider reported it. */
+  estimation: string | null
   usage: Usage
+  /** JSON of the counts that the provider reported beyond what was asked for; `usage` has what is charged for them. */
+  disputed: string | null
   /** Null if the model has no price. */
   price: StoredPrice | null
   /** Basis points. */

@@ -25,7 +25,14 @@ describe('defaults', () => {
           fileBytes: 536870912,
           conversationBytes: 67108864,
         },
-        timeouts: { connectMs: 10_000, firstByteMs: 600_000, idleMs: 300_000, totalMs: 3_600_000, drainMs: 30_000 },
+        timeouts: {
+          connectMs: 10_000,
+          firstByteMs: 600_000,
+          idleMs: 300_000,
+          totalMs: 3_600_000,
+          clientLeftMs: 60_000,
+          drainMs: 30_000,
+        },
         keepAliveMs: 10_000,
         strict: false,
         billing: { startingCredit: 100_000_000_000n, overdraft: 0n, unpriced: 'refuse', delayMs: 180_000 },
@@ -95,6 +102,7 @@ keys: [{ key: "\${LONG}", requestsPerMinute: 1 }]
       firstByteMs: 60_000,
       idleMs: 1500,
       totalMs: 7_200_000,
+      clientLeftMs: 60_000,
       drainMs: 0,
     })
     expect(config.keepAliveMs).toBe(500)

@@ -379,8 +379,8 @@ describe('timed-out generations', () => {
   test('the book balances afterwards', () => expectBookRight(here.gateway.data))
 })
 
-describe('generations whose client left', () => {
-  const here = withGateway()
+describe('generations whose client left, with a provider that is cancelled then', () => {
+  const here = withGateway({ timeouts: { clientLeft: '0s' } })
 
   /** Leaves when the provider was called and, if a text is given, when that text was received. */
   async function leaves(

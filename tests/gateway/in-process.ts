@@ -64,7 +64,7 @@ export async function inProcessGateway(
     reasoningReplay: await ReasoningReplay.open(store, 0),
     media: new MediaResolver({ catalogue, config, files }),
     background: new BackgroundResponses({ catalogue, config, ledger, store }),
-    inFlight: new InFlightRequests(),
+    inFlight: new InFlightRequests(0),
     draining: false,
   }
   return { sqlite, app, headers: { host: 'sluice', authorization: `Bearer ${first?.text}` } }

@@ -69,10 +69,12 @@ const ask = (
 }
 
 describe('a client that leaves', () => {
+  const cancelled = 'timeouts: { clientLeft: 0s }\n'
+
   for (const protocol of ['chat.completions', 'messages'] as const) {
     test(`a client that leaves ends the provider's stream at once (${protocol})`, async () => {
       const upstream = endless()
-      const gateway = await gatewayWith(`providers:\n${provider('up', upstream.url)}`)
+      const gateway = await gatewayWith(`${cancelled}providers:\n${provider('up', upstream.url)}`)
       const leave = new AbortController()
       const response = await ask(gateway, protocol, { signal: leave.signal })
       await response.body!.getReader().read()
@@ -96,7 +98,7 @@ describe('a client that leaves', () => {
       },
     })
     cleanUp.push(() => server.stop(true))
-    const gateway = await gatewayWith(`providers:\n${provider('up', `http://127.0.0.1:${server.port}/v1`)}`)
+    const gateway = await gatewayWith(`${cancelled}providers:\n${provider('up', `http://127.0.0.1:${server.port}/v1`)}`)
     const leave = new AbortController()
     const response = ask(gateway, 'messages', { stream: false, signal: leave.signal }).catch(() => undefined)
     await called

@@ -311,6 +311,8 @@ async function store(of: GatewayProcess, account: string, extra: Partial<Generat
       attempts: null,
       translation: null,
       estimated: false,
+      estimation: null,
+      disputed: null,
       usage: USAGE,
       discount: 0,
       held: 1_000_000_000n,

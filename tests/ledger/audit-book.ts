@@ -65,6 +65,8 @@ export function closing(number: number, { cost, payment, ...extra }: Extra = {})
     attempts: null,
     translation: null,
     estimated: false,
+    estimation: null,
+    disputed: null,
     usage: USAGE,
     price: { version: PRICE.version, model: PRICE.model, rates: encodeRates(PRICE.rates) },
     discount: 0,

@@ -141,7 +141,7 @@ describe('concurrent reservations', () => {
     await fc.assert(
       fc.asyncProperty(closings, (closings) =>
         withRig({}, async (rig) => {
-          const open = Array.from({ length: 4 }, () => admit(rig))
+          const open = Array.from({ length: 4 }, () => admit(rig, { worst: { ...noUsage(), outputTokens: 5 } }))
           for (const { meter } of open)
             meter.record([
               { type: 'usage', usage: { inputTokens: 1, outputTokens: 5 } },
@@ -162,7 +162,8 @@ describe('concurrent reservations', () => {
 
   test('a client that leaves while its response is counted is charged the same', async () => {
     await withRig({}, async (rig) => {
-      const open = rig.ledger.reserve({ ...REQUEST, id: 'f'.repeat(32) }, async () => (await Bun.sleep(20), 42))
+      const worst = { ...noUsage(), outputTokens: 5 }
+      const open = rig.ledger.reserve({ ...REQUEST, worst, id: 'f'.repeat(32) }, async () => (await Bun.sleep(20), 42))
       open.meter.record([
         { type: 'part-start', part: 0, head: { type: 'text' } },
         { type: 'part-delta', part: 0, text: ' word word' },
@@ -190,6 +191,7 @@ accountStatus: { refusals: { monitored: 100000, abusive: 100000 } }
 models:
   fee: { endpoints: [{ provider: sandbox, model: chat }], price: { request: 0.1 } }
   tokens: { endpoints: [{ provider: sandbox, model: messages }], price: { completion: 1000 } }
+  prompts: { endpoints: [{ provider: sandbox, model: messages }], price: { prompt: 1000 } }
 plans: { usdPerFlow: 0.1, tiers: { free: { flows: { 5_hour: 10, 7_day: 1000, monthly: 1000 } } } }
 keys: [{ key: sk-limited-0123456789abcdef, limit: 1 }]
 `
@@ -263,17 +265,26 @@ keys: [{ key: sk-limited-0123456789abcdef, limit: 1 }]
   })
 
   test('clients never spend more than the balance: what responses use above their holds is written off', async () => {
-    const running = await open(0.1)
+    const running = await open(0.5)
     const { 200: served = 0, ...others } = await requestAll(
       running,
       running.key,
-      'tokens',
-      '[[reply: one two]] [[usage: in=5 out=50]]',
+      'prompts',
+      '[[reply: one two]] [[usage: in=700 out=10]]',
     )
-    expect(served).toBeWithin(2, 11)
+    expect(served).toBeWithin(1, 11)
     expect(others).toEqual({ 402: CLIENTS - served })
-    const billed = BigInt(served) * 50n * MILLI
-    expect(await bookOf(running)).toMatchObject({ credit: 0n, revenue: billed, 'write-off': 100n * MILLI - billed })
+    const billed = BigInt(served) * 700n * MILLI
+    expect(await bookOf(running)).toMatchObject({ credit: 0n, revenue: billed, 'write-off': 500n * MILLI - billed })
+  })
+
+  test('tokens that are reported above the output limit are charged as the limit, at no other cost', async () => {
+    const running = await open(0.1)
+    expect(await requestAll(running, running.key, 'tokens', '[[reply: one two]] [[usage: in=5 out=9000000]]')).toEqual({
+      200: 10,
+      402: 54,
+    })
+    expect(await bookOf(running)).toEqual({ credit: 0n, outside: -100n * MILLI, revenue: 100n * MILLI })
   })
 
   test('a key with a spending limit gets exactly ten responses although the account could pay more', async () => {

@@ -111,6 +111,10 @@ export class LedgerPair {
     return this.#model.log.filter(({ closed }) => closed === undefined)
   }
 
+  #ageOf({ id }: Entry): number {
+    return this.#rig.time.ageMs - this.#ages.get(id)!.bornMs
+  }
+
   #pick(from: Entry[], chosen: number[]): Entry[] {
     return [...new Set(chosen.flatMap((at) => from[at % Math.max(1, from.length)] ?? []))]
   }
@@ -172,6 +176,8 @@ export class LedgerPair {
     const { received } = entry
     received.begun = true
     if (what === 'text' || what === 'reasoning') received[what] += words
+    if (what === 'reasoning') received.reasons = true
+    if (what === 'text' || what === 'image') received.firstOutputMs ??= this.#ageOf(entry)
     if (what === 'finish') received.finished = true
     if (what === 'image') received.usage = { ...received.usage, images: received.usage.images + 1 }
     // Images are counted from their parts, not from reported usage.
@@ -183,7 +189,7 @@ export class LedgerPair {
     const chosen = this.#pick(this.#running, which)
     const together = chosen.filter(({ received }) => !isCounted(received, outcome))
     for (const entries of [together, ...chosen.filter((entry) => !together.includes(entry)).map((entry) => [entry])]) {
-      for (const entry of entries) this.#model.close(entry, outcome, this.#rig.now)
+      for (const entry of entries) this.#model.close(entry, outcome, this.#rig.now, this.#ageOf(entry))
       const stored = await Promise.all(
         entries.map(({ id }) =>
           this.#rig.ledger.close(this.#open.get(id)!, outcome).then(
@@ -294,7 +300,7 @@ export class LedgerPair {
       this.#running.filter(({ received }) => !isCounted(received, outcome)),
       which,
     )
-    for (const entry of entries) this.#model.close(entry, outcome, this.#rig.now)
+    for (const entry of entries) this.#model.close(entry, outcome, this.#rig.now, this.#ageOf(entry))
     await this.#rig.die(death, () => {
       for (const { id } of entries) void this.#rig.ledger.close(this.#open.get(id)!, outcome).catch(() => {})
     })

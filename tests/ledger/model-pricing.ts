@@ -31,8 +31,19 @@ export type Rates = Partial<
     Rate
   >
 >
-/** The part of a response that was received. `text` and `reasoning` count words. */
-export type Received = { begun: boolean; usage: Usage; finished: boolean; text: number; reasoning: number }
+/**
+ * The part of a response that was received. `text` and `reasoning` count words. `firstOutputMs`: from its admission to
+ * the first part that is not reasoning.
+ */
+export type Received = {
+  begun: boolean
+  usage: Usage
+  finished: boolean
+  text: number
+  reasoning: number
+  reasons: boolean
+  firstOutputMs: number | undefined
+}
 export const nothing = (): Usage => ({
   inputTokens: 0,
   cacheReadTokens: 0,
@@ -52,6 +63,8 @@ export const nothingReceived = (): Received => ({
   finished: false,
   text: 0,
   reasoning: 0,
+  reasons: false,
+  firstOutputMs: undefined,
 })
 /** A text of one token; and the tokens of a request's input where they are counted. */
 export const [WORD, COUNTED_INPUT] = [' word', 37]
@@ -77,6 +90,47 @@ export const rounded = (n: bigint, d: bigint): bigint =>
   2n * (n % d) < d || (2n * (n % d) === d && (n / d) % 2n === 0n) ? n / d : n / d + 1n
 const prompt = (u: Usage): number =>
   u.inputTokens + u.cacheReadTokens + u.cacheWrite5mTokens + u.cacheWrite1hTokens + u.inputAudioTokens
+
+const PROMPTS = [
+  'inputTokens',
+  'cacheReadTokens',
+  'cacheWrite5mTokens',
+  'cacheWrite1hTokens',
+  'inputAudioTokens',
+] as const
+const OUTPUTS = ['outputTokens', 'reasoningTokens', 'outputAudioTokens', 'outputImageTokens'] as const
+const output = (u: Usage): number => OUTPUTS.reduce((all, kind) => all + u[kind], 0)
+
+/** Usage without what cannot have been asked for: output above its limit, a prompt far above its size. */
+export function asked(usage: Usage, worst: Usage): Usage {
+  const charged = { ...usage }
+  if (prompt(usage) > prompt(worst) + 20_000) for (const kind of PROMPTS) charged[kind] = worst[kind]
+  if (output(usage) > worst.outputTokens) {
+    const most = OUTPUTS.toSorted((a, b) => usage[b] - usage[a])[0]!
+    for (const kind of OUTPUTS) charged[kind] = kind === most ? worst.outputTokens : 0
+  }
+  return charged
+}
+
+/** Hidden reasoning in tokens and the milliseconds it took, of all responses with reported usage. */
+export class Speed {
+  tokens = 0
+  ms = 0
+
+  measure({ usage, reasoning, firstOutputMs }: Received): void {
+    if (firstOutputMs === undefined) return
+    const shown = (reasoning * WORD.length) / 4
+    this.tokens += shown < usage.reasoningTokens / 2 ? usage.reasoningTokens - shown : 0
+    this.ms += Math.max(1, firstOutputMs)
+    if (this.ms > 600_000) [this.tokens, this.ms] = [(this.tokens * 600_000) / this.ms, 600_000]
+  }
+
+  /** Tokens of reasoning in a response that is left after `ageMs`. */
+  hidden({ reasons, firstOutputMs }: Received, ageMs: number): number {
+    const speed = this.ms > 0 ? this.tokens / this.ms : reasons ? 0.05 : 0
+    return Math.round(speed * (firstOutputMs ?? ageMs))
+  }
+}
 
 /** List price, and the bill after the discount; every line is rounded once. */
 export function priced(
@@ -125,6 +179,8 @@ export function charged(
   received: Received,
   outcome: string,
   countedInput: number,
+  hidden = 0,
+  limit = 0,
 ): { usage: Usage; estimated: boolean } | undefined {
   const { usage, text, reasoning } = received
   const counts = counted(received, outcome)
@@ -132,12 +188,11 @@ export function charged(
   const crashed = outcome === 'crashed'
   const tokens = (words: number): number => (crashed ? Math.ceil((words * WORD.length) / 4) : words)
   const inputTokens = counts.input ? countedInput : usage.inputTokens
-  const output =
-    counts.output || crashed
-      ? {
-          outputTokens: Math.max(usage.outputTokens, tokens(text)),
-          reasoningTokens: Math.max(usage.reasoningTokens, tokens(reasoning)),
-        }
-      : {}
-  return { usage: { ...usage, inputTokens, ...output }, estimated: crashed || counts.input || counts.output }
+  const all = { ...usage, inputTokens }
+  if (counts.output || crashed) {
+    all.outputTokens = Math.max(usage.outputTokens, tokens(text))
+    all.reasoningTokens = Math.max(usage.reasoningTokens, tokens(reasoning))
+    if (!received.finished) all.reasoningTokens += Math.max(0, Math.min(hidden, limit - output(all)))
+  }
+  return { usage: all, estimated: crashed || counts.input || counts.output }
 }

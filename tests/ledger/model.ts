@@ -3,6 +3,7 @@
  * is shared with the code under test. Amounts are nano-USD, flows micro-flows, instants Unix milliseconds.
  */
 import {
+  asked,
   charged,
   COUNTED_INPUT,
   least,
@@ -10,6 +11,7 @@ import {
   nothingReceived,
   priced,
   rounded,
+  Speed,
   sum,
   worstPriced,
   type Rates,
@@ -95,6 +97,7 @@ export type Subscribed = {
 
 export class Model {
   log: Entry[] = []
+  speed = new Speed()
   /** Credit and bonus posted so far; `unseen`: by another process, not loaded by the server yet. */
   readonly posted = new Map<string, Record<'credit' | 'bonus', { all: bigint; unseen: bigint }>>()
   readonly subscriptions = new Map<string, Subscribed>()
@@ -233,13 +236,17 @@ export class Model {
     return 'admitted'
   }
 
-  close(entry: Entry, outcome: string, now: number, received = entry.received): void {
+  /** `ageMs`: real time since it was admitted. */
+  close(entry: Entry, outcome: string, now: number, ageMs: number, received = entry.received): void {
     if (entry.subscribed) this.renew(entry.account, now)
-    const what = charged(received, outcome, entry.countedInput)
-    const usage = what?.usage ?? nothing()
+    const left = outcome === 'client-left' && !entry.deferred
+    const hidden = left ? this.speed.hidden(received, ageMs) : 0
+    const what = charged(received, outcome, entry.countedInput, hidden, entry.worst.outputTokens)
+    if (received.finished && what?.estimated !== true) this.speed.measure(received)
+    const usage = what === undefined ? nothing() : asked(what.usage, entry.worst)
     const { list, bill } = what === undefined ? { list: 0n, bill: 0n } : priced(usage, entry.rates, entry.discount)
-    const left = this.available(entry.account) + this.overdraft + (entry.subscribed ? 0n : entry.held)
-    const paid = entry.subscribed ? 0n : least(bill, left < 0n ? 0n : left)
+    const most = this.available(entry.account) + this.overdraft + (entry.subscribed ? 0n : entry.held)
+    const paid = entry.subscribed ? 0n : least(bill, most < 0n ? 0n : most)
     const has = this.balance(entry.account, 'bonus', 'server')
     const bonus = least(paid, has < 0n ? 0n : has)
     const counted = new Set(
@@ -268,6 +275,7 @@ export class Model {
 
   /** Memory is lost. What was written as open is settled by what was written, or stays open where it was deferred. */
   crash(now: number): void {
+    this.speed = new Speed()
     this.log = this.log.filter((entry) => entry.durable || entry.written !== undefined)
     for (const { credit, bonus } of this.posted.values()) credit.unseen = bonus.unseen = 0n
     const left = this.log.filter((entry) => !entry.durable)
@@ -286,7 +294,7 @@ export class Model {
       subscription.seen = Math.max(monthAfter(subscription.anchor, subscription.months), ...rows)
     }
     for (const entry of left.filter(({ deferred }) => !deferred)) {
-      this.close(entry, 'crashed', now, entry.written)
+      this.close(entry, 'crashed', now, 0, entry.written)
       entry.durable = true
     }
   }

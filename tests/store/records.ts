@@ -34,6 +34,8 @@ export const record = (number: number, over: Partial<GenerationRecord> = {}): Ge
   attempts: null,
   translation: null,
   estimated: false,
+  estimation: null,
+  disputed: null,
   usage: noUsage(),
   price: null,
   discount: 0,

@@ -108,7 +108,7 @@ export class Predictor {
     if (usage === undefined) open.meter.waiveCharge()
     else {
       Object.assign(open.meter.usage, usage)
-      open.meter.estimated = estimated === true
+      open.meter.estimation = estimated === true ? 'counted' : undefined
       open.meter.record([{ type: 'finish', reason: 'stop', raw: ending }])
     }
     await this.#app.ledger.close(open, ending).catch((error: unknown) => console.error(error))
@@ -224,10 +224,10 @@ export class Predictor {
     } = job
     if (charged) await meter.count()?.catch((error: unknown) => console.error(error))
     else meter.waiveCharge()
-    const { usage, estimated, served } = meter
+    const { usage, estimation, served } = meter
     const outcome: PredictionOutcome = {
       ending,
-      ...(charged ? { usage, estimated } : {}),
+      ...(charged ? { usage, estimated: estimation !== undefined } : {}),
       ...(served === undefined ? {} : { served: { provider: served.provider, model: served.model } }),
     }
     const ended: Prediction = { ...job.running, ...change, completedAt: Date.now(), outcome }

@@ -19,9 +19,9 @@ const BUCKET_NAMES = Object.keys(BUCKETS) as (keyof Usage)[]
 
 export const INSERT_GENERATION = `
   INSERT INTO generations (id, account, key, kind, api, model, provider, finish, ending, created_at, latency, duration,
-    streamed, retries, attempts, translation, estimated, price, discount, held, bill, flows,
+    streamed, retries, attempts, translation, estimated, estimation, disputed, price, discount, held, bill, flows,
     ${Object.values(BUCKETS).join(', ')})
-  VALUES (${Array(22 + BUCKET_NAMES.length)
+  VALUES (${Array(24 + BUCKET_NAMES.length)
     .fill('?')
     .join(', ')}) ON CONFLICT (id) DO NOTHING`
 
@@ -32,7 +32,7 @@ const SELECT_GENERATION = `
     ${nameSql('kind')} AS kind, ${nameSql('api')} AS api, ${nameSql('model')} AS model,
     ${nameSql('provider')} AS provider, ${nameSql('finish')} AS finish, ${nameSql('ending')} AS ending,
     g.created_at AS createdAt, g.latency, g.duration, g.streamed, g.retries, g.attempts, g.translation, g.estimated,
-    g.discount, p.version AS priceVersion, p.model AS priceModel, p.rates AS priceRates,
+    g.estimation, g.disputed, g.discount, p.version AS priceVersion, p.model AS priceModel, p.rates AS priceRates,
     CAST(g.held AS TEXT) AS held, CAST(g.bill AS TEXT) AS bill, CAST(g.flows AS TEXT) AS flows,
     ${Object.entries(BUCKETS)
       .map(([bucket, column]) => `g.${column} AS ${bucket}`)

@@ -237,6 +237,8 @@ export class LedgerTables implements LedgerStore {
       record.attempts,
       record.translation,
       record.estimated ? 1 : 0,
+      record.estimation,
+      record.disputed,
       price === null ? null : this.#price(price),
       record.discount,
       int64(record.held),

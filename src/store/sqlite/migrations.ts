@@ -250,4 +250,9 @@ export const MIGRATIONS: readonly string[] = [
   // Losses in translation between the client's and the provider's protocol, as JSON.
   'ALTER TABLE generations ADD COLUMN translation TEXT',
   ITEMS_ONCE + TOTALS,
+  // The way in which unreported usage was counted, and usage that its provider cannot have been asked for, as JSON.
+  `
+  ALTER TABLE generations ADD COLUMN estimation TEXT;
+  ALTER TABLE generations ADD COLUMN disputed TEXT;
+  `,
 ]
