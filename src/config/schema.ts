@@ -63,12 +63,23 @@ const timeouts = object(
   { description: 'Timeouts' },
 )
 
+const USD_MAX = 1_000_000_000
+
 const usd = (description: string): Shape<number> =>
-  number({ min: 0, max: 1_000_000_000, decimals: 9, description: `${description}, in USD` })
+  number({ min: 0, max: USD_MAX, decimals: 9, description: `${description}, in USD` })
+
+/** `unlimited` is an amount that is not spent in a lifetime: the book has no account without a balance. */
+const startingCredit: Shape<number> = {
+  schema: {
+    anyOf: [usd('Credit').schema, { const: 'unlimited' }],
+    description: 'Credit of the account that the first start creates, in USD; unlimited: 1,000,000,000',
+  },
+  read: (location) => (location.scalar === 'unlimited' ? USD_MAX : usd('Credit').read(location)),
+}
 
 const billing = object(
   {
-    startingCredit: usd('Credit of the account that the first start creates'),
+    startingCredit,
     overdraft: usd('How far credit may go below zero if a response costs more than was reserved'),
     unpriced: name<'refuse' | 'free'>(['refuse', 'free'], 'What to do with models without a known price'),
     delay: duration('0s', '5m', 'Time after the end of a generation until its costs are shown'),

@@ -171,6 +171,9 @@ keys: [{ key: "\${LONG}", requestsPerMinute: 1 }]
 })
 
 describe('accounts and keys', () => {
+  test('an unlimited starting credit is the largest amount', () =>
+    expect(read('billing: { startingCredit: unlimited }').billing.startingCredit).toBe(10n ** 18n))
+
   test('thresholds that are not set keep their defaults', () => {
     const { accountStatus } = read('accountStatus: { refusals: { monitored: 5 }, penalty: { abusive: 2.25 } }')
     expect(accountStatus).toEqual({
