@@ -1,4 +1,5 @@
 import { AbuseDetection } from './accounts/abuse-detection.ts'
+import { type Clock, SteadyClock } from './accounts/clock.ts'
 import { type Identity, Keys } from './accounts/keys.ts'
 import { Limits } from './accounts/limits.ts'
 import { Plans } from './accounts/plans.ts'
@@ -38,7 +39,7 @@ export async function handleRequest(
   const id = Bun.randomUUIDv7().replaceAll('-', '')
   const inbound: PublicRequest = {
     request,
-    receivedAt: Date.now(),
+    receivedAt: app.clock.now(),
     ...pathAndQuery(request.url),
     params: [],
     address,
@@ -163,7 +164,8 @@ export type Running = {
  */
 export async function start(config: Config): Promise<Running> {
   const catalogue = new Catalogue(config)
-  const store = new SqliteStore({ folder: config.data, exclusive: true, ...config.store })
+  const clock = new SteadyClock()
+  const store = new SqliteStore({ folder: config.data, exclusive: true, ...config.store, now: clock.now })
   const opened = Promise.withResolvers<GatewayContext>()
   type Handler = ListenOptions['fetch']
   const handlerOf =
@@ -174,7 +176,7 @@ export async function start(config: Config): Promise<Running> {
   let server: Listening | undefined
   try {
     server = listen({ ...config.listen, fetch: (request, server) => handler(request, server) })
-    const context = await open(config, catalogue, store)
+    const context = await open(config, catalogue, store, clock)
     const webhooks = new Webhooks(context)
     const app: GatewayContext = Object.assign(context, { predictor: new Predictor(context, webhooks) })
     await app.predictor.start()
@@ -208,8 +210,10 @@ function run(app: GatewayContext, webhooks: Webhooks, server: Listening): Runnin
 }
 
 /** Opens the modules in dependency order. */
-async function open(config: Config, catalogue: Catalogue, store: SqliteStore): Promise<AppContext> {
+async function open(config: Config, catalogue: Catalogue, store: SqliteStore, clock: Clock): Promise<AppContext> {
+  const { now } = clock
   const keys = await Keys.open({
+    now,
     store,
     accounts: accountsOf(store, config),
     folder: config.data,
@@ -218,16 +222,19 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore): P
   // Printed at once, because only hashes are stored: the texts are not shown again.
   for (const { kind, text } of await keys.start(config.env.SLUICE_KEY)) console.log(`key ${kind} ${text}`)
   const prices = new Prices(config)
-  const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: config.billing.overdraft })
-  const reasoningReplay = await ReasoningReplay.open(store, config.reasoning.keepMs)
+  const { overdraft } = config.billing
+  const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft, clock })
+  const reasoningReplay = await ReasoningReplay.open(store, config.reasoning.keepMs, now)
   const files = await Files.open({
     store: store.files,
     folder: config.data,
     quotaBytes: config.files.quotaBytes,
     outputKeepMs: config.files.outputKeepMs,
+    now,
   })
   return {
     config,
+    clock,
     store,
     files,
     keys,
@@ -255,16 +262,16 @@ const EVALUATE_EVERY_MS = 60_000
 
 /** Periodic work. One round that fails is made up for by the next. `signal`: aborts the search for local models. */
 function startTimers(app: GatewayContext, signal: AbortSignal): Timer[] {
-  const { store, files, config, reasoningReplay } = app
+  const { clock, store, files, config, reasoningReplay } = app
   const local = new LocalModels(app.catalogue, config.env)
   const findLocalModels = (): Promise<unknown> => local.refresh(signal)
   const purgePredictions = (): Promise<unknown> =>
-    store.predictions.purge(Date.now() - config.predictions.keepDays * DAY_MS)
+    store.predictions.purge(clock.now() - config.predictions.keepDays * DAY_MS)
   const every = (ms: number, run: () => Promise<unknown>): Timer => setInterval(() => void run().catch(() => {}), ms)
   void findLocalModels().catch(() => {})
   return [
     every(LOCAL_EVERY_MS, findLocalModels),
-    every(PURGE_EVERY_MS, () => store.responses.purge(Date.now())),
+    every(PURGE_EVERY_MS, () => store.responses.purge(clock.now())),
     every(PURGE_EVERY_MS, () => reasoningReplay.purge()),
     every(PURGE_EVERY_MS, purgePredictions),
     every(PURGE_FILES_EVERY_MS, () => files.purge()),

@@ -1,4 +1,5 @@
 import type { AbuseDetection } from './accounts/abuse-detection.ts'
+import type { Clock } from './accounts/clock.ts'
 import type { Identity, Keys } from './accounts/keys.ts'
 import type { Limits } from './accounts/limits.ts'
 import type { Config } from './config/load.ts'
@@ -20,6 +21,7 @@ import type { Store } from './store/store.ts'
  */
 export type AppContext = {
   config: Config
+  clock: Clock
   store: Store
   files: Files
   keys: Keys

@@ -2,6 +2,7 @@ import type { LimitPeriod } from '../config/terms.ts'
 import { GatewayError } from '../error.ts'
 import { usdText } from '../money.ts'
 import type { KeySpend } from '../store/store.ts'
+import { standingStill } from './clock.ts'
 
 const DAY_MS = 86_400_000
 /** The first Monday after the Unix epoch, which was a Thursday. */
@@ -13,16 +14,20 @@ export type KeyLimit = { amount: bigint; period: LimitPeriod | null }
 /** Nano-USD held for one request of a key, in the period that began at `since`. */
 export type BudgetHold = { keyId: string; since: number; amount: bigint }
 
-type Spend = { since: number; spent: bigint; held: bigint }
+/** `elapsedMs`: the time that had passed when it began, or was loaded. */
+type Spend = { since: number; spent: bigint; held: bigint; elapsedMs: number }
 
 /** The use of keys' spending limits, in memory. A key never goes back to an earlier period, whatever the clock says. */
 export class Budgets {
   readonly #spends: Map<string, Spend>
   readonly #open = new Set<BudgetHold>()
+  readonly #elapsed: () => number
 
-  /** `spends`: the stored rows of all keys. */
-  constructor(spends: readonly KeySpend[]) {
-    this.#spends = new Map(spends.map(({ keyId, since, spent }) => [keyId, { since, spent, held: 0n }]))
+  /** `spends`: the stored rows of all keys; `elapsed`: see `Clock`. */
+  constructor(spends: readonly KeySpend[], elapsed: () => number = standingStill) {
+    this.#elapsed = elapsed
+    const elapsedMs = elapsed()
+    this.#spends = new Map(spends.map(({ keyId, since, spent }) => [keyId, { since, spent, held: 0n, elapsedMs }]))
   }
 
   /** Throws insufficient_credit (402) where the key's limit has less than `amount` nano-USD left; changes nothing. */
@@ -83,7 +88,8 @@ export class Budgets {
     const { keyId, since, amount } = hold
     const current = this.#spends.get(keyId)
     if (current?.since === since) current.held += amount
-    else if (current === undefined || current.since < since) this.#spends.set(keyId, { since, spent: 0n, held: amount })
+    else if (current === undefined || current.since < since)
+      this.#spends.set(keyId, { since, spent: 0n, held: amount, elapsedMs: this.#elapsed() })
   }
 
   /** Nano-USD settled in the current period, without holds. */
@@ -92,9 +98,12 @@ export class Budgets {
   }
 
   #current(keyId: string, { period }: KeyLimit, now: number): Spend {
-    const since = period === null ? 0 : periodStart(now, period)
     const last = this.#spends.get(keyId)
-    return last === undefined || last.since < since ? { since, spent: 0n, held: 0n } : last
+    const elapsedMs = this.#elapsed()
+    // A period of a time that is not yet ends after its own length.
+    const at = last === undefined ? now : Math.max(now, last.since + Math.floor(elapsedMs - last.elapsedMs))
+    const since = period === null ? 0 : periodStart(at, period)
+    return last === undefined || last.since < since ? { since, spent: 0n, held: 0n, elapsedMs } : last
   }
 }
 

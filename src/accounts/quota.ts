@@ -3,6 +3,7 @@ import { GatewayError } from '../error.ts'
 import { divideHalfEven, nanoOf, usdOf, usdText } from '../money.ts'
 import { nearest } from '../nearest.ts'
 import type { AccountStatus, QuotaWindow, Subscription } from '../store/store.ts'
+import { LatestInstant, standingStill } from './clock.ts'
 import { FREE_TIER, type Plan, type Plans } from './plans.ts'
 
 const HOUR_MS = 3_600_000
@@ -46,23 +47,31 @@ type Window = { startedAt: number; endsAt: number; used: bigint; held: bigint }
 /**
  * One account's subscription and its quota windows, in memory. The 5-hour and the 7-day window begin with the first
  * hold after the previous one has ended; the monthly one is the subscription's period. A window ends at `endsAt`, to
- * the millisecond. Instants are Unix milliseconds; one before the latest seen counts as the latest, so that a clock
- * that goes back restarts nothing.
+ * the millisecond. Instants are Unix milliseconds; one before the latest seen counts as that, so that a clock that goes
+ * back restarts nothing.
  */
 export class Quota {
   readonly #plans: Plans
   #subscription: Subscription
   readonly #windows = new Map<QuotaWindowName, Window>()
   readonly #open = new Set<QuotaHold>()
-  #seen: number
+  #latest: LatestInstant
+  readonly #elapsed: () => number
 
-  /** `windows`: the stored rows of this account. */
-  constructor(plans: Plans, subscription: Subscription, windows: readonly QuotaWindow[]) {
+  /** `windows`: the stored rows of this account; `elapsed`: see `Clock`. */
+  constructor(
+    plans: Plans,
+    subscription: Subscription,
+    windows: readonly QuotaWindow[],
+    elapsed: () => number = standingStill,
+  ) {
     this.#plans = plans
     this.#subscription = subscription
     for (const { window, startedAt, endsAt, used } of windows)
       this.#windows.set(window, { startedAt, endsAt, used, held: 0n })
-    this.#seen = Math.max(subscription.periodStart, ...windows.map(({ startedAt }) => startedAt))
+    const seen = Math.max(subscription.periodStart, ...windows.map(({ startedAt }) => startedAt))
+    this.#latest = new LatestInstant(seen, elapsed)
+    this.#elapsed = elapsed
   }
 
   get subscription(): Subscription {
@@ -166,6 +175,28 @@ export class Quota {
     this.#subscription = subscription
   }
 
+  /**
+   * Begins all windows anew, unused, and a period that has not begun. What is in flight counts in no window. Gives the
+   * rows that replace those in the store.
+   */
+  reset(now: number): QuotaWindow[] {
+    const { accountId, tier, renews, nextTier, periodStart, repeatedUntil = 0 } = this.#subscription
+    const seen = Math.max(repeatedUntil, this.#latest.at(now))
+    this.#subscription = {
+      ...renewed(this.#subscription, now),
+      ...(periodStart > now ? { ...newSubscription(accountId, tier, now), renews, nextTier } : {}),
+      resetRequested: false,
+      ...(seen > now ? { repeatedUntil: seen } : {}),
+    }
+    this.#latest = new LatestInstant(now, this.#elapsed)
+    for (const hold of this.#open) hold.windows = []
+    return WINDOW_NAMES.map((window) => {
+      const endsAt = window === 'monthly' ? this.#subscription.periodEnd : now + LENGTH_MS[window]
+      this.#windows.set(window, { startedAt: now, endsAt, used: 0n, held: 0n })
+      return { accountId, window, startedAt: now, endsAt, used: 0n }
+    })
+  }
+
   detail(now: number, status: AccountStatus, penalty: number): SubscriptionDetail {
     const at = this.#clock(now)
     const { tier, periodEnd } = renewed(this.#subscription, at)
@@ -214,7 +245,7 @@ export class Quota {
   }
 
   #clock(now: number): number {
-    return (this.#seen = Math.max(this.#seen, now))
+    return this.#latest.at(now)
   }
 
   #levelOf(window: QuotaWindowName, plan: Plan, at: number): WindowLevel {

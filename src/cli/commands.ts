@@ -203,6 +203,18 @@ export const COMMANDS: readonly Command[] = [
       (await import('./accounts.ts')).setAccountDiscount(given, name, percent),
   },
   {
+    words: 'quota reset',
+    operands: '<name>',
+    operandCount: 1,
+    summary: 'Begin the quota windows of an account anew, unused',
+    notes:
+      'For a subscription whose 5-hour, 7-day or monthly quota shall not wait for its reset. A running server does\n' +
+      'it within two seconds, otherwise the next start. Requests in flight count in no window. The period stays,\n' +
+      'unless it lies in the future because the clock was wrong.',
+    options: { ...JSON_OUTPUT, ...DATA },
+    run: async (given, [name = '']) => (await import('./quota.ts')).resetQuota(given, name),
+  },
+  {
     words: 'models',
     operands: '',
     operandCount: 0,

@@ -41,7 +41,7 @@ async function findGeneration(app: AppContext, inbound: AuthenticatedRequest): P
   const [, id] = ID.exec(readId(inbound.query)) ?? []
   const record = id === undefined ? undefined : await app.store.ledger.findGeneration(inbound.identity.accountId, id)
   if (record === undefined) throw new GatewayError('not_found', 'No such generation.', { param: 'id' })
-  return writeRecord(record, showsCosts(record, inbound, app.config.billing.delayMs))
+  return writeRecord(record, showsCosts(record, inbound, app))
 }
 
 function readId(query: URLSearchParams): string {
@@ -55,12 +55,12 @@ function readId(query: URLSearchParams): string {
 function showsCosts(
   { kind, createdAt, latency, duration }: GenerationRecord,
   { identity }: AuthenticatedRequest,
-  delayMs: number,
+  { clock, config }: AppContext,
 ): boolean {
   return (
     kind === 'pay-as-you-go' &&
     identity.kind !== 'subscription' &&
-    Date.now() >= createdAt + latency + duration + delayMs
+    clock.now() >= createdAt + latency + duration + config.billing.delayMs
   )
 }
 
@@ -170,6 +170,6 @@ export function getSubscription(app: AppContext, inbound: AuthenticatedRequest):
     success: true,
     data: app.ledger
       .quota(accountId)
-      .detail(Date.now(), accountStatus, penaltyOf(accountStatus, app.config.accountStatus)),
+      .detail(app.clock.now(), accountStatus, penaltyOf(accountStatus, app.config.accountStatus)),
   })
 }

@@ -11,15 +11,22 @@ type Sum = { least: bigint; most: bigint }
  * The use of quota windows and spending limits, recomputed from generations: one sum for each stored window and each
  * key with a limit. A generation counts in the window of the latest instant its server had seen, which is later than
  * its own where the clock went back. So a generation within a window certainly counts there, and an earlier one
- * possibly.
+ * possibly; so does one of a time that went twice.
  */
 export class LimitSums {
   readonly #windows = new Map<string, (QuotaWindow & Sum)[]>()
   readonly #keys = new Map<string, Sum & { since: number; isStored: boolean; hasRow: boolean }>()
+  /** Per account: see Subscription. */
+  readonly #repeatedUntil: ReadonlyMap<string, number>
   /** The time of each subscription's last request. */
   readonly #latest = new Map<string, number>()
 
-  constructor({ windows, spends }: LedgerState, keys: readonly StoredKey[]) {
+  constructor({ windows, spends, subscriptions }: LedgerState, keys: readonly StoredKey[]) {
+    this.#repeatedUntil = new Map(
+      subscriptions.flatMap(({ accountId, repeatedUntil }) =>
+        repeatedUntil === undefined ? [] : [[accountId, repeatedUntil]],
+      ),
+    )
     for (const window of windows)
       this.#windows.set(window.accountId, [
         ...(this.#windows.get(window.accountId) ?? []),
@@ -33,9 +40,10 @@ export class LimitSums {
 
   add({ accountId, keyId, kind, createdAt, flows, bill }: GenerationRecord): void {
     if (kind === 'subscription') {
-      this.#latest.set(accountId, Math.max(createdAt, this.#latest.get(accountId) ?? createdAt))
+      const isOrdered = createdAt > (this.#repeatedUntil.get(accountId) ?? -Infinity)
+      if (isOrdered) this.#latest.set(accountId, Math.max(createdAt, this.#latest.get(accountId) ?? createdAt))
       for (const window of this.#windows.get(accountId) ?? [])
-        if (createdAt < window.endsAt) addTo(window, flows, createdAt >= window.startedAt)
+        if (createdAt < window.endsAt) addTo(window, flows, createdAt >= window.startedAt && isOrdered)
     }
     const key = this.#keys.get(keyId)
     // A key of the configuration file may have got its limit after some of its generations.

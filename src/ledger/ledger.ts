@@ -1,4 +1,5 @@
 import { Budgets, type BudgetHold } from '../accounts/budget.ts'
+import { SteadyClock, type Clock } from '../accounts/clock.ts'
 import { FREE_TIER, type Plans } from '../accounts/plans.ts'
 import { newSubscription, Quota } from '../accounts/quota.ts'
 import { Deadline, deadlines, type Deadlines, type Expiring } from '../deadlines.ts'
@@ -28,7 +29,7 @@ export type { OpenGeneration, ReservationRequest } from './open-generation.ts'
 /** The time after which pending writes are tried again. */
 const RETRY_AFTER_MS = 100
 
-type Options = { store: Store; plans: Plans; prices: Prices; overdraft: Nano; now?: () => number; wheel?: Deadlines }
+type Options = { store: Store; plans: Plans; prices: Prices; overdraft: Nano; clock?: Clock; wheel?: Deadlines }
 
 /** Reservations before a request is sent, settlement and record after it: the only way anything is charged. */
 export class Ledger implements Expiring {
@@ -36,7 +37,7 @@ export class Ledger implements Expiring {
   readonly #plans: Plans
   readonly #prices: Prices
   readonly #overdraft: Nano
-  readonly #now: () => number
+  readonly #clock: Clock
   readonly #wallets = new Map<string, Wallet>()
   readonly #quotas = new Map<string, Quota>()
   readonly #open = new OpenGenerations()
@@ -50,12 +51,12 @@ export class Ledger implements Expiring {
   /** Set while a generation is open or a write is pending. */
   readonly #sweep = new Deadline(this)
 
-  private constructor({ store, plans, prices, overdraft, now = Date.now, wheel = deadlines }: Options) {
+  private constructor({ store, plans, prices, overdraft, clock = new SteadyClock(), wheel = deadlines }: Options) {
     this.#store = store
     this.#plans = plans
     this.#prices = prices
     this.#overdraft = overdraft
-    this.#now = now
+    this.#clock = clock
     this.#wheel = wheel
   }
 
@@ -63,18 +64,24 @@ export class Ledger implements Expiring {
   static async open(options: Options): Promise<Ledger> {
     const ledger = new Ledger(options)
     const { spends } = await ledger.load()
-    ledger.#budgets = new Budgets(spends)
+    ledger.#budgets = new Budgets(spends, ledger.#clock.elapsed)
     const subscriptions = [...ledger.#quotas.values()].map(({ subscription }) => subscription)
     for (const warning of options.plans.missingTierWarnings(subscriptions)) console.error(warning)
-    const left = (await options.store.ledger.openGenerations()).map(({ state }) => restoreOpen(state, ledger.#now()))
+    const left = (await options.store.ledger.openGenerations()).map(({ state }) =>
+      restoreOpen(state, ledger.#clock.now()),
+    )
     // All holds are restored before the first settlement, which must not pay with what another one holds.
     for (const { open } of left) ledger.#restoreHold(open)
+    ledger.#resetRequested()
     await Promise.all(
       left.map(({ open, ...charged }) =>
         open.deferred === true ? undefined : ledger.#settle(open, charged).catch(ignoreUnavailable),
       ),
     )
-    options.store.watch(async () => void (await ledger.load()))
+    options.store.watch(async () => {
+      await ledger.load()
+      ledger.#resetRequested()
+    })
     return ledger
   }
 
@@ -86,12 +93,22 @@ export class Ledger implements Expiring {
       const { accountId } = subscription
       const known = this.#quotas.get(accountId)
       const windows = state.windows.filter((window) => window.accountId === accountId)
-      if (known === undefined) this.#quotas.set(accountId, new Quota(this.#plans, subscription, windows))
+      if (known === undefined)
+        this.#quotas.set(accountId, new Quota(this.#plans, subscription, windows, this.#clock.elapsed))
       else known.replaceSubscription(subscription)
     }
     for (const accountId of new Set([...this.#quotas.keys(), ...this.#wallets.keys()]))
       this.#wallet(accountId).load(balances.get(`credit ${accountId}`) ?? 0n, balances.get(`bonus ${accountId}`) ?? 0n)
     return state
+  }
+
+  /** Begins the quota windows anew where the command line asks for it. A reset that is not written is made again. */
+  #resetRequested(): void {
+    for (const quota of this.#quotas.values()) {
+      if (quota.subscription.resetRequested !== true) continue
+      const windows = quota.reset(this.#clock.now())
+      void this.#store.ledger.resetWindows(quota.subscription, windows).catch(() => {})
+    }
   }
 
   /** Loads an account that another process made; undefined for one that is loaded. */
@@ -105,11 +122,11 @@ export class Ledger implements Expiring {
   }
 
   /** The account's plan and quota windows, in the subscription period of `now`. */
-  quota(accountId: string, now = this.#now()): Quota {
+  quota(accountId: string, now = this.#clock.now()): Quota {
     let quota = this.#quotas.get(accountId)
     const isNew = quota === undefined
     if (quota === undefined) {
-      quota = new Quota(this.#plans, newSubscription(accountId, FREE_TIER, now), [])
+      quota = new Quota(this.#plans, newSubscription(accountId, FREE_TIER, now), [], this.#clock.elapsed)
       this.#quotas.set(accountId, quota)
     }
     const before = quota.subscription
@@ -136,7 +153,7 @@ export class Ledger implements Expiring {
     const open: OpenGeneration = {
       request,
       hold: this.#hold(request),
-      meter: new Meter(countInput, this.#now() - request.createdAt),
+      meter: new Meter(countInput, this.#clock.now() - request.createdAt),
     }
     this.#open.add(open)
     this.#sweepSoon()

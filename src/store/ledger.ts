@@ -60,6 +60,10 @@ export type Subscription = {
   renews: boolean
   /** Takes effect with the next period. */
   nextTier: string | null
+  /** The command line asks the server to begin its quota windows anew. */
+  resetRequested?: boolean
+  /** The latest instant before its windows were begun anew at an earlier one: until then, time went twice. */
+  repeatedUntil?: number
 }
 
 /** The part of its spending limit that a key has used since `since`, in nano-USD. */
@@ -156,6 +160,10 @@ export interface LedgerStore {
   post(operation: Operation): Promise<boolean>
   /** If `before` is given, an existing subscription is replaced only if it equals `before`. */
   setSubscription(subscription: Subscription, before?: Subscription): Promise<void>
+  /** Asks the server, now or at its next start, to begin the account's windows anew. False without a subscription. */
+  requestReset(accountId: string): Promise<boolean>
+  /** Ends the request: the subscription and all windows of its account are replaced. */
+  resetWindows(subscription: Subscription, windows: readonly QuotaWindow[]): Promise<void>
   /** One page of all records by id, for an audit. `after`: the last id of the page before. */
   generations(after: string | undefined, limit: number): Promise<GenerationRecord[]>
   /**

@@ -67,6 +67,7 @@ describe('the command line', () => {
       'accounts credit',
       'accounts plan',
       'accounts status',
+      'quota reset',
       'models',
       'explain',
       'config check',

@@ -11,6 +11,7 @@ import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
 
 const HOUR = 3_600_000
 const SUBSCRIPTION = 'sk-ss-v1-0123456789abcdef0123456789abcdef'
+const DAILY = 'sk-ai-v1-0123456789abcdef0123456789abcdef'
 const MANAGEMENT = 'sk-mg-v1-0123456789abcdef0123456789abcdef'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-clock-'))
@@ -19,6 +20,8 @@ let gateway: GatewayProcess
 
 /** Sets the offset of the server's clock. */
 const jump = (ms: number): void => writeFileSync(join(folder, 'offset'), String(ms))
+/** Lets this time pass for the server, besides that which passes. */
+const pass = (ms: number): void => writeFileSync(join(folder, 'passed'), String(ms))
 
 const start = (): Promise<GatewayProcess> =>
   startGatewayProcess({
@@ -26,18 +29,24 @@ const start = (): Promise<GatewayProcess> =>
     env: { BUN_OPTIONS: `--preload=${join(folder, 'clock.ts')}` },
     config: `${gatedConfig({ up: provider })}
 plans: { usdPerFlow: 0.00001, tiers: { free: { flows: { 5_hour: 20, 7_day: 1000, monthly: 1000 } } } }
-keys: [{ key: ${SUBSCRIPTION}, kind: subscription }, { key: ${MANAGEMENT}, kind: management }]
+keys:
+  - { key: ${SUBSCRIPTION}, kind: subscription }
+  - { key: ${MANAGEMENT}, kind: management }
+  - { key: ${DAILY}, limit: 0.0001, limitPeriod: day }
 `,
   })
 
 beforeAll(async () => {
   jump(0)
+  pass(0)
   writeFileSync(
     join(folder, 'clock.ts'),
     `
 import { readFileSync } from 'node:fs'
-const now = Date.now
-Date.now = () => now() + Number(readFileSync(${JSON.stringify(join(folder, 'offset'))}, 'utf8'))
+const [now, elapsed] = [Date.now, performance.now.bind(performance)]
+const read = (name: string): number => Number(readFileSync(${JSON.stringify(folder)} + '/' + name, 'utf8'))
+Date.now = () => now() + read('passed') + read('offset')
+performance.now = () => elapsed() + read('passed')
 `,
   )
   provider = gatedProvider()
@@ -89,17 +98,34 @@ const used = async (): Promise<Window> => {
   return { resets_at: data.quota_5_hour.resets_at, used_flows: data.quota_5_hour.used_flows }
 }
 
-const generate = async (): Promise<number> =>
+const generate = async (key = SUBSCRIPTION): Promise<number> =>
   (
     await ask({
       url: gateway.url,
-      key: SUBSCRIPTION,
+      key,
       protocol: 'chat.completions',
       model: 'up/messages',
       stream: false,
       limit: 5,
     })
   ).status
+
+test('a daily limit outlasts a clock that is wrong for a moment, and is not locked after it', async () => {
+  provider.open()
+  jump(20 * 365 * 24 * HOUR)
+  expect(await generate(DAILY)).toBe(200)
+  jump(0)
+  const statuses: number[] = []
+  while (statuses.at(-1) !== 402) statuses.push(await generate(DAILY))
+  jump(40 * 24 * HOUR)
+  expect(await generate(DAILY)).toBe(402)
+  jump(0)
+  pass(24 * HOUR)
+  expect(await generate(DAILY)).toBe(200)
+  pass(0)
+  await gateway.stop()
+  gateway = await start()
+}, 20_000)
 
 test('a quota window returns nothing and ends once when the clock is changed, even over a restart', async () => {
   provider.open()
@@ -112,7 +138,12 @@ test('a quota window returns nothing and ends once when the clock is changed, ev
     jump(ms)
     expect([ms, await used(), await generate()]).toEqual([ms, full, 429])
   }
-  jump(6 * HOUR)
+  // A clock that was set forward counts after a minute.
+  for (const ms of [20 * 365 * 24 * HOUR, 0, 6 * HOUR]) {
+    jump(ms)
+    expect([ms, await used(), await generate()]).toEqual([ms, full, 429])
+  }
+  pass(61_000)
   expect(await generate()).toBe(200)
   const next = await used()
   expect([next.used_flows, Date.parse(next.resets_at) > Date.parse(full.resets_at) + 5 * HOUR]).toEqual([2, true])
@@ -122,3 +153,34 @@ test('a quota window returns nothing and ends once when the clock is changed, ev
   gateway = await start()
   expect(await used()).toEqual({ ...next, used_flows: 4 })
 }, 20_000)
+
+const sluice = async (...args: string[]): Promise<string> => {
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, '../../src/main.ts'), ...args, '--data', folder], {
+    env: { PATH: process.env.PATH ?? '', OLLAMA_HOST: 'http://127.0.0.1:9' },
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  const out = await new Response(child.stdout).text()
+  expect(await child.exited).toBe(0)
+  return out
+}
+
+test('the command line resets a full quota of a running server, and of one that is not running', async () => {
+  provider.open()
+  jump(0)
+  while ((await generate()) === 200) continue
+  expect(await sluice('quota', 'reset', 'default')).toContain('begin anew')
+  while ((await generate()) !== 200) await Bun.sleep(50)
+  const before = await used()
+  expect([before.used_flows, Date.parse(before.resets_at) <= Date.now() + 5 * HOUR]).toEqual([2, true])
+  while ((await generate()) === 200) continue
+  await gateway.stop()
+  await sluice('quota', 'reset', 'default')
+  gateway = await start()
+  expect(await generate()).toBe(200)
+  expect((await used()).used_flows).toBe(2)
+  await gateway.stop()
+  gateway = await start()
+  expect((await used()).used_flows).toBe(2)
+  expect(await sluice('ledger', 'audit', '--json')).toContain('"right":true')
+}, 60_000)

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { AbuseDetection } from '../../src/accounts/abuse-detection.ts'
+import { SteadyClock } from '../../src/accounts/clock.ts'
 import { Keys } from '../../src/accounts/keys.ts'
 import { Limits } from '../../src/accounts/limits.ts'
 import { Plans } from '../../src/accounts/plans.ts'
@@ -51,6 +52,7 @@ export async function inProcessGateway(
   const catalogue = new Catalogue(config)
   const app = {
     config,
+    clock: new SteadyClock(),
     store,
     files,
     keys,

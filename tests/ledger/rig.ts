@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { standingStill } from '../../src/accounts/clock.ts'
 import { Plans } from '../../src/accounts/plans.ts'
 import type { Config } from '../../src/config/load.ts'
 import { type Deadline, Deadlines } from '../../src/deadlines.ts'
@@ -127,7 +128,7 @@ export class Rig {
         plans: this.#plans,
         prices,
         overdraft: this.#overdraft,
-        now: () => this.now,
+        clock: { now: () => this.now, elapsed: standingStill },
         wheel: this.time.wheel,
       })
     })

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { validateWebhook } from 'replicate'
+import { SteadyClock } from '../../src/accounts/clock.ts'
 import { Keys } from '../../src/accounts/keys.ts'
 import { readConfig, type Config } from '../../src/config/load.ts'
 import { Deadlines, deadlines } from '../../src/deadlines.ts'
@@ -23,7 +24,7 @@ type Got = {
 
 let folder: string
 let store: SqliteStore
-let modules: { store: SqliteStore; keys: Keys; config: Config }
+let modules: { store: SqliteStore; keys: Keys; config: Config; clock: SteadyClock }
 let receiver: ReturnType<typeof Bun.serve>
 let got: Got[]
 /** The status that the receiver responds with, by the path of its URL. */
@@ -58,7 +59,12 @@ afterEach(async () => {
 async function restart(): Promise<void> {
   store = new SqliteStore({ folder, exclusive: true })
   const config = readConfig(`fetch: { private: ["127.0.0.1:${receiver.port}"] }\n`, 'sluice.yaml', {})
-  modules = { store, config, keys: await Keys.open({ store, accounts: accountsOf(store, config), folder }) }
+  modules = {
+    store,
+    config,
+    clock: new SteadyClock(),
+    keys: await Keys.open({ store, accounts: accountsOf(store, config), folder }),
+  }
 }
 
 const webhooksWith = (options: ConstructorParameters<typeof Webhooks>[1] = {}): Webhooks => {

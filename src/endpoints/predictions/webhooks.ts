@@ -63,7 +63,7 @@ const PAGE = 8
 /** Longest body that includes the prediction's input, in characters. */
 const BODY_LENGTH = 1024 * 1024
 
-type Modules = Pick<AppContext, 'store' | 'keys' | 'config'>
+type Modules = Pick<AppContext, 'store' | 'keys' | 'config' | 'clock'>
 
 /** Shorter times for tests. */
 type Options = { retryAfterMs?: readonly number[]; timeoutMs?: number; pauseMs?: number }
@@ -120,7 +120,7 @@ export class Webhooks implements Expiring {
       url: webhook.url,
       body: bodyOf(this.#app, prediction),
       attempts: 0,
-      nextAt: Date.now(),
+      nextAt: this.#app.clock.now(),
     }
   }
 
@@ -183,7 +183,7 @@ export class Webhooks implements Expiring {
       while (this.#searchAgain && this.#calls.size < MOST_CALLS && !this.#stopping.signal.aborted) {
         this.#searchAgain = false
         const { predictions } = this.#app.store
-        const due = await predictions.dueDeliveries(Date.now(), PAGE, this.#skipped())
+        const due = await predictions.dueDeliveries(this.#app.clock.now(), PAGE, this.#skipped())
         for (const delivery of due) this.#begin(delivery)
         // Calls in progress begin a round at their end.
         if (due.length === 0) this.#roundAt(await predictions.nextDelivery(this.#skipped()))
@@ -198,7 +198,7 @@ export class Webhooks implements Expiring {
 
   #roundAt(instant: number | undefined): void {
     if (instant === undefined || this.#stopping.signal.aborted) deadlines.clear(this.#nextRound)
-    else deadlines.set(this.#nextRound, Math.min(instant - Date.now(), LONGEST_WAIT_MS))
+    else deadlines.set(this.#nextRound, Math.min(instant - this.#app.clock.now(), LONGEST_WAIT_MS))
   }
 
   #recover(): void {
@@ -246,7 +246,7 @@ export class Webhooks implements Expiring {
     await this.#app.store.predictions.updateDelivery(
       id,
       attempts,
-      wait === undefined ? undefined : Date.now() + Math.round(wait * (0.8 + 0.4 * Math.random())),
+      wait === undefined ? undefined : this.#app.clock.now() + Math.round(wait * (0.8 + 0.4 * Math.random())),
     )
     if (!delivered && wait === undefined)
       console.error(

@@ -70,12 +70,17 @@ export class LedgerTables implements LedgerStore {
         )
         .map((row) => ({ ...row, used: BigInt(row.used) })),
       subscriptions: this.#connection
-        .all<Omit<Subscription, 'renews'> & { renews: number }>(
+        .all<StoredSubscription>(
           `SELECT account_id AS accountId, tier, anchor, period_start AS periodStart, period_end AS periodEnd, renews,
-             next_tier AS nextTier
+             next_tier AS nextTier, reset_requested AS resetRequested, repeated_until AS repeatedUntil
            FROM subscriptions ORDER BY account_id`,
         )
-        .map((row) => ({ ...row, renews: row.renews === 1 })),
+        .map(({ resetRequested, repeatedUntil, ...row }) => ({
+          ...row,
+          renews: row.renews === 1,
+          ...(resetRequested === 1 ? { resetRequested: true } : {}),
+          ...(repeatedUntil === null ? {} : { repeatedUntil }),
+        })),
       spends: this.#connection
         .all<Omit<KeySpend, 'spent'> & { spent: string }>(
           'SELECT key_id AS keyId, since, CAST(spent AS TEXT) AS spent FROM key_spends ORDER BY key_id',
@@ -160,6 +165,32 @@ export class LedgerTables implements LedgerStore {
 
   async setSubscription(subscription: Subscription, before?: Subscription): Promise<void> {
     await this.#connection.commit(() => this.#writeSubscription(subscription, before))
+  }
+
+  async requestReset(accountId: string): Promise<boolean> {
+    let requested = false
+    await this.#connection.commit(() => {
+      const { changes } = this.#connection.run(
+        'UPDATE subscriptions SET reset_requested = 1 WHERE account_id = ?',
+        accountId,
+      )
+      requested = changes > 0
+    })
+    return requested
+  }
+
+  async resetWindows(subscription: Subscription, windows: readonly QuotaWindow[]): Promise<void> {
+    const { accountId } = subscription
+    await this.#connection.commit(() => {
+      this.#connection.run('DELETE FROM quota_windows WHERE account_id = ?', accountId)
+      for (const window of windows) this.#addToWindow(window)
+      this.#writeSubscription(subscription)
+      this.#connection.run(
+        'UPDATE subscriptions SET reset_requested = 0, repeated_until = ? WHERE account_id = ?',
+        subscription.repeatedUntil ?? null,
+        accountId,
+      )
+    })
   }
 
   #writeSubscription(
@@ -330,6 +361,12 @@ export class LedgerTables implements LedgerStore {
     this.#moved.clear()
     for (const interned of [this.#names, this.#prices, this.#bookAccounts]) interned.clearCache()
   }
+}
+
+type StoredSubscription = Omit<Subscription, 'renews' | 'resetRequested' | 'repeatedUntil'> & {
+  renews: number
+  resetRequested: number
+  repeatedUntil: number | null
 }
 
 type TransferRow = Omit<PostedTransfer, 'debit' | 'credit' | 'amount'> & {

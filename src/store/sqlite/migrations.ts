@@ -255,4 +255,9 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE generations ADD COLUMN estimation TEXT;
   ALTER TABLE generations ADD COLUMN disputed TEXT;
   `,
+  // The command line asks the server to begin the quota windows of an account anew.
+  `
+  ALTER TABLE subscriptions ADD COLUMN reset_requested INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE subscriptions ADD COLUMN repeated_until INTEGER;
+  `,
 ]

@@ -1,0 +1,15 @@
+import type { Given } from './command.ts'
+import { withExistingData } from './data.ts'
+
+export async function resetQuota(given: Given, name: string): Promise<void> {
+  await withExistingData(given, async ({ accounts, store }) => {
+    const account = await accounts.named(name)
+    const requested = await store.ledger.requestReset(account.id)
+    if (given.on('json')) return console.log(JSON.stringify({ account: account.name, requested }))
+    console.log(
+      requested
+        ? `${account.name}: all quota windows begin anew; a running server does so within two seconds`
+        : `${account.name} has used no quota; nothing was changed`,
+    )
+  })
+}
