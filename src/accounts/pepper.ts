@@ -1,7 +1,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { closeSync, fsyncSync, linkSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Store } from '../store/store.ts'
+import { PEPPER_FILE, type Store } from '../store/store.ts'
 
 const PEPPER_BYTES = 32
 
@@ -11,7 +11,7 @@ const PEPPER_BYTES = 32
  * would refuse every key.
  */
 export async function loadPepper(folder: string, store: Store): Promise<Buffer> {
-  const file = join(folder, 'pepper')
+  const file = join(folder, PEPPER_FILE)
   const storedCheck = await store.settings.get('pepper-check')
   const pepper = readPepper(file) ?? (storedCheck === undefined ? createPepper(file) : undefined)
   if (pepper === undefined)

@@ -10,6 +10,7 @@ const PARENT_CHECK_MS = 500
 
 export async function serve(given: Given): Promise<void> {
   const config = configOf(given)
+  refuseExampleKey(config)
   // An unhandled rejection concerns one request. It must not end the process and thereby all others.
   process.on('unhandledRejection', (error) => console.error('unhandled rejection:', error))
   const { start } = await import('../app.ts')
@@ -31,7 +32,9 @@ export async function sandbox(given: Given): Promise<void> {
 }
 
 export async function checkConfig(given: Given): Promise<void> {
-  const { file, listen, data, providers, models, keys } = configOf(given)
+  const config = configOf(given)
+  refuseExampleKey(config)
+  const { file, listen, data, providers, models, keys } = config
   if (given.on('json'))
     return console.log(
       JSON.stringify({
@@ -48,6 +51,18 @@ export async function checkConfig(given: Given): Promise<void> {
     `${file === undefined ? 'no configuration file, using defaults' : `${file} is valid: ${counts}`}\n` +
       `listen on ${listen.host} port ${listen.port}, data in ${data}`,
   )
+}
+
+/** The key in sluice.example.yaml, which opens every server that was started with a copy of it. */
+const EXAMPLE_KEY = 'sk-example-change-me'
+
+function refuseExampleKey({ file, keys }: Config): void {
+  const index = keys.findIndex(({ key }) => key === EXAMPLE_KEY)
+  if (index >= 0)
+    throw new Error(
+      `${file}: keys[${index}].key is the public one of sluice.example.yaml; ` +
+        'set SLUICE_FIXED_KEY to a key of your own, or remove keys from the file',
+    )
 }
 
 export const configOf = (given: Given): Config => {

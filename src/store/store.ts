@@ -14,6 +14,9 @@ export type * from './predictions.ts'
 export type * from './reasoning.ts'
 export type * from './responses.ts'
 
+/** The file beside the database with the secret of the key hashes; made after the database. */
+export const PEPPER_FILE = 'pepper'
+
 export interface SettingStore {
   get(name: string): Promise<string | undefined>
   /** Writes the value unless there is one. Returns the one that is stored. */

@@ -289,6 +289,24 @@ describe('serve', () => {
     expect(await child.exited).toBe(0)
   }, 40_000)
 
+  test('refuses the key of the example file', async () => {
+    const file = join(scratch, 'copied.yaml')
+    await Bun.write(file, Bun.file(join(import.meta.dir, '../../sluice.example.yaml')))
+    for (const words of [
+      ['serve', '--port', '0', '--data', newFolder()],
+      ['config', 'check'],
+    ]) {
+      const { code, out, err } = await run(...words, '--config', file)
+      expect({ code, out, err }).toEqual({
+        code: 1,
+        out: '',
+        err:
+          `sluice: ${file}: keys[0].key is the public one of sluice.example.yaml; ` +
+          'set SLUICE_FIXED_KEY to a key of your own, or remove keys from the file\n',
+      })
+    }
+  }, 15_000)
+
   test('refuses a SLUICE_KEY that is too short', async () => {
     const child = start(['serve', '--port', '0', '--data', newFolder()], { SLUICE_KEY: 'sk-ai-v1-short' })
     expect(await child.exited).toBe(1)

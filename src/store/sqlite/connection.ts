@@ -1,13 +1,9 @@
-import { Database, SQLiteError, type Statement } from 'bun:sqlite'
+import { SQLiteError, type Database, type Statement } from 'bun:sqlite'
 import { closeSync, fdatasync, openSync } from 'node:fs'
 import type { Durability } from '../../config/terms.ts'
 import { GatewayError } from '../../error.ts'
-import { MIGRATIONS } from './migrations.ts'
+import { openDatabase } from './open.ts'
 
-/** 3.37 added STRICT tables. Bun bundles a newer version on Linux and Windows, and uses the system's on macOS. */
-const OLDEST_SQLITE = [3, 37]
-/** The longest wait for another process's lock while a file is opened: it blocks the event loop. */
-const OPEN_TIMEOUT_MS = 5_000
 /** Interval of attempts to begin a transaction while another process has the lock. */
 const LOCK_RETRY_MS = 10
 /** The longest wait of a write for that lock. A response that the provider has been paid for is worth it. */
@@ -40,9 +36,6 @@ const FLUSH_DELAY_MS = 100
 
 /** Someone who waits for a flush. */
 type Waiting = { resolve: () => void; reject: (error: unknown) => void }
-
-/** A checkpoint flushes twice on the thread of the event loop. The default of SQLite is a quarter of this. */
-const CHECKPOINT_PAGES = 4_000
 
 type Pending = Waiting & {
   write: () => void
@@ -77,10 +70,10 @@ export class Connection {
   /** The error of a failed flush. The disk may have lost data, so that no later flush can be trusted. */
   #flushError: unknown
 
-  /** Fails if the file cannot be used. `durability`: the failure that what generations leave survives. */
-  constructor(file: string, durability: Durability) {
+  /** `durability`: the failure that what generations leave survives. Fails like `openDatabase`. */
+  constructor(file: string, durability: Durability, usedBefore: string) {
     this.#durability = durability
-    this.#database = openDatabase(file)
+    this.#database = openDatabase(file, usedBefore)
     this.#log = `${file}-wal`
   }
 
@@ -288,54 +281,6 @@ export class Connection {
 
 const NO_CALLER: Waiting = { resolve: () => {}, reject: () => {} }
 
-function openDatabase(file: string): Database {
-  // Created here first, so that the file and those that SQLite puts beside it are readable by this user only.
-  closeSync(openSync(file, 'a', 0o600))
-  const database = new Database(file)
-  try {
-    assertVersion(database)
-    database.run(`PRAGMA busy_timeout = ${OPEN_TIMEOUT_MS}`)
-    database.run('PRAGMA journal_mode = WAL')
-    // Commits are flushed by `#flush`. Without it, a power cut could bring back a revoked key or spent money.
-    database.run('PRAGMA synchronous = NORMAL')
-    database.run(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
-    database.run('PRAGMA foreign_keys = ON')
-    migrate(database, file)
-    database.run('PRAGMA busy_timeout = 0')
-    return database
-  } catch (error) {
-    database.close()
-    throw error
-  }
-}
-
-function assertVersion(database: Database): void {
-  const { version } = database.query('SELECT sqlite_version() AS version').get() as { version: string }
-  const [major = 0, minor = 0] = version.split('.').map(Number)
-  const [oldestMajor = 0, oldestMinor = 0] = OLDEST_SQLITE
-  if (major < oldestMajor || (major === oldestMajor && minor < oldestMinor)) {
-    throw new Error(`SQLite ${version} is too old; ${OLDEST_SQLITE.join('.')} or newer is required`)
-  }
-}
-
-function migrate(database: Database, file: string): void {
-  database.run('BEGIN IMMEDIATE')
-  try {
-    const { user_version: version } = database.query('PRAGMA user_version').get() as { user_version: number }
-    if (version > MIGRATIONS.length) {
-      throw new Error(
-        `${file} was written by a newer version of Sluice (schema ${version}; this one supports ${MIGRATIONS.length})`,
-      )
-    }
-    for (const step of MIGRATIONS.slice(version)) database.run(step)
-    if (version < MIGRATIONS.length) database.run(`PRAGMA user_version = ${MIGRATIONS.length}`)
-    database.run('COMMIT')
-  } catch (error) {
-    if (database.inTransaction) database.run('ROLLBACK')
-    throw error
-  }
-}
-
 function read<T>(query: () => T): T {
   try {
     return query()
@@ -352,14 +297,22 @@ const isLocked = (error: unknown): boolean =>
 const asStoreError = (error: unknown): unknown =>
   error instanceof SQLiteError && !error.code?.startsWith('SQLITE_CONSTRAINT') ? unavailable(error) : error
 
-const unavailable = (cause: unknown): GatewayError =>
-  cause instanceof GatewayError
-    ? cause
+const unavailable = (cause: unknown): GatewayError => {
+  if (cause instanceof GatewayError) return cause
+  return isCorrupt(cause)
+    ? new GatewayError('store_unavailable', `${CORRUPT}; the operator must restore it from a backup.`, { cause })
     : new GatewayError('store_unavailable', `The store is unavailable${reasonOf(cause)}; try again.`, {
         cause,
         retryAfterSeconds: 5,
         shouldRetry: true,
       })
+}
+
+const CORRUPT = 'The database of this Sluice is corrupt'
+
+/** True where the file is no database any more, or parts of it were overwritten. */
+export const isCorrupt = (cause: unknown): boolean =>
+  cause instanceof SQLiteError && /^SQLITE_(CORRUPT|NOTADB)/.test(cause.code ?? '')
 
 /** Causes that an operator can fix. Other messages of SQLite are about our statements and stay internal. */
 const REASONS: Record<string, string> = {
@@ -374,8 +327,10 @@ const reasonOf = (cause: unknown): string =>
     ? (REASONS[/^SQLITE_[A-Z]+/.exec(cause.code ?? '')?.[0] ?? ''] ?? '')
     : REASONS.SQLITE_IOERR!
 
+export const fitsInt64 = (amount: bigint): boolean => BigInt.asIntN(64, amount) === amount
+
 /** Checks an amount before it is bound: SQLite would silently drop the upper bits of a larger one. */
 export function int64(amount: bigint): bigint {
-  if (BigInt.asIntN(64, amount) !== amount) throw new RangeError(`the amount ${amount} does not fit in 64 bits`)
+  if (!fitsInt64(amount)) throw new RangeError(`the amount ${amount} does not fit in 64 bits`)
   return amount
 }

@@ -1,4 +1,4 @@
-import { int64, type Connection } from './connection.ts'
+import { fitsInt64, int64, type Connection } from './connection.ts'
 import {
   FIND_GENERATION,
   generationIdBytes,
@@ -25,6 +25,9 @@ import {
   type Subscription,
   type Transfer,
 } from '../ledger.ts'
+
+/** A balance in nano-USD has 64 bits. */
+const MAX_BALANCE_USD = 9_223_372_036
 
 /** The ledger's tables: records of generations, the book, quota windows, subscriptions, spending of keys. */
 export class LedgerTables implements LedgerStore {
@@ -139,8 +142,7 @@ export class LedgerTables implements LedgerStore {
               .filter(({ debit, amount }) => this.#balance(debit) < amount)
               .map(({ debit }) => this.#balance(debit))[0]
           : undefined
-      if (isFirst && short === undefined)
-        for (const transfer of transfers) this.#insertTransfer(stored, transfer, at, note)
+      if (isFirst && short === undefined) this.#insertOperation({ reference, at, note, transfers })
     })
     if (short !== undefined) throw new NotCovered(short)
     return isFirst
@@ -159,8 +161,20 @@ export class LedgerTables implements LedgerStore {
   /** Writes a new account's plan and first money, within a transaction. */
   beginAccount(subscription: Subscription | undefined, operations: readonly Operation[]): void {
     if (subscription !== undefined) this.#writeSubscription(subscription)
-    for (const { reference, at, note, transfers } of operations)
-      for (const transfer of transfers) this.#insertTransfer(referenceOf(reference), transfer, at, note)
+    for (const operation of operations) this.#insertOperation(operation)
+  }
+
+  /** Fails with an Error for the operator where a balance would become too large to be stored. */
+  #insertOperation({ reference, at, note, transfers }: Operation): void {
+    for (const transfer of transfers) {
+      this.#insertTransfer(referenceOf(reference), transfer, at, note)
+      for (const { kind, owner } of [transfer.debit, transfer.credit])
+        if (!fitsInt64(this.#balance({ kind, owner })))
+          throw new Error(
+            `the ${kind} account of the book would exceed ${MAX_BALANCE_USD} USD, the most it can hold; ` +
+              'nothing was changed',
+          )
+    }
   }
 
   async setSubscription(subscription: Subscription, before?: Subscription): Promise<void> {

@@ -1,13 +1,16 @@
 import { Database } from 'bun:sqlite'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** The longest wait of a starting server for one that is still stopping. */
 const WAIT_MS = 3000
+/** The longest wait for a process that has given up its lock to be gone. */
+const END_MS = 1000
 
 /**
  * Locks a data folder for one server. The lock is an open exclusive transaction on a file of its own: the operating
- * system releases it when the process ends, so that a `kill -9` leaves nothing to clean up.
+ * system releases it when the process ends, so that a `kill -9` leaves nothing to clean up. `server.pid` names the
+ * process, also for the case that the locked file was removed.
  * Fails with an Error that names the process which has the lock.
  */
 export function lockFolder(folder: string): { release(): void } {
@@ -19,22 +22,66 @@ export function lockFolder(folder: string): { release(): void } {
     // Not WAL: only a rollback journal makes an exclusive transaction exclude others before anything is written.
     lock.run('PRAGMA journal_mode = DELETE')
     lock.run('BEGIN EXCLUSIVE')
+    refuseBeside(pidFile, folder)
   } catch (error) {
     lock.close()
     if ((error as { code?: string }).code?.startsWith('SQLITE_BUSY') !== true) throw error
-    throw new Error(
-      `the data folder ${folder} is in use by another Sluice (process ${readPid(pidFile)}); ` +
-        'stop that one, or set another folder with --data',
-    )
+    throw inUse(folder, readOwner(pidFile).pid)
   }
-  writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 })
-  return { release: () => lock.close() }
+  writeOwner(pidFile, `${process.pid} ${startOf('self')}`)
+  return {
+    release() {
+      writeOwner(pidFile, '')
+      lock.close()
+    },
+  }
 }
 
-function readPid(pidFile: string): string {
+/** Fails where the process that is named as the server still runs: the file with its lock was removed. */
+function refuseBeside(pidFile: string, folder: string): void {
+  const { pid, startedAt } = readOwner(pidFile)
+  const isRunning = (): boolean => pid !== String(process.pid) && startedAt !== '' && startOf(pid) === startedAt
+  // A process that ends gives up its files a moment before it is gone.
+  const giveUpAt = performance.now() + END_MS
+  while (isRunning() && performance.now() < giveUpAt) Bun.sleepSync(10)
+  if (isRunning()) throw inUse(folder, pid)
+}
+
+const inUse = (folder: string, pid: string): Error =>
+  new Error(
+    `the data folder ${folder} is in use by another Sluice (process ${pid}); ` +
+      'stop that one, or set another folder with --data',
+  )
+
+/** The time at which a running process started, in ticks since the system did; empty where it is not known. */
+function startOf(pid: string): string {
   try {
-    return readFileSync(pidFile, 'utf8').trim()
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    // The program's name is in parentheses and may contain anything. The start is the 20th field after it.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return isEnded(fields[0]) ? '' : (fields[19] ?? '')
   } catch {
-    return 'unknown'
+    return ''
   }
+}
+
+const isEnded = (state: string | undefined): boolean => state === 'Z' || state === 'X'
+
+function readOwner(pidFile: string): { pid: string; startedAt: string } {
+  try {
+    const [pid = '', startedAt = ''] = readFileSync(pidFile, 'utf8').trim().split(' ')
+    return { pid, startedAt }
+  } catch {
+    return { pid: 'unknown', startedAt: '' }
+  }
+}
+
+/** Characters of the file, always the same, so that it can be written on a full disk. */
+const OWNER_LENGTH = 40
+
+function writeOwner(pidFile: string, owner: string): void {
+  closeSync(openSync(pidFile, 'a', 0o600))
+  const descriptor = openSync(pidFile, 'r+')
+  writeSync(descriptor, `${owner.padEnd(OWNER_LENGTH)}\n`, 0)
+  closeSync(descriptor)
 }

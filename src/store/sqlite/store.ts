@@ -1,9 +1,9 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Durability } from '../../config/terms.ts'
-import type { Store } from '../store.ts'
+import { PEPPER_FILE, type Store } from '../store.ts'
 import { AccountTables } from './account-tables.ts'
-import { Connection } from './connection.ts'
+import { Connection, isCorrupt } from './connection.ts'
 import { FileTables } from './file-tables.ts'
 import { KeptTable } from './kept-table.ts'
 import { LedgerTables } from './ledger-tables.ts'
@@ -15,6 +15,8 @@ import { SettingTable } from './setting-table.ts'
 
 /** The poll interval for changes by other processes: a revoked key must stop working within two seconds. */
 const WATCH_INTERVAL_MS = 1000
+
+const DATABASE = 'sluice.sqlite'
 
 export type SqliteOptions = {
   /** Created, for this user only, if it does not exist. */
@@ -48,7 +50,7 @@ export class SqliteStore implements Store {
     try {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
       this.#lock = exclusive ? lockFolder(folder) : undefined
-      this.#connection = new Connection(join(folder, 'sluice.sqlite'), durability)
+      this.#connection = new Connection(join(folder, DATABASE), durability, join(folder, PEPPER_FILE))
       this.settings = new SettingTable(this.#connection)
       this.responses = new ResponseTables(this.#connection, now)
       this.reasoning = new ReasoningTable(this.#connection)
@@ -99,11 +101,13 @@ export class SqliteStore implements Store {
 }
 
 /** Errors of the system have a code and do not name the folder that the operator configured; ours do. */
-const folderError = (folder: string, error: unknown): unknown =>
-  typeof (error as { code?: unknown }).code === 'string'
-    ? new Error(
-        `cannot use the data folder ${folder} (${(error as Error).message}); ` +
-          'it must be a folder that this user can write to',
-        { cause: error },
-      )
-    : error
+function folderError(folder: string, error: unknown): unknown {
+  if (typeof (error as { code?: unknown }).code !== 'string') return error
+  const cause = (error as Error).message
+  return new Error(
+    isCorrupt(error)
+      ? `the database ${join(folder, DATABASE)} is corrupt (${cause}); restore it from a backup`
+      : `cannot use the data folder ${folder} (${cause}); it must be a folder that this user can write to`,
+    { cause: error },
+  )
+}
