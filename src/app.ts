@@ -18,6 +18,7 @@ import { Prices } from './ledger/prices.ts'
 import { accountsOf } from './ledger/starting-credit.ts'
 import { BackgroundResponses } from './pipeline/background.ts'
 import { InFlightRequests } from './pipeline/in-flight.ts'
+import { KeptQuota } from './pipeline/kept-quota.ts'
 import { MediaResolver } from './pipeline/media.ts'
 import { ReasoningReplay } from './pipeline/reasoning-replay.ts'
 import { identityHeaders } from './pipeline/response-headers.ts'
@@ -192,6 +193,7 @@ export async function start(config: Config): Promise<Running> {
 
 function run(app: GatewayContext, webhooks: Webhooks, server: Listening): Running {
   announce(app, server.url)
+  void app.space.shortage()
   const stopLocal = new AbortController()
   const timers = startTimers(app, stopLocal.signal)
   // The last process may have left work.
@@ -225,17 +227,22 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
   const { overdraft } = config.billing
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft, clock })
   const reasoningReplay = await ReasoningReplay.open(store, config.reasoning.keepMs, now)
+  const { kept, space } = store
+  const keptQuota = new KeptQuota({ kept, ledger, config, space })
   const files = await Files.open({
     store: store.files,
     folder: config.data,
     quotaBytes: config.files.quotaBytes,
     outputKeepMs: config.files.outputKeepMs,
     now,
+    room: keptQuota,
   })
   return {
     config,
     clock,
     store,
+    space,
+    keptQuota,
     files,
     keys,
     limits: new Limits(),

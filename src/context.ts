@@ -9,10 +9,12 @@ import type { ConversationMemory } from './protocols/conversation-memory.ts'
 import type { SchemaCache } from './protocols/schema/cache.ts'
 import type { Prices } from './ledger/prices.ts'
 import type { BackgroundResponses } from './pipeline/background.ts'
+import type { KeptQuota } from './pipeline/kept-quota.ts'
 import type { InFlightRequests } from './pipeline/in-flight.ts'
 import type { MediaResolver } from './pipeline/media.ts'
 import type { ReasoningReplay } from './pipeline/reasoning-replay.ts'
 import type { Catalogue } from './providers/catalogue.ts'
+import type { DiskSpace } from './store/disk-space.ts'
 import type { Store } from './store/store.ts'
 
 /**
@@ -23,6 +25,8 @@ export type AppContext = {
   config: Config
   clock: Clock
   store: Store
+  space: DiskSpace
+  keptQuota: KeptQuota
   files: Files
   keys: Keys
   limits: Limits

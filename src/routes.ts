@@ -12,6 +12,7 @@ import {
   listPublisherModels,
 } from './endpoints/models.ts'
 import { getOutput } from './endpoints/outputs.ts'
+import { getReadiness } from './endpoints/readiness.ts'
 import type { PredictionContext } from './endpoints/predictions/predictor.ts'
 import { cancelPrediction, createPrediction, getPrediction, listPredictions } from './endpoints/predictions/routes.ts'
 import { streamPrediction } from './endpoints/predictions/stream.ts'
@@ -135,7 +136,7 @@ export const routes: readonly Route[] = [
   ...generation('chat.completions', '/v1/chat/completions', 'chat.completions'),
   ...generation('responses', '/v1/responses', 'responses', (app, inbound) => new ResponseStore(app, inbound)),
   ...generation('messages', '/v1/messages', 'messages'),
-  ...generation('images', '/v1/images/generations', 'images', () => imageHooks),
+  ...generation('images', '/v1/images/generations', 'images', imageHooks),
   googleGeneration('generateContent', false),
   googleGeneration('streamGenerateContent', true),
 
@@ -193,9 +194,7 @@ export const routes: readonly Route[] = [
   // Claude Code opens its connection with this before the first prompt.
   publicRoute('hello', 'HEAD', '/api/hello', () => new Response(null, { status: 200 }), 'messages'),
   publicRoute('livez', 'GET', '/livez', () => new Response('ok\n')),
-  publicRoute('readyz', 'GET', '/readyz', ({ draining }) =>
-    draining ? new Response('draining\n', { status: 503 }) : new Response('ok\n'),
-  ),
+  publicRoute('readyz', 'GET', '/readyz', getReadiness),
 ]
 
 const literal = new Map<string, Route>()

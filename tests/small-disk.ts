@@ -1,4 +1,4 @@
-import { appendFileSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { appendFileSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -52,9 +52,14 @@ export class SmallDisk {
     return undefined
   }
 
-  /** To the last byte. */
-  fill(): void {
-    for (let size = 1 << 20; size > 0; size >>= 1) while (this.#append(size)) continue
+  /** To the last byte, unless `leaving` bytes are to remain. */
+  fill(leaving = 0): void {
+    for (let size = 1 << 20; size > 0; size >>= 1) while (this.free - size >= leaving && this.#append(size)) continue
+  }
+
+  get free(): number {
+    const { bavail, bsize } = statfsSync(this.#visible)
+    return bavail * bsize
   }
 
   #append(size: number): boolean {

@@ -11,7 +11,16 @@ export type Config = {
   listen: { host: string; port: number; publicUrl?: string }
   /** Absolute path of a folder, which need not exist yet. */
   data: string
-  store: { durability: Durability }
+  /**
+   * `quotaBytes`: for everything that is kept; without a quota, infinite. `reserve`: as a share of the disk, at most
+   * these bytes.
+   */
+  store: {
+    durability: Durability
+    quotaBytes: number
+    quotaWithoutCreditBytes: number
+    reserve: { share: number; bytes: number }
+  }
   limits: BodyLimits & { requestsPerMinute: number; bodyBytes: number; fileBytes: number; conversationBytes: number }
   timeouts: {
     connectMs: number
@@ -27,10 +36,10 @@ export type Config = {
   billing: { startingCredit: Nano; overdraft: Nano; unpriced: 'refuse' | 'free'; delayMs: number }
   /** `keepMs` 0: nothing is kept. */
   reasoning: { keepMs: number }
-  responses: { keepDays: number }
+  responses: { keepDays: number } & KeptConfig
   /** `quotaBytes`: for all files of one account together. */
-  files: { quotaBytes: number; outputKeepMs: number }
-  predictions: { concurrency: number; waiting: number; keepDays: number }
+  files: { quotaBytes: number; count?: never; outputKeepMs: number }
+  predictions: { concurrency: number; waiting: number; keepDays: number } & KeptConfig
   /** `private`: each `host` or `host:port`, in lower case, that may be reached although it is not public. */
   fetch: { requestUrls: boolean; bytes: number; private: string[] }
   accountStatus: AccountStatusConfig
@@ -43,6 +52,9 @@ export type Config = {
   /** Absolute path of the file that was read. */
   file?: string
 }
+
+/** The most that is kept for one account. */
+type KeptConfig = { quotaBytes: number; count: number }
 
 export type Environment = Record<string, string | undefined>
 

@@ -1,7 +1,7 @@
 import { accountStatus, key, plan, requestsPerMinute } from './account-settings.ts'
 import { model, MODEL_NAME, MODEL_NAME_RULE, modelNameProblem } from './model-settings.ts'
 import { baseUrlProblem, provider, PROVIDER_ID } from './provider-settings.ts'
-import { boolean, duration, list, map, name, number, object, size, string, type Shape } from './shape.ts'
+import { boolean, duration, list, map, name, number, object, shareOrSize, size, string, type Shape } from './shape.ts'
 import { DURABILITIES } from './terms.ts'
 
 const ID_RULE = 'lower-case letters, digits, dots, - and _, beginning with a letter or digit'
@@ -87,9 +87,33 @@ const billing = object(
   { description: 'What accounts may spend' },
 )
 
+const quota = (what: string): Shape<number> => size('1KiB', '1PiB', `Total size of the ${what} of one account`)
+const count = (what: string): Shape<number> =>
+  number({ min: 1, max: 1_000_000_000, whole: true, description: `Maximum number of ${what} of one account` })
+
+const store = object(
+  {
+    durability: name(
+      DURABILITIES,
+      'The failure that generations survive once they are answered: power (a power cut) or process (kill -9)',
+    ),
+    quota: size('1KiB', '1PiB', 'Total size of everything that is kept for all accounts'),
+    quotaWithoutCredit: size(
+      '0B',
+      '1PiB',
+      'Total size of what requests to free models keep for one account without credit',
+    ),
+    reserve: shareOrSize(
+      '1PiB',
+      'Free disk space for records and deletions, as a percentage of the disk or a size; 0B: none',
+    ),
+  },
+  { description: 'The database' },
+)
+
 const files = object(
   {
-    quota: size('1KiB', '1PiB', 'Total size of the files of one account'),
+    quota: quota('files'),
     outputKeep: duration('1m', '30d', 'How long the URL of a generated image or other output is valid'),
   },
   { description: 'Uploaded files and generated outputs' },
@@ -105,6 +129,8 @@ const predictions = object(
     }),
     waiting: number({ min: 1, max: 1_000_000, whole: true, description: 'Predictions of one account that may wait' }),
     keepDays: number({ min: 1, max: 3650, whole: true, description: 'Days that predictions are kept' }),
+    quota: quota('stored predictions'),
+    count: count('stored predictions'),
   },
   { description: 'Predictions' },
 )
@@ -134,15 +160,7 @@ export const FILE = object(
       description: 'Folder of the database; relative to the working directory',
       check: (text) => (text === '' || text.includes('\0') ? 'must be the path of a folder' : undefined),
     }),
-    store: object(
-      {
-        durability: name(
-          DURABILITIES,
-          'The failure that generations survive once they are answered: power (a power cut) or process (kill -9)',
-        ),
-      },
-      { description: 'The database' },
-    ),
+    store,
     limits,
     timeouts,
     keepAlive: duration('100ms', '10m', 'Silence after which a keep-alive is sent to the client'),
@@ -162,7 +180,11 @@ export const FILE = object(
       { description: 'Reasoning of earlier turns' },
     ),
     responses: object(
-      { keepDays: number({ min: 1, max: 3650, whole: true, description: 'Days that stored responses are kept' }) },
+      {
+        keepDays: number({ min: 1, max: 3650, whole: true, description: 'Days that stored responses are kept' }),
+        quota: quota('stored responses'),
+        count: count('stored responses'),
+      },
       { description: 'Stored responses' },
     ),
     providers: map(provider, {

@@ -26,7 +26,12 @@ export function toConfig(read: ReadFile, env: Environment): Config {
       ...(read.listen?.publicUrl === undefined ? {} : { publicUrl: read.listen.publicUrl.replace(/\/+$/, '') }),
     },
     data: resolve(read.data ?? './data'),
-    store: { durability: read.store?.durability ?? 'power' },
+    store: {
+      durability: read.store?.durability ?? 'power',
+      quotaBytes: read.store?.quota ?? Infinity,
+      quotaWithoutCreditBytes: read.store?.quotaWithoutCredit ?? 16 * 2 ** 20,
+      reserve: read.store?.reserve ?? { share: 0.05, bytes: 2 ** 30 },
+    },
     limits: {
       requestsPerMinute: limits.requestsPerMinute ?? 600,
       bodyBytes: limits.body ?? 32 * 2 ** 20,
@@ -54,12 +59,13 @@ export function toConfig(read: ReadFile, env: Environment): Config {
       delayMs: billing.delay ?? 180_000,
     },
     reasoning: { keepMs: read.reasoning?.keep ?? 86_400_000 },
-    responses: { keepDays: read.responses?.keepDays ?? 30 },
+    responses: { keepDays: read.responses?.keepDays ?? 30, ...readKept(read.responses) },
     files: { quotaBytes: read.files?.quota ?? 10 * 2 ** 30, outputKeepMs: read.files?.outputKeep ?? 3_600_000 },
     predictions: {
       concurrency: read.predictions?.concurrency ?? 8,
       waiting: read.predictions?.waiting ?? 1_000,
       keepDays: read.predictions?.keepDays ?? 30,
+      ...readKept(read.predictions),
     },
     fetch: {
       requestUrls: read.fetch?.requestUrls ?? false,
@@ -79,6 +85,11 @@ export function toConfig(read: ReadFile, env: Environment): Config {
     env,
   }
 }
+
+const readKept = (read: { quota?: number; count?: number } = {}): { quotaBytes: number; count: number } => ({
+  quotaBytes: read.quota ?? 10 * 2 ** 30,
+  count: read.count ?? 1_000_000,
+})
 
 function readProviders(read: ReadFile['providers']): Map<string, ProviderConfig> {
   const providers = new Map<string, ProviderConfig>()

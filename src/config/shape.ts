@@ -142,6 +142,32 @@ export const size = (min: string, max: string, description: string): Shape<numbe
     { min, max, what: "a size with a unit, such as '512KiB' or '32MiB'", description },
   )
 
+/** A part of something, at most so many bytes. */
+export type Share = { share: number; bytes: number }
+
+/** A percentage (`5%`) or a size with its unit. */
+export const shareOrSize = (max: string, description: string): Shape<Share> => {
+  const bytes = size('0B', max, description)
+  const percentage = /^(\d+(?:\.\d+)?)%$/
+  return {
+    schema: { type: 'string', anyOf: [{ pattern: percentage.source }, ...bytesPatterns(bytes)], description },
+    read(location) {
+      const text = location.text("a percentage or a size, such as '5%' or '1GiB'")
+      if (text === undefined) return undefined
+      const [, percent] = percentage.exec(text) ?? []
+      if (percent === undefined) {
+        const value = bytes.read(location)
+        return value === undefined ? undefined : { share: 1, bytes: value }
+      }
+      return Number(percent) <= 100
+        ? { share: Number(percent) / 100, bytes: Infinity }
+        : location.fail(`must be from 0% to 100%, not ${percent}%`)
+    },
+  }
+}
+
+const bytesPatterns = ({ schema }: Shape<number>): unknown[] => schema.anyOf as unknown[]
+
 /** A value and where it is in the file. */
 export type Located<T> = { value: T; location: ConfigLocation }
 

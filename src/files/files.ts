@@ -5,7 +5,7 @@ import type { BunFile } from 'bun'
 import { GatewayError } from '../error.ts'
 import type { FileQuery, FileStore, StoredFile, StoredOutput } from '../store/store.ts'
 import { Blobs, diskError, type BlobWriter } from './blobs.ts'
-import { UploadQuota } from './quota.ts'
+import { UploadQuota, type UploadRoom } from './quota.ts'
 import { createdAtOf, Upload } from './upload.ts'
 
 export type FilesOptions = {
@@ -17,11 +17,14 @@ export type FilesOptions = {
   maxFiles?: number
   /** The lifetime of outputs. */
   outputKeepMs: number
+  room?: UploadRoom
   now?: () => number
 }
 
 /** Files per account: each upload counts them. */
 const MAX_FILES = 20_000
+
+const ANY_ROOM: UploadRoom = { checkUpload: () => Promise.resolve(), checkChunk: () => {} }
 
 type ListOptions = Omit<FileQuery, 'now' | 'after'> & { after?: string | undefined }
 
@@ -31,6 +34,7 @@ export class Files {
   readonly #blobs: Blobs
   readonly #outputKeepMs: number
   readonly #quota: UploadQuota
+  readonly #room: UploadRoom
   readonly #now: () => number
   /** Names of blobs in the data folder whose row is being written. */
   readonly #pendingRows = new Set<string>()
@@ -38,12 +42,13 @@ export class Files {
   #stopped = false
 
   private constructor(
-    { store, quotaBytes, maxFiles = MAX_FILES, outputKeepMs, now = Date.now }: FilesOptions,
+    { store, quotaBytes, maxFiles = MAX_FILES, outputKeepMs, room = ANY_ROOM, now = Date.now }: FilesOptions,
     blobs: Blobs,
   ) {
     this.#store = store
     this.#blobs = blobs
     this.#outputKeepMs = outputKeepMs
+    this.#room = room
     this.#now = now
     this.#quota = new UploadQuota(
       { bytes: quotaBytes, files: maxFiles },
@@ -86,15 +91,17 @@ export class Files {
    * quota_exceeded if the quota has no room for it, either here or in the methods of the upload.
    */
   async upload(accountId: string, declaredBytes = 0): Promise<Upload> {
+    await this.#room.checkUpload(declaredBytes)
     const reservation = await this.#quota.reserve(accountId, declaredBytes)
     try {
       const blob = await this.#blobs.create()
       const add = (file: Omit<StoredFile, 'blob'>): Promise<void> =>
         this.#keep(blob, async () => {
+          await this.#room.checkUpload(file.bytes)
           const added = await this.#store.add({ ...file, blob: blob.name }, this.#quota.max)
           if (!added) throw await this.#quota.exceeded(accountId)
         })
-      return new Upload({ accountId, blob, reservation, add, now: this.#now })
+      return new Upload({ accountId, blob, reservation, room: this.#room, add, now: this.#now })
     } catch (error) {
       reservation.release(false)
       throw error

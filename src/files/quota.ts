@@ -7,6 +7,12 @@ import type { FileUsage } from '../store/store.ts'
  */
 type ActiveUsage = { stored: number; uploading: number; uploads: number }
 
+/** Room for the files of all accounts. Both throw a GatewayError where so many bytes more cannot be kept. */
+export type UploadRoom = {
+  checkUpload(bytes: number): Promise<void>
+  checkChunk(bytes: number): void
+}
+
 /** The quota of one upload. `release` must be called once; `kept`: the upload became a file. */
 export type UploadReservation = { add(bytes: number): Promise<void>; release(kept: boolean): void }
 

@@ -5,10 +5,17 @@ import type { Config } from '../config/load.ts'
 import { GatewayError } from '../error.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Endpoint, PredictionEndpoint } from '../providers/catalogue.ts'
+import type { DiskSpace } from '../store/disk-space.ts'
 import type { Ledger, OpenGeneration } from './ledger.ts'
 import type { Prices } from './prices.ts'
 
-type Services = { ledger: Ledger; prices: Prices; abuseDetection: AbuseDetection; config: Config }
+type Services = {
+  ledger: Ledger
+  prices: Prices
+  abuseDetection: AbuseDetection
+  config: Config
+  space: DiskSpace
+}
 
 /** The client. `id` becomes the generation's. */
 type Caller = { id: string; identity: Identity; receivedAt: number; address: (() => string | undefined) | undefined }
@@ -28,14 +35,16 @@ type GenerationTerms = {
 
 /**
  * Reserves the most that a generation may cost. Throws permission_denied where the key may not use the model,
- * invalid_request for a model without a price, and the errors of `Ledger.reserve`. The account must be loaded.
+ * invalid_request for a model without a price, store_unavailable while the disk is nearly full, and the errors of
+ * `Ledger.reserve`. The account must be loaded.
  */
 export function reserve(
-  { ledger, prices, abuseDetection, config }: Services,
+  { ledger, prices, abuseDetection, config, space }: Services,
   { id, identity, receivedAt, address }: Caller,
   { api, model, endpoints, streamed, worst, countInput }: GenerationTerms,
 ): OpenGeneration {
   const { accountId, keyId, kind, limit } = identity
+  space.checkGeneration()
   checkAllowed(identity, model)
   const price = prices.of(model, endpoints)
   if (price === undefined && config.billing.unpriced === 'refuse') throw unpriced(model)

@@ -185,6 +185,11 @@ export class Ledger implements Expiring {
     await this.#store.ledger.saveOpen([rowOf(open)])
   }
 
+  /** False while writes are pending, and therefore no reservation is made. */
+  get isWritable(): boolean {
+    return this.#pending.size === 0
+  }
+
   /** Generations whose providers work on in the background. */
   get deferred(): OpenGeneration[] {
     return this.#open.deferred

@@ -18,6 +18,11 @@ export type Rate = { base: Nano; tiers: { over: number; rate: Nano }[] }
 /** The rates of one model. Other rates have another `version`. */
 export type Price = { version: string; model: string; rates: Partial<Record<FeeItem, Rate>> }
 
+/** True for a model whose use costs nothing. */
+export const isFree = (price: Price | undefined): boolean =>
+  price === undefined ||
+  Object.values(price.rates).every(({ base, tiers }) => base === 0n && tiers.every(({ rate }) => rate === 0n))
+
 /**
  * Another price of the same model, from a day on (`2027-01-01`) or in certain hours of every day (`01:00-04:00`), in
  * UTC.

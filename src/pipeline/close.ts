@@ -47,10 +47,13 @@ export function leave({ app, open, inFlight, media }: ClosableGeneration): void 
 }
 
 /**
- * Keeps signed reasoning for clients that do not send it back. Failing to store it must not fail the response.
+ * Keeps signed reasoning for clients that do not send it back, while there is space for it. Failing to store it must
+ * not fail the response.
  */
 const keepReasoning = ({ app, open: { request }, replayRecorder }: ClosableGeneration): Promise<void> | undefined =>
-  replayRecorder && app.reasoningReplay.keep(request.accountId, replayRecorder).catch(() => {})
+  replayRecorder === undefined || app.space.isShort
+    ? undefined
+    : app.reasoningReplay.keep(request.accountId, replayRecorder).catch(() => {})
 
 /** A client that leaves and a server that stops abort the call, which then looks like a failure of the provider. */
 function firstCause({ inFlight }: ClosableGeneration, outcome: Outcome): Outcome {

@@ -49,6 +49,10 @@ export interface GenerationHooks {
   translation?(rawRequest: RawRequest): Pick<TranslationContext, 'keep' | 'follow'>
   /** Reports whether the call to these endpoints goes on when the client leaves. */
   survivesClient?(request: RequestSettings, endpoints: readonly Endpoint[]): boolean
+  /** Before the funds are reserved. Throws a GatewayError to refuse the request. */
+  beforeReserve?(model: string, endpoints: readonly Endpoint[], rawRequest: RawRequest): Promise<void> | undefined
+  /** Called where the request is refused after that. */
+  onRefused?(): void
   onReserve?(open: OpenGeneration): void
   /**
    * The text of a whole response, before it is read. A body given here is sent at once, and the generation stays open

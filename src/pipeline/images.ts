@@ -25,10 +25,17 @@ export function readText(config: Config, upstream: Upstream, signal: CallSignal)
 }
 
 /** Hooks of the images API, for clients of any provider. */
-export const imageHooks: GenerationHooks = {
+export const imageHooks = (app: AppContext, { identity: { accountId } }: AuthenticatedRequest): GenerationHooks => ({
   survivesClient: () => true,
+  /** The sizes of images are not known yet: what is kept already must be below the quota. */
+  async beforeReserve(model, endpoints, { body }) {
+    if (body.response_format !== 'url') return
+    const price = app.prices.of(model, endpoints)
+    const release = await app.keptQuota.hold({ kind: 'outputs', accountId, bytes: 1, price })
+    release()
+  },
   /** Adds the responses that the number of images needs, and publishes the images where the client wants URLs. */
-  async onEvents({ app, inbound, inFlight }, upstream, first) {
+  async onEvents({ inbound, inFlight }, upstream, first) {
     const { context, sameProtocol } = upstream
     const events = sameProtocol ? first : await joinResponses(app, upstream, inFlight, first)
     if (context.rawRequest.body.response_format !== 'url') return events
@@ -37,7 +44,7 @@ export const imageHooks: GenerationHooks = {
     context.imageUrls = await publish(app, inbound, events)
     return events
   },
-}
+})
 
 /** Stores the images and gives their URLs. They are durable before any client knows them. */
 async function publish(

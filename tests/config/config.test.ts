@@ -14,7 +14,12 @@ describe('defaults', () => {
       expect(config).toEqual({
         listen: { host: '127.0.0.1', port: 4310 },
         data: resolve('data'),
-        store: { durability: 'power' },
+        store: {
+          durability: 'power',
+          quotaBytes: Infinity,
+          quotaWithoutCreditBytes: 16_777_216,
+          reserve: { share: 0.05, bytes: 1_073_741_824 },
+        },
         limits: {
           requestsPerMinute: 600,
           bodyBytes: 33554432,
@@ -37,9 +42,15 @@ describe('defaults', () => {
         strict: false,
         billing: { startingCredit: 100_000_000_000n, overdraft: 0n, unpriced: 'refuse', delayMs: 180_000 },
         reasoning: { keepMs: 86_400_000 },
-        responses: { keepDays: 30 },
+        responses: { keepDays: 30, quotaBytes: 10_737_418_240, count: 1_000_000 },
         files: { quotaBytes: 10_737_418_240, outputKeepMs: 3_600_000 },
-        predictions: { concurrency: 8, waiting: 1_000, keepDays: 30 },
+        predictions: {
+          concurrency: 8,
+          waiting: 1_000,
+          keepDays: 30,
+          quotaBytes: 10_737_418_240,
+          count: 1_000_000,
+        },
         fetch: { requestUrls: false, bytes: 20_971_520, private: [] },
         accountStatus: {
           refusals: { monitored: 1_000, abusive: 10_000 },
@@ -62,13 +73,13 @@ describe('values', () => {
     const config = read(`
 listen: { host: 0.0.0.0, port: 80 }
 data: /var/lib/sluice
-store: { durability: process }
+store: { durability: process, quota: 1TiB, quotaWithoutCredit: 0B, reserve: 2.5% }
 limits: { requestsPerMinute: 5, body: 1.5MiB, file: 2GB, conversations: 0B,
   elements: 1000000, depth: 32, parts: 500, tools: 50 }
 timeouts: { connect: 250ms, firstByte: 1m, idle: 1.5s, total: 2h, drain: 0s }
 keepAlive: 500ms
 strict: true
-responses: { keepDays: 1 }
+responses: { keepDays: 1, quota: 1MiB, count: 5 }
 providers:
   acme:
     protocol: messages
@@ -86,7 +97,14 @@ keys: [{ key: "\${LONG}", requestsPerMinute: 1 }]
 `)
     expect(config.listen).toEqual({ host: '0.0.0.0', port: 80 })
     expect(config.data).toBe('/var/lib/sluice')
-    expect(config.store).toEqual({ durability: 'process' })
+    expect(config.store).toEqual({
+      durability: 'process',
+      quotaBytes: 2 ** 40,
+      quotaWithoutCreditBytes: 0,
+      reserve: { share: 0.025, bytes: Infinity },
+    })
+    expect(config.responses).toEqual({ keepDays: 1, quotaBytes: 2 ** 20, count: 5 })
+    expect(read('store: { reserve: 1GiB }').store.reserve).toEqual({ share: 1, bytes: 2 ** 30 })
     expect(config.limits).toEqual({
       requestsPerMinute: 5,
       bodyBytes: 1572864,

@@ -20,7 +20,8 @@ const WAYS = PROTOCOLS.flatMap((protocol) =>
   PROTOCOLS.flatMap((provider) => [true, false].map((stream) => ({ protocol, model: `by/${provider}`, stream }))),
 )
 
-const configFor = (provider: Gated): string => gatedConfig({ by: provider })
+/** Without a reserve: a disk that is full to the last byte. */
+const configFor = (provider: Gated): string => `store: { reserve: 0B }\n${gatedConfig({ by: provider })}`
 
 /** The refusal in each protocol. The Anthropic SDK retries on 529. */
 const REFUSED: Record<ConversationName, [number, string]> = {
@@ -150,7 +151,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
             `/v1/management/generation?id=${first!.headers.get('x-generation-id')}`,
           ].map((path) => got(path)),
         ),
-      ).toEqual([200, 200, 200, 200, 200])
+      ).toEqual([200, 503, 200, 200, 200])
       expect([await got('/v1/models', 'sk-ai-v1-unknown'), await got('/v1/management/generation?id=unknown')]).toEqual([
         401, 404,
       ])
@@ -330,7 +331,7 @@ test.skipIf(!CAN_PRELOAD)(
   async () => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-flush-'))
     const failing = join(folder, 'failing')
-    const config = `store: { durability: process }\n${configFor(provider)}`
+    const config = configFor(provider).replace('reserve: 0B', 'durability: process')
     let gateway = await startGatewayProcess({ data: folder, config, env: preload(folder, FAILING(failing)) })
     const generate = async (): Promise<number> => {
       const { url, key } = gateway

@@ -844,7 +844,10 @@ describe('a disk that is full', async () => {
       const small = disk!
       const gateway = await startGatewayProcess({
         disk: small,
-        config: config().replace('file: 1MiB', 'file: 100MiB').replace('quota: 3MiB', 'quota: 1GiB'),
+        config: config()
+          .replace('file: 1MiB', 'file: 100MiB')
+          .replace('quota: 3MiB', 'quota: 1GiB')
+          .concat('store: { reserve: 0B }\n'),
       })
       const files = `/proc/${gateway.pid}/root${small.path}`
       try {

@@ -12,6 +12,7 @@ import { SchemaCache } from '../../src/protocols/schema/cache.ts'
 import { Prices } from '../../src/ledger/prices.ts'
 import { BackgroundResponses } from '../../src/pipeline/background.ts'
 import { InFlightRequests } from '../../src/pipeline/in-flight.ts'
+import { KeptQuota } from '../../src/pipeline/kept-quota.ts'
 import { MediaResolver } from '../../src/pipeline/media.ts'
 import { accountsOf } from '../../src/ledger/starting-credit.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
@@ -48,12 +49,15 @@ export async function inProcessGateway(
     quotaBytes: config.files.quotaBytes,
     outputKeepMs: config.files.outputKeepMs,
   })
+  const { kept, space } = sqlite
   const abuseDetection = new AbuseDetection(config.accountStatus, now)
   const catalogue = new Catalogue(config)
   const app = {
     config,
     clock: new SteadyClock(),
     store,
+    space,
+    keptQuota: new KeptQuota({ kept, ledger, config, space }),
     files,
     keys,
     limits: new Limits(),

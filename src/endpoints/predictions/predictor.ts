@@ -4,6 +4,7 @@ import { asGatewayError } from '../../error.ts'
 import { reserve } from '../../ledger/admission.ts'
 import type { Outcome } from '../../ledger/outcomes.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
+import type { Price } from '../../ledger/prices.ts'
 import { Job } from './job.ts'
 import {
   hasEnded,
@@ -18,7 +19,7 @@ import {
 import { Queue } from './queue.ts'
 import { canceled, LOST, run, type End } from './run.ts'
 import type { Webhooks } from './webhooks.ts'
-import { countInput, workOf, worstUsage } from './work.ts'
+import { countInput, type Work, workOf, worstUsage } from './work.ts'
 
 const API = 'predictions'
 
@@ -29,7 +30,7 @@ const RETRY_MS = 2_000
 const CANCEL_MS = 5_000
 
 /** A request to create a prediction, validated. */
-export type NewPrediction = Pick<Prediction, 'model' | 'version' | 'input' | 'origin'> &
+export type NewPrediction = { bodyBytes: number } & Pick<Prediction, 'model' | 'version' | 'input' | 'origin'> &
   Partial<Pick<Prediction, 'webhook'>>
 
 /** The part of the context that only the routes of predictions need. */
@@ -137,8 +138,14 @@ export class Predictor {
     const { accountId } = inbound.identity
     const queue = this.#queue(accountId)
     const releaseSlot = queue.reserve()
+    let releaseRoom: (() => void) | undefined
     try {
-      const open = await this.#admit(inbound, requested)
+      const work = await this.#workOf(inbound, requested)
+      const open = await this.#admit(inbound, requested.model, work, async (price) => {
+        const { bodyBytes } = requested
+        const keeping = { kind: 'predictions', accountId, bytes: bodyBytes, price } as const
+        releaseRoom = await this.#app.keptQuota.hold(keeping)
+      })
       // A queued prediction is not a request in flight; the queue limits how many of an account run at a time.
       this.#app.abuseDetection.end(accountId)
       const prediction = created(inbound, requested)
@@ -146,6 +153,7 @@ export class Predictor {
       queue.add(this.#job(prediction, open))
       return prediction
     } finally {
+      releaseRoom?.()
       releaseSlot()
     }
   }
@@ -168,16 +176,23 @@ export class Predictor {
     }
   }
 
+  #workOf({ identity, request }: AuthenticatedRequest, requested: NewPrediction): Promise<Work> {
+    const { model, version, input, origin } = requested
+    return workOf(this.#app, { accountId: identity.accountId, model, version, input, origin }, request.signal)
+  }
+
   /** Reserves for the work with its files. They are loaded again when it runs, so queued predictions hold no memory. */
   async #admit(
     inbound: AuthenticatedRequest,
-    { model, version, input, origin }: NewPrediction,
+    model: string,
+    work: Work,
+    holdRoom: (price: Price | undefined) => Promise<void>,
   ): Promise<OpenGeneration> {
-    const { id, identity, request } = inbound
+    const { id, identity } = inbound
     const { accountId } = identity
-    const work = await workOf(this.#app, { accountId, model, version, input, origin }, request.signal)
     try {
       await this.#app.ledger.loadAccount(accountId)
+      await holdRoom(this.#app.prices.of(model, work.endpoints))
       return reserve(this.#app, inbound, {
         api: API,
         model,

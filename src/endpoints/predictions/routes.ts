@@ -4,7 +4,7 @@ import { originOf } from '../../http/serve.ts'
 import { parseExact } from '../../json/exact.ts'
 import { identityHeaders } from '../../pipeline/response-headers.ts'
 import { Fields, present } from '../../protocols/fields.ts'
-import { readRawRequest } from '../../protocols/raw-request.ts'
+import { bodyBytes, readRawRequest } from '../../protocols/raw-request.ts'
 import type { Json } from '../../store/store.ts'
 import { hasEnded, PREFIX, toReplicate, type Prediction } from './prediction.ts'
 import type { NewPrediction, PredictionContext } from './predictor.ts'
@@ -42,7 +42,8 @@ async function readNewPrediction(app: App, inbound: AuthenticatedRequest): Promi
   const { input } = parseExact(rawRequest.text) as { input: Json }
   body.boolean('stream')
   const webhook = readWebhook(body, fetch.private)
-  return { ...resolved, input, origin: originOf(inbound.request, listen.publicUrl), ...present('webhook', webhook) }
+  const origin = originOf(inbound.request, listen.publicUrl)
+  return { ...resolved, bodyBytes: bodyBytes(rawRequest), input, origin, ...present('webhook', webhook) }
 }
 
 /**

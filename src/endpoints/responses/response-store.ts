@@ -7,6 +7,7 @@ import type { Outcome } from '../../ledger/outcomes.ts'
 import { isPending } from '../../pipeline/background.ts'
 import type { ClosableGeneration, Generation, GenerationHooks } from '../../pipeline/hooks.ts'
 import type { RawRequest, TranslationContext } from '../../protocols/protocol.ts'
+import { bodyBytes } from '../../protocols/raw-request.ts'
 import { failureCode, failureMessage } from '../../protocols/responses/shapes.ts'
 import { parseResponse, type Upstream } from '../../providers/attempt.ts'
 import type { Endpoint } from '../../providers/catalogue.ts'
@@ -30,6 +31,9 @@ export class ResponseStore implements GenerationHooks {
   /** The response as its client knows it, while its provider works on it in the background. */
   #pending: Item | undefined
   #saving: Promise<void> | undefined
+  /** Bytes of the request as its client sent it; undefined where its response is not to be stored. */
+  #bytesToKeep: number | undefined
+  #releaseRoom: (() => void) | undefined
 
   constructor(app: AppContext, { identity }: AuthenticatedRequest) {
     this.#app = app
@@ -38,6 +42,7 @@ export class ResponseStore implements GenerationHooks {
 
   async beforeRead(rawRequest: RawRequest): Promise<void> {
     const { store, config } = this.#app
+    if (rawRequest.body.store !== false) this.#bytesToKeep = bodyBytes(rawRequest)
     this.#inputItems = await expand(rawRequest, store, this.#accountId, config.limits)
     this.#wantsBackground = rawRequest.body.background === true
   }
@@ -53,6 +58,20 @@ export class ResponseStore implements GenerationHooks {
   /** Work in the background can be fetched or cancelled only by the id in the first response, so that is waited for. */
   survivesClient({ stream }: RequestSettings, endpoints: readonly Endpoint[]): boolean {
     return this.#wantsBackground && !stream && endpoints.some(({ protocol }) => protocol === API)
+  }
+
+  beforeReserve(model: string, endpoints: readonly Endpoint[]): Promise<void> | undefined {
+    return this.#bytesToKeep === undefined ? undefined : this.#holdRoom(model, endpoints, this.#bytesToKeep)
+  }
+
+  async #holdRoom(model: string, endpoints: readonly Endpoint[], bytes: number): Promise<void> {
+    const { keptQuota, prices } = this.#app
+    const price = prices.of(model, endpoints)
+    this.#releaseRoom = await keptQuota.hold({ kind: 'responses', accountId: this.#accountId, bytes, price })
+  }
+
+  onRefused(): void {
+    this.#releaseRoom?.()
   }
 
   onReserve(open: OpenGeneration): void {
@@ -90,11 +109,16 @@ export class ResponseStore implements GenerationHooks {
   #leaveOpen(open: OpenGeneration, outcome: Outcome): Promise<void> {
     return this.#app.background.leaveOpen(open, outcome, (work) => {
       if (this.#pending !== undefined) this.#save(this.#pending, work)
-      return this.#saving
+      return this.saved()
     })
   }
 
   saved(): Promise<void> | undefined {
+    const release = this.#releaseRoom
+    if (release !== undefined) {
+      if (this.#saving === undefined) release()
+      else this.#saving.then(release, release)
+    }
     return this.#saving
   }
 

@@ -1,5 +1,5 @@
 import { SQLiteError, type Database, type Statement } from 'bun:sqlite'
-import { closeSync, fdatasync, openSync } from 'node:fs'
+import { closeSync, fdatasync, openSync, statSync } from 'node:fs'
 import type { Durability } from '../../config/terms.ts'
 import { GatewayError } from '../../error.ts'
 import { openDatabase } from './open.ts'
@@ -51,6 +51,7 @@ export class Connection {
   readonly #database: Database
   readonly #statements = new Map<string, Statement>()
   readonly #hooks: TransactionHooks[] = []
+  readonly #file: string
   readonly #log: string
   readonly #durability: Durability
   #pending: Pending[] = []
@@ -69,11 +70,17 @@ export class Connection {
   #locked: { since: number; isReported: boolean } | undefined
   /** The error of a failed flush. The disk may have lost data, so that no later flush can be trusted. */
   #flushError: unknown
+  readonly #makeRoom: () => boolean
 
-  /** `durability`: the failure that what generations leave survives. Fails like `openDatabase`. */
-  constructor(file: string, durability: Durability, usedBefore: string) {
+  /**
+   * `durability`: the failure that what generations leave survives. `makeRoom` makes room on a full disk, or returns
+   * false. Fails like `openDatabase`.
+   */
+  constructor(file: string, durability: Durability, usedBefore: string, makeRoom: () => boolean) {
     this.#durability = durability
+    this.#makeRoom = makeRoom
     this.#database = openDatabase(file, usedBefore)
+    this.#file = file
     this.#log = `${file}-wal`
   }
 
@@ -154,6 +161,15 @@ export class Connection {
   /** A number that changes exactly when another connection commits. */
   dataVersion(): number {
     return this.one<{ data_version: number }>('PRAGMA data_version')?.data_version ?? 0
+  }
+
+  /** Bytes of the file that are free, less those by which the next checkpoint will make it longer. */
+  freeBytes(): number {
+    const { free, length } = this.one<{ free: number; length: number }>(
+      `SELECT freelist_count * page_size AS free, page_count * page_size AS length
+       FROM pragma_freelist_count, pragma_page_count, pragma_page_size`,
+    )!
+    return free - Math.max(0, length - statSync(this.#file).size)
   }
 
   /** Closes the file once all pending writes are done. */
@@ -255,6 +271,16 @@ export class Connection {
 
   #transaction(batch: readonly Pending[]): void {
     if (this.#flushError !== undefined) throw unavailable(this.#flushError)
+    try {
+      this.#write(batch)
+    } catch (error) {
+      if (!isFull(error) || !this.#makeRoom()) throw error
+      this.#write(batch)
+    }
+    for (const { committed } of batch) committed?.()
+  }
+
+  #write(batch: readonly Pending[]): void {
     this.run('BEGIN IMMEDIATE')
     this.#locked = undefined
     try {
@@ -267,7 +293,6 @@ export class Connection {
       for (const { afterRollback } of this.#hooks) afterRollback()
       throw error
     }
-    for (const { committed } of batch) committed?.()
   }
 
   #statement(sql: string): Statement {
@@ -321,6 +346,10 @@ const REASONS: Record<string, string> = {
   SQLITE_READONLY: ': it is read-only',
   SQLITE_BUSY: ': it is locked by another process',
 }
+
+/** Also when the shared memory of the log cannot grow. */
+const isFull = (error: unknown): boolean =>
+  error instanceof SQLiteError && (error.code === 'SQLITE_FULL' || error.code === 'SQLITE_IOERR_SHMSIZE')
 
 const reasonOf = (cause: unknown): string =>
   cause instanceof SQLiteError

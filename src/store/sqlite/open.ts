@@ -8,6 +8,8 @@ const OLDEST_SQLITE = [3, 37]
 const OPEN_TIMEOUT_MS = 5_000
 /** A checkpoint flushes twice on the thread of the event loop. The default of SQLite is a quarter of this. */
 const CHECKPOINT_PAGES = 4_000
+/** A log that one large transaction made longer is cut to this after its checkpoint. */
+const LOG_BYTES = 64 * 2 ** 20
 
 /**
  * Opens or creates the database. `usedBefore`: a file that exists where there was a database. Fails with an Error if
@@ -24,6 +26,7 @@ export function openDatabase(file: string, usedBefore: string): Database {
     // Commits are flushed by `#flush`. Without it, a power cut could bring back a revoked key or spent money.
     database.run('PRAGMA synchronous = NORMAL')
     database.run(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
+    database.run(`PRAGMA journal_size_limit = ${LOG_BYTES}`)
     database.run('PRAGMA foreign_keys = ON')
     migrate(database, file, usedBefore)
     database.run('PRAGMA busy_timeout = 0')

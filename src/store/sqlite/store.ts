@@ -2,6 +2,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Durability } from '../../config/terms.ts'
 import { PEPPER_FILE, type Store } from '../store.ts'
+import { DiskSpace, type Reserve } from '../disk-space.ts'
 import { AccountTables } from './account-tables.ts'
 import { Connection, isCorrupt } from './connection.ts'
 import { FileTables } from './file-tables.ts'
@@ -12,6 +13,8 @@ import { PredictionTables } from './prediction-tables.ts'
 import { ReasoningTable } from './reasoning-table.ts'
 import { ResponseTables } from './response-tables.ts'
 import { SettingTable } from './setting-table.ts'
+
+const NONE: Reserve = { share: 0, bytes: 0 }
 
 /** The poll interval for changes by other processes: a revoked key must stop working within two seconds. */
 const WATCH_INTERVAL_MS = 1000
@@ -25,6 +28,8 @@ export type SqliteOptions = {
   exclusive: boolean
   /** The failure that what generations leave survives; everything else survives a power cut. Default: `power`. */
   durability?: Durability
+  /** Free space that is kept for records and deletions. Default: none. */
+  reserve?: Reserve
   now?: () => number
 }
 
@@ -37,6 +42,7 @@ export class SqliteStore implements Store {
   readonly files: FileTables
   readonly predictions: PredictionTables
   readonly kept: KeptTable
+  readonly space: DiskSpace
   readonly ledger: LedgerTables
   readonly #connection: Connection
   readonly #lock: { release(): void } | undefined
@@ -46,11 +52,13 @@ export class SqliteStore implements Store {
   #processedVersion: number
 
   /** Fails with an Error for the operator if the folder cannot be used. */
-  constructor({ folder, exclusive, durability = 'power', now = Date.now }: SqliteOptions) {
+  constructor({ folder, exclusive, durability = 'power', reserve = NONE, now = Date.now }: SqliteOptions) {
     try {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
       this.#lock = exclusive ? lockFolder(folder) : undefined
-      this.#connection = new Connection(join(folder, DATABASE), durability, join(folder, PEPPER_FILE))
+      this.space = new DiskSpace({ folder, reserve, freeInDatabase: () => this.#connection.freeBytes() })
+      const makeRoom = (): boolean => this.space.giveBack()
+      this.#connection = new Connection(join(folder, DATABASE), durability, join(folder, PEPPER_FILE), makeRoom)
       this.settings = new SettingTable(this.#connection)
       this.responses = new ResponseTables(this.#connection, now)
       this.reasoning = new ReasoningTable(this.#connection)

@@ -1,0 +1,142 @@
+import { FREE_TIER } from '../accounts/plans.ts'
+import type { Config } from '../config/load.ts'
+import { GatewayError } from '../error.ts'
+import type { UploadRoom } from '../files/quota.ts'
+import type { Ledger } from '../ledger/ledger.ts'
+import { isFree, type Price } from '../ledger/prices.ts'
+import type { DiskSpace } from '../store/disk-space.ts'
+import type { KeptStore, KeptTotal, KeptTotals } from '../store/store.ts'
+
+/** Things that requests leave besides their record. */
+const KINDS = ['responses', 'predictions', 'outputs'] as const
+type Kind = (typeof KINDS)[number]
+
+/** `price`: of the model that the request names; undefined for one without a price. */
+export type Keeping = { kind: Kind; accountId: string; bytes: number; price: Price | undefined }
+
+type Services = { kept: KeptStore; ledger: Ledger; config: Config; space: DiskSpace }
+
+/** Kind -> the section of the configuration with its quota. */
+const SECTIONS = { responses: 'responses', predictions: 'predictions', outputs: 'files' } as const
+
+const ADVICE: Record<Kind, string> = {
+  responses: 'Send store: false, or delete stored responses (DELETE /v1/responses/{id}).',
+  predictions: 'Wait until predictions expire (predictions.keepDays), or call the model through its own API.',
+  outputs: 'Wait until their URLs expire (files.outputKeep), or ask for the data instead of a URL.',
+}
+
+/** Refuses requests for which there is no room to keep what they ask to keep. */
+export class KeptQuota implements UploadRoom {
+  readonly #services: Services
+  /** Room held for requests in flight, by kind and account. */
+  readonly #held = new Map<string, KeptTotal>()
+  #heldBytes = 0
+
+  constructor(services: Services) {
+    this.#services = services
+  }
+
+  /**
+   * Holds room for one thing, to be released when it is stored or will not be: gives the function that does so. A
+   * response is as long as it is, so it may exceed the quota, and the next request is refused. Throws quota_exceeded,
+   * or store_unavailable where the quota of all accounts is used up or the disk is short. The account must be loaded.
+   */
+  async hold(keeping: Keeping): Promise<() => void> {
+    // Held before the first await, so that requests which arrive together see each other.
+    const release = this.#add(keeping)
+    try {
+      const totals = await this.#services.kept.totals(keeping.accountId)
+      this.#check(keeping, totals)
+      this.#checkWithoutCredit(keeping, totals)
+      this.#checkAll(keeping.bytes, totals.allBytes, this.#heldBytes - keeping.bytes)
+      return release
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+
+  #add({ kind, accountId, bytes }: Keeping): () => void {
+    const key = keyOf(kind, accountId)
+    const held = this.#held.get(key) ?? { things: 0, bytes: 0 }
+    this.#held.set(key, held)
+    const change = (things: 1 | -1): void => {
+      held.things += things
+      held.bytes += things * bytes
+      this.#heldBytes += things * bytes
+    }
+    change(1)
+    let isHeld = true
+    return () => {
+      if (!isHeld) return
+      isHeld = false
+      change(-1)
+      if (held.things === 0) this.#held.delete(key)
+    }
+  }
+
+  /** With what requests in flight hold. */
+  #used(kind: Kind, accountId: string, totals: KeptTotals): KeptTotal {
+    const held = this.#held.get(keyOf(kind, accountId)) ?? { things: 0, bytes: 0 }
+    return { things: totals[kind].things + held.things, bytes: totals[kind].bytes + held.bytes }
+  }
+
+  #check({ kind, accountId, bytes }: Keeping, totals: KeptTotals): void {
+    const { quotaBytes, count = Infinity } = this.#services.config[SECTIONS[kind]]
+    const used = this.#used(kind, accountId, totals)
+    if (used.things > count)
+      throw exceeded(`This account has ${used.things - 1} of at most ${count} stored ${kind} (${kind}.count).`, kind)
+    if (used.bytes > quotaBytes)
+      throw exceeded(
+        `Stored ${kind} of this account use ${used.bytes - bytes} of ${quotaBytes} bytes (${SECTIONS[kind]}.quota), ` +
+          `and this request needs ${bytes} more.`,
+        kind,
+      )
+  }
+
+  /** Accounts that are made for it could otherwise keep any amount of what costs nothing. */
+  #checkWithoutCredit({ kind, accountId, bytes, price }: Keeping, totals: KeptTotals): void {
+    const { ledger, config } = this.#services
+    const { quotaWithoutCreditBytes: limit } = config.store
+    const used = KINDS.reduce((sum, one) => sum + this.#used(one, accountId, totals).bytes, -bytes)
+    if (used + bytes <= limit || !isFree(price)) return
+    const { credit, bonus } = ledger.balance(accountId)
+    if (credit + bonus > 0n || ledger.quota(accountId).subscription.tier !== FREE_TIER) return
+    throw exceeded(
+      `Requests to free models keep at most ${limit} bytes for an account without credit ` +
+        `(store.quotaWithoutCredit); ${used} are used, and this one needs ${bytes} more. Add credit.`,
+      kind,
+    )
+  }
+
+  /** Throws store_unavailable where so many bytes more cannot be kept for any account. */
+  async checkUpload(bytes: number): Promise<void> {
+    const { allBytes } = await this.#services.kept.totals('')
+    this.#checkAll(bytes, allBytes, this.#heldBytes)
+  }
+
+  /** The same for the disk alone, while an upload arrives whose size was not announced. */
+  checkChunk(bytes: number): void {
+    this.#services.space.checkKeeping(bytes, this.#heldBytes)
+  }
+
+  #checkAll(bytes: number, keptBytes: number, heldBytes: number): void {
+    const { config, space } = this.#services
+    const { quotaBytes } = config.store
+    if (keptBytes + heldBytes + bytes > quotaBytes)
+      throw new GatewayError(
+        'store_unavailable',
+        `Sluice keeps nothing new at the moment: what it keeps for all accounts would exceed ${quotaBytes} bytes ` +
+          '(store.quota). Send store: false, or delete files or stored responses.',
+        { retryAfterSeconds: RETRY_SECONDS, shouldRetry: false },
+      )
+    space.checkKeeping(bytes, heldBytes)
+  }
+}
+
+const RETRY_SECONDS = 60
+
+const keyOf = (kind: Kind, accountId: string): string => `${kind} ${accountId}`
+
+const exceeded = (problem: string, kind: Kind): GatewayError =>
+  new GatewayError('quota_exceeded', `${problem} ${ADVICE[kind]}`, { shouldRetry: false })
