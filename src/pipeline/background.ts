@@ -123,17 +123,19 @@ export class BackgroundResponses implements Expiring {
   }
 
   /**
-   * Deletes a stored response. It is cancelled at its provider, now or as soon as that can be reached; until then the
-   * generation is followed, and charged.
+   * Deletes a stored response; false if there is none. It is cancelled at its provider, now or as soon as that can be
+   * reached; until then the generation is followed, and charged.
    */
-  async delete(accountId: string, id: string, signal: CallSignal): Promise<void> {
+  async delete(accountId: string, id: string, signal: CallSignal): Promise<boolean> {
     const { ledger, store } = this.#modules
     const open = this.#find(accountId, id)
     if (open?.background !== undefined) open.background.unwanted = true
-    await Promise.all([open === undefined ? undefined : ledger.defer(open), store.responses.delete(accountId, id)])
-    if (open === undefined) return
+    const deferring = open === undefined ? undefined : ledger.defer(open)
+    const [deleted] = await Promise.all([store.responses.delete(accountId, id), deferring])
+    if (open === undefined) return deleted
     this.roundSoon()
     await this.#follow(open, signal).catch(() => {})
+    return deleted
   }
 
   #find(accountId: string, id: string): OpenGeneration | undefined {

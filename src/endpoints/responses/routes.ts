@@ -10,10 +10,12 @@ const PAGE_MAX = 100
 async function findStored(app: AppContext, { params, identity }: AuthenticatedRequest): Promise<StoredResponse> {
   const id = params[0]!
   const stored = await app.store.responses.find(identity.accountId, id)
-  if (stored === undefined)
-    throw new GatewayError('not_found', `No response '${id}' is stored.`, { param: 'response_id' })
+  if (stored === undefined) throw notStored(id)
   return stored
 }
+
+const notStored = (id: string): GatewayError =>
+  new GatewayError('not_found', `No response '${id}' is stored.`, { param: 'response_id' })
 
 /** `GET /v1/responses/{id}`: as stored, or as its provider reports it while it runs in the background. */
 export const getResponse = async (app: AppContext, inbound: AuthenticatedRequest): Promise<Response> =>
@@ -38,8 +40,9 @@ const refresh = (
 
 /** `DELETE /v1/responses/{id}`: one that runs in the background is cancelled, too. */
 export async function deleteResponse(app: AppContext, inbound: AuthenticatedRequest): Promise<Response> {
-  const { id } = await findStored(app, inbound)
-  await app.background.delete(inbound.identity.accountId, id, inbound.request.signal)
+  const { params, identity, request } = inbound
+  const id = params[0]!
+  if (!(await app.background.delete(identity.accountId, id, request.signal))) throw notStored(id)
   return Response.json({ id, object: 'response', deleted: true })
 }
 

@@ -1,5 +1,6 @@
 import type { ReasoningStore, ReasoningUsage, StoredReasoning } from '../reasoning.ts'
 import { BATCH_ROWS, type Connection } from './connection.ts'
+import { removeInSteps } from './remove-in-steps.ts'
 
 /** The table of reasoning that providers require back after tool calls. */
 export class ReasoningTable implements ReasoningStore {
@@ -76,13 +77,15 @@ export class ReasoningTable implements ReasoningStore {
   }
 
   async purge(now: number): Promise<void> {
-    await this.#connection.inBatches(() =>
-      this.#connection.all(
-        `DELETE FROM reasoning WHERE position IN (SELECT position FROM reasoning WHERE expires_at <= ? LIMIT ?)
-         RETURNING position`,
-        now,
-        BATCH_ROWS,
-      ),
+    await removeInSteps<number>(
+      this.#connection,
+      () =>
+        this.#connection.all(
+          'SELECT position AS key, bytes FROM reasoning WHERE expires_at <= ? LIMIT ?',
+          now,
+          BATCH_ROWS,
+        ),
+      (position) => this.#connection.run('DELETE FROM reasoning WHERE position = ?', position),
     )
   }
 }
