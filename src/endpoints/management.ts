@@ -96,7 +96,7 @@ function writeRecord(record: GenerationRecord, costs: boolean): WrittenRecord {
     latency,
     nativeTokens: writeUsage(usage),
     streamed,
-    finishReason: FINISH_REASON_OF_OUTCOME[finish] ?? writeFinishReason(finish as FinishReason, false),
+    finishReason: finishReasonOf(finish, api),
     requestRetryTimes: retries,
     // A record is written after the last attempt.
     finalRetry: true,
@@ -114,6 +114,12 @@ function writeRecord(record: GenerationRecord, costs: boolean): WrittenRecord {
 /** The prefix of ids in responses. The id of a prediction is that of its generation. */
 const prefixOf = (api: string): string =>
   api === 'predictions' ? PREDICTION_PREFIX : protocols[api as ProtocolName].serve.idPrefix
+
+/** The finish reason in terms of chat completions, as the response had it. */
+const finishReasonOf = (finish: string, api: string): string =>
+  finish === 'refusal-in-words'
+    ? writeFinishReason('refusal', api === 'chat.completions' || api === 'responses')
+    : (FINISH_REASON_OF_OUTCOME[finish] ?? writeFinishReason(finish as FinishReason, false))
 
 /** `finishReason` of generations whose model reported none: `finish` is then the outcome. */
 const FINISH_REASON_OF_OUTCOME: Record<string, string | undefined> = {

@@ -78,6 +78,12 @@ export async function estimateInputTokens(request: GenerationRequest): Promise<n
   return (await countTokens(texts)) + media * MEDIA_TOKENS + request.turns.length * TURN_TOKENS
 }
 
+/** Input tokens of a request by the length of its body, without counting them. */
+export function roughInputTokens(request: GenerationRequest, bodyBytes: number): number {
+  const { media } = promptTotals(request)
+  return Math.ceil(Math.max(0, bodyBytes - media.bytes) / CHARACTERS_PER_TOKEN) + media.number * MEDIA_TOKENS
+}
+
 /** The fewest bytes per token: English text has about 4.5, Chinese 3, digits and base64 2; media as in dense files. */
 const FEWEST_BYTES_PER_TOKEN = { text: 2, file: 8, video: 50, audio: 100, image: Infinity }
 
@@ -149,8 +155,8 @@ type PromptPart = Part | Tool
 
 /** The parts of a prompt that are not counted as text. */
 type PromptTotals = {
-  /** Tokens of inline media; `bytes`: their base64 characters, which are part of the body. */
-  media: { bytes: number; input: number; audio: number }
+  /** Number and tokens of media; `bytes`: their base64 characters, which are part of the body. */
+  media: { number: number; bytes: number; input: number; audio: number }
   /** The longest lifetime of a cache breakpoint; undefined without one. */
   cacheLifetime: '5m' | '1h' | undefined
   /** A tool that the provider runs. */
@@ -160,7 +166,7 @@ type PromptTotals = {
 
 /** Totals of a prompt that is text alone. */
 const textTotals = (cacheLifetime: PromptTotals['cacheLifetime']): PromptTotals => ({
-  media: { bytes: 0, input: 0, audio: 0 },
+  media: { number: 0, bytes: 0, input: 0, audio: 0 },
   cacheLifetime,
   hasNativeTool: false,
   hasImageTool: false,
@@ -185,6 +191,7 @@ function promptTotals({ system, tools, turns }: GenerationRequest): PromptTotals
 
 function addMedia(part: MediaPart, media: PromptTotals['media']): void {
   const encoded = part.source.type === 'data' ? part.source.data.length : 0
+  media.number++
   media.bytes += encoded
   media[part.type === 'audio' ? 'audio' : 'input'] +=
     MOST_MEDIUM_TOKENS + Math.ceil((encoded * 0.75) / FEWEST_BYTES_PER_TOKEN[densityOf(part)])

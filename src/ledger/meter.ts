@@ -45,6 +45,7 @@ export class Meter {
   #part: PartHead['type'] = 'text'
   /** The response has a part of reasoning, with or without a text. */
   showsReasoning = false
+  #refusesInWords = false
   /** Characters received beyond TEXT_KEPT. */
   #beyond = 0
   #chargeWaived = false
@@ -88,6 +89,7 @@ export class Meter {
         // A background response is read again from its beginning.
         case 'start':
           this.#text = this.#reasoning = ''
+          this.#refusesInWords = false
           this.#beyond = this.usage.images = 0
           break
         case 'part-start':
@@ -95,6 +97,7 @@ export class Meter {
           if (this.#part === 'image') this.usage.images++
           if (this.#part === 'reasoning') this.showsReasoning = true
           else this.#firstOutputAt ??= performance.now()
+          if (this.#part === 'refusal') this.#refusesInWords = true
           break
         case 'part-delta':
           this.#appendText(event.text)
@@ -107,6 +110,12 @@ export class Meter {
           break
       }
     }
+  }
+
+  /** The finish reason for the record: the protocols end a refusal in words and one without in different ways. */
+  get recordedFinish(): FinishReason | 'refusal-in-words' | undefined {
+    const reason = this.finish?.reason
+    return reason === 'refusal' && this.#refusesInWords ? 'refusal-in-words' : reason
   }
 
   /** True where it may have changed since the last call. Before the first event its attempts change unnoticed. */

@@ -114,7 +114,7 @@ function recordOf(
   flows: bigint,
 ): GenerationRecord {
   const { id, accountId, keyId, kind, api, model, createdAt, streamed, price, discount } = request
-  const { tries, finish, served, times, losses } = meter
+  const { tries, recordedFinish, served, times, losses } = meter
   const outcome = meter.outcome!
   const showsAttempts = tries.length > 1 || tries.some(({ error }) => error !== undefined)
   return {
@@ -135,7 +135,7 @@ function recordOf(
     flows,
     ...times,
     provider: served?.provider ?? tries.at(-1)?.provider ?? null,
-    finish: finish?.reason ?? outcome,
+    finish: recordedFinish ?? outcome,
     ending: outcome,
     retries: Math.max(0, tries.length - 1),
     attempts: showsAttempts ? JSON.stringify(tries, ['provider', 'error', 'milliseconds']) : null,
