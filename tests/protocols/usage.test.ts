@@ -224,6 +224,38 @@ describe('the usage of a stream', () => {
       ]),
     ).toEqual({ ...noUsage(), inputTokens: 8, outputTokens: 5, reasoningTokens: 3 })
   })
+
+  test("generateContent: the tokens of Google's own tools are counted once, as the total says", () => {
+    const chunk = (usageMetadata: Json, more: Json = {}): Json => ({
+      responseId: 'g',
+      candidates: [{ content: { parts: [{ text: 'w' }] }, ...more }],
+      usageMetadata,
+    })
+    const last = { finishReason: 'STOP' }
+    const first = chunk({ promptTokenCount: 8, toolUsePromptTokenCount: 90, totalTokenCount: 98 })
+    for (const usage of [
+      { promptTokenCount: 98, candidatesTokenCount: 5, totalTokenCount: 103 },
+      { promptTokenCount: 8, toolUsePromptTokenCount: 90, candidatesTokenCount: 5, totalTokenCount: 103 },
+      { promptTokenCount: 8, candidatesTokenCount: 5, totalTokenCount: 103 },
+    ])
+      expect(streamed('generateContent', [first, chunk(usage, last)])).toEqual({
+        ...noUsage(),
+        inputTokens: 98,
+        outputTokens: 5,
+      })
+  })
+
+  test('generateContent: reasoning inside the candidates is known by the total', () => {
+    const counts = { promptTokenCount: 8, candidatesTokenCount: 30, thoughtsTokenCount: 20 }
+    expect(read('generateContent', { ...counts, totalTokenCount: 38 })).toMatchObject({
+      outputTokens: 10,
+      reasoningTokens: 20,
+    })
+    expect(read('generateContent', { ...counts, totalTokenCount: 58 })).toMatchObject({
+      outputTokens: 30,
+      reasoningTokens: 20,
+    })
+  })
 })
 
 describe('a false usage report', () => {

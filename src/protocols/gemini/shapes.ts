@@ -84,8 +84,8 @@ const COUNTS = [
   'promptTokenCount',
   'candidatesTokenCount',
   'thoughtsTokenCount',
-  'totalTokenCount',
   'toolUsePromptTokenCount',
+  'totalTokenCount',
 ]
 
 /**
@@ -99,11 +99,12 @@ export function readUsage(
   complete: boolean,
 ): Partial<Usage> | undefined {
   if (!COUNTS.some((name) => isCount(usage[name]))) return undefined
-  const prompt = count(usage.promptTokenCount) + count(usage.toolUsePromptTokenCount)
+  const { tools, thoughtsInside } = sumsOf(usage)
+  const prompt = count(usage.promptTokenCount) + tools
   const cached = Math.min(count(usage.cachedContentTokenCount), prompt)
   const uncachedAudio = modality(usage.promptTokensDetails, 'AUDIO') - modality(usage.cacheTokensDetails, 'AUDIO')
   const audio = Math.min(Math.max(uncachedAudio, 0), prompt - cached)
-  const candidates = count(usage.candidatesTokenCount)
+  const candidates = Math.max(count(usage.candidatesTokenCount) - thoughtsInside, 0)
   const audioOut = Math.min(modality(usage.candidatesTokensDetails, 'AUDIO'), candidates)
   const imageOut = Math.min(modality(usage.candidatesTokensDetails, 'IMAGE'), candidates - audioOut)
   const isOutputKnown = isCount(usage.candidatesTokenCount ?? (complete ? 0 : undefined))
@@ -117,6 +118,23 @@ export function readUsage(
     reasoningTokens: count(usage.thoughtsTokenCount),
     ...(webSearches > 0 ? { webSearches } : {}),
   }
+}
+
+/**
+ * Prompt tokens of Google's own tools beside the prompt, and reasoning inside the candidates, where the total shows it:
+ * a later chunk of a stream may have in its prompt what an earlier one had beside it.
+ */
+function sumsOf(usage: Record<string, unknown>): { tools: number; thoughtsInside: number } {
+  const [prompt, candidates, thoughts, tools, total] = COUNTS.map((name) => count(usage[name])) as [
+    number,
+    number,
+    number,
+    number,
+    number,
+  ]
+  const missing = total - prompt - candidates
+  if (missing === tools && thoughts > 0 && thoughts <= candidates) return { tools, thoughtsInside: thoughts }
+  return { tools: missing === thoughts ? 0 : tools, thoughtsInside: 0 }
 }
 
 const modality = (details: unknown, name: string): number =>
