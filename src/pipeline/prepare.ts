@@ -3,7 +3,7 @@ import { GatewayError } from '../error.ts'
 import type { GenerationRequest, ProtocolName, RequestSettings } from '../generation/request.ts'
 import type { Usage } from '../generation/usage.ts'
 import { reserve as reserveFunds } from '../ledger/admission.ts'
-import { worstCase, worstTextCase } from '../ledger/estimate.ts'
+import { roughInputTokens, worstCase, worstTextCase } from '../ledger/estimate.ts'
 import { protocols } from '../protocols/index.ts'
 import type {
   Capabilities,
@@ -152,6 +152,8 @@ async function selectRead(
     ...hooks.translation?.(rawRequest),
     restoredReasoning: replayStates,
   }
+  if (serve.usageAtStart === true && request.stream && capable.some((endpoint) => endpoint.protocol !== protocol))
+    context.promptEstimate = roughInputTokens(request, bodyBytes(rawRequest))
   const preparedRequests = new PreparedRequests(context, app.schemaCache)
   const endpoints = options.strict ? losslessEndpoints(preparedRequests, capable) : capable
   const capabilities = checkModel(protocol, request, endpoints)

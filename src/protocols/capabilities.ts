@@ -32,6 +32,17 @@ export function nearestEffort(
   return nearest
 }
 
+/**
+ * Refuses a request for nothing but audio, of which the response would have none: text in its place would mislead.
+ * `hasAudio`: the protocol can ask for audio.
+ */
+export function refuseAudioAlone(hasAudio: boolean, translation: Translation): void {
+  const { request, target } = translation
+  const isAlone = request.outputModalities?.length === 1 && request.outputModalities[0] === 'audio'
+  if (isAlone && !(hasAudio && target.capabilities.output?.includes('audio') !== false))
+    throw translation.refusal(translation.setting('outputModalities'), 'the model responds with text, not audio')
+}
+
 /** True if the model accepts sampling parameters. `reasons`: reasoning is not switched off in this request. */
 export const acceptsSampling = ({ sampling }: Capabilities, reasons: boolean): boolean =>
   sampling !== false && !(sampling === 'idle' && reasons)

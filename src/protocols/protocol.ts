@@ -52,6 +52,8 @@ export type Protocol = {
     recognize(body: Record<string, unknown>): 0 | 1 | 2
     /** Model and streaming are in the path, not in the body. */
     modelInPath?: true
+    /** Its streams begin with the tokens of the prompt, which other providers report at the end. */
+    usageAtStart?: true
     /** Its responses cite whole blocks of text: the text of a stream is cut at the cited passages where it can be. */
     cutsAtPassages?: true
   }
@@ -85,6 +87,11 @@ export type Protocol = {
     inlineCitations?: true
     /** A response that is not streamed as events. Throws a GatewayError for a body that is not a response. */
     readResponse(body: unknown, quirks: Quirks): GenerationEvent[]
+    /**
+     * Reports whether a whole response says itself that it failed: a client of the protocol gets it as it is. Absent:
+     * every failure is an error.
+     */
+    hasFailed?(body: unknown): boolean
     /**
      * Member with the arguments of a tool call, if the protocol has them as an object instead of text: their numbers
      * keep their spelling.
@@ -171,6 +178,8 @@ export type ResponseContext = {
   restoredReasoning?: readonly ReplayState[]
   /** URLs of the response's images in their order; absent: images are sent in base64. */
   imageUrls?: string[]
+  /** Tokens of the prompt, estimated for a stream of a protocol with `usageAtStart`. They are not charged. */
+  promptEstimate?: number
   /** Losses of the request; the response writer adds its own (`lose` in losses.ts). Absent without a translation. */
   losses?: LossReport
   /** The client requests the losses in the body, too. */

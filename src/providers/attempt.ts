@@ -300,13 +300,14 @@ export const readResponseText = ({ incoming }: Upstream): Promise<string> => rea
 export const readEvents = (upstream: Upstream, text: string): GenerationEvent[] =>
   eventsIn(upstream, parseResponse(text, upstream.protocol))
 
-/** The same, but empty if an unreadable body is passed through: then only an error body throws. */
+/** The same, but empty if an unreadable body, or one that says that it failed, is passed through. */
 export function tryReadEvents(upstream: Upstream, text: string): GenerationEvent[] {
   const body = parseResponse(text, upstream.protocol)
   try {
     return eventsIn(upstream, body)
   } catch (error) {
-    if (!upstream.sameProtocol || typeof body !== 'object' || body === null || 'error' in body) throw error
+    if (!upstream.sameProtocol || typeof body !== 'object' || body === null) throw error
+    if ('error' in body && upstream.protocol.call.hasFailed?.(body) !== true) throw error
     return []
   }
 }

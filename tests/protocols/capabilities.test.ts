@@ -1,7 +1,7 @@
 import { written } from '../translating.ts'
 import { describe, expect, test } from 'bun:test'
 import { readConfig } from '../../src/config/load.ts'
-import type { ConversationName } from '../../src/generation/request.ts'
+import type { ConversationName, GenerationRequest } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { settingPath, type SettingName } from '../../src/protocols/request-paths.ts'
 import type { Loss } from '../../src/protocols/translation.ts'
@@ -290,4 +290,32 @@ describe('a request with every option', () => {
     },
     60_000,
   )
+})
+
+describe('a request for audio alone', () => {
+  const request: GenerationRequest = {
+    model: 'a/b',
+    system: [],
+    turns: [{ role: 'user', parts: [{ type: 'text', text: 'Hello' }] }],
+    tools: [],
+    sampling: {},
+    outputModalities: ['audio'],
+    stream: false,
+    protocol: 'generateContent',
+    extras: {},
+  }
+  const target = (capabilities: Capabilities): Target => ({ provider: 'p', model: 'm', quirks: {}, capabilities })
+
+  test('is refused where the response would be text', () => {
+    for (const provider of ['responses', 'messages', 'chat.completions'] as const)
+      expect(() => written(provider, request, target({}))).toThrow('generationConfig.responseModalities: ')
+    expect(() => written('generateContent', request, target({ output: ['text'] }))).toThrow('not audio')
+  })
+
+  test('is sent to a model that may have audio', () => {
+    for (const capabilities of [{}, { output: ['audio'] }] as Capabilities[])
+      expect(written('generateContent', request, target(capabilities)).body.generationConfig).toEqual({
+        responseModalities: ['AUDIO'],
+      })
+  })
 })

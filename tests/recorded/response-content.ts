@@ -155,7 +155,9 @@ function responsesContent(frames: unknown[], stream: boolean): ResponseContent {
   const content = items.filter((item) => item.type === 'message').flatMap((item) => item.content ?? []) as Any[]
   const refused = content.some((part) => part.type === 'refusal')
   const calls = items.filter((item) => ['function_call', 'custom_tool_call'].includes(item.type))
-  const finishReason = terminal?.incomplete_details?.reason ?? terminal?.status ?? ''
+  // A response that is incomplete without a reason was cut.
+  const unexplained = terminal?.status === 'incomplete' ? 'max_output_tokens' : terminal?.status
+  const finishReason = terminal?.incomplete_details?.reason ?? unexplained ?? ''
   const usage: Any | undefined = terminal?.usage ?? undefined
   return {
     text: content.map((part) => part.text ?? part.refusal ?? '').join(''),

@@ -1,5 +1,5 @@
 import type { GenerationRequest, Sampling } from '../../generation/request.ts'
-import { limitOutputTokens } from '../capabilities.ts'
+import { limitOutputTokens, refuseAudioAlone } from '../capabilities.ts'
 import { imageConfigOf } from '../image-config.ts'
 import { loseStopSequences } from '../stop-sequences.ts'
 import type { Translation } from '../translation.ts'
@@ -13,6 +13,7 @@ const MAX_STOP_SEQUENCES = 5
 export function writeConfig(request: GenerationRequest, translation: Translation): Record<string, unknown> {
   const { sampling } = request
   const { capabilities } = translation.target
+  refuseAudioAlone(true, translation)
   const thinkingConfig = writeReasoning(request.reasoning, translation)
   const written = {
     temperature: sampling.temperature,

@@ -40,6 +40,7 @@ export const messages: Protocol = {
     ownsPath: (path) => path.includes('/messages') || path.startsWith('/api/'),
     recognize,
     cutsAtPassages: true,
+    usageAtStart: true,
   },
   call: {
     auth: 'x-api-key',

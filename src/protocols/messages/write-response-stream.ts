@@ -75,8 +75,8 @@ class MessagesResponseWriter implements Writer {
   }
 
   /**
-   * Prompt tokens are 0 until they are known: `message_delta` corrects them. Output is 0, since some clients add up
-   * both.
+   * Prompt tokens are estimated until they are known: `message_delta` corrects them, but some clients read them here
+   * alone. Output is 0, since some clients add up both.
    */
   #start(): Frame {
     const { id, model } = this.#responseIdentity
@@ -90,7 +90,7 @@ class MessagesResponseWriter implements Writer {
         content: [],
         stop_reason: null,
         stop_sequence: null,
-        usage: { ...writeUsage(this.#usage), output_tokens: 0 },
+        usage: { ...writeUsage(this.#usage), input_tokens: this.#context.promptEstimate ?? 0, output_tokens: 0 },
       },
     })
   }

@@ -2,7 +2,7 @@ import { readError, writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
 import { forward, ResponsesPassthrough } from './passthrough.ts'
 import { readRequest } from './read-request.ts'
-import { readResponse, ResponsesResponseReader } from './read-response.ts'
+import { hasFailed, readResponse, ResponsesResponseReader } from './read-response.ts'
 import { references } from './references.ts'
 import { paths } from './request-paths.ts'
 import { headers, path, writeRequest } from './write-request.ts'
@@ -33,6 +33,7 @@ export const responses: Protocol = {
     reader: (_quirks, inlineCitations) => new ResponsesResponseReader(inlineCitations),
     inlineCitations: true,
     readResponse,
+    hasFailed,
     readError,
   },
   passthrough: (context) => new ResponsesPassthrough(context),

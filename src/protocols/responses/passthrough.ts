@@ -302,7 +302,7 @@ export class ResponsesPassthrough implements Passthrough {
     this.#follow(text, ours)
     const status = valueAt(ours, spansOf(ours).get('status'))
     // A response on which the provider still works has no usage yet.
-    if (status !== undefined && !isFinal(status)) return ours
+    if (status !== undefined && !isFinal(status)) return withoutSecrets(ours)
     const metered = counted === undefined ? ours : withUsage(ours, counted)
     this.#keep(metered)
     return metered

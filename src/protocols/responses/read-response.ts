@@ -201,7 +201,7 @@ export class ResponsesResponseReader implements Reader {
   }
 
   #reason(type: string, response: Json): { reason: FinishReason; raw: string } {
-    if (type === 'response.incomplete') {
+    if (type === 'response.incomplete' || response.status === 'incomplete') {
       const raw = stringOf(objectOf(response.incomplete_details).reason)
       return { reason: readIncomplete(raw), raw: raw === '' ? 'incomplete' : raw }
     }
@@ -227,6 +227,10 @@ export class ResponsesResponseReader implements Reader {
   }
 }
 
+/** Reports whether a whole response says that it failed. */
+export const hasFailed = (body: unknown): boolean =>
+  isObject(body) && (body.status === 'failed' || body.status === 'cancelled')
+
 /** The `error` member; some servers write it as a string. */
 const failureIn = ({ error }: Json): Json | undefined =>
   isObject(error) ? error : typeof error === 'string' && error !== '' ? { message: error } : undefined
@@ -243,10 +247,10 @@ function readFailure(failure: Json): GatewayError {
 /** A whole response -> the same events as its stream. */
 export function readResponse(body: unknown): GenerationEvent[] {
   if (!isObject(body)) throw new GatewayError('upstream_error', 'The provider did not send a response object.')
-  const failed = body.status === 'failed' || body.status === 'cancelled'
+  const failed = hasFailed(body)
   const failure = failureIn(body)
   if (failure !== undefined && (failed || !Array.isArray(body.output))) throw readFailure(failure)
-  if (failed) throw readFailure({ message: `The provider's response is ${body.status}.` })
+  if (failed) throw readFailure({ message: `The provider's response is ${stringOf(body.status)}.` })
   if (!Array.isArray(body.output))
     throw new GatewayError('upstream_error', 'The provider sent a response without output.')
   return new ResponsesResponseReader().take({

@@ -24,9 +24,9 @@ export const INCOMPLETE: Partial<Record<FinishReason, 'max_output_tokens' | 'con
   refusal: 'content_filter',
 }
 
-/** `incomplete_details.reason` as a finish reason. */
+/** `incomplete_details.reason` as a finish reason. A response without one was cut too. */
 export const readIncomplete = (reason: string): FinishReason =>
-  reason === 'max_output_tokens' || reason === 'max_tokens'
+  reason === 'max_output_tokens' || reason === 'max_tokens' || reason === ''
     ? 'length'
     : reason === 'content_filter'
       ? 'content-filter'

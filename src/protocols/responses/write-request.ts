@@ -1,6 +1,6 @@
 import type { Reasoning, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
 import { loseBreakpoints } from '../cache-breakpoints.ts'
-import { nearestEffort, acceptsSampling, limitOutputTokens } from '../capabilities.ts'
+import { nearestEffort, acceptsSampling, limitOutputTokens, refuseAudioAlone } from '../capabilities.ts'
 import { isObject } from '../../json/parse.ts'
 import { present } from '../fields.ts'
 import { jsonInstruction, mentionsJson } from '../json-instruction.ts'
@@ -242,6 +242,7 @@ function writeInclude({ request, target }: Translation, reasons: boolean): strin
 function writeText(translation: Translation): Json {
   const { verbosity, outputModalities, imageOutput } = translation.request
   if (imageOutput !== undefined) translation.lose('unsupported_field', translation.setting('imageOutput'))
+  refuseAudioAlone(false, translation)
   if (outputModalities?.some((kind) => kind !== 'text'))
     translation.lose('unsupported_field', translation.setting('outputModalities'))
   const text = { ...present('format', writeFormat(translation)), ...present('verbosity', verbosity) }

@@ -274,6 +274,16 @@ describe('the end of a response', () => {
       }),
     ).toMatchObject({ type: 'finish', reason: 'length' })
   })
+  test('is a truncation for an incomplete response, whether it has a reason or not', () => {
+    for (const response of [{}, { incomplete_details: null }, { incomplete_details: { reason: 'max_tokens' } }])
+      expect(end({ type: 'response.incomplete', response: { ...response, output: [] } })).toMatchObject({
+        type: 'finish',
+        reason: 'length',
+      })
+    expect(end(completed({ status: 'incomplete', output: [] }))).toMatchObject({ type: 'finish', reason: 'length' })
+    const whole = { id: 'r', status: 'incomplete', output: [], incomplete_details: null }
+    expect(responses.call.readResponse(whole, {}).at(-1)).toMatchObject({ type: 'finish', reason: 'length' })
+  })
   test('is an error for a stream without its last event', () => {
     expect(end(created, added(0, message(''))).error.message).toContain('ended before its answer was complete')
     expect(end().error.code).toBe('upstream_error')
