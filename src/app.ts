@@ -10,6 +10,7 @@ import { Webhooks } from './endpoints/predictions/webhooks.ts'
 import { asGatewayError, GatewayError, type ErrorCode } from './error.ts'
 import { Files } from './files/files.ts'
 import type { ProtocolName } from './generation/request.ts'
+import { Forwarder } from './http/forward.ts'
 import { listen, type Listening, type ListenOptions } from './http/serve.ts'
 import { Ledger } from './ledger/ledger.ts'
 import { ConversationMemory } from './protocols/conversation-memory.ts'
@@ -26,6 +27,7 @@ import { protocols } from './protocols/index.ts'
 import { Catalogue } from './providers/catalogue.ts'
 import { LocalModels } from './providers/local.ts'
 import { errorFormatOf, match, type GatewayContext, type Route } from './routes.ts'
+import { clearSuccessor, successorOf, takeOver } from './store/handover.ts'
 import { SqliteStore } from './store/sqlite/store.ts'
 
 /**
@@ -159,39 +161,49 @@ export type Running = {
   stop(): Promise<void>
 }
 
+/** The function that has each request next. */
+type Handler = { handle: ListenOptions['fetch'] }
+
 /**
  * Opens every module and prints what scripts and people wait for. The port is taken before anything is created in the
- * data folder; requests that arrive until the modules are open wait for them.
+ * data folder; requests that arrive until the modules are open wait for them. `replaces`: takes over from the server
+ * that runs on the folder.
  */
-export async function start(config: Config): Promise<Running> {
+export async function start(config: Config, replaces = false): Promise<Running> {
   const catalogue = new Catalogue(config)
   const clock = new SteadyClock()
-  const store = new SqliteStore({ folder: config.data, exclusive: true, ...config.store, now: clock.now })
-  const opened = Promise.withResolvers<GatewayContext>()
-  type Handler = ListenOptions['fetch']
-  const handlerOf =
-    (app: GatewayContext): Handler =>
-    (request, server) =>
-      handleRequest(app, request, () => server.requestIP(request)?.address)
-  let handler: Handler = async (request, server) => handlerOf(await opened.promise)(request, server)
-  let server: Listening | undefined
+  const opened = Promise.withResolvers<void>()
+  const handler: Handler = {
+    async handle(request, server) {
+      await opened.promise
+      return request.signal.aborted ? new Response(null, { status: 499 }) : handler.handle(request, server)
+    },
+  }
+  const options: ListenOptions = { ...config.listen, fetch: (request, server) => handler.handle(request, server) }
+  const successor = replaces ? takeOver(config.data, options, config.timeouts.drainMs) : undefined
+  let { server } = successor ?? {}
+  let store: SqliteStore | undefined
   try {
-    server = listen({ ...config.listen, fetch: (request, server) => handler(request, server) })
+    await successor?.openFolder()
+    store = new SqliteStore({ folder: config.data, exclusive: true, ...config.store, now: clock.now })
+    clearSuccessor(config.data)
+    server ??= listen(options)
     const context = await open(config, catalogue, store, clock)
     const webhooks = new Webhooks(context)
     const app: GatewayContext = Object.assign(context, { predictor: new Predictor(context, webhooks) })
     await app.predictor.start()
-    handler = handlerOf(app)
-    opened.resolve(app)
-    return run(app, webhooks, server)
+    handler.handle = (request, server) => handleRequest(app, request, () => server.requestIP(request)?.address)
+    opened.resolve()
+    successor?.opened()
+    return run(app, webhooks, server, handler)
   } catch (error) {
     await server?.stop(0)
-    await store.close()
+    await store?.close()
     throw error
   }
 }
 
-function run(app: GatewayContext, webhooks: Webhooks, server: Listening): Running {
+function run(app: GatewayContext, webhooks: Webhooks, server: Listening, handler: Handler): Running {
   announce(app, server.url)
   void app.space.shortage()
   const stopLocal = new AbortController()
@@ -200,15 +212,31 @@ function run(app: GatewayContext, webhooks: Webhooks, server: Listening): Runnin
   app.background.roundSoon()
   webhooks.round()
   const stop = async (): Promise<void> => {
-    app.draining = true
+    const successor = successorOf(app.config.data)
+    const forwarder = successor === undefined ? undefined : new Forwarder(successor)
+    if (forwarder === undefined) app.draining = true
+    else handler.handle = forwarder.handle
     announceDrain(app)
     for (const timer of timers) clearInterval(timer)
     stopLocal.abort()
     await drain(app, webhooks)
-    await server.stop(CLOSE_MS)
+    if (forwarder === undefined) await server.stop(CLOSE_MS)
     await closeModules(app)
+    if (forwarder !== undefined) await leave(server, forwarder, app.config.timeouts.totalMs)
   }
   return { url: server.url, stop }
+}
+
+/** Time in which clients with a connection to a server that was replaced make another one, to its successor. */
+const FORWARD_MS = 2_000
+
+/** Passes requests on to the successor for a while, then closes the socket and waits for the responses under way. */
+async function leave(server: Listening, forwarder: Forwarder, atMostMs: number): Promise<void> {
+  await Bun.sleep(FORWARD_MS)
+  const stopped = server.stop(atMostMs)
+  const giveUpAt = performance.now() + atMostMs
+  while (forwarder.underWay > 0 && performance.now() < giveUpAt) await Bun.sleep(20)
+  await stopped
 }
 
 /** Opens the modules in dependency order. */

@@ -45,7 +45,11 @@ export const COMMANDS: readonly Command[] = [
     operandCount: 0,
     summary: 'Run the gateway',
     notes: SERVE_NOTES,
-    options: { ...DATA, ...LISTEN },
+    options: {
+      ...DATA,
+      ...LISTEN,
+      replace: { summary: 'Take over from the server that runs on the data folder, without refusing requests' },
+    },
     run: async (given) => (await import('./serve.ts')).serve(given),
   },
   {

@@ -14,7 +14,7 @@ export async function serve(given: Given): Promise<void> {
   // An unhandled rejection concerns one request. It must not end the process and thereby all others.
   process.on('unhandledRejection', (error) => console.error('unhandled rejection:', error))
   const { start } = await import('../app.ts')
-  await untilSignal(start(config))
+  await untilSignal(start(config, given.on('replace')))
 }
 
 export async function sandbox(given: Given): Promise<void> {

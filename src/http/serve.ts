@@ -9,6 +9,8 @@ export type ListenOptions = {
   /** 0: any free port. */
   port: number
   fetch(request: Request, server: Server<undefined>): Promise<Response> | Response
+  /** Listens beside the server that has the port, which it takes over. */
+  shared?: boolean
 }
 
 export type Listening = {
@@ -25,6 +27,7 @@ const IDLE_SECONDS = 75
 /** Starts the server. Fails with an Error for the operator if the address cannot be used. */
 export const listen = (options: ListenOptions): Listening => {
   try {
+    if (options.shared !== true && IS_SHARED && options.port !== 0) assertFree(options)
     return serve(options)
   } catch (error) {
     throw listenError(error, options)
@@ -42,13 +45,19 @@ function listenError(error: unknown, { host, port }: ListenOptions): unknown {
   }
 }
 
+/** Servers share their port with their successors where the system divides the connections among both. */
+const IS_SHARED = process.platform === 'linux'
+
+/** A second server would otherwise start beside any that shares its port. */
+const assertFree = ({ host, port }: ListenOptions): void =>
+  Bun.listen({ hostname: host, port, socket: { data() {} } }).stop(true)
+
 /** Requests have no time limit here, only idle connections do. */
 function serve(options: ListenOptions): Listening {
   const server = Bun.serve({
     // In development mode Bun logs the error of every stream that is cut on purpose and sends its own error page.
     development: false,
-    // With reusePort a second server on the same port would start without an error.
-    reusePort: false,
+    reusePort: IS_SHARED && options.port !== 0,
     hostname: options.host,
     port: options.port,
     // Bun's own 413 has no body in the client's protocol; readText enforces the limit.

@@ -2,6 +2,8 @@ import { Database } from 'bun:sqlite'
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 
+const LOCK_FILE = 'lock.sqlite'
+const PID_FILE = 'server.pid'
 /** The longest wait of a starting server for one that is still stopping. */
 const WAIT_MS = 3000
 /** The longest wait for a process that has given up its lock to be gone. */
@@ -14,15 +16,15 @@ const END_MS = 1000
  * Fails with an Error that names the process which has the lock.
  */
 export function lockFolder(folder: string): { release(): void } {
-  const lock = new Database(join(folder, 'lock.sqlite'))
+  const lock = new Database(join(folder, LOCK_FILE))
   // The pid is in another file: opening and closing the locked file in this process would release a POSIX lock.
-  const pidFile = join(folder, 'server.pid')
+  const pidFile = join(folder, PID_FILE)
   try {
     lock.run(`PRAGMA busy_timeout = ${WAIT_MS}`)
     // Not WAL: only a rollback journal makes an exclusive transaction exclude others before anything is written.
     lock.run('PRAGMA journal_mode = DELETE')
     lock.run('BEGIN EXCLUSIVE')
-    refuseBeside(pidFile, folder)
+    refuseBeside(folder)
   } catch (error) {
     lock.close()
     if ((error as { code?: string }).code?.startsWith('SQLITE_BUSY') !== true) throw error
@@ -38,13 +40,32 @@ export function lockFolder(folder: string): { release(): void } {
 }
 
 /** Fails where the process that is named as the server still runs: the file with its lock was removed. */
-function refuseBeside(pidFile: string, folder: string): void {
-  const { pid, startedAt } = readOwner(pidFile)
-  const isRunning = (): boolean => pid !== String(process.pid) && startedAt !== '' && startOf(pid) === startedAt
+function refuseBeside(folder: string): void {
   // A process that ends gives up its files a moment before it is gone.
   const giveUpAt = performance.now() + END_MS
-  while (isRunning() && performance.now() < giveUpAt) Bun.sleepSync(10)
-  if (isRunning()) throw inUse(folder, pid)
+  while (runningServer(folder) !== undefined && performance.now() < giveUpAt) Bun.sleepSync(10)
+  const pid = runningServer(folder)
+  if (pid !== undefined) throw inUse(folder, String(pid))
+}
+
+/** The process of another server that runs on a folder, as far as the system shows it. */
+export function runningServer(folder: string): number | undefined {
+  const { pid, startedAt } = readOwner(join(folder, PID_FILE))
+  const isRunning = pid !== String(process.pid) && startedAt !== '' && startOf(pid) === startedAt
+  return isRunning ? Number(pid) : undefined
+}
+
+/** True where another process has locked the folder. Not for a folder that this process has locked. */
+export function isLocked(folder: string): boolean {
+  const lock = new Database(join(folder, LOCK_FILE))
+  try {
+    lock.run('BEGIN EXCLUSIVE')
+    return false
+  } catch {
+    return true
+  } finally {
+    lock.close()
+  }
 }
 
 const inUse = (folder: string, pid: string): Error =>

@@ -1,0 +1,77 @@
+import { GatewayError } from '../error.ts'
+
+/** Passes requests on to another server, for a client whose connection ends here. */
+export class Forwarder {
+  readonly #origin: string
+  #underWay = 0
+
+  /** `origin`: `http://HOST:PORT`. */
+  constructor(origin: string) {
+    this.#origin = origin
+  }
+
+  /** Requests whose responses have not ended. */
+  get underWay(): number {
+    return this.#underWay
+  }
+
+  /** The other server's response. It closes the connection, so that the client's next one goes there itself. */
+  handle = async (request: Request): Promise<Response> => {
+    this.#underWay += 1
+    const end = (): void => void (this.#underWay -= 1)
+    try {
+      const { status, headers, body } = await this.#send(request)
+      if (body === null) end()
+      return new Response(body === null ? null : untilEnd(body, end), {
+        status,
+        headers: { ...withoutFraming(headers), connection: 'close' },
+      })
+    } catch (error) {
+      end()
+      const { message, code } = new GatewayError('overloaded', 'Sluice is restarting: send the request again.', {
+        cause: error,
+      })
+      return Response.json({ error: { message, code } }, { status: 503, headers: { 'retry-after': '1' } })
+    }
+  }
+
+  #send({ url, method, headers, body, signal }: Request): Promise<Response> {
+    const path = url.slice(url.indexOf('/', url.indexOf('://') + 3))
+    return fetch(this.#origin + path, {
+      method,
+      headers: withoutFraming(headers),
+      body,
+      signal,
+      redirect: 'manual',
+      decompress: false,
+      // Bun ends a call after five minutes otherwise.
+      timeout: false,
+    } as RequestInit)
+  }
+}
+
+/** Headers of one connection. */
+const FRAMING = new Set(['connection', 'keep-alive', 'content-length', 'transfer-encoding', 'date'])
+
+const withoutFraming = (headers: Headers): Record<string, string> =>
+  Object.fromEntries([...headers].filter(([name]) => !FRAMING.has(name)))
+
+/** The same body; `end` is called once it is read or cancelled. */
+function untilEnd(body: ReadableStream<Uint8Array>, end: () => void): ReadableStream<Uint8Array> {
+  const reader = body.getReader()
+  return new ReadableStream({
+    async pull(controller) {
+      const { done, value } = await reader.read().catch((error: unknown) => {
+        end()
+        throw error
+      })
+      if (!done) return controller.enqueue(value)
+      end()
+      controller.close()
+    },
+    cancel(reason) {
+      end()
+      return reader.cancel(reason)
+    },
+  })
+}

@@ -1,0 +1,154 @@
+import { afterEach, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createConnection, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import { expectBookRight } from '../audit.ts'
+import { runs } from '../runs.ts'
+import { until } from '../transport/raw-server.ts'
+import { ask } from './asking.ts'
+
+/** A server that takes over from another one on its folder and port, while clients go on. */
+
+const cleanUp: (() => unknown)[] = []
+afterEach(async () => {
+  for (const step of cleanUp.splice(0).reverse()) await step()
+})
+
+const MAIN = join(import.meta.dir, '../../src/main.ts')
+const KEY = 'sk-ai-v1-chosen_by_the_operator'
+
+function newFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-replace-'))
+  cleanUp.push(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** A port that was free a moment ago. */
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
+
+type Server = { child: Bun.Subprocess<'ignore', 'pipe', 'pipe'>; url: string; output: () => string }
+
+async function serve(folder: string, port: number, ...more: string[]): Promise<Server> {
+  const config = join(folder, 'sluice.yaml')
+  await Bun.write(config, 'limits: { requestsPerMinute: 1000000 }\n')
+  const child = Bun.spawn(
+    [process.execPath, MAIN, 'serve', '--config', config, '--data', folder, '--port', String(port), ...more],
+    {
+      env: { PATH: process.env.PATH ?? '', OLLAMA_HOST: 'http://127.0.0.1:9', SLUICE_KEY: KEY },
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'pipe',
+    },
+  )
+  cleanUp.push(() => child.kill('SIGKILL'))
+  let output = ''
+  const { promise: listens, resolve } = Promise.withResolvers<void>()
+  const read = [child.stdout, child.stderr].map(async (stream) => {
+    for await (const bytes of stream) {
+      output += Buffer.from(bytes).toString()
+      if (/^listening on /m.test(output)) resolve()
+    }
+  })
+  await Promise.race([listens, Promise.all(read)])
+  if (!/^listening on /m.test(output)) throw new Error(output)
+  return { child, url: `http://127.0.0.1:${port}`, output: () => output }
+}
+
+const sandbox = (url: string, text: string, stream: boolean): Promise<Response> =>
+  ask({ url, key: KEY, protocol: 'chat.completions', model: 'sandbox/chat', stream, text })
+
+/** One request on a connection of its own; the status line, or what went wrong. */
+const exchange = (port: number): Promise<string> =>
+  new Promise((resolve) => {
+    const body = JSON.stringify({ model: 'sandbox/chat', messages: [{ role: 'user', content: 'hi' }] })
+    let received = ''
+    const socket = createConnection({ host: '127.0.0.1', port }, () =>
+      socket.write(
+        `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${KEY}\r\n` +
+          `content-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
+      ),
+    )
+    socket.on('data', (bytes) => (received += String(bytes)))
+    socket.on('error', (error) => resolve(error.message))
+    socket.on('close', () => resolve(received.split('\r\n')[0] || 'closed'))
+  })
+
+test.if(process.platform === 'linux')(
+  'no request is refused while servers replace one another, and each is recorded once',
+  async () => {
+    const [folder, port] = [newFolder(), await freePort()]
+    let current = await serve(folder, port)
+    const { url } = current
+    const answers: string[] = []
+    let isDone = false
+    // Half of the clients keep their connections, the others open one for each request.
+    const clients = Array.from({ length: 8 }, async (_, client) => {
+      while (!isDone)
+        answers.push(
+          client % 2 === 0
+            ? await exchange(port)
+            : await sandbox(url, 'hi', client % 4 === 1).then(
+                async (response) => (await response.text(), `HTTP/1.1 ${response.status} OK`),
+                (error: unknown) => String(error),
+              ),
+        )
+    })
+    for (let replaced = 0; replaced < runs(2, 10); replaced++) {
+      const [before, asked] = [current, answers.length]
+      current = await serve(folder, port, '--replace')
+      expect(await before.child.exited).toBe(0)
+      await until(() => answers.length > asked + 100)
+    }
+    isDone = true
+    await Promise.all(clients)
+    expect(answers.filter((answer) => answer !== 'HTTP/1.1 200 OK')).toEqual([])
+    current.child.kill('SIGTERM')
+    expect(await current.child.exited).toBe(0)
+    const store = new SqliteStore({ folder, exclusive: false })
+    cleanUp.push(() => store.close())
+    const records = await store.ledger.generations(undefined, 1_000_000)
+    expect([records.length, new Set(records.map(({ ending }) => ending))]).toEqual([
+      answers.length,
+      new Set(['completed']),
+    ])
+    await expectBookRight(folder)
+  },
+  120_000,
+)
+
+test.if(process.platform === 'linux')(
+  'a stream of the replaced server goes on to its end, and requests meanwhile wait for it',
+  async () => {
+    const [folder, port] = [newFolder(), await freePort()]
+    const first = await serve(folder, port)
+    const stream = await sandbox(first.url, '[[reply: one two three four]] [[chunk: 1]] [[pace: 500ms]]', true)
+    const second = serve(folder, port, '--replace')
+    await until(() => first.output().includes('waiting for 1 request'))
+    const waiting = [1, 2, 3, 4].map(() => exchange(port))
+    expect(await stream.text()).toEndWith('data: [DONE]\n\n')
+    expect(await Promise.all(waiting)).toEqual(waiting.map(() => 'HTTP/1.1 200 OK'))
+    expect(await first.child.exited).toBe(0)
+    const { child } = await second
+    child.kill('SIGTERM')
+    expect(await child.exited).toBe(0)
+    await expectBookRight(folder)
+  },
+  60_000,
+)
+
+test('--replace without a running server is an ordinary start, beside which another is refused', async () => {
+  const [folder, port] = [newFolder(), await freePort()]
+  const { child } = await serve(folder, port, '--replace')
+  await expect(serve(newFolder(), port)).rejects.toThrow(`port ${port} of 127.0.0.1 is in use by another program`)
+  await expect(serve(folder, await freePort())).rejects.toThrow('is in use by another Sluice')
+  child.kill('SIGTERM')
+  expect(await child.exited).toBe(0)
+}, 30_000)
