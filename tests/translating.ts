@@ -1,9 +1,10 @@
 import type { GenerationEvent } from '../src/generation/event.ts'
 import type { GenerationRequest, ProtocolName } from '../src/generation/request.ts'
 import type { Frame } from '../src/http/frames.ts'
+import { refusalOf } from '../src/protocols/fields.ts'
 import { protocols } from '../src/protocols/index.ts'
 import { cutsPassages } from '../src/protocols/passages.ts'
-import type { Quirks, Reader, Target, TranslationContext } from '../src/protocols/protocol.ts'
+import type { Quirks, RawRequest, Reader, Target, TranslationContext } from '../src/protocols/protocol.ts'
 import { bodyText } from '../src/http/call.ts'
 import { prepare } from '../src/providers/attempt.ts'
 import type { Endpoint } from '../src/providers/catalogue.ts'
@@ -12,6 +13,14 @@ import { type Loss, Translation } from '../src/protocols/translation.ts'
 import { cutsAtPassages, transformed, transformOf, type Undo } from '../src/protocols/transforms.ts'
 
 /** Helpers that write requests and read responses as `providers/attempt.ts` does, without an endpoint. */
+
+/** The request of a client whose provider has another protocol. Throws the refusal of what none can represent. */
+export function readToTranslate(client: ProtocolName, rawRequest: RawRequest): GenerationRequest {
+  const request = protocols[client].serve.readRequest(rawRequest)
+  const refusal = refusalOf(request)
+  if (refusal !== undefined) throw refusal
+  return request
+}
 
 export type Written = { body: Record<string, unknown>; losses: Loss[]; transforms: Undo[] }
 

@@ -10,6 +10,7 @@ import { protocols } from '../protocols/index.ts'
 import { readCountRequest } from '../protocols/messages/read-request.ts'
 import type { RawRequest } from '../protocols/protocol.ts'
 import { readRawRequest } from '../protocols/raw-request.ts'
+import { representingEndpoints } from '../pipeline/strict.ts'
 import { transport } from '../providers/attempt.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 
@@ -84,7 +85,8 @@ async function count(
   try {
     const request = counting.read(rawRequest)
     checkAllowed(inbound.identity, request.model)
-    const endpoint = (media?.endpoints ?? app.catalogue.endpoints(request.model, protocol))[0]!
+    const all = media?.endpoints ?? app.catalogue.endpoints(request.model, protocol)
+    const endpoint = representingEndpoints(request, all)[0]!
     const counted =
       endpoint.protocol === protocol
         ? await countAtProvider(app, inbound.request.signal, endpoint, counting.request(endpoint))

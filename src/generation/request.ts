@@ -46,7 +46,7 @@ export type GenerationRequest = {
   protocol: ProtocolName
   /**
    * Fields that only the client's own protocol knows, by path: they are passed to a provider of that protocol and
-   * reported as lost elsewhere.
+   * reported as lost elsewhere. A GatewayError is the refusal of a value that no other protocol can represent.
    */
   extras: Record<string, unknown>
 }

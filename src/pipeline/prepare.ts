@@ -22,7 +22,13 @@ import type { Generation, GenerationHooks, GenerationRoute } from './hooks.ts'
 import { finishesWithoutClient } from './images.ts'
 import type { ResolvedMedia } from './media.ts'
 import { PromptCount } from './prompt-count.ts'
-import { losslessEndpoints, schemaGrowth, type TranslationOptions, translationOptions } from './strict.ts'
+import {
+  losslessEndpoints,
+  representingEndpoints,
+  schemaGrowth,
+  type TranslationOptions,
+  translationOptions,
+} from './strict.ts'
 
 /** A request read and validated. `media` must be released, whatever becomes of the request. */
 export type ParsedRequest = {
@@ -143,7 +149,8 @@ async function selectRead(
   const { rawRequest, media, options } = parsed
   const { protocol, hooks } = route
   const { serve } = protocols[protocol]
-  const capable = media?.endpoints ?? app.catalogue.endpoints(parsed.request.model, protocol)
+  const all = media?.endpoints ?? app.catalogue.endpoints(parsed.request.model, protocol)
+  const capable = representingEndpoints(parsed.request, all)
   const { accountId } = inbound.identity
   const { request, replayStates, bytes } = await app.reasoningReplay.restore(accountId, parsed.request, capable)
   const context: TranslationContext = {

@@ -3,6 +3,7 @@ import { GatewayError, invalid } from '../error.ts'
 import { lengthOf, type RequestBody } from '../http/call.ts'
 import type { GenerationRequest, Tool } from '../generation/request.ts'
 import { isRemembered } from '../protocols/element-memory.ts'
+import { refusalOf } from '../protocols/fields.ts'
 import { hasReferences } from '../protocols/schema/references.ts'
 import type { Loss } from '../protocols/translation.ts'
 import type { PreparedRequests } from '../providers/attempt.ts'
@@ -22,6 +23,18 @@ export function translationOptions(headers: Headers, config: Pick<Config, 'stric
   const report = headers.get('x-sluice-report')
   if (report !== null && report !== 'body') throw invalid('x-sluice-report', "must be 'body'")
   return { strict: strict === null ? config.strict : strict === 'true', report: report !== null }
+}
+
+/**
+ * The endpoints that can be sent a request: those of the client's own protocol where no other can represent it. Throws
+ * its refusal for none.
+ */
+export function representingEndpoints(request: GenerationRequest, endpoints: readonly Endpoint[]): readonly Endpoint[] {
+  const refusal = refusalOf(request)
+  if (refusal === undefined) return endpoints
+  const own = endpoints.filter(({ protocol }) => protocol === request.protocol)
+  if (own.length === 0) throw refusal
+  return own
 }
 
 /** The endpoints that a request reaches without losses. Throws unsupported_parameter with all losses for none. */

@@ -35,15 +35,15 @@ export class ReadElements<T> {
     element: Fields,
     isKept: boolean,
     extras: Extras,
-    read: (extras: Extras) => T,
+    read: (element: Fields, extras: Extras) => T,
     isValid?: (value: T) => boolean,
   ): T {
-    if (!isKept) return read(extras)
+    if (!isKept) return read(element, extras)
     const { value: object, path } = element
     const known = this.#known.get(object)
     if (known?.path === path && isValid?.(known.value) !== false) return known.value
     const own: Extras = Object.create(null)
-    const value = read(own)
+    const value = read(element.inner(object, path, own), own)
     let hasExtras = false
     for (const name in own) {
       extras[name] = own[name]

@@ -1,20 +1,36 @@
-import { invalid } from '../error.ts'
+import { GatewayError, invalid } from '../error.ts'
+import { isObject } from '../json/parse.ts'
 
 /**
  * A JSON object of a request with its path. A protocol's `readRequest` takes each field through one of these methods,
- * so that a wrong type or range is a 400 with the path, and the fields that no reader took remain in `rest()`.
+ * and the fields that no reader took remain in `rest()`. A wrong type or range is a 400 with the path: at once, or with
+ * `extras` for a translation only (see `refuseElsewhere`), and then the field is read as absent.
  */
 export class Fields {
   readonly path: string
   readonly value: Record<string, unknown>
+  readonly extras: Extras | undefined
   /** Names of the members that were taken: so few that a list is faster than a set. */
-  readonly #taken: string[] = []
+  #taken: string[] = []
 
-  constructor(value: unknown, path = '') {
+  constructor(value: unknown, path = '', extras?: Extras) {
     if (typeof value !== 'object' || value === null || Array.isArray(value))
       throw invalid(path === '' ? 'body' : path, `must be an object, not ${describeType(value)}`)
     this.path = path
     this.value = value as Record<string, unknown>
+    this.extras = extras
+  }
+
+  /** The same object for fields that Sluice needs itself: a wrong value is refused at once. */
+  get needed(): this {
+    const needed = new (this.constructor as new (value: unknown, path: string) => this)(this.value, this.path)
+    needed.#taken = this.#taken
+    return needed
+  }
+
+  /** An object inside this one. */
+  inner(value: unknown, path: string, extras = this.extras): this {
+    return new (this.constructor as new (value: unknown, path: string, extras?: Extras) => this)(value, path, extras)
   }
 
   /** The path of a member: `messages[2].content`. */
@@ -43,65 +59,86 @@ export class Fields {
   string(name: string): string | undefined {
     const value = this.take(name)
     if (value === undefined || typeof value === 'string') return value
-    throw invalid(this.at(name), `must be a string, not ${describeType(value)}`)
+    return this.#refuse(this.at(name), `must be a string, not ${describeType(value)}`)
   }
 
   boolean(name: string): boolean | undefined {
     const value = this.take(name)
     if (value === undefined || typeof value === 'boolean') return value
-    throw invalid(this.at(name), `must be true or false, not ${describeType(value)}`)
+    return this.#refuse(this.at(name), `must be true or false, not ${describeType(value)}`)
   }
 
   number(name: string, range: Range = {}): number | undefined {
     const value = this.take(name)
     if (value === undefined) return undefined
     if (typeof value !== 'number' || !Number.isFinite(value))
-      throw invalid(
+      return this.#refuse(
         this.at(name),
         `must be a number, not ${typeof value === 'number' ? 'one beyond the range of a double' : describeType(value)}`,
       )
-    return within(value, range, this.at(name))
+    const problem = rangeProblem(value, range)
+    return problem === undefined ? value : this.#refuse(this.at(name), problem)
   }
 
   integer(name: string, range: Range = {}): number | undefined {
     const value = this.number(name, range)
     if (value === undefined || Number.isInteger(value)) return value
-    throw invalid(this.at(name), `must be a whole number, not ${value}`)
+    return this.#refuse(this.at(name), `must be a whole number, not ${value}`)
   }
 
   oneOf<T extends string>(name: string, allowed: readonly T[]): T | undefined {
     const value = this.string(name)
     if (value === undefined || (allowed as readonly string[]).includes(value)) return value as T | undefined
-    throw invalid(this.at(name), `must be one of ${allowed.map((one) => `'${one}'`).join(', ')}, not '${value}'`)
+    return this.#refuse(this.at(name), `must be one of ${allowed.map((one) => `'${one}'`).join(', ')}, not '${value}'`)
   }
 
-  object(name: string): Fields | undefined {
+  object(name: string): this | undefined {
     const value = this.take(name)
-    return value === undefined ? undefined : new Fields(value, this.at(name))
+    return value === undefined ? undefined : this.#innerObject(value, this.at(name))
   }
 
   array(name: string, limits: { min?: number; max?: number; of?: string } = {}): unknown[] | undefined {
     const value = this.take(name)
     if (value === undefined) return undefined
-    if (!Array.isArray(value)) throw invalid(this.at(name), `must be an array, not ${describeType(value)}`)
+    if (!Array.isArray(value)) return this.#refuse(this.at(name), `must be an array, not ${describeType(value)}`)
     const of = limits.of ?? 'elements'
     if (limits.min !== undefined && value.length < limits.min)
-      throw invalid(this.at(name), `must have at least ${limits.min} ${of}, not ${value.length}`)
+      return this.#refuse(this.at(name), `must have at least ${limits.min} ${of}, not ${value.length}`)
     if (limits.max !== undefined && value.length > limits.max)
-      throw invalid(this.at(name), `must have at most ${limits.max} ${of}, not ${value.length}`)
+      return this.#refuse(this.at(name), `must have at most ${limits.max} ${of}, not ${value.length}`)
     return value
   }
 
   /** Each element of an array of objects, with its own path. */
-  objects(name: string, limits: { min?: number; max?: number; of?: string } = {}): Fields[] | undefined {
-    return this.array(name, limits)?.map((element, index) => new Fields(element, `${this.at(name)}[${index}]`))
+  objects(name: string, limits: { min?: number; max?: number; of?: string } = {}): this[] | undefined {
+    const found: this[] = []
+    const elements = this.array(name, limits)
+    for (const [index, element] of elements?.entries() ?? []) {
+      const fields = this.#innerObject(element, `${this.at(name)}[${index}]`)
+      if (fields !== undefined) found.push(fields)
+    }
+    return elements && found
   }
 
   strings(name: string, limits: { min?: number; max?: number; of?: string } = {}): string[] | undefined {
-    return this.array(name, limits)?.map((element, index) => {
-      if (typeof element === 'string') return element
-      throw invalid(`${this.at(name)}[${index}]`, `must be a string, not ${describeType(element)}`)
-    })
+    const found: string[] = []
+    const elements = this.array(name, limits)
+    for (const [index, element] of elements?.entries() ?? [])
+      if (typeof element === 'string') found.push(element)
+      else this.#refuse(`${this.at(name)}[${index}]`, `must be a string, not ${describeType(element)}`)
+    return elements && found
+  }
+
+  #innerObject(value: unknown, path: string): this | undefined {
+    return isObject(value)
+      ? this.inner(value, path)
+      : this.#refuse(path, `must be an object, not ${describeType(value)}`)
+  }
+
+  #refuse(path: string, problem: string): undefined {
+    const error = invalid(path, problem)
+    if (this.extras === undefined) throw error
+    refuseElsewhere(this.extras, error)
   }
 
   /** The members that the reader did not take, without `null` ones. */
@@ -116,21 +153,14 @@ export class Fields {
 /** `below` is exclusive. */
 export type Range = { min?: number; max?: number; below?: number }
 
-function within(value: number, { min, max, below }: Range, path: string): number {
-  if (
-    (min !== undefined && value < min) ||
-    (max !== undefined && value > max) ||
-    (below !== undefined && value >= below)
-  ) {
-    const high = below !== undefined ? ` to below ${below}` : max === undefined || max === min ? '' : ` to ${max}`
-    throw invalid(
-      path,
-      min === undefined
-        ? `must be at most ${max ?? below}, not ${value}`
-        : `must be ${high === '' && max === undefined ? 'at least ' : ''}${min}${high}, not ${value}`,
-    )
-  }
-  return value
+function rangeProblem(value: number, { min, max, below }: Range): string | undefined {
+  const isOutside =
+    (min !== undefined && value < min) || (max !== undefined && value > max) || (below !== undefined && value >= below)
+  if (!isOutside) return undefined
+  const high = below !== undefined ? ` to below ${below}` : max === undefined || max === min ? '' : ` to ${max}`
+  return min === undefined
+    ? `must be at most ${max ?? below}, not ${value}`
+    : `must be ${high === '' && max === undefined ? 'at least ' : ''}${min}${high}, not ${value}`
 }
 
 /** The kind of a wrong value for error messages, which never quote its content. */
@@ -154,10 +184,47 @@ export const present = <K extends string, V>(name: K, value: V | undefined): { [
 /** A camelCase name in snake_case, the other spelling that Google accepts. */
 export const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-/** Fields that only the client's own protocol knows, by path. */
+/**
+ * Fields that only the client's own protocol knows, by path. One that no other protocol can represent is its refusal,
+ * a GatewayError.
+ */
 export type Extras = Record<string, unknown>
 
 /** Adds the members of an object that its reader did not take. */
 export function collectExtras(fields: Fields, extras: Extras): void {
-  for (const [name, value] of Object.entries(fields.rest())) extras[fields.at(name)] = value
+  for (const [name, value] of Object.entries(fields.rest())) extras[fields.at(name)] ??= value
+}
+
+/**
+ * Has a value be refused by translations. A provider of the client's own protocol is sent it as it is, and judges it.
+ */
+export function refuseElsewhere(extras: Extras, error: GatewayError): void {
+  const path = error.param ?? 'body'
+  if (!(extras[path] instanceof GatewayError)) extras[path] = error
+}
+
+/** The same for what `read` throws of a value, of which then nothing is read. References that are refused stay so. */
+export function tryRead<F extends Fields, T>(
+  read: (fields: F, extras: Extras) => T,
+  fields: F,
+  extras: Extras,
+): T | undefined {
+  try {
+    return read(fields, extras)
+  } catch (error) {
+    refuseUnreadable(error, extras)
+    return undefined
+  }
+}
+
+/** Takes the error of a value that cannot be read. Throws it again where it is of another kind. */
+export function refuseUnreadable(error: unknown, extras: Extras): void {
+  if (!(error instanceof GatewayError) || error.code !== 'invalid_request') throw error
+  refuseElsewhere(extras, error)
+}
+
+/** The refusal of the first value of a request that no other protocol can represent. */
+export function refusalOf({ extras }: { extras: Extras }): GatewayError | undefined {
+  for (const path in extras) if (extras[path] instanceof GatewayError) return extras[path]
+  return undefined
 }

@@ -21,7 +21,7 @@ export type Protocol = {
   /** Its short name on the command line. */
   alias: string
   serve: {
-    /** Reads and validates a request. Throws a GatewayError with the path of an invalid field. */
+    /** Reads a request. Throws a GatewayError with the path of an invalid field that Sluice needs itself. */
     readRequest(rawRequest: RawRequest): GenerationRequest
     /** Absent: the conversation of every request is read. */
     unread?: UnreadRules

@@ -1,5 +1,6 @@
 import { GatewayError, invalid } from '../error.ts'
 import type { GenerationRequest, Located } from '../generation/request.ts'
+import { refusalOf } from './fields.ts'
 import { LOSS_CODES, type LossCode, type LossEffect } from './loss-codes.ts'
 import type { RawRequest, Target } from './protocol.ts'
 import {
@@ -54,7 +55,10 @@ export class Translation {
   readonly #body: Record<string, unknown>
   readonly #paths: RequestPaths
 
-  /** `paths`: of the protocol that the request was read from. */
+  /**
+   * `paths`: of the protocol that the request was read from. Throws the refusal of a value that only that protocol can
+   * represent.
+   */
   constructor(
     request: GenerationRequest,
     target: Target,
@@ -62,6 +66,8 @@ export class Translation {
     paths: RequestPaths,
     schemaCache: SchemaCache,
   ) {
+    const refusal = refusalOf(request)
+    if (refusal !== undefined) throw refusal
     this.request = request
     this.target = target
     this.#body = bodyAsSent(rawRequest)

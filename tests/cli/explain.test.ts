@@ -203,12 +203,12 @@ Lost:
     [['nothing.json'], 2, 'cannot read nothing.json'],
     [['chat.json', '--protocol', 'message'], 2, 'did you mean messages?'],
     [['broken.json'], 1, 'broken.json: is not valid JSON'],
-    [['wrong.json'], 1, 'messages'],
+    [['wrong.json'], 1, 'stream'],
     [['noname.json'], 2, 'has no model'],
     [[], 2, 'sluice explain requires <request.json>'],
   ])('%p exits with %p and names the cause', async (args, code, message) => {
     put('broken.json', '{"model":')
-    put('wrong.json', { model: 'own/x', messages: 5 })
+    put('wrong.json', { model: 'own/x', messages: HELLO, stream: 'yes' })
     put('noname.json', { messages: HELLO })
     const result = await run(...args)
     expect([result.code, result.out]).toEqual([code, ''])

@@ -647,7 +647,7 @@ test('every request returns its share of the media memory, however it ends', asy
     ['in pieces', 502, () => ask('half', false)],
     ['refused', 400, () => ask('refuses-400', false)],
     ['failed', 502, () => ask('resets', true)],
-    ['wrong', 400, () => ask('metered', false, { generationConfig: { temperature: 'hot' } })],
+    ['wrong', 400, () => ask('metered', false, { generationConfig: { candidateCount: 0 } })],
     [
       'counted',
       200,

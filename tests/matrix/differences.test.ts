@@ -274,8 +274,9 @@ test('a wrapped signature is unwrapped in either base64 alphabet, since SDKs may
 })
 
 describe('several choices in one response', () => {
-  test('are refused for chat completions', () => {
-    expect(() => contextOf('chat.completions', { ...HELLO['chat.completions'], n: 2 })).toThrow('n: must be 1, not 2')
+  test.each(others('chat.completions'))('of chat completions are refused for %s', (provider) => {
+    const body = { ...HELLO['chat.completions'], n: 2 }
+    expect(() => send('chat.completions', provider, body)).toThrow('n: must be 1, not 2')
   })
 
   test.each(others('generateContent'))('of generateContent are reported as dropped for %s', (provider) => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../src/error.ts'
 import type { ProtocolName } from '../../src/generation/request.ts'
-import { protocols } from '../../src/protocols/index.ts'
+import { readToTranslate } from '../translating.ts'
 import { checkBase64, readDataUrl } from '../../src/protocols/media.ts'
 
 /** Base64 and data URLs in requests. */
@@ -135,7 +135,7 @@ const PNG = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1').toString('base64')
 for (const { protocol, path, isPlainBase64, body } of POSITIONS) {
   const read = (data: string): unknown => {
     const sent = body(data)
-    return protocols[protocol].serve.readRequest({
+    return readToTranslate(protocol, {
       body: sent,
       text: JSON.stringify(sent),
       headers: new Headers(),

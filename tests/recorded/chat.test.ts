@@ -5,6 +5,7 @@ import { GatewayError } from '../../src/error.ts'
 import { Fold, type GenerationEvent } from '../../src/generation/event.ts'
 import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
 import { FrameSplitter, type Frame } from '../../src/http/frames.ts'
+import { readToTranslate } from '../translating.ts'
 import { chat } from '../../src/protocols/chat/index.ts'
 import type { TranslationContext, RawRequest } from '../../src/protocols/protocol.ts'
 import { checkGrammar } from '../grammar.ts'
@@ -81,7 +82,8 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
       const rawRequest = rawRequestOf(text(row.files.request!))
       // One recorder left the model out of the body: its server took it from the path.
       if (rawRequest.body.model === undefined) rawRequest.body.model = 'from/path'
-      if (isRefused(rawRequest.body)) expect(() => chat.serve.readRequest(rawRequest)).toThrow('n: must be')
+      if (isRefused(rawRequest.body))
+        expect(() => readToTranslate('chat.completions', rawRequest)).toThrow('n: must be')
       else {
         const { system, turns } = chat.serve.readRequest(rawRequest)
         expect(system.length + turns.length).toBeGreaterThan(0)

@@ -1,3 +1,4 @@
+import { readToTranslate } from '../translating.ts'
 import { LossReport } from '../../src/protocols/translation.ts'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -123,7 +124,7 @@ describeRecordings('recorded messages', () => {
         const body = JSON.parse(text) as Any
         damage(body, salt, value)
         try {
-          messages.serve.readRequest(rawRequestOf(JSON.stringify(body)))
+          readToTranslate('messages', rawRequestOf(JSON.stringify(body)))
         } catch (error) {
           refused++
           expect(error).toBeInstanceOf(GatewayError)

@@ -1,11 +1,19 @@
-import { FILES, no, ok, table, useGateway, without, type Json } from './kit.ts'
+import { FILES, no, ok, table, useGateway, without, type Json, type Row } from './kit.ts'
 import { ID, items, optional, OWN, PNG, required, STATUS, surfaceOf } from './responses-kit.ts'
 
 const surface = surfaceOf(useGateway())
 
+/** Items that only this protocol has: those of a wrong shape are sent to their provider, as the others are. */
+const judgedByProvider = (name: string, rows: Row[]): void =>
+  table(
+    name,
+    surface,
+    rows.map((row) => (row.wrong === undefined ? row : ok(`despite the rule: ${row.rule}`, row.patch, OWN))),
+  )
+
 const SEARCH = { type: 'web_search_call', id: 'ws_1', status: 'completed', action: { type: 'search', query: 'x' } }
 const act = (action: unknown): Json => items({ ...SEARCH, action })
-table('web_search_call', surface, [
+judgedByProvider('web_search_call', [
   ok(
     'search',
     act({ type: 'search', query: 'x', queries: ['x'], sources: [{ type: 'url', url: 'https://example.com' }] }),
@@ -33,7 +41,7 @@ const SCREEN = {
 }
 const move = (action: unknown): Json => items({ ...COMPUTER, action }, SCREEN)
 const AT = 'input[1].action'
-table('computer calls', surface, [
+judgedByProvider('computer calls', [
   ...['left', 'right', 'middle'].map((button) => ok(`click ${button}`, move({ ...CLICK, button }), OWN)),
   ok('double_click', move({ type: 'double_click', x: 1, y: 2 }), OWN),
   ok('move', move({ type: 'move', x: 1, y: 2 }), OWN),
@@ -114,7 +122,7 @@ const SHELL_OUT = {
 const exec = (more: Json): Json => items({ ...LOCAL, action: without({ ...EXEC, ...more }) })
 const shell = (more: Json): Json => items({ ...SHELL, action: without({ commands: ['ls'], ...more }) })
 const out = (one: unknown): Json => items(SHELL, { ...SHELL_OUT, output: [one] })
-table('shell calls', surface, [
+judgedByProvider('shell calls', [
   ok('local call and output', items(LOCAL, LOCAL_OUT), OWN),
   ok('all of an action', exec({ timeout_ms: 5, user: 'root', working_directory: '/' }), OWN),
   ok('no variables', exec({ env: {} }), OWN),

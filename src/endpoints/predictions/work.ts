@@ -5,6 +5,7 @@ import type { GenerationRequest, ProtocolName } from '../../generation/request.t
 import { isCount, TOKENS_MAX, noUsage, type Usage } from '../../generation/usage.ts'
 import { countTokens, estimateInputTokens, worstCase } from '../../ledger/estimate.ts'
 import { forwardedOutput } from '../../pipeline/prepare.ts'
+import { refusalOf } from '../../protocols/fields.ts'
 import { protocols } from '../../protocols/index.ts'
 import { createRequest } from '../../protocols/predictions/call.ts'
 import type { Capabilities, RawRequest } from '../../protocols/protocol.ts'
@@ -55,6 +56,9 @@ export async function workOf(app: Modules, requested: RequestedPrediction, signa
     const endpoints = media?.endpoints ?? all
     const { serve } = protocols[protocol]
     const request = serve.readRequest(rawRequest)
+    // The input of a prediction is a form of Sluice's own.
+    const refusal = refusalOf(request)
+    if (refusal !== undefined) throw refusal
     serve.checkModel?.(
       request,
       endpoints.map(({ target }) => target.capabilities),

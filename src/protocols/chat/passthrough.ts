@@ -6,6 +6,7 @@ import type { Frame } from '../../http/frames.ts'
 import { replaceAt, splice } from '../../json/edit.ts'
 import { members } from '../../json/scan.ts'
 import { isObject } from '../../json/parse.ts'
+import { objectsIn } from '../media.ts'
 import type {
   Passthrough,
   Quirks,
@@ -20,6 +21,9 @@ import { callSignature, writeEntries } from './reasoning-details.ts'
 import { nonEmpty, writeUsage, type Json } from './shapes.ts'
 import { requiredReasoningField } from './write-request-assistant.ts'
 import { errorFrames, usageFrame } from './write-response-stream.ts'
+
+/** The objects of an array, with their indexes. */
+type Elements = readonly [index: number, element: Json][]
 
 /** A change of one element of the body's text. */
 type Edit = { path: (string | number)[]; value: (text: string) => string }
@@ -51,7 +55,7 @@ export function forward({ rawRequest, restoredReasoning }: TranslationContext, t
   const changes = memberChanges(rawRequest, target)
   if (rawRequest.text.includes(ENVELOPE_PREFIX))
     changes.messages = JSON.stringify(withUnwrappedSignatures(body.messages, target))
-  const messages = body.messages as Json[]
+  const messages = objectsIn(body.messages)
   const restored = restoredReasoningEdits(messages, issuedBy(restoredReasoning, target), quirks)
   const edits = [...restored, ...emptyReasoningEdits(messages, requiredReasoningField(quirks, body.tools), restored)]
   const text = splice(rawRequest.text, changes)
@@ -60,21 +64,19 @@ export function forward({ rawRequest, restoredReasoning }: TranslationContext, t
 
 /** Adds the reasoning and the signatures of calls that the client dropped, in the fields of the provider. */
 function restoredReasoningEdits(
-  messages: readonly Json[],
+  messages: Elements,
   replayStates: readonly ReplayState[],
   { reasoningField: field = 'reasoning_content' }: Quirks,
 ): Edit[] {
   return replayStates.flatMap(({ call, parts }) => {
-    const index = messages.findIndex(
-      ({ tool_calls: calls }) =>
-        Array.isArray(calls) && calls.some((one: unknown) => isObject(one) && one.id === call.id),
-    )
-    if (index < 0) return []
-    const calls = messages[index]!.tool_calls as Json[]
+    const found = messages.find(([, { tool_calls: calls }]) => objectsIn(calls).some(([, { id }]) => id === call.id))
+    if (found === undefined) return []
+    const [index, { tool_calls: calls }] = found
     const signed = parts.flatMap((part): Edit[] => {
-      const position = part.type === 'tool-call' ? calls.findIndex(({ id }) => id === part.id) : -1
+      const position =
+        part.type === 'tool-call' ? objectsIn(calls).find(([, { id }]) => id === part.id)?.[0] : undefined
       const { signature } = part
-      if (position < 0 || signature === undefined) return []
+      if (position === undefined || signature === undefined) return []
       const members = { extra_content: JSON.stringify(callSignature(signature)) }
       return [{ path: ['tool_calls', position], value: (text) => splice(text, members) }]
     })
@@ -96,10 +98,10 @@ function restoredReasoningEdits(
 }
 
 /** Adds an empty reasoning field to assistant messages that have none, for a provider that requires it. */
-function emptyReasoningEdits(messages: readonly Json[], field: string | undefined, restored: readonly Edit[]): Edit[] {
+function emptyReasoningEdits(messages: Elements, field: string | undefined, restored: readonly Edit[]): Edit[] {
   if (field === undefined) return []
   const edited = new Set(restored.map(({ path }) => path[1]))
-  return messages.flatMap((message, index) =>
+  return messages.flatMap(([index, message]) =>
     message.role === 'assistant' && typeof message[field] !== 'string' && !edited.has(index)
       ? [{ path: ['messages', index], value: (text: string): string => splice(text, { [field]: '""' }) }]
       : [],

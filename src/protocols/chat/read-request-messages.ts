@@ -2,13 +2,14 @@ import { invalid } from '../../error.ts'
 import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
 import { isRemembered, ReadElements, rememberLike } from '../element-memory.ts'
-import { collectExtras, type Extras, Fields } from '../fields.ts'
+import { collectExtras, type Extras, type Fields, refuseUnreadable, tryRead } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { TextOffsets } from '../offsets.ts'
-import { readContent, readImage } from './read-request-parts.ts'
+import { nativePart, readContent, readImage } from './read-request-parts.ts'
 import { inGenerationOrder, readReasoning, type Signable } from './read-request-reasoning.ts'
 import { imageId, readAnnotation } from './shapes.ts'
 
+const USER_PARTS = ['text', 'image_url', 'input_audio', 'video_url', 'file']
 const ROLES = ['developer', 'system', 'user', 'assistant', 'tool'] as const
 
 /**
@@ -20,20 +21,16 @@ export function readMessages(messages: Fields[], source: unknown, extras: Extras
   const system: Part[] = []
   const turns = rememberLike<Turn>(source, [])
   const calls = new Map<string, ToolCallPart>()
+  const read = (message: Fields, own: Extras): MessageReading => readMessage(message, calls, own)
+  const isValid = ({ result }: MessageReading): boolean => result === undefined || isSameCall(result, calls)
   for (const message of messages) {
-    if (message.value.role === 'function')
-      throw invalid(
-        message.at('role'),
-        "must not be 'function': send results of calls with role 'tool' and a tool_call_id",
-      )
     if ((message.value.role === 'system' || message.value.role === 'developer') && turns.length === 0) {
       message.take('role')
-      for (const part of readInstructions(message, extras)) system.push(part)
+      for (const part of tryRead(readInstructions, message, extras) ?? [nativePart(message, 'message')])
+        system.push(part)
       collectExtras(message, extras)
       continue
     }
-    const isValid = ({ result }: MessageReading): boolean => result === undefined || isSameCall(result, calls)
-    const read = (own: Extras): MessageReading => readMessage(message, calls, own)
     const reading = readings.of(message, isKept, extras, read, isValid)
     for (const call of reading.calls) calls.set(call.id, call)
     const { turn } = reading
@@ -57,6 +54,20 @@ function isSameCall({ callId, form, name }: ToolResultPart, calls: ReadonlyMap<s
 }
 
 function readMessage(message: Fields, calls: ReadonlyMap<string, ToolCallPart>, extras: Extras): MessageReading {
+  try {
+    return readOwnMessage(message, calls, extras)
+  } catch (error) {
+    refuseUnreadable(error, extras)
+    return { turn: { role: 'user', parts: [nativePart(message, 'message')], path: message.path }, calls: [] }
+  }
+}
+
+function readOwnMessage(message: Fields, calls: ReadonlyMap<string, ToolCallPart>, extras: Extras): MessageReading {
+  if (message.value.role === 'function')
+    throw invalid(
+      message.at('role'),
+      "must not be 'function': send results of calls with role 'tool' and a tool_call_id",
+    )
   const role = message.require('role', message.oneOf('role', ROLES), `one of ${ROLES.join(', ')}`)
   const reading: MessageReading =
     role === 'tool'
@@ -74,7 +85,7 @@ const resultReading = (result: ToolResultPart, path: string): MessageReading => 
 
 function readInstructions(message: Fields, extras: Extras): Part[] {
   // Only checked: a name is kept for turns, and is an extra of leading instructions.
-  new Fields(message.value, message.path).string('name')
+  message.inner(message.value, message.path).string('name')
   return message.require('content', readContent(message, ['text'], extras), 'a string or an array of text parts')
 }
 
@@ -84,11 +95,7 @@ function readTurn(message: Fields, role: Exclude<Turn['role'], 'tool'>, extras: 
     role === 'assistant'
       ? readAssistant(message, calls, extras)
       : role === 'user'
-        ? message.require(
-            'content',
-            readContent(message, ['text', 'image_url', 'input_audio', 'video_url', 'file'], extras),
-            'a string or an array of parts',
-          )
+        ? message.require('content', readContent(message, USER_PARTS, extras), 'a string or an array of parts')
         : readInstructions(message, extras)
   const name = message.string('name')
   return { turn: { role, parts, ...(name === undefined ? {} : { name }), path: message.path }, calls }
@@ -210,9 +217,9 @@ function readThoughtSignature(call: Fields): ToolCallPart['signature'] {
 function readToolResult(message: Fields, calls: ReadonlyMap<string, ToolCallPart>, extras: Extras): ToolResultPart {
   const content = message.require(
     'content',
-    readContent(message, ['text'], extras),
-    'a string or an array of text parts',
-  ) as TextPart[]
+    readContent(message, USER_PARTS, extras),
+    'a string or an array of parts',
+  ) as ToolResultPart['content']
   const callId = message.require(
     'tool_call_id',
     message.string('tool_call_id'),

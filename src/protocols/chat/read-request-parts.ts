@@ -1,6 +1,6 @@
 import { invalid } from '../../error.ts'
-import type { MediaPart, MediaSource, Part, TextPart } from '../../generation/request.ts'
-import { collectExtras, type Extras, Fields } from '../fields.ts'
+import type { MediaPart, MediaSource, NativePart, Part, TextPart } from '../../generation/request.ts'
+import { collectExtras, type Extras, Fields, refuseUnreadable } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { audioMediaType, checkBase64, mediaKind, readDataUrl } from '../media.ts'
 
@@ -18,14 +18,23 @@ export function readContent(message: Fields, allowed: readonly string[], extras:
   const path = message.at('content')
   if (typeof content === 'string') return [{ type: 'text', text: content, ...breakpoint, path }]
   if (!Array.isArray(content)) throw invalid(path, 'must be a string or an array of parts')
-  const parts = content.map((element, index) => readPart(new Fields(element, `${path}[${index}]`), allowed, extras))
+  const parts = content.map((element, index) => readPart(element, `${path}[${index}]`, allowed, extras))
   // LiteLLM's cache breakpoint on a message is at its end.
   const last = parts.at(-1)
   if (last?.type === 'text' || last?.type === 'image' || last?.type === 'file') Object.assign(last, breakpoint)
   return parts
 }
 
-function readPart(part: Fields, allowed: readonly string[], extras: Extras): Part {
+function readPart(element: unknown, path: string, allowed: readonly string[], extras: Extras): Part {
+  try {
+    return readOwnPart(new Fields(element, path, extras), allowed, extras)
+  } catch (error) {
+    refuseUnreadable(error, extras)
+    return { type: 'native', protocol: 'chat.completions', kind: 'unknown', value: element, path }
+  }
+}
+
+function readOwnPart(part: Fields, allowed: readonly string[], extras: Extras): Part {
   const type = part.require('type', part.string('type'), "the kind of the part, such as 'text'")
   if (!allowed.includes(type)) {
     if (KNOWN.includes(type) || allowed.length === 1)
@@ -33,13 +42,22 @@ function readPart(part: Fields, allowed: readonly string[], extras: Extras): Par
         part.at('type'),
         `must be ${allowed.map((word) => `'${word}'`).join(' or ')} in this role, not '${type}'`,
       )
-    return { type: 'native', protocol: 'chat.completions', kind: type, value: part.value, path: part.path }
+    return nativePart(part, type)
   }
   const read: Part = { ...readKnownPart(part, type, extras), path: part.path }
   if (read.type === 'text' || read.type === 'image' || read.type === 'file') Object.assign(read, readCache(part))
   collectExtras(part, extras)
   return read
 }
+
+/** An element that only this protocol knows. */
+export const nativePart = ({ value, path }: Fields, kind: string): NativePart => ({
+  type: 'native',
+  protocol: 'chat.completions',
+  kind,
+  value,
+  path,
+})
 
 function readKnownPart(part: Fields, type: string, extras: Extras): Part {
   switch (type) {
@@ -71,17 +89,21 @@ export function readCache(part: Fields): Pick<TextPart, 'cache'> {
 }
 
 export function readImage(part: Fields, extras: Extras): MediaPart {
+  // Mistral's form.
+  if (typeof part.value.image_url === 'string')
+    return imageOf(readUrl(part.string('image_url')!, part.at('image_url')), part.path)
   const image = part.require('image_url', part.object('image_url'), 'an object with a url')
   const source = readUrl(image.require('url', image.string('url'), 'a URL or a base64 data URL'), image.at('url'))
   const detail = image.oneOf('detail', ['low', 'high', 'auto'])
   collectExtras(image, extras)
-  return {
-    type: source.type === 'data' ? mediaKind(source.mediaType) : 'image',
-    source,
-    ...(detail === undefined ? {} : { detail }),
-    path: part.path,
-  }
+  return { ...imageOf(source, part.path), ...(detail === undefined ? {} : { detail }) }
 }
+
+const imageOf = (source: MediaSource & { type: 'data' | 'url' }, path: string): MediaPart => ({
+  type: source.type === 'data' ? mediaKind(source.mediaType) : 'image',
+  source,
+  path,
+})
 
 function readUrl(url: string, path: string): MediaSource & { type: 'data' | 'url' } {
   if (/^data:/i.test(url)) return { type: 'data', ...readDataUrl(url, path) }

@@ -11,7 +11,7 @@ import {
   type WebSearch,
 } from '../../generation/request.ts'
 import { isRemembered, ReadElements, rememberLike } from '../element-memory.ts'
-import { collectExtras, type Extras, Fields, present } from '../fields.ts'
+import { collectExtras, type Extras, Fields, present, refuseElsewhere, tryRead } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import type { RawRequest } from '../protocol.ts'
 import { readMessages } from './read-request-messages.ts'
@@ -19,19 +19,17 @@ import { readCache } from './read-request-parts.ts'
 
 /**
  * The request in the body of `POST /v1/chat/completions`. Unknown fields go to `extras`. Throws a GatewayError with the
- * path of an invalid field.
+ * path of an invalid field that Sluice needs itself.
  */
 export function readRequest(rawRequest: RawRequest): GenerationRequest {
-  const body = new Fields(rawRequest.body)
   const extras: Extras = Object.create(null)
-  const model = body.require('model', body.string('model'), 'the model as <provider>/<model_name>')
+  const body = new Fields(rawRequest.body, '', extras)
+  const { needed } = body
+  const model = needed.require('model', needed.string('model'), 'the model as <provider>/<model_name>')
   if (model === '') throw invalid('model', 'must not be empty')
-  const messages = body.require(
-    'messages',
-    body.objects('messages', { min: 1, of: 'messages' }),
-    'the conversation so far',
-  )
+  const messages = tryRead(conversationOf, body, extras) ?? []
   const { system, turns } = readMessages(messages, body.value.messages, extras)
+  const candidates = needed.integer('n', { min: 1 })
   body.integer('n', { min: 1, max: 1 })
   const tools = body.objects('tools') ?? []
   const request: GenerationRequest = {
@@ -39,12 +37,13 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
     system,
     turns,
     tools: readTools(body, tools, extras),
-    toolChoice: readToolChoice(body),
+    toolChoice: tryRead(readToolChoice, body, extras),
     parallelTools: body.boolean('parallel_tool_calls'),
     sampling: readSampling(body),
     maxOutputTokens: readLimit(body),
+    ...(candidates === undefined || candidates === 1 ? {} : { candidates }),
     reasoning: readReasoningOptions(body, extras),
-    outputFormat: readFormat(body, extras),
+    outputFormat: tryRead(readFormat, body, extras),
     outputModalities: readModalities(body, extras),
     imageOutput: readImageConfig(body, extras),
     verbosity: body.oneOf('verbosity', ['low', 'medium', 'high'] as const),
@@ -55,7 +54,7 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
     cacheKey: body.string('prompt_cache_key'),
     ...readCache(body),
     cacheRetention: body.string('prompt_cache_retention'),
-    stream: body.boolean('stream') ?? false,
+    stream: needed.boolean('stream') ?? false,
     includeUsage: readIncludeUsage(body, extras),
     protocol: 'chat.completions',
     extras,
@@ -65,11 +64,23 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
   return request
 }
 
-/** The larger of two names of one limit: a provider of this protocol gets both and may apply either. */
+const conversationOf = (body: Fields): Fields[] =>
+  body.require('messages', body.objects('messages', { min: 1, of: 'messages' }), 'the conversation so far')
+
+/**
+ * The larger of two names of one limit: a provider of this protocol gets both and may apply either. Undefined, so no
+ * limit of the request, where one of them is not a limit (many servers take -1 or 0 for none).
+ */
 function readLimit(body: Fields): number | undefined {
-  const older = body.integer('max_tokens', { min: 1 })
-  const newer = body.integer('max_completion_tokens', { min: 1 })
-  return older === undefined || newer === undefined ? (newer ?? older) : Math.max(older, newer)
+  let limit: number | undefined
+  let isLimited = true
+  for (const name of ['max_tokens', 'max_completion_tokens']) {
+    if (!body.has(name)) continue
+    const read = body.integer(name, { min: 1 })
+    if (read === undefined) isLimited = false
+    else limit = Math.max(limit ?? 0, read)
+  }
+  return isLimited ? limit : undefined
 }
 
 function readSampling(body: Fields): Sampling {
@@ -83,7 +94,7 @@ function readSampling(body: Fields): Sampling {
     presencePenalty: body.number('presence_penalty', { min: -2, max: 2 }),
     seed: body.integer('seed'),
     stop: readStop(body),
-    logitBias: readLogitBias(body),
+    logitBias: tryRead(readLogitBias, body, body.extras!),
     logprobs: body.boolean('logprobs'),
     topLogprobs: body.integer('top_logprobs', { min: 0, max: 20 }),
   }
@@ -93,8 +104,9 @@ function readStop(body: Fields): string[] | undefined {
   const stop = body.take('stop')
   if (stop === undefined) return undefined
   if (typeof stop === 'string') return [stop]
-  if (!Array.isArray(stop)) throw invalid('stop', 'must be a string or an array of up to 4 strings')
-  return body.strings('stop', { max: 4, of: 'sequences' })
+  if (Array.isArray(stop)) return body.strings('stop', { max: 4, of: 'sequences' })
+  refuseElsewhere(body.extras!, invalid('stop', 'must be a string or an array of up to 4 strings'))
+  return undefined
 }
 
 function readLogitBias(body: Fields): Record<string, number> | undefined {
@@ -124,16 +136,20 @@ const readings = new ReadElements<Tool>()
 function readTools(body: Fields, tools: readonly Fields[], extras: Extras): Tool[] {
   const source = body.value.tools
   const isKept = isRemembered(source)
-  const read = tools
-    .filter((tool) => !isSearch(tool))
-    .map((tool) => readings.of(tool, isKept, extras, (own) => readTool(tool, own)))
+  const read = tools.filter((tool) => !isSearch(tool)).map((tool) => readings.of(tool, isKept, extras, readTool))
   return rememberLike(source, [...read, ...readFunctions(body)])
 }
 
 function readTool(tool: Fields, extras: Extras): Tool {
-  const type = tool.require('type', tool.string('type'), "'function' or 'custom'")
-  if (type !== 'function' && type !== 'custom')
-    return { type: 'native', protocol: 'chat.completions', kind: type, value: tool.value, path: tool.path }
+  const type = tool.string('type')
+  const own = type === 'function' || type === 'custom' ? tryRead(readOwnTool, tool, extras) : undefined
+  if (own !== undefined) return own
+  if (type === undefined) refuseElsewhere(extras, invalid(tool.at('type'), "is required: 'function' or 'custom'"))
+  return { type: 'native', protocol: 'chat.completions', kind: type ?? 'unknown', value: tool.value, path: tool.path }
+}
+
+function readOwnTool(tool: Fields, extras: Extras): Tool {
+  const type = tool.value.type as 'function' | 'custom'
   const { path } = tool
   const inner = tool.require(type, tool.object(type), `the ${type} that can be called`)
   const name = inner.require('name', inner.string('name'), 'the name of the tool')
@@ -157,9 +173,14 @@ function readTool(tool: Fields, extras: Extras): Tool {
   return read
 }
 
+const TOOL_CHOICES = ['none', 'auto', 'required', 'any'] as const
+
 function readToolChoice(body: Fields): ToolChoice | undefined {
-  if (typeof body.value.tool_choice === 'string')
-    return { type: body.oneOf('tool_choice', ['none', 'auto', 'required'])! }
+  if (typeof body.value.tool_choice === 'string') {
+    // `any` is Mistral's word for a required call.
+    const type = body.oneOf('tool_choice', TOOL_CHOICES)
+    return type && { type: type === 'any' ? 'required' : type }
+  }
   const choice = body.object('tool_choice')
   if (choice === undefined) return undefined
   const type = choice.require(
@@ -296,7 +317,7 @@ function readPlugins(body: Fields, extras: Extras): WebSearch | undefined {
   const plugins = body.value.plugins
   if (!Array.isArray(plugins) || !plugins.some((plugin) => isObject(plugin) && plugin.id === 'web')) return undefined
   let path: string | undefined
-  for (const plugin of body.objects('plugins')!) {
+  for (const plugin of body.objects('plugins') ?? []) {
     if (plugin.value.id !== 'web') {
       extras[plugin.path] = plugin.value
       continue
@@ -310,8 +331,8 @@ function readPlugins(body: Fields, extras: Extras): WebSearch | undefined {
 
 function readMetadata(body: Fields): Record<string, unknown> | undefined {
   const metadata = body.object('metadata')?.value
-  if (metadata !== undefined && Object.keys(metadata).length > 16)
-    throw invalid('metadata', `must hold at most 16 pairs, not ${Object.keys(metadata).length}`)
+  const count = metadata === undefined ? 0 : Object.keys(metadata).length
+  if (count > 16) refuseElsewhere(body.extras!, invalid('metadata', `must hold at most 16 pairs, not ${count}`))
   return metadata
 }
 

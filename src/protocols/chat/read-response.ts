@@ -14,8 +14,7 @@ import { nonEmpty, readFinishReason, readUsage, type Json } from './shapes.ts'
 export function readResponse(body: unknown): GenerationEvent[] {
   if (!isObject(body))
     throw new GatewayError('upstream_error', 'The response of the provider is not a chat completion.')
-  const hasChoices = Array.isArray(body.choices) && body.choices.length > 0
-  if (!hasChoices && (body.error === undefined || body.error === null))
+  if (!hasChoices(body) && (body.error === undefined || body.error === null))
     throw new GatewayError('upstream_error', 'The response of the provider is a chat completion without choices.')
   const reader = new ChatResponseReader()
   const events = reader.whole(body)
@@ -73,7 +72,7 @@ export class ChatResponseReader implements Reader {
     if (usage === undefined) return
     this.#metered = true
     this.#push({ type: 'usage', usage })
-    const isUsageChunk = choice === undefined || nonEmpty(choice.finish_reason) === undefined
+    const isUsageChunk = choice === undefined ? !hasChoices(chunk) : nonEmpty(choice.finish_reason) === undefined
     if (this.#finishReason !== undefined && isUsageChunk) this.#finish(this.#finishReason)
   }
 
@@ -101,7 +100,7 @@ export class ChatResponseReader implements Reader {
     if (this.#started) return
     this.#id = nonEmpty(chunk.id) ?? this.#id
     this.#model = nonEmpty(chunk.model) ?? this.#model
-    if (this.#id !== '' || (Array.isArray(chunk.choices) && chunk.choices.length > 0)) this.#start()
+    if (this.#id !== '' || hasChoices(chunk)) this.#start()
   }
 
   #start(): void {
@@ -155,7 +154,9 @@ export class ChatResponseReader implements Reader {
   }
 }
 
-/** The choice with index 0: requests have `n` 1. */
+const hasChoices = ({ choices }: Json): boolean => Array.isArray(choices) && choices.length > 0
+
+/** The choice with index 0: only a client of this protocol can request more, and gets them as they come. */
 function firstChoice(choices: unknown): Json | undefined {
   if (!Array.isArray(choices)) return undefined
   return choices.find(

@@ -40,10 +40,13 @@ function addPart(part: Json, path: Path, found: Found): void {
     ['video_url', 'video'],
   ] as const) {
     const medium = part[name]
-    if (!isObject(medium) || !isRemoteUrl(medium.url)) continue
-    const at = [...path, name, 'url']
-    found.push({ path: at, param: pathText(at), source: { type: 'url', url: medium.url }, kind, inline: dataUrl })
+    // Mistral has the URL without an object.
+    const url = isObject(medium) ? medium.url : medium
+    if (!isRemoteUrl(url)) continue
+    const at = isObject(medium) ? [...path, name, 'url'] : [...path, name]
+    found.push({ path: at, param: pathText(at), source: { type: 'url', url }, kind, inline: dataUrl })
   }
+  addAudioUrl(part.input_audio, [...path, 'input_audio'], found)
   refuseFileId(part, path, POSITIONS)
   for (const [name, value] of Object.entries(part))
     if (name !== 'file' && isObject(value)) refuseFileId(value, [...path, name], POSITIONS)
@@ -56,8 +59,7 @@ function addPart(part: Json, path: Path, found: Found): void {
       source: { type: 'file', id: file.file_id },
       inline: (medium) => inlineFile(medium, part, file),
     })
-  } else if (isRemoteUrl(file.file_data) && /^[a-z][\w+.-]*:/i.test(file.file_data)) {
-    // Anything with a scheme: `http:/host` is parsed as a URL too, and base64 has no colon.
+  } else if (isUrlNotData(file.file_data)) {
     const at = [...path, 'file', 'file_data']
     found.push({
       path: at,
@@ -68,6 +70,21 @@ function addPart(part: Json, path: Path, found: Found): void {
     })
   }
 }
+
+/** Mistral's form of audio: base64, or a URL. */
+function addAudioUrl(audio: unknown, path: Path, found: Found): void {
+  if (isUrlNotData(audio))
+    found.push({
+      path,
+      param: pathText(path),
+      source: { type: 'url', url: audio },
+      kind: 'audio',
+      inline: ({ data }) => data,
+    })
+}
+
+/** Anything with a scheme: `http:/host` is parsed as a URL too, and base64 has no colon. */
+const isUrlNotData = (value: unknown): value is string => isRemoteUrl(value) && /^[a-z][\w+.-]*:/i.test(value)
 
 /** A file by id may be of any kind; its data needs the part of its kind, and textual data becomes a text part. */
 function inlineFile(medium: MediaData, part: Json, file: Json): Json {

@@ -1,4 +1,4 @@
-import { invalid } from '../../error.ts'
+import { GatewayError } from '../../error.ts'
 import { isObject } from '../../json/parse.ts'
 import { Fields, snakeCase } from '../fields.ts'
 
@@ -19,21 +19,16 @@ export class GoogleFields extends Fields {
     return super.has(this.#spelling(name))
   }
 
-  override object(name: string): GoogleFields | undefined {
-    const value = this.take(name)
-    return value === undefined ? undefined : new GoogleFields(value, this.at(name))
-  }
-
-  override objects(name: string, limits: { min?: number; max?: number; of?: string } = {}): GoogleFields[] | undefined {
-    return this.array(name, limits)?.map((element, index) => new GoogleFields(element, `${this.at(name)}[${index}]`))
-  }
-
   #spelling(name: string): string {
     const snake = snakeCase(name)
     if (Object.hasOwn(this.value, name)) {
       // The provider might read the other one.
       if (snake !== name && Object.hasOwn(this.value, snake))
-        throw invalid(super.at(snake), `must not be combined with ${name}, its other spelling`)
+        throw new GatewayError(
+          'unsupported_parameter',
+          `${super.at(snake)}: must not be combined with ${name}, its other spelling`,
+          { param: super.at(snake) },
+        )
       return name
     }
     return Object.hasOwn(this.value, snake) ? snake : name

@@ -10,7 +10,7 @@ import type { Passthrough, RawRequest, Target, ResponseContext, TranslationConte
 import type { LossReport } from '../translation.ts'
 import { scrub } from '../upstream-error.ts'
 import { either } from './fields.ts'
-import { PLACEHOLDER_SIGNATURE, writeUsage, type GeminiContent, type GeminiPart } from './shapes.ts'
+import { PLACEHOLDER_SIGNATURE, writeUsage, type GeminiPart } from './shapes.ts'
 import { errorFrames } from './write-error.ts'
 
 /** Requests: the client's own body with signatures as the model accepts them. */
@@ -32,11 +32,19 @@ export function forward(
   if (Object.hasOwn(body, 'model')) edits.push({ path: ['model'], op: 'replace', value: JSON.stringify(target.model) })
   if (MAY_NEED_EDITS.test(text)) {
     const states = issuedBy(restoredReasoning, target)
-    const contents = body.contents as GeminiContent[]
-    for (const edit of signatureEdits(contents, states, target, report)) edits.push(edit)
+    for (const edit of signatureEdits(contentsOf(body.contents), states, target, report)) edits.push(edit)
   }
   return edits.length === 0 ? text : applyEdits(text, edits)
 }
+
+/** Contents whose parts are objects; others than Google documents have none, so that indexes stay. */
+const contentsOf = (contents: unknown): Content[] =>
+  (Array.isArray(contents) ? contents : []).map((content: unknown) => {
+    const { role, parts } = isObject(content) ? content : {}
+    return { role, parts: (Array.isArray(parts) ? parts : []).map((part: unknown) => (isObject(part) ? part : {})) }
+  })
+
+type Content = { role: unknown; parts: GeminiPart[] }
 
 /** A part of an earlier response. `callId`: of a tool call, empty where the client sent none. */
 type ModelPart = {
@@ -51,7 +59,7 @@ type ModelPart = {
 
 /** Edits of all signatures. Contents that are left without parts are removed, since Google refuses empty ones. */
 function signatureEdits(
-  contents: readonly GeminiContent[],
+  contents: readonly Content[],
   replayStates: readonly ReplayState[],
   target: Target,
   report: LossReport,
@@ -70,7 +78,7 @@ function signatureEdits(
 }
 
 /** The parts of each response. SDKs keep the pieces of a stream as several contents of the model in a row. */
-function responsesOf(contents: readonly GeminiContent[]): ModelPart[][] {
+function responsesOf(contents: readonly Content[]): ModelPart[][] {
   const responses: ModelPart[][] = [[]]
   for (const [content, { role, parts }] of contents.entries()) {
     if (role !== 'model') responses.push([])

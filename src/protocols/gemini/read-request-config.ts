@@ -1,6 +1,6 @@
 import { GatewayError, invalid } from '../../error.ts'
 import type { GenerationRequest, OutputFormat, Reasoning, RequestSettings, Sampling } from '../../generation/request.ts'
-import { collectExtras, describeType, present } from '../fields.ts'
+import { collectExtras, describeType, present, refuseElsewhere, tryRead } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import type { Capabilities } from '../protocol.ts'
 import { either, GoogleFields } from './fields.ts'
@@ -21,17 +21,17 @@ export function readConfig(config: GoogleFields, extras: Record<string, unknown>
   const sampling = readSampling(config)
   const maxOutputTokens = config.integer('maxOutputTokens', { min: 1 })
   const reasoning = readReasoning(config.object('thinkingConfig'), extras)
-  const outputFormat = readFormat(config)
+  const outputFormat = tryRead(readFormat, config, extras)
   const outputModalities = readModalities(config)
   const imageOutput = readImageConfig(config, extras)
-  readResolution(config.take('mediaResolution'), config.at('mediaResolution'))
-  const candidates = config.integer('candidateCount', { min: 1 })
+  tryRead(resolutionIn, config, extras)
+  const candidates = config.needed.integer('candidateCount', { min: 1 })
   const googleOnly: [string, unknown][] = [
     ['candidateCount', candidates === 1 ? undefined : candidates],
     ['audioTimestamp', config.boolean('audioTimestamp')],
     ['mediaResolution', config.take('mediaResolution')],
   ]
-  for (const [name, value] of googleOnly) if (value !== undefined) extras[config.at(name)] = value
+  for (const [name, value] of googleOnly) if (value !== undefined) extras[config.at(name)] ??= value
   collectExtras(config, extras)
   return {
     sampling,
@@ -48,7 +48,7 @@ function readSampling(config: GoogleFields): Sampling {
   const logprobs = config.boolean('responseLogprobs')
   const topLogprobs = config.integer('logprobs', { min: 1, max: 20 })
   if (topLogprobs !== undefined && logprobs !== true)
-    throw invalid(config.at('logprobs'), 'responseLogprobs must be true too')
+    refuseElsewhere(config.extras!, invalid(config.at('logprobs'), 'responseLogprobs must be true too'))
   const read = {
     temperature: config.number('temperature'),
     topP: config.number('topP', { min: 0, max: 1 }),
@@ -67,11 +67,11 @@ function readReasoning(thinking: GoogleFields | undefined, extras: Record<string
   if (thinking === undefined) return undefined
   const visible = thinking.boolean('includeThoughts')
   const budget = thinking.integer('thinkingBudget')
+  const refuse = (problem: string): void => refuseElsewhere(extras, invalid(thinking.at('thinkingBudget'), problem))
   if (budget !== undefined && budget !== -1 && (budget < 0 || budget > 32768))
-    throw invalid(thinking.at('thinkingBudget'), `must be -1 (the model decides) or 0 to 32768, not ${budget}`)
-  const level = readLevel(thinking)
-  if (budget !== undefined && level !== undefined)
-    throw invalid(thinking.at('thinkingBudget'), 'must not be combined with thinkingLevel')
+    refuse(`must be -1 (the model decides) or 0 to 32768, not ${budget}`)
+  const level = tryRead(readLevel, thinking, extras)
+  if (budget !== undefined && level !== undefined) refuse('must not be combined with thinkingLevel')
   collectExtras(thinking, extras)
   return {
     ...present('effort', level),
@@ -136,14 +136,13 @@ function readSchemaFormat(value: unknown, mime: (typeof MIME_TYPES)[number] | un
 
 function readModalities(config: GoogleFields): GenerationRequest['outputModalities'] {
   const path = config.at('responseModalities')
-  const read = config.strings('responseModalities')?.map((name, index) => {
+  const read = config.strings('responseModalities')?.flatMap((name, index) => {
     const modality = MODALITIES.find((known) => known === name.toLowerCase())
-    if (modality === undefined)
-      throw invalid(`${path}[${index}]`, `must be one of TEXT, IMAGE, AUDIO, not '${name.slice(0, 64)}'`)
-    return modality
+    if (modality !== undefined) return [modality]
+    const problem = `must be one of TEXT, IMAGE, AUDIO, not '${name.slice(0, 64)}'`
+    refuseElsewhere(config.extras!, invalid(`${path}[${index}]`, problem))
+    return []
   })
-  if (read?.includes('image') === true && !read.includes('text'))
-    throw invalid(path, 'IMAGE must be combined with TEXT')
   return read === undefined || read.length === 0 ? undefined : read
 }
 
@@ -158,6 +157,9 @@ function readImageConfig(config: GoogleFields, extras: Record<string, unknown>):
   collectExtras(image, extras)
   return { ...present('aspectRatio', aspectRatio), ...present('imageSize', imageSize) }
 }
+
+const resolutionIn = (config: GoogleFields): unknown =>
+  readResolution(config.take('mediaResolution'), config.at('mediaResolution'))
 
 /** A resolution in lower case: `HIGH`, or Google's `MEDIA_RESOLUTION_HIGH` or `{level: 'MEDIA_RESOLUTION_HIGH'}`. */
 export function readResolution(value: unknown, path: string): string | undefined {

@@ -2,10 +2,10 @@ import { invalid } from '../../error.ts'
 import type { Part, ReasoningPart, TextPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import type { Signature } from '../../generation/signature.ts'
 import { parseExact } from '../../json/exact.ts'
-import { collectExtras } from '../fields.ts'
+import { collectExtras, refuseUnreadable, tryRead } from '../fields.ts'
 import type { RawRequest } from '../protocol.ts'
-import { either, GoogleFields } from './fields.ts'
-import { PartReader } from './read-request-parts.ts'
+import { either, type GoogleFields } from './fields.ts'
+import { nativePart, PartReader } from './read-request-parts.ts'
 import { HIDDEN } from './shapes.ts'
 
 /** Reads `contents` and `systemInstruction` of one request. */
@@ -23,17 +23,30 @@ export class ContentReader {
   }
 
   read(contents: GoogleFields[]): Turn[] {
-    for (const [index, content] of contents.entries()) this.#readContent(content, index)
+    for (const [index, content] of contents.entries()) this.#tryContent(content, index)
     return this.#turns
   }
 
-  /** A Content of any role, or a string, as some clients send it. */
+  #tryContent(content: GoogleFields, index: number): void {
+    try {
+      this.#readContent(content, index)
+    } catch (error) {
+      refuseUnreadable(error, this.#extras)
+      this.#turns.push({ role: 'user', parts: [nativePart(content, 'content')], path: content.path })
+    }
+  }
+
   readSystem(body: GoogleFields): Part[] {
+    return tryRead(() => this.#readSystem(body), body, this.#extras) ?? []
+  }
+
+  /** A Content of any role, or a string, as some clients send it. */
+  #readSystem(body: GoogleFields): Part[] {
     const value = body.take('systemInstruction')
     const path = body.at('systemInstruction')
     if (value === undefined) return []
     if (typeof value === 'string') return [{ type: 'text', text: value, path }]
-    const content = new GoogleFields(value, path)
+    const content = body.inner(value, path)
     content.string('role')
     const parts = (content.objects('parts') ?? []).flatMap((part) => this.#parts.read(part, 'system', undefined))
     collectExtras(content, this.#extras)

@@ -9,12 +9,12 @@ import type {
   ToolResultPart,
 } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
-import { collectExtras } from '../fields.ts'
+import { collectExtras, refuseUnreadable } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { checkBase64, mediaKind } from '../media.ts'
 import { either, type GoogleFields } from './fields.ts'
 import { readResolution } from './read-request-config.ts'
-import { INLINE_TYPES, NATIVE_PARTS } from './shapes.ts'
+import { NATIVE_PARTS } from './shapes.ts'
 
 /** Records of searches that the provider ran beside functions: a conversation is complete without them. */
 const OPTIONAL: ReadonlySet<string> = new Set(['toolCall', 'toolResponse'])
@@ -36,11 +36,20 @@ export class PartReader {
 
   /** `position`: absent in the system instruction. */
   read(part: GoogleFields, role: Role, position: PartPosition | undefined): Part[] {
+    try {
+      return this.#read(part, role, position)
+    } catch (error) {
+      refuseUnreadable(error, this.#extras)
+      return [nativePart(part, 'part')]
+    }
+  }
+
+  #read(part: GoogleFields, role: Role, position: PartPosition | undefined): Part[] {
     const isReasoning = part.boolean('thought') === true
     const signatureText = part.string('thoughtSignature')
     const detail = readResolution(part.take('mediaResolution'), part.at('mediaResolution'))
     this.#readVideoMetadata(part)
-    const read = [...this.#readContent(part, isReasoning, role, detail, position), ...readNative(part)]
+    const read = [...this.#readContent(part, isReasoning, detail, position), ...readNative(part)]
     const unwrapped = signatureText === undefined ? undefined : unwrapSignature(signatureText)
     const signature = unwrapped?.data === '' ? undefined : unwrapped
     // A part may consist of only a signature.
@@ -57,7 +66,6 @@ export class PartReader {
   #readContent(
     part: GoogleFields,
     isReasoning: boolean,
-    role: Role,
     detail: string | undefined,
     position: PartPosition | undefined,
   ): Part[] {
@@ -69,7 +77,7 @@ export class PartReader {
     const { path } = part
     const read: Part[] = []
     if (text !== undefined) read.push({ type: isReasoning ? 'reasoning' : 'text', text, path })
-    if (inline !== undefined) read.push({ ...this.#readInline(inline, role, detail), path })
+    if (inline !== undefined) read.push({ ...this.#readInline(inline, detail), path })
     if (file !== undefined) read.push({ ...this.#readFile(file, detail), path })
     if (call !== undefined) read.push({ ...this.#readCall(call, position), path })
     if (response !== undefined) read.push({ ...this.#readResponse(response, position), path })
@@ -88,14 +96,8 @@ export class PartReader {
     this.#extras[part.at('videoMetadata')] = video.value
   }
 
-  #readInline(blob: GoogleFields, role: Role, detail: string | undefined): MediaPart {
+  #readInline(blob: GoogleFields, detail: string | undefined): MediaPart {
     const mediaType = blob.require('mimeType', blob.string('mimeType'), 'the media type of the data')
-    // Media that a model made, such as audio with its sample rate, come back in the conversation as they were sent.
-    if (role !== 'model' && !INLINE_TYPES.has(mediaType.toLowerCase()))
-      throw invalid(
-        blob.at('mimeType'),
-        `must be one of ${[...INLINE_TYPES].join(', ')}, not '${mediaType.slice(0, 64)}'`,
-      )
     const data = checkBase64(blob.require('data', blob.string('data'), 'the data in base64'), blob.at('data'))
     const filename = blob.string('displayName')
     collectExtras(blob, this.#extras)
@@ -160,7 +162,7 @@ export class PartReader {
     const file = part.object('fileData')
     const detail = readResolution(part.take('mediaResolution'), part.at('mediaResolution'))
     collectExtras(part, this.#extras)
-    if (inline !== undefined) return { ...this.#readInline(inline, 'user', detail), path }
+    if (inline !== undefined) return { ...this.#readInline(inline, detail), path }
     if (file !== undefined) return { ...this.#readFile(file, detail), path }
     throw invalid(path, 'must have inlineData or fileData')
   }
@@ -181,17 +183,17 @@ const readNative = (part: GoogleFields): NativePart[] =>
   NATIVE_PARTS.flatMap((kind): NativePart[] =>
     part.object(kind) === undefined
       ? []
-      : [
-          {
-            type: 'native',
-            protocol: 'generateContent',
-            kind,
-            value: part.value,
-            path: part.at(kind),
-            ...(OPTIONAL.has(kind) ? { optional: true } : {}),
-          },
-        ],
+      : [{ ...nativePart(part, kind), path: part.at(kind), ...(OPTIONAL.has(kind) ? { optional: true } : {}) }],
   )
+
+/** A part or a content that only this protocol knows. */
+export const nativePart = ({ value, path }: GoogleFields, kind: string): NativePart => ({
+  type: 'native',
+  protocol: 'generateContent',
+  kind,
+  value,
+  path,
+})
 
 const canBeSigned = ({ type }: Part): boolean => type !== 'tool-result' && type !== 'native' && type !== 'refusal'
 

@@ -1,25 +1,9 @@
 import { invalid } from '../../error.ts'
 import type { GenerationRequest, Tool, ToolChoice } from '../../generation/request.ts'
-import { collectExtras, describeType, present } from '../fields.ts'
+import { collectExtras, describeType, present, tryRead } from '../fields.ts'
 import type { GoogleFields } from './fields.ts'
 import { readSchema } from './read-request-schema.ts'
 
-const CATEGORIES = [
-  'HARM_CATEGORY_UNSPECIFIED',
-  'HARM_CATEGORY_HATE_SPEECH',
-  'HARM_CATEGORY_HARASSMENT',
-  'HARM_CATEGORY_SEXUALLY_EXPLICIT',
-  'HARM_CATEGORY_DANGEROUS_CONTENT',
-] as const
-const THRESHOLDS = [
-  'OFF',
-  'BLOCK_NONE',
-  'BLOCK_ONLY_HIGH',
-  'BLOCK_MEDIUM_AND_ABOVE',
-  'BLOCK_LOW_AND_ABOVE',
-  'HARM_BLOCK_THRESHOLD_UNSPECIFIED',
-] as const
-const METHODS = ['HARM_BLOCK_METHOD_UNSPECIFIED', 'SEVERITY', 'PROBABILITY'] as const
 const MODES = ['AUTO', 'ANY', 'NONE', 'VALIDATED', 'MODE_UNSPECIFIED'] as const
 
 /** Tools that only look things up: a model can respond without them. */
@@ -35,8 +19,10 @@ export function readTools(body: GoogleFields, extras: Record<string, unknown>): 
   const read: ReadTools = { tools: [] }
   const strict = body.object('toolConfig')?.object('functionCallingConfig')?.take('mode') === 'VALIDATED'
   for (const tool of body.objects('tools') ?? []) {
-    for (const declaration of tool.objects('functionDeclarations') ?? [])
-      read.tools.push({ ...readDeclaration(declaration, extras), ...(strict ? { strict } : {}) })
+    for (const declaration of tool.objects('functionDeclarations') ?? []) {
+      const own = tryRead(readDeclaration, declaration, extras)
+      read.tools.push(own === undefined ? unreadable(declaration) : { ...own, ...(strict ? { strict } : {}) })
+    }
     for (const name of ['googleSearch', 'googleSearchRetrieval']) {
       const search = tool.object(name)
       if (search === undefined) continue
@@ -57,6 +43,14 @@ export function readTools(body: GoogleFields, extras: Record<string, unknown>): 
   }
   return read
 }
+
+const unreadable = ({ value, path }: GoogleFields): Tool => ({
+  type: 'native',
+  protocol: 'generateContent',
+  kind: 'functionDeclarations',
+  value,
+  path,
+})
 
 const camelOf = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 
@@ -109,15 +103,4 @@ export function readToolConfig(body: GoogleFields, extras: Record<string, unknow
     default:
       return only === undefined ? undefined : { type: 'allowed', names, required: false }
   }
-}
-
-/** Only Google has such settings: they are checked, and go to Google only. */
-export function readSafety(body: GoogleFields, extras: Record<string, unknown>): void {
-  const settings = body.objects('safetySettings')
-  for (const setting of settings ?? []) {
-    setting.require('category', setting.oneOf('category', CATEGORIES), 'a HARM_CATEGORY_... value')
-    setting.require('threshold', setting.oneOf('threshold', THRESHOLDS), 'a BLOCK_... value or OFF')
-    setting.oneOf('method', METHODS)
-  }
-  if (settings !== undefined && settings.length > 0) extras[body.at('safetySettings')] = body.take('safetySettings')
 }

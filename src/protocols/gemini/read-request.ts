@@ -1,39 +1,46 @@
 import type { GenerationRequest } from '../../generation/request.ts'
-import { collectExtras } from '../fields.ts'
+import { collectExtras, type Extras, tryRead } from '../fields.ts'
 import type { RawRequest } from '../protocol.ts'
 import { GoogleFields } from './fields.ts'
 import { readConfig } from './read-request-config.ts'
 import { ContentReader } from './read-request-contents.ts'
-import { readSafety, readToolConfig, readTools } from './read-request-tools.ts'
+import { readToolConfig, readTools } from './read-request-tools.ts'
 
 /**
  * Body of `:generateContent` and `:streamGenerateContent`. Model and streaming come from the path. Throws
- * invalid_request with the path of a wrong field.
+ * a GatewayError with the path of a wrong field that Sluice needs itself.
  */
 export function readRequest(rawRequest: RawRequest): GenerationRequest {
-  const body = new GoogleFields(rawRequest.body)
-  const extras: Record<string, unknown> = Object.create(null)
+  const extras: Extras = Object.create(null)
+  const body = new GoogleFields(rawRequest.body, '', extras)
   // Some clients repeat the model of the path here; the path takes precedence.
   body.string('model')
-  body.require('contents', body.array('contents', { min: 1, of: 'contents' }), 'an array of at least one content')
+  const contents = tryRead(contentsOf, body, extras) ?? []
   const reader = new ContentReader(rawRequest, extras)
   const system = reader.readSystem(body)
-  const turns = reader.read(body.objects('contents')!)
+  const turns = reader.read(contents)
   const toolChoice = readToolConfig(body, extras)
   const cached = body.string('cachedContent')
   if (cached !== undefined) extras[body.at('cachedContent')] = cached
-  readSafety(body, extras)
+  const safety = body.take('safetySettings')
+  if (safety !== undefined && !(Array.isArray(safety) && safety.length === 0))
+    extras[body.at('safetySettings')] = safety
   const request: GenerationRequest = {
     model: rawRequest.model ?? '',
     system,
     turns,
     ...readTools(body, extras),
     ...(toolChoice === undefined ? {} : { toolChoice }),
-    ...readConfig(body.object('generationConfig') ?? new GoogleFields({}, 'generationConfig'), extras),
+    ...readConfig(body.object('generationConfig') ?? body.inner({}, 'generationConfig'), extras),
     stream: rawRequest.stream ?? false,
     protocol: 'generateContent',
     extras,
   }
   collectExtras(body, extras)
   return request
+}
+
+function contentsOf(body: GoogleFields): GoogleFields[] {
+  body.require('contents', body.array('contents', { min: 1, of: 'contents' }), 'an array of at least one content')
+  return body.objects('contents')!
 }

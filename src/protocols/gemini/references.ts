@@ -3,7 +3,6 @@ import { isObject } from '../../json/parse.ts'
 import { isNonEmptyString, isTextual, providerReferences, mediaKind, objectsIn, pathText, omit } from '../media.ts'
 import type { MediaData, MediaReference, ProviderReference } from '../protocol.ts'
 import { either } from './fields.ts'
-import { INLINE_TYPES } from './shapes.ts'
 
 type Json = Record<string, unknown>
 type Path = (string | number)[]
@@ -60,7 +59,7 @@ function addFile(part: Json, { name, value }: { name: string; value: Json }, pat
     inline: (medium) => ({
       ...omit(part, 'fileData', 'file_data'),
       inlineData: {
-        mimeType: inlineTypeOf(medium, param),
+        mimeType: inlineTypeOf(medium),
         data: medium.data,
         ...(isNonEmptyString(displayName) ? { displayName } : {}),
       },
@@ -79,11 +78,8 @@ function sourceOf(uri: string): MediaReference['source'] {
     : { type: 'file', id: uri }
 }
 
-function inlineTypeOf({ mediaType }: MediaData, param: string): string {
-  if (INLINE_TYPES.has(mediaType)) return mediaType
-  if (isTextual(mediaType)) return 'text/plain'
-  throw invalid(param, `is ${mediaType}, but generateContent supports only ${[...INLINE_TYPES].join(', ')}`)
-}
+/** Google takes text as plain text only; of other types, it judges itself. */
+const inlineTypeOf = ({ mediaType }: MediaData): string => (isTextual(mediaType) ? 'text/plain' : mediaType)
 
 /** A member that is an object, under the name that the client wrote. The request reader refuses both names together. */
 function memberOf(object: Json, ...spellings: [string, string]): { name: string; value: Json } | undefined {

@@ -162,27 +162,6 @@ const outputDetails = (usage: Usage): { modality: string; tokenCount: number }[]
     { modality: 'AUDIO', tokenCount: usage.outputAudioTokens },
   ].filter(({ tokenCount }) => tokenCount > 0)
 
-/** The media types that Google documents for inline data of a request. */
-export const INLINE_TYPES: ReadonlySet<string> = new Set([
-  'application/pdf',
-  'audio/mpeg',
-  'audio/mp3',
-  'audio/wav',
-  'image/png',
-  'image/jpeg',
-  'image/webp',
-  'text/plain',
-  'video/mov',
-  'video/mpeg',
-  'video/mp4',
-  'video/mpg',
-  'video/avi',
-  'video/wmv',
-  'video/mpegps',
-  'video/flv',
-  'video/x-ms-wmv',
-])
-
 /** `logprobsResult` as logprobs of the chosen tokens; undefined where there are none. */
 export function readLogprobs(result: unknown): TokenLogprob[] | undefined {
   if (!isObject(result) || !Array.isArray(result.chosenCandidates)) return undefined

@@ -1,6 +1,6 @@
 import { invalid } from '../../error.ts'
 import type { GenerationRequest, ImageOutput } from '../../generation/request.ts'
-import { Fields, present } from '../fields.ts'
+import { collectExtras, type Extras, Fields, present, refuseElsewhere, tryRead } from '../fields.ts'
 import { parseSize } from '../image-config.ts'
 import type { Capabilities, RawRequest } from '../protocol.ts'
 import { OUTPUT_FORMATS } from './shapes.ts'
@@ -10,19 +10,24 @@ const LONGEST_SIDE = 8_192
 
 const IMAGES_MAX = 10
 
-/** Body of `POST /v1/images/generations` -> a request whose prompt is its only turn. Throws invalid_request. */
+/**
+ * Body of `POST /v1/images/generations` -> a request whose prompt is its only turn. Throws invalid_request for a field
+ * that Sluice needs itself.
+ */
 export function readRequest({ body: json }: RawRequest): GenerationRequest {
-  const body = new Fields(json)
-  const model = body.require('model', body.string('model'), 'the name of a model')
-  const prompt = body.require('prompt', body.string('prompt'), 'a description of the image')
-  if (prompt.trim() === '') throw invalid('prompt', 'must not be empty: describe the image')
+  const extras: Extras = Object.create(null)
+  const body = new Fields(json, '', extras)
+  const { needed } = body
+  const model = needed.require('model', needed.string('model'), 'the name of a model')
+  const prompt = tryRead(readPrompt, body, extras) ?? ''
   const imageOutput = readOutput(body)
-  const format = body.oneOf('response_format', ['url', 'b64_json'])
-  const stream = body.boolean('stream') ?? false
+  const format = needed.oneOf('response_format', ['url', 'b64_json'])
+  const stream = needed.boolean('stream') ?? false
   if (stream && format === 'url')
     throw invalid('response_format', "must be 'b64_json' or absent in a stream, which carries the images themselves")
   const user = body.string('user')
-  checkExtras(new Fields(json))
+  checkExtras(new Fields(json, '', extras))
+  collectExtras(body, extras)
   return {
     model,
     system: [],
@@ -34,14 +39,22 @@ export function readRequest({ body: json }: RawRequest): GenerationRequest {
     stream,
     protocol: 'images',
     ...present('user', user),
-    extras: body.rest(),
+    extras,
   }
 }
 
+function readPrompt(body: Fields): string {
+  const prompt = body.require('prompt', body.string('prompt'), 'a description of the image')
+  if (prompt.trim() === '') throw invalid('prompt', 'must not be empty: describe the image')
+  return prompt
+}
+
 function readOutput(body: Fields): ImageOutput {
+  const count = body.needed.integer('n', { min: 1 }) ?? 1
+  body.integer('n', { min: 1, max: IMAGES_MAX })
   return {
-    count: body.integer('n', { min: 1, max: IMAGES_MAX }) ?? 1,
-    ...present('size', readSize(body)),
+    count,
+    ...readSize(body),
     ...present('quality', body.string('quality')),
     ...present('background', body.oneOf('background', ['transparent', 'opaque', 'auto'])),
     ...present('format', body.oneOf('output_format', OUTPUT_FORMATS)),
@@ -49,18 +62,20 @@ function readOutput(body: Fields): ImageOutput {
   }
 }
 
-function readSize(body: Fields): ImageOutput['size'] {
+/** Pixels, or a ratio (`1:1`) or a size class (`2K`) as some providers of this protocol have them. */
+function readSize(body: Fields): Pick<ImageOutput, 'size' | 'aspectRatio' | 'imageSize'> {
   const size = body.string('size')
-  if (size === undefined || size === 'auto') return undefined
+  if (size === undefined || size === 'auto') return {}
+  if (/^\d+:\d+$/.test(size)) return { aspectRatio: size }
+  if (/^\d+K$/.test(size)) return { imageSize: size }
   const read = parseSize(size)
   if (read === undefined || Math.max(read.width, read.height) > LONGEST_SIDE) {
-    throw invalid(
-      'size',
+    const problem =
       `must be 'auto' or <width>x<height> in pixels with no side above ${LONGEST_SIDE}, such as 1024x1024, ` +
-        `not '${size.slice(0, 64)}'`,
-    )
+      `not '${size.slice(0, 64)}'`
+    refuseElsewhere(body.extras!, invalid('size', problem))
   }
-  return read
+  return present('size', read)
 }
 
 /** Checks the fields that only this protocol has; they stay in `extras`. */

@@ -7,6 +7,7 @@ import { applyEdits, type Edit, splice } from '../../json/edit.ts'
 import { parseExact } from '../../json/exact.ts'
 import { members } from '../../json/scan.ts'
 import { isObject } from '../../json/parse.ts'
+import { objectsIn } from '../media.ts'
 import type { Passthrough, RawRequest, Target, ResponseContext, TranslationContext } from '../protocol.ts'
 import { scrub } from '../upstream-error.ts'
 import { type Json, untagPartSignature, writeUsage } from './shapes.ts'
@@ -27,7 +28,7 @@ export function forward({ rawRequest, restoredReasoning }: TranslationContext, t
   const { thinking, messages } = rawRequest.body
   // Earlier reasoning is not needed without thinking, which is on by default where unsigned reasoning is required.
   const reasons = isObject(thinking) ? thinking.type !== 'disabled' : requiresReasoning(target)
-  const edits = reasons ? reasoningEdits(messages as Json[], issuedBy(restoredReasoning, target), target) : []
+  const edits = reasons ? reasoningEdits(objectsIn(messages), issuedBy(restoredReasoning, target), target) : []
   const text = edits.length === 0 ? named : applyEdits(named, edits)
   return MAY_BE_TRANSLATED.test(text) ? withoutOtherIssuers(text, target) : text
 }
@@ -38,17 +39,22 @@ const requiresReasoning = ({ quirks }: Target): boolean => quirks.requiresReason
 const EMPTY_THINKING = thinkingBlock({ text: '', signature: '' })
 
 /** Edits that put back the reasoning that clients left out of the messages, and the reasoning that is required. */
-function reasoningEdits(messages: readonly Json[], replayStates: readonly ReplayState[], target: Target): Edit[] {
+function reasoningEdits(
+  messages: readonly [index: number, message: Json][],
+  replayStates: readonly ReplayState[],
+  target: Target,
+): Edit[] {
   const edits: Edit[] = []
   const restored = new Set<number>()
   for (const state of replayStates) {
-    const index = messages.findIndex(({ content }) => callsOf(content).some(({ id }) => id === state.call.id))
-    if (index < 0) continue
+    const found = messages.find(([, { content }]) => callsOf(content).some(({ id }) => id === state.call.id))
+    if (found === undefined) continue
+    const [index, { content }] = found
     restored.add(index)
-    edits.push(...restoringEdits(['messages', index, 'content'], blocksOf(messages[index]!.content), state, target))
+    edits.push(...restoringEdits(['messages', index, 'content'], blocksOf(content), state, target))
   }
   if (!requiresReasoning(target)) return edits
-  for (const [index, { content }] of messages.entries()) {
+  for (const [index, { content }] of messages) {
     const hasThinking = blocksOf(content).some(({ type }) => type === 'thinking')
     if (!restored.has(index) && callsOf(content).length > 0 && !hasThinking)
       edits.push({ path: ['messages', index, 'content', 0], op: 'insert', value: JSON.stringify(EMPTY_THINKING) })
@@ -72,7 +78,9 @@ function restoringEdits(path: (string | number)[], blocks: Json[], state: Replay
   return edits
 }
 
-const blocksOf = (content: unknown): Json[] => (Array.isArray(content) ? (content as Json[]) : [])
+/** With an empty object for each element that is none, so that indexes stay. */
+const blocksOf = (content: unknown): Json[] =>
+  Array.isArray(content) ? content.map((block: unknown) => (isObject(block) ? block : {})) : []
 
 const callsOf = (content: unknown): Json[] => blocksOf(content).filter(({ type }) => type === 'tool_use')
 

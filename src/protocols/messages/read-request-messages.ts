@@ -4,7 +4,6 @@ import type {
   Citation,
   NativePart,
   MediaPart,
-  MediaSource,
   Part,
   TextPart,
   ToolCallPart,
@@ -13,11 +12,19 @@ import type {
 } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
 import { isRemembered, ReadElements, rememberLike } from '../element-memory.ts'
-import { collectExtras, type Extras, Fields, describeType } from '../fields.ts'
+import {
+  collectExtras,
+  type Extras,
+  Fields,
+  describeType,
+  refuseElsewhere,
+  refuseUnreadable,
+  tryRead,
+} from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
-import { checkBase64 } from '../media.ts'
 import type { RawRequest } from '../protocol.ts'
 import { readCitation } from './citations.ts'
+import { readContentSource, readSource } from './read-request-sources.ts'
 import { readCache } from './read-request-tools.ts'
 import { untagPartSignature } from './shapes.ts'
 
@@ -29,17 +36,20 @@ export function readConversation(
 ): { system: Part[]; turns: Turn[] } {
   const reader = new ConversationReader(rawRequest, extras)
   const system = reader.contents(fields, 'system', false)
-  const messages = fields.require(
-    'messages',
-    fields.objects('messages', { min: 1, of: 'messages' }),
-    'the conversation, an array of messages',
-  )
+  const messages = tryRead(messagesOf, fields, extras) ?? []
   const source = fields.value.messages
   const isKept = isRemembered(source)
   for (const message of messages) reader.message(message, system, isKept)
   rememberLike(source, reader.turns)
   return { system, turns: reader.turns }
 }
+
+const messagesOf = (fields: Fields): Fields[] =>
+  fields.require(
+    'messages',
+    fields.objects('messages', { min: 1, of: 'messages' }),
+    'the conversation, an array of messages',
+  )
 
 type Role = 'user' | 'assistant' | 'system'
 
@@ -75,7 +85,7 @@ class ConversationReader {
   message(message: Fields, system: Part[], isKept: boolean): void {
     const isValid = ({ lookups }: MessageReading): boolean =>
       lookups.every(([id, name]) => this.#names.get(id) === name)
-    const read = (extras: Extras): MessageReading => this.#read(message, extras)
+    const read = (message: Fields, extras: Extras): MessageReading => this.#tryRead(message, extras)
     const { turns, calls } = readings.of(message, isKept, this.#extras, read, isValid)
     for (const [id, name] of calls) this.#names.set(id, name)
     for (const turn of turns) {
@@ -88,9 +98,21 @@ class ConversationReader {
     }
   }
 
+  #tryRead(message: Fields, extras: Extras): MessageReading {
+    const outer = this.#extras
+    try {
+      return this.#read(message, extras)
+    } catch (error) {
+      refuseUnreadable(error, extras)
+      const part = nativePart('message', message)
+      return { turns: [{ role: 'user', parts: [part], path: message.path }], calls: [], lookups: [] }
+    } finally {
+      this.#extras = outer
+    }
+  }
+
   /** The turns of one message, not yet joined with those before. */
   #read(message: Fields, extras: Extras): MessageReading {
-    const outer = this.#extras
     this.#extras = extras
     this.#called = []
     this.#lookups = []
@@ -101,7 +123,6 @@ class ConversationReader {
     )
     const parts = this.contents(message, 'content', true, role)
     collectExtras(message, extras)
-    this.#extras = outer
     const turns = role === 'user' ? userTurns(parts, message.path) : [{ role, parts, path: message.path }]
     return { turns, calls: this.#called, lookups: this.#lookups }
   }
@@ -112,16 +133,28 @@ class ConversationReader {
     const path = parent.at(name)
     if (typeof value === 'string') return value === '' && !required ? [] : [{ type: 'text', text: value, path }]
     if (value === undefined && !required) return []
-    if (!Array.isArray(value))
-      throw invalid(path, `must be a string or an array of content blocks, not ${describeType(value)}`)
+    if (!Array.isArray(value)) {
+      const problem = `must be a string or an array of content blocks, not ${describeType(value)}`
+      refuseElsewhere(this.#extras, invalid(path, problem))
+      return []
+    }
     const parts: Part[] = []
     for (const [index, element] of value.entries()) {
-      const block = new Fields(element, `${path}[${index}]`)
-      const unpacked = this.#unpackedDocument(block, role)
-      const part = unpacked === undefined ? this.#block(block, role, parts) : undefined
-      for (const one of unpacked ?? (part === undefined ? [] : [part])) parts.push(one)
+      for (const part of this.#tryBlock(element, `${path}[${index}]`, role, parts)) parts.push(part)
     }
     return parts
+  }
+
+  #tryBlock(element: unknown, path: string, role: Role, before: Part[]): Part[] {
+    try {
+      const block = new Fields(element, path, this.#extras)
+      const unpacked = this.#unpackedDocument(block, role)
+      const part = unpacked === undefined ? this.#block(block, role, before) : undefined
+      return unpacked ?? (part === undefined ? [] : [part])
+    } catch (error) {
+      refuseUnreadable(error, this.#extras)
+      return [{ type: 'native', protocol: 'messages', kind: 'unknown', value: element, path }]
+    }
   }
 
   #block(block: Fields, role: Role, before: Part[]): Part | undefined {
@@ -265,7 +298,7 @@ class ConversationReader {
     if (type !== 'document' || !isObject(source) || source.type !== 'content' || !Array.isArray(source.content))
       return undefined
     if (source.content.every((inner) => isObject(inner) && inner.type === 'text')) return undefined
-    const inner = new Fields(source, block.at('source'))
+    const inner = block.inner(source, block.at('source'))
     const parts = this.contents(inner, 'content', true, role)
     if (typeof title === 'string') parts.unshift({ type: 'text', text: `${title}:`, path: block.at('title') })
     Object.assign(parts.at(-1) ?? {}, readCache(block))
@@ -337,46 +370,4 @@ const nativePart = (kind: string, block: Fields): NativePart => {
     path: block.path,
     ...(optional ? { optional } : {}),
   }
-}
-
-/** The source of a medium; undefined for a kind that only Anthropic has. */
-function readSource(source: Fields, type: 'image' | 'file', extras: Extras): MediaSource | undefined {
-  const kind = source.require('type', source.string('type'), "one of 'base64', 'url', 'file'")
-  const mediaType = source.string('media_type')
-  switch (kind) {
-    case 'base64':
-      return {
-        type: 'data',
-        mediaType: source.require('media_type', mediaType, 'the media type of the data'),
-        data: checkBase64(source.require('data', source.string('data'), 'the content as base64'), source.at('data')),
-      }
-    case 'url':
-      return { type: 'url', url: source.require('url', source.string('url'), 'the URL of the content') }
-    case 'file':
-      return { type: 'file', id: source.require('file_id', source.string('file_id'), 'the id of the file') }
-    case 'text':
-      if (type !== 'file') return undefined
-      return {
-        type: 'text',
-        text: source.require('data', source.string('data'), 'the text'),
-        mediaType: mediaType ?? 'text/plain',
-      }
-    case 'content':
-      return type === 'file' ? readContentSource(source, extras) : undefined
-    default:
-      return undefined
-  }
-}
-
-/** A document of content blocks; undefined where a block is not text: such a document is native. */
-function readContentSource(source: Fields, extras: Extras): MediaSource | undefined {
-  const content = source.take('content')
-  if (typeof content === 'string') return { type: 'text', text: content, mediaType: 'text/plain' }
-  if (!Array.isArray(content))
-    throw invalid(source.at('content'), `must be a string or an array of content blocks, not ${describeType(content)}`)
-  const blocks = content.map((block, index) => new Fields(block, `${source.at('content')}[${index}]`))
-  const texts = blocks.map((block) => (block.take('type') === 'text' ? block.string('text') : undefined))
-  if (texts.includes(undefined)) return undefined
-  for (const block of blocks) collectExtras(block, extras)
-  return { type: 'text', text: texts.join('\n'), mediaType: 'text/plain' }
 }

@@ -1,6 +1,6 @@
 import type { GenerationRequest, Tool, WebSearch } from '../../generation/request.ts'
 import { isRemembered, ReadElements, rememberLike } from '../element-memory.ts'
-import { collectExtras, type Extras, type Fields, present } from '../fields.ts'
+import { collectExtras, type Extras, type Fields, present, tryRead } from '../fields.ts'
 
 /** Tools that the provider runs and that a response can do without. */
 const OPTIONAL = /^(web_search|web_fetch|tool_search_tool)_/
@@ -22,8 +22,7 @@ export function readTools(fields: Fields, extras: Extras): Pick<GenerationReques
     .filter((tool) => tool !== search)
     .map((tool) => {
       const type = tool.string('type')
-      const read = (own: Extras): Tool => readFunction(tool, own)
-      return isFunction(type) ? readings.of(tool, isKept, extras, read) : nativeTool(type!, tool)
+      return isFunction(type) ? readings.of(tool, isKept, extras, readFunction) : nativeTool(type!, tool)
     })
   if (servers.length > 0)
     tools.push({ type: 'native', protocol: 'messages', kind: 'mcp_servers', value: servers, path: 'mcp_servers' })
@@ -53,7 +52,11 @@ function readSearch(tool: Fields, extras: Extras): WebSearch {
   return search
 }
 
-function readFunction(tool: Fields, extras: Extras): Tool {
+const readFunction = (tool: Fields, extras: Extras): Tool =>
+  tryRead(readOwnFunction, tool, extras) ?? nativeTool('custom', tool)
+
+function readOwnFunction(tool: Fields, extras: Extras): Tool {
+  tool.string('type')
   const name = tool.require('name', tool.string('name'), 'the name of the tool')
   const description = tool.string('description')
   const parameters = tool.object('input_schema')

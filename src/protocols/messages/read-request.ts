@@ -1,31 +1,38 @@
 import { GatewayError } from '../../error.ts'
 import type { Effort, GenerationRequest, OutputFormat, Reasoning, ToolChoice } from '../../generation/request.ts'
-import { collectExtras, type Extras, Fields } from '../fields.ts'
+import { collectExtras, type Extras, Fields, present, tryRead } from '../fields.ts'
 import type { RawRequest } from '../protocol.ts'
 import { readConversation } from './read-request-messages.ts'
 import { readCache, readTools } from './read-request-tools.ts'
 
-/** The body of `POST /v1/messages`. Throws a GatewayError with the path; ranges that vary by model are not checked. */
+/**
+ * The body of `POST /v1/messages`. Throws a GatewayError with the path of an invalid field that Sluice needs itself;
+ * ranges that vary by model are not checked.
+ */
 export const readRequest = (rawRequest: RawRequest): GenerationRequest => {
   const fields = fieldsOf(rawRequest)
-  const maxOutputTokens = fields.require(
+  const maxOutputTokens = tryRead(readLimit, fields, fields.extras!)
+  return { ...read(fields, rawRequest), ...present('maxOutputTokens', maxOutputTokens) }
+}
+
+const readLimit = (fields: Fields): number =>
+  fields.require(
     'max_tokens',
     fields.integer('max_tokens', { min: 0 }),
     'the largest number of tokens to generate; 0 only fills the cache',
   )
-  return { ...read(fields, rawRequest), maxOutputTokens }
-}
 
 /** The body of `POST /v1/messages/count_tokens`: the same, but `max_tokens` is optional. */
 export const readCountRequest = (rawRequest: RawRequest): GenerationRequest => {
   const fields = fieldsOf(rawRequest)
   const maxOutputTokens = fields.integer('max_tokens', { min: 0 })
-  return { ...read(fields, rawRequest), ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }) }
+  return { ...read(fields, rawRequest), ...present('maxOutputTokens', maxOutputTokens) }
 }
 
 /** For this exact error code, Anthropic's SDK sends whole conversations instead of a thread kept on the server. */
 function fieldsOf(rawRequest: RawRequest): Fields {
-  const fields = new Fields(rawRequest.body)
+  const extras: Extras = Object.create(null)
+  const fields = new Fields(rawRequest.body, '', extras)
   if (fields.has('thread')) {
     throw new GatewayError(
       'invalid_request',
@@ -40,14 +47,15 @@ function fieldsOf(rawRequest: RawRequest): Fields {
 }
 
 function read(fields: Fields, rawRequest: RawRequest): GenerationRequest {
-  const extras: Extras = Object.create(null)
-  const model = fields.require('model', fields.string('model'), 'the model, as <provider>/<model>')
-  const stream = fields.boolean('stream') ?? false
+  const extras = fields.extras!
+  const { needed } = fields
+  const model = needed.require('model', needed.string('model'), 'the model, as <provider>/<model>')
+  const stream = needed.boolean('stream') ?? false
   const { system, turns } = readConversation(fields, rawRequest, extras)
   const tools = readTools(fields, extras)
-  const choice = readToolChoice(fields, tools, extras)
+  const choice = tryRead((body) => readToolChoice(body, tools, extras), fields, extras)
   const output = readOutput(fields, extras)
-  const reasoning = readThinking(fields, output.effort, extras)
+  const reasoning = tryRead((body) => readThinking(body, output.effort, extras), fields, extras)
   const metadata = fields.object('metadata')
   const user = metadata?.string('user_id')
   const serviceTier = fields.string('service_tier')
@@ -118,15 +126,19 @@ const EFFORTS: readonly string[] = ['minimal', 'low', 'medium', 'high', 'xhigh',
 function readOutput(fields: Fields, extras: Extras): { effort?: Effort; format?: OutputFormat } {
   const config = fields.object('output_config')
   const effort = config?.string('effort')
-  const format = readFormat(config?.object('format'), extras) ?? readFormat(fields.object('output_format'), extras)
+  const format = formatIn(config, 'format', extras) ?? formatIn(fields, 'output_format', extras)
   const known = effort !== undefined && EFFORTS.includes(effort)
   if (effort !== undefined && !known) extras['output_config.effort'] = effort
   if (config !== undefined) collectExtras(config, extras)
   return { ...(known ? { effort: effort as Effort } : {}), ...(format === undefined ? {} : { format }) }
 }
 
-function readFormat(format: Fields | undefined, extras: Extras): OutputFormat | undefined {
-  if (format === undefined) return undefined
+function formatIn(fields: Fields | undefined, name: string, extras: Extras): OutputFormat | undefined {
+  const format = fields?.object(name)
+  return format && tryRead(readFormat, format, extras)
+}
+
+function readFormat(format: Fields, extras: Extras): OutputFormat | undefined {
   if (format.string('type') !== 'json_schema') {
     extras[format.path] = format.value
     return undefined

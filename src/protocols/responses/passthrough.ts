@@ -96,6 +96,8 @@ const ENCRYPTED_REASONING = 'reasoning.encrypted_content'
 
 /** `include` with encrypted reasoning added; undefined where it stays as it is. */
 function withEncryptedReasoning(body: Json, { capabilities }: Target): unknown[] | undefined {
+  // Anything but an array is the provider's to refuse.
+  if (!Array.isArray(body.include ?? [])) return undefined
   const include = arrayOf(body.include)
   const reasoning = isObject(body.reasoning) ? body.reasoning : undefined
   if (
@@ -125,8 +127,9 @@ function withoutUnusable(input: unknown, target: Target): unknown[] | undefined 
  */
 function replayable(item: unknown, target: Target): unknown {
   if (!isObject(item) || item.type !== 'reasoning') return item
-  const encrypted = item.encrypted_content
-  if (typeof encrypted !== 'string') return arrayOf(item.content).length > 0 ? item : undefined
+  const encrypted = item.encrypted_content ?? undefined
+  const isKnownById = encrypted === undefined && arrayOf(item.content ?? []).length === 0
+  if (typeof encrypted !== 'string') return isKnownById && Array.isArray(item.content ?? []) ? undefined : item
   const signature = unwrapSignature(encrypted)
   if (readTaggedSignature(signature.data) !== undefined) return undefined
   if (signature.issuer === undefined) return item

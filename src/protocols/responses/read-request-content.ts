@@ -1,6 +1,6 @@
 import { invalid } from '../../error.ts'
 import type { Citation, NativePart, MediaPart, MediaSource, Part, TextPart } from '../../generation/request.ts'
-import { collectExtras, type Extras, Fields, present } from '../fields.ts'
+import { collectExtras, type Extras, Fields, present, refuseUnreadable } from '../fields.ts'
 import { checkBase64, readDataUrl } from '../media.ts'
 import { TextOffsets } from '../offsets.ts'
 import { objectsOf, readAnnotation, type Json } from './shapes.ts'
@@ -18,7 +18,16 @@ export function readContent(item: Fields, name: string, extras: Extras): Part[] 
         ? 'is required: a string or an array of content parts'
         : 'must be a string or an array of content parts',
     )
-  return value.map((part, index) => readPart(new Fields(part, `${item.at(name)}[${index}]`), extras))
+  return value.map((part, index) => tryPart(part, `${item.at(name)}[${index}]`, extras))
+}
+
+function tryPart(part: unknown, path: string, extras: Extras): Part {
+  try {
+    return readPart(new Fields(part, path, extras), extras)
+  } catch (error) {
+    refuseUnreadable(error, extras)
+    return { type: 'native', protocol: 'responses', kind: 'unknown', value: part, path }
+  }
 }
 
 function readPart(part: Fields, extras: Extras): Part {

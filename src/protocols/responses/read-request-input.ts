@@ -1,11 +1,10 @@
 import { GatewayError, invalid } from '../../error.ts'
 import type { Part, ReasoningPart, Turn } from '../../generation/request.ts'
 import { unwrapSignature, type Signature } from '../../generation/signature.ts'
-import { collectExtras, type Extras, Fields } from '../fields.ts'
+import { collectExtras, type Extras, Fields, refuseElsewhere, refuseUnreadable } from '../fields.ts'
 import type { RawRequest } from '../protocol.ts'
 import { inputPath, type NamespaceNames } from './namespaces.ts'
 import { asResultContent, readContent } from './read-request-content.ts'
-import { checkItem } from './read-request-items.ts'
 import { readTaggedSignature, SUBJECTS } from './tagged-signature.ts'
 
 const ROLES = ['user', 'assistant', 'system', 'developer'] as const
@@ -40,22 +39,30 @@ export class InputReader {
   readInstructions(body: Fields): void {
     const value = body.take('instructions')
     if (typeof value === 'string') this.system.push({ type: 'text', text: value, path: body.at('instructions') })
-    else if (Array.isArray(value)) this.#items(value, (index) => `${body.at('instructions')}[${index}]`)
-    else if (value !== undefined) throw invalid(body.at('instructions'), 'must be a string or an array of items')
+    else if (Array.isArray(value)) for (const item of body.objects('instructions') ?? []) this.#tryItem(item)
+    else if (value !== undefined)
+      refuseElsewhere(this.#extras, invalid(body.at('instructions'), 'must be a string or an array of items'))
   }
 
-  /** `input`: a string or an array of items; absent is an empty conversation. */
+  /** `input`: a string or an array of items, which are stored; absent is an empty conversation. */
   readInput(body: Fields, rawRequest: RawRequest): void {
     const value = body.take('input')
     if (value === undefined) return
     const path = body.at('input')
     if (typeof value === 'string') this.turns.push({ role: 'user', parts: [{ type: 'text', text: value, path }], path })
-    else if (Array.isArray(value)) this.#items(value, (index) => inputPath(index, rawRequest))
-    else throw invalid(path, 'must be a string or an array of items')
+    else if (Array.isArray(value))
+      for (const [index, item] of value.entries())
+        this.#tryItem(new Fields(item, inputPath(index, rawRequest), this.#extras))
+    else refuseElsewhere(this.#extras, invalid(path, 'must be a string or an array of items'))
   }
 
-  #items(items: readonly unknown[], pathOf: (index: number) => string): void {
-    for (const [index, item] of items.entries()) this.#item(new Fields(item, pathOf(index)))
+  #tryItem(item: Fields): void {
+    try {
+      this.#item(item)
+    } catch (error) {
+      refuseUnreadable(error, this.#extras)
+      this.#native(item, 'unknown')
+    }
   }
 
   #item(item: Fields): void {
@@ -192,7 +199,6 @@ export class InputReader {
   }
 
   #native(item: Fields, kind: string): void {
-    checkItem(item, kind)
     this.#append(RESULTS.test(kind) ? 'user' : 'assistant', item, [
       {
         type: 'native',

@@ -1,6 +1,6 @@
 import { invalid } from '../../error.ts'
 import type { GenerationRequest, ImageOutput, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
-import { collectExtras, type Extras, Fields, present } from '../fields.ts'
+import { collectExtras, type Extras, Fields, present, refuseElsewhere, refuseUnreadable } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { isImageTool, parseSize } from '../image-config.ts'
 import type { RawRequest } from '../protocol.ts'
@@ -20,9 +20,12 @@ export function readTools(body: Fields, rawRequest: RawRequest, names: Namespace
   const seen = new Set<string>()
   for (const { path, tools: list } of toolLists(rawRequest)) {
     if (list === undefined || list === null) continue
-    if (!Array.isArray(list)) throw invalid(path, 'must be an array of tools')
+    if (!Array.isArray(list)) {
+      refuseElsewhere(extras, invalid(path, 'must be an array of tools'))
+      continue
+    }
     for (const [index, value] of list.entries()) {
-      for (const tool of readTool(new Fields(value, `${path}[${index}]`), names, extras)) {
+      for (const tool of tryTool(value, `${path}[${index}]`, names, extras)) {
         const known = tool.type !== 'native' && seen.has(tool.name)
         // A tool found by a search was often listed before, to be loaded later.
         if (known && path !== 'tools') continue
@@ -34,6 +37,15 @@ export function readTools(body: Fields, rawRequest: RawRequest, names: Namespace
   return { ...readWebSearch(body, tools, extras), ...present('imageOutput', readImageOutput(tools)) }
 }
 
+function tryTool(tool: unknown, path: string, names: NamespaceNames, extras: Extras): Tool[] {
+  try {
+    return readTool(new Fields(tool, path, extras), names, extras)
+  } catch (error) {
+    refuseUnreadable(error, extras)
+    return [{ type: 'native', protocol: 'responses', kind: 'unknown', value: tool, path }]
+  }
+}
+
 /**
  * A web search without functions beside it is a setting that every protocol has. Beside functions it stays a tool of
  * this protocol, which agents offer with each request.
@@ -41,7 +53,7 @@ export function readTools(body: Fields, rawRequest: RawRequest, names: Namespace
 function readWebSearch(body: Fields, tools: Tool[], extras: Extras): ReadTools {
   const search = tools.find((tool) => tool.type === 'native' && tool.kind.startsWith('web_search'))
   if (search?.type !== 'native' || tools.some((tool) => tool.type !== 'native')) return { tools }
-  const tool = new Fields(search.value, search.path)
+  const tool = new Fields(search.value, search.path, extras)
   tool.take('type')
   const filters = tool.object('filters')
   const webSearch = {
@@ -156,8 +168,11 @@ export function readToolChoice(
 ): Pick<GenerationRequest, 'toolChoice'> {
   const value = body.take('tool_choice')
   if (value === undefined) return {}
-  if (typeof value === 'string') return { toolChoice: { type: body.oneOf('tool_choice', MODES)! } }
-  const choice = new Fields(value, 'tool_choice')
+  if (typeof value === 'string') {
+    const type = body.oneOf('tool_choice', MODES)
+    return type === undefined ? {} : { toolChoice: { type } }
+  }
+  const choice = new Fields(value, 'tool_choice', extras)
   const type = choice.require(
     'type',
     choice.string('type'),

@@ -1,18 +1,22 @@
 import { invalid } from '../../error.ts'
 import { EFFORTS, type GenerationRequest, type OutputFormat, type Reasoning } from '../../generation/request.ts'
-import { collectExtras, type Extras, Fields, present } from '../fields.ts'
+import { collectExtras, type Extras, Fields, present, tryRead } from '../fields.ts'
 import type { RawRequest } from '../protocol.ts'
 import { namespaceNames } from './namespaces.ts'
 import { InputReader } from './read-request-input.ts'
 import { readTools, readToolChoice } from './read-request-tools.ts'
 
-/** A body -> a generation request. What OpenAI restricts is checked, all other members are kept in `extras`. */
+/**
+ * A body -> a generation request. What OpenAI restricts is checked, all other members are kept in `extras`. Throws a
+ * GatewayError with the path of an invalid field that Sluice needs itself.
+ */
 export function readRequest(rawRequest: RawRequest): GenerationRequest {
-  const body = new Fields(rawRequest.body)
   const extras: Extras = Object.create(null)
-  const model = body.require('model', body.string('model'), 'the name of a model')
+  const body = new Fields(rawRequest.body, '', extras)
+  const { needed } = body
+  const model = needed.require('model', needed.string('model'), 'the name of a model')
   if (model === '') throw invalid('model', 'must not be empty')
-  const stream = body.boolean('stream') ?? false
+  const stream = needed.boolean('stream') ?? false
   const names = namespaceNames(rawRequest.body)
   const input = new InputReader(names, extras)
   input.readInstructions(body)
@@ -23,7 +27,7 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
     system: input.system,
     turns: input.turns,
     ...tools,
-    ...readToolChoice(body, names, tools, extras),
+    ...tryRead((fields) => readToolChoice(fields, names, tools, extras), body, extras),
     ...readReasoning(body, extras),
     ...readText(body, extras),
     ...readMetadata(body, extras),
@@ -63,7 +67,7 @@ function readText(body: Fields, extras: Extras): Pick<GenerationRequest, 'output
   const format = text.object('format')
   collectExtras(text, extras)
   return {
-    ...(format === undefined ? {} : present('outputFormat', readFormat(format, extras))),
+    ...(format === undefined ? {} : present('outputFormat', tryRead(readFormat, format, extras))),
     ...present('verbosity', verbosity),
   }
 }
@@ -125,9 +129,10 @@ function readMetadata(body: Fields, extras: Extras): Metadata {
 
 /** Fields about stored state, which Sluice keeps for every provider, and those whose default has no effect. */
 function readState(body: Fields, { webSearch }: Pick<GenerationRequest, 'webSearch'>, extras: Extras): void {
-  const store = body.boolean('store')
-  body.string('previous_response_id')
-  if (body.boolean('background') === true) {
+  const { needed } = body
+  const store = needed.boolean('store')
+  needed.string('previous_response_id')
+  if (needed.boolean('background') === true) {
     if (store === false)
       throw invalid(
         'background',

@@ -1,6 +1,7 @@
 import { asGatewayError, GatewayError, invalid } from '../../error.ts'
 import type { GenerationRequest, ProtocolName } from '../../generation/request.ts'
 import { listen, readText } from '../../http/serve.ts'
+import { refusalOf } from '../../protocols/fields.ts'
 import { protocols } from '../../protocols/index.ts'
 import type { RawRequest } from '../../protocols/protocol.ts'
 import { readConversation } from './conversation.ts'
@@ -85,6 +86,14 @@ function parseObject(text: string): Record<string, unknown> {
   return body as Record<string, unknown>
 }
 
+/** Throws for a value that Sluice does not know, as a provider that documents no more. */
+function readWhole(rawRequest: RawRequest, protocol: ProtocolName): GenerationRequest {
+  const request = protocols[protocol].serve.readRequest(rawRequest)
+  const refusal = refusalOf(request)
+  if (refusal !== undefined) throw refusal
+  return request
+}
+
 async function generate(
   rawRequest: RawRequest,
   route: RouteOf<'generate'>,
@@ -92,7 +101,7 @@ async function generate(
   signal: AbortSignal,
 ): Promise<Response> {
   const protocol = protocols[route.protocol]
-  const request = protocol.serve.readRequest(rawRequest)
+  const request = readWhole(rawRequest, route.protocol)
   checkModel(request)
   if (request.protocol === 'images' && rawRequest.body['response_format'] === 'url')
     throw invalid('response_format', "must be 'b64_json': the sandbox does not store images")
@@ -162,7 +171,7 @@ function existingPrediction(id: string, base: string, cancel: boolean): object {
 
 function tokenCount(rawRequest: RawRequest, route: RouteOf<'count'>): object {
   const count = (body: Record<string, unknown>): number =>
-    promptTokens(protocols[route.protocol].serve.readRequest({ ...rawRequest, body, text: JSON.stringify(body) }))
+    promptTokens(readWhole({ ...rawRequest, body, text: JSON.stringify(body) }, route.protocol))
   if (route.protocol === 'messages') return { input_tokens: count({ max_tokens: 1, ...rawRequest.body }) }
   const inner = rawRequest.body['generateContentRequest']
   const isWrapped = typeof inner === 'object' && inner !== null

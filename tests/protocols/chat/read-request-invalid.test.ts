@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/error.ts'
-import { chat } from '../../../src/protocols/chat/index.ts'
+import { readToTranslate } from '../../translating.ts'
 
 /** Requests of clients of chat completions that are refused with the path of an invalid field. */
 
 const user = { role: 'user', content: 'Hi' }
 const read = (fields: Record<string, unknown>) => {
   const body = { model: 'maker/model', messages: [user], ...fields }
-  return chat.serve.readRequest({ body, text: JSON.stringify(body), headers: new Headers() })
+  return readToTranslate('chat.completions', { body, text: JSON.stringify(body), headers: new Headers() })
 }
 
 const refusal = (run: () => unknown): string => {
@@ -63,7 +63,7 @@ describe('invalid fields', () => {
     ['tools[0].function', { tools: [{ type: 'function' }] }],
     ['tools[0].function.name', { tools: [{ type: 'function', function: {} }] }],
     ['tools[0].custom.name', { tools: [{ type: 'custom', custom: { name: '' } }] }],
-    ['tool_choice', { tool_choice: 'any' }],
+    ['tool_choice', { tool_choice: 'some' }],
     ['tool_choice.type', { tool_choice: { type: 'auto' } }],
     ['tool_choice.function.name', { tool_choice: { type: 'function', function: {} } }],
     [
@@ -173,11 +173,7 @@ describe('invalid messages', () => {
     ['messages[2].content', [user, call, { role: 'tool', tool_call_id: 'call_1' }]],
     [
       'messages[2].content[0].type',
-      [
-        user,
-        call,
-        { role: 'tool', tool_call_id: 'call_1', content: [{ type: 'image_url', image_url: { url: 'https://a.b/c' } }] },
-      ],
+      [user, call, { role: 'tool', tool_call_id: 'call_1', content: [{ type: 'refusal', refusal: 'No' }] }],
     ],
     ['messages[1].reasoning_details[0].type', [user, { role: 'assistant', content: 'x', reasoning_details: [{}] }]],
     ['messages[1].audio.id', [user, { role: 'assistant', audio: {} }]],

@@ -3,7 +3,7 @@ import type { GenerationRequest, Part, Turn } from '../../../src/generation/requ
 import { gemini } from '../../../src/protocols/gemini/index.ts'
 import type { RawRequest, ResponseIdentity, Target, TranslationContext } from '../../../src/protocols/protocol.ts'
 import type { LossCode } from '../../../src/protocols/loss-codes.ts'
-import { streamedEventsOf, written } from '../../translating.ts'
+import { readToTranslate, streamedEventsOf, written } from '../../translating.ts'
 
 /** Requests, parts and contexts of the tests of generateContent. */
 
@@ -15,7 +15,7 @@ export const rawRequestOf = (body: unknown, stream = false): RawRequest => {
 }
 
 /** The request that a client of generateContent sent. */
-export const read = (body: unknown): GenerationRequest => gemini.serve.readRequest(rawRequestOf(body))
+export const read = (body: unknown): GenerationRequest => readToTranslate('generateContent', rawRequestOf(body))
 
 /** The body of the smallest request, with more members. */
 export const hello = (more: Json = {}): Json => ({ contents: [{ role: 'user', parts: [{ text: 'Hello' }] }], ...more })

@@ -6,14 +6,14 @@ import { type ImageConfig, imageConfigOf } from '../../../src/protocols/image-co
 import { images } from '../../../src/protocols/images/index.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
 import type { Loss } from '../../../src/protocols/translation.ts'
-import { translationOf, written } from '../../translating.ts'
+import { readToTranslate, translationOf, written } from '../../translating.ts'
 
 /** Requests of the images API, and their translation to and from conversations. */
 
 type Json = Record<string, unknown>
 
 const read = (body: Json): GenerationRequest =>
-  images.serve.readRequest({
+  readToTranslate('images', {
     body: { model: 'a/b', prompt: 'A lighthouse', ...body },
     text: '',
     headers: new Headers(),
@@ -98,7 +98,7 @@ describe('a request of the images API', () => {
     ['no prompt', { prompt: null }, 'prompt', /required: a description of the image/],
     ['an empty prompt', { prompt: ' \n' }, 'prompt', /must not be empty/],
     ['a list of prompts', { prompt: ['a'] }, 'prompt', /must be a string, not an array/],
-    ['n = 0', { n: 0 }, 'n', /must be 1 to 10, not 0/],
+    ['n = 0', { n: 0 }, 'n', /must be at least 1, not 0/],
     ['n = 11', { n: 11 }, 'n', /must be 1 to 10, not 11/],
     ['n = 1.5', { n: 1.5 }, 'n', /whole number/],
     ['n as a string', { n: '2' }, 'n', /must be a number, not a string/],
@@ -199,6 +199,11 @@ describe('a request of the images API', () => {
 })
 
 describe('a size as image options of a conversation', () => {
+  test('may be a ratio or a class', () => {
+    expect(imageOptions({ size: '16:9' })).toEqual({ image: { aspectRatio: '16:9' }, losses: [] })
+    expect(imageOptions({ size: '4K' })).toEqual({ image: { imageSize: '4K' }, losses: [] })
+  })
+
   const config = (width: number, height: number): [string | undefined, string | undefined, string | undefined] => {
     const { image, losses } = imageOptions({ size: `${width}x${height}` })
     const [loss] = losses

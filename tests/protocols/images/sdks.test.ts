@@ -88,10 +88,10 @@ describe('the official openai SDK', () => {
   })
 
   test.each<[string, Json, number, string | null, string | null]>([
-    ['a missing prompt', { model: 'images/p', prompt: undefined }, 400, 'invalid_request', 'prompt'],
-    ['too many images', { model: 'images/p', n: 11 }, 400, 'invalid_request', 'n'],
+    ['a missing prompt', { model: 'gem/p', prompt: undefined }, 400, 'invalid_request', 'prompt'],
+    ['too many images', { model: 'gem/p', n: 11 }, 400, 'invalid_request', 'n'],
     ['no images', { model: 'images/p', n: 0 }, 400, 'invalid_request', 'n'],
-    ['an invalid size', { model: 'images/p', size: 'big' }, 400, 'invalid_request', 'size'],
+    ['an invalid size', { model: 'gem/p', size: 'big' }, 400, 'invalid_request', 'size'],
     [
       'an unknown response_format',
       { model: 'images/p', response_format: 'jpeg' },

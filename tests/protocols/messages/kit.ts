@@ -5,7 +5,7 @@ import { noUsage } from '../../../src/generation/usage.ts'
 import type { Frame } from '../../../src/http/frames.ts'
 import { messages } from '../../../src/protocols/messages/index.ts'
 import type { Capabilities, RawRequest, Target, TranslationContext } from '../../../src/protocols/protocol.ts'
-import { streamedEventsOf, type Written, written } from '../../translating.ts'
+import { readToTranslate, streamedEventsOf, type Written, written } from '../../translating.ts'
 
 export type Any = Record<string, any>
 
@@ -17,7 +17,7 @@ export const rawRequestOf = (body: unknown, headers: Record<string, string> = {}
 const MINIMAL = { model: 'p/m', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }] }
 
 /** Reads a minimal body with these members. */
-export const read = (body: Any): GenerationRequest => messages.serve.readRequest(rawRequestOf({ ...MINIMAL, ...body }))
+export const read = (body: Any): GenerationRequest => readToTranslate('messages', rawRequestOf({ ...MINIMAL, ...body }))
 
 export const context = (issuer?: Issuer): TranslationContext => {
   const rawRequest = rawRequestOf(MINIMAL)

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { wrapSignature } from '../../../src/generation/signature.ts'
 import { messages, readCountRequest } from '../../../src/protocols/messages/index.ts'
-import { withoutPaths } from '../../translating.ts'
+import { readToTranslate, withoutPaths } from '../../translating.ts'
 import { type Any, rawRequestOf, read } from './kit.ts'
 
 /** Requests of messages from clients. */
@@ -30,7 +30,7 @@ describe('a request', () => {
   test('to count tokens does not require max_tokens', () => {
     const rawRequest = rawRequestOf({ model: 'p/m', messages: [{ role: 'user', content: 'Hi' }] })
     expect(readCountRequest(rawRequest).maxOutputTokens).toBeUndefined()
-    expect(() => messages.serve.readRequest(rawRequest)).toThrow('max_tokens')
+    expect(() => readToTranslate('messages', rawRequest)).toThrow('max_tokens')
   })
 
   test('has leading instructions as system text, and later ones as turns', () => {

@@ -1,7 +1,7 @@
 import type { GenerationEvent } from '../../../src/generation/event.ts'
 import type { Frame } from '../../../src/http/frames.ts'
 import type { TranslationContext, RawRequest } from '../../../src/protocols/protocol.ts'
-import { withoutPaths } from '../../translating.ts'
+import { readToTranslate, withoutPaths } from '../../translating.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 
 /** Requests, contexts, frames and events for the tests of this folder. */
@@ -15,7 +15,7 @@ export const rawRequestOf = (body: object): RawRequest => {
 
 /** The request as it was read, with the paths of its elements. */
 export const readWithPaths = (body: object, inserted?: number) =>
-  responses.serve.readRequest({
+  readToTranslate('responses', {
     ...rawRequestOf({ model: 'a/b', ...body }),
     ...(inserted === undefined ? {} : { inserted }),
   })

@@ -191,7 +191,6 @@ describe('input', () => {
     expect(refusal({ input: [{ id: 'msg_9' }] })).toEqual({ param: 'input[0].id', code: 'not_found' })
   })
 
-  const call = { call_id: 'c', id: 'i', status: 'completed' }
   test.each([
     ['model', { model: null }],
     ['model', { model: 3 }],
@@ -228,33 +227,6 @@ describe('input', () => {
     ['input[0].output', { input: [{ type: 'function_call_output', call_id: 'c' }] }],
     ['input[0].input', { input: [{ type: 'custom_tool_call', call_id: 'c', name: 'f' }] }],
     ['input[0].call_id', { input: [{ type: 'custom_tool_call_output', output: '' }] }],
-    ['input[0].action', { input: [{ type: 'web_search_call', ...call }] }],
-    ['input[0].action.pattern', { input: [{ type: 'web_search_call', ...call, action: { type: 'find', url: 'u' } }] }],
-    [
-      'input[0].action.x',
-      { input: [{ type: 'computer_call', ...call, action: { type: 'click', y: 1, button: 'left' } }] },
-    ],
-    [
-      'input[0].action.path[0].y',
-      { input: [{ type: 'computer_call', ...call, action: { type: 'drag', path: [{ x: 1 }] } }] },
-    ],
-    ['input[0].action.keys', { input: [{ type: 'computer_call', ...call, action: { type: 'keypress' } }] }],
-    ['input[0].output.type', { input: [{ type: 'computer_call_output', ...call, output: { type: 'x' } }] }],
-    ['input[0].action.env', { input: [{ type: 'local_shell_call', ...call, action: { type: 'exec', command: [] } }] }],
-    [
-      'input[0].action.command[0]',
-      { input: [{ type: 'local_shell_call', ...call, action: { type: 'exec', command: [1], env: {} } }] },
-    ],
-    ['input[0].id', { input: [{ type: 'local_shell_call_output', output: '{}' }] }],
-    ['input[0].action.commands', { input: [{ type: 'shell_call', ...call, action: {} }] }],
-    [
-      'input[0].output[0].outcome.exit_code',
-      {
-        input: [
-          { type: 'shell_call_output', ...call, output: [{ stdout: '', stderr: '', outcome: { type: 'exit' } }] },
-        ],
-      },
-    ],
     ['tools', { tools: {} }],
     ['tools[0].type', { tools: [{}] }],
     ['tools[0].name', { tools: [{ type: 'function' }] }],
