@@ -18,6 +18,7 @@ import { SchemaCache } from './protocols/schema/cache.ts'
 import { Prices } from './ledger/prices.ts'
 import { accountsOf } from './ledger/starting-credit.ts'
 import { BackgroundResponses } from './pipeline/background.ts'
+import { Idempotency, IDEMPOTENCY_KEY } from './pipeline/idempotency.ts'
 import { InFlightRequests } from './pipeline/in-flight.ts'
 import { KeptQuota } from './pipeline/kept-quota.ts'
 import { MediaResolver } from './pipeline/media.ts'
@@ -63,11 +64,30 @@ export async function handleRequest(
     const authenticated = authenticate(app, inbound)
     accountId = authenticated.identity.accountId
     authorize(app, authenticated, route.name, route.keys)
-    return await route.handle(app, authenticated)
+    const key = route.isIdempotent === true ? request.headers.get(IDEMPOTENCY_KEY) : null
+    if (key === null) return await route.handle(app, authenticated)
+    return await answerOnce(app, authenticated, route, key)
   } catch (error) {
     if (accountId !== undefined) reportRefusal(app, accountId, error)
     return errorResponse(asGatewayError(error), errorFormat ?? errorFormatOf(inbound.path), inbound)
   }
+}
+
+/** Answers a request with an `Idempotency-Key`. Its errors are a part of the answer. */
+function answerOnce(
+  app: GatewayContext,
+  inbound: AuthenticatedRequest,
+  { handle, errorFormat }: Extract<Route, { isIdempotent?: boolean }>,
+  key: string,
+): Promise<Response> {
+  return app.idempotency.answer(inbound, key, async () => {
+    try {
+      return await handle(app, inbound)
+    } catch (error) {
+      reportRefusal(app, inbound.identity.accountId, error)
+      return errorResponse(asGatewayError(error), errorFormat, inbound)
+    }
+  })
 }
 
 /** Refusals that a well-behaved client avoids: too many of them are a sign of abuse. */
@@ -284,6 +304,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     media: new MediaResolver({ catalogue, config, files }),
     background: new BackgroundResponses({ catalogue, config, ledger, store }),
     inFlight: new InFlightRequests(config.timeouts.clientLeftMs),
+    idempotency: new Idempotency({ store, clock, config }),
     draining: false,
   }
 }
@@ -308,6 +329,7 @@ function startTimers(app: GatewayContext, signal: AbortSignal): Timer[] {
     every(LOCAL_EVERY_MS, findLocalModels),
     every(PURGE_EVERY_MS, () => store.responses.purge(clock.now())),
     every(PURGE_EVERY_MS, () => reasoningReplay.purge()),
+    every(PURGE_EVERY_MS, () => app.idempotency.purge()),
     every(PURGE_EVERY_MS, purgePredictions),
     every(PURGE_FILES_EVERY_MS, () => files.purge()),
     every(EVALUATE_EVERY_MS, () => evaluateAccounts(app)),

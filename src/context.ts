@@ -10,6 +10,7 @@ import type { SchemaCache } from './protocols/schema/cache.ts'
 import type { Prices } from './ledger/prices.ts'
 import type { BackgroundResponses } from './pipeline/background.ts'
 import type { KeptQuota } from './pipeline/kept-quota.ts'
+import type { Execution, Idempotency } from './pipeline/idempotency.ts'
 import type { InFlightRequests } from './pipeline/in-flight.ts'
 import type { MediaResolver } from './pipeline/media.ts'
 import type { ReasoningReplay } from './pipeline/reasoning-replay.ts'
@@ -42,6 +43,7 @@ export type AppContext = {
   background: BackgroundResponses
   /** Generations and uploads whose clients are connected. */
   inFlight: InFlightRequests
+  idempotency: Idempotency
   /** Set when the server was asked to stop: requests in flight finish, new ones are refused. */
   draining: boolean
 }
@@ -65,4 +67,8 @@ export type PublicRequest = {
 }
 
 /** A request whose key was accepted on its route. */
-export type AuthenticatedRequest = PublicRequest & { identity: Identity }
+export type AuthenticatedRequest = PublicRequest & {
+  identity: Identity
+  /** Set for a request with an `Idempotency-Key`. */
+  execution?: Execution | undefined
+}

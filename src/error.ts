@@ -12,6 +12,7 @@ const STATUS_BY_CODE = {
   not_found: 404,
   model_not_found: 404,
   method_not_allowed: 405,
+  request_in_progress: 409,
   request_too_large: 413,
   unsupported_media_type: 415,
   rate_limit_exceeded: 422,

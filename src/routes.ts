@@ -53,6 +53,8 @@ type PublicRoute = Row & { keys: 'public'; handle(app: GatewayContext, inbound: 
 /** A route that needs a key of one of these kinds. */
 type AuthenticatedRoute = Row & {
   keys: readonly KeyKind[]
+  /** A request with an `Idempotency-Key` is carried out once. */
+  isIdempotent?: boolean
   handle(app: GatewayContext, inbound: AuthenticatedRequest): Handled
 }
 
@@ -70,6 +72,9 @@ const withKey =
     handle: AuthenticatedRoute['handle'],
     { errorFormat = 'chat.completions', keys = USERS }: { errorFormat?: ProtocolName; keys?: readonly KeyKind[] } = {},
   ): AuthenticatedRoute => ({ name, method, path, errorFormat, keys, handle })
+
+/** A route on which something is made, and billed. */
+const once = (route: AuthenticatedRoute): AuthenticatedRoute => ({ ...route, isIdempotent: true })
 
 const get = withKey('GET')
 const post = withKey('POST')
@@ -106,26 +111,30 @@ const NO_HOOKS: MakeHooks = () => ({})
 
 const generation = (name: string, path: string, protocol: ProtocolName, hooks = NO_HOOKS): Route[] =>
   ['', '/relay'].map((prefix) =>
-    post(
-      prefix + name,
-      prefix + path,
-      (app, inbound) => generate(app, inbound, { protocol, hooks: hooks(app, inbound) }),
-      { errorFormat: protocol },
+    once(
+      post(
+        prefix + name,
+        prefix + path,
+        (app, inbound) => generate(app, inbound, { protocol, hooks: hooks(app, inbound) }),
+        { errorFormat: protocol },
+      ),
     ),
   )
 
 const googleGeneration = (name: string, stream: boolean): Route =>
-  post(
-    name,
-    googleMethod(name),
-    (app, inbound) =>
-      generate(app, inbound, {
-        protocol: 'generateContent',
-        hooks: {},
-        fromPath: { model: googleModel(inbound), stream },
-        jsonArray: stream && inbound.query.get('alt') !== 'sse',
-      }),
-    { errorFormat: 'generateContent' },
+  once(
+    post(
+      name,
+      googleMethod(name),
+      (app, inbound) =>
+        generate(app, inbound, {
+          protocol: 'generateContent',
+          hooks: {},
+          fromPath: { model: googleModel(inbound), stream },
+          jsonArray: stream && inbound.query.get('alt') !== 'sse',
+        }),
+      { errorFormat: 'generateContent' },
+    ),
   )
 
 /** The model that Google's path names. */
@@ -171,8 +180,8 @@ export const routes: readonly Route[] = [
     errorFormat: 'generateContent',
   }),
 
-  post('predictions', '/v1/predictions', createPrediction),
-  post('models.predictions', /^\/v1\/models\/(.+)\/predictions$/, createPrediction),
+  once(post('predictions', '/v1/predictions', createPrediction)),
+  once(post('models.predictions', /^\/v1\/models\/(.+)\/predictions$/, createPrediction)),
   get('predictions.list', '/v1/predictions', listPredictions),
   get('predictions.get', /^\/v1\/predictions\/([^/]+)$/, getPrediction),
   post('predictions.cancel', /^\/v1\/predictions\/([^/]+)\/cancel$/, cancelPrediction),

@@ -24,6 +24,8 @@ export type Identity = {
   readonly allows: AllowedModels
   readonly limit?: KeyLimit
   readonly requestsPerMinute?: number
+  /** False: `Idempotency-Key` is ignored. */
+  readonly idempotency?: boolean
 }
 
 /** Restrictions of a key. */
@@ -34,6 +36,7 @@ type KeyOptions = {
   limit?: bigint
   limitPeriod?: LimitPeriod
   requestsPerMinute?: number
+  idempotency?: boolean
 }
 
 /** A key of the configuration file: never stored. Without `kind` its prefix decides, else it is pay-as-you-go. */
@@ -354,12 +357,14 @@ export class Keys {
       models: key.models ?? null,
       limit: key.limit ?? null,
       limitPeriod: key.limitPeriod ?? null,
+      idempotency: key.idempotency ?? true,
     }
   }
 }
 
-function optionsOf({ models, limit, limitPeriod, requestsPerMinute }: StoredKey): KeyOptions {
+function optionsOf({ models, limit, limitPeriod, requestsPerMinute, idempotency }: StoredKey): KeyOptions {
   return {
+    idempotency,
     ...(models === null ? {} : { models }),
     ...(limit === null ? {} : { limit }),
     ...(limitPeriod === null ? {} : { limitPeriod }),
@@ -371,7 +376,7 @@ function identityOf(
   keyId: string,
   account: Account,
   kind: KeyKind,
-  { models, limit, limitPeriod, requestsPerMinute }: KeyOptions,
+  { models, limit, limitPeriod, requestsPerMinute, idempotency }: KeyOptions,
 ): Identity {
   return {
     keyId,
@@ -382,5 +387,6 @@ function identityOf(
     allows: models === undefined ? anyModel : allowedModels(models),
     ...(limit === undefined ? {} : { limit: { amount: limit, period: limitPeriod ?? null } }),
     ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }),
+    ...(idempotency === false ? { idempotency } : {}),
   }
 }

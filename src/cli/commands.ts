@@ -80,6 +80,7 @@ export const COMMANDS: readonly Command[] = [
         summary: 'The limit resets every day, week or month, in UTC (default: never)',
       },
       'requests-per-minute': { value: 'N', summary: "Rate limit per endpoint, instead of the server's" },
+      'no-idempotency': { summary: 'Ignore the Idempotency-Key of requests' },
       expires: {
         value: 'WHEN',
         summary: 'Expiry: 2027-01-31, 2027-01-31T12:00:00Z, or 30m, 12h, 30d from now',

@@ -84,6 +84,7 @@ function readKey(given: Given): NewKey {
     ...readLimit(given),
     ...(expires === undefined ? {} : { expiresAt: readInstant(expires, Date.now()) }),
     ...(requests === undefined ? {} : { requestsPerMinute: readCount(requests) }),
+    ...(given.on('no-idempotency') ? { idempotency: false } : {}),
   }
 }
 

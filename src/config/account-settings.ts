@@ -1,5 +1,5 @@
 import { modelPatternProblem } from './model-settings.ts'
-import { list, name, number, object, string, type Shape } from './shape.ts'
+import { boolean, list, name, number, object, string, type Shape } from './shape.ts'
 import { KEY_KINDS, LIMIT_PERIODS, type QuotaWindowName } from './terms.ts'
 
 /** Returns what is wrong with an account's name, or undefined. */
@@ -111,6 +111,7 @@ export const key = object(
       description: 'Models the key may use; * is a wildcard',
     }),
     limit: number({ min: 0, max: 1_000_000_000, decimals: 9, description: 'Spending limit of the key in USD' }),
+    idempotency: boolean('false: the Idempotency-Key of requests is ignored'),
     limitPeriod: name(LIMIT_PERIODS, 'Period after which the limit resets; default: never'),
   },
   { required: ['key'] },

@@ -37,6 +37,8 @@ export type Config = {
   /** `keepMs` 0: nothing is kept. */
   reasoning: { keepMs: number }
   responses: { keepDays: number } & KeptConfig
+  /** `keepMs` 0: the header is ignored. Bytes of kept answers of one account, and in all. */
+  idempotency: { keepMs: number; accountBytes: number; totalBytes: number }
   /** `quotaBytes`: for all files of one account together. */
   files: { quotaBytes: number; count?: never; outputKeepMs: number }
   predictions: { concurrency: number; waiting: number; keepDays: number } & KeptConfig
@@ -108,6 +110,7 @@ export type KeyConfig = {
   models?: string[]
   limit?: bigint
   limitPeriod?: LimitPeriod
+  idempotency?: boolean
 }
 
 /** An invalid configuration. One problem per line: `sluice.yaml:12:5: models.acme/large requires endpoints`. */

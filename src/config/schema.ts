@@ -187,6 +187,14 @@ export const FILE = object(
       },
       { description: 'Stored responses' },
     ),
+    idempotency: object(
+      {
+        keep: duration('0s', '30d', 'How long an answer is kept for its Idempotency-Key; 0s: the header is ignored'),
+        account: size('1KiB', '1TiB', 'Kept answers of one account; the oldest are removed'),
+        total: size('1KiB', '1TiB', 'Kept answers in all; the oldest are removed'),
+      },
+      { description: 'Requests with an Idempotency-Key' },
+    ),
     providers: map(provider, {
       pattern: PROVIDER_ID,
       what: ID_RULE,

@@ -60,6 +60,7 @@ export function toConfig(read: ReadFile, env: Environment): Config {
     },
     reasoning: { keepMs: read.reasoning?.keep ?? 86_400_000 },
     responses: { keepDays: read.responses?.keepDays ?? 30, ...readKept(read.responses) },
+    idempotency: readIdempotency(read.idempotency),
     files: { quotaBytes: read.files?.quota ?? 10 * 2 ** 30, outputKeepMs: read.files?.outputKeep ?? 3_600_000 },
     predictions: {
       concurrency: read.predictions?.concurrency ?? 8,
@@ -89,6 +90,16 @@ export function toConfig(read: ReadFile, env: Environment): Config {
 const readKept = (read: { quota?: number; count?: number } = {}): { quotaBytes: number; count: number } => ({
   quotaBytes: read.quota ?? 10 * 2 ** 30,
   count: read.count ?? 1_000_000,
+})
+
+const readIdempotency = ({
+  keep,
+  account,
+  total,
+}: NonNullable<ReadFile['idempotency']> = {}): Config['idempotency'] => ({
+  keepMs: keep ?? 86_400_000,
+  accountBytes: account ?? 64 * 2 ** 20,
+  totalBytes: total ?? 2 ** 30,
 })
 
 function readProviders(read: ReadFile['providers']): Map<string, ProviderConfig> {

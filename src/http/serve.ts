@@ -104,6 +104,19 @@ export const readBody = async (request: Request, limitBytes: number, atMostMs = 
   return hasByteOrderMark(text) ? text.subarray(3) : text
 }
 
+/** The request with a body that was read from it. */
+export const withBody = ({ url, method, headers, signal }: Request, bytes: Buffer): Request =>
+  ({
+    url,
+    method,
+    headers,
+    signal,
+    bytes: () => Promise.resolve(bytes),
+    get body() {
+      return new Response(bytes).body
+    },
+  }) as unknown as Request
+
 /** The same as text. */
 export const readText = async (request: Request, limitBytes: number, atMostMs?: number): Promise<string> =>
   (await readBody(request, limitBytes, atMostMs)).toString()

@@ -11,7 +11,6 @@ import type { Endpoint } from '../providers/catalogue.ts'
 import { fetchImages } from '../providers/image-urls.ts'
 import { joinResponses } from '../providers/join-responses.ts'
 import type { GenerationHooks } from './hooks.ts'
-import type { Relay } from './relay.ts'
 
 const isImagesApi = ({ protocol }: Pick<Endpoint, 'protocol'>): boolean => protocol === 'images'
 
@@ -72,7 +71,7 @@ async function publish(
 }
 
 /** A stream that is read to its end, even if the client leaves. */
-export function readToEnd(relay: Relay): TextSource {
+export function readToEnd(relay: Pick<TextSource, 'pull'>): TextSource {
   let last: Promise<Chunk | undefined> = Promise.resolve('')
   const readOn = async (): Promise<void> => {
     while ((await last) !== undefined) last = relay.pull()

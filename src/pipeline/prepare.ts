@@ -252,7 +252,8 @@ export function reserve(
   { media, context, endpoints, worst, promptCount }: SelectedRequest,
 ): Generation {
   const { request } = context
-  const signal = survivesClient(route.hooks, request, endpoints) ? NEVER : inbound.request.signal
+  const survives = inbound.execution !== undefined || survivesClient(route.hooks, request, endpoints)
+  const signal = survives ? NEVER : inbound.request.signal
   const inFlight = app.inFlight.enter(signal)
   try {
     const open = reserveFunds(app, inbound, {
@@ -266,6 +267,7 @@ export function reserve(
     // Media take much memory, which no client may keep without a connection.
     if (media === undefined) inFlight.generation = { open, endpoints }
     route.hooks.onReserve?.(open)
+    if (inbound.execution !== undefined) inbound.execution.open = open
     inbound.errorHeaders['x-generation-id'] = context.responseIdentity.id
     return {
       app,

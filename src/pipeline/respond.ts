@@ -71,7 +71,9 @@ export async function stream(generation: Generation, upstream: Upstream): Promis
   await relay.begin(keepAliveMs)
   // The provider's own frames are passed on, even if the first is an error; a translated error gets a status instead.
   if (!sameProtocol && metered.failedAtOnce !== undefined) throw metered.failedAtOnce
-  const source = survivesClient(route.hooks, context.request, [endpoint]) ? readToEnd(relay) : relay
+  const { execution } = generation.inbound
+  const isReadToEnd = execution !== undefined || survivesClient(route.hooks, context.request, [endpoint])
+  const source = isReadToEnd ? readToEnd(execution?.record(relay) ?? relay) : relay
   const keepAlive = serve.keepAlive === undefined ? undefined : { text: serve.keepAlive, afterMs: keepAliveMs }
   const body = streamBody(source, keepAlive, clientSignal)
   return new Response(body, { headers: streamHeaders(generation, upstream) })

@@ -27,6 +27,8 @@ export type StoredKey = {
   /** Nano-USD that may be spent per period, or in total if the period is null. */
   limit: bigint | null
   limitPeriod: LimitPeriod | null
+  /** False: `Idempotency-Key` is ignored. */
+  idempotency: boolean
 }
 
 export interface AccountStore {

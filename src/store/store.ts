@@ -1,6 +1,7 @@
 import type { AccountStore } from './accounts.ts'
 import type { FileStore } from './files.ts'
 import type { KeptStore } from './kept.ts'
+import type { IdempotencyStore } from './idempotency.ts'
 import type { LedgerStore } from './ledger.ts'
 import type { PredictionStore } from './predictions.ts'
 import type { ReasoningStore } from './reasoning.ts'
@@ -8,6 +9,7 @@ import type { ResponseStore } from './responses.ts'
 
 export type * from './accounts.ts'
 export type * from './files.ts'
+export type * from './idempotency.ts'
 export type * from './kept.ts'
 export * from './ledger.ts'
 export type * from './predictions.ts'
@@ -37,6 +39,7 @@ export interface Store {
   readonly settings: SettingStore
   readonly responses: ResponseStore
   readonly reasoning: ReasoningStore
+  readonly idempotency: IdempotencyStore
   readonly files: FileStore
   readonly predictions: PredictionStore
   readonly kept: KeptStore

@@ -43,6 +43,7 @@ describe('defaults', () => {
         billing: { startingCredit: 100_000_000_000n, overdraft: 0n, unpriced: 'refuse', delayMs: 180_000 },
         reasoning: { keepMs: 86_400_000 },
         responses: { keepDays: 30, quotaBytes: 10_737_418_240, count: 1_000_000 },
+        idempotency: { keepMs: 86_400_000, accountBytes: 67_108_864, totalBytes: 1_073_741_824 },
         files: { quotaBytes: 10_737_418_240, outputKeepMs: 3_600_000 },
         predictions: {
           concurrency: 8,

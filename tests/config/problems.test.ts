@@ -3,7 +3,7 @@ import { problemsOf } from './reading.ts'
 
 const TOP_LEVEL_KEYS =
   'listen, data, store, limits, timeouts, keepAlive, strict, billing, files, predictions, fetch, reasoning, ' +
-  'responses, providers, models, plans, accountStatus, keys'
+  'responses, idempotency, providers, models, plans, accountStatus, keys'
 
 const OWN = 'providers:\n  acme:\n    protocol: messages\n    baseUrl: http://h/v1\n'
 

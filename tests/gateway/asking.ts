@@ -14,6 +14,7 @@ export type Asking = {
   text?: string
   limit?: number
   signal?: AbortSignal
+  headers?: Record<string, string>
 }
 
 export function ask({
@@ -25,6 +26,7 @@ export function ask({
   text = 'Hello',
   limit = 1000,
   signal,
+  headers,
 }: Asking): Promise<Response> {
   const messages = [{ role: 'user', content: text }]
   const [path, body] = {
@@ -38,7 +40,7 @@ export function ask({
   }[protocol] as [string, object]
   return fetch(url + path, {
     method: 'POST',
-    headers: { authorization: `Bearer ${key}` },
+    headers: { ...headers, authorization: `Bearer ${key}` },
     body: JSON.stringify(body),
     ...(signal === undefined ? {} : { signal }),
   })

@@ -11,6 +11,7 @@ import { ConversationMemory } from '../../src/protocols/conversation-memory.ts'
 import { SchemaCache } from '../../src/protocols/schema/cache.ts'
 import { Prices } from '../../src/ledger/prices.ts'
 import { BackgroundResponses } from '../../src/pipeline/background.ts'
+import { Idempotency } from '../../src/pipeline/idempotency.ts'
 import { InFlightRequests } from '../../src/pipeline/in-flight.ts'
 import { KeptQuota } from '../../src/pipeline/kept-quota.ts'
 import { MediaResolver } from '../../src/pipeline/media.ts'
@@ -55,6 +56,7 @@ export async function inProcessGateway(
   const app = {
     config,
     clock: new SteadyClock(),
+    idempotency: new Idempotency({ store, clock: new SteadyClock(), config }),
     store,
     space,
     keptQuota: new KeptQuota({ kept, ledger, config, space }),

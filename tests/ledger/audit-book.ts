@@ -110,6 +110,7 @@ const key = (id: string, number: number): StoredKey => ({
   models: null,
   limit: 1n,
   limitPeriod: 'day',
+  idempotency: true,
 })
 
 /**

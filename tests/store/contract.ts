@@ -59,6 +59,7 @@ export function storeContract(name: string, open: () => Store): void {
         models: ['maker/*', 'other/one'],
         limit: 9_007_199_254_740_993n,
         limitPeriod: 'month',
+        idempotency: true,
       } as const
       await store.accounts.addKey({ ...key, models: [...key.models] })
       expect(await store.accounts.keys()).toEqual([{ ...key, models: [...key.models] }])

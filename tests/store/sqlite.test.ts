@@ -45,6 +45,7 @@ const key = (id: string, accountId: string, fill: number): StoredKey => ({
   models: null,
   limit: null,
   limitPeriod: null,
+  idempotency: true,
 })
 
 const answer = (id: string, ...output: object[]) => ({

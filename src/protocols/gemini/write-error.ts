@@ -13,6 +13,7 @@ const STATUS_BY_CODE: Record<ErrorCode, string> = {
   not_found: 'NOT_FOUND',
   model_not_found: 'NOT_FOUND',
   method_not_allowed: 'INVALID_ARGUMENT',
+  request_in_progress: 'ABORTED',
   request_too_large: 'INVALID_ARGUMENT',
   unsupported_media_type: 'INVALID_ARGUMENT',
   rate_limit_exceeded: 'RESOURCE_EXHAUSTED',

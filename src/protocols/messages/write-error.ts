@@ -13,6 +13,7 @@ const TYPE_BY_CODE: Record<ErrorCode, string> = {
   not_found: 'not_found_error',
   model_not_found: 'not_found_error',
   method_not_allowed: 'invalid_request_error',
+  request_in_progress: 'invalid_request_error',
   request_too_large: 'request_too_large',
   unsupported_media_type: 'invalid_request_error',
   rate_limit_exceeded: 'rate_limit_error',

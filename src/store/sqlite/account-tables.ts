@@ -4,7 +4,8 @@ import type { Operation, Subscription } from '../ledger.ts'
 import { int64, type Connection } from './connection.ts'
 import type { LedgerTables } from './ledger-tables.ts'
 
-type KeyRow = Omit<StoredKey, 'models' | 'limit' | 'limitPeriod'> & {
+type KeyRow = Omit<StoredKey, 'models' | 'limit' | 'limitPeriod' | 'idempotency'> & {
+  idempotency: number
   models: string | null
   limit: string | null
   limitPeriod: LimitPeriod | null
@@ -68,10 +69,11 @@ export class AccountTables implements AccountStore {
     const rows = this.#connection.all<KeyRow>(`
       SELECT id, account_id AS accountId, kind, hash, prefix, last4, name, created_at AS createdAt,
         expires_at AS expiresAt, revoked_at AS revokedAt, requests_per_minute AS requestsPerMinute, models,
-        CAST(spend_limit AS TEXT) AS "limit", limit_period AS limitPeriod
+        CAST(spend_limit AS TEXT) AS "limit", limit_period AS limitPeriod, idempotency
       FROM keys ORDER BY created_at, id`)
-    return rows.map(({ models, limit, ...row }) => ({
+    return rows.map(({ models, limit, idempotency, ...row }) => ({
       ...row,
+      idempotency: idempotency === 1,
       models: models === null ? null : (JSON.parse(models) as string[]),
       limit: limit === null ? null : BigInt(limit),
     }))
@@ -81,8 +83,8 @@ export class AccountTables implements AccountStore {
     await this.#connection.commit(() => {
       this.#connection.run(
         `INSERT INTO keys (id, account_id, kind, hash, prefix, last4, name, created_at, expires_at, revoked_at,
-           requests_per_minute, models, spend_limit, limit_period)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+           requests_per_minute, models, spend_limit, limit_period, idempotency)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
         key.id,
         key.accountId,
         key.kind,
@@ -97,6 +99,7 @@ export class AccountTables implements AccountStore {
         key.models === null ? null : JSON.stringify(key.models),
         key.limit === null ? null : int64(key.limit),
         key.limitPeriod,
+        key.idempotency ? 1 : 0,
       )
     })
   }

@@ -260,4 +260,25 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE subscriptions ADD COLUMN reset_requested INTEGER NOT NULL DEFAULT 0;
   ALTER TABLE subscriptions ADD COLUMN repeated_until INTEGER;
   `,
+  `
+  -- Answers to requests with an Idempotency-Key. key and digest are hashes of the key's text and of the request.
+  CREATE TABLE idempotent_answers (
+    position INTEGER PRIMARY KEY,
+    account_id TEXT NOT NULL,
+    key BLOB NOT NULL CHECK (length(key) = 32),
+    digest BLOB NOT NULL CHECK (length(digest) = 32),
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    status INTEGER NOT NULL,
+    headers TEXT NOT NULL,
+    bytes INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    UNIQUE (account_id, key)
+  ) STRICT;
+  CREATE INDEX idempotent_answers_by_expiry ON idempotent_answers (expires_at);
+  -- Both include bytes, so that the sums are read from the index alone.
+  CREATE INDEX idempotent_answers_of_account ON idempotent_answers (account_id, created_at, bytes);
+  CREATE INDEX idempotent_answers_by_time ON idempotent_answers (created_at, bytes);
+  ALTER TABLE keys ADD COLUMN idempotency INTEGER NOT NULL DEFAULT 1;
+  `,
 ]

@@ -7,6 +7,7 @@ import { AccountTables } from './account-tables.ts'
 import { Connection, isCorrupt } from './connection.ts'
 import { FileTables } from './file-tables.ts'
 import { KeptTable } from './kept-table.ts'
+import { IdempotencyTable } from './idempotency-table.ts'
 import { LedgerTables } from './ledger-tables.ts'
 import { lockFolder } from './lock.ts'
 import { PredictionTables } from './prediction-tables.ts'
@@ -39,6 +40,7 @@ export class SqliteStore implements Store {
   readonly settings: SettingTable
   readonly responses: ResponseTables
   readonly reasoning: ReasoningTable
+  readonly idempotency: IdempotencyTable
   readonly files: FileTables
   readonly predictions: PredictionTables
   readonly kept: KeptTable
@@ -62,6 +64,7 @@ export class SqliteStore implements Store {
       this.settings = new SettingTable(this.#connection)
       this.responses = new ResponseTables(this.#connection, now)
       this.reasoning = new ReasoningTable(this.#connection)
+      this.idempotency = new IdempotencyTable(this.#connection)
       this.files = new FileTables(this.#connection)
       this.predictions = new PredictionTables(this.#connection)
       this.kept = new KeptTable(this.#connection)

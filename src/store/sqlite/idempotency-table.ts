@@ -1,0 +1,79 @@
+import type { AnswerLimits, IdempotencyStore, StoredAnswer } from '../idempotency.ts'
+import { BATCH_ROWS, type Connection } from './connection.ts'
+
+type Sized = { position: number; bytes: number }
+
+/** The table of answers to requests with an `Idempotency-Key`. */
+export class IdempotencyTable implements IdempotencyStore {
+  readonly #connection: Connection
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  save(answer: StoredAnswer, { accountBytes, totalBytes }: AnswerLimits): Promise<void> {
+    const { accountId, key, digest, createdAt, expiresAt, status, headers, body } = answer
+    return this.#connection.commitEnd(() => {
+      this.#connection.run(
+        `INSERT INTO idempotent_answers (account_id, key, digest, created_at, expires_at, status, headers, body, bytes)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+         ON CONFLICT (account_id, key) DO UPDATE SET digest = excluded.digest, created_at = excluded.created_at,
+           expires_at = excluded.expires_at, status = excluded.status, headers = excluded.headers,
+           body = excluded.body, bytes = excluded.bytes`,
+        accountId,
+        key,
+        digest,
+        createdAt,
+        expiresAt,
+        status,
+        headers,
+        body,
+        body.length + headers.length,
+      )
+      this.#free('WHERE account_id = ?', [accountId], accountBytes)
+      this.#free('', [], totalBytes)
+    })
+  }
+
+  /** Deletes the oldest of these rows within a transaction, until the others have at most so many bytes. */
+  #free(where: string, values: readonly string[], mostBytes: number): void {
+    const sum = this.#connection.one<{ bytes: number }>(
+      `SELECT coalesce(sum(bytes), 0) AS bytes FROM idempotent_answers ${where}`,
+      ...values,
+    )
+    for (let excess = sum!.bytes - mostBytes; excess > 0; ) {
+      const oldest = this.#connection.all<Sized>(
+        `SELECT position, bytes FROM idempotent_answers ${where} ORDER BY created_at, position LIMIT ${BATCH_ROWS}`,
+        ...values,
+      )
+      for (const { position, bytes } of oldest) {
+        if (excess <= 0) return
+        this.#connection.run('DELETE FROM idempotent_answers WHERE position = ?', position)
+        excess -= bytes
+      }
+    }
+  }
+
+  async find(accountId: string, key: Uint8Array, now: number): Promise<StoredAnswer | undefined> {
+    return this.#connection.one<StoredAnswer>(
+      `SELECT account_id AS accountId, key, digest, created_at AS createdAt, expires_at AS expiresAt, status, headers,
+         body
+       FROM idempotent_answers WHERE account_id = ? AND key = ? AND expires_at > ?`,
+      accountId,
+      key,
+      now,
+    )
+  }
+
+  async purge(now: number): Promise<void> {
+    await this.#connection.inBatches(() =>
+      this.#connection.all(
+        `DELETE FROM idempotent_answers WHERE position IN
+           (SELECT position FROM idempotent_answers WHERE expires_at <= ? LIMIT ?)
+         RETURNING position`,
+        now,
+        BATCH_ROWS,
+      ),
+    )
+  }
+}
