@@ -128,7 +128,7 @@ function authenticate(app: AppContext, inbound: PublicRequest): AuthenticatedReq
 }
 
 /** Checks the key's kind, the account's status and the endpoint's rate limit. */
-function authorize(app: AppContext, { identity }: AuthenticatedRequest, name: string, keys: Route['keys']): void {
+function authorize(app: AppContext, { identity, path }: AuthenticatedRequest, name: string, keys: Route['keys']): void {
   const { kind, accountStatus, keyId } = identity
   if (keys !== 'public' && !keys.includes(kind))
     throw new GatewayError(
@@ -139,7 +139,7 @@ function authorize(app: AppContext, { identity }: AuthenticatedRequest, name: st
   const isManagement = keys.includes('management')
   if (!isManagement && (accountStatus === 'suspended' || accountStatus === 'banned'))
     throw new GatewayError('account_suspended', `This account is ${accountStatus}.`)
-  app.limits.checkRateLimit(keyId, name, rateLimitOf(app.config, identity))
+  app.limits.checkRateLimit(keyId, name, rateLimitOf(app.config, identity), path)
 }
 
 /** Subscriptions of abusive accounts pay a penalty instead. */
@@ -163,6 +163,7 @@ function errorResponse(error: GatewayError, format: ProtocolName, inbound: Publi
   const { serve } = protocols[format]
   const headers: Record<string, string> = {
     ...inbound.errorHeaders,
+    ...error.headers,
     'content-type': 'application/json',
     ...identityHeaders(inbound),
   }

@@ -41,6 +41,8 @@ export type ErrorDetails = {
   metadata?: Record<string, unknown>
   /** Additional members of the protocol's `details`, e.g. `error_code`, which Anthropic's SDK reads. */
   details?: Record<string, unknown>
+  /** Further headers of the response. */
+  headers?: Record<string, string>
   cause?: unknown
 }
 
@@ -56,6 +58,7 @@ export class GatewayError extends Error {
   readonly shouldRetry: boolean | undefined
   readonly metadata: Record<string, unknown> | undefined
   readonly details: Record<string, unknown> | undefined
+  readonly headers: Record<string, string> | undefined
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause })
@@ -67,6 +70,7 @@ export class GatewayError extends Error {
     this.shouldRetry = details.shouldRetry
     this.metadata = details.metadata
     this.details = details.details
+    this.headers = details.headers
   }
 
   /** A copy with some details, or the message, replaced. It keeps the stack. */

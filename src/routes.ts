@@ -218,21 +218,43 @@ export function match(method: string, path: string): { route: Route; params: (st
     const groups = route.method === method ? route.path.exec(path) : null
     if (groups !== null) return { route, params: groups.slice(1).map(decoded) }
   }
-  const others = routes
-    .filter((route) => (typeof route.path === 'string' ? route.path === path : route.path.test(path)))
-    .map((route) => route.method)
-  if (others.length > 0)
-    throw new GatewayError(
-      'method_not_allowed',
-      `${path.slice(0, 200)} takes ${[...new Set(others)].join(' or ')}, not ${method}.`,
-    )
-  throw new GatewayError(
-    'not_found',
-    `No route for ${method} ${path.slice(0, 200)}. The API is at /v1/chat/completions, /v1/responses, /v1/messages, ` +
-      '/v1/publishers/{provider}/models/{model}:generateContent, /v1/images/generations, /v1/predictions, /v1/files ' +
-      'and /v1/models.',
-  )
+  const others = routes.filter((route) => isPath(route, path)).map((route) => route.method)
+  if (others.length > 0) throw wrongMethod(method, path, [...new Set(others)])
+  const meant = meantPath(path)
+  const advice =
+    meant === undefined
+      ? 'The API is at /v1/chat/completions, /v1/responses, /v1/messages, ' +
+        '/v1/publishers/{provider}/models/{model}:generateContent, /v1/images/generations, /v1/predictions, ' +
+        '/v1/files and /v1/models.'
+      : `Did you mean ${meant}?`
+  throw new GatewayError('not_found', `No route for ${method} ${path.slice(0, 200)}. ${advice}`)
 }
+
+const wrongMethod = (method: string, path: string, others: readonly string[]): GatewayError =>
+  new GatewayError('method_not_allowed', `${path.slice(0, 200)} takes ${others.join(' or ')}, not ${method}.`, {
+    headers: { allow: others.join(', ') },
+  })
+
+/** Paths of more segments are not searched for one that is known. */
+const SEGMENTS_MAX = 12
+
+/** The known path that a base URL with a part missing, doubled or added turned into this one. */
+function meantPath(path: string): string | undefined {
+  const segments = path
+    .slice(0, 200)
+    .split('/')
+    .filter((segment) => segment !== '')
+  if (segments.length > SEGMENTS_MAX) return undefined
+  for (let skipped = 0; skipped < segments.length; skipped++) {
+    const rest = segments.slice(skipped).join('/')
+    for (const candidate of [`/${rest}`, `/v1/${rest}`, `/v1beta/${rest}`])
+      if (candidate !== path && routes.some((route) => isPath(route, candidate))) return candidate
+  }
+  return undefined
+}
+
+const isPath = ({ path }: Route, candidate: string): boolean =>
+  typeof path === 'string' ? path === candidate : path.test(candidate)
 
 const decoded = (group: string | undefined): string | undefined => {
   if (group === undefined) return undefined

@@ -1,10 +1,10 @@
 import { KEY_KINDS, type KeyKind, type LimitPeriod } from '../config/terms.ts'
-import { GatewayError } from '../error.ts'
 import { BoundedMap } from '../http/bounded-map.ts'
 import type { Account, AccountStatus, Store, StoredKey } from '../store/store.ts'
 import { FIRST_ACCOUNT, type Accounts } from './accounts.ts'
 import { allowedModels, anyModel, type AllowedModels } from './allowed-models.ts'
 import type { KeyLimit } from './budget.ts'
+import { invalidKey, KEY_HEADERS, type KeyHeader } from './key-headers.ts'
 import { isKeyText, keyTextRule, kindOfText, newId, newKeyText } from './key-text.ts'
 import { loadPepper } from './pepper.ts'
 
@@ -71,15 +71,8 @@ export type ListedKey = {
 
 type ActiveKey = { identity: Identity; expiresAt: number }
 
-/** A header that may have a key, and the active keys recently received in it, by the header's value. */
-type KeyHeader = { name: string; keyOf: (value: string) => string | undefined; recent: Map<string, ActiveKey> }
-
-/** The Anthropic SDK sends the second header, the Google SDK the third. */
-const KEY_HEADERS: readonly Omit<KeyHeader, 'recent'>[] = [
-  { name: 'authorization', keyOf: (value) => /^bearer +(\S+)$/i.exec(value)?.[1] },
-  { name: 'x-api-key', keyOf: (value) => value },
-  { name: 'x-goog-api-key', keyOf: (value) => value },
-]
+/** `recent`: the active keys recently received in it, by the header's value. */
+type CachedHeader = KeyHeader & { recent: Map<string, ActiveKey> }
 
 /**
  * All keys, in memory, so that requests are authenticated without the database. Other processes' changes are watched.
@@ -90,7 +83,7 @@ export class Keys {
   readonly #pepper: Buffer
   readonly #now: () => number
   readonly #configured: readonly ConfiguredKey[]
-  readonly #headers: readonly KeyHeader[] = KEY_HEADERS.map((header) => ({
+  readonly #headers: readonly CachedHeader[] = KEY_HEADERS.map((header) => ({
     ...header,
     recent: new BoundedMap<string, ActiveKey>(CACHED_VALUES_MAX),
   }))
@@ -266,11 +259,7 @@ export class Keys {
       const key = header.recent.get(value) ?? this.#lookUp(header, value)
       if (key !== undefined && key.expiresAt > this.#now()) return key.identity
     }
-    // One message for every reason, so that it does not reveal whether a key exists, has expired or was revoked.
-    throw new GatewayError(
-      'invalid_api_key',
-      'A valid API key is required, in the header "Authorization: Bearer KEY", "x-api-key" or "x-goog-api-key".',
-    )
+    throw invalidKey(headers)
   }
 
   /** True for suspended and banned accounts: nothing more is started for them. */
@@ -278,7 +267,7 @@ export class Keys {
     return this.#blocked.has(accountId)
   }
 
-  #lookUp(header: KeyHeader, value: string): ActiveKey | undefined {
+  #lookUp(header: CachedHeader, value: string): ActiveKey | undefined {
     const text = header.keyOf(value)
     if (text === undefined || text.length > KEY_LENGTH_MAX) return undefined
     const key = this.#active.get(this.#hash(text).toString('base64'))

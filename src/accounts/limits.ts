@@ -24,16 +24,17 @@ export class Limits {
   /**
    * Counts a request. Throws rate_limit_exceeded (422) above the limit; a refused request is not counted, so that early
    * retries do not lock a client out. `endpoint` is a name of the route table, never client text; `limit` is a positive
-   * integer, or undefined for none.
+   * integer, or undefined for none. `path`: of this request, for the error.
    */
-  checkRateLimit(keyId: string, endpoint: string, limit: number | undefined): void {
+  checkRateLimit(keyId: string, endpoint: string, limit: number | undefined, path = endpoint): void {
     if (limit === undefined) return
     const now = this.#now()
     const waitMs = this.#counter(keyId, endpoint, now).tryCount(now, limit)
     if (waitMs === 0) return
     throw new GatewayError(
       'rate_limit_exceeded',
-      `This key is limited to ${limit} requests per minute to ${endpoint}. Retry in ${Math.ceil(waitMs / 1000)} s.`,
+      `This key is limited to ${limit} requests per minute to ${path.slice(0, 200)}. ` +
+        `Retry in ${Math.ceil(waitMs / 1000)} s.`,
       {
         retryAfterSeconds: Math.ceil(waitMs / 1000),
         shouldRetry: true,

@@ -2,6 +2,7 @@ import { invalid } from '../error.ts'
 import { readBody } from '../http/serve.ts'
 import { scanBody } from '../json/body-scan.ts'
 import { checkJson } from '../json/scan.ts'
+import { placeOfSyntaxError } from '../json/syntax-error.ts'
 import type { BodyLimits } from '../json/weight.ts'
 import type { RawRequest, ScannedBody } from './protocol.ts'
 
@@ -46,7 +47,9 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw invalid('body', `is not valid JSON (${(error as Error).message.replace(/^JSON Parse error: /, '')})`)
+    const place = placeOfSyntaxError(text)
+    const reason = (error as Error).message.replace(/^JSON Parse error: /, '')
+    throw invalid('body', `is not valid JSON${place === undefined ? '' : ` at ${place}`} (${reason})`)
   }
 }
 

@@ -245,8 +245,10 @@ describe('a key', () => {
       const withoutKey = await send(method, path, undefined, body)
       expect([withoutKey.status, withoutKey.text]).toEqual([401, expect.stringContaining(refusal[401])])
       // The response to an unknown key does not reveal its kind.
-      for (const key of ['sk-ai-v1-unknown', 'sk-mg-v1-unknown', `${keyOf('mine', 'management')}x`, 'null', '"'])
-        expect(visible(await send(method, path, key, body))).toEqual(visible(withoutKey))
+      const unknown = await send(method, path, 'sk-ai-v1-unknown', body)
+      expect([unknown.status, unknown.text]).toEqual([401, expect.stringContaining(refusal[401])])
+      for (const key of ['sk-mg-v1-unknown', `${keyOf('mine', 'management')}x`, 'null', '"'])
+        expect(visible(await send(method, path, key, body))).toEqual(visible(unknown))
       for (const kind of keys) {
         const { status, text } = await send(method, path, keyOf('stopped', kind), body)
         // Management endpoints stay readable.
