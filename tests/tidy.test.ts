@@ -50,7 +50,7 @@ const list = (...patterns: string[]): string[] =>
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
 
 const source = list('src/**/*.ts')
-const code = [...source, ...list('bench/**/*.ts', 'scripts/**/*.ts', 'launcher/*.mjs')]
+const code = [...source, ...list('bench/**/*.ts', 'prove/**/*.ts', 'scripts/**/*.ts', 'launcher/*.mjs')]
 const written = [
   ...code,
   ...list('tests/**/*.ts', 'docs/**/*.md', '*.md', 'catalog/*', '.ci/*', '*.yaml', 'package.json', 'tsconfig.json'),

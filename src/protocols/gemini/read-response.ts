@@ -31,9 +31,11 @@ export function readResponse(body: unknown): GenerationEvent[] {
 
 const CHUNK_MEMBERS = ['candidates', 'promptFeedback', 'usageMetadata', 'responseId', 'modelVersion']
 
-/** An object without any of these members is not from Google. */
+/** An object without any of these members, or with candidates that are no list, is not from Google. */
 function isChunk(value: unknown): value is Record<string, unknown> {
-  return isObject(value) && CHUNK_MEMBERS.some((name) => Object.hasOwn(value, name))
+  return (
+    isObject(value) && Array.isArray(value.candidates ?? []) && CHUNK_MEMBERS.some((name) => Object.hasOwn(value, name))
+  )
 }
 
 /** A tool call that may be incomplete. `streamed`: its arguments, where they come in pieces. */

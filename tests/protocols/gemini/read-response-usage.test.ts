@@ -72,12 +72,16 @@ describe('a whole response', () => {
     expect(() => readResponse([chunkOf([{ text: 'a' }])])).toThrow(/ended before/)
   })
 
-  test.each([[null], ['<html>'], [{}], [{ error: { code: 503, message: 'x' } }], [{ error: 'x' }]])(
-    '%j is an error',
-    (body) => {
-      expect(() => readResponse(body)).toThrow()
-    },
-  )
+  test.each([
+    [null],
+    ['<html>'],
+    [{}],
+    [{ error: { code: 503, message: 'x' } }],
+    [{ error: 'x' }],
+    [{ candidates: 7 }],
+  ])('%j is an error', (body) => {
+    expect(() => readResponse(body)).toThrow()
+  })
 
   test('has log probabilities', () => {
     const logprobsResult = {
