@@ -21,6 +21,7 @@ import { BackgroundResponses } from './pipeline/background.ts'
 import { Idempotency, IDEMPOTENCY_KEY } from './pipeline/idempotency.ts'
 import { InFlightRequests } from './pipeline/in-flight.ts'
 import { KeptQuota } from './pipeline/kept-quota.ts'
+import { MediaLoader } from './pipeline/media-load.ts'
 import { MediaResolver } from './pipeline/media.ts'
 import { ReasoningReplay } from './pipeline/reasoning-replay.ts'
 import { identityHeaders } from './pipeline/response-headers.ts'
@@ -302,7 +303,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     conversations: new ConversationMemory(config.limits.conversationBytes),
     ledger,
     reasoningReplay,
-    media: new MediaResolver({ catalogue, config, files }),
+    media: new MediaResolver({ catalogue, config, loader: new MediaLoader({ config, files }) }),
     background: new BackgroundResponses({ catalogue, config, ledger, store }),
     inFlight: new InFlightRequests(config.timeouts.clientLeftMs),
     idempotency: new Idempotency({ store, clock, config }),

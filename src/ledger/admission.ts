@@ -48,7 +48,6 @@ export function reserve(
   checkAllowed(identity, model)
   const price = prices.of(model, endpoints)
   if (price === undefined && config.billing.unpriced === 'refuse') throw unpriced(model)
-  const modelLimit = Math.max(...endpoints.map(({ target }) => target.capabilities.maxOutputTokens ?? 0))
   const open = ledger.reserve(
     {
       id,
@@ -63,12 +62,18 @@ export function reserve(
       streamed,
       discount: identity.discount,
       penalty: penaltyOf(identity.accountStatus, config.accountStatus),
-      worst: worst(modelLimit === 0 ? undefined : modelLimit),
+      worst: worst(modelLimitOf(endpoints)),
     },
     countInput,
   )
   abuseDetection.begin(accountId, address)
   return open
+}
+
+/** The largest output limit of the endpoints; undefined where none is known. */
+export function modelLimitOf(endpoints: readonly Pick<Endpoint, 'target'>[]): number | undefined {
+  const limit = Math.max(...endpoints.map(({ target }) => target.capabilities.maxOutputTokens ?? 0))
+  return limit === 0 ? undefined : limit
 }
 
 const unpriced = (model: string): GatewayError =>

@@ -64,8 +64,8 @@ async function admit(
     const selected = selecting instanceof Promise ? await selecting : selecting
     const loading = app.ledger.loadAccount(inbound.identity.accountId)
     if (loading !== undefined) await loading
-    const { context, endpoints, rawRequest } = selected
-    const preparing = route.hooks.beforeReserve?.(context.request.model, endpoints, rawRequest)
+    const { context, endpoints } = selected
+    const preparing = route.hooks.beforeReserve?.(context.request.model, endpoints, context.rawRequest)
     if (preparing !== undefined) await preparing
     return { selected, generation: reserve(app, inbound, route, selected) }
   } catch (error) {

@@ -5,9 +5,13 @@ import type { LoadedMedia } from './media-memory.ts'
 
 /** Puts the data of media in the place of their references. Parts of the body that do not change are shared with it. */
 export async function inline(rawRequest: RawRequest, loaded: readonly LoadedMedia[]): Promise<void> {
+  const encoded = new Map<Uint8Array, string>()
   const changes = await Promise.all(
-    loaded.map(async ({ reference, mediaType, filename, base64 }) => {
-      const medium = { mediaType, filename, data: await base64() }
+    loaded.map(async ({ reference, mediaType, filename, data }) => {
+      const bytes = await data()
+      const base64 = encoded.get(bytes) ?? toBase64(bytes)
+      encoded.set(bytes, base64)
+      const medium = { mediaType, filename, data: base64 }
       // Each step through a long medium takes tens of milliseconds: other requests are served in between.
       await nextTurn()
       const value = reference.inline(medium)
@@ -26,7 +30,7 @@ export async function inline(rawRequest: RawRequest, loaded: readonly LoadedMedi
 }
 
 /** The data of a medium, without a copy of its bytes. */
-export const toBase64 = (bytes: Uint8Array): string =>
+const toBase64 = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
 
 const MARK = crypto.randomUUID().replaceAll('-', '')

@@ -9,6 +9,9 @@ import { globs } from '../providers/catalog-rows.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import { encodedBytes, type LoadedMedia } from './media-memory.ts'
 
+/** The part of the configuration that decides about media. */
+export type MediaConfig = { fetch: Config['fetch']; limits: Pick<Config['limits'], 'bodyBytes'> }
+
 /** Which endpoints of a model can take the media that a request refers to. */
 
 const namesOf = (endpoints: readonly Endpoint[]): string =>
@@ -53,7 +56,7 @@ type UrlReference = MediaReference & { url: string }
 
 /** The endpoints that can handle the URLs of a request, and the URLs to fetch for them. The others are passed on. */
 export function routeUrls(
-  { fetch }: Config,
+  { fetch }: MediaConfig,
   all: readonly Endpoint[],
   references: readonly MediaReference[],
 ): { endpoints: readonly Endpoint[]; toFetch: UrlReference[] } {
@@ -135,7 +138,7 @@ const fetches = ({ provider, protocol }: Endpoint, { kind }: MediaReference): bo
 
 /** The endpoints that take all these media inline, in a request of `textBytes` without them. */
 export function takingEndpoints(
-  config: Config,
+  config: MediaConfig,
   all: readonly Endpoint[],
   loaded: readonly LoadedMedia[],
   textBytes: number,
@@ -182,9 +185,9 @@ function takingType(
 }
 
 /** Most bytes of one request with its media; where the provider's limit is unknown, the limit of clients' requests. */
-const requestBytes = ({ limits }: Config, { provider }: Endpoint): number =>
+const requestBytes = ({ limits }: MediaConfig, { provider }: Endpoint): number =>
   provider.media?.requestBytes ?? limits.bodyBytes
 
 /** The largest request that any of these endpoints takes. */
-export const mostRequestBytes = (config: Config, endpoints: readonly Endpoint[]): number =>
+export const mostRequestBytes = (config: MediaConfig, endpoints: readonly Endpoint[]): number =>
   Math.max(...endpoints.map((endpoint) => requestBytes(config, endpoint)))

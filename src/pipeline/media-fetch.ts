@@ -2,9 +2,13 @@ import type { Config } from '../config/load.ts'
 import { GatewayError, invalid } from '../error.ts'
 import { guardedFetch } from '../http/ssrf-guard.ts'
 import { sniff } from '../http/sniff.ts'
-import type { MediaReference } from '../protocols/protocol.ts'
-import { toBase64 } from './inline-media.ts'
-import { withoutParameters, encodedBytes, type LoadedMedia, type MediaLease } from './media-memory.ts'
+import {
+  withoutParameters,
+  encodedBytes,
+  type LoadableReference,
+  type LoadedMedia,
+  type MediaLease,
+} from './media-memory.ts'
 
 const FETCHES_AT_ONCE = 8
 /** The limit of one account: the URLs it names may be slow, and others must not wait for them. */
@@ -14,7 +18,7 @@ const FETCH_MS = 10_000
 /** The request that media are fetched for. `mostBytes`: of base64, in the largest request that any endpoint takes. */
 type FetchingRequest = { accountId: string; client: AbortSignal; lease: MediaLease; mostBytes: number }
 
-type UrlReference = MediaReference & { url: string }
+type UrlReference = LoadableReference & { url: string }
 
 /** Fetches media from the web, a few at a time. */
 export class MediaFetcher {
@@ -28,11 +32,14 @@ export class MediaFetcher {
   }
 
   /** Fetches all; the first that fails aborts the others. Throws a GatewayError that names the parameter. */
-  fetchAll(request: FetchingRequest, references: readonly UrlReference[]): Promise<LoadedMedia[]> {
+  fetchAll<Reference extends UrlReference>(
+    request: FetchingRequest,
+    references: readonly Reference[],
+  ): Promise<LoadedMedia<Reference>[]> {
     const failed = new AbortController()
     const signal = AbortSignal.any([request.client, failed.signal])
     let sum = 0
-    const fetchOne = async (reference: UrlReference): Promise<LoadedMedia> => {
+    const fetchOne = async (reference: Reference): Promise<LoadedMedia<Reference>> => {
       try {
         const media = await this.#fetch(reference, signal)
         const encoded = encodedBytes([media])
@@ -52,7 +59,10 @@ export class MediaFetcher {
     return Promise.all(references.map((reference) => this.#inTurn(request.accountId, () => fetchOne(reference))))
   }
 
-  async #fetch(reference: UrlReference, signal: AbortSignal): Promise<LoadedMedia> {
+  async #fetch<Reference extends UrlReference>(
+    reference: Reference,
+    signal: AbortSignal,
+  ): Promise<LoadedMedia<Reference>> {
     const { bytes, mediaType, url } = await guardedFetch(reference.url, {
       private: this.#config.private,
       maxBytes: this.#config.bytes,
@@ -65,7 +75,7 @@ export class MediaFetcher {
       mediaType: withoutParameters(sniff(bytes, mediaType, filename)),
       filename,
       bytes: bytes.length,
-      base64: () => Promise.resolve(toBase64(bytes)),
+      data: () => Promise.resolve(bytes),
     }
   }
 

@@ -1,13 +1,16 @@
 import { GatewayError } from '../error.ts'
 import type { MediaReference } from '../protocols/protocol.ts'
 
+/** A reference as far as loading its medium needs it. */
+export type LoadableReference = Omit<MediaReference, 'inline'>
+
 /** A medium that is put into its request. `bytes`: before encoding. */
-export type LoadedMedia = {
-  reference: MediaReference
+export type LoadedMedia<Reference extends LoadableReference = MediaReference> = {
+  reference: Reference
   mediaType: string
   filename: string
   bytes: number
-  base64(): Promise<string>
+  data(): Promise<Uint8Array>
 }
 
 /** Bytes of these media in base64. */
@@ -27,12 +30,18 @@ export class MediaMemory {
   freeBytes = MEMORY_BYTES
 
   lease(): MediaLease {
-    return new MediaLease(this)
+    return new Lease(this)
   }
 }
 
 /** The part of that memory that one request occupies, until it is released. */
-export class MediaLease {
+export type MediaLease = {
+  /** No effect after the release: a fetch may end after its request was refused. Throws overloaded. */
+  add(bytes: number): void
+  release(): void
+}
+
+class Lease implements MediaLease {
   readonly #memory: MediaMemory
   #bytes = 0
   #isReleased = false
@@ -41,7 +50,6 @@ export class MediaLease {
     this.#memory = memory
   }
 
-  /** No effect after the release: a fetch may end after its request was refused. Throws overloaded. */
   add(bytes: number): void {
     if (this.#isReleased) return
     if (bytes > this.#memory.freeBytes)

@@ -9,19 +9,22 @@ import type {
   Capabilities,
   RawRequest,
   RequestContext,
-  ResponseContext,
   TranslationContext,
   UnreadContext,
 } from '../protocols/protocol.ts'
-import { bodyBytes, readRawRequest, type ParseBody } from '../protocols/raw-request.ts'
+import { bodyBytes, rawRequestOf, receiveBody, type ParseBody } from '../protocols/raw-request.ts'
 import { type RequestedOutput, requestedOutput } from '../protocols/requested-output.ts'
 import { leaveUnread, type UnreadRequest } from '../protocols/unread-request.ts'
-import { PreparedRequests } from '../providers/attempt.ts'
-import type { Endpoint } from '../providers/catalogue.ts'
+import { PreparedRequests, type RequestWriter } from '../providers/attempt.ts'
+import type { Catalogue, Endpoint } from '../providers/catalogue.ts'
+import { HeavyRequest } from './heavy/request.ts'
+import { hasHeavySettings, isHeavy } from './heavy/weight.ts'
 import type { Generation, GenerationHooks, GenerationRoute } from './hooks.ts'
 import { finishesWithoutClient } from './images.ts'
-import type { ResolvedMedia } from './media.ts'
+import type { MediaResolver, ResolvedMedia } from './media.ts'
 import { PromptCount } from './prompt-count.ts'
+import type { ReasoningReplay } from './reasoning-replay.ts'
+import { responseContext } from './response-context.ts'
 import {
   losslessEndpoints,
   representingEndpoints,
@@ -38,30 +41,64 @@ export type ParsedRequest = {
 } & ({ unread: UnreadRequest; request: RequestSettings } | { unread?: undefined; request: GenerationRequest })
 
 /** A request as it is sent, and the endpoints that can serve it, in the order in which they are tried. */
-export type SelectedRequest = Pick<ParsedRequest, 'rawRequest' | 'media'> & {
+export type SelectedRequest = Pick<ParsedRequest, 'media'> & {
   context: RequestContext
-  preparedRequests: PreparedRequests
+  preparedRequests: RequestWriter
   endpoints: readonly Endpoint[]
   hasTools: boolean
   /** The most that it may use. */
   worst(modelLimit: number | undefined): Usage
-  promptCount: PromptCount
+  promptCount: Pick<PromptCount, 'tokens' | 'free'>
 }
 
-/** Reads the request, with its stored content and media put into it. Throws a GatewayError that names the path. */
+/** The services of a gateway that `read` and `select` use. */
+export type PreparingModules = Pick<AppContext, 'schemaCache'> & {
+  catalogue: Pick<Catalogue, 'endpoints'>
+  media: Pick<MediaResolver, 'resolve'>
+  reasoningReplay: Pick<ReasoningReplay, 'restore'>
+}
+
+/**
+ * Reads the request, with its stored content and media put into it. One that is heavy is left to another process.
+ * Throws a GatewayError that names the path.
+ */
 export async function parse(
   app: AppContext,
   inbound: AuthenticatedRequest,
-  { protocol, hooks, fromPath }: GenerationRoute,
-): Promise<ParsedRequest> {
+  route: GenerationRoute,
+): Promise<ParsedRequest | HeavyRequest> {
+  const { protocol, fromPath } = route
   const { accountId } = inbound.identity
-  const parseBody = bodyParser(app, accountId)
-  const rawRequest = await readRawRequest(inbound.request, app.config.limits, fromPath, parseBody)
-  const { serve } = protocols[protocol]
-  const options = translationOptions(inbound.request.headers, app.config)
+  const { headers } = inbound.request
+  const body = await receiveBody(inbound.request, app.config.limits)
+  const heavy = isHeavy(body, route)
+  if (heavy && body.scan === undefined)
+    return new HeavyRequest(app, inbound, route, {
+      bytes: body.bytes,
+      options: translationOptions(headers, app.config),
+      model: fromPath?.model,
+      mayStayUnread: false,
+    })
+  const rawRequest = rawRequestOf(body, headers, fromPath, bodyParser(app, accountId))
+  const options = translationOptions(headers, app.config)
   const mayStayUnread = !options.strict && needNoConversation(app, accountId, protocol, rawRequest)
-  const unread = mayStayUnread ? leaveUnread(rawRequest, serve) : undefined
+  const isLeft = mayStayUnread && !(heavy && hasHeavySettings(body, protocol))
+  const unread = isLeft ? leaveUnread(rawRequest, protocols[protocol].serve) : undefined
   if (unread !== undefined) return { rawRequest, options, unread, request: unread.request }
+  return heavy
+    ? new HeavyRequest(app, inbound, route, { bytes: body.bytes, options, model: modelOf(rawRequest), mayStayUnread })
+    : read(app, inbound, route, rawRequest, options)
+}
+
+/** Reads a whole request, its conversation included. */
+export async function read(
+  app: PreparingModules,
+  inbound: Pick<AuthenticatedRequest, 'identity' | 'request'>,
+  { protocol, hooks }: GenerationRoute,
+  rawRequest: RawRequest,
+  options: TranslationOptions,
+): Promise<ParsedRequest> {
+  const { serve } = protocols[protocol]
   const beforeRead = hooks.beforeRead?.(rawRequest)
   if (beforeRead !== undefined) await beforeRead
   const resolving = app.media.resolve(inbound, protocol, rawRequest)
@@ -128,11 +165,12 @@ function modelOf({ model, scanned }: RawRequest): string | undefined {
  * client left out. Throws model_not_found, unsupported_parameter, and what the protocol refuses of the model.
  */
 export function select(
-  app: AppContext,
-  inbound: AuthenticatedRequest,
+  app: PreparingModules,
+  inbound: Pick<AuthenticatedRequest, 'id' | 'identity'>,
   route: GenerationRoute,
-  parsed: ParsedRequest,
+  parsed: ParsedRequest | HeavyRequest,
 ): SelectedRequest | Promise<SelectedRequest> {
+  if (parsed instanceof HeavyRequest) return parsed.select()
   return parsed.unread === undefined
     ? selectRead(app, inbound, route, parsed)
     : selectUnread(app, inbound, route, parsed)
@@ -141,8 +179,8 @@ export function select(
 type ReadRequest = ParsedRequest & { unread?: undefined }
 
 async function selectRead(
-  app: AppContext,
-  inbound: AuthenticatedRequest,
+  app: PreparingModules,
+  inbound: Pick<AuthenticatedRequest, 'id' | 'identity'>,
   route: GenerationRoute,
   parsed: ReadRequest,
 ): Promise<SelectedRequest> {
@@ -168,7 +206,6 @@ async function selectRead(
   const sentBytes = ownBytes + bytes + schemaGrowth(request, ownBytes, preparedRequests, endpoints)
   const forwarded = forwardedOutput(protocol, endpoints, rawRequest)
   return {
-    rawRequest,
     media,
     context,
     preparedRequests,
@@ -181,8 +218,8 @@ async function selectRead(
 }
 
 function selectUnread(
-  app: AppContext,
-  inbound: AuthenticatedRequest,
+  app: PreparingModules,
+  inbound: Pick<AuthenticatedRequest, 'id'>,
   route: GenerationRoute,
   parsed: ParsedRequest & { unread: UnreadRequest },
 ): SelectedRequest {
@@ -194,7 +231,6 @@ function selectUnread(
   const ownBytes = bodyBytes(rawRequest)
   const forwarded = forwardedOutput(route.protocol, endpoints, settings)
   return {
-    rawRequest,
     context,
     preparedRequests: new PreparedRequests(context, app.schemaCache),
     endpoints,
@@ -213,22 +249,6 @@ export const forwardedOutput = (
   endpoints.some((endpoint) => endpoint.protocol === protocol)
     ? requestedOutput(body, protocols[protocol].serve.paths.settings.maxOutputTokens)
     : undefined
-
-const responseContext = (
-  { id }: AuthenticatedRequest,
-  { protocol }: GenerationRoute,
-  { rawRequest, options }: ParsedRequest,
-  request: RequestSettings,
-): ResponseContext => ({
-  rawRequest,
-  request,
-  responseIdentity: {
-    id: protocols[protocol].serve.idPrefix + id,
-    model: request.model,
-    createdAt: Math.floor(Date.now() / 1000),
-  },
-  report: options.report,
-})
 
 /** The capabilities of all endpoints. Throws what the protocol refuses of the model. */
 function checkModel(

@@ -97,36 +97,20 @@ export class ReasoningReplay {
     request: GenerationRequest,
     endpoints: readonly Endpoint[],
   ): Promise<RestoredRequest> {
-    const issuers = this.#keepMs > 0 ? this.#uses.get(accountId)?.issuers : undefined
-    if (issuers === undefined) return { request, replayStates: [], bytes: 0 }
-    const candidates = new Set(endpoints.map(({ target }) => issuerKey(target)).filter((name) => issuers.has(name)))
-    const missing =
-      candidates.size > 0
-        ? unsignedTurns(request.turns)
-            .reverse()
-            .map((one) => ({ ...one, ...storageKey(accountId, one.call.id) }))
-        : []
-    if (missing.length === 0) return { request, replayStates: [], bytes: 0 }
-    const found = await this.#store.reasoning.find(
-      accountId,
-      missing.map(({ key }) => key),
-      REQUEST_BYTES,
-      this.#now(),
+    return restoreReasoning(accountId, request, this.candidates(accountId, endpoints), (keys) =>
+      this.find(accountId, keys),
     )
-    const turns = [...request.turns]
-    const replayStates: ReplayState[] = []
-    let bytes = 0
-    for (const { index, call, key, secret } of missing) {
-      const encrypted = found.get(key)
-      if (encrypted === undefined) continue
-      const replayState = JSON.parse(decrypt(encrypted, secret)) as ReplayState
-      const turn = turns[index]!
-      if (!candidates.has(issuerKey(replayState.issuer)) || !lacksState(replayState, turn, call)) continue
-      turns[index] = restoreTurn(turn, replayState)
-      replayStates.push(replayState)
-      bytes += encrypted.length
-    }
-    return { request: { ...request, turns }, replayStates, bytes }
+  }
+
+  /** Those of the endpoints, as issuers, whose reasoning is kept for this account. */
+  candidates(accountId: string, endpoints: readonly Endpoint[]): ReadonlySet<string> {
+    const issuers = this.#keepMs > 0 ? this.#uses.get(accountId)?.issuers : undefined
+    return new Set(endpoints.map(({ target }) => issuerKey(target)).filter((name) => issuers?.has(name) === true))
+  }
+
+  /** The entries under these keys, encrypted, up to the bytes that one request may have restored. */
+  find(accountId: string, keys: string[]): Promise<ReadonlyMap<string, Uint8Array>> {
+    return this.#store.reasoning.find(accountId, keys, REQUEST_BYTES, this.#now())
   }
 
   /** Removes what has expired; everything, where keeping is switched off. */
@@ -136,6 +120,35 @@ export class ReasoningReplay {
     this.#uses = new Map()
     for (const { accountId, bytes, ...issuer } of uses) this.#use(accountId, issuer, bytes)
   }
+}
+
+/** Restores what the client left out of earlier turns and these issuers have signed. `find`: reads what is kept. */
+export async function restoreReasoning(
+  accountId: string,
+  request: GenerationRequest,
+  candidates: ReadonlySet<string>,
+  find: (keys: string[]) => Promise<ReadonlyMap<string, Uint8Array>>,
+): Promise<RestoredRequest> {
+  if (candidates.size === 0) return { request, replayStates: [], bytes: 0 }
+  const missing = unsignedTurns(request.turns)
+    .reverse()
+    .map((one) => ({ ...one, ...storageKey(accountId, one.call.id) }))
+  if (missing.length === 0) return { request, replayStates: [], bytes: 0 }
+  const found = await find(missing.map(({ key }) => key))
+  const turns = [...request.turns]
+  const replayStates: ReplayState[] = []
+  let bytes = 0
+  for (const { index, call, key, secret } of missing) {
+    const encrypted = found.get(key)
+    if (encrypted === undefined) continue
+    const replayState = JSON.parse(decrypt(encrypted, secret)) as ReplayState
+    const turn = turns[index]!
+    if (!candidates.has(issuerKey(replayState.issuer)) || !lacksState(replayState, turn, call)) continue
+    turns[index] = restoreTurn(turn, replayState)
+    replayStates.push(replayState)
+    bytes += encrypted.length
+  }
+  return { request: { ...request, turns }, replayStates, bytes }
 }
 
 const issuerKey = ({ provider, model }: Issuer): string => `${provider}\n${model}`

@@ -1,13 +1,13 @@
 import { invalid } from '../error.ts'
 import { readBody } from '../http/serve.ts'
-import { scanBody } from '../json/body-scan.ts'
+import { type BodyScan, scanBody } from '../json/body-scan.ts'
 import { checkJson } from '../json/scan.ts'
 import { placeOfSyntaxError } from '../json/syntax-error.ts'
 import type { BodyLimits } from '../json/weight.ts'
 import type { RawRequest, ScannedBody } from './protocol.ts'
 
 /** Model and streaming from the URL path. */
-type FromPath = { model: string; stream: boolean }
+export type FromPath = { model: string; stream: boolean }
 
 /** The value of a body that was scanned. */
 export type ParseBody = (scanned: ScannedBody) => Record<string, unknown>
@@ -19,14 +19,39 @@ export async function readRawRequest(
   fromPath?: FromPath,
   parse?: ParseBody,
 ): Promise<RawRequest> {
+  return rawRequestOf(await receiveBody(request, limits), request.headers, fromPath, parse)
+}
+
+/** A body, and what the scan found in it: undefined where only `checkJson` and JSON.parse can judge it. */
+export type ReceivedBody = { bytes: Buffer; scan: BodyScan | undefined; maxDepth: number }
+
+/** Reads and scans a request body. Too much of it is a 400. */
+export async function receiveBody(request: Request, limits: BodyLimits & { bodyBytes: number }): Promise<ReceivedBody> {
   const bytes = await readBody(request, limits.bodyBytes)
   const scanning = scanBody(bytes, limits)
-  const scan = scanning instanceof Promise ? await scanning : scanning
-  if (typeof scan === 'string') throw invalid('body', scan)
-  return scan === undefined
-    ? parseRawRequest(bytes.toString(), request.headers, fromPath, limits.depth)
-    : new ScannedRequest({ bytes, scan }, request.headers, fromPath, parse)
+  return receivedBody(bytes, scanning instanceof Promise ? await scanning : scanning, limits)
 }
+
+/** The same for a body that was read and scanned. */
+export function receivedBody(
+  bytes: Buffer,
+  scan: Awaited<ReturnType<typeof scanBody>>,
+  limits: BodyLimits,
+): ReceivedBody {
+  if (typeof scan === 'string') throw invalid('body', scan)
+  return { bytes, scan, maxDepth: limits.depth }
+}
+
+/** The request with this body; see `readRawRequest`. */
+export const rawRequestOf = (
+  { bytes, scan, maxDepth }: ReceivedBody,
+  headers: Headers,
+  fromPath?: FromPath,
+  parse?: ParseBody,
+): RawRequest =>
+  scan === undefined
+    ? parseRawRequest(bytes.toString(), headers, fromPath, maxDepth)
+    : new ScannedRequest({ bytes, scan }, headers, fromPath, parse)
 
 /** The length of a body as it is now, in bytes. */
 export const bodyBytes = (rawRequest: RawRequest): number =>

@@ -89,7 +89,7 @@ const RETRYABLE_CODES = new Set(['upstream_error', 'upstream_rate_limited', 'ups
  */
 export async function attempt(
   endpoints: readonly Endpoint[],
-  preparedRequests: PreparedRequests,
+  requests: RequestWriter,
   timeouts: Timeouts,
   signal: CallSignal,
   records: AttemptRecord[],
@@ -103,7 +103,7 @@ export async function attempt(
       record.sent = true
     }
     try {
-      const upstream = await callEndpoint(endpoint, preparedRequests, { timeouts, signal, onSent }, number)
+      const upstream = await callEndpoint(endpoint, requests, { timeouts, signal, onSent }, number)
       record.milliseconds = Math.round(performance.now() - startedAt)
       return upstream
     } catch (error) {
@@ -126,15 +126,16 @@ export async function attempt(
 
 async function callEndpoint(
   endpoint: Endpoint,
-  preparedRequests: PreparedRequests,
+  requests: RequestWriter,
   callOptions: { timeouts: Timeouts; signal: CallSignal; onSent: () => void },
   number: number,
 ): Promise<Upstream<RequestContext>> {
-  const { context: requestContext } = preparedRequests
+  const { context: requestContext } = requests
   const protocol = protocols[endpoint.protocol]
   const { provider, model } = endpoint.target
   const sameProtocol = requestContext.request.protocol === endpoint.protocol
-  const { url, headers, body, losses, transforms } = preparedRequests.take(endpoint)
+  const taken = requests.take(endpoint)
+  const { url, headers, body, losses, transforms } = taken instanceof Promise ? await taken : taken
   const context = sameProtocol
     ? requestContext
     : {
@@ -166,7 +167,7 @@ async function callEndpoint(
 }
 
 /** A request for one endpoint; the provider's configured headers and its key are added when it is sent. */
-type PreparedRequest = {
+export type PreparedRequest = {
   url: string
   headers: Record<string, string>
   body: RequestBody
@@ -174,8 +175,15 @@ type PreparedRequest = {
   transforms: readonly Undo[]
 }
 
-/** One client request, written once for each endpoint, even if it is inspected before it is sent. */
-export class PreparedRequests {
+/** One client request, as each endpoint is sent it. */
+export type RequestWriter = {
+  readonly context: RequestContext
+  /** Throws a GatewayError if the request cannot be represented in the endpoint's protocol. */
+  take(endpoint: Endpoint): PreparedRequest | Promise<PreparedRequest>
+}
+
+/** A request that is written once for each endpoint, even if it is inspected before it is sent. */
+export class PreparedRequests implements RequestWriter {
   readonly context: RequestContext
   readonly #schemaCache: SchemaCache
   readonly #written = new Map<Endpoint, PreparedRequest>()

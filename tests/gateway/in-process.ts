@@ -14,6 +14,7 @@ import { BackgroundResponses } from '../../src/pipeline/background.ts'
 import { Idempotency } from '../../src/pipeline/idempotency.ts'
 import { InFlightRequests } from '../../src/pipeline/in-flight.ts'
 import { KeptQuota } from '../../src/pipeline/kept-quota.ts'
+import { MediaLoader } from '../../src/pipeline/media-load.ts'
 import { MediaResolver } from '../../src/pipeline/media.ts'
 import { accountsOf } from '../../src/ledger/starting-credit.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
@@ -70,7 +71,7 @@ export async function inProcessGateway(
     conversations: new ConversationMemory(config.limits.conversationBytes),
     ledger,
     reasoningReplay: await ReasoningReplay.open(store, 0),
-    media: new MediaResolver({ catalogue, config, files }),
+    media: new MediaResolver({ catalogue, config, loader: new MediaLoader({ config, files }) }),
     background: new BackgroundResponses({ catalogue, config, ledger, store }),
     inFlight: new InFlightRequests(0),
     draining: false,

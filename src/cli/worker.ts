@@ -1,0 +1,5 @@
+import { prepareHeavy } from '../pipeline/heavy/job.ts'
+import { serveJobs } from '../worker/serve.ts'
+
+/** The process that works on heavy requests. The server starts it; see src/worker/pool.ts. */
+await serveJobs({ prepare: prepareHeavy })

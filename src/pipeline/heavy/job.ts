@@ -1,0 +1,249 @@
+import type { AuthenticatedRequest } from '../../context.ts'
+import type { GenerationRequest, ProtocolName, RequestSettings } from '../../generation/request.ts'
+import type { Usage } from '../../generation/usage.ts'
+import type { RequestBody } from '../../http/call.ts'
+import { scanBody } from '../../json/body-scan.ts'
+import type { BodyLimits } from '../../json/weight.ts'
+import { modelLimitOf } from '../../ledger/admission.ts'
+import { ConversationMemory } from '../../protocols/conversation-memory.ts'
+import { type FromPath, rawRequestOf, receivedBody } from '../../protocols/raw-request.ts'
+import { leaveUnread } from '../../protocols/unread-request.ts'
+import { protocols } from '../../protocols/index.ts'
+import { SchemaCache } from '../../protocols/schema/cache.ts'
+import type { Loss } from '../../protocols/translation.ts'
+import type { Undo } from '../../protocols/transforms.ts'
+import type { Endpoint } from '../../providers/catalogue.ts'
+import { type ErrorData, errorData, errorOf } from '../../worker/errors.ts'
+import type { GenerationRoute } from '../hooks.ts'
+import { MediaResolver } from '../media.ts'
+import type { MediaConfig } from '../media-endpoints.ts'
+import type { LoadableReference, LoadedMedia } from '../media-memory.ts'
+import { type PreparingModules, read, type SelectedRequest, select } from '../prepare.ts'
+import { restoreReasoning } from '../reasoning-replay.ts'
+import type { TranslationOptions } from '../strict.ts'
+
+/**
+ * Reading and writing of one request in a process that has neither store nor catalogue. What it needs of those is given
+ * with the job; where something is missing, the job ends with the name of that, and is run again with it.
+ */
+export type HeavyJob = {
+  id: string
+  accountId: string
+  protocol: ProtocolName
+  fromPath: FromPath | undefined
+  headers: [string, string][]
+  options: TranslationOptions
+  mayStayUnread: boolean
+  config: MediaConfig & { limits: BodyLimits & { conversationBytes: number } }
+  /** `write`: for the endpoint at this index, or the first behind it that can take the request. `count`: its tokens. */
+  ask: { type: 'write'; from: number } | { type: 'count' }
+  given: Given
+}
+
+/** Knowledge of the server: each member once it was needed. */
+export type Given = {
+  /** `mayUse`: the key may use the model. `issuers`: those of the endpoints whose reasoning is kept. */
+  endpoints?: { list: readonly Endpoint[]; mayUse: boolean; issuers: ReadonlySet<string> } | { error: ErrorData }
+  reasoning?: ReadonlyMap<string, Uint8Array>
+  /** In the order in which they were loaded. `index`: of the reference. `data`: bytes behind those of the body. */
+  media?: readonly GivenMedium[]
+  data?: readonly number[]
+}
+
+export type GivenMedium = Pick<LoadedMedia, 'mediaType' | 'filename' | 'bytes'> & { index: number; isFetched: boolean }
+
+export type Need =
+  | { type: 'endpoints'; model: string }
+  | { type: 'reasoning'; keys: string[] }
+  | {
+      type: 'media'
+      references: LoadableReference[]
+      toFetch: (LoadableReference & { url: string })[]
+      mostBytes: number
+    }
+  | { type: 'data' }
+
+/** A request as one endpoint is sent it: the number of its bytes, or why it cannot be sent. */
+export type Written =
+  | {
+      url: string
+      headers: Record<string, string>
+      bytes: number
+      losses: readonly Loss[]
+      transforms: readonly Undo[]
+    }
+  | { error: ErrorData }
+
+/** `endpoints`: indexes of those that can serve the request. `written`: for the first of them from `from` on. */
+export type HeavyRead = {
+  settings: RequestSettings
+  hasTools: boolean
+  worst: Usage
+  endpoints: number[]
+  written: Written[]
+}
+
+export type HeavyResult = { need: Need } | { tokens: number } | HeavyRead
+
+class Needed extends Error {
+  readonly need: Need
+
+  constructor(need: Need) {
+    super(`needs ${need.type}`)
+    this.need = need
+  }
+}
+
+const schemaCache = new SchemaCache()
+let conversations: ConversationMemory | undefined
+
+/** Does one job. Its results are those of the same steps in the server. */
+export async function prepareHeavy(
+  job: HeavyJob,
+  bytes: Buffer,
+): Promise<{ output: HeavyResult; bytes?: Uint8Array[] }> {
+  try {
+    const selected = await selectGiven(job, bytes)
+    return job.ask.type === 'count'
+      ? { output: { tokens: await selected.promptCount.tokens() } }
+      : await writeFrom(selected, job)
+  } catch (error) {
+    if (error instanceof Needed) return { output: { need: error.need } }
+    throw error
+  }
+}
+
+/** Reads and selects as the server does, with what is given in the place of its services. */
+async function selectGiven(job: HeavyJob, bytes: Buffer): Promise<SelectedRequest> {
+  const { protocol, fromPath, options, mayStayUnread, accountId, given } = job
+  const data = given.data ?? []
+  const bodyEnd = bytes.length - data.reduce((sum, length) => sum + length, 0)
+  const body = bytes.subarray(0, bodyEnd)
+  conversations ??= new ConversationMemory(job.config.limits.conversationBytes)
+  const parseBody = conversations.parse.bind(conversations, accountId)
+  const received = receivedBody(body, await scanBody(body, job.config.limits), job.config.limits)
+  const rawRequest = rawRequestOf(received, new Headers(job.headers), fromPath, parseBody)
+  const inbound = inboundOf(job)
+  const route: GenerationRoute = { protocol, hooks: {}, fromPath }
+  const modules = modulesOf(job, dataIn(bytes, bodyEnd, data))
+  const unread = mayStayUnread ? leaveUnread(rawRequest, protocols[protocol].serve) : undefined
+  const parsed =
+    unread === undefined
+      ? await read(modules, inbound, route, rawRequest, options)
+      : { rawRequest, options, unread, request: unread.request }
+  return select(modules, inbound, route, parsed)
+}
+
+/** The client, as far as reading needs it. */
+const inboundOf = ({ id, accountId, given }: HeavyJob): AuthenticatedRequest =>
+  ({
+    id,
+    identity: { accountId, allows: (model: string) => endpointsIn(given, model).mayUse },
+    request: { signal: new AbortController().signal },
+  }) as unknown as AuthenticatedRequest
+
+function dataIn(bytes: Buffer, from: number, lengths: readonly number[]): Uint8Array[] {
+  let at = from
+  return lengths.map((length) => bytes.subarray(at, (at += length)))
+}
+
+function endpointsIn(
+  { endpoints }: Given,
+  model: string,
+): Exclude<Given['endpoints'], { error: ErrorData } | undefined> {
+  if (endpoints === undefined) throw new Needed({ type: 'endpoints', model })
+  if ('error' in endpoints) throw errorOf(endpoints.error)
+  return endpoints
+}
+
+function modulesOf({ config, given }: HeavyJob, data: readonly Uint8Array[]): PreparingModules {
+  const catalogue = { endpoints: (model: string) => endpointsIn(given, model).list }
+  return {
+    schemaCache,
+    catalogue,
+    media: new MediaResolver({ catalogue, config, loader: givenLoader(given, data) }),
+    reasoningReplay: {
+      restore: (accountId, request) =>
+        restoreReasoning(accountId, request, endpointsIn(given, request.model).issuers, async (keys) => {
+          if (given.reasoning === undefined) throw new Needed({ type: 'reasoning', keys })
+          return given.reasoning
+        }),
+    },
+  }
+}
+
+/** Media as the server loaded them; it lends the memory for them, too. */
+const givenLoader = (given: Given, data: readonly Uint8Array[]): MediaResolver['loader'] => ({
+  lease: () => ({ add() {}, release() {} }),
+  async load(_caller, references, toFetch, _lease, mostBytes) {
+    if (given.media === undefined)
+      throw new Needed({
+        type: 'media',
+        references: references.map(loadable),
+        toFetch: toFetch.map((reference) => ({ ...loadable(reference), url: reference.url })),
+        mostBytes,
+      })
+    return given.media.map(({ index, isFetched, ...medium }, at) => ({
+      ...medium,
+      reference: (isFetched ? toFetch : references)[index]!,
+      async data() {
+        if (given.data === undefined) throw new Needed({ type: 'data' })
+        return data[at]!
+      },
+    }))
+  },
+})
+
+/** A reference without its function, which cannot leave its process. */
+const loadable = ({ path, param, source, kind }: LoadableReference): LoadableReference => ({
+  path,
+  param,
+  source,
+  ...(kind === undefined ? {} : { kind }),
+})
+
+async function writeFrom(
+  { context, endpoints, hasTools, worst, preparedRequests }: SelectedRequest,
+  { given, ask }: HeavyJob,
+): Promise<{ output: HeavyRead; bytes: Uint8Array[] }> {
+  const written: Written[] = []
+  let bytes: Uint8Array[] = []
+  for (const endpoint of endpoints.slice(ask.type === 'write' ? ask.from : 0)) {
+    try {
+      const { url, headers, body, losses, transforms } = await preparedRequests.take(endpoint)
+      bytes = piecesOf(body)
+      const length = bytes.reduce((sum, piece) => sum + piece.length, 0)
+      written.push({ url, headers, bytes: length, losses: losses.losses, transforms })
+      break
+    } catch (error) {
+      const data = errorData(error)
+      if (data === undefined) throw error
+      written.push({ error: data })
+    }
+  }
+  const { list } = endpointsIn(given, context.request.model)
+  const output = {
+    settings: settingsOf(context.request as GenerationRequest),
+    hasTools,
+    worst: worst(modelLimitOf(endpoints)),
+    endpoints: endpoints.map((endpoint) => list.indexOf(endpoint)),
+    written,
+  }
+  return { output, bytes }
+}
+
+const piecesOf = (body: RequestBody): Uint8Array[] =>
+  (typeof body === 'string' ? [body] : body).map((piece) => (typeof piece === 'string' ? Buffer.from(piece) : piece))
+
+/** The settings that the response depends on, without those that may be as large as a conversation. */
+function settingsOf({
+  system: _system,
+  turns: _turns,
+  tools: _tools,
+  extras: _extras,
+  outputFormat: _outputFormat,
+  metadata: _metadata,
+  ...settings
+}: GenerationRequest): RequestSettings {
+  return settings
+}

@@ -1,0 +1,23 @@
+import type { AuthenticatedRequest } from '../context.ts'
+import type { RequestSettings } from '../generation/request.ts'
+import { protocols } from '../protocols/index.ts'
+import type { ResponseContext } from '../protocols/protocol.ts'
+import type { GenerationRoute } from './hooks.ts'
+import type { ParsedRequest } from './prepare.ts'
+
+/** The facts that writing the response to a request needs. */
+export const responseContext = (
+  { id }: Pick<AuthenticatedRequest, 'id'>,
+  { protocol }: GenerationRoute,
+  { rawRequest, options }: Pick<ParsedRequest, 'rawRequest' | 'options'>,
+  request: RequestSettings,
+): ResponseContext => ({
+  rawRequest,
+  request,
+  responseIdentity: {
+    id: protocols[protocol].serve.idPrefix + id,
+    model: request.model,
+    createdAt: Math.floor(Date.now() / 1000),
+  },
+  report: options.report,
+})

@@ -1,0 +1,55 @@
+import { fileURLToPath } from 'node:url'
+import { type Message, MessageReader, piecesOf } from './messages.ts'
+
+/** Bytes written in one turn of the event loop. */
+const SLICE_BYTES = 256 * 1024
+
+/** Variables that the runtime needs; keys of providers stay out. */
+const INHERITED = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ'] as const
+
+type Events = { onMessage(message: Message): void; onExit(): void }
+
+/** One process that does jobs. It ends when this one does, however that ends. */
+export class WorkerProcess {
+  readonly #child: Bun.Subprocess<'pipe', 'pipe', 'inherit'>
+
+  constructor(entry: URL, events: Events) {
+    this.#child = Bun.spawn([process.execPath, fileURLToPath(entry)], {
+      env: Object.fromEntries(INHERITED.map((name) => [name, process.env[name]])),
+      stdin: 'pipe',
+      stdout: 'pipe',
+      stderr: 'inherit',
+    })
+    // An idle worker must not keep the process alive.
+    this.#child.unref()
+    void this.#read(events)
+  }
+
+  async #read({ onMessage, onExit }: Events): Promise<void> {
+    const reader = new MessageReader(onMessage)
+    try {
+      for await (const chunk of this.#child.stdout) reader.push(chunk)
+    } catch {
+      // Its end is what matters.
+    }
+    onExit()
+  }
+
+  /** Writes a message, slice by slice. A process that ended meanwhile is reported by `onExit`. */
+  async send(value: unknown, bytes: readonly Uint8Array[]): Promise<void> {
+    const { stdin } = this.#child
+    try {
+      for (const piece of piecesOf(value, bytes))
+        for (let at = 0; at < piece.length; at += SLICE_BYTES) {
+          void stdin.write(piece.subarray(at, at + SLICE_BYTES))
+          await stdin.flush()
+        }
+    } catch {
+      this.kill()
+    }
+  }
+
+  kill(): void {
+    this.#child.kill('SIGKILL')
+  }
+}

@@ -1,0 +1,128 @@
+import { afterAll, beforeAll, describe, expect, spyOn, test } from 'bun:test'
+import { HEAVY } from '../../src/pipeline/heavy/weight.ts'
+import { protocols } from '../../src/protocols/index.ts'
+import { startGateway, startGatewayProcess, type Gateway, type GatewayProcess } from '../server.ts'
+
+/** Requests that take long to read and write: another process does it. */
+
+const MODEL = 'far/model'
+const ANSWER = JSON.stringify({
+  id: 'msg_1',
+  type: 'message',
+  role: 'assistant',
+  model: 'model',
+  content: [{ type: 'text', text: 'Done.' }],
+  stop_reason: 'end_turn',
+  usage: { input_tokens: 5, output_tokens: 5 },
+})
+
+let provider: ReturnType<typeof Bun.serve>
+/** The last body that the provider received. */
+let received = ''
+let config = ''
+beforeAll(() => {
+  provider = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    async fetch(request) {
+      received = await request.text()
+      return new Response(ANSWER, { headers: { 'content-type': 'application/json' } })
+    },
+  })
+  config = `
+billing: { startingCredit: 100 }
+providers:
+  far: { protocol: messages, baseUrl: "http://127.0.0.1:${provider.port}/v1", apiKey: k }
+models:
+  ${MODEL}: { endpoints: [{ provider: far, model: model }], price: { prompt: 1, completion: 4 } }
+`
+})
+afterAll(() => provider.stop(true))
+
+const parts = (count: number): object[] => Array.from({ length: count }, (_, at) => ({ type: 'text', text: `${at}` }))
+const bodyWith = (count: number): object => ({
+  model: MODEL,
+  max_tokens: 10,
+  messages: [{ role: 'user', content: parts(count) }],
+})
+const post = (gateway: Gateway, body: object): Promise<Response> =>
+  fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+
+describe('a request with very many parts', () => {
+  let gateway: Gateway
+  beforeAll(async () => {
+    gateway = await startGateway({ config })
+  })
+  afterAll(() => gateway.stop())
+
+  test('is neither read nor written by the server itself', async () => {
+    const reading = spyOn(protocols['chat.completions'].serve, 'readRequest')
+    const writing = spyOn(protocols.messages.call, 'writeRequest')
+    const response = await post(gateway, bodyWith(10_000))
+    expect([response.status, await response.text()]).toEqual([200, expect.stringContaining('Done.')])
+    expect([reading.mock.calls.length, writing.mock.calls.length]).toEqual([0, 0])
+    expect(JSON.parse(received).messages[0].content).toEqual(parts(10_000))
+    expect((await post(gateway, bodyWith(10))).status).toBe(200)
+    expect([reading.mock.calls.length, writing.mock.calls.length]).toEqual([1, 1])
+    reading.mockRestore()
+    writing.mockRestore()
+  })
+
+  test('is refused with the path of its fault', async () => {
+    const content = [...parts(9_000), { type: 'text', text: 5 }]
+    const response = await post(gateway, { model: MODEL, messages: [{ role: 'user', content }] })
+    expect([response.status, ((await response.json()) as any).error.param]).toEqual([
+      400,
+      'messages[0].content[9000].text',
+    ])
+  })
+})
+
+describe('a process that dies while it works on a request', () => {
+  let gateway: GatewayProcess
+  beforeAll(async () => {
+    gateway = await startGatewayProcess({ config })
+  })
+  afterAll(() => gateway.stop())
+
+  const workers = (): string[] =>
+    Bun.spawnSync(['ps', '-o', 'pid=', '--ppid', String(gateway.pid)])
+      .stdout.toString()
+      .split(/\s+/)
+      .filter((pid) => pid !== '')
+
+  const balance = async (): Promise<unknown> => {
+    const headers = { authorization: `Bearer ${gateway.key}` }
+    return ((await (await fetch(`${gateway.url}/v1/management/payg/balance`, { headers })).json()) as { data: unknown })
+      .data
+  }
+
+  test('costs that request only', async () => {
+    const before = await balance()
+    expect(workers()).toEqual([])
+    const lost = post(gateway, bodyWith(10_000))
+    let found: string[] = []
+    while (found.length === 0) {
+      found = workers()
+      await Bun.sleep(1)
+    }
+    for (const pid of found) process.kill(Number(pid), 'SIGKILL')
+    const refused = await lost
+    expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining('send less in one request')])
+    expect(await balance()).toEqual(before)
+    const next = await post(gateway, bodyWith(10_000))
+    expect([next.status, await next.text()]).toEqual([200, expect.stringContaining('Done.')])
+  })
+})
+
+/** The same tests again, every request taken for a heavy one. */
+describe.each(['media', 'reasoning'])('with all requests in another process, the tests of %s', async (name) => {
+  const usual = { ...HEAVY }
+  beforeAll(() => void Object.assign(HEAVY, { bytes: 0, elements: 0, unscanned: 0, settings: 0 }))
+  afterAll(() => void Object.assign(HEAVY, usual))
+  await import(`./${name}.test.ts?heavy`)
+})
