@@ -95,6 +95,7 @@ describe('a file', () => {
       'expires_after[seconds]': '3600',
     })
     const { id, created_at } = created.json as { id: string; created_at: number }
+    const digest = new Bun.CryptoHasher('sha256').update('# Title\n').digest('hex')
     expect(created.json).toEqual({
       id: expect.stringMatching(/^file-[0-9a-f]{32}$/),
       object: 'file',
@@ -108,7 +109,8 @@ describe('a file', () => {
       name: 'notes.md',
       content_type: 'text/markdown',
       size: 8,
-      checksums: { sha256: new Bun.CryptoHasher('sha256').update('# Title\n').digest('hex') },
+      checksums: { sha256: digest },
+      etag: digest,
       metadata: {},
       urls: { get: `${gateway.url}/v1/files/${id}` },
     })
