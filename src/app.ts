@@ -11,6 +11,8 @@ import { asGatewayError, GatewayError, type ErrorCode } from './error.ts'
 import { Files } from './files/files.ts'
 import type { ProtocolName } from './generation/request.ts'
 import { Forwarder } from './http/forward.ts'
+import { MemoryBudget } from './http/memory-budget.ts'
+import { isStreamed } from './http/stream.ts'
 import { listen, type Listening, type ListenOptions } from './http/serve.ts'
 import { Ledger } from './ledger/ledger.ts'
 import { ConversationMemory } from './protocols/conversation-memory.ts'
@@ -71,6 +73,9 @@ export async function handleRequest(
   } catch (error) {
     if (accountId !== undefined) reportRefusal(app, accountId, error)
     return errorResponse(asGatewayError(error), errorFormat ?? errorFormatOf(inbound.path), inbound)
+  } finally {
+    // A stream needs its memory until its end.
+    if (app.memory.used > 0 && !isStreamed(request.signal)) app.memory.release(request.signal)
   }
 }
 
@@ -287,6 +292,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     now,
     room: keptQuota,
   })
+  const memory = new MemoryBudget(config.limits.memoryBytes)
   return {
     config,
     clock,
@@ -304,9 +310,10 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     ledger,
     reasoningReplay,
     media: new MediaResolver({ catalogue, config, loader: new MediaLoader({ config, files }) }),
+    memory,
     background: new BackgroundResponses({ catalogue, config, ledger, store }),
     inFlight: new InFlightRequests(config.timeouts.clientLeftMs),
-    idempotency: new Idempotency({ store, clock, config }),
+    idempotency: new Idempotency({ store, clock, config, memory }),
     draining: false,
   }
 }

@@ -4,6 +4,7 @@ import type { Identity, Keys } from './accounts/keys.ts'
 import type { Limits } from './accounts/limits.ts'
 import type { Config } from './config/load.ts'
 import type { Files } from './files/files.ts'
+import type { MemoryBudget } from './http/memory-budget.ts'
 import type { Ledger } from './ledger/ledger.ts'
 import type { ConversationMemory } from './protocols/conversation-memory.ts'
 import type { SchemaCache } from './protocols/schema/cache.ts'
@@ -39,6 +40,8 @@ export type AppContext = {
   ledger: Ledger
   reasoningReplay: ReasoningReplay
   media: MediaResolver
+  /** The memory of large requests in flight. */
+  memory: MemoryBudget
   /** Responses that providers go on with after the request. */
   background: BackgroundResponses
   /** Generations and uploads whose clients are connected. */

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { start } from '../src/app.ts'
 import { loadConfig, type Config } from '../src/config/load.ts'
 import { expectBookRight } from './audit.ts'
+import type { MemoryGroup } from './memory-group.ts'
 import type { SmallDisk } from './small-disk.ts'
 
 /** A running Sluice on a free port of the loopback interface, with a data folder of its own. */
@@ -54,13 +55,13 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
 }
 
 export async function startGatewayProcess(
-  options: GatewayOptions & { disk?: SmallDisk } = {},
+  options: GatewayOptions & { disk?: SmallDisk; group?: MemoryGroup | undefined } = {},
 ): Promise<GatewayProcess> {
-  const { disk } = options
+  const { disk, group } = options
   const { data, key, file } = prepare(options)
   const main = join(import.meta.dir, '../src/main.ts')
   const serve = [process.execPath, main, 'serve', '--config', file, '--data', data, '--port', '0']
-  const child = Bun.spawn([...(disk?.command ?? []), ...serve], {
+  const child = Bun.spawn([...(group?.command ?? []), ...(disk?.command ?? []), ...serve], {
     env: {
       ...Object.fromEntries(INHERITED.map((name) => [name, process.env[name]])),
       ...environmentOf(key, options),

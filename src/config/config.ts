@@ -21,7 +21,13 @@ export type Config = {
     quotaWithoutCreditBytes: number
     reserve: { share: number; bytes: number }
   }
-  limits: BodyLimits & { requestsPerMinute: number; bodyBytes: number; fileBytes: number; conversationBytes: number }
+  limits: BodyLimits & {
+    requestsPerMinute: number
+    bodyBytes: number
+    fileBytes: number
+    conversationBytes: number
+    memoryBytes?: number
+  }
   timeouts: {
     connectMs: number
     firstByteMs: number

@@ -42,6 +42,7 @@ const limits = object(
     }),
     tools: number({ min: 10, max: 1_000_000, whole: true, description: 'Maximum number of tools of a request' }),
     file: size('1KiB', '16GiB', 'Maximum uploaded file'),
+    memory: size('16MiB', '64TiB', 'Memory for large requests in flight together; default: a quarter of the memory'),
     conversations: size('0B', '64GiB', 'Memory for conversations that come again with every turn; 0B: none'),
   },
   { description: 'Limits per client' },

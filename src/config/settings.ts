@@ -17,7 +17,7 @@ type ReadFile = typeof FILE extends Shape<infer T> ? T : never
 
 /** The configuration from the values in the file, with defaults. Contradictory values are reported as problems. */
 export function toConfig(read: ReadFile, env: Environment): Config {
-  const { limits = {}, timeouts = {}, billing = {} } = read
+  const { timeouts = {}, billing = {} } = read
   const providers = readProviders(read.providers)
   return {
     listen: {
@@ -32,16 +32,7 @@ export function toConfig(read: ReadFile, env: Environment): Config {
       quotaWithoutCreditBytes: read.store?.quotaWithoutCredit ?? 16 * 2 ** 20,
       reserve: read.store?.reserve ?? { share: 0.05, bytes: 2 ** 30 },
     },
-    limits: {
-      requestsPerMinute: limits.requestsPerMinute ?? 600,
-      bodyBytes: limits.body ?? 32 * 2 ** 20,
-      elements: limits.elements ?? 200_000,
-      depth: limits.depth ?? 64,
-      parts: limits.parts ?? 20_000,
-      tools: limits.tools ?? 2_000,
-      fileBytes: limits.file ?? 512 * 2 ** 20,
-      conversationBytes: limits.conversations ?? 64 * 2 ** 20,
-    },
+    limits: limitsOf(read.limits ?? {}),
     timeouts: {
       connectMs: timeouts.connect ?? 10_000,
       firstByteMs: timeouts.firstByte ?? 600_000,
@@ -100,6 +91,18 @@ const readIdempotency = ({
   keepMs: keep ?? 86_400_000,
   accountBytes: account ?? 64 * 2 ** 20,
   totalBytes: total ?? 2 ** 30,
+})
+
+const limitsOf = (limits: NonNullable<ReadFile['limits']>): Config['limits'] => ({
+  requestsPerMinute: limits.requestsPerMinute ?? 600,
+  bodyBytes: limits.body ?? 32 * 2 ** 20,
+  elements: limits.elements ?? 200_000,
+  depth: limits.depth ?? 64,
+  parts: limits.parts ?? 20_000,
+  tools: limits.tools ?? 2_000,
+  fileBytes: limits.file ?? 512 * 2 ** 20,
+  conversationBytes: limits.conversations ?? 64 * 2 ** 20,
+  ...(limits.memory === undefined ? {} : { memoryBytes: limits.memory }),
 })
 
 function readProviders(read: ReadFile['providers']): Map<string, ProviderConfig> {

@@ -28,7 +28,7 @@ type Counting = {
 
 /** `POST /v1/messages/count_tokens` */
 export async function countMessagesTokens(app: AppContext, inbound: AuthenticatedRequest): Promise<Response> {
-  const rawRequest = await readRawRequest(inbound.request, app.config.limits)
+  const rawRequest = await readRawRequest(app, inbound)
   return count(app, inbound, rawRequest, {
     protocol: 'messages',
     read: readCountRequest,
@@ -51,7 +51,7 @@ export async function countGeminiTokens(
   model: string,
 ): Promise<Response> {
   const fromPath = { model, stream: false }
-  const rawRequest = await readRawRequest(inbound.request, app.config.limits, fromPath)
+  const rawRequest = await readRawRequest(app, inbound, fromPath)
   const wrapped = members(rawRequest.text).find(({ key, start }) => key === WRAPPER && rawRequest.text[start] === '{')
   const inner =
     wrapped === undefined

@@ -1,6 +1,7 @@
 import { BoundedMap } from './bounded-map.ts'
 import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
+import { UNCOUNTED_BYTES } from './memory-budget.ts'
 import { ResponseParser } from './response-parser.ts'
 import { type CallSignal, Connection, type ConnectionUser, type Origin, takeIdle } from './connection.ts'
 
@@ -344,10 +345,22 @@ const ENDED = Promise.resolve(undefined)
 
 const cancelled = (): GatewayError => new GatewayError('upstream_error', 'The call to the provider was cancelled.')
 
-/** The whole body as text. Over `limitBytes` it throws GatewayError upstream_error and closes the connection. */
-export const readAll = async (source: ByteSource, limitBytes: number): Promise<string> => {
+/** Takes memory for more bytes of a response in one piece; a promise where it has to wait. */
+export type TakeMemory = (bytes: number) => Promise<void> | undefined
+
+/**
+ * The whole body as text. Over `limitBytes` it throws GatewayError upstream_error and closes the connection.
+ * `declared`: its length, if the provider said so.
+ */
+export const readAll = async (
+  source: ByteSource,
+  limitBytes: number,
+  takeMemory?: TakeMemory,
+  declared = 0,
+): Promise<string> => {
   const chunks: Uint8Array[] = []
   let length = 0
+  let taken = UNCOUNTED_BYTES
   for (let chunk = await source.read(); chunk !== undefined; chunk = await source.read()) {
     length += chunk.length
     if (length > limitBytes) {
@@ -355,6 +368,11 @@ export const readAll = async (source: ByteSource, limitBytes: number): Promise<s
       throw new GatewayError('upstream_error', `The response of the provider is larger than ${limitBytes} bytes.`)
     }
     chunks.push(chunk)
+    if (length <= taken) continue
+    const more = Math.min(Math.max(declared, 2 * taken), limitBytes) - taken
+    taken += more
+    const waiting = takeMemory?.(more)
+    if (waiting !== undefined) await waiting
   }
   const whole = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, length)
   return (whole instanceof Buffer ? whole : Buffer.from(whole)).toString('utf8')

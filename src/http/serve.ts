@@ -2,6 +2,8 @@ import type { Server } from 'bun'
 import { isUtf8 } from 'node:buffer'
 import { within } from '../deadlines.ts'
 import { GatewayError, invalid } from '../error.ts'
+import { BodyPieces } from './body-pieces.ts'
+import { type MemoryBudget, UNCOUNTED_BYTES } from './memory-budget.ts'
 import { isStreamed } from './stream.ts'
 
 export type ListenOptions = {
@@ -85,28 +87,49 @@ function serve(options: ListenOptions): Listening {
  */
 const BODY_MS = 300_000
 
+/** A body that is not received in pieces may take so long: as much as at this rate, and more for a slow start. */
+const SLOWEST_BYTES_PER_MS = 8
+const START_MS = 15_000
+
+/** Longer bodies are received in pieces, into memory of their own length. */
+const IN_PIECES_BYTES = 1024 * 1024
+
 /**
  * The request body, without a byte order mark. Throws GatewayError request_too_large (413) over `limitBytes`, declared
- * or chunked; invalid_request for bytes that are not UTF-8, and with status 408 after `atMostMs`;
- * unsupported_media_type (415) for a compressed body.
+ * or chunked; invalid_request for bytes that are not UTF-8, and with status 408 for a body that comes too slowly;
+ * unsupported_media_type (415) for a compressed body; overloaded where there is no memory for a large one. `memory`:
+ * where a large one takes it, on behalf of `owner`.
  */
-export const readBody = async (request: Request, limitBytes: number, atMostMs = BODY_MS): Promise<Buffer> => {
+export const readBody = async (
+  request: Request & Received,
+  limitBytes: number,
+  memory?: MemoryBudget,
+  owner = '',
+  atMostMs = BODY_MS,
+): Promise<Buffer> => {
+  if (request.received !== undefined) return request.received
   const length = declaredLength(request, limitBytes)
-  const reading = length === undefined ? readBounded(request, limitBytes) : request.bytes()
-  let bytes: Uint8Array
-  try {
-    bytes = await within(reading, atMostMs, throwTooLate)
-  } catch (error) {
-    return throwBodyError(error)
+  // Until it is read, the bytes of the body wait with the client.
+  if (memory !== undefined && length !== undefined && length > UNCOUNTED_BYTES) {
+    const waiting = memory.receive(request.signal, owner, length)
+    if (waiting !== undefined) await waiting
   }
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  if (!isUtf8(text)) throw invalid('body', 'must be UTF-8')
-  return hasByteOrderMark(text) ? text.subarray(3) : text
+  const bytes =
+    length === undefined
+      ? await readUndeclared(request, limitBytes, memory, owner, atMostMs)
+      : length > IN_PIECES_BYTES
+        ? await readInto(request, Buffer.allocUnsafeSlow(length), atMostMs)
+        : await readAtOnce(request, Math.min(atMostMs, START_MS + length / SLOWEST_BYTES_PER_MS))
+  if (!isUtf8(bytes)) throw invalid('body', 'must be UTF-8')
+  return hasByteOrderMark(bytes) ? bytes.subarray(3) : bytes
 }
 
+type Received = { received?: Buffer }
+
 /** The request with a body that was read from it. */
-export const withBody = ({ url, method, headers, signal }: Request, bytes: Buffer): Request =>
+export const withBody = ({ url, method, headers, signal }: Request, bytes: Buffer): Request & Received =>
   ({
+    received: bytes,
     url,
     method,
     headers,
@@ -115,11 +138,68 @@ export const withBody = ({ url, method, headers, signal }: Request, bytes: Buffe
     get body() {
       return new Response(bytes).body
     },
-  }) as unknown as Request
+  }) as unknown as Request & Received
 
 /** The same as text. */
 export const readText = async (request: Request, limitBytes: number, atMostMs?: number): Promise<string> =>
-  (await readBody(request, limitBytes, atMostMs)).toString()
+  (await readBody(request, limitBytes, undefined, undefined, atMostMs)).toString()
+
+const readAtOnce = async (request: Request, atMostMs: number): Promise<Buffer> => {
+  try {
+    const bytes = await within(request.bytes(), atMostMs, throwTooLate)
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  } catch (error) {
+    return throwBodyError(error)
+  }
+}
+
+/** Reads a body into memory that is occupied only as the bytes arrive. */
+const readInto = async (request: Request, into: Buffer, atMostMs: number): Promise<Buffer> => {
+  const pieces = new BodyPieces(request.body!, atMostMs)
+  try {
+    for (let piece = await pieces.next(); piece !== undefined; piece = await pieces.next()) {
+      into.set(piece, pieces.received - piece.length)
+      // Frees the memory at once; the garbage collector would let as much accumulate again.
+      ;(piece.buffer as ArrayBuffer).transfer(0)
+    }
+  } catch (error) {
+    return throwBodyError(error)
+  } finally {
+    pieces.end()
+  }
+  if (pieces.tooLate) throwTooLate()
+  return pieces.received === into.length ? into : throwBodyError(undefined)
+}
+
+/** Reads a body without a declared length, so that an oversized one is never kept in memory. */
+const readUndeclared = async (
+  request: Request,
+  limitBytes: number,
+  memory: MemoryBudget | undefined,
+  owner: string,
+  atMostMs: number,
+): Promise<Buffer> => {
+  if (request.body === null) return Buffer.alloc(0)
+  const pieces = new BodyPieces(request.body, atMostMs)
+  const read: Uint8Array[] = []
+  let taken = UNCOUNTED_BYTES
+  try {
+    for (let piece = await pieces.next(); piece !== undefined; piece = await pieces.next()) {
+      if (pieces.received > limitBytes) throw tooLarge(limitBytes)
+      read.push(piece)
+      if (pieces.received <= taken) continue
+      const more = Math.min(2 * taken, limitBytes) - taken
+      taken += more
+      const waiting = memory?.receive(request.signal, owner, more)
+      if (waiting !== undefined) await waiting
+    }
+  } catch (error) {
+    return throwBodyError(error)
+  } finally {
+    pieces.end()
+  }
+  return pieces.tooLate ? throwTooLate() : Buffer.concat(read, pieces.received)
+}
 
 /**
  * The Content-Length, or undefined. Throws unsupported_media_type and request_too_large, so that such a body is refused
@@ -185,18 +265,6 @@ const throwBodyError = (error: unknown): never => {
 }
 
 const hasByteOrderMark = (bytes: Uint8Array): boolean => bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
-
-/** Reads a body without a declared length in chunks, so that an oversized one is never kept in memory. */
-const readBounded = async (request: Request, limitBytes: number): Promise<Uint8Array> => {
-  const chunks: Uint8Array[] = []
-  let length = 0
-  for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
-    length += chunk.byteLength
-    if (length > limitBytes) throw tooLarge(limitBytes)
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks, length)
-}
 
 const tooLarge = (limitBytes: number): GatewayError =>
   new GatewayError('request_too_large', `The request body must be at most ${limitBytes} bytes.`)

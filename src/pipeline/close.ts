@@ -41,8 +41,9 @@ export async function closeStream(
 }
 
 /** The client is not waited for any more, and the memory of its media is free. */
-export function leave({ app, open, inFlight, media }: ClosableGeneration): void {
+export function leave({ app, open, inFlight, media, clientSignal }: ClosableGeneration): void {
   media?.release()
+  app.memory.release(clientSignal)
   if (inFlight.leave()) app.abuseDetection.end(open.request.accountId)
 }
 

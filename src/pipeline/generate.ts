@@ -22,13 +22,19 @@ export async function generate(
   try {
     // Writing long media takes tens of milliseconds.
     if (media !== undefined) await nextTurn()
-    const upstream = await attempt(endpoints, preparedRequests, app.config.timeouts, inFlight, open.meter.tries)
+    const { memory, config } = app
+    // A provider in this process works on what it was sent.
+    const leaves = memory.used > 0 && endpoints.every(({ provider }) => provider.inProcess === undefined)
+    const onSent = leaves ? () => memory.sent(generation.clientSignal) : undefined
+    const upstream = await attempt(endpoints, preparedRequests, config.timeouts, inFlight, open.meter.tries, onSent)
+    memory.sent(generation.clientSignal)
     open.meter.served = upstream.endpoint.target
     open.meter.losses = upstream.losses
     generation.replayRecorder = app.reasoningReplay.replayRecorder(selected.hasTools, upstream.endpoint.target)
     if (!context.request.stream) return await whole(generation, upstream)
     // An API with contexts of its own writes values of the request into the response.
     promptCount.free(route.hooks.translation !== undefined)
+    memory.streams(generation.clientSignal)
     return await stream(generation, withoutConversation(upstream))
   } catch (error) {
     // A response that could not be recorded is not sent, so it must not be charged when the record is written later.

@@ -2,6 +2,7 @@ import type { Clock } from '../accounts/clock.ts'
 import type { Identity } from '../accounts/keys.ts'
 import type { Config } from '../config/load.ts'
 import { GatewayError } from '../error.ts'
+import type { MemoryBudget } from '../http/memory-budget.ts'
 import { readBody, withBody } from '../http/serve.ts'
 import type { Chunk, TextSource, WriteNow } from '../http/stream.ts'
 import type { OpenGeneration } from '../ledger/ledger.ts'
@@ -29,7 +30,7 @@ const KEPT_HEADERS = [
 /** Statuses of requests that nothing worked on, or that ask for a retry. */
 const RETRIED = new Set([408, 409, 422, 429, 503, 529])
 
-type Modules = { store: Store; clock: Clock; config: Config }
+type Modules = { store: Store; clock: Clock; config: Config; memory: MemoryBudget }
 
 /** A request whose key was accepted. `execution` is set for one with an `Idempotency-Key`. */
 type Inbound = {
@@ -110,10 +111,12 @@ export class Idempotency {
   readonly #store: Store
   readonly #clock: Clock
   readonly #config: Config
+  readonly #memory: MemoryBudget
   /** By account and key. */
   readonly #running = new Map<string, Execution>()
 
-  constructor({ store, clock, config }: Modules) {
+  constructor({ store, clock, config, memory }: Modules) {
+    this.#memory = memory
     this.#store = store
     this.#clock = clock
     this.#config = config
@@ -127,11 +130,11 @@ export class Idempotency {
     const { limits, idempotency } = this.#config
     if (idempotency.keepMs === 0 || inbound.identity.idempotency === false) return respond()
     if (!/^[\x21-\x7e]{1,255}$/.test(key)) throw refused('must be 1 to 255 printable ASCII characters without spaces')
-    const bytes = await readBody(inbound.request, limits.bodyBytes)
+    const { accountId } = inbound.identity
+    const bytes = await readBody(inbound.request, limits.bodyBytes, this.#memory, accountId)
     inbound.request = withBody(inbound.request, bytes)
     const hash = sha256(key)
     const digest = sha256(`${inbound.path}?${inbound.query}\n`, bytes)
-    const { accountId } = inbound.identity
     const name = `${accountId} ${hash.toString('base64')}`
     const running = this.#running.get(name)
     if (running !== undefined) throw running.digest.equals(digest) ? inProgress(running) : ofAnother()

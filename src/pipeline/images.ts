@@ -2,6 +2,7 @@ import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import type { Config } from '../config/load.ts'
 import { GatewayError } from '../error.ts'
 import { fold, type GenerationEvent } from '../generation/event.ts'
+import type { TakeMemory } from '../http/call.ts'
 import type { CallSignal } from '../http/connection.ts'
 import { originOf } from '../http/serve.ts'
 import type { Chunk, TextSource } from '../http/stream.ts'
@@ -18,8 +19,13 @@ const isImagesApi = ({ protocol }: Pick<Endpoint, 'protocol'>): boolean => proto
 export const finishesWithoutClient = isImagesApi
 
 /** The text of a whole response. Images that an images API only links to are fetched: clients never see those URLs. */
-export function readText(config: Config, upstream: Upstream, signal: CallSignal): Promise<string> {
-  const reading = readResponseText(upstream)
+export function readText(
+  config: Config,
+  upstream: Upstream,
+  signal: CallSignal,
+  takeMemory?: TakeMemory,
+): Promise<string> {
+  const reading = readResponseText(upstream, takeMemory)
   return isImagesApi(upstream.endpoint) ? reading.then((text) => fetchImages(text, upstream, config, signal)) : reading
 }
 

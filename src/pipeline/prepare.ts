@@ -70,20 +70,24 @@ export async function parse(
   const { protocol, fromPath } = route
   const { accountId } = inbound.identity
   const { headers } = inbound.request
-  const body = await receiveBody(inbound.request, app.config.limits)
+  const body = await receiveBody(app, inbound)
   const heavy = isHeavy(body, route)
-  if (heavy && body.scan === undefined)
+  if (heavy && body.scan === undefined) {
+    await app.memory.work(inbound.request.signal, 'read')
     return new HeavyRequest(app, inbound, route, {
       bytes: body.bytes,
       options: translationOptions(headers, app.config),
       model: fromPath?.model,
       mayStayUnread: false,
     })
+  }
   const rawRequest = rawRequestOf(body, headers, fromPath, bodyParser(app, accountId))
   const options = translationOptions(headers, app.config)
   const mayStayUnread = !options.strict && needNoConversation(app, accountId, protocol, rawRequest)
   const isLeft = mayStayUnread && !(heavy && hasHeavySettings(body, protocol))
   const unread = isLeft ? leaveUnread(rawRequest, protocols[protocol].serve) : undefined
+  const waiting = app.memory.work(inbound.request.signal, unread === undefined ? 'read' : 'unread')
+  if (waiting !== undefined) await waiting
   if (unread !== undefined) return { rawRequest, options, unread, request: unread.request }
   return heavy
     ? new HeavyRequest(app, inbound, route, { bytes: body.bytes, options, model: modelOf(rawRequest), mayStayUnread })

@@ -1,5 +1,6 @@
 import { fold, withUsage, type GenerationEvent } from '../generation/event.ts'
 import type { Usage } from '../generation/usage.ts'
+import type { TakeMemory } from '../http/call.ts'
 import { streamBody } from '../http/stream.ts'
 import type { Outcome } from '../ledger/outcomes.ts'
 import { protocols } from '../protocols/index.ts'
@@ -20,7 +21,7 @@ import { responseHeaders, streamHeaders } from './response-headers.ts'
 export async function whole(generation: Generation, upstream: Upstream<RequestContext>): Promise<Response> {
   const { app, inFlight, route } = generation
   const { protocol, context, sameProtocol } = upstream
-  const text = await readText(app.config, upstream, inFlight)
+  const text = await readText(app.config, upstream, inFlight, memoryOf(generation))
   // Few routes have these hooks; the others await nothing here.
   const onResponse = route.hooks.onResponse?.(generation, upstream, text)
   const pending = onResponse && (await onResponse)
@@ -36,6 +37,7 @@ export async function whole(generation: Generation, upstream: Upstream<RequestCo
   const body = sameProtocol ? protocol.passthrough(context).answer(text, counted) : translate(events, counted, context)
   // A body that Sluice cannot read is passed on to a client of the provider's protocol, but not charged.
   await close(generation, events.length === 0 ? 'failed' : endOf(generation))
+  keepUntilTaken(generation, body)
   return new Response(body, { headers: responseHeaders(generation, upstream) })
 }
 
@@ -103,16 +105,25 @@ function relayOf(generation: Generation, { context, incoming }: Upstream, metere
 async function streamOfWhole(generation: Generation, upstream: Upstream): Promise<Response> {
   const { app, inFlight } = generation
   const { context } = upstream
-  const text = await readText(app.config, upstream, inFlight)
+  const text = await readText(app.config, upstream, inFlight, memoryOf(generation))
   const events = readEvents(upstream, text)
   const writer = protocols[context.request.protocol].serve.writer(context)
   const counted = await record(generation, events)
   const frames = withUsage(events, counted).flatMap((event) => writer.write(event))
   await close(generation, endOf(generation))
-  return new Response(chunkText(framingOf(generation).write(frames, true)), {
-    headers: streamHeaders(generation, upstream),
-  })
+  const body = chunkText(framingOf(generation).write(frames, true))
+  keepUntilTaken(generation, body)
+  return new Response(body, { headers: streamHeaders(generation, upstream) })
 }
+
+/** Not a part of `whole`: a closure of an async function keeps its arguments as long as it is kept itself. */
+const memoryOf =
+  ({ app, open, clientSignal }: Generation): TakeMemory =>
+  (bytes) =>
+    app.memory.respond(clientSignal, open.request.accountId, bytes)
+
+const keepUntilTaken = ({ app, open, inbound: { address } }: Generation, body: string): void =>
+  app.memory.untilTaken(open.request.accountId, body.length, () => address?.() !== undefined)
 
 /** Reports whether a provider streams its response, as it was requested to. */
 export const isStream = ({ incoming: { headers } }: Upstream): boolean =>

@@ -1,4 +1,5 @@
 import { invalid } from '../error.ts'
+import type { MemoryBudget } from '../http/memory-budget.ts'
 import { readBody } from '../http/serve.ts'
 import { type BodyScan, scanBody } from '../json/body-scan.ts'
 import { checkJson } from '../json/scan.ts'
@@ -9,25 +10,31 @@ import type { RawRequest, ScannedBody } from './protocol.ts'
 /** Model and streaming from the URL path. */
 export type FromPath = { model: string; stream: boolean }
 
+type ReadingServices = { config: { limits: BodyLimits & { bodyBytes: number } }; memory: MemoryBudget }
+type ReceivedRequest = { request: Request; identity: { accountId: string } }
+
 /** The value of a body that was scanned. */
 export type ParseBody = (scanned: ScannedBody) => Record<string, unknown>
 
 /** Reads a request body. Malformed, ambiguous or too much JSON is a 400. `parse`: for a body that is read later on. */
 export async function readRawRequest(
-  request: Request,
-  limits: BodyLimits & { bodyBytes: number },
+  services: ReadingServices,
+  received: ReceivedRequest,
   fromPath?: FromPath,
   parse?: ParseBody,
 ): Promise<RawRequest> {
-  return rawRequestOf(await receiveBody(request, limits), request.headers, fromPath, parse)
+  return rawRequestOf(await receiveBody(services, received), received.request.headers, fromPath, parse)
 }
 
 /** A body, and what the scan found in it: undefined where only `checkJson` and JSON.parse can judge it. */
 export type ReceivedBody = { bytes: Buffer; scan: BodyScan | undefined; maxDepth: number }
 
 /** Reads and scans a request body. Too much of it is a 400. */
-export async function receiveBody(request: Request, limits: BodyLimits & { bodyBytes: number }): Promise<ReceivedBody> {
-  const bytes = await readBody(request, limits.bodyBytes)
+export async function receiveBody(
+  { config: { limits }, memory }: ReadingServices,
+  { request, identity: { accountId } }: ReceivedRequest,
+): Promise<ReceivedBody> {
+  const bytes = await readBody(request, limits.bodyBytes, memory, accountId)
   const scanning = scanBody(bytes, limits)
   return receivedBody(bytes, scanning instanceof Promise ? await scanning : scanning, limits)
 }

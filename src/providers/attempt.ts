@@ -5,15 +5,7 @@ import { spliceBytes } from '../json/splice-bytes.ts'
 import { stringifyBody } from '../json/stringify-body.ts'
 import { asGatewayError, GatewayError } from '../error.ts'
 import type { GenerationEvent } from '../generation/event.ts'
-import {
-  bodyText,
-  readAll,
-  type RequestBody,
-  send,
-  type ByteSource,
-  type IncomingResponse,
-  type Timeouts,
-} from '../http/call.ts'
+import { readAll, type RequestBody, send, type IncomingResponse, type TakeMemory, type Timeouts } from '../http/call.ts'
 import type { CallSignal } from '../http/connection.ts'
 import { isRemembered } from '../protocols/element-memory.ts'
 import { refuseNative } from '../protocols/provider-native.ts'
@@ -33,6 +25,7 @@ import { type Loss, LossReport, Translation } from '../protocols/translation.ts'
 import { cutsAtPassages, transformed, transformOf, type Undo } from '../protocols/transforms.ts'
 import { checkDepth, scrub } from '../protocols/upstream-error.ts'
 import type { Endpoint } from './catalogue.ts'
+import { callInProcess } from './in-process.ts'
 
 /** A provider's response from its first byte on. */
 export type Upstream<Context extends ResponseContext = ResponseContext> = {
@@ -85,7 +78,7 @@ const RETRYABLE_CODES = new Set(['upstream_error', 'upstream_rate_limited', 'ups
 
 /**
  * Tries the endpoints in order until one responds; an attempt fails only before the first byte of a response. Throws
- * the UpstreamRefusal of the last attempt. Each attempt is added to `records`.
+ * the UpstreamRefusal of the last attempt. Each attempt is added to `records`. `onSent`: called when a request leaves.
  */
 export async function attempt(
   endpoints: readonly Endpoint[],
@@ -93,17 +86,19 @@ export async function attempt(
   timeouts: Timeouts,
   signal: CallSignal,
   records: AttemptRecord[],
+  onSent?: () => void,
 ): Promise<Upstream<RequestContext>> {
   for (let number = 1; ; number++) {
     const endpoint = endpoints[number - 1]!
     const startedAt = performance.now()
     const record: AttemptRecord = { provider: endpoint.provider.id, milliseconds: 0 }
     records.push(record)
-    const onSent = (): void => {
+    const recordSent = (): void => {
       record.sent = true
+      onSent?.()
     }
     try {
-      const upstream = await callEndpoint(endpoint, requests, { timeouts, signal, onSent }, number)
+      const upstream = await callEndpoint(endpoint, requests, { timeouts, signal, onSent: recordSent }, number)
       record.milliseconds = Math.round(performance.now() - startedAt)
       return upstream
     } catch (error) {
@@ -302,7 +297,8 @@ const isJsonObject = (text: string): boolean => {
 const RESPONSE_BYTES = 64 * 1024 * 1024
 
 /** The body of a response that is not streamed. Throws upstream_error above 64 MiB. */
-export const readResponseText = ({ incoming }: Upstream): Promise<string> => readAll(incoming.body, RESPONSE_BYTES)
+export const readResponseText = ({ incoming }: Upstream, takeMemory?: TakeMemory): Promise<string> =>
+  readAll(incoming.body, RESPONSE_BYTES, takeMemory, Number(incoming.headers.get('content-length') ?? 0))
 
 /** A whole response as events. Throws a GatewayError for a body that cannot be read. */
 export const readEvents = (upstream: Upstream, text: string): GenerationEvent[] =>
@@ -357,44 +353,3 @@ const secondsOf = (header: string | null): number | undefined => {
 /** The HTTP client, or a call of a provider in this process. */
 export const transport = ({ provider }: Pick<Endpoint, 'provider'>): typeof send =>
   provider.inProcess === undefined ? send : callInProcess
-
-const callInProcess: typeof send = async ({ url, method, headers, body, signal, onSent }) => {
-  onSent?.()
-  const abort = new AbortController()
-  signal.addEventListener('abort', () => abort.abort(), { once: true })
-  // Most servers never call it, and its modules take 3 MB.
-  const { sandbox } = await import('./sandbox/server.ts')
-  const response = await sandbox(
-    new Request(url, {
-      method,
-      headers,
-      signal: abort.signal,
-      ...(body === undefined ? {} : { body: bodyText(body) }),
-    }),
-  )
-  return { status: response.status, headers: response.headers, body: new StreamSource(response.body) }
-}
-
-class StreamSource implements ByteSource {
-  readonly #reader:
-    | { read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>; cancel(): Promise<void> }
-    | undefined
-
-  constructor(stream: ReadableStream<Uint8Array> | null) {
-    this.#reader = stream?.getReader()
-  }
-
-  async read(): Promise<Uint8Array | undefined> {
-    try {
-      return (await this.#reader?.read())?.value
-    } catch (error) {
-      throw new GatewayError('upstream_error', 'The connection to the provider broke before its answer was complete.', {
-        cause: error,
-      })
-    }
-  }
-
-  cancel(): void {
-    this.#reader?.cancel().catch(() => {})
-  }
-}

@@ -6,6 +6,7 @@ import { Keys } from '../../src/accounts/keys.ts'
 import { Limits } from '../../src/accounts/limits.ts'
 import { Plans } from '../../src/accounts/plans.ts'
 import { loadConfig } from '../../src/config/load.ts'
+import { MemoryBudget } from '../../src/http/memory-budget.ts'
 import { Ledger } from '../../src/ledger/ledger.ts'
 import { ConversationMemory } from '../../src/protocols/conversation-memory.ts'
 import { SchemaCache } from '../../src/protocols/schema/cache.ts'
@@ -54,10 +55,11 @@ export async function inProcessGateway(
   const { kept, space } = sqlite
   const abuseDetection = new AbuseDetection(config.accountStatus, now)
   const catalogue = new Catalogue(config)
+  const memory = new MemoryBudget(2 ** 30)
   const app = {
     config,
     clock: new SteadyClock(),
-    idempotency: new Idempotency({ store, clock: new SteadyClock(), config }),
+    idempotency: new Idempotency({ store, clock: new SteadyClock(), config, memory }),
     store,
     space,
     keptQuota: new KeptQuota({ kept, ledger, config, space }),
@@ -72,6 +74,7 @@ export async function inProcessGateway(
     ledger,
     reasoningReplay: await ReasoningReplay.open(store, 0),
     media: new MediaResolver({ catalogue, config, loader: new MediaLoader({ config, files }) }),
+    memory,
     background: new BackgroundResponses({ catalogue, config, ledger, store }),
     inFlight: new InFlightRequests(0),
     draining: false,

@@ -1,3 +1,4 @@
+import { MemoryBudget } from '../../src/http/memory-budget.ts'
 import type { BodyLimits } from '../../src/json/weight.ts'
 
 /** Limits for tests that are about something else. */
@@ -8,3 +9,7 @@ export const LIMITS: BodyLimits & { bodyBytes: number } = {
   parts: 1e9,
   tools: 1e9,
 }
+
+/** The arguments of `readRawRequest` for such a test. */
+export const READING = { config: { limits: LIMITS }, memory: new MemoryBudget(1e9) }
+export const received = (request: Request) => ({ request, identity: { accountId: 'a' } })

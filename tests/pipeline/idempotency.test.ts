@@ -7,6 +7,7 @@ import type { Identity } from '../../src/accounts/keys.ts'
 import { readConfig } from '../../src/config/load.ts'
 import { GatewayError } from '../../src/error.ts'
 import type { OpenGeneration } from '../../src/ledger/ledger.ts'
+import { MemoryBudget } from '../../src/http/memory-budget.ts'
 import { Idempotency } from '../../src/pipeline/idempotency.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 
@@ -57,7 +58,7 @@ test('a key has one execution and one answer for a day, whatever is sent in what
       const run = `${runs++}`
       let now = Date.UTC(2026, 0, 1)
       const clock = { now: () => now, elapsed: () => 0 }
-      let idempotency = new Idempotency({ store, clock, config })
+      let idempotency = new Idempotency({ store, clock, config, memory: new MemoryBudget(2 ** 30) })
       const done = new Map<string, Done>()
       const running = new Map<string, { body: string; finish: () => Promise<void>; left: number }>()
       const finishDue = async (all = false): Promise<void> => {
@@ -66,7 +67,7 @@ test('a key has one execution and one answer for a day, whatever is sent in what
       for (const [index, { account, key, body, status, sent, afterMs, takes, restarts }] of steps.entries()) {
         now += afterMs
         await finishDue(restarts)
-        if (restarts) idempotency = new Idempotency({ store, clock, config })
+        if (restarts) idempotency = new Idempotency({ store, clock, config, memory: new MemoryBudget(2 ** 30) })
         const name = `${run}${account} ${key}`
         const known = done.get(name)
         const isKnown = known !== undefined && known.until > now

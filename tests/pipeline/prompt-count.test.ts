@@ -2,10 +2,10 @@ import { expect, test } from 'bun:test'
 import { PromptCount } from '../../src/pipeline/prompt-count.ts'
 import { readRequest } from '../../src/protocols/chat/read-request.ts'
 import { parseRawRequest, readRawRequest } from '../../src/protocols/raw-request.ts'
-import { LIMITS } from '../json/limits.ts'
+import { READING, received } from '../json/limits.ts'
 
 const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'All water runs to the sea.' }] })
-const scanned = () => readRawRequest(new Request('http://localhost', { method: 'POST', body }), LIMITS)
+const scanned = () => readRawRequest(READING, received(new Request('http://localhost', { method: 'POST', body })))
 
 test('a prompt has as many tokens after its request was freed', async () => {
   for (const rawRequest of [await scanned(), parseRawRequest(body, new Headers())]) {

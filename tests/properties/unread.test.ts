@@ -12,7 +12,7 @@ import { leaveUnread, referencesOf } from '../../src/protocols/unread-request.ts
 import { spliceBytes } from '../../src/json/splice-bytes.ts'
 import { assertAsyncProperty, assertSame, TIMEOUT_MS } from './assertions.ts'
 import { change, mutated } from './mutations.ts'
-import { LIMITS } from '../json/limits.ts'
+import { READING, received } from '../json/limits.ts'
 import { IDENTITY } from './protocol-pairs.ts'
 import { writtenWithLosses } from './request-losses.ts'
 import { requests, scopeOf, TARGETS } from './requests.ts'
@@ -28,7 +28,11 @@ const CONVERSATION = ['system', 'turns', 'tools', 'extras']
 async function checkUnread(protocol: ConversationName, text: string, isValid: boolean): Promise<boolean> {
   const { serve, call } = protocols[protocol]
   const fromPath = serve.modelInPath === true ? { model: IDENTITY.model, stream: true } : undefined
-  const rawRequest = await readRawRequest(new Request('http://host/', { method: 'POST', body: text }), LIMITS, fromPath)
+  const rawRequest = await readRawRequest(
+    READING,
+    received(new Request('http://host/', { method: 'POST', body: text })),
+    fromPath,
+  )
   if (rawRequest.scanned !== undefined)
     assertSame(
       outcomeOf(() => referencesOf(serve, rawRequest).map(({ param }) => param)),

@@ -9,6 +9,7 @@ import { readRawRequest } from '../../src/protocols/raw-request.ts'
 import { LossReport } from '../../src/protocols/translation.ts'
 import { leaveUnread } from '../../src/protocols/unread-request.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
+import { READING, received } from '../json/limits.ts'
 import { prepared } from '../translating.ts'
 import { haveSchemas, unknownValues } from './schema-walk.ts'
 
@@ -16,7 +17,6 @@ import { haveSchemas, unknownValues } from './schema-walk.ts'
 
 type Json = Record<string, unknown>
 
-const LIMITS = { bodyBytes: 1e9, depth: 1_000, elements: 1e9, parts: 1e9, tools: 1e9 }
 const TARGET: Target = { provider: 'p', model: 'theirs', quirks: {}, capabilities: {} }
 const IDENTITY = { id: 'ours', model: 'a/b', createdAt: 1 }
 
@@ -59,8 +59,8 @@ const HELLO: { protocol: ProtocolName; files: string[]; base: Json; needed: RegE
 
 const rawRequestOf = (body: Json): Promise<RawRequest> =>
   readRawRequest(
-    new Request('http://host/', { method: 'POST', body: JSON.stringify(body) }),
-    LIMITS,
+    READING,
+    received(new Request('http://host/', { method: 'POST', body: JSON.stringify(body) })),
     'contents' in body ? { model: 'a/b', stream: false } : undefined,
   )
 

@@ -1,7 +1,9 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import type { Server } from 'bun'
 import { asGatewayError } from '../../src/error.ts'
-import { listen, type Listening, readChunks, readText } from '../../src/http/serve.ts'
+import { BodyPieces } from '../../src/http/body-pieces.ts'
+import { MemoryBudget } from '../../src/http/memory-budget.ts'
+import { listen, type Listening, readBody, readChunks, readText } from '../../src/http/serve.ts'
 import { streamBody } from '../../src/http/stream.ts'
 import { rawClient, until } from './raw-server.ts'
 
@@ -105,6 +107,68 @@ describe('readText', () => {
     process.off('unhandledRejection', onUnhandled)
     expect(unhandled).toEqual([])
     expect(await post(server, 'ok')).toEqual([200, { length: 2 }])
+  })
+})
+
+describe('a body in pieces', () => {
+  /** Responds with the number of bytes, or with 408. `wait`: awaited after each piece. */
+  const inPieces = (wait: () => Promise<void> = () => Promise.resolve()): Listening =>
+    start(async (request) => {
+      const pieces = new BodyPieces(request.body!, 60_000, { periodMs: 200, bytes: 100 })
+      while ((await pieces.next()) !== undefined) await wait()
+      pieces.end()
+      return new Response(`${pieces.received}`, { status: pieces.tooLate ? 408 : 200 })
+    })
+  const head = (length: number): string => `POST / HTTP/1.1\r\nhost: x\r\ncontent-length: ${length}\r\n\r\n`
+
+  test('is too late when its client stops sending, however much came before', async () => {
+    const client = await rawClient(inPieces().port)
+    client.write(head(100_001) + 'x'.repeat(100_000))
+    await until(() => client.text().startsWith('HTTP/1.1 408'))
+    client.close()
+  })
+
+  test('is not too late while the server lets its client wait', async () => {
+    const client = await rawClient(inPieces(() => Bun.sleep(700)).port)
+    client.write(head(20_000) + 'x'.repeat(20_000))
+    await until(() => client.text().includes('20000'))
+    expect(client.text()).toStartWith('HTTP/1.1 200')
+    client.close()
+  })
+
+  test('of more than a megabyte is read whole, and cut off at the end of the connection', async () => {
+    const lengths: number[] = []
+    const server = start(async (request) => {
+      const read = await readBody(request, 1e9).catch(asGatewayError)
+      lengths.push(read instanceof Error ? read.status : read.filter((byte) => byte === 120).length)
+      return new Response('ok')
+    })
+    expect(await (await fetch(server.url, { method: 'POST', body: 'x'.repeat(3_000_000) })).text()).toBe('ok')
+    const client = await rawClient(server.port)
+    client.write(head(2_000_000) + 'x'.repeat(1_500_000))
+    await Bun.sleep(20)
+    client.close()
+    await until(() => lengths.length === 2)
+    expect(lengths).toEqual([3_000_000, 400])
+  })
+
+  test('waits with its client for memory', async () => {
+    const memory = new MemoryBudget(2_000_000)
+    const other = new AbortController().signal
+    memory.receive(other, 'a', 900_000)
+    const server = start(async (request) => {
+      const read = await readBody(request, 1e9, memory, 'b')
+      memory.release(request.signal)
+      return new Response(`${read.length}`)
+    })
+    const large = fetch(server.url, { method: 'POST', body: 'x'.repeat(500_000) })
+    const chunked = fetch(server.url, { method: 'POST', body: chunkStream(100, 5_000) })
+    expect(await (await fetch(server.url, { method: 'POST', body: 'x'.repeat(60_000) })).text()).toBe('60000')
+    expect(await Promise.race([large, chunked, Bun.sleep(100)])).toBeUndefined()
+    memory.release(other)
+    expect(await (await large).text()).toBe('500000')
+    expect(await (await chunked).text()).toBe('500000')
+    expect(memory.used).toBe(0)
   })
 })
 

@@ -33,8 +33,9 @@ export async function createPrediction(app: App, inbound: AuthenticatedRequest):
 }
 
 async function readNewPrediction(app: App, inbound: AuthenticatedRequest): Promise<NewPrediction> {
-  const { limits, listen, fetch } = app.config
-  const rawRequest = await readRawRequest(inbound.request, limits)
+  const { listen, fetch } = app.config
+  const rawRequest = await readRawRequest(app, inbound)
+  await app.memory.work(inbound.request.signal, 'read')
   const body = new Fields(rawRequest.body)
   const model = inbound.params[0] ?? body.string('model')
   const resolved = resolveModel(app, model, body.string('version'))

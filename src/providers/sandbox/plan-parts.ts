@@ -38,8 +38,23 @@ const FILLER_WORDS = (
   'so that every answer has its length'
 ).split(' ')
 
-/** The part of a step; undefined if the protocol or the request allows none. Throws a 400 for an impossible image. */
+/** Characters of a response besides its images: it is free, and written word by word. */
+const MAX_CHARACTERS = 1024 * 1024
+
+/**
+ * The part of a step; undefined if the protocol or the request allows none. Throws a 400 for an impossible image and
+ * for too long a response.
+ */
 export function planPart(step: Step, context: PlanContext): PlannedPart | undefined {
+  const part = partOf(step, context)
+  if (part === undefined || part.head.type === 'image') return part
+  const characters = context.earlier.reduce((sum, { head, text }) => sum + (head.type === 'image' ? 0 : text.length), 0)
+  if (characters + part.text.length > MAX_CHARACTERS)
+    throw invalid(`[[${step.kind}]]`, `the sandbox responds with at most ${MAX_CHARACTERS} characters`)
+  return part
+}
+
+function partOf(step: Step, context: PlanContext): PlannedPart | undefined {
   switch (step.kind) {
     case 'reply':
       return textPart(step.text)
