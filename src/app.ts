@@ -340,7 +340,7 @@ function startTimers(app: GatewayContext, signal: AbortSignal): Timer[] {
     every(PURGE_EVERY_MS, () => reasoningReplay.purge()),
     every(PURGE_EVERY_MS, () => app.idempotency.purge()),
     every(PURGE_EVERY_MS, purgePredictions),
-    every(PURGE_FILES_EVERY_MS, () => files.purge()),
+    every(PURGE_FILES_EVERY_MS, () => files.purge().then(() => store.shrink())),
     every(EVALUATE_EVERY_MS, () => evaluateAccounts(app)),
   ]
 }

@@ -45,6 +45,8 @@ export interface Store {
   readonly kept: KeptStore
   readonly ledger: LedgerStore
 
+  /** Gives free space back to the disk, in small steps. */
+  shrink(): Promise<void>
   /**
    * Shows `read` one state of everything, whatever other processes write meanwhile. Nothing may be written through this
    * store until it has resolved.

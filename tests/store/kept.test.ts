@@ -1,4 +1,5 @@
-import { expect, test } from 'bun:test'
+import { Database } from 'bun:sqlite'
+import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -173,4 +174,55 @@ test('a response is stored once: the database grows by little more than its byte
     await open()
     expect(statSync(file).size - before).toBeLessThan(2.1 * 2 ** 20)
   })
+})
+
+describe('the space of what was deleted', () => {
+  const MIB = 2 ** 20
+  const save = (store: SqliteStore, id: string, bytes: number): Promise<void> =>
+    store.responses.save('a', {
+      id,
+      response: { id, output: [] },
+      inputItems: [{ id: `in_${id}`, text: 'x'.repeat(bytes) }],
+      expiresAt: 1,
+    })
+
+  test('is given back to the disk, and what remains is intact', async () => {
+    await withStore(async (folder, open) => {
+      let store = await open()
+      for (let number = 0; number < 20; number++) await save(store, `r${number}`, 3 * MIB)
+      for (let number = 0; number < 19; number++) await store.responses.delete('a', `r${number}`)
+      store = await open()
+      const file = join(folder, 'sluice.sqlite')
+      const before = statSync(file).size
+      expect(before).toBeGreaterThan(57 * MIB)
+      await Promise.all([store.shrink(), save(store, 'meanwhile', MIB)])
+      const { size } = statSync(file)
+      expect([size < 30 * MIB, size > 16 * MIB]).toEqual([true, true])
+      for (const id of ['r19', 'meanwhile'])
+        expect((await store.responses.findItem('a', `in_${id}`))?.text).toHaveLength(id === 'r19' ? 3 * MIB : MIB)
+      store = await open()
+      expect(await store.kept.wrongTotals()).toEqual([])
+      const database = new Database(file)
+      expect(database.query('PRAGMA integrity_check').get()).toEqual({ integrity_check: 'ok' })
+      database.close()
+    })
+  }, 30_000)
+
+  test('is used again in a database that cannot become shorter', async () => {
+    await withStore(async (folder, open) => {
+      const file = join(folder, 'sluice.sqlite')
+      const old = new Database(file)
+      old.run('CREATE TABLE older (x)')
+      old.run('DROP TABLE older')
+      old.close()
+      let store = await open()
+      for (let round = 0; round < 3; round++) {
+        for (let number = 0; number < 8; number++) await save(store, `r${number}`, 3 * MIB)
+        for (let number = 0; number < 8; number++) await store.responses.delete('a', `r${number}`)
+        await store.shrink()
+      }
+      store = await open()
+      expect(statSync(file).size).toBeLessThan(30 * MIB)
+    })
+  }, 30_000)
 })

@@ -163,13 +163,18 @@ export class Connection {
     return this.one<{ data_version: number }>('PRAGMA data_version')?.data_version ?? 0
   }
 
-  /** Bytes of the file that are free, less those by which the next checkpoint will make it longer. */
-  freeBytes(): number {
-    const { free, length } = this.one<{ free: number; length: number }>(
+  /** Bytes of the database as it is for readers, and those of its free pages. */
+  pages(): { free: number; length: number } {
+    return this.one(
       `SELECT freelist_count * page_size AS free, page_count * page_size AS length
        FROM pragma_freelist_count, pragma_page_count, pragma_page_size`,
     )!
-    return free - Math.max(0, length - statSync(this.#file).size)
+  }
+
+  /** Bytes of the file that are free, less those by which the next checkpoint will make it longer. */
+  freeBytes(): number {
+    const { free, length } = this.pages()
+    return free + statSync(this.#file).size - length
   }
 
   /** Closes the file once all pending writes are done. */

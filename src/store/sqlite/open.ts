@@ -22,6 +22,9 @@ export function openDatabase(file: string, usedBefore: string): Database {
   try {
     assertVersion(database)
     database.run(`PRAGMA busy_timeout = ${OPEN_TIMEOUT_MS}`)
+    // With it free pages can be given back to the disk. An existing file would have to be written anew.
+    const { page_count: pages } = database.query('PRAGMA page_count').get() as { page_count: number }
+    if (pages === 0) database.run('PRAGMA auto_vacuum = INCREMENTAL')
     database.run('PRAGMA journal_mode = WAL')
     // Commits are flushed by `#flush`. Without it, a power cut could bring back a revoked key or spent money.
     database.run('PRAGMA synchronous = NORMAL')

@@ -14,6 +14,7 @@ import { PredictionTables } from './prediction-tables.ts'
 import { ReasoningTable } from './reasoning-table.ts'
 import { ResponseTables } from './response-tables.ts'
 import { SettingTable } from './setting-table.ts'
+import { shrink } from './shrink.ts'
 
 const NONE: Reserve = { share: 0, bytes: 0 }
 
@@ -49,6 +50,8 @@ export class SqliteStore implements Store {
   readonly #connection: Connection
   readonly #lock: { release(): void } | undefined
   readonly #listeners: (() => Promise<void>)[] = []
+  #isClosed = false
+  #shrinking: Promise<void> | undefined
   #watching: ReturnType<typeof setInterval> | undefined
   /** The version of the file that every listener has processed. */
   #processedVersion: number
@@ -75,6 +78,14 @@ export class SqliteStore implements Store {
       this.#lock?.release()
       throw folderError(folder, error)
     }
+  }
+
+  /** Gives space that is free in the database back to the disk. */
+  shrink(): Promise<void> {
+    this.#shrinking ??= shrink(this.#connection, () => this.#isClosed).finally(() => {
+      this.#shrinking = undefined
+    })
+    return this.#shrinking
   }
 
   snapshot<T>(read: () => Promise<T>): Promise<T> {
@@ -105,6 +116,7 @@ export class SqliteStore implements Store {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true
     clearInterval(this.#watching)
     await this.#connection.close()
     this.#lock?.release()
