@@ -120,7 +120,7 @@ describe('a prediction', () => {
     expect(structuredClone(created)).toMatchObject({
       id: expect.stringMatching(/^pred_[0-9a-f]{32}$/),
       model: 'maker/flux',
-      version: null,
+      version: 'hidden',
       input: { prompt: 'A cat' },
       output: null,
       logs: '',
