@@ -25,7 +25,7 @@ import { type Loss, LossReport, Translation } from '../protocols/translation.ts'
 import { cutsAtPassages, transformed, transformOf, type Undo } from '../protocols/transforms.ts'
 import { checkDepth, scrub } from '../protocols/upstream-error.ts'
 import type { Endpoint } from './catalogue.ts'
-import { callInProcess } from './in-process.ts'
+import { callSandbox } from './sandbox-process.ts'
 
 /** A provider's response from its first byte on. */
 export type Upstream<Context extends ResponseContext = ResponseContext> = {
@@ -352,4 +352,4 @@ const secondsOf = (header: string | null): number | undefined => {
 
 /** The HTTP client, or a call of a provider in this process. */
 export const transport = ({ provider }: Pick<Endpoint, 'provider'>): typeof send =>
-  provider.inProcess === undefined ? send : callInProcess
+  provider.inProcess === undefined ? send : callSandbox

@@ -1,7 +1,7 @@
 import { GatewayError } from '../error.ts'
 import { bodyText, type ByteSource, type send } from '../http/call.ts'
 
-/** Calls the sandbox as `send` calls a provider. */
+/** Calls the sandbox in this process. */
 export const callInProcess: typeof send = async ({ url, method, headers, body, signal, onSent }) => {
   onSent?.()
   const abort = new AbortController()

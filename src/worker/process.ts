@@ -9,19 +9,25 @@ const INHERITED = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ'] as const
 
 type Events = { onMessage(message: Message): void; onExit(): void }
 
-/** One process that does jobs. It ends when this one does, however that ends. */
+/** Starts a process whose standard input ends when this one ends, however that happens. It then ends, too. */
+export function startProcess(entry: URL): Bun.Subprocess<'pipe', 'pipe', 'inherit'> {
+  const child = Bun.spawn([process.execPath, fileURLToPath(entry)], {
+    env: Object.fromEntries(INHERITED.map((name) => [name, process.env[name]])),
+    stdin: 'pipe',
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  // An idle worker must not keep the process alive.
+  child.unref()
+  return child
+}
+
+/** One process that does jobs. */
 export class WorkerProcess {
-  readonly #child: Bun.Subprocess<'pipe', 'pipe', 'inherit'>
+  readonly #child: ReturnType<typeof startProcess>
 
   constructor(entry: URL, events: Events) {
-    this.#child = Bun.spawn([process.execPath, fileURLToPath(entry)], {
-      env: Object.fromEntries(INHERITED.map((name) => [name, process.env[name]])),
-      stdin: 'pipe',
-      stdout: 'pipe',
-      stderr: 'inherit',
-    })
-    // An idle worker must not keep the process alive.
-    this.#child.unref()
+    this.#child = startProcess(entry)
     void this.#read(events)
   }
 

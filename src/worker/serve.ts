@@ -33,7 +33,7 @@ export async function serveJobs(handlers: Readonly<Record<string, JobHandler>>):
 }
 
 /** The server goes first: in the use of the processor, and in what the system keeps when memory is short. */
-function giveWay(): void {
+export function giveWay(): void {
   for (const signal of GROUP_SIGNALS) process.on(signal, () => {})
   try {
     setPriority(constants.priority.PRIORITY_BELOW_NORMAL)

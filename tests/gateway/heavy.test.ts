@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, spyOn, test } from 'bun:test'
 import { HEAVY } from '../../src/pipeline/heavy/weight.ts'
 import { protocols } from '../../src/protocols/index.ts'
+import { HEAVY_SANDBOX } from '../../src/providers/sandbox-process.ts'
 import { startGateway, startGatewayProcess, type Gateway, type GatewayProcess } from '../server.ts'
 
 /** Requests that take long to read and write: another process does it. */
@@ -116,6 +117,52 @@ describe('a process that dies while it works on a request', () => {
     expect(await balance()).toEqual(before)
     const next = await post(gateway, bodyWith(10_000))
     expect([next.status, await next.text()]).toEqual([200, expect.stringContaining('Done.')])
+  })
+})
+
+describe('a long request to the sandbox', () => {
+  let gateway: Gateway
+  beforeAll(async () => {
+    gateway = await startGateway({ config })
+  })
+  afterAll(() => gateway.stop())
+
+  const children = (): string => Bun.spawnSync(['ps', '-o', 'args=', '--ppid', String(process.pid)]).stdout.toString()
+
+  test.each([true, false])('is answered as a short one, by a process of its own (stream: %p)', async (stream) => {
+    const text = `[[echo: body]] [[think: so]] ${'some words '.repeat(20_000)}`
+    const body = { model: 'sandbox/chat', stream, messages: [{ role: 'user', content: text }] }
+    const usual = HEAVY_SANDBOX.bytes
+    HEAVY_SANDBOX.bytes = Infinity
+    const expected = await (await post(gateway, body)).text()
+    HEAVY_SANDBOX.bytes = usual
+    const response = await post(gateway, body)
+    const masked = (answer: string): string => answer.replace(/chatcmpl-\w+/g, 'id').replace(/"created":\d+/g, '')
+    expect([response.status, masked(await response.text())]).toEqual([200, masked(expected)])
+    expect(expected.length).toBeGreaterThan(text.length)
+    expect(children()).toContain('src/cli/sandbox.ts')
+  })
+
+  test('can be left, and be refused', async () => {
+    const refused = await post(gateway, {
+      model: 'sandbox/chat',
+      messages: [{ role: 'user', content: `[[error: 429]] ${'some words '.repeat(20_000)}` }],
+    })
+    expect([refused.status, await refused.text()]).toEqual([429, expect.stringContaining('sandbox')])
+    const leaving = new AbortController()
+    const left = fetch(`${gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      signal: leaving.signal,
+      headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        model: 'sandbox/chat',
+        stream: true,
+        messages: [{ role: 'user', content: `[[hang]] ${'some words '.repeat(20_000)}` }],
+      }),
+    })
+    await Bun.sleep(1)
+    leaving.abort()
+    expect(await left.then(String, ({ name }) => name)).toBe('AbortError')
   })
 })
 
