@@ -313,7 +313,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     memory,
     background: new BackgroundResponses({ catalogue, config, ledger, store }),
     inFlight: new InFlightRequests(config.timeouts.clientLeftMs),
-    idempotency: new Idempotency({ store, clock, config, memory }),
+    idempotency: new Idempotency({ store, clock, config, memory, space }),
     draining: false,
   }
 }

@@ -6,12 +6,15 @@ import type { MemoryBudget } from '../http/memory-budget.ts'
 import { readBody, withBody } from '../http/serve.ts'
 import type { Chunk, TextSource, WriteNow } from '../http/stream.ts'
 import type { OpenGeneration } from '../ledger/ledger.ts'
+import type { DiskSpace } from '../store/disk-space.ts'
 import type { Store, StoredAnswer } from '../store/store.ts'
 
 export const IDEMPOTENCY_KEY = 'idempotency-key'
 
 /** A larger answer is not kept. */
 const ANSWER_BYTES = 32 * 1024 * 1024
+/** The same while the disk is short. */
+const ANSWER_BYTES_WHEN_SHORT = 64 * 1024
 
 /** Those of an answer that its replay has, too. */
 const KEPT_HEADERS = [
@@ -30,7 +33,14 @@ const KEPT_HEADERS = [
 /** Statuses of requests that nothing worked on, or that ask for a retry. */
 const RETRIED = new Set([408, 409, 422, 429, 503, 529])
 
-type Modules = { store: Store; clock: Clock; config: Config; memory: MemoryBudget }
+type Modules = {
+  store: Store
+  clock: Clock
+  config: Config
+  memory: MemoryBudget
+  /** Absent, the disk is never short. */
+  space?: Pick<DiskSpace, 'isShort'>
+}
 
 /** A request whose key was accepted. `execution` is set for one with an `Idempotency-Key`. */
 type Inbound = {
@@ -112,10 +122,12 @@ export class Idempotency {
   readonly #clock: Clock
   readonly #config: Config
   readonly #memory: MemoryBudget
+  readonly #space: Modules['space']
   /** By account and key. */
   readonly #running = new Map<string, Execution>()
 
-  constructor({ store, clock, config, memory }: Modules) {
+  constructor({ store, clock, config, memory, space }: Modules) {
+    this.#space = space
     this.#memory = memory
     this.#store = store
     this.#clock = clock
@@ -189,6 +201,7 @@ export class Idempotency {
     { digest }: Execution,
     { status, headers, body }: { status: number; headers: Headers; body: Uint8Array },
   ): Promise<void> {
+    if (this.#space?.isShort === true && body.length > ANSWER_BYTES_WHEN_SHORT) return Promise.resolve()
     const { keepMs, accountBytes, totalBytes } = this.#config.idempotency
     const kept = KEPT_HEADERS.flatMap((name) => (headers.has(name) ? [[name, headers.get(name)]] : []))
     const createdAt = this.#clock.now()

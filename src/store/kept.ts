@@ -1,5 +1,5 @@
 /** The tables of things that are kept for accounts, with one row for each thing. */
-export const KEPT_KINDS = ['responses', 'predictions', 'files', 'outputs', 'reasoning'] as const
+export const KEPT_KINDS = ['responses', 'predictions', 'files', 'outputs', 'reasoning', 'idempotent_answers'] as const
 
 export type KeptKind = (typeof KEPT_KINDS)[number]
 

@@ -84,6 +84,20 @@ const ADD: Record<KeptKind, (store: SqliteStore, accountId: string, number: numb
           expiresAt: number + 1,
         })
         .catch(() => {}),
+    idempotent_answers: (store, accountId, number, text) =>
+      store.idempotency.save(
+        {
+          accountId,
+          key: new Uint8Array(32).fill(number),
+          digest: new Uint8Array(32),
+          createdAt: number,
+          expiresAt: number + 1,
+          status: 200,
+          headers: '{}',
+          body: Buffer.from(text),
+        },
+        { accountBytes: 60, totalBytes: 100 },
+      ),
     reasoning: (store, accountId, number, text) =>
       store.reasoning.save(
         {
@@ -111,6 +125,7 @@ const CHANGES: ((store: SqliteStore, accountId: string, number: number, text: st
   (store, accountId, number) => store.files.delete(accountId, `f${number}`, 0),
   (store, _accountId, number) => store.files.purge(number),
   (store, _accountId, number) => store.reasoning.purge(number),
+  (store, _accountId, number) => store.idempotency.purge(number),
 ]
 
 const step = fc.record({
@@ -134,6 +149,8 @@ test('the totals are the sums of the rows, whatever is written, removed, expired
           else await action(store, account, number, text)
           expect(await store.kept.wrongTotals()).toEqual([])
         }
+        for (const account of ACCOUNTS)
+          expect((await store.kept.totals(account)).idempotent_answers.bytes).toBeLessThanOrEqual(60)
         const totals = await Promise.all(ACCOUNTS.map((account) => store.kept.totals(account)))
         const sum = totals.flatMap((total) => KEPT_KINDS.map((kind) => total[kind].bytes)).reduce((a, b) => a + b, 0)
         for (const { allBytes } of totals) expect(allBytes).toBe(sum)

@@ -1,5 +1,6 @@
 import type { AnswerLimits, IdempotencyStore, StoredAnswer } from '../idempotency.ts'
 import { BATCH_ROWS, type Connection } from './connection.ts'
+import { removeInSteps } from './remove-in-steps.ts'
 
 type Sized = { position: number; bytes: number }
 
@@ -30,18 +31,22 @@ export class IdempotencyTable implements IdempotencyStore {
         body,
         body.length + headers.length,
       )
-      this.#free('WHERE account_id = ?', [accountId], accountBytes)
-      this.#free('', [], totalBytes)
+      this.#free(accountId, accountBytes)
+      this.#free('', totalBytes)
     })
   }
 
-  /** Deletes the oldest of these rows within a transaction, until the others have at most so many bytes. */
-  #free(where: string, values: readonly string[], mostBytes: number): void {
-    const sum = this.#connection.one<{ bytes: number }>(
-      `SELECT coalesce(sum(bytes), 0) AS bytes FROM idempotent_answers ${where}`,
-      ...values,
+  /**
+   * Deletes the oldest rows of an account within a transaction, or of all accounts for an empty id, until the others
+   * have at most so many bytes.
+   */
+  #free(accountId: string, mostBytes: number): void {
+    const total = this.#connection.one<{ bytes: number }>(
+      "SELECT bytes FROM kept WHERE account_id = ? AND kind = 'idempotent_answers'",
+      accountId,
     )
-    for (let excess = sum!.bytes - mostBytes; excess > 0; ) {
+    const [where, values] = accountId === '' ? ['', []] : ['WHERE account_id = ?', [accountId]]
+    for (let excess = (total?.bytes ?? 0) - mostBytes; excess > 0; ) {
       const oldest = this.#connection.all<Sized>(
         `SELECT position, bytes FROM idempotent_answers ${where} ORDER BY created_at, position LIMIT ${BATCH_ROWS}`,
         ...values,
@@ -66,14 +71,15 @@ export class IdempotencyTable implements IdempotencyStore {
   }
 
   async purge(now: number): Promise<void> {
-    await this.#connection.inBatches(() =>
-      this.#connection.all(
-        `DELETE FROM idempotent_answers WHERE position IN
-           (SELECT position FROM idempotent_answers WHERE expires_at <= ? LIMIT ?)
-         RETURNING position`,
-        now,
-        BATCH_ROWS,
-      ),
+    await removeInSteps<number>(
+      this.#connection,
+      () =>
+        this.#connection.all(
+          'SELECT position AS key, bytes FROM idempotent_answers WHERE expires_at <= ? LIMIT ?',
+          now,
+          BATCH_ROWS,
+        ),
+      (position) => this.#connection.run('DELETE FROM idempotent_answers WHERE position = ?', position),
     )
   }
 }

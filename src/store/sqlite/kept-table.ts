@@ -16,15 +16,8 @@ export class KeptTable implements KeptStore {
       "SELECT account_id AS accountId, kind, things, bytes FROM kept WHERE account_id IN (?, '')",
       accountId,
     )
-    const none = (): { things: number; bytes: number } => ({ things: 0, bytes: 0 })
-    const totals: KeptTotals = {
-      responses: none(),
-      predictions: none(),
-      files: none(),
-      outputs: none(),
-      reasoning: none(),
-      allBytes: 0,
-    }
+    const none = KEPT_KINDS.map((kind) => [kind, { things: 0, bytes: 0 }])
+    const totals = { ...Object.fromEntries(none), allBytes: 0 } as KeptTotals
     for (const { accountId: owner, kind, things, bytes } of rows) {
       if (owner === '') totals.allBytes += bytes
       else totals[kind] = { things, bytes }

@@ -1,4 +1,4 @@
-import { ITEMS_ONCE, TOTALS } from './totals-migration.ts'
+import { ITEMS_ONCE, TOTALS, totalsOf } from './totals-migration.ts'
 
 /** Schema migrations, append-only: step N takes a data folder from version N-1 to N (`PRAGMA user_version`). */
 export const MIGRATIONS: readonly string[] = [
@@ -281,4 +281,5 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX idempotent_answers_by_time ON idempotent_answers (created_at, bytes);
   ALTER TABLE keys ADD COLUMN idempotency INTEGER NOT NULL DEFAULT 1;
   `,
+  totalsOf('idempotent_answers'),
 ]

@@ -51,7 +51,7 @@ export const ITEMS_ONCE = `${ITEMS}
 const COUNTED: readonly KeptKind[] = ['responses', 'predictions', 'files', 'outputs', 'reasoning']
 
 /** Triggers that keep the totals of a table, which has the columns account_id and bytes, in the table kept. */
-const totalsOf = (table: KeptKind): string => `
+export const totalsOf = (table: KeptKind): string => `
   INSERT INTO kept (account_id, kind, things, bytes)
     SELECT account_id, '${table}', count(*), sum(bytes) FROM ${table} GROUP BY account_id;
   INSERT INTO kept (account_id, kind, things, bytes)
