@@ -135,7 +135,7 @@ describe.skipIf(disk === undefined)('a disk that fills up', () => {
   test('on a full disk streams end and are recorded, deletions work, and readiness comes back', async () => {
     // Without free pages in its database.
     const disk = (await SmallDisk.open(MEGABYTES))!
-    const gateway = await start('reserve: 8MiB', disk)
+    let gateway = await start('reserve: 8MiB', disk)
     const { url, key } = gateway
     try {
       provider.open()
@@ -176,6 +176,15 @@ describe.skipIf(disk === undefined)('a disk that fills up', () => {
       const { stderr } = gateway.output()
       expect(stderr).toMatch(/has \d+ bytes left of a reserve of 8388608\. Refusing generations and everything/)
       expect(stderr).toContain('accepting everything again')
+
+      // Its database is closed, and opening it again needs space.
+      const last = await keep(gateway, key, 100_000)
+      gateway.kill('SIGTERM')
+      expect(await gateway.exited).toBe(0)
+      disk.fill()
+      gateway = await start('reserve: 8MiB', disk)
+      await ready(gateway, /^503 degraded/)
+      expect((await call(gateway, 'DELETE', `/v1/responses/${last.id}`, key)).status).toBe(200)
     } finally {
       disk.clear()
       await gateway.stop()

@@ -276,12 +276,7 @@ export class Connection {
 
   #transaction(batch: readonly Pending[]): void {
     if (this.#flushError !== undefined) throw unavailable(this.#flushError)
-    try {
-      this.#write(batch)
-    } catch (error) {
-      if (!isFull(error) || !this.#makeRoom()) throw error
-      this.#write(batch)
-    }
+    withRoom(() => this.#write(batch), this.#makeRoom)
     for (const { committed } of batch) committed?.()
   }
 
@@ -350,6 +345,16 @@ const REASONS: Record<string, string> = {
   SQLITE_IOERR: ': disk I/O error',
   SQLITE_READONLY: ': it is read-only',
   SQLITE_BUSY: ': it is locked by another process',
+}
+
+/** The result of `run`; where the disk is full and room can be made on it, that of a second try. */
+export function withRoom<T>(run: () => T, makeRoom: () => boolean): T {
+  try {
+    return run()
+  } catch (error) {
+    if (!isFull(error) || !makeRoom()) throw error
+    return run()
+  }
 }
 
 /** Also when the shared memory of the log cannot grow. */

@@ -4,7 +4,7 @@ import type { Durability } from '../../config/terms.ts'
 import { PEPPER_FILE, type Store } from '../store.ts'
 import { DiskSpace, type Reserve } from '../disk-space.ts'
 import { AccountTables } from './account-tables.ts'
-import { Connection, isCorrupt } from './connection.ts'
+import { Connection, isCorrupt, withRoom } from './connection.ts'
 import { FileTables } from './file-tables.ts'
 import { KeptTable } from './kept-table.ts'
 import { IdempotencyTable } from './idempotency-table.ts'
@@ -60,10 +60,11 @@ export class SqliteStore implements Store {
   constructor({ folder, exclusive, durability = 'power', reserve = NONE, now = Date.now }: SqliteOptions) {
     try {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
-      this.#lock = exclusive ? lockFolder(folder) : undefined
       this.space = new DiskSpace({ folder, reserve, freeInDatabase: () => this.#connection.freeBytes() })
       const makeRoom = (): boolean => this.space.giveBack()
-      this.#connection = new Connection(join(folder, DATABASE), durability, join(folder, PEPPER_FILE), makeRoom)
+      const [database, pepper] = [join(folder, DATABASE), join(folder, PEPPER_FILE)]
+      this.#lock = exclusive ? withRoom(() => lockFolder(folder), makeRoom) : undefined
+      this.#connection = withRoom(() => new Connection(database, durability, pepper, makeRoom), makeRoom)
       this.settings = new SettingTable(this.#connection)
       this.responses = new ResponseTables(this.#connection, now)
       this.reasoning = new ReasoningTable(this.#connection)
