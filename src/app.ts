@@ -347,11 +347,11 @@ function startTimers(app: GatewayContext, signal: AbortSignal): Timer[] {
 
 /** Changes the status of accounts whose requests look like abuse. */
 async function evaluateAccounts({ abuseDetection, store, keys }: AppContext): Promise<void> {
-  for (const { accountId, before, status } of abuseDetection.evaluate(await store.accounts.list())) {
+  for (const { accountId, before, status } of abuseDetection.evaluate(keys.statuses())) {
     // A status that an administrator set meanwhile stays.
     if (await store.accounts.setStatus(accountId, status, before)) inform(`account ${accountId} is ${status} now`)
   }
-  await keys.reload()
+  await keys.refresh()
 }
 
 /** Time to count and record the generations that were cut: a busy machine may have to load the tokeniser first. */

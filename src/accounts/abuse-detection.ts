@@ -57,7 +57,7 @@ export class AbuseDetection {
    * has passed without breaking its rules. One that was set elsewhere, or before the start, begins a new hour and
    * clears the counters. Suspended and banned accounts are left alone.
    */
-  evaluate(accounts: readonly Pick<Account, 'id' | 'status'>[]): StatusChange[] {
+  evaluate(accounts: Iterable<Pick<Account, 'id' | 'status'>>): StatusChange[] {
     const changes: StatusChange[] = []
     const now = this.#now()
     for (const { id, status } of accounts) {

@@ -35,11 +35,10 @@ export class Accounts {
    * operator where there is none.
    */
   async named(nameOrId: string = FIRST_ACCOUNT): Promise<Account> {
-    const accounts = await this.#store.accounts.list()
-    const known = accounts.find(({ id, name }) => id === nameOrId || name === nameOrId)
+    const known = await this.#store.accounts.find(nameOrId)
     if (known !== undefined) return known
     if (nameOrId === FIRST_ACCOUNT) return this.#open(FIRST_ACCOUNT, this.#first)
-    const names = accounts.map(({ name }) => name)
+    const names = (await this.#store.accounts.list()).map(({ name }) => name)
     const [near] = nearest(nameOrId, names, 1)
     throw new Error(
       `there is no account ${JSON.stringify(nameOrId)}${near === undefined ? '' : ` (did you mean ${near}?)`}; ` +
@@ -49,8 +48,7 @@ export class Accounts {
 
   /** The account with this name, created where there is none. */
   async ensure(name: string = FIRST_ACCOUNT): Promise<Account> {
-    const known = (await this.#store.accounts.list()).find((account) => account.name === name)
-    return known ?? this.#open(name, name === FIRST_ACCOUNT ? this.#first : {})
+    return (await this.#store.accounts.find(name)) ?? this.#open(name, name === FIRST_ACCOUNT ? this.#first : {})
   }
 
   /** Fails with an Error for the operator where the name is taken or invalid. */

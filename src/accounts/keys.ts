@@ -2,6 +2,7 @@ import { KEY_KINDS, type KeyKind, type LimitPeriod } from '../config/terms.ts'
 import { BoundedMap } from '../http/bounded-map.ts'
 import type { Account, AccountStatus, Store, StoredKey } from '../store/store.ts'
 import { FIRST_ACCOUNT, type Accounts } from './accounts.ts'
+import { AccountChanges } from './account-changes.ts'
 import { allowedModels, anyModel, type AllowedModels } from './allowed-models.ts'
 import type { KeyLimit } from './budget.ts'
 import { invalidKey, KEY_HEADERS, type KeyHeader } from './key-headers.ts'
@@ -88,9 +89,10 @@ export class Keys {
     recent: new BoundedMap<string, ActiveKey>(CACHED_VALUES_MAX),
   }))
   /** By the base64 of the key's hash. */
-  #active = new Map<string, ActiveKey>()
-  /** Accounts that are suspended or banned. */
-  #blocked = new Set<string>()
+  readonly #active = new Map<string, ActiveKey>()
+  readonly #statuses = new Map<string, AccountStatus>()
+  readonly #changes: AccountChanges
+  #hasStoredKeys = false
 
   private constructor(
     store: Store,
@@ -104,6 +106,7 @@ export class Keys {
     this.#pepper = pepper
     this.#configured = configured
     this.#now = now
+    this.#changes = new AccountChanges(store.accounts, (ids) => this.#load(ids))
   }
 
   /** `folder`: the data folder with the pepper. Fails with an Error for the operator. */
@@ -117,8 +120,8 @@ export class Keys {
     const { store, accounts, folder, configured = [], now = Date.now } = options
     const keys = new Keys(store, accounts, await loadPepper(folder, store), configured, now)
     for (const { account } of configured) await accounts.ensure(account)
-    await keys.reload()
-    store.watch(() => keys.reload())
+    await keys.#changes.readAll()
+    store.watch(() => keys.refresh())
     return keys
   }
 
@@ -132,7 +135,7 @@ export class Keys {
     const chosen = given === '' ? undefined : given
     if (chosen !== undefined && !isKeyText(chosen, 'pay-as-you-go'))
       throw new Error(`SLUICE_KEY must be ${keyTextRule('pay-as-you-go')}`)
-    const first = (await this.#store.accounts.keys()).length === 0 ? await this.#firstKeys(chosen) : []
+    const first = this.#hasStoredKeys ? [] : await this.#firstKeys(chosen)
     if (first.length > 0 || chosen === undefined) return first
     const stored = await this.#stored(chosen)
     if (stored?.revokedAt != null) throw new Error(`SLUICE_KEY is a revoked key (${stored.id}); choose another one`)
@@ -153,7 +156,7 @@ export class Keys {
         this.#store.accounts.addKey(this.#row({ kind, text, name: 'first' }, account.id, text)),
       ),
     )
-    await this.reload()
+    await this.refresh()
     return first
   }
 
@@ -167,7 +170,7 @@ export class Keys {
     const text = key.text ?? newKeyText(key.kind)
     const row = this.#row(key, account.id, text)
     await this.#store.accounts.addKey(row)
-    await this.reload()
+    await this.refresh()
     return { id: row.id, text, account: account.name }
   }
 
@@ -196,7 +199,7 @@ export class Keys {
   async revoke(which: string): Promise<{ id: string }> {
     const { id } = await this.#find(which)
     await this.#store.accounts.revokeKey(id, this.#now())
-    await this.reload()
+    await this.refresh()
     return { id }
   }
 
@@ -231,7 +234,7 @@ export class Keys {
         ? this.#store.accounts.revokeKey(old.id, now)
         : this.#store.accounts.expireKey(old.id, worksUntil),
     ])
-    await this.reload()
+    await this.refresh()
     return { id: row.id, text, old: { id: old.id, kind: old.kind, worksUntil } }
   }
 
@@ -264,7 +267,7 @@ export class Keys {
 
   /** True for suspended and banned accounts: nothing more is started for them. */
   isBlocked(accountId: string): boolean {
-    return this.#blocked.has(accountId)
+    return isBlocked(this.#statuses.get(accountId))
   }
 
   #lookUp(header: CachedHeader, value: string): ActiveKey | undefined {
@@ -275,41 +278,45 @@ export class Keys {
     return key
   }
 
-  /** Reads all keys and accounts again. Needed after this process changed an account; other processes are watched. */
-  async reload(): Promise<void> {
-    const [accounts, rows] = [await this.#store.accounts.list(), await this.#store.accounts.keys()]
-    const active = new Map<string, ActiveKey>()
-    for (const configured of this.#configured) this.#addConfigured(configured, accounts, active)
-    const byId = new Map(accounts.map((account) => [account.id, account]))
-    for (const row of rows) {
-      const account = byId.get(row.accountId)
+  /** The status of each account. */
+  *statuses(): Iterable<Pick<Account, 'id' | 'status'>> {
+    for (const [id, status] of this.#statuses) yield { id, status }
+  }
+
+  /** Reads what changed. Needed after this process changed an account; other processes are watched. */
+  refresh(): Promise<void> {
+    return this.#changes.read()
+  }
+
+  /** Reads accounts with their keys. */
+  async #load(ids: readonly string[]): Promise<void> {
+    const accounts = new Map((await this.#store.accounts.list(ids)).map((account) => [account.id, account]))
+    for (const { id, status } of accounts.values()) this.#statuses.set(id, status)
+    for (const configured of this.#configured) await this.#loadConfigured(configured, accounts)
+    for (const row of await this.#store.accounts.keys(ids)) {
+      this.#hasStoredKeys = true
       const hash = Buffer.from(row.hash).toString('base64')
-      // A stored row wins over the configuration file, so that a revoked key stays revoked.
-      if (account === undefined || row.revokedAt !== null) active.delete(hash)
+      if (row.revokedAt !== null) this.#active.delete(hash)
       else
-        active.set(hash, {
-          identity: identityOf(row.id, account, row.kind, optionsOf(row)),
+        this.#active.set(hash, {
+          identity: identityOf(row.id, accounts.get(row.accountId)!, row.kind, optionsOf(row)),
           expiresAt: row.expiresAt ?? Infinity,
         })
     }
-    this.#active = active
-    this.#blocked = new Set(
-      accounts.filter(({ status }) => status === 'suspended' || status === 'banned').map(({ id }) => id),
-    )
     for (const { recent } of this.#headers) recent.clear()
   }
 
-  #addConfigured(
+  async #loadConfigured(
     { key, kind, account, ...options }: ConfiguredKey,
-    accounts: readonly Account[],
-    active: Map<string, ActiveKey>,
-  ): void {
-    const owner = accounts.find(({ name }) => name === (account ?? FIRST_ACCOUNT))
-    if (owner === undefined) return
+    accounts: ReadonlyMap<string, Account>,
+  ): Promise<void> {
     const hash = this.#hash(key)
+    const owner = accounts.values().find(({ name }) => name === (account ?? FIRST_ACCOUNT))
+    // A stored key wins over the configuration file, so that a revoked one stays revoked.
+    if (owner === undefined || (await this.#store.accounts.keyWithHash(hash)) !== undefined) return
     // The id is derived from the hash, so that counters and records have the same one after a restart.
     const id = `key_config_${hash.toString('hex').slice(0, 16)}`
-    active.set(hash.toString('base64'), {
+    this.#active.set(hash.toString('base64'), {
       identity: identityOf(id, owner, kind ?? kindOfText(key) ?? 'pay-as-you-go', options),
       expiresAt: Infinity,
     })
@@ -325,9 +332,8 @@ export class Keys {
     return new Bun.CryptoHasher('sha256', this.#pepper).update(text).digest()
   }
 
-  async #stored(text: string): Promise<StoredKey | undefined> {
-    const hash = this.#hash(text)
-    return (await this.#store.accounts.keys()).find((row) => hash.equals(row.hash))
+  #stored(text: string): Promise<StoredKey | undefined> {
+    return this.#store.accounts.keyWithHash(this.#hash(text))
   }
 
   #row(key: NewKey, accountId: string, text: string): StoredKey {
@@ -350,6 +356,8 @@ export class Keys {
     }
   }
 }
+
+const isBlocked = (status: AccountStatus | undefined): boolean => status === 'suspended' || status === 'banned'
 
 function optionsOf({ models, limit, limitPeriod, requestsPerMinute, idempotency }: StoredKey): KeyOptions {
   return {

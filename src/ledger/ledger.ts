@@ -1,3 +1,4 @@
+import { AccountChanges } from '../accounts/account-changes.ts'
 import { Budgets, type BudgetHold } from '../accounts/budget.ts'
 import { SteadyClock, type Clock } from '../accounts/clock.ts'
 import { FREE_TIER, type Plans } from '../accounts/plans.ts'
@@ -6,7 +7,7 @@ import { Deadline, deadlines, type Deadlines, type Expiring } from '../deadlines
 import { GatewayError } from '../error.ts'
 import { noUsage, type Usage } from '../generation/usage.ts'
 import type { Nano } from '../money.ts'
-import type { KeySpend, OpenGeneration as StoredOpen, Store } from '../store/store.ts'
+import type { OpenGeneration as StoredOpen, Store } from '../store/store.ts'
 import { Meter, type Unseen } from './meter.ts'
 import {
   restoreOpen,
@@ -42,6 +43,7 @@ export class Ledger implements Expiring {
   readonly #quotas = new Map<string, Quota>()
   readonly #open = new OpenGenerations()
   readonly #speeds = new OutputSpeeds()
+  readonly #changes: AccountChanges
   #budgets = new Budgets([])
   /** While any write is pending, no reservation is made. */
   readonly #pending = new PendingWrites()
@@ -58,13 +60,14 @@ export class Ledger implements Expiring {
     this.#overdraft = overdraft
     this.#clock = clock
     this.#wheel = wheel
+    this.#changes = new AccountChanges(store.accounts, (ids) => this.#load(ids))
   }
 
   /** Loads balances and subscriptions, and settles what a crash left open by what had been received until then. */
   static async open(options: Options): Promise<Ledger> {
     const ledger = new Ledger(options)
-    const { spends } = await ledger.load()
-    ledger.#budgets = new Budgets(spends, ledger.#clock.elapsed)
+    await ledger.#changes.readAll()
+    ledger.#budgets = new Budgets(await options.store.ledger.spends(), ledger.#clock.elapsed)
     const subscriptions = [...ledger.#quotas.values()].map(({ subscription }) => subscription)
     for (const warning of options.plans.missingTierWarnings(subscriptions)) console.error(warning)
     const left = (await options.store.ledger.openGenerations()).map(({ state }) =>
@@ -85,21 +88,26 @@ export class Ledger implements Expiring {
     return ledger
   }
 
-  /** Reads balances and subscriptions again, after another process or a new account changed them. */
-  async load(): Promise<{ spends: readonly KeySpend[] }> {
-    const state = await this.#store.ledger.state()
+  /** Reads balances and subscriptions of accounts that another process changed. */
+  load(): Promise<void> {
+    return this.#changes.read()
+  }
+
+  async #load(accountIds: readonly string[]): Promise<void> {
+    const state = await this.#store.ledger.state(accountIds)
     const balances = new Map(state.balances.map(({ kind, owner, balance }) => [`${kind} ${owner}`, balance]))
+    const windows = Map.groupBy(state.windows, ({ accountId }) => accountId)
     for (const subscription of state.subscriptions) {
       const { accountId } = subscription
       const known = this.#quotas.get(accountId)
-      const windows = state.windows.filter((window) => window.accountId === accountId)
-      if (known === undefined)
-        this.#quotas.set(accountId, new Quota(this.#plans, subscription, windows, this.#clock.elapsed))
-      else known.replaceSubscription(subscription)
+      if (known !== undefined) known.replaceSubscription(subscription)
+      else {
+        const quota = new Quota(this.#plans, subscription, windows.get(accountId) ?? [], this.#clock.elapsed)
+        this.#quotas.set(accountId, quota)
+      }
     }
-    for (const accountId of new Set([...this.#quotas.keys(), ...this.#wallets.keys()]))
+    for (const accountId of accountIds)
       this.#wallet(accountId).load(balances.get(`credit ${accountId}`) ?? 0n, balances.get(`bonus ${accountId}`) ?? 0n)
-    return state
   }
 
   /** Begins the quota windows anew where the command line asks for it. A reset that is not written is made again. */
@@ -113,7 +121,7 @@ export class Ledger implements Expiring {
 
   /** Loads an account that another process made; undefined for one that is loaded. */
   loadAccount(accountId: string): Promise<unknown> | undefined {
-    return this.#quotas.has(accountId) ? undefined : this.load()
+    return this.#quotas.has(accountId) ? undefined : this.#load([accountId])
   }
 
   /** The account's balance in nano-USD, including what is held. */

@@ -32,7 +32,19 @@ export type StoredKey = {
 }
 
 export interface AccountStore {
-  list(): Promise<Account[]>
+  /** `ids`: only these. */
+  list(ids?: readonly string[]): Promise<Account[]>
+  /** The account with this id or name. */
+  find(idOrName: string): Promise<Account | undefined>
+  /** Ids of at most `limit` accounts, in order. `after`: the last id of the page before. */
+  page(after: string, limit: number): Promise<string[]>
+  /** The position of the last change, for `changes`. */
+  lastChange(): Promise<number>
+  /**
+   * Accounts of which anything but the records of generations changed after a position, by any process, at most `limit`
+   * of them; the position of the last.
+   */
+  changes(after: number, limit: number): Promise<{ position: number; accountIds: string[] }>
   /**
    * Writes an account together with its plan and its first money. False, and nothing written, if the name is taken.
    */
@@ -42,7 +54,9 @@ export interface AccountStore {
    */
   setStatus(id: string, status: AccountStatus, before?: AccountStatus): Promise<boolean>
   setDiscount(id: string, discount: number): Promise<void>
-  keys(): Promise<StoredKey[]>
+  /** `accountIds`: only those of these accounts. */
+  keys(accountIds?: readonly string[]): Promise<StoredKey[]>
+  keyWithHash(hash: Uint8Array): Promise<StoredKey | undefined>
   addKey(key: StoredKey): Promise<void>
   /** A key that is already revoked keeps the earlier instant. */
   revokeKey(id: string, at: number): Promise<void>

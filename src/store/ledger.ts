@@ -145,8 +145,10 @@ export type LedgerState = {
 export interface LedgerStore {
   /**
    * The state between two commits: every write that has resolved or called `committed` is in it, no pending one is.
+   * `accountIds`: only credit, bonus, plan and windows of these accounts, without what keys spent.
    */
-  state(): Promise<LedgerState>
+  state(accountIds?: readonly string[]): Promise<LedgerState>
+  spends(): Promise<KeySpend[]>
   /**
    * Resolves when the commit is on the disk. `committed` is called earlier, as soon as `state` includes it.
    * Closing the same generation again fails with an Error and changes nothing.

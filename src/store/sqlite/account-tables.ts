@@ -11,6 +11,22 @@ type KeyRow = Omit<StoredKey, 'models' | 'limit' | 'limitPeriod' | 'idempotency'
   limitPeriod: LimitPeriod | null
 }
 
+const ACCOUNT_COLUMNS = 'id, name, status, created_at AS createdAt, discount'
+
+const KEY_COLUMNS = `id, account_id AS accountId, kind, hash, prefix, last4, name, created_at AS createdAt,
+  expires_at AS expiresAt, revoked_at AS revokedAt, requests_per_minute AS requestsPerMinute, models,
+  CAST(spend_limit AS TEXT) AS "limit", limit_period AS limitPeriod, idempotency`
+
+const keyOf = ({ models, limit, idempotency, ...row }: KeyRow): StoredKey => ({
+  ...row,
+  idempotency: idempotency === 1,
+  models: models === null ? null : (JSON.parse(models) as string[]),
+  limit: limit === null ? null : BigInt(limit),
+})
+
+/** The binding of a list of ids, for `json_each`. */
+const listOf = (ids: readonly string[] | undefined): string[] => (ids === undefined ? [] : [JSON.stringify(ids)])
+
 /** The tables of accounts and API keys. */
 export class AccountTables implements AccountStore {
   readonly #connection: Connection
@@ -21,10 +37,38 @@ export class AccountTables implements AccountStore {
     this.#ledger = ledger
   }
 
-  async list(): Promise<Account[]> {
+  async list(ids?: readonly string[]): Promise<Account[]> {
+    const some = ids === undefined ? '' : 'WHERE id IN (SELECT value FROM json_each(?))'
     return this.#connection.all<Account>(
-      'SELECT id, name, status, created_at AS createdAt, discount FROM accounts ORDER BY created_at, id',
+      `SELECT ${ACCOUNT_COLUMNS} FROM accounts ${some} ORDER BY created_at, id`,
+      ...listOf(ids),
     )
+  }
+
+  async find(idOrName: string): Promise<Account | undefined> {
+    return this.#connection.one<Account>(`SELECT ${ACCOUNT_COLUMNS} FROM accounts WHERE id = ?1 OR name = ?1`, idOrName)
+  }
+
+  async page(after: string, limit: number): Promise<string[]> {
+    return this.#connection
+      .all<{ id: string }>('SELECT id FROM accounts WHERE id > ? ORDER BY id LIMIT ?', after, limit)
+      .map(({ id }) => id)
+  }
+
+  async lastChange(): Promise<number> {
+    const { position } = this.#connection.one<{ position: number | null }>(
+      'SELECT max(position) AS position FROM account_changes',
+    )!
+    return position ?? 0
+  }
+
+  async changes(after: number, limit: number): Promise<{ position: number; accountIds: string[] }> {
+    const rows = this.#connection.all<{ position: number; accountId: string }>(
+      'SELECT position, account_id AS accountId FROM account_changes WHERE position > ? ORDER BY position LIMIT ?',
+      after,
+      limit,
+    )
+    return { position: rows.at(-1)?.position ?? after, accountIds: rows.map(({ accountId }) => accountId) }
   }
 
   async add(account: Account, subscription?: Subscription, operations: readonly Operation[] = []): Promise<boolean> {
@@ -65,18 +109,16 @@ export class AccountTables implements AccountStore {
     )
   }
 
-  async keys(): Promise<StoredKey[]> {
-    const rows = this.#connection.all<KeyRow>(`
-      SELECT id, account_id AS accountId, kind, hash, prefix, last4, name, created_at AS createdAt,
-        expires_at AS expiresAt, revoked_at AS revokedAt, requests_per_minute AS requestsPerMinute, models,
-        CAST(spend_limit AS TEXT) AS "limit", limit_period AS limitPeriod, idempotency
-      FROM keys ORDER BY created_at, id`)
-    return rows.map(({ models, limit, idempotency, ...row }) => ({
-      ...row,
-      idempotency: idempotency === 1,
-      models: models === null ? null : (JSON.parse(models) as string[]),
-      limit: limit === null ? null : BigInt(limit),
-    }))
+  async keys(accountIds?: readonly string[]): Promise<StoredKey[]> {
+    const some = accountIds === undefined ? '' : 'WHERE account_id IN (SELECT value FROM json_each(?))'
+    return this.#connection
+      .all<KeyRow>(`SELECT ${KEY_COLUMNS} FROM keys ${some} ORDER BY created_at, id`, ...listOf(accountIds))
+      .map(keyOf)
+  }
+
+  async keyWithHash(hash: Uint8Array): Promise<StoredKey | undefined> {
+    const row = this.#connection.one<KeyRow>(`SELECT ${KEY_COLUMNS} FROM keys WHERE hash = ?`, hash)
+    return row === undefined ? undefined : keyOf(row)
   }
 
   async addKey(key: StoredKey): Promise<void> {

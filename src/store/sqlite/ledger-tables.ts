@@ -9,6 +9,7 @@ import {
   toGenerationRecord,
 } from './generation-rows.ts'
 import { InternedRows } from './interned.ts'
+import { readSpends, readState } from './ledger-state.ts'
 import {
   type BookAccount,
   type Closing,
@@ -58,38 +59,12 @@ export class LedgerTables implements LedgerStore {
     connection.addHooks({ beforeCommit: () => this.#writeBalances(), afterRollback: () => this.#reset() })
   }
 
-  async state(): Promise<LedgerState> {
-    return this.#connection.snapshot(() => ({
-      balances: this.#connection
-        .all<BookAccount & { balance: string }>(
-          'SELECT kind, owner, CAST(balance AS TEXT) AS balance FROM book_accounts ORDER BY id',
-        )
-        .map((row) => ({ ...row, balance: BigInt(row.balance) })),
-      windows: this.#connection
-        .all<Omit<QuotaWindow, 'used'> & { used: string }>(
-          `SELECT account_id AS accountId, name AS "window", started_at AS startedAt, ends_at AS endsAt,
-             CAST(used AS TEXT) AS used
-           FROM quota_windows ORDER BY account_id, name`,
-        )
-        .map((row) => ({ ...row, used: BigInt(row.used) })),
-      subscriptions: this.#connection
-        .all<StoredSubscription>(
-          `SELECT account_id AS accountId, tier, anchor, period_start AS periodStart, period_end AS periodEnd, renews,
-             next_tier AS nextTier, reset_requested AS resetRequested, repeated_until AS repeatedUntil
-           FROM subscriptions ORDER BY account_id`,
-        )
-        .map(({ resetRequested, repeatedUntil, ...row }) => ({
-          ...row,
-          renews: row.renews === 1,
-          ...(resetRequested === 1 ? { resetRequested: true } : {}),
-          ...(repeatedUntil === null ? {} : { repeatedUntil }),
-        })),
-      spends: this.#connection
-        .all<Omit<KeySpend, 'spent'> & { spent: string }>(
-          'SELECT key_id AS keyId, since, CAST(spent AS TEXT) AS spent FROM key_spends ORDER BY key_id',
-        )
-        .map((row) => ({ ...row, spent: BigInt(row.spent) })),
-    }))
+  async state(accountIds?: readonly string[]): Promise<LedgerState> {
+    return this.#connection.snapshot(() => readState(this.#connection, accountIds))
+  }
+
+  async spends(): Promise<KeySpend[]> {
+    return readSpends(this.#connection)
   }
 
   closeGeneration({ record, transfers, windows, spend, wasOpen }: Closing, committed?: () => void): Promise<void> {
@@ -375,12 +350,6 @@ export class LedgerTables implements LedgerStore {
     this.#moved.clear()
     for (const interned of [this.#names, this.#prices, this.#bookAccounts]) interned.clearCache()
   }
-}
-
-type StoredSubscription = Omit<Subscription, 'renews' | 'resetRequested' | 'repeatedUntil'> & {
-  renews: number
-  resetRequested: number
-  repeatedUntil: number | null
 }
 
 type TransferRow = Omit<PostedTransfer, 'debit' | 'credit' | 'amount'> & {

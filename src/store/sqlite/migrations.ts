@@ -1,3 +1,4 @@
+import { ACCOUNT_CHANGES } from './account-changes.ts'
 import { ITEMS_ONCE, TOTALS, totalsOf } from './totals-migration.ts'
 
 /** Schema migrations, append-only: step N takes a data folder from version N-1 to N (`PRAGMA user_version`). */
@@ -282,4 +283,5 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE keys ADD COLUMN idempotency INTEGER NOT NULL DEFAULT 1;
   `,
   totalsOf('idempotent_answers'),
+  ACCOUNT_CHANGES,
 ]
