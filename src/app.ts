@@ -18,6 +18,7 @@ import { Ledger } from './ledger/ledger.ts'
 import { ConversationMemory } from './protocols/conversation-memory.ts'
 import { SchemaCache } from './protocols/schema/cache.ts'
 import { Prices } from './ledger/prices.ts'
+import { ServiceClasses } from './ledger/service-classes.ts'
 import { accountsOf } from './ledger/starting-credit.ts'
 import { BackgroundResponses } from './pipeline/background.ts'
 import { Idempotency, IDEMPOTENCY_KEY } from './pipeline/idempotency.ts'
@@ -68,8 +69,7 @@ export async function handleRequest(
     accountId = authenticated.identity.accountId
     authorize(app, authenticated, route.name, route.keys)
     const key = route.isIdempotent === true ? request.headers.get(IDEMPOTENCY_KEY) : null
-    if (key === null) return await route.handle(app, authenticated)
-    return await answerOnce(app, authenticated, route, key)
+    return await (key === null ? route.handle(app, authenticated) : answerOnce(app, authenticated, route, key))
   } catch (error) {
     if (accountId !== undefined) reportRefusal(app, accountId, error)
     return errorResponse(asGatewayError(error), errorFormat ?? errorFormatOf(inbound.path), inbound)
@@ -279,8 +279,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
   // Printed at once, because only hashes are stored: the texts are not shown again.
   for (const { kind, text } of await keys.start(config.env.SLUICE_KEY)) console.log(`key ${kind} ${text}`)
   const prices = new Prices(config)
-  const { overdraft } = config.billing
-  const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft, clock })
+  const ledger = await Ledger.open({ store, prices, plans: new Plans(config), clock, ...config.billing })
   const reasoningReplay = await ReasoningReplay.open(store, config.reasoning.keepMs, now)
   const { kept, space } = store
   const keptQuota = new KeptQuota({ kept, ledger, config, space })
@@ -305,6 +304,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     abuseDetection: new AbuseDetection(config.accountStatus),
     catalogue,
     prices,
+    serviceClasses: new ServiceClasses(config),
     schemaCache: new SchemaCache(),
     conversations: new ConversationMemory(config.limits.conversationBytes),
     ledger,

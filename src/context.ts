@@ -9,6 +9,7 @@ import type { Ledger } from './ledger/ledger.ts'
 import type { ConversationMemory } from './protocols/conversation-memory.ts'
 import type { SchemaCache } from './protocols/schema/cache.ts'
 import type { Prices } from './ledger/prices.ts'
+import type { ServiceClasses } from './ledger/service-classes.ts'
 import type { BackgroundResponses } from './pipeline/background.ts'
 import type { KeptQuota } from './pipeline/kept-quota.ts'
 import type { Execution, Idempotency } from './pipeline/idempotency.ts'
@@ -35,6 +36,7 @@ export type AppContext = {
   abuseDetection: AbuseDetection
   catalogue: Catalogue
   prices: Prices
+  serviceClasses: ServiceClasses
   schemaCache: SchemaCache
   conversations: ConversationMemory
   ledger: Ledger

@@ -39,7 +39,13 @@ export type Config = {
   keepAliveMs: number
   /** Refuse requests that would lose something in translation, unless they say otherwise. */
   strict: boolean
-  billing: { startingCredit: Nano; overdraft: Nano; unpriced: 'refuse' | 'free'; delayMs: number }
+  billing: {
+    startingCredit: Nano
+    overdraft: Nano
+    unpriced: 'refuse' | 'free'
+    unpricedClasses: 'refuse' | 'plain'
+    delayMs: number
+  }
   /** `keepMs` 0: nothing is kept. */
   reasoning: { keepMs: number }
   responses: { keepDays: number } & KeptConfig
@@ -91,6 +97,8 @@ export type ModelConfig = {
   endpoints: { provider: string; model: string; protocol?: Api }[]
   capabilities: Capabilities
   price?: PriceText
+  /** Factors on the token rates of `price` by service class: `service_tier=priority`. */
+  classes?: Record<string, number>
   contextLength?: number
 }
 

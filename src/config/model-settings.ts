@@ -1,7 +1,7 @@
 import type { Capabilities } from '../protocols/protocol.ts'
 import { PROVIDER_ID } from './provider-settings.ts'
 import { API_NAMES, EFFORTS, MODALITIES, type Modality } from './provider-terms.ts'
-import { boolean, list, name, names, number, object, oneOf, string, type Shape } from './shape.ts'
+import { boolean, list, map, name, names, number, object, oneOf, string, type Shape } from './shape.ts'
 import { FEE_ITEMS, isCounted, type FeeItem } from './terms.ts'
 
 /** Highest rates in USD. With the highest possible usage, no bill exceeds the 64-bit integers of the database. */
@@ -161,6 +161,11 @@ export const model = object({
       'Endpoints of the model, in the order in which they are tried; default: the provider and model that it names',
   }),
   price,
+  classes: map(number({ min: 0, max: 1_000, decimals: 9, description: 'Factor on the token prices' }), {
+    pattern: /^(service_tier|speed|inference_geo)=[a-z0-9_-]{1,64}$/,
+    what: 'service_tier=, speed= or inference_geo= with a value in lower case, such as service_tier=priority',
+    description: 'Prices of service classes, as factors on the token prices',
+  }),
   capabilities,
   contextLength: number({ ...TOKENS, description: 'Maximum tokens of prompt and output together' }),
 })

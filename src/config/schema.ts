@@ -83,6 +83,10 @@ const billing = object(
     startingCredit,
     overdraft: usd('How far credit may go below zero if a response costs more than was reserved'),
     unpriced: name<'refuse' | 'free'>(['refuse', 'free'], 'What to do with models without a known price'),
+    unpricedClasses: name<'refuse' | 'plain'>(
+      ['refuse', 'plain'],
+      'What to do with service_tier, speed and inference_geo without a known price',
+    ),
     delay: duration('0s', '5m', 'Time after the end of a generation until its costs are shown'),
   },
   { description: 'What accounts may spend' },

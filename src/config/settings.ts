@@ -17,7 +17,7 @@ type ReadFile = typeof FILE extends Shape<infer T> ? T : never
 
 /** The configuration from the values in the file, with defaults. Contradictory values are reported as problems. */
 export function toConfig(read: ReadFile, env: Environment): Config {
-  const { timeouts = {}, billing = {} } = read
+  const { timeouts = {} } = read
   const providers = readProviders(read.providers)
   return {
     listen: {
@@ -43,12 +43,7 @@ export function toConfig(read: ReadFile, env: Environment): Config {
     },
     keepAliveMs: read.keepAlive ?? 10_000,
     strict: read.strict ?? false,
-    billing: {
-      startingCredit: nanoOf(billing.startingCredit ?? 100),
-      overdraft: nanoOf(billing.overdraft ?? 0),
-      unpriced: billing.unpriced ?? 'refuse',
-      delayMs: billing.delay ?? 180_000,
-    },
+    billing: readBilling(read.billing),
     reasoning: { keepMs: read.reasoning?.keep ?? 86_400_000 },
     responses: { keepDays: read.responses?.keepDays ?? 30, ...readKept(read.responses) },
     idempotency: readIdempotency(read.idempotency),
@@ -81,6 +76,14 @@ export function toConfig(read: ReadFile, env: Environment): Config {
 const readKept = (read: { quota?: number; count?: number } = {}): { quotaBytes: number; count: number } => ({
   quotaBytes: read.quota ?? 10 * 2 ** 30,
   count: read.count ?? 1_000_000,
+})
+
+const readBilling = (read: NonNullable<ReadFile['billing']> = {}): Config['billing'] => ({
+  startingCredit: nanoOf(read.startingCredit ?? 100),
+  overdraft: nanoOf(read.overdraft ?? 0),
+  unpriced: read.unpriced ?? 'refuse',
+  unpricedClasses: read.unpricedClasses ?? 'refuse',
+  delayMs: read.delay ?? 180_000,
 })
 
 const readIdempotency = ({
@@ -165,7 +168,7 @@ function readModels(read: ReadFile['models'], providers: Map<string, ProviderCon
       endpoints.push({ provider, model, ...(protocol === undefined ? {} : { protocol }) })
     }
     if (value.endpoints === undefined) checkNamed(id, providers, location)
-    const { endpoints: _, capabilities, price, ...rest } = value
+    const { endpoints: _, capabilities, price, classes, ...rest } = value
     const budget = capabilities?.budget
     if (budget?.min !== undefined && budget.max !== undefined && budget.min > budget.max)
       location.fail('has a reasoning budget whose min is above its max')
@@ -175,6 +178,9 @@ function readModels(read: ReadFile['models'], providers: Map<string, ProviderCon
       endpoints,
       capabilities: (capabilities ?? {}) as Capabilities,
       ...(price === undefined ? {} : { price: { ...price } as PriceText }),
+      ...(classes === undefined
+        ? {}
+        : { classes: Object.fromEntries([...classes].map(([name, of]) => [name, of.value])) }),
     })
   }
   return models

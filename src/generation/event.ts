@@ -1,5 +1,6 @@
 import type { GatewayError } from '../error.ts'
 import type { Citation, Part, TokenLogprob, ProtocolName, TextPart } from './request.ts'
+import type { ServiceClass } from './service-class.ts'
 import { noUsage, type Usage } from './usage.ts'
 
 /**
@@ -15,7 +16,8 @@ export type GenerationEvent =
   /** `signature`: the provider's own value, without an envelope. */
   | { type: 'part-end'; part: number; signature?: string }
   /** Running totals, never increments: a bucket replaces its earlier value, an absent one keeps it. */
-  | { type: 'usage'; usage: Partial<Usage> }
+  /** `service`: the class in which the provider served the response. */
+  | { type: 'usage'; usage: Partial<Usage>; service?: ServiceClass | undefined }
   /**
    * `raw`: the provider's own finish reason. `stopSequence`: the one that ended the response. `details`: the provider's
    * own object about the reason (Anthropic's `stop_details`).

@@ -6,12 +6,15 @@ import { GatewayError } from '../error.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Endpoint, PredictionEndpoint } from '../providers/catalogue.ts'
 import type { DiskSpace } from '../store/disk-space.ts'
+import type { RequestedClass } from '../protocols/requested-output.ts'
 import type { Ledger, OpenGeneration } from './ledger.ts'
-import type { Prices } from './prices.ts'
+import { isFree, type Price, type Prices } from './prices.ts'
+import { unknownClasses, type PricedClasses, type ServiceClasses } from './service-classes.ts'
 
 type Services = {
   ledger: Ledger
   prices: Prices
+  serviceClasses: ServiceClasses
   abuseDetection: AbuseDetection
   config: Config
   space: DiskSpace
@@ -31,6 +34,8 @@ type GenerationTerms = {
   streamed: boolean
   worst: (modelLimit: number | undefined) => Usage
   countInput: () => Promise<number>
+  /** The classes of service that it asks for. */
+  classes?: readonly RequestedClass[]
 }
 
 /**
@@ -39,15 +44,17 @@ type GenerationTerms = {
  * `Ledger.reserve`. The account must be loaded.
  */
 export function reserve(
-  { ledger, prices, abuseDetection, config, space }: Services,
+  { ledger, prices, serviceClasses, abuseDetection, config, space }: Services,
   { id, identity, receivedAt, address }: Caller,
-  { api, model, endpoints, streamed, worst, countInput }: GenerationTerms,
+  { api, model, endpoints, streamed, worst, countInput, classes = [] }: GenerationTerms,
 ): OpenGeneration {
   const { accountId, keyId, kind, limit } = identity
   space.checkGeneration()
   checkAllowed(identity, model)
   const price = prices.of(model, endpoints)
   if (price === undefined && config.billing.unpriced === 'refuse') throw unpriced(model)
+  const priced = pricedClasses(serviceClasses.of(model, endpoints), classes)
+  if (price !== undefined && config.billing.unpricedClasses === 'refuse') checkClasses(model, price, priced, classes)
   const open = ledger.reserve(
     {
       id,
@@ -56,6 +63,7 @@ export function reserve(
       kind,
       limit,
       price,
+      classes: priced,
       api,
       model,
       createdAt: receivedAt,
@@ -74,6 +82,35 @@ export function reserve(
 export function modelLimitOf(endpoints: readonly Pick<Endpoint, 'target'>[]): number | undefined {
   const limit = Math.max(...endpoints.map(({ target }) => target.capabilities.maxOutputTokens ?? 0))
   return limit === 0 ? undefined : limit
+}
+
+/** Undefined where neither the model nor the request has any. */
+function pricedClasses(
+  factors: PricedClasses['factors'],
+  classes: readonly RequestedClass[],
+): PricedClasses | undefined {
+  if (classes.length === 0 && Object.keys(factors).length === 0) return undefined
+  return { factors, requested: Object.fromEntries(classes.map(({ member, value }) => [member, value])) }
+}
+
+/** Throws unsupported_parameter for a class of service that could not be billed. */
+function checkClasses(
+  model: string,
+  price: Price,
+  priced: PricedClasses | undefined,
+  classes: readonly RequestedClass[],
+): void {
+  if (classes.length === 0 || priced === undefined || isFree(price)) return
+  const [unknown] = unknownClasses(priced.factors, priced.requested)
+  if (unknown === undefined) return
+  const { param, value } = classes.findLast(({ member }) => member === unknown)!
+  throw new GatewayError(
+    'unsupported_parameter',
+    `${param}: '${value.slice(0, 64)}' has no known price for ${model}; leave it out. Its operator can set ` +
+      `models.${model}.classes: { ${unknown}=${value.slice(0, 64)}: FACTOR }, or billing.unpricedClasses: plain, in ` +
+      'sluice.yaml.',
+    { param },
+  )
 }
 
 const unpriced = (model: string): GatewayError =>

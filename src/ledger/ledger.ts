@@ -22,6 +22,7 @@ import { OutputSpeeds } from './output-speeds.ts'
 import { isUnavailable, PendingWrites, type Write } from './pending-writes.ts'
 import type { Price, Prices } from './prices.ts'
 import { rateWorst } from './rating.ts'
+import { heldPrice } from './service-classes.ts'
 import { Settlement, settlementOf, type ChargedUsage } from './settlement.ts'
 import { Wallet } from './wallet.ts'
 
@@ -168,7 +169,9 @@ export class Ledger implements Expiring {
     return open
   }
 
-  #hold({ accountId, keyId, kind, limit, price, worst, discount, penalty, createdAt: now }: ReservationRequest): Hold {
+  #hold(request: ReservationRequest): Hold {
+    const { accountId, keyId, kind, limit, worst, discount, penalty, createdAt: now } = request
+    const price = request.price && heldPrice(request.price, request.classes)
     const rating = price === undefined ? { bill: 0n, origin: 0n } : rateWorst(worst, price, discount)
     const amount = kind === 'subscription' ? rating.origin : rating.bill
     if (limit !== undefined) this.#budgets.check(keyId, limit, amount, now)

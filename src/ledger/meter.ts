@@ -1,5 +1,6 @@
 import type { FinishReason, GenerationEvent, PartHead } from '../generation/event.ts'
 import { completionTokens, noUsage, promptTokens, type Usage } from '../generation/usage.ts'
+import type { ServiceClass } from '../generation/service-class.ts'
 import type { Loss } from '../protocols/translation.ts'
 import type { AttemptRecord } from '../providers/attempt.ts'
 import { OUTCOMES, type ChargePolicy, type Outcome } from './outcomes.ts'
@@ -25,6 +26,8 @@ export class Meter {
   readonly usage: Usage = noUsage()
   /** The provider that responds, and its own name of the model. */
   served: { provider: string; model: string } | undefined
+  /** The class of service in which it responds, where it says. */
+  service: ServiceClass | undefined
   /** Losses of the translation between client and provider; more come while the response is written. */
   losses: readonly Loss[] = []
   /** Attempts at providers, the latest last. */
@@ -59,11 +62,12 @@ export class Meter {
   }
 
   /** The meter of a generation that another process began, as it was last written. */
-  static restored({ usage, served, tries, losses, ageMs, inputTokens }: StoredMeter): Meter {
+  static restored({ usage, served, tries, losses, service, ageMs, inputTokens }: StoredMeter): Meter {
     const meter = new Meter(() => Promise.resolve(inputTokens))
     Object.assign(meter.usage, usage)
     meter.served = served
     meter.losses = losses ?? []
+    meter.service = service
     meter.tries.push(...tries)
     meter.#startedAt -= ageMs
     return meter
@@ -104,6 +108,7 @@ export class Meter {
           break
         case 'usage':
           this.#recordUsage(event.usage)
+          if (event.service !== undefined) this.service = { ...this.service, ...event.service }
           break
         case 'finish':
           this.finish = { reason: event.reason, raw: event.raw }
@@ -260,6 +265,7 @@ type StoredMeter = {
   served?: Meter['served']
   tries: AttemptRecord[]
   losses?: readonly Loss[]
+  service?: ServiceClass | undefined
   ageMs: number
   inputTokens: number
 }

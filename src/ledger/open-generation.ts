@@ -6,6 +6,7 @@ import type { BackgroundWork, GenerationRecord, StoredPrice } from '../store/sto
 import { CHARACTERS_PER_TOKEN } from './estimate.ts'
 import { Meter, type ReceivedText } from './meter.ts'
 import { decodeRates, storedPrice, type Price } from './prices.ts'
+import type { PricedClasses } from './service-classes.ts'
 import type { ChargedUsage } from './settlement.ts'
 
 /** The terms on which a generation is admitted. `price` is the one in force then, whatever later prices are. */
@@ -14,6 +15,8 @@ export type ReservationRequest = Pick<
   'id' | 'accountId' | 'keyId' | 'kind' | 'api' | 'model' | 'createdAt' | 'streamed'
 > & {
   price: Price | undefined
+  /** The classes of service in which it may be served at another price. */
+  classes?: PricedClasses | undefined
   /** Basis points off pay-as-you-go bills: the larger of the account's and its plan's. */
   discount: number
   /** Factor on the flows of a subscription. */
@@ -51,11 +54,12 @@ type State = {
   served?: Meter['served']
   tries: Meter['tries']
   losses?: Meter['losses']
+  service?: Meter['service']
 }
 
 /** The `State` of a generation, as JSON. */
 export function serializeOpen({ request, hold, meter, deferred, background }: OpenGeneration): string {
-  const { usage, received, times, served, tries, losses } = meter
+  const { usage, received, times, served, tries, losses, service } = meter
   return JSON.stringify(
     {
       ask: { ...request, price: request.price && storedPrice(request.price), limit: undefined },
@@ -68,6 +72,7 @@ export function serializeOpen({ request, hold, meter, deferred, background }: Op
       served,
       tries,
       losses: losses.length === 0 ? undefined : losses,
+      service,
     },
     (_, value: unknown) => (typeof value === 'bigint' ? { nano: String(value) } : value),
   )

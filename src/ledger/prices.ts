@@ -148,7 +148,7 @@ export class Prices {
 }
 
 /** A test of model names in lower case against the patterns of a line. */
-function matcher(match: string[]): (model: string) => boolean {
+export function matcher(match: readonly string[]): (model: string) => boolean {
   const [excluded, included] = [
     match.filter((pattern) => pattern.startsWith('!')),
     match.filter((pattern) => !pattern.startsWith('!')),

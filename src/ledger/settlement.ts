@@ -9,8 +9,9 @@ import { chargesOf, type Payment } from './book.ts'
 import { credible, disputeText } from './disputes.ts'
 import type { Estimation } from './meter.ts'
 import type { OpenGeneration } from './open-generation.ts'
-import { storedPrice, type Prices } from './prices.ts'
+import { storedPrice, type Price, type Prices } from './prices.ts'
 import { rate } from './rating.ts'
+import { servedPrice } from './service-classes.ts'
 import type { Wallet } from './wallet.ts'
 
 /** The sources a settlement draws on. `wallet`: pay-as-you-go only; `quota`: subscriptions only. */
@@ -40,7 +41,8 @@ export function settlementOf(
   { wallet, plans, prices }: { wallet: Wallet | undefined; plans: Plans; prices: Pick<Prices, 'cost'> },
 ): SettlementTerms {
   const { request, hold, meter } = open
-  const { accountId, price, discount, penalty } = request
+  const { accountId, discount, penalty, classes } = request
+  const price = request.price && servedPrice(request.price, classes, meter.service)
   const isCharged = meter.charge !== 'nothing'
   const { usage, disputed } = credible(reported, request.worst)
   const { origin, bill: billed } =
@@ -51,9 +53,9 @@ export function settlementOf(
   const payment = wallet?.paymentOf(hold.amount, bill)
   const served = isCharged ? meter.served : undefined
   const costPrice = served && prices.cost(served.provider, served.model)
-  const cost = costPrice && rate(usage, costPrice, 0).bill
+  const cost = costPrice && rate(usage, servedPrice(costPrice, classes, meter.service), 0).bill
   return {
-    record: recordOf(open, { usage, estimation, disputed }, bill, flows),
+    record: recordOf(open, price, { usage, estimation, disputed }, bill, flows),
     transfers: chargesOf(accountId, payment, meter.served?.provider ?? null, cost),
     payment,
     bill,
@@ -109,11 +111,12 @@ export class Settlement {
 
 function recordOf(
   { request, hold, meter }: OpenGeneration,
+  price: Price | undefined,
   { usage, estimation, disputed }: ChargedUsage & { disputed: Partial<Usage> | undefined },
   bill: Nano,
   flows: bigint,
 ): GenerationRecord {
-  const { id, accountId, keyId, kind, api, model, createdAt, streamed, price, discount } = request
+  const { id, accountId, keyId, kind, api, model, createdAt, streamed, discount } = request
   const { tries, recordedFinish, served, times, losses } = meter
   const outcome = meter.outcome!
   const showsAttempts = tries.length > 1 || tries.some(({ error }) => error !== undefined)

@@ -13,7 +13,7 @@ import type {
   UnreadContext,
 } from '../protocols/protocol.ts'
 import { bodyBytes, rawRequestOf, receiveBody, type ParseBody } from '../protocols/raw-request.ts'
-import { type RequestedOutput, requestedOutput } from '../protocols/requested-output.ts'
+import { type RequestedClass, type RequestedOutput, requestedOutput } from '../protocols/requested-output.ts'
 import { leaveUnread, type UnreadRequest } from '../protocols/unread-request.ts'
 import { PreparedRequests, type RequestWriter } from '../providers/attempt.ts'
 import type { Catalogue, Endpoint } from '../providers/catalogue.ts'
@@ -30,6 +30,7 @@ import {
   representingEndpoints,
   schemaGrowth,
   type TranslationOptions,
+  translatedClasses,
   translationOptions,
 } from './strict.ts'
 
@@ -49,6 +50,8 @@ export type SelectedRequest = Pick<ParsedRequest, 'media'> & {
   /** The most that it may use. */
   worst(modelLimit: number | undefined): Usage
   promptCount: Pick<PromptCount, 'tokens' | 'free'>
+  /** The classes of service that it asks for. */
+  classes: readonly RequestedClass[]
 }
 
 /** The services of a gateway that `read` and `select` use. */
@@ -216,6 +219,7 @@ async function selectRead(
     endpoints,
     hasTools: request.tools.length > 0,
     worst: (modelLimit) => worstCase(request, sentBytes, modelLimit, capabilities, forwarded),
+    classes: forwarded?.classes ?? translatedClasses(request, endpoints, preparedRequests),
     // Restored reasoning is only in the request as it was read.
     promptCount: new PromptCount(rawRequest, replayStates.length === 0 ? serve.readRequest : () => request, request),
   }
@@ -240,6 +244,7 @@ function selectUnread(
     endpoints,
     hasTools,
     worst: (modelLimit) => worstTextCase(request, cacheLifetime, ownBytes, modelLimit, capabilities, forwarded),
+    classes: forwarded?.classes ?? [],
     promptCount: new PromptCount(rawRequest, protocols[route.protocol].serve.readRequest, undefined),
   }
 }
@@ -273,7 +278,7 @@ export function reserve(
   app: AppContext,
   inbound: AuthenticatedRequest,
   route: GenerationRoute,
-  { media, context, endpoints, worst, promptCount }: SelectedRequest,
+  { media, context, endpoints, worst, promptCount, classes }: SelectedRequest,
 ): Generation {
   const { request } = context
   const survives = inbound.execution !== undefined || survivesClient(route.hooks, request, endpoints)
@@ -287,6 +292,7 @@ export function reserve(
       streamed: request.stream,
       worst,
       countInput: promptCount.tokens,
+      classes,
     })
     // Media take much memory, which no client may keep without a connection.
     if (media === undefined) inFlight.generation = { open, endpoints }

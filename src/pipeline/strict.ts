@@ -1,9 +1,12 @@
 import type { Config } from '../config/load.ts'
 import { GatewayError, invalid } from '../error.ts'
-import { lengthOf, type RequestBody } from '../http/call.ts'
+import { lengthOf } from '../http/call.ts'
 import type { GenerationRequest, Tool } from '../generation/request.ts'
+import { classValue } from '../generation/service-class.ts'
+import { isPlain } from '../ledger/service-classes.ts'
 import { isRemembered } from '../protocols/element-memory.ts'
 import { refusalOf } from '../protocols/fields.ts'
+import type { RequestedClass } from '../protocols/requested-output.ts'
 import { hasReferences } from '../protocols/schema/references.ts'
 import type { Loss } from '../protocols/translation.ts'
 import type { PreparedRequests } from '../providers/attempt.ts'
@@ -71,7 +74,7 @@ export function schemaGrowth(
   if (!tools.some(hasToolReferences) && !hasReferences(outputFormat)) return 0
   const lengths = endpoints
     .filter((endpoint) => endpoint.protocol !== protocol)
-    .map((endpoint) => lengthOf(preparedBody(preparedRequests, endpoint)))
+    .map((endpoint) => lengthOf(prepared(preparedRequests, endpoint)?.body ?? ''))
   const longest = Math.max(0, ...lengths)
   return longest - Math.min(bodyBytes, longest)
 }
@@ -83,14 +86,32 @@ function hasKnownReferences(tool: Tool): boolean {
   return found
 }
 
+/** The service tier of a request that is translated, unless it gets lost on the way to every endpoint. */
+export function translatedClasses(
+  { serviceTier }: GenerationRequest,
+  endpoints: readonly Endpoint[],
+  preparedRequests: PreparedRequests,
+): RequestedClass[] {
+  const value = serviceTier === undefined ? undefined : classValue(serviceTier)
+  if (value === undefined || isPlain('service_tier', value)) return []
+  const isSent = endpoints.some((endpoint) => {
+    const { losses } = prepared(preparedRequests, endpoint)?.losses ?? {}
+    return losses?.every(({ path }) => path !== 'service_tier') === true
+  })
+  return isSent ? [{ member: 'service_tier', value, param: 'service_tier' }] : []
+}
+
 const toolReferences = new WeakMap<Tool, boolean>()
 
-/** '' for an endpoint whose protocol cannot represent the request. */
-function preparedBody(preparedRequests: PreparedRequests, endpoint: Endpoint): RequestBody {
+/** Undefined for an endpoint whose protocol cannot represent the request. */
+function prepared(
+  preparedRequests: PreparedRequests,
+  endpoint: Endpoint,
+): ReturnType<PreparedRequests['of']> | undefined {
   try {
-    return preparedRequests.of(endpoint).body
+    return preparedRequests.of(endpoint)
   } catch (error) {
-    if (error instanceof GatewayError) return ''
+    if (error instanceof GatewayError) return undefined
     throw error
   }
 }

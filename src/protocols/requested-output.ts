@@ -1,6 +1,10 @@
+import { CLASS_MEMBERS, type ClassMember, classValue } from '../generation/service-class.ts'
 import { TOKENS_MAX } from '../generation/usage.ts'
 import { BoundedMap } from '../http/bounded-map.ts'
 import { isObject } from '../json/parse.ts'
+
+/** A class of service that a request asks for. `param`: the member as the client wrote it. */
+export type RequestedClass = { member: ClassMember; value: string; param: string }
 
 /**
  * The most output that the members of a body ask for, whichever of them its provider obeys: servers read names without
@@ -15,10 +19,13 @@ export type RequestedOutput = {
   count: number
   /** Characters of a predicted response: those that the model rejects are billed as output. */
   predicted: number
+  classes: RequestedClass[]
 }
 
 /** The purpose of a member, by its name alone. `inside`: none, but one of its own members may have one. */
-type Purpose = 'tokens' | 'count' | 'prediction' | 'inside' | 'other'
+type Purpose = 'tokens' | 'count' | 'prediction' | 'inside' | 'other' | ClassMember
+
+const CLASS_NAMES = new Map(CLASS_MEMBERS.map((member) => [member.replaceAll('_', ''), member]))
 
 /** Members with content, whose members mean nothing to a provider's limits. */
 const CONTENT = new RegExp(
@@ -58,6 +65,8 @@ const plain = (name: string): string =>
     .replace(/[^a-z0-9]/g, '')
 
 function findPurpose(name: string): Purpose {
+  const member = CLASS_NAMES.get(name)
+  if (member !== undefined) return member
   if (name === 'prediction') return 'prediction'
   if (COUNT.test(name)) return 'count'
   if (SIZE.test(name) && BOUND.test(name) && !NOT_OUTPUT.test(name)) return 'tokens'
@@ -72,7 +81,7 @@ const DEPTH_MAX = 4
  * and validated elsewhere: `null` is no limit there, while it removes that limit under another spelling of its name.
  */
 export function requestedOutput(body: Record<string, unknown>, own: readonly string[] = []): RequestedOutput {
-  const requested: RequestedOutput = { tokens: 0, unlimited: false, count: 1, predicted: 0 }
+  const requested: RequestedOutput = { tokens: 0, unlimited: false, count: 1, predicted: 0, classes: [] }
   readMembers(body, own, requested, DEPTH_MAX)
   return requested
 }
@@ -92,8 +101,12 @@ function readMembers(
       else if (purpose !== 'other' && depth > 1) readMembers(value, own, requested, depth - 1)
     } else if (purpose === 'tokens') readLimit(name, value, own, requested)
     else if (purpose === 'count') requested.count = Math.max(requested.count, amountOf(value))
+    else if (typeof value === 'string' && isClass(purpose))
+      requested.classes.push({ member: purpose, value: classValue(value), param: name })
   }
 }
+
+const isClass = (purpose: Purpose): purpose is ClassMember => (CLASS_MEMBERS as readonly string[]).includes(purpose)
 
 function readLimit(name: string, value: unknown, own: readonly string[], requested: RequestedOutput): void {
   const amount = amountOf(value)

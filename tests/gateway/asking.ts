@@ -15,6 +15,8 @@ export type Asking = {
   limit?: number
   signal?: AbortSignal
   headers?: Record<string, string>
+  /** More members of the body. */
+  more?: object
 }
 
 export function ask({
@@ -27,6 +29,7 @@ export function ask({
   limit = 1000,
   signal,
   headers,
+  more,
 }: Asking): Promise<Response> {
   const messages = [{ role: 'user', content: text }]
   const [path, body] = {
@@ -41,7 +44,7 @@ export function ask({
   return fetch(url + path, {
     method: 'POST',
     headers: { ...headers, authorization: `Bearer ${key}` },
-    body: JSON.stringify(body),
+    body: JSON.stringify({ ...body, ...more }),
     ...(signal === undefined ? {} : { signal }),
   })
 }

@@ -11,6 +11,7 @@ import { Ledger } from '../../src/ledger/ledger.ts'
 import { ConversationMemory } from '../../src/protocols/conversation-memory.ts'
 import { SchemaCache } from '../../src/protocols/schema/cache.ts'
 import { Prices } from '../../src/ledger/prices.ts'
+import { ServiceClasses } from '../../src/ledger/service-classes.ts'
 import { BackgroundResponses } from '../../src/pipeline/background.ts'
 import { Idempotency } from '../../src/pipeline/idempotency.ts'
 import { InFlightRequests } from '../../src/pipeline/in-flight.ts'
@@ -69,6 +70,7 @@ export async function inProcessGateway(
     abuseDetection,
     catalogue,
     prices,
+    serviceClasses: new ServiceClasses(config),
     schemaCache: new SchemaCache(),
     conversations: new ConversationMemory(config.limits.conversationBytes),
     ledger,

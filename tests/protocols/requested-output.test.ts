@@ -70,7 +70,7 @@ test('members of other meanings are no limits', () => {
       messages: [{ max_tokens: 5_000 }],
       tools: [{ function: { parameters: { properties: { max_tokens: 5_000, n: 7 } } } }],
     }),
-  ).toEqual({ tokens: 0, unlimited: false, count: 1, predicted: 0 })
+  ).toEqual({ tokens: 0, unlimited: false, count: 1, predicted: 0, classes: [] })
 })
 
 test('responses and images are counted under every name, and the largest number counts', () => {

@@ -19,7 +19,7 @@ import {
 import { Queue } from './queue.ts'
 import { canceled, LOST, run, type End } from './run.ts'
 import type { Webhooks } from './webhooks.ts'
-import { countInput, type Work, workOf, worstUsage } from './work.ts'
+import { countInput, type Work, workOf, worstUsage, requestedClasses } from './work.ts'
 
 const API = 'predictions'
 
@@ -199,6 +199,7 @@ export class Predictor {
         endpoints: work.endpoints,
         streamed: false,
         worst: (modelLimit) => worstUsage(work, modelLimit),
+        classes: requestedClasses(work),
         countInput: this.#counterOf(accountId, id),
       })
     } finally {

@@ -9,6 +9,7 @@ import { refusalOf } from '../../protocols/fields.ts'
 import { protocols } from '../../protocols/index.ts'
 import { createRequest } from '../../protocols/predictions/call.ts'
 import type { Capabilities, RawRequest } from '../../protocols/protocol.ts'
+import type { RequestedClass } from '../../protocols/requested-output.ts'
 import type { Endpoint, PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { Json } from '../../store/store.ts'
 import { stringsIn, withFiles } from './media.ts'
@@ -177,6 +178,12 @@ export function worstUsage(work: Work, modelLimit: number | undefined): Usage {
     images: Math.min(TOKENS_MAX, requestedImages(work.input)),
   }
 }
+
+/** The classes of service that this work asks for. */
+export const requestedClasses = (work: Work): readonly RequestedClass[] =>
+  work.kind === 'generation'
+    ? (forwardedOutput(work.request.protocol, work.endpoints, work.rawRequest)?.classes ?? [])
+    : []
 
 /** The names under which models take the number of images. */
 const COUNTS = ['num_outputs', 'number_of_images', 'n']

@@ -10,6 +10,7 @@ import { type FromPath, rawRequestOf, receivedBody } from '../../protocols/raw-r
 import { leaveUnread } from '../../protocols/unread-request.ts'
 import { protocols } from '../../protocols/index.ts'
 import { SchemaCache } from '../../protocols/schema/cache.ts'
+import type { RequestedClass } from '../../protocols/requested-output.ts'
 import type { Loss } from '../../protocols/translation.ts'
 import type { Undo } from '../../protocols/transforms.ts'
 import type { Endpoint } from '../../providers/catalogue.ts'
@@ -79,6 +80,7 @@ export type HeavyRead = {
   settings: RequestSettings
   hasTools: boolean
   worst: Usage
+  classes: readonly RequestedClass[]
   endpoints: number[]
   written: Written[]
 }
@@ -203,7 +205,7 @@ const loadable = ({ path, param, source, kind }: LoadableReference): LoadableRef
 })
 
 async function writeFrom(
-  { context, endpoints, hasTools, worst, preparedRequests }: SelectedRequest,
+  { context, endpoints, hasTools, worst, classes, preparedRequests }: SelectedRequest,
   { given, ask }: HeavyJob,
 ): Promise<{ output: HeavyRead; bytes: Uint8Array[] }> {
   const written: Written[] = []
@@ -226,6 +228,7 @@ async function writeFrom(
     settings: settingsOf(context.request as GenerationRequest),
     hasTools,
     worst: worst(modelLimitOf(endpoints)),
+    classes,
     endpoints: endpoints.map((endpoint) => list.indexOf(endpoint)),
     written,
   }

@@ -72,7 +72,7 @@ export class HeavyRequest implements RequestWriter {
   async select(): Promise<SelectedRequest> {
     const { model } = this.#received
     if (model !== undefined) this.#supplyEndpoints(model)
-    const { settings, hasTools, worst, endpoints } = await this.#write(0)
+    const { settings, hasTools, worst, classes, endpoints } = await this.#write(0)
     this.#endpoints = endpoints.map((index) => this.#all[index]!)
     this.#context = this.#contextOf(settings)
     return {
@@ -82,6 +82,7 @@ export class HeavyRequest implements RequestWriter {
       endpoints: this.#endpoints,
       hasTools,
       worst: () => worst,
+      classes,
       promptCount: { tokens: () => this.#countTokens(), free() {} },
     }
   }

@@ -1,5 +1,7 @@
 import { GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
+import { readServiceClass } from '../../generation/service-class.ts'
+import { present } from '../fields.ts'
 import type { Frame } from '../../http/frames.ts'
 import { isObject, tryParse } from '../../json/parse.ts'
 import type { Reader } from '../protocol.ts'
@@ -71,7 +73,7 @@ export class ChatResponseReader implements Reader {
     const usage = readUsage(chunk.usage) ?? readUsage(isObject(chunk.x_groq) ? chunk.x_groq.usage : undefined)
     if (usage === undefined) return
     this.#metered = true
-    this.#push({ type: 'usage', usage })
+    this.#push({ type: 'usage', usage, ...present('service', readServiceClass(chunk)) })
     const isUsageChunk = choice === undefined ? !hasChoices(chunk) : nonEmpty(choice.finish_reason) === undefined
     if (this.#finishReason !== undefined && isUsageChunk) this.#finish(this.#finishReason)
   }

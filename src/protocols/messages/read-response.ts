@@ -1,5 +1,7 @@
 import { GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
+import { readServiceClass } from '../../generation/service-class.ts'
+import { present } from '../fields.ts'
 import type { Frame } from '../../http/frames.ts'
 import { parseExact } from '../../json/exact.ts'
 import { isObject } from '../../json/parse.ts'
@@ -117,7 +119,7 @@ class MessagesResponseReader implements Reader {
   #addUsage(usage: unknown): void {
     if (!isObject(usage)) return
     this.#usage.add(usage)
-    this.#events.push({ type: 'usage', usage: this.#usage.read() })
+    this.#events.push({ type: 'usage', usage: this.#usage.read(), ...present('service', readServiceClass(usage)) })
   }
 
   #startBlock(index: unknown, block: unknown): void {

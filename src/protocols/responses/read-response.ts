@@ -1,5 +1,7 @@
 import { GatewayError } from '../../error.ts'
 import type { FinishReason, GenerationEvent } from '../../generation/event.ts'
+import { readServiceClass } from '../../generation/service-class.ts'
+import { present } from '../fields.ts'
 import { isObject, tryParse } from '../../json/parse.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Reader } from '../protocol.ts'
@@ -217,7 +219,8 @@ export class ResponsesResponseReader implements Reader {
 
   #reportUsage(response: Json): void {
     const usage = readUsage(response, this.#searches)
-    if (usage !== undefined) this.#events.push({ type: 'usage', usage })
+    if (usage !== undefined)
+      this.#events.push({ type: 'usage', usage, ...present('service', readServiceClass(response)) })
   }
 
   /** Open parts stay open, as the grammar allows before an error. */

@@ -1,0 +1,19 @@
+/** Members of requests and responses by which a provider's prices differ. */
+export const CLASS_MEMBERS = ['service_tier', 'speed', 'inference_geo'] as const
+export type ClassMember = (typeof CLASS_MEMBERS)[number]
+
+/** The class of service that a request asks for or that a response reports: values in lower case. */
+export type ServiceClass = Partial<Record<ClassMember, string>>
+
+/** The class in an object of a response that has its members; undefined without one. */
+export function readServiceClass(object: Record<string, unknown>): ServiceClass | undefined {
+  let read: ServiceClass | undefined
+  for (const member of CLASS_MEMBERS) {
+    const value = object[member]
+    if (typeof value === 'string') (read ??= {})[member] = classValue(value)
+  }
+  return read
+}
+
+/** A value as it is compared. Google's has a prefix. */
+export const classValue = (value: string): string => value.toLowerCase().replace(/^service_tier_/, '')
