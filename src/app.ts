@@ -24,6 +24,7 @@ import { BackgroundResponses } from './pipeline/background.ts'
 import { Idempotency, IDEMPOTENCY_KEY } from './pipeline/idempotency.ts'
 import { InFlightRequests } from './pipeline/in-flight.ts'
 import { KeptQuota } from './pipeline/kept-quota.ts'
+import { IssuedIds } from './pipeline/issued-ids.ts'
 import { MediaLoader } from './pipeline/media-load.ts'
 import { MediaResolver } from './pipeline/media.ts'
 import { ReasoningReplay } from './pipeline/reasoning-replay.ts'
@@ -292,6 +293,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     room: keptQuota,
   })
   const memory = new MemoryBudget(config.limits.memoryBytes)
+  const issuedIds = new IssuedIds(store, now)
   return {
     config,
     clock,
@@ -309,7 +311,8 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     conversations: new ConversationMemory(config.limits.conversationBytes),
     ledger,
     reasoningReplay,
-    media: new MediaResolver({ catalogue, config, loader: new MediaLoader({ config, files }) }),
+    issuedIds,
+    media: new MediaResolver({ catalogue, config, loader: new MediaLoader({ config, files }), issuedIds }),
     memory,
     background: new BackgroundResponses({ catalogue, config, ledger, store }),
     inFlight: new InFlightRequests(config.timeouts.clientLeftMs),
@@ -327,19 +330,16 @@ const EVALUATE_EVERY_MS = 60_000
 
 /** Periodic work. One round that fails is made up for by the next. `signal`: aborts the search for local models. */
 function startTimers(app: GatewayContext, signal: AbortSignal): Timer[] {
-  const { clock, store, files, config, reasoningReplay } = app
+  const { clock, store, files, config } = app
   const local = new LocalModels(app.catalogue, config.env)
   const findLocalModels = (): Promise<unknown> => local.refresh(signal)
-  const purgePredictions = (): Promise<unknown> =>
-    store.predictions.purge(clock.now() - config.predictions.keepDays * DAY_MS)
   const every = (ms: number, run: () => Promise<unknown>): Timer => setInterval(() => void run().catch(() => {}), ms)
   void findLocalModels().catch(() => {})
   return [
     every(LOCAL_EVERY_MS, findLocalModels),
     every(PURGE_EVERY_MS, () => store.responses.purge(clock.now())),
-    every(PURGE_EVERY_MS, () => reasoningReplay.purge()),
-    every(PURGE_EVERY_MS, () => app.idempotency.purge()),
-    every(PURGE_EVERY_MS, purgePredictions),
+    ...[app.reasoningReplay, app.issuedIds, app.idempotency].map((kept) => every(PURGE_EVERY_MS, () => kept.purge())),
+    every(PURGE_EVERY_MS, () => store.predictions.purge(clock.now() - config.predictions.keepDays * DAY_MS)),
     every(PURGE_FILES_EVERY_MS, () => files.purge().then(() => store.shrink())),
     every(EVALUATE_EVERY_MS, () => evaluateAccounts(app)),
   ]

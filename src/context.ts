@@ -14,6 +14,7 @@ import type { BackgroundResponses } from './pipeline/background.ts'
 import type { KeptQuota } from './pipeline/kept-quota.ts'
 import type { Execution, Idempotency } from './pipeline/idempotency.ts'
 import type { InFlightRequests } from './pipeline/in-flight.ts'
+import type { IssuedIds } from './pipeline/issued-ids.ts'
 import type { MediaResolver } from './pipeline/media.ts'
 import type { ReasoningReplay } from './pipeline/reasoning-replay.ts'
 import type { Catalogue } from './providers/catalogue.ts'
@@ -41,6 +42,7 @@ export type AppContext = {
   conversations: ConversationMemory
   ledger: Ledger
   reasoningReplay: ReasoningReplay
+  issuedIds: IssuedIds
   media: MediaResolver
   /** The memory of large requests in flight. */
   memory: MemoryBudget

@@ -72,6 +72,7 @@ const NAMES: Readonly<Record<string, number>> = {
   fileData: Watched.media,
   file_data: Watched.media,
   file_id: Watched.fileId,
+  audio: Watched.fileId,
   signature: Watched.signature,
   data: Watched.signature,
   encrypted_index: Watched.signature,

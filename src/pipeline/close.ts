@@ -17,7 +17,9 @@ export async function close(generation: ClosableGeneration, outcome: Outcome): P
   if (deferred !== undefined) return deferred
   // Handed to the store in one turn of the event loop, they are one transaction.
   const closed = app.ledger.close(open, cause)
-  const others = [route.hooks.saved?.(), keepReasoning(generation)].filter((other) => other !== undefined)
+  const others = [route.hooks.saved?.(), keepReasoning(generation), keepIds(generation)].filter(
+    (other) => other !== undefined,
+  )
   await (others.length === 0 ? closed : Promise.all([closed, ...others]))
 }
 
@@ -55,6 +57,10 @@ const keepReasoning = ({ app, open: { request }, replayRecorder }: ClosableGener
   replayRecorder === undefined || app.space.isShort
     ? undefined
     : app.reasoningReplay.keep(request.accountId, replayRecorder).catch(() => {})
+
+/** Keeps the ids that the response named, which may fail as little. */
+const keepIds = ({ app, open: { request }, issuedIds }: ClosableGeneration): Promise<void> | undefined =>
+  issuedIds === undefined ? undefined : app.issuedIds.keep(request.accountId, issuedIds).catch(() => {})
 
 /** A client that leaves and a server that stops abort the call, which then looks like a failure of the provider. */
 function firstCause({ inFlight }: ClosableGeneration, outcome: Outcome): Outcome {

@@ -31,6 +31,7 @@ export async function generate(
     open.meter.served = upstream.endpoint.target
     open.meter.losses = upstream.losses
     generation.replayRecorder = app.reasoningReplay.replayRecorder(selected.hasTools, upstream.endpoint.target)
+    generation.issuedIds = app.issuedIds.recorder(selected.makesObjects, upstream)
     if (!context.request.stream) return await whole(generation, upstream)
     // An API with contexts of its own writes values of the request into the response.
     promptCount.free(route.hooks.translation !== undefined)

@@ -9,6 +9,7 @@ import type { Outcome } from '../ledger/outcomes.ts'
 import type { RawRequest, RequestContext, TranslationContext } from '../protocols/protocol.ts'
 import type { Upstream } from '../providers/attempt.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
+import type { IssuedIdRecorder } from './issued-ids.ts'
 import type { InFlightRequest } from './in-flight.ts'
 import type { ResolvedMedia } from './media.ts'
 
@@ -33,6 +34,7 @@ export type Generation = {
   inFlight: InFlightRequest
   media: ResolvedMedia | undefined
   replayRecorder: ReplayRecorder | undefined
+  issuedIds: IssuedIdRecorder | undefined
 }
 
 /** A generation as far as closing needs it: a stream keeps only this of it until its end. */

@@ -28,25 +28,56 @@ function filtered(
   return passing
 }
 
-/** The endpoints at which accounts may refer to objects stored at the provider. */
-export function sharingEndpoints(
+type Reference = MediaReference | ProviderReference
+
+/** The ids in references that may be those of a provider. */
+export const idsIn = (named: readonly Reference[]): string[] =>
+  named.flatMap(({ source }) =>
+    source.type === 'provider'
+      ? source.ids.filter((id) => typeof id === 'string')
+      : source.type === 'file'
+        ? [source.id]
+        : [],
+  )
+
+/** Reports whether a reference is to an object at a provider. `issued`: ids that providers issued to the account. */
+export const isStored = ({ source }: Reference, issued: ReadonlyMap<string, string>): boolean =>
+  source.type === 'provider' || (source.type === 'file' && issued.has(source.id))
+
+/**
+ * The endpoints at which an account may refer to objects stored at the provider: those that issued the ids to it, and
+ * those whose objects all accounts share. Endpoints of another protocol only get requests without them.
+ */
+export const storingEndpoints = (
   all: readonly Endpoint[],
   protocol: ProtocolName,
-  named: readonly (MediaReference | ProviderReference)[],
-): readonly Endpoint[] {
-  const native = named.find((reference): reference is ProviderReference => reference.source.type === 'provider')
-  if (native === undefined) return all
-  return filtered(
+  stored: readonly Reference[],
+  issued: ReadonlyMap<string, string>,
+): readonly Endpoint[] =>
+  stored.reduce(
+    (endpoints, reference) =>
+      filtered(
+        endpoints,
+        (endpoint) =>
+          endpoint.protocol === protocol
+            ? endpoint.provider.sharedIds || isIssuedBy(endpoint.provider.id, reference, issued)
+            : 'optional' in reference && reference.optional === true,
+        () => notIssued(reference, all),
+      ),
     all,
-    (endpoint) => endpoint.protocol === protocol && endpoint.provider.sharedIds,
-    () => notShared(native, all),
   )
+
+function isIssuedBy(provider: string, { source }: Reference, issued: ReadonlyMap<string, string>): boolean {
+  if (source.type === 'file') return issued.get(source.id) === provider
+  if (source.type !== 'provider' || source.ids.length === 0) return false
+  return source.ids.every((id) => typeof id === 'string' && issued.get(id) === provider)
 }
 
-const notShared = ({ param, source: { what } }: ProviderReference, all: readonly Endpoint[]): GatewayError =>
+const notIssued = ({ param, source }: Reference, all: readonly Endpoint[]): GatewayError =>
   new GatewayError(
     'not_found',
-    `${param}: refers to ${what} stored at the provider under a shared key, so its owner cannot be verified. ` +
+    `${param}: refers to ${source.type === 'provider' ? source.what : 'a file'} stored at the provider ` +
+      'under a shared key, and no response of that provider to this account had its id. ' +
       'Send its content with the request, or upload it with POST /v1/files where a file is accepted. ' +
       `If all accounts may share what ${namesOf(all)} stores, an operator can set providers.<id>.sharedIds.`,
     { param },

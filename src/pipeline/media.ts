@@ -6,7 +6,16 @@ import { protocols } from '../protocols/index.ts'
 import type { MediaReference, ProviderReference, RawRequest } from '../protocols/protocol.ts'
 import type { Catalogue, Endpoint } from '../providers/catalogue.ts'
 import { inline } from './inline-media.ts'
-import { type MediaConfig, routeUrls, sharingEndpoints, takingEndpoints, mostRequestBytes } from './media-endpoints.ts'
+import type { IssuedIds } from './issued-ids.ts'
+import {
+  idsIn,
+  isStored,
+  type MediaConfig,
+  routeUrls,
+  storingEndpoints,
+  takingEndpoints,
+  mostRequestBytes,
+} from './media-endpoints.ts'
 import type { MediaCaller, MediaLoader } from './media-load.ts'
 import { encodedBytes } from './media-memory.ts'
 
@@ -20,6 +29,7 @@ type Modules = {
   catalogue: Pick<Catalogue, 'endpoints'>
   config: MediaConfig
   loader: Pick<MediaLoader, 'lease' | 'load'>
+  issuedIds: Pick<IssuedIds, 'find'>
 }
 
 /** Puts the files and URLs that requests refer to into them. */
@@ -37,8 +47,8 @@ export class MediaResolver {
   /**
    * Puts the files and URLs that a request refers to into its body and text, as data, where its providers do not fetch
    * them themselves. Undefined where it refers to none. Throws not_found for a file that this account does not have and
-   * for provider-native ids, invalid_request for media that no provider of the model takes in this way, overloaded
-   * where the requests in flight fill the memory for media; each names the parameter.
+   * for ids that no provider issued to it, invalid_request for media that no provider of the model takes in this way,
+   * overloaded where the requests in flight fill the memory for media; each names the parameter.
    */
   resolve(caller: MediaCaller, protocol: ProtocolName, rawRequest: RawRequest): Promise<ResolvedMedia> | undefined {
     const named = referencesOf(protocols[protocol].serve, rawRequest)
@@ -55,11 +65,13 @@ export class MediaResolver {
     model: string,
     named: readonly (MediaReference | ProviderReference)[],
   ): Promise<ResolvedMedia> {
-    const { catalogue, config, loader } = this.#modules
+    const { catalogue, config, loader, issuedIds } = this.#modules
     const lease = loader.lease()
     try {
-      const references = named.filter((reference): reference is MediaReference => reference.source.type !== 'provider')
-      const all = sharingEndpoints(catalogue.endpoints(model, protocol), protocol, named)
+      const issued = await issuedIds.find(caller.identity.accountId, idsIn(named))
+      const references = named.filter((reference): reference is MediaReference => !isStored(reference, issued))
+      const stored = named.filter((reference) => isStored(reference, issued))
+      const all = storingEndpoints(catalogue.endpoints(model, protocol), protocol, stored, issued)
       const { endpoints, toFetch } = routeUrls(config, all, references)
       refuseTooMany([...references.filter(({ source }) => source.type === 'file'), ...toFetch])
       const loaded = await loader.load(caller, references, toFetch, lease, mostRequestBytes(config, endpoints))

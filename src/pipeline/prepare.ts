@@ -21,6 +21,7 @@ import { HeavyRequest } from './heavy/request.ts'
 import { hasHeavySettings, isHeavy } from './heavy/weight.ts'
 import type { Generation, GenerationHooks, GenerationRoute } from './hooks.ts'
 import { finishesWithoutClient } from './images.ts'
+import { makesObjects } from './issued-ids.ts'
 import type { MediaResolver, ResolvedMedia } from './media.ts'
 import { PromptCount } from './prompt-count.ts'
 import type { ReasoningReplay } from './reasoning-replay.ts'
@@ -47,6 +48,8 @@ export type SelectedRequest = Pick<ParsedRequest, 'media'> & {
   preparedRequests: RequestWriter
   endpoints: readonly Endpoint[]
   hasTools: boolean
+  /** Its response may name objects that the provider stores. */
+  makesObjects: boolean
   /** The most that it may use. */
   worst(modelLimit: number | undefined): Usage
   promptCount: Pick<PromptCount, 'tokens' | 'free'>
@@ -218,6 +221,7 @@ async function selectRead(
     preparedRequests,
     endpoints,
     hasTools: request.tools.length > 0,
+    makesObjects: makesObjects(request, request.tools),
     worst: (modelLimit) => worstCase(request, sentBytes, modelLimit, capabilities, forwarded),
     classes: forwarded?.classes ?? translatedClasses(request, endpoints, preparedRequests),
     // Restored reasoning is only in the request as it was read.
@@ -243,6 +247,7 @@ function selectUnread(
     preparedRequests: new PreparedRequests(context, app.schemaCache),
     endpoints,
     hasTools,
+    makesObjects: makesObjects(request, []),
     worst: (modelLimit) => worstTextCase(request, cacheLifetime, ownBytes, modelLimit, capabilities, forwarded),
     classes: forwarded?.classes ?? [],
     promptCount: new PromptCount(rawRequest, protocols[route.protocol].serve.readRequest, undefined),
@@ -308,6 +313,7 @@ export function reserve(
       inFlight,
       media,
       replayRecorder: undefined,
+      issuedIds: undefined,
     }
   } catch (error) {
     inFlight.leave()

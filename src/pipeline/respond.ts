@@ -22,6 +22,7 @@ export async function whole(generation: Generation, upstream: Upstream<RequestCo
   const { app, inFlight, route } = generation
   const { protocol, context, sameProtocol } = upstream
   const text = await readText(app.config, upstream, inFlight, memoryOf(generation))
+  generation.issuedIds?.record(text)
   // Few routes have these hooks; the others await nothing here.
   const onResponse = route.hooks.onResponse?.(generation, upstream, text)
   const pending = onResponse && (await onResponse)
@@ -81,10 +82,11 @@ export async function stream(generation: Generation, upstream: Upstream): Promis
   return new Response(body, { headers: streamHeaders(generation, upstream) })
 }
 
-function meteredStream({ open, replayRecorder }: Generation, upstream: Upstream): MeteredStream {
+function meteredStream({ open, replayRecorder, issuedIds }: Generation, upstream: Upstream): MeteredStream {
   const { protocol, context, sameProtocol } = upstream
-  const output = sameProtocol
-    ? new PassthroughOutput(protocol.passthrough(context))
+  const passthrough = sameProtocol ? protocol.passthrough(context) : undefined
+  const output = passthrough
+    ? new PassthroughOutput(issuedIds?.watching(passthrough) ?? passthrough)
     : new TranslatedOutput(protocols[context.request.protocol].serve.writer(context))
   return new MeteredStream(readerOf(upstream), output, open.meter, replayRecorder)
 }

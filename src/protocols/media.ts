@@ -133,5 +133,5 @@ export const providerReferences = (
   what: string,
 ): ProviderReference[] =>
   isNonEmptyString(ids) || (Array.isArray(ids) && ids.length > 0)
-    ? [{ param: pathText(path), source: { type: 'provider', what } }]
+    ? [{ param: pathText(path), source: { type: 'provider', what, ids: Array.isArray(ids) ? ids : [ids] } }]
     : []

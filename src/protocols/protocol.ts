@@ -81,6 +81,8 @@ export type Protocol = {
      * those that are removed. `settings`: the request without its conversation. Absent without `serve.unread`.
      */
     memberChanges?(settings: RawRequest, target: Target): Record<string, string | undefined>
+    /** The ids of objects that the provider stores, in a response of it or in a frame of one. */
+    issuedIds?(data: Record<string, unknown>): string[]
     /** `inlineCitations`: citations are to come inside the text that they cite, for `cutAtPassages`. */
     reader(quirks: Quirks, inlineCitations?: boolean): Reader
     /** The reader can send citations inside the text that they cite, as the provider streams them. */
@@ -143,10 +145,15 @@ export type MediaReference = {
 }
 
 /**
- * A reference to an object stored at the provider under a key that many accounts share, so that its owner cannot be
- * verified. `what`: for error messages, `a vector store`.
+ * A reference to an object stored at the provider under a key that many accounts share. `what`: for error messages, `a
+ * vector store`. `ids`: each must have been issued to the account; none: its owner cannot be known. `optional`: a
+ * translation drops it.
  */
-export type ProviderReference = { param: string; source: { type: 'provider'; what: string } }
+export type ProviderReference = {
+  param: string
+  source: { type: 'provider'; what: string; ids: readonly unknown[] }
+  optional?: boolean
+}
 
 /** `data`: standard base64. */
 export type MediaData = { mediaType: string; data: string; filename: string }

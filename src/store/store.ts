@@ -1,5 +1,6 @@
 import type { AccountStore } from './accounts.ts'
 import type { FileStore } from './files.ts'
+import type { IssuedIdStore } from './issued-ids.ts'
 import type { KeptStore } from './kept.ts'
 import type { IdempotencyStore } from './idempotency.ts'
 import type { LedgerStore } from './ledger.ts'
@@ -10,6 +11,7 @@ import type { ResponseStore } from './responses.ts'
 export type * from './accounts.ts'
 export type * from './files.ts'
 export type * from './idempotency.ts'
+export type * from './issued-ids.ts'
 export type * from './kept.ts'
 export * from './ledger.ts'
 export type * from './predictions.ts'
@@ -40,6 +42,7 @@ export interface Store {
   readonly responses: ResponseStore
   readonly reasoning: ReasoningStore
   readonly idempotency: IdempotencyStore
+  readonly issuedIds: IssuedIdStore
   readonly files: FileStore
   readonly predictions: PredictionStore
   readonly kept: KeptStore

@@ -16,6 +16,7 @@ import { BackgroundResponses } from '../../src/pipeline/background.ts'
 import { Idempotency } from '../../src/pipeline/idempotency.ts'
 import { InFlightRequests } from '../../src/pipeline/in-flight.ts'
 import { KeptQuota } from '../../src/pipeline/kept-quota.ts'
+import { IssuedIds } from '../../src/pipeline/issued-ids.ts'
 import { MediaLoader } from '../../src/pipeline/media-load.ts'
 import { MediaResolver } from '../../src/pipeline/media.ts'
 import { accountsOf } from '../../src/ledger/starting-credit.ts'
@@ -47,6 +48,7 @@ export async function inProcessGateway(
   const [first] = await keys.start()
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: 0n })
+  const issuedIds = new IssuedIds(store, now ?? Date.now)
   const files = await Files.open({
     store: store.files,
     folder,
@@ -75,7 +77,8 @@ export async function inProcessGateway(
     conversations: new ConversationMemory(config.limits.conversationBytes),
     ledger,
     reasoningReplay: await ReasoningReplay.open(store, 0),
-    media: new MediaResolver({ catalogue, config, loader: new MediaLoader({ config, files }) }),
+    issuedIds,
+    media: new MediaResolver({ catalogue, config, loader: new MediaLoader({ config, files }), issuedIds }),
     memory,
     background: new BackgroundResponses({ catalogue, config, ledger, store }),
     inFlight: new InFlightRequests(0),

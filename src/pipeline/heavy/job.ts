@@ -16,6 +16,7 @@ import type { Undo } from '../../protocols/transforms.ts'
 import type { Endpoint } from '../../providers/catalogue.ts'
 import { type ErrorData, errorData, errorOf } from '../../worker/errors.ts'
 import type { GenerationRoute } from '../hooks.ts'
+import type { IssuedIds } from '../issued-ids.ts'
 import { MediaResolver } from '../media.ts'
 import type { MediaConfig } from '../media-endpoints.ts'
 import type { LoadableReference, LoadedMedia } from '../media-memory.ts'
@@ -46,6 +47,8 @@ export type Given = {
   /** `mayUse`: the key may use the model. `issuers`: those of the endpoints whose reasoning is kept. */
   endpoints?: { list: readonly Endpoint[]; mayUse: boolean; issuers: ReadonlySet<string> } | { error: ErrorData }
   reasoning?: ReadonlyMap<string, Uint8Array>
+  /** Ids that providers issued to the account, of those in the request. */
+  issuedIds?: ReadonlyMap<string, string>
   /** In the order in which they were loaded. `index`: of the reference. `data`: bytes behind those of the body. */
   media?: readonly GivenMedium[]
   data?: readonly number[]
@@ -56,6 +59,7 @@ export type GivenMedium = Pick<LoadedMedia, 'mediaType' | 'filename' | 'bytes'> 
 export type Need =
   | { type: 'endpoints'; model: string }
   | { type: 'reasoning'; keys: string[] }
+  | { type: 'issuedIds'; ids: readonly string[] }
   | {
       type: 'media'
       references: LoadableReference[]
@@ -79,6 +83,7 @@ export type Written =
 export type HeavyRead = {
   settings: RequestSettings
   hasTools: boolean
+  makesObjects: boolean
   worst: Usage
   classes: readonly RequestedClass[]
   endpoints: number[]
@@ -163,7 +168,7 @@ function modulesOf({ config, given }: HeavyJob, data: readonly Uint8Array[]): Pr
   return {
     schemaCache,
     catalogue,
-    media: new MediaResolver({ catalogue, config, loader: givenLoader(given, data) }),
+    media: new MediaResolver({ catalogue, config, loader: givenLoader(given, data), issuedIds: givenIds(given) }),
     reasoningReplay: {
       restore: (accountId, request) =>
         restoreReasoning(accountId, request, endpointsIn(given, request.model).issuers, async (keys) => {
@@ -173,6 +178,13 @@ function modulesOf({ config, given }: HeavyJob, data: readonly Uint8Array[]): Pr
     },
   }
 }
+
+const givenIds = ({ issuedIds }: Given): Pick<IssuedIds, 'find'> => ({
+  async find(_accountId, ids) {
+    if (ids.length > 0 && issuedIds === undefined) throw new Needed({ type: 'issuedIds', ids })
+    return issuedIds ?? new Map()
+  },
+})
 
 /** Media as the server loaded them; it lends the memory for them, too. */
 const givenLoader = (given: Given, data: readonly Uint8Array[]): MediaResolver['loader'] => ({
@@ -205,7 +217,7 @@ const loadable = ({ path, param, source, kind }: LoadableReference): LoadableRef
 })
 
 async function writeFrom(
-  { context, endpoints, hasTools, worst, classes, preparedRequests }: SelectedRequest,
+  { context, endpoints, hasTools, makesObjects, worst, classes, preparedRequests }: SelectedRequest,
   { given, ask }: HeavyJob,
 ): Promise<{ output: HeavyRead; bytes: Uint8Array[] }> {
   const written: Written[] = []
@@ -227,6 +239,7 @@ async function writeFrom(
   const output = {
     settings: settingsOf(context.request as GenerationRequest),
     hasTools,
+    makesObjects,
     worst: worst(modelLimitOf(endpoints)),
     classes,
     endpoints: endpoints.map((endpoint) => list.indexOf(endpoint)),

@@ -72,7 +72,7 @@ export class HeavyRequest implements RequestWriter {
   async select(): Promise<SelectedRequest> {
     const { model } = this.#received
     if (model !== undefined) this.#supplyEndpoints(model)
-    const { settings, hasTools, worst, classes, endpoints } = await this.#write(0)
+    const { settings, hasTools, makesObjects, worst, classes, endpoints } = await this.#write(0)
     this.#endpoints = endpoints.map((index) => this.#all[index]!)
     this.#context = this.#contextOf(settings)
     return {
@@ -81,6 +81,7 @@ export class HeavyRequest implements RequestWriter {
       preparedRequests: this,
       endpoints: this.#endpoints,
       hasTools,
+      makesObjects,
       worst: () => worst,
       classes,
       promptCount: { tokens: () => this.#countTokens(), free() {} },
@@ -168,13 +169,16 @@ export class HeavyRequest implements RequestWriter {
   }
 
   async #supply(need: Need): Promise<void> {
-    const { reasoningReplay, media } = this.#app
+    const { reasoningReplay, issuedIds, media } = this.#app
     const { accountId } = this.#inbound.identity
     switch (need.type) {
       case 'endpoints':
         return this.#supplyEndpoints(need.model)
       case 'reasoning':
         this.#given.reasoning = await reasoningReplay.find(accountId, need.keys)
+        return
+      case 'issuedIds':
+        this.#given.issuedIds = await issuedIds.find(accountId, need.ids)
         return
       case 'media':
         this.#lease = media.loader.lease()

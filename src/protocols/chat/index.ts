@@ -5,7 +5,7 @@ import { ChatPassthrough, forward, memberChanges } from './passthrough.ts'
 import { writeRequest } from './write-request.ts'
 import { ChatResponseReader, readResponse } from './read-response.ts'
 import { writeResponse } from './write-response.ts'
-import { references } from './references.ts'
+import { issuedIds, references } from './references.ts'
 import { readRequest } from './read-request.ts'
 import { unread } from './unread.ts'
 import { ChatResponseWriter } from './write-response-stream.ts'
@@ -32,6 +32,7 @@ export const chat: Protocol = {
     headers: () => ({}),
     writeRequest,
     forward,
+    issuedIds,
     memberChanges,
     reader: () => new ChatResponseReader(),
     readResponse,

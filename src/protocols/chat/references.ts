@@ -7,6 +7,7 @@ import {
   isNonEmptyString,
   isTextual,
   mediaKind,
+  providerReferences,
   refuseFileId,
   objectsIn,
   refuseSeveral,
@@ -22,10 +23,13 @@ type Found = (MediaReference | ProviderReference)[]
 
 const POSITIONS = 'file parts'
 
-/** Files and URLs in a body's messages of every role. */
+/** Files, URLs and earlier audio in a body's messages of every role. */
 export function references(body: Json): Found {
   const found: Found = []
   for (const [m, message] of objectsIn(body.messages)) {
+    if (isObject(message.audio))
+      for (const reference of providerReferences(message.audio.id, ['messages', m, 'audio', 'id'], 'an audio response'))
+        found.push({ ...reference, optional: true })
     for (const name of ['content', 'images'])
       for (const [p, part] of objectsIn(message[name])) addPart(part, ['messages', m, name, p], found)
   }
@@ -97,3 +101,10 @@ function inlineFile(medium: MediaData, part: Json, file: Json): Json {
   if (isTextual(medium.mediaType)) return { ...rest, type: 'text', text: `${filename}:\n${decodedText(medium)}` }
   return { ...rest, type: 'file', file: { ...omit(file, 'file_id'), filename, file_data: dataUrl(medium) } }
 }
+
+/** The ids of the audio of a response. */
+export const issuedIds = (data: Json): string[] =>
+  objectsIn(data.choices)
+    .flatMap(([, { message, delta }]) => [message, delta])
+    .map((holder) => (isObject(holder) && isObject(holder.audio) ? holder.audio.id : undefined))
+    .filter(isNonEmptyString)

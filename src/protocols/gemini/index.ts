@@ -4,7 +4,7 @@ import { readError } from './read-error.ts'
 import { readRequest } from './read-request.ts'
 import { checkReasoning } from './read-request-config.ts'
 import { GeminiResponseReader, readResponse } from './read-response.ts'
-import { references } from './references.ts'
+import { issuedIds, references } from './references.ts'
 import { paths } from './request-paths.ts'
 import { unread } from './unread.ts'
 import { writeError } from './write-error.ts'
@@ -40,6 +40,7 @@ export const gemini: Protocol = {
     headers,
     writeRequest,
     forward,
+    issuedIds,
     memberChanges,
     reader: () => new GeminiResponseReader(),
     readResponse,

@@ -30,7 +30,7 @@ function addStores(tool: Json, path: Path, found: Found): void {
       found.push(...providerReferences(search.value[name], [...path, search.name, name], 'a store'))
   // Vertex has several ways to name data stores; all of them are of the provider's project.
   if (tool.retrieval !== undefined)
-    found.push({ param: pathText([...path, 'retrieval']), source: { type: 'provider', what: 'a store' } })
+    found.push({ param: pathText([...path, 'retrieval']), source: { type: 'provider', what: 'a store', ids: [] } })
 }
 
 function addParts(holder: Json, path: Path, found: Found): void {
@@ -87,3 +87,10 @@ function memberOf(object: Json, ...spellings: [string, string]): { name: string;
   const value = name === undefined ? undefined : object[name]
   return name !== undefined && isObject(value) ? { name, value } : undefined
 }
+
+/** The ids of files that a response refers to. */
+export const issuedIds = (data: Json): string[] =>
+  objectsIn(data.candidates)
+    .flatMap(([, { content }]) => objectsIn(isObject(content) ? content.parts : undefined))
+    .map(([, part]) => either(either(part, 'fileData'), 'fileUri'))
+    .filter(isNonEmptyString)

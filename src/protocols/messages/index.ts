@@ -3,7 +3,7 @@ import { forward, memberChanges, passthrough } from './passthrough.ts'
 import { readError } from './read-error.ts'
 import { readRequest } from './read-request.ts'
 import { reader, readResponse } from './read-response.ts'
-import { references } from './references.ts'
+import { issuedIds, references } from './references.ts'
 import { paths } from './request-paths.ts'
 import { unread } from './unread.ts'
 import { headers, path, writeRequest } from './write-request.ts'
@@ -48,6 +48,7 @@ export const messages: Protocol = {
     headers,
     writeRequest,
     forward,
+    issuedIds,
     memberChanges,
     reader: () => reader(),
     readResponse: (body) => readResponse(body),

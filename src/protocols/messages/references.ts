@@ -59,3 +59,14 @@ const inline = (medium: MediaData): Json =>
   isTextual(medium.mediaType)
     ? { type: 'text', media_type: 'text/plain', data: decodedText(medium) }
     : { type: 'base64', media_type: medium.mediaType, data: medium.data }
+
+/** The ids of the container of a response and of the files that tools wrote in it. */
+export function issuedIds(data: Json): string[] {
+  const found: unknown[] = []
+  for (const holder of [data, data.message, data.delta])
+    if (isObject(holder) && isObject(holder.container)) found.push(holder.container.id)
+  for (const [, block] of objectsIn([data.content_block, ...(Array.isArray(data.content) ? data.content : [])]))
+    if (typeof block.type === 'string' && block.type.endsWith('_tool_result') && isObject(block.content))
+      for (const [, output] of objectsIn(block.content.content)) found.push(output.file_id)
+  return found.filter(isNonEmptyString)
+}

@@ -3,7 +3,7 @@ import type { Protocol } from '../protocol.ts'
 import { forward, ResponsesPassthrough } from './passthrough.ts'
 import { readRequest } from './read-request.ts'
 import { hasFailed, readResponse, ResponsesResponseReader } from './read-response.ts'
-import { references } from './references.ts'
+import { issuedIds, references } from './references.ts'
 import { paths } from './request-paths.ts'
 import { headers, path, writeRequest } from './write-request.ts'
 import { writeResponse } from './write-response.ts'
@@ -30,6 +30,7 @@ export const responses: Protocol = {
     headers,
     writeRequest,
     forward,
+    issuedIds,
     reader: (_quirks, inlineCitations) => new ResponsesResponseReader(inlineCitations),
     inlineCitations: true,
     readResponse,

@@ -116,3 +116,20 @@ function addContainer(container: unknown, path: Path, found: Found): void {
   for (const [s, skill] of objectsIn(container.skills))
     found.push(...providerReferences(skill.skill_id, [...path, 'skills', s, 'skill_id'], 'a skill'))
 }
+
+/** The ids of containers, and of files in them or found by searches, in the items of a response. */
+export function issuedIds(data: Json): string[] {
+  const output = isObject(data.response) ? data.response.output : data.output
+  const parts = [data.part, { annotations: [data.annotation] }]
+  const found: unknown[] = []
+  for (const [, item] of objectsIn([data.item, ...(Array.isArray(output) ? output : [])])) {
+    if (typeof item.type === 'string' && item.type.endsWith('_call')) {
+      found.push(item.container_id, isObject(item.environment) ? item.environment.container_id : undefined)
+      for (const [, result] of objectsIn(item.results)) found.push(result.file_id)
+    }
+    for (const [, part] of objectsIn(item.content)) parts.push(part)
+  }
+  for (const [, part] of objectsIn(parts))
+    for (const [, annotation] of objectsIn(part.annotations)) found.push(annotation.container_id, annotation.file_id)
+  return found.filter(isNonEmptyString)
+}

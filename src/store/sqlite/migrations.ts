@@ -284,4 +284,17 @@ export const MIGRATIONS: readonly string[] = [
   `,
   totalsOf('idempotent_answers'),
   ACCOUNT_CHANGES,
+  `
+  -- Ids of objects that providers store, each with the account to which a response named it.
+  CREATE TABLE issued_ids (
+    position INTEGER PRIMARY KEY,
+    account_id TEXT NOT NULL,
+    id TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    expires_at INTEGER NOT NULL,
+    UNIQUE (account_id, id)
+  ) STRICT;
+  CREATE INDEX issued_ids_by_expiry ON issued_ids (expires_at);
+  CREATE INDEX issued_ids_of_account ON issued_ids (account_id, expires_at);
+  `,
 ]

@@ -6,6 +6,7 @@ import { DiskSpace, type Reserve } from '../disk-space.ts'
 import { AccountTables } from './account-tables.ts'
 import { Connection, isCorrupt, withRoom } from './connection.ts'
 import { FileTables } from './file-tables.ts'
+import { IssuedIdTable } from './issued-id-table.ts'
 import { KeptTable } from './kept-table.ts'
 import { IdempotencyTable } from './idempotency-table.ts'
 import { LedgerTables } from './ledger-tables.ts'
@@ -42,6 +43,7 @@ export class SqliteStore implements Store {
   readonly responses: ResponseTables
   readonly reasoning: ReasoningTable
   readonly idempotency: IdempotencyTable
+  readonly issuedIds: IssuedIdTable
   readonly files: FileTables
   readonly predictions: PredictionTables
   readonly kept: KeptTable
@@ -69,6 +71,7 @@ export class SqliteStore implements Store {
       this.responses = new ResponseTables(this.#connection, now)
       this.reasoning = new ReasoningTable(this.#connection)
       this.idempotency = new IdempotencyTable(this.#connection)
+      this.issuedIds = new IssuedIdTable(this.#connection)
       this.files = new FileTables(this.#connection)
       this.predictions = new PredictionTables(this.#connection)
       this.kept = new KeptTable(this.#connection)
