@@ -55,6 +55,17 @@ describe('a store', () => {
     expect(await Promise.all([first, second])).toEqual(['first', 'first'])
   })
 
+  test('a folder is opened while another process has the lock, and what is written then waits for it', async () => {
+    const { folder } = open()
+    const { release } = locked(folder)
+    const late = new SqliteStore({ folder, exclusive: false })
+    cleanUp.push(() => late.close())
+    const written = late.settings.setOnce('name', 'late')
+    await Bun.sleep(30)
+    release()
+    expect(await written).toBe('late')
+  })
+
   test('a write that waits too long is store_unavailable, and a later one succeeds', async () => {
     const { folder, store } = open()
     const { release } = locked(folder)
@@ -76,7 +87,7 @@ describe('a store', () => {
     release()
     expect(await next).toBe('next')
     expect(reported.mock.calls).toEqual([
-      ['Another process has locked the database. Responses end once it has released the lock.'],
+      ['Another process has locked the database: writes wait until it has released the lock.'],
     ])
   })
 })

@@ -215,7 +215,7 @@ export class Connection {
     this.#locked ??= { since: now, isReported: false }
     if (!this.#locked.isReported && now - this.#locked.since >= LONG_LOCK_MS) {
       this.#locked.isReported = true
-      console.error('Another process has locked the database. Responses end once it has released the lock.')
+      console.error('Another process has locked the database: writes wait until it has released the lock.')
     }
     for (const one of batch) if ((one.giveUpAt ??= now + LOCK_WAIT_MS) <= now) one.reject(asStoreError(error))
     this.#pending = [...batch.filter(({ giveUpAt }) => giveUpAt! > now), ...this.#pending]

@@ -49,10 +49,15 @@ function assertVersion(database: Database): void {
   }
 }
 
+const versionOf = (database: Database): number =>
+  (database.query('PRAGMA user_version').get() as { user_version: number }).user_version
+
 function migrate(database: Database, file: string, usedBefore: string): void {
+  // Without the lock: another process may have it for long.
+  if (versionOf(database) === MIGRATIONS.length) return
   database.run('BEGIN IMMEDIATE')
   try {
-    const { user_version: version } = database.query('PRAGMA user_version').get() as { user_version: number }
+    const version = versionOf(database)
     if (version > MIGRATIONS.length) {
       throw new Error(
         `${file} was written by a newer version of Sluice (schema ${version}; this one supports ${MIGRATIONS.length})`,

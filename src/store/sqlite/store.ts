@@ -129,12 +129,17 @@ export class SqliteStore implements Store {
 
 /** Errors of the system have a code and do not name the folder that the operator configured; ours do. */
 function folderError(folder: string, error: unknown): unknown {
-  if (typeof (error as { code?: unknown }).code !== 'string') return error
-  const cause = (error as Error).message
+  const { code, message } = error as { code?: unknown; message: string }
+  if (typeof code !== 'string') return error
+  const database = join(folder, DATABASE)
+  if (isCorrupt(error))
+    return new Error(`the database ${database} is corrupt (${message}); restore it from a backup`, { cause: error })
+  if (code.startsWith('SQLITE_BUSY'))
+    return new Error(`the database ${database} is locked by another process; try again once that has ended`, {
+      cause: error,
+    })
   return new Error(
-    isCorrupt(error)
-      ? `the database ${join(folder, DATABASE)} is corrupt (${cause}); restore it from a backup`
-      : `cannot use the data folder ${folder} (${cause}); it must be a folder that this user can write to`,
+    `cannot use the data folder ${folder} (${message}); it must be a folder that this user can write to`,
     { cause: error },
   )
 }
