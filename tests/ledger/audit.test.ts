@@ -247,6 +247,16 @@ describe('sluice ledger audit', () => {
       err: `sluice: the data folder ${join(scratch, 'nowhere')} does not exist\n`,
     })
   }, 20_000)
+
+  test('the command reports a wrong total of what is kept', async () => {
+    const folder = await correctBook()
+    breakBook(folder, `UPDATE kept SET bytes = bytes + 5 WHERE account_id = '' AND kind = 'responses'`)
+    const { code, err } = run('--data', folder)
+    expect([code, err]).toEqual([
+      1,
+      'sluice: the total of responses of all accounts must be 0 with 0 bytes, but is 0 with 5 bytes\n',
+    ])
+  }, 20_000)
 })
 
 test('stopping a test gateway fails where its book is wrong', async () => {
