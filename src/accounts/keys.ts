@@ -265,6 +265,11 @@ export class Keys {
     throw invalidKey(headers)
   }
 
+  /** True as long as no account was added to the first. */
+  get haveOneAccount(): boolean {
+    return this.#statuses.size <= 1
+  }
+
   /** True for suspended and banned accounts: nothing more is started for them. */
   isBlocked(accountId: string): boolean {
     return isBlocked(this.#statuses.get(accountId))

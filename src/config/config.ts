@@ -42,7 +42,8 @@ export type Config = {
   billing: {
     startingCredit: Nano
     overdraft: Nano
-    unpriced: 'refuse' | 'free'
+    /** `auto`: free as long as there is one account, whose owner pays the providers. */
+    unpriced: 'auto' | 'refuse' | 'free'
     unpricedClasses: 'refuse' | 'plain'
     delayMs: number
   }

@@ -82,7 +82,10 @@ const billing = object(
   {
     startingCredit,
     overdraft: usd('How far credit may go below zero if a response costs more than was reserved'),
-    unpriced: name<'refuse' | 'free'>(['refuse', 'free'], 'What to do with models without a known price'),
+    unpriced: name<'auto' | 'refuse' | 'free'>(
+      ['auto', 'refuse', 'free'],
+      'What to do with models without a known price; auto: free as long as there is one account, else refuse',
+    ),
     unpricedClasses: name<'refuse' | 'plain'>(
       ['refuse', 'plain'],
       'What to do with service_tier, speed and inference_geo without a known price',

@@ -81,7 +81,7 @@ const readKept = (read: { quota?: number; count?: number } = {}): { quotaBytes: 
 const readBilling = (read: NonNullable<ReadFile['billing']> = {}): Config['billing'] => ({
   startingCredit: nanoOf(read.startingCredit ?? 100),
   overdraft: nanoOf(read.overdraft ?? 0),
-  unpriced: read.unpriced ?? 'refuse',
+  unpriced: read.unpriced ?? 'auto',
   unpricedClasses: read.unpricedClasses ?? 'refuse',
   delayMs: read.delay ?? 180_000,
 })

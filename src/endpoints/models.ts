@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { AuthenticatedRequest, AppContext } from '../context.ts'
 import { type FeeItem, isCounted } from '../config/terms.ts'
 import { GatewayError, invalid } from '../error.ts'
+import { servesUnpriced } from '../ledger/admission.ts'
 import type { Rate, TimedPrice } from '../ledger/prices.ts'
 import { usdOf } from '../money.ts'
 import { protocols } from '../protocols/index.ts'
@@ -222,11 +223,18 @@ function indexOf(all: Model[], query: URLSearchParams, name: string): number | u
   return index
 }
 
-/** Models that the key may use, and that pass the filters of the query. */
-function allowed({ catalogue }: AppContext, { identity, query }: ListRequest): Model[] {
+/** Models that the key may use, that can be billed, and that pass the filters of the query. */
+function allowed(app: AppContext, { identity, query }: ListRequest): Model[] {
   const matches = readFilter(query)
-  return catalogue.list().filter((model) => identity.allows(model.id) && matches(model))
+  const isServed = (model: Model): boolean => !isUnpriced(app, model)
+  const all = app.catalogue.list()
+  return (servesUnpriced(app.config, app.keys) ? all : all.filter(isServed)).filter(
+    (model) => identity.allows(model.id) && matches(model),
+  )
 }
+
+const isUnpriced = ({ catalogue, prices }: Pick<AppContext, 'catalogue' | 'prices'>, { id }: Model): boolean =>
+  prices.timed(id, catalogue.candidates(id)).length === 0
 
 type ListRequest = Pick<AuthenticatedRequest, 'identity' | 'query'>
 

@@ -1,6 +1,6 @@
 import { checkAllowed } from '../accounts/allowed-models.ts'
 import { penaltyOf, type AbuseDetection } from '../accounts/abuse-detection.ts'
-import type { Identity } from '../accounts/keys.ts'
+import type { Identity, Keys } from '../accounts/keys.ts'
 import type { Config } from '../config/load.ts'
 import { GatewayError } from '../error.ts'
 import type { Usage } from '../generation/usage.ts'
@@ -17,8 +17,11 @@ type Services = {
   serviceClasses: ServiceClasses
   abuseDetection: AbuseDetection
   config: Config
+  keys: AccountCount
   space: DiskSpace
 }
+
+type AccountCount = Pick<Keys, 'haveOneAccount'>
 
 /** The client. `id` becomes the generation's. */
 type Caller = { id: string; identity: Identity; receivedAt: number; address: (() => string | undefined) | undefined }
@@ -44,7 +47,7 @@ type GenerationTerms = {
  * `Ledger.reserve`. The account must be loaded.
  */
 export function reserve(
-  { ledger, prices, serviceClasses, abuseDetection, config, space }: Services,
+  { ledger, prices, serviceClasses, abuseDetection, config, keys, space }: Services,
   { id, identity, receivedAt, address }: Caller,
   { api, model, endpoints, streamed, worst, countInput, classes = [] }: GenerationTerms,
 ): OpenGeneration {
@@ -52,7 +55,7 @@ export function reserve(
   space.checkGeneration()
   checkAllowed(identity, model)
   const price = prices.of(model, endpoints)
-  if (price === undefined && config.billing.unpriced === 'refuse') throw unpriced(model)
+  if (price === undefined && !servesUnpriced(config, keys)) throw unpriced(model)
   const priced = pricedClasses(serviceClasses.of(model, endpoints), classes)
   if (price !== undefined && config.billing.unpricedClasses === 'refuse') checkClasses(model, price, priced, classes)
   const open = ledger.reserve(
@@ -77,6 +80,10 @@ export function reserve(
   abuseDetection.begin(accountId, address)
   return open
 }
+
+/** True where models without a price can be requested. */
+export const servesUnpriced = ({ billing }: Config, keys: AccountCount): boolean =>
+  billing.unpriced === 'free' || (billing.unpriced === 'auto' && keys.haveOneAccount)
 
 /** The largest output limit of the endpoints; undefined where none is known. */
 export function modelLimitOf(endpoints: readonly Pick<Endpoint, 'target'>[]): number | undefined {

@@ -43,7 +43,7 @@ describe('defaults', () => {
         billing: {
           startingCredit: 100_000_000_000n,
           overdraft: 0n,
-          unpriced: 'refuse',
+          unpriced: 'auto',
           unpricedClasses: 'refuse',
           delayMs: 180_000,
         },
