@@ -10,13 +10,14 @@ import type { Nano } from '../money.ts'
 import type { OpenGeneration as StoredOpen, Store } from '../store/store.ts'
 import { Meter, type Unseen } from './meter.ts'
 import {
+  readProgress,
   restoreOpen,
   serializeOpen,
   type Hold,
   type OpenGeneration,
   type ReservationRequest,
 } from './open-generation.ts'
-import { OpenGenerations } from './open-generations.ts'
+import { OpenGenerations, PROGRESS_EVERY_MS } from './open-generations.ts'
 import type { Outcome } from './outcomes.ts'
 import { OutputSpeeds } from './output-speeds.ts'
 import { isUnavailable, PendingWrites, type Write } from './pending-writes.ts'
@@ -71,8 +72,9 @@ export class Ledger implements Expiring {
     ledger.#budgets = new Budgets(await options.store.ledger.spends(), ledger.#clock.elapsed)
     const subscriptions = [...ledger.#quotas.values()].map(({ subscription }) => subscription)
     for (const warning of options.plans.missingTierWarnings(subscriptions)) console.error(warning)
+    const progress = readProgress(options.store.progress.read())
     const left = (await options.store.ledger.openGenerations()).map(({ state }) =>
-      restoreOpen(state, ledger.#clock.now()),
+      restoreOpen(state, ledger.#clock.now(), progress),
     )
     // All holds are restored before the first settlement, which must not pay with what another one holds.
     for (const { open } of left) ledger.#restoreHold(open)
@@ -164,6 +166,7 @@ export class Ledger implements Expiring {
       hold: this.#hold(request),
       meter: new Meter(countInput, this.#clock.now() - request.createdAt),
     }
+    open.meter.onMoved = this.#onMoved
     this.#open.add(open)
     this.#sweepSoon()
     return open
@@ -193,7 +196,7 @@ export class Ledger implements Expiring {
   async defer(open: OpenGeneration): Promise<void> {
     open.deferred = true
     open.writtenAtMs ??= open.meter.ageMs
-    await this.#store.ledger.saveOpen([rowOf(open)])
+    await this.#store.ledger.saveOpen([rowOf(open)], true)
   }
 
   /** False while writes are pending, and therefore no reservation is made. */
@@ -266,11 +269,16 @@ export class Ledger implements Expiring {
   onDeadline(): void {
     const due = this.#open.takeDue()
     const write = (): Promise<void> =>
-      this.#store.ledger.saveOpen(due.filter((open) => this.#open.has(open)).map(rowOf))
+      this.#store.ledger.saveOpen(due.filter((open) => this.#open.has(open)).map(rowOf), false)
     if (due.length > 0) void this.#pending.attempt(write, () => this.#sweepSoon()).catch(() => {})
+    const progress = this.#open.takeProgress()
+    if (progress !== undefined) this.#store.progress.write(progress)
     if (this.#pending.size > 0) void this.#pending.retry()
     this.#sweepSoon()
   }
+
+  /** A response received something: its progress is written soon. */
+  readonly #onMoved = (): void => this.#wheel.setWithin(this.#sweep, PROGRESS_EVERY_MS)
 
   #sweepSoon(): void {
     const waitMs = this.#pending.size > 0 ? RETRY_AFTER_MS : this.#open.dueInMs

@@ -52,7 +52,11 @@ export class Meter {
   /** Characters received beyond TEXT_KEPT. */
   #beyond = 0
   #chargeWaived = false
-  #changed = true
+  /** Received more since it was last written as open, and since its progress was. */
+  #changed = false
+  #moved = false
+  /** Called when the first events come since its progress was written. */
+  onMoved: (() => void) | undefined
   #counting: Promise<Usage> | undefined
 
   /** `ageMs`: milliseconds since its request arrived. */
@@ -85,7 +89,10 @@ export class Meter {
 
   record(events: readonly GenerationEvent[]): void {
     if (this.outcome !== undefined) return
-    this.#changed = true
+    if (!this.#moved) {
+      this.#moved = this.#changed = true
+      this.onMoved?.()
+    }
     for (const event of events) {
       if (event.type === 'error') continue
       this.#firstEventAt ??= performance.now()
@@ -128,6 +135,18 @@ export class Meter {
     const changed = this.#changed || this.#firstEventAt === undefined
     this.#changed = false
     return changed
+  }
+
+  /** True where it received more since the last call. */
+  takeMoved(): boolean {
+    const moved = this.#moved
+    this.#moved = false
+    return moved
+  }
+
+  /** Milliseconds since the first event; undefined before that. */
+  get begunMs(): number | undefined {
+    return this.#firstEventAt === undefined ? undefined : performance.now() - this.#firstEventAt
   }
 
   #recordUsage(usage: Partial<Usage>): void {

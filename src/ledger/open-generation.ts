@@ -40,6 +40,8 @@ export type OpenGeneration = {
   deferred?: boolean
   /** Age in milliseconds at which it was last written as open, or had nothing new to write. */
   writtenAtMs?: number
+  /** Its progress as last written. */
+  progress?: string
 }
 
 /** The JSON stored for an open generation, to settle it after a crash. Earlier versions wrote the same member names. */
@@ -79,11 +81,51 @@ export function serializeOpen({ request, hold, meter, deferred, background }: Op
 }
 
 /**
- * A generation as last written by a process that has ended: closed as crashed, with the usage it is charged for, or
- * still open where its provider works on in the background. `now`: Unix milliseconds.
+ * The progress of a generation beyond its `State`: id, characters, latency, duration, and the usage reported so far, if
+ * there is any.
  */
-export function restoreOpen(state: string, now: number): { open: OpenGeneration } & ChargedUsage {
-  const read = JSON.parse(state, (_, value: unknown) => (isNano(value) ? BigInt(value.nano) : value)) as State
+type Progress = [id: string, text: number, reasoning: number, latency: number, duration: number, usage: number[]]
+
+const BUCKETS = Object.keys(noUsage()) as (keyof Usage)[]
+
+/** The `Progress` of a generation, as JSON. */
+export function serializeProgress({ request, meter }: OpenGeneration): string {
+  const { text, reasoning } = meter.received
+  const { latency, duration } = meter.times
+  const { usage } = meter
+  const counts = BUCKETS.some((name) => usage[name] > 0) ? BUCKETS.map((name) => usage[name]) : ''
+  return `["${request.id}",${text},${reasoning},${latency},${duration},[${counts}]]`
+}
+
+/** Progress by the id of its generation. `text`: as stored. */
+export const readProgress = (text: string | undefined): ReadonlyMap<string, Progress> =>
+  new Map(((text === undefined ? [] : JSON.parse(text)) as Progress[]).map((one) => [one[0], one]))
+
+/** A state with the progress since it was written; a power cut may have left an older progress. */
+function advanced(state: State, progress: Progress | undefined): State {
+  if (progress === undefined) return state
+  const [, text, reasoning, latency, duration, usage] = progress
+  if (latency + duration < state.times.latency + state.times.duration) return state
+  return {
+    ...state,
+    heard: { begun: true, text, reasoning },
+    times: { latency, duration },
+    usage: Object.fromEntries(BUCKETS.map((name, at) => [name, usage[at] ?? 0])) as Usage,
+  }
+}
+
+/**
+ * A generation as last written by a process that has ended: closed as crashed, with the usage it is charged for, or
+ * still open where its provider works on in the background. `now`: Unix milliseconds; `progress`: of all generations.
+ */
+export function restoreOpen(
+  state: string,
+  now: number,
+  progress: ReadonlyMap<string, Progress>,
+): { open: OpenGeneration } & ChargedUsage {
+  const written = JSON.parse(state, (_, value: unknown) => (isNano(value) ? BigInt(value.nano) : value)) as State
+  const isFollowed = written.deferred === true || written.background !== undefined
+  const read = isFollowed ? written : advanced(written, progress.get(written.ask.id))
   const { hold, background, heard: received } = read
   const { price } = read.ask
   const request: ReservationRequest = {
@@ -94,7 +136,7 @@ export function restoreOpen(state: string, now: number): { open: OpenGeneration 
   const inputTokens = Math.ceil(promptTokens(request.worst) / 2)
   // The clock may have gone back since.
   const stored = { ...read, received, ageMs: Math.max(0, now - request.createdAt), inputTokens }
-  if (read.deferred === true || background !== undefined) {
+  if (isFollowed) {
     const meter = Meter.restored(stored)
     return {
       open: { request, hold, meter, deferred: true, background, writtenAtMs: 0 },

@@ -1,19 +1,21 @@
-import type { OpenGeneration } from './open-generation.ts'
+import { serializeProgress, type OpenGeneration } from './open-generation.ts'
 
-/**
- * Generations younger than this are not written as open: most end earlier, and a crash only loses an unpaid response.
- */
+/** The progress of all responses is written at once, within this time after any received something. */
+export const PROGRESS_EVERY_MS = 70
+/** Generations whose response began less long ago are not written as open: many end earlier. */
+const BEGUN_FOR_MS = 20
+/** The same for those without a response, of which a crash loses nothing. */
 const WRITE_AFTER_MS = 100
-/** The interval at which an open generation is written again, if anything was received since. */
+/** The interval at which an open generation is written again, if anything was received since: for power cuts. */
 const REWRITE_EVERY_MS = 5_000
 /** Rewrites wait this long for others, so that they are one transaction. */
 const GROUP_REWRITES_MS = 250
 
-/** All open generations, and which of them have to be written. Only those that are due are looked at. */
+/** All open generations, and which of them have to be written. */
 export class OpenGenerations {
-  /** Never written, the oldest first. */
+  /** Not written since their response began, or never. */
   readonly #young = new Set<OpenGeneration>()
-  /** The one that was looked at longest ago first. */
+  /** The one that was looked at longest ago first. Only those that are due are looked at. */
   readonly #old = new Set<OpenGeneration>()
 
   add(open: OpenGeneration): void {
@@ -40,27 +42,50 @@ export class OpenGenerations {
   /** Takes those that have to be written now. */
   takeDue(): OpenGeneration[] {
     const seen: OpenGeneration[] = []
-    for (const open of this.#young) {
-      if (open.meter.ageMs <= WRITE_AFTER_MS) break
-      seen.push(open)
-    }
+    for (const open of this.#young) if (waitOf(open) < 0) seen.push(open)
     for (const open of this.#old) {
       if (open.meter.ageMs - open.writtenAtMs! <= REWRITE_EVERY_MS) break
       seen.push(open)
     }
     for (const open of seen) {
       open.writtenAtMs = open.meter.ageMs
+      if (open.meter.begunMs === undefined) continue
       this.delete(open)
       this.#old.add(open)
     }
     return seen.filter(({ deferred, meter }) => deferred !== true && meter.takeChanged())
   }
 
+  /** The progress of all that are written, as JSON; undefined where none of them has received more. */
+  takeProgress(): string | undefined {
+    let moved = false
+    for (const open of this.#old) {
+      if (!open.meter.takeMoved()) continue
+      open.progress = serializeProgress(open)
+      moved = true
+    }
+    if (!moved) return undefined
+    let all = ''
+    for (const { progress } of this.#old) if (progress !== undefined) all += all === '' ? progress : `,${progress}`
+    return `[${all}]`
+  }
+
   /** Milliseconds until one may be due; undefined where none is open. */
   get dueInMs(): number | undefined {
-    if (this.#young.size > 0) return WRITE_AFTER_MS
+    let due: number | undefined
+    for (const open of this.#young) {
+      const isRewrite = open.writtenAtMs !== undefined && open.meter.begunMs === undefined
+      due = Math.min(due ?? Infinity, Math.max(waitOf(open), isRewrite ? GROUP_REWRITES_MS : 1))
+    }
     for (const { meter, writtenAtMs } of this.#old)
-      return Math.max(writtenAtMs! + REWRITE_EVERY_MS - meter.ageMs, GROUP_REWRITES_MS)
-    return undefined
+      return Math.min(due ?? Infinity, Math.max(writtenAtMs! + REWRITE_EVERY_MS - meter.ageMs, GROUP_REWRITES_MS))
+    return due
   }
+}
+
+/** Milliseconds until one has to be written that was not written since its response began. */
+function waitOf({ meter, writtenAtMs }: OpenGeneration): number {
+  const { begunMs, ageMs } = meter
+  if (begunMs !== undefined) return BEGUN_FOR_MS - begunMs
+  return writtenAtMs === undefined ? WRITE_AFTER_MS - ageMs : writtenAtMs + REWRITE_EVERY_MS - ageMs
 }

@@ -2,8 +2,8 @@ import type { OpenGeneration } from '../ledger/ledger.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 
 /** Responses that are read without their client: each keeps a connection. */
-const MOST = 256
-const MOST_OF_ACCOUNT = 16
+const MOST = 1_024
+const MOST_OF_ACCOUNT = 64
 
 /**
  * The responses whose clients left and whose providers are read on, because they charge what they generate in any case:

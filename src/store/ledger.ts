@@ -142,6 +142,13 @@ export type LedgerState = {
   spends: KeySpend[]
 }
 
+/** The progress of all generations in flight, in the ledger's own format. It survives a crash of the process. */
+export interface ProgressStore {
+  /** Replaces it. Never throws. */
+  write(text: string): void
+  read(): string | undefined
+}
+
 export interface LedgerStore {
   /**
    * The state between two commits: every write that has resolved or called `committed` is in it, no pending one is.
@@ -154,8 +161,8 @@ export interface LedgerStore {
    * Closing the same generation again fails with an Error and changes nothing.
    */
   closeGeneration(closing: Closing, committed?: () => void): Promise<void>
-  /** Writes generations in flight, or writes them again. */
-  saveOpen(open: readonly OpenGeneration[]): Promise<void>
+  /** Writes generations in flight, or writes them again. `isFlushed`: it survives a power cut too. */
+  saveOpen(open: readonly OpenGeneration[], isFlushed: boolean): Promise<void>
   openGenerations(): Promise<OpenGeneration[]>
   findGeneration(accountId: string, id: string): Promise<GenerationRecord | undefined>
   /** False, and nothing changed, if the reference has been posted. Fails with NotCovered. */

@@ -3,7 +3,7 @@ import type { FileStore } from './files.ts'
 import type { IssuedIdStore } from './issued-ids.ts'
 import type { KeptStore } from './kept.ts'
 import type { IdempotencyStore } from './idempotency.ts'
-import type { LedgerStore } from './ledger.ts'
+import type { LedgerStore, ProgressStore } from './ledger.ts'
 import type { PredictionStore } from './predictions.ts'
 import type { ReasoningStore } from './reasoning.ts'
 import type { ResponseStore } from './responses.ts'
@@ -47,6 +47,7 @@ export interface Store {
   readonly predictions: PredictionStore
   readonly kept: KeptStore
   readonly ledger: LedgerStore
+  readonly progress: ProgressStore
 
   /** Gives free space back to the disk, in small steps. */
   shrink(): Promise<void>

@@ -171,24 +171,28 @@ describe('a client that leaves', () => {
     })
   })
 
-  test('keeps at most 16 connections of its account to providers', async () => {
+  test('keeps at most 64 connections of its account to providers', async () => {
     await withGateway({}, async (gateway) => {
-      for (let left = 0; left < 18; left++) await leave(gateway, 'goes-on', false)
+      const leaving = new AbortController()
+      const before = provider.requests.length
+      for (let left = 0; left < 66; left++) void ask(gateway, 'goes-on', false, leaving.signal).catch(() => {})
+      await until(() => provider.requests.length === before + 66)
+      leaving.abort()
       // The others were cancelled.
       const early = await records(gateway, 2)
       expect(early.map(({ ending, estimated }) => [ending, estimated])).toEqual([
         ['client-left', true],
         ['client-left', true],
       ])
-      expect(provider.open).toBe(16)
+      expect(provider.open).toBe(64)
       release()
-      const all = await records(gateway, 18)
-      expect(all.filter(({ bill }) => bill === BILL)).toHaveLength(16)
+      const all = await records(gateway, 66)
+      expect(all.filter(({ bill }) => bill === BILL)).toHaveLength(64)
       // The places are free again.
       await leave(gateway, 'goes-on', false)
       await Bun.sleep(100)
       release()
-      expect((await records(gateway, 19)).filter(({ bill }) => bill === BILL)).toHaveLength(17)
+      expect((await records(gateway, 67)).filter(({ bill }) => bill === BILL)).toHaveLength(65)
     })
   })
 

@@ -12,6 +12,13 @@ import { counted, COUNTED_INPUT, nothing, WORD, type Rates, type Received, type 
 import { CREDIT, GIFT, KEYS, MICRO, TIERS, type Of, type Step } from './model-steps.ts'
 import { Rig } from './rig.ts'
 
+/**
+ * Real time at which a generation was admitted, received its first event, and was last due to be written as open.
+ * `changed`, `moved`: it received more since it was last written, or its progress was. `isOld`: it was due since it
+ * began.
+ */
+type Age = { bornMs: number; begunMs?: number; dueMs?: number; changed: boolean; moved: boolean; isOld: boolean }
+
 /** The ledger and its model, taken through the same steps. */
 export class LedgerPair {
   readonly #rig: Rig
@@ -20,8 +27,7 @@ export class LedgerPair {
   #version = 1
   #names = 0
   readonly #open = new Map<string, OpenGeneration>()
-  /** Real time at which each was admitted and last due to be written as open; whether it has received more since. */
-  readonly #ages = new Map<string, { bornMs: number; dueMs?: number; changed: boolean }>()
+  readonly #ages = new Map<string, Age>()
 
   constructor(overdraft: bigint, rates: Rates) {
     this.#rig = new Rig(overdraft, { usdPerFlow: 0.03283, tiers: Object.entries(TIERS) })
@@ -163,7 +169,7 @@ export class LedgerPair {
       result = (error as { code: string }).code
     }
     expect(result).toBe(this.#model.admit(request, this.#rig.now, this.#rig.rewriteOwed))
-    this.#ages.set(id, { bornMs: this.#rig.time.ageMs, changed: true })
+    this.#ages.set(id, { bornMs: this.#rig.time.ageMs, changed: true, moved: false, isOld: false })
   }
 
   #record({ which, what, words, usage }: Of<'record'>): void {
@@ -172,7 +178,9 @@ export class LedgerPair {
     const { meter } = this.#open.get(entry.id)!
     meter.served = { provider: 'p', model: 'm' }
     meter.record(eventsOf(what, words, usage))
-    this.#ages.get(entry.id)!.changed = true
+    const age = this.#ages.get(entry.id)!
+    age.changed = age.moved = true
+    age.begunMs ??= this.#rig.time.ageMs
     const { received } = entry
     received.begun = true
     if (what === 'text' || what === 'reasoning') received[what] += words
@@ -266,14 +274,14 @@ export class LedgerPair {
     for (const { credit, bonus } of this.#model.posted.values()) credit.unseen = bonus.unseen = 0n
     for (const entry of this.#running) {
       const age = this.#ages.get(entry.id)!
-      const isDue =
-        !entry.deferred && time.ageMs - age.bornMs > 100 && (age.dueMs === undefined || time.ageMs - age.dueMs > 5_000)
-      const changed = age.changed || !entry.received.begun
-      if (isDue) Object.assign(age, { dueMs: time.ageMs, changed: false })
-      const due = isDue && changed
+      const isDue = isDueAt(age, time.ageMs)
+      const due = isDue && !entry.deferred && (age.changed || age.begunMs === undefined)
+      if (isDue) Object.assign(age, { dueMs: time.ageMs, changed: false, isOld: age.begunMs !== undefined })
       const isWritten = this.#rig.written.has(entry.id)
       if (due ? refusals === 0 : !owed) expect(isWritten).toBe(due)
-      if (isWritten) entry.written = structuredClone(entry.received)
+      const isProgressWritten = age.isOld && age.moved && !entry.deferred && entry.written !== undefined
+      if (isWritten || isProgressWritten) entry.written = structuredClone(entry.received)
+      if (age.isOld) age.moved = false
     }
     expect(this.#rig.rewriteOwed && refusals === 0).toBe(false)
   }
@@ -326,6 +334,12 @@ export class LedgerPair {
       (await audit(this.#rig.other, { overdraft: this.#model.overdraft, usdPerFlow: 32_830_000n })).first,
     ).toBeUndefined()
   }
+}
+
+/** True where a generation of this age has to be written as open. */
+function isDueAt({ bornMs, begunMs, dueMs, isOld }: Age, nowMs: number): boolean {
+  if (begunMs !== undefined && !isOld) return nowMs - begunMs > 20
+  return dueMs === undefined ? nowMs - bornMs > 100 : nowMs - dueMs > 5_000
 }
 
 const eventsOf = (what: Of<'record'>['what'], words: number, usage: Partial<Usage>): GenerationEvent[] => {

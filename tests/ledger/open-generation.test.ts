@@ -22,8 +22,10 @@ const REQUEST: ReservationRequest = {
 test('the losses of an open generation survive a crash of its process', () => {
   const meter = new Meter(() => Promise.resolve(1))
   const open = { request: REQUEST, hold: { amount: 5n }, meter }
-  expect(restoreOpen(serializeOpen(open), 2_000).open.meter.losses).toEqual([])
+  expect(restoreOpen(serializeOpen(open), 2_000, new Map()).open.meter.losses).toEqual([])
   meter.losses = [{ code: 'unsupported_field', path: 'seed', effect: 'dropped', reason: 'because' }]
-  expect(restoreOpen(serializeOpen(open), 2_000).open.meter.losses).toEqual(meter.losses)
-  expect(restoreOpen(serializeOpen({ ...open, deferred: true }), 2_000).open.meter.losses).toEqual(meter.losses)
+  expect(restoreOpen(serializeOpen(open), 2_000, new Map()).open.meter.losses).toEqual(meter.losses)
+  expect(restoreOpen(serializeOpen({ ...open, deferred: true }), 2_000, new Map()).open.meter.losses).toEqual(
+    meter.losses,
+  )
 })

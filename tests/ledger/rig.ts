@@ -147,16 +147,16 @@ export class Rig {
       this.committed.add(args[0].record.id)
       if (this.#death === 'after') return new Promise(() => {})
     }
-    const saveOpen = async (open: Parameters<Store['ledger']['saveOpen']>[0]): Promise<void> => {
+    const saveOpen = async (...args: Parameters<Store['ledger']['saveOpen']>): Promise<void> => {
       if (this.failures > 0) {
         this.failures--
         this.rewriteOwed = true
         throw new GatewayError('store_unavailable', 'The disk is full.')
       }
-      await this.#tracked(store.ledger.saveOpen(open))
+      await this.#tracked(store.ledger.saveOpen(...args))
       // One successful retry writes all that is pending.
       this.rewriteOwed = false
-      for (const { id } of open) this.written.add(id)
+      for (const { id } of args[0]) this.written.add(id)
     }
     const setSubscription = (subscription: Subscription, before?: Subscription): Promise<void> =>
       this.#tracked(store.ledger.setSubscription(subscription, before))

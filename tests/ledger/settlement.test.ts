@@ -50,7 +50,7 @@ function reserve(rig: Rig, kind: ReservationRequest['kind'], cents = 1n): OpenGe
     discount: 0,
     penalty: 1,
     price: { version: '1', model: 'm', rates },
-    worst: noUsage(),
+    worst: { ...noUsage(), outputTokens: 1_000 },
   }
   return rig.ledger.reserve(request, () => Promise.resolve(1))
 }
@@ -156,7 +156,8 @@ describe('the sweep of open generations', () => {
       await sweepAfter(rig, 100)
       expect(wheel.delays).toEqual([4_900])
       await closeUnstored(rig, open)
-      expect(wheel.delays).toEqual([100])
+      // The usage that it received was due to be written.
+      expect(wheel.delays).toEqual([70])
       await sweepAfter(rig, 100)
       expect(rig.committed).toContain(open.request.id)
       await sweepAfter(rig, 100)
@@ -175,7 +176,7 @@ describe('the sweep of open generations', () => {
     })
   })
 
-  test('writes a generation every five seconds, but not again what it has written of a response', async () => {
+  test('writes a generation when its response begins and every five seconds, but not what it has written', async () => {
     await withLedger(async (rig) => {
       const open = reserve(rig, 'pay-as-you-go')
       const isWrittenAfter = async (ms: number): Promise<boolean> => {
@@ -188,13 +189,44 @@ describe('the sweep of open generations', () => {
       // Its attempts at providers may have changed.
       expect(await isWrittenAfter(5_001)).toBe(true)
       receive()
+      expect(await isWrittenAfter(20)).toBe(false)
+      expect(await isWrittenAfter(1)).toBe(true)
+      receive()
       expect(await isWrittenAfter(5_000)).toBe(false)
       expect(await isWrittenAfter(1)).toBe(true)
       for (let silent = 0; silent < 3; silent++) expect(await isWrittenAfter(5_001)).toBe(false)
       receive()
       expect(await isWrittenAfter(5_001)).toBe(true)
       const [row] = await rig.other.ledger.openGenerations()
-      expect(JSON.parse(row!.state)).toMatchObject({ heard: { begun: true, text: 10 } })
+      expect(JSON.parse(row!.state)).toMatchObject({ heard: { begun: true, text: 15 } })
+    })
+  })
+
+  test('writes what was received within 100 ms, and a crash charges it', async () => {
+    await withLedger(async (rig) => {
+      const silent = reserve(rig, 'pay-as-you-go')
+      const open = reserve(rig, 'pay-as-you-go')
+      const { wheel } = rig.time
+      const receive = (text: string): void => open.meter.record([{ type: 'part-delta', part: 0, text }])
+      open.meter.record([{ type: 'part-start', part: 0, head: { type: 'text' } }])
+      let received = 0
+      for (let age = 0; age < 3_000; age += 10) {
+        rig.time.ageMs += 10
+        receive('four')
+        received++
+        expect(Math.min(...wheel.delays)).toBeLessThanOrEqual(70)
+        if (age % 70 === 0) {
+          await rig.time.fireTimers()
+          await rig.flush()
+        }
+      }
+      // The last sweep was 70 ms ago at most: seven pieces of one token.
+      await rig.die('before', () => {})
+      await rig.open()
+      const record = await rig.other.ledger.findGeneration('a', open.request.id)
+      expect(record).toMatchObject({ ending: 'crashed', estimation: 'checkpoint' })
+      expect(record!.usage.outputTokens).toBeWithin(received - 7, received + 1)
+      expect((await rig.other.ledger.findGeneration('a', silent.request.id))!.bill).toBe(0n)
     })
   })
 

@@ -12,7 +12,10 @@ const store = new SqliteStore({ folder, exclusive: true, durability: durability 
 await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
 for (let number = Number(first); ; number += TOGETHER) {
   const numbers = Array.from({ length: TOGETHER }, (_, index) => number + index)
-  await store.ledger.saveOpen(numbers.map((one) => ({ id: idOf(one), accountId: 'a', state: '{}' })))
+  await store.ledger.saveOpen(
+    numbers.map((one) => ({ id: idOf(one), accountId: 'a', state: '{}' })),
+    true,
+  )
   const lines = await Promise.all(
     numbers.map(async (one) => {
       await store.ledger.closeGeneration(

@@ -155,7 +155,7 @@ export function storeContract(name: string, open: () => Store): void {
 
     test('a second closing of a generation, in the same turn or later, changes nothing', async () => {
       const store = await withAccounts(open())
-      await store.ledger.saveOpen([{ id: idOf(1), accountId: 'a', state: 'kept' }])
+      await store.ledger.saveOpen([{ id: idOf(1), accountId: 'a', state: 'kept' }], true)
       const once = closing(1, 5n, {
         spend: { keyId: 'k', since: 0, spent: 5n },
         windows: [{ accountId: 'a', window: '5_hour', startedAt: 1, endsAt: 2, used: 5n }],
@@ -228,11 +228,12 @@ export function storeContract(name: string, open: () => Store): void {
       const store = await withAccounts(open())
       await store.ledger.saveOpen(
         [1, 2, 3].map((number) => ({ id: idOf(number), accountId: 'a', state: `{"at":${number}}` })),
+        true,
       )
-      await store.ledger.saveOpen([{ id: idOf(2), accountId: 'a', state: 'newer' }])
+      await store.ledger.saveOpen([{ id: idOf(2), accountId: 'a', state: 'newer' }], false)
       await Promise.all([
         store.ledger.closeGeneration(closing(1, 1n, { wasOpen: true })),
-        store.ledger.saveOpen([{ id: idOf(4), accountId: 'b', state: '4' }]),
+        store.ledger.saveOpen([{ id: idOf(4), accountId: 'b', state: '4' }], true),
       ])
       expect((await store.ledger.openGenerations()).map(({ id, accountId, state }) => [id, accountId, state])).toEqual([
         [idOf(2), 'a', 'newer'],

@@ -83,7 +83,7 @@ test('queries on tables that grow with generations use an index', async () => {
   } as typeof prepare
   try {
     await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
-    await store.ledger.saveOpen([{ id: idOf(1), accountId: 'a', state: '' }])
+    await store.ledger.saveOpen([{ id: idOf(1), accountId: 'a', state: '' }], true)
     const price = { version: '1', model: 'm', rates: '' }
     const full = closing(1, 5n, {
       spend: { keyId: 'k', since: 0, spent: 5n },

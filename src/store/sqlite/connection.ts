@@ -104,6 +104,11 @@ export class Connection {
     return this.#enqueue(write, this.#durability === 'power', committed)
   }
 
+  /** The same for what has to survive a crash of this process alone: it never waits for a flush. */
+  commitUnflushed(write: () => unknown): Promise<void> {
+    return this.#enqueue(write, false)
+  }
+
   #enqueue(write: () => unknown, isFlushed: boolean, committed?: () => void): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#pending.push({ write, isFlushed, committed, resolve, reject })

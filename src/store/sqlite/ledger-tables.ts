@@ -79,8 +79,8 @@ export class LedgerTables implements LedgerStore {
     }, committed)
   }
 
-  async saveOpen(open: readonly OpenGeneration[]): Promise<void> {
-    await this.#connection.commit(() => {
+  saveOpen(open: readonly OpenGeneration[], isFlushed: boolean): Promise<void> {
+    const write = (): void => {
       for (const { id, accountId, state } of open) {
         this.#connection.run(
           `INSERT INTO open_generations (id, account_id, state) VALUES (?, ?, ?)
@@ -90,7 +90,8 @@ export class LedgerTables implements LedgerStore {
           state,
         )
       }
-    })
+    }
+    return isFlushed ? this.#connection.commit(write) : this.#connection.commitUnflushed(write)
   }
 
   async openGenerations(): Promise<OpenGeneration[]> {

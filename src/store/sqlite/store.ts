@@ -12,6 +12,7 @@ import { IdempotencyTable } from './idempotency-table.ts'
 import { LedgerTables } from './ledger-tables.ts'
 import { lockFolder } from './lock.ts'
 import { PredictionTables } from './prediction-tables.ts'
+import { ProgressFile } from './progress-file.ts'
 import { ReasoningTable } from './reasoning-table.ts'
 import { ResponseTables } from './response-tables.ts'
 import { SettingTable } from './setting-table.ts'
@@ -49,6 +50,7 @@ export class SqliteStore implements Store {
   readonly kept: KeptTable
   readonly space: DiskSpace
   readonly ledger: LedgerTables
+  readonly progress: ProgressFile
   readonly #connection: Connection
   readonly #lock: { release(): void } | undefined
   readonly #listeners: (() => Promise<void>)[] = []
@@ -75,6 +77,7 @@ export class SqliteStore implements Store {
       this.files = new FileTables(this.#connection)
       this.predictions = new PredictionTables(this.#connection)
       this.kept = new KeptTable(this.#connection)
+      this.progress = new ProgressFile(folder)
       this.ledger = new LedgerTables(this.#connection)
       this.accounts = new AccountTables(this.#connection, this.ledger)
       this.#processedVersion = this.#connection.dataVersion()
@@ -123,6 +126,7 @@ export class SqliteStore implements Store {
     this.#isClosed = true
     clearInterval(this.#watching)
     await this.#connection.close()
+    this.progress.close()
     this.#lock?.release()
   }
 }
