@@ -36,6 +36,7 @@ type GenerationTerms = {
   endpoints: readonly (Endpoint | PredictionEndpoint)[]
   streamed: boolean
   worst: (modelLimit: number | undefined) => Usage
+  hasTools?: boolean
   countInput: () => Promise<number>
   /** The classes of service that it asks for. */
   classes?: readonly RequestedClass[]
@@ -49,7 +50,7 @@ type GenerationTerms = {
 export function reserve(
   { ledger, prices, serviceClasses, abuseDetection, config, keys, space }: Services,
   { id, identity, receivedAt, address }: Caller,
-  { api, model, endpoints, streamed, worst, countInput, classes = [] }: GenerationTerms,
+  { api, model, endpoints, streamed, worst, hasTools, countInput, classes = [] }: GenerationTerms,
 ): OpenGeneration {
   const { accountId, keyId, kind, limit } = identity
   space.checkGeneration()
@@ -74,6 +75,7 @@ export function reserve(
       discount: identity.discount,
       penalty: penaltyOf(identity.accountStatus, config.accountStatus),
       worst: worst(modelLimitOf(endpoints)),
+      hasTools,
     },
     countInput,
   )

@@ -1,13 +1,17 @@
 import { completionTokens, promptTokens, type Usage } from '../generation/usage.ts'
 import { ASSUMED_OUTPUT_TOKENS } from './estimate.ts'
 
-/** Tokens that a provider may add to a prompt: instructions of its own, and those for tools. */
-const PROVIDER_PROMPT_TOKENS = 20_000
-/** The same where the provider may search: what it found is part of the prompt. */
-const SEARCH_RESULT_TOKENS = 1_000_000
-/** Searches of one request that are credible where it lets its provider search. */
+/**
+ * Tokens that a provider may add to a prompt: instructions, the results of tools that it runs, what it stored before.
+ * The largest context windows have about as many.
+ */
+const ADDED_PROMPT_TOKENS = 1_000_000
+/** Searches of one request that are credible. */
 const CREDIBLE_SEARCHES = 100
-/** An assumed output limit is none that the provider was given: so many times as much is credible. */
+/**
+ * So many times the output limit is credible where that was only assumed, or where a provider that runs tools may have
+ * generated several times.
+ */
 const CREDIBLE_EXCESS = 10
 
 const PROMPT_BUCKETS = [
@@ -24,13 +28,15 @@ const OUTPUT_BUCKETS = ['outputTokens', 'reasoningTokens', 'outputAudioTokens', 
  * part is charged as it was held, so that no provider can take more than the hold for it. `disputed`: the counts as
  * reported; undefined where all are credible. `worst`: the usage that was held for.
  */
-export function credible(usage: Usage, worst: Usage): { usage: Usage; disputed?: Partial<Usage> } {
-  const added = worst.webSearches > 0 ? SEARCH_RESULT_TOKENS : PROVIDER_PROMPT_TOKENS
+export function credible(
+  usage: Usage,
+  { worst, hasTools }: { worst: Usage; hasTools?: boolean | undefined },
+): { usage: Usage; disputed?: Partial<Usage> } {
   const changed: Partial<Usage> = {}
-  if (promptTokens(usage) > promptTokens(worst) + added)
+  if (promptTokens(usage) > promptTokens(worst) + ADDED_PROMPT_TOKENS)
     for (const bucket of PROMPT_BUCKETS) changed[bucket] = worst[bucket]
-  const excess = worst.outputTokens === ASSUMED_OUTPUT_TOKENS ? CREDIBLE_EXCESS : 1
-  if (completionTokens(usage) > worst.outputTokens * excess) {
+  const mayExceed = hasTools === true || worst.webSearches > 0 || worst.outputTokens === ASSUMED_OUTPUT_TOKENS
+  if (completionTokens(usage) > worst.outputTokens * (mayExceed ? CREDIBLE_EXCESS : 1)) {
     const largest = OUTPUT_BUCKETS.reduce((most, bucket) => (usage[bucket] > usage[most] ? bucket : most))
     for (const bucket of OUTPUT_BUCKETS) changed[bucket] = bucket === largest ? worst.outputTokens : 0
   }

@@ -23,6 +23,7 @@ export type ReservationRequest = Pick<
   penalty: number
   /** The most it may use. */
   worst: Usage
+  hasTools?: boolean | undefined
   limit?: KeyLimit | undefined
 }
 
@@ -40,8 +41,9 @@ export type OpenGeneration = {
   deferred?: boolean
   /** Age in milliseconds at which it was last written as open, or had nothing new to write. */
   writtenAtMs?: number
-  /** Its progress as last written. */
+  /** Its progress as last written; `progressHead`: the part that does not change. */
   progress?: string
+  progressHead?: string
 }
 
 /** The JSON stored for an open generation, to settle it after a crash. Earlier versions wrote the same member names. */
@@ -81,20 +83,30 @@ export function serializeOpen({ request, hold, meter, deferred, background }: Op
 }
 
 /**
- * The progress of a generation beyond its `State`: id, characters, latency, duration, and the usage reported so far, if
- * there is any.
+ * The progress of a generation beyond its `State`: id, provider and its model, characters, times, and the usage
+ * reported so far, if there is any.
  */
-type Progress = [id: string, text: number, reasoning: number, latency: number, duration: number, usage: number[]]
+type Progress = [
+  id: string,
+  served: Meter['served'] | null,
+  text: number,
+  reasoning: number,
+  latency: number,
+  duration: number,
+  usage: number[],
+]
 
 const BUCKETS = Object.keys(noUsage()) as (keyof Usage)[]
 
 /** The `Progress` of a generation, as JSON. */
-export function serializeProgress({ request, meter }: OpenGeneration): string {
+export function serializeProgress(open: OpenGeneration): string {
+  const { request, meter } = open
+  const { served, usage } = meter
+  open.progressHead ??= JSON.stringify([request.id, served ?? null], ['provider', 'model']).slice(0, -1)
   const { text, reasoning } = meter.received
   const { latency, duration } = meter.times
-  const { usage } = meter
   const counts = BUCKETS.some((name) => usage[name] > 0) ? BUCKETS.map((name) => usage[name]) : ''
-  return `["${request.id}",${text},${reasoning},${latency},${duration},[${counts}]]`
+  return `${open.progressHead},${text},${reasoning},${latency},${duration},[${counts}]]`
 }
 
 /** Progress by the id of its generation. `text`: as stored. */
@@ -104,10 +116,11 @@ export const readProgress = (text: string | undefined): ReadonlyMap<string, Prog
 /** A state with the progress since it was written; a power cut may have left an older progress. */
 function advanced(state: State, progress: Progress | undefined): State {
   if (progress === undefined) return state
-  const [, text, reasoning, latency, duration, usage] = progress
+  const [, served, text, reasoning, latency, duration, usage] = progress
   if (latency + duration < state.times.latency + state.times.duration) return state
   return {
     ...state,
+    served: served ?? undefined,
     heard: { begun: true, text, reasoning },
     times: { latency, duration },
     usage: Object.fromEntries(BUCKETS.map((name, at) => [name, usage[at] ?? 0])) as Usage,

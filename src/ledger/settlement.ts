@@ -44,7 +44,7 @@ export function settlementOf(
   const { accountId, discount, penalty, classes } = request
   const price = request.price && servedPrice(request.price, classes, meter.service)
   const isCharged = meter.charge !== 'nothing'
-  const { usage, disputed } = credible(reported, request.worst)
+  const { usage, disputed } = credible(reported, request)
   const { origin, bill: billed } =
     isCharged && price !== undefined ? rate(usage, price, discount) : { origin: 0n, bill: 0n }
   const isSubscription = request.kind === 'subscription'

@@ -283,7 +283,7 @@ export function reserve(
   app: AppContext,
   inbound: AuthenticatedRequest,
   route: GenerationRoute,
-  { media, context, endpoints, worst, promptCount, classes }: SelectedRequest,
+  { media, context, endpoints, worst, hasTools, promptCount, classes }: SelectedRequest,
 ): Generation {
   const { request } = context
   const survives = inbound.execution !== undefined || survivesClient(route.hooks, request, endpoints)
@@ -296,6 +296,7 @@ export function reserve(
       endpoints,
       streamed: request.stream,
       worst,
+      hasTools,
       countInput: promptCount.tokens,
       classes,
     })

@@ -104,7 +104,7 @@ const output = (u: Usage): number => OUTPUTS.reduce((all, kind) => all + u[kind]
 /** Usage without what cannot have been asked for: output above its limit, a prompt far above its size. */
 export function asked(usage: Usage, worst: Usage): Usage {
   const charged = { ...usage }
-  if (prompt(usage) > prompt(worst) + 20_000) for (const kind of PROMPTS) charged[kind] = worst[kind]
+  if (prompt(usage) > prompt(worst) + 1_000_000) for (const kind of PROMPTS) charged[kind] = worst[kind]
   if (output(usage) > worst.outputTokens) {
     const most = OUTPUTS.toSorted((a, b) => usage[b] - usage[a])[0]!
     for (const kind of OUTPUTS) charged[kind] = kind === most ? worst.outputTokens : 0

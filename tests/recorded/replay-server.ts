@@ -17,7 +17,7 @@ export const PREFIX: Record<ConversationName, string> = {
 const MINIMAL: Record<ConversationName, Record<string, unknown>> = {
   'chat.completions': { messages: [{ role: 'user', content: 'Hello' }] },
   responses: { input: 'Hello' },
-  messages: { max_tokens: 100, messages: [{ role: 'user', content: 'Hello' }] },
+  messages: { max_tokens: 64_000, messages: [{ role: 'user', content: 'Hello' }] },
   generateContent: { contents: [{ parts: [{ text: 'Hello' }] }] },
 }
 
