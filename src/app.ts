@@ -1,5 +1,6 @@
 import { AbuseDetection } from './accounts/abuse-detection.ts'
 import { type Clock, SteadyClock } from './accounts/clock.ts'
+import { chosenKey } from './accounts/key-text.ts'
 import { type Identity, Keys } from './accounts/keys.ts'
 import { Limits } from './accounts/limits.ts'
 import { Plans } from './accounts/plans.ts'
@@ -198,7 +199,9 @@ type Handler = { handle: ListenOptions['fetch'] }
  * that runs on the folder.
  */
 export async function start(config: Config, replaces = false): Promise<Running> {
+  // First, because a mistake in the configuration must not cost the server that is replaced.
   const catalogue = new Catalogue(config)
+  chosenKey(config.env.SLUICE_KEY)
   const clock = new SteadyClock()
   const opened = Promise.withResolvers<void>()
   const handler: Handler = {
@@ -250,21 +253,9 @@ function run(app: GatewayContext, webhooks: Webhooks, server: Listening, handler
     await drain(app, webhooks)
     if (forwarder === undefined) await server.stop(CLOSE_MS)
     await closeModules(app)
-    if (forwarder !== undefined) await leave(server, forwarder, app.config.timeouts.totalMs)
+    if (forwarder !== undefined) await forwarder.finish(server, app.config.timeouts.totalMs)
   }
   return { url: server.url, stop }
-}
-
-/** Time in which clients with a connection to a server that was replaced make another one, to its successor. */
-const FORWARD_MS = 2_000
-
-/** Passes requests on to the successor for a while, then closes the socket and waits for the responses under way. */
-async function leave(server: Listening, forwarder: Forwarder, atMostMs: number): Promise<void> {
-  await Bun.sleep(FORWARD_MS)
-  const stopped = server.stop(atMostMs)
-  const giveUpAt = performance.now() + atMostMs
-  while (forwarder.underWay > 0 && performance.now() < giveUpAt) await Bun.sleep(20)
-  await stopped
 }
 
 /** Opens the modules in dependency order. */

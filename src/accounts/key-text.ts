@@ -29,6 +29,15 @@ export const isKeyText = (text: string, kind: KeyKind): boolean =>
 /** The rule of `isKeyText`, for error messages. */
 export const keyTextRule = (kind: KeyKind): string => `${KEY_PREFIXES[kind]} and 16 to 200 letters, digits, "-" or "_"`
 
+/** The key that the operator chose in SLUICE_KEY, if any. Throws an Error for the operator where it is invalid. */
+export function chosenKey(given: string | undefined): string | undefined {
+  // Docker Compose passes an unset variable on as an empty one.
+  const chosen = given === '' ? undefined : given
+  if (chosen !== undefined && !isKeyText(chosen, 'pay-as-you-go'))
+    throw new Error(`SLUICE_KEY must be ${keyTextRule('pay-as-you-go')}`)
+  return chosen
+}
+
 function base62(bytes: Buffer, length: number): string {
   let rest = BigInt(`0x${bytes.toString('hex')}`)
   let text = ''

@@ -6,7 +6,7 @@ import { AccountChanges } from './account-changes.ts'
 import { allowedModels, anyModel, type AllowedModels } from './allowed-models.ts'
 import type { KeyLimit } from './budget.ts'
 import { invalidKey, KEY_HEADERS, type KeyHeader } from './key-headers.ts'
-import { isKeyText, keyTextRule, kindOfText, newId, newKeyText } from './key-text.ts'
+import { chosenKey, isKeyText, keyTextRule, kindOfText, newId, newKeyText } from './key-text.ts'
 import { loadPepper } from './pepper.ts'
 
 /** Values cached per header. Only those of active keys are, so that a flood of wrong ones displaces nothing. */
@@ -131,10 +131,7 @@ export class Keys {
    * Error for the operator where it is invalid or revoked.
    */
   async start(given?: string): Promise<{ kind: KeyKind; text: string }[]> {
-    // Docker Compose passes an unset variable on as an empty one.
-    const chosen = given === '' ? undefined : given
-    if (chosen !== undefined && !isKeyText(chosen, 'pay-as-you-go'))
-      throw new Error(`SLUICE_KEY must be ${keyTextRule('pay-as-you-go')}`)
+    const chosen = chosenKey(given)
     const first = this.#hasStoredKeys ? [] : await this.#firstKeys(chosen)
     if (first.length > 0 || chosen === undefined) return first
     const stored = await this.#stored(chosen)

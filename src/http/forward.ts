@@ -1,18 +1,18 @@
 import { GatewayError } from '../error.ts'
+import type { Listening } from './serve.ts'
+
+/** Time in which clients that have a connection here make their next one, to the other server. */
+const FORWARD_MS = 2_000
 
 /** Passes requests on to another server, for a client whose connection ends here. */
 export class Forwarder {
   readonly #origin: string
+  /** Requests whose responses have not ended. */
   #underWay = 0
 
   /** `origin`: `http://HOST:PORT`. */
   constructor(origin: string) {
     this.#origin = origin
-  }
-
-  /** Requests whose responses have not ended. */
-  get underWay(): number {
-    return this.#underWay
   }
 
   /** The other server's response. It closes the connection, so that the client's next one goes there itself. */
@@ -33,6 +33,15 @@ export class Forwarder {
       })
       return Response.json({ error: { message, code } }, { status: 503, headers: { 'retry-after': '1' } })
     }
+  }
+
+  /** Passes requests on for a while, then stops the server, and waits for the responses under way. */
+  async finish(server: Listening, atMostMs: number): Promise<void> {
+    await Bun.sleep(FORWARD_MS)
+    const stopped = server.stop(atMostMs)
+    const giveUpAt = performance.now() + atMostMs
+    while (this.#underWay > 0 && performance.now() < giveUpAt) await Bun.sleep(20)
+    await stopped
   }
 
   #send({ url, method, headers, body, signal }: Request): Promise<Response> {
