@@ -1,5 +1,6 @@
+import { readItems } from '../endpoints/responses/heavy.ts'
 import { prepareHeavy } from '../pipeline/heavy/job.ts'
 import { serveJobs } from '../worker/serve.ts'
 
 /** The process that works on heavy requests. The server starts it; see src/worker/pool.ts. */
-await serveJobs({ prepare: prepareHeavy })
+await serveJobs({ prepare: prepareHeavy.bind(undefined, { responses: readItems }) })

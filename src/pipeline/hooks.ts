@@ -47,6 +47,9 @@ export type ClosableGeneration = Omit<Generation, 'inbound'>
 export interface GenerationHooks {
   /** May replace body and text of a request before it is read. Throws a GatewayError to refuse it. */
   beforeRead?(rawRequest: RawRequest): Promise<void>
+  /** The same for a request that another process reads: gives what its `ApiReader` needs, and takes what it found. */
+  supply?(needed: unknown): Promise<unknown>
+  adopt?(found: unknown, bytes: Buffer, bodyBytes: number): void
   /** Members of the translation context that the writers of this API use. */
   translation?(rawRequest: RawRequest): Pick<TranslationContext, 'keep' | 'follow'>
   /** Reports whether the call to these endpoints goes on when the client leaves. */

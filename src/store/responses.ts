@@ -6,10 +6,17 @@ export type Json = Record<string, unknown>
 export type ResponseToSave = {
   id: string
   response: Json
-  inputItems: readonly unknown[]
+  inputItems: readonly ItemText[]
   expiresAt: number
   upstream?: BackgroundWork | undefined
 }
+
+/** An item as JSON. `id`: null for one that is not found by an id. */
+export type ItemText = { id: string | null; text: string }
+
+/** A stored response as it was written: itself without its output, and the items of both. */
+export type ResponseTexts = { response: string; inputItems: string[]; output: string[] }
+
 export type StoredResponse = {
   id: string
   response: Json
@@ -34,6 +41,7 @@ export interface ResponseStore {
    */
   finish(accountId: string, id: string, response: Json): Promise<void>
   find(accountId: string, id: string): Promise<StoredResponse | undefined>
+  findTexts(accountId: string, id: string): Promise<ResponseTexts | undefined>
   /** The newest input or output item with this id. */
   findItem(accountId: string, itemId: string): Promise<Json | undefined>
   delete(accountId: string, id: string): Promise<boolean>
@@ -50,3 +58,24 @@ export const hasOwnId = (item: unknown): item is Json & { id: string } =>
   item !== null &&
   typeof (item as Json).id === 'string' &&
   (item as Json).type !== 'item_reference'
+
+export const itemText = (item: unknown): ItemText => ({
+  id: hasOwnId(item) ? item.id : null,
+  text: JSON.stringify(item),
+})
+
+/** The value of stored texts. */
+export const responseOf = ({
+  response,
+  inputItems,
+  output,
+}: ResponseTexts): { response: Json; inputItems: unknown[] } => ({
+  response: withOutput(JSON.parse(response) as Json, output.map(parseText)),
+  inputItems: inputItems.map(parseText),
+})
+
+const parseText = (text: string): unknown => JSON.parse(text)
+
+/** The response with other output, at the same place among its members. */
+export const withOutput = (response: Json, output: readonly unknown[]): Json =>
+  Array.isArray(response.output) ? { ...response, output } : response

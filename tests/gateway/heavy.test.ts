@@ -167,7 +167,7 @@ describe('a long request to the sandbox', () => {
 })
 
 /** The same tests again, every request taken for a heavy one. */
-describe.each(['media', 'reasoning', 'issued-ids', 'own-protocol'])(
+describe.each(['media', 'reasoning', 'stored-responses', 'issued-ids', 'own-protocol'])(
   'with all requests in another process, the tests of %s',
   async (name) => {
     const usual = { ...HEAVY }

@@ -8,10 +8,12 @@ import { GatewayError } from '../../src/error.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { bodyText } from '../../src/http/call.ts'
 import { modelLimitOf } from '../../src/ledger/admission.ts'
+import { ResponseStore } from '../../src/endpoints/responses/response-store.ts'
 import { HeavyRequest } from '../../src/pipeline/heavy/request.ts'
 import { HEAVY } from '../../src/pipeline/heavy/weight.ts'
 import { parse, select } from '../../src/pipeline/prepare.ts'
 import { protocols } from '../../src/protocols/index.ts'
+import { responseObject } from '../../src/protocols/responses/response-object.ts'
 import { errorData } from '../../src/worker/errors.ts'
 import { inProcessGateway } from '../gateway/in-process.ts'
 import { assertAsyncProperty, assertSame, TIMEOUT_MS } from './assertions.ts'
@@ -64,12 +66,15 @@ async function outcomeOf({ protocol, model, strict, text }: Sent, weights: typeo
     request: new Request('http://sluice/', { method: 'POST', body: text, headers }),
     identity: { accountId: 'account', allows: () => true },
   } as unknown as AuthenticatedRequest
-  const route = { protocol, hooks: {}, fromPath }
+  const hooks = protocol === 'responses' ? new ResponseStore(app, inbound) : {}
+  const route = { protocol, hooks, fromPath }
   Object.assign(HEAVY, weights)
   try {
     const parsed = await parse(app, inbound, route)
     expect(parsed instanceof HeavyRequest).toBe(weights === always)
     const { context, endpoints, hasTools, worst, preparedRequests } = await select(app, inbound, route, parsed)
+    const { promptEstimate } = context
+    const repeated = protocol === 'responses' ? { ...responseObject(context), created_at: 0 } : {}
     const { model: named, stream, includeUsage, reasoning } = context.request
     const sent = []
     for (const endpoint of endpoints)
@@ -85,7 +90,17 @@ async function outcomeOf({ protocol, model, strict, text }: Sent, weights: typeo
           refusalOf,
         ),
       )
-    return { named, stream, includeUsage, reasoning, hasTools, worst: worst(modelLimitOf(endpoints)), sent }
+    return {
+      repeated,
+      promptEstimate,
+      named,
+      stream,
+      includeUsage,
+      reasoning,
+      hasTools,
+      worst: worst(modelLimitOf(endpoints)),
+      sent,
+    }
   } catch (error) {
     return refusalOf(error)
   } finally {

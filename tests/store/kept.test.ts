@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
+import { itemText } from '../../src/store/responses.ts'
 import { KEPT_KINDS, type KeptKind } from '../../src/store/kept.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { PredictionChange } from '../../src/store/store.ts'
@@ -48,7 +49,7 @@ const ADD: Record<KeptKind, (store: SqliteStore, accountId: string, number: numb
       store.responses.save(accountId, {
         id: `r${number}`,
         response: { id: `r${number}`, text, output: [{ id: 'o', text }, text] },
-        inputItems: [{ id: 'i', text }],
+        inputItems: [itemText({ id: 'i', text })],
         expiresAt: number + 1,
         ...(number % 2 === 0 ? { upstream: { provider: 'p', id: 'u' } } : {}),
       }),
@@ -185,7 +186,7 @@ test('a response is stored once: the database grows by little more than its byte
     await store.responses.save('a', {
       id: 'r',
       response: { id: 'r', output: [{ id: 'o', text }] },
-      inputItems: [{ id: 'i', text }],
+      inputItems: [itemText({ id: 'i', text })],
       expiresAt: 1,
     })
     await open()
@@ -199,7 +200,7 @@ describe('the space of what was deleted', () => {
     store.responses.save('a', {
       id,
       response: { id, output: [] },
-      inputItems: [{ id: `in_${id}`, text: 'x'.repeat(bytes) }],
+      inputItems: [itemText({ id: `in_${id}`, text: 'x'.repeat(bytes) })],
       expiresAt: 1,
     })
 

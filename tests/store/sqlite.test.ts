@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
+import { itemText } from '../../src/store/responses.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { Account, StoredKey } from '../../src/store/store.ts'
 
@@ -154,7 +155,12 @@ describe('responses', () => {
       __proto__kept: null,
     }
     const inputItems = [{ type: 'message', content: "Robert'); DROP TABLE keys;--" }, 'text']
-    await store.responses.save('a', { id: 'r', response, inputItems, expiresAt: Date.now() + 1000 })
+    await store.responses.save('a', {
+      id: 'r',
+      response,
+      inputItems: inputItems.map(itemText),
+      expiresAt: Date.now() + 1000,
+    })
     const found = await store.responses.find('a', 'r')
     expect(found?.response).toEqual(response)
     expect(found?.inputItems).toEqual(inputItems)
@@ -184,9 +190,9 @@ describe('responses', () => {
     await store.responses.save('a', answer('r1', { id: 'm', turn: 1 }))
     await store.responses.save('a', {
       ...answer('r2', { id: 'n' }),
-      inputItems: [{ id: 'm', turn: 2 }, { id: 7 }, null],
+      inputItems: [{ id: 'm', turn: 2 }, { id: 7 }, null].map(itemText),
     })
-    await store.responses.save('a', { ...answer('r3'), inputItems: [{ id: 'm', type: 'item_reference' }] })
+    await store.responses.save('a', { ...answer('r3'), inputItems: [itemText({ id: 'm', type: 'item_reference' })] })
     expect(await store.responses.findItem('a', 'm')).toEqual({ id: 'm', turn: 2 })
     await store.responses.delete('a', 'r2')
     expect(await store.responses.findItem('a', 'm')).toEqual({ id: 'm', turn: 1 })

@@ -1,11 +1,16 @@
 import { GatewayError, invalid } from '../../error.ts'
 import { isObject } from '../../json/parse.ts'
 import type { RawRequest } from '../../protocols/protocol.ts'
-import type { Store } from '../../store/store.ts'
+import type { Store, StoredResponse } from '../../store/store.ts'
 
 /** Replaces the references of a request (`previous_response_id`, `item_reference`) by the items themselves. */
 
 export type Item = Record<string, unknown>
+
+/** Stored responses and items of an account. */
+export type ItemSource = Pick<Store['responses'], 'findItem'> & {
+  find(accountId: string, id: string): Promise<Pick<StoredResponse, 'response' | 'inputItems'> | undefined>
+}
 
 /** Bytes of stored items, and number of items in all. */
 type ItemLimits = { bodyBytes: number; parts: number }
@@ -21,7 +26,7 @@ const CHAIN_MAX = 1_000
  */
 export async function expand(
   rawRequest: RawRequest,
-  store: Store,
+  store: ItemSource,
   accountId: string,
   limits: ItemLimits,
 ): Promise<Item[]> {
@@ -63,17 +68,17 @@ const asItems = (input: unknown): Item[] =>
       ? (input as Item[])
       : []
 
-const isReference = (item: unknown): item is Item => isObject(item) && item.type === 'item_reference'
+export const isReference = (item: unknown): item is Item => isObject(item) && item.type === 'item_reference'
 
 /** Items of one account, read for one request. */
 class StoredItems {
-  readonly #store: Store
+  readonly #store: ItemSource
   readonly #accountId: string
   readonly #limits: ItemLimits
   /** A short request may refer to one item a thousand times, and each time it is read and sent whole. */
   #bytesLeft: number
 
-  constructor(store: Store, accountId: string, limits: ItemLimits) {
+  constructor(store: ItemSource, accountId: string, limits: ItemLimits) {
     this.#store = store
     this.#accountId = accountId
     this.#limits = limits
@@ -90,7 +95,7 @@ class StoredItems {
   async #find(reference: Item, index: number): Promise<Item> {
     const param = `input[${index}].id`
     if (typeof reference.id !== 'string') throw invalid(param, 'must be the id of an earlier item')
-    const found = await this.#store.responses.findItem(this.#accountId, reference.id)
+    const found = await this.#store.findItem(this.#accountId, reference.id)
     if (found !== undefined) return found
     throw new GatewayError(
       'not_found',
@@ -104,7 +109,7 @@ class StoredItems {
   async history(id: string): Promise<Item[]> {
     const chain: Item[][] = []
     for (let next: string | undefined = id; next !== undefined; ) {
-      const found = chain.length < CHAIN_MAX ? await this.#store.responses.find(this.#accountId, next) : undefined
+      const found = chain.length < CHAIN_MAX ? await this.#store.find(this.#accountId, next) : undefined
       if (found === undefined)
         throw new GatewayError(
           'not_found',
@@ -129,4 +134,10 @@ class StoredItems {
       )
     return stored
   }
+}
+
+/** The items with ids, as they are stored with their response. */
+export function withIds(items: readonly Item[], responseId: string): Item[] {
+  const start = `in_${responseId.slice(5)}`
+  return items.map((item, index) => (typeof item.id === 'string' ? item : { id: `${start}_${index}`, ...item }))
 }

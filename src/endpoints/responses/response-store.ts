@@ -11,8 +11,10 @@ import { bodyBytes } from '../../protocols/raw-request.ts'
 import { failureCode, failureMessage } from '../../protocols/responses/shapes.ts'
 import { parseResponse, type Upstream } from '../../providers/attempt.ts'
 import type { Endpoint } from '../../providers/catalogue.ts'
-import type { BackgroundWork } from '../../store/store.ts'
-import { expand, type Item } from './expand.ts'
+import { itemText } from '../../store/responses.ts'
+import type { BackgroundWork, ItemText } from '../../store/store.ts'
+import { expand, type Item, withIds } from './expand.ts'
+import { type FoundItems, type NeededItems, storedTexts } from './heavy.ts'
 
 const API: ProtocolName = 'responses'
 
@@ -25,7 +27,8 @@ const DAY_MS = 86_400_000
 export class ResponseStore implements GenerationHooks {
   readonly #app: AppContext
   readonly #accountId: string
-  #inputItems: Item[] = []
+  /** The items that the client sent, as they are stored with the response of this id. */
+  #inputItems: (responseId: string) => ItemText[] = () => []
   #wantsBackground = false
   #open: OpenGeneration | undefined
   /** The response as its client knows it, while its provider works on it in the background. */
@@ -43,8 +46,24 @@ export class ResponseStore implements GenerationHooks {
   async beforeRead(rawRequest: RawRequest): Promise<void> {
     const { store, config } = this.#app
     if (rawRequest.body.store !== false) this.#bytesToKeep = bodyBytes(rawRequest)
-    this.#inputItems = await expand(rawRequest, store, this.#accountId, config.limits)
+    const items = await expand(rawRequest, store.responses, this.#accountId, config.limits)
+    this.#inputItems = (responseId) => withIds(items, responseId).map(itemText)
     this.#wantsBackground = rawRequest.body.background === true
+  }
+
+  supply(needed: unknown): Promise<unknown> {
+    const { store, config } = this.#app
+    return storedTexts(store.responses, this.#accountId, needed as NeededItems, config.limits.bodyBytes)
+  }
+
+  adopt(found: unknown, bytes: Buffer, bodyBytes: number): void {
+    const { isStored, isBackground, items } = found as FoundItems
+    if (isStored) this.#bytesToKeep = bodyBytes
+    this.#wantsBackground = isBackground
+    this.#inputItems = () => {
+      let at = 0
+      return items.map(({ id, length }) => ({ id, text: bytes.toString('utf8', at, (at += length)) }))
+    }
   }
 
   /** The client's own `store` decides: many providers do not report it. */
@@ -129,13 +148,10 @@ export class ResponseStore implements GenerationHooks {
   #save(response: Item, upstream: BackgroundWork | undefined): void {
     if (response.store === false || typeof response.id !== 'string') return
     const { store, config } = this.#app
-    const idStart = `in_${response.id.slice(5)}`
     this.#saving = store.responses.save(this.#accountId, {
       id: response.id,
       response,
-      inputItems: this.#inputItems.map((item, index) =>
-        typeof item.id === 'string' ? item : { id: `${idStart}_${index}`, ...item },
-      ),
+      inputItems: this.#inputItems(response.id),
       expiresAt: Date.now() + config.responses.keepDays * DAY_MS,
       upstream,
     })

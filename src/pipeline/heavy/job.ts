@@ -6,6 +6,7 @@ import { scanBody } from '../../json/body-scan.ts'
 import type { BodyLimits } from '../../json/weight.ts'
 import { modelLimitOf } from '../../ledger/admission.ts'
 import { ConversationMemory } from '../../protocols/conversation-memory.ts'
+import type { RawRequest } from '../../protocols/protocol.ts'
 import { type FromPath, rawRequestOf, receivedBody } from '../../protocols/raw-request.ts'
 import { leaveUnread } from '../../protocols/unread-request.ts'
 import { protocols } from '../../protocols/index.ts'
@@ -52,6 +53,8 @@ export type Given = {
   /** In the order in which they were loaded. `index`: of the reference. `data`: bytes behind those of the body. */
   media?: readonly GivenMedium[]
   data?: readonly number[]
+  /** See `ApiReader`. */
+  api?: unknown
 }
 
 export type GivenMedium = Pick<LoadedMedia, 'mediaType' | 'filename' | 'bytes'> & { index: number; isFetched: boolean }
@@ -67,6 +70,7 @@ export type Need =
       mostBytes: number
     }
   | { type: 'data' }
+  | { type: 'api'; needed: unknown }
 
 /** A request as one endpoint is sent it: the number of its bytes, or why it cannot be sent. */
 export type Written =
@@ -79,20 +83,31 @@ export type Written =
     }
   | { error: ErrorData }
 
+/** One API's steps before a request is read: its `hooks.beforeRead`, in a process that has no store. */
+export type ApiReader = (rawRequest: RawRequest, job: HeavyJob) => Promise<ApiFound>
+
+/** `found`, with its bytes: for `hooks.adopt`. `body`: the members of the request that the response depends on. */
+type ApiFound = { found: unknown; bytes: readonly Uint8Array[]; body: Record<string, unknown> }
+
 /** `endpoints`: indexes of those that can serve the request. `written`: for the first of them from `from` on. */
 export type HeavyRead = {
   settings: RequestSettings
+  promptEstimate: number | undefined
   hasTools: boolean
   makesObjects: boolean
   worst: Usage
   classes: readonly RequestedClass[]
   endpoints: number[]
   written: Written[]
+  /** See `ApiFound`. */
+  found?: unknown
+  body: Record<string, unknown>
 }
 
 export type HeavyResult = { need: Need } | { tokens: number } | HeavyRead
 
-class Needed extends Error {
+/** Ends a job that needs something. */
+export class Needed extends Error {
   readonly need: Need
 
   constructor(need: Need) {
@@ -106,14 +121,16 @@ let conversations: ConversationMemory | undefined
 
 /** Does one job. Its results are those of the same steps in the server. */
 export async function prepareHeavy(
+  readers: Partial<Record<ProtocolName, ApiReader>>,
   job: HeavyJob,
   bytes: Buffer,
 ): Promise<{ output: HeavyResult; bytes?: Uint8Array[] }> {
   try {
-    const selected = await selectGiven(job, bytes)
-    return job.ask.type === 'count'
-      ? { output: { tokens: await selected.promptCount.tokens() } }
-      : await writeFrom(selected, job)
+    const { selected, api } = await selectGiven(readers[job.protocol], job, bytes)
+    if (job.ask.type === 'count') return { output: { tokens: await selected.promptCount.tokens() } }
+    const { output, bytes: body } = await writeFrom(selected, job)
+    if (api === undefined) return { output, bytes: body }
+    return { output: { ...output, found: api.found, body: api.body }, bytes: [...body, ...api.bytes] }
   } catch (error) {
     if (error instanceof Needed) return { output: { need: error.need } }
     throw error
@@ -121,7 +138,11 @@ export async function prepareHeavy(
 }
 
 /** Reads and selects as the server does, with what is given in the place of its services. */
-async function selectGiven(job: HeavyJob, bytes: Buffer): Promise<SelectedRequest> {
+async function selectGiven(
+  reader: ApiReader | undefined,
+  job: HeavyJob,
+  bytes: Buffer,
+): Promise<{ selected: SelectedRequest; api: ApiFound | undefined }> {
   const { protocol, fromPath, options, mayStayUnread, accountId, given } = job
   const data = given.data ?? []
   const bodyEnd = bytes.length - data.reduce((sum, length) => sum + length, 0)
@@ -131,14 +152,18 @@ async function selectGiven(job: HeavyJob, bytes: Buffer): Promise<SelectedReques
   const received = receivedBody(body, await scanBody(body, job.config.limits), job.config.limits)
   const rawRequest = rawRequestOf(received, new Headers(job.headers), fromPath, parseBody)
   const inbound = inboundOf(job)
-  const route: GenerationRoute = { protocol, hooks: {}, fromPath }
+  let api: ApiFound | undefined
+  const beforeRead = async (): Promise<void> => {
+    api = await reader?.(rawRequest, job)
+  }
+  const route: GenerationRoute = { protocol, hooks: { beforeRead }, fromPath }
   const modules = modulesOf(job, dataIn(bytes, bodyEnd, data))
   const unread = mayStayUnread ? leaveUnread(rawRequest, protocols[protocol].serve) : undefined
   const parsed =
     unread === undefined
       ? await read(modules, inbound, route, rawRequest, options)
       : { rawRequest, options, unread, request: unread.request }
-  return select(modules, inbound, route, parsed)
+  return { selected: await select(modules, inbound, route, parsed), api }
 }
 
 /** The client, as far as reading needs it. */
@@ -238,12 +263,14 @@ async function writeFrom(
   const { list } = endpointsIn(given, context.request.model)
   const output = {
     settings: settingsOf(context.request as GenerationRequest),
+    promptEstimate: context.promptEstimate,
     hasTools,
     makesObjects,
     worst: worst(modelLimitOf(endpoints)),
     classes,
     endpoints: endpoints.map((endpoint) => list.indexOf(endpoint)),
     written,
+    body: {},
   }
   return { output, bytes }
 }

@@ -1,6 +1,5 @@
 import type { AppContext, AuthenticatedRequest } from '../../context.ts'
 import { GatewayError } from '../../error.ts'
-import type { RequestSettings } from '../../generation/request.ts'
 import { CHARACTERS_PER_TOKEN } from '../../ledger/estimate.ts'
 import type { RequestContext } from '../../protocols/protocol.ts'
 import type { ReceivedBody } from '../../protocols/raw-request.ts'
@@ -72,9 +71,11 @@ export class HeavyRequest implements RequestWriter {
   async select(): Promise<SelectedRequest> {
     const { model } = this.#received
     if (model !== undefined) this.#supplyEndpoints(model)
-    const { settings, hasTools, makesObjects, worst, classes, endpoints } = await this.#write(0)
+    const { output, bytes } = await this.#write(0)
+    const { hasTools, makesObjects, worst, classes, endpoints, found } = output
     this.#endpoints = endpoints.map((index) => this.#all[index]!)
-    this.#context = this.#contextOf(settings)
+    if (found !== undefined) this.#route.hooks.adopt?.(found, bytes, this.#received.bytes.length)
+    this.#context = this.#contextOf(output)
     return {
       media: this.media,
       context: this.#context,
@@ -99,23 +100,33 @@ export class HeavyRequest implements RequestWriter {
     return written()
   }
 
-  #contextOf(request: RequestSettings): RequestContext {
-    const settings = { body: {}, text: '', headers: new Headers() }
+  #contextOf({ settings: request, body, promptEstimate }: HeavyRead): RequestContext {
+    const settings = { body, text: '', headers: new Headers() }
     const parsed = { rawRequest: settings, options: this.#received.options }
-    return { ...responseContext(this.#inbound, this.#route, parsed, request), settings }
+    return {
+      ...responseContext(this.#inbound, this.#route, parsed, request),
+      ...this.#route.hooks.translation?.(settings),
+      settings,
+      ...(promptEstimate === undefined ? {} : { promptEstimate }),
+    }
   }
 
-  /** Has the request written for the endpoint at this index, and for those before the first that can take it. */
-  async #write(from: number): Promise<HeavyRead> {
+  /**
+   * Has the request written for the endpoint at this index, and for those before the first that can take it. `bytes`:
+   * those of what was found.
+   */
+  async #write(from: number): Promise<{ output: HeavyRead; bytes: Buffer }> {
     const { output, bytes } = await this.#run<HeavyRead>({ type: 'write', from })
+    const last = output.written.at(-1)
+    const end = last === undefined || 'error' in last ? 0 : last.bytes
     for (const [offset, written] of output.written.entries())
       this.#written.set(this.#all[output.endpoints[from + offset]!]!, () => {
         if ('error' in written) throw errorOf(written.error)
         const losses = new LossReport()
         for (const { code, path, reason } of written.losses) losses.add(code, path, reason)
-        return { ...written, body: [bytes], losses }
+        return { ...written, body: [bytes.subarray(0, end)], losses }
       })
-    return output
+    return { output, bytes: bytes.subarray(end) }
   }
 
   /** Tokens are also counted for a client that left, and estimated where they cannot be counted. */
@@ -201,6 +212,9 @@ export class HeavyRequest implements RequestWriter {
         this.#lease!.add(encodedBytes(this.#loaded.filter(({ reference }) => reference.url === undefined)))
         this.#data = await Promise.all(this.#loaded.map(({ data }) => data()))
         this.#given.data = this.#data.map(({ length }) => length)
+        return
+      case 'api':
+        this.#given.api = await this.#route.hooks.supply?.(need.needed)
     }
   }
 

@@ -11,8 +11,8 @@ import type { GenerationRoute } from '../hooks.ts'
 export const HEAVY = { bytes: 1024 * 1024, elements: 8_000, unscanned: 64 * 1024, settings: 64 * 1024 }
 
 /** Reports whether a request has to be read and written in another process. Those for images are short or one text. */
-export function isHeavy({ bytes, scan }: ReceivedBody, { protocol, hooks }: GenerationRoute): boolean {
-  if (protocol === 'images' || hooks.beforeRead !== undefined) return false
+export function isHeavy({ bytes, scan }: ReceivedBody, { protocol }: GenerationRoute): boolean {
+  if (protocol === 'images') return false
   return scan === undefined
     ? bytes.length >= HEAVY.unscanned
     : bytes.length >= HEAVY.bytes || scan.elements >= HEAVY.elements

@@ -1,11 +1,15 @@
 import {
   type BackgroundWork,
-  hasOwnId,
+  type ItemText,
+  itemText,
   type Json,
   outputItems,
+  responseOf,
   type ResponseStore,
+  type ResponseTexts,
   type ResponseToSave,
   type StoredResponse,
+  withOutput,
 } from '../responses.ts'
 import { BATCH_ROWS, type Connection } from './connection.ts'
 import { removeInSteps } from './remove-in-steps.ts'
@@ -29,8 +33,7 @@ export class ResponseTables implements ResponseStore {
 
   async save(accountId: string, { id, response, inputItems, expiresAt, upstream }: ResponseToSave): Promise<void> {
     const head = headOf(response)
-    const input = itemRows(inputItems, 0)
-    const output = itemRows(outputItems(response), 1)
+    const output = outputItems(response).map(itemText)
     const write = (): void => {
       this.#connection.run('DELETE FROM responses WHERE account_id = ? AND id = ?', accountId, id)
       this.#connection.run(
@@ -42,17 +45,23 @@ export class ResponseTables implements ResponseStore {
         expiresAt,
         head,
         upstream === undefined ? null : JSON.stringify(upstream),
-        Buffer.byteLength(head) + bytesOf(input) + bytesOf(output),
+        Buffer.byteLength(head) + bytesOf(inputItems) + bytesOf(output),
       )
-      this.#insertItems(accountId, id, expiresAt, input)
-      this.#insertItems(accountId, id, expiresAt, output)
+      this.#insertItems(accountId, id, expiresAt, inputItems, 0)
+      this.#insertItems(accountId, id, expiresAt, output, 1)
     }
     // Without the id of the upstream response, work in the background could not be fetched or cancelled.
     await (upstream === undefined ? this.#connection.commitEnd(write) : this.#connection.commit(write))
   }
 
-  #insertItems(accountId: string, responseId: string, expiresAt: number, items: readonly ItemRow[]): void {
-    for (const { id, isOutput, text } of items) {
+  #insertItems(
+    accountId: string,
+    responseId: string,
+    expiresAt: number,
+    items: readonly ItemText[],
+    isOutput: 0 | 1,
+  ): void {
+    for (const { id, text } of items) {
       this.#connection.run(
         `INSERT INTO response_items (account_id, response_id, id, is_output, expires_at, item)
          VALUES (?, ?, ?, ?, ?, ?)`,
@@ -68,7 +77,7 @@ export class ResponseTables implements ResponseStore {
 
   async finish(accountId: string, id: string, response: Json): Promise<void> {
     const head = headOf(response)
-    const output = itemRows(outputItems(response), 1)
+    const output = outputItems(response).map(itemText)
     await this.#connection.commit(() => {
       const finished = this.#connection.one<{ expiresAt: number }>(
         `UPDATE responses SET response = ?, upstream = NULL
@@ -83,7 +92,7 @@ export class ResponseTables implements ResponseStore {
         accountId,
         id,
       )
-      this.#insertItems(accountId, id, finished.expiresAt, output)
+      this.#insertItems(accountId, id, finished.expiresAt, output, 1)
       this.#connection.run(
         `UPDATE responses SET bytes = ? + (SELECT coalesce(sum(length(CAST(item AS BLOB))), 0) FROM response_items
            WHERE account_id = ? AND response_id = ?) WHERE account_id = ? AND id = ?`,
@@ -97,31 +106,42 @@ export class ResponseTables implements ResponseStore {
   }
 
   async find(accountId: string, id: string): Promise<StoredResponse | undefined> {
-    const row = this.#connection.one<ResponseRow>(
+    const row = this.#row(accountId, id)
+    if (row === undefined) return undefined
+    const { response, upstream, createdAt, expiresAt } = row
+    return {
+      id,
+      ...responseOf({ response, ...this.#items(accountId, id) }),
+      createdAt,
+      expiresAt,
+      ...(upstream === null ? {} : { upstream: JSON.parse(upstream) as BackgroundWork }),
+    }
+  }
+
+  async findTexts(accountId: string, id: string): Promise<ResponseTexts | undefined> {
+    const row = this.#row(accountId, id)
+    return row === undefined ? undefined : { response: row.response, ...this.#items(accountId, id) }
+  }
+
+  #row(accountId: string, id: string): ResponseRow | undefined {
+    return this.#connection.one<ResponseRow>(
       `SELECT response, upstream, created_at AS createdAt, expires_at AS expiresAt FROM responses
        WHERE account_id = ? AND id = ? AND expires_at > ?`,
       accountId,
       id,
       this.#now(),
     )
-    if (row === undefined) return undefined
-    const { response, upstream, createdAt, expiresAt } = row
+  }
+
+  #items(accountId: string, id: string): { inputItems: string[]; output: string[] } {
     const items = this.#connection.all<{ isOutput: number; item: string }>(
       `SELECT is_output AS isOutput, item FROM response_items WHERE account_id = ? AND response_id = ?
        ORDER BY position`,
       accountId,
       id,
     )
-    const parsed = (of: number): unknown[] =>
-      items.filter(({ isOutput }) => isOutput === of).map(({ item }) => JSON.parse(item) as unknown)
-    return {
-      id,
-      response: withOutput(JSON.parse(response) as Json, parsed(1)),
-      inputItems: parsed(0),
-      createdAt,
-      expiresAt,
-      ...(upstream === null ? {} : { upstream: JSON.parse(upstream) as BackgroundWork }),
-    }
+    const textsOf = (kind: 0 | 1): string[] => items.flatMap(({ isOutput, item }) => (isOutput === kind ? [item] : []))
+    return { inputItems: textsOf(0), output: textsOf(1) }
   }
 
   async findItem(accountId: string, itemId: string): Promise<Json | undefined> {
@@ -164,18 +184,8 @@ export class ResponseTables implements ResponseStore {
   }
 }
 
-/** `id`: null for an item that is not found by one. `isOutput`: 0 or 1. */
-type ItemRow = { id: string | null; isOutput: number; text: string }
-
-const itemRows = (items: readonly unknown[], isOutput: number): ItemRow[] =>
-  items.map((item) => ({ id: hasOwnId(item) ? item.id : null, isOutput, text: JSON.stringify(item) }))
-
-const bytesOf = (items: readonly ItemRow[]): number =>
+const bytesOf = (items: readonly ItemText[]): number =>
   items.reduce((bytes, { text }) => bytes + Buffer.byteLength(text), 0)
 
 /** A response as text without its output, whose items have rows of their own. */
 const headOf = (response: Json): string => JSON.stringify(withOutput(response, []))
-
-/** The response with other output, at the same place among its members. */
-const withOutput = (response: Json, output: readonly unknown[]): Json =>
-  Array.isArray(response.output) ? { ...response, output } : response
