@@ -12,9 +12,12 @@ export const customToolSchema = ({ format }: CustomTool): object => ({
   additionalProperties: false,
 })
 
-/** Reports a grammar that the provider reads only as a description. */
+/** Reports a grammar that the provider reads only as a description, and any other format but free text. */
 export function loseGrammar(tool: CustomTool, translation: Translation): void {
-  if (grammarOf(tool.format) !== undefined) translation.lose('tool_grammar_described', translation.at(tool, 'format'))
+  const { format } = tool
+  const isFree = isObject(format) && format.type === 'text' && Object.keys(format).length === 1
+  if (grammarOf(format) !== undefined) translation.lose('tool_grammar_described', translation.at(tool, 'format'))
+  else if (format !== undefined && !isFree) translation.lose('unsupported_field', translation.at(tool, 'format'))
 }
 
 /** The grammar's fields are in `format` in the responses protocol, in `format.grammar` in chat completions. */

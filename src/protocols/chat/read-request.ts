@@ -166,6 +166,11 @@ function readOwnTool(tool: Fields, extras: Extras): Tool {
           ...present('strict', inner.boolean('strict')),
           path,
         }
+  if (read.type === 'custom' && isObject(read.format) && isObject(read.format.grammar)) {
+    const format = inner.inner(read.format, inner.at('format'))
+    for (const member of ['type', 'grammar']) format.take(member)
+    collectExtras(format, extras)
+  }
   // OpenRouter has the cache breakpoint beside the function, LiteLLM also in it.
   if (read.type === 'function') Object.assign(read, readCache(inner), readCache(tool))
   collectExtras(inner, extras)
@@ -239,8 +244,10 @@ function readFormat(body: Fields, extras: Extras): OutputFormat | undefined {
   const format = body.object('response_format')
   if (format === undefined) return undefined
   const type = format.require('type', format.string('type'), "'text', 'json_object' or 'json_schema'")
-  if (type === 'text') return { type }
-  if (type === 'json_object') return { type: 'json' }
+  if (type === 'text' || type === 'json_object') {
+    collectExtras(format, extras)
+    return { type: type === 'text' ? 'text' : 'json' }
+  }
   if (type !== 'json_schema') {
     // Some providers have more formats, such as a grammar or a regular expression.
     extras[format.path] = format.value
@@ -255,6 +262,7 @@ function readFormat(body: Fields, extras: Extras): OutputFormat | undefined {
     ...present('strict', schema.boolean('strict')),
   }
   collectExtras(schema, extras)
+  collectExtras(format, extras)
   return read
 }
 

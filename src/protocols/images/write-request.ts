@@ -1,7 +1,9 @@
-import type { GenerationRequest, Part, Sampling } from '../../generation/request.ts'
+import type { GenerationRequest, Part, Sampling, Tool } from '../../generation/request.ts'
+import { isObject } from '../../json/parse.ts'
 import { present } from '../fields.ts'
 import { isImageTool } from '../image-config.ts'
 import type { SettingName } from '../request-paths.ts'
+import { forcesCall } from '../tool-choice.ts'
 import type { Translation } from '../translation.ts'
 import type { Json } from './shapes.ts'
 
@@ -41,8 +43,21 @@ function loseConversation(translation: Translation, prompt: readonly Part[]): vo
   for (const part of [...system, ...turns.flatMap(({ parts }) => parts)])
     if (part.type !== 'text' || !prompt.includes(part))
       translation.lose('content_dropped', translation.at(part), 'an images API takes the text of the last user turn')
-  for (const tool of tools) if (!isImageTool(tool)) translation.lose('tool_native', translation.at(tool), NO_TOOLS)
+  for (const tool of tools)
+    if (!isImageTool(tool)) translation.lose('tool_native', translation.at(tool), NO_TOOLS)
+    else loseToolOptions(tool, translation)
   if (webSearch !== undefined) translation.lose('tool_native', translation.at(webSearch), NO_TOOLS)
+}
+
+/** Options of the image tool that are read as those of the image. */
+const READ_OPTIONS = ['type', 'quality', 'background']
+
+function loseToolOptions(tool: Tool, translation: Translation): void {
+  if (tool.type !== 'native' || !isObject(tool.value)) return
+  const isSized = translation.request.imageOutput?.size !== undefined || tool.value.size === 'auto'
+  for (const [name, value] of Object.entries(tool.value))
+    if (!READ_OPTIONS.includes(name) && value !== null && !(name === 'size' && isSized))
+      translation.lose('unsupported_field', `${translation.at(tool)}.${name}`, 'an images API has no such field')
 }
 
 const NO_TOOLS = 'an images API has no tools'
@@ -60,6 +75,8 @@ function loseSettings(translation: Translation): void {
     ['outputFormat', request.outputFormat !== undefined && request.outputFormat.type !== 'text'],
     ['imageOutput', hasRatio(imageOutput)],
     ['metadata', request.metadata !== undefined],
+    ['toolChoice', forcesCall(request.toolChoice)],
+    ['cacheRetention', request.cacheRetention !== undefined],
   ]
   for (const [name, isSet] of settings)
     if (isSet) translation.lose('unsupported_field', translation.setting(name), 'an images API has no such field')

@@ -280,6 +280,7 @@ class ConversationReader {
     const source = block.require('source', block.object('source'), 'where the content comes from')
     const read = readSource(source, type, this.#extras)
     if (read === undefined) return undefined
+    collectExtras(source, this.#extras)
     const filename = type === 'file' ? block.string('title') : undefined
     const part: MediaPart = {
       type,

@@ -88,7 +88,8 @@ export class InputReader {
         throw this.#unresolved(item)
       // Its tools are read with the others.
       case 'additional_tools':
-        return
+        for (const name of ['id', 'role', 'tools']) item.take(name)
+        return collectExtras(item, this.#extras)
       default:
         return this.#native(item, type!)
     }

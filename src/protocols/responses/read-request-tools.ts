@@ -179,9 +179,12 @@ export function readToolChoice(
     'function, custom, allowed_tools or the type of a hosted tool',
   )
   const allowed = type === 'allowed_tools' ? readAllowed(choice, names) : undefined
-  if (allowed !== undefined) return { toolChoice: allowed }
-  if (type === 'function' || type === 'custom')
-    return { toolChoice: { type: 'tool', name: readChosen(choice, names), form: type } }
+  const chosen: ToolChoice | undefined =
+    type === 'function' || type === 'custom' ? { type: 'tool', name: readChosen(choice, names), form: type } : allowed
+  if (chosen !== undefined) {
+    collectExtras(choice, extras)
+    return { toolChoice: chosen }
+  }
   if (webSearch !== undefined && type.startsWith('web_search')) return { toolChoice: { type: 'required' } }
   extras.tool_choice = value
   return {}

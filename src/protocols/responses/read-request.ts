@@ -76,14 +76,15 @@ function readFormat(format: Fields, extras: Extras): OutputFormat | undefined {
   const type = format.require('type', format.string('type'), 'text, json_object or json_schema')
   switch (type) {
     case 'text':
-      return { type: 'text' }
     case 'json_object':
-      return { type: 'json' }
+      collectExtras(format, extras)
+      return { type: type === 'text' ? 'text' : 'json' }
     case 'json_schema': {
       const name = format.require('name', format.string('name'), 'a name for the schema')
       const schema = format.require('schema', format.object('schema'), 'a JSON Schema')
       const strict = format.boolean('strict'),
         description = format.string('description')
+      collectExtras(format, extras)
       return {
         type: 'schema',
         schema: schema.value,
