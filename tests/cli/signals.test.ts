@@ -21,7 +21,7 @@ const streamOf = ({ url, key }: Pick<GatewayProcess, 'url' | 'key'>, content: st
     body: JSON.stringify({ model: 'sandbox/chat', stream: true, messages: [{ role: 'user', content }] }),
   })
 const shortStream = (gateway: Pick<GatewayProcess, 'url' | 'key'>): Promise<Response> =>
-  streamOf(gateway, `[[reply: ${WORDS}]] [[chunk: 1]] [[pace: 60ms]]`)
+  streamOf(gateway, `[[reply: ${WORDS}]] [[chunk: 1]] [[pace: 300ms]]`)
 
 async function start(config?: string): Promise<GatewayProcess> {
   const gateway = await startGatewayProcess(config === undefined ? {} : { config })

@@ -1,4 +1,4 @@
-import { afterEach, expect, test } from 'bun:test'
+import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createConnection, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -8,6 +8,7 @@ import { expectBookRight } from '../audit.ts'
 import { runs } from '../runs.ts'
 import { until } from '../transport/raw-server.ts'
 import { ask } from './asking.ts'
+import { gatedConfig, gatedProvider, type Gated } from './gated.ts'
 
 /** A server that takes over from another one on its folder and port, while clients go on. */
 
@@ -15,6 +16,12 @@ const cleanUp: (() => unknown)[] = []
 afterEach(async () => {
   for (const step of cleanUp.splice(0).reverse()) await step()
 })
+
+let provider: Gated
+beforeAll(() => {
+  provider = gatedProvider()
+})
+afterAll(() => provider.stop())
 
 const MAIN = join(import.meta.dir, '../../src/main.ts')
 const KEY = 'sk-ai-v1-chosen_by_the_operator'
@@ -38,7 +45,7 @@ type Server = { child: Bun.Subprocess<'ignore', 'pipe', 'pipe'>; url: string; ou
 
 async function serve(folder: string, port: number, ...more: string[]): Promise<Server> {
   const config = join(folder, 'sluice.yaml')
-  await Bun.write(config, 'limits: { requestsPerMinute: 1000000 }\n')
+  await Bun.write(config, gatedConfig({ up: provider }))
   const child = Bun.spawn(
     [process.execPath, MAIN, 'serve', '--config', config, '--data', folder, '--port', String(port), ...more],
     {
@@ -62,8 +69,8 @@ async function serve(folder: string, port: number, ...more: string[]): Promise<S
   return { child, url: `http://127.0.0.1:${port}`, output: () => output }
 }
 
-const sandbox = (url: string, text: string, stream: boolean): Promise<Response> =>
-  ask({ url, key: KEY, protocol: 'chat.completions', model: 'sandbox/chat', stream, text })
+const askAt = (url: string, model: string, stream: boolean): Promise<Response> =>
+  ask({ url, key: KEY, protocol: 'chat.completions', model, stream, limit: 10 })
 
 /** One request on a connection of its own; the status line, or what went wrong. */
 const exchange = (port: number): Promise<string> =>
@@ -95,7 +102,7 @@ test.if(process.platform === 'linux')(
         answers.push(
           client % 2 === 0
             ? await exchange(port)
-            : await sandbox(url, 'hi', client % 4 === 1).then(
+            : await askAt(url, 'sandbox/chat', client % 4 === 1).then(
                 async (response) => (await response.text(), `HTTP/1.1 ${response.status} OK`),
                 (error: unknown) => String(error),
               ),
@@ -105,7 +112,7 @@ test.if(process.platform === 'linux')(
       const [before, asked] = [current, answers.length]
       current = await serve(folder, port, '--replace')
       expect(await before.child.exited).toBe(0)
-      await until(() => answers.length > asked + 100)
+      while (answers.length <= asked + 100) await Bun.sleep(5)
     }
     isDone = true
     await Promise.all(clients)
@@ -129,10 +136,15 @@ test.if(process.platform === 'linux')(
   async () => {
     const [folder, port] = [newFolder(), await freePort()]
     const first = await serve(folder, port)
-    const stream = await sandbox(first.url, '[[reply: one two three four]] [[chunk: 1]] [[pace: 500ms]]', true)
+    provider.shut()
+    const stream = await askAt(first.url, 'up/chat.completions', true)
     const second = serve(folder, port, '--replace')
     await until(() => first.output().includes('waiting for 1 request'))
-    const waiting = [1, 2, 3, 4].map(() => exchange(port))
+    let answered = 0
+    const waiting = [1, 2, 3, 4].map(() => exchange(port).finally(() => answered++))
+    await Bun.sleep(50)
+    expect(answered).toBe(0)
+    provider.open()
     expect(await stream.text()).toEndWith('data: [DONE]\n\n')
     expect(await Promise.all(waiting)).toEqual(waiting.map(() => 'HTTP/1.1 200 OK'))
     expect(await first.child.exited).toBe(0)
