@@ -1,5 +1,5 @@
 import type { GatewayError } from '../error.ts'
-import type { Citation, Part, TokenLogprob, ProtocolName, TextPart } from './request.ts'
+import type { Citation, HostedStep, Part, TokenLogprob, ProtocolName, TextPart } from './request.ts'
 import type { ServiceClass } from './service-class.ts'
 import { noUsage, type Usage } from './usage.ts'
 
@@ -47,7 +47,7 @@ export type PartHead =
   /** Belongs to the last text part before it; has no deltas. */
   | { type: 'citation'; citation: Citation }
   /** An element that only the provider's own protocol knows; has no deltas. */
-  | { type: 'native'; protocol: ProtocolName; kind: string; value: unknown }
+  | { type: 'native'; protocol: ProtocolName; kind: string; value: unknown; steps?: HostedStep[] }
 
 /** The events of a response with this usage right before the finish. */
 export const withUsage = (events: readonly GenerationEvent[], usage: Usage | undefined): GenerationEvent[] =>

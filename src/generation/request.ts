@@ -148,7 +148,22 @@ export type NativePart = {
   value: unknown
   path?: string
   optional?: boolean
+  /** The steps of the provider's own tool, in no protocol's terms. */
+  steps?: HostedStep[]
 }
+
+/** A step of a tool that the provider runs. A result has the id of its call. */
+export type HostedStep = { id: string } & (
+  | { type: 'code'; code: string }
+  | { type: 'mcp-call'; server: string; name: string; arguments: string }
+  | { type: 'code-result' | 'mcp-result'; output: string; failed: boolean }
+)
+
+/** A tool that providers of several protocols run, without what only one of them has. */
+export type HostedTool =
+  | { type: 'code' }
+  /** A remote server of tools, which are called without asking the client. `allowed`: the only ones; absent: all. */
+  | { type: 'mcp'; name: string; url: string; token?: string; allowed?: string[] }
 
 export type Citation = {
   url?: string
@@ -182,9 +197,17 @@ export type Tool =
   | (Located & { type: 'custom'; name: string; description?: string; format?: unknown })
   /**
    * A tool that the provider runs itself, or of another kind that only its protocol has. `optional`: dropped with a
-   * loss if the provider has no such tool.
+   * loss if the provider has no such tool. `hosted`: what it is for providers of other protocols.
    */
-  | { type: 'native'; protocol: ProtocolName; kind: string; value: unknown; path?: string; optional?: boolean }
+  | {
+      type: 'native'
+      protocol: ProtocolName
+      kind: string
+      value: unknown
+      path?: string
+      optional?: boolean
+      hosted?: HostedTool[]
+    }
 
 export type ToolChoice =
   | { type: 'auto' | 'none' | 'required' }

@@ -23,6 +23,28 @@ export function parseSize(text: string): ImageOutput['size'] {
 /** The tool of the responses API that generates images. */
 export const isImageTool = (tool: Tool): boolean => tool.type === 'native' && tool.kind === 'image_generation'
 
+/** The tool for a request whose response is to have images; undefined where it has one already, or wants none. */
+export function writeImageTool(
+  { imageOutput, outputModalities, tools }: GenerationRequest,
+  translation: Translation,
+): Record<string, unknown> | undefined {
+  if (outputModalities?.includes('image') !== true || tools.some(isImageTool)) return undefined
+  const { size, aspectRatio, imageSize, quality, background, format, compression } = imageOutput ?? {}
+  const [width = 1, height = 1] = aspectRatio?.split(':').map(Number) ?? []
+  const nearest = width === height ? '1024x1024' : width > height ? '1536x1024' : '1024x1536'
+  if (aspectRatio !== undefined || imageSize !== undefined)
+    translation.lose('value_adjusted', translation.setting('imageOutput'), `the image is made with ${nearest} pixels`)
+  const pixels = size === undefined ? (aspectRatio === undefined ? undefined : nearest) : `${size.width}x${size.height}`
+  return {
+    type: 'image_generation',
+    ...present('size', pixels),
+    ...present('quality', quality),
+    ...present('background', background),
+    ...present('output_format', format),
+    ...present('output_compression', compression),
+  }
+}
+
 /** A request whose image tool becomes the output modality `image`, if the model generates images itself. */
 export const withImageOutput = (request: GenerationRequest, { capabilities: { output } }: Target): GenerationRequest =>
   output?.includes('image') === true && request.tools.some(isImageTool)

@@ -13,6 +13,15 @@ export function lose({ losses }: ResponseContext, code: LossCode, field: string,
 export const loseNativeContent = (context: ResponseContext, kind: string): void =>
   lose(context, 'response_content_native', kind)
 
+/** Reports the step of a tool that the provider ran, written in the client's protocol. */
+export const adjustSteps = (context: ResponseContext, kind: string): void =>
+  lose(
+    context,
+    'response_field_adjusted',
+    kind,
+    "sent in the client's protocol, without the provider's own ids and files",
+  )
+
 /** Reports what a citation loses where it is written as a URL and a range. */
 export function loseCitationDetails(context: ResponseContext, { citedText, start }: Citation): void {
   if (start === undefined)

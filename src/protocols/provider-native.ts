@@ -17,7 +17,7 @@ export function refuseNative(translation: Translation): void {
 
 function refusePart(part: Part): void {
   if (part.type === 'tool-result') for (const inner of part.content) refusePart(inner)
-  else if (part.type === 'native') refuse(part, 'does not support content')
+  else if (part.type === 'native' && part.steps === undefined) refuse(part, 'does not support content')
 }
 
 /** Each delta of a response is searched for the stop sequences that its provider does not accept. */

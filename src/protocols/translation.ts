@@ -2,6 +2,7 @@ import { GatewayError, invalid } from '../error.ts'
 import type { GenerationRequest, Located } from '../generation/request.ts'
 import { refusalOf } from './fields.ts'
 import { LOSS_CODES, type LossCode, type LossEffect } from './loss-codes.ts'
+import { withStepsAsText } from './hosted-tools.ts'
 import type { RawRequest, Target } from './protocol.ts'
 import {
   bodyAsSent,
@@ -52,6 +53,8 @@ export class Translation {
   /** Work that the schemas of this request may still cost. */
   readonly schemaBudget = new SchemaBudget()
   readonly schemaCache: SchemaCache
+  /** Headers that the written request needs besides those of every request. */
+  readonly headers: Record<string, string> = {}
   readonly #body: Record<string, unknown>
   readonly #paths: RequestPaths
 
@@ -68,11 +71,13 @@ export class Translation {
   ) {
     const refusal = refusalOf(request)
     if (refusal !== undefined) throw refusal
-    this.request = request
     this.target = target
     this.#body = bodyAsSent(rawRequest)
     this.#paths = paths
     this.schemaCache = schemaCache
+    this.request = withStepsAsText(request, (part) =>
+      this.lose('content_as_text', this.at(part), 'steps of a tool of another provider: sent as text'),
+    )
   }
 
   /** Reports a loss; `reason` replaces the default one of the code. */

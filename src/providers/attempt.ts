@@ -209,22 +209,25 @@ export function prepare(endpoint: Endpoint, context: RequestContext, schemaCache
   const { call } = protocols[name]
   const { request, rawRequest } = context
   const isForwarded = request.protocol === name
+  const { headers, ...prepared } =
+    context.settings !== undefined
+      ? forwardUnread(context, call, target)
+      : isForwarded
+        ? forward(context, call, target)
+        : translate(endpoint, context, schemaCache)
   return {
     url: baseUrl + call.path(target, request.stream),
     headers: {
       'content-type': 'application/json',
       accept: request.stream ? 'text/event-stream' : 'application/json',
       ...call.headers(isForwarded ? rawRequest : undefined),
+      ...headers,
     },
-    ...(context.settings !== undefined
-      ? forwardUnread(context, call, target)
-      : isForwarded
-        ? forward(context, call, target)
-        : translate(endpoint, context, schemaCache)),
+    ...prepared,
   }
 }
 
-type PreparedBody = Pick<PreparedRequest, 'body' | 'losses' | 'transforms'>
+type PreparedBody = Pick<PreparedRequest, 'body' | 'losses' | 'transforms'> & { headers?: Record<string, string> }
 
 /** The bytes of the client's own body, of which Sluice knows only the settings. */
 function forwardUnread({ settings, rawRequest }: UnreadContext, call: Protocol['call'], target: Target): PreparedBody {
@@ -258,6 +261,7 @@ function translate(
     body: hasLongNumbers ? stringifyAs(rawRequest.text, body) : stringifyBody(body, isRemembered),
     losses: translation.report,
     transforms: translation.transforms,
+    headers: translation.headers,
   }
 }
 

@@ -33,7 +33,7 @@ const TOP: Record<ConversationName, ReadonlySet<string>> = {
   ),
   messages: words(
     'context_management max_tokens messages metadata model output_config service_tier stop_sequences stream ' +
-      'system temperature thinking tool_choice tools top_k top_p',
+      'mcp_servers system temperature thinking tool_choice tools top_k top_p',
   ),
   generateContent: words('contents generationConfig safetySettings systemInstruction toolConfig tools'),
 }
@@ -114,7 +114,7 @@ function responsesRules(body: Json): void {
   labelRules(body)
   for (const [index, tool] of listOf(body.tools).entries()) {
     ensure(
-      ['function', 'custom', 'namespace', 'web_search', 'image_generation', 'tool_search'].includes(tool.type),
+      words('function custom namespace web_search image_generation tool_search code_interpreter mcp').has(tool.type),
       `tools[${index}].type`,
       'unknown kind of tool',
     )
@@ -186,7 +186,7 @@ const TOOL_ID = /^[a-zA-Z0-9_-]+$/
 function messagesRules(body: Json, betas: string): void {
   ensure(Number.isInteger(body.max_tokens), 'max_tokens', 'is required')
   for (const [index, tool] of listOf(body.tools).entries()) {
-    if (/^web_search_/.test(tool.type)) continue
+    if (/^(web_search_|code_execution_|mcp_toolset$)/.test(tool.type)) continue
     onlyKnown(tool, MESSAGES_TOOL, `tools[${index}]`)
     ensure(/^[a-zA-Z0-9_-]{1,128}$/.test(tool.name), `tools[${index}].name`, 'outside the grammar')
     ensure(tool.input_schema?.type === 'object', `tools[${index}].input_schema.type`, 'must be object')
@@ -289,7 +289,7 @@ function geminiRules(body: Json): void {
     'budget and level',
   )
   for (const tool of listOf(body.tools)) {
-    onlyKnown(tool, words('functionDeclarations googleSearch'), 'tools')
+    onlyKnown(tool, words('functionDeclarations googleSearch codeExecution'), 'tools')
     for (const one of listOf(tool.functionDeclarations)) {
       onlyKnown(one, words('name description parameters parametersJsonSchema'), one.name)
       ensure(/^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/.test(one.name), one.name, 'outside the grammar')

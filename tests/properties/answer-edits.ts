@@ -43,6 +43,7 @@ export const isRefused = ({ parts: all }: GenerationResponse): boolean => all.so
 export const comparable = (answer: GenerationResponse): GenerationResponse => ({
   ...citations(({ native: _, ...rest }) => [rest])(
     parts((part) => {
+      if (part.type === 'native') return [{ ...part, steps: undefined }]
       if (part.type !== 'reasoning') return [part]
       const { id: _, ...rest } = part
       return [rest]

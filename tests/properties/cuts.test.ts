@@ -69,7 +69,7 @@ const reproducible = (text: string): string => {
   })
   return unwrapped
     .replace(
-      /\b(msg|rs|fc|ctc|ig|item|call)_[0-9a-f]{20,}/g,
+      /\b(msg|rs|fc|ctc|ig|ci|mcp|item|call)_[0-9a-f]{20,}/g,
       (id) => ids.get(id) ?? (ids.set(id, `id-${ids.size}`), ids.get(id)!),
     )
     .replace(/"completed_at":\d+/g, '"completed_at":0')

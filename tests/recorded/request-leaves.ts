@@ -44,7 +44,8 @@ function isReportedBy({ code, path: lost, effect, reason }: Loss, { path }: Leaf
   if (!/\[/.test(path) && !/\[/.test(lost) && namesOf(lost).includes(snakeCase(nameOf(path)))) return true
   if (path === lost) return true
   // The signature of a part of which only its provider knows the kind is lost with it.
-  if (code === 'content_native' && path === lost.replace(/\.\w+$/, '.thoughtSignature')) return true
+  if ((code === 'content_native' || code === 'content_as_text') && path === lost.replace(/\.\w+$/, '.thoughtSignature'))
+    return true
   if (!path.startsWith(`${lost}.`) && !path.startsWith(`${lost}[`)) return false
   if (effect === 'approximated' && CONVERSATION.test(lost)) return false
   // The loss of a schema lists its keywords.

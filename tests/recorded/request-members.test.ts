@@ -50,7 +50,8 @@ function fateOf({ path, request, base }: Member, client: ConversationName, provi
   }
   const { losses, body } = translated
   const isReported = losses.some(
-    (loss) => isWithin(loss.path, path) || (loss.effect === 'dropped' && isWithin(path, loss.path)),
+    ({ path: lost, effect, code }) =>
+      isWithin(lost, path) || ((effect === 'dropped' || code === 'content_as_text') && isWithin(path, lost)),
   )
   if (isReported) return 'reported'
   const before = translate(client, provider, base)

@@ -91,6 +91,11 @@ const TRANSLATED: [path: RegExp, value: RegExp, sent: RegExp][] = [
     /^(true|message\.output_text\.logprobs)$/,
     /"(logprobs|responseLogprobs)":true|output_text\.logprobs/,
   ],
+  [
+    /^tools\[\]\.(type|name|container\.type)$/,
+    /^(code_interpreter|auto|code_execution(_\d+)?)$/,
+    /"(code_interpreter|codeExecution|code_execution_20250825)"/,
+  ],
   [/\.source\.media_type$/, /^text\/plain$/, /"(input_text|text)"/],
   [/\.\$ref$/, /^#\//, /"properties":/],
   [/\.(inlineData\.mimeType|input_audio\.format)$/, /^(audio\/mpeg|wav)$/, /"(mp3|audio\/wav)"/],

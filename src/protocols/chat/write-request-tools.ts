@@ -5,7 +5,7 @@ import { isRemembered, rememberLike, WrittenElements } from '../element-memory.t
 import { isObject } from '../../json/parse.ts'
 import { present } from '../fields.ts'
 import type { Quirks } from '../protocol.ts'
-import { refuseTool } from '../provider-native.ts'
+import { writeHosted } from '../hosted-tools.ts'
 import { functionSchema } from '../schema/openai.ts'
 import { forcesCall, loseToolChoice, acceptedToolChoice } from '../tool-choice.ts'
 import type { ToolNames } from '../tool-names.ts'
@@ -80,11 +80,7 @@ const writtenTools = new WrittenElements<Json[]>()
 
 function writeTool(tool: Tool, names: ToolNames, translation: Translation): Json[] {
   const { quirks, capabilities } = translation.target
-  if (tool.type === 'native') {
-    refuseTool(tool)
-    translation.lose('tool_native', translation.at(tool))
-    return []
-  }
+  if (tool.type === 'native') return writeHosted<Json>(tool, translation, () => undefined)
   const name = names.sent(tool.name)
   const described = present('description', tool.description)
   if (tool.type === 'function')

@@ -9,10 +9,11 @@ import type {
   ToolResultPart,
 } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
-import { collectExtras, refuseUnreadable } from '../fields.ts'
+import { collectExtras, present, refuseUnreadable } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { checkBase64, mediaKind } from '../media.ts'
 import { either, type GoogleFields } from './fields.ts'
+import { stepsOf } from './hosted-tools.ts'
 import { readResolution } from './read-request-config.ts'
 import { NATIVE_PARTS } from './shapes.ts'
 
@@ -183,7 +184,14 @@ const readNative = (part: GoogleFields): NativePart[] =>
   NATIVE_PARTS.flatMap((kind): NativePart[] =>
     part.object(kind) === undefined
       ? []
-      : [{ ...nativePart(part, kind), path: part.at(kind), ...(OPTIONAL.has(kind) ? { optional: true } : {}) }],
+      : [
+          {
+            ...nativePart(part, kind),
+            path: part.at(kind),
+            ...(OPTIONAL.has(kind) ? { optional: true } : {}),
+            ...present('steps', stepsOf(kind, part.value)),
+          },
+        ],
   )
 
 /** A part or a content that only this protocol knows. */

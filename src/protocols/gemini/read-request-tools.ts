@@ -2,6 +2,7 @@ import { invalid } from '../../error.ts'
 import type { GenerationRequest, Tool, ToolChoice } from '../../generation/request.ts'
 import { collectExtras, describeType, present, tryRead } from '../fields.ts'
 import type { GoogleFields } from './fields.ts'
+import { hostedTool } from './hosted-tools.ts'
 import { readSchema } from './read-request-schema.ts'
 
 const MODES = ['AUTO', 'ANY', 'NONE', 'VALIDATED', 'MODE_UNSPECIFIED'] as const
@@ -38,6 +39,7 @@ export function readTools(body: GoogleFields, extras: Record<string, unknown>): 
         value: { [name]: value },
         path: tool.at(name),
         ...(OPTIONAL.has(kind) ? { optional: true } : {}),
+        ...present('hosted', hostedTool(kind)),
       })
     }
   }

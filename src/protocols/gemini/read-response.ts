@@ -4,10 +4,12 @@ import type { TokenLogprob } from '../../generation/request.ts'
 import type { Frame } from '../../http/frames.ts'
 import { parseWithExact } from '../../json/exact.ts'
 import { isObject } from '../../json/parse.ts'
+import { present } from '../fields.ts'
 import { mediaKind } from '../media.ts'
 import { type OpenPart, PartSequence } from '../part-sequence.ts'
 import type { Reader } from '../protocol.ts'
 import { truncatedStream } from '../upstream-error.ts'
+import { stepsOf } from './hosted-tools.ts'
 import { readStreamError } from './read-error.ts'
 import { StreamedArguments } from './read-response-arguments.ts'
 import { CitationReader } from './read-response-citations.ts'
@@ -60,6 +62,8 @@ export class GeminiResponseReader implements Reader {
   #id = ''
   #call: Call | undefined
   #calls = 0
+  /** Number of steps of Google's own tools: each call is followed by its result. */
+  #steps = 0
   #hasCandidate = false
   #finishReason: string | undefined
   /** The reason for which the prompt was blocked. */
@@ -244,7 +248,9 @@ export class GeminiResponseReader implements Reader {
 
   #native(kind: string, value: unknown): void {
     this.#closePart()
-    this.#parts.whole({ type: 'native', protocol: 'generateContent', kind, value })
+    const steps = stepsOf(kind, value, `${this.#steps >> 1}`)
+    if (steps !== undefined) this.#steps++
+    this.#parts.whole({ type: 'native', protocol: 'generateContent', kind, value, ...present('steps', steps) })
   }
 
   #closePart(): void {

@@ -1,11 +1,12 @@
 import type { GenerationRequest, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
 import { customToolSchema, loseGrammar } from '../custom-tools.ts'
 import { present } from '../fields.ts'
-import { refuseTool } from '../provider-native.ts'
+import { writeHosted } from '../hosted-tools.ts'
 import { loseToolChoice } from '../tool-choice.ts'
 import type { NameRule, ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
 import { loseSearchOptions } from '../web-search.ts'
+import { writeHostedTool } from './hosted-tools.ts'
 import { parametersSchema } from './schema.ts'
 
 type Json = Record<string, unknown>
@@ -43,10 +44,7 @@ export function writeTools(
 }
 
 function writeNative(tool: Tool & { type: 'native' }, translation: Translation): Json[] {
-  if (tool.protocol === 'generateContent') return [tool.value as Json]
-  refuseTool(tool)
-  translation.lose('tool_native', translation.at(tool))
-  return []
+  return tool.protocol === 'generateContent' ? [tool.value as Json] : writeHosted(tool, translation, writeHostedTool)
 }
 
 /**

@@ -3,8 +3,9 @@ import type { Part, TokenLogprob } from '../../generation/request.ts'
 import { wrapSignature } from '../../generation/signature.ts'
 import type { Usage } from '../../generation/usage.ts'
 import { readObject } from '../../json/exact.ts'
-import { lose, loseNativeContent, loseFinishReason, loseStopSequence } from '../losses.ts'
+import { adjustSteps, lose, loseNativeContent, loseFinishReason, loseStopSequence } from '../losses.ts'
 import type { ResponseIdentity, ResponseContext } from '../protocol.ts'
+import { writeStep } from './hosted-tools.ts'
 import { HIDDEN, NATIVE_PARTS, writeFinishReason, writeLogprobs, writeUsage, type GeminiPart } from './shapes.ts'
 import { loseCitation, writeGrounding, type CitedText } from './write-response-citations.ts'
 
@@ -79,8 +80,13 @@ export const isMetadata = ({ protocol, kind }: NativeHead): boolean =>
   protocol === 'generateContent' && kind !== 'inlineData' && !NATIVE_PARTS.some((name) => name === kind)
 
 /** Native content as parts, or its loss where it is another protocol's. */
-export function writeNative({ protocol, kind, value }: NativeHead, context: ResponseContext): GeminiPart[] {
+export function writeNative({ protocol, kind, value, steps }: NativeHead, context: ResponseContext): GeminiPart[] {
   if (protocol === 'generateContent') return [value as GeminiPart]
+  const written = steps?.map(writeStep)
+  if (written !== undefined && !written.includes(undefined)) {
+    adjustSteps(context, kind)
+    return written as GeminiPart[]
+  }
   loseNativeContent(context, kind)
   return []
 }

@@ -17,6 +17,7 @@ import {
   type Extras,
   Fields,
   describeType,
+  present,
   refuseElsewhere,
   refuseUnreadable,
   tryRead,
@@ -24,6 +25,7 @@ import {
 import { isObject } from '../../json/parse.ts'
 import type { RawRequest } from '../protocol.ts'
 import { readCitation } from './citations.ts'
+import { stepsOf } from './hosted-tools.ts'
 import { readContentSource, readSource } from './read-request-sources.ts'
 import { readCache } from './read-request-tools.ts'
 import { untagPartSignature } from './shapes.ts'
@@ -370,5 +372,6 @@ const nativePart = (kind: string, block: Fields): NativePart => {
     value: block.value,
     path: block.path,
     ...(optional ? { optional } : {}),
+    ...present('steps', stepsOf(kind, block.value)),
   }
 }

@@ -1,6 +1,7 @@
 import type { GenerationRequest, Tool, WebSearch } from '../../generation/request.ts'
 import { isRemembered, ReadElements, rememberLike } from '../element-memory.ts'
 import { collectExtras, type Extras, type Fields, present, tryRead } from '../fields.ts'
+import { hostedServers, hostedTool, MCP } from './hosted-tools.ts'
 
 /** Tools that the provider runs and that a response can do without. */
 const OPTIONAL = /^(web_search|web_fetch|tool_search_tool)_/
@@ -15,17 +16,30 @@ export function readTools(fields: Fields, extras: Extras): Pick<GenerationReques
   const defined = fields.objects('tools') ?? []
   const hasFunctions = defined.some((tool) => isFunction(tool.string('type')))
   const search = hasFunctions ? undefined : defined.find((tool) => tool.string('type')?.startsWith('web_search_'))
-  const servers = fields.array('mcp_servers') ?? []
+  const servers = fields.array(MCP.member) ?? []
   const source = fields.value.tools
   const isKept = isRemembered(source)
   const tools = defined
     .filter((tool) => tool !== search)
     .map((tool) => {
       const type = tool.string('type')
-      return isFunction(type) ? readings.of(tool, isKept, extras, readFunction) : nativeTool(type!, tool)
+      return isFunction(type) ? readings.of(tool, isKept, extras, readFunction) : nativeTool(type!, tool, extras)
     })
   if (servers.length > 0)
-    tools.push({ type: 'native', protocol: 'messages', kind: 'mcp_servers', value: servers, path: 'mcp_servers' })
+    tools.push({
+      type: 'native',
+      protocol: 'messages',
+      kind: MCP.member,
+      value: servers,
+      path: MCP.member,
+      ...present(
+        'hosted',
+        hostedServers(
+          servers,
+          defined.map(({ value }) => value),
+        ),
+      ),
+    })
   return {
     tools: rememberLike(source, tools),
     ...(search === undefined ? {} : { webSearch: readSearch(search, extras) }),
@@ -53,7 +67,7 @@ function readSearch(tool: Fields, extras: Extras): WebSearch {
 }
 
 const readFunction = (tool: Fields, extras: Extras): Tool =>
-  tryRead(readOwnFunction, tool, extras) ?? nativeTool('custom', tool)
+  tryRead(readOwnFunction, tool, extras) ?? nativeTool('custom', tool, extras)
 
 function readOwnFunction(tool: Fields, extras: Extras): Tool {
   tool.string('type')
@@ -74,14 +88,24 @@ function readOwnFunction(tool: Fields, extras: Extras): Tool {
   }
 }
 
-const nativeTool = (kind: string, tool: Fields): Tool => ({
-  type: 'native',
-  protocol: 'messages',
-  kind,
-  value: tool.value,
-  path: tool.path,
-  ...(OPTIONAL.test(kind) ? { optional: true } : {}),
-})
+/** Members of hosted tools that other protocols have too. */
+const CARRIED = new Set(['type', 'name', 'mcp_server_name', 'default_config', 'configs'])
+
+function nativeTool(kind: string, tool: Fields, extras: Extras): Tool {
+  const hosted = hostedTool(kind)
+  if (hosted !== undefined)
+    for (const [name, value] of Object.entries(tool.value))
+      if (value !== null && !CARRIED.has(name)) extras[tool.at(name)] = value
+  return {
+    type: 'native',
+    protocol: 'messages',
+    kind,
+    value: tool.value,
+    path: tool.path,
+    ...(OPTIONAL.test(kind) ? { optional: true } : {}),
+    ...present('hosted', hosted),
+  }
+}
 
 /** `cache_control` of a block or a tool. */
 export function readCache(fields: Fields): { cache?: { ttl?: '5m' | '1h' } } {

@@ -1,7 +1,9 @@
 import type { PartHead } from '../../generation/event.ts'
 import { isObject } from '../../json/parse.ts'
 import type { OpenPart, PartSequence } from '../part-sequence.ts'
+import { present } from '../fields.ts'
 import { readCitation } from './citations.ts'
+import { stepsOf } from './hosted-tools.ts'
 import { type Block, type Json, readInput } from './shapes.ts'
 
 /** One content block that is being received, and its part. */
@@ -63,8 +65,11 @@ export class BlockReader {
     const { type, input } = this.#block
     // A call without deltas has its input in the block, or none.
     if (this.isCall && this.#input === '') this.#append(JSON.stringify(isObject(input) ? input : {}))
-    if (this.#part.head === undefined)
-      this.#part.head = { type: 'native', protocol: 'messages', kind: type, value: this.#nativeValue() }
+    if (this.#part.head === undefined) {
+      const value = this.#nativeValue()
+      const steps = stepsOf(type, value)
+      this.#part.head = { type: 'native', protocol: 'messages', kind: type, value, ...present('steps', steps) }
+    }
     this.#part.close()
     if (type !== 'text') return
     for (const citation of this.#citations)

@@ -2,34 +2,51 @@ import type { Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
 import { customToolSchema as customSchema, loseGrammar } from '../custom-tools.ts'
 import { present } from '../fields.ts'
 import type { Capabilities } from '../protocol.ts'
-import { refuseTool } from '../provider-native.ts'
+import { writeHosted } from '../hosted-tools.ts'
 import { forcesCall, acceptedToolChoice } from '../tool-choice.ts'
 import type { NameRule, ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
 import { loseSearchOptions, locationFields } from '../web-search.ts'
+import { MCP, writeHostedTool, type WrittenTool } from './hosted-tools.ts'
 import { inputSchema, strictSchemas } from './schema.ts'
 import { type Json, TOOL_NAME } from './shapes.ts'
 
 /** Anthropic's rule for tool names. */
 export const ANTHROPIC_NAMES: NameRule = { valid: TOOL_NAME, invalid: /[^a-zA-Z0-9_-]/g, longest: 64 }
 
-export function writeTools(names: ToolNames, translation: Translation): Json[] {
+export function writeTools(names: ToolNames, translation: Translation): { tools: Json[]; servers: Json[] } {
   const { toolChoice, tools, webSearch } = translation.request
   const allowed = toolChoice?.type === 'allowed' ? new Set(toolChoice.names) : undefined
   if (allowed !== undefined)
     translation.lose('tool_choice_adjusted', translation.setting('toolChoice'), 'only the allowed tools are sent')
   const sent = tools.filter((tool) => tool.type === 'native' || allowed?.has(tool.name) !== false)
   const strict = strictSchemas(sent, translation)
-  const written = sent.map((tool) => writeTool(tool, names, strict, translation)).filter((tool) => tool !== undefined)
-  return webSearch === undefined ? written : [...written, writeWebSearch(webSearch, translation)]
+  const written = sent.flatMap((tool): WrittenTool[] =>
+    tool.type === 'native' ? writeNative(tool, translation) : [{ tool: writeTool(tool, names, strict, translation) }],
+  )
+  const servers = written.map(({ server }) => server).filter((server) => server !== undefined)
+  if (servers.length > 0) translation.headers['anthropic-beta'] = MCP.beta
+  return {
+    tools: [
+      ...written.map(({ tool }) => tool),
+      ...(webSearch === undefined ? [] : [writeWebSearch(webSearch, translation)]),
+    ],
+    servers,
+  }
+}
+
+function writeNative(tool: Tool & { type: 'native' }, translation: Translation): WrittenTool[] {
+  return tool.protocol === 'messages'
+    ? [{ tool: tool.value as Json }]
+    : writeHosted(tool, translation, (hosted) => writeHostedTool(hosted))
 }
 
 function writeTool(
-  tool: Tool,
+  tool: Exclude<Tool, { type: 'native' }>,
   names: ToolNames,
   strict: ReadonlyMap<Tool, Json>,
   translation: Translation,
-): Json | undefined {
+): Json {
   switch (tool.type) {
     case 'function':
       return {
@@ -47,11 +64,6 @@ function writeTool(
         ...present('description', tool.description),
         input_schema: customSchema(tool),
       }
-    case 'native':
-      if (tool.protocol === 'messages') return tool.value as Json
-      refuseTool(tool)
-      translation.lose('tool_native', translation.at(tool))
-      return undefined
   }
 }
 

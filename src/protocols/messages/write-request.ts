@@ -9,6 +9,7 @@ import { loseToolChoice, preferForcedCall } from '../tool-choice.ts'
 import { ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
 import { loseSettings } from '../unsupported-settings.ts'
+import { MCP } from './hosted-tools.ts'
 import { outputSchema } from './schema.ts'
 import type { Json } from './shapes.ts'
 import { allowsThinking, writeConversation } from './write-request-messages.ts'
@@ -38,7 +39,7 @@ export function writeRequest(translation: Translation): Json {
     throw translation.refusal(translation.setting('outputModalities'), `the model responds with text, not ${modality}`)
   const names = new ToolNames(translation, ANTHROPIC_NAMES)
   const { system, messages } = writeConversation(names, translation)
-  const tools = writeTools(names, translation)
+  const { tools, servers } = writeTools(names, translation)
   const preferred = preferForcedCall(
     request,
     { ...target.capabilities, forcedTools: forcedToolsOf(target.capabilities) },
@@ -57,6 +58,7 @@ export function writeRequest(translation: Translation): Json {
     ...(system.length === 0 ? {} : { system }),
     messages,
     ...(tools.length === 0 ? {} : { tools }),
+    ...(servers.length === 0 ? {} : { [MCP.member]: servers }),
     ...present('tool_choice', toolChoice),
     ...present('thinking', thinking),
     ...writeOutputConfig(request.outputFormat, effort, translation),

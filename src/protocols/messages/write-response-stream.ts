@@ -16,6 +16,7 @@ import {
   mediaText,
   reasoningBlocks,
   signatureBlock,
+  stepBlocks,
 } from './write-response.ts'
 import { writeError } from './write-error.ts'
 
@@ -113,6 +114,11 @@ class MessagesResponseWriter implements Writer {
       case 'native':
         if (head.protocol === 'messages' && isObject(head.value))
           return [...frames, ...this.#wholeBlock(head.value as Block)]
+        if (head.steps !== undefined)
+          return [
+            ...frames,
+            ...stepBlocks(head.steps, head.kind, this.#context).flatMap((block) => this.#wholeBlock(block)),
+          ]
         loseNativeContent(this.#context, head.kind)
         return frames
       default:

@@ -1,10 +1,11 @@
 import type { GenerationResponse } from '../../generation/event.ts'
-import type { Citation, Part, TextPart, ToolCallPart } from '../../generation/request.ts'
+import type { Citation, HostedStep, Part, TextPart, ToolCallPart } from '../../generation/request.ts'
 import { type Issuer, type Signature, wrapSignature } from '../../generation/signature.ts'
 import { isObject } from '../../json/parse.ts'
-import { lose, loseNativeContent, loseStopDetails, loseFinishReason } from '../losses.ts'
+import { adjustSteps, lose, loseNativeContent, loseStopDetails, loseFinishReason } from '../losses.ts'
 import type { ResponseContext } from '../protocol.ts'
 import { passagesOf, writeCitation } from './citations.ts'
+import { writeStep } from './hosted-tools.ts'
 import { type Block, type Json, readInput, tagPartSignature, writeStopReason, writeUsage } from './shapes.ts'
 
 /** The message object of a non-streaming response. */
@@ -77,6 +78,7 @@ function blocksOf(part: Part, context: ResponseContext, isLast: boolean): Block[
       return [callBlock(part, context), ...signatureBlocks(part.signature, issuer)]
     case 'native':
       if (part.protocol === 'messages' && isObject(part.value)) return [part.value as Block]
+      if (part.steps !== undefined) return stepBlocks(part.steps, part.kind, context)
       loseNativeContent(context, part.kind)
       return []
     case 'image':
@@ -132,6 +134,12 @@ export function reasoningBlocks(
   return redacted && text === ''
     ? [{ type: 'redacted_thinking', data: wrapped }]
     : [{ type: 'thinking', thinking: text, signature: wrapped }]
+}
+
+/** The blocks of steps that a provider of another protocol reports. */
+export function stepBlocks(steps: readonly HostedStep[], kind: string, context: ResponseContext): Block[] {
+  adjustSteps(context, kind)
+  return steps.map(writeStep)
 }
 
 const signatureBlocks = (signature: Signature | undefined, issuer: Issuer | undefined, isEmpty = false): Block[] =>

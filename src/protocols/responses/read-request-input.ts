@@ -1,8 +1,9 @@
 import { GatewayError, invalid } from '../../error.ts'
 import type { Part, ReasoningPart, Turn } from '../../generation/request.ts'
 import { unwrapSignature, type Signature } from '../../generation/signature.ts'
-import { collectExtras, type Extras, Fields, refuseElsewhere, refuseUnreadable } from '../fields.ts'
+import { collectExtras, type Extras, Fields, present, refuseElsewhere, refuseUnreadable } from '../fields.ts'
 import type { RawRequest } from '../protocol.ts'
+import { stepsOf } from './hosted-tools.ts'
 import { inputPath, type NamespaceNames } from './namespaces.ts'
 import { asResultContent, readContent } from './read-request-content.ts'
 import { readTaggedSignature, SUBJECTS } from './tagged-signature.ts'
@@ -11,7 +12,12 @@ const ROLES = ['user', 'assistant', 'system', 'developer'] as const
 const STATUSES = ['in_progress', 'completed', 'incomplete'] as const
 
 /** Searches of the provider, without their results, and tools that were found, which are read with the others. */
-const OPTIONAL: ReadonlySet<string> = new Set(['web_search_call', 'tool_search_call', 'tool_search_output'])
+const OPTIONAL: ReadonlySet<string> = new Set([
+  'web_search_call',
+  'tool_search_call',
+  'tool_search_output',
+  'mcp_list_tools',
+])
 
 /** Items that respond to a call of the model: they have the position of a user's turn. */
 const RESULTS = /_(output|response)$/
@@ -208,6 +214,7 @@ export class InputReader {
         value: item.value,
         path: item.path,
         ...(OPTIONAL.has(kind) ? { optional: true } : {}),
+        ...present('steps', stepsOf(kind, item.value)),
       },
     ])
   }

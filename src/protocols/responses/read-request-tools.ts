@@ -4,6 +4,7 @@ import { collectExtras, type Extras, Fields, present, refuseElsewhere, refuseUnr
 import { isObject } from '../../json/parse.ts'
 import { isImageTool, parseSize } from '../image-config.ts'
 import type { RawRequest } from '../protocol.ts'
+import { hostedTool, ownMembers } from './hosted-tools.ts'
 import { toolLists, type NamespaceNames } from './namespaces.ts'
 
 /**
@@ -93,7 +94,9 @@ function readTool(tool: Fields, names: NamespaceNames, extras: Extras, namespace
       return [readCustom(tool, names, extras, namespace)]
     case 'namespace':
       return readNamespace(tool, names, extras)
-    default:
+    default: {
+      const hosted = hostedTool(type, tool.value)
+      if (hosted !== undefined) for (const [path, value] of ownMembers(tool.value)) extras[tool.at(path)] = value
       return [
         {
           type: 'native',
@@ -102,8 +105,10 @@ function readTool(tool: Fields, names: NamespaceNames, extras: Extras, namespace
           value: tool.value,
           path: tool.path,
           ...(OPTIONAL.test(type) ? { optional: true } : {}),
+          ...present('hosted', hosted),
         },
       ]
+    }
   }
 }
 

@@ -1,8 +1,10 @@
 import type { PartHead } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
 import { isObject } from '../../json/parse.ts'
+import { present } from '../fields.ts'
 import { TextOffsets } from '../offsets.ts'
 import type { OpenPart, PartSequence } from '../part-sequence.ts'
+import { stepsOf } from './hosted-tools.ts'
 import { arrayOf, objectsOf, readAnnotation, readLogprobs, stringOf, type Json } from './shapes.ts'
 
 /**
@@ -297,7 +299,7 @@ class BufferedItem implements OutputItem {
   finish(item: Json): void {
     if (this.#part.closed) return
     if (this.type !== 'image_generation_call' || typeof item.result !== 'string') {
-      this.#part.head = nativeHead(this.type, item)
+      this.#part.head = { ...nativeHead(this.type, item), ...present('steps', stepsOf(this.type, item)) }
       return this.close()
     }
     const format = stringOf(item.output_format)
@@ -313,7 +315,12 @@ class BufferedItem implements OutputItem {
   }
 }
 
-const nativeHead = (kind: string, value: unknown): PartHead => ({ type: 'native', protocol: 'responses', kind, value })
+const nativeHead = (kind: string, value: unknown): PartHead & { type: 'native' } => ({
+  type: 'native',
+  protocol: 'responses',
+  kind,
+  value,
+})
 
 export function newItem(sequence: PartSequence, item: Json): OutputItem {
   switch (item.type) {

@@ -14,7 +14,7 @@ export const objectsOf = (value: unknown): Json[] => arrayOf(value).filter(isObj
 export const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '')
 
 /** An item id with the prefix that clients and providers expect; 128 random bits make it unique across responses. */
-export const newId = (prefix: 'msg' | 'rs' | 'fc' | 'ctc' | 'ig' | 'item'): string =>
+export const newId = (prefix: 'msg' | 'rs' | 'fc' | 'ctc' | 'ig' | 'ci' | 'mcp' | 'item'): string =>
   `${prefix}_${randomBytes(16).toString('hex')}`
 
 /** Why a response is `incomplete`; every other reason is `completed`, tool calls included. */

@@ -3,9 +3,10 @@ import { loseBreakpoints } from '../cache-breakpoints.ts'
 import { nearestEffort, acceptsSampling, limitOutputTokens, refuseAudioAlone } from '../capabilities.ts'
 import { isObject } from '../../json/parse.ts'
 import { present } from '../fields.ts'
+import { writeHosted } from '../hosted-tools.ts'
+import { writeImageTool } from '../image-config.ts'
 import { jsonInstruction, mentionsJson } from '../json-instruction.ts'
 import type { Capabilities, RawRequest } from '../protocol.ts'
-import { refuseTool } from '../provider-native.ts'
 import { effortOfBudget } from '../reasoning-effort.ts'
 import { functionSchema, responseSchema } from '../schema/openai.ts'
 import { loseStopSequences } from '../stop-sequences.ts'
@@ -16,6 +17,7 @@ import type { Translation } from '../translation.ts'
 import { loseSettings } from '../unsupported-settings.ts'
 import { writeUserIds } from '../user-ids.ts'
 import { loseCitations, loseSearchOptions, locationFields } from '../web-search.ts'
+import { writeHostedTool } from './hosted-tools.ts'
 import { objectOf, type Json } from './shapes.ts'
 import { breakpoints, InputWriter } from './write-request-input.ts'
 
@@ -86,6 +88,8 @@ function writeTools(translation: Translation, names: ToolNames, reasons: boolean
   const tools = request.tools.flatMap((tool) => writeTool(tool, names, translation))
   const { webSearch, toolChoice } = request
   if (webSearch !== undefined) tools.push(writeWebSearch(webSearch, translation))
+  const imageTool = writeImageTool(request, translation)
+  if (imageTool !== undefined) tools.push(imageTool)
   if (tools.length === 0) {
     loseToolChoice(translation)
     return {}
@@ -136,9 +140,7 @@ function writeTool(tool: Tool, names: ToolNames, translation: Translation): Json
     case 'native':
       // The tools of a namespace are written without it.
       if (tool.protocol === 'responses' && tool.kind !== 'namespace') return [objectOf(tool.value)]
-      refuseTool(tool)
-      translation.lose('tool_native', translation.at(tool))
-      return []
+      return writeHosted(tool, translation, writeHostedTool)
   }
 }
 
@@ -241,9 +243,10 @@ function writeInclude({ request, target }: Translation, reasons: boolean): strin
 
 function writeText(translation: Translation): Json {
   const { verbosity, outputModalities, imageOutput } = translation.request
-  if (imageOutput !== undefined) translation.lose('unsupported_field', translation.setting('imageOutput'))
+  const hasImages = outputModalities?.includes('image') === true
+  if (imageOutput !== undefined && !hasImages) translation.lose('unsupported_field', translation.setting('imageOutput'))
   refuseAudioAlone(false, translation)
-  if (outputModalities?.some((kind) => kind !== 'text'))
+  if (outputModalities?.includes('audio') === true)
     translation.lose('unsupported_field', translation.setting('outputModalities'))
   const text = { ...present('format', writeFormat(translation)), ...present('verbosity', verbosity) }
   return Object.keys(text).length === 0 ? {} : { text }

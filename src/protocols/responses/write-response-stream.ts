@@ -1,12 +1,22 @@
 import type { GatewayError } from '../../error.ts'
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
+import type { HostedStep } from '../../generation/request.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
-import { lose, loseLifetimes, loseNativeContent, loseFinishReason, loseStopSequence, lossReport } from '../losses.ts'
+import {
+  adjustSteps,
+  lose,
+  loseLifetimes,
+  loseNativeContent,
+  loseFinishReason,
+  loseStopSequence,
+  lossReport,
+} from '../losses.ts'
 import type { ResponseContext, Writer } from '../protocol.ts'
+import { writeSteps } from './hosted-tools.ts'
 import { type NamespaceNames, namespaceNames } from './namespaces.ts'
 import { responseObject } from './response-object.ts'
-import { failureCode, failureMessage, INCOMPLETE, objectOf, writeUsage, type Json } from './shapes.ts'
+import { failureCode, failureMessage, INCOMPLETE, newId, objectOf, stringOf, writeUsage, type Json } from './shapes.ts'
 import { ResponseOutput } from './write-response-output.ts'
 import {
   CallWriter,
@@ -32,6 +42,8 @@ export class ResponsesResponseWriter implements Writer {
   #hasUsage = false
   #hasRefusal = false
   #part: PartWriter = NO_PART
+  /** A call of a tool of the provider whose result has not come. */
+  #call: HostedStep | undefined
   #state: 'new' | 'started' | 'ended' = 'new'
 
   constructor(context: ResponseContext) {
@@ -80,6 +92,7 @@ export class ResponsesResponseWriter implements Writer {
   }
 
   #openPart(head: PartHead): PartWriter {
+    if (head.type !== 'native' || head.steps === undefined) this.#endCall()
     switch (head.type) {
       case 'text':
         return new ContentWriter(this.#output, 'output_text')
@@ -101,13 +114,32 @@ export class ResponsesResponseWriter implements Writer {
         return NO_PART
       case 'native':
         if (head.protocol === 'responses') writeNativeItem(this.#output, head.kind, objectOf(head.value))
-        else loseNativeContent(this.#context, head.kind)
+        else if (head.steps !== undefined) {
+          adjustSteps(this.#context, head.kind)
+          for (const step of head.steps) this.#writeStep(step)
+        } else loseNativeContent(this.#context, head.kind)
         return NO_PART
     }
   }
 
+  /** A call of a tool of the provider waits for its result, which is a member of its item. */
+  #writeStep(step: HostedStep): void {
+    if ('output' in step) return this.#endCall(step)
+    this.#endCall()
+    this.#call = step
+  }
+
+  #endCall(result?: HostedStep): void {
+    const call = this.#call
+    this.#call = undefined
+    if (call === undefined && result === undefined) return
+    const { type, ...item } = writeSteps(call, result)
+    writeNativeItem(this.#output, stringOf(type), { ...item, id: newId(type === 'mcp_call' ? 'mcp' : 'ci') })
+  }
+
   #finish(finish: GenerationEvent & { type: 'finish' }): void {
     const { reason } = finish
+    this.#endCall()
     // A refusal with a text is a complete response; without one only the status shows it.
     const incomplete = reason === 'refusal' && this.#hasRefusal ? undefined : INCOMPLETE[reason]
     loseFinishReason(this.#context, finish, this.#hasRefusal ? ['pause', 'other'] : ['pause', 'other', 'refusal'])

@@ -153,6 +153,7 @@ describe('signatures', () => {
         kind: 'executableCode',
         value: { executableCode: { code: 'x' }, thoughtSignature: 's' },
         path: 'contents[0].parts[0].executableCode',
+        steps: [{ type: 'code', id: '', code: 'x' }],
       },
     ])
   })

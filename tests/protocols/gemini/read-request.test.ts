@@ -148,6 +148,7 @@ describe('tools', () => {
         kind: 'codeExecution',
         value: { codeExecution: {} },
         path: 'tools[1].codeExecution',
+        hosted: [{ type: 'code' }],
       },
       {
         type: 'native',

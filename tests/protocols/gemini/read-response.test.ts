@@ -225,12 +225,14 @@ describe('parts of a response', () => {
         protocol: 'generateContent',
         kind: 'executableCode',
         value: { executableCode: { code: 'x' }, thoughtSignature: 's' },
+        steps: [{ type: 'code', id: '0', code: 'x' }],
       },
       {
         type: 'native',
         protocol: 'generateContent',
         kind: 'codeExecutionResult',
         value: { codeExecutionResult: { output: 'y' } },
+        steps: [{ type: 'code-result', id: '0', output: 'y', failed: false }],
       },
     ])
   })

@@ -114,7 +114,7 @@ describe('the body of a request', () => {
     expect(
       lossesOf({
         sampling: { topK: 1, seed: 0, stop: ['x'], frequencyPenalty: 1, presencePenalty: 1, logitBias: { 1: 2 } },
-        outputModalities: ['image'],
+        outputModalities: ['text', 'audio'],
         serviceTier: 'standard_only',
         metadata: { a: 1 },
         protocol: 'chat.completions',

@@ -1,0 +1,68 @@
+import type { GenerationRequest, HostedStep, NativePart, Part, Tool, TextPart } from '../generation/request.ts'
+import { refuseTool } from './provider-native.ts'
+import type { Translation } from './translation.ts'
+
+type NativeTool = Tool & { type: 'native' }
+type Hosted = NonNullable<NativeTool['hosted']>[number]
+
+/**
+ * A tool that another protocol's provider runs, as this protocol's own tools. Throws unsupported_parameter for one
+ * without a counterpart, unless it is optional. `write`: undefined for a tool that this protocol does not have.
+ */
+export function writeHosted<T>(
+  tool: NativeTool,
+  translation: Translation,
+  write: (hosted: Hosted) => T | undefined,
+): T[] {
+  const written = tool.hosted?.map(write)
+  if (written !== undefined && !written.includes(undefined)) return written as T[]
+  refuseTool(tool)
+  translation.lose('tool_native', translation.at(tool))
+  return []
+}
+
+/**
+ * The request with the steps of another provider's tools as text, since no provider accepts the items of another: a
+ * conversation in which code was run goes on with any model.
+ */
+export function withStepsAsText(request: GenerationRequest, report: (part: NativePart) => void): GenerationRequest {
+  const hasSteps = (part: Part): boolean => part.type === 'native' && part.steps !== undefined
+  if (!request.turns.some(({ parts }) => parts.some(hasSteps))) return request
+  const turns = request.turns.map((turn) =>
+    turn.parts.some(hasSteps) ? { ...turn, parts: withTexts(turn.parts, report) } : turn,
+  )
+  return { ...request, turns }
+}
+
+/** Neighbouring texts become one: OpenAI accepts an earlier response only as one text. */
+function withTexts(parts: readonly Part[], report: (part: NativePart) => void): Part[] {
+  const written: Part[] = []
+  for (const part of parts) {
+    const steps = part.type === 'native' ? part.steps : undefined
+    if (part.type === 'native' && steps !== undefined) report(part)
+    const text: Part =
+      steps === undefined ? part : { type: 'text', text: steps.map(textOf).join('\n\n'), path: part.path }
+    const last = written.at(-1)
+    if (last !== undefined && isPlainText(last) && text.type === 'text')
+      written[written.length - 1] = { ...text, text: `${last.text}\n\n${text.text}` }
+    else written.push(text)
+  }
+  return written
+}
+
+/** A text without a signature: text after it can be added to it. */
+const isPlainText = (part: Part): part is TextPart => part.type === 'text' && part.signature === undefined
+
+function textOf(step: HostedStep): string {
+  switch (step.type) {
+    case 'code':
+      return `[Code that was run:]\n${fenced(step.code)}`
+    case 'mcp-call':
+      return `[Call of the tool ${step.name} of the server ${step.server}:]\n${fenced(step.arguments)}`
+    case 'code-result':
+    case 'mcp-result':
+      return `[${step.failed ? 'It failed' : 'Its result'}:]\n${fenced(step.output)}`
+  }
+}
+
+const fenced = (text: string): string => `\`\`\`\n${text}${text.endsWith('\n') ? '' : '\n'}\`\`\``
