@@ -28,7 +28,7 @@ import { readCitation } from './citations.ts'
 import { stepsOf } from './hosted-tools.ts'
 import { readContentSource, readSource } from './read-request-sources.ts'
 import { readCache } from './read-request-tools.ts'
-import { untagPartSignature } from './shapes.ts'
+import { readHiddenText, untagPartSignature } from './shapes.ts'
 
 /** `system` and `messages`. Leading instructions are part of `system`; tool results are turns of their own. */
 export function readConversation(
@@ -204,12 +204,10 @@ class ConversationReader {
     const text = block.string('thinking') ?? ''
     const signature = block.string('signature')
     collectExtras(block, this.#extras)
-    return {
-      type: 'reasoning',
-      path: block.path,
-      text,
-      ...(signature === undefined || signature === '' ? {} : { signature: unwrapSignature(signature) }),
-    }
+    if (signature === undefined || signature === '') return { type: 'reasoning', path: block.path, text }
+    const { note, ...own } = unwrapSignature(signature)
+    const shown = text === '' && note !== undefined ? readHiddenText(note) : text
+    return { type: 'reasoning', path: block.path, text: shown, signature: own }
   }
 
   /** Either reasoning whose text is hidden, or the signature of the part before it (`tagPartSignature`). */

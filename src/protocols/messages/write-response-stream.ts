@@ -41,6 +41,8 @@ class MessagesResponseWriter implements Writer {
   #awaitsCitations = false
   /** The signature of the last part, which follows its block. */
   #taggedSignature: string | undefined
+  /** The text of the open reasoning, which the client wants omitted. */
+  #hidden = ''
   /** The length of the last part's text. */
   #length = 0
   #refused = false
@@ -137,7 +139,10 @@ class MessagesResponseWriter implements Writer {
           this.#delta({ type: 'text_delta', text }),
         ]
       case 'reasoning':
-        if (hidesReasoning(this.#context)) return []
+        if (hidesReasoning(this.#context)) {
+          this.#hidden += text
+          return []
+        }
         return [
           ...(this.#open ? [] : this.#openBlock({ type: 'thinking', thinking: '', signature: '' })),
           this.#delta({ type: 'thinking_delta', thinking: text }),
@@ -192,7 +197,9 @@ class MessagesResponseWriter implements Writer {
           : [this.#delta({ type: 'signature_delta', signature: wrapSignature(signature, this.#issuer) })]),
         ...this.#closeBlock(),
       ]
-    return reasoningBlocks('', redacted, signature, this.#issuer).flatMap((block) =>
+    const hidden = this.#hidden
+    this.#hidden = ''
+    return reasoningBlocks('', redacted, signature, this.#issuer, hidden).flatMap((block) =>
       block.type === 'thinking'
         ? [
             ...this.#openBlock({ type: 'thinking', thinking: '', signature: '' }),

@@ -6,7 +6,15 @@ import { adjustSteps, lose, loseNativeContent, loseStopDetails, loseFinishReason
 import type { ResponseContext } from '../protocol.ts'
 import { passagesOf, writeCitation } from './citations.ts'
 import { writeStep } from './hosted-tools.ts'
-import { type Block, type Json, readInput, tagPartSignature, writeStopReason, writeUsage } from './shapes.ts'
+import {
+  type Block,
+  hiddenText,
+  type Json,
+  readInput,
+  tagPartSignature,
+  writeStopReason,
+  writeUsage,
+} from './shapes.ts'
 
 /** The message object of a non-streaming response. */
 export function writeResponse({ parts, finish, usage }: GenerationResponse, context: ResponseContext): object {
@@ -68,12 +76,9 @@ function blocksOf(part: Part, context: ResponseContext, isLast: boolean): Block[
     case 'refusal':
       return part.text === '' ? [] : [{ type: 'text', text: part.text }]
     case 'reasoning':
-      return reasoningBlocks(
-        hidesReasoning(context) ? '' : part.text,
-        part.redacted ?? false,
-        part.signature?.data,
-        issuer,
-      )
+      return hidesReasoning(context)
+        ? reasoningBlocks('', part.redacted ?? false, part.signature?.data, issuer, part.text)
+        : reasoningBlocks(part.text, part.redacted ?? false, part.signature?.data, issuer)
     case 'tool-call':
       return [callBlock(part, context), ...signatureBlocks(part.signature, issuer)]
     case 'native':
@@ -122,16 +127,17 @@ export function mediaText(context: ResponseContext, type: 'image' | 'audio', med
 /** The client asked for reasoning without its text (`display: omitted`). */
 export const hidesReasoning = ({ request }: ResponseContext): boolean => request.reasoning?.visible === false
 
-/** Reasoning without text is a redacted block; reasoning without text and signature has none. */
+/** Reasoning without text is a redacted block; without text and signature it has none. `hidden`: its omitted text. */
 export function reasoningBlocks(
   text: string,
   redacted: boolean,
   signature: string | undefined,
   issuer: Issuer | undefined,
+  hidden = '',
 ): Block[] {
   if (text === '' && (signature ?? '') === '') return []
-  const wrapped = signature === undefined ? '' : wrapSignature(signature, issuer)
-  return redacted && text === ''
+  const wrapped = signature === undefined ? '' : wrapSignature(signature, issuer, hiddenText(hidden))
+  return redacted && text + hidden === ''
     ? [{ type: 'redacted_thinking', data: wrapped }]
     : [{ type: 'thinking', thinking: text, signature: wrapped }]
 }

@@ -4,7 +4,8 @@ import { fold, type GenerationResponse, type GenerationEvent, type PartHead } fr
 import { wrapSignature } from '../../../src/generation/signature.ts'
 import { messages } from '../../../src/protocols/messages/index.ts'
 import { writeResponse } from '../../../src/protocols/messages/write-response.ts'
-import { type Any, context, datas, frames, part, START, whole } from './kit.ts'
+import { withoutPaths } from '../../translating.ts'
+import { type Any, context, datas, frames, part, read, START, whole } from './kit.ts'
 
 /** Responses to clients of the Messages API. */
 
@@ -126,6 +127,20 @@ describe('a response stream', () => {
     const writer = messages.serve.writer(hidden)
     const deltas = datas(events.flatMap((event) => writer.write(event))).flatMap(({ delta }) => delta ?? [])
     expect(deltas.map(({ thinking, signature, text }) => thinking ?? signature ?? text)).toEqual(['s', 'Hi', undefined])
+  })
+
+  test('has the omitted text of reasoning in the envelope of its signature, from which it is read again', () => {
+    const asked = context({ provider: 'g', model: 'x' })
+    const hidden = { ...asked, request: { ...asked.request, reasoning: { visible: false } } }
+    const events = [START, ...part(0, { type: 'reasoning' }, ['hm\0', ' ok'], 's'), stop()]
+    const writer = messages.serve.writer(hidden)
+    const streamed = datas(events.flatMap((event) => writer.write(event))).find(({ delta }) => delta?.signature)
+    const [block] = (writeResponse(fold(events), hidden) as Any).content
+    expect([block.thinking, streamed!.delta.signature]).toEqual(['', block.signature])
+    expect(JSON.stringify(block)).not.toContain('ok')
+    const { turns } = read({ messages: [{ role: 'assistant', content: [block] }] })
+    const signature = { data: 's', issuer: { provider: 'g', model: 'x' } }
+    expect(withoutPaths(turns[0]!.parts)).toEqual([{ type: 'reasoning', text: 'hm\0 ok', signature }])
   })
 
   test('has calls without arguments, incomplete ones as they came, and free text as one field', () => {
