@@ -181,6 +181,11 @@ describe('members that ask for more than the protocol documents', () => {
     }
   })
 
+  test('are reserved for where the own limit has a value that only a provider understands', async () => {
+    for (const more of [{ n: 1000 }, { max_tokens: '100000' }, { max_tokens: -1 }, { max_tokens: 1.5e5 }])
+      expect([more, (await chat('priced', more)).status]).toEqual([more, 402])
+  })
+
   test('are passed on where they are affordable', async () => {
     for (const [name, ask] of Object.entries(asks)) {
       const more = { n_predict: 200, Max_Tokens: 150, options: { num_predict: 10 } }
