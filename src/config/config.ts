@@ -42,9 +42,9 @@ export type Config = {
   billing: {
     startingCredit: Nano
     overdraft: Nano
-    /** `auto`: free as long as there is one account, whose owner pays the providers. */
+    /** `auto`: free, or plain, as long as there is one account, whose owner pays the providers. */
     unpriced: 'auto' | 'refuse' | 'free'
-    unpricedClasses: 'refuse' | 'plain'
+    unpricedClasses: 'auto' | 'refuse' | 'plain'
     delayMs: number
   }
   /** `keepMs` 0: nothing is kept. */

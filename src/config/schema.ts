@@ -86,9 +86,9 @@ const billing = object(
       ['auto', 'refuse', 'free'],
       'What to do with models without a known price; auto: free as long as there is one account, else refuse',
     ),
-    unpricedClasses: name<'refuse' | 'plain'>(
-      ['refuse', 'plain'],
-      'What to do with service_tier, speed and inference_geo without a known price',
+    unpricedClasses: name<'auto' | 'refuse' | 'plain'>(
+      ['auto', 'refuse', 'plain'],
+      'What to do with service_tier, speed and inference_geo without a known price; auto: as for unpriced',
     ),
     delay: duration('0s', '5m', 'Time after the end of a generation until its costs are shown'),
   },

@@ -82,7 +82,7 @@ const readBilling = (read: NonNullable<ReadFile['billing']> = {}): Config['billi
   startingCredit: nanoOf(read.startingCredit ?? 100),
   overdraft: nanoOf(read.overdraft ?? 0),
   unpriced: read.unpriced ?? 'auto',
-  unpricedClasses: read.unpricedClasses ?? 'refuse',
+  unpricedClasses: read.unpricedClasses ?? 'auto',
   delayMs: read.delay ?? 180_000,
 })
 

@@ -58,7 +58,7 @@ export function reserve(
   const price = prices.of(model, endpoints)
   if (price === undefined && !servesUnpriced(config, keys)) throw unpriced(model)
   const priced = pricedClasses(serviceClasses.of(model, endpoints), classes)
-  if (price !== undefined && config.billing.unpricedClasses === 'refuse') checkClasses(model, price, priced, classes)
+  if (price !== undefined && !servesUnpricedClasses(config, keys)) checkClasses(model, price, priced, classes)
   const open = ledger.reserve(
     {
       id,
@@ -86,6 +86,9 @@ export function reserve(
 /** True where models without a price can be requested. */
 export const servesUnpriced = ({ billing }: Config, keys: AccountCount): boolean =>
   billing.unpriced === 'free' || (billing.unpriced === 'auto' && keys.haveOneAccount)
+
+const servesUnpricedClasses = ({ billing }: Config, keys: AccountCount): boolean =>
+  billing.unpricedClasses === 'plain' || (billing.unpricedClasses === 'auto' && keys.haveOneAccount)
 
 /** The largest output limit of the endpoints; undefined where none is known. */
 export function modelLimitOf(endpoints: readonly Pick<Endpoint, 'target'>[]): number | undefined {

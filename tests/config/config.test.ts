@@ -44,7 +44,7 @@ describe('defaults', () => {
           startingCredit: 100_000_000_000n,
           overdraft: 0n,
           unpriced: 'auto',
-          unpricedClasses: 'refuse',
+          unpricedClasses: 'auto',
           delayMs: 180_000,
         },
         reasoning: { keepMs: 86_400_000 },

@@ -45,17 +45,20 @@ const models = (['chat.completions', 'responses', 'messages'] as const).map((pro
   }
 })
 
-let gateway: Gateway
-beforeAll(async () => {
-  gateway = await startGateway({
-    config: `billing: { delay: 0s }
+const OTHER = 'sk-ai-v1-0123456789abcdef0123456789abcdef'
+
+const configOf = (more: string): string => `billing: { delay: 0s }
 providers:
 ${models.map((one) => one.provider).join('\n')}
 models:
 ${models.map((one) => one.model).join('\n')}
   free: { endpoints: [{ provider: chat-completions, model: m }], price: { prompt: 0, completion: 0 } }
-`,
-  })
+${more}
+`
+
+let gateway: Gateway
+beforeAll(async () => {
+  gateway = await startGateway({ config: configOf(`keys: [{ key: ${OTHER}, account: other }]`) })
 })
 afterAll(async () => {
   await gateway.stop()
@@ -126,6 +129,15 @@ test('a class without a known price is refused, unless the model is free', async
     })
     expect((await send('chat.completions', 'free', more)).status).toBe(200)
   }
+})
+
+test('a class without a known price is passed on for a single account', async () => {
+  upstream.served = undefined
+  const alone = await startGateway({ config: configOf('') })
+  const asking = { url: alone.url, key: alone.key, model: 'chat-completions/m', stream: false, limit: 10 }
+  const response = await ask({ ...asking, protocol: 'chat.completions', more: { service_tier: 'gold' } })
+  expect([response.status, upstream.bodies.at(-1)!.service_tier]).toEqual([200, 'gold'])
+  await alone.stop()
 })
 
 test('a tier that is translated is priced, and one that the translation drops is no reason to refuse', async () => {

@@ -29,3 +29,17 @@ test('the losses of an open generation survive a crash of its process', () => {
     meter.losses,
   )
 })
+
+test('the classes of an open generation, requested and served, survive a crash of its process', () => {
+  const meter = new Meter(() => Promise.resolve(1))
+  meter.record([
+    { type: 'usage', usage: { inputTokens: 1 }, service: { speed: 'fast' } },
+    { type: 'usage', usage: { outputTokens: 1 }, service: { inference_geo: 'us' } },
+  ])
+  const classes = { factors: { 'speed=fast': 6 }, requested: { speed: 'fast' } }
+  const open = { request: { ...REQUEST, classes }, hold: { amount: 5n }, meter }
+  for (const deferred of [true, false]) {
+    const { request, meter: restored } = restoreOpen(serializeOpen({ ...open, deferred }), 2_000, new Map()).open
+    expect([request.classes, restored.service]).toEqual([classes, { speed: 'fast', inference_geo: 'us' }])
+  }
+})
