@@ -272,6 +272,7 @@ const keyToJson = (key: StoredKey, spent: Nano | null): object => ({
   limitPeriod: key.limitPeriod,
   spentUsd: spent === null ? null : usdOf(spent),
   requestsPerMinute: key.requestsPerMinute,
+  idempotency: key.idempotency,
   createdAt: instant(key.createdAt),
   expiresAt: instant(key.expiresAt),
   revokedAt: instant(key.revokedAt),
