@@ -17,6 +17,8 @@ export type JobHandler = (
 
 /** A process of this size is ended after its job: the runtime returns memory late. */
 const SPENT_BYTES = 256 * 2 ** 20
+/** The size from which the garbage of a job is collected, since the next one would grow beyond it. */
+const COLLECTED_BYTES = 128 * 2 ** 20
 
 /** Signals that a terminal sends to all processes of a group: the server decides when its worker ends. */
 const GROUP_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT']
@@ -45,7 +47,10 @@ export function giveWay(): void {
 
 async function answer(handlers: Readonly<Record<string, JobHandler>>, { value, bytes }: Message): Promise<void> {
   const { kind, input } = value as JobRequest
-  const isSpent = (): boolean => process.memoryUsage.rss() > SPENT_BYTES
+  const isSpent = (): boolean => {
+    if (process.memoryUsage.rss() > COLLECTED_BYTES) Bun.gc(true)
+    return process.memoryUsage.rss() > SPENT_BYTES
+  }
   try {
     const done = await handlers[kind]!(input as never, bytes)
     await send({ output: done.output, isSpent: isSpent() }, done.bytes)

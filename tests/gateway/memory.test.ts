@@ -115,7 +115,7 @@ test.each([
   'large bodies that come at once are served one after the other: %s, %s',
   async (path) => {
     const { head, body } = requestOf({ path, model: 'plain/m', text: longText() })
-    const clients = Array.from({ length: 10 }, () => client(head, body))
+    const clients = Array.from({ length: 16 }, () => client(head, body))
     const answers = Promise.all(clients.map(({ first }) => first))
     await serveWhile(answers)
     for (const { socket } of clients) socket.destroy()
