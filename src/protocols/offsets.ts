@@ -1,13 +1,24 @@
+/** So much text is kept at most: the pieces of a long one would take several times its size. */
+const MEASURED_CHARACTERS = 16 * 1024
+
+const SURROGATE = /[\ud800-\udfff]/
+/** The range is that of all code units above ASCII. */
+const NOT_ASCII = /[\x80-\uffff]/
+
 /**
  * Converts offsets in one text between UTF-16 code units (used here) and a protocol's unit: code points in OpenAI's
  * protocols, bytes of UTF-8 in Google's. Ends of ranges are exclusive.
  */
 export class TextOffsets {
   readonly #unit: 'code points' | 'bytes'
-  /** Number of code points or bytes before each code unit, and before the end; may be longer than the text. */
-  #before = new Uint32Array(1)
+  /** Code units at the beginning that count as one each, which is all of most texts: they take no memory. */
+  #plain = 0
+  /** Number of code points or bytes before each code unit behind those, and before the end; may be longer. */
+  #before: Uint32Array | undefined
   /** Length of the text in code units. */
   #end = 0
+  /** Text that was not looked at: most texts are never cited. */
+  #unmeasured = ''
   /** A high surrogate at the end, whose low surrogate may come with the next piece. */
   #surrogate = ''
 
@@ -17,33 +28,54 @@ export class TextOffsets {
   }
 
   append(more: string): void {
-    const piece = this.#surrogate + more
+    this.#unmeasured += more
+    if (this.#unmeasured.length >= MEASURED_CHARACTERS) this.#measureAll()
+  }
+
+  #measureAll(): void {
+    const piece = this.#surrogate + this.#unmeasured
+    this.#unmeasured = ''
     const start = this.#end - this.#surrogate.length
     this.#end = start + piece.length
-    if (this.#end >= this.#before.length) {
-      const longer = new Uint32Array(Math.max(this.#end + 1, 2 * start))
-      longer.set(this.#before)
-      this.#before = longer
-    }
-    for (let at = 0, before = this.#before[start]!; at < piece.length; ) {
-      const point = piece.codePointAt(at)!
-      // An offset within a surrogate pair is that of its beginning.
-      if (point > 0xffff) this.#before[start + ++at] = before
-      before += this.#unit === 'code points' || point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4
-      this.#before[start + ++at] = before
-    }
+    if (this.#before === undefined && !(this.#unit === 'bytes' ? NOT_ASCII : SURROGATE).test(piece))
+      this.#plain = this.#end
+    else this.#measure(piece, start)
     const last = piece.charCodeAt(piece.length - 1)
     this.#surrogate = last >= 0xd800 && last < 0xdc00 ? piece.slice(-1) : ''
   }
 
+  #measure(piece: string, start: number): void {
+    if (this.#before === undefined) this.#plain = start
+    const known = this.#before ?? new Uint32Array([start])
+    const needed = this.#end - this.#plain + 1
+    const counts = needed <= known.length ? known : new Uint32Array(Math.max(needed, 2 * known.length))
+    if (counts !== known) counts.set(known)
+    this.#before = counts
+    const from = start - this.#plain
+    for (let at = 0, before = counts[from]!; at < piece.length; ) {
+      const point = piece.codePointAt(at)!
+      // An offset within a surrogate pair is that of its beginning.
+      if (point > 0xffff) counts[from + ++at] = before
+      before += this.#unit === 'code points' || point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4
+      counts[from + ++at] = before
+    }
+  }
+
+  /** Number of code points or bytes before a code unit. */
+  #countBefore(offset: number): number {
+    return offset <= this.#plain ? offset : this.#before![offset - this.#plain]!
+  }
+
   /** Length of the text in the protocol's unit. */
   get length(): number {
-    return this.#before[this.#end]!
+    this.#measureAll()
+    return this.#countBefore(this.#end)
   }
 
   /** An offset in the protocol's unit; one beyond the end is the end. */
   toProtocol(offset: number): number {
-    return this.#before[Math.min(offset, this.#end)]!
+    this.#measureAll()
+    return this.#countBefore(Math.min(offset, this.#end))
   }
 
   /** A range of the protocol in code units; undefined if it is invalid or not within the text. */
@@ -57,7 +89,7 @@ export class TextOffsets {
     let [low, high] = [0, this.#end]
     while (low < high) {
       const middle = (low + high) >> 1
-      if (this.#before[middle]! < count) low = middle + 1
+      if (this.#countBefore(middle) < count) low = middle + 1
       else high = middle
     }
     return low

@@ -29,7 +29,6 @@ export class MessageReader {
   /** Length of all content, and where its last text part begins. Offsets are measured only when something is cited. */
   #length = 0
   #textStart = 0
-  #unmeasured = ''
   readonly #content = new TextOffsets('', 'code points')
   #hasText = false
   readonly #audio: string[] = []
@@ -111,8 +110,6 @@ export class MessageReader {
   /** Citations go out before the next part begins, since they belong to the last text part before them. */
   #writeCitations(): void {
     if (!this.#hasText || this.#annotations.length === 0) return
-    this.#content.append(this.#unmeasured)
-    this.#unmeasured = ''
     const annotations = this.#annotations
     this.#annotations = []
     for (const annotation of annotations) {
@@ -175,7 +172,7 @@ export class MessageReader {
     }
     this.#hasText = true
     this.#length += text.length
-    this.#unmeasured += text
+    this.#content.append(text)
     this.#append('text', { type: 'text' }, text, logprobs)
   }
 

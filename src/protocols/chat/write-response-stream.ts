@@ -46,7 +46,6 @@ export class ChatResponseWriter implements Writer {
   /** Length of the content, and where its last text part begins. Offsets are measured only when something is cited. */
   #length = 0
   #textStart = 0
-  #unmeasured = ''
   readonly #content = new TextOffsets('', 'code points')
   #refused = false
   #ended = false
@@ -117,8 +116,6 @@ export class ChatResponseWriter implements Writer {
 
   #annotate(head: PartHead & { type: 'citation' }): Frame[] {
     loseCitation(this.#context, head.citation)
-    this.#content.append(this.#unmeasured)
-    this.#unmeasured = ''
     const annotation = writeAnnotation(head.citation, this.#content, this.#textStart)
     return annotation === undefined ? [] : [this.#delta({ annotations: [annotation] })]
   }
@@ -129,7 +126,7 @@ export class ChatResponseWriter implements Writer {
     switch (head.type) {
       case 'text':
         this.#length += text.length
-        this.#unmeasured += text
+        this.#content.append(text)
         return [
           this.#chunk({
             choices: [

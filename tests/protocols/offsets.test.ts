@@ -1,0 +1,46 @@
+import { heapStats } from 'bun:jsc'
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { TextOffsets } from '../../src/protocols/offsets.ts'
+import { protocols } from '../../src/protocols/index.ts'
+
+const units = { 'code points': (text: string) => [...text].length, bytes: (text: string) => Buffer.byteLength(text) }
+
+/** Texts that are longer than what is measured at once, plain at first or everywhere. */
+const piece = fc.oneof(
+  fc.string({ unit: 'grapheme', maxLength: 20 }),
+  fc.integer({ min: 1, max: 9_000 }).map((length) => 'a'.repeat(length)),
+  fc.constantFrom('é', '😀', '\ud83d', '\ude00'),
+)
+
+test.each(['code points', 'bytes'] as const)('offsets of a text in pieces are those of its %s', (unit) => {
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 12 }), fc.nat(), (pieces, at) => {
+      const offsets = new TextOffsets('', unit)
+      for (const one of pieces) offsets.append(one)
+      const text = pieces.join('').toWellFormed()
+      fc.pre(text === pieces.join(''))
+      const countOf = units[unit]
+      expect(offsets.length).toBe(countOf(text))
+      const start = [...text].slice(0, at % ([...text].length + 1)).join('')
+      expect(offsets.toProtocol(start.length)).toBe(countOf(start))
+      if (start.length < text.length)
+        expect(offsets.fromProtocol(countOf(start), countOf(text))).toEqual({ start: start.length, end: text.length })
+    }),
+  )
+})
+
+test('a long response in many pieces takes little memory while it is read', () => {
+  const reader = protocols['chat.completions'].call.reader({})
+  const delta = (content: string): string =>
+    JSON.stringify({ id: 'a', model: 'm', choices: [{ index: 0, delta: { content }, finish_reason: null }] })
+  const sizeNow = (): number => {
+    Bun.gc(true)
+    return heapStats().heapSize + heapStats().extraMemorySize
+  }
+  reader.read({ data: delta('begin') })
+  const before = sizeNow()
+  for (let n = 0; n < 20_000; n++) reader.read({ data: delta(`${n} ${'x'.repeat(1_000)}`) })
+  expect(sizeNow() - before).toBeLessThan(5e6)
+  expect(reader.end()).toBeArray()
+})
