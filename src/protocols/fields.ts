@@ -23,14 +23,19 @@ export class Fields {
 
   /** The same object for fields that Sluice needs itself: a wrong value is refused at once. */
   get needed(): this {
-    const needed = new (this.constructor as new (value: unknown, path: string) => this)(this.value, this.path)
+    const needed = this.made(this.value, this.path, undefined)
     needed.#taken = this.#taken
     return needed
   }
 
   /** An object inside this one. */
   inner(value: unknown, path: string, extras = this.extras): this {
-    return new (this.constructor as new (value: unknown, path: string, extras?: Extras) => this)(value, path, extras)
+    return this.made(value, path, extras)
+  }
+
+  /** An object of the own class, without reflection, which would take longer than the rest of reading. */
+  protected made(value: unknown, path: string, extras: Extras | undefined): this {
+    return new Fields(value, path, extras) as this
   }
 
   /** The path of a member: `messages[2].content`. */
@@ -111,22 +116,24 @@ export class Fields {
 
   /** Each element of an array of objects, with its own path. */
   objects(name: string, limits: { min?: number; max?: number; of?: string } = {}): this[] | undefined {
-    const found: this[] = []
     const elements = this.array(name, limits)
-    for (const [index, element] of elements?.entries() ?? []) {
-      const fields = this.#innerObject(element, `${this.at(name)}[${index}]`)
+    if (elements === undefined) return undefined
+    const found: this[] = []
+    const path = this.at(name)
+    // Conversations are long: an iterator of entries would take as long as the objects.
+    for (let index = 0; index < elements.length; index++) {
+      const fields = this.#innerObject(elements[index], `${path}[${index}]`)
       if (fields !== undefined) found.push(fields)
     }
-    return elements && found
+    return found
   }
 
   strings(name: string, limits: { min?: number; max?: number; of?: string } = {}): string[] | undefined {
-    const found: string[] = []
-    const elements = this.array(name, limits)
-    for (const [index, element] of elements?.entries() ?? [])
-      if (typeof element === 'string') found.push(element)
-      else this.#refuse(`${this.at(name)}[${index}]`, `must be a string, not ${describeType(element)}`)
-    return elements && found
+    return this.array(name, limits)?.filter((element, index): element is string => {
+      if (typeof element === 'string') return true
+      this.#refuse(`${this.at(name)}[${index}]`, `must be a string, not ${describeType(element)}`)
+      return false
+    })
   }
 
   #innerObject(value: unknown, path: string): this | undefined {

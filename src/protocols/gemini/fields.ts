@@ -1,12 +1,16 @@
 import { GatewayError } from '../../error.ts'
 import { isObject } from '../../json/parse.ts'
-import { Fields, snakeCase } from '../fields.ts'
+import { type Extras, Fields, snakeCase } from '../fields.ts'
 
 /**
  * The fields of an object, each under either name, since Google's servers accept `generationConfig` and
  * `generation_config` alike. Paths have the name that the client wrote.
  */
 export class GoogleFields extends Fields {
+  protected override made(value: unknown, path: string, extras: Extras | undefined): this {
+    return new GoogleFields(value, path, extras) as this
+  }
+
   override take(name: string): unknown {
     return super.take(this.#spelling(name))
   }
