@@ -11,8 +11,15 @@ const DAY_MS = 24 * HOUR_MS
 const LENGTH_MS = { '5_hour': 5 * HOUR_MS, '7_day': 7 * DAY_MS }
 const WINDOW_TEXT: Record<QuotaWindowName, string> = { '5_hour': '5-hour', '7_day': '7-day', monthly: 'monthly' }
 
-/** Micro-flows held for one request, and the windows in which they are. */
-export type QuotaHold = { flows: bigint; windows: { window: QuotaWindowName; startedAt: number; endsAt: number }[] }
+/** Answers of one account whose holds grow with them, so that they may exceed a window together. */
+const GROWING_MAX = 10
+
+/** Micro-flows held for one request, and the windows in which they are. `grows`: with its response. */
+export type QuotaHold = {
+  flows: bigint
+  grows?: boolean
+  windows: { window: QuotaWindowName; startedAt: number; endsAt: number }[]
+}
 
 /**
  * Flows and USD with at most four decimals. Holds do not count as used, and use above the maximum is shown as the
@@ -55,6 +62,7 @@ export class Quota {
   #subscription: Subscription
   readonly #windows = new Map<QuotaWindowName, Window>()
   readonly #open = new Set<QuotaHold>()
+  #growing = 0
   #latest: LatestInstant
   readonly #elapsed: () => number
 
@@ -113,7 +121,7 @@ export class Quota {
   }
 
   /** Holds micro-flows in all windows, after `check` in the same turn; windows that have ended begin anew. */
-  hold(flows: bigint, now: number): QuotaHold {
+  hold(flows: bigint, now: number, grows = false): QuotaHold {
     const at = this.#clock(now)
     const { periodStart, periodEnd } = renewed(this.#subscription, at)
     const windows = WINDOW_NAMES.map((window) => {
@@ -125,9 +133,28 @@ export class Quota {
       current.held += flows
       return { window, startedAt: current.startedAt, endsAt: current.endsAt }
     })
-    const hold = { flows, windows }
-    this.#open.add(hold)
+    const hold = grows ? { flows, grows, windows } : { flows, windows }
+    this.#add(hold)
     return hold
+  }
+
+  /** True where another hold may grow, beyond the maximum of a window too: only so many answers may exceed it. */
+  get mayGrow(): boolean {
+    return this.#growing < GROWING_MAX
+  }
+
+  /** Holds more for a response under way, whatever is left: a full window refuses further requests only. */
+  grow(hold: QuotaHold, flows: bigint): void {
+    hold.flows += flows
+    for (const { window, startedAt } of hold.windows) {
+      const current = this.#windows.get(window)
+      if (current?.startedAt === startedAt) current.held += flows
+    }
+  }
+
+  #add(hold: QuotaHold): void {
+    this.#open.add(hold)
+    if (hold.grows === true) this.#growing++
   }
 
   /**
@@ -137,6 +164,7 @@ export class Quota {
    */
   settle(hold: QuotaHold, used: bigint): QuotaWindow[] {
     if (!this.#open.delete(hold)) throw new Error('This hold of flows is not open.')
+    if (hold.grows === true) this.#growing--
     return hold.windows.map(({ window, startedAt, endsAt }) => {
       const current = this.#windows.get(window)
       if (current?.startedAt === startedAt) {
@@ -149,7 +177,7 @@ export class Quota {
 
   /** Reverts `settle`, for a settlement that the store did not take: the hold is open again. */
   revert(hold: QuotaHold, used: bigint): void {
-    this.#open.add(hold)
+    this.#add(hold)
     for (const { window, startedAt } of hold.windows) {
       const current = this.#windows.get(window)
       if (current?.startedAt !== startedAt) continue
@@ -160,7 +188,7 @@ export class Quota {
 
   /** Restores a hold that a crash left open, with its windows where no newer ones are stored. */
   restore(hold: QuotaHold): void {
-    this.#open.add(hold)
+    this.#add(hold)
     for (const { window, startedAt, endsAt } of hold.windows) {
       this.#clock(startedAt)
       const current = this.#windows.get(window)
@@ -270,14 +298,14 @@ const quotaText = ({ window }: WindowLevel, { tier }: Plan): string =>
   `the ${WINDOW_TEXT[window]} quota of the ${tier} plan`
 
 const tooSmallText = (level: WindowLevel, plan: Plan, flows: bigint): string =>
-  `This request needs up to ${flowsText(flows)} flows, more than ${quotaText(level, plan)}, ` +
+  `This request holds ${flowsText(flows)} flows, more than ${quotaText(level, plan)}, ` +
   `which is ${flowsText(level.max)} flows${level.max === 0n ? ': another plan is needed' : ''}.`
 
 function exceededText(level: WindowLevel, plan: Plan, flows: bigint): string {
   const { left, max, held, endsAt } = level
   const holds = held === 0n ? '' : ` (${flowsText(held)} are held by requests in flight)`
   return (
-    `This request needs up to ${flowsText(flows)} flows, and ${flowsText(left)} of ${flowsText(max)} are left in ` +
+    `This request holds ${flowsText(flows)} flows, and ${flowsText(left)} of ${flowsText(max)} are left in ` +
     `${quotaText(level, plan)}${holds}. It resets at ${new Date(endsAt).toISOString()}.`
   )
 }

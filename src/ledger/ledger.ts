@@ -5,9 +5,10 @@ import { FREE_TIER, type Plans } from '../accounts/plans.ts'
 import { newSubscription, Quota } from '../accounts/quota.ts'
 import { Deadline, deadlines, type Deadlines, type Expiring } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
-import { noUsage, type Usage } from '../generation/usage.ts'
+import { completionTokens, noUsage, type Usage } from '../generation/usage.ts'
 import type { Nano } from '../money.ts'
 import type { OpenGeneration as StoredOpen, Store } from '../store/store.ts'
+import { CHARACTERS_PER_TOKEN } from './estimate.ts'
 import { Meter, type Unseen } from './meter.ts'
 import {
   readProgress,
@@ -28,6 +29,14 @@ import { Settlement, settlementOf, type ChargedUsage } from './settlement.ts'
 import { Wallet } from './wallet.ts'
 
 export type { OpenGeneration, ReservationRequest } from './open-generation.ts'
+
+/**
+ * Output tokens that a subscription holds at first, and ahead of what was received. Its windows limit further requests,
+ * so that an answer under way may exceed them.
+ */
+const AHEAD_TOKENS = 2_048
+/** Output tokens by which such a hold grows at least. */
+const GROWTH_TOKENS = 512
 
 /** The time after which pending writes are tried again. */
 const RETRY_AFTER_MS = 100
@@ -181,8 +190,18 @@ export class Ledger implements Expiring {
     const holdBudget = (): BudgetHold | undefined =>
       limit === undefined ? undefined : this.#budgets.hold(keyId, limit, amount, now)
     if (kind === 'subscription') {
-      const flows = this.#plans.flowsOf(amount, penalty)
       const quota = this.quota(accountId, now)
+      if (worst.outputTokens > AHEAD_TOKENS && quota.mayGrow) {
+        const first = this.#flowsFor(request, AHEAD_TOKENS)
+        quota.check(first.flows, now, penalty)
+        return {
+          amount: first.amount,
+          quota: quota.hold(first.flows, now, true),
+          budget: holdBudget(),
+          outputTokens: AHEAD_TOKENS,
+        }
+      }
+      const flows = this.#plans.flowsOf(amount, penalty)
       quota.check(flows, now, penalty)
       return { amount, quota: quota.hold(flows, now), budget: holdBudget() }
     }
@@ -190,6 +209,29 @@ export class Ledger implements Expiring {
     wallet.check(amount, (available) => adviceFor(available, worst, price!, discount))
     wallet.hold(amount)
     return { amount, budget: holdBudget() }
+  }
+
+  /** The list price and the flows of a subscription's request with so many output tokens. */
+  #flowsFor(
+    { worst, price, classes, discount, penalty }: ReservationRequest,
+    outputTokens: number,
+  ): { amount: Nano; flows: bigint } {
+    const held = price && heldPrice(price, classes)
+    const amount = held === undefined ? 0n : rateWorst({ ...worst, outputTokens }, held, discount).origin
+    return { amount, flows: this.#plans.flowsOf(amount, penalty) }
+  }
+
+  /** Holds the flows of a response ahead of what was received of it. */
+  #grow({ request, hold, meter }: OpenGeneration): void {
+    const { quota, outputTokens } = hold
+    if (quota === undefined || outputTokens === undefined) return
+    const { text, reasoning } = meter.received
+    const received = Math.max(completionTokens(meter.usage), Math.ceil((text + reasoning) / CHARACTERS_PER_TOKEN))
+    const ahead = Math.min(request.worst.outputTokens, received + AHEAD_TOKENS)
+    if (ahead === outputTokens || ahead < Math.min(outputTokens + GROWTH_TOKENS, request.worst.outputTokens)) return
+    const { amount, flows } = this.#flowsFor(request, ahead)
+    this.quota(request.accountId).grow(quota, flows - quota.flows)
+    Object.assign(hold, { amount, outputTokens: ahead })
   }
 
   /** Keeps a generation open, across restarts too, while its provider works on in the background. */
@@ -268,11 +310,12 @@ export class Ledger implements Expiring {
   /** The sweep: writes open generations, so that a crash does not lose them, and retries pending writes. */
   onDeadline(): void {
     const due = this.#open.takeDue()
+    const moved = this.#open.takeMoved()
+    for (const open of moved) this.#grow(open)
     const write = (): Promise<void> =>
       this.#store.ledger.saveOpen(due.filter((open) => this.#open.has(open)).map(rowOf), false)
     if (due.length > 0) void this.#pending.attempt(write, () => this.#sweepSoon()).catch(() => {})
-    const progress = this.#open.takeProgress()
-    if (progress !== undefined) this.#store.progress.write(progress)
+    if (moved.length > 0) this.#store.progress.write(this.#open.progress(moved))
     if (this.#pending.size > 0) void this.#pending.retry()
     this.#sweepSoon()
   }

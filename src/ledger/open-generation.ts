@@ -27,8 +27,16 @@ export type ReservationRequest = Pick<
   limit?: KeyLimit | undefined
 }
 
-/** The sums set aside until settlement: money or flows of the quota windows, and part of the key's spending limit. */
-export type Hold = { amount: Nano; quota?: QuotaHold | undefined; budget?: BudgetHold | undefined }
+/**
+ * The sums set aside until settlement: money or flows of the quota windows, and part of the key's spending limit.
+ * `outputTokens`: for how many the flows are held, where that grows with the response.
+ */
+export type Hold = {
+  amount: Nano
+  quota?: QuotaHold | undefined
+  budget?: BudgetHold | undefined
+  outputTokens?: number
+}
 
 /** One generation from its reservation to its record. */
 export type OpenGeneration = {

@@ -56,15 +56,16 @@ export class OpenGenerations {
     return seen.filter(({ deferred, meter }) => deferred !== true && meter.takeChanged())
   }
 
-  /** The progress of all that are written, as JSON; undefined where none of them has received more. */
-  takeProgress(): string | undefined {
-    let moved = false
-    for (const open of this.#old) {
-      if (!open.meter.takeMoved()) continue
-      open.progress = serializeProgress(open)
-      moved = true
-    }
-    if (!moved) return undefined
+  /** Takes those whose response has begun and that received more. */
+  takeMoved(): OpenGeneration[] {
+    const moved: OpenGeneration[] = []
+    for (const open of this.#old) if (open.meter.takeMoved()) moved.push(open)
+    return moved
+  }
+
+  /** The progress of all whose response has begun, as JSON. `moved`: those that received more since the last call. */
+  progress(moved: readonly OpenGeneration[]): string {
+    for (const open of moved) open.progress = serializeProgress(open)
     let all = ''
     for (const { progress } of this.#old) if (progress !== undefined) all += all === '' ? progress : `,${progress}`
     return `[${all}]`

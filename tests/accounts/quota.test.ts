@@ -181,7 +181,7 @@ describe('refusal', () => {
     quota.hold(4_500_000n, START + 1)
     const refused = refusal(() => quota.check(12_500_000n, START + HOUR))
     expect(refused?.message).toBe(
-      'This request needs up to 12.5 flows, and 5.5 of 50 are left in the 5-hour quota of the pro plan ' +
+      'This request holds 12.5 flows, and 5.5 of 50 are left in the 5-hour quota of the pro plan ' +
         '(4.5 are held by requests in flight). It resets at 2026-03-01T15:00:00.250Z. ' +
         '5.5 flows ($0.180565 at list prices) are available now; lower the output limit.',
     )
@@ -195,7 +195,7 @@ describe('refusal', () => {
     const quota = quotaOf('free')
     use(quota, 5n * FLOW, START)
     expect(refusal(() => quota.check(1n, START + 1))?.message).toBe(
-      'This request needs up to 0.000001 flows, and 0 of 5 are left in the 5-hour quota of the free plan. ' +
+      'This request holds 0.000001 flows, and 0 of 5 are left in the 5-hour quota of the free plan. ' +
         'It resets at 2026-03-01T15:00:00.250Z. No flows are available now.',
     )
     expect(refusal(() => quota.check(1n, START + 1))?.retryAfterSeconds).toBe(5 * 3600)
@@ -220,7 +220,7 @@ describe('refusal', () => {
     use(quota, 5n * FLOW, START + 28 * DAY + 10 * HOUR)
     use(quota, 5n * FLOW, START + 28 * DAY + 15 * HOUR)
     expect(refusal(() => quota.check(3n * FLOW, START + 28 * DAY + 20 * HOUR))?.message).toContain(
-      'This request needs up to 3 flows, and 2.6 of 165.6 are left in the monthly quota of the free plan. ' +
+      'This request holds 3 flows, and 2.6 of 165.6 are left in the monthly quota of the free plan. ' +
         'It resets at 2026-04-01T10:00:00.250Z.',
     )
   })
@@ -230,7 +230,7 @@ describe('refusal', () => {
     use(quota, 4n * FLOW, START)
     const refused = refusal(() => quota.check(40n * FLOW, START))
     expect(refused?.message).toBe(
-      'This request needs up to 40 flows, more than the 5-hour quota of the free plan, which is 5 flows. ' +
+      'This request holds 40 flows, more than the 5-hour quota of the free plan, which is 5 flows. ' +
         '1 flows ($0.03283 at list prices) are available now; lower the output limit.',
     )
     expect(refused?.retryAfterSeconds).toBeUndefined()
@@ -240,7 +240,7 @@ describe('refusal', () => {
     const none = new Plans(readConfig('plans: { tiers: { free: { flows: { 7_day: 0 } } } }', 'sluice.yaml', {}))
     const quota = new Quota(none, newSubscription('a', 'free', START), [])
     expect(refusal(() => quota.check(FLOW, START))?.message).toBe(
-      'This request needs up to 1 flows, more than the 7-day quota of the free plan, which is 0 flows: ' +
+      'This request holds 1 flows, more than the 7-day quota of the free plan, which is 0 flows: ' +
         'another plan is needed. No flows are available now.',
     )
     expect(refusal(() => quota.check(0n, START))).toBeUndefined()

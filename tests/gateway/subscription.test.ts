@@ -152,7 +152,7 @@ test('a full window is refused with 429 in every protocol, with its end and the 
       }[protocol],
     )
     expect(body.error.message).toBe(
-      'This request needs up to 0.51 flows, and 0.5 of 10 are left in the 5-hour quota of the free plan. ' +
+      'This request holds 0.51 flows, and 0.5 of 10 are left in the 5-hour quota of the free plan. ' +
         `It resets at ${resets}. 0.5 flows ($0.005 at list prices) are available now; lower the output limit.`,
     )
   }
@@ -170,7 +170,7 @@ test('a request larger than a whole window is refused without a time to wait', a
     'false',
   ])
   expect(await response.text()).toContain(
-    'needs up to 20 flows, more than the 5-hour quota of the free plan, which is 10 flows',
+    'holds 20 flows, more than the 5-hour quota of the free plan, which is 10 flows',
   )
 })
 
@@ -189,7 +189,7 @@ test('the status of an account sets its penalty, or ends its requests', async ()
   expect((await generate('punished', 100, 100)).status).toBe(200)
   expect((await detail('punished')).quota_5_hour.used_flows).toBe(2.5)
   // 7.5 flows are left, which pay for 500 tokens.
-  expect(await (await generate('punished', 501, 1)).text()).toContain('needs up to 7.515 flows, and 7.5 of 10 are left')
+  expect(await (await generate('punished', 501, 1)).text()).toContain('holds 7.515 flows, and 7.5 of 10 are left')
   for (const next of ['suspended', 'banned']) {
     await sluice('accounts', 'status', 'punished', next)
     expect(

@@ -105,6 +105,58 @@ describe('concurrent reservations', () => {
     })
   })
 
+  describe('of a subscription', () => {
+    const worst = { ...noUsage(), outputTokens: 128_000 }
+    const more = { kind: 'subscription' as const, streamed: true, worst }
+
+    test('begin with 2,048 tokens of output, grow with the response, and refuse further requests then', async () => {
+      await withRig({ flows: 500 }, async (rig) => {
+        // One flow for the request and one for ten tokens: all output would be 12,801 flows.
+        const open = admit(rig, more)
+        expect(open.hold.quota!.flows).toBe(205_800_000n)
+        open.meter.record([{ type: 'usage', usage: { inputTokens: 1, outputTokens: 700 } }])
+        rig.time.ageMs += 100
+        await rig.time.fireTimers()
+        expect(open.hold.quota!.flows).toBe(275_800_000n)
+        // 224.2 flows are left, which a second answer exceeds under way.
+        const second = admit(rig, more)
+        second.meter.record([{ type: 'usage', usage: { inputTokens: 1, outputTokens: 3_000 } }])
+        rig.time.ageMs += 100
+        await rig.time.fireTimers()
+        expect(() => admit(rig, { kind: 'subscription' })).toThrow('0 of 500 are left in the 5-hour quota')
+        open.meter.record([{ type: 'usage', usage: { inputTokens: 1, outputTokens: 3_000 } }])
+        for (const one of [open, second]) await rig.ledger.close(one, 'completed')
+        const { used_flows, usage_percentage } = rig.ledger.quota('a').detail(rig.now, 'healthy', 1).quota_5_hour
+        expect([used_flows, usage_percentage]).toEqual([500, 1])
+        const records = await rig.other.ledger.generations(undefined, 10)
+        expect(records.map(({ flows, disputed }) => [flows, disputed])).toEqual([
+          [301_000_000n, null],
+          [301_000_000n, null],
+        ])
+      })
+    })
+
+    test('exceed a window in ten answers at most: others hold all of their output', async () => {
+      await withRig({ flows: 500 }, async (rig) => {
+        const cheap = { ...REQUEST.price!, rates: { completion: { base: MILLI, tiers: [] } } }
+        const all = await admitAll(rig, Array<number>(CLIENTS).fill(0), { ...more, price: cheap })
+        expect(all).toHaveLength(CLIENTS)
+        const growing = (): number => all.filter(({ hold }) => hold.quota!.grows === true).length
+        expect(growing()).toBe(10)
+        await rig.ledger.close(all[0]!, 'failed')
+        expect(admit(rig, { ...more, price: cheap }).hold.quota!.grows).toBe(true)
+        expect(admit(rig, { ...more, price: cheap }).hold.quota!.grows).toBeUndefined()
+      })
+    })
+
+    test('never exceed the limit of a key', async () => {
+      await withRig({ flows: 500 }, async (rig) => {
+        const limit = { amount: 10_000n * MILLI, period: null }
+        expect(() => admit(rig, { ...more, limit })).toThrow("left of this key's limit")
+      })
+    })
+  })
+
   const spent: [string, Parameters<typeof withRig>[0], Partial<ReservationRequest>][] = [
     ['balance', { cents: 10 }, {}],
     ['windows', { flows: 10 }, { kind: 'subscription' }],

@@ -226,7 +226,9 @@ export class LedgerPair {
     await this.#rig.ledger.defer(this.#open.get(entry.id)!)
     // The write of a deferral is not the retry of a refused one.
     this.#rig.rewriteOwed = owed
-    Object.assign(entry, { deferred: true, written: structuredClone(entry.received) })
+    const { held, flows, output } = entry
+    const written = structuredClone(entry.received)
+    Object.assign(entry, { deferred: true, written, writtenHold: { held, flows, output } })
   }
 
   async #closeAgain({ which, outcome }: Of<'closeAgain'>): Promise<void> {
@@ -279,6 +281,8 @@ export class LedgerPair {
       if (isDue) Object.assign(age, { dueMs: time.ageMs, changed: false, isOld: age.begunMs !== undefined })
       const isWritten = this.#rig.written.has(entry.id)
       if (due ? refusals === 0 : !owed) expect(isWritten).toBe(due)
+      if (age.isOld && age.moved) this.#model.grow(entry)
+      if (isWritten) entry.writtenHold = { held: entry.held, flows: entry.flows, output: entry.output }
       const isProgressWritten = age.isOld && age.moved && !entry.deferred && entry.written !== undefined
       if (isWritten || isProgressWritten) entry.written = structuredClone(entry.received)
       if (age.isOld) age.moved = false

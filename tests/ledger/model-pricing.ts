@@ -99,13 +99,13 @@ const PROMPTS = [
   'inputAudioTokens',
 ] as const
 const OUTPUTS = ['outputTokens', 'reasoningTokens', 'outputAudioTokens', 'outputImageTokens'] as const
-const output = (u: Usage): number => OUTPUTS.reduce((all, kind) => all + u[kind], 0)
+export const outputOf = (u: Usage): number => OUTPUTS.reduce((all, kind) => all + u[kind], 0)
 
 /** Usage without what cannot have been asked for: output above its limit, a prompt far above its size. */
 export function asked(usage: Usage, worst: Usage): Usage {
   const charged = { ...usage }
   if (prompt(usage) > prompt(worst) + 1_000_000) for (const kind of PROMPTS) charged[kind] = worst[kind]
-  if (output(usage) > worst.outputTokens) {
+  if (outputOf(usage) > worst.outputTokens) {
     const most = OUTPUTS.toSorted((a, b) => usage[b] - usage[a])[0]!
     for (const kind of OUTPUTS) charged[kind] = kind === most ? worst.outputTokens : 0
   }
@@ -192,7 +192,7 @@ export function charged(
   if (counts.output || crashed) {
     all.outputTokens = Math.max(usage.outputTokens, tokens(text))
     all.reasoningTokens = Math.max(usage.reasoningTokens, tokens(reasoning))
-    if (!received.finished) all.reasoningTokens += Math.max(0, Math.min(hidden, limit - output(all)))
+    if (!received.finished) all.reasoningTokens += Math.max(0, Math.min(hidden, limit - outputOf(all)))
   }
   return { usage: all, estimated: crashed || counts.input || counts.output }
 }

@@ -9,10 +9,12 @@ import {
   least,
   nothing,
   nothingReceived,
+  outputOf,
   priced,
   rounded,
   Speed,
   sum,
+  WORD,
   worstPriced,
   type Rates,
   type Received,
@@ -49,9 +51,15 @@ export type Request = {
   penaltyTenths: number
   worst: Usage
 }
+/** `output`: for how many tokens of output the flows are held, where that grows. */
+type Held = { held: bigint; flows: bigint; output: number | undefined }
 export type Entry = Request & {
   held: bigint
   flows: bigint
+  output: number | undefined
+  /** Held of the key's limit, which does not grow. */
+  budget: bigint
+  writtenHold?: Held
   windows: Partial<Record<WindowName, Span>>
   since: number
   received: Received
@@ -180,7 +188,7 @@ export class Model {
     return {
       since,
       spent: sum(within.map(({ closed }) => closed?.bill ?? 0n)),
-      held: sum(within.map(({ closed, held }) => (closed === undefined ? held : 0n))),
+      held: sum(within.map(({ closed, budget }) => (closed === undefined ? budget : 0n))),
     }
   }
 
@@ -201,10 +209,17 @@ export class Model {
     if (owed || this.unwritten.length > 0) return 'store_unavailable'
     const discount = Math.max(request.discount, this.tiers[this.renew(request.account, now).tier]!.discount)
     const { list, bill } = worstPriced(request.worst, request.rates, discount)
-    const held = request.subscribed ? list : bill
-    const flows = request.subscribed ? this.flowsOf(list, request.penaltyTenths) : 0n
+    const budget = request.subscribed ? list : bill
+    const growing = this.log.filter(
+      ({ account, closed, output }) => account === request.account && closed === undefined && output !== undefined,
+    )
+    const output = request.subscribed && request.worst.outputTokens > 2_048 && growing.length < 10 ? 2_048 : undefined
+    const { held, flows } =
+      output === undefined
+        ? { held: budget, flows: request.subscribed ? this.flowsOf(list, request.penaltyTenths) : 0n }
+        : this.heldFor({ ...request, discount }, output)
     const spending = request.limit === undefined ? undefined : this.spending(request.key, request.limit, now)
-    if (held > 0n && spending !== undefined && spending.spent + spending.held + held > request.limit!.amount)
+    if (budget > 0n && spending !== undefined && spending.spent + spending.held + budget > request.limit!.amount)
       return 'insufficient_credit'
     const windows: Entry['windows'] = {}
     if (request.subscribed) {
@@ -226,6 +241,8 @@ export class Model {
       discount,
       held,
       flows,
+      output,
+      budget,
       windows,
       since: spending?.since ?? 0,
       durable: false,
@@ -234,6 +251,23 @@ export class Model {
       deferred: false,
     })
     return 'admitted'
+  }
+
+  /** List price and flows of a subscription's request with so much output. */
+  heldFor({ worst, rates, discount, penaltyTenths }: Request, output: number): { held: bigint; flows: bigint } {
+    const { list } = worstPriced({ ...worst, outputTokens: output }, rates, discount)
+    return { held: list, flows: this.flowsOf(list, penaltyTenths) }
+  }
+
+  /** The hold of an answer under way is 2,048 tokens ahead of it, in steps of 512. */
+  grow(entry: Entry): void {
+    const { output, worst, received } = entry
+    if (output === undefined) return
+    const most = worst.outputTokens
+    const characters = (received.text + received.reasoning) * WORD.length
+    const ahead = Math.min(most, Math.max(outputOf(received.usage), Math.ceil(characters / 4)) + 2_048)
+    if (ahead > output && (ahead >= output + 512 || ahead === most))
+      Object.assign(entry, this.heldFor(entry, ahead), { output: ahead })
   }
 
   /** `ageMs`: real time since it was admitted. */
@@ -281,6 +315,7 @@ export class Model {
     const left = this.log.filter((entry) => !entry.durable)
     for (const entry of left) {
       delete entry.closed
+      Object.assign(entry, entry.writtenHold)
       // The request is lost, so its tokens cannot be counted.
       entry.countedInput = Math.ceil(entry.worst.inputTokens / 2)
       entry.received = nothingReceived()
