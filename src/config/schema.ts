@@ -109,7 +109,7 @@ const store = object(
     quotaWithoutCredit: size(
       '0B',
       '1PiB',
-      'Total size of what requests to free models keep for one account without credit',
+      'Total size of the files of one account without credit, and of what requests to free models keep for it',
     ),
     reserve: shareOrSize(
       '1PiB',

@@ -24,7 +24,11 @@ export type FilesOptions = {
 /** Files per account: each upload counts them. */
 const MAX_FILES = 20_000
 
-const ANY_ROOM: UploadRoom = { checkUpload: () => Promise.resolve(), checkChunk: () => {} }
+const ANY_ROOM: UploadRoom = {
+  checkUpload: () => Promise.resolve(),
+  checkChunk: () => {},
+  limitOf: () => Promise.resolve(Infinity),
+}
 
 type ListOptions = Omit<FileQuery, 'now' | 'after'> & { after?: string | undefined }
 
@@ -52,6 +56,7 @@ export class Files {
     this.#now = now
     this.#quota = new UploadQuota(
       { bytes: quotaBytes, files: maxFiles },
+      (accountId) => room.limitOf(accountId),
       (accountId) => store.usage(accountId),
       () => this.purge(),
     )
@@ -98,8 +103,10 @@ export class Files {
       const add = (file: Omit<StoredFile, 'blob'>): Promise<void> =>
         this.#keep(blob, async () => {
           await this.#room.checkUpload(file.bytes)
-          const added = await this.#store.add({ ...file, blob: blob.name }, this.#quota.max)
-          if (!added) throw await this.#quota.exceeded(accountId)
+          // Other things may have been kept for the account since the upload began.
+          const max = await this.#quota.maxOf(accountId)
+          const added = await this.#store.add({ ...file, blob: blob.name }, max)
+          if (!added) throw await this.#quota.exceeded(accountId, max)
         })
       return new Upload({ accountId, blob, reservation, room: this.#room, add, now: this.#now })
     } catch (error) {

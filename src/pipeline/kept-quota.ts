@@ -96,17 +96,35 @@ export class KeptQuota implements UploadRoom {
 
   /** Accounts that are made for it could otherwise keep any amount of what costs nothing. */
   #checkWithoutCredit({ kind, accountId, bytes, price }: Keeping, totals: KeptTotals): void {
-    const { ledger, config } = this.#services
-    const { quotaWithoutCreditBytes: limit } = config.store
-    const used = KINDS.reduce((sum, one) => sum + this.#used(one, accountId, totals).bytes, -bytes)
-    if (used + bytes <= limit || !isFree(price)) return
-    const { credit, bonus } = ledger.balance(accountId)
-    if (credit + bonus > 0n || ledger.quota(accountId).subscription.tier !== FREE_TIER) return
+    const { quotaWithoutCreditBytes: limit } = this.#services.config.store
+    const used = this.#requested(accountId, totals) - bytes + totals.files.bytes
+    if (used + bytes <= limit || !isFree(price) || this.#hasCreditOrPlan(accountId)) return
     throw exceeded(
       `Requests to free models keep at most ${limit} bytes for an account without credit ` +
-        `(store.quotaWithoutCredit); ${used} are used, and this one needs ${bytes} more. Add credit.`,
+        `(store.quotaWithoutCredit); ${used} are used, files included, and this one needs ${bytes} more. Add credit.`,
       kind,
     )
+  }
+
+  /** Bytes of all that requests of this account left or will leave. */
+  #requested(accountId: string, totals: KeptTotals): number {
+    return KINDS.reduce((sum, kind) => sum + this.#used(kind, accountId, totals).bytes, 0)
+  }
+
+  #hasCreditOrPlan(accountId: string): boolean {
+    const { ledger } = this.#services
+    const { credit, bonus } = ledger.balance(accountId)
+    return credit + bonus > 0n || ledger.quota(accountId).subscription.tier !== FREE_TIER
+  }
+
+  /** The most bytes of files for this account: without credit, what else it keeps counts too. */
+  async limitOf(accountId: string): Promise<number> {
+    const { ledger, kept, config } = this.#services
+    const loading = ledger.loadAccount(accountId)
+    if (loading !== undefined) await loading
+    if (this.#hasCreditOrPlan(accountId)) return Infinity
+    const used = this.#requested(accountId, await kept.totals(accountId))
+    return Math.max(0, config.store.quotaWithoutCreditBytes - used)
   }
 
   /** Throws store_unavailable where so many bytes more cannot be kept for any account. */

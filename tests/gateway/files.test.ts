@@ -849,7 +849,7 @@ describe('a disk that is full', async () => {
         config: config()
           .replace('file: 1MiB', 'file: 100MiB')
           .replace('quota: 3MiB', 'quota: 1GiB')
-          .concat('store: { reserve: 0B }\n'),
+          .concat('store: { reserve: 0B, quotaWithoutCredit: 1GiB }\n'),
       })
       const files = `/proc/${gateway.pid}/root${small.path}`
       try {
@@ -881,7 +881,10 @@ describe('memory', () => {
   /** The most by which the memory of a server grows, in MiB, while one client uploads a file and another reads it. */
   async function growth(mebibytes: number, framing: string): Promise<number> {
     const big = await startGatewayProcess({
-      config: config().replace('file: 1MiB', 'file: 512MiB').replace('quota: 3MiB', 'quota: 2GiB'),
+      config: config()
+        .replace('file: 1MiB', 'file: 512MiB')
+        .replace('quota: 3MiB', 'quota: 2GiB')
+        .concat('store: { quotaWithoutCredit: 2GiB }\n'),
     })
     try {
       await send('GET', '/v1/files', { url: big.url })

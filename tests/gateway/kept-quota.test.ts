@@ -4,7 +4,7 @@ import { startGateway, type Gateway } from '../server.ts'
 /** Quotas of what is kept. The first account has credit; the others have none. */
 
 const KIB = 1024
-const POOR = ['poor', 'racing', 'predicting', 'counted', 'failing', 'priced'] as const
+const POOR = ['poor', 'racing', 'predicting', 'counted', 'failing', 'priced', 'uploading', 'streaming'] as const
 type Account = (typeof POOR)[number]
 const keyOf = (account: Account): string => `sk-ai-v1-of-account-${account}-0123456789abcdef`
 const config = (store: string, more = ''): string => `
@@ -22,9 +22,24 @@ async function call(gateway: Gateway, method: string, path: string, key: string,
     headers: { authorization: `Bearer ${key}` },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
+  return answerOf(response)
+}
+
+async function answerOf(response: Response): Promise<Answer> {
   const json = (await response.json()) as { id: string; error?: { code: string; message: string } }
   const { status, headers } = response
   return { status, headers, id: json.id, code: json.error?.code ?? '', message: json.error?.message ?? '' }
+}
+
+/** `announced`: with a Content-Length. */
+async function upload({ url }: Gateway, key: string, bytes: number, announced = true): Promise<Answer> {
+  const form = new FormData()
+  form.set('file', new File([new Uint8Array(bytes)], 'a.bin'))
+  const sent = new Response(form)
+  const type = sent.headers.get('content-type')!
+  const body = announced ? await sent.arrayBuffer() : sent.body!
+  const headers = { authorization: `Bearer ${key}`, 'content-type': type }
+  return answerOf(await fetch(`${url}/v1/files`, { method: 'POST', headers, body }))
 }
 
 const input = (bytes: number): string => `[[reply: short]] ${'x'.repeat(bytes)}`
@@ -97,6 +112,41 @@ describe('requests to free models by an account without credit', () => {
     expect(again.message).toContain('predictions.keepDays')
   })
 
+  test('uploads of an account without credit share the small quota, whatever they announce', async () => {
+    const key = keyOf('uploading')
+    for (const announced of [true, false]) {
+      const refused = await upload(gateway, key, 101 * KIB, announced)
+      expect([refused.status, refused.code]).toEqual([429, 'quota_exceeded'])
+      expect(refused.message).toContain('store.quotaWithoutCredit')
+    }
+    const first = await upload(gateway, key, 60 * KIB)
+    expect(first.status).toBe(200)
+    const response = await respond(gateway, key, 60 * KIB)
+    expect([response.status, response.message]).toEqual([429, expect.stringContaining('files included')])
+    expect((await respond(gateway, key, 20 * KIB)).status).toBe(200)
+    expect((await upload(gateway, key, 30 * KIB)).status).toBe(429)
+    expect((await call(gateway, 'DELETE', `/v1/files/${first.id}`, key)).status).toBe(200)
+    // 100 KiB are the blocks of 25 files.
+    for (let times = 0; times < 20; times++) expect((await upload(gateway, key, 1)).status).toBe(200)
+    const statuses = new Set<number>()
+    for (let times = 0; times < 10; times++) statuses.add((await upload(gateway, key, 1)).status)
+    expect(statuses).toContain(429)
+    // The first account has credit.
+    expect((await upload(gateway, gateway.key, 200 * KIB)).status).toBe(200)
+  })
+
+  test('uploads that arrive together pass the small quota neither while they arrive nor at their end', async () => {
+    const key = keyOf('streaming')
+    const uploads = Array.from({ length: 8 }, () => upload(gateway, key, 40 * KIB, false))
+    const responses = Array.from({ length: 2 }, () => respond(gateway, key, 30 * KIB))
+    await Promise.all([...uploads, ...responses])
+    let kept = 0
+    for (const upload of uploads) if ((await upload).status === 200) kept += 40
+    for (const response of responses) if ((await response).status === 200) kept += 30
+    expect(kept).toBeLessThanOrEqual(100)
+    expect(kept).toBeGreaterThan(0)
+  })
+
   test('what is held is released when a request fails at its provider or is refused for its cost', async () => {
     for (let times = 0; times < 4; times++) {
       const failed = await call(gateway, 'POST', '/v1/responses', keyOf('failing'), {
@@ -152,18 +202,12 @@ test('the quota of all accounts refuses whatever would be kept, uploads and imag
     const { key } = gateway
     const first = await respond(gateway, key, 90 * KIB)
     expect(first.status).toBe(200)
-    const form = new FormData()
-    form.set('file', new File([new Uint8Array(20 * KIB)], 'a.bin'))
-    const upload = await fetch(`${gateway.url}/v1/files`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}` },
-      body: form,
-    })
+    const file = await upload(gateway, key, 20 * KIB)
     const image = { model: 'sandbox/image', prompt: 'x'.repeat(20 * KIB), response_format: 'url' }
     const refused = await respond(gateway, keyOf('poor'), 20 * KIB)
     expect([refused.status, refused.code, refused.headers.get('retry-after')]).toEqual([503, 'store_unavailable', '60'])
     expect(refused.message).toContain('102400 bytes (store.quota)')
-    expect(upload.status).toBe(503)
+    expect(file.status).toBe(503)
     expect((await call(gateway, 'POST', '/v1/images/generations', key, image)).status).toBe(200)
     expect((await respond(gateway, key, 20 * KIB, { store: false })).status).toBe(200)
     expect((await call(gateway, 'DELETE', `/v1/responses/${first.id}`, key)).status).toBe(200)
