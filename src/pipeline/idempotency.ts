@@ -31,7 +31,7 @@ const KEPT_HEADERS = [
 ]
 
 /** Statuses of requests that nothing worked on, or that ask for a retry. */
-const RETRIED = new Set([408, 409, 422, 429, 503, 529])
+const RETRIED = new Set([408, 409, 422, 429, 502, 503, 504, 529])
 
 type Modules = {
   store: Store

@@ -162,6 +162,7 @@ test('an error that nothing was carried out for is not kept, one of a provider i
   expect((await answer(await send(unknown, { model: 'no/such' }))).replayed).toBeNull()
   for (const [status, isKept] of [
     [429, false],
+    [502, false],
     [503, false],
     [400, true],
     [500, true],
