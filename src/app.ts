@@ -305,7 +305,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     issuedIds,
     media: new MediaResolver({ catalogue, config, loader: new MediaLoader({ config, files }), issuedIds }),
     memory,
-    background: new BackgroundResponses({ catalogue, config, ledger, store }),
+    background: new BackgroundResponses({ catalogue, config, ledger, store, issuedIds }),
     inFlight: new InFlightRequests(config.timeouts.clientLeftMs),
     idempotency: new Idempotency({ store, clock, config, memory, space }),
     draining: false,

@@ -12,6 +12,7 @@ import type { Quirks } from '../protocols/protocol.ts'
 import { parseResponse, transport } from '../providers/attempt.ts'
 import type { Catalogue } from '../providers/catalogue.ts'
 import type { BackgroundWork, Store, StoredResponse } from '../store/store.ts'
+import { IssuedIdRecorder, type IssuedIds } from './issued-ids.ts'
 
 type Json = Record<string, unknown>
 
@@ -36,19 +37,21 @@ export const isPending = (response: unknown): boolean => isResponse(response) &&
 
 const isResponse = (response: unknown): response is Json => isObject(response) && typeof response.status === 'string'
 
+type Modules = { catalogue: Catalogue; config: Config; ledger: Ledger; store: Store; issuedIds: IssuedIds }
+
 /**
  * Responses that providers go on with after the request (`background: true`). Their generations stay open in the
  * ledger, over restarts too, until the provider reports their end.
  */
 export class BackgroundResponses implements Expiring {
-  readonly #modules: { catalogue: Catalogue; config: Config; ledger: Ledger; store: Store }
+  readonly #modules: Modules
   readonly #polls = new Map<OpenGeneration, Promise<void>>()
   /** Several callers may learn of one end: each waits for the same record before it reports that. */
   readonly #settlements = new WeakMap<OpenGeneration, Promise<void>>()
   readonly #stopping = new AbortController()
   readonly #nextRound = new Deadline(this)
 
-  constructor(modules: { catalogue: Catalogue; config: Config; ledger: Ledger; store: Store }) {
+  constructor(modules: Modules) {
     this.#modules = modules
   }
 
@@ -159,12 +162,20 @@ export class BackgroundResponses implements Expiring {
     open: OpenGeneration | undefined,
     reported: ProviderResponse,
   ): Promise<void> {
+    const provider = stored?.upstream?.provider ?? open?.background?.provider
     await Promise.all([
       open === undefined ? undefined : this.#settleOnce(open, reported),
+      provider === undefined ? undefined : this.#keepIds(accountId, provider, reported),
       stored?.upstream === undefined
         ? undefined
         : this.#modules.store.responses.finish(accountId, stored.id, withClientIdentity(reported.response, stored)),
     ])
+  }
+
+  async #keepIds(accountId: string, provider: string, { response }: ProviderResponse): Promise<void> {
+    const recorder = new IssuedIdRecorder(protocols[API], provider)
+    recorder.add(response)
+    await this.#modules.issuedIds.keep(accountId, recorder).catch(() => {})
   }
 
   #settleOnce(open: OpenGeneration, reported: ProviderResponse): Promise<void> {

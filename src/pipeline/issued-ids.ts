@@ -74,7 +74,11 @@ export class IssuedIdRecorder {
   record(text: string): void {
     if (!NAMES.test(text)) return
     const value = tryParse(text)
-    if (!isObject(value)) return
+    if (isObject(value)) this.add(value)
+  }
+
+  /** The same, parsed. */
+  add(value: Record<string, unknown>): void {
     for (const id of this.#protocol.call.issuedIds?.(value) ?? [])
       if (this.ids.size < RESPONSE_IDS && id !== '' && id.length <= ID_LENGTH) this.ids.add(id)
   }

@@ -152,6 +152,23 @@ test('a background response is settled when its provider ends it, even after a k
   expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'completed', model: 'up/m' })
 }, 30_000)
 
+test('a container that a background response made can be named again', async () => {
+  const naming = (container: string): Promise<{ status: number }> =>
+    call('POST', '/v1/responses', {
+      model: 'up/m',
+      input: 'Go on',
+      max_output_tokens: 10,
+      tools: [{ type: 'code_interpreter', container }],
+    })
+  const { id } = (await create()).body
+  expect((await naming('cntr_1')).status).toBe(404)
+  const made = { type: 'code_interpreter_call', id: 'ci_1', status: 'completed', code: '', container_id: 'cntr_1' }
+  respond = () => Response.json({ ...theirs(USAGE), output: [made, MESSAGE] })
+  status = 'completed'
+  expect(await settled(id!)).toMatchObject({ ending: 'completed' })
+  expect([(await naming('cntr_1')).status, (await naming('cntr_2')).status]).toEqual([200, 404])
+}, 30_000)
+
 test('a deleted background response is cancelled at its provider and costs the reported usage', async () => {
   const { id } = (await create()).body
   respond = (name) => {

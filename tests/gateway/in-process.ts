@@ -80,7 +80,7 @@ export async function inProcessGateway(
     issuedIds,
     media: new MediaResolver({ catalogue, config, loader: new MediaLoader({ config, files }), issuedIds }),
     memory,
-    background: new BackgroundResponses({ catalogue, config, ledger, store }),
+    background: new BackgroundResponses({ catalogue, config, ledger, store, issuedIds }),
     inFlight: new InFlightRequests(0),
     draining: false,
   }

@@ -1,5 +1,6 @@
 import { invalid } from '../../error.ts'
 import type { GenerationRequest, Tool, ToolChoice } from '../../generation/request.ts'
+import { isObject } from '../../json/parse.ts'
 import { collectExtras, describeType, present, tryRead } from '../fields.ts'
 import type { GoogleFields } from './fields.ts'
 import { hostedTool } from './hosted-tools.ts'
@@ -32,6 +33,8 @@ export function readTools(body: GoogleFields, extras: Record<string, unknown>): 
     }
     for (const [name, value] of Object.entries(tool.rest())) {
       const kind = camelOf(name)
+      const hosted = hostedTool(kind)
+      if (hosted !== undefined && isObject(value)) collectExtras(tool.inner(value, tool.at(name)), extras)
       read.tools.push({
         type: 'native',
         protocol: 'generateContent',
@@ -39,7 +42,7 @@ export function readTools(body: GoogleFields, extras: Record<string, unknown>): 
         value: { [name]: value },
         path: tool.at(name),
         ...(OPTIONAL.has(kind) ? { optional: true } : {}),
-        ...present('hosted', hostedTool(kind)),
+        ...present('hosted', hosted),
       })
     }
   }
