@@ -42,6 +42,7 @@ export class Meter {
   /** The first text or tool call: reasoning comes before it. */
   #firstOutputAt: number | undefined
   #endedAt: number | undefined
+  #leftAt: number | undefined
   #outputReported = false
   #text = ''
   #reasoning = ''
@@ -197,6 +198,17 @@ export class Meter {
   /** Milliseconds that the latest attempt took, until now or its end. */
   get generatingMs(): number {
     return (this.#endedAt ?? performance.now()) - this.#attemptedAt
+  }
+
+  /** The client left: what it has to pay for was generated until now. */
+  markLeft(): void {
+    this.#leftAt ??= performance.now()
+  }
+
+  /** Milliseconds of the latest attempt until the client left, or its first output if that was before. */
+  get unseenMs(): number {
+    const left = (this.#leftAt ?? this.#endedAt ?? performance.now()) - this.#attemptedAt
+    return Math.max(0, Math.min(left, this.firstOutputMs ?? left))
   }
 
   /** Milliseconds of the latest attempt until its first output that is not reasoning; undefined before that. */

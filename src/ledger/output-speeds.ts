@@ -44,13 +44,13 @@ export class OutputSpeeds {
     if (firstOutputMs !== undefined) add(speeds.hidden, isHidden ? usage.reasoningTokens - shown : 0, firstOutputMs)
   }
 
-  /** Tokens that a model has generated until now without anything received of them. */
+  /** Tokens that a model has generated until its client left without anything received of them. */
   unseen({ request, meter }: OpenGeneration): number {
     const { whole, hidden } = this.#models.get(keyOf(request.model, meter.tries.at(-1)?.provider)) ?? UNMEASURED
     const speed = request.streamed
       ? (speedOf(hidden) ?? (meter.showsReasoning ? ASSUMED_SPEED : 0))
       : (speedOf(whole) ?? speedOf(hidden) ?? ASSUMED_SPEED)
-    return Math.round(speed * (meter.firstOutputMs ?? meter.generatingMs))
+    return Math.round(speed * meter.unseenMs)
   }
 }
 

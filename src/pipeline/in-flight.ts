@@ -40,6 +40,7 @@ export class InFlightRequest implements CallSignal, Expiring {
   readonly clientLeft = (): boolean => {
     if (!this.left) {
       this.left = true
+      this.generation?.open.meter.markLeft()
       if (this.generation !== undefined && this.#readOn.begin(this.generation.open, this.generation.endpoints)) {
         this.#givenUp = new Deadline(this)
         deadlines.set(this.#givenUp, this.#readOn.mostMs)

@@ -134,6 +134,17 @@ describe('a client that leaves without a report of its usage', () => {
     })
   })
 
+  test('pays for the time until it left, not for that in which its provider was read on', async () => {
+    await withModel(false, async (model) => {
+      const stayed = await model.complete(120_000)
+      const open = model.begin()
+      model.rig.time.ageMs += 60_000
+      open.meter.markLeft()
+      model.rig.time.ageMs += 60_000
+      expect(ratio(await model.leave(open), stayed)).toBeWithin(0.48, 0.52)
+    })
+  })
+
   test('pays at most the output limit, however long it takes', async () => {
     await withModel(false, async (model) => {
       const open = model.begin()
