@@ -33,6 +33,9 @@ export type KeepAlive = { text: string; afterMs: number }
  */
 type DirectController = { write(text: string): number | Promise<number>; close(): void }
 
+/** A client that has not taken what was written for so long is gone, although its connection is open. */
+const STALLED_MS = 300_000
+
 /** Marks requests by their signal, because nothing can be attached to Bun's Request or to a direct stream. */
 const streamed = new WeakSet<AbortSignal>()
 
@@ -48,14 +51,22 @@ export const streamBody = (
   source: TextSource,
   keepAlive: KeepAlive | undefined,
   signal?: AbortSignal,
+  stalledMs = STALLED_MS,
 ): ReadableStream => {
-  const writer = new StreamWriter(source, keepAlive, signal)
+  const writer = new StreamWriter({ source, keepAlive, signal, stalledMs })
   if (signal !== undefined) streamed.add(signal)
   return new ReadableStream({
     type: 'direct',
     pull: (controller: unknown) => writer.run(controller as DirectController),
     cancel: () => writer.cancel(),
   } as unknown as Bun.DirectUnderlyingSource)
+}
+
+type Streaming = {
+  source: TextSource
+  keepAlive: KeepAlive | undefined
+  signal: AbortSignal | undefined
+  stalledMs: number
 }
 
 class StreamWriter implements Expiring {
@@ -67,9 +78,17 @@ class StreamWriter implements Expiring {
   readonly #deadline = new Deadline(this)
   #lastWriteAt = 0
   #drained: number | Promise<number> = 0
+  readonly #stalledMs: number
+  /** A full socket as the deadline last saw it, and when it saw it first. */
+  #seenFull: number | Promise<number> = 0
+  #fullSince = 0
+  /** Rejects for a client that takes nothing; made when a socket is full. */
+  #stalled: PromiseWithResolvers<never> | undefined
+  #stall: Error | undefined
   #onAbort = () => this.cancel()
 
-  constructor(source: TextSource, keepAlive: KeepAlive | undefined, signal: AbortSignal | undefined) {
+  constructor({ source, keepAlive, signal, stalledMs }: Streaming) {
+    this.#stalledMs = stalledMs
     this.#source = source
     this.#keepAlive = keepAlive
     this.#signal = signal
@@ -80,27 +99,27 @@ class StreamWriter implements Expiring {
   async run(controller: DirectController): Promise<void> {
     if (this.#closed) return controller.close()
     this.#controller = controller
-    if (this.#keepAlive !== undefined) deadlines.set(this.#deadline, this.#keepAlive.afterMs)
+    deadlines.set(this.#deadline, this.#keepAlive?.afterMs ?? this.#stalledMs)
     this.#lastWriteAt = performance.now()
     const write: WriteNow = (text) => this.#writeNow(controller, text)
     try {
       for (;;) {
         const chunk = await this.#source.pull(write)
-        if (this.#closed) return
+        if (this.#isOver()) return
         if (chunk === undefined) break
         if (typeof chunk !== 'string') {
           await this.#writeWithPauses(controller, chunk)
-          if (this.#closed) return
+          if (this.#isOver()) return
           continue
         }
         // A keep-alive or a write of the source may have filled the socket during the pull.
-        if (typeof this.#drained !== 'number') await this.#drained
-        if (this.#closed) return
+        if (typeof this.#drained !== 'number') await this.#hasDrained(this.#drained)
+        if (this.#isOver()) return
         if (chunk !== '') this.#drained = controller.write(chunk)
-        if (typeof this.#drained !== 'number') await this.#drained
+        if (typeof this.#drained !== 'number') await this.#hasDrained(this.#drained)
         this.#drained = 0
         this.#lastWriteAt = performance.now()
-        if (this.#closed) return
+        if (this.#isOver()) return
       }
       this.#close()
       controller.close()
@@ -121,13 +140,13 @@ class StreamWriter implements Expiring {
   async #writeWithPauses(controller: DirectController, writes: Exclude<Chunk, string>): Promise<void> {
     for (const { text, pauseBefore } of writes) {
       if (pauseBefore > 0) await Bun.sleep(pauseBefore)
-      if (typeof this.#drained !== 'number') await this.#drained
-      if (this.#closed) return
+      if (typeof this.#drained !== 'number') await this.#hasDrained(this.#drained)
+      if (this.#isOver()) return
       this.#drained = controller.write(text)
-      if (typeof this.#drained !== 'number') await this.#drained
+      if (typeof this.#drained !== 'number') await this.#hasDrained(this.#drained)
       this.#drained = 0
       this.#lastWriteAt = performance.now()
-      if (this.#closed) return
+      if (this.#isOver()) return
     }
   }
 
@@ -139,14 +158,39 @@ class StreamWriter implements Expiring {
 
   /** Frames only move the end of the silence: the deadline is not set again for each. */
   onDeadline(): void {
-    const { text, afterMs } = this.#keepAlive!
     const now = performance.now()
-    const isFull = typeof this.#drained !== 'number'
-    if (!isFull && now - this.#lastWriteAt >= afterMs) {
+    if (typeof this.#drained !== 'number') {
+      if (this.#drained !== this.#seenFull) this.#fullSince = now
+      this.#seenFull = this.#drained
+      if (now - this.#fullSince >= this.#stalledMs) return this.#cut()
+      return deadlines.set(this.#deadline, Math.min(this.#keepAlive?.afterMs ?? Infinity, this.#stalledMs))
+    }
+    if (this.#keepAlive === undefined) return deadlines.set(this.#deadline, this.#stalledMs)
+    const { text, afterMs } = this.#keepAlive
+    if (now - this.#lastWriteAt >= afterMs) {
       this.#lastWriteAt = now
       this.#writeKeepAlive(text)
     }
-    if (!this.#closed) deadlines.set(this.#deadline, isFull ? afterMs : this.#lastWriteAt + afterMs - now)
+    if (!this.#closed) deadlines.set(this.#deadline, this.#lastWriteAt + afterMs - now)
+  }
+
+  /** Resolves when the client has taken what was written. */
+  #hasDrained(drained: Promise<number>): Promise<number> {
+    this.#stalled = Promise.withResolvers()
+    return Promise.race([drained, this.#stalled.promise])
+  }
+
+  /** Ends the stream of a client that takes nothing. */
+  #cut(): void {
+    this.#stall = new Error('The client has taken nothing for too long.')
+    this.#stalled?.reject(this.#stall)
+    this.cancel()
+  }
+
+  /** The stream was closed. Throws to break the connection of a client that takes nothing. */
+  #isOver(): boolean {
+    if (this.#stall !== undefined) throw this.#stall
+    return this.#closed
   }
 
   #writeKeepAlive(text: string): void {

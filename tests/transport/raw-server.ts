@@ -66,7 +66,10 @@ export const until = async (condition: () => boolean): Promise<number> => {
 
 /** A client on a raw socket. `writeAll` writes Latin-1 of any length and stops when the connection closes. */
 export type RawClient = {
+  /** The first million bytes. */
   text(): string
+  /** The last bytes. */
+  end(): string
   bytes(): number
   closed(): boolean
   write(text: string): void
@@ -76,8 +79,11 @@ export type RawClient = {
   close(): void
 }
 
+const END_BYTES = 20_000
+
 export const rawClient = async (port: number): Promise<RawClient> => {
   let text = ''
+  let end = ''
   let bytes = 0
   let closed = false
   let drained = Promise.withResolvers<void>()
@@ -88,6 +94,7 @@ export const rawClient = async (port: number): Promise<RawClient> => {
       data(_socket, chunk) {
         bytes += chunk.length
         if (text.length < 1_000_000) text += chunk.toString('latin1')
+        end = (end + chunk.toString('latin1', Math.max(0, chunk.length - END_BYTES))).slice(-END_BYTES)
       },
       drain() {
         drained.resolve()
@@ -112,6 +119,7 @@ export const rawClient = async (port: number): Promise<RawClient> => {
   }
   return {
     text: () => text,
+    end: () => end,
     bytes: () => bytes,
     closed: () => closed,
     write: (data) => void socket.write(data),

@@ -9,11 +9,16 @@ afterEach(async () => {
 })
 
 /** A client that has sent a request to a server whose response streams from `source`. */
-const request = async (source: TextSource, keepAlive?: KeepAlive, withSignal = true): Promise<RawClient> => {
+const request = async (
+  source: TextSource,
+  keepAlive?: KeepAlive,
+  withSignal = true,
+  stalledMs?: number,
+): Promise<RawClient> => {
   const server = listen({
     host: '127.0.0.1',
     port: 0,
-    fetch: ({ signal }) => new Response(streamBody(source, keepAlive, withSignal ? signal : undefined)),
+    fetch: ({ signal }) => new Response(streamBody(source, keepAlive, withSignal ? signal : undefined, stalledMs)),
   })
   servers.push(server)
   const client = await rawClient(server.port)
@@ -253,6 +258,47 @@ test('a source that writes is told that a client is slow, and what it wrote arri
   expect(bodyOf(client)).not.toContain('y')
 }, 20_000)
 
+describe('a client that takes nothing', () => {
+  /** Texts without an end, or one text that fills the socket and then silence. */
+  const SOURCES = {
+    'that writes on': () => () => Promise.resolve('x'.repeat(1_000_000)),
+    'that is silent': () => stalledAfter('x'.repeat(20_000_000)),
+  }
+  const KEEP_ALIVES = { 'with keep-alives': { text: ': here\n\n', afterMs: 50 }, without: undefined }
+
+  for (const [kind, pull] of Object.entries(SOURCES))
+    for (const [alive, keepAlive] of Object.entries(KEEP_ALIVES))
+      test(`is cut off after a while, and its source is cancelled: one ${kind}, ${alive}`, async () => {
+        const cancelled: string[] = []
+        const source: TextSource = { pull: pull(), cancel: (reason) => void cancelled.push(reason) }
+        const client = await request(source, keepAlive, true, 300)
+        client.pause()
+        await until(() => cancelled.length === 1)
+        client.resume()
+        await until(() => client.closed())
+        expect(cancelled).toEqual(['client-left'])
+        expect(client.end()).not.toEndWith('0\r\n\r\n')
+      })
+
+  test('is not cut off while it takes something', async () => {
+    const cancelled: string[] = []
+    const source: TextSource = {
+      pull: () => Promise.resolve('x'.repeat(100_000)),
+      cancel: (reason) => void cancelled.push(reason),
+    }
+    const client = await request(source, undefined, true, 1_000)
+    for (let round = 0; round < 20; round++) {
+      client.pause()
+      await Bun.sleep(100)
+      client.resume()
+      const before = client.bytes()
+      await until(() => client.bytes() > before + 8_000_000)
+    }
+    expect(cancelled).toEqual([])
+    client.close()
+  })
+})
+
 describe('keep-alive', () => {
   const comment = { text: ': here\n\n', afterMs: 20 }
 
@@ -291,11 +337,14 @@ describe('keep-alive', () => {
     }
     const client = await request(source, comment)
     client.pause()
-    await Bun.sleep(200)
+    await Bun.sleep(3_000)
     client.resume()
     await until(() => client.bytes() >= 20_000_000)
+    await Bun.sleep(200)
+    // Had they been written all the time, 150 of them would have come with the text.
+    expect(client.end().split(': here').length).toBeLessThan(75)
     expect(pulls).toBeLessThanOrEqual(2)
-  })
+  }, 30_000)
 
   test('no keep-alive is sent after the client has left', async () => {
     const cancelled: string[] = []
