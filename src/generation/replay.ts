@@ -43,11 +43,22 @@ export class ReplayRecorder {
   #characters = 0
   readonly #issuer: Issuer
   readonly #keepsUnsigned: boolean
+  #adopted: ReplayState | undefined
 
   /** `keepsUnsigned`: the provider also requires reasoning that it does not sign. */
   constructor(issuer: Issuer, keepsUnsigned: boolean) {
     this.#issuer = issuer
     this.#keepsUnsigned = keepsUnsigned
+  }
+
+  /** The arguments of a recorder in another process. */
+  get terms(): { issuer: Issuer; keepsUnsigned: boolean } {
+    return { issuer: this.#issuer, keepsUnsigned: this.#keepsUnsigned }
+  }
+
+  /** Takes the state that such a recorder made. */
+  adopt(replayState: ReplayState | undefined): void {
+    this.#adopted = replayState
   }
 
   record(events: readonly GenerationEvent[]): void {
@@ -88,6 +99,7 @@ export class ReplayRecorder {
 
   /** Undefined if there is no tool call, nothing to send with it, or too much. */
   get replayState(): ReplayState | undefined {
+    if (this.#adopted !== undefined) return this.#adopted
     if (
       this.#call === undefined ||
       this.#characters > CHARACTERS_MAX ||

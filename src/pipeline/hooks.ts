@@ -8,6 +8,7 @@ import type { OpenGeneration } from '../ledger/ledger.ts'
 import type { Outcome } from '../ledger/outcomes.ts'
 import type { RawRequest, RequestContext, TranslationContext } from '../protocols/protocol.ts'
 import type { Upstream } from '../providers/attempt.ts'
+import type { WrittenResponse } from '../store/store.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import type { IssuedIdRecorder } from './issued-ids.ts'
 import type { InFlightRequest } from './in-flight.ts'
@@ -64,6 +65,8 @@ export interface GenerationHooks {
    * without its client.
    */
   onResponse?(generation: Generation, upstream: Upstream, text: string): Promise<string | undefined>
+  /** A whole response that another process wrote, as it is stored. */
+  keepTexts?(written: WrittenResponse): void
   /** The events of a whole response, before they are metered and written. */
   onEvents?(
     generation: Generation,

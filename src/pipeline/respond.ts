@@ -1,14 +1,14 @@
-import { fold, withUsage, type GenerationEvent } from '../generation/event.ts'
+import { withUsage, type GenerationEvent } from '../generation/event.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { TakeMemory } from '../http/call.ts'
 import { streamBody } from '../http/stream.ts'
 import type { Outcome } from '../ledger/outcomes.ts'
 import { protocols } from '../protocols/index.ts'
-import { lossReport } from '../protocols/losses.ts'
-import type { RequestContext, ResponseContext } from '../protocols/protocol.ts'
+import type { RequestContext } from '../protocols/protocol.ts'
 import { tryReadEvents, readEvents, readerOf, type Upstream } from '../providers/attempt.ts'
 import { close, closeStream, leave } from './close.ts'
 import { chunkText, eventStream, JsonArray, type Framing } from './framing.ts'
+import { isHeavyAnswer, readHeavyAnswer } from './heavy/answer.ts'
 import type { Generation } from './hooks.ts'
 import { readText, readToEnd } from './images.ts'
 import { MeteredStream } from './metered-stream.ts'
@@ -16,6 +16,7 @@ import { PassthroughOutput, TranslatedOutput } from './output.ts'
 import { survivesClient } from './prepare.ts'
 import { Relay } from './relay.ts'
 import { responseHeaders, streamHeaders } from './response-headers.ts'
+import { translate } from './translate.ts'
 
 /** A response in one piece: read, metered, written in the client's protocol, sent when it is recorded. */
 export async function whole(generation: Generation, upstream: Upstream<RequestContext>): Promise<Response> {
@@ -30,26 +31,33 @@ export async function whole(generation: Generation, upstream: Upstream<RequestCo
     leave(generation)
     return new Response(pending, { headers: responseHeaders(generation, upstream) })
   }
+  if (isHeavyAnswer(text, generation)) {
+    const { body, isRead } = await readHeavyAnswer(generation, upstream, text)
+    return finish(generation, upstream, body, isRead)
+  }
   const read = tryReadEvents(upstream, text)
   const onEvents = route.hooks.onEvents?.(generation, upstream, read)
   const events = onEvents === undefined ? read : await onEvents
   const counting = record(generation, events)
   const counted = counting && (await counting)
   const body = sameProtocol ? protocol.passthrough(context).answer(text, counted) : translate(events, counted, context)
-  // A body that Sluice cannot read is passed on to a client of the provider's protocol, but not charged.
-  await close(generation, events.length === 0 ? 'failed' : endOf(generation))
+  return finish(generation, upstream, body, events.length > 0)
+}
+
+/** A body that Sluice cannot read is passed on to a client of the provider's protocol, but not charged. */
+async function finish(
+  generation: Generation,
+  upstream: Upstream,
+  body: string | Buffer,
+  isRead: boolean,
+): Promise<Response> {
+  await close(generation, isRead ? endOf(generation) : 'failed')
   keepUntilTaken(generation, body)
   return new Response(body, { headers: responseHeaders(generation, upstream) })
 }
 
 /** The outcome of a response in one piece: the client may have left while it was made. */
 const endOf = ({ inFlight }: Generation): Outcome => (inFlight.left ? 'client-left' : 'completed')
-
-/** Events -> the JSON text of a response in the client's protocol, with the losses where the client asked for them. */
-function translate(events: GenerationEvent[], counted: Usage | undefined, context: ResponseContext): string {
-  const answer = protocols[context.request.protocol].serve.writeResponse(fold(withUsage(events, counted)), context)
-  return JSON.stringify({ ...answer, ...lossReport(context) })
-}
 
 /** Meters a whole response. Gives the usage that Sluice counted, where the provider reported none. */
 function record(
@@ -124,7 +132,7 @@ const memoryOf =
   (bytes) =>
     app.memory.respond(clientSignal, open.request.accountId, bytes)
 
-const keepUntilTaken = ({ app, open, inbound: { address } }: Generation, body: string): void =>
+const keepUntilTaken = ({ app, open, inbound: { address } }: Generation, body: string | Buffer): void =>
   app.memory.untilTaken(open.request.accountId, body.length, () => address?.() !== undefined)
 
 /** Reports whether a provider streams its response, as it was requested to. */

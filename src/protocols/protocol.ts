@@ -36,6 +36,8 @@ export type Protocol = {
     references?(body: Record<string, unknown>, inserted?: number): (MediaReference | ProviderReference)[]
     /** Writes events as the frames of a stream. */
     writer(context: ResponseContext): Writer
+    /** The members of a request's body on which its response depends. Absent: there are none. */
+    repeatedMembers?(body: Record<string, unknown>): Record<string, unknown>
     /** The JSON body of a response that is not streamed. */
     writeResponse(answer: GenerationResponse, context: ResponseContext): object
     /** The body of an error before the first byte; its status is `error.status`. */

@@ -304,12 +304,17 @@ const RESPONSE_BYTES = 64 * 1024 * 1024
 export const readResponseText = ({ incoming }: Upstream, takeMemory?: TakeMemory): Promise<string> =>
   readAll(incoming.body, RESPONSE_BYTES, takeMemory, Number(incoming.headers.get('content-length') ?? 0))
 
+/** A provider's response as far as reading its text needs it. */
+type ReadableUpstream = Pick<Upstream, 'protocol' | 'sameProtocol' | 'transforms'> & {
+  endpoint: { target: Pick<Target, 'quirks'> }
+}
+
 /** A whole response as events. Throws a GatewayError for a body that cannot be read. */
 export const readEvents = (upstream: Upstream, text: string): GenerationEvent[] =>
   eventsIn(upstream, parseResponse(text, upstream.protocol))
 
 /** The same, but empty if an unreadable body, or one that says that it failed, is passed through. */
-export function tryReadEvents(upstream: Upstream, text: string): GenerationEvent[] {
+export function tryReadEvents(upstream: ReadableUpstream, text: string): GenerationEvent[] {
   const body = parseResponse(text, upstream.protocol)
   try {
     return eventsIn(upstream, body)
@@ -320,7 +325,10 @@ export function tryReadEvents(upstream: Upstream, text: string): GenerationEvent
   }
 }
 
-function eventsIn({ protocol, endpoint, transforms }: Upstream, body: unknown): GenerationEvent[] {
+function eventsIn(
+  { protocol, endpoint, transforms }: Omit<ReadableUpstream, 'sameProtocol'>,
+  body: unknown,
+): GenerationEvent[] {
   const events = protocol.call.readResponse(body, endpoint.target.quirks)
   return transformOf(transforms)?.(events) ?? events
 }

@@ -3,9 +3,7 @@ export type Json = Record<string, unknown>
 /**
  * A response kept for `previous_response_id`. `inputItems` are complete items: the caller has resolved references.
  */
-export type ResponseToSave = {
-  id: string
-  response: Json
+export type ResponseToSave = WrittenResponse & {
   inputItems: readonly ItemText[]
   expiresAt: number
   upstream?: BackgroundWork | undefined
@@ -13,6 +11,9 @@ export type ResponseToSave = {
 
 /** An item as JSON. `id`: null for one that is not found by an id. */
 export type ItemText = { id: string | null; text: string }
+
+/** A response as JSON, without its output, and the items of that. */
+export type WrittenResponse = { id: string; head: string; output: readonly ItemText[] }
 
 /** A stored response as it was written: itself without its output, and the items of both. */
 export type ResponseTexts = { response: string; inputItems: string[]; output: string[] }
@@ -64,6 +65,15 @@ export const itemText = (item: unknown): ItemText => ({
   text: JSON.stringify(item),
 })
 
+/** Undefined for a response that is not to be stored. */
+export const writtenResponse = (response: Json): WrittenResponse | undefined =>
+  response.store === false || typeof response.id !== 'string'
+    ? undefined
+    : { id: response.id, head: headOf(response), output: outputItems(response).map(itemText) }
+
+/** A response as text without its output, whose items have rows of their own. */
+export const headOf = (response: Json): string => JSON.stringify(withOutput(response, []))
+
 /** The value of stored texts. */
 export const responseOf = ({
   response,
@@ -77,5 +87,5 @@ export const responseOf = ({
 const parseText = (text: string): unknown => JSON.parse(text)
 
 /** The response with other output, at the same place among its members. */
-export const withOutput = (response: Json, output: readonly unknown[]): Json =>
+const withOutput = (response: Json, output: readonly unknown[]): Json =>
   Array.isArray(response.output) ? { ...response, output } : response

@@ -7,17 +7,20 @@ import { startGateway, startGatewayProcess, type Gateway, type GatewayProcess } 
 /** Requests that take long to read and write: another process does it. */
 
 const MODEL = 'far/model'
-const ANSWER = JSON.stringify({
-  id: 'msg_1',
-  type: 'message',
-  role: 'assistant',
-  model: 'model',
-  content: [{ type: 'text', text: 'Done.' }],
-  stop_reason: 'end_turn',
-  usage: { input_tokens: 5, output_tokens: 5 },
-})
+const answerOf = (text: string): string =>
+  JSON.stringify({
+    id: 'msg_1',
+    type: 'message',
+    role: 'assistant',
+    model: 'model',
+    content: [{ type: 'text', text }],
+    stop_reason: 'end_turn',
+    usage: { input_tokens: 5, output_tokens: 5 },
+  })
 
 let provider: ReturnType<typeof Bun.serve>
+/** The length of the provider's answer. */
+let pieces = 1
 /** The last body that the provider received. */
 let received = ''
 let config = ''
@@ -27,7 +30,7 @@ beforeAll(() => {
     hostname: '127.0.0.1',
     async fetch(request) {
       received = await request.text()
-      return new Response(ANSWER, { headers: { 'content-type': 'application/json' } })
+      return new Response(answerOf('Done.'.repeat(pieces)), { headers: { 'content-type': 'application/json' } })
     },
   })
   config = `
@@ -80,6 +83,44 @@ describe('a request with very many parts', () => {
       400,
       'messages[0].content[9000].text',
     ])
+  })
+})
+
+describe('a long answer in one piece', () => {
+  let gateway: Gateway
+  beforeAll(async () => {
+    gateway = await startGateway({ config })
+  })
+  afterAll(async () => {
+    pieces = 1
+    await gateway.stop()
+  })
+
+  test.each(['chat/completions', 'messages'])('is neither read nor written by the server itself (%s)', async (api) => {
+    const reading = spyOn(protocols.messages.call, 'readResponse')
+    const writing = spyOn(protocols['chat.completions'].serve, 'writeResponse')
+    for (const [length, calls] of [
+      [100_000, 0],
+      [10, 1],
+    ] as const) {
+      pieces = length
+      const response = await fetch(`${gateway.url}/v1/${api}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: MODEL, max_tokens: 10, messages: [{ role: 'user', content: 'Hi' }] }),
+      })
+      const answer = (await response.json()) as any
+      expect(answer.choices?.[0].message.content ?? answer.content[0].text).toBe('Done.'.repeat(length))
+      expect(answer.usage).toMatchObject(api === 'messages' ? { output_tokens: 5 } : { completion_tokens: 5 })
+      expect([reading.mock.calls.length, writing.mock.calls.length]).toEqual([calls, api === 'messages' ? 0 : calls])
+      const id = response.headers.get('x-generation-id')
+      const record = await fetch(`${gateway.url}/v1/generation?id=${id}`, {
+        headers: { authorization: `Bearer ${gateway.key}` },
+      })
+      expect(await record.json()).toMatchObject({ nativeTokens: { completion_tokens: 5 }, ending: 'completed' })
+    }
+    reading.mockRestore()
+    writing.mockRestore()
   })
 })
 
@@ -171,7 +212,7 @@ describe.each(['media', 'reasoning', 'stored-responses', 'issued-ids', 'own-prot
   'with all requests in another process, the tests of %s',
   async (name) => {
     const usual = { ...HEAVY }
-    beforeAll(() => void Object.assign(HEAVY, { bytes: 0, elements: 0, unscanned: 0, settings: 0 }))
+    beforeAll(() => void Object.assign(HEAVY, { bytes: 0, elements: 0, unscanned: 0, settings: 0, answer: 0 }))
     afterAll(() => void Object.assign(HEAVY, usual))
     await import(`./${name}.test.ts?heavy`)
   },

@@ -5,10 +5,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { AppContext, AuthenticatedRequest } from '../../src/context.ts'
 import { GatewayError } from '../../src/error.ts'
+import type { GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { bodyText } from '../../src/http/call.ts'
 import { modelLimitOf } from '../../src/ledger/admission.ts'
+import { Meter } from '../../src/ledger/meter.ts'
 import { ResponseStore } from '../../src/endpoints/responses/response-store.ts'
+import { meteredEvents } from '../../src/pipeline/heavy/answer-job.ts'
 import { HeavyRequest } from '../../src/pipeline/heavy/request.ts'
 import { HEAVY } from '../../src/pipeline/heavy/weight.ts'
 import { parse, select } from '../../src/pipeline/prepare.ts'
@@ -16,7 +19,8 @@ import { protocols } from '../../src/protocols/index.ts'
 import { responseObject } from '../../src/protocols/responses/response-object.ts'
 import { errorData } from '../../src/worker/errors.ts'
 import { inProcessGateway } from '../gateway/in-process.ts'
-import { assertAsyncProperty, assertSame, TIMEOUT_MS } from './assertions.ts'
+import { answers, eventsOf, paces } from './answers.ts'
+import { assertAsyncProperty, assertProperty, assertSame, TIMEOUT_MS } from './assertions.ts'
 import { change, mutated } from './mutations.ts'
 import { NAMES } from './protocol-pairs.ts'
 import { writtenWithLosses } from './request-losses.ts'
@@ -52,8 +56,8 @@ afterAll(async () => {
 })
 
 const usual = { ...HEAVY }
-const always = { bytes: 0, elements: 0, unscanned: 0, settings: 0 }
-const never = { bytes: Infinity, elements: Infinity, unscanned: Infinity, settings: Infinity }
+const always = { bytes: 0, elements: 0, unscanned: 0, settings: 0, answer: 0 }
+const never = { bytes: Infinity, elements: Infinity, unscanned: Infinity, settings: Infinity, answer: Infinity }
 
 type Sent = { protocol: ConversationName; model: string; strict: boolean; text: string }
 
@@ -156,3 +160,22 @@ describe.each(NAMES)('requests of %s', (protocol) => {
     TIMEOUT_MS,
   )
 })
+
+test(
+  'a meter records the same of a response that the other process has read',
+  () => {
+    const recordedOf = (events: readonly GenerationEvent[]): unknown => {
+      const meter = new Meter(() => Promise.resolve(0))
+      meter.record(events)
+      const { usage, finish, recordedFinish, showsReasoning, lacksUsage, received } = meter
+      return { usage, finish, recordedFinish, showsReasoning, lacksUsage, received }
+    }
+    assertProperty(
+      fc.property(answers, paces, (answer, pace) => {
+        const events = eventsOf(answer, pace)
+        assertSame(recordedOf(meteredEvents(events)), recordedOf(events))
+      }),
+    )
+  },
+  TIMEOUT_MS,
+)

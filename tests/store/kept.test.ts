@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { itemText } from '../../src/store/responses.ts'
+import { itemText, writtenResponse } from '../../src/store/responses.ts'
 import { KEPT_KINDS, type KeptKind } from '../../src/store/kept.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { PredictionChange } from '../../src/store/store.ts'
@@ -47,8 +47,7 @@ const ADD: Record<KeptKind, (store: SqliteStore, accountId: string, number: numb
   {
     responses: (store, accountId, number, text) =>
       store.responses.save(accountId, {
-        id: `r${number}`,
-        response: { id: `r${number}`, text, output: [{ id: 'o', text }, text] },
+        ...writtenResponse({ id: `r${number}`, text, output: [{ id: 'o', text }, text] })!,
         inputItems: [itemText({ id: 'i', text })],
         expiresAt: number + 1,
         ...(number % 2 === 0 ? { upstream: { provider: 'p', id: 'u' } } : {}),
@@ -184,8 +183,7 @@ test('a response is stored once: the database grows by little more than its byte
     store = await open()
     const before = statSync(file).size
     await store.responses.save('a', {
-      id: 'r',
-      response: { id: 'r', output: [{ id: 'o', text }] },
+      ...writtenResponse({ id: 'r', output: [{ id: 'o', text }] })!,
       inputItems: [itemText({ id: 'i', text })],
       expiresAt: 1,
     })
@@ -198,8 +196,7 @@ describe('the space of what was deleted', () => {
   const MIB = 2 ** 20
   const save = (store: SqliteStore, id: string, bytes: number): Promise<void> =>
     store.responses.save('a', {
-      id,
-      response: { id, output: [] },
+      ...writtenResponse({ id, output: [] })!,
       inputItems: [itemText({ id: `in_${id}`, text: 'x'.repeat(bytes) })],
       expiresAt: 1,
     })

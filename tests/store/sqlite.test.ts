@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
-import { itemText } from '../../src/store/responses.ts'
+import { itemText, writtenResponse } from '../../src/store/responses.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { Account, StoredKey } from '../../src/store/store.ts'
 
@@ -50,8 +50,7 @@ const key = (id: string, accountId: string, fill: number): StoredKey => ({
 })
 
 const answer = (id: string, ...output: object[]) => ({
-  id,
-  response: { id, output },
+  ...writtenResponse({ id, output })!,
   inputItems: [],
   expiresAt: Date.now() + 60_000,
 })
@@ -156,8 +155,7 @@ describe('responses', () => {
     }
     const inputItems = [{ type: 'message', content: "Robert'); DROP TABLE keys;--" }, 'text']
     await store.responses.save('a', {
-      id: 'r',
-      response,
+      ...writtenResponse(response)!,
       inputItems: inputItems.map(itemText),
       expiresAt: Date.now() + 1000,
     })

@@ -1,3 +1,4 @@
+import { writtenResponse } from '../../src/store/responses.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 
 /** Saves responses until it is killed, and prints each id once it is saved. */
@@ -6,8 +7,7 @@ await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, 
 for (let number = 0; ; number++) {
   const id = `resp_${number}`
   await store.responses.save('a', {
-    id,
-    response: { id, output: [{ id: `msg_${number}`, text: 'x'.repeat(2000) }] },
+    ...writtenResponse({ id, output: [{ id: `msg_${number}`, text: 'x'.repeat(2000) }] })!,
     inputItems: [],
     expiresAt: Date.now() + 3_600_000,
   })

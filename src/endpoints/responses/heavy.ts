@@ -1,7 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type ApiReader, Needed } from '../../pipeline/heavy/job.ts'
-import { toolLists } from '../../protocols/responses/namespaces.ts'
-import { omit } from '../../protocols/media.ts'
 import { itemText, responseOf } from '../../store/responses.ts'
 import type { ResponseTexts, Store } from '../../store/store.ts'
 import { expand, type Item, isReference, type ItemSource, withIds } from './expand.ts'
@@ -60,7 +58,7 @@ export const readItems: ApiReader = async (rawRequest, { id, accountId, config, 
     isBackground: body.background === true,
     items: texts.map((item, index) => ({ id: item.id, length: bytes[index]!.length })),
   }
-  return { found, bytes, body: withoutInput(body) }
+  return { found, bytes }
 }
 
 function sourceOf(given: GivenItems | undefined, { input, previous_response_id: previous }: Item): ItemSource {
@@ -81,11 +79,3 @@ function sourceOf(given: GivenItems | undefined, { input, previous_response_id: 
     findItem: async (_accountId, id) => known().items.get(id),
   }
 }
-
-/** The members that the response repeats, and the tools by which its calls are named. */
-const withoutInput = (body: Item): Item => ({
-  ...omit(body, 'input'),
-  input: toolLists({ body })
-    .slice(1)
-    .map(({ tools }) => ({ type: 'additional_tools', tools })),
-})

@@ -11,8 +11,8 @@ import { bodyBytes } from '../../protocols/raw-request.ts'
 import { failureCode, failureMessage } from '../../protocols/responses/shapes.ts'
 import { parseResponse, type Upstream } from '../../providers/attempt.ts'
 import type { Endpoint } from '../../providers/catalogue.ts'
-import { itemText } from '../../store/responses.ts'
-import type { BackgroundWork, ItemText } from '../../store/store.ts'
+import { itemText, writtenResponse } from '../../store/responses.ts'
+import type { BackgroundWork, ItemText, WrittenResponse } from '../../store/store.ts'
 import { expand, type Item, withIds } from './expand.ts'
 import { type FoundItems, type NeededItems, storedTexts } from './heavy.ts'
 
@@ -120,6 +120,10 @@ export class ResponseStore implements GenerationHooks {
     return ours
   }
 
+  keepTexts(written: WrittenResponse): void {
+    this.#saveWritten(written, undefined)
+  }
+
   onInterrupt({ open }: ClosableGeneration, outcome: Outcome): Promise<void> | undefined {
     const isRunning = open.background !== undefined && open.meter.outcome === undefined
     return isRunning ? this.#leaveOpen(open, outcome) : undefined
@@ -146,12 +150,15 @@ export class ResponseStore implements GenerationHooks {
   }
 
   #save(response: Item, upstream: BackgroundWork | undefined): void {
-    if (response.store === false || typeof response.id !== 'string') return
+    const written = writtenResponse(response)
+    if (written !== undefined) this.#saveWritten(written, upstream)
+  }
+
+  #saveWritten(written: WrittenResponse, upstream: BackgroundWork | undefined): void {
     const { store, config } = this.#app
     this.#saving = store.responses.save(this.#accountId, {
-      id: response.id,
-      response,
-      inputItems: this.#inputItems(response.id),
+      ...written,
+      inputItems: this.#inputItems(written.id),
       expiresAt: Date.now() + config.responses.keepDays * DAY_MS,
       upstream,
     })

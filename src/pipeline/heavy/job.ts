@@ -86,8 +86,8 @@ export type Written =
 /** One API's steps before a request is read: its `hooks.beforeRead`, in a process that has no store. */
 export type ApiReader = (rawRequest: RawRequest, job: HeavyJob) => Promise<ApiFound>
 
-/** `found`, with its bytes: for `hooks.adopt`. `body`: the members of the request that the response depends on. */
-type ApiFound = { found: unknown; bytes: readonly Uint8Array[]; body: Record<string, unknown> }
+/** `found`, with its bytes: for `hooks.adopt`. */
+type ApiFound = { found: unknown; bytes: readonly Uint8Array[] }
 
 /** `endpoints`: indexes of those that can serve the request. `written`: for the first of them from `from` on. */
 export type HeavyRead = {
@@ -101,6 +101,7 @@ export type HeavyRead = {
   written: Written[]
   /** See `ApiFound`. */
   found?: unknown
+  /** The members of the request on which the response depends. */
   body: Record<string, unknown>
 }
 
@@ -130,7 +131,7 @@ export async function prepareHeavy(
     if (job.ask.type === 'count') return { output: { tokens: await selected.promptCount.tokens() } }
     const { output, bytes: body } = await writeFrom(selected, job)
     if (api === undefined) return { output, bytes: body }
-    return { output: { ...output, found: api.found, body: api.body }, bytes: [...body, ...api.bytes] }
+    return { output: { ...output, found: api.found }, bytes: [...body, ...api.bytes] }
   } catch (error) {
     if (error instanceof Needed) return { output: { need: error.need } }
     throw error
@@ -243,7 +244,7 @@ const loadable = ({ path, param, source, kind }: LoadableReference): LoadableRef
 
 async function writeFrom(
   { context, endpoints, hasTools, makesObjects, worst, classes, preparedRequests }: SelectedRequest,
-  { given, ask }: HeavyJob,
+  { given, ask, protocol }: HeavyJob,
 ): Promise<{ output: HeavyRead; bytes: Uint8Array[] }> {
   const written: Written[] = []
   let bytes: Uint8Array[] = []
@@ -270,7 +271,7 @@ async function writeFrom(
     classes,
     endpoints: endpoints.map((endpoint) => list.indexOf(endpoint)),
     written,
-    body: {},
+    body: protocols[protocol].serve.repeatedMembers?.(context.rawRequest.body) ?? {},
   }
   return { output, bytes }
 }

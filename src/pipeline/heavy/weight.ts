@@ -6,9 +6,16 @@ import type { GenerationRoute } from '../hooks.ts'
 /**
  * From these weights on, reading and writing a request would hold up the event loop for more than about 20 ms.
  * `elements`: values in the body. `unscanned`: bytes of a body that the scan could not judge, for example because an
- * object has very many members. `settings`: bytes besides the conversation and its tools.
+ * object has very many members. `settings`: bytes besides the conversation and its tools. `answer`: characters of a
+ * response in one piece.
  */
-export const HEAVY = { bytes: 1024 * 1024, elements: 8_000, unscanned: 64 * 1024, settings: 64 * 1024 }
+export const HEAVY = {
+  bytes: 1024 * 1024,
+  elements: 8_000,
+  unscanned: 64 * 1024,
+  settings: 64 * 1024,
+  answer: 256 * 1024,
+}
 
 /** Reports whether a request has to be read and written in another process. Those for images are short or one text. */
 export function isHeavy({ bytes, scan }: ReceivedBody, { protocol }: GenerationRoute): boolean {

@@ -1,5 +1,6 @@
 import { readError, writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
+import { repeatedMembers } from './namespaces.ts'
 import { forward, ResponsesPassthrough } from './passthrough.ts'
 import { readRequest } from './read-request.ts'
 import { hasFailed, readResponse, ResponsesResponseReader } from './read-response.ts'
@@ -16,6 +17,7 @@ export const responses: Protocol = {
   serve: {
     readRequest,
     paths,
+    repeatedMembers,
     references,
     writer: (context) => new ResponsesResponseWriter(context),
     writeResponse,

@@ -1,5 +1,6 @@
 import type { RawRequest } from '../protocol.ts'
 import { isObject } from '../../json/parse.ts'
+import { omit } from '../media.ts'
 import { objectsOf, type Json } from './shapes.ts'
 
 /** A tool inside a `namespace` tool. */
@@ -52,3 +53,11 @@ export function namespaceNames(body: Json): NamespaceNames {
   const byFlatName = new Map(namespaced.map((tool) => [flatten(tool.namespace, tool.name), tool]))
   return { flatten, resolve: (flatName) => byFlatName.get(flatName) }
 }
+
+/** The members that a response repeats, and the tools by which its calls are named. */
+export const repeatedMembers = (body: Json): Json => ({
+  ...omit(body, 'input'),
+  input: toolLists({ body })
+    .slice(1)
+    .map(({ tools }) => ({ type: 'additional_tools', tools })),
+})

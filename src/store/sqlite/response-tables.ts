@@ -1,5 +1,6 @@
 import {
   type BackgroundWork,
+  headOf,
   type ItemText,
   itemText,
   type Json,
@@ -9,7 +10,6 @@ import {
   type ResponseTexts,
   type ResponseToSave,
   type StoredResponse,
-  withOutput,
 } from '../responses.ts'
 import { BATCH_ROWS, type Connection } from './connection.ts'
 import { removeInSteps } from './remove-in-steps.ts'
@@ -31,9 +31,8 @@ export class ResponseTables implements ResponseStore {
     this.#now = now
   }
 
-  async save(accountId: string, { id, response, inputItems, expiresAt, upstream }: ResponseToSave): Promise<void> {
-    const head = headOf(response)
-    const output = outputItems(response).map(itemText)
+  async save(accountId: string, saved: ResponseToSave): Promise<void> {
+    const { id, head, output, inputItems, expiresAt, upstream } = saved
     const write = (): void => {
       this.#connection.run('DELETE FROM responses WHERE account_id = ? AND id = ?', accountId, id)
       this.#connection.run(
@@ -186,6 +185,3 @@ export class ResponseTables implements ResponseStore {
 
 const bytesOf = (items: readonly ItemText[]): number =>
   items.reduce((bytes, { text }) => bytes + Buffer.byteLength(text), 0)
-
-/** A response as text without its output, whose items have rows of their own. */
-const headOf = (response: Json): string => JSON.stringify(withOutput(response, []))
