@@ -85,6 +85,26 @@ export const objectsIn = (value: unknown): [index: number, element: Record<strin
       )
     : []
 
+/** Members that refer to something, in any protocol. */
+const REFERRING = new RegExp(
+  '"(image_url|video_url|input_audio|audio|file|file_?(id|ids|url|data|uri|search)|source|container(_id)?|' +
+    'environment|retrieval|vector_store_ids|skill_id)":',
+  'i',
+)
+
+/**
+ * The same where references may be inside. Throws invalid_request for an object that has some without its array, which
+ * some servers take for an array of one: what it refers to would not be checked.
+ */
+export function listedIn(
+  value: unknown,
+  path: readonly (string | number)[],
+): [index: number, element: Record<string, unknown>][] {
+  if (isObject(value) && REFERRING.test(JSON.stringify(value)))
+    throw invalid(pathText(path), 'must be an array, not an object')
+  return objectsIn(value)
+}
+
 /** A path as text: `messages[2].content`. */
 export const pathText = (path: readonly (string | number)[]): string =>
   path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('')

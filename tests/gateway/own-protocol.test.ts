@@ -262,3 +262,37 @@ test('a limit that is none, and each choice, is held for', async () => {
   expect(await status({ max_tokens: 100, n: 20 })).toBe(402)
   for (const n of [0, -1, 1.5, '2', {}]) expect([n, await status({ max_tokens: 1, n })]).toEqual([n, 400])
 })
+
+const FILE = { fileData: { fileUri: 'https://generativelanguage.googleapis.com/v1beta/files/theirs' } }
+const INSIDE = { type: 'image_url', image_url: { url: 'http://127.0.0.1/secret' } }
+test.each<[Client, Json, string]>([
+  ['g', { contents: { parts: [FILE] } }, 'contents'],
+  ['g', { contents: [{ parts: FILE }] }, 'contents[0].parts'],
+  ['g', { tools: { fileSearch: { fileSearchStoreNames: ['fileSearchStores/1'] } } }, 'tools'],
+  ['c', { messages: { role: 'user', content: [INSIDE] } }, 'messages'],
+  ['c', { messages: [{ role: 'user', content: INSIDE }] }, 'messages[0].content'],
+  [
+    'm',
+    { messages: [{ role: 'user', content: { type: 'document', source: { type: 'file', file_id: 'x' } } }] },
+    'messages[0].content',
+  ],
+  ['r', { input: { role: 'user', content: [{ type: 'input_file', file_id: 'x' }] } }, 'input'],
+  ['r', { input: [{ role: 'user', content: { type: 'input_file', file_id: 'x' } }] }, 'input[0].content'],
+  [
+    'r',
+    { input: [{ role: 'user', content: [{ type: 'input_image', image_url: { url: 'http://127.0.0.1/' } }] }] },
+    'input[0].content[0].image_url',
+  ],
+  ['r', { tools: { type: 'code_interpreter', container: 'cntr_1' } }, 'tools'],
+])(
+  '%s: an object without its array is refused, as its references would not be checked: %j',
+  async (client, patch, path) => {
+    received.length = 0
+    const response = await ask(client, `${client}/m`, patch)
+    expect([response.status, received.length, (await response.text()).includes(`${path}: must be`)]).toEqual([
+      400,
+      0,
+      true,
+    ])
+  },
+)

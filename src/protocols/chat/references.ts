@@ -9,6 +9,7 @@ import {
   mediaKind,
   providerReferences,
   refuseFileId,
+  listedIn,
   objectsIn,
   refuseSeveral,
   pathText,
@@ -26,12 +27,13 @@ const POSITIONS = 'file parts'
 /** Files, URLs and earlier audio in a body's messages of every role. */
 export function references(body: Json): Found {
   const found: Found = []
-  for (const [m, message] of objectsIn(body.messages)) {
+  for (const [m, message] of listedIn(body.messages, ['messages'])) {
     if (isObject(message.audio))
       for (const reference of providerReferences(message.audio.id, ['messages', m, 'audio', 'id'], 'an audio response'))
         found.push({ ...reference, optional: true })
     for (const name of ['content', 'images'])
-      for (const [p, part] of objectsIn(message[name])) addPart(part, ['messages', m, name, p], found)
+      for (const [p, part] of listedIn(message[name], ['messages', m, name]))
+        addPart(part, ['messages', m, name, p], found)
   }
   return found
 }

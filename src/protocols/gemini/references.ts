@@ -1,6 +1,15 @@
 import { invalid } from '../../error.ts'
 import { isObject } from '../../json/parse.ts'
-import { isNonEmptyString, isTextual, providerReferences, mediaKind, objectsIn, pathText, omit } from '../media.ts'
+import {
+  isNonEmptyString,
+  isTextual,
+  providerReferences,
+  mediaKind,
+  listedIn,
+  objectsIn,
+  pathText,
+  omit,
+} from '../media.ts'
 import type { MediaData, MediaReference, ProviderReference } from '../protocol.ts'
 import { either } from './fields.ts'
 
@@ -16,8 +25,8 @@ export function references(body: Json): Found {
   const found: Found = []
   for (const name of ['cachedContent', 'cached_content'])
     found.push(...providerReferences(body[name], [name], 'a cached content'))
-  for (const [t, tool] of objectsIn(body.tools)) addStores(tool, ['tools', t], found)
-  for (const [c, content] of objectsIn(body.contents)) addParts(content, ['contents', c], found)
+  for (const [t, tool] of listedIn(body.tools, ['tools'])) addStores(tool, ['tools', t], found)
+  for (const [c, content] of listedIn(body.contents, ['contents'])) addParts(content, ['contents', c], found)
   const system = memberOf(body, 'systemInstruction', 'system_instruction')
   if (system !== undefined) addParts(system.value, [system.name], found)
   return found
@@ -34,7 +43,7 @@ function addStores(tool: Json, path: Path, found: Found): void {
 }
 
 function addParts(holder: Json, path: Path, found: Found): void {
-  for (const [p, part] of objectsIn(holder.parts)) {
+  for (const [p, part] of listedIn(holder.parts, [...path, 'parts'])) {
     const at = [...path, 'parts', p]
     const response = memberOf(part, 'functionResponse', 'function_response')
     const file = memberOf(part, 'fileData', 'file_data')

@@ -5,6 +5,7 @@ import {
   isTextual,
   providerReferences,
   refuseFileId,
+  listedIn,
   objectsIn,
   pathText,
   decodedText,
@@ -19,8 +20,9 @@ type References = (MediaReference | ProviderReference)[]
 export function references(body: Json): References {
   const found: References = []
   addContainer(body.container, found)
-  addBlocks(body.system, ['system'], found)
-  for (const [m, message] of objectsIn(body.messages)) addBlocks(message.content, ['messages', m, 'content'], found)
+  addListed(body.system, ['system'], found)
+  for (const [m, message] of listedIn(body.messages, ['messages']))
+    addListed(message.content, ['messages', m, 'content'], found)
   return found
 }
 
@@ -33,6 +35,11 @@ function addContainer(container: unknown, found: References): void {
       found.push(...providerReferences(skill.skill_id, ['container', 'skills', s, 'skill_id'], 'a skill'))
 }
 
+function addListed(blocks: unknown, path: Path, found: References): void {
+  listedIn(blocks, path)
+  addBlocks(blocks, path, found)
+}
+
 function addBlocks(blocks: unknown, path: Path, found: References): void {
   for (const [b, block] of objectsIn(blocks)) {
     const at = [...path, b]
@@ -40,7 +47,9 @@ function addBlocks(blocks: unknown, path: Path, found: References): void {
       found.push(...providerReferences(block.file_id, [...at, 'file_id'], 'a file'))
     if (isObject(block.source))
       addSource(block.source, [...at, 'source'], block.type === 'image' ? 'image' : 'file', found)
-    addBlocks(block.content, [...at, 'content'], found)
+    // Results of the provider's own tools are objects.
+    const add = block.type === 'tool_result' ? addListed : addBlocks
+    add(block.content, [...at, 'content'], found)
   }
 }
 
@@ -51,7 +60,7 @@ function addSource(source: Json, path: Path, kind: 'image' | 'file', found: Refe
     found.push({ path, param: pathText([...path, 'file_id']), source: { type: 'file', id }, kind, inline })
   else if (type === 'url' && isRemoteUrl(url))
     found.push({ path, param: pathText([...path, 'url']), source: { type: 'url', url }, kind, inline })
-  else if (type === 'content') addBlocks(source.content, [...path, 'content'], found)
+  else if (type === 'content') addListed(source.content, [...path, 'content'], found)
 }
 
 /** The source of a medium; documents of text are sent as text. */

@@ -1,3 +1,4 @@
+import { invalid } from '../../error.ts'
 import { isObject } from '../../json/parse.ts'
 import {
   dataUrl,
@@ -5,6 +6,7 @@ import {
   isNonEmptyString,
   providerReferences,
   refuseFileId,
+  listedIn,
   objectsIn,
   refuseSeveral,
   pathText,
@@ -25,8 +27,8 @@ const FILE_PARTS = 'input_file and input_image parts'
  */
 export function references(body: Json, inserted = 0): Found {
   const found: Found = []
-  for (const [i, item] of objectsIn(body.instructions)) addItem(item, ['instructions', i], found)
-  for (const [i, item] of objectsIn(body.input)) addInputItem(item, i, inserted, found)
+  for (const [i, item] of listedIn(body.instructions, ['instructions'])) addItem(item, ['instructions', i], found)
+  for (const [i, item] of listedIn(body.input, ['input'])) addInputItem(item, i, inserted, found)
   if (isObject(body.prompt)) addPrompt(body.prompt, found)
   addTools(body, [], found)
   return found
@@ -48,9 +50,15 @@ function addInputItem(item: Json, index: number, inserted: number, found: Found)
     found.push('path' in one ? { ...one, path: ['input', index, ...one.path.slice(shown.length)] } : one)
 }
 
+/** Items whose content or output is text, or a list of parts. */
+const LISTING = /^(message|agent_message|function_call_output|custom_tool_call_output)$/
+
 function addItem(item: Json, path: Path, found: Found): void {
+  // Outputs of other tools may be objects.
+  const { type = 'message' } = item
+  const partsIn = typeof type === 'string' && !LISTING.test(type) ? objectsIn : listedIn
   for (const name of ['content', 'output'])
-    for (const [p, part] of objectsIn(item[name])) addPart(part, [...path, name, p], found)
+    for (const [p, part] of partsIn(item[name], [...path, name])) addPart(part, [...path, name, p], found)
   if (item.type === 'computer_call_output' && isObject(item.output)) addImage(item.output, [...path, 'output'], found)
   if (item.type === 'additional_tools') addTools(item, path, found)
   refuseFileId(item, path, FILE_PARTS)
@@ -65,6 +73,7 @@ function addPart(part: Json, path: Path, found: Found): void {
 function addImage(image: Json, path: Path, found: Found): void {
   refuseSeveral(image, path, 'file_id', 'image_url')
   const { file_id: id, image_url: url } = image
+  if (isObject(url)) throw invalid(pathText([...path, 'image_url']), 'must be a string, not an object')
   if (isNonEmptyString(id))
     found.push({
       path,
@@ -98,7 +107,7 @@ function addFile(file: Json, path: Path, found: Found): void {
 }
 
 function addTools(holder: Json, path: Path, found: Found): void {
-  for (const [t, tool] of objectsIn(holder.tools)) {
+  for (const [t, tool] of listedIn(holder.tools, [...path, 'tools'])) {
     const at = [...path, 'tools', t]
     if (isObject(tool.input_image_mask)) addImage(tool.input_image_mask, [...at, 'input_image_mask'], found)
     found.push(...providerReferences(tool.vector_store_ids, [...at, 'vector_store_ids'], 'a vector store'))
