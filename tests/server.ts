@@ -55,7 +55,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
 }
 
 export async function startGatewayProcess(
-  options: GatewayOptions & { disk?: SmallDisk; group?: MemoryGroup | undefined } = {},
+  options: GatewayOptions & { disk?: SmallDisk; group?: Pick<MemoryGroup, 'command'> | undefined } = {},
 ): Promise<GatewayProcess> {
   const { disk, group } = options
   const { data, key, file } = prepare(options)

@@ -3,6 +3,7 @@ import { isUtf8 } from 'node:buffer'
 import { within } from '../deadlines.ts'
 import { GatewayError, invalid } from '../error.ts'
 import { BodyPieces } from './body-pieces.ts'
+import { DescriptorReserve } from './descriptors.ts'
 import { type MemoryBudget, UNCOUNTED_BYTES } from './memory-budget.ts'
 import { isStreamed } from './stream.ts'
 
@@ -72,11 +73,13 @@ function serve(options: ListenOptions): Listening {
       return response
     },
   })
+  const reserve = new DescriptorReserve(server.port ?? 0, () => server.closeIdleConnections())
   const host = options.host.includes(':') ? `[${options.host}]` : options.host
   return {
     url: `http://${host}:${server.port}`,
     port: server.port ?? 0,
     async stop(drainMs) {
+      reserve.stop()
       await within(server.stop(false), drainMs, () => server.stop(true))
     },
   }
