@@ -17,6 +17,7 @@ import {
   mostRequestBytes,
 } from './media-endpoints.ts'
 import type { MediaCaller, MediaLoader } from './media-load.ts'
+import { TooHeavy } from './heavy/weight.ts'
 import { encodedBytes } from './media-memory.ts'
 
 /** Media that may be loaded for one request. */
@@ -50,12 +51,17 @@ export class MediaResolver {
    * for ids that no provider issued to it, invalid_request for media that no provider of the model takes in this way,
    * overloaded where the requests in flight fill the memory for media; each names the parameter.
    */
-  resolve(caller: MediaCaller, protocol: ProtocolName, rawRequest: RawRequest): Promise<ResolvedMedia> | undefined {
+  resolve(
+    caller: MediaCaller,
+    protocol: ProtocolName,
+    rawRequest: RawRequest,
+    mostBytes = Infinity,
+  ): Promise<ResolvedMedia> | undefined {
     const named = referencesOf(protocols[protocol].serve, rawRequest)
     const model = rawRequest.model ?? rawRequest.body.model
     // A wrong model is refused by later steps; no file is opened for it before that.
     if (named.length === 0 || typeof model !== 'string' || !caller.identity.allows(model)) return undefined
-    return this.#resolve(caller, protocol, rawRequest, model, named)
+    return this.#resolve(caller, protocol, rawRequest, model, named, mostBytes)
   }
 
   async #resolve(
@@ -64,6 +70,7 @@ export class MediaResolver {
     rawRequest: RawRequest,
     model: string,
     named: readonly (MediaReference | ProviderReference)[],
+    mostBytes: number,
   ): Promise<ResolvedMedia> {
     const { catalogue, config, loader, issuedIds } = this.#modules
     const lease = loader.lease()
@@ -75,6 +82,8 @@ export class MediaResolver {
       const { endpoints, toFetch } = routeUrls(config, all, references)
       refuseTooMany([...references.filter(({ source }) => source.type === 'file'), ...toFetch])
       const loaded = await loader.load(caller, references, toFetch, lease, mostRequestBytes(config, endpoints))
+      // Only stored files are loaded again at no cost.
+      if (toFetch.length === 0 && encodedBytes(loaded) >= mostBytes) throw new TooHeavy()
       const taking = takingEndpoints(config, endpoints, loaded, bodyBytes(rawRequest))
       lease.add(encodedBytes(loaded.filter(({ reference }) => reference.source.type === 'file')))
       if (loaded.length > 0) await inline(rawRequest, loaded)

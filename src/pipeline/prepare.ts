@@ -18,7 +18,7 @@ import { leaveUnread, type UnreadRequest } from '../protocols/unread-request.ts'
 import { PreparedRequests, type RequestWriter } from '../providers/attempt.ts'
 import type { Catalogue, Endpoint } from '../providers/catalogue.ts'
 import { HeavyRequest } from './heavy/request.ts'
-import { hasHeavySettings, isHeavy } from './heavy/weight.ts'
+import { hasHeavySettings, HEAVY, isHeavy, TooHeavy } from './heavy/weight.ts'
 import type { Generation, GenerationHooks, GenerationRoute } from './hooks.ts'
 import { finishesWithoutClient } from './images.ts'
 import { makesObjects } from './issued-ids.ts'
@@ -95,23 +95,31 @@ export async function parse(
   const waiting = app.memory.work(inbound.request.signal, unread === undefined ? 'read' : 'unread')
   if (waiting !== undefined) await waiting
   if (unread !== undefined) return { rawRequest, options, unread, request: unread.request }
-  return heavy
-    ? new HeavyRequest(app, inbound, route, { bytes: body.bytes, options, model: modelOf(rawRequest), mayStayUnread })
-    : read(app, inbound, route, rawRequest, options)
+  const received = { bytes: body.bytes, options, model: modelOf(rawRequest), mayStayUnread }
+  if (heavy) return new HeavyRequest(app, inbound, route, received)
+  const mostMediaBytes = protocol === 'images' ? Infinity : HEAVY.bytes
+  return read(app, inbound, route, rawRequest, options, mostMediaBytes).catch((error: unknown) => {
+    if (error instanceof TooHeavy) return new HeavyRequest(app, inbound, route, { ...received, api: error.api })
+    throw error
+  })
 }
 
-/** Reads a whole request, its conversation included. */
+/**
+ * Reads a whole request, its conversation included. Throws TooHeavy where it refers to stored files of more bytes, or
+ * to a heavy conversation.
+ */
 export async function read(
   app: PreparingModules,
   inbound: Pick<AuthenticatedRequest, 'identity' | 'request'>,
   { protocol, hooks }: GenerationRoute,
   rawRequest: RawRequest,
   options: TranslationOptions,
+  mostMediaBytes: number,
 ): Promise<ParsedRequest> {
   const { serve } = protocols[protocol]
   const beforeRead = hooks.beforeRead?.(rawRequest)
   if (beforeRead !== undefined) await beforeRead
-  const resolving = app.media.resolve(inbound, protocol, rawRequest)
+  const resolving = app.media.resolve(inbound, protocol, rawRequest, mostMediaBytes)
   const media = resolving && (await resolving)
   try {
     return { rawRequest, options, media, request: serve.readRequest(rawRequest) }

@@ -86,6 +86,71 @@ describe('a request with very many parts', () => {
   })
 })
 
+describe('a short request that refers to a lot', () => {
+  let gateway: Gateway
+  beforeAll(async () => {
+    gateway = await startGateway({ config })
+  })
+  afterAll(() => gateway.stop())
+
+  const send = async (path: string, body: object | FormData): Promise<any> => {
+    const isForm = body instanceof FormData
+    const response = await fetch(gateway.url + path, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${gateway.key}`,
+        ...(isForm ? {} : { 'content-type': 'application/json' }),
+      },
+      body: isForm ? body : JSON.stringify(body),
+    })
+    expect(response.status).toBe(200)
+    return response.json()
+  }
+
+  test('to a stored conversation, is not read by the server itself', async () => {
+    const reading = spyOn(protocols.responses.serve, 'readRequest')
+    const long = 'many words '.repeat(100_000)
+    for (const [text, calls] of [
+      [long, 0],
+      ['few words', 2],
+    ] as const) {
+      reading.mockClear()
+      const first = await send('/v1/responses', { model: MODEL, input: text })
+      const second = await send('/v1/responses', { model: MODEL, previous_response_id: first.id, input: 'And?' })
+      expect(second.previous_response_id).toBe(first.id)
+      expect(JSON.parse(received).messages.map(({ content }: any) => content[0]?.text ?? content)).toEqual([
+        text,
+        'Done.',
+        'And?',
+      ])
+      expect(reading.mock.calls.length).toBe(calls)
+    }
+    reading.mockRestore()
+  })
+
+  test('to a file, is not read by the server itself', async () => {
+    const reading = spyOn(protocols['chat.completions'].serve, 'readRequest')
+    for (const [length, calls] of [
+      [1_500_000, 0],
+      [1_000, 1],
+    ] as const) {
+      const form = new FormData()
+      const text = 'x'.repeat(length)
+      form.set('purpose', 'user_data')
+      form.set('file', new File([text], 'a.txt', { type: 'text/plain' }))
+      const { id } = await send('/v1/files', form)
+      await send('/v1/chat/completions', {
+        model: MODEL,
+        max_tokens: 10,
+        messages: [{ role: 'user', content: [{ type: 'file', file: { file_id: id } }] }],
+      })
+      expect(received).toContain(length < 2_000 ? text : text.slice(0, 1_400_000))
+      expect(reading.mock.calls.length).toBe(calls)
+    }
+    reading.mockRestore()
+  })
+})
+
 describe('a long answer in one piece', () => {
   let gateway: Gateway
   beforeAll(async () => {

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type ApiReader, Needed } from '../../pipeline/heavy/job.ts'
+import { HEAVY } from '../../pipeline/heavy/weight.ts'
 import { itemText, responseOf } from '../../store/responses.ts'
 import type { ResponseTexts, Store } from '../../store/store.ts'
 import { expand, type Item, isReference, type ItemSource, withIds } from './expand.ts'
@@ -10,7 +11,7 @@ import { expand, type Item, isReference, type ItemSource, withIds } from './expa
 export type NeededItems = { previous: string | undefined; items: readonly string[] }
 
 /** The responses of the conversation as they are stored, and items, by their ids. */
-type GivenItems = { responses: ReadonlyMap<string, ResponseTexts>; items: ReadonlyMap<string, Item> }
+type GivenItems = { responses: ReadonlyMap<string, ResponseTexts>; items: ReadonlyMap<string, Item>; isHeavy: boolean }
 
 /** `items`: those that the client sent, to be stored: their ids, and the lengths of their JSON in bytes. */
 export type FoundItems = {
@@ -18,6 +19,11 @@ export type FoundItems = {
   isBackground: boolean
   items: readonly { id: string | null; length: number }[]
 }
+
+/** Stored text that is read in one turn of the event loop. */
+const TURN_BYTES = 256 * 1024
+/** An item of text alone has six values. */
+const ELEMENTS_PER_ITEM = 6
 
 /** Reads what the other process needs, as texts: parsing them is a part of its work. */
 export async function storedTexts(
@@ -27,14 +33,17 @@ export async function storedTexts(
   limitBytes: number,
 ): Promise<GivenItems> {
   const responses = new Map<string, ResponseTexts>()
-  let bytes = 0
+  let [bytes, count, lastTurn] = [0, 0, 0]
   for (let next = previous; next !== undefined && bytes <= limitBytes && !responses.has(next); ) {
     const texts = await store.findTexts(accountId, next)
     if (texts === undefined) break
     responses.set(next, texts)
     for (const text of [...texts.inputItems, ...texts.output]) bytes += text.length
+    count += texts.inputItems.length + texts.output.length
     const { previous_response_id: before } = JSON.parse(texts.response) as Item
     next = typeof before === 'string' ? before : undefined
+    if (bytes - lastTurn < TURN_BYTES) continue
+    lastTurn = bytes
     await nextTurn()
   }
   const items = new Map<string, Item>()
@@ -42,7 +51,7 @@ export async function storedTexts(
     const item = await store.findItem(accountId, id)
     if (item !== undefined) items.set(id, item)
   }
-  return { responses, items }
+  return { responses, items, isHeavy: bytes >= HEAVY.bytes || count * ELEMENTS_PER_ITEM >= HEAVY.elements }
 }
 
 /** The steps of `ResponseStore.beforeRead` in the other process. */
@@ -61,15 +70,21 @@ export const readItems: ApiReader = async (rawRequest, { id, accountId, config, 
   return { found, bytes }
 }
 
-function sourceOf(given: GivenItems | undefined, { input, previous_response_id: previous }: Item): ItemSource {
-  const items = Array.isArray(input) ? input.filter(isReference).map(({ id }) => id) : []
+/** Undefined for a request that refers to nothing. */
+export function neededItems({ input, previous_response_id: previous }: Item): NeededItems | undefined {
+  const references = Array.isArray(input) ? input.filter(isReference) : []
+  if (typeof previous !== 'string' && references.length === 0) return undefined
+  return {
+    previous: typeof previous === 'string' ? previous : undefined,
+    items: references.map(({ id }) => id).filter((id) => typeof id === 'string'),
+  }
+}
+
+/** The given responses and items; a request that refers to nothing needs none. */
+export function sourceOf(given: GivenItems | undefined, body: Item): ItemSource {
   const known = (): GivenItems => {
-    if (given !== undefined) return given
-    const needed: NeededItems = {
-      previous: typeof previous === 'string' ? previous : undefined,
-      items: items.filter((id) => typeof id === 'string'),
-    }
-    throw new Needed({ type: 'api', needed })
+    if (given === undefined) throw new Needed({ type: 'api', needed: neededItems(body) })
+    return given
   }
   return {
     async find(_accountId, id) {

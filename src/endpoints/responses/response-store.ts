@@ -5,6 +5,7 @@ import type { Frame } from '../../http/frames.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import type { Outcome } from '../../ledger/outcomes.ts'
 import { isPending } from '../../pipeline/background.ts'
+import { TooHeavy } from '../../pipeline/heavy/weight.ts'
 import type { ClosableGeneration, Generation, GenerationHooks } from '../../pipeline/hooks.ts'
 import type { RawRequest, TranslationContext } from '../../protocols/protocol.ts'
 import { bodyBytes } from '../../protocols/raw-request.ts'
@@ -14,7 +15,7 @@ import type { Endpoint } from '../../providers/catalogue.ts'
 import { itemText, writtenResponse } from '../../store/responses.ts'
 import type { BackgroundWork, ItemText, WrittenResponse } from '../../store/store.ts'
 import { expand, type Item, withIds } from './expand.ts'
-import { type FoundItems, type NeededItems, storedTexts } from './heavy.ts'
+import { type FoundItems, neededItems, type NeededItems, sourceOf, storedTexts } from './heavy.ts'
 
 const API: ProtocolName = 'responses'
 
@@ -44,14 +45,17 @@ export class ResponseStore implements GenerationHooks {
   }
 
   async beforeRead(rawRequest: RawRequest): Promise<void> {
-    const { store, config } = this.#app
+    const needed = neededItems(rawRequest.body)
+    const given = needed && (await this.supply(needed))
+    if (given?.isHeavy === true) throw new TooHeavy(given)
     if (rawRequest.body.store !== false) this.#bytesToKeep = bodyBytes(rawRequest)
-    const items = await expand(rawRequest, store.responses, this.#accountId, config.limits)
+    const { limits } = this.#app.config
+    const items = await expand(rawRequest, sourceOf(given, rawRequest.body), this.#accountId, limits)
     this.#inputItems = (responseId) => withIds(items, responseId).map(itemText)
     this.#wantsBackground = rawRequest.body.background === true
   }
 
-  supply(needed: unknown): Promise<unknown> {
+  supply(needed: unknown): ReturnType<typeof storedTexts> {
     const { store, config } = this.#app
     return storedTexts(store.responses, this.#accountId, needed as NeededItems, config.limits.bodyBytes)
   }

@@ -162,7 +162,7 @@ async function selectGiven(
   const unread = mayStayUnread ? leaveUnread(rawRequest, protocols[protocol].serve) : undefined
   const parsed =
     unread === undefined
-      ? await read(modules, inbound, route, rawRequest, options)
+      ? await read(modules, inbound, route, rawRequest, options, Infinity)
       : { rawRequest, options, unread, request: unread.request }
   return { selected: await select(modules, inbound, route, parsed), api }
 }

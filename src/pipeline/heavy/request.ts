@@ -26,6 +26,8 @@ type Received = Pick<ReceivedBody, 'bytes'> & {
   options: TranslationOptions
   model: string | undefined
   mayStayUnread: boolean
+  /** See `Given`. */
+  api?: unknown
 }
 
 type IndexedReference = LoadableReference & { index: number; url?: string }
@@ -55,6 +57,7 @@ export class HeavyRequest implements RequestWriter {
     this.#inbound = inbound
     this.#route = route
     this.#received = received
+    if (received.api !== undefined) this.#given.api = received.api
   }
 
   get context(): RequestContext {

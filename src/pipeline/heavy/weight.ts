@@ -1,7 +1,6 @@
 import type { ProtocolName } from '../../generation/request.ts'
 import { protocols } from '../../protocols/index.ts'
 import type { ReceivedBody } from '../../protocols/raw-request.ts'
-import type { GenerationRoute } from '../hooks.ts'
 
 /**
  * From these weights on, reading and writing a request would hold up the event loop for more than about 20 ms.
@@ -18,7 +17,7 @@ export const HEAVY = {
 }
 
 /** Reports whether a request has to be read and written in another process. Those for images are short or one text. */
-export function isHeavy({ bytes, scan }: ReceivedBody, { protocol }: GenerationRoute): boolean {
+export function isHeavy({ bytes, scan }: ReceivedBody, { protocol }: { protocol: ProtocolName }): boolean {
   if (protocol === 'images') return false
   return scan === undefined
     ? bytes.length >= HEAVY.unscanned
@@ -30,4 +29,14 @@ export function hasHeavySettings({ bytes, scan }: ReceivedBody, protocol: Protoc
   const placeholders = protocols[protocol].serve.unread?.placeholders ?? {}
   const conversation = (scan?.members ?? []).filter(({ name }) => Object.hasOwn(placeholders, name))
   return bytes.length - conversation.reduce((sum, { start, end }) => sum + end - start, 0) >= HEAVY.settings
+}
+
+/** Thrown while a request is read: what it refers to makes it heavy. `api`: the loaded part of that; see `Given`. */
+export class TooHeavy extends Error {
+  readonly api: unknown
+
+  constructor(api?: unknown) {
+    super('the request refers to a lot')
+    this.api = api
+  }
 }
