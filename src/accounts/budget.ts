@@ -30,6 +30,12 @@ export class Budgets {
     this.#spends = new Map(spends.map(({ keyId, since, spent }) => [keyId, { since, spent, held: 0n, elapsedMs }]))
   }
 
+  /** Nano-USD of a key's limit that a hold may use. */
+  left(keyId: string, limit: KeyLimit, now: number): bigint {
+    const { spent, held } = this.#current(keyId, limit, now)
+    return limit.amount - spent - held
+  }
+
   /** Throws insufficient_credit (402) where the key's limit has less than `amount` nano-USD left; changes nothing. */
   check(keyId: string, limit: KeyLimit, amount: bigint, now: number): void {
     const { since, spent, held } = this.#current(keyId, limit, now)

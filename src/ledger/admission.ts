@@ -7,6 +7,7 @@ import type { Usage } from '../generation/usage.ts'
 import type { Endpoint, PredictionEndpoint } from '../providers/catalogue.ts'
 import type { DiskSpace } from '../store/disk-space.ts'
 import type { RequestedClass } from '../protocols/requested-output.ts'
+import { ASSUMED_OUTPUT_TOKENS } from './estimate.ts'
 import type { Ledger, OpenGeneration } from './ledger.ts'
 import { isFree, type Price, type Prices } from './prices.ts'
 import { unknownClasses, type PricedClasses, type ServiceClasses } from './service-classes.ts'
@@ -37,6 +38,8 @@ type GenerationTerms = {
   streamed: boolean
   worst: (modelLimit: number | undefined) => Usage
   hasTools?: boolean
+  /** Set where the output limit may be lowered to what can be paid: the limit in the request. */
+  lowerable?: { maxOutputTokens?: number | undefined } | undefined
   countInput: () => Promise<number>
   /** The classes of service that it asks for. */
   classes?: readonly RequestedClass[]
@@ -50,7 +53,7 @@ type GenerationTerms = {
 export function reserve(
   { ledger, prices, serviceClasses, abuseDetection, config, keys, space }: Services,
   { id, identity, receivedAt, address }: Caller,
-  { api, model, endpoints, streamed, worst, hasTools, countInput, classes = [] }: GenerationTerms,
+  { api, model, endpoints, streamed, worst, hasTools, lowerable, countInput, classes = [] }: GenerationTerms,
 ): OpenGeneration {
   const { accountId, keyId, kind, limit } = identity
   space.checkGeneration()
@@ -59,6 +62,8 @@ export function reserve(
   if (price === undefined && !servesUnpriced(config, keys)) throw unpriced(model)
   const priced = pricedClasses(serviceClasses.of(model, endpoints), classes)
   if (price !== undefined && !servesUnpricedClasses(config, keys)) checkClasses(model, price, priced, classes)
+  const modelLimit = modelLimitOf(endpoints)
+  const most = worst(modelLimit)
   const open = ledger.reserve(
     {
       id,
@@ -74,8 +79,9 @@ export function reserve(
       streamed,
       discount: identity.discount,
       penalty: penaltyOf(identity.accountStatus, config.accountStatus),
-      worst: worst(modelLimitOf(endpoints)),
+      worst: most,
       hasTools,
+      mayLower: lowerable !== undefined && isPlain(most, lowerable.maxOutputTokens ?? modelLimit),
     },
     countInput,
   )
@@ -89,6 +95,10 @@ export const servesUnpriced = ({ billing }: Config, keys: AccountCount): boolean
 
 const servesUnpricedClasses = ({ billing }: Config, keys: AccountCount): boolean =>
   billing.unpricedClasses === 'plain' || (billing.unpricedClasses === 'auto' && keys.haveOneAccount)
+
+/** True where the output is bounded by this limit alone: not by several answers, images or other members. */
+const isPlain = ({ outputTokens, images }: Usage, limit = ASSUMED_OUTPUT_TOKENS): boolean =>
+  images === 0 && outputTokens === limit
 
 /** The largest output limit of the endpoints; undefined where none is known. */
 export function modelLimitOf(endpoints: readonly Pick<Endpoint, 'target'>[]): number | undefined {

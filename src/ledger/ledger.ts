@@ -5,9 +5,10 @@ import { FREE_TIER, type Plans } from '../accounts/plans.ts'
 import { newSubscription, Quota } from '../accounts/quota.ts'
 import { Deadline, deadlines, type Deadlines, type Expiring } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
-import { completionTokens, noUsage, type Usage } from '../generation/usage.ts'
+import { completionTokens, noUsage } from '../generation/usage.ts'
 import type { Nano } from '../money.ts'
 import type { OpenGeneration as StoredOpen, Store } from '../store/store.ts'
+import { adviceFor, lower } from './affordable.ts'
 import { CHARACTERS_PER_TOKEN } from './estimate.ts'
 import { Meter, type Unseen } from './meter.ts'
 import {
@@ -22,7 +23,7 @@ import { OpenGenerations, PROGRESS_EVERY_MS } from './open-generations.ts'
 import type { Outcome } from './outcomes.ts'
 import { OutputSpeeds } from './output-speeds.ts'
 import { isUnavailable, PendingWrites, type Write } from './pending-writes.ts'
-import type { Price, Prices } from './prices.ts'
+import type { Prices } from './prices.ts'
 import { rateWorst } from './rating.ts'
 import { heldPrice } from './service-classes.ts'
 import { Settlement, settlementOf, type ChargedUsage } from './settlement.ts'
@@ -170,6 +171,7 @@ export class Ledger implements Expiring {
       )
     const plan = this.#plans.of(this.quota(request.accountId, request.createdAt).subscription.tier)
     request.discount = Math.max(request.discount, plan.discount)
+    if (request.mayLower === true && request.kind !== 'subscription') lower(request, this.#available(request))
     const open: OpenGeneration = {
       request,
       hold: this.#hold(request),
@@ -179,6 +181,13 @@ export class Ledger implements Expiring {
     this.#open.add(open)
     this.#sweepSoon()
     return open
+  }
+
+  /** Nano-USD that a pay-as-you-go request may hold: of the balance, and of its key's limit. */
+  #available({ accountId, keyId, limit, createdAt }: ReservationRequest): Nano {
+    const { available } = this.#wallet(accountId)
+    const left = limit === undefined ? available : this.#budgets.left(keyId, limit, createdAt)
+    return left < available ? left : available
   }
 
   #hold(request: ReservationRequest): Hold {
@@ -371,17 +380,3 @@ const rowOf = (open: OpenGeneration): StoredOpen => ({
   accountId: open.request.accountId,
   state: serializeOpen(open),
 })
-
-/** A sentence on what a client can request instead: the output limit that `available` nano-USD pay for. */
-function adviceFor(available: Nano, worst: Usage, price: Price, discount: number): string {
-  if (worst.images > 0) return 'Add credit, or request fewer or smaller images.'
-  const bill = (outputTokens: number): Nano => rateWorst({ ...worst, outputTokens }, price, discount).bill
-  if (bill(0) > available) return 'The balance does not cover its input: add credit, or shorten the request.'
-  let [fits, over] = [0, worst.outputTokens]
-  while (over - fits > 1) {
-    const middle = Math.floor((fits + over) / 2)
-    if (bill(middle) <= available) fits = middle
-    else over = middle
-  }
-  return `Add credit, or set an output limit of at most ${fits} tokens.`
-}

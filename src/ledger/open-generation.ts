@@ -24,6 +24,9 @@ export type ReservationRequest = Pick<
   /** The most it may use. */
   worst: Usage
   hasTools?: boolean | undefined
+  /** Its output limit may be lowered to what can be paid; `loweredTo`: it was. */
+  mayLower?: boolean
+  loweredTo?: number
   limit?: KeyLimit | undefined
 }
 

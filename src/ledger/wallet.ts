@@ -22,7 +22,8 @@ export class Wallet {
     return { credit: this.#credit, bonus: this.#bonus }
   }
 
-  get #available(): Nano {
+  /** The amount that a hold may use, in nano-USD. */
+  get available(): Nano {
     return this.#credit + this.#bonus - this.#held
   }
 
@@ -38,7 +39,7 @@ export class Wallet {
    * instead, given the nano-USD that are.
    */
   check(amount: Nano, advice: (available: Nano) => string): void {
-    const available = this.#available
+    const { available } = this
     if (amount <= 0n || amount <= available) return
     const held = this.#held > 0n ? `, of which $${usdText(this.#held)} is held by requests in flight` : ''
     const balance = `$${usdText(this.#credit + this.#bonus)}${held}`
@@ -59,7 +60,7 @@ export class Wallet {
    */
   paymentOf(held: Nano, bill: Nano): Payment {
     // The overdraft covers bills above their holds; no hold may use it.
-    const available = this.#available + held + this.#overdraft
+    const available = this.available + held + this.#overdraft
     const paid = available < 0n ? 0n : bill < available ? bill : available
     // Bonus can be negative after a withdrawal; that must not raise the credit taken above the bill.
     const granted = this.#bonus < 0n ? 0n : this.#bonus

@@ -4,6 +4,7 @@ import { outcomeOf } from '../ledger/outcomes.ts'
 import type { GenerationRequest } from '../generation/request.ts'
 import type { RequestContext } from '../protocols/protocol.ts'
 import { attempt, UpstreamRefusal, type Upstream } from '../providers/attempt.ts'
+import { LoweredRequests } from '../providers/lowered-requests.ts'
 import { close } from './close.ts'
 import type { Generation, GenerationRoute } from './hooks.ts'
 import { parse, reserve, select, type SelectedRequest } from './prepare.ts'
@@ -26,7 +27,9 @@ export async function generate(
     // A provider in this process works on what it was sent.
     const leaves = memory.used > 0 && endpoints.every(({ provider }) => provider.inProcess === undefined)
     const onSent = leaves ? () => memory.sent(generation.clientSignal) : undefined
-    const upstream = await attempt(endpoints, preparedRequests, config.timeouts, inFlight, open.meter.tries, onSent)
+    const { loweredTo } = open.request
+    const requests = loweredTo === undefined ? preparedRequests : new LoweredRequests(preparedRequests, loweredTo)
+    const upstream = await attempt(endpoints, requests, config.timeouts, inFlight, open.meter.tries, onSent)
     memory.sent(generation.clientSignal)
     open.meter.served = upstream.endpoint.target
     open.meter.losses = upstream.losses

@@ -284,6 +284,16 @@ function checkModel(
 }
 
 /**
+ * True where a request may be sent with a lower output limit than its own: an answer in one piece, whose client accepts
+ * losses. A budget of reasoning must stay below the limit.
+ */
+const mayLower = (
+  { config }: AppContext,
+  { request: { headers } }: AuthenticatedRequest,
+  { stream, reasoning }: RequestSettings,
+): boolean => !stream && reasoning?.budgetTokens === undefined && !translationOptions(headers, config).strict
+
+/**
  * Registers the request as in flight and holds the most that it may cost: from here on it has a record, also when it
  * fails. Throws what `reserve` of the ledger throws.
  */
@@ -294,7 +304,8 @@ export function reserve(
   { media, context, endpoints, worst, hasTools, promptCount, classes }: SelectedRequest,
 ): Generation {
   const { request } = context
-  const survives = inbound.execution !== undefined || survivesClient(route.hooks, request, endpoints)
+  const continues = survivesClient(route.hooks, request, endpoints)
+  const survives = inbound.execution !== undefined || continues
   const signal = survives ? NEVER : inbound.request.signal
   const inFlight = app.inFlight.enter(signal)
   try {
@@ -305,6 +316,7 @@ export function reserve(
       streamed: request.stream,
       worst,
       hasTools,
+      lowerable: mayLower(app, inbound, request) && !continues ? request : undefined,
       countInput: promptCount.tokens,
       classes,
     })

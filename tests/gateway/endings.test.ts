@@ -193,7 +193,8 @@ class Books {
     const most = async (tokens: bigint): Promise<number> => {
       const response = await ask(
         this.#gateway,
-        { client: 'chat.completions', provider: 'chat.completions', stream: false },
+        // The limit of an answer in one piece would be lowered to what is left.
+        { client: 'chat.completions', provider: 'chat.completions', stream: true },
         'up-chat/metered',
         undefined,
         Number(tokens),

@@ -135,8 +135,8 @@ test('the reservation includes what a schema grows by when its references are ex
 })
 
 test('of two different output limits the larger is reserved, as providers differ in which they apply', async () => {
-  expect((await chat('priced', { max_tokens: 100_000, max_completion_tokens: 1 })).status).toBe(402)
-  expect((await chat('priced', { max_tokens: 1, max_completion_tokens: 100_000 })).status).toBe(402)
+  expect((await chat('priced', { stream: true, max_tokens: 100_000, max_completion_tokens: 1 })).status).toBe(402)
+  expect((await chat('priced', { stream: true, max_tokens: 1, max_completion_tokens: 100_000 })).status).toBe(402)
   expect((await chat('priced', { max_tokens: 100, max_completion_tokens: 10 })).status).toBe(200)
 })
 
@@ -183,7 +183,7 @@ describe('members that ask for more than the protocol documents', () => {
 
   test('are reserved for where the own limit has a value that only a provider understands', async () => {
     for (const more of [{ n: 1000 }, { max_tokens: '100000' }, { max_tokens: -1 }, { max_tokens: 1.5e5 }])
-      expect([more, (await chat('priced', more)).status]).toEqual([more, 402])
+      expect([more, (await chat('priced', { stream: true, ...more })).status]).toEqual([more, 402])
   })
 
   test('are passed on where they are affordable', async () => {
@@ -201,7 +201,11 @@ describe('members that ask for more than the protocol documents', () => {
 })
 
 test('no request is admitted on the overdraft', async () => {
-  expect((await chat('priced', { max_tokens: 30_000 })).status).toBe(402)
+  expect((await chat('priced', { stream: true, max_tokens: 30_000 })).status).toBe(402)
+  // Nor is an answer in one piece, whose limit is lowered, given more than the balance of 0.1 USD pays for.
+  const lowered = await chat('priced', { max_tokens: 30_000 })
+  const [, tokens] = /lowered to ([\d,]+): balance/.exec(lowered.headers.get('x-sluice-translation')!)!
+  expect(Number(tokens!.replace(',', ''))).toBeLessThanOrEqual(25_000)
 })
 
 test('a client that leaves pays for its input only if the provider was reached', async () => {

@@ -1,0 +1,41 @@
+import type { Usage } from '../generation/usage.ts'
+import type { Nano } from '../money.ts'
+import type { ReservationRequest } from './open-generation.ts'
+import type { Price } from './prices.ts'
+import { rateWorst } from './rating.ts'
+import { heldPrice } from './service-classes.ts'
+
+/** An output limit is not lowered below this. */
+const LEAST_OUTPUT_TOKENS = 256
+
+/** Lowers the output limit of a request to what `available` nano-USD pay for, if that is enough for an answer. */
+export function lower(request: ReservationRequest, available: Nano): void {
+  const { price, classes, worst, discount } = request
+  if (price === undefined) return
+  const fits = outputThatFits(available, worst, heldPrice(price, classes), discount)
+  if (fits === undefined || fits < LEAST_OUTPUT_TOKENS || fits >= worst.outputTokens) return
+  request.worst = { ...worst, outputTokens: fits }
+  request.loweredTo = fits
+}
+
+/** A sentence on what a client can request instead: the output limit that `available` nano-USD pay for. */
+export function adviceFor(available: Nano, worst: Usage, price: Price, discount: number): string {
+  if (worst.images > 0) return 'Add credit, or request fewer or smaller images.'
+  const fits = outputThatFits(available, worst, price, discount)
+  if (fits === undefined) return 'The balance does not cover its input: add credit, or shorten the request.'
+  return `Add credit, or set an output limit of at most ${fits} tokens.`
+}
+
+/** The largest output limit that `available` nano-USD pay for, at most the held one; undefined if the input is more. */
+function outputThatFits(available: Nano, worst: Usage, price: Price, discount: number): number | undefined {
+  const bill = (outputTokens: number): Nano => rateWorst({ ...worst, outputTokens }, price, discount).bill
+  if (bill(0) > available) return undefined
+  if (bill(worst.outputTokens) <= available) return worst.outputTokens
+  let [fits, over] = [0, worst.outputTokens]
+  while (over - fits > 1) {
+    const middle = Math.floor((fits + over) / 2)
+    if (bill(middle) <= available) fits = middle
+    else over = middle
+  }
+  return fits
+}

@@ -1,0 +1,60 @@
+import { bodyText } from '../http/call.ts'
+import { applyEdits, type Edit } from '../json/edit.ts'
+import { isObject } from '../json/parse.ts'
+import { protocols } from '../protocols/index.ts'
+import type { RequestContext } from '../protocols/protocol.ts'
+import type { PreparedRequest, RequestWriter } from './attempt.ts'
+import type { Endpoint } from './catalogue.ts'
+
+/** Requests with a lower output limit than their client's, because no more can be paid; that is reported as a loss. */
+export class LoweredRequests implements RequestWriter {
+  readonly context: RequestContext
+  readonly #requests: RequestWriter
+  readonly #limit: number
+
+  constructor(requests: RequestWriter, limit: number) {
+    this.context = requests.context
+    this.#requests = requests
+    this.#limit = limit
+  }
+
+  take(endpoint: Endpoint): PreparedRequest | Promise<PreparedRequest> {
+    const taken = this.#requests.take(endpoint)
+    return taken instanceof Promise
+      ? taken.then((prepared) => this.#lowered(prepared, endpoint))
+      : this.#lowered(taken, endpoint)
+  }
+
+  #lowered(prepared: PreparedRequest, { protocol, target: { quirks } }: Endpoint): PreparedRequest {
+    const [path = ''] = limitPaths(this.context.request.protocol).slice(-1)
+    prepared.losses.add('limit_lowered', path, `lowered to ${this.#limit.toLocaleString('en')}: balance`)
+    const text = bodyText(prepared.body)
+    const body: unknown = JSON.parse(text)
+    const paths = limitPaths(protocol).map((one) => one.split('.'))
+    const present = paths.filter((one) => isPresent(body, one))
+    const own = paths.filter(([name]) => name === quirks.maxTokensField)
+    const [chosen] = own.length > 0 ? own : paths.slice(-1)
+    const changed = present.length > 0 ? present : [chosen!]
+    return {
+      ...prepared,
+      body: applyEdits(
+        text,
+        changed.map((one) => insertion(body, one, this.#limit)),
+      ),
+    }
+  }
+}
+
+const limitPaths = (protocol: Endpoint['protocol']): readonly string[] =>
+  protocols[protocol].serve.paths.settings.maxOutputTokens ?? []
+
+const isPresent = (value: unknown, path: readonly string[]): boolean =>
+  path.length === 0 || (isObject(value) && Object.hasOwn(value, path[0]!) && isPresent(value[path[0]!], path.slice(1)))
+
+/** The edit that writes a number at a path, with the object that it is in where that is missing. */
+function insertion(body: unknown, path: readonly string[], limit: number): Edit {
+  const [parent, name] = path
+  return name === undefined || isPresent(body, [parent!])
+    ? { path, op: 'insert', value: String(limit) }
+    : { path: [parent!], op: 'insert', value: JSON.stringify({ [name]: limit }) }
+}
