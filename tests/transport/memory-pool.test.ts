@@ -11,7 +11,11 @@ const NEVER = new AbortController().signal
 const taker = (pool: MemoryPool, order: string[]) => (name: string, owner: string, bytes: number, urgent?: boolean) => {
   const waiting = pool.take(owner, bytes, NEVER, urgent)
   if (waiting === undefined) order.push(name)
-  else void waiting.then(() => order.push(name))
+  else
+    void waiting.then(
+      () => order.push(name),
+      () => {},
+    )
 }
 
 const failureOf = (waiting: Promise<void> | undefined): Promise<GatewayError> =>
@@ -133,6 +137,7 @@ describe('a pool of memory', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.option(action, { nil: undefined }), { maxLength: 60 }), async (actions) => {
         const pool = new MemoryPool(100)
+        const client = new AbortController()
         const held: { owner: string; bytes: number }[] = []
         let waiting = 0
         for (const next of actions) {
@@ -142,10 +147,11 @@ describe('a pool of memory', () => {
             pool.admit()
           } else {
             waiting++
-            void Promise.resolve(pool.take(next.owner, next.bytes, NEVER)).then(() => {
+            const taken = (): void => {
               waiting--
               held.push(next)
-            })
+            }
+            void Promise.resolve(pool.take(next.owner, next.bytes, client.signal)).then(taken, () => {})
           }
           await Bun.sleep(0)
           const sum = held.reduce((total, { bytes }) => total + bytes, 0)
@@ -154,6 +160,8 @@ describe('a pool of memory', () => {
           // Whoever waits does so for somebody.
           expect(waiting === 0 || held.length > 0).toBe(true)
         }
+        // Those that still wait would fail after the test.
+        client.abort()
       }),
       { numRuns: 200 },
     )
