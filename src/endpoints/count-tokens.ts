@@ -1,10 +1,12 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { checkAllowed } from '../accounts/allowed-models.ts'
 import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import { GatewayError } from '../error.ts'
 import type { GenerationRequest, ProtocolName } from '../generation/request.ts'
-import { readAll } from '../http/call.ts'
+import { readAll, type RequestBody } from '../http/call.ts'
 import { splice } from '../json/edit.ts'
 import { members } from '../json/scan.ts'
+import { spliceBytes } from '../json/splice-bytes.ts'
 import { estimateInputTokens } from '../ledger/estimate.ts'
 import { protocols } from '../protocols/index.ts'
 import { readCountRequest } from '../protocols/messages/read-request.ts'
@@ -23,7 +25,7 @@ type Counting = {
   /** The member of the response that has the number. */
   member: 'input_tokens' | 'totalTokens'
   /** The request to a provider of the same protocol. Called after media were put into `rawRequest`. */
-  request(endpoint: Endpoint): { path: string; body: string; headers: Record<string, string> }
+  request(endpoint: Endpoint): { path: string; body: RequestBody; headers: Record<string, string> }
 }
 
 /** `POST /v1/messages/count_tokens` */
@@ -35,10 +37,15 @@ export async function countMessagesTokens(app: AppContext, inbound: Authenticate
     member: 'input_tokens',
     request: ({ target }) => ({
       path: '/messages/count_tokens',
-      body: splice(rawRequest.text, { model: JSON.stringify(target.model) }),
+      body: withModel(rawRequest, target.model),
       headers: protocols.messages.call.headers(rawRequest),
     }),
   })
+}
+
+function withModel({ text, scanned }: RawRequest, name: string): RequestBody {
+  const model = JSON.stringify(name)
+  return scanned === undefined ? splice(text, { model }) : spliceBytes(scanned.bytes, scanned.scan.members, { model })
 }
 
 /** Google's member that may contain the request whose tokens are counted. */
@@ -52,7 +59,7 @@ export async function countGeminiTokens(
 ): Promise<Response> {
   const fromPath = { model, stream: false }
   const rawRequest = await readRawRequest(app, inbound, fromPath)
-  const wrapped = members(rawRequest.text).find(({ key, start }) => key === WRAPPER && rawRequest.text[start] === '{')
+  const wrapped = wrappedIn(rawRequest)
   const inner =
     wrapped === undefined
       ? rawRequest
@@ -73,6 +80,12 @@ export async function countGeminiTokens(
   })
 }
 
+/** Where the wrapped request is in the text; a scan that has not seen one saves the search. */
+function wrappedIn({ text, scanned }: RawRequest): { start: number; end: number } | undefined {
+  if (scanned?.scan.members.some(({ name }) => name === WRAPPER) === false) return undefined
+  return members(text).find(({ key, start }) => key === WRAPPER && text[start] === '{')
+}
+
 /** The provider's own count where it speaks the protocol, otherwise an estimate (`x-sluice-estimated: true`). */
 async function count(
   app: AppContext,
@@ -83,7 +96,10 @@ async function count(
   const { protocol, member } = counting
   const media = await app.media.resolve(inbound, protocol, rawRequest)
   try {
+    // Parsing and counting a long body take tens of milliseconds each.
+    await nextTurn()
     const request = counting.read(rawRequest)
+    await nextTurn()
     checkAllowed(inbound.identity, request.model)
     const all = media?.endpoints ?? app.catalogue.endpoints(request.model, protocol)
     const endpoint = representingEndpoints(request, all)[0]!

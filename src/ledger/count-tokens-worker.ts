@@ -1,18 +1,14 @@
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
+import { CHUNK, COUNTED_CHARACTERS } from './counted-text.ts'
 
 /**
  * The worker behind `countTokens` of estimate.ts: the tokeniser takes half a second to load and milliseconds for a long
  * text, during which the event loop must not stop.
  */
 
-export type CountRequest = { id: number; texts: readonly string[] }
+/** `texts`: as far as they are counted. `length`: that of the whole texts. */
+export type CountRequest = { id: number; texts: readonly string[]; length: number }
 export type CountResponse = { id: number; tokens: number }
-
-/** Characters that are counted; the rest is extrapolated, because random letters take 4 µs each. */
-const COUNTED_CHARACTERS = 64_000
-
-/** Characters given to the tokeniser at once. */
-const CHUNK = 4_096
 
 /**
  * Splits long runs of letters or spaces, because the tokeniser's time is quadratic in their length: 200,000 times one
@@ -22,10 +18,9 @@ const LONG_RUN = /(\S{128}|\s{128})/
 
 const OPTIONS = { disallowedSpecial: new Set<string>() }
 
-function count(texts: readonly string[]): number {
-  let [length, counted, tokens] = [0, 0, 0]
+function count({ texts, length }: CountRequest): number {
+  let [counted, tokens] = [0, 0]
   for (const text of texts) {
-    length += text.length
     for (let start = 0; start < text.length && counted < COUNTED_CHARACTERS; start += CHUNK) {
       const chunk = text.slice(start, start + CHUNK)
       counted += chunk.length
@@ -37,4 +32,4 @@ function count(texts: readonly string[]): number {
 
 declare const self: { onmessage: (event: MessageEvent<CountRequest>) => void; postMessage(answer: CountResponse): void }
 
-self.onmessage = ({ data: { id, texts } }) => self.postMessage({ id, tokens: count(texts) })
+self.onmessage = ({ data }) => self.postMessage({ id: data.id, tokens: count(data) })

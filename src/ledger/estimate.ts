@@ -3,6 +3,7 @@ import { TOKENS_MAX, noUsage, type Usage } from '../generation/usage.ts'
 import { isImageTool } from '../protocols/image-config.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
 import type { RequestedOutput } from '../protocols/requested-output.ts'
+import { countedText } from './counted-text.ts'
 import type { CountRequest, CountResponse } from './count-tokens-worker.ts'
 
 /** Tokens assumed for a medium, which only its provider can count: about those of an image of one megapixel. */
@@ -25,8 +26,9 @@ export function countTokens(texts: readonly string[]): Promise<number> {
   counter ??= startCounter()
   const { promise, resolve } = Promise.withResolvers<number>()
   const id = counts++
-  waiting.set(id, { length: texts.reduce((sum, text) => sum + text.length, 0), resolve })
-  counter.postMessage({ id, texts } satisfies CountRequest)
+  const length = texts.reduce((sum, text) => sum + text.length, 0)
+  waiting.set(id, { length, resolve })
+  counter.postMessage({ id, texts: countedText(texts), length } satisfies CountRequest)
   return promise
 }
 
