@@ -252,13 +252,14 @@ test('a limit that is none, and each choice, is held for', async () => {
   // At 0.001 USD a token, the credit of 0.5 USD is enough for less than 500 tokens.
   expect(await status({ max_tokens: 100 })).toBe(200)
   expect(await status({ max_tokens: 50, n: 2 })).toBe(200)
+  // The limit of an answer in one piece would be lowered instead.
   for (const patch of [
     { max_tokens: -1 },
     { max_tokens: 0 },
     { max_tokens: 100, max_completion_tokens: -1 },
     { max_tokens: '9' },
   ])
-    expect([patch, await status(patch)]).toEqual([patch, 402])
+    expect([patch, await status({ stream: true, ...patch })]).toEqual([patch, 402])
   expect(await status({ max_tokens: 100, n: 20 })).toBe(402)
   for (const n of [0, -1, 1.5, '2', {}]) expect([n, await status({ max_tokens: 1, n })]).toEqual([n, 400])
 })
