@@ -164,6 +164,35 @@ describe('responses', () => {
     expect(found?.inputItems).toEqual(inputItems)
   })
 
+  test('a long response is written in several transactions, and found after the last', async () => {
+    const folder = newFolder()
+    const store = await withAccounts({ folder })
+    const inputItems = Array.from({ length: 1_700 }, (_, index) => ({ id: `m${index}`, text: 'x'.repeat(index) }))
+    const saved = {
+      ...writtenResponse({ id: 'r', output: [{ id: 'o', type: 'message' }] })!,
+      inputItems: inputItems.map(itemText),
+      expiresAt: Date.now() + 100_000,
+    }
+    const saving = store.responses.save('a', saved)
+    const beside = open({ folder })
+    let [hasBegun, wasFoundEarly] = [false, false]
+    const database = new Database(join(folder, 'sluice.sqlite'), { readonly: true })
+    cleanups.push(() => database.close())
+    let isSaved = false
+    void saving.then(() => (isSaved = true))
+    while (!isSaved) {
+      const { items } = database.query('SELECT count(*) AS items FROM response_items').get() as { items: number }
+      if (items > 0 && items < 1_701) {
+        hasBegun = true
+        wasFoundEarly ||= (await beside.responses.find('a', 'r')) !== undefined
+      }
+      await Bun.sleep(0)
+    }
+    expect([hasBegun, wasFoundEarly]).toEqual([true, false])
+    expect((await store.responses.find('a', 'r'))?.inputItems).toEqual(inputItems)
+    expect(await store.kept.wrongTotals()).toEqual([])
+  })
+
   test("another account's response is unknown", async () => {
     const store = await withAccounts()
     await store.responses.save('a', answer('r', { id: 'm' }))

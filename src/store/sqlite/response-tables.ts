@@ -32,31 +32,53 @@ export class ResponseTables implements ResponseStore {
   }
 
   async save(accountId: string, saved: ResponseToSave): Promise<void> {
-    const { id, head, output, inputItems, expiresAt, upstream } = saved
+    const { id, output, inputItems, upstream } = saved
+    const steps = stepsOf(inputItems)
+    const last = steps.pop() ?? []
+    for (const [index, items] of steps.entries())
+      await this.#connection.commit(() => {
+        if (index === 0) this.#insert(accountId, saved, '')
+        this.#insertItems(accountId, saved, items, 0)
+      })
     const write = (): void => {
-      this.#connection.run('DELETE FROM responses WHERE account_id = ? AND id = ?', accountId, id)
-      this.#connection.run(
-        `INSERT INTO responses (account_id, id, created_at, expires_at, response, upstream, bytes)
-         VALUES (?, ?, ?, ?, ?, ?, ?)`,
-        accountId,
-        id,
-        this.#now(),
-        expiresAt,
-        head,
-        upstream === undefined ? null : JSON.stringify(upstream),
-        Buffer.byteLength(head) + bytesOf(inputItems) + bytesOf(output),
-      )
-      this.#insertItems(accountId, id, expiresAt, inputItems, 0)
-      this.#insertItems(accountId, id, expiresAt, output, 1)
+      if (steps.length === 0) this.#insert(accountId, saved, saved.head)
+      this.#insertItems(accountId, saved, last, 0)
+      this.#insertItems(accountId, saved, output, 1)
+      if (steps.length > 0)
+        this.#connection.run(
+          'UPDATE responses SET response = ? WHERE account_id = ? AND id = ?',
+          saved.head,
+          accountId,
+          id,
+        )
     }
     // Without the id of the upstream response, work in the background could not be fetched or cancelled.
     await (upstream === undefined ? this.#connection.commitEnd(write) : this.#connection.commit(write))
   }
 
+  /** `head`: empty until all items of a long response are written; before that it is not found. */
+  #insert(
+    accountId: string,
+    { id, head: whole, output, inputItems, expiresAt, upstream }: ResponseToSave,
+    head: string,
+  ): void {
+    this.#connection.run('DELETE FROM responses WHERE account_id = ? AND id = ?', accountId, id)
+    this.#connection.run(
+      `INSERT INTO responses (account_id, id, created_at, expires_at, response, upstream, bytes)
+       VALUES (?, ?, ?, ?, ?, ?, ?)`,
+      accountId,
+      id,
+      this.#now(),
+      expiresAt,
+      head,
+      upstream === undefined ? null : JSON.stringify(upstream),
+      Buffer.byteLength(whole) + bytesOf(inputItems) + bytesOf(output),
+    )
+  }
+
   #insertItems(
     accountId: string,
-    responseId: string,
-    expiresAt: number,
+    { id: responseId, expiresAt }: Pick<ResponseToSave, 'id' | 'expiresAt'>,
     items: readonly ItemText[],
     isOutput: 0 | 1,
   ): void {
@@ -91,7 +113,7 @@ export class ResponseTables implements ResponseStore {
         accountId,
         id,
       )
-      this.#insertItems(accountId, id, finished.expiresAt, output, 1)
+      this.#insertItems(accountId, { id, expiresAt: finished.expiresAt }, output, 1)
       this.#connection.run(
         `UPDATE responses SET bytes = ? + (SELECT coalesce(sum(length(CAST(item AS BLOB))), 0) FROM response_items
            WHERE account_id = ? AND response_id = ?) WHERE account_id = ? AND id = ?`,
@@ -125,7 +147,7 @@ export class ResponseTables implements ResponseStore {
   #row(accountId: string, id: string): ResponseRow | undefined {
     return this.#connection.one<ResponseRow>(
       `SELECT response, upstream, created_at AS createdAt, expires_at AS expiresAt FROM responses
-       WHERE account_id = ? AND id = ? AND expires_at > ?`,
+       WHERE account_id = ? AND id = ? AND expires_at > ? AND response <> ''`,
       accountId,
       id,
       this.#now(),
@@ -181,6 +203,25 @@ export class ResponseTables implements ResponseStore {
       (position) => this.#connection.run('DELETE FROM responses WHERE position = ?', position),
     )
   }
+}
+
+/** Items and characters that one transaction writes: about 10 ms. */
+const STEP_ITEMS = 500
+const STEP_CHARACTERS = 2 ** 20
+
+/** The items in the parts in which they are written. */
+function stepsOf(items: readonly ItemText[]): ItemText[][] {
+  const steps: ItemText[][] = []
+  let characters = Infinity
+  for (const item of items) {
+    if (characters + item.text.length > STEP_CHARACTERS || steps.at(-1)!.length === STEP_ITEMS) {
+      steps.push([])
+      characters = 0
+    }
+    steps.at(-1)!.push(item)
+    characters += item.text.length
+  }
+  return steps
 }
 
 const bytesOf = (items: readonly ItemText[]): number =>
