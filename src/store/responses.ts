@@ -9,8 +9,8 @@ export type ResponseToSave = WrittenResponse & {
   upstream?: BackgroundWork | undefined
 }
 
-/** An item as JSON. `id`: null for one that is not found by an id. */
-export type ItemText = { id: string | null; text: string }
+/** An item as JSON, in UTF-8 where it comes as bytes. `id`: null for one that is not found by an id. */
+export type ItemText = { id: string | null; text: string | Uint8Array }
 
 /** A response as JSON, without its output, and the items of that. */
 export type WrittenResponse = { id: string; head: string; output: readonly ItemText[] }
@@ -60,7 +60,7 @@ export const hasOwnId = (item: unknown): item is Json & { id: string } =>
   typeof (item as Json).id === 'string' &&
   (item as Json).type !== 'item_reference'
 
-export const itemText = (item: unknown): ItemText => ({
+export const itemText = (item: unknown): ItemText & { text: string } => ({
   id: hasOwnId(item) ? item.id : null,
   text: JSON.stringify(item),
 })

@@ -66,7 +66,7 @@ export class ResponseStore implements GenerationHooks {
     this.#wantsBackground = isBackground
     this.#inputItems = () => {
       let at = 0
-      return items.map(({ id, length }) => ({ id, text: bytes.toString('utf8', at, (at += length)) }))
+      return items.map(({ id, length }) => ({ id, text: bytes.subarray(at, (at += length)) }))
     }
   }
 

@@ -37,8 +37,10 @@ export type AnswerResult = {
   events: GenerationEvent[]
   replayState: ReplayState | undefined
   losses: readonly Loss[]
-  /** The response as it is stored. */
-  kept: WrittenResponse | undefined
+  /** The response as it is stored. Its output is behind the bytes of the body: the lengths of its items. */
+  kept: { id: string; head: string; output: { id: string | null; length: number }[] } | undefined
+  /** Bytes of the body. */
+  length: number
 }
 
 /** Does one job; see `whole` of respond.ts. */
@@ -65,9 +67,17 @@ export async function answerHeavy(
     ...(job.keeps ? { keep: (response) => void (kept = writtenResponse(response)) } : {}),
   }
   const body = sameProtocol ? protocol.passthrough(context).answer(text, counted) : translate(events, counted, context)
+  const bodyBytes = Buffer.from(body)
+  const items = (kept?.output ?? []).map(({ text: item }) => Buffer.from(item))
   return {
-    output: { events: meteredEvents(events), replayState: recorder?.replayState, losses: losses.losses, kept },
-    bytes: [Buffer.from(body)],
+    output: {
+      events: meteredEvents(events),
+      replayState: recorder?.replayState,
+      losses: losses.losses,
+      kept: kept && { ...kept, output: kept.output.map(({ id }, at) => ({ id, length: items[at]!.length })) },
+      length: bodyBytes.length,
+    },
+    bytes: [bodyBytes, ...items],
   }
 }
 

@@ -28,8 +28,14 @@ export async function readHeavyAnswer(
   const counting = meter.lacksUsage ? meter.count() : undefined
   if (counting !== undefined) ({ output, bytes } = await answer(generation, upstream, text, await counting))
   for (const { code, path, reason } of output.losses) upstream.context.losses?.add(code, path, reason)
-  if (output.kept !== undefined) route.hooks.keepTexts?.(output.kept)
-  return { body: bytes, isRead: output.events.length > 0 }
+  const { kept, length } = output
+  let at = length
+  if (kept !== undefined)
+    route.hooks.keepTexts?.({
+      ...kept,
+      output: kept.output.map(({ id, length: itemBytes }) => ({ id, text: bytes.subarray(at, (at += itemBytes)) })),
+    })
+  return { body: bytes.subarray(0, length), isRead: output.events.length > 0 }
 }
 
 async function answer(

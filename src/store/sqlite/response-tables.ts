@@ -85,7 +85,7 @@ export class ResponseTables implements ResponseStore {
     for (const { id, text } of items) {
       this.#connection.run(
         `INSERT INTO response_items (account_id, response_id, id, is_output, expires_at, item)
-         VALUES (?, ?, ?, ?, ?, ?)`,
+         VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT))`,
         accountId,
         responseId,
         id,
