@@ -110,9 +110,10 @@ export class MemoryPool {
 
   #remove(waiter: Waiter): void {
     const { owner, bytes } = waiter
-    const queue = this.#urgent.includes(waiter) ? this.#urgent : this.#queues.get(owner)!
+    const isUrgent = this.#urgent.includes(waiter)
+    const queue = isUrgent ? this.#urgent : this.#queues.get(owner)!
     queue.splice(queue.indexOf(waiter), 1)
-    if (queue.length === 0) this.#queues.delete(owner)
+    if (!isUrgent && queue.length === 0) this.#queues.delete(owner)
     this.#waiting--
     this.#waitingBytes -= bytes
   }

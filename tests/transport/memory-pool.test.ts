@@ -89,6 +89,21 @@ describe('a pool of memory', () => {
     expect(order).toEqual(['first', 'urgent', 'waiting'])
   })
 
+  test('still serves what an owner of an urgent request waits for besides', async () => {
+    const pool = new MemoryPool(100)
+    const order: string[] = []
+    const take = taker(pool, order)
+    take('first', 'a', 100)
+    take('waiting', 'b', 100)
+    take('urgent', 'b', 100, true)
+    for (const owner of ['a', 'b']) {
+      pool.give(owner, 100)
+      pool.admit()
+      await Bun.sleep(0)
+    }
+    expect(order).toEqual(['first', 'urgent', 'waiting'])
+  })
+
   test('refuses those who waited too long, with the time after which a retry is of use', async () => {
     const pool = new MemoryPool(6_000, 20)
     pool.force('a', 6_000)
