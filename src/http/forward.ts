@@ -8,7 +8,7 @@ const FORWARD_MS = 2_000
 export class Forwarder {
   readonly #origin: string
   /** Requests whose responses have not ended. */
-  #underWay = 0
+  readonly #underWay = new Set<Request>()
 
   /** `origin`: `http://HOST:PORT`. */
   constructor(origin: string) {
@@ -17,8 +17,8 @@ export class Forwarder {
 
   /** The other server's response. It closes the connection, so that the client's next one goes there itself. */
   handle = async (request: Request): Promise<Response> => {
-    this.#underWay += 1
-    const end = (): void => void (this.#underWay -= 1)
+    this.#underWay.add(request)
+    const end = (): void => void this.#underWay.delete(request)
     try {
       const { status, headers, body } = await this.#send(request)
       if (body === null) end()
@@ -40,7 +40,7 @@ export class Forwarder {
     await Bun.sleep(FORWARD_MS)
     const stopped = server.stop(atMostMs)
     const giveUpAt = performance.now() + atMostMs
-    while (this.#underWay > 0 && performance.now() < giveUpAt) await Bun.sleep(20)
+    while (this.#underWay.size > 0 && performance.now() < giveUpAt) await Bun.sleep(20)
     await stopped
   }
 
