@@ -1,9 +1,16 @@
-import type { GenerationRequest, HostedStep, NativePart, Part, Tool, TextPart } from '../generation/request.ts'
+import type {
+  GenerationRequest,
+  HostedStep,
+  HostedTool,
+  NativePart,
+  Part,
+  Tool,
+  TextPart,
+} from '../generation/request.ts'
 import { refuseTool } from './provider-native.ts'
 import type { Translation } from './translation.ts'
 
 type NativeTool = Tool & { type: 'native' }
-type Hosted = NonNullable<NativeTool['hosted']>[number]
 
 /**
  * A tool that another protocol's provider runs, as this protocol's own tools. Throws unsupported_parameter for one
@@ -12,7 +19,7 @@ type Hosted = NonNullable<NativeTool['hosted']>[number]
 export function writeHosted<T>(
   tool: NativeTool,
   translation: Translation,
-  write: (hosted: Hosted) => T | undefined,
+  write: (hosted: HostedTool) => T | undefined,
 ): T[] {
   const written = tool.hosted?.map(write)
   if (written !== undefined && !written.includes(undefined)) return written as T[]

@@ -1,5 +1,6 @@
 import type { HostedStep, HostedTool } from '../../generation/request.ts'
 import { isObject } from '../../json/parse.ts'
+import { snakeCase } from '../fields.ts'
 import type { GeminiPart } from './shapes.ts'
 
 /** Tools that Google runs, in the terms of all protocols. */
@@ -14,7 +15,7 @@ export const writeHostedTool = ({ type }: HostedTool): Record<string, unknown> |
 
 /** The steps in a part; undefined where it has none. `id`: of a step without one. */
 export function stepsOf(kind: string, part: unknown, id = ''): HostedStep[] | undefined {
-  const inner = isObject(part) ? (part[kind] ?? part[kind.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)]) : undefined
+  const inner = isObject(part) ? (part[kind] ?? part[snakeCase(kind)]) : undefined
   if (!isObject(inner)) return undefined
   const own = typeof inner.id === 'string' && inner.id !== '' ? inner.id : id
   const text = (value: unknown): string => (typeof value === 'string' ? value : '')

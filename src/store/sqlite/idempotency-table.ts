@@ -1,6 +1,6 @@
 import type { AnswerLimits, IdempotencyStore, StoredAnswer } from '../idempotency.ts'
 import { BATCH_ROWS, type Connection } from './connection.ts'
-import { removeInSteps } from './remove-in-steps.ts'
+import { removeExpired } from './remove-in-steps.ts'
 
 type Sized = { position: number; bytes: number }
 
@@ -71,15 +71,6 @@ export class IdempotencyTable implements IdempotencyStore {
   }
 
   async purge(now: number): Promise<void> {
-    await removeInSteps<number>(
-      this.#connection,
-      () =>
-        this.#connection.all(
-          'SELECT position AS key, bytes FROM idempotent_answers WHERE expires_at <= ? LIMIT ?',
-          now,
-          BATCH_ROWS,
-        ),
-      (position) => this.#connection.run('DELETE FROM idempotent_answers WHERE position = ?', position),
-    )
+    await removeExpired(this.#connection, 'idempotent_answers', now)
   }
 }

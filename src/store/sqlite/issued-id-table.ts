@@ -1,6 +1,6 @@
 import type { IssuedIdStore } from '../issued-ids.ts'
-import { BATCH_ROWS, type Connection } from './connection.ts'
-import { removeInSteps } from './remove-in-steps.ts'
+import type { Connection } from './connection.ts'
+import { removeExpired } from './remove-in-steps.ts'
 
 /** The table of the ids of objects that providers store for accounts. */
 export class IssuedIdTable implements IssuedIdStore {
@@ -45,15 +45,6 @@ export class IssuedIdTable implements IssuedIdStore {
   }
 
   async purge(now: number): Promise<void> {
-    await removeInSteps<number>(
-      this.#connection,
-      () =>
-        this.#connection.all(
-          'SELECT position AS key, length(id) AS bytes FROM issued_ids WHERE expires_at <= ? LIMIT ?',
-          now,
-          BATCH_ROWS,
-        ),
-      (position) => this.#connection.run('DELETE FROM issued_ids WHERE position = ?', position),
-    )
+    await removeExpired(this.#connection, 'issued_ids', now, 'length(id)')
   }
 }

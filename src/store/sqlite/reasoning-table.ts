@@ -1,6 +1,6 @@
 import type { ReasoningStore, ReasoningUsage, StoredReasoning } from '../reasoning.ts'
 import { BATCH_ROWS, type Connection } from './connection.ts'
-import { removeInSteps } from './remove-in-steps.ts'
+import { removeExpired } from './remove-in-steps.ts'
 
 /** The table of reasoning that providers require back after tool calls. */
 export class ReasoningTable implements ReasoningStore {
@@ -77,15 +77,6 @@ export class ReasoningTable implements ReasoningStore {
   }
 
   async purge(now: number): Promise<void> {
-    await removeInSteps<number>(
-      this.#connection,
-      () =>
-        this.#connection.all(
-          'SELECT position AS key, bytes FROM reasoning WHERE expires_at <= ? LIMIT ?',
-          now,
-          BATCH_ROWS,
-        ),
-      (position) => this.#connection.run('DELETE FROM reasoning WHERE position = ?', position),
-    )
+    await removeExpired(this.#connection, 'reasoning', now)
   }
 }

@@ -29,3 +29,21 @@ export async function removeInSteps<Key>(
     if (isLast) return removed
   }
 }
+
+/** Removes the rows of a table that have expired. `bytes`: the expression for the size of a row. */
+export const removeExpired = (
+  connection: Connection,
+  table: 'responses' | 'reasoning' | 'issued_ids' | 'idempotent_answers',
+  now: number,
+  bytes = 'bytes',
+): Promise<number> =>
+  removeInSteps<number>(
+    connection,
+    () =>
+      connection.all(
+        `SELECT position AS key, ${bytes} AS bytes FROM ${table} WHERE expires_at <= ? LIMIT ?`,
+        now,
+        BATCH_ROWS,
+      ),
+    (position) => connection.run(`DELETE FROM ${table} WHERE position = ?`, position),
+  )

@@ -11,8 +11,8 @@ import {
   type ResponseToSave,
   type StoredResponse,
 } from '../responses.ts'
-import { BATCH_ROWS, type Connection } from './connection.ts'
-import { removeInSteps } from './remove-in-steps.ts'
+import type { Connection } from './connection.ts'
+import { removeExpired } from './remove-in-steps.ts'
 
 type ResponseRow = {
   response: string
@@ -191,17 +191,8 @@ export class ResponseTables implements ResponseStore {
     return deleted
   }
 
-  async purge(now: number): Promise<number> {
-    return removeInSteps<number>(
-      this.#connection,
-      () =>
-        this.#connection.all(
-          'SELECT position AS key, bytes FROM responses WHERE expires_at <= ? LIMIT ?',
-          now,
-          BATCH_ROWS,
-        ),
-      (position) => this.#connection.run('DELETE FROM responses WHERE position = ?', position),
-    )
+  purge(now: number): Promise<number> {
+    return removeExpired(this.#connection, 'responses', now)
   }
 }
 
