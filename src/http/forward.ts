@@ -8,7 +8,7 @@ const FORWARD_MS = 2_000
 export class Forwarder {
   readonly #origin: string
   /** Requests whose responses have not ended. */
-  readonly #underWay = new Set<Request>()
+  readonly #inFlight = new Set<Request>()
 
   /** `origin`: `http://HOST:PORT`. */
   constructor(origin: string) {
@@ -17,8 +17,8 @@ export class Forwarder {
 
   /** The other server's response. It closes the connection, so that the client's next one goes there itself. */
   handle = async (request: Request): Promise<Response> => {
-    this.#underWay.add(request)
-    const end = (): void => void this.#underWay.delete(request)
+    this.#inFlight.add(request)
+    const end = (): void => void this.#inFlight.delete(request)
     try {
       const { status, headers, body } = await this.#send(request)
       if (body === null) end()
@@ -35,12 +35,12 @@ export class Forwarder {
     }
   }
 
-  /** Passes requests on for a while, then stops the server, and waits for the responses under way. */
+  /** Passes requests on for a while, then stops the server, and waits for the responses in flight. */
   async finish(server: Listening, atMostMs: number): Promise<void> {
     await Bun.sleep(FORWARD_MS)
     const stopped = server.stop(atMostMs)
     const giveUpAt = performance.now() + atMostMs
-    while (this.#underWay.size > 0 && performance.now() < giveUpAt) await Bun.sleep(20)
+    while (this.#inFlight.size > 0 && performance.now() < giveUpAt) await Bun.sleep(20)
     await stopped
   }
 

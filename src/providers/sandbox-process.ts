@@ -36,7 +36,7 @@ class SandboxProcess {
     void child.exited.then(() => {
       if (this.#child === child) this.#child = this.#url = undefined
     })
-    // Its first words are its address.
+    // Its first output is its address.
     const { value } = await child.stdout.getReader().read()
     if (value === undefined) throw new GatewayError('overloaded', 'The process of the sandbox did not start.')
     return new TextDecoder().decode(value).trim()
