@@ -20,9 +20,9 @@ export type GenerationEvent =
   | { type: 'usage'; usage: Partial<Usage>; service?: ServiceClass | undefined }
   /**
    * `raw`: the provider's own finish reason. `stopSequence`: the one that ended the response. `details`: the provider's
-   * own object about the reason (Anthropic's `stop_details`).
+   * own object about the reason (Anthropic's `stop_details`). `filters`: its ratings of prompt and response.
    */
-  | { type: 'finish'; reason: FinishReason; raw: string; stopSequence?: string; details?: unknown }
+  | ({ type: 'finish' } & Finish)
   | { type: 'error'; error: GatewayError }
 
 export type FinishReason =
@@ -36,6 +36,22 @@ export type FinishReason =
   | 'pause'
   /** A reason that only this provider has; it is in `raw`. */
   | 'other'
+
+export type Finish = {
+  reason: FinishReason
+  raw: string
+  stopSequence?: string
+  details?: unknown
+  filters?: ContentFilter[]
+}
+
+/** A provider's rating of the prompt or of the response, by category. `raw`: as the provider wrote it. */
+export type ContentFilter = {
+  source: 'prompt' | 'completion'
+  blocked: boolean
+  results: Record<string, { filtered: boolean; severity: string }>
+  raw: unknown
+}
 
 export type PartHead =
   | { type: 'text' }
@@ -64,7 +80,9 @@ export type GenerationResponse = {
   usage: Usage
   /** The provider reported usage. */
   metered: boolean
-  finish: { reason: FinishReason; raw: string; stopSequence?: string; details?: unknown }
+  /** The class of service that the provider reported. */
+  service?: ServiceClass
+  finish: Finish
 }
 
 /**
@@ -100,6 +118,7 @@ export class Fold {
         return this.#close(event.signature)
       case 'usage':
         Object.assign(this.answer.usage, event.usage)
+        if (event.service !== undefined) this.answer.service = { ...this.answer.service, ...event.service }
         this.answer.metered = true
         return
       case 'finish': {
@@ -221,6 +240,6 @@ export function* unfold(answer: GenerationResponse): Generator<GenerationEvent> 
         break
     }
   }
-  if (answer.metered) yield { type: 'usage', usage: answer.usage }
+  if (answer.metered) yield { type: 'usage', usage: answer.usage, service: answer.service }
   yield { type: 'finish', ...answer.finish }
 }

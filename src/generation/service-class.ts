@@ -17,3 +17,11 @@ export function readServiceClass(object: Record<string, unknown>): ServiceClass 
 
 /** A value as it is compared. Google's has a prefix. */
 export const classValue = (value: string): string => value.toLowerCase().replace(/^service_tier_/, '')
+
+const OPENAI_TIERS: ReadonlySet<string> = new Set(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast'])
+
+/** A reported tier by OpenAI's name; undefined where OpenAI has none. */
+export function openaiTier(tier: string | undefined): string | undefined {
+  if (tier === 'standard') return 'default'
+  return tier !== undefined && OPENAI_TIERS.has(tier) ? tier : undefined
+}

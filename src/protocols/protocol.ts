@@ -87,6 +87,8 @@ export type Protocol = {
     issuedIds?(data: Record<string, unknown>): string[]
     /** `inlineCitations`: citations are to come inside the text that they cite, for `cutAtPassages`. */
     reader(quirks: Quirks, inlineCitations?: boolean): Reader
+    /** OpenRouter's name of the form of this protocol's reasoning. */
+    reasoningFormat?: string
     /** The reader can send citations inside the text that they cite, as the provider streams them. */
     inlineCitations?: true
     /** A response that is not streamed as events. Throws a GatewayError for a body that is not a response. */
@@ -173,6 +175,8 @@ export type ResponseIdentity = {
    * client.
    */
   issuer?: Issuer
+  /** OpenRouter's name of the form in which this issuer writes reasoning. */
+  reasoningFormat?: string
 }
 
 /** One request and the identity of its response: what writing the response needs. */

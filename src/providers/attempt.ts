@@ -8,6 +8,7 @@ import type { GenerationEvent } from '../generation/event.ts'
 import { readAll, type RequestBody, send, type IncomingResponse, type TakeMemory, type Timeouts } from '../http/call.ts'
 import type { CallSignal } from '../http/connection.ts'
 import { isRemembered } from '../protocols/element-memory.ts'
+import { present } from '../protocols/fields.ts'
 import { refuseNative } from '../protocols/provider-native.ts'
 import { protocols } from '../protocols/index.ts'
 import type {
@@ -136,7 +137,11 @@ async function callEndpoint(
     : {
         ...requestContext,
         losses,
-        responseIdentity: { ...requestContext.responseIdentity, issuer: { provider, model } },
+        responseIdentity: {
+          ...requestContext.responseIdentity,
+          issuer: { provider, model },
+          ...present('reasoningFormat', protocol.call.reasoningFormat),
+        },
       }
   const incoming = await transport(endpoint)({
     url,

@@ -120,3 +120,27 @@ test('a translated message stream begins with an estimate of its prompt, which i
   const own = await (await send('/v1/messages', { ...body, model: 'messages/m' })).text()
   expect(own).toContain(`"input_tokens":${COUNTED.prompt}`)
 })
+
+test('a response has the service tier and the form of reasoning of the provider that served it', async () => {
+  scripted = {
+    id: 'up',
+    type: 'message',
+    role: 'assistant',
+    model: 'm',
+    content: [
+      { type: 'thinking', thinking: 'Hm', signature: 'sealed' },
+      { type: 'text', text: 'Hello' },
+    ],
+    stop_reason: 'end_turn',
+    usage: { input_tokens: 1, output_tokens: 1, service_tier: 'priority' },
+  }
+  const chat = (await (await send('/v1/chat/completions', { model: 'messages/m', messages })).json()) as Json
+  expect([chat.service_tier, chat.choices[0].message.reasoning_details[0].format]).toEqual([
+    'priority',
+    'anthropic-claude-v1',
+  ])
+  const asked = { model: 'messages/m', input: 'Hello', service_tier: 'auto' }
+  expect((await (await send('/v1/responses', asked)).json()) as Json).toMatchObject({
+    service_tier: 'priority',
+  })
+})

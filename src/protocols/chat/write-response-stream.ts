@@ -1,8 +1,10 @@
 import type { GatewayError } from '../../error.ts'
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
+import { openaiTier } from '../../generation/service-class.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
+import { present } from '../fields.ts'
 import { errorObject } from '../openai-error.ts'
 import { loseNativeContent, loseLifetimes, loseStopSequence, lossReport } from '../losses.ts'
 import type { ResponseContext, ResponseIdentity, Writer } from '../protocol.ts'
@@ -36,6 +38,8 @@ export class ChatResponseWriter implements Writer {
   readonly #hidesReasoning: boolean
   readonly #usage: Usage = noUsage()
   #metered = false
+  /** The service tier that the provider reported. */
+  #tier: string | undefined
   #open: PartHead = { type: 'text' }
   /** The open part has text. */
   #hasText = false
@@ -72,6 +76,7 @@ export class ChatResponseWriter implements Writer {
       case 'usage':
         this.#metered = true
         Object.assign(this.#usage, event.usage)
+        this.#tier = event.service?.service_tier ?? this.#tier
         return []
       case 'finish':
         return this.#finish(event)
@@ -142,7 +147,12 @@ export class ChatResponseWriter implements Writer {
       case 'reasoning':
         return this.#hidesReasoning
           ? []
-          : [this.#delta({ reasoning: text, reasoning_details: [detailOfText(head.form, text, this.#details)] })]
+          : [
+              this.#delta({
+                reasoning: text,
+                reasoning_details: [detailOfText(head.form, text, this.#responseIdentity, this.#details)],
+              }),
+            ]
       case 'refusal':
         return [this.#delta({ refusal: text })]
       case 'tool-call':
@@ -189,7 +199,7 @@ export class ChatResponseWriter implements Writer {
       ? []
       : [
           this.#delta({
-            reasoning_details: [detailOfPart(id, signature, this.#responseIdentity.issuer, this.#details++, position)],
+            reasoning_details: [detailOfPart(id, signature, this.#responseIdentity, this.#details++, position)],
           }),
         ]
   }
@@ -204,9 +214,7 @@ export class ChatResponseWriter implements Writer {
     const position = { text: this.#length, calls: this.#calls }
     return [
       this.#delta({
-        reasoning_details: [
-          detailOfSignature(head, signature, this.#responseIdentity.issuer, this.#details++, position),
-        ],
+        reasoning_details: [detailOfSignature(head, signature, this.#responseIdentity, this.#details++, position)],
       }),
     ]
   }
@@ -221,7 +229,7 @@ export class ChatResponseWriter implements Writer {
     }
     loseStopSequence(this.#context, event)
     loseLifetimes(this.#context, this.#usage)
-    const report = lossReport(this.#context)
+    const report = { ...present('service_tier', openaiTier(this.#tier)), ...lossReport(this.#context) }
     const last =
       this.#includeUsage && this.#metered
         ? [this.#chunk({ choices: [choice] }), usageFrame(this.#responseIdentity, this.#usage, report)]

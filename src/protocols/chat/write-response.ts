@@ -1,8 +1,10 @@
 import type { GenerationResponse } from '../../generation/event.ts'
 import type { Citation, MediaPart, Part, ReasoningPart, TextPart } from '../../generation/request.ts'
-import { wrapSignature, type Issuer } from '../../generation/signature.ts'
+import { openaiTier } from '../../generation/service-class.ts'
+import { wrapSignature } from '../../generation/signature.ts'
+import { present } from '../fields.ts'
 import { lose, loseNativeContent, loseLifetimes, loseCitationDetails, loseStopSequence } from '../losses.ts'
-import type { ResponseContext } from '../protocol.ts'
+import type { ResponseContext, ResponseIdentity } from '../protocol.ts'
 import { TextOffsets } from '../offsets.ts'
 import {
   FORMAT,
@@ -38,6 +40,7 @@ export function writeResponse(answer: GenerationResponse, context: ResponseConte
         native_finish_reason: answer.finish.raw,
       },
     ],
+    ...present('service_tier', openaiTier(answer.service?.service_tier)),
     ...(answer.metered ? { usage: writeUsage(answer.usage) } : {}),
   }
 }
@@ -64,7 +67,7 @@ function writeMessage(parts: Part[], responseIdentity: ResponseContext['response
   const texts = parts.filter((part) => part.type === 'text')
   const refusals = parts.filter((part) => part.type === 'refusal').map((part) => part.text)
   const reasoning = hidden ? '' : parts.map((part) => (part.type === 'reasoning' ? part.text : '')).join('')
-  const details = writeDetails(parts, responseIdentity.issuer, hidden)
+  const details = writeDetails(parts, responseIdentity, hidden)
   const images = parts.filter((part): part is MediaPart => part.type === 'image')
   const audio = parts.flatMap((part) =>
     part.type === 'audio' && part.source.type === 'data' ? [part.source.data] : [],
@@ -123,10 +126,15 @@ function writeAnnotations(texts: TextPart[]): Json[] {
 }
 
 /** An entry of `reasoning_details` for a piece of visible reasoning. */
-export const detailOfText = (form: ReasoningPart['form'], text: string, index: number): Json =>
+export const detailOfText = (
+  form: ReasoningPart['form'],
+  text: string,
+  { reasoningFormat: format = FORMAT }: ResponseIdentity,
+  index: number,
+): Json =>
   form === 'summary'
-    ? { type: 'reasoning.summary', summary: text, format: FORMAT, index }
-    : { type: 'reasoning.text', text, format: FORMAT, index }
+    ? { type: 'reasoning.summary', summary: text, format, index }
+    : { type: 'reasoning.text', text, format, index }
 
 /**
  * The entry with a reasoning part's signature: the text's own entry, or an encrypted one where there is no signed text.
@@ -134,15 +142,15 @@ export const detailOfText = (form: ReasoningPart['form'], text: string, index: n
 export function detailOfSignature(
   head: { form?: ReasoningPart['form']; redacted?: boolean; id?: string },
   signature: string,
-  issuer: Issuer | undefined,
+  { issuer, reasoningFormat: format = FORMAT }: ResponseIdentity,
   index: number,
   position: PartPosition,
 ): Json {
   const data = wrapSignature(signature, issuer, positionNote(position))
   const id = head.id === undefined ? {} : { id: head.id }
   return head.redacted === true || head.form === 'summary'
-    ? { type: 'reasoning.encrypted', data, format: FORMAT, index, ...id }
-    : { type: 'reasoning.text', text: '', signature: data, format: FORMAT, index, ...id }
+    ? { type: 'reasoning.encrypted', data, format, index, ...id }
+    : { type: 'reasoning.text', text: '', signature: data, format, index, ...id }
 }
 
 /**
@@ -152,18 +160,18 @@ export function detailOfSignature(
 export const detailOfPart = (
   id: string,
   signature: string,
-  issuer: Issuer | undefined,
+  { issuer, reasoningFormat: format = FORMAT }: ResponseIdentity,
   index: number,
   position?: PartPosition,
 ): Json => ({
   type: 'reasoning.encrypted',
   data: wrapSignature(signature, issuer, position === undefined ? '' : positionNote(position)),
-  format: FORMAT,
+  format,
   index,
   id,
 })
 
-function writeDetails(parts: Part[], issuer: Issuer | undefined, hidden: boolean): Json[] {
+function writeDetails(parts: Part[], identity: ResponseIdentity, hidden: boolean): Json[] {
   const details: Json[] = []
   let images = 0,
     calls = 0,
@@ -181,18 +189,18 @@ function writeDetails(parts: Part[], issuer: Issuer | undefined, hidden: boolean
             : undefined
     if (id !== undefined && 'signature' in part && part.signature !== undefined)
       details.push(
-        detailOfPart(id, part.signature.data, issuer, details.length, part.type === 'text' ? position : undefined),
+        detailOfPart(id, part.signature.data, identity, details.length, part.type === 'text' ? position : undefined),
       )
     if (part.type !== 'reasoning') continue
     const signed =
       part.signature === undefined
         ? undefined
-        : detailOfSignature(part, part.signature.data, issuer, details.length, position)
+        : detailOfSignature(part, part.signature.data, identity, details.length, position)
     if (signed?.type === 'reasoning.text') details.push({ ...signed, text: hidden ? '' : part.text })
     else {
       if (part.text !== '' && !hidden)
         details.push({
-          ...detailOfText(part.form, part.text, details.length),
+          ...detailOfText(part.form, part.text, identity, details.length),
           ...(part.id === undefined ? {} : { id: part.id }),
         })
       if (signed !== undefined) details.push({ ...signed, index: details.length })

@@ -45,6 +45,7 @@ export const gemini: Protocol = {
     reader: () => new GeminiResponseReader(),
     readResponse,
     argumentsIn: 'args',
+    reasoningFormat: 'google-gemini-v1',
     readError,
   },
   passthrough: (context) => new GeminiPassthrough(context),

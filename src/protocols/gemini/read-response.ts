@@ -1,5 +1,5 @@
 import { GatewayError } from '../../error.ts'
-import type { GenerationEvent } from '../../generation/event.ts'
+import type { ContentFilter, GenerationEvent } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
 import type { Frame } from '../../http/frames.ts'
 import { parseWithExact } from '../../json/exact.ts'
@@ -13,7 +13,15 @@ import { stepsOf } from './hosted-tools.ts'
 import { readStreamError } from './read-error.ts'
 import { StreamedArguments } from './read-response-arguments.ts'
 import { CitationReader } from './read-response-citations.ts'
-import { finishReasonName, NATIVE_PARTS, readFinishReason, readLogprobs, readUsage, type GeminiPart } from './shapes.ts'
+import {
+  finishReasonName,
+  NATIVE_PARTS,
+  readFinishReason,
+  readLogprobs,
+  readRatings,
+  readUsage,
+  type GeminiPart,
+} from './shapes.ts'
 
 /**
  * A whole response as events. An array has the chunks of a stream, as Google sends them without `alt=sse`. Throws a
@@ -68,6 +76,8 @@ export class GeminiResponseReader implements Reader {
   #finishReason: string | undefined
   /** The reason for which the prompt was blocked. */
   #blockReason: string | undefined
+  /** Ratings of the prompt and of the response. */
+  readonly #filters = new Map<ContentFilter['source'], ContentFilter>()
   /** Details of an unusual end. */
   #finishMessage: string | undefined
   readonly #usage: Record<string, unknown> = {}
@@ -119,7 +129,8 @@ export class GeminiResponseReader implements Reader {
   }
 
   /** Feedback without a reason means a block only where there is no candidate. */
-  #readFeedback({ blockReason, blockReasonMessage }: Record<string, unknown>): void {
+  #readFeedback({ blockReason, blockReasonMessage, safetyRatings }: Record<string, unknown>): void {
+    this.#rate('prompt', safetyRatings)
     if (typeof blockReason !== 'string' && this.#hasCandidate) return
     this.#blockReason = typeof blockReason === 'string' || typeof blockReason === 'number' ? `${blockReason}` : ''
     if (typeof blockReasonMessage === 'string') this.#finishMessage = blockReasonMessage
@@ -148,8 +159,14 @@ export class GeminiResponseReader implements Reader {
       if (typeof part.text === 'string' && part.thought !== true) logprobs = undefined
     }
     this.#citations.record(candidate)
+    this.#rate('completion', candidate.safetyRatings)
     this.#finishReason = finishReasonName(candidate.finishReason) ?? this.#finishReason
     if (typeof finishMessage === 'string' && this.#finishReason !== 'STOP') this.#finishMessage = finishMessage
+  }
+
+  #rate(source: ContentFilter['source'], ratings: unknown): void {
+    const filter = readRatings(source, ratings)
+    if (filter !== undefined) this.#filters.set(source, filter)
   }
 
   #readPart(part: GeminiPart, logprobs: TokenLogprob[] | undefined): void {
@@ -276,6 +293,7 @@ export class GeminiResponseReader implements Reader {
         ? { reason: 'content-filter', raw: this.#blockReason! }
         : { reason: readFinishReason(raw, this.#calls > 0), raw }),
       ...(this.#finishMessage === undefined ? {} : { details: this.#finishMessage }),
+      ...(this.#filters.size === 0 ? {} : { filters: [...this.#filters.values()] }),
     })
   }
 

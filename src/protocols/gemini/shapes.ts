@@ -1,4 +1,4 @@
-import type { FinishReason } from '../../generation/event.ts'
+import type { ContentFilter, FinishReason } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
 import { completionTokens, count, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
 import { isObject } from '../../json/parse.ts'
@@ -161,6 +161,23 @@ const outputDetails = (usage: Usage): { modality: string; tokenCount: number }[]
     { modality: 'IMAGE', tokenCount: usage.outputImageTokens },
     { modality: 'AUDIO', tokenCount: usage.outputAudioTokens },
   ].filter(({ tokenCount }) => tokenCount > 0)
+
+/** `safetyRatings` by category in lower case, without the prefix; undefined where there are none. */
+export function readRatings(source: ContentFilter['source'], ratings: unknown): ContentFilter | undefined {
+  const read = Array.isArray(ratings) ? ratings.filter(isObject) : []
+  if (read.length === 0) return undefined
+  const results = read.map(({ category, probability, blocked }): [string, ContentFilter['results'][string]] => {
+    const severity = String(probability ?? 'unknown').toLowerCase()
+    return [
+      String(category)
+        .replace(/^HARM_CATEGORY_/, '')
+        .toLowerCase(),
+      { filtered: blocked === true, severity: severity === 'negligible' ? 'safe' : severity },
+    ]
+  })
+  const blocked = results.some(([, { filtered }]) => filtered)
+  return { source, blocked, results: Object.fromEntries(results), raw: ratings }
+}
 
 /** `logprobsResult` as logprobs of the chosen tokens; undefined where there are none. */
 export function readLogprobs(result: unknown): TokenLogprob[] | undefined {

@@ -53,6 +53,7 @@ export const messages: Protocol = {
     reader: () => reader(),
     readResponse: (body) => readResponse(body),
     argumentsIn: 'input',
+    reasoningFormat: 'anthropic-claude-v1',
     readError,
   },
   passthrough,

@@ -35,6 +35,7 @@ export const responses: Protocol = {
     issuedIds,
     reader: (_quirks, inlineCitations) => new ResponsesResponseReader(inlineCitations),
     inlineCitations: true,
+    reasoningFormat: 'openai-responses-v1',
     readResponse,
     hasFailed,
     readError,

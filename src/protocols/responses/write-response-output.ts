@@ -30,6 +30,8 @@ type ItemStatus = 'completed' | 'incomplete'
 export class ResponseOutput {
   /** Items that have ended. */
   readonly items: Json[] = []
+  /** Length of all text, in UTF-16 units. */
+  textLength = 0
   readonly #context: ResponseContext
   #frames: Frame[] = []
   #sequenceNumber = 0
@@ -103,6 +105,7 @@ export class ResponseOutput {
 
   appendContent(content: ContentPart, delta: string, logprobs: TokenLogprob[] | undefined): void {
     content.text += delta
+    this.textLength += delta.length
     const fields = { ...this.#positionOf(content), delta }
     if (content.type === 'refusal') return this.emit('response.refusal.delta', fields)
     const written = writeLogprobs(logprobs)

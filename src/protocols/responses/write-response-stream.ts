@@ -1,6 +1,7 @@
 import type { GatewayError } from '../../error.ts'
-import type { GenerationEvent, PartHead } from '../../generation/event.ts'
+import type { ContentFilter, GenerationEvent, PartHead } from '../../generation/event.ts'
 import type { HostedStep } from '../../generation/request.ts'
+import { openaiTier } from '../../generation/service-class.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import {
@@ -40,6 +41,8 @@ export class ResponsesResponseWriter implements Writer {
   readonly #output: ResponseOutput
   readonly #usage: Usage = noUsage()
   #hasUsage = false
+  /** The service tier that the provider reported. */
+  #tier: string | undefined
   #hasRefusal = false
   #part: PartWriter = NO_PART
   /** A call of a tool of the provider whose result has not come. */
@@ -72,6 +75,7 @@ export class ResponsesResponseWriter implements Writer {
       case 'usage':
         Object.assign(this.#usage, event.usage)
         this.#hasUsage = true
+        this.#tier = event.service?.service_tier ?? this.#tier
         break
       case 'finish':
         this.#finish(event)
@@ -149,6 +153,7 @@ export class ResponsesResponseWriter implements Writer {
     if (incomplete === undefined)
       this.response.completed_at = Math.max(this.#context.responseIdentity.createdAt, Math.floor(Date.now() / 1000))
     else this.response.incomplete_details = { reason: incomplete }
+    this.response.content_filters = (finish.filters ?? []).map((filter) => writeFilter(filter, this.#output.textLength))
     this.#end(incomplete === undefined ? 'completed' : 'incomplete')
     this.#context.keep?.(this.response)
   }
@@ -166,7 +171,21 @@ export class ResponsesResponseWriter implements Writer {
     this.#state = 'ended'
     this.response.status = status
     this.response.output = this.#output.items
+    // Clients require a tier.
+    this.response.service_tier = openaiTier(this.#tier) ?? 'default'
     this.response.usage = this.#hasUsage ? writeUsage(this.#usage) : null
     this.#output.emit(`response.${status}`, { response: { ...this.response, ...lossReport(this.#context) } })
+  }
+}
+
+/** A rating of the prompt or of the text of a response, whose length is in UTF-16 units. */
+function writeFilter({ source, blocked, results, raw }: ContentFilter, textLength: number): Json {
+  const end = source === 'completion' ? textLength : 0
+  return {
+    blocked,
+    source_type: source,
+    content_filter_raw: raw,
+    content_filter_results: results,
+    content_filter_offsets: { start_offset: 0, end_offset: end, check_offset: end },
   }
 }

@@ -107,6 +107,27 @@ describe('the end of a response', () => {
   })
 })
 
+test('ratings of the prompt and of the response are its filters', () => {
+  const rating = { category: 'HARM_CATEGORY_HARASSMENT', probability: 'NEGLIGIBLE' }
+  const blocked = { category: 'HARM_CATEGORY_HATE_SPEECH', probability: 'HIGH', blocked: true }
+  const body = {
+    promptFeedback: { safetyRatings: [rating] },
+    candidates: [{ content: { parts: [{ text: 'a' }] }, safetyRatings: [blocked], finishReason: 'SAFETY' }],
+  }
+  expect(last(eventsOf([body]))).toMatchObject({
+    reason: 'content-filter',
+    filters: [
+      { source: 'completion', blocked: true, results: { hate_speech: { filtered: true, severity: 'high' } } },
+      {
+        source: 'prompt',
+        blocked: false,
+        results: { harassment: { filtered: false, severity: 'safe' } },
+        raw: [rating],
+      },
+    ],
+  })
+})
+
 describe('parts of a response', () => {
   test('alternate between text and reasoning, of which pieces are joined', () => {
     expect(

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/error.ts'
+import type { ContentFilter, GenerationEvent } from '../../../src/generation/event.ts'
 import { wrapSignature } from '../../../src/generation/signature.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 import { call, contextOf, framesOf, length, parsed, sentence, stop, text, type Any } from './fixtures.ts'
@@ -117,8 +118,34 @@ describe('the stream of a text', () => {
     }
     expect(last(parsed(framesOf([...sentence(), stop], contextOf(asked))))).toMatchObject({
       ...asked,
+      tools: [{ type: 'function', name: 'f', parameters: null, strict: false }],
       reasoning: { effort: 'low', summary: null },
     })
+  })
+
+  test('claims neither a background nor a tier that the provider did not report', () => {
+    const context = contextOf({ background: true, service_tier: 'flex' })
+    context.responseIdentity.issuer = { provider: 'p', model: 'm' }
+    const unreported = last(parsed(framesOf([...sentence(), stop], context)))
+    expect([unreported.background, unreported.service_tier]).toEqual([false, 'default'])
+    const reported = { type: 'usage', usage: {}, service: { service_tier: 'priority' } } as const
+    expect(last(parsed(framesOf([...sentence(), reported, stop], context))).service_tier).toBe('priority')
+  })
+
+  test('has the ratings of the provider as content filters', () => {
+    const results = { harassment: { filtered: true, severity: 'high' } }
+    const raw = [{ category: 'HARM_CATEGORY_HARASSMENT' }]
+    const filters: ContentFilter[] = [{ source: 'completion', blocked: true, results, raw }]
+    const end: GenerationEvent = { type: 'finish', reason: 'content-filter', raw: 'SAFETY', filters }
+    expect(last(parsed(framesOf([...sentence([text, ['Hello']]), end]))).content_filters).toEqual([
+      {
+        blocked: true,
+        source_type: 'completion',
+        content_filter_raw: raw,
+        content_filter_results: results,
+        content_filter_offsets: { start_offset: 0, end_offset: 5, check_offset: 5 },
+      },
+    ])
   })
 })
 
