@@ -10,9 +10,14 @@ const SHARE = 3 / 4
 const RATE_MS = 10_000
 const RETRY_MAX_SECONDS = 60
 
-/** Bytes that are shared by owners. A request larger than the pool has it alone. */
+/**
+ * Bytes that are shared by owners. A request larger than the pool begins alone, and leaves a quarter to other owners,
+ * since it may last for minutes.
+ */
 export class MemoryPool {
   used = 0
+  /** Bytes of owners beyond their share. They keep no other owner out of the rest. */
+  #excess = 0
   readonly #limit: number
   readonly #waitMs: number
   readonly #usedBy = new Map<string, number>()
@@ -50,17 +55,13 @@ export class MemoryPool {
 
   /** Takes bytes, free or not: those after it wait. */
   force(owner: string, bytes: number): undefined {
-    this.used += bytes
-    this.#usedBy.set(owner, (this.#usedBy.get(owner) ?? 0) + bytes)
+    this.#setUsed(owner, (this.#usedBy.get(owner) ?? 0) + bytes)
   }
 
   /** Gives bytes back, for the next call of `admit`. */
   give(owner: string, bytes: number): void {
     if (bytes === 0) return
-    this.used -= bytes
-    const left = this.#usedBy.get(owner)! - bytes
-    if (left === 0) this.#usedBy.delete(owner)
-    else this.#usedBy.set(owner, left)
+    this.#setUsed(owner, this.#usedBy.get(owner)! - bytes)
     this.#returned = this.#recentlyReturned() + bytes
     this.#returnedAt = performance.now()
   }
@@ -89,12 +90,24 @@ export class MemoryPool {
     return undefined
   }
 
+  #setUsed(owner: string, bytes: number): void {
+    const before = this.#usedBy.get(owner) ?? 0
+    this.used += bytes - before
+    this.#excess += this.#excessOf(bytes) - this.#excessOf(before)
+    if (bytes === 0) this.#usedBy.delete(owner)
+    else this.#usedBy.set(owner, bytes)
+  }
+
+  #excessOf(bytes: number): number {
+    return Math.max(0, bytes - this.#limit * SHARE)
+  }
+
   #fits(owner: string, bytes: number): boolean {
     return this.#hasRoom(bytes) && this.#isWithinShare(owner, bytes)
   }
 
   #hasRoom(bytes: number): boolean {
-    return this.used === 0 || this.used + bytes <= this.#limit
+    return this.used === 0 || this.used - this.#excess + bytes <= this.#limit
   }
 
   #isWithinShare(owner: string, bytes: number): boolean {
