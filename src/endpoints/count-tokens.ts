@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { ownTurn } from '../json/own-turn.ts'
 import { checkAllowed } from '../accounts/allowed-models.ts'
 import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import { GatewayError } from '../error.ts'
@@ -97,9 +97,9 @@ async function count(
   const media = await app.media.resolve(inbound, protocol, rawRequest)
   try {
     // Parsing and counting a long body take tens of milliseconds each.
-    await nextTurn()
+    await ownTurn()
     const request = counting.read(rawRequest)
-    await nextTurn()
+    await ownTurn()
     checkAllowed(inbound.identity, request.model)
     const all = media?.endpoints ?? app.catalogue.endpoints(request.model, protocol)
     const endpoint = representingEndpoints(request, all)[0]!

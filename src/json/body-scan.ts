@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { ownTurn } from './own-turn.ts'
 import { BINARY } from './body-scan.wasm.ts'
 import { type BodyLimits, excess } from './weight.ts'
 
@@ -203,14 +203,14 @@ function scanShort(bytes: Buffer, limits: BodyLimits): Scanned {
 async function scanLong(bytes: Buffer, limits: BodyLimits): Promise<Scanned> {
   const scanner = new Scanner(bytes.length)
   for (let at = 0; at < bytes.length; at += COPIED_BYTES) {
-    await nextTurn()
+    await ownTurn()
     scanner.copy(bytes, at, at + COPIED_BYTES)
   }
   scanner.begin(bytes.length, limits.depth)
-  do await nextTurn()
+  do await ownTurn()
   while (scanner.step(SLICE_BYTES))
   // A long text is one step: what follows has a turn of its own.
-  await nextTurn()
+  await ownTurn()
   return scanner.result(bytes, limits)
 }
 

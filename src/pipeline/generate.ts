@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { ownTurn } from '../json/own-turn.ts'
 import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import { outcomeOf } from '../ledger/outcomes.ts'
 import type { GenerationRequest } from '../generation/request.ts'
@@ -22,7 +22,7 @@ export async function generate(
   const { context, preparedRequests, endpoints, promptCount } = selected
   try {
     // Writing long media takes tens of milliseconds.
-    if (media !== undefined) await nextTurn()
+    if (media !== undefined) await ownTurn()
     const { memory, config } = app
     // A provider in this process works on what it was sent.
     const leaves = memory.used > 0 && endpoints.every(({ provider }) => provider.inProcess === undefined)

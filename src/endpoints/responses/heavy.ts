@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { ownTurn } from '../../json/own-turn.ts'
 import { type ApiReader, Needed } from '../../pipeline/heavy/job.ts'
 import { HEAVY } from '../../pipeline/heavy/weight.ts'
 import { itemText, responseOf } from '../../store/responses.ts'
@@ -44,7 +44,7 @@ export async function storedTexts(
     next = typeof before === 'string' ? before : undefined
     if (bytes - lastTurn < TURN_BYTES) continue
     lastTurn = bytes
-    await nextTurn()
+    await ownTurn()
   }
   const items = new Map<string, Item>()
   for (const id of ids) {
