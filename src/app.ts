@@ -210,7 +210,11 @@ export async function start(config: Config, replaces = false): Promise<Running> 
       return request.signal.aborted ? new Response(null, { status: 499 }) : handler.handle(request, server)
     },
   }
-  const options: ListenOptions = { ...config.listen, fetch: (request, server) => handler.handle(request, server) }
+  const options: ListenOptions = {
+    ...config.listen,
+    perAddress: { limit: config.limits.connectionsPerAddress, proxies: config.listen.proxies },
+    fetch: (request, server) => handler.handle(request, server),
+  }
   const successor = replaces ? takeOver(config.data, options, config.timeouts.drainMs) : undefined
   let { server } = successor ?? {}
   let store: SqliteStore | undefined

@@ -7,8 +7,8 @@ import type { Durability, KeyKind, LimitPeriod, QuotaWindowName } from './terms.
 
 /** All settings, with defaults. */
 export type Config = {
-  /** `publicUrl`: without a trailing slash. */
-  listen: { host: string; port: number; publicUrl?: string }
+  /** `publicUrl`: without a trailing slash. `proxies`: addresses and ranges. */
+  listen: { host: string; port: number; publicUrl?: string; proxies: string[] }
   /** Absolute path of a folder, which need not exist yet. */
   data: string
   /**
@@ -23,6 +23,7 @@ export type Config = {
   }
   limits: BodyLimits & {
     requestsPerMinute: number
+    connectionsPerAddress: number
     bodyBytes: number
     fileBytes: number
     conversationBytes: number

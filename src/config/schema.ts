@@ -6,6 +6,19 @@ import { DURABILITIES } from './terms.ts'
 
 const ID_RULE = 'lower-case letters, digits, dots, - and _, beginning with a letter or digit'
 
+const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}$/
+
+/** Returns what is wrong with an address or a range in CIDR notation, or undefined. */
+const rangeProblem = (text: string): string | undefined => {
+  const [address, prefixLength, ...rest] = text.split('/') as [string, string?, ...string[]]
+  const isV6 = /^[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*$/.test(address) && URL.canParse(`http://[${address}]`)
+  const bits = IPV4.test(address) ? 32 : isV6 ? 128 : -1
+  const isLength = prefixLength === undefined || (/^\d{1,3}$/.test(prefixLength) && Number(prefixLength) <= bits)
+  return bits > 0 && isLength && rest.length === 0
+    ? undefined
+    : 'must be an address or a range of addresses, such as 203.0.113.7 or 10.0.0.0/8'
+}
+
 const listen = object(
   {
     host: string({
@@ -19,6 +32,10 @@ const listen = object(
       description: 'URL of Sluice for clients, used in responses; default: from the Host header',
       check: baseUrlProblem,
     }),
+    proxies: list(string({ what: 'an address or a range of addresses', check: rangeProblem }), {
+      what: 'addresses',
+      description: 'Proxies: addresses and ranges that may have any number of connections; default: private ones',
+    }),
   },
   { description: 'Where Sluice listens' },
 )
@@ -26,6 +43,12 @@ const listen = object(
 const limits = object(
   {
     requestsPerMinute,
+    connectionsPerAddress: number({
+      min: 10,
+      max: 1_000_000,
+      whole: true,
+      description: 'Maximum connections from one address that is not a proxy',
+    }),
     body: size('1KiB', '1GiB', 'Maximum request body'),
     elements: number({
       min: 1_000,

@@ -23,6 +23,7 @@ export function toConfig(read: ReadFile, env: Environment): Config {
     listen: {
       host: read.listen?.host ?? '127.0.0.1',
       port: read.listen?.port ?? 4310,
+      proxies: read.listen?.proxies?.map(({ value }) => value) ?? LOCAL_RANGES,
       ...(read.listen?.publicUrl === undefined ? {} : { publicUrl: read.listen.publicUrl.replace(/\/+$/, '') }),
     },
     data: resolve(read.data ?? './data'),
@@ -96,8 +97,12 @@ const readIdempotency = ({
   totalBytes: total ?? 2 ** 30,
 })
 
+/** Loopback and private addresses, which proxies and load balancers have. */
+const LOCAL_RANGES = ['127.0.0.0/8', '::1', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']
+
 const limitsOf = (limits: NonNullable<ReadFile['limits']>): Config['limits'] => ({
   requestsPerMinute: limits.requestsPerMinute ?? 600,
+  connectionsPerAddress: limits.connectionsPerAddress ?? 1_000,
   bodyBytes: limits.body ?? 32 * 2 ** 20,
   elements: limits.elements ?? 200_000,
   depth: limits.depth ?? 64,

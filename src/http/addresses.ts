@@ -1,11 +1,12 @@
 import { BlockList, isIP } from 'node:net'
 
-/** `ranges` in CIDR notation, for example `10.0.0.0/8`. */
-const blockListOf = (...ranges: string[]): BlockList => {
+/** `ranges` in CIDR notation, for example `10.0.0.0/8`, or single addresses. */
+export const blockListOf = (...ranges: string[]): BlockList => {
   const list = new BlockList()
   for (const range of ranges) {
-    const [address, prefixLength] = range.split('/') as [string, string]
-    list.addSubnet(address, Number(prefixLength), isIP(address) === 4 ? 'ipv4' : 'ipv6')
+    const [address, prefixLength] = range.split('/') as [string, string?]
+    const isV4 = isIP(address) === 4
+    list.addSubnet(address, Number(prefixLength ?? (isV4 ? 32 : 128)), isV4 ? 'ipv4' : 'ipv6')
   }
   return list
 }

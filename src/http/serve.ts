@@ -3,7 +3,8 @@ import { isUtf8 } from 'node:buffer'
 import { within } from '../deadlines.ts'
 import { GatewayError, invalid } from '../error.ts'
 import { BodyPieces } from './body-pieces.ts'
-import { DescriptorReserve } from './descriptors.ts'
+import type { PerAddress } from './address-bound.ts'
+import { ConnectionLimits } from './connection-limits.ts'
 import { type MemoryBudget, UNCOUNTED_BYTES } from './memory-budget.ts'
 import { isStreamed } from './stream.ts'
 
@@ -14,6 +15,8 @@ export type ListenOptions = {
   fetch(request: Request, server: Server<undefined>): Promise<Response> | Response
   /** Listens beside the server that has the port, which it takes over. */
   shared?: boolean
+  /** Connections that clients may have from one address; without it, any number. */
+  perAddress?: PerAddress
 }
 
 export type Listening = {
@@ -73,13 +76,13 @@ function serve(options: ListenOptions): Listening {
       return response
     },
   })
-  const reserve = new DescriptorReserve(server.port ?? 0, () => server.closeIdleConnections())
+  const limits = new ConnectionLimits(server.port ?? 0, () => server.closeIdleConnections(), options.perAddress)
   const host = options.host.includes(':') ? `[${options.host}]` : options.host
   return {
     url: `http://${host}:${server.port}`,
     port: server.port ?? 0,
     async stop(drainMs) {
-      reserve.stop()
+      limits.stop()
       await within(server.stop(false), drainMs, () => server.stop(true))
     },
   }

@@ -12,7 +12,11 @@ describe('defaults', () => {
       const { env, ...config } = read(text)
       expect(env).toBe(ENV)
       expect(config).toEqual({
-        listen: { host: '127.0.0.1', port: 4310 },
+        listen: {
+          host: '127.0.0.1',
+          port: 4310,
+          proxies: ['127.0.0.0/8', '::1', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'],
+        },
         data: resolve('data'),
         store: {
           durability: 'power',
@@ -22,6 +26,7 @@ describe('defaults', () => {
         },
         limits: {
           requestsPerMinute: 600,
+          connectionsPerAddress: 1_000,
           bodyBytes: 33554432,
           elements: 200_000,
           depth: 64,
@@ -78,11 +83,11 @@ describe('defaults', () => {
 describe('values', () => {
   test('every kind of setting is read', () => {
     const config = read(`
-listen: { host: 0.0.0.0, port: 80 }
+listen: { host: 0.0.0.0, port: 80, proxies: [203.0.113.7, "2001:db8::/32"] }
 data: /var/lib/sluice
 store: { durability: process, quota: 1TiB, quotaWithoutCredit: 0B, reserve: 2.5% }
 limits: { requestsPerMinute: 5, body: 1.5MiB, file: 2GB, conversations: 0B,
-  elements: 1000000, depth: 32, parts: 500, tools: 50 }
+  elements: 1000000, depth: 32, parts: 500, tools: 50, connectionsPerAddress: 50 }
 timeouts: { connect: 250ms, firstByte: 1m, idle: 1.5s, total: 2h, drain: 0s }
 keepAlive: 500ms
 strict: true
@@ -102,7 +107,7 @@ models:
     capabilities: { reasoning: budget, budget: { min: 0, max: 10 }, sampling: false }
 keys: [{ key: "\${LONG}", requestsPerMinute: 1 }]
 `)
-    expect(config.listen).toEqual({ host: '0.0.0.0', port: 80 })
+    expect(config.listen).toEqual({ host: '0.0.0.0', port: 80, proxies: ['203.0.113.7', '2001:db8::/32'] })
     expect(config.data).toBe('/var/lib/sluice')
     expect(config.store).toEqual({
       durability: 'process',
@@ -114,6 +119,7 @@ keys: [{ key: "\${LONG}", requestsPerMinute: 1 }]
     expect(read('store: { reserve: 1GiB }').store.reserve).toEqual({ share: 1, bytes: 2 ** 30 })
     expect(config.limits).toEqual({
       requestsPerMinute: 5,
+      connectionsPerAddress: 50,
       bodyBytes: 1572864,
       elements: 1_000_000,
       depth: 32,

@@ -25,8 +25,8 @@ const PROBLEMS: [string, string[]][] = [
   [
     'listen: { constructor: 1, hasOwnProperty: 2 }',
     [
-      '1:11: listen has the unknown key "constructor" (known keys: host, port, publicUrl)',
-      '1:27: listen has the unknown key "hasOwnProperty" (known keys: host, port, publicUrl)',
+      '1:11: listen has the unknown key "constructor" (known keys: host, port, publicUrl, proxies)',
+      '1:27: listen has the unknown key "hasOwnProperty" (known keys: host, port, publicUrl, proxies)',
     ],
   ],
   ['- 1', [`1:1: must be a mapping of ${TOP_LEVEL_KEYS}, not a list`]],
@@ -46,6 +46,15 @@ const PROBLEMS: [string, string[]][] = [
   ],
   ['timeouts: { idle: 5 min }', ["1:19: timeouts.idle must be a duration with a unit, such as '500ms', '10s' or '5m'"]],
   ['timeouts: { idle: 48h }', ['1:19: timeouts.idle must be from 10ms to 24h, not 48h']],
+  [
+    'listen: { proxies: [10.0.0.0/33, "::1/64", proxy, 256.1.1.1, "::1::", 10.0.0.1] }',
+    [
+      '1:21: listen.proxies[0] must be an address or a range of addresses, such as 203.0.113.7 or 10.0.0.0/8',
+      '1:44: listen.proxies[2] must be an address or a range of addresses, such as 203.0.113.7 or 10.0.0.0/8',
+      '1:51: listen.proxies[3] must be an address or a range of addresses, such as 203.0.113.7 or 10.0.0.0/8',
+      '1:62: listen.proxies[4] must be an address or a range of addresses, such as 203.0.113.7 or 10.0.0.0/8',
+    ],
+  ],
   ['limits: { body: 32mb }', ["1:17: limits.body must be a size with a unit, such as '512KiB' or '32MiB'"]],
   ['data: a\ndata: b', ['2:1: has the key "data" twice']],
   ['data: a\n---\ndata: b', ['2:1: must be a single document, without a second one after ---']],

@@ -23,7 +23,7 @@ async function firedInWindow(): Promise<string[]> {
   return stderr.slice(before).match(/(?<=^timer ).+$/gm) ?? []
 }
 
-test('at rest, only the watch for writes of other processes fires', async () => {
+test('at rest, only the watches for writes of other processes and for surplus connections fire', async () => {
   const response = JSON.stringify({
     id: 'c',
     object: 'chat.completion',
@@ -57,5 +57,5 @@ test('at rest, only the watch for writes of other processes fires', async () => 
     if (fired.length > 0 && fired.every((timer) => timer === 'setInterval 1000')) break
   }
   expect(new Set(fired)).toEqual(new Set(['setInterval 1000']))
-  expect(fired.length).toBeLessThanOrEqual(5)
+  expect(fired.length).toBeLessThanOrEqual(9)
 }, 60_000)
