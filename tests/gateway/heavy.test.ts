@@ -1,10 +1,13 @@
-import { afterAll, beforeAll, describe, expect, spyOn, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, spyOn, test } from 'bun:test'
 import { HEAVY } from '../../src/pipeline/heavy/weight.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { HEAVY_SANDBOX } from '../../src/providers/sandbox-process.ts'
 import { startGateway, startGatewayProcess, type Gateway, type GatewayProcess } from '../server.ts'
 
 /** Requests that take long to read and write: another process does it. */
+
+// Starting processes takes long on a busy machine.
+setDefaultTimeout(60_000)
 
 const MODEL = 'far/model'
 const answerOf = (text: string): string =>

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,6 +12,9 @@ import { MessageReader, piecesOf } from '../../src/worker/messages.ts'
 const ENTRY = new URL('./jobs.ts', import.meta.url)
 const NEVER = new AbortController().signal
 
+// Starting processes takes long on a busy machine.
+setDefaultTimeout(60_000)
+
 const job = (kind: string, more: Partial<Job> = {}): Job => ({
   kind,
   input: undefined,
@@ -21,14 +24,13 @@ const job = (kind: string, more: Partial<Job> = {}): Job => ({
   ...more,
 })
 
-const isAlive = (pid: unknown): boolean => {
-  try {
-    process.kill(pid as number, 0)
-    return true
-  } catch {
-    return false
-  }
-}
+/** A process that has ended stays in the list until the system collects it. */
+const isAlive = (pid: unknown): boolean =>
+  /^[^Z]/.test(
+    Bun.spawnSync(['ps', '-o', 'stat=', '-p', String(pid)])
+      .stdout.toString()
+      .trim(),
+  )
 
 const until = async (condition: () => boolean): Promise<void> => {
   while (!condition()) await Bun.sleep(5)
