@@ -39,7 +39,7 @@ export class MemoryBudget implements Expiring {
   readonly #bodies: MemoryPool
   readonly #work: MemoryPool
   readonly #garbageBytes: number
-  readonly #holds = new Map<AbortSignal, Hold>()
+  readonly #holds = new WeakMap<AbortSignal, Hold>()
   #garbage = 0
   readonly #untaken: { owner: string; bytes: number; isConnected: () => boolean }[] = []
   readonly #deadline = new Deadline(this)
