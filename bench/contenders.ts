@@ -191,6 +191,7 @@ export const startSluice = async (
  */
 const sluiceConfig = (upstreamPort: number): string => `
 limits: { requestsPerMinute: 1000000 }
+log: { requests: errors }
 billing: { startingCredit: 1000000, delay: 0s }
 providers:
   bench:

@@ -16,6 +16,7 @@ import { MemoryBudget } from './http/memory-budget.ts'
 import { isStreamed } from './http/stream.ts'
 import { listen, type Listening, type ListenOptions } from './http/serve.ts'
 import { Ledger } from './ledger/ledger.ts'
+import { log } from './log/log.ts'
 import { ConversationMemory } from './protocols/conversation-memory.ts'
 import { SchemaCache } from './protocols/schema/cache.ts'
 import { Prices } from './ledger/prices.ts'
@@ -29,6 +30,7 @@ import { IssuedIds } from './pipeline/issued-ids.ts'
 import { MediaLoader } from './pipeline/media-load.ts'
 import { MediaResolver } from './pipeline/media.ts'
 import { ReasoningReplay } from './pipeline/reasoning-replay.ts'
+import { logRequest } from './pipeline/request-log.ts'
 import { identityHeaders } from './pipeline/response-headers.ts'
 import { protocols } from './protocols/index.ts'
 import { Catalogue } from './providers/catalogue.ts'
@@ -59,25 +61,27 @@ export async function handleRequest(
   }
   /** Undefined while the path decides it, which is looked up only for an error. */
   let errorFormat: ProtocolName | undefined = 'chat.completions'
-  let accountId: string | undefined
+  let response: Response | undefined
   try {
     checkHost(request.headers.get('host'))
     errorFormat = undefined
     const { route, params } = match(request.method, inbound.path)
     errorFormat = route.errorFormat
     inbound.params = params
-    if (route.keys === 'public') return await route.handle(app, inbound)
+    inbound.route = route.name
+    if (route.keys === 'public') return (response = await route.handle(app, inbound))
     const authenticated = authenticate(app, inbound)
-    accountId = authenticated.identity.accountId
     authorize(app, authenticated, route.name, route.keys)
     const key = route.isIdempotent === true ? request.headers.get(IDEMPOTENCY_KEY) : null
-    return await (key === null ? route.handle(app, authenticated) : answerOnce(app, authenticated, route, key))
+    const answering = key === null ? route.handle(app, authenticated) : answerOnce(app, authenticated, route, key)
+    return (response = await answering)
   } catch (error) {
-    if (accountId !== undefined) reportRefusal(app, accountId, error)
-    return errorResponse(asGatewayError(error), errorFormat ?? errorFormatOf(inbound.path), inbound)
+    if (inbound.identity !== undefined) reportRefusal(app, inbound.identity.accountId, error)
+    return (response = errorResponse(asGatewayError(error), errorFormat ?? errorFormatOf(inbound.path), inbound))
   } finally {
     // A stream needs its memory until its end.
     if (app.memory.used > 0 && !isStreamed(request.signal)) app.memory.release(request.signal)
+    logRequest(inbound, response!.status, app.clock.now())
   }
 }
 
@@ -166,8 +170,8 @@ const stopping = (): GatewayError =>
 
 /** An error in the format of the route's protocol. The cause of an internal one is logged, and not sent. */
 function errorResponse(error: GatewayError, format: ProtocolName, inbound: PublicRequest): Response {
-  if (error.code === 'internal_error')
-    console.error(`${inbound.requestId} ${inbound.request.method} ${inbound.path}`, error.cause ?? error.message)
+  inbound.errorCode = error.code
+  if (error.code === 'internal_error') log.error(`${inbound.requestId}: internal error`, error.cause ?? error)
   const { serve } = protocols[format]
   const headers: Record<string, string> = {
     ...inbound.errorHeaders,
@@ -199,6 +203,7 @@ type Handler = { handle: ListenOptions['fetch'] }
  * that runs on the folder.
  */
 export async function start(config: Config, replaces = false): Promise<Running> {
+  log.configure(config.log)
   // First, because a mistake in the configuration must not cost the server that is replaced.
   const catalogue = new Catalogue(config)
   chosenKey(config.env.SLUICE_KEY)
@@ -258,6 +263,7 @@ function run(app: GatewayContext, webhooks: Webhooks, server: Listening, handler
     if (forwarder === undefined) await server.stop(CLOSE_MS)
     await closeModules(app)
     if (forwarder !== undefined) await forwarder.finish(server, app.config.timeouts.totalMs)
+    await log.flushed(CLOSE_MS)
   }
   return { url: server.url, stop }
 }
@@ -344,7 +350,7 @@ function startTimers(app: GatewayContext, signal: AbortSignal): Timer[] {
 async function evaluateAccounts({ abuseDetection, store, keys }: AppContext): Promise<void> {
   for (const { accountId, before, status } of abuseDetection.evaluate(keys.statuses())) {
     // A status that an administrator set meanwhile stays.
-    if (await store.accounts.setStatus(accountId, status, before)) inform(`account ${accountId} is ${status} now`)
+    if (await store.accounts.setStatus(accountId, status, before)) log.warn(`account ${accountId} is ${status} now`)
   }
   await keys.refresh()
 }
@@ -373,16 +379,13 @@ async function closeModules({ ledger, files, store }: AppContext): Promise<void>
   }
 }
 
-/** Messages that are no errors: on a terminal, `console.error` writes in red. */
-const inform = console.warn
-
 function announce({ catalogue }: AppContext, url: string): void {
   console.log(`listening on ${url}`)
   const providers = catalogue.providers().map((provider) => `${provider.id} (${provider.foundBy})`)
   const body = '{"model":"sandbox/chat","messages":[{"role":"user","content":"Hello"}]}'
-  inform(
-    `providers: ${providers.join(', ')}\n` +
-      'try, with a pay-as-you-go key in SLUICE_KEY:\n' +
+  log.info(`listening on ${url}, providers: ${providers.join(', ')}`)
+  log.hint(
+    'try, with a pay-as-you-go key in SLUICE_KEY:\n' +
       `curl ${url}/v1/chat/completions -H "authorization: Bearer $SLUICE_KEY" ` +
       `-H 'content-type: application/json' -d '${body}'`,
   )
@@ -391,5 +394,5 @@ function announce({ catalogue }: AppContext, url: string): void {
 function announceDrain({ inFlight: { size }, config: { timeouts } }: AppContext): void {
   if (size === 0) return
   const requests = size === 1 ? '1 request' : `${size} requests`
-  inform(`stopping: waiting for ${requests}, at most ${timeouts.drainMs / 1000} s; a second signal ends them at once`)
+  log.info(`stopping: waiting for ${requests}, at most ${timeouts.drainMs / 1000} s; a second signal ends them at once`)
 }

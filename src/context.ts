@@ -3,9 +3,10 @@ import type { Clock } from './accounts/clock.ts'
 import type { Identity, Keys } from './accounts/keys.ts'
 import type { Limits } from './accounts/limits.ts'
 import type { Config } from './config/load.ts'
+import type { ErrorCode } from './error.ts'
 import type { Files } from './files/files.ts'
 import type { MemoryBudget } from './http/memory-budget.ts'
-import type { Ledger } from './ledger/ledger.ts'
+import type { Ledger, OpenGeneration } from './ledger/ledger.ts'
 import type { ConversationMemory } from './protocols/conversation-memory.ts'
 import type { SchemaCache } from './protocols/schema/cache.ts'
 import type { Prices } from './ledger/prices.ts'
@@ -69,6 +70,15 @@ export type PublicRequest = {
   /** 128 random bits in hexadecimal; with the protocol's prefix it is the generation's id. */
   id: string
   requestId: string
+  /** The name of its route. */
+  route?: string | undefined
+  identity?: Identity
+  /** As the client named it, once it is known. */
+  model?: string | undefined
+  /** Its generation, once funds are reserved. */
+  open?: OpenGeneration | undefined
+  /** The code of the error that its client gets. */
+  errorCode?: ErrorCode | undefined
   /** Headers of the response if the request fails. */
   errorHeaders: Record<string, string>
 }

@@ -48,7 +48,8 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   const { data, key, file } = prepare(options)
   const loaded = loadConfig({ file, data, host: '127.0.0.1', port: '0' }, environmentOf(key, options))
   // Nothing is drained: a test that waits for requests in flight does so itself.
-  const config: Config = { ...loaded, timeouts: { ...loaded.timeouts, drainMs: 0 } }
+  const quiet: Config['log'] = { format: 'text', level: 'error', requests: 'none' }
+  const config: Config = { ...loaded, log: quiet, timeouts: { ...loaded.timeouts, drainMs: 0 } }
   const { result: running, printed } = await withoutOutput(() => start(config))
   const started = { url: running.url, key, data, createdKeys: keysIn(printed) }
   return { ...started, stop: () => running.stop().then(() => audit(options, { data, file })) }
@@ -107,7 +108,7 @@ function prepare(options: GatewayOptions & { disk?: SmallDisk }): Prepared {
   const { disk } = options
   const data = disk?.path ?? options.data ?? mkdtempSync(join(tmpdir(), 'sluice-test-'))
   const file = join(disk?.folder ?? data, 'test-config.yaml')
-  writeFileSync(file, withBilling(options.config ?? ''))
+  writeFileSync(file, withTextLog(withBilling(options.config ?? '')))
   return { data, key: options.key ?? DEFAULT_KEY, file }
 }
 
@@ -120,6 +121,9 @@ const environmentOf = (key: string, { env }: GatewayOptions): Record<string, str
 /** Tests whose configuration has no billing section use models without a price. */
 const withBilling = (config: string): string =>
   /^billing:/m.test(config) ? config : `${config.replace(/^\{\}\n/, '')}\nbilling: { unpriced: free }\n`
+
+/** Tests read the lines as text, also where the output is no terminal. */
+const withTextLog = (config: string): string => (/^log:/m.test(config) ? config : `${config}\nlog: { format: text }\n`)
 
 /** Removes the data folder of a gateway that has ended, unless the test gave it. */
 async function audit(

@@ -17,6 +17,7 @@ const PREFIX_LENGTH = 12
 
 export type Identity = {
   readonly keyId: string
+  readonly keyName?: string
   readonly accountId: string
   readonly accountStatus: AccountStatus
   /** The account's discount in basis points. */
@@ -301,7 +302,7 @@ export class Keys {
       if (row.revokedAt !== null) this.#active.delete(hash)
       else
         this.#active.set(hash, {
-          identity: identityOf(row.id, accounts.get(row.accountId)!, row.kind, optionsOf(row)),
+          identity: identityOf(row, accounts.get(row.accountId)!, row.kind, optionsOf(row)),
           expiresAt: row.expiresAt ?? Infinity,
         })
     }
@@ -319,7 +320,7 @@ export class Keys {
     // The id is derived from the hash, so that counters and records have the same one after a restart.
     const id = `key_config_${hash.toString('hex').slice(0, 16)}`
     this.#active.set(hash.toString('base64'), {
-      identity: identityOf(id, owner, kind ?? kindOfText(key) ?? 'pay-as-you-go', options),
+      identity: identityOf({ id, name: null }, owner, kind ?? kindOfText(key) ?? 'pay-as-you-go', options),
       expiresAt: Infinity,
     })
   }
@@ -372,13 +373,14 @@ function optionsOf({ models, limit, limitPeriod, requestsPerMinute, idempotency 
 }
 
 function identityOf(
-  keyId: string,
+  { id, name }: Pick<StoredKey, 'id' | 'name'>,
   account: Account,
   kind: KeyKind,
   { models, limit, limitPeriod, requestsPerMinute, idempotency }: KeyOptions,
 ): Identity {
   return {
-    keyId,
+    keyId: id,
+    ...(name === null ? {} : { keyName: name }),
     accountId: account.id,
     accountStatus: account.status,
     discount: account.discount,

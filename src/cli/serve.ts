@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { loadConfig, type Config } from '../config/load.ts'
+import { log } from '../log/log.ts'
 import { UsageError, type Given } from './command.ts'
 
 const SANDBOX = { host: '127.0.0.1', port: 4311 }
@@ -12,7 +13,7 @@ export async function serve(given: Given): Promise<void> {
   const config = configOf(given)
   refuseExampleKey(config)
   // An unhandled rejection concerns one request. It must not end the process and thereby all others.
-  process.on('unhandledRejection', (error) => console.error('unhandled rejection:', error))
+  process.on('unhandledRejection', (error) => log.error('unhandled rejection', error))
   const { start } = await import('../app.ts')
   await untilSignal(start(config, given.on('replace')))
 }
@@ -86,7 +87,7 @@ async function untilSignal(starting: Promise<{ stop(): unknown }>): Promise<void
   const stop = async (): Promise<void> => {
     if (first !== undefined) {
       if (performance.now() - first <= SAME_SIGNAL_MS) return
-      console.error('sluice: ended at once by a second signal; requests in flight were cut')
+      log.error('ended at once by a second signal; requests in flight were cut')
       process.exit(1)
     }
     first = performance.now()
@@ -94,7 +95,7 @@ async function untilSignal(starting: Promise<{ stop(): unknown }>): Promise<void
       await (await starting).stop()
       process.exit(0)
     } catch (error) {
-      console.error(`sluice: ${error instanceof Error ? error.message : String(error)}`)
+      log.error(error instanceof Error ? error.message : String(error))
       process.exit(1)
     }
   }

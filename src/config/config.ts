@@ -3,7 +3,7 @@ import type { Nano } from '../money.ts'
 import type { Api, Capabilities, Quirks } from '../protocols/protocol.ts'
 import type { PriceText } from './model-settings.ts'
 import type { Auth, MediaKind } from './provider-settings.ts'
-import type { Durability, KeyKind, LimitPeriod, QuotaWindowName } from './terms.ts'
+import type { Durability, KeyKind, LimitPeriod, LogFormat, LogLevel, LogRequests, QuotaWindowName } from './terms.ts'
 
 /** All settings, with defaults. */
 export type Config = {
@@ -21,6 +21,8 @@ export type Config = {
     quotaWithoutCreditBytes: number
     reserve: { share: number; bytes: number }
   }
+  /** Without a format: text on a terminal, JSON otherwise. */
+  log: { format: LogFormat | undefined; level: LogLevel; requests: LogRequests }
   limits: BodyLimits & {
     requestsPerMinute: number
     connectionsPerAddress: number

@@ -2,7 +2,7 @@ import { accountStatus, key, plan, requestsPerMinute } from './account-settings.
 import { model, MODEL_NAME, MODEL_NAME_RULE, modelNameProblem } from './model-settings.ts'
 import { baseUrlProblem, provider, PROVIDER_ID } from './provider-settings.ts'
 import { boolean, duration, list, map, name, number, object, shareOrSize, size, string, type Shape } from './shape.ts'
-import { DURABILITIES } from './terms.ts'
+import { DURABILITIES, LOG_FORMATS, LOG_LEVELS, LOG_REQUESTS } from './terms.ts'
 
 const ID_RULE = 'lower-case letters, digits, dots, - and _, beginning with a letter or digit'
 
@@ -142,6 +142,15 @@ const store = object(
   { description: 'The database' },
 )
 
+const log = object(
+  {
+    format: name(LOG_FORMATS, 'Lines for people or for programs; default: text on a terminal, json otherwise'),
+    level: name(LOG_LEVELS, 'The least severe messages that are logged; requests have a setting of their own'),
+    requests: name(LOG_REQUESTS, 'Requests that have a line when they end; errors: those that failed or were cut off'),
+  },
+  { description: 'The log on stderr' },
+)
+
 const files = object(
   {
     quota: quota('files'),
@@ -192,6 +201,7 @@ export const FILE = object(
       check: (text) => (text === '' || text.includes('\0') ? 'must be the path of a folder' : undefined),
     }),
     store,
+    log,
     limits,
     timeouts,
     keepAlive: duration('100ms', '10m', 'Silence after which a keep-alive is sent to the client'),

@@ -33,6 +33,11 @@ export function toConfig(read: ReadFile, env: Environment): Config {
       quotaWithoutCreditBytes: read.store?.quotaWithoutCredit ?? 16 * 2 ** 20,
       reserve: read.store?.reserve ?? { share: 0.05, bytes: 2 ** 30 },
     },
+    log: {
+      format: read.log?.format,
+      level: read.log?.level ?? 'info',
+      requests: read.log?.requests ?? 'all',
+    },
     limits: limitsOf(read.limits ?? {}),
     timeouts: {
       connectMs: timeouts.connect ?? 10_000,

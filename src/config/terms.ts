@@ -17,6 +17,17 @@ export type LimitPeriod = (typeof LIMIT_PERIODS)[number]
 export const DURABILITIES = ['power', 'process'] as const
 export type Durability = (typeof DURABILITIES)[number]
 
+export const LOG_FORMATS = ['text', 'json'] as const
+export type LogFormat = (typeof LOG_FORMATS)[number]
+
+/** Severities of the log's lines, the worst first. */
+export const LOG_LEVELS = ['error', 'warn', 'info'] as const
+export type LogLevel = (typeof LOG_LEVELS)[number]
+
+/** The requests that have a line in the log. */
+export const LOG_REQUESTS = ['all', 'errors', 'none'] as const
+export type LogRequests = (typeof LOG_REQUESTS)[number]
+
 /** The quota windows of a subscription. */
 export const WINDOW_NAMES = ['5_hour', '7_day', 'monthly'] as const
 export type QuotaWindowName = (typeof WINDOW_NAMES)[number]

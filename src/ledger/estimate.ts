@@ -1,5 +1,6 @@
 import type { GenerationRequest, MediaPart, Part, RequestSettings, Tool } from '../generation/request.ts'
 import { TOKENS_MAX, noUsage, type Usage } from '../generation/usage.ts'
+import { log } from '../log/log.ts'
 import { isImageTool } from '../protocols/image-config.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
 import type { RequestedOutput } from '../protocols/requested-output.ts'
@@ -42,7 +43,7 @@ function startCounter(): Worker {
   }
   // A generation must be closed and charged even where it cannot be counted.
   worker.onerror = ({ message }) => {
-    console.error(`The tokeniser failed: ${message}`)
+    log.error(`The tokeniser failed: ${message}`)
     counter = undefined
     for (const { length, resolve } of waiting.values()) resolve(Math.ceil(length / CHARACTERS_PER_TOKEN))
     waiting.clear()

@@ -6,6 +6,7 @@ import { newSubscription, Quota } from '../accounts/quota.ts'
 import { Deadline, deadlines, type Deadlines, type Expiring } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
 import { completionTokens, noUsage } from '../generation/usage.ts'
+import { log } from '../log/log.ts'
 import type { Nano } from '../money.ts'
 import type { OpenGeneration as StoredOpen, Store } from '../store/store.ts'
 import { adviceFor, lower } from './affordable.ts'
@@ -81,7 +82,7 @@ export class Ledger implements Expiring {
     await ledger.#changes.readAll()
     ledger.#budgets = new Budgets(await options.store.ledger.spends(), ledger.#clock.elapsed)
     const subscriptions = [...ledger.#quotas.values()].map(({ subscription }) => subscription)
-    for (const warning of options.plans.missingTierWarnings(subscriptions)) console.error(warning)
+    for (const warning of options.plans.missingTierWarnings(subscriptions)) log.warn(warning)
     const progress = readProgress(options.store.progress.read())
     const left = (await options.store.ledger.openGenerations()).map(({ state }) =>
       restoreOpen(state, ledger.#clock.now(), progress),
@@ -277,10 +278,15 @@ export class Ledger implements Expiring {
         : undefined
     const counting = meter.count(unseen)
     // A failed count must not keep the hold for ever: what the provider reported is charged.
-    if (counting !== undefined) await counting.catch((error: unknown) => console.error(error))
+    if (counting !== undefined)
+      await counting.catch((error: unknown) => log.error('Tokens could not be counted', error))
     const usage = meter.charge === 'nothing' ? noUsage() : meter.usage
     if (meter.finish !== undefined && meter.estimation === undefined) this.#speeds.measure(open)
-    await this.#settle(open, { usage, estimation: meter.estimation })
+    try {
+      await this.#settle(open, { usage, estimation: meter.estimation })
+    } finally {
+      open.onClosed?.()
+    }
   }
 
   #settle(open: OpenGeneration, charged: ChargedUsage): Promise<void> {
@@ -291,7 +297,8 @@ export class Ledger implements Expiring {
       budgets: this.#budgets,
     }
     const terms = settlementOf(open, charged, { wallet: funds.wallet, plans: this.#plans, prices: this.#prices })
-    if (terms.dispute !== undefined) console.error(terms.dispute)
+    if (terms.dispute !== undefined) log.warn(terms.dispute)
+    open.record = terms.record
     const settlement = new Settlement(open, terms, funds)
     const closing = settlement.apply()
     this.#open.delete(open)

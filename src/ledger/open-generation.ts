@@ -55,6 +55,10 @@ export type OpenGeneration = {
   /** Its progress as last written; `progressHead`: the part that does not change. */
   progress?: string
   progressHead?: string
+  /** Set when it has ended. */
+  record?: GenerationRecord
+  /** Called when it has ended and its record is written, or could not be. */
+  onClosed?: () => void
 }
 
 /** The JSON stored for an open generation, to settle it after a crash. Earlier versions wrote the same member names. */

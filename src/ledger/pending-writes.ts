@@ -1,4 +1,5 @@
 import { GatewayError } from '../error.ts'
+import { log } from '../log/log.ts'
 
 export type Write = () => Promise<void>
 
@@ -20,7 +21,7 @@ export class PendingWrites {
     } catch (error) {
       if (isUnavailable(error)) {
         if (this.#waiting.length === 0)
-          console.error(`Rejecting billable requests until the ledger can be written. ${error.message}`)
+          log.error(`Rejecting billable requests until the ledger can be written. ${error.message}`)
         this.#waiting.push(write)
         kept()
       }
@@ -42,7 +43,7 @@ export class PendingWrites {
       // The first write probes the store, so that an unavailable one is not sent a thousand.
       if (first === undefined || !(await this.#succeeds(first))) return
       await Promise.all(others.map((write) => this.#succeeds(write)))
-      if (this.#waiting.length === 0) console.error('The ledger is written again: accepting billable requests.')
+      if (this.#waiting.length === 0) log.warn('The ledger is written again: accepting billable requests.')
     }))
   }
 
@@ -52,7 +53,7 @@ export class PendingWrites {
     } catch (error) {
       if (isUnavailable(error)) return false
       // The store committed the first attempt and could not confirm it.
-      console.error(error)
+      log.error('A write was committed and not confirmed', error)
     }
     this.#remove(write)
     return true

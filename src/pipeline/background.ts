@@ -7,6 +7,7 @@ import type { CallSignal } from '../http/connection.ts'
 import type { Ledger, OpenGeneration } from '../ledger/ledger.ts'
 import type { Outcome } from '../ledger/outcomes.ts'
 import { isObject } from '../json/parse.ts'
+import { log } from '../log/log.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Quirks } from '../protocols/protocol.ts'
 import { parseResponse, transport } from '../providers/attempt.ts'
@@ -78,7 +79,7 @@ export class BackgroundResponses implements Expiring {
     try {
       await this.#follow(open, this.#stopping.signal)
     } catch (error) {
-      if (!(error instanceof GatewayError)) console.error(error)
+      if (!(error instanceof GatewayError)) log.error('A background response could not be polled', error)
     } finally {
       this.#polls.delete(open)
     }
@@ -240,7 +241,7 @@ async function settle(ledger: Ledger, open: OpenGeneration, { response, quirks }
     if (!isBroken || (typeof usage === 'object' && usage !== null) || hasOutput)
       open.meter.record(protocols[API].call.readResponse(readable, quirks))
   } catch (error) {
-    console.error(`Cannot read the background response ${idOf(open)}: ${asGatewayError(error).message}`)
+    log.error(`Cannot read the background response ${idOf(open)}: ${asGatewayError(error).code}`)
   }
   await ledger.close(open, status === 'cancelled' ? 'client-left' : status === 'failed' ? 'failed' : 'completed')
 }

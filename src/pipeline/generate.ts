@@ -69,6 +69,7 @@ async function admit(
   route: GenerationRoute,
 ): Promise<{ generation: Generation; selected: SelectedRequest }> {
   const parsed = await parse(app, inbound, route)
+  if ('request' in parsed) inbound.model = parsed.request.model
   try {
     const selecting = select(app, inbound, route, parsed)
     const selected = selecting instanceof Promise ? await selecting : selecting

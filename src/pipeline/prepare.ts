@@ -323,6 +323,7 @@ export function reserve(
     // Media take much memory, which no client may keep without a connection.
     if (media === undefined) inFlight.generation = { open, endpoints }
     route.hooks.onReserve?.(open)
+    inbound.open = open
     if (inbound.execution !== undefined) inbound.execution.open = open
     inbound.errorHeaders['x-generation-id'] = context.responseIdentity.id
     return {

@@ -1,6 +1,7 @@
 import { statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { GatewayError } from '../error.ts'
+import { log } from '../log/log.ts'
 import { ReserveFile } from './reserve-file.ts'
 
 /** The free space that is left for records and deletions: this share of the disk, at most these bytes. */
@@ -128,7 +129,7 @@ export class DiskSpace {
     if (refused === this.#refused) return
     this.#refused = refused
     const left = `The disk of ${this.#options.folder} has ${this.#free} bytes left of a reserve of ${this.#reserve}.`
-    console.error(
+    log.warn(
       refused === 'nothing'
         ? `The disk of ${this.#options.folder} has ${this.#free} bytes left: accepting everything again.`
         : `${left} Refusing ${refused === 'all' ? 'generations and everything' : 'everything'} that is kept.`,

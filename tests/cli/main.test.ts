@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from 'bun:test'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { listening, type Started } from './listening.ts'
@@ -233,8 +233,10 @@ describe('serve', () => {
     async () => {
       const folder = newFolder()
       const env = { SLUICE_KEY: 'sk-ai-v1-chosen_by_the_operator' }
+      const file = join(scratch, 'text.yaml')
+      writeFileSync(file, 'log: { format: text, requests: none }')
       for (let starts = 0; starts < 2; starts++) {
-        const { child } = await serve(folder, env)
+        const { child } = await listening(start(['serve', '--port', '0', '--data', folder, '--config', file], env))
         const command = /^curl .*$/m
         let printed = ''
         for await (const bytes of child.stderr) {

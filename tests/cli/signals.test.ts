@@ -55,7 +55,7 @@ test('a second signal of any kind ends the server at once, and it says so', asyn
   await Bun.sleep(1_100)
   gateway.kill('SIGHUP')
   expect(await gateway.exited).toBe(1)
-  expect(gateway.output().stderr).toContain('sluice: ended at once by a second signal; requests in flight were cut\n')
+  expect(gateway.output().stderr).toContain('error ended at once by a second signal; requests in flight were cut\n')
   await Promise.all(streams.map((stream) => stream.text().catch(() => {})))
 }, 30_000)
 
@@ -69,7 +69,7 @@ const serve = (): string[] => {
 
 /** Waits for the lines of a start. */
 async function startedIn(output: () => string): Promise<{ url: string; key: string }> {
-  await until(() => /^listening on \S+\s[^]*^curl/m.test(output()))
+  await until(() => /^listening on \S+\s[^]*providers:/m.test(output()))
   const [, key = ''] = /^key pay-as-you-go (\S+)/m.exec(output()) ?? []
   const [, url = ''] = /^listening on (\S+)/m.exec(output()) ?? []
   return { url, key }

@@ -24,6 +24,7 @@ describe('defaults', () => {
           quotaWithoutCreditBytes: 16_777_216,
           reserve: { share: 0.05, bytes: 1_073_741_824 },
         },
+        log: { format: undefined, level: 'info', requests: 'all' },
         limits: {
           requestsPerMinute: 600,
           connectionsPerAddress: 1_000,

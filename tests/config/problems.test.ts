@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { problemsOf } from './reading.ts'
 
 const TOP_LEVEL_KEYS =
-  'listen, data, store, limits, timeouts, keepAlive, strict, billing, files, predictions, fetch, reasoning, ' +
+  'listen, data, store, log, limits, timeouts, keepAlive, strict, billing, files, predictions, fetch, reasoning, ' +
   'responses, idempotency, providers, models, plans, accountStatus, keys'
 
 const OWN = 'providers:\n  acme:\n    protocol: messages\n    baseUrl: http://h/v1\n'

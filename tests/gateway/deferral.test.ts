@@ -7,6 +7,7 @@ import { Deadlines, deadlines } from '../../src/deadlines.ts'
 import { Predictor } from '../../src/endpoints/predictions/predictor.ts'
 import { Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { GatewayError } from '../../src/error.ts'
+import { log } from '../../src/log/log.ts'
 import type { GatewayContext } from '../../src/routes.ts'
 import type { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { Overrides } from '../store/overriding.ts'
@@ -160,14 +161,14 @@ test('a server that stops does not wait for any provider', async () => {
 })
 
 test('a failed poll is logged and repeated', async () => {
-  const logged = spyOn(console, 'error').mockImplementation(() => {})
+  const logged = spyOn(log, 'error').mockImplementation(() => {})
   try {
     await create()
     const follower = app.background
     failing['responses.find'] = () => Promise.reject(new TypeError('out of order'))
     follower.round()
     await until(() => logged.mock.calls.length > 0)
-    expect(String(logged.mock.calls[0]![0])).toContain('out of order')
+    expect(String(logged.mock.calls[0]![1])).toContain('out of order')
     failing = {}
     await Bun.sleep(0)
     follower.round()
@@ -179,7 +180,7 @@ test('a failed poll is logged and repeated', async () => {
 })
 
 test('a response whose usage cannot be counted leaves no reservation', async () => {
-  const logged = spyOn(console, 'error').mockImplementation(() => {})
+  const logged = spyOn(log, 'error').mockImplementation(() => {})
   try {
     await create()
     const [open] = app.ledger.deferred

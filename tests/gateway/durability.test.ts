@@ -228,7 +228,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
       for (const text of [await kept.text(), await unkept.text()]) expect(text).toMatch(ENDED.messages.failed)
       expect(await gateway.exited).toBe(1)
       expect(gateway.output().stderr).toEndWith(
-        'sluice: could not record 2 ledger writes: the disk is full or does not respond\n',
+        'error could not record 2 ledger writes: the disk is full or does not respond\n',
       )
       await gateway.stop()
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
+import { log } from '../../src/log/log.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { rawServer, type RawServer } from '../transport/raw-server.ts'
 import { ask, ENDED, PROTOCOLS } from './asking.ts'
@@ -45,7 +46,7 @@ const deep = (value: object, place: 'text' | 'member'): string =>
     : JSON.stringify(value).replaceAll('{"', `{"unknown":${NESTED},"`)
 
 test.each(ROUTES)('%s on %s: a status outside of HTTP is a 502', async (client, upstream) => {
-  using logged = spyOn(console, 'error')
+  using logged = spyOn(log, 'error')
   for (const status of [600, 999]) {
     respond = (protocol) => ({
       head: { status, type: 'application/json' },
@@ -60,7 +61,7 @@ test.each(ROUTES)('%s on %s: a status outside of HTTP is a 502', async (client, 
 })
 
 test.each(ROUTES)('%s on %s: a response that is nested too deeply is a 502', async (client, upstream) => {
-  using logged = spyOn(console, 'error')
+  using logged = spyOn(log, 'error')
   for (const place of ['text', 'member'] as const)
     for (const stream of [false, true]) {
       respond = (protocol) => ({ head: JSON_200, text: deep(TALKS[protocol].whole(COUNTED), place) })
@@ -76,7 +77,7 @@ test.each(ROUTES)('%s on %s: a response that is nested too deeply is a 502', asy
 })
 
 test.each(ROUTES)('%s on %s: a frame that is nested too deeply is no error of Sluice', async (client, upstream) => {
-  using logged = spyOn(console, 'error')
+  using logged = spyOn(log, 'error')
   for (const place of ['text', 'member'] as const) {
     respond = (protocol) => {
       const talk = TALKS[protocol]

@@ -7,6 +7,7 @@ import { PREFIX } from '../../src/endpoints/predictions/prediction.ts'
 import { Predictor } from '../../src/endpoints/predictions/predictor.ts'
 import { Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { GatewayError } from '../../src/error.ts'
+import { log } from '../../src/log/log.ts'
 import type { GatewayContext } from '../../src/routes.ts'
 import type { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { expectBookRight } from '../audit.ts'
@@ -33,7 +34,7 @@ let webhooks: Webhooks
 const full = (): Promise<never> => Promise.reject(new GatewayError('store_unavailable', 'The disk is full.'))
 
 beforeEach(async () => {
-  logged = spyOn(console, 'error').mockImplementation(() => {})
+  logged = spyOn(log, 'error').mockImplementation(() => {})
   failing = {}
   hooked = []
   hooks = Bun.serve({

@@ -1,13 +1,14 @@
 import { afterAll, beforeAll, spyOn, test } from 'bun:test'
 import * as fc from 'fast-check'
+import { log } from '../../src/log/log.ts'
 import { LedgerPair } from './ledger-pair.ts'
 import { rates, step, USD } from './model-steps.ts'
 import { IS_LONG, runs } from '../runs.ts'
 
 /** Silences the log lines about a full disk. */
-const log = spyOn(console, 'error')
-beforeAll(() => void log.mockImplementation(() => {}))
-afterAll(() => log.mockRestore())
+const logged = (['error', 'warn'] as const).map((level) => spyOn(log, level))
+beforeAll(() => logged.forEach((spy) => spy.mockImplementation(() => {})))
+afterAll(() => logged.forEach((spy) => spy.mockRestore()))
 
 const RUNS = runs(60, 3_000)
 

@@ -3,12 +3,13 @@ import { newSubscription } from '../../src/accounts/quota.ts'
 import { noUsage } from '../../src/generation/usage.ts'
 import { topUp } from '../../src/ledger/book.ts'
 import type { OpenGeneration, ReservationRequest } from '../../src/ledger/ledger.ts'
+import { log } from '../../src/log/log.ts'
 import { Rig } from './rig.ts'
 
 /** Silences the log lines about a full disk. */
-const log = spyOn(console, 'error')
-beforeAll(() => void log.mockImplementation(() => {}))
-afterAll(() => log.mockRestore())
+const logged = (['error', 'warn'] as const).map((level) => spyOn(log, level))
+beforeAll(() => logged.forEach((spy) => spy.mockImplementation(() => {})))
+afterAll(() => logged.forEach((spy) => spy.mockRestore()))
 
 const CENT = 10_000_000n
 const FLOWS = { '5_hour': 10, '7_day': 10, monthly: 10 }

@@ -10,6 +10,7 @@ import { Deadlines, deadlines } from '../../src/deadlines.ts'
 import { toStored, type Prediction } from '../../src/endpoints/predictions/prediction.ts'
 import { getWebhookSecret, readWebhook, Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { accountsOf } from '../../src/ledger/starting-credit.ts'
+import { log } from '../../src/log/log.ts'
 import { Fields } from '../../src/protocols/fields.ts'
 import type { AuthenticatedRequest } from '../../src/context.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
@@ -193,7 +194,7 @@ describe('the call for the end of a prediction', () => {
   })
 
   test('is given up after the last attempt, with one log line that contains no secret', async () => {
-    const logged = spyOn(console, 'error').mockImplementation(() => {})
+    const logged = spyOn(log, 'error').mockImplementation(() => {})
     try {
       const webhooks = webhooksWith()
       answers.set('/a', () => 500)
@@ -240,7 +241,7 @@ describe('the call for the end of a prediction', () => {
   })
 
   test('is made again, but not at once, if the store does not update it', async () => {
-    const logged = spyOn(console, 'error').mockImplementation(() => {})
+    const logged = spyOn(log, 'error').mockImplementation(() => {})
     const update = spyOn(store.predictions, 'updateDelivery').mockRejectedValueOnce(new Error('full'))
     try {
       const webhooks = webhooksWith()
@@ -293,7 +294,7 @@ describe('the call for the end of a prediction', () => {
   test('is not made to a private address', async () => {
     const webhooks = webhooksWith({ retryAfterMs: [] })
     const canary = rawServer(() => {})
-    const logged = spyOn(console, 'error').mockImplementation(() => {})
+    const logged = spyOn(log, 'error').mockImplementation(() => {})
     try {
       await finish(
         webhooks,

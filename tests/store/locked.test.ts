@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
+import { log } from '../../src/log/log.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGatewayProcess } from '../server.ts'
 import { until } from '../transport/raw-server.ts'
@@ -72,7 +73,7 @@ describe('a store', () => {
     const { now } = performance
     let skipped = 0
     using _ = spyOn(performance, 'now').mockImplementation(() => now.call(performance) + skipped)
-    using reported = spyOn(console, 'error').mockImplementation(() => {})
+    using reported = spyOn(log, 'warn').mockImplementation(() => {})
     const late = store.settings.setOnce('a', 'late').catch((error: unknown) => error)
     await Bun.sleep(30)
     skipped = 29_000

@@ -5,6 +5,7 @@ import { reserve } from '../../ledger/admission.ts'
 import type { Outcome } from '../../ledger/outcomes.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import type { Price } from '../../ledger/prices.ts'
+import { log } from '../../log/log.ts'
 import { Job } from './job.ts'
 import {
   hasEnded,
@@ -112,7 +113,9 @@ export class Predictor {
       open.meter.estimation = estimated === true ? 'counted' : undefined
       open.meter.record([{ type: 'finish', reason: 'stop', raw: ending }])
     }
-    await this.#app.ledger.close(open, ending).catch((error: unknown) => console.error(error))
+    await this.#app.ledger
+      .close(open, ending)
+      .catch((error: unknown) => log.error('A prediction could not be closed', error))
   }
 
   #queue(accountId: string): Queue {
@@ -224,7 +227,7 @@ export class Predictor {
       const end = await run(this.#app, job, this.#stopping.signal)
       if (end !== undefined) await this.#end(job, end)
     } catch (error) {
-      console.error(error)
+      log.error('A prediction failed', error)
     } finally {
       job.over.resolve()
     }
@@ -238,7 +241,7 @@ export class Predictor {
       open,
       open: { meter },
     } = job
-    if (charged) await meter.count()?.catch((error: unknown) => console.error(error))
+    if (charged) await meter.count()?.catch((error: unknown) => log.error('Tokens could not be counted', error))
     else meter.waiveCharge()
     const { usage, estimation, served } = meter
     const outcome: PredictionOutcome = {
@@ -270,7 +273,7 @@ export class Predictor {
         if ((await store.ledger.findGeneration(accountId, id)) === undefined) throw failure
         return true
       })
-    console.error(failure.cause ?? failure)
+    log.error('A prediction could not be recorded', failure.cause ?? failure)
     return true
   }
 
@@ -285,7 +288,7 @@ export class Predictor {
       try {
         return await operation()
       } catch (error) {
-        console.error(error)
+        log.error('A prediction could not be stored yet', error)
         if (this.#stopping.signal.aborted) return undefined
         await Bun.sleep(RETRY_MS)
       }
@@ -337,7 +340,9 @@ export class Predictor {
     } else {
       // Stored for the next start, which would otherwise follow it.
       if (job.prediction?.upstream !== undefined && !job.isEnding)
-        await job.write({ unwanted: true }).catch((error: unknown) => console.error(error))
+        await job
+          .write({ unwanted: true })
+          .catch((error: unknown) => log.error('A prediction could not be written', error))
       job.cut.abort()
       await this.ended(id, CANCEL_MS)
     }

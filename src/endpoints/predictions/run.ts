@@ -3,6 +3,7 @@ import { Deadline, deadlines } from '../../deadlines.ts'
 import { asGatewayError, GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import { outcomeOf, type Outcome } from '../../ledger/outcomes.ts'
+import { log } from '../../log/log.ts'
 import type { UpstreamPrediction } from '../../protocols/predictions/call.ts'
 import { UpstreamRefusal } from '../../providers/attempt.ts'
 import type { PredictionEndpoint } from '../../providers/catalogue.ts'
@@ -21,7 +22,7 @@ export type End = { ending: Outcome; charged: boolean } & Pick<Prediction, 'stat
 
 export function failed(thrown: unknown, ending?: Outcome): End {
   const error = asGatewayError(thrown instanceof UpstreamRefusal ? thrown.error : thrown)
-  if (error.code === 'internal_error') console.error(error.cause ?? error)
+  if (error.code === 'internal_error') log.error('A prediction failed', error.cause ?? error)
   return { status: 'failed', error: error.message, ending: ending ?? outcomeOf(error), charged: false }
 }
 
@@ -132,7 +133,7 @@ async function forward(app: Modules, job: Job, work: ForwardedWork, stopping: Ab
     // If this cannot be written, a crash would lose the prediction; that is no reason to lose it now.
     await job
       .write({ upstream: { provider: endpoint.provider.id, id: reported.id }, unwanted: job.unwanted })
-      .catch((error: unknown) => console.error(error))
+      .catch((error: unknown) => log.error('A prediction could not be written', error))
     inFlight.leave()
     return (await apply(app, job, reported).catch(logDefect)) ?? (await follow(app, job, endpoint, stopping))
   } catch (error) {
@@ -227,7 +228,7 @@ async function cancelAndEnd(
 
 /** The prediction goes on at its provider, so a failed poll, or a full disk, is only a reason to poll again. */
 function logDefect(error: unknown): undefined {
-  if (!(error instanceof GatewayError)) console.error(error)
+  if (!(error instanceof GatewayError)) log.error('A prediction could not be polled', error)
 }
 
 const TOO_LONG = new GatewayError('upstream_timeout', 'The prediction did not end in time (total timeout).')

@@ -3,6 +3,7 @@ import type { Keys } from '../../accounts/keys.ts'
 import { Deadline, deadlines, type Expiring } from '../../deadlines.ts'
 import { invalid } from '../../error.ts'
 import { guardedPost, publicUrlProblem } from '../../http/ssrf-guard.ts'
+import { log } from '../../log/log.ts'
 import type { Fields } from '../../protocols/fields.ts'
 import type { AppContext, AuthenticatedRequest } from '../../context.ts'
 import type { WebhookDelivery } from '../../store/store.ts'
@@ -189,7 +190,7 @@ export class Webhooks implements Expiring {
         if (due.length === 0) this.#roundAt(await predictions.nextDelivery(this.#skipped()))
       }
     } catch (error) {
-      console.error(error)
+      log.error('Webhooks could not be read', error)
       this.#recover()
     } finally {
       this.#isSearching = false
@@ -225,7 +226,7 @@ export class Webhooks implements Expiring {
       .then(
         () => this.round(),
         (error: unknown) => {
-          console.error(error)
+          log.error('A webhook could not be updated', error)
           this.#recover()
         },
       )
@@ -249,7 +250,7 @@ export class Webhooks implements Expiring {
       wait === undefined ? undefined : this.#app.clock.now() + Math.round(wait * (0.8 + 0.4 * Math.random())),
     )
     if (!delivered && wait === undefined)
-      console.error(
+      log.error(
         `webhook ${id} of ${PREFIX}${predictionId} to ${new URL(url).host}: giving up after ${attempts} attempts`,
       )
   }

@@ -4,6 +4,7 @@ import type { ProtocolName, RequestSettings } from '../../generation/request.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import type { Outcome } from '../../ledger/outcomes.ts'
+import { log } from '../../log/log.ts'
 import { isPending } from '../../pipeline/background.ts'
 import { TooHeavy } from '../../pipeline/heavy/weight.ts'
 import type { ClosableGeneration, Generation, GenerationHooks } from '../../pipeline/hooks.ts'
@@ -172,7 +173,7 @@ export class ResponseStore implements GenerationHooks {
 /** The end of a stream whose response could not be stored, in place of its last frame. */
 function failedFrames(last: Frame | undefined, error: GatewayError): Frame[] {
   if (last === undefined) return []
-  console.error(error.message, error.cause)
+  log.error('A response could not be stored', error)
   const { sequence_number: at, response } = JSON.parse(last.data) as { sequence_number: number; response: Item }
   const [code, message] = [failureCode(error), failureMessage(error)]
   return [

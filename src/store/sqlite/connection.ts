@@ -2,6 +2,7 @@ import { SQLiteError, type Database, type Statement } from 'bun:sqlite'
 import { closeSync, fdatasync, openSync, statSync } from 'node:fs'
 import type { Durability } from '../../config/terms.ts'
 import { GatewayError } from '../../error.ts'
+import { log } from '../../log/log.ts'
 import { openDatabase } from './open.ts'
 
 /** Interval of attempts to begin a transaction while another process has the lock. */
@@ -220,7 +221,7 @@ export class Connection {
     this.#locked ??= { since: now, isReported: false }
     if (!this.#locked.isReported && now - this.#locked.since >= LONG_LOCK_MS) {
       this.#locked.isReported = true
-      console.error('Another process has locked the database: writes wait until it has released the lock.')
+      log.warn('Another process has locked the database: writes wait until it has released the lock.')
     }
     for (const one of batch) if ((one.giveUpAt ??= now + LOCK_WAIT_MS) <= now) one.reject(asStoreError(error))
     this.#pending = [...batch.filter(({ giveUpAt }) => giveUpAt! > now), ...this.#pending]

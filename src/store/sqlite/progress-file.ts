@@ -1,5 +1,6 @@
 import { closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { log } from '../../log/log.ts'
 
 const { O_CREAT, O_RDWR } = constants
 
@@ -29,7 +30,7 @@ export class ProgressFile {
       this.#hasFailed = false
     } catch (error) {
       if (!this.#hasFailed)
-        console.error(`Cannot write the progress of streams, which a crash would lose: ${(error as Error).message}`)
+        log.error(`Cannot write the progress of streams, which a crash would lose: ${(error as Error).message}`)
       this.#hasFailed = true
     }
   }

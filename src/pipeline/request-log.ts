@@ -1,0 +1,92 @@
+import type { PublicRequest } from '../context.ts'
+import type { LogLevel } from '../config/terms.ts'
+import { completionTokens, promptTokens } from '../generation/usage.ts'
+import type { ProtocolName } from '../generation/request.ts'
+import type { OpenGeneration } from '../ledger/ledger.ts'
+import { log } from '../log/log.ts'
+import type { GenerationEntry, RequestEntry } from '../log/request-line.ts'
+import { usdText } from '../money.ts'
+import { protocols } from '../protocols/index.ts'
+
+/** Routes that a supervisor calls again and again; only their failures are worth a line. */
+const PROBES = new Set(['livez', 'readyz'])
+
+/**
+ * Logs a request whose response is ready, once it has ended: a streamed generation has when it is recorded. Nothing of
+ * the request itself is kept until then.
+ */
+export function logRequest(inbound: PublicRequest, status: number, now: number): void {
+  if (!log.hasRequests || (status === 200 && inbound.route !== undefined && PROBES.has(inbound.route))) return
+  const { open } = inbound
+  if (open === undefined || open.record !== undefined) return write(entryOf(inbound, status, now), open)
+  const entry = entryOf(inbound, status, now)
+  open.onClosed = () => write(entry, open)
+}
+
+function write(entry: RequestEntry, open: OpenGeneration | undefined): void {
+  const record = open?.record
+  if (open !== undefined && record !== undefined) {
+    entry.generation = generationOf(open)
+    entry.model = record.model
+    entry.ms = record.latency + record.duration
+  }
+  entry.level = levelOf(entry)
+  log.request(entry)
+}
+
+function levelOf({ status, generation }: RequestEntry): LogLevel {
+  const outcome = generation?.outcome ?? 'completed'
+  if (status >= 500 || outcome === 'failed' || outcome === 'timed-out') return 'error'
+  return status >= 400 || outcome !== 'completed' ? 'warn' : 'info'
+}
+
+function entryOf(inbound: PublicRequest, status: number, now: number): RequestEntry {
+  const { requestId, route, request, path, identity, model, errorCode, receivedAt } = inbound
+  return {
+    level: 'info',
+    requestId,
+    route: route ?? `${request.method} ${knownPath(path)}`,
+    status,
+    key: identity && (identity.keyName ?? identity.keyId),
+    model,
+    error: errorCode,
+    ms: Math.max(0, now - receivedAt),
+    generation: undefined,
+  }
+}
+
+function generationOf({ meter, record }: OpenGeneration): GenerationEntry {
+  const { id, api, streamed, usage, bill, latency, ending } = record!
+  return {
+    id: protocols[api as ProtocolName].serve.idPrefix + id,
+    protocol: api,
+    isStream: streamed,
+    outcome: ending,
+    served: meter.served,
+    attempts: meter.tries,
+    inputTokens: promptTokens(usage),
+    cachedTokens: usage.cacheReadTokens,
+    outputTokens: completionTokens(usage) - usage.reasoningTokens,
+    reasoningTokens: usage.reasoningTokens,
+    cost: usdText(bill),
+    firstMs: meter.begunMs === undefined ? undefined : latency,
+    losses: meter.losses.length === 0 ? NO_LOSSES : [...new Set(meter.losses.map(({ code }) => code))],
+  }
+}
+
+const NO_LOSSES: readonly string[] = []
+
+/** Segments of paths that clients mean to use. Others may be anything, a key too. */
+const SEGMENTS = new Set(
+  (
+    ' api openai anthropic relay v1 v1beta v1beta1 v1alpha v2 chat completions responses messages models images ' +
+    'generations files predictions embeddings audio management projects publishers'
+  ).split(' '),
+)
+
+/** A path that has no route, as far as it can be shown. */
+const knownPath = (path: string): string =>
+  path
+    .split('/', 10)
+    .map((segment) => (SEGMENTS.has(segment) ? segment : '*'))
+    .join('/')

@@ -1,0 +1,133 @@
+import { describe, expect, test } from 'bun:test'
+import { describeError, plain, quoted, quotedField, withoutSecrets, word } from '../../src/log/plain.ts'
+import { jsonOf, textOf, type RequestEntry } from '../../src/log/request-line.ts'
+
+const entry = (changes: Partial<RequestEntry> = {}): RequestEntry => ({
+  level: 'info',
+  requestId: 'req_1',
+  route: 'messages',
+  status: 200,
+  key: 'laptop',
+  model: 'acme/large',
+  error: undefined,
+  ms: 6203,
+  generation: {
+    id: 'msg_1',
+    protocol: 'messages',
+    isStream: true,
+    outcome: 'completed',
+    served: { provider: 'acme', model: 'large-2026' },
+    attempts: [{ provider: 'acme', milliseconds: 5 }],
+    inputTokens: 1204,
+    cachedTokens: 1000,
+    outputTokens: 300,
+    reasoningTokens: 56,
+    cost: '0.008952',
+    firstMs: 812,
+    losses: [],
+  },
+  ...changes,
+})
+
+/** What ends a line, moves the cursor, colours, or turns the direction of the text. */
+const HOSTILE = 'a\nb\r\nc\u001b[31md\u009b2Je\u2028f\u202eg\u007fh'
+
+describe('the line of a request', () => {
+  test('JSON has every fact of a generation', () => {
+    expect(JSON.parse(jsonOf(entry()))).toEqual({
+      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+      level: 'info',
+      message: 'request',
+      request: 'req_1',
+      route: 'messages',
+      status: 200,
+      ms: 6203,
+      key: 'laptop',
+      model: 'acme/large',
+      generation: 'msg_1',
+      protocol: 'messages',
+      stream: true,
+      outcome: 'completed',
+      inputTokens: 1204,
+      cachedTokens: 1000,
+      outputTokens: 300,
+      reasoningTokens: 56,
+      cost: 0.008952,
+      provider: 'acme',
+      providerModel: 'large-2026',
+      firstMs: 812,
+    })
+  })
+
+  test('attempts appear where one failed, and losses where there are some', () => {
+    const attempts = [
+      { provider: 'acme', error: 'overloaded', milliseconds: 3 },
+      { provider: 'b', milliseconds: 5, sent: true },
+    ]
+    const generation = { ...entry().generation!, attempts, losses: ['tool_renamed'] }
+    expect(JSON.parse(jsonOf(entry({ generation })))).toMatchObject({
+      attempts: [
+        { provider: 'acme', error: 'overloaded', milliseconds: 3 },
+        { provider: 'b', milliseconds: 5 },
+      ],
+      losses: ['tool_renamed'],
+    })
+    expect(textOf(entry({ generation }))).toContain(
+      ' tried acme: overloaded, b: served losses tool_renamed key laptop ',
+    )
+  })
+
+  test('columns of text are aligned', () => {
+    const [full, refused] = [textOf(entry()), textOf(entry({ generation: undefined, status: 404, error: 'not_found' }))]
+    expect(full).toMatch(
+      /^\d\d:\d\d:\d\d\.\d{3} 200 messages +acme\/large +acme +1204 in +356 out +\$0\.008952 +812 ms/,
+    )
+    expect(full).toEndWith(' 6203 ms key laptop msg_1\n')
+    expect(refused).toEndWith(' 6203 ms not_found key laptop req_1\n')
+    expect(refused.indexOf(' 6203 ms')).toBe(full.indexOf(' 6203 ms'))
+  })
+
+  test.each(['text', 'json'])('names cannot break or disguise a line of %s', (format) => {
+    const hostile = entry({ model: HOSTILE, key: HOSTILE, route: HOSTILE, ms: 1 })
+    const line = format === 'text' ? textOf(hostile) : jsonOf(hostile)
+    expect(line.slice(0, -1)).toMatch(/^[\x20-\x7e]+$/)
+    expect(line).toEndWith('\n')
+    if (format === 'json') expect(JSON.parse(line)).toMatchObject({ model: HOSTILE, key: HOSTILE, route: HOSTILE })
+  })
+
+  test('long names are cut', () => {
+    expect(JSON.parse(jsonOf(entry({ model: 'm'.repeat(5000) }))).model).toBe(`${'m'.repeat(200)}…`)
+  })
+})
+
+describe('texts', () => {
+  test('a word has no space, no control and no more than 200 characters', () => {
+    expect(word(HOSTILE)).toMatch(/^[\x21-\x7e]+$/)
+    expect(word('a b')).toBe('a\\u0020b')
+    expect(plain('a b\n')).toBe('a b\\u000a')
+    expect(JSON.parse(quoted(HOSTILE))).toBe(HOSTILE)
+    expect(JSON.parse(quotedField('"\\\ud800'))).toBe('"\\\ud800')
+  })
+
+  test('texts that look like keys are replaced', () => {
+    for (const secret of ['sk-ai-v1-0123456789abcdef', 'AIzaSyA0123456789', 'Bearer abc.def-ghi12', 'gsk_0123456789'])
+      expect(withoutSecrets(`refused ${secret}, twice ${secret}!`)).toBe('refused [secret], twice [secret]!')
+    expect(withoutSecrets('a risk-free message')).toBe('a risk-free message')
+  })
+
+  test('an error has its name, message, stack and causes, without what its message quotes', () => {
+    let thrown: unknown
+    try {
+      JSON.parse('{"a": canary}')
+    } catch (error) {
+      thrown = new Error('outer sk-ai-v1-0123456789abcdef', { cause: error })
+    }
+    const text = describeError(thrown)
+    expect(text).toMatch(/^Error: outer \[secret\]\n +at .*lines\.test\.ts/)
+    expect(text).toMatch(/\ncaused by SyntaxError: JSON Parse error: .*"…"/)
+    expect(text).not.toContain('canary')
+    expect(describeError('canary')).toBe('string')
+    expect(describeError(new Error(`${'x'.repeat(1000)} "canary`)).length).toBeLessThan(1000)
+    expect(describeError(new Error('read "can\nary" and "unfinished canary'))).not.toMatch(/can/)
+  })
+})
