@@ -12,6 +12,9 @@ const ACCOUNT_BYTES = 64 * 2 ** 20
 /** Bytes restored into one request, the newest turns first. */
 const REQUEST_BYTES = 8 * 2 ** 20
 
+/** Bytes that are kept for an account. */
+type Use = { accountId: string; issuer: Issuer; bytes: number }
+
 /** A request with its restored reasoning, and the bytes of that. */
 export type RestoredRequest = { request: GenerationRequest; replayStates: ReplayState[]; bytes: number }
 
@@ -29,6 +32,8 @@ export class ReasoningReplay {
    * list more than there is.
    */
   #uses = new Map<string, { bytes: number; issuers: Set<string> }>()
+  /** Entries that are being written: the store does not list them yet. */
+  readonly #saving = new Set<Use>()
 
   private constructor(store: Store, keepMs: number, now: () => number) {
     this.#store = store
@@ -43,7 +48,7 @@ export class ReasoningReplay {
     return replay
   }
 
-  #use(accountId: string, issuer: Issuer, bytes: number): void {
+  #use({ accountId, issuer, bytes }: Use): void {
     const use = this.#uses.get(accountId) ?? { bytes: 0, issuers: new Set() }
     use.bytes += bytes
     use.issuers.add(issuerKey(issuer))
@@ -71,18 +76,24 @@ export class ReasoningReplay {
     const encrypted = encrypt(JSON.stringify(replayState), secret)
     const bytes = this.#uses.get(accountId)?.bytes ?? 0
     const toFree = Math.min(bytes, Math.max(0, bytes + encrypted.length - ACCOUNT_BYTES))
-    this.#use(accountId, issuer, encrypted.length - toFree)
-    await this.#store.reasoning.save(
-      {
-        accountId,
-        key,
-        provider: issuer.provider,
-        model: issuer.model,
-        expiresAt: this.#now() + this.#keepMs,
-        sealed: encrypted,
-      },
-      toFree,
-    )
+    const saving = { accountId, issuer, bytes: encrypted.length - toFree }
+    this.#use(saving)
+    this.#saving.add(saving)
+    try {
+      await this.#store.reasoning.save(
+        {
+          accountId,
+          key,
+          provider: issuer.provider,
+          model: issuer.model,
+          expiresAt: this.#now() + this.#keepMs,
+          sealed: encrypted,
+        },
+        toFree,
+      )
+    } finally {
+      this.#saving.delete(saving)
+    }
   }
 
   /** Reports whether reasoning is kept that one of these endpoints has signed for this account. */
@@ -118,7 +129,8 @@ export class ReasoningReplay {
     await this.#store.reasoning.purge(this.#keepMs > 0 ? this.#now() : Number.MAX_SAFE_INTEGER)
     const uses = await this.#store.reasoning.usage()
     this.#uses = new Map()
-    for (const { accountId, bytes, ...issuer } of uses) this.#use(accountId, issuer, bytes)
+    for (const { accountId, bytes, ...issuer } of uses) this.#use({ accountId, issuer, bytes })
+    for (const saving of this.#saving) this.#use(saving)
   }
 }
 
