@@ -87,6 +87,15 @@ describe('a request with very many parts', () => {
       'messages[0].content[9000].text',
     ])
   })
+
+  test('is refused where its items are no objects', async () => {
+    const response = await fetch(`${gateway.url}/v1/responses`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.key}` },
+      body: JSON.stringify({ model: MODEL, input: Array.from({ length: 9_000 }, () => null) }),
+    })
+    expect([response.status, ((await response.json()) as any).error.param]).toEqual([400, 'input[0]'])
+  })
 })
 
 describe('a short request that refers to a lot', () => {

@@ -1,4 +1,5 @@
 import { ownTurn } from '../../json/own-turn.ts'
+import { isObject } from '../../json/parse.ts'
 import { type ApiReader, Needed } from '../../pipeline/heavy/job.ts'
 import { HEAVY } from '../../pipeline/heavy/weight.ts'
 import { itemText, responseOf } from '../../store/responses.ts'
@@ -60,7 +61,8 @@ export const readItems: ApiReader = async (rawRequest, { id, accountId, config, 
   const isStored = body.store !== false
   const source = sourceOf(given.api as GivenItems | undefined, body)
   const sent = await expand(rawRequest, source, accountId, config.limits)
-  const texts = isStored ? withIds(sent, `resp_${id}`).map(itemText) : []
+  // Values that are no items are refused when the request is read, after this.
+  const texts = isStored && sent.every(isObject) ? withIds(sent, `resp_${id}`).map(itemText) : []
   const bytes = texts.map(({ text }) => Buffer.from(text))
   const found: FoundItems = {
     isStored,
