@@ -46,10 +46,9 @@ export class WorkerProcess {
     const { stdin } = this.#child
     try {
       for (const piece of piecesOf(value, bytes))
-        for (let at = 0; at < piece.length; at += SLICE_BYTES) {
-          void stdin.write(piece.subarray(at, at + SLICE_BYTES))
-          await stdin.flush()
-        }
+        for (let at = 0; at < piece.length; at += SLICE_BYTES)
+          // Both fail when the process ends meanwhile.
+          await Promise.all([stdin.write(piece.subarray(at, at + SLICE_BYTES)), stdin.flush()])
     } catch {
       this.kill()
     }

@@ -110,6 +110,17 @@ describe('a pool of processes', () => {
     rmSync(folder, { recursive: true })
   })
 
+  test('fails the job of a process that is killed while the job is sent, and nothing else', async () => {
+    const pool = new WorkerPool(ENTRY, { mostProcesses: 1 })
+    const { output: pid } = await pool.run(job('pid'))
+    process.kill(pid as number, 'SIGSTOP')
+    const sending = pool.run(job('echo', { bytes: [Buffer.alloc(20_000_000)] })).catch(({ code }) => code)
+    await Bun.sleep(50)
+    process.kill(pid as number, 'SIGKILL')
+    expect(await sending).toBe('overloaded')
+    expect((await pool.run(job('echo', { input: 'again' }))).output).toBe('again')
+  })
+
   test('refuses more jobs than may wait', async () => {
     const pool = new WorkerPool(ENTRY, { mostProcesses: 1, mostWaiting: 2 })
     const jobs = Array.from({ length: 4 }, () => pool.run(job('echo', { input: 1 })))
