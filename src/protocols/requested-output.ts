@@ -35,6 +35,9 @@ const CONTENT = new RegExp(
 
 const SIZE = /tok|len|predict|output|completion|generat|think|reason/
 const BOUND = /max|num|limit|budget|total|count|min|^n/
+/** Names of limits without a word for a bound, such as those of Megatron-LM. */
+const LENGTH =
+  /^tokenstogenerate$|^(?:new|output|response|completion|gen|generate|generation|target)(?:tokens?|len|length)$/
 const NOT_OUTPUT =
   /prompt|input|context|ctx|special|cach|logprob|stop|ids?$|truncat|image|audio|file|penalty|search|effort/
 
@@ -69,7 +72,7 @@ function findPurpose(name: string): Purpose {
   if (member !== undefined) return member
   if (name === 'prediction') return 'prediction'
   if (COUNT.test(name)) return 'count'
-  if (SIZE.test(name) && BOUND.test(name) && !NOT_OUTPUT.test(name)) return 'tokens'
+  if (LENGTH.test(name) || (SIZE.test(name) && BOUND.test(name) && !NOT_OUTPUT.test(name))) return 'tokens'
   return CONTENT.test(name) ? 'other' : 'inside'
 }
 

@@ -23,6 +23,7 @@ test('a limit counts under every name that a server may read', () => {
     ],
     ...['n_predict', 'num_predict', 'max_length', 'max_new_tokens', 'max_gen_len', 'max_gen_toks', 'maxTokenCount'],
     ...['max_output_tokens', 'maxOutputTokens', 'num_tokens', 'token_limit', 'max_decode_length', 'max_answer_tokens'],
+    ...['tokens_to_generate', 'new_tokens', 'output_tokens', 'response_length', 'gen_length'],
   ]
   expect(names.filter((name) => tokens({ max_tokens: 1, [name]: 5_000 }) !== 5_000)).toEqual([])
   expect(tokens({ max_tokens: 1, n_predict: '5000', max_length: 4_000.5 })).toBe(5_000)
