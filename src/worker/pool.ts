@@ -45,6 +45,7 @@ export class WorkerPool {
    * for example because it was out of memory.
    */
   run(job: Job): Promise<Done> {
+    if (job.signal.aborted) return Promise.reject(clientLeft())
     if (this.#waitingJobs >= this.#limits.mostWaiting) return Promise.reject(tooMany())
     const pending: PendingJob = { ...job, ...Promise.withResolvers<Done>(), onAbort: () => this.#drop(pending) }
     const others = this.#waiting.get(job.accountId)
@@ -84,7 +85,7 @@ export class WorkerPool {
     jobs!.splice(at, 1)
     if (jobs!.length === 0) this.#waiting.delete(job.accountId)
     this.#waitingJobs--
-    job.reject(new GatewayError('upstream_error', 'The client left before its request was prepared.'))
+    job.reject(clientLeft())
   }
 
   #newSlot(): WorkerSlot | undefined {
@@ -161,6 +162,9 @@ class WorkerSlot {
     this.#events.onExit(this)
   }
 }
+
+const clientLeft = (): GatewayError =>
+  new GatewayError('upstream_error', 'The client left before its request was prepared.')
 
 const tooMany = (): GatewayError =>
   new GatewayError('overloaded', 'Too many large requests are waiting: send the request again in a moment.', {

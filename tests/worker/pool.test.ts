@@ -90,6 +90,11 @@ describe('a pool of processes', () => {
     ])
   })
 
+  test('does no job of a client that has left before', async () => {
+    const error = await new WorkerPool(ENTRY).run(job('echo', { signal: AbortSignal.abort() })).catch((e: unknown) => e)
+    expect(error).toMatchObject({ code: 'upstream_error' })
+  })
+
   test('does the jobs of accounts in turn, and none of a client that left', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-jobs-'))
     const file = join(folder, 'done')
