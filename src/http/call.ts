@@ -47,7 +47,10 @@ export type OutgoingRequest = {
   onSent?: () => void
 }
 
-/** Bytes kept for a reader that does not read, before the socket is paused. One network read may come on top. */
+/**
+ * Bytes kept for a reader that does not read, before the socket is paused. One network read, of up to 512 KB, may come
+ * on top; a reader that consumes gets a longer one in pieces of so many bytes.
+ */
 const MAX_QUEUED_BYTES = 64 * 1024
 
 /**
@@ -275,20 +278,26 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
   }
 
   #deliver(body: Uint8Array): void {
-    if (this.#reader !== undefined) {
-      if (this.#consume?.(body) === true) {
-        this.#waitingSince = performance.now()
-        return
-      }
+    if (this.#reader === undefined) {
+      this.#queue.push(body)
+      this.#queuedBytes += body.length
+    } else if (this.#consume !== undefined && body.length > MAX_QUEUED_BYTES) {
+      return this.#deliverInPieces(body)
+    } else if (this.#consume?.(body) === true) {
+      this.#waitingSince = performance.now()
+    } else {
       this.#reader?.resolve(body)
       this.#reader = undefined
-      return
     }
-    this.#queue.push(body)
-    this.#queuedBytes += body.length
     if (this.#queuedBytes < MAX_QUEUED_BYTES || this.#paused || this.#parser.complete) return
     this.#paused = true
     this.#connection.pause()
+  }
+
+  /** After the piece that a client's full socket refuses, the rest waits as bytes, and the provider's socket too. */
+  #deliverInPieces(body: Uint8Array): void {
+    for (let from = 0; from < body.length && this.#phase !== 'over'; from += MAX_QUEUED_BYTES)
+      this.#deliver(body.subarray(from, from + MAX_QUEUED_BYTES))
   }
 
   #finish(): void {

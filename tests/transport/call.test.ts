@@ -268,6 +268,24 @@ describe('cancellation', () => {
     expect(taken).toEqual(['a', 'b', 'd', 'e'])
   })
 
+  test('long chunks come in pieces of 64 KiB, and after a refused one the rest waits in order', async () => {
+    const text = Array.from({ length: 500_000 }, (_, number) => String(number).padStart(8, '0')).join('')
+    const server = serve((socket) => socket.write(plain(text)))
+    const incoming = await post(server)
+    const received: string[] = []
+    let taken = 0
+    const consume = (chunk: Uint8Array): boolean => {
+      if (++taken % 5 === 0) return false
+      received.push(Buffer.from(chunk).toString())
+      return true
+    }
+    for (let chunk = await incoming.body.read(consume); chunk; chunk = await incoming.body.read(consume))
+      received.push(Buffer.from(chunk).toString())
+    expect(received.join('') === text).toBe(true)
+    // The first read comes with the head, before there is a consumer.
+    expect(Math.max(...received.slice(1).map(({ length }) => length))).toBeLessThanOrEqual(64 * 1024)
+  })
+
   test('cancel closes the connection, and a pending read rejects', async () => {
     const server = serve((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc')
