@@ -151,7 +151,14 @@ describe('the command line', () => {
     const json = await run('config', 'check', '--json', '--config', file, '--data', scratch)
     expect([json.code, JSON.parse(json.out)]).toEqual([
       0,
-      { file, providers: 0, models: 0, keys: 0, listen: { host: '127.0.0.1', port: 1 }, data: scratch },
+      {
+        file,
+        providers: 0,
+        models: 0,
+        keys: 0,
+        listen: { host: '127.0.0.1', port: 1, proxies: expect.arrayContaining(['127.0.0.0/8']) },
+        data: scratch,
+      },
     ])
   }, 15_000)
 
