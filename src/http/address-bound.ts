@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { type AcceptedSockets, descriptors } from './accepted-sockets.ts'
 import { blockListOf } from './addresses.ts'
+import { log } from '../log/log.ts'
 
 /** A line about closed connections is printed at most so often. */
 const REPORT_EVERY_MS = 60_000
@@ -54,7 +55,7 @@ export class AddressBound {
   #report(count: number, address: string): void {
     if (performance.now() - this.#reportedAt < REPORT_EVERY_MS) return
     this.#reportedAt = performance.now()
-    console.warn(
+    log.warn(
       `closed ${count} connections of ${address}, which had more than limits.connectionsPerAddress (${this.#limit}); ` +
         'if it is a proxy, name it in listen.proxies',
     )
