@@ -14,6 +14,8 @@ export class InFlightRequest implements CallSignal, Expiring {
   aborted = false
   /** The client left. */
   left = false
+  /** Its answer is kept for a client that repeats the request: it goes on without its client. */
+  isKept = false
   /** Set for a generation whose provider may be read on. */
   generation: { open: OpenGeneration; endpoints: readonly Endpoint[] } | undefined
   /** The error with which the server ended it. */
@@ -24,6 +26,8 @@ export class InFlightRequest implements CallSignal, Expiring {
   readonly #clientSignal: AbortSignal
   readonly #registry: Set<InFlightRequest>
   readonly #readOn: ReadOn
+  /** Goes on without its client, as if that were there. */
+  #goesOn = false
   /** Set while the provider is read on. */
   #givenUp: Deadline | undefined
 
@@ -38,7 +42,9 @@ export class InFlightRequest implements CallSignal, Expiring {
 
   /** The client left. True where the provider is read on. */
   readonly clientLeft = (): boolean => {
-    if (!this.left) {
+    if (this.isKept && this.generation !== undefined && !this.left)
+      this.#goesOn ||= this.#readOn.take(this.generation.open)
+    if (!this.left && !this.#goesOn) {
       this.left = true
       this.generation?.open.meter.markLeft()
       if (this.generation !== undefined && this.#readOn.begin(this.generation.open, this.generation.endpoints)) {
@@ -79,6 +85,10 @@ export class InFlightRequest implements CallSignal, Expiring {
     if (this.#givenUp !== undefined) {
       deadlines.clear(this.#givenUp)
       this.#givenUp = undefined
+      this.#readOn.end(this.generation!.open)
+    }
+    if (this.#goesOn) {
+      this.#goesOn = false
       this.#readOn.end(this.generation!.open)
     }
     return this.#registry.delete(this)

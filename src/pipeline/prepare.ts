@@ -305,9 +305,8 @@ export function reserve(
 ): Generation {
   const { request } = context
   const continues = survivesClient(route.hooks, request, endpoints)
-  const survives = inbound.execution !== undefined || continues
-  const signal = survives ? NEVER : inbound.request.signal
-  const inFlight = app.inFlight.enter(signal)
+  const inFlight = app.inFlight.enter(continues ? NEVER : inbound.request.signal)
+  inFlight.isKept = inbound.execution !== undefined
   try {
     const open = reserveFunds(app, inbound, {
       api: request.protocol,
@@ -320,8 +319,8 @@ export function reserve(
       countInput: promptCount.tokens,
       classes,
     })
-    // Media take much memory, which no client may keep without a connection.
-    if (media === undefined) inFlight.generation = { open, endpoints }
+    // Media take much memory, which no client may keep without a connection, unless the answer is kept.
+    if (media === undefined || inFlight.isKept) inFlight.generation = { open, endpoints }
     route.hooks.onReserve?.(open)
     inbound.open = open
     if (inbound.execution !== undefined) inbound.execution.open = open

@@ -25,7 +25,11 @@ export class ReadOn {
     // A response in the background is followed in another way.
     if (this.mostMs === 0 || sent !== true || background !== undefined) return false
     const endpoint = endpoints.find((one) => one.provider.id === provider)
-    if (endpoint === undefined || stops(endpoint, request.streamed)) return false
+    return endpoint !== undefined && !stops(endpoint, request.streamed) && this.take({ request })
+  }
+
+  /** True where one more may go on without its client, until `end`. */
+  take({ request }: Pick<OpenGeneration, 'request'>): boolean {
     const count = this.#ofAccount.get(request.accountId) ?? 0
     if (this.#all >= MOST || count >= MOST_OF_ACCOUNT) return false
     this.#all++

@@ -24,13 +24,31 @@ const failingServer = Bun.serve({
     return Response.json({ error: { message: 'no', type: 'x' } }, { status: failing.status })
   },
 })
+/** The calls that a provider which never answers has now. */
+const hanging = { calls: 0 }
+const hangingServer = Bun.serve({
+  port: 0,
+  hostname: '127.0.0.1',
+  idleTimeout: 0,
+  fetch(request) {
+    hanging.calls++
+    return new Promise<Response>((resolve) => {
+      request.signal.addEventListener('abort', () => {
+        hanging.calls--
+        resolve(new Response())
+      })
+    })
+  },
+})
 let provider: Gated
 let gateway: GatewayProcess
+
+const at = ({ port }: { port?: number | undefined }): { url: string } => ({ url: `http://127.0.0.1:${port}/v1` })
 
 const start = (): Promise<GatewayProcess> =>
   startGatewayProcess({
     data: folder,
-    config: `${gatedConfig({ up: provider, failing: { url: `http://127.0.0.1:${failingServer.port}/v1` } })}
+    config: `${gatedConfig({ up: provider, failing: at(failingServer), hanging: at(hangingServer) })}
 idempotency: { account: 20KiB }
 keys:
   - { key: ${OTHER}, account: other, kind: subscription }
@@ -48,7 +66,7 @@ beforeEach(() => {
 })
 afterAll(async () => {
   await gateway?.stop()
-  await Promise.all([provider?.stop(), failingServer.stop(true)])
+  await Promise.all([provider?.stop(), failingServer.stop(true), hangingServer.stop(true)])
   rmSync(folder, { recursive: true, force: true })
 })
 
@@ -230,3 +248,18 @@ test("OpenAI's SDK gets one answer for one key, also while the first is in progr
   expect((await second).id).toBe((await first).id)
   expect(provider.begun).toBe(1)
 }, 30_000)
+
+test('at most 64 generations of an account go on without their clients', async () => {
+  const MOST = 64
+  const clients = Array.from({ length: MOST + 20 }, () => new AbortController())
+  const requests = clients.map(({ signal }) =>
+    send(newKey(), { model: 'hanging/chat.completions', limit: 1, signal }).catch(() => {}),
+  )
+  while (hanging.calls < clients.length) await Bun.sleep(20)
+  for (const client of clients) client.abort()
+  await Promise.all(requests)
+  while (hanging.calls > MOST) await Bun.sleep(20)
+  // Those that go on are not ended by the ones that are.
+  await Bun.sleep(300)
+  expect(hanging.calls).toBe(MOST)
+}, 60_000)
