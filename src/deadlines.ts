@@ -34,6 +34,9 @@ const COARSEST_TICK_MS = 128
 /** Deadlines are rounded up to multiples of this, at most a 64th of the delay, so that one turn serves many of them. */
 export const tickOf = (ms: number): number => (ms < 128 ? 1 : Math.min(COARSEST_TICK_MS, 2 ** (25 - Math.clz32(ms))))
 
+/** Bound once: a test that replaces the global clock must not turn back that of the process. */
+const monotonic = performance.now.bind(performance)
+
 const instantOf = (now: number, ms: number): number => {
   const tick = tickOf(ms)
   return (Math.floor((now + Math.max(0, ms)) / tick) + 1) * tick
@@ -55,7 +58,7 @@ export class Deadlines {
   #timerAt = Infinity
 
   /** `now`: a monotonic clock in milliseconds. */
-  constructor(now: () => number = () => performance.now()) {
+  constructor(now: () => number = monotonic) {
     this.#now = now
   }
 
@@ -109,7 +112,9 @@ export class Deadlines {
   /** Calls the owners of all deadlines that have passed, in one turn of the event loop. */
   readonly #turn = (): void => {
     this.#advance(Math.floor(this.#now()))
-    const due = this.#slots[0]!
+    // What owners set again is for a later turn, even if the clock has gone back.
+    const due = new Link()
+    move(this.#slots[0]!, due)
     try {
       while (due.next !== due) {
         const deadline = due.next as Deadline
@@ -117,6 +122,7 @@ export class Deadlines {
         deadline.owner.onDeadline()
       }
     } finally {
+      move(due, this.#slots[0]!)
       const slot = this.#slots.findIndex((head) => head.next !== head)
       if (slot >= 0) this.#arm(this.#earliest[slot]!)
       else this.#timerAt = Infinity
@@ -137,6 +143,16 @@ export class Deadlines {
       }
     }
   }
+}
+
+/** Moves all members of a ring to the front of another one. */
+function move(from: Link, to: Link): void {
+  if (from.next === from) return
+  from.next.previous = to
+  from.previous.next = to.next
+  to.next.previous = from.previous
+  to.next = from.next
+  from.next = from.previous = from
 }
 
 function unlink(link: Link): void {

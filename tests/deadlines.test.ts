@@ -218,6 +218,29 @@ describe('a deadline', () => {
   )
 })
 
+test('a turn ends where owners set their deadlines again and the clock has gone back', () => {
+  const timers = new FakeTimers()
+  timers.install()
+  try {
+    let [now, passed] = [100_000, 0]
+    const wheel = new Deadlines(() => now)
+    const deadline: Deadline = new Deadline({
+      onDeadline() {
+        passed += 1
+        now = 0
+        if (passed < 1_000) wheel.set(deadline, 10)
+      },
+    })
+    wheel.set(deadline, 5)
+    now = 100_010
+    const [armed] = timers.armed.values()
+    armed!.run()
+    expect([passed, wheel.size]).toEqual([1, 1])
+  } finally {
+    timers.remove()
+  }
+})
+
 test('a short deadline passes in real time', async () => {
   const startedAt = performance.now()
   const passed = Promise.withResolvers<void>()
