@@ -112,7 +112,7 @@ export class Deadlines {
   /** Calls the owners of all deadlines that have passed, in one turn of the event loop. */
   readonly #turn = (): void => {
     this.#advance(Math.floor(this.#now()))
-    // What owners set again is for a later turn, even if the clock has gone back.
+    // Deadlines that their owners set again are for a later turn, even if the clock has gone back.
     const due = new Link()
     move(this.#slots[0]!, due)
     try {
