@@ -45,9 +45,13 @@ class Log {
     return this.#requests !== 'none'
   }
 
+  /** True where requests of this level have a line. */
+  hasRequestsOf(level: LogLevel): boolean {
+    return this.#requests === 'all' || (this.#requests === 'errors' && level !== 'info')
+  }
+
   /** The line of a request that has ended. */
   request(entry: RequestEntry): void {
-    if (this.#requests === 'errors' && entry.level === 'info') return
     this.#write(this.#isText ? textOf(entry) : jsonOf(entry))
   }
 

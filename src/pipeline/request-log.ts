@@ -25,17 +25,17 @@ export function logRequest(inbound: PublicRequest, status: number, now: number):
 
 function write(entry: RequestEntry, open: OpenGeneration | undefined): void {
   const record = open?.record
+  entry.level = levelOf(entry.status, record?.ending)
+  if (!log.hasRequestsOf(entry.level)) return
   if (open !== undefined && record !== undefined) {
     entry.generation = generationOf(open)
     entry.model = record.model
     entry.ms = record.latency + record.duration
   }
-  entry.level = levelOf(entry)
   log.request(entry)
 }
 
-function levelOf({ status, generation }: RequestEntry): LogLevel {
-  const outcome = generation?.outcome ?? 'completed'
+function levelOf(status: number, outcome = 'completed'): LogLevel {
   if (status >= 500 || outcome === 'failed' || outcome === 'timed-out') return 'error'
   return status >= 400 || outcome !== 'completed' ? 'warn' : 'info'
 }
