@@ -29,9 +29,17 @@ export class MemoryGroup {
     return undefined
   }
 
-  /** Its processes must have ended. */
+  /** Its processes must have been ended; the workers of a server end a moment after it. */
   close(): void {
-    rmdirSync(this.#folder)
+    for (let tries = 0; tries < 500; tries++) {
+      try {
+        return rmdirSync(this.#folder)
+      } catch (error) {
+        if ((error as { code?: string }).code !== 'EBUSY') throw error
+        Bun.sleepSync(20)
+      }
+    }
+    throw new Error(`${this.#folder} still has processes`)
   }
 }
 
