@@ -68,7 +68,7 @@ const ENDS: Record<ProtocolName, RegExp> = {
 export const isWhole = (text: string, { client, stream }: Asked): boolean =>
   stream ? ENDS[client].test(text) : text.trimEnd().endsWith('}')
 
-/** The output tokens that the client was told of last; undefined without usage. */
+/** The output tokens that the client received last; undefined without usage. */
 export function outputTokensIn(text: string): number | undefined {
   const last = (pattern: RegExp): number | undefined => {
     const found = [...text.matchAll(pattern)].at(-1)

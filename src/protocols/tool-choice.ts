@@ -12,7 +12,7 @@ const asksForReasoning = ({ effort, budgetTokens, adaptive }: Reasoning = {}): b
 
 /**
  * The request without reasoning if it forces a call and the model does only one of both: a program waits for the call,
- * while reasoning is a wish. `reasonsByDefault`: the model reasons without being asked to.
+ * while reasoning is a requested option. `reasonsByDefault`: the model reasons without being asked to.
  */
 export function preferForcedCall(
   request: GenerationRequest,

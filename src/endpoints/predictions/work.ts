@@ -116,7 +116,7 @@ export function resolveModel(
       endpoints.some((endpoint) => endpoint.model === version || endpoint.model.endsWith(`:${version}`)),
     )
   const colon = version.lastIndexOf(':')
-  // A name alone stands for the model's latest version.
+  // A name without a version is that of the model's latest version.
   const hash = colon < 0 && version.includes('/') ? null : version.slice(colon + 1)
   if (listed !== undefined) return { model: listed.id, version: hash }
   try {
