@@ -9,6 +9,7 @@ import type { Capabilities, Quirks, Api, Target } from '../protocols/protocol.ts
 import { builtInProvider, configuredProvider, howToEnable, restrictionOf } from './configured.ts'
 import { familyCapabilities, globs, MODEL_ROWS, PROVIDER_ROWS, type MediaFacts } from './catalog-rows.ts'
 import { fromConfig, fromRow, type Model, type ModelEndpoint } from './model.ts'
+import type { EndpointFacts } from './routing/terms.ts'
 
 /** An enabled provider. */
 export type Provider = {
@@ -46,6 +47,11 @@ type EndpointBase = {
   target: Target
   /** Id of the listed model that the requested name resolved to; absent for an unlisted name. */
   listed?: string
+  /** The name of the provider's credential; absent for the only one. */
+  credential?: string
+  /** The fallback model whose endpoint it is; absent for one of the requested model. */
+  fallback?: string
+  routing?: EndpointFacts
 }
 
 /** The model that a name resolves to: a listed one, or one without an id for an unlisted name. */
