@@ -1,0 +1,73 @@
+import type { Bucket, Zone } from './when.ts'
+
+/** `from` and `to` as in the URL: an instant in ISO 8601, or a span before now, `-24h`. No `to`: now. */
+export type Range = { from: string; to: string | undefined }
+
+export const PRESETS = ['1h', '24h', '7d', '30d'] as const
+const DEFAULT_FROM = '-24h'
+
+const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
+const SPAN = /^-(\d{1,5})([mhd])$/
+
+/** The range that a URL names; without one, the last 24 hours. A malformed one counts as none. */
+export function readRange(search: URLSearchParams): Range {
+  const from = search.get('from') ?? ''
+  const to = search.get('to') ?? ''
+  if (!isTime(from)) return { from: DEFAULT_FROM, to: undefined }
+  return { from, to: isTime(to) ? to : undefined }
+}
+
+/** The URL with this range; the default is left out. */
+export function writeRange(search: URLSearchParams, { from, to }: Range): URLSearchParams {
+  const written = new URLSearchParams(search)
+  written.delete('from')
+  written.delete('to')
+  if (from !== DEFAULT_FROM || to !== undefined) written.set('from', from)
+  if (to !== undefined) written.set('to', to)
+  return written
+}
+
+const isTime = (text: string): boolean => SPAN.test(text) || (/^\d{4}-/.test(text) && !Number.isNaN(Date.parse(text)))
+
+export const presetRange = (name: string): Range => ({ from: `-${name}`, to: undefined })
+
+/** The preset that this range is, if it is one. */
+export const presetOf = ({ from, to }: Range): string | undefined =>
+  to === undefined ? PRESETS.find((name) => from === `-${name}`) : undefined
+
+export const customRange = (from: number, to: number): Range => ({
+  from: new Date(from).toISOString(),
+  to: new Date(to).toISOString(),
+})
+
+/** Begin and end as instants. */
+export function instantsOf({ from, to }: Range, now: number): { from: number; to: number } {
+  const at = (text: string): number => {
+    const [, number, unit = ''] = SPAN.exec(text) ?? []
+    return number === undefined ? Date.parse(text) : now - Number(number) * (UNITS[unit] ?? 0)
+  }
+  return { from: at(from), to: to === undefined ? now : at(to) }
+}
+
+/** A range whose end is now, so that what happens belongs to it. */
+export const isOpenEnded = ({ to }: Range): boolean => to === undefined
+
+/** The parameters of the API. */
+export const rangeQuery = ({ from, to }: Range, zone: Zone): [string, string][] => [
+  ['from', from],
+  ...(to === undefined ? [] : [['to', to] as [string, string]]),
+  ['tz', zone],
+]
+
+const MOST_MINUTES = 3 * 60
+const MOST_HOURS = 8 * 24
+const MOST_DAYS = 200
+
+/** The finest bucket that gives at most two hundred bars. */
+export function bucketOf(range: Range, now: number): Bucket {
+  const { from, to } = instantsOf(range, now)
+  const span = to - from
+  if (span <= MOST_MINUTES * 60_000) return 'minute'
+  if (span <= MOST_HOURS * 3_600_000) return 'hour'
+  return span <= MOST_DAYS * 86_400_000 ? 'day' : 'month'
+}
