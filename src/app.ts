@@ -1,11 +1,12 @@
 import { AbuseDetection } from './accounts/abuse-detection.ts'
 import { type Clock, SteadyClock } from './accounts/clock.ts'
 import { chosenKey } from './accounts/key-text.ts'
-import { type Identity, Keys } from './accounts/keys.ts'
+import { Keys } from './accounts/keys.ts'
 import { Limits } from './accounts/limits.ts'
 import { Plans } from './accounts/plans.ts'
 import type { Config } from './config/load.ts'
 import type { AppContext, AuthenticatedRequest, PublicRequest } from './context.ts'
+import { answerManaged } from './endpoints/management/admit.ts'
 import { Predictor } from './endpoints/predictions/predictor.ts'
 import { Webhooks } from './endpoints/predictions/webhooks.ts'
 import { asGatewayError, GatewayError, type ErrorCode } from './error.ts'
@@ -22,6 +23,7 @@ import { SchemaCache } from './protocols/schema/cache.ts'
 import { Prices } from './ledger/prices.ts'
 import { ServiceClasses } from './ledger/service-classes.ts'
 import { accountsOf } from './ledger/starting-credit.ts'
+import { authenticate, authorize, stopping } from './pipeline/authorize.ts'
 import { BackgroundResponses } from './pipeline/background.ts'
 import { Idempotency, IDEMPOTENCY_KEY } from './pipeline/idempotency.ts'
 import { InFlightRequests } from './pipeline/in-flight.ts'
@@ -70,6 +72,7 @@ export async function handleRequest(
     inbound.params = params
     inbound.route = route.name
     if (route.keys === 'public') return (response = await route.handle(app, inbound))
+    if (route.keys === 'by role') return (response = await answerManaged(app, inbound, route))
     const authenticated = authenticate(app, inbound)
     authorize(app, authenticated, route.name, route.keys)
     const key = route.isIdempotent === true ? request.headers.get(IDEMPOTENCY_KEY) : null
@@ -132,41 +135,6 @@ function pathAndQuery(url: string): Pick<PublicRequest, 'path' | 'query'> {
     ? { path: url.slice(start), query: NO_QUERY }
     : { path: url.slice(start, mark), query: new URLSearchParams(url.slice(mark)) }
 }
-
-/** Adds the identity to the request itself: handlers and the error response share its headers. */
-function authenticate(app: AppContext, inbound: PublicRequest): AuthenticatedRequest {
-  if (app.draining) throw stopping()
-  return Object.assign(inbound, { identity: app.keys.identify(inbound.request.headers) })
-}
-
-/** Checks the key's kind, the account's status and the endpoint's rate limit. */
-function authorize(app: AppContext, { identity, path }: AuthenticatedRequest, name: string, keys: Route['keys']): void {
-  const { kind, accountStatus, keyId } = identity
-  if (keys !== 'public' && !keys.includes(kind))
-    throw new GatewayError(
-      'permission_denied',
-      `A ${kind} key may not use this endpoint; it takes a ${keys.join(' or ')} key.`,
-    )
-  // The owner of a suspended account can still read its records, balance and status.
-  const isManagement = keys.includes('management')
-  if (!isManagement && (accountStatus === 'suspended' || accountStatus === 'banned'))
-    throw new GatewayError('account_suspended', `This account is ${accountStatus}.`)
-  app.limits.checkRateLimit(keyId, name, rateLimitOf(app.config, identity), path)
-}
-
-/** Subscriptions of abusive accounts pay a penalty instead. */
-function rateLimitOf({ limits, accountStatus }: Config, { kind, requestsPerMinute, ...identity }: Identity): number {
-  const limit = requestsPerMinute ?? limits.requestsPerMinute
-  return identity.accountStatus === 'abusive' && kind === 'pay-as-you-go'
-    ? Math.min(limit, accountStatus.requestsPerMinute)
-    : limit
-}
-
-const stopping = (): GatewayError =>
-  new GatewayError('overloaded', 'Sluice is stopping: send the request again in a moment.', {
-    retryAfterSeconds: 1,
-    shouldRetry: true,
-  })
 
 /** An error in the format of the route's protocol. The cause of an internal one is logged, and not sent. */
 function errorResponse(error: GatewayError, format: ProtocolName, inbound: PublicRequest): Response {

@@ -2,7 +2,9 @@ import { protocols } from './protocols/index.ts'
 import type { AppContext, AuthenticatedRequest, PublicRequest } from './context.ts'
 import { countGeminiTokens, countMessagesTokens } from './endpoints/count-tokens.ts'
 import { createFile, deleteFile, getFile, getFileContent, listFiles } from './endpoints/files/files.ts'
-import { getBalance, getGeneration, getGenerationAtOldPath, getSubscription } from './endpoints/management.ts'
+import { getBalance, getGeneration, getGenerationAtOldPath, getSubscription } from './endpoints/management/records.ts'
+import type { ManagementRoute } from './endpoints/management/route.ts'
+import { managementRoutes } from './endpoints/management/routes.ts'
 import {
   getGoogleModel,
   getModel,
@@ -59,7 +61,7 @@ type AuthenticatedRoute = Row & {
 }
 
 /** One row of the table: who may request what, and which function handles it. */
-export type Route = PublicRoute | AuthenticatedRoute
+export type Route = PublicRoute | AuthenticatedRoute | ManagementRoute
 
 const USERS: readonly KeyKind[] = ['pay-as-you-go', 'subscription']
 const ALL: readonly KeyKind[] = [...USERS, 'management']
@@ -199,6 +201,7 @@ export const routes: readonly Route[] = [
   get('generation', '/v1/generation', getGenerationAtOldPath, { keys: ALL }),
   get('management.balance', '/v1/management/payg/balance', getBalance, { keys: ['management', 'pay-as-you-go'] }),
   get('management.subscription', '/v1/management/subscription/detail', getSubscription, { keys: ['management'] }),
+  ...managementRoutes,
 
   // Claude Code opens its connection with this before the first prompt.
   publicRoute('hello', 'HEAD', '/api/hello', () => new Response(null, { status: 200 }), 'messages'),

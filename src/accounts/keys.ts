@@ -8,6 +8,7 @@ import type { KeyLimit } from './budget.ts'
 import { invalidKey, KEY_HEADERS, type KeyHeader } from './key-headers.ts'
 import { chosenKey, isKeyText, keyTextRule, kindOfText, newId, newKeyText } from './key-text.ts'
 import { loadPepper } from './pepper.ts'
+import type { Role } from './roles.ts'
 
 /** Values cached per header. Only those of active keys are, so that a flood of wrong ones displaces nothing. */
 const CACHED_VALUES_MAX = 10_000
@@ -28,6 +29,8 @@ export type Identity = {
   readonly requestsPerMinute?: number
   /** False: `Idempotency-Key` is ignored. */
   readonly idempotency?: boolean
+  /** The role of a management key. */
+  readonly role?: Role
 }
 
 /** Restrictions of a key. */

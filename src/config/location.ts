@@ -18,13 +18,14 @@ export class TooManyValues extends Error {
 /** The file being read. It collects problems, and has the environment variables. */
 export class Source {
   readonly problems: Problem[] = []
-  readonly env: Record<string, string | undefined>
+  /** Undefined where `${NAME}` stands for itself. */
+  readonly env: Record<string, string | undefined> | undefined
   readonly #document: Document
   readonly #lines: LineCounter
   #anchors: Map<string, Node[]> | undefined
   #values = 0
 
-  constructor(document: Document, lines: LineCounter, env: Record<string, string | undefined>) {
+  constructor(document: Document, lines: LineCounter, env?: Record<string, string | undefined>) {
     this.#document = document
     this.#lines = lines
     this.env = env
@@ -156,11 +157,13 @@ export class ConfigLocation {
 
   /** Expands `${NAME}` and `${NAME:-default}`. As in a shell, the default also replaces an empty variable. */
   expand(text: string): string | undefined {
+    const { env } = this.source
+    if (env === undefined) return text
     let complete = true
     const expanded = text.replace(
       /\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^{}]*))?\}|\$\{/g,
       (whole, name?: string, fallback?: string, value?: string) => {
-        const set = name === undefined || !Object.hasOwn(this.source.env, name) ? undefined : this.source.env[name]
+        const set = name === undefined || !Object.hasOwn(env, name) ? undefined : env[name]
         if (name !== undefined && fallback !== undefined) return set === undefined || set === '' ? value! : set
         if (set !== undefined) return set
         complete = false

@@ -4,6 +4,8 @@ import { plainText, upstreamError } from './upstream-error.ts'
 
 const TYPE_BY_CODE: Partial<Record<ErrorCode, string>> = {
   invalid_api_key: 'authentication_error',
+  sign_in_required: 'authentication_error',
+  role_required: 'permission_error',
   insufficient_credit: 'insufficient_quota',
   permission_denied: 'permission_error',
   account_suspended: 'permission_error',

@@ -1,0 +1,29 @@
+import { LineCounter, parseDocument } from 'yaml'
+import { Source, TooManyValues } from './location.ts'
+import type { Shape } from './shape.ts'
+
+/** The first problem of a JSON text. `path`: where in the text. */
+export type JsonProblem = { path: string; message: string }
+
+/**
+ * The value of a JSON text, validated by a shape of sluice.yaml, or its first problem. `${NAME}` in it stands for
+ * itself.
+ */
+export function readJson<T>(text: string, shape: Shape<T>): { value: T } | { problem: JsonProblem } {
+  try {
+    JSON.parse(text)
+  } catch (error) {
+    return { problem: { path: '', message: `must be JSON: ${(error as Error).message}` } }
+  }
+  const lines = new LineCounter()
+  const source = new Source(parseDocument(text, { schema: 'json', lineCounter: lines, uniqueKeys: false }), lines)
+  const root = source.root()
+  try {
+    const value = root === undefined ? undefined : shape.read(root)
+    const [problem] = source.problems
+    return problem === undefined ? { value: value! } : { problem }
+  } catch (error) {
+    if (error instanceof TooManyValues) return { problem: error.problem }
+    throw error
+  }
+}

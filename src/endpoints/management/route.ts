@@ -1,0 +1,44 @@
+import type { Caller } from '../../accounts/caller.ts'
+import type { Action } from '../../accounts/roles.ts'
+import type { AppContext, PublicRequest } from '../../context.ts'
+
+/** A request to the management API. */
+export type ManagementRequest = PublicRequest & { caller: Caller }
+
+type Handled = Promise<Response> | Response
+
+/**
+ * A row of the management API. `action`: the caller must have a role with it somewhere, the handler checks where.
+ * `signed-in`: any person or management key; `public`: also requests without either.
+ */
+export type ManagementRoute = {
+  keys: 'by role'
+  /** Name of the endpoint: each has its own per-minute counter. */
+  name: string
+  method: string
+  path: string | RegExp
+  /** The path with its parameters: `/v1/management/keys/{id}`. */
+  template: string
+  errorFormat: 'chat.completions'
+  action: Action | 'signed-in' | 'public'
+  handle(app: AppContext, inbound: ManagementRequest): Handled
+}
+
+const BASE = '/v1/management'
+
+/** `path`: below `/v1/management`; `{name}` is one segment, which becomes an element of `inbound.params`. */
+export const managed =
+  (method: string) =>
+  (path: string, action: ManagementRoute['action'], handle: ManagementRoute['handle']): ManagementRoute => {
+    const template = BASE + path
+    return {
+      keys: 'by role',
+      name: `${method.toLowerCase()} management${path}`,
+      method,
+      path: path.includes('{') ? new RegExp(`^${template.replace(/\{\w+\}/g, '([^/]+)')}$`) : template,
+      template,
+      errorFormat: 'chat.completions',
+      action,
+      handle,
+    }
+  }
