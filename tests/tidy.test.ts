@@ -7,6 +7,7 @@ import { Glob } from 'bun'
 const root = join(import.meta.dir, '..')
 const LONGEST_FUNCTION = 70
 const LONGEST_FILE = 400
+const LONGEST_CONSOLE_FILE = 300
 const LONGEST_LINE = 120
 const MOST_ROOT_FILES = 8
 
@@ -50,7 +51,8 @@ const list = (...patterns: string[]): string[] =>
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
 
 const source = list('src/**/*.ts')
-const code = [...source, ...list('bench/**/*.ts', 'prove/**/*.ts', 'scripts/**/*.ts', 'launcher/*.mjs')]
+const consoleCode = list('console/{app,api,pages,parts,snippets}/**/*.{ts,tsx}', 'console/build.ts')
+const code = [...source, ...consoleCode, ...list('bench/**/*.ts', 'prove/**/*.ts', 'scripts/**/*.ts', 'launcher/*.mjs')]
 const written = [
   ...code,
   ...list('tests/**/*.ts', 'docs/**/*.md', '*.md', 'catalog/*', '.ci/*', '*.yaml', 'package.json', 'tsconfig.json'),
@@ -189,7 +191,7 @@ describe('size', () => {
     )
     const files = code
       .map((file) => ({ file, lines: read(file).split('\n').length - 1 }))
-      .filter(({ lines }) => lines > LONGEST_FILE)
+      .filter(({ file, lines }) => lines > (file.startsWith('console/') ? LONGEST_CONSOLE_FILE : LONGEST_FILE))
       .map(({ file, lines }) => `${file}: ${lines}`)
     expect([...functions, ...files]).toEqual([])
   })
@@ -356,6 +358,42 @@ describe('names and texts', () => {
       ]
     })
     expect(found).toEqual([])
+  })
+})
+
+describe('the console', () => {
+  /** Files whose lines match, as `file:line`. */
+  const linesWith = (pattern: RegExp): string[] =>
+    consoleCode.flatMap((file) =>
+      read(file)
+        .split('\n')
+        .flatMap((line, index) => (pattern.test(line) ? [`${file}:${index + 1}`] : [])),
+    )
+
+  test('it writes no markup, and stores nothing in the browser but scheme and time zone', () => {
+    expect(consoleCode.length).toBeGreaterThan(10)
+    expect(linesWith(/dangerouslySetInnerHTML|\.(?:inner|outer)HTML|insertAdjacentHTML|document\.write/)).toEqual([])
+    const stored = linesWith(/\b(?:localStorage|sessionStorage|indexedDB|document\.cookie)\b/)
+    expect(stored.filter((line) => !line.startsWith('console/parts/when.tsx:'))).toEqual([])
+  })
+
+  test('amounts of money are no floating-point numbers, except as heights in charts', () => {
+    const numbers = linesWith(/(?:Number|parseFloat)\([^)]*usd|_usd\)? *[-+*/] /i)
+    const plotted = consoleCode.filter((file) => /\bplotted = \(usd/.test(read(file)))
+    expect(plotted).toEqual(['console/parts/money.tsx'])
+    expect(numbers.filter((line) => !line.startsWith('console/parts/money.tsx:'))).toEqual([])
+  })
+
+  test('the gateway takes nothing from it, and it takes types alone from the gateway', () => {
+    const targets = source.flatMap((file) =>
+      [...read(file).matchAll(/from '(\.[^']+)'/g)].map(([, path = '']) => normalize(join(dirname(file), path))),
+    )
+    expect(targets.filter((path) => path.startsWith('console/'))).toEqual([])
+    const values = linesWith(/from '(?:\.\.\/)+src\//).filter((at) => {
+      const [file = '', line] = at.split(':')
+      return !/^import type /.test(read(file).split('\n')[Number(line) - 1] ?? '')
+    })
+    expect(values).toEqual([])
   })
 })
 

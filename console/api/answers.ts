@@ -1,0 +1,197 @@
+/** Answers of the management API. Amounts are decimal strings of USD, times ISO 8601 in UTC. */
+
+export type Role = 'owner' | 'admin' | 'viewer' | 'member'
+/** `scope`: `installation`, or the id of an account. */
+export type RoleOn = { scope: string; role: Role }
+export type Named = { id: string; name: string | null }
+export type Page<T> = { data: T[]; next: string | null; scanned_to?: string | null }
+
+export type User = {
+  id: string
+  name: string
+  email: string | null
+  roles: RoleOn[]
+  created_at: string
+  last_seen_at: string | null
+  has_password: boolean
+}
+
+export type Session = {
+  user: { id: string; name: string; email: string | null }
+  roles: RoleOn[]
+  expires_at: string
+  version: string
+}
+
+export type LinkPreview = { kind: 'first' | 'invite' | 'return'; user: { name: string; email: string | null } | null }
+export type NewLink = { url: string; expires_at: string }
+
+export type UserSession = {
+  id: string
+  created_at: string
+  last_seen_at: string
+  expires_at: string
+  address: string | null
+  client: string | null
+  current: boolean
+}
+
+export type Window = { name: string; used: number; limit: number; resets_at: string | null }
+
+export type Account = {
+  id: string
+  name: string
+  status: string
+  discount: string | null
+  plan: { tier: string; renews: boolean; expires_at: string | null } | null
+  capture: string | null
+  created_at: string
+  balance_usd: string
+  bonus_usd: string
+  holds_usd: string
+  windows: Window[]
+}
+
+export type KeyKind = 'pay-as-you-go' | 'subscription' | 'management'
+export type LimitPeriod = 'day' | 'week' | 'month'
+
+export type Key = {
+  id: string
+  kind: KeyKind
+  name: string | null
+  account: Named
+  prefix: string | null
+  last4: string | null
+  models: string[] | null
+  limit_usd: string | null
+  limit_period: LimitPeriod | null
+  spent_usd: string | null
+  period_ends_at: string | null
+  requests_per_minute: number | null
+  expires_at: string | null
+  last_used_at: string | null
+  created_at: string
+  revoked_at: string | null
+  role: Role | null
+  scope: string | null
+  source: string | null
+}
+
+/** `text`: answered once, when the key is made. */
+export type NewKey = Key & { text: string }
+
+export type KeyRequest = {
+  kind: KeyKind
+  account?: string
+  name?: string
+  models?: string[]
+  limit_usd?: string
+  limit_period?: LimitPeriod
+  requests_per_minute?: number
+  expires_at?: string
+}
+
+export type Outcome = 'open' | 'completed' | 'client-left' | 'failed' | 'timed-out' | 'shutdown' | 'crashed' | 'refused'
+
+export type Tokens = { input: number; cache_read: number; cache_write: number; output: number; reasoning: number }
+
+export type RequestRow = {
+  id: string
+  public_id: string | null
+  at: string
+  account: Named
+  key: Named
+  api: string
+  model: string | null
+  provider: string | null
+  client: string | null
+  outcome: Outcome
+  finish_reason: string | null
+  error: { code: string; message: string } | null
+  streamed: boolean
+  first_token_ms: number | null
+  total_ms: number | null
+  tries: number
+  losses: number
+  estimated: boolean
+  tokens: Tokens
+  cost_usd: string | null
+  flows: number | null
+  bodies: boolean
+}
+
+export type Measures = {
+  requests: number
+  failed: number
+  refused: number
+  cost_usd: string | null
+  flows: number | null
+  tokens: Tokens
+}
+
+export type UsageBucket = 'minute' | 'hour' | 'day' | 'week' | 'month' | 'none'
+export type UsageGroup = { key: string; label: string | null; total: Measures; points: [string, Measures][] }
+export type Usage = {
+  from: string
+  to: string
+  tz: string
+  bucket: UsageBucket
+  counted_from: string | null
+  total: Measures
+  groups: UsageGroup[]
+}
+
+export type Provider = {
+  id: string
+  name: string | null
+  on: boolean
+  found_by: string | null
+  source: string | null
+  protocols: string[]
+  base_url: string | null
+  models: number
+  key: { set: boolean; last4: string | null; source: string | null } | null
+  switched_on_by: string | null
+}
+
+export type ProviderHealth = {
+  minutes: { at: string; requests: number; failed: number; rate_limited: number; first_token_ms: number | null }[]
+  open: number
+  errors: { at: string; model: string | null; message: string }[]
+}
+
+export type Model = {
+  id: string
+  source: string | null
+  on: boolean
+  context: number | null
+  endpoints: { provider: string; model: string; protocol: string }[]
+  prices: Record<string, string> | null
+}
+
+export type Plan = {
+  tier: string
+  source: string | null
+  price_usd: string | null
+  windows: { name: string; flows: number }[]
+}
+
+export type Change = {
+  id: string
+  at: string
+  user: Named | null
+  address: string | null
+  action: string
+  target: string | null
+  before: unknown
+  after: unknown
+}
+
+export type System = {
+  version: string
+  started_at: string
+  memory_bytes: number
+  disk_free_bytes: number | null
+  open_requests: number
+  problems: string[]
+}

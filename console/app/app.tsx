@@ -1,0 +1,60 @@
+import { Suspense } from 'react'
+import { Redirect, Route, Switch } from 'wouter'
+import { useSession } from '../api/queries.ts'
+import { Empty } from '../parts/empty.tsx'
+import { Fault, Loading } from '../parts/fault.tsx'
+import { Enter } from '../pages/enter/index.tsx'
+import { PAGES } from './routes.tsx'
+import { SessionProvider, useSigned } from './session.tsx'
+import { Shell } from './shell.tsx'
+import { SignInAgain } from './sign-in-again.tsx'
+
+/** The console: the page to enter for those without a session, all others in the shell. */
+export function App() {
+  const session = useSession()
+  return (
+    <Switch>
+      <Route path="/enter">
+        <Enter session={session.data ?? null} />
+      </Route>
+      <Route>
+        {session.data ? (
+          <SessionProvider session={session.data}>
+            <Shell>
+              <Pages />
+            </Shell>
+            <SignInAgain session={session.data} />
+          </SessionProvider>
+        ) : session.error ? (
+          <main className="alone">
+            <Fault error={session.error} retry={session.refetch} />
+          </main>
+        ) : session.data === null ? (
+          <Redirect to="/enter" />
+        ) : (
+          <Loading height={400} />
+        )}
+      </Route>
+    </Switch>
+  )
+}
+
+function Pages() {
+  const { may } = useSigned()
+  return (
+    <Suspense fallback={<Loading height={400} />}>
+      <Switch>
+        {PAGES.filter(({ canSee = () => true }) => canSee(may)).map(({ path, page: Page }) => (
+          <Route key={path} path={path}>
+            <Page />
+          </Route>
+        ))}
+        <Route>
+          <Empty icon="search" title="There is no such page">
+            Press <kbd>mod</kbd> <kbd>k</kbd> to find pages, models, keys and requests.
+          </Empty>
+        </Route>
+      </Switch>
+    </Suspense>
+  )
+}

@@ -1,0 +1,77 @@
+import { Spotlight, spotlight, type SpotlightActionData } from '@mantine/spotlight'
+import { useState } from 'react'
+import { useLocation } from 'wouter'
+import { useKeys, useModels } from '../api/queries.ts'
+import { Icon } from '../parts/icons.tsx'
+import { namedPages } from './routes.tsx'
+import { useScope } from './scope.tsx'
+import { useSigned } from './session.tsx'
+
+export const openPalette = spotlight.open
+
+/** What looks like an id of a request: its hexadecimal form with or without a prefix. */
+const REQUEST_ID = /^(?:[a-z]+[-_])?[0-9a-f]{12,40}$/i
+const MOST_SHOWN = 12
+
+/** `mod k`: pages, models, keys, and any id that a client or an error showed. */
+export function Palette() {
+  const [query, setQuery] = useState('')
+  const [opened, setOpened] = useState(false)
+  const actions = useActions(query, opened)
+  return (
+    <Spotlight
+      actions={actions}
+      query={query}
+      onQueryChange={setQuery}
+      shortcut={['mod + K']}
+      limit={MOST_SHOWN}
+      scrollable
+      maxHeight={420}
+      nothingFound="Nothing has this name. An id is found with 12 characters or more."
+      onSpotlightOpen={() => setOpened(true)}
+      onSpotlightClose={() => setOpened(false)}
+      transitionProps={{ duration: 80 }}
+      searchProps={{
+        leftSection: <Icon name="search" />,
+        placeholder: 'Page, model, key or an id',
+        'aria-label': 'Search',
+      }}
+    />
+  )
+}
+
+function useActions(query: string, opened: boolean): SpotlightActionData[] {
+  const [, navigate] = useLocation()
+  const { may } = useSigned()
+  const { to } = useScope()
+  const models = useModels({ enabled: opened })
+  const keys = useKeys({}, { enabled: opened })
+  const go = (path: string) => () => navigate(to(path))
+  const typed = query.trim()
+  const found: SpotlightActionData[] = REQUEST_ID.test(typed)
+    ? [{ id: typed, label: typed, description: 'Open this request', onClick: go(`/requests/${typed}`) }]
+    : []
+  return [
+    ...found,
+    ...namedPages(may).map(({ path, title, icon }) => ({
+      id: `page ${path}`,
+      label: title,
+      leftSection: <Icon name={icon!} />,
+      onClick: go(path),
+    })),
+    ...(keys.data?.data ?? []).map(({ id, name, prefix, last4 }) => ({
+      id: `key ${id}`,
+      label: name ?? 'Key without a name',
+      description: `Key ${prefix ?? ''}...${last4 ?? ''}`,
+      leftSection: <Icon name="key" />,
+      onClick: go(`/keys/${id}`),
+    })),
+    ...(models.data?.data ?? []).map(({ id }) => ({
+      id: `model ${id}`,
+      label: id,
+      description: 'Model',
+      leftSection: <Icon name="model" />,
+      onClick: go(`/models?q=${encodeURIComponent(id)}`),
+    })),
+  ]
+}

@@ -1,0 +1,49 @@
+/** Every page: its path, where the navigation names it, and who sees it. A page is loaded when it is first shown. */
+import { type ComponentType, lazy, type LazyExoticComponent } from 'react'
+import type { IconName } from '../parts/icons.tsx'
+import type { May } from './session.tsx'
+
+export type PageRoute = {
+  path: string
+  title: string
+  page: LazyExoticComponent<ComponentType>
+  /** Absent: the page is reached from others only. */
+  icon?: IconName
+  group?: 'activity' | 'access' | 'installation'
+  /** The second key of `g ...`. */
+  key?: string
+  canSee?: (may: May) => boolean
+}
+
+const installation = (may: May): boolean => may.readInstallation
+
+export const PAGES: readonly PageRoute[] = [
+  {
+    path: '/',
+    title: 'Home',
+    icon: 'home',
+    group: 'activity',
+    key: 'h',
+    page: lazy(() => import('../pages/overview/index.tsx').then(({ Home }) => ({ default: Home }))),
+  },
+  {
+    path: '/keys',
+    title: 'Keys',
+    icon: 'key',
+    group: 'access',
+    key: 'k',
+    page: lazy(() => import('../pages/keys/index.tsx').then(({ Keys }) => ({ default: Keys }))),
+  },
+]
+
+export const GROUPS = [
+  ['activity', 'Activity'],
+  ['access', 'Access'],
+  ['installation', 'Installation'],
+] as const
+
+/** Pages of `may` that the navigation names. */
+export const namedPages = (may: May): PageRoute[] =>
+  PAGES.filter(({ icon, canSee = () => true }) => icon !== undefined && canSee(may))
+
+export { installation }

@@ -1,0 +1,45 @@
+/** Who is signed in, and what their roles let them see. */
+import { createContext, type ReactNode, useContext, useMemo } from 'react'
+import type { Session } from '../api/answers.ts'
+
+export type May = {
+  /** Any role on the installation. */
+  readInstallation: boolean
+  changeInstallation: boolean
+  isOwner: boolean
+  /** People of some account, or all. */
+  managePeople: boolean
+  /** Whether keys of others in `account` can be made and changed. */
+  manageAccount(account: string): boolean
+  makeKeys: boolean
+}
+
+type Signed = { session: Session; may: May }
+
+const SessionContext = createContext<Signed | null>(null)
+
+function mayOf({ roles }: Session): May {
+  const here = roles.filter(({ scope }) => scope === 'installation').map(({ role }) => role)
+  const isOwner = here.includes('owner')
+  const changeInstallation = isOwner || here.includes('admin')
+  const administered = new Set(roles.filter(({ role }) => role === 'admin').map(({ scope }) => scope))
+  return {
+    isOwner,
+    changeInstallation,
+    readInstallation: here.length > 0,
+    managePeople: changeInstallation || administered.size > 0,
+    manageAccount: (account) => changeInstallation || administered.has(account),
+    makeKeys: changeInstallation || roles.some(({ role }) => role === 'admin' || role === 'member'),
+  }
+}
+
+export function SessionProvider({ session, children }: { session: Session; children: ReactNode }) {
+  const signed = useMemo(() => ({ session, may: mayOf(session) }), [session])
+  return <SessionContext.Provider value={signed}>{children}</SessionContext.Provider>
+}
+
+export function useSigned(): Signed {
+  const signed = useContext(SessionContext)
+  if (signed === null) throw new Error('no session around this component')
+  return signed
+}

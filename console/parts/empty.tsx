@@ -1,0 +1,28 @@
+import type { ReactNode } from 'react'
+import { Icon, type IconName } from './icons.tsx'
+
+/** Nothing to show: why, and the next step. */
+export function Empty({
+  icon,
+  title,
+  children,
+  action,
+}: {
+  icon?: IconName
+  title: string
+  children?: ReactNode
+  action?: ReactNode
+}) {
+  return (
+    <div className="empty">
+      {icon !== undefined && (
+        <span className="empty-icon">
+          <Icon name={icon} size={22} />
+        </span>
+      )}
+      <p className="empty-title">{title}</p>
+      {children !== undefined && <div className="empty-text">{children}</div>}
+      {action !== undefined && <div className="empty-action">{action}</div>}
+    </div>
+  )
+}

@@ -1,0 +1,56 @@
+import { type ReactNode, useEffect } from 'react'
+
+/** A page: its title, what can be done on it, its content. */
+export function PageFrame({
+  title,
+  note,
+  actions,
+  children,
+}: {
+  title: string
+  note?: ReactNode
+  actions?: ReactNode
+  children: ReactNode
+}) {
+  useEffect(() => {
+    document.title = `${title} · Sluice`
+  }, [title])
+  return (
+    <div className="page">
+      <header className="page-head">
+        <div>
+          <h1>{title}</h1>
+          {note !== undefined && <p className="page-note">{note}</p>}
+        </div>
+        {actions !== undefined && <div className="page-actions">{actions}</div>}
+      </header>
+      {children}
+    </div>
+  )
+}
+
+/** A box with a heading of its own. */
+export function Panel({
+  title,
+  actions,
+  children,
+  flush = false,
+}: {
+  title?: ReactNode
+  actions?: ReactNode
+  children: ReactNode
+  /** A table or list that reaches the border. */
+  flush?: boolean
+}) {
+  return (
+    <section className={flush ? 'panel panel-flush' : 'panel'}>
+      {title !== undefined && (
+        <header className="panel-head">
+          <h2>{title}</h2>
+          {actions}
+        </header>
+      )}
+      {children}
+    </section>
+  )
+}
