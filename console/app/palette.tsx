@@ -3,14 +3,13 @@ import { useState } from 'react'
 import { useLocation } from 'wouter'
 import { useKeys, useModels } from '../api/queries.ts'
 import { Icon } from '../parts/icons.tsx'
+import { idIn } from '../parts/id.ts'
 import { namedPages } from './routes.tsx'
 import { useScope } from './scope.tsx'
 import { useSigned } from './session.tsx'
 
 export const openPalette = spotlight.open
 
-/** What looks like an id of a request: its hexadecimal form with or without a prefix. */
-const REQUEST_ID = /^(?:[a-z]+[-_])?[0-9a-f]{12,40}$/i
 const MOST_SHOWN = 12
 
 /** `mod k`: pages, models, keys, and any id that a client or an error showed. */
@@ -27,7 +26,7 @@ export function Palette() {
       limit={MOST_SHOWN}
       scrollable
       maxHeight={420}
-      nothingFound="Nothing has this name. An id is found with 12 characters or more."
+      nothingFound="Nothing has this name. A request is found by its whole id."
       onSpotlightOpen={() => setOpened(true)}
       onSpotlightClose={() => setOpened(false)}
       transitionProps={{ duration: 80 }}
@@ -47,10 +46,11 @@ function useActions(query: string, opened: boolean): SpotlightActionData[] {
   const models = useModels({ enabled: opened })
   const keys = useKeys({}, { enabled: opened })
   const go = (path: string) => () => navigate(to(path))
-  const typed = query.trim()
-  const found: SpotlightActionData[] = REQUEST_ID.test(typed)
-    ? [{ id: typed, label: typed, description: 'Open this request', onClick: go(`/requests/${typed}`) }]
-    : []
+  const id = idIn(query)
+  const found: SpotlightActionData[] =
+    id === undefined
+      ? []
+      : [{ id, label: id, description: 'Open this request', keywords: query, onClick: go(`/requests?request=${id}`) }]
   return [
     ...found,
     ...namedPages(may).map(({ path, title, icon }) => ({
@@ -64,7 +64,7 @@ function useActions(query: string, opened: boolean): SpotlightActionData[] {
       label: name ?? 'Key without a name',
       description: `Key ${prefix ?? ''}...${last4 ?? ''}`,
       leftSection: <Icon name="key" />,
-      onClick: go(`/keys/${id}`),
+      onClick: go(`/keys?key=${id}`),
     })),
     ...(models.data?.data ?? []).map(({ id }) => ({
       id: `model ${id}`,

@@ -6,7 +6,7 @@ import { useLocation } from 'wouter'
 import { ask } from '../api/ask.ts'
 import { useAccounts } from '../api/queries.ts'
 import { Icon } from '../parts/icons.tsx'
-import { setZone, useZone, zones } from '../parts/when.tsx'
+import { browserZone, setZone, useZone } from '../parts/when.tsx'
 import { Brand } from '../pages/enter/index.tsx'
 import { useKeyboard } from './keyboard.tsx'
 import { Palette, openPalette } from './palette.tsx'
@@ -121,11 +121,11 @@ function AccountChoice() {
 function ZoneChoice() {
   const zone = useZone()
   const next = zone === 'UTC' ? 'browser' : 'UTC'
-  const isSame = zones.browser === 'UTC'
+  const isSame = browserZone === 'UTC'
   const short = zone.split('/').at(-1)!.replaceAll('_', ' ')
   if (isSame) return <span className="bar-zone">UTC</span>
   return (
-    <Tooltip label={`Times are in ${zone}. Show them in ${next === 'UTC' ? 'UTC' : zones.browser}.`}>
+    <Tooltip label={`Times are in ${zone}. Show them in ${next === 'UTC' ? 'UTC' : browserZone}.`}>
       <button type="button" className="bar-zone" onClick={() => setZone(next)}>
         {short}
       </button>
