@@ -1,7 +1,7 @@
 import { CLASS_MEMBERS, type ClassMember, classValue } from '../generation/service-class.ts'
 import { TOKENS_MAX } from '../generation/usage.ts'
 import { BoundedMap } from '../http/bounded-map.ts'
-import { isObject } from '../json/parse.ts'
+import { isObject, tryParse } from '../json/parse.ts'
 
 /** A class of service that a request asks for. `param`: the member as the client wrote it. */
 export type RequestedClass = { member: ClassMember; value: string; param: string }
@@ -23,7 +23,7 @@ export type RequestedOutput = {
 }
 
 /** The purpose of a member, by its name alone. `inside`: none, but one of its own members may have one. */
-type Purpose = 'tokens' | 'count' | 'prediction' | 'inside' | 'other' | ClassMember
+type Purpose = 'tokens' | 'words' | 'count' | 'prediction' | 'inside' | 'other' | ClassMember
 
 const CLASS_NAMES = new Map(CLASS_MEMBERS.map((member) => [member.replaceAll('_', ''), member]))
 
@@ -38,6 +38,10 @@ const BOUND = /max|num|limit|budget|total|count|min|^n/
 /** Names of limits without a word for a bound, such as those of Megatron-LM. */
 const LENGTH =
   /^tokenstogenerate$|^(?:new|output|response|completion|gen|generate|generation|target)(?:tokens?|len|length)$/
+const GENERAL = /^(?:length|limit)$/
+const WORDS = /^(?:max|limit|num|number|n)(?:of)?words$/
+/** A word of an uncommon language takes more, and a limit in words is rarely exact. */
+const TOKENS_PER_WORD = 4
 const NOT_OUTPUT =
   /prompt|input|context|ctx|special|cach|logprob|stop|ids?$|truncat|image|audio|file|penalty|search|effort/
 
@@ -72,7 +76,9 @@ function findPurpose(name: string): Purpose {
   if (member !== undefined) return member
   if (name === 'prediction') return 'prediction'
   if (COUNT.test(name)) return 'count'
-  if (LENGTH.test(name) || (SIZE.test(name) && BOUND.test(name) && !NOT_OUTPUT.test(name))) return 'tokens'
+  if (LENGTH.test(name) || GENERAL.test(name) || (SIZE.test(name) && BOUND.test(name) && !NOT_OUTPUT.test(name)))
+    return 'tokens'
+  if (WORDS.test(name)) return 'words'
   return CONTENT.test(name) ? 'other' : 'inside'
 }
 
@@ -97,16 +103,33 @@ function readMembers(
 ): void {
   for (const name in object) {
     const value = object[name]
-    if (typeof value === 'boolean' || Array.isArray(value)) continue
+    if (typeof value === 'boolean') continue
     const purpose = purposeOf(name)
-    if (isObject(value)) {
+    if (purpose === 'other') continue
+    const members = membersIn(value)
+    if (members !== undefined) {
       if (purpose === 'prediction') requested.predicted = JSON.stringify(value).length
-      else if (purpose !== 'other' && depth > 1) readMembers(value, own, requested, depth - 1)
+      else if (depth > 1) readMembers(members, own, requested, depth - 1)
     } else if (purpose === 'tokens') readLimit(name, value, own, requested)
+    else if (purpose === 'words') requested.tokens = Math.max(requested.tokens, amountOf(value) * TOKENS_PER_WORD)
     else if (purpose === 'count') requested.count = Math.max(requested.count, amountOf(value))
     else if (typeof value === 'string' && isClass(purpose))
       requested.classes.push({ member: purpose, value: classValue(value), param: name })
   }
+}
+
+/** Longer texts and lists are not options. */
+const OPTIONS_MAX = 4_096
+
+/** The members of an object, also of one in a list or in the text of a string; undefined for any other value. */
+function membersIn(value: unknown): Record<string, unknown> | undefined {
+  if (typeof value === 'string') {
+    const isJson = value.length <= OPTIONS_MAX && (value.startsWith('{') || value.startsWith('['))
+    return isJson ? membersIn(tryParse(value)) : undefined
+  }
+  if (Array.isArray(value))
+    return value.length <= OPTIONS_MAX ? (value as unknown as Record<string, unknown>) : undefined
+  return isObject(value) ? value : undefined
 }
 
 const isClass = (purpose: Purpose): purpose is ClassMember => (CLASS_MEMBERS as readonly string[]).includes(purpose)

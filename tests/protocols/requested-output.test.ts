@@ -23,7 +23,7 @@ test('a limit counts under every name that a server may read', () => {
     ],
     ...['n_predict', 'num_predict', 'max_length', 'max_new_tokens', 'max_gen_len', 'max_gen_toks', 'maxTokenCount'],
     ...['max_output_tokens', 'maxOutputTokens', 'num_tokens', 'token_limit', 'max_decode_length', 'max_answer_tokens'],
-    ...['tokens_to_generate', 'new_tokens', 'output_tokens', 'response_length', 'gen_length'],
+    ...['tokens_to_generate', 'new_tokens', 'output_tokens', 'response_length', 'gen_length', 'length', 'limit'],
   ]
   expect(names.filter((name) => tokens({ max_tokens: 1, [name]: 5_000 }) !== 5_000)).toEqual([])
   expect(tokens({ max_tokens: 1, n_predict: '5000', max_length: 4_000.5 })).toBe(5_000)
@@ -38,6 +38,10 @@ test('a limit counts inside the members in which servers have their own options'
     { generationConfig: { maxOutputTokens: 1, Max_Output_Tokens: 5_000 } },
     { reasoning: { max_tokens: 5_000 } },
     { thinking: { type: 'enabled', budget_tokens: 5_000 } },
+    { options: [{ name: 'a' }, { num_predict: 5_000 }] },
+    { options: '{"num_predict":5000}' },
+    { extra_body: '[{"options":{"max_tokens":5000}}]' },
+    { max_words: 1_250 },
   ])
     expect([body, tokens(body)]).toEqual([body, 5_000])
 })
