@@ -58,13 +58,19 @@ export function bucketText(at: number, bucket: Bucket, zone: Zone): string {
   return bucket === 'month' ? monthText(at, zone) : dayText(at, zone)
 }
 
-/** The instant of a wall clock in a zone, `2026-11-03T14:05`; undefined for what is no date. */
+/**
+ * The instant of a wall clock in a zone, `2026-11-03T14:05`; of one that clocks skip, the instant at which they do.
+ * Undefined for what is no date.
+ */
 export function instantOf(wall: string, zone: Zone): number | undefined {
-  const asUtc = Date.parse(`${wall.length === 10 ? `${wall}T00:00` : wall}Z`)
+  const full = wall.length === 10 ? `${wall}T00:00` : wall
+  const asUtc = Date.parse(`${full}Z`)
   if (Number.isNaN(asUtc)) return undefined
-  // The offset before a change of clocks and the one after it can differ: the second guess is exact.
+  // The offset before a change of clocks and the one after it can differ.
   const guess = asUtc - offsetAt(asUtc, zone)
-  return asUtc - offsetAt(guess, zone)
+  const second = asUtc - offsetAt(guess, zone)
+  if (wallOf(second, zone) === full) return second
+  return wallOf(guess, zone) === full ? guess : Math.max(guess, second)
 }
 
 /** The wall clock of an instant, as `instantOf` reads it and an input of a date and time shows it. */

@@ -2,8 +2,11 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { idIn } from '../../console/parts/id.ts'
 import {
+  bucketAt,
   bucketOf,
+  bucketStarts,
   customRange,
+  endOf,
   instantsOf,
   presetOf,
   presetRange,
@@ -115,6 +118,48 @@ describe('the range of a page', () => {
       'day',
       'month',
     ])
+  })
+})
+
+describe('the buckets of a range', () => {
+  const at = (text: string): number => Date.parse(text)
+
+  test('days begin at midnight of the zone, over a change of clocks too', () => {
+    const starts = bucketStarts(at('2026-10-24T12:00Z'), at('2026-10-26T12:00Z'), 'day', 'Europe/Berlin')
+    expect(starts.map((start) => new Date(start).toISOString())).toEqual([
+      '2026-10-23T22:00:00.000Z',
+      '2026-10-24T22:00:00.000Z',
+      '2026-10-25T23:00:00.000Z',
+    ])
+    expect(endOf(starts[1]!, 'day', 'Europe/Berlin') - starts[1]!).toBe(25 * 3_600_000)
+  })
+
+  test('a day whose midnight is skipped begins when its clocks do', () => {
+    const days = bucketStarts(at('2026-09-05T12:00Z'), at('2026-09-07T12:00Z'), 'day', 'America/Santiago')
+    expect(days.map((start) => new Date(start).toISOString())).toEqual([
+      '2026-09-05T04:00:00.000Z',
+      '2026-09-06T04:00:00.000Z',
+      '2026-09-07T03:00:00.000Z',
+    ])
+  })
+
+  test('hours of a zone with half hours begin with its clocks', () => {
+    const [first] = bucketStarts(at('2026-11-22T09:35Z'), at('2026-11-22T10:35Z'), 'hour', 'Asia/Kolkata')
+    expect(new Date(first!).toISOString()).toBe('2026-11-22T09:30:00.000Z')
+  })
+
+  test('weeks begin on Monday and months on their first day', () => {
+    const of = (bucket: 'week' | 'month' | 'none'): string[] =>
+      bucketStarts(at('2026-11-22T09:35Z'), at('2027-01-02T00:00Z'), bucket, 'UTC').map((start) =>
+        new Date(start).toISOString().slice(0, 10),
+      )
+    expect(of('week').slice(0, 2)).toEqual(['2026-11-16', '2026-11-23'])
+    expect(of('month')).toEqual(['2026-11-01', '2026-12-01', '2027-01-01'])
+    expect(of('none')).toEqual(['2026-11-22'])
+  })
+
+  test('an instant belongs to the last bucket that began before it', () => {
+    expect([5, 10, 15, 20, 99].map((one) => bucketAt([10, 20], one))).toEqual([-1, 0, 0, 1, 1])
   })
 })
 

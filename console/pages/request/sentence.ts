@@ -1,0 +1,165 @@
+import type { RequestRow } from '../../api/answers.ts'
+import { headUsd } from '../../parts/money.ts'
+import { count, duration } from '../../parts/when.ts'
+import type { Attempt, RequestDetail } from './detail.ts'
+
+/** A step that the reader can take; `to`: a path within the console. */
+export type Advice = { text: string; to?: string; label?: string }
+
+const named = (row: RequestRow): string => row.model ?? 'the model'
+const plural = (number: number, word: string): string => `${count(number)} ${word}${number === 1 ? '' : 's'}`
+const times = (number: number): string => (number === 1 ? 'once' : number === 2 ? 'twice' : `${number} times`)
+
+/** How the request ended and what it cost, in words. */
+export function outcomeSentence(row: RequestRow, attempts: readonly Attempt[] = []): string {
+  return `${endSentence(row, attempts)} ${costSentence(row)}`.trim()
+}
+
+function endSentence(row: RequestRow, attempts: readonly Attempt[]): string {
+  const failed = attempts.filter(({ error }) => error !== null)
+  const by = row.provider === null ? '' : ` by ${row.provider}`
+  switch (row.outcome) {
+    case 'open':
+      return row.first_token_ms === null
+        ? `Waiting for the first token of ${named(row)}.`
+        : `${named(row)} is answering; its first token came after ${duration(row.first_token_ms)}.`
+    case 'completed':
+      return (
+        `Answered${by} in ${duration(row.total_ms)}` +
+        (failed.length > 0 ? `, after ${triesText(failed)}` : '') +
+        (row.losses > 0 ? `; translation changed ${plural(row.losses, 'thing')} of it.` : '.')
+      )
+    case 'client-left':
+      return (
+        `The client left after ${duration(row.total_ms)}` +
+        (row.first_token_ms === null && row.streamed ? ', before the first token.' : '.')
+      )
+    case 'timed-out':
+      return failed.length > 0
+        ? `${sentence(triesText(failed))}.`
+        : `${sentence(row.provider ?? 'the provider')} did not answer in time.`
+    case 'shutdown':
+      return `Sluice was stopped after ${duration(row.total_ms)} of this request.`
+    case 'crashed':
+      return 'Sluice ended unexpectedly during this request; it was settled at the next start.'
+    case 'refused':
+      return row.error === null ? 'Refused before a provider was asked.' : ended(row.error.message)
+    case 'failed':
+      return failedSentence(row, failed)
+  }
+}
+
+function failedSentence(row: RequestRow, failed: readonly Attempt[]): string {
+  if (failed.length === 0) return row.error === null ? `${named(row)} failed.` : ended(row.error.message)
+  const isOne = new Set(failed.map(({ provider }) => provider)).size === 1
+  return `${sentence(triesText(failed))}.${isOne ? ` No other endpoint serves ${named(row)}.` : ''}`
+}
+
+/** `acme answered 529 twice, other did not answer`. */
+function triesText(failed: readonly Attempt[]): string {
+  const groups = new Map<string, number>()
+  for (const { provider, status, error } of failed) {
+    const what =
+      status === null || status === 0
+        ? `${provider} ${NO_STATUS[error?.code ?? ''] ?? 'failed'}`
+        : `${provider} answered ${status}`
+    groups.set(what, (groups.get(what) ?? 0) + 1)
+  }
+  return [...groups].map(([what, number]) => (number === 1 ? what : `${what} ${times(number)}`)).join(', ')
+}
+
+const NO_STATUS: Record<string, string> = {
+  upstream_timeout: 'did not answer in time',
+  upstream_error: 'could not be reached or broke off',
+}
+
+function costSentence({ outcome, cost_usd, flows, tokens }: RequestRow): string {
+  if (outcome === 'open') return ''
+  if (flows !== null && flows > 0) return `It used ${plural(flows, 'flow')} of the subscription.`
+  if (cost_usd === null || /^0(?:\.0*)?$/.test(cost_usd)) {
+    const used = tokens.input + tokens.output + tokens.cache_read + tokens.cache_write + tokens.reasoning
+    return used > 0 && outcome === 'completed' ? 'It was free.' : 'Nothing was charged.'
+  }
+  return `It cost ${headUsd(cost_usd)} USD.`
+}
+
+const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
+/** A message of an error as a sentence of its own. */
+const ended = (text: string): string => `${sentence(text.trim())}${/[.!?]$/.test(text.trim()) ? '' : '.'}`
+
+type Advise = (row: RequestRow) => Advice[]
+const keyPath = ({ key }: RequestRow, change = ''): string => `/keys/${encodeURIComponent(key.id)}${change}`
+const accountPath = ({ account }: RequestRow): string => `/accounts/${encodeURIComponent(account.id)}`
+const LIMIT = '?change=limit'
+
+const raiseLimit: Advise = (row) => [{ text: "Raise the key's limit", to: keyPath(row, LIMIT) }]
+const addCredit: Advise = (row) => [{ text: 'Add credit to the account', to: accountPath(row) }]
+const seeProviders: Advise = ({ provider }) => [
+  { text: provider === null ? 'See the providers' : `See ${provider}`, to: '/providers' },
+]
+
+/** What helps, by the code of the error. */
+const ADVICE: Record<string, Advise> = {
+  insufficient_credit: (row) => [...raiseLimit(row), ...addCredit(row)],
+  quota_exceeded: (row) => [{ text: "Change the account's plan", to: accountPath(row) }],
+  rate_limit_exceeded: (row) => [{ text: "Raise the key's requests per minute", to: keyPath(row, LIMIT) }],
+  permission_denied: (row) => [{ text: 'See which models the key may use', to: keyPath(row) }],
+  account_suspended: (row) => [{ text: "See the account's status", to: accountPath(row) }],
+  invalid_api_key: () => [{ text: 'Make a key', to: '/keys' }],
+  model_not_found: () => [{ text: 'See the models', to: '/models' }],
+  upstream_rate_limited: seeProviders,
+  upstream_error: seeProviders,
+  upstream_timeout: seeProviders,
+  overloaded: seeProviders,
+  unsupported_parameter: () => [
+    { text: 'Send it without x-sluice-strict, or ask another model: this one would lose the named field' },
+  ],
+  context_length_exceeded: () => [
+    { text: 'Shorten the conversation, or ask a model with a longer context', to: '/models' },
+  ],
+  invalid_request: () => [{ text: 'Change the field that the message names' }],
+}
+
+/** What to do about it; empty where all went well. */
+export function adviceOf(row: RequestRow | RequestDetail): Advice[] {
+  if (row.error === null) return row.outcome === 'timed-out' ? seeProviders(row) : []
+  return ADVICE[row.error.code]?.(row) ?? []
+}
+
+const OUTCOME_WORDS: Record<RequestRow['outcome'], string> = {
+  open: 'open',
+  completed: 'completed',
+  failed: 'failed',
+  'timed-out': 'timed out',
+  'client-left': 'client left',
+  shutdown: 'shutdown',
+  crashed: 'crashed',
+  refused: 'refused',
+}
+
+export type Tone = 'plain' | 'open' | 'failed' | 'refused' | 'lossy' | 'dim'
+
+/** The words of a row about its end: nothing for what is plainly completed. */
+export function outcomeWords(row: RequestRow): { text: string; tone: Tone }[] {
+  const words: { text: string; tone: Tone }[] = []
+  const { outcome, tries, losses, error, estimated } = row
+  if (outcome !== 'completed') {
+    const code = outcome === 'refused' && error !== null ? ` ${error.code}` : ''
+    words.push({ text: OUTCOME_WORDS[outcome] + code, tone: TONES[outcome] })
+  }
+  if (tries > 1) words.push({ text: `${tries} tries`, tone: 'dim' })
+  if (losses > 0) words.push({ text: `${losses} lost`, tone: 'lossy' })
+  if (estimated) words.push({ text: 'estimated', tone: 'dim' })
+  return words
+}
+
+const TONES: Record<RequestRow['outcome'], Tone> = {
+  open: 'open',
+  completed: 'plain',
+  failed: 'failed',
+  'timed-out': 'failed',
+  crashed: 'failed',
+  shutdown: 'refused',
+  refused: 'refused',
+  'client-left': 'dim',
+}
