@@ -1,19 +1,17 @@
 /** Account and range of the bar: in the URL of every page, and carried on by links. */
-import type { AnchorHTMLAttributes } from 'react'
+import { type AnchorHTMLAttributes, useMemo } from 'react'
 import { Link, useSearchParams } from 'wouter'
+import { presetOf, readRange, writeRange, type Range } from '../parts/range.ts'
 
-export const RANGES = ['1h', '24h', '7d', '30d'] as const
-export type Range = (typeof RANGES)[number]
-
-const HOURS: Record<Range, number> = { '1h': 1, '24h': 24, '7d': 168, '30d': 720 }
-const CARRIED = ['account', 'range'] as const
+const CARRIED = ['account', 'from', 'to'] as const
 
 export type Scope = {
   /** The chosen account's id; undefined: all that the user may see. */
   account: string | undefined
+  /** As in questions: `from: '-24h'`, and `to` where it does not end now. */
   range: Range
-  /** `from` of a question: `-24h`. */
-  from: string
+  /** `24h` and the like; undefined for a range of the user's own. */
+  preset: string | undefined
   setAccount(account: string | undefined): void
   setRange(range: Range): void
   /** `path` with the scope: for links. */
@@ -22,21 +20,21 @@ export type Scope = {
 
 export function useScope(): Scope {
   const [params, setParams] = useSearchParams()
-  const given = params.get('range')
-  const range = RANGES.find((one) => one === given) ?? '24h'
-  const set = (name: string, value: string | undefined): void =>
-    setParams((before) => {
-      const next = new URLSearchParams(before)
-      if (value === undefined) next.delete(name)
-      else next.set(name, value)
-      return next
-    })
+  const from = params.get('from')
+  const until = params.get('to')
+  const range = useMemo(() => readRange(params), [from, until])
   return {
     account: params.get('account') ?? undefined,
     range,
-    from: `-${HOURS[range]}h`,
-    setAccount: (account) => set('account', account),
-    setRange: (next) => set('range', next === '24h' ? undefined : next),
+    preset: presetOf(range),
+    setAccount: (account) =>
+      setParams((before) => {
+        const next = new URLSearchParams(before)
+        if (account === undefined) next.delete('account')
+        else next.set('account', account)
+        return next
+      }),
+    setRange: (next) => setParams((before) => writeRange(before, next)),
     to: (path) => withScope(path, params),
   }
 }

@@ -1,4 +1,4 @@
-import { ActionIcon, Drawer, Menu, SegmentedControl, Select, Tooltip, useMantineColorScheme } from '@mantine/core'
+import { ActionIcon, Drawer, Menu, Select, Tooltip, useMantineColorScheme } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useEffect } from 'react'
@@ -11,7 +11,8 @@ import { Brand } from '../pages/enter/index.tsx'
 import { useKeyboard } from './keyboard.tsx'
 import { Palette, openPalette } from './palette.tsx'
 import { GROUPS, namedPages } from './routes.tsx'
-import { RANGES, To, useScope } from './scope.tsx'
+import { RangeChoice } from './range-choice.tsx'
+import { To, useScope } from './scope.tsx'
 import { useSigned } from './session.tsx'
 
 /** Navigation, bar and palette around a page. */
@@ -68,7 +69,6 @@ function Navigation() {
 }
 
 function Bar({ onMenu, onKeyboard }: { onMenu: () => void; onKeyboard: () => void }) {
-  const { range, setRange } = useScope()
   return (
     <header className="bar">
       <ActionIcon className="bar-menu" variant="subtle" color="gray" size="lg" aria-label="Pages" onClick={onMenu}>
@@ -81,14 +81,7 @@ function Bar({ onMenu, onKeyboard }: { onMenu: () => void; onKeyboard: () => voi
         <kbd>{isMac ? '⌘' : 'Ctrl'} K</kbd>
       </button>
       <div className="bar-right">
-        <SegmentedControl
-          className="bar-range"
-          size="xs"
-          aria-label="Range"
-          value={range}
-          onChange={(value) => setRange(value as typeof range)}
-          data={[...RANGES]}
-        />
+        <RangeChoice />
         <ZoneChoice />
         <OwnMenu onKeyboard={onKeyboard} />
       </div>
