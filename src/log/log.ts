@@ -1,7 +1,8 @@
 import type { Config } from '../config/config.ts'
 import type { LogLevel, LogRequests } from '../config/terms.ts'
 import { LogOutput } from './output.ts'
-import { describeError, plain, quoted, withoutSecrets } from './plain.ts'
+import { describeError, plain, quoted } from './plain.ts'
+import { scrub } from './secrets.ts'
 import { jsonOf, textOf, timeOf, type RequestEntry } from './request-line.ts'
 
 const RANK: Record<LogLevel, number> = { error: 0, warn: 1, info: 2 }
@@ -66,7 +67,7 @@ class Log {
   }
 
   #line(level: LogLevel, message: string, error?: unknown): string {
-    const text = withoutSecrets(message)
+    const text = scrub(message)
     const stack = error === undefined ? undefined : describeError(error)
     const now = new Date()
     if (this.#isText) {

@@ -1,3 +1,5 @@
+import { scrub } from './secrets.ts'
+
 /** Characters of a field. */
 const FIELD_MAX = 200
 
@@ -20,11 +22,6 @@ export const quoted = (text: string): string => JSON.stringify(text).replace(UNP
 /** The same of a field. */
 export const quotedField = (field: string): string => quoted(shortened(field))
 
-/** Texts that look like keys, whoever wrote them. */
-const SECRET = /\b(?:sk-|AIza|gsk_|xai-|r8_|hf_)[\w-]{8,}|\b(?:Bearer|Basic) +[\w.~+/=-]{8,}/gi
-
-export const withoutSecrets = (text: string): string => text.replace(SECRET, '[secret]')
-
 const MESSAGE_MAX = 300
 const CAUSES_MAX = 3
 
@@ -44,5 +41,5 @@ export function describeError(error: unknown): string {
 function describeOne({ name, message, stack }: Error): string {
   const frames = stack?.split('\n').filter((line) => /^\s+at /.test(line)) ?? []
   const said = message.slice(0, MESSAGE_MAX).replace(/"[^"]*"?/g, '"…"')
-  return [withoutSecrets(`${name}: ${said}`), ...frames].join('\n')
+  return [scrub(`${name}: ${said}`), ...frames].join('\n')
 }

@@ -1,5 +1,6 @@
 import { GatewayError, type ErrorCode } from '../error.ts'
 import { isDeeperThan } from '../json/scan.ts'
+import { scrub } from '../log/secrets.ts'
 
 /** The fields of a provider's error beside its message. */
 export type ProviderErrorFields = {
@@ -68,35 +69,6 @@ export const plainText = (body: string): string =>
     .replace(/\s+/g, ' ')
     .trim()
     .slice(0, 500)
-
-/** Credentials of configured providers, of every gateway of this process. */
-const configuredSecrets = new Set<string>()
-
-/** Shorter ones, as local servers have them (`none`, `ollama`), are words of any text. */
-const SECRET_LENGTH_MIN = 8
-
-/** Has `scrub` hide a configured credential, whatever its format. */
-export function hideSecret(secret: string): void {
-  if (secret.length >= SECRET_LENGTH_MIN) configuredSecrets.add(secret)
-}
-
-const withoutConfigured = (text: string): string => {
-  let hidden = text
-  for (const secret of configuredSecrets) if (hidden.includes(secret)) hidden = hidden.replaceAll(secret, '[hidden]')
-  return hidden
-}
-
-/**
- * Hides configured credentials, and everything that looks like one: API keys of known formats, bearer tokens, `key=`
- * parameters.
- */
-export const scrub = (text: string): string =>
-  withoutConfigured(text)
-    .replace(/\b(Bearer|Basic)\s+[\w.~+/=-]{6,}/gi, '$1 [hidden]')
-    .replace(/\b(?:sk|pk|rk|gsk|xai|key|pplx|nvapi|hf|r8)[-_][\w*.-]{6,}/gi, '[hidden]')
-    .replace(/\bAIza[\w*-]{4,}/g, '[hidden]')
-    .replace(/\bya29\.[\w.-]+/g, '[hidden]')
-    .replace(/\b(api[-_ ]?key|access[-_ ]?token|key)(["']?\s*[=:]\s*["']?)[\w*.-]{8,}/gi, '$1$2[hidden]')
 
 /** `message`: replaces the provider's message, or precedes it with `quote`. */
 type Mapping = { code: ErrorCode; status?: number; message?: string; quote?: boolean }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { describeError, plain, quoted, quotedField, withoutSecrets, word } from '../../src/log/plain.ts'
+import { describeError, plain, quoted, quotedField, word } from '../../src/log/plain.ts'
+import { hideSecret, scrub } from '../../src/log/secrets.ts'
 import { jsonOf, textOf, type RequestEntry } from '../../src/log/request-line.ts'
 
 const entry = (changes: Partial<RequestEntry> = {}): RequestEntry => ({
@@ -110,9 +111,16 @@ describe('texts', () => {
   })
 
   test('texts that look like keys are replaced', () => {
-    for (const secret of ['sk-ai-v1-0123456789abcdef', 'AIzaSyA0123456789', 'Bearer abc.def-ghi12', 'gsk_0123456789'])
-      expect(withoutSecrets(`refused ${secret}, twice ${secret}!`)).toBe('refused [secret], twice [secret]!')
-    expect(withoutSecrets('a risk-free message')).toBe('a risk-free message')
+    for (const secret of ['sk-ai-v1-0123456789abcdef', 'AIzaSyA0123456789', 'gsk_0123456789'])
+      expect(scrub(`refused ${secret}, twice ${secret}!`)).toBe('refused [hidden], twice [hidden]!')
+    expect(scrub('Bearer abc.def-ghi12')).toBe('Bearer [hidden]')
+    expect(scrub('a risk-free message')).toBe('a risk-free message')
+  })
+
+  test('configured credentials are replaced whole, although one contains another', () => {
+    for (const secret of ['quiet-stream', 'quiet-stream-two']) hideSecret(secret)
+    expect(scrub('not quiet-stream-two, nor quiet-stream')).toBe('not [hidden], nor [hidden]')
+    expect(describeError(new Error('refused quiet-stream-two'))).not.toContain('quiet')
   })
 
   test('an error has its name, message, stack and causes, without what its message quotes', () => {
@@ -123,7 +131,7 @@ describe('texts', () => {
       thrown = new Error('outer sk-ai-v1-0123456789abcdef', { cause: error })
     }
     const text = describeError(thrown)
-    expect(text).toMatch(/^Error: outer \[secret\]\n +at .*lines\.test\.ts/)
+    expect(text).toMatch(/^Error: outer \[hidden\]\n +at .*lines\.test\.ts/)
     expect(text).toMatch(/\ncaused by SyntaxError: JSON Parse error: .*"…"/)
     expect(text).not.toContain('canary')
     expect(describeError('canary')).toBe('string')

@@ -6,6 +6,7 @@ import type { Frame } from '../../http/frames.ts'
 import { replaceAt, splice } from '../../json/edit.ts'
 import { members } from '../../json/scan.ts'
 import { isObject } from '../../json/parse.ts'
+import { scrub } from '../../log/secrets.ts'
 import { objectsIn } from '../media.ts'
 import type {
   Passthrough,
@@ -16,7 +17,6 @@ import type {
   ResponseContext,
   TranslationContext,
 } from '../protocol.ts'
-import { scrub } from '../upstream-error.ts'
 import { callSignature, writeEntries } from './reasoning-details.ts'
 import { nonEmpty, writeUsage, type Json } from './shapes.ts'
 import { requiredReasoningField } from './write-request-assistant.ts'

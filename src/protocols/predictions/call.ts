@@ -1,9 +1,10 @@
 import { isObject, tryParse } from '../../json/parse.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import type { PredictionStatus } from '../../store/store.ts'
+import { scrub } from '../../log/secrets.ts'
 import { describeType, present } from '../fields.ts'
 import type { Target } from '../protocol.ts'
-import { plainText, scrub, upstreamError, type ProviderErrorFields } from '../upstream-error.ts'
+import { plainText, upstreamError, type ProviderErrorFields } from '../upstream-error.ts'
 
 /** The client side of Replicate's HTTP API: a prediction is created, polled until it ends, and may be cancelled. */
 

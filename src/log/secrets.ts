@@ -1,0 +1,29 @@
+/** Credentials of configured providers, of every gateway of this process: the longest first, which may contain others. */
+let configuredSecrets: readonly string[] = []
+
+/** Shorter ones, as local servers have them (`none`, `ollama`), are words of any text. */
+const SECRET_LENGTH_MIN = 8
+
+/** Has `scrub` hide a configured credential, whatever its format. */
+export function hideSecret(secret: string): void {
+  if (secret.length < SECRET_LENGTH_MIN || configuredSecrets.includes(secret)) return
+  configuredSecrets = [...configuredSecrets, secret].sort((one, other) => other.length - one.length)
+}
+
+const withoutConfigured = (text: string): string => {
+  let hidden = text
+  for (const secret of configuredSecrets) if (hidden.includes(secret)) hidden = hidden.replaceAll(secret, '[hidden]')
+  return hidden
+}
+
+/**
+ * Hides configured credentials, and everything that looks like one: API keys of known formats, bearer tokens, `key=`
+ * parameters.
+ */
+export const scrub = (text: string): string =>
+  withoutConfigured(text)
+    .replace(/\b(Bearer|Basic)\s+[\w.~+/=-]{6,}/gi, '$1 [hidden]')
+    .replace(/\b(?:sk|pk|rk|gsk|xai|key|pplx|nvapi|hf|r8)[-_][\w*.-]{6,}/gi, '[hidden]')
+    .replace(/\bAIza[\w*-]{4,}/g, '[hidden]')
+    .replace(/\bya29\.[\w.-]+/g, '[hidden]')
+    .replace(/\b(api[-_ ]?key|access[-_ ]?token|key)(["']?\s*[=:]\s*["']?)[\w*.-]{8,}/gi, '$1$2[hidden]')
