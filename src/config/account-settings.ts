@@ -1,4 +1,5 @@
 import { modelPatternProblem } from './model-settings.ts'
+import { concurrency } from './routing-settings.ts'
 import { boolean, list, name, number, object, string, type Shape } from './shape.ts'
 import { KEY_KINDS, LIMIT_PERIODS, type QuotaWindowName } from './terms.ts'
 
@@ -24,6 +25,7 @@ export const plan = object({
     { description: 'Maximum flows in each quota window' },
   ),
   discount: number({ min: 0, max: 100, decimals: 2, description: 'Percent off pay-as-you-go bills' }),
+  concurrency: concurrency('Generations of one account at the same time; default: limits.accountConcurrency'),
 })
 
 export const requestsPerMinute = number({

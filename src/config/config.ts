@@ -3,7 +3,17 @@ import type { Nano } from '../money.ts'
 import type { Api, Capabilities, Quirks } from '../protocols/protocol.ts'
 import type { PriceText } from './model-settings.ts'
 import type { Auth, MediaKind } from './provider-settings.ts'
-import type { Durability, KeyKind, LimitPeriod, LogFormat, LogLevel, LogRequests, QuotaWindowName } from './terms.ts'
+import type {
+  Durability,
+  KeyKind,
+  LimitPeriod,
+  LogFormat,
+  LogLevel,
+  LogRequests,
+  Quantization,
+  QuotaWindowName,
+  Strategy,
+} from './terms.ts'
 
 /** All settings, with defaults. */
 export type Config = {
@@ -30,6 +40,9 @@ export type Config = {
     fileBytes: number
     conversationBytes: number
     memoryBytes?: number
+    /** Generations at the same time, in all and of one account. */
+    concurrency?: number
+    accountConcurrency?: number
   }
   timeouts: {
     connectMs: number
@@ -63,6 +76,7 @@ export type Config = {
   accountStatus: AccountStatusConfig
   providers: Map<string, ProviderConfig>
   models: Map<string, ModelConfig>
+  routing: RoutingConfig
   /** `usdPerFlow`: USD at list prices per flow. `tiers` includes the built-in ones. */
   plans: { usdPerFlow: number; tiers: Map<string, PlanConfig> }
   keys: KeyConfig[]
@@ -84,6 +98,7 @@ export type ProviderConfig = {
   protocol?: Api
   baseUrl?: string
   apiKey?: string
+  apiKeys?: CredentialConfig[]
   auth?: Auth
   headers: Record<string, string>
   unlisted?: boolean
@@ -92,18 +107,62 @@ export type ProviderConfig = {
   /** Every account may refer to what it stores under its key. */
   sharedIds?: boolean
   quirks: Quirks
+} & ServingFacts
+
+/** Facts that requests can demand. A missing one is not known. */
+export type ServingFacts = {
+  region?: string
+  dataPolicy?: { retains?: boolean; trains?: boolean }
+  zdr?: boolean
+}
+
+/** Limits of Sluice towards a provider. */
+export type EndpointLimits = { requestsPerMinute?: number; tokensPerMinute?: number; concurrency?: number }
+
+/** One of several keys of a provider. */
+export type CredentialConfig = { name: string; key: string; weight?: number; limits?: EndpointLimits }
+
+/** The settings of a model's endpoint that decide about its use. */
+export type EndpointRoutingConfig = ServingFacts & {
+  weight?: number
+  /** Endpoints with a lower number precede others. */
+  priority?: number
+  tags?: string[]
+  quantization?: Quantization
+  limits?: EndpointLimits
+}
+
+/** Without `patienceMs`: three times what is usual at the endpoint, at least ten seconds. */
+export type ModelRoutingConfig = {
+  strategy: Strategy
+  patienceMs?: number
+  hedge: 'off' | 'p95'
+  attempts: number
+  fallbackOn: 'refusal'[]
+}
+
+export type RoutingConfig = ModelRoutingConfig & {
+  /** Repetitions at one provider: a share of its requests, and so many per second beside that. */
+  retryBudget: { share: number; perSecond: number }
+  /** Requests that wait because of a limit of concurrency. */
+  queue: { waitMs: number; requests: number }
 }
 
 /** `endpoints`: empty for a model that its id names: `<provider>/<model>`. */
 export type ModelConfig = {
   id: string
   name?: string
-  endpoints: { provider: string; model: string; protocol?: Api }[]
+  endpoints: ({ provider: string; model: string; protocol?: Api } & EndpointRoutingConfig)[]
   capabilities: Capabilities
   price?: PriceText
   /** Factors on the token rates of `price` by service class: `service_tier=priority`. */
   classes?: Record<string, number>
   contextLength?: number
+  /** Names of models that are asked where this one fails, and where a request is too long for it. */
+  fallbacks?: string[]
+  contextFallback?: string
+  /** The differences from the routing of all models. */
+  routing?: Partial<ModelRoutingConfig>
 }
 
 /**
@@ -116,7 +175,13 @@ type AccountStatusConfig = Record<'refusals' | 'addresses' | 'concurrency', { mo
 }
 
 /** Flows in each quota window; `discount` in percent off pay-as-you-go bills. */
-export type PlanConfig = { usdPerMonth: number; flows: Record<QuotaWindowName, number>; discount: number }
+export type PlanConfig = {
+  usdPerMonth: number
+  flows: Record<QuotaWindowName, number>
+  discount: number
+  /** Generations of one account at the same time. */
+  concurrency?: number
+}
 
 /** A fixed key in the file. `requestsPerMinute` overrides the general limit. `limit` is in nano-USD. */
 export type KeyConfig = {

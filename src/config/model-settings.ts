@@ -1,6 +1,7 @@
 import type { Capabilities } from '../protocols/protocol.ts'
 import { PROVIDER_ID } from './provider-settings.ts'
 import { API_NAMES, EFFORTS, MODALITIES, type Modality } from './provider-terms.ts'
+import { endpointRouting, modelRouting } from './routing-settings.ts'
 import { boolean, list, map, name, names, number, object, oneOf, string, type Shape } from './shape.ts'
 import { FEE_ITEMS, isCounted, type FeeItem } from './terms.ts'
 
@@ -105,9 +106,12 @@ const endpoint = object(
       check: modelNameProblem,
     }),
     protocol: name(API_NAMES, 'The protocol to use, if the provider supports several'),
+    ...endpointRouting,
   },
   { required: ['provider', 'model'] },
 )
+
+const modelName = string({ what: 'the name of a model', check: modelNameProblem })
 
 const perUnit = (max: number): Shape<number> => number({ min: 0, max, decimals: 9 })
 const perMillionTokens = perUnit(MAX_USD.perMillionTokens)
@@ -168,4 +172,11 @@ export const model = object({
   }),
   capabilities,
   contextLength: number({ ...TOKENS, description: 'Maximum tokens of prompt and output together' }),
+  fallbacks: list(modelName, { what: 'names of models', description: 'Models to ask where this one fails, in order' }),
+  contextFallback: string({
+    what: 'the name of a model',
+    description: 'Model to ask where a request is too long for this one',
+    check: modelNameProblem,
+  }),
+  routing: modelRouting,
 })

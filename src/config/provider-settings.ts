@@ -1,5 +1,6 @@
 import type { Quirks } from '../protocols/protocol.ts'
 import { API_NAMES, QUIRK_VALUES, type Modality } from './provider-terms.ts'
+import { apiKeys, servingFacts } from './routing-settings.ts'
 import { boolean, map, name, names, object, oneOf, string, type Shape } from './shape.ts'
 
 /** The header in which a provider expects its key. */
@@ -61,6 +62,7 @@ export const provider = object({
     description: 'Key sent to the provider; empty: none',
     check: (text) => (/^[\x21-\x7e]*$/.test(text) ? undefined : 'must be printable ASCII without spaces'),
   }),
+  apiKeys,
   auth: name(AUTHS, "Header of the key; default: the protocol's"),
   headers: map(
     string({
@@ -83,5 +85,6 @@ export const provider = object({
     'true: every account may refer to what the provider stores under its key, ' +
       'such as vector stores, stored prompts, cached contents and containers',
   ),
+  ...servingFacts,
   quirks,
 })

@@ -1,6 +1,7 @@
 import { accountStatus, key, plan, requestsPerMinute } from './account-settings.ts'
 import { model, MODEL_NAME, MODEL_NAME_RULE, modelNameProblem } from './model-settings.ts'
 import { baseUrlProblem, provider, PROVIDER_ID } from './provider-settings.ts'
+import { concurrency, routing } from './routing-settings.ts'
 import { boolean, duration, list, map, name, number, object, shareOrSize, size, string, type Shape } from './shape.ts'
 import { DURABILITIES, LOG_FORMATS, LOG_LEVELS, LOG_REQUESTS } from './terms.ts'
 
@@ -49,6 +50,8 @@ const limits = object(
       whole: true,
       description: 'Maximum connections from one address that is not a proxy',
     }),
+    concurrency: concurrency('Generations at the same time; others wait. Default: no limit'),
+    accountConcurrency: concurrency('Generations of one account at the same time; others wait. Default: no limit'),
     body: size('1KiB', '1GiB', 'Maximum request body'),
     elements: number({
       min: 1_000,
@@ -247,6 +250,7 @@ export const FILE = object(
       description: 'Models by the name that clients use',
       check: modelNameProblem,
     }),
+    routing,
     plans: object(
       {
         usdPerFlow: number({

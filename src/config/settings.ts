@@ -5,7 +5,16 @@ import { nanoOf } from '../money.ts'
 import { nearest } from '../nearest.ts'
 import type { Api, Capabilities } from '../protocols/protocol.ts'
 import { STATUS_THRESHOLDS } from './account-settings.ts'
-import type { Config, Environment, KeyConfig, ModelConfig, PlanConfig, ProviderConfig } from './config.ts'
+import type {
+  Config,
+  CredentialConfig,
+  Environment,
+  KeyConfig,
+  ModelConfig,
+  PlanConfig,
+  ProviderConfig,
+  ServingFacts,
+} from './config.ts'
 import type { ConfigLocation } from './location.ts'
 import type { PriceText } from './model-settings.ts'
 import { PROVIDER_ID } from './provider-settings.ts'
@@ -73,6 +82,7 @@ export function toConfig(read: ReadFile, env: Environment): Config {
     },
     providers,
     models: readModels(read.models, providers),
+    routing: readRouting(read.routing),
     plans: { usdPerFlow: read.plans?.usdPerFlow ?? builtInPlans.usdPerFlow, tiers: readTiers(read.plans?.tiers) },
     keys: readKeys(read.keys ?? []),
     env,
@@ -116,7 +126,29 @@ const limitsOf = (limits: NonNullable<ReadFile['limits']>): Config['limits'] => 
   fileBytes: limits.file ?? 512 * 2 ** 20,
   conversationBytes: limits.conversations ?? 64 * 2 ** 20,
   ...(limits.memory === undefined ? {} : { memoryBytes: limits.memory }),
+  ...(limits.concurrency === undefined ? {} : { concurrency: limits.concurrency }),
+  ...(limits.accountConcurrency === undefined ? {} : { accountConcurrency: limits.accountConcurrency }),
 })
+
+const readRouting = ({ queue, retryBudget, ...read }: NonNullable<ReadFile['routing']> = {}): Config['routing'] => ({
+  strategy: 'order',
+  hedge: 'off',
+  attempts: 4,
+  fallbackOn: [],
+  ...readModelRouting(read),
+  retryBudget: { share: 0.2, perSecond: 10, ...retryBudget },
+  queue: { waitMs: queue?.wait ?? 10_000, requests: queue?.requests ?? 1_000 },
+})
+
+const readModelRouting = ({
+  patience,
+  ...read
+}: Omit<NonNullable<ReadFile['routing']>, 'queue' | 'retryBudget'>): ModelRouting => ({
+  ...read,
+  ...(patience === undefined ? {} : { patienceMs: patience }),
+})
+
+type ModelRouting = NonNullable<ModelConfig['routing']>
 
 function readProviders(read: ReadFile['providers']): Map<string, ProviderConfig> {
   const providers = new Map<string, ProviderConfig>()
@@ -124,10 +156,39 @@ function readProviders(read: ReadFile['providers']): Map<string, ProviderConfig>
     checkProvider(id, value, location)
     const headers: Record<string, string> = Object.create(null)
     for (const [name, header] of value.headers ?? []) headers[name.toLowerCase()] = header.value
-    const { enabled, headers: _, quirks, ...rest } = value
-    providers.set(id, { id, enabled: enabled ?? true, ...rest, headers, quirks: quirks ?? {} })
+    const { enabled, headers: _, quirks, apiKeys, ...rest } = value
+    checkFacts(value, location)
+    providers.set(id, {
+      id,
+      enabled: enabled ?? true,
+      ...rest,
+      ...(apiKeys === undefined ? {} : { apiKeys: readCredentials(apiKeys) }),
+      headers,
+      quirks: quirks ?? {},
+    })
+    if (apiKeys !== undefined && value.apiKey !== undefined)
+      location.fail('has apiKey and apiKeys: add the one key to the list')
   }
   return providers
+}
+
+/** A name or key that is given twice is a problem. */
+function readCredentials(read: NonNullable<ReadProvider['apiKeys']>): CredentialConfig[] {
+  const credentials: CredentialConfig[] = []
+  for (const {
+    value: { name, key, ...rest },
+    location,
+  } of read) {
+    if (name === undefined || key === undefined) continue
+    if (credentials.some((other) => other.name === name)) location.fail(`has the name of an earlier key, ${name}`)
+    if (credentials.some((other) => other.key === key)) location.fail('is the same key as an earlier one')
+    credentials.push({ name, key, ...rest })
+  }
+  return credentials
+}
+
+function checkFacts({ zdr, dataPolicy }: ServingFacts, location: ConfigLocation): void {
+  if (zdr === true && dataPolicy?.retains === true) location.fail('has zdr: true, but dataPolicy.retains: true')
 }
 
 type ReadProvider = NonNullable<ReadFile['providers']> extends Map<string, { value: infer T }> ? T : never
@@ -170,15 +231,16 @@ function readModels(read: ReadFile['models'], providers: Map<string, ProviderCon
   for (const [id, { value, location }] of read ?? []) {
     const endpoints: ModelConfig['endpoints'] = []
     for (const {
-      value: { provider, model, protocol },
+      value: { provider, model, ...rest },
       location: at,
     } of value.endpoints ?? []) {
       if (provider === undefined || model === undefined) continue
-      checkEndpoint(provider, protocol, providers, at)
-      endpoints.push({ provider, model, ...(protocol === undefined ? {} : { protocol }) })
+      checkEndpoint(provider, rest.protocol, providers, at)
+      checkFacts(rest, at)
+      endpoints.push({ provider, model, ...rest })
     }
     if (value.endpoints === undefined) checkNamed(id, providers, location)
-    const { endpoints: _, capabilities, price, classes, ...rest } = value
+    const { endpoints: _, capabilities, price, classes, fallbacks, routing, ...rest } = value
     const budget = capabilities?.budget
     if (budget?.min !== undefined && budget.max !== undefined && budget.min > budget.max)
       location.fail('has a reasoning budget whose min is above its max')
@@ -188,6 +250,8 @@ function readModels(read: ReadFile['models'], providers: Map<string, ProviderCon
       endpoints,
       capabilities: (capabilities ?? {}) as Capabilities,
       ...(price === undefined ? {} : { price: { ...price } as PriceText }),
+      ...(fallbacks === undefined ? {} : { fallbacks: fallbacks.map((fallback) => fallback.value) }),
+      ...(routing === undefined ? {} : { routing: readModelRouting(routing) }),
       ...(classes === undefined
         ? {}
         : { classes: Object.fromEntries([...classes].map(([name, of]) => [name, of.value])) }),
@@ -245,6 +309,7 @@ function readTiers(read: ReadTiers): Map<string, PlanConfig> {
         usdPerMonth,
         flows: flows as PlanConfig['flows'],
         discount: value.discount ?? known?.discount ?? 0,
+        ...(value.concurrency === undefined ? {} : { concurrency: value.concurrency }),
       })
     else if (!location.source.problems.some((problem) => problem.path.startsWith(`${location.path}.`))) {
       const [near] = nearest(tier, tiers.keys(), 1)

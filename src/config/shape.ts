@@ -90,8 +90,11 @@ export const name = <T extends string>(known: readonly T[], description?: string
 })
 
 /** A list of such names. */
-export const names = <T extends string>(known: readonly T[], rule: ListRule): Shape<T[]> => {
-  const shape = list(name(known), rule)
+export const names = <T extends string>(known: readonly T[], rule: ListRule): Shape<T[]> => values(name(known), rule)
+
+/** A list without the locations of its elements. */
+export const values = <T>(of: Shape<T>, rule: ListRule): Shape<T[]> => {
+  const shape = list(of, rule)
   return { schema: shape.schema, read: (location) => shape.read(location)?.map(({ value }) => value) }
 }
 

@@ -28,6 +28,14 @@ export type LogLevel = (typeof LOG_LEVELS)[number]
 export const LOG_REQUESTS = ['all', 'errors', 'none'] as const
 export type LogRequests = (typeof LOG_REQUESTS)[number]
 
+/** The orders in which the endpoints of a model are tried. */
+export const STRATEGIES = ['order', 'weights', 'price', 'latency', 'throughput', 'least-busy'] as const
+export type Strategy = (typeof STRATEGIES)[number]
+
+/** Precisions of weights that providers name. */
+export const QUANTIZATIONS = ['int4', 'int8', 'fp4', 'fp6', 'fp8', 'fp16', 'bf16', 'fp32', 'unknown'] as const
+export type Quantization = (typeof QUANTIZATIONS)[number]
+
 /** The quota windows of a subscription. */
 export const WINDOW_NAMES = ['5_hour', '7_day', 'monthly'] as const
 export type QuotaWindowName = (typeof WINDOW_NAMES)[number]

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import builtInPlans from '../../catalog/plans.json'
-import { ConfigError, loadConfig } from '../../src/config/load.ts'
+import { ConfigError, loadConfig, readConfig } from '../../src/config/load.ts'
 import { ENV, read } from './reading.ts'
 
 describe('defaults', () => {
@@ -74,6 +74,14 @@ describe('defaults', () => {
         },
         providers: new Map(),
         models: new Map(),
+        routing: {
+          strategy: 'order',
+          hedge: 'off',
+          attempts: 4,
+          fallbackOn: [],
+          retryBudget: { share: 0.2, perSecond: 10 },
+          queue: { waitMs: 10_000, requests: 1_000 },
+        },
         plans: { usdPerFlow: 0.03283, tiers: new Map(Object.entries(builtInPlans.tiers)) },
         keys: [],
       })
@@ -233,6 +241,56 @@ describe('accounts and keys', () => {
         limitPeriod: 'week',
       },
     ])
+  })
+})
+
+describe('routing', () => {
+  test('keys, facts and limits of providers and endpoints are read', () => {
+    const { providers, models, routing, limits, plans } = readConfig(
+      `providers:
+  acme:
+    protocol: messages
+    baseUrl: http://h/v1
+    apiKeys: [{ name: a, key: "\${KEY}", weight: 2, limits: { concurrency: 3 } }, { name: b, key: "2" }]
+    region: eu
+    dataPolicy: { trains: false }
+models:
+  m:
+    endpoints: [{ provider: acme, model: n, weight: 0.5, priority: 1, tags: [x], zdr: true, quantization: fp8 }]
+    fallbacks: [o, p]
+    contextFallback: q
+    routing: { strategy: price, patience: 5s }
+routing: { hedge: p95, queue: { requests: 5 }, retryBudget: { share: 0.5 } }
+limits: { concurrency: 7, accountConcurrency: 2 }
+plans: { tiers: { pro: { concurrency: 9 } } }
+`,
+      'sluice.yaml',
+      { KEY: 'secret' },
+    )
+    expect(providers.get('acme')).toMatchObject({
+      apiKeys: [
+        { name: 'a', key: 'secret', weight: 2, limits: { concurrency: 3 } },
+        { name: 'b', key: '2' },
+      ],
+      region: 'eu',
+      dataPolicy: { trains: false },
+    })
+    expect(models.get('m')).toMatchObject({
+      endpoints: [
+        { provider: 'acme', model: 'n', weight: 0.5, priority: 1, tags: ['x'], zdr: true, quantization: 'fp8' },
+      ],
+      fallbacks: ['o', 'p'],
+      contextFallback: 'q',
+      routing: { strategy: 'price', patienceMs: 5_000 },
+    })
+    expect(routing).toMatchObject({
+      strategy: 'order',
+      hedge: 'p95',
+      queue: { waitMs: 10_000, requests: 5 },
+      retryBudget: { share: 0.5, perSecond: 10 },
+    })
+    expect([limits.concurrency, limits.accountConcurrency]).toEqual([7, 2])
+    expect(plans.tiers.get('pro')).toMatchObject({ concurrency: 9 })
   })
 })
 

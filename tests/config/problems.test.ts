@@ -3,7 +3,9 @@ import { problemsOf } from './reading.ts'
 
 const TOP_LEVEL_KEYS =
   'listen, data, store, log, limits, timeouts, keepAlive, strict, billing, files, predictions, fetch, reasoning, ' +
-  'responses, idempotency, providers, models, plans, accountStatus, keys'
+  'responses, idempotency, providers, models, routing, plans, accountStatus, keys'
+
+const NAME_RULE = '1 to 256 characters of A-Z a-z 0-9 . _ : @ / + -'
 
 const OWN = 'providers:\n  acme:\n    protocol: messages\n    baseUrl: http://h/v1\n'
 
@@ -27,6 +29,42 @@ const PROBLEMS: [string, string[]][] = [
     [
       '1:11: listen has the unknown key "constructor" (known keys: host, port, publicUrl, proxies)',
       '1:27: listen has the unknown key "hasOwnProperty" (known keys: host, port, publicUrl, proxies)',
+    ],
+  ],
+  [
+    `${OWN}    apiKeys: [{ name: a, key: k1 }, { name: a, key: k2 }, { name: b, key: k1 }, { name: c d }]`,
+    [
+      '5:37: providers.acme.apiKeys[1] has the name of an earlier key, a',
+      '5:59: providers.acme.apiKeys[2] is the same key as an earlier one',
+      '5:81: providers.acme.apiKeys[3] requires key',
+      '5:89: providers.acme.apiKeys[3].name must be 1 to 64 characters of A-Z a-z 0-9 . _ -, ' +
+        'beginning with a letter or digit',
+    ],
+  ],
+  [
+    `${OWN}    apiKey: a\n    apiKeys: [{ name: b, key: c, limits: { requestsPerHour: 1 } }]`,
+    [
+      '3:5: providers.acme has apiKey and apiKeys: add the one key to the list',
+      '6:44: providers.acme.apiKeys[0].limits has the unknown key "requestsPerHour" ' +
+        '(known keys: requestsPerMinute, tokensPerMinute, concurrency)',
+    ],
+  ],
+  [`${OWN}    apiKeys: []`, ['5:14: providers.acme.apiKeys must be a list of keys with at least 1 element']],
+  [
+    'models: { a: { endpoints: [{ provider: openai, model: b, zdr: true, dataPolicy: { retains: true }, weight: -1 }] } }',
+    [
+      '1:28: models.a.endpoints[0] has zdr: true, but dataPolicy.retains: true',
+      '1:108: models.a.endpoints[0].weight must be a number from 0 to 1000000, not -1',
+    ],
+  ],
+  ['models: { a/b: { fallbacks: [c, d e] } }', [`1:33: models.a/b.fallbacks[1] must be ${NAME_RULE}`]],
+  [
+    'routing: { strategy: cheapest, attempts: 0, hedge: p99, queue: { wait: 1h } }',
+    [
+      '1:22: routing.strategy must be one of order, weights, price, latency, throughput, least-busy',
+      '1:42: routing.attempts must be a whole number from 1 to 10, not 0',
+      '1:52: routing.hedge must be one of off, p95 (did you mean p95?)',
+      '1:72: routing.queue.wait must be from 0s to 10m, not 1h',
     ],
   ],
   ['- 1', [`1:1: must be a mapping of ${TOP_LEVEL_KEYS}, not a list`]],
