@@ -25,7 +25,7 @@ export type Unseen = { tokens: number; kind: 'outputTokens' | 'reasoningTokens';
 export class Meter {
   readonly usage: Usage = noUsage()
   /** The provider that responds, and its own name of the model. */
-  served: { provider: string; model: string } | undefined
+  served: { provider: string; model: string; credential?: string } | undefined
   /** The class of service in which it responds, where it says. */
   service: ServiceClass | undefined
   /** Losses of the translation between client and provider; more come while the response is written. */

@@ -119,7 +119,8 @@ function recordOf(
   const { id, accountId, keyId, kind, api, model, createdAt, streamed, discount } = request
   const { tries, recordedFinish, served, times, losses } = meter
   const outcome = meter.outcome!
-  const showsAttempts = tries.length > 1 || tries.some(({ error }) => error !== undefined)
+  const showsAttempts =
+    tries.length > 1 || tries.some(({ error, credential }) => error !== undefined || credential !== undefined)
   return {
     id,
     accountId,
@@ -141,7 +142,7 @@ function recordOf(
     finish: recordedFinish ?? outcome,
     ending: outcome,
     retries: Math.max(0, tries.length - 1),
-    attempts: showsAttempts ? JSON.stringify(tries, ['provider', 'error', 'milliseconds']) : null,
+    attempts: showsAttempts ? JSON.stringify(tries, ['provider', 'credential', 'error', 'milliseconds']) : null,
     translation: losses.length === 0 ? null : lossesHeader(losses),
     price: price === undefined ? null : storedPrice(price),
     held: hold.amount,

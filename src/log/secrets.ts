@@ -1,4 +1,4 @@
-/** Credentials of configured providers, of every gateway of this process: the longest first, which may contain others. */
+/** Credentials of configured providers, of every gateway of this process. A longer one may contain another. */
 let configuredSecrets: readonly string[] = []
 
 /** Shorter ones, as local servers have them (`none`, `ollama`), are words of any text. */

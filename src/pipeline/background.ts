@@ -11,7 +11,7 @@ import { log } from '../log/log.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Quirks } from '../protocols/protocol.ts'
 import { parseResponse, transport } from '../providers/attempt.ts'
-import type { Catalogue } from '../providers/catalogue.ts'
+import { type Catalogue, heldBy } from '../providers/catalogue.ts'
 import type { BackgroundWork, Store, StoredResponse } from '../store/store.ts'
 import { IssuedIdRecorder, type IssuedIds } from './issued-ids.ts'
 
@@ -193,7 +193,7 @@ export class BackgroundResponses implements Expiring {
   /** Gets a response from its provider, or cancels it there. Undefined where the provider does not report it. */
   async #query(model: string, work: BackgroundWork, signal: CallSignal): Promise<ProviderResponse | undefined> {
     const { catalogue, config } = this.#modules
-    const endpoint = catalogue.endpoints(model, API).find(({ provider }) => provider.id === work.provider)
+    const endpoint = heldBy(catalogue.endpoints(model, API), work.provider)
     if (endpoint === undefined) return undefined
     const { provider, credentials, baseUrl, target } = endpoint
     const { quirks } = target

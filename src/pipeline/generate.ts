@@ -3,7 +3,7 @@ import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import { outcomeOf } from '../ledger/outcomes.ts'
 import type { GenerationRequest } from '../generation/request.ts'
 import type { RequestContext } from '../protocols/protocol.ts'
-import { attempt, UpstreamRefusal, type Upstream } from '../providers/attempt.ts'
+import { attempt, servedBy, UpstreamRefusal, type Upstream } from '../providers/attempt.ts'
 import { LoweredRequests } from '../providers/lowered-requests.ts'
 import { close } from './close.ts'
 import type { Generation, GenerationRoute } from './hooks.ts'
@@ -31,7 +31,7 @@ export async function generate(
     const requests = loweredTo === undefined ? preparedRequests : new LoweredRequests(preparedRequests, loweredTo)
     const upstream = await attempt(endpoints, requests, config.timeouts, inFlight, open.meter.tries, onSent)
     memory.sent(generation.clientSignal)
-    open.meter.served = upstream.endpoint.target
+    open.meter.served = servedBy(upstream.endpoint)
     open.meter.losses = upstream.losses
     generation.replayRecorder = app.reasoningReplay.replayRecorder(selected.hasTools, upstream.endpoint.target)
     generation.issuedIds = app.issuedIds.recorder(selected.makesObjects, upstream)

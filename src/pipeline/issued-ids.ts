@@ -32,7 +32,7 @@ export class IssuedIds {
 
   /** The recorder of a response to a request that `makes` such objects; undefined for any other. */
   recorder(makes: boolean, { sameProtocol, protocol, endpoint }: Upstream): IssuedIdRecorder | undefined {
-    return sameProtocol && makes ? new IssuedIdRecorder(protocol, endpoint.provider.id) : undefined
+    return sameProtocol && makes ? new IssuedIdRecorder(protocol, endpoint.name) : undefined
   }
 
   /** Committed with everything else that is handed to the store in this turn of the event loop. */
@@ -40,7 +40,7 @@ export class IssuedIds {
     if (ids.size > 0) await this.#store.issuedIds.add(accountId, provider, [...ids], this.#now() + KEEP_MS, ACCOUNT_IDS)
   }
 
-  /** The providers of those of the ids that were issued to this account. */
+  /** The names of the endpoints that issued those of the ids that were issued to this account. */
   async find(accountId: string, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
     return ids.length === 0 ? NONE : this.#store.issuedIds.providersOf(accountId, ids, this.#now())
   }

@@ -6,7 +6,7 @@ import { publicUrlProblem } from '../http/ssrf-guard.ts'
 import { isTextual, mediaKind } from '../protocols/media.ts'
 import type { MediaReference, ProviderReference } from '../protocols/protocol.ts'
 import { globs } from '../providers/catalog-rows.ts'
-import type { Endpoint } from '../providers/catalogue.ts'
+import { type Endpoint, heldBy } from '../providers/catalogue.ts'
 import { encodedBytes, type LoadedMedia } from './media-memory.ts'
 
 /** The part of the configuration that decides about media. */
@@ -60,17 +60,20 @@ export const storingEndpoints = (
         endpoints,
         (endpoint) =>
           endpoint.protocol === protocol
-            ? endpoint.provider.sharedIds || isIssuedBy(endpoint.provider.id, reference, issued)
+            ? endpoint.provider.sharedIds || isIssuedBy(endpoint, reference, issued)
             : 'optional' in reference && reference.optional === true,
         () => notIssued(reference, all),
       ),
     all,
   )
 
-function isIssuedBy(provider: string, { source }: Reference, issued: ReadonlyMap<string, string>): boolean {
-  if (source.type === 'file') return issued.get(source.id) === provider
-  if (source.type !== 'provider' || source.ids.length === 0) return false
-  return source.ids.every((id) => typeof id === 'string' && issued.get(id) === provider)
+function isIssuedBy(endpoint: Endpoint, { source }: Reference, issued: ReadonlyMap<string, string>): boolean {
+  const isHeld = (id: unknown): boolean => {
+    const holder = typeof id === 'string' ? issued.get(id) : undefined
+    return holder !== undefined && heldBy([endpoint], holder) !== undefined
+  }
+  if (source.type === 'file') return isHeld(source.id)
+  return source.type === 'provider' && source.ids.length > 0 && source.ids.every(isHeld)
 }
 
 const notIssued = ({ param, source }: Reference, all: readonly Endpoint[]): GatewayError =>

@@ -7,6 +7,7 @@ import { asGatewayError, GatewayError } from '../error.ts'
 import type { GenerationEvent } from '../generation/event.ts'
 import { readAll, type RequestBody, send, type IncomingResponse, type TakeMemory, type Timeouts } from '../http/call.ts'
 import type { CallSignal } from '../http/connection.ts'
+import { scrub } from '../log/secrets.ts'
 import { isRemembered } from '../protocols/element-memory.ts'
 import { present } from '../protocols/fields.ts'
 import { refuseNative } from '../protocols/provider-native.ts'
@@ -24,7 +25,7 @@ import type { SchemaCache } from '../protocols/schema/cache.ts'
 import { cutsPassages } from '../protocols/passages.ts'
 import { type Loss, LossReport, Translation } from '../protocols/translation.ts'
 import { cutsAtPassages, transformed, transformOf, type Undo } from '../protocols/transforms.ts'
-import { checkDepth, scrub } from '../protocols/upstream-error.ts'
+import { checkDepth } from '../protocols/upstream-error.ts'
 import type { Endpoint } from './catalogue.ts'
 import { callSandbox } from './sandbox-process.ts'
 
@@ -70,7 +71,14 @@ export class UpstreamRefusal extends Error {
 }
 
 /** One attempt at one provider. `sent`: the request was sent; `error`: the code of its failure. */
-export type AttemptRecord = { provider: string; sent?: boolean; error?: string; milliseconds: number }
+export type AttemptRecord = {
+  provider: string
+  /** The name of its key, if it has several. */
+  credential?: string
+  sent?: boolean
+  error?: string
+  milliseconds: number
+}
 
 const ERROR_BODY_BYTES = 1024 * 1024
 
@@ -93,6 +101,7 @@ export async function attempt(
     const endpoint = endpoints[number - 1]!
     const startedAt = performance.now()
     const record: AttemptRecord = { provider: endpoint.provider.id, milliseconds: 0 }
+    if (endpoint.credential !== undefined) record.credential = endpoint.credential
     records.push(record)
     const recordSent = (): void => {
       record.sent = true
@@ -186,7 +195,7 @@ export type RequestWriter = {
 export class PreparedRequests implements RequestWriter {
   readonly context: RequestContext
   readonly #schemaCache: SchemaCache
-  readonly #written = new Map<Endpoint, PreparedRequest>()
+  readonly #written = new Map<Target, PreparedRequest>()
 
   constructor(context: RequestContext, schemaCache: SchemaCache) {
     this.context = context
@@ -195,15 +204,15 @@ export class PreparedRequests implements RequestWriter {
 
   /** Throws a GatewayError if the request cannot be represented in the endpoint's protocol. */
   of(endpoint: Endpoint): PreparedRequest {
-    const written = this.#written.get(endpoint) ?? prepare(endpoint, this.context, this.#schemaCache)
-    this.#written.set(endpoint, written)
+    const written = this.#written.get(endpoint.target) ?? prepare(endpoint, this.context, this.#schemaCache)
+    this.#written.set(endpoint.target, written)
     return written
   }
 
   /** The same, and frees its memory: for the call itself. */
   take(endpoint: Endpoint): PreparedRequest {
     const prepared = this.of(endpoint)
-    this.#written.delete(endpoint)
+    this.#written.delete(endpoint.target)
     return prepared
   }
 }
@@ -269,6 +278,10 @@ function translate(
     headers: translation.headers,
   }
 }
+
+/** The endpoint that responded, for the record. */
+export const servedBy = ({ target, credential }: Endpoint): { provider: string; model: string; credential?: string } =>
+  credential === undefined ? target : { provider: target.provider, model: target.model, credential }
 
 /** The reader of a streamed response, with the transforms of its request. */
 export const readerOf = ({ protocol, endpoint, transforms }: Upstream): Reader =>

@@ -1,13 +1,15 @@
-import type { Config } from '../config/load.ts'
+import type { Config, CredentialConfig, ServingFacts } from '../config/load.ts'
 import type { Auth } from '../config/provider-settings.ts'
 import { modelNameProblem } from '../config/model-settings.ts'
 import { GatewayError, invalid } from '../error.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { BoundedMap } from '../http/bounded-map.ts'
 import { nearest } from '../nearest.ts'
+import { present } from '../protocols/fields.ts'
 import type { Capabilities, Quirks, Api, Target } from '../protocols/protocol.ts'
 import { builtInProvider, configuredProvider, howToEnable, restrictionOf } from './configured.ts'
 import { familyCapabilities, globs, MODEL_ROWS, PROVIDER_ROWS, type MediaFacts } from './catalog-rows.ts'
+import { factsOf } from './endpoint-facts.ts'
 import { fromConfig, fromRow, type Model, type ModelEndpoint } from './model.ts'
 import type { EndpointFacts } from './routing/terms.ts'
 
@@ -18,6 +20,8 @@ export type Provider = {
   /** In order of preference. */
   apis: { protocol: Api; baseUrl: string; auth: Auth }[]
   apiKey?: string
+  /** Several keys in its place. */
+  apiKeys?: readonly CredentialConfig[]
   /** Sent with every request, names in lower case. */
   headers: Record<string, string>
   quirks: Quirks
@@ -28,6 +32,8 @@ export type Provider = {
   media?: MediaFacts
   /** Every account may refer to objects stored at the provider: it is configured so, or the provider stores none. */
   sharedIds: boolean
+  /** Facts that requests can demand, as far as they are known. */
+  facts: ServingFacts
   /** The origin of its settings: `built in`, the variable with its key or address, `sluice.yaml` or `local`. */
   foundBy: string
 }
@@ -44,18 +50,22 @@ type EndpointBase = {
   baseUrl: string
   /** The header with the key; empty if none is sent. `provider.headers` are added to it. */
   credentials: Record<string, string>
+  /** `acme`, or `acme/key-2` for one of several keys: also the holder of what the provider stores for a request. */
+  name: string
+  /** The name of that key. */
+  credential?: string
+  /** The same object for all keys of one endpoint: a request is written once for them. */
   target: Target
+  routing: EndpointFacts
+  contextLength?: number
   /** Id of the listed model that the requested name resolved to; absent for an unlisted name. */
   listed?: string
-  /** The name of the provider's credential; absent for the only one. */
-  credential?: string
   /** The fallback model whose endpoint it is; absent for one of the requested model. */
   fallback?: string
-  routing?: EndpointFacts
 }
 
 /** The model that a name resolves to: a listed one, or one without an id for an unlisted name. */
-type ResolvedModel = { id?: string; endpoints: ModelEndpoint[]; capabilities: Capabilities }
+type ResolvedModel = { id?: string; contextLength?: number; endpoints: ModelEndpoint[]; capabilities: Capabilities }
 
 /** Limit on cached names. */
 const CACHED_NAMES_MAX = 5_000
@@ -270,10 +280,10 @@ export class Catalogue {
     return provider === undefined ? undefined : { endpoints: [{ provider: provider.id, model }], capabilities: {} }
   }
 
-  /** The endpoint in a list of at most one element: none if its provider is disabled or has no suitable API. */
+  /** The endpoint for each key of the provider: none if that is disabled or has no suitable API. */
   #endpointAt(
-    { provider: id, model, protocol }: ModelEndpoint,
-    { id: listed, capabilities }: ResolvedModel,
+    { provider: id, model, protocol, ...settings }: ModelEndpoint,
+    { id: listed, contextLength, capabilities }: ResolvedModel,
     preferred: Api,
   ): (Endpoint | PredictionEndpoint)[] {
     const provider = this.#providers.get(id)
@@ -287,16 +297,22 @@ export class Catalogue {
       quirks: provider.quirks,
       capabilities: { ...API_CAPABILITIES[api.protocol], ...known },
     }
-    return [
-      {
-        provider,
-        protocol: api.protocol,
-        baseUrl: api.baseUrl,
-        credentials: credentials(api.auth, provider.apiKey),
-        target,
-        ...(listed === undefined ? {} : { listed }),
-      } as Endpoint | PredictionEndpoint,
-    ]
+    const { apiKeys = [{ key: provider.apiKey }] } = provider
+    return apiKeys.map(
+      (own: { key: string | undefined } & Partial<CredentialConfig>) =>
+        ({
+          provider,
+          protocol: api.protocol,
+          baseUrl: api.baseUrl,
+          credentials: credentials(api.auth, own.key),
+          name: keyedName(id, own.name),
+          ...present('credential', own.name),
+          target,
+          routing: factsOf(provider.facts, settings, own),
+          ...present('contextLength', contextLength),
+          ...present('listed', listed),
+        }) as Endpoint | PredictionEndpoint,
+    )
   }
 
   #notFound(model: string, found: { endpoints: ModelEndpoint[] } | undefined): GatewayError {
@@ -325,6 +341,20 @@ export class Catalogue {
     return byName.filter((provider) => !this.#providers.has(provider))
   }
 }
+
+/** `acme`, or `acme/key-2` for one of several keys. */
+export const keyedName = (provider: string, credential: string | undefined): string =>
+  credential === undefined ? provider : `${provider}/${credential}`
+
+/**
+ * The endpoint that holds what the provider stored for an earlier request. `holder`: its name then, which may be that
+ * of the provider where there was one key.
+ */
+export const heldBy = <E extends Pick<EndpointBase, 'name' | 'provider'>>(
+  endpoints: readonly E[],
+  holder: string,
+): E | undefined =>
+  endpoints.find(({ name }) => name === holder) ?? endpoints.find(({ provider }) => provider.id === holder)
 
 /** APIs that only some models of a provider have. */
 const SPECIAL_APIS: readonly Api[] = ['images', 'predictions']

@@ -1,9 +1,10 @@
-import { ConfigError, type Config, type ProviderConfig } from '../config/load.ts'
+import { ConfigError, type Config, type ProviderConfig, type ServingFacts } from '../config/load.ts'
 import { type Auth, baseUrlProblem } from '../config/provider-settings.ts'
 import { KEY_PREFIXES } from '../config/terms.ts'
+import { hideSecret } from '../log/secrets.ts'
+import { present } from '../protocols/fields.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Api } from '../protocols/protocol.ts'
-import { hideSecret } from '../protocols/upstream-error.ts'
 import type { Provider } from './catalogue.ts'
 import { PROVIDER_ROWS, quirksOf, type MediaFacts, type ProviderRow } from './catalog-rows.ts'
 
@@ -30,17 +31,33 @@ export function configuredProvider(own: ProviderConfig, config: Config): Provide
     apis: [
       { protocol: own.protocol, baseUrl: withoutTrailingSlashes(own.baseUrl), auth: own.auth ?? authOf(own.protocol) },
     ],
-    ...(own.apiKey === undefined ? {} : { apiKey: own.apiKey }),
+    ...keysOf(own),
+    facts: servingFacts(own),
     ...mediaOf(undefined, own),
   })
 }
+
+const NO_KEYS = {}
+
+const keysOf = ({ apiKey, apiKeys }: Partial<ProviderConfig>): Pick<Provider, 'apiKey' | 'apiKeys'> =>
+  apiKeys !== undefined ? { apiKeys } : apiKey !== undefined ? { apiKey } : NO_KEYS
+
+const servingFacts = ({ region, dataPolicy, zdr }: Partial<ProviderConfig>): ServingFacts => ({
+  ...present('region', region),
+  ...present('dataPolicy', dataPolicy),
+  ...present('zdr', zdr),
+})
+
+/** Nothing leaves the process. */
+const IN_PROCESS: ServingFacts = { dataPolicy: { retains: false, trains: false } }
 
 const SECRET_HEADER = /auth|cookie|key|secret|token/
 
 /** Has the provider's credentials hidden in every error that quotes the provider. */
 function withHiddenSecrets(provider: Provider): Provider {
-  const { apiKey, headers } = provider
+  const { apiKey, apiKeys = [], headers } = provider
   if (apiKey !== undefined) hideSecret(apiKey)
+  for (const { key } of apiKeys) hideSecret(key)
   for (const [name, value] of Object.entries(headers)) if (SECRET_HEADER.test(name)) hideSecret(value)
   return provider
 }
@@ -69,7 +86,8 @@ export function builtInProvider(row: ProviderRow, config: Config): Provider | un
   const foundBy = enabledBy(row, own, config)
   const baseUrl = foundBy === undefined ? undefined : baseUrlOf(row, own, config)
   if (foundBy === undefined || baseUrl === undefined) return undefined
-  const apiKey = own?.apiKey ?? variableKey(row, config, baseUrl)
+  const keys = keysOf(own ?? {})
+  const apiKey = keys === NO_KEYS ? variableKey(row, config, baseUrl) : undefined
   return withHiddenSecrets({
     id: row.id,
     name: own?.name ?? row.name,
@@ -85,7 +103,9 @@ export function builtInProvider(row: ProviderRow, config: Config): Provider | un
         baseUrl: baseUrl + (path ?? ''),
         auth: own?.auth ?? auth ?? row.auth,
       })),
+    ...keys,
     ...(apiKey === undefined ? {} : { apiKey }),
+    facts: row.inProcess === undefined ? servingFacts(own ?? {}) : IN_PROCESS,
     ...(row.inProcess === undefined ? {} : { inProcess: row.inProcess }),
     ...mediaOf(row, own),
   })
@@ -95,7 +115,7 @@ export function builtInProvider(row: ProviderRow, config: Config): Provider | un
 function enabledBy(row: ProviderRow, own: ProviderConfig | undefined, config: Config): string | undefined {
   if (own?.enabled === false) return undefined
   if (row.inProcess !== undefined) return 'built in'
-  if (own?.apiKey !== undefined || own?.baseUrl !== undefined) return 'sluice.yaml'
+  if (own?.apiKey !== undefined || own?.apiKeys !== undefined || own?.baseUrl !== undefined) return 'sluice.yaml'
   const key = variable(config, row.keyVariables)?.name
   if (row.baseUrl !== undefined) return key
   return row.baseUrlVariable === undefined ? undefined : variable(config, [row.baseUrlVariable.name])?.name

@@ -113,6 +113,7 @@ export class LocalModels {
           quirks: quirksOf(row),
           unlisted: true,
           sharedIds: false,
+          facts: {},
           foundBy: DISCOVERED,
           apis: row.protocols.map(({ protocol, path, auth }) => ({
             protocol,
@@ -142,7 +143,8 @@ export class LocalModels {
   ): Promise<ListedModel[] | undefined> {
     const { baseUrl, auth } = provider.apis[0]!
     const address = baseUrl.replace(/\/v1$/, '')
-    const headers = { accept: 'application/json', ...provider.headers, ...credentials(auth, provider.apiKey) }
+    const key = provider.apiKey ?? provider.apiKeys?.[0]?.key
+    const headers = { accept: 'application/json', ...provider.headers, ...credentials(auth, key) }
     const listed = LISTINGS[modelsPath](await fetchJson(address + modelsPath, headers, undefined, signal))
     const named = listed
       ?.filter(({ name }) => modelNameProblem(`${provider.id}/${name}`) === undefined)

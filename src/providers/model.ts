@@ -1,9 +1,9 @@
-import type { ModelConfig } from '../config/load.ts'
+import type { EndpointRoutingConfig, ModelConfig } from '../config/load.ts'
 import { present } from '../protocols/fields.ts'
 import type { Api, Capabilities } from '../protocols/protocol.ts'
 import type { ModelRow } from './catalog-rows.ts'
 
-export type ModelEndpoint = { provider: string; model: string; protocol?: Api }
+export type ModelEndpoint = { provider: string; model: string; protocol?: Api } & EndpointRoutingConfig
 
 /** A listed model. */
 export type Model = {

@@ -28,7 +28,7 @@ export type StoredResponse = {
 }
 
 /**
- * A response that a provider is still working on in the background: the provider's id in the catalogue and the
+ * A response that a provider is still working on in the background: the endpoint's name in the catalogue and the
  * provider's own id of the response. `unwanted`: the client deleted it, so the provider is to be cancelled.
  */
 export type BackgroundWork = { provider: string; id: string; unwanted?: boolean }

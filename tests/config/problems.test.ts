@@ -51,7 +51,8 @@ const PROBLEMS: [string, string[]][] = [
   ],
   [`${OWN}    apiKeys: []`, ['5:14: providers.acme.apiKeys must be a list of keys with at least 1 element']],
   [
-    'models: { a: { endpoints: [{ provider: openai, model: b, zdr: true, dataPolicy: { retains: true }, weight: -1 }] } }',
+    'models: { a: { endpoints: [{ provider: openai, model: b, zdr: true, dataPolicy: { retains: true }, ' +
+      'weight: -1 }] } }',
     [
       '1:28: models.a.endpoints[0] has zdr: true, but dataPolicy.retains: true',
       '1:108: models.a.endpoints[0].weight must be a number from 0 to 1000000, not -1',

@@ -28,7 +28,12 @@ const refusing = (status: number): string =>
 
 let gateway: Gateway
 beforeAll(async () => {
-  gateway = await startGateway({ config: `providers:\n${[200, 401, 402, 403].map(refusing).join('\n')}\n` })
+  const pooled =
+    `  pooled: { protocol: messages, baseUrl: "${upstream.url.origin}/500", ` +
+    `apiKeys: [{ name: key-1, key: ${KEY} }, { name: key-2, key: ${KEY}-2 }] }`
+  gateway = await startGateway({
+    config: `providers:\n${[200, 401, 402, 403].map(refusing).join('\n')}\n${pooled}\n`,
+  })
 })
 afterAll(async () => {
   await gateway?.stop()
@@ -68,6 +73,27 @@ for (const status of [401, 402, 403])
         })
       }
   })
+
+describe('several keys of a provider', () => {
+  const record = async (id: string): Promise<Record<string, unknown>> =>
+    (await (
+      await fetch(`${gateway.url}/v1/generation?id=${id}`, { headers: { authorization: `Bearer ${gateway.key}` } })
+    ).json()) as Record<string, unknown>
+
+  test('the record names the keys that were used, and nothing has their texts', async () => {
+    const answer = await send('/v1/messages', { model: 'pooled/m', max_tokens: 10, messages })
+    const text = await answer.text()
+    expect([answer.status, answer.headers.get('x-sluice-provider')]).toEqual([500, 'pooled'])
+    const data = await record(answer.headers.get('x-generation-id')!)
+    expect(data).toMatchObject({
+      attempts: [
+        { provider: 'pooled', credential: 'key-1' },
+        { provider: 'pooled', credential: 'key-2' },
+      ],
+    })
+    expect(JSON.stringify([...answer.headers]) + text + JSON.stringify(data)).not.toContain(KEY)
+  })
+})
 
 describe('a configured key is hidden in an error within a stream', () => {
   for (const client of PROTOCOLS)

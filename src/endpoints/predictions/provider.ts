@@ -56,6 +56,7 @@ export async function createPrediction(
   for (const [index, endpoint] of endpoints.entries()) {
     const startedAt = performance.now()
     const tried: Meter['tries'][number] = { provider: endpoint.provider.id, milliseconds: 0 }
+    if (endpoint.credential !== undefined) tried.credential = endpoint.credential
     meter.tries.push(tried)
     try {
       const { path, body } = createRequest(endpoint.target, input, version ?? undefined)

@@ -11,7 +11,7 @@ import { Relay } from '../../pipeline/relay.ts'
 import { isStream } from '../../pipeline/respond.ts'
 import { missingImage } from '../../protocols/images/write-response.ts'
 import type { RequestContext } from '../../protocols/protocol.ts'
-import { attempt, PreparedRequests, tryReadEvents, readerOf, type Upstream } from '../../providers/attempt.ts'
+import { attempt, PreparedRequests, readerOf, servedBy, tryReadEvents, type Upstream } from '../../providers/attempt.ts'
 import { joinResponses } from '../../providers/join-responses.ts'
 import { publish } from './media.ts'
 import { PREFIX, type Prediction } from './prediction.ts'
@@ -44,7 +44,7 @@ export async function runRequest(
     signal,
     open.meter.tries,
   )
-  open.meter.served = upstream.endpoint.target
+  open.meter.served = servedBy(upstream.endpoint)
   open.meter.losses = upstream.losses
   const result = new ResultSink(onText)
   if (request.stream && isStream(upstream)) await relay(upstream, result, open)

@@ -6,7 +6,7 @@ import { outcomeOf, type Outcome } from '../../ledger/outcomes.ts'
 import { log } from '../../log/log.ts'
 import type { UpstreamPrediction } from '../../protocols/predictions/call.ts'
 import { UpstreamRefusal } from '../../providers/attempt.ts'
-import type { PredictionEndpoint } from '../../providers/catalogue.ts'
+import { heldBy, type PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { Job } from './job.ts'
 import { countImages, withUrls } from './media.ts'
 import type { Prediction } from './prediction.ts'
@@ -132,7 +132,7 @@ async function forward(app: Modules, job: Job, work: ForwardedWork, stopping: Ab
     const { endpoint, reported } = await createPrediction(app, work, job.open.meter, inFlight)
     // If this cannot be written, a crash would lose the prediction; that is no reason to lose it now.
     await job
-      .write({ upstream: { provider: endpoint.provider.id, id: reported.id }, unwanted: job.unwanted })
+      .write({ upstream: { provider: endpoint.name, id: reported.id }, unwanted: job.unwanted })
       .catch((error: unknown) => log.error('A prediction could not be written', error))
     inFlight.leave()
     return (await apply(app, job, reported).catch(logDefect)) ?? (await follow(app, job, endpoint, stopping))
@@ -151,7 +151,7 @@ const NEVER = new AbortController().signal
 /** Undefined where the operator has disabled provider or model: it may be enabled again after the next start. */
 function endpointOf({ catalogue }: Modules, { model, upstream }: Prediction): PredictionEndpoint | undefined {
   try {
-    return catalogue.predictionEndpoints(model).find(({ provider }) => provider.id === upstream!.provider)
+    return heldBy(catalogue.predictionEndpoints(model), upstream!.provider)
   } catch {
     return undefined
   }

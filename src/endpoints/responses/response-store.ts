@@ -12,7 +12,7 @@ import type { RawRequest, TranslationContext } from '../../protocols/protocol.ts
 import { bodyBytes } from '../../protocols/raw-request.ts'
 import { failureCode, failureMessage } from '../../protocols/responses/shapes.ts'
 import { parseResponse, type Upstream } from '../../providers/attempt.ts'
-import type { Endpoint } from '../../providers/catalogue.ts'
+import { keyedName, type Endpoint } from '../../providers/catalogue.ts'
 import { itemText, writtenResponse } from '../../store/responses.ts'
 import type { BackgroundWork, ItemText, WrittenResponse } from '../../store/store.ts'
 import { expand, type Item, withIds } from './expand.ts'
@@ -108,7 +108,7 @@ export class ResponseStore implements GenerationHooks {
     const { served } = open.meter
     open.background =
       served !== undefined && typeof theirs.id === 'string' && isPending(theirs)
-        ? { provider: served.provider, id: theirs.id }
+        ? { provider: keyedName(served.provider, served.credential), id: theirs.id }
         : undefined
     this.#pending = ours
   }

@@ -50,7 +50,7 @@ export class HeavyRequest implements RequestWriter {
   #lease: MediaLease | undefined
   #loaded: readonly LoadedMedia<IndexedReference>[] = []
   #data: readonly Uint8Array[] = []
-  readonly #written = new Map<Endpoint, () => PreparedRequest>()
+  readonly #written = new Map<Endpoint['target'], () => PreparedRequest>()
 
   constructor(app: AppContext, inbound: AuthenticatedRequest, route: GenerationRoute, received: Received) {
     this.#app = app
@@ -93,13 +93,13 @@ export class HeavyRequest implements RequestWriter {
   }
 
   take(endpoint: Endpoint): PreparedRequest | Promise<PreparedRequest> {
-    if (this.#written.has(endpoint)) return this.#takeWritten(endpoint)
+    if (this.#written.has(endpoint.target)) return this.#takeWritten(endpoint)
     return this.#write(this.#endpoints.indexOf(endpoint)).then(() => this.#takeWritten(endpoint))
   }
 
   #takeWritten(endpoint: Endpoint): PreparedRequest {
-    const written = this.#written.get(endpoint)!
-    this.#written.delete(endpoint)
+    const written = this.#written.get(endpoint.target)!
+    this.#written.delete(endpoint.target)
     return written()
   }
 
@@ -123,7 +123,7 @@ export class HeavyRequest implements RequestWriter {
     const last = output.written.at(-1)
     const end = last === undefined || 'error' in last ? 0 : last.bytes
     for (const [offset, written] of output.written.entries())
-      this.#written.set(this.#all[output.endpoints[from + offset]!]!, () => {
+      this.#written.set(this.#all[output.endpoints[from + offset]!]!.target, () => {
         if ('error' in written) throw errorOf(written.error)
         const losses = new LossReport()
         for (const { code, path, reason } of written.losses) losses.add(code, path, reason)
@@ -240,7 +240,7 @@ export class HeavyRequest implements RequestWriter {
 }
 
 /** The other process needs no keys. */
-const withoutSecrets = ({ provider: { apiKey: _, ...provider }, ...endpoint }: Endpoint): Endpoint => ({
+const withoutSecrets = ({ provider: { apiKey: _, apiKeys: _keys, ...provider }, ...endpoint }: Endpoint): Endpoint => ({
   ...endpoint,
   credentials: {},
   provider: { ...provider, headers: {} },
