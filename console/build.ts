@@ -38,7 +38,7 @@ function glob(pattern: string): string[] {
 }
 
 /** Digest of everything that the build reads: `dist` is as its sources if it was made with the same key. */
-export function keyOfSources(): string {
+function keyOfSources(): string {
   const hash = createHash('sha256')
   const files = [...SINGLE_SOURCES, ...SOURCES.scanSync({ cwd: here })].sort()
   for (const file of files) hash.update(`${file.replaceAll('\\', '/')}\0`).update(readFileSync(join(here, file)))
@@ -46,7 +46,7 @@ export function keyOfSources(): string {
 }
 
 /** The key of the sources that `folder` was built from. */
-export function keyOfBuild(folder: string): string | undefined {
+function keyOfBuild(folder: string): string | undefined {
   const file = join(folder, 'build.json')
   return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as { key: string }).key : undefined
 }
@@ -131,7 +131,7 @@ function fontFaces(assets: Assets): string {
 }
 
 /** Builds into `folder`, which is replaced as a whole. */
-export async function build(folder: string): Promise<void> {
+async function build(folder: string): Promise<void> {
   const next = `${folder}.new`
   rmSync(next, { recursive: true, force: true })
   const assets = new Assets(next)
@@ -160,7 +160,48 @@ export async function build(folder: string): Promise<void> {
   renameSync(next, folder)
 }
 
+const LOCK_CHECK_MS = 50
+
+/** Runs `work` while no other process builds. A lock of a process that has ended counts as none. */
+export async function alone(lock: string, work: () => Promise<void>): Promise<void> {
+  for (;;) {
+    try {
+      writeFileSync(lock, String(process.pid), { flag: 'wx' })
+      break
+    } catch {
+      if (isAlive(Number(textOf(lock)))) await Bun.sleep(LOCK_CHECK_MS)
+      else rmSync(lock, { force: true })
+    }
+  }
+  try {
+    await work()
+  } finally {
+    rmSync(lock, { force: true })
+  }
+}
+
+const textOf = (file: string): string => {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+function isAlive(pid: number): boolean {
+  // The file of a process that is just writing it is empty.
+  if (pid === 0) return true
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
 if (import.meta.main) {
   const folder = process.argv[2] ?? join(here, 'dist')
-  if (keyOfBuild(folder) !== keyOfSources()) await build(folder)
+  await alone(`${folder}.lock`, async () => {
+    if (keyOfBuild(folder) !== keyOfSources()) await build(folder)
+  })
 }

@@ -131,15 +131,46 @@ const knownPackages = () =>
       ?.optionalDependencies ?? {},
   )
 
+/** The command that installs the packages of `console/`, or undefined where they are installed. */
+export function consoleInstallation() {
+  const folder = join(root, 'console')
+  const installed = packagesIn(join(folder, 'node_modules', '.package-lock.json'))
+  const wanted = Object.entries(packagesIn(join(folder, 'package-lock.json')))
+  const isMissing = ([path, { version, optional }]) => path !== '' && !optional && installed[path]?.version !== version
+  if (!wanted.some(isMissing)) return undefined
+  const { command, first } = npmCommand()
+  return { command, args: [...first, 'ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'] }
+}
+
+/** Installs the packages of `console/` where they are missing, and returns true if they are there then. */
+export function installConsole() {
+  const install = consoleInstallation()
+  if (install === undefined) return true
+  console.error('sluice: installing the packages of the console')
+  const { command, args } = install
+  const { status } = spawnSync(command, args, {
+    cwd: join(root, 'console'),
+    stdio: ['ignore', 2, 2],
+    shell: command === 'npm.cmd',
+  })
+  return status === 0
+}
+
+const packagesIn = (lockFile) => (existsSync(lockFile) ? JSON.parse(readFileSync(lockFile, 'utf8')).packages : {})
+
 function npm(args) {
-  // If npm started this process, the same npm; the variable may also be the path of another package manager.
-  const self = process.env.npm_execpath
-  const isNpm = self !== undefined && /npm-cli\.c?js$/.test(self)
-  const [command, first] = isNpm ? [process.execPath, [self]] : ['npm', []]
+  const { command, first } = npmCommand()
   // The output of npm goes to stderr: stdout is for the server's own lines.
   return spawnSync(command, [...first, ...args], {
     cwd: root,
     stdio: ['ignore', 2, 2],
-    shell: !isNpm && process.platform === 'win32',
+    shell: command === 'npm.cmd',
   })
+}
+
+/** If npm started this process, the same npm; the variable may also be the path of another package manager. */
+function npmCommand() {
+  const self = process.env.npm_execpath
+  if (self !== undefined && /npm-cli\.c?js$/.test(self)) return { command: process.execPath, first: [self] }
+  return { command: process.platform === 'win32' ? 'npm.cmd' : 'npm', first: [] }
 }

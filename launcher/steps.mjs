@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { findBun, installMissing, root } from './install.mjs'
+import { findBun, installConsole, installMissing, root } from './install.mjs'
 
 /** Bun prints its summary at the end of its output. */
 const TAIL_CHARACTERS = 4000
@@ -33,6 +33,12 @@ export async function runSteps(steps) {
 export const checkFormat = () => checkWith('@biomejs/biome/bin/biome', 'format', root)
 
 export const checkTypes = () => checkWith('typescript/bin/tsc', '--noEmit', '-p', root)
+
+/** Without its packages, as on a machine without network, the console is neither checked nor tried in a browser. */
+export async function checkConsoleTypes() {
+  if (!installConsole()) return { passed: 0, failed: 0, skipped: 1 }
+  return checkWith('typescript/bin/tsc', '--noEmit', '-p', join(root, 'console'))
+}
 
 /** `args`: paths and options of `bun test`. */
 export async function runTests(args, { env = {}, workers = WORKERS } = {}) {

@@ -1,5 +1,5 @@
 // `npm test`: format, types and every test. `npm test -- tests/gateway -t name` runs a part of the tests.
-import { checkFormat, checkTypes, runSteps, runTests } from './steps.mjs'
+import { checkConsoleTypes, checkFormat, checkTypes, runSteps, runTests } from './steps.mjs'
 
 const args = process.argv.slice(2)
 const paths = args.some((arg) => !arg.startsWith('-')) ? args : ['./tests/', ...args]
@@ -7,5 +7,6 @@ const paths = args.some((arg) => !arg.startsWith('-')) ? args : ['./tests/', ...
 await runSteps([
   ['format', checkFormat],
   ['types', checkTypes],
+  ['types of the console', checkConsoleTypes],
   ['tests', () => runTests(paths)],
 ])

@@ -48,6 +48,7 @@ export const COMMANDS: readonly Command[] = [
     options: {
       ...DATA,
       ...LISTEN,
+      'no-console': { summary: 'Neither build nor serve the web console' },
       replace: { summary: 'Take over from the server that runs on the data folder, without refusing requests' },
     },
     run: async (given) => (await import('./serve.ts')).serve(given),

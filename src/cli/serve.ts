@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { loadConfig, type Config } from '../config/load.ts'
 import { log } from '../log/log.ts'
 import { UsageError, type Given } from './command.ts'
+import { buildConsole } from './console-build.ts'
 
 const SANDBOX = { host: '127.0.0.1', port: 4311 }
 /** One Ctrl-C can arrive three times within this time: from the terminal, from npm and from the launcher. */
@@ -16,6 +17,7 @@ export async function serve(given: Given): Promise<void> {
   process.on('unhandledRejection', (error) => log.error('unhandled rejection', error))
   const { start } = await import('../app.ts')
   await untilSignal(start(config, given.on('replace')))
+  if (!given.on('no-console')) buildConsole()
 }
 
 export async function sandbox(given: Given): Promise<void> {
