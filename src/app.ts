@@ -32,8 +32,8 @@ import { IssuedIds } from './pipeline/issued-ids.ts'
 import { MediaLoader } from './pipeline/media-load.ts'
 import { MediaResolver } from './pipeline/media.ts'
 import { ReasoningReplay } from './pipeline/reasoning-replay.ts'
-import { logRequest } from './pipeline/request-log.ts'
-import { identityHeaders } from './pipeline/response-headers.ts'
+import { logClosed, logRequest } from './pipeline/request-log.ts'
+import { identify, identityHeaders } from './pipeline/response-headers.ts'
 import { protocols } from './protocols/index.ts'
 import { Catalogue } from './providers/catalogue.ts'
 import { LocalModels } from './providers/local.ts'
@@ -84,6 +84,7 @@ export async function handleRequest(
   } finally {
     // A stream needs its memory until its end.
     if (app.memory.used > 0 && !isStreamed(request.signal)) app.memory.release(request.signal)
+    if (inbound.open === undefined) identify(response!, inbound)
     logRequest(inbound, response!.status, app.clock.now())
   }
 }
@@ -250,6 +251,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
   for (const { kind, text } of await keys.start(config.env.SLUICE_KEY)) console.log(`key ${kind} ${text}`)
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), clock, ...config.billing })
+  ledger.onClosed = logClosed
   const reasoningReplay = await ReasoningReplay.open(store, config.reasoning.keepMs, now)
   const { kept, space } = store
   const keptQuota = new KeptQuota({ kept, ledger, config, space })

@@ -2,7 +2,7 @@
 export type Nano = bigint
 
 const DECIMALS = 9
-const NANO_PER_USD = 10n ** BigInt(DECIMALS)
+const ZERO = 48
 /** The largest exponent accepted, so that a short text cannot make a number of millions of digits. */
 const MOST_EXPONENT = 30
 
@@ -34,10 +34,12 @@ export const usdOf = (nano: Nano): number => Number(usdText(nano))
 /** Nano-USD -> USD as a decimal without trailing zeros: `12.5`, `-0.000001`. */
 export function usdText(nano: Nano): string {
   const size = nano < 0n ? -nano : nano
-  const fraction = String(size % NANO_PER_USD)
-    .padStart(DECIMALS, '0')
-    .replace(/0+$/, '')
-  return `${nano < 0n ? '-' : ''}${size / NANO_PER_USD}${fraction === '' ? '' : `.${fraction}`}`
+  const digits = String(size).padStart(DECIMALS + 1, '0')
+  let end = digits.length
+  const point = end - DECIMALS
+  while (end > point && digits.charCodeAt(end - 1) === ZERO) end--
+  const fraction = end === point ? '' : `.${digits.slice(point, end)}`
+  return `${nano < 0n ? '-' : ''}${digits.slice(0, point)}${fraction}`
 }
 
 /**

@@ -57,6 +57,8 @@ export class Ledger implements Expiring {
   readonly #open = new OpenGenerations()
   readonly #speeds = new OutputSpeeds()
   readonly #changes: AccountChanges
+  /** Called when a generation has ended and its record is written, or could not be. */
+  onClosed: ((open: OpenGeneration) => void) | undefined
   #budgets = new Budgets([])
   /** While any write is pending, no reservation is made. */
   readonly #pending = new PendingWrites()
@@ -285,7 +287,7 @@ export class Ledger implements Expiring {
     try {
       await this.#settle(open, { usage, estimation: meter.estimation })
     } finally {
-      open.onClosed?.()
+      this.onClosed?.(open)
     }
   }
 

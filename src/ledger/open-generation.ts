@@ -1,6 +1,7 @@
 import type { BudgetHold, KeyLimit } from '../accounts/budget.ts'
 import type { QuotaHold } from '../accounts/quota.ts'
 import { noUsage, promptTokens, type Usage } from '../generation/usage.ts'
+import type { RequestEntry } from '../log/request-line.ts'
 import type { Nano } from '../money.ts'
 import type { BackgroundWork, GenerationRecord, StoredPrice } from '../store/store.ts'
 import { CHARACTERS_PER_TOKEN } from './estimate.ts'
@@ -57,8 +58,8 @@ export type OpenGeneration = {
   progressHead?: string
   /** Set when it has ended. */
   record?: GenerationRecord
-  /** Called when it has ended and its record is written, or could not be. */
-  onClosed?: () => void
+  /** The line of its request, which is written when it has ended. */
+  entry?: RequestEntry
 }
 
 /** The JSON stored for an open generation, to settle it after a crash. Earlier versions wrote the same member names. */

@@ -53,7 +53,7 @@ class Log {
 
   /** The line of a request that has ended. */
   request(entry: RequestEntry): void {
-    this.#write(this.#isText ? textOf(entry) : jsonOf(entry))
+    this.#write(this.#isText ? textOf(entry) : jsonOf(entry), true)
   }
 
   /** Resolves when everything is written, or after this time. */
@@ -73,18 +73,18 @@ class Log {
     if (this.#isText) {
       const [first = '', ...others] = `${text}${stack === undefined ? '' : `\n${stack}`}`.split('\n')
       const rest = others.map((line) => `    ${plain(line)}\n`).join('')
-      return `${timeOf(now)} ${level.padEnd(5)} ${plain(first)}\n${rest}`
+      return `${timeOf(now.getTime())} ${level.padEnd(5)} ${plain(first)}\n${rest}`
     }
     const fields = `"time":"${now.toISOString()}","level":"${level}","message":${quoted(text)}`
     return stack === undefined ? `{${fields}}\n` : `{${fields},"error":${quoted(stack)}}\n`
   }
 
-  #write(line: string): void {
+  #write(line: string, mayWait = false): void {
     if (!this.#writesAtExit) {
       this.#writesAtExit = true
       process.once('exit', () => this.#output.writeNow())
     }
-    this.#output.add(line)
+    this.#output.add(line, mayWait)
   }
 }
 

@@ -1,6 +1,9 @@
 /** Characters that wait at most: some thousands of lines. */
 const WAITING_MAX = 1024 * 1024
 
+/** The longest that lines of requests wait for each other: a write for each would cost more than making the line. */
+const TOGETHER_MS = 20
+
 /** A sink of the runtime, which does not block: `flush` gives a promise where the reader has to catch up first. */
 export type LogSink = { write(text: string): unknown; flush(): unknown }
 
@@ -16,6 +19,8 @@ export class LogOutput {
   #text = ''
   #droppedLines = 0
   #isScheduled = false
+  /** Set while lines that may wait do. */
+  #timer: Timer | undefined
   /** Set while the reader has to catch up. */
   #writing: Promise<unknown> | undefined
 
@@ -25,16 +30,19 @@ export class LogOutput {
     this.#dropped = dropped
   }
 
-  /** `line` ends with a line feed. */
-  add(line: string): void {
+  /** `line` ends with a line feed. `mayWait`: it leaves with others, so that many of them cost few writes. */
+  add(line: string, mayWait = false): void {
     if (this.#text.length + line.length > WAITING_MAX) {
       this.#droppedLines++
       return
     }
     this.#text += line
-    if (this.#isScheduled || this.#writing !== undefined) return
-    this.#isScheduled = true
-    setImmediate(this.#writeTurn)
+    if (this.#isScheduled || this.#writing !== undefined || (mayWait && this.#timer !== undefined)) return
+    if (mayWait) this.#timer = setTimeout(this.#writeTurn, TOGETHER_MS)
+    else {
+      this.#isScheduled = true
+      setImmediate(this.#writeTurn)
+    }
   }
 
   readonly #writeTurn = (): void => {
@@ -44,6 +52,8 @@ export class LogOutput {
 
   /** Writes what waits, as far as the reader takes it. */
   writeNow(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
     if (this.#writing !== undefined || (this.#text === '' && this.#droppedLines === 0)) return
     const text = this.#droppedLines === 0 ? this.#text : this.#text + this.#dropped(this.#droppedLines)
     this.#text = ''

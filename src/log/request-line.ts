@@ -42,70 +42,116 @@ export type GenerationEntry = {
 const hasFailed = (attempts: GenerationEntry['attempts']): boolean =>
   attempts.length > 1 || attempts[0]?.error !== undefined
 
-/** One line of JSON. */
+/** One line of JSON. The pieces are added up in place: at thousands of lines a second, lists of them are garbage. */
 export function jsonOf(entry: RequestEntry): string {
   const { level, requestId, route, status, key, model, error, ms, generation } = entry
   let line =
-    `{"time":"${new Date().toISOString()}","level":"${level}","message":"request","request":"${requestId}"` +
-    `,"route":${quotedField(route)},"status":${status},"ms":${ms}`
-  if (key !== undefined) line += `,"key":${quotedField(key)}`
-  if (model !== undefined) line += `,"model":${quotedField(model)}`
+    `{"time":"${isoOf(Date.now())}","level":"${level}","message":"request","request":"${requestId}"` +
+    `,"route":${jsonFields.of(route)},"status":${status},"ms":${ms}`
+  if (key !== undefined) line += `,"key":${jsonFields.of(key)}`
+  if (model !== undefined) line += `,"model":${jsonFields.of(model)}`
   if (error !== undefined) line += `,"error":"${error}"`
-  return generation === undefined ? `${line}}\n` : `${line},${membersOf(generation)}}\n`
-}
-
-function membersOf(generation: GenerationEntry): string {
+  if (generation === undefined) return `${line}}\n`
   const { id, protocol, isStream, outcome, served, attempts, losses, cost, firstMs } = generation
   const { inputTokens, cachedTokens, outputTokens, reasoningTokens } = generation
-  let members =
-    `"generation":"${id}","protocol":"${protocol}","stream":${isStream},"outcome":"${outcome}"` +
+  line +=
+    `,"generation":"${id}","protocol":"${protocol}","stream":${isStream},"outcome":"${outcome}"` +
     `,"inputTokens":${inputTokens},"cachedTokens":${cachedTokens}` +
     `,"outputTokens":${outputTokens},"reasoningTokens":${reasoningTokens},"cost":${cost}`
   if (served !== undefined)
-    members += `,"provider":${quotedField(served.provider)},"providerModel":${quotedField(served.model)}`
-  if (firstMs !== undefined) members += `,"firstMs":${firstMs}`
-  if (hasFailed(attempts)) members += `,"attempts":${JSON.stringify(attempts, ['provider', 'error', 'milliseconds'])}`
-  if (losses.length > 0) members += `,"losses":${JSON.stringify(losses)}`
-  return members
+    line += `,"provider":${jsonFields.of(served.provider)},"providerModel":${jsonFields.of(served.model)}`
+  if (firstMs !== undefined) line += `,"firstMs":${firstMs}`
+  if (hasFailed(attempts)) line += `,"attempts":${JSON.stringify(attempts, ['provider', 'error', 'milliseconds'])}`
+  if (losses.length > 0) line += `,"losses":${JSON.stringify(losses)}`
+  return `${line}}\n`
 }
 
 const NONE = '-'
 
 /** The same for people, in columns. */
 export function textOf({ requestId, route, status, key, model, error, ms, generation }: RequestEntry): string {
-  const cells = [
-    timeOf(new Date()),
-    String(status),
-    plain(route).padEnd(20),
-    word(model ?? NONE).padEnd(28),
-    word(generation?.served?.provider ?? NONE).padEnd(12),
-    (generation === undefined ? NONE : `${generation.inputTokens} in`).padStart(9),
-    (generation === undefined ? NONE : `${generation.outputTokens + generation.reasoningTokens} out`).padStart(9),
-    (generation === undefined ? NONE : `$${generation.cost}`).padStart(12),
-    (generation?.firstMs === undefined ? NONE : `${generation.firstMs} ms`).padStart(8),
-    `${ms} ms`.padStart(9),
-    ...notesOf(generation, error),
-    ...(key === undefined ? [] : [`key ${word(key)}`]),
-    generation?.id ?? requestId,
-  ]
-  return `${cells.join(' ')}\n`
+  let line = `${timeOf(Date.now())} ${status} ${routeColumn.of(route)} ${modelColumn.of(model ?? NONE)} `
+  if (generation === undefined) line += NO_GENERATION
+  else {
+    const { served, inputTokens, outputTokens, reasoningTokens, cost, firstMs } = generation
+    line +=
+      `${providerColumn.of(served?.provider ?? NONE)} ${`${inputTokens} in`.padStart(9)} ` +
+      `${`${outputTokens + reasoningTokens} out`.padStart(9)} ${`$${cost}`.padStart(12)} ` +
+      (firstMs === undefined ? NONE : `${firstMs} ms`).padStart(8)
+  }
+  line += ` ${`${ms} ms`.padStart(9)}`
+  if (error !== undefined) line += ` ${error}`
+  if (generation !== undefined) line += notesOf(generation)
+  if (key !== undefined) line += ` key ${keyWords.of(key)}`
+  return `${line} ${generation?.id ?? requestId}\n`
 }
 
 /** Whatever is not as usual. */
-function notesOf(generation: GenerationEntry | undefined, error: string | undefined): string[] {
-  const notes = error === undefined ? [] : [error]
-  if (generation === undefined) return notes
-  const { outcome, attempts, losses } = generation
-  if (outcome !== 'completed') notes.push(outcome)
+function notesOf({ outcome, attempts, losses }: GenerationEntry): string {
+  let notes = outcome === 'completed' ? '' : ` ${outcome}`
   if (hasFailed(attempts))
-    notes.push(`tried ${attempts.map((one) => `${word(one.provider)}: ${one.error ?? 'served'}`).join(', ')}`)
-  if (losses.length > 0) notes.push(`losses ${losses.join(',')}`)
-  return notes
+    notes += ` tried ${attempts.map((one) => `${word(one.provider)}: ${one.error ?? 'served'}`).join(', ')}`
+  return losses.length === 0 ? notes : `${notes} losses ${losses.join(',')}`
+}
+
+const REMEMBERED_MAX = 1000
+
+/** Names as a line shows them. The same few come in almost all lines; clients could send any number of others. */
+class Fields {
+  readonly #known = new Map<string, string>()
+  readonly #write: (field: string) => string
+
+  constructor(write: (field: string) => string) {
+    this.#write = write
+  }
+
+  of(field: string): string {
+    let written = this.#known.get(field)
+    if (written === undefined) {
+      if (this.#known.size >= REMEMBERED_MAX) this.#known.clear()
+      this.#known.set(field, (written = this.#write(field)))
+    }
+    return written
+  }
+}
+
+const jsonFields = new Fields(quotedField)
+const routeColumn = new Fields((route) => plain(route).padEnd(20))
+const modelColumn = new Fields((model) => word(model).padEnd(28))
+const providerColumn = new Fields((provider) => word(provider).padEnd(12))
+const keyWords = new Fields(word)
+const NO_GENERATION = [NONE.padEnd(12), ...[9, 9, 12, 8].map((width) => NONE.padStart(width))].join(' ')
+
+const SECOND_MS = 1000
+
+/** An instant as text up to its seconds, which are the same for many lines. */
+class Seconds {
+  #at = -1
+  #text = ''
+  readonly #write: (now: Date) => string
+
+  constructor(write: (now: Date) => string) {
+    this.#write = write
+  }
+
+  /** With milliseconds. */
+  of(now: number): string {
+    const ms = now % SECOND_MS
+    if (now - ms !== this.#at) {
+      this.#at = now - ms
+      this.#text = this.#write(new Date(this.#at))
+    }
+    return `${this.#text}.${ms < 10 ? '00' : ms < 100 ? '0' : ''}${ms}`
+  }
 }
 
 const two = (value: number): string => (value < 10 ? `0${value}` : String(value))
 
+const isoSeconds = new Seconds((now) => now.toISOString().slice(0, 19))
+const localSeconds = new Seconds((now) => `${two(now.getHours())}:${two(now.getMinutes())}:${two(now.getSeconds())}`)
+
+/** Date and time of day in UTC. */
+const isoOf = (now: number): string => `${isoSeconds.of(now)}Z`
+
 /** Time of day, where the server is. */
-export const timeOf = (now: Date): string =>
-  `${two(now.getHours())}:${two(now.getMinutes())}:${two(now.getSeconds())}.` +
-  String(now.getMilliseconds()).padStart(3, '0')
+export const timeOf = (now: number): string => localSeconds.of(now)

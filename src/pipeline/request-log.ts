@@ -7,6 +7,7 @@ import { log } from '../log/log.ts'
 import type { GenerationEntry, RequestEntry } from '../log/request-line.ts'
 import { usdText } from '../money.ts'
 import { protocols } from '../protocols/index.ts'
+import type { GenerationRecord } from '../store/store.ts'
 
 /** Routes that a supervisor calls again and again; only their failures are worth a line. */
 const PROBES = new Set(['livez', 'readyz'])
@@ -18,17 +19,24 @@ const PROBES = new Set(['livez', 'readyz'])
 export function logRequest(inbound: PublicRequest, status: number, now: number): void {
   if (!log.hasRequests || (status === 200 && inbound.route !== undefined && PROBES.has(inbound.route))) return
   const { open } = inbound
-  if (open === undefined || open.record !== undefined) return write(entryOf(inbound, status, now), open)
-  const entry = entryOf(inbound, status, now)
-  open.onClosed = () => write(entry, open)
+  if (open === undefined || open.record !== undefined) {
+    const level = levelOf(status, open?.record?.ending)
+    if (log.hasRequestsOf(level)) write(entryOf(inbound, level, status, now), open)
+  } else open.entry = entryOf(inbound, 'info', status, now)
+}
+
+/** Logs the request of a streamed generation, which has ended. */
+export function logClosed(open: OpenGeneration): void {
+  const { entry, record } = open
+  if (entry === undefined || record === undefined) return
+  entry.level = levelOf(entry.status, record.ending)
+  if (log.hasRequestsOf(entry.level)) write(entry, open)
 }
 
 function write(entry: RequestEntry, open: OpenGeneration | undefined): void {
   const record = open?.record
-  entry.level = levelOf(entry.status, record?.ending)
-  if (!log.hasRequestsOf(entry.level)) return
-  if (open !== undefined && record !== undefined) {
-    entry.generation = generationOf(open)
+  if (record !== undefined) {
+    entry.generation = generationOf(open!, record)
     entry.model = record.model
     entry.ms = record.latency + record.duration
   }
@@ -40,10 +48,10 @@ function levelOf(status: number, outcome = 'completed'): LogLevel {
   return status >= 400 || outcome !== 'completed' ? 'warn' : 'info'
 }
 
-function entryOf(inbound: PublicRequest, status: number, now: number): RequestEntry {
+function entryOf(inbound: PublicRequest, level: LogLevel, status: number, now: number): RequestEntry {
   const { requestId, route, request, path, identity, model, errorCode, receivedAt } = inbound
   return {
-    level: 'info',
+    level,
     requestId,
     route: route ?? `${request.method} ${knownPath(path)}`,
     status,
@@ -55,8 +63,8 @@ function entryOf(inbound: PublicRequest, status: number, now: number): RequestEn
   }
 }
 
-function generationOf({ meter, record }: OpenGeneration): GenerationEntry {
-  const { id, api, streamed, usage, bill, latency, ending } = record!
+function generationOf({ meter }: OpenGeneration, record: GenerationRecord): GenerationEntry {
+  const { id, api, streamed, usage, bill, latency, ending } = record
   return {
     id: protocols[api as ProtocolName].serve.idPrefix + id,
     protocol: api,

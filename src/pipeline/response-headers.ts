@@ -9,6 +9,13 @@ export const identityHeaders = ({ requestId }: PublicRequest): Record<string, st
   'request-id': requestId,
 })
 
+/** Adds them to a response without them. */
+export function identify({ headers }: Response, inbound: PublicRequest): void {
+  if (headers.has('x-request-id')) return
+  const identity = identityHeaders(inbound)
+  for (const name in identity) headers.set(name, identity[name]!)
+}
+
 /** Headers of a response that a provider began. */
 export function responseHeaders(
   { inbound: { requestId } }: Generation,

@@ -183,10 +183,12 @@ describe('one line for each request', () => {
       error: 'model_not_found',
     })
     await fetch(`${url}/livez`)
-    await (await fetch(`${url}/v1/models`, { headers })).text()
-    const modelLines = (): Line[] => requestsIn(whole(gateway)).filter(({ route }) => route === 'models')
-    await until(() => modelLines().length > 0)
-    expect(modelLines()[0]).toMatchObject({ level: 'info', status: 200, key: 'first', ms: expect.any(Number) })
+    for (const path of ['/v1/models', '/v1/files', '/v1/predictions']) {
+      const listed = await fetch(url + path, { headers })
+      await listed.text()
+      expect(listed.headers.get('request-id')).toBe(listed.headers.get('x-request-id'))
+      expect(await lineOf(listed)).toMatchObject({ level: 'info', status: 200, key: 'first', ms: expect.any(Number) })
+    }
     const lost = await fetch(`${url}/v1/v1/${CANARY.path}/messages?key=${CANARY.query}`, { headers })
     expect(await lineOf(lost)).toMatchObject({ status: 404, route: 'GET /v1/v1/*/messages', error: 'not_found' })
     expect(requestsIn(whole(gateway)).filter(({ route }) => route === 'livez')).toEqual([])

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { LogOutput, type LogSink } from '../../src/log/output.ts'
+import { until } from '../transport/raw-server.ts'
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 const dropped = (lines: number): string => `dropped ${lines}\n`
@@ -29,6 +30,22 @@ describe('lines on their way to stderr', () => {
     output.add('3\n')
     await nextTurn()
     expect(sink.writes).toEqual(['0\n1\n2\n', '3\n'])
+  })
+
+  test('lines that may wait leave together later, or with the next line that may not, in order', async () => {
+    const sink = new Sink()
+    const output = new LogOutput(() => sink, dropped)
+    output.add('0\n', true)
+    await nextTurn()
+    output.add('1\n', true)
+    expect(sink.writes).toEqual([])
+    await until(() => sink.writes.length > 0)
+    expect(sink.writes).toEqual(['0\n1\n'])
+    output.add('2\n', true)
+    output.add('3\n')
+    output.add('4\n', true)
+    await nextTurn()
+    expect(sink.writes.slice(1)).toEqual(['2\n3\n4\n'])
   })
 
   test('what waits leaves at once at the end', async () => {
