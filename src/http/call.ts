@@ -1,9 +1,9 @@
-import { BoundedMap } from './bounded-map.ts'
 import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
+import { type EncodedRequest, encodeRequest, knownTarget, parseTarget, type RequestBody } from './encode-request.ts'
 import { UNCOUNTED_BYTES } from './memory-budget.ts'
 import { ResponseParser } from './response-parser.ts'
-import { type CallSignal, Connection, type ConnectionUser, type Origin, takeIdle } from './connection.ts'
+import { type CallSignal, Connection, type ConnectionUser, takeIdle } from './connection.ts'
 
 /** Milliseconds: connecting (TCP and TLS); until the response head; between two chunks; for the whole call. */
 export type Timeouts = { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number }
@@ -28,9 +28,6 @@ export interface ByteSource {
 /** The head of a response, and its body. 3xx is a status like any other. */
 export type IncomingResponse = { status: number; headers: Headers; body: ByteSource }
 
-/** A body: a text, or bytes and texts one after the other. */
-export type RequestBody = string | readonly (Uint8Array | string)[]
-
 /** One outgoing request. `signal` closes the connection in any phase. */
 export type OutgoingRequest = {
   url: string
@@ -49,9 +46,15 @@ export type OutgoingRequest = {
 
 /**
  * Bytes kept for a reader that does not read, before the socket is paused. One network read, of up to 512 KB, may come
- * on top; a reader that consumes gets a longer one in pieces of so many bytes.
+ * on top.
  */
 const MAX_QUEUED_BYTES = 64 * 1024
+
+/** A reader that consumes gets a longer read in pieces of so many bytes, and its time is measured. */
+const PIECE_BYTES = 16 * 1024
+
+/** The time that consuming long reads may take in one turn of the event loop. What is left waits for the next. */
+const TURN_MS = 8
 
 /**
  * Sends one request and resolves at the response head. Throws GatewayError upstream_error (could not connect, broken
@@ -77,105 +80,6 @@ export const send = async (request: OutgoingRequest): Promise<IncomingResponse> 
   return response!
 }
 
-/** `length`: in bytes. */
-type EncodedRequest = { data: string | Buffer; length: number }
-
-type RequestTarget = { origin: Origin; path: string; host: string }
-
-/**
- * Parsed URLs of providers. They are few, and parsing one costs 5 % of proxying a small request. The limit is for
- * catalogues with very many models whose names are part of the URL.
- */
-const knownTargets = new BoundedMap<string, RequestTarget>(1024)
-
-const knownTarget = (url: string): RequestTarget => {
-  const known = knownTargets.get(url)
-  if (known !== undefined) return known
-  const target = parseTarget(url)
-  knownTargets.set(url, target)
-  return target
-}
-
-const parseTarget = (url: string, address?: string): RequestTarget => {
-  const { protocol, hostname, port, pathname, search, host } = new URL(url)
-  if (protocol !== 'https:' && protocol !== 'http:')
-    throw new GatewayError('internal_error', 'The URL of a provider must begin with http:// or https://.')
-  const secure = protocol === 'https:'
-  const portNumber = port === '' ? (secure ? 443 : 80) : Number(port)
-  const origin: Origin = {
-    host: hostname.startsWith('[') ? hostname.slice(1, -1) : hostname,
-    port: portNumber,
-    secure,
-    name: `${hostname}:${portNumber}`,
-  }
-  if (address !== undefined) origin.address = address
-  return { origin, path: pathname + search, host }
-}
-
-/** Headers of the connection and the framing: set here, never by the caller. */
-const CONNECTION_HEADERS = new Set([
-  'host',
-  'connection',
-  'content-length',
-  'transfer-encoding',
-  'accept-encoding',
-  'expect',
-  'upgrade',
-])
-
-const HEADER_LINE = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t\x20-\x7e]*\r\n$/
-
-/** A longer body does not leave in one write; as a Buffer it is encoded once, not again for each remainder. */
-const LONG_BODY_BYTES = 256 * 1024
-
-const encodeRequest = (request: OutgoingRequest, { path, host }: RequestTarget): EncodedRequest => {
-  const { method, headers, body, address } = request
-  let head = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\naccept-encoding: identity\r\n`
-  if (address !== undefined) head += 'connection: close\r\n'
-  for (const name in headers) {
-    if (CONNECTION_HEADERS.has(name.toLowerCase())) continue
-    const line = `${name}: ${headers[name]}\r\n`
-    if (!HEADER_LINE.test(line))
-      throw new GatewayError('internal_error', `The header "${name}" has a character that HTTP does not allow.`)
-    head += line
-  }
-  const bodyBytes = body === undefined ? 0 : lengthOf(body)
-  if (body !== undefined || method === 'POST') head += `content-length: ${bodyBytes}\r\n`
-  head += '\r\n'
-  const length = head.length + bodyBytes
-  if (body === undefined || (typeof body === 'string' && bodyBytes < LONG_BODY_BYTES))
-    return { data: head + (body ?? ''), length }
-  const data = Buffer.allocUnsafe(length)
-  writeBody(body, data, data.write(head))
-  return { data, length }
-}
-
-/** The number of bytes of a body. */
-export const lengthOf = (body: RequestBody): number => {
-  if (typeof body === 'string') return Buffer.byteLength(body)
-  let length = 0
-  for (const piece of body) length += typeof piece === 'string' ? Buffer.byteLength(piece) : piece.length
-  return length
-}
-
-const writeBody = (body: RequestBody, data: Buffer, at: number): void => {
-  for (const piece of typeof body === 'string' ? [body] : body) {
-    if (typeof piece === 'string') at += data.write(piece, at)
-    else {
-      data.set(piece, at)
-      at += piece.length
-    }
-  }
-}
-
-/** A body as text, for a provider in this process and for people. */
-export const bodyText = (body: RequestBody): string => {
-  if (typeof body === 'string') return body
-  const data = Buffer.alloc(lengthOf(body))
-  writeBody(body, data, 0)
-  return data.toString()
-}
-
 /** One request and its response on one connection. */
 class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
   #connection: Connection
@@ -192,6 +96,9 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
   #queue: Uint8Array[] = []
   #queuedBytes = 0
   #paused = false
+  /** Long reads have taken their time in this turn: the rest of them is in the queue. */
+  #resting = false
+  #busySince = 0
   #failure: GatewayError | undefined
   readonly #deadline = new Deadline(this)
   #onAbort = () => this.cancel()
@@ -217,7 +124,9 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
     const chunk = this.#queue.shift()
     if (chunk !== undefined) {
       this.#queuedBytes -= chunk.length
-      return Promise.resolve(chunk)
+      if (consume === undefined || chunk.length <= PIECE_BYTES) return Promise.resolve(chunk)
+      this.#putBack(chunk.subarray(PIECE_BYTES))
+      return Promise.resolve(chunk.subarray(0, PIECE_BYTES))
     }
     if (this.#failure !== undefined) return Promise.reject(this.#failure)
     if (this.#phase === 'over') return ENDED
@@ -233,9 +142,8 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
   }
 
   cancel(): void {
-    if (this.#phase === 'over') return
-    this.#queue = []
-    this.#fail(cancelled())
+    if (this.#phase !== 'over' || this.#resting) this.#queue = []
+    if (this.#phase !== 'over') this.#fail(cancelled())
   }
 
   onData(bytes: Buffer): void {
@@ -278,26 +186,66 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
   }
 
   #deliver(body: Uint8Array): void {
-    if (this.#reader === undefined) {
+    if (this.#reader === undefined || this.#resting) {
       this.#queue.push(body)
       this.#queuedBytes += body.length
-    } else if (this.#consume !== undefined && body.length > MAX_QUEUED_BYTES) {
-      return this.#deliverInPieces(body)
-    } else if (this.#consume?.(body) === true) {
-      this.#waitingSince = performance.now()
-    } else {
-      this.#reader?.resolve(body)
-      this.#reader = undefined
-    }
+    } else if (this.#consume === undefined) this.#resolve(body)
+    else if (body.length > PIECE_BYTES) this.#deliverInPieces(body)
+    else if (this.#consume(body)) this.#waitingSince = performance.now()
+    else this.#resolve(body)
     if (this.#queuedBytes < MAX_QUEUED_BYTES || this.#paused || this.#parser.complete) return
     this.#paused = true
     this.#connection.pause()
   }
 
-  /** After the piece that a client's full socket refuses, the rest waits as bytes, and the provider's socket too. */
+  /** The rest waits as bytes where a client's socket is full, and where it would take too long in this turn. */
   #deliverInPieces(body: Uint8Array): void {
-    for (let from = 0; from < body.length && this.#phase !== 'over'; from += MAX_QUEUED_BYTES)
-      this.#deliver(body.subarray(from, from + MAX_QUEUED_BYTES))
+    const startedAt = performance.now()
+    if (startedAt - this.#waitingSince > 1) this.#busySince = startedAt
+    for (let from = 0; from < body.length; from += PIECE_BYTES) {
+      if (this.#reader === undefined || this.#resting) return this.#putBack(body.subarray(from))
+      const piece = body.subarray(from, from + PIECE_BYTES)
+      if (!this.#consume!(piece)) this.#resolve(piece)
+      this.#waitingSince = performance.now()
+      if (this.#waitingSince - this.#busySince > TURN_MS) this.#rest()
+    }
+  }
+
+  #putBack(body: Uint8Array): void {
+    this.#queue.unshift(body)
+    this.#queuedBytes += body.length
+  }
+
+  /** Leaves the event loop to others for a turn. */
+  #rest(): void {
+    this.#resting = true
+    setImmediate(() => {
+      this.#resting = false
+      this.#busySince = performance.now()
+      while (this.#queue.length > 0 && this.#reader !== undefined && !this.#resting) {
+        const body = this.#queue.shift()!
+        this.#queuedBytes -= body.length
+        this.#deliver(body)
+      }
+      if (this.#resting || this.#reader === undefined) return
+      if (this.#phase === 'over') this.#end()
+      else if (this.#paused) {
+        this.#paused = false
+        this.#connection.resume()
+      }
+    })
+  }
+
+  #resolve(body: Uint8Array | undefined): void {
+    this.#reader?.resolve(body)
+    this.#reader = undefined
+  }
+
+  /** The reader has got everything. */
+  #end(): void {
+    if (this.#failure === undefined) return this.#resolve(undefined)
+    this.#reader?.reject(this.#failure)
+    this.#reader = undefined
   }
 
   #finish(): void {
@@ -305,8 +253,7 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
     this.#close()
     if (this.#paused) this.#connection.resume()
     this.#connection.release(this.#parser.head!.keepAlive && !this.#parser.surplus)
-    this.#reader?.resolve(undefined)
-    this.#reader = undefined
+    if (!this.#resting) this.#end()
   }
 
   #fail(error: GatewayError): void {
@@ -316,8 +263,7 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
     this.#connection.close()
     this.#failure = error
     if (atHead) this.#response.reject(error)
-    this.#reader?.reject(error)
-    this.#reader = undefined
+    if (!this.#resting) this.#end()
   }
 
   #close(): void {

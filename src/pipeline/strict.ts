@@ -1,6 +1,6 @@
 import type { Config } from '../config/load.ts'
 import { GatewayError, invalid } from '../error.ts'
-import { lengthOf } from '../http/call.ts'
+import { lengthOf } from '../http/encode-request.ts'
 import type { GenerationRequest, Tool } from '../generation/request.ts'
 import { classValue } from '../generation/service-class.ts'
 import { isPlain } from '../ledger/service-classes.ts'

@@ -1,5 +1,6 @@
 import { GatewayError } from '../error.ts'
-import { bodyText, type ByteSource, type send } from '../http/call.ts'
+import type { ByteSource, send } from '../http/call.ts'
+import { bodyText } from '../http/encode-request.ts'
 
 /** Calls the sandbox in this process. */
 export const callInProcess: typeof send = async ({ url, method, headers, body, signal, onSent }) => {

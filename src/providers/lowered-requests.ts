@@ -1,4 +1,4 @@
-import { bodyText } from '../http/call.ts'
+import { bodyText } from '../http/encode-request.ts'
 import { applyEdits, type Edit } from '../json/edit.ts'
 import { isObject } from '../json/parse.ts'
 import { protocols } from '../protocols/index.ts'

@@ -1,6 +1,7 @@
 import { Deadline, deadlines } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
-import { type ByteSource, type IncomingResponse, lengthOf, type OutgoingRequest, send } from '../http/call.ts'
+import { type ByteSource, type IncomingResponse, type OutgoingRequest, send } from '../http/call.ts'
+import { lengthOf } from '../http/encode-request.ts'
 import { startProcess } from '../worker/process.ts'
 import { callInProcess } from './in-process.ts'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { bodyText } from '../../src/http/call.ts'
+import { bodyText } from '../../src/http/encode-request.ts'
 import { type BodyScan, scanBody } from '../../src/json/body-scan.ts'
 import { splice } from '../../src/json/edit.ts'
 import { spliceBytes } from '../../src/json/splice-bytes.ts'

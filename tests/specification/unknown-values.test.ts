@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/error.ts'
 import type { ProtocolName } from '../../src/generation/request.ts'
-import { bodyText } from '../../src/http/call.ts'
+import { bodyText } from '../../src/http/encode-request.ts'
 import { spliceBytes } from '../../src/json/splice-bytes.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { RawRequest, Target, TranslationContext } from '../../src/protocols/protocol.ts'

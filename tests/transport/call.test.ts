@@ -268,7 +268,7 @@ describe('cancellation', () => {
     expect(taken).toEqual(['a', 'b', 'd', 'e'])
   })
 
-  test('long chunks come in pieces of 64 KiB, and after a refused one the rest waits in order', async () => {
+  test('long chunks come in pieces of 16 KiB, and after a refused one the rest waits in order', async () => {
     const text = Array.from({ length: 500_000 }, (_, number) => String(number).padStart(8, '0')).join('')
     const server = serve((socket) => socket.write(plain(text)))
     const incoming = await post(server)
@@ -283,7 +283,61 @@ describe('cancellation', () => {
       received.push(Buffer.from(chunk).toString())
     expect(received.join('') === text).toBe(true)
     // The first read comes with the head, before there is a consumer.
-    expect(Math.max(...received.slice(1).map(({ length }) => length))).toBeLessThanOrEqual(64 * 1024)
+    expect(Math.max(...received.slice(1).map(({ length }) => length))).toBeLessThanOrEqual(16 * 1024)
+  })
+
+  describe('a burst that takes long to consume', () => {
+    const text = Array.from({ length: 250_000 }, (_, number) => String(number).padStart(8, '0')).join('')
+    /** Consumes each piece for 2 ms; gives what came, and the most that came in one turn of the event loop. */
+    const consumeSlowly = (): { received: string[]; consume: (chunk: Uint8Array) => boolean; most: () => number } => {
+      const received: string[] = []
+      let [inTurn, most] = [0, 0]
+      const consume = (chunk: Uint8Array): boolean => {
+        if (inTurn++ === 0) setImmediate(() => (inTurn = 0))
+        most = Math.max(most, inTurn)
+        received.push(Buffer.from(chunk).toString())
+        const end = performance.now() + 2
+        while (performance.now() < end) continue
+        return true
+      }
+      return { received, consume, most: () => most }
+    }
+
+    test('is consumed in several turns of the event loop, in order and to its end', async () => {
+      const server = serve((socket) => socket.write(plain(text)))
+      const incoming = await post(server)
+      const first = Buffer.from((await incoming.body.read())!).toString()
+      const { received, consume, most } = consumeSlowly()
+      expect(await incoming.body.read(consume)).toBeUndefined()
+      expect(first + received.join('') === text).toBe(true)
+      expect(most()).toBeLessThanOrEqual(8)
+    })
+
+    test('is consumed up to a broken end, which is reported after it', async () => {
+      const server = serve((socket) => {
+        socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${text.length + 1}\r\n\r\n${text}`)
+        socket.end()
+      })
+      const incoming = await post(server)
+      const first = Buffer.from((await incoming.body.read())!).toString()
+      const { received, consume } = consumeSlowly()
+      expect((await failure(incoming.body.read(consume))).code).toBe('upstream_error')
+      expect(first + received.join('') === text).toBe(true)
+    })
+
+    test('ends with cancel, also between two turns', async () => {
+      const server = serve((socket) => socket.write(plain(text)))
+      const incoming = await post(server)
+      const { received, consume } = consumeSlowly()
+      await incoming.body.read()
+      const pending = incoming.body.read((chunk) => {
+        if (received.length === 20) setImmediate(() => incoming.body.cancel())
+        return consume(chunk)
+      })
+      await Promise.race([pending.catch(() => {}), Bun.sleep(10_000)])
+      expect(received.length).toBeGreaterThanOrEqual(20)
+      expect(received.length).toBeLessThan(60)
+    })
   })
 
   test('cancel closes the connection, and a pending read rejects', async () => {

@@ -1,7 +1,7 @@
 import type { AuthenticatedRequest } from '../../context.ts'
 import type { GenerationRequest, ProtocolName, RequestSettings } from '../../generation/request.ts'
 import type { Usage } from '../../generation/usage.ts'
-import type { RequestBody } from '../../http/call.ts'
+import type { RequestBody } from '../../http/encode-request.ts'
 import { scanBody } from '../../json/body-scan.ts'
 import type { BodyLimits } from '../../json/weight.ts'
 import { modelLimitOf } from '../../ledger/admission.ts'
