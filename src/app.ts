@@ -1,9 +1,11 @@
 import { AbuseDetection } from './accounts/abuse-detection.ts'
 import { type Clock, SteadyClock } from './accounts/clock.ts'
-import { chosenKey } from './accounts/key-text.ts'
+import { chosenKeys } from './accounts/key-text.ts'
 import { Keys } from './accounts/keys.ts'
 import { Limits } from './accounts/limits.ts'
+import { firstOwner, openPeople } from './accounts/people.ts'
 import { Plans } from './accounts/plans.ts'
+import { consoleLink } from './accounts/sign-in.ts'
 import type { Config } from './config/load.ts'
 import type { AppContext, AuthenticatedRequest, PublicRequest } from './context.ts'
 import { answerManaged } from './endpoints/management/admit.ts'
@@ -175,7 +177,7 @@ export async function start(config: Config, replaces = false): Promise<Running> 
   log.configure(config.log)
   // First, because a mistake in the configuration must not cost the server that is replaced.
   const catalogue = new Catalogue(config)
-  chosenKey(config.env.SLUICE_KEY)
+  chosenKeys(config.env)
   const clock = new SteadyClock()
   const opened = Promise.withResolvers<void>()
   const handler: Handler = {
@@ -202,9 +204,10 @@ export async function start(config: Config, replaces = false): Promise<Running> 
     const app: GatewayContext = Object.assign(context, { predictor: new Predictor(context, webhooks) })
     await app.predictor.start()
     handler.handle = (request, server) => handleRequest(app, request, () => server.requestIP(request)?.address)
+    const link = config.console.enabled ? await app.people.signIn.firstLink() : undefined
     opened.resolve()
     successor?.opened()
-    return run(app, webhooks, server, handler)
+    return run(app, webhooks, server, handler, link)
   } catch (error) {
     await server?.stop(0)
     await store?.close()
@@ -212,8 +215,15 @@ export async function start(config: Config, replaces = false): Promise<Running> 
   }
 }
 
-function run(app: GatewayContext, webhooks: Webhooks, server: Listening, handler: Handler): Running {
+function run(
+  app: GatewayContext,
+  webhooks: Webhooks,
+  server: Listening,
+  handler: Handler,
+  firstLink: string | undefined,
+): Running {
   announce(app, server.url)
+  if (firstLink !== undefined) console.log(`console  ${consoleLink(app.config, firstLink, server.url)}`)
   void app.space.shortage()
   const stopLocal = new AbortController()
   const timers = startTimers(app, stopLocal.signal)
@@ -248,7 +258,9 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     configured: config.keys,
   })
   // Printed at once, because only hashes are stored: the texts are not shown again.
-  for (const { kind, text } of await keys.start(config.env.SLUICE_KEY)) console.log(`key ${kind} ${text}`)
+  for (const { kind, text } of await keys.start(config.env)) console.log(`key ${kind} ${text}`)
+  const people = openPeople(store, now)
+  await firstOwner(people, config.env)
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), clock, ...config.billing })
   ledger.onClosed = logClosed
@@ -273,6 +285,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     keptQuota,
     files,
     keys,
+    people,
     limits: new Limits(),
     abuseDetection: new AbuseDetection(config.accountStatus),
     catalogue,
@@ -309,6 +322,7 @@ function startTimers(app: GatewayContext, signal: AbortSignal): Timer[] {
   return [
     every(LOCAL_EVERY_MS, findLocalModels),
     every(PURGE_EVERY_MS, () => store.responses.purge(clock.now())),
+    every(PURGE_EVERY_MS, () => store.people.purge(clock.now())),
     ...[app.reasoningReplay, app.issuedIds, app.idempotency].map((kept) => every(PURGE_EVERY_MS, () => kept.purge())),
     every(PURGE_EVERY_MS, () => store.predictions.purge(clock.now() - config.predictions.keepDays * DAY_MS)),
     every(PURGE_FILES_EVERY_MS, () => files.purge().then(() => store.shrink())),

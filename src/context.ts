@@ -2,6 +2,7 @@ import type { AbuseDetection } from './accounts/abuse-detection.ts'
 import type { Clock } from './accounts/clock.ts'
 import type { Identity, Keys } from './accounts/keys.ts'
 import type { Limits } from './accounts/limits.ts'
+import type { People } from './accounts/people.ts'
 import type { Config } from './config/load.ts'
 import type { ErrorCode } from './error.ts'
 import type { Files } from './files/files.ts'
@@ -34,6 +35,7 @@ export type AppContext = {
   keptQuota: KeptQuota
   files: Files
   keys: Keys
+  people: People
   limits: Limits
   abuseDetection: AbuseDetection
   catalogue: Catalogue

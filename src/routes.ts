@@ -1,5 +1,6 @@
 import { protocols } from './protocols/index.ts'
 import type { AppContext, AuthenticatedRequest, PublicRequest } from './context.ts'
+import { getConsole } from './endpoints/console.ts'
 import { countGeminiTokens, countMessagesTokens } from './endpoints/count-tokens.ts'
 import { createFile, deleteFile, getFile, getFileContent, listFiles } from './endpoints/files/files.ts'
 import { getBalance, getGeneration, getGenerationAtOldPath, getSubscription } from './endpoints/management/records.ts'
@@ -203,6 +204,7 @@ export const routes: readonly Route[] = [
   get('management.subscription', '/v1/management/subscription/detail', getSubscription, { keys: ['management'] }),
   ...managementRoutes,
 
+  publicRoute('console', 'GET', /^\/console(?:\/(.*))?$/, getConsole),
   // Claude Code opens its connection with this before the first prompt.
   publicRoute('hello', 'HEAD', '/api/hello', () => new Response(null, { status: 200 }), 'messages'),
   publicRoute('livez', 'GET', '/livez', () => new Response('ok\n')),

@@ -29,14 +29,23 @@ export const isKeyText = (text: string, kind: KeyKind): boolean =>
 /** The rule of `isKeyText`, for error messages. */
 export const keyTextRule = (kind: KeyKind): string => `${KEY_PREFIXES[kind]} and 16 to 200 letters, digits, "-" or "_"`
 
-/** The key that the operator chose in SLUICE_KEY, if any. Throws an Error for the operator where it is invalid. */
-export function chosenKey(given: string | undefined): string | undefined {
-  // Docker Compose passes an unset variable on as an empty one.
-  const chosen = given === '' ? undefined : given
-  if (chosen !== undefined && !isKeyText(chosen, 'pay-as-you-go'))
-    throw new Error(`SLUICE_KEY must be ${keyTextRule('pay-as-you-go')}`)
+/** The keys that the operator chose, by kind. Throws an Error for the operator where one is invalid. */
+export function chosenKeys(env: Record<string, string | undefined>): Partial<Record<KeyKind, string>> {
+  const chosen: Partial<Record<KeyKind, string>> = {}
+  for (const [name, kind] of CHOSEN) {
+    const text = env[name]
+    // Docker Compose passes an unset variable on as an empty one.
+    if (text === undefined || text === '') continue
+    if (!isKeyText(text, kind)) throw new Error(`${name} must be ${keyTextRule(kind)}`)
+    chosen[kind] = text
+  }
   return chosen
 }
+
+const CHOSEN = [
+  ['SLUICE_KEY', 'pay-as-you-go'],
+  ['SLUICE_MANAGEMENT_KEY', 'management'],
+] as const
 
 function base62(bytes: Buffer, length: number): string {
   let rest = BigInt(`0x${bytes.toString('hex')}`)

@@ -1,78 +1,21 @@
-import { KEY_KINDS, type KeyKind, type LimitPeriod } from '../config/terms.ts'
+import { KEY_KINDS, type KeyKind } from '../config/terms.ts'
 import { BoundedMap } from '../http/bounded-map.ts'
 import type { Account, AccountStatus, Store, StoredKey } from '../store/store.ts'
 import { FIRST_ACCOUNT, type Accounts } from './accounts.ts'
 import { AccountChanges } from './account-changes.ts'
-import { allowedModels, anyModel, type AllowedModels } from './allowed-models.ts'
-import type { KeyLimit } from './budget.ts'
 import { invalidKey, KEY_HEADERS, type KeyHeader } from './key-headers.ts'
-import { chosenKey, isKeyText, keyTextRule, kindOfText, newId, newKeyText } from './key-text.ts'
+import { chosenKeys, isKeyText, keyTextRule, kindOfText, newId, newKeyText } from './key-text.ts'
+import { identityOf, optionsOf, type ConfiguredKey, type Identity, type ListedKey, type NewKey } from './key-options.ts'
 import { loadPepper } from './pepper.ts'
-import type { Role } from './roles.ts'
+import { INSTALLATION } from './roles.ts'
+
+export type * from './key-options.ts'
 
 /** Values cached per header. Only those of active keys are, so that a flood of wrong ones displaces nothing. */
 const CACHED_VALUES_MAX = 10_000
 const KEY_LENGTH_MAX = 512
 /** Characters of a key's text that are stored, to recognise it by. */
 const PREFIX_LENGTH = 12
-
-export type Identity = {
-  readonly keyId: string
-  readonly keyName?: string
-  readonly accountId: string
-  readonly accountStatus: AccountStatus
-  /** The account's discount in basis points. */
-  readonly discount: number
-  readonly kind: KeyKind
-  readonly allows: AllowedModels
-  readonly limit?: KeyLimit
-  readonly requestsPerMinute?: number
-  /** False: `Idempotency-Key` is ignored. */
-  readonly idempotency?: boolean
-  /** The role of a management key. */
-  readonly role?: Role
-}
-
-/** Restrictions of a key. */
-type KeyOptions = {
-  /** Patterns of model names. */
-  models?: string[]
-  /** Nano-USD that may be spent, per period where there is one. */
-  limit?: bigint
-  limitPeriod?: LimitPeriod
-  requestsPerMinute?: number
-  idempotency?: boolean
-}
-
-/** A key of the configuration file: never stored. Without `kind` its prefix decides, else it is pay-as-you-go. */
-export type ConfiguredKey = KeyOptions & { key: string; kind?: KeyKind; account?: string }
-
-export type NewKey = KeyOptions & {
-  kind: KeyKind
-  /** An account's name or id. */
-  account?: string
-  name?: string
-  /** Unix milliseconds. */
-  expiresAt?: number
-  /** Chosen by the operator; random by default. */
-  text?: string
-}
-
-/** A key as shown to the operator. `text` has only the beginning and the end of the key's text. */
-export type ListedKey = {
-  id: string
-  kind: KeyKind
-  account: string
-  name: string | null
-  text: string
-  createdAt: number
-  expiresAt: number | null
-  revokedAt: number | null
-  requestsPerMinute: number | null
-  models: string[] | null
-  limit: bigint | null
-  limitPeriod: LimitPeriod | null
-}
 
 type ActiveKey = { identity: Identity; expiresAt: number }
 
@@ -130,33 +73,31 @@ export class Keys {
   }
 
   /**
-   * Creates one key of each kind where no key was ever stored, and gives their texts, which are shown once. `given`
-   * (SLUICE_KEY) is used as the pay-as-you-go key then, and added on later starts where it is unknown. Fails with an
-   * Error for the operator where it is invalid or revoked.
+   * Creates one key of each kind where no key was ever stored, and gives their texts, which are shown once. Chosen ones
+   * are used then: the one in SLUICE_MANAGEMENT_KEY is an owner of the installation. The one in SLUICE_KEY is also
+   * added on later starts where it is unknown. Fails with an Error for the operator where one is invalid or revoked.
    */
-  async start(given?: string): Promise<{ kind: KeyKind; text: string }[]> {
-    const chosen = chosenKey(given)
+  async start(env: Record<string, string | undefined> = {}): Promise<{ kind: KeyKind; text: string }[]> {
+    const chosen = chosenKeys(env)
     const first = this.#hasStoredKeys ? [] : await this.#firstKeys(chosen)
-    if (first.length > 0 || chosen === undefined) return first
-    const stored = await this.#stored(chosen)
+    const { 'pay-as-you-go': text } = chosen
+    if (first.length > 0 || text === undefined) return first
+    const stored = await this.#stored(text)
     if (stored?.revokedAt != null) throw new Error(`SLUICE_KEY is a revoked key (${stored.id}); choose another one`)
-    if (stored !== undefined || this.#active.has(this.#hash(chosen).toString('base64'))) return []
-    const created = await this.create({ kind: 'pay-as-you-go', name: 'SLUICE_KEY', text: chosen })
+    if (stored !== undefined || this.#active.has(this.#hash(text).toString('base64'))) return []
+    const created = await this.create({ kind: 'pay-as-you-go', name: 'SLUICE_KEY', text })
     return [{ kind: 'pay-as-you-go', text: created.text }]
   }
 
-  async #firstKeys(chosen: string | undefined): Promise<{ kind: KeyKind; text: string }[]> {
+  async #firstKeys(chosen: Partial<Record<KeyKind, string>>): Promise<{ kind: KeyKind; text: string }[]> {
     const account = await this.#accounts.named()
-    const first = KEY_KINDS.map((kind) => ({
-      kind,
-      text: kind === 'pay-as-you-go' && chosen !== undefined ? chosen : newKeyText(kind),
-    }))
+    const first = KEY_KINDS.map((kind) => ({ kind, text: chosen[kind] ?? newKeyText(kind) }))
+    const rows = first.map(({ kind, text }): [NewKey, string] => {
+      const isOwner = kind === 'management' && chosen.management !== undefined
+      return [{ kind, name: 'first', ...(isOwner ? { role: { scope: INSTALLATION, role: 'owner' } } : {}) }, text]
+    })
     // Queued in the same turn of the event loop, so they are one transaction.
-    await Promise.all(
-      first.map(({ kind, text }) =>
-        this.#store.accounts.addKey(this.#row({ kind, text, name: 'first' }, account.id, text)),
-      ),
-    )
+    await Promise.all(rows.map(([key, text]) => this.#store.accounts.addKey(this.#row(key, account.id, text))))
     await this.refresh()
     return first
   }
@@ -359,38 +300,12 @@ export class Keys {
       limit: key.limit ?? null,
       limitPeriod: key.limitPeriod ?? null,
       idempotency: key.idempotency ?? true,
+      role: key.role?.role ?? null,
+      scope: key.role?.scope ?? null,
+      createdBy: key.createdBy ?? null,
+      source: key.source ?? null,
     }
   }
 }
 
 const isBlocked = (status: AccountStatus | undefined): boolean => status === 'suspended' || status === 'banned'
-
-function optionsOf({ models, limit, limitPeriod, requestsPerMinute, idempotency }: StoredKey): KeyOptions {
-  return {
-    idempotency,
-    ...(models === null ? {} : { models }),
-    ...(limit === null ? {} : { limit }),
-    ...(limitPeriod === null ? {} : { limitPeriod }),
-    ...(requestsPerMinute === null ? {} : { requestsPerMinute }),
-  }
-}
-
-function identityOf(
-  { id, name }: Pick<StoredKey, 'id' | 'name'>,
-  account: Account,
-  kind: KeyKind,
-  { models, limit, limitPeriod, requestsPerMinute, idempotency }: KeyOptions,
-): Identity {
-  return {
-    keyId: id,
-    ...(name === null ? {} : { keyName: name }),
-    accountId: account.id,
-    accountStatus: account.status,
-    discount: account.discount,
-    kind,
-    allows: models === undefined ? anyModel : allowedModels(models),
-    ...(limit === undefined ? {} : { limit: { amount: limit, period: limitPeriod ?? null } }),
-    ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }),
-    ...(idempotency === false ? { idempotency } : {}),
-  }
-}

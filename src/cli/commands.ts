@@ -62,6 +62,22 @@ export const COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./serve.ts')).sandbox(given),
   },
   {
+    words: 'console',
+    operands: '',
+    operandCount: 0,
+    summary: 'Print a link that opens the console once, within 15 minutes',
+    notes:
+      'Without a user yet, the link makes the first owner. Later it signs in the first owner, or the one of --user. ' +
+      'On a\nmachine with a screen it is opened, too.',
+    options: {
+      user: { value: 'NAME', summary: 'Name or e-mail address of a user who is locked out' },
+      ...JSON_OUTPUT,
+      ...DATA,
+      ...LISTEN,
+    },
+    run: async (given) => (await import('./console.ts')).openConsole(given),
+  },
+  {
     words: 'keys create',
     operands: '',
     operandCount: 0,

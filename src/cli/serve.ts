@@ -13,11 +13,12 @@ const PARENT_CHECK_MS = 500
 export async function serve(given: Given): Promise<void> {
   const config = configOf(given)
   refuseExampleKey(config)
+  if (given.on('no-console')) config.console.enabled = false
   // An unhandled rejection concerns one request. It must not end the process and thereby all others.
   process.on('unhandledRejection', (error) => log.error('unhandled rejection', error))
   const { start } = await import('../app.ts')
   await untilSignal(start(config, given.on('replace')))
-  if (!given.on('no-console')) buildConsole()
+  if (config.console.enabled) buildConsole()
 }
 
 export async function sandbox(given: Given): Promise<void> {

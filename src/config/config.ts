@@ -74,6 +74,8 @@ export type Config = {
   /** `private`: each `host` or `host:port`, in lower case, that may be reached although it is not public. */
   fetch: { requestUrls: boolean; bytes: number; private: string[] }
   accountStatus: AccountStatusConfig
+  /** `hosts`: besides loopback, `listen.host` and the host of `listen.publicUrl`. */
+  console: { enabled: boolean; hosts: string[]; sessionHours: number }
   providers: Map<string, ProviderConfig>
   models: Map<string, ModelConfig>
   routing: RoutingConfig

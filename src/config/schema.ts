@@ -194,6 +194,23 @@ const fetch = object(
   { description: 'Access to URLs that clients send' },
 )
 
+const consoleSettings = object(
+  {
+    enabled: boolean('false: no console and no sessions; the management API takes keys alone'),
+    hosts: list(string({ what: 'a host name or address', pattern: /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)$/ }), {
+      what: 'hosts',
+      description: 'Further host names under which browsers reach the console, without ports',
+    }),
+    sessionHours: number({
+      min: 1,
+      max: 168,
+      whole: true,
+      description: 'Hours without use after which a session ends; on this machine alone: 7 days',
+    }),
+  },
+  { description: 'The console' },
+)
+
 /** sluice.yaml. */
 export const FILE = object(
   {
@@ -268,6 +285,7 @@ export const FILE = object(
       { description: 'Subscriptions' },
     ),
     accountStatus,
+    console: consoleSettings,
     keys: list(key, { what: 'keys', description: 'Fixed keys, besides those created on the command line' }),
   },
   { description: 'Configuration of Sluice' },

@@ -80,6 +80,11 @@ export function toConfig(read: ReadFile, env: Environment): Config {
       penalty: { monitored: 1, abusive: 1.5, ...read.accountStatus?.penalty },
       requestsPerMinute: read.accountStatus?.requestsPerMinute ?? 60,
     },
+    console: {
+      enabled: read.console?.enabled ?? true,
+      hosts: (read.console?.hosts ?? []).map(({ value }) => value),
+      sessionHours: read.console?.sessionHours ?? 12,
+    },
     providers,
     models: readModels(read.models, providers),
     routing: readRouting(read.routing),

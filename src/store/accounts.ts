@@ -8,6 +8,8 @@ export type AccountStatus = 'healthy' | 'monitored' | 'abusive' | 'suspended' | 
 /** `discount`: basis points off every bill. */
 export type Account = { id: string; name: string; status: AccountStatus; createdAt: number; discount: number }
 
+export type KeySource = 'api' | 'playground'
+
 /** An API key without its text: only the keyed hash and enough of the text to recognise it. */
 export type StoredKey = {
   id: string
@@ -29,6 +31,13 @@ export type StoredKey = {
   limitPeriod: LimitPeriod | null
   /** False: `Idempotency-Key` is ignored. */
   idempotency: boolean
+  /** Role and scope of a management key; without them it is a viewer of its account. */
+  role: string | null
+  scope: string | null
+  /** The id of the user or management key that made it; null for the command line. */
+  createdBy: string | null
+  /** `api`, `playground`, or null for the first start and the command line. */
+  source: KeySource | null
 }
 
 export interface AccountStore {

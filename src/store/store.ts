@@ -1,19 +1,23 @@
 import type { AccountStore } from './accounts.ts'
+import type { ChangeStore } from './changes.ts'
 import type { FileStore } from './files.ts'
 import type { IssuedIdStore } from './issued-ids.ts'
 import type { KeptStore } from './kept.ts'
 import type { IdempotencyStore } from './idempotency.ts'
 import type { LedgerStore, ProgressStore } from './ledger.ts'
+import type { PeopleStore } from './people.ts'
 import type { PredictionStore } from './predictions.ts'
 import type { ReasoningStore } from './reasoning.ts'
 import type { ResponseStore } from './responses.ts'
 
 export type * from './accounts.ts'
+export * from './changes.ts'
 export type * from './files.ts'
 export type * from './idempotency.ts'
 export type * from './issued-ids.ts'
 export type * from './kept.ts'
 export * from './ledger.ts'
+export type * from './people.ts'
 export type * from './predictions.ts'
 export type * from './reasoning.ts'
 export type * from './responses.ts'
@@ -38,6 +42,8 @@ export interface SettingStore {
  */
 export interface Store {
   readonly accounts: AccountStore
+  readonly people: PeopleStore
+  readonly changes: ChangeStore
   readonly settings: SettingStore
   readonly responses: ResponseStore
   readonly reasoning: ReasoningStore

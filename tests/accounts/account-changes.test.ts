@@ -51,6 +51,10 @@ const keyOf = (id: string, accountId: string, fill: number): StoredKey => ({
   limit: null,
   limitPeriod: null,
   idempotency: false,
+  role: null,
+  scope: null,
+  createdBy: null,
+  source: null,
 })
 
 describe('changes of accounts', () => {

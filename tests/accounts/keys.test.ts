@@ -31,14 +31,14 @@ describe('the first start', () => {
 
   test('the first start uses SLUICE_KEY as its pay-as-you-go key, and later starts add an unknown one', async () => {
     const keys = await fixture.open()
-    const first = await keys.start(CHOSEN)
+    const first = await keys.start({ SLUICE_KEY: CHOSEN })
     expect(first[0]).toEqual({ kind: 'pay-as-you-go', text: CHOSEN })
     expect(first.length).toBe(3)
-    expect(await keys.start(CHOSEN)).toEqual([])
-    expect(await keys.start('')).toEqual([])
+    expect(await keys.start({ SLUICE_KEY: CHOSEN })).toEqual([])
+    expect(await keys.start({ SLUICE_KEY: '' })).toEqual([])
     const another = `${CHOSEN}_2`
-    expect(await keys.start(another)).toEqual([{ kind: 'pay-as-you-go', text: another }])
-    expect(await keys.start(another)).toEqual([])
+    expect(await keys.start({ SLUICE_KEY: another })).toEqual([{ kind: 'pay-as-you-go', text: another }])
+    expect(await keys.start({ SLUICE_KEY: another })).toEqual([])
     expect(keys.identify(bearer(another)).accountId).toBe(keys.identify(bearer(CHOSEN)).accountId)
   })
 
@@ -51,13 +51,13 @@ describe('the first start', () => {
       'sk-ai-v1-0123456789 abcdef',
       `${CHOSEN}\n`,
     ]) {
-      expect(await keys.start(bad).catch((error: Error) => error.message)).toMatch(
+      expect(await keys.start({ SLUICE_KEY: bad }).catch((error: Error) => error.message)).toMatch(
         /^SLUICE_KEY must be sk-ai-v1- and 16 to 200/,
       )
     }
-    await keys.start(CHOSEN)
+    await keys.start({ SLUICE_KEY: CHOSEN })
     await keys.revoke(CHOSEN)
-    expect(await keys.start(CHOSEN).catch((error: Error) => error.message)).toMatch(/revoked/)
+    expect(await keys.start({ SLUICE_KEY: CHOSEN }).catch((error: Error) => error.message)).toMatch(/revoked/)
   })
 })
 

@@ -65,6 +65,7 @@ describe('defaults', () => {
           count: 1_000_000,
         },
         fetch: { requestUrls: false, bytes: 20_971_520, private: [] },
+        console: { enabled: true, hosts: [], sessionHours: 12 },
         accountStatus: {
           refusals: { monitored: 1_000, abusive: 10_000 },
           addresses: { monitored: 200, abusive: 2_000 },

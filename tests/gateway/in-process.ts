@@ -4,6 +4,7 @@ import { AbuseDetection } from '../../src/accounts/abuse-detection.ts'
 import { SteadyClock } from '../../src/accounts/clock.ts'
 import { Keys } from '../../src/accounts/keys.ts'
 import { Limits } from '../../src/accounts/limits.ts'
+import { openPeople } from '../../src/accounts/people.ts'
 import { Plans } from '../../src/accounts/plans.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { MemoryBudget } from '../../src/http/memory-budget.ts'
@@ -68,6 +69,7 @@ export async function inProcessGateway(
     keptQuota: new KeptQuota({ kept, ledger, config, space }),
     files,
     keys,
+    people: openPeople(store, now ?? Date.now),
     limits: new Limits(),
     abuseDetection,
     catalogue,

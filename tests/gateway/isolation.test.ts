@@ -124,6 +124,7 @@ const TABLE: Record<string, Row> = {
   'DELETE files.delete chat.completions': inPath((id) => `/v1/files/${id}`),
   'GET outputs.get chat.completions': { path: '/v1/outputs/none', keys: 'public', answers: 404 },
   'HEAD hello messages': { path: '/api/hello', keys: 'public' },
+  'GET console chat.completions': { path: '/console/assets/none.js', keys: 'public', answers: 404 },
   'GET livez chat.completions': { path: '/livez', keys: 'public' },
   'GET readyz chat.completions': { path: '/readyz', keys: 'public' },
 }

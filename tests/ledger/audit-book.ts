@@ -111,6 +111,10 @@ const key = (id: string, number: number): StoredKey => ({
   limit: 1n,
   limitPeriod: 'day',
   idempotency: true,
+  role: null,
+  scope: null,
+  createdBy: null,
+  source: null,
 })
 
 /**

@@ -34,7 +34,9 @@ describe('a route', () => {
   })
 
   test.each(rows)('%s asks for the role of its action', async (_, { method, template, action }) => {
-    const viewer = Caller.ofUser({ id: 'u', name: 'u', sessionId: 's' }, [{ scope: 'acct_1', role: 'viewer' }])
+    const viewer = Caller.ofUser({ id: 'u', name: 'u', sessionId: 's', sessionEndsAt: 0 }, [
+      { scope: 'acct_1', role: 'viewer' },
+    ])
     const [status, code] = await ask(method, template, bearer('management'))
     const refused = action !== 'public' && action !== 'signed-in' && !viewer.mayAnywhere(action)
     if (refused) expect([status, code]).toEqual([403, 'role_required'])

@@ -60,6 +60,10 @@ export function storeContract(name: string, open: () => Store): void {
         limit: 9_007_199_254_740_993n,
         limitPeriod: 'month',
         idempotency: true,
+        role: null,
+        scope: null,
+        createdBy: null,
+        source: null,
       } as const
       await store.accounts.addKey({ ...key, models: [...key.models] })
       expect(await store.accounts.keys()).toEqual([{ ...key, models: [...key.models] }])

@@ -47,6 +47,10 @@ const key = (id: string, accountId: string, fill: number): StoredKey => ({
   limit: null,
   limitPeriod: null,
   idempotency: true,
+  role: null,
+  scope: null,
+  createdBy: null,
+  source: null,
 })
 
 const answer = (id: string, ...output: object[]) => ({

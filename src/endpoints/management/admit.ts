@@ -1,34 +1,60 @@
 import { Caller } from '../../accounts/caller.ts'
+import { endOf } from '../../accounts/sessions.ts'
 import type { AppContext, PublicRequest } from '../../context.ts'
 import { GatewayError } from '../../error.ts'
+import { checkOwnHost, checkOwnOrigin } from '../../http/own-origin.ts'
 import { stopping } from '../../pipeline/authorize.ts'
 import type { ManagementRoute } from './route.ts'
+import { sessionTextOf, setCookie } from './session-cookie.ts'
 
 const KEY_HEADERS = ['authorization', 'x-api-key', 'x-goog-api-key'] as const
 
 /** Answers a request to the management API: who sends it, how often, and with which role. */
-export function answerManaged(
+export async function answerManaged(
   app: AppContext,
   inbound: PublicRequest,
   { name, action, handle }: ManagementRoute,
-): Promise<Response> | Response {
+): Promise<Response> {
   if (app.draining) throw stopping()
-  const caller = callerOf(app, inbound)
+  const { caller, cookie } = await callerOf(app, inbound)
+  if (cookie !== undefined) inbound.errorHeaders['set-cookie'] = cookie
   app.limits.checkRateLimit(limitedBy(caller, inbound), name, app.config.limits.requestsPerMinute, inbound.path)
   if (action !== 'public') caller.require(action === 'signed-in' ? undefined : action)
-  return handle(app, Object.assign(inbound, { caller }))
+  const response = await handle(app, Object.assign(inbound, { caller }))
+  if (cookie !== undefined && !response.headers.has('set-cookie')) response.headers.append('set-cookie', cookie)
+  return response
 }
 
-function callerOf(app: AppContext, inbound: PublicRequest): Caller {
+/** A key in a header comes before a session. `cookie`: of a session that gets a new text. */
+async function callerOf(app: AppContext, inbound: PublicRequest): Promise<{ caller: Caller; cookie?: string }> {
   const { headers } = inbound.request
-  if (!KEY_HEADERS.some((name) => headers.has(name))) return Caller.anonymous
+  if (!KEY_HEADERS.some((name) => headers.has(name))) return callerOfSession(app, inbound)
   const identity = (inbound.identity = app.keys.identify(headers))
   if (identity.kind !== 'management')
     throw new GatewayError(
       'permission_denied',
       `A ${identity.kind} key may not use this endpoint; it takes a management key or a session.`,
     )
-  return Caller.ofKey(identity)
+  return { caller: Caller.ofKey(identity) }
+}
+
+async function callerOfSession(
+  app: AppContext,
+  { request }: PublicRequest,
+): Promise<{ caller: Caller; cookie?: string }> {
+  const text = sessionTextOf(app, request)
+  if (text === undefined) return { caller: Caller.anonymous }
+  checkOwnHost(request, app.config)
+  checkOwnOrigin(request)
+  const found = await app.people.sessions.find(text)
+  if (found === undefined) return { caller: Caller.anonymous }
+  const { session, user, renewed } = found
+  const roles = await app.people.users.rolesOf(user.id)
+  const { id, name } = user
+  return {
+    caller: Caller.ofUser({ id, name, sessionId: session.id, sessionEndsAt: endOf(session) }, roles),
+    ...(renewed === undefined ? {} : { cookie: setCookie(app, request, renewed, session.endsAt) }),
+  }
 }
 
 /** Requests without a session and without a key share one counter for each address. */

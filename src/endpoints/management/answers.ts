@@ -1,4 +1,4 @@
 /** The types of what the management API answers, for its clients. */
 
 export type { Page } from './answer.ts'
-export type { SessionAnswer } from './session.ts'
+export type { LinkPreview, SessionAnswer } from './session.ts'

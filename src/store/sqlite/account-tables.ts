@@ -15,7 +15,8 @@ const ACCOUNT_COLUMNS = 'id, name, status, created_at AS createdAt, discount'
 
 const KEY_COLUMNS = `id, account_id AS accountId, kind, hash, prefix, last4, name, created_at AS createdAt,
   expires_at AS expiresAt, revoked_at AS revokedAt, requests_per_minute AS requestsPerMinute, models,
-  CAST(spend_limit AS TEXT) AS "limit", limit_period AS limitPeriod, idempotency`
+  CAST(spend_limit AS TEXT) AS "limit", limit_period AS limitPeriod, idempotency, role, scope,
+  created_by AS createdBy, source`
 
 const keyOf = ({ models, limit, idempotency, ...row }: KeyRow): StoredKey => ({
   ...row,
@@ -125,8 +126,8 @@ export class AccountTables implements AccountStore {
     await this.#connection.commit(() => {
       this.#connection.run(
         `INSERT INTO keys (id, account_id, kind, hash, prefix, last4, name, created_at, expires_at, revoked_at,
-           requests_per_minute, models, spend_limit, limit_period, idempotency)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+           requests_per_minute, models, spend_limit, limit_period, idempotency, role, scope, created_by, source)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
         key.id,
         key.accountId,
         key.kind,
@@ -142,6 +143,7 @@ export class AccountTables implements AccountStore {
         key.limit === null ? null : int64(key.limit),
         key.limitPeriod,
         key.idempotency ? 1 : 0,
+        ...[key.role, key.scope, key.createdBy, key.source],
       )
     })
   }

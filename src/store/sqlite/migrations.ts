@@ -1,4 +1,5 @@
 import { ACCOUNT_CHANGES } from './account-changes.ts'
+import { PEOPLE } from './people-migration.ts'
 import { ITEMS_ONCE, TOTALS, totalsOf } from './totals-migration.ts'
 
 /** Schema migrations, append-only: step N takes a data folder from version N-1 to N (`PRAGMA user_version`). */
@@ -297,4 +298,5 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX issued_ids_by_expiry ON issued_ids (expires_at);
   CREATE INDEX issued_ids_of_account ON issued_ids (account_id, expires_at);
   `,
+  PEOPLE,
 ]

@@ -4,6 +4,7 @@ import type { Durability } from '../../config/terms.ts'
 import { PEPPER_FILE, type Store } from '../store.ts'
 import { DiskSpace, type Reserve } from '../disk-space.ts'
 import { AccountTables } from './account-tables.ts'
+import { ChangeTable } from './change-table.ts'
 import { Connection, isCorrupt, withRoom } from './connection.ts'
 import { FileTables } from './file-tables.ts'
 import { IssuedIdTable } from './issued-id-table.ts'
@@ -11,6 +12,7 @@ import { KeptTable } from './kept-table.ts'
 import { IdempotencyTable } from './idempotency-table.ts'
 import { LedgerTables } from './ledger-tables.ts'
 import { lockFolder } from './lock.ts'
+import { PeopleTables } from './people-tables.ts'
 import { PredictionTables } from './prediction-tables.ts'
 import { ProgressFile } from './progress-file.ts'
 import { ReasoningTable } from './reasoning-table.ts'
@@ -40,6 +42,8 @@ export type SqliteOptions = {
 /** The embedded store: SQLite in one file of the data folder. */
 export class SqliteStore implements Store {
   readonly accounts: AccountTables
+  readonly people: PeopleTables
+  readonly changes: ChangeTable
   readonly settings: SettingTable
   readonly responses: ResponseTables
   readonly reasoning: ReasoningTable
@@ -69,6 +73,8 @@ export class SqliteStore implements Store {
       const [database, pepper] = [join(folder, DATABASE), join(folder, PEPPER_FILE)]
       this.#lock = exclusive ? withRoom(() => lockFolder(folder), makeRoom) : undefined
       this.#connection = withRoom(() => new Connection(database, durability, pepper, makeRoom), makeRoom)
+      this.people = new PeopleTables(this.#connection)
+      this.changes = new ChangeTable(this.#connection)
       this.settings = new SettingTable(this.#connection)
       this.responses = new ResponseTables(this.#connection, now)
       this.reasoning = new ReasoningTable(this.#connection)

@@ -1,0 +1,82 @@
+import { openPeople, type People } from '../../src/accounts/people.ts'
+import type { Role } from '../../src/accounts/roles.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
+
+export type Got = { status: number; headers: Headers; text: string; json: Record<string, never>; code: string }
+
+/** A browser as the console's page uses one: with a cookie, and the headers of requests to the page's own origin. */
+export class Browser {
+  readonly url: string
+  cookie = ''
+
+  constructor(url: string) {
+    this.url = url
+  }
+
+  /** `headers`: further ones, or null for one that is left out. */
+  async ask(method: string, path: string, body?: object, headers: Record<string, string | null> = {}): Promise<Got> {
+    const all: Record<string, string | null> = {
+      'sec-fetch-site': 'same-origin',
+      'x-sluice-console': '1',
+      ...(this.cookie === '' ? {} : { cookie: this.cookie }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    }
+    const response = await fetch(`${this.url}/v1/management${path}`, {
+      method,
+      headers: Object.fromEntries(Object.entries(all).filter((pair): pair is [string, string] => pair[1] !== null)),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    const set = response.headers.get('set-cookie')
+    if (set !== null) this.cookie = set.includes('Max-Age=0') ? '' : (set.split(';')[0] ?? '')
+    const text = await response.text()
+    const json = (text === '' ? {} : JSON.parse(text)) as Record<string, never>
+    return { status: response.status, headers: response.headers, text, json, code: errorCode(json) }
+  }
+
+  get = (path: string) => this.ask('GET', path)
+  post = (path: string, body: object) => this.ask('POST', path, body)
+
+  /** Changes something that was just read. */
+  async change(method: string, path: string, body?: object): Promise<Got> {
+    const { headers } = await this.get(path)
+    return this.ask(method, path, body, { 'if-match': headers.get('etag') ?? '*' })
+  }
+}
+
+const errorCode = (json: { error?: { code?: string } }): string => json.error?.code ?? ''
+
+/** What the command line does to a data folder, beside the server that runs on it. */
+export async function beside<T>(folder: string, act: (people: People) => Promise<T>): Promise<T> {
+  const store = new SqliteStore({ folder, exclusive: false })
+  try {
+    return await act(openPeople(store, Date.now))
+  } finally {
+    await store.close()
+  }
+}
+
+/** The text of a link for the first owner. */
+export const firstLink = (folder: string): Promise<string> =>
+  beside(folder, async ({ signIn }) => (await signIn.newLink()).text)
+
+/** A browser in which the first owner is signed in. */
+export async function ownerOf({ url, data }: { url: string; data: string }): Promise<Browser> {
+  const browser = new Browser(url)
+  const { status } = await browser.post('/session', { link: await firstLink(data), name: 'Owner' })
+  if (status !== 201) throw new Error(`the owner is not signed in: ${status}`)
+  return browser
+}
+
+/** A browser in which a new user with these roles is signed in. */
+export async function signedIn(
+  { url, data }: { url: string; data: string },
+  name: string,
+  roles: Role[],
+): Promise<Browser> {
+  const link = await beside(data, async ({ users, signIn }) => signIn.newLink(await users.add({ name, roles })))
+  const browser = new Browser(url)
+  const { status } = await browser.post('/session', { link: link.text, name })
+  if (status !== 201) throw new Error(`${name} is not signed in: ${status}`)
+  return browser
+}
