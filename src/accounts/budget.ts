@@ -36,8 +36,11 @@ export class Budgets {
     return limit.amount - spent - held
   }
 
-  /** Throws insufficient_credit (402) where the key's limit has less than `amount` nano-USD left; changes nothing. */
-  check(keyId: string, limit: KeyLimit, amount: bigint, now: number): void {
+  /**
+   * Throws insufficient_credit (402) where the key's limit has less than `amount` nano-USD left; changes nothing.
+   * `advice`: a sentence on what to request instead, given the nano-USD that are.
+   */
+  check(keyId: string, limit: KeyLimit, amount: bigint, now: number, advice: (left: bigint) => string): void {
     const { since, spent, held } = this.#current(keyId, limit, now)
     const left = limit.amount - spent - held
     if (amount <= 0n || amount <= left) return
@@ -49,8 +52,9 @@ export class Budgets {
         : `The limit resets at ${new Date(periodEnd(since, period)).toISOString()}.`
     throw new GatewayError(
       'insufficient_credit',
-      `This request may cost up to $${usdText(amount)}, and $${usdText(left < 0n ? 0n : left)} is left of this key's ` +
-        `limit of $${usdText(limit.amount)}${period === null ? '' : ` per ${period}`}${holds}. ${reset}`,
+      `This request holds $${usdText(amount)}, and $${usdText(left < 0n ? 0n : left)} is left of this key's ` +
+        `limit of $${usdText(limit.amount)}${period === null ? '' : ` per ${period}`}${holds}. ` +
+        `${advice(left < 0n ? 0n : left)} ${reset}`,
     )
   }
 
@@ -62,6 +66,13 @@ export class Budgets {
     const hold = { keyId, since: current.since, amount }
     this.#open.add(hold)
     return hold
+  }
+
+  /** Holds more, in the period of the hold. */
+  grow(hold: BudgetHold, amount: bigint): void {
+    hold.amount += amount
+    const current = this.#spends.get(hold.keyId)
+    if (current?.since === hold.since) current.held += amount
   }
 
   /**

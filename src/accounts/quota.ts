@@ -11,13 +11,9 @@ const DAY_MS = 24 * HOUR_MS
 const LENGTH_MS = { '5_hour': 5 * HOUR_MS, '7_day': 7 * DAY_MS }
 const WINDOW_TEXT: Record<QuotaWindowName, string> = { '5_hour': '5-hour', '7_day': '7-day', monthly: 'monthly' }
 
-/** Answers of one account whose holds grow with them, so that they may exceed a window together. */
-const GROWING_MAX = 10
-
-/** Micro-flows held for one request, and the windows in which they are. `grows`: with its response. */
+/** Micro-flows held for one request, and the windows in which they are. */
 export type QuotaHold = {
   flows: bigint
-  grows?: boolean
   windows: { window: QuotaWindowName; startedAt: number; endsAt: number }[]
 }
 
@@ -62,7 +58,6 @@ export class Quota {
   #subscription: Subscription
   readonly #windows = new Map<QuotaWindowName, Window>()
   readonly #open = new Set<QuotaHold>()
-  #growing = 0
   #latest: LatestInstant
   readonly #elapsed: () => number
 
@@ -121,7 +116,7 @@ export class Quota {
   }
 
   /** Holds micro-flows in all windows, after `check` in the same turn; windows that have ended begin anew. */
-  hold(flows: bigint, now: number, grows = false): QuotaHold {
+  hold(flows: bigint, now: number): QuotaHold {
     const at = this.#clock(now)
     const { periodStart, periodEnd } = renewed(this.#subscription, at)
     const windows = WINDOW_NAMES.map((window) => {
@@ -133,14 +128,19 @@ export class Quota {
       current.held += flows
       return { window, startedAt: current.startedAt, endsAt: current.endsAt }
     })
-    const hold = grows ? { flows, grows, windows } : { flows, windows }
-    this.#add(hold)
+    const hold = { flows, windows }
+    this.#open.add(hold)
     return hold
   }
 
-  /** True where another hold may grow, beyond the maximum of a window too: only so many answers may exceed it. */
-  get mayGrow(): boolean {
-    return this.#growing < GROWING_MAX
+  /** True where all windows of a hold that are in force have so many micro-flows left. */
+  fits(hold: QuotaHold, flows: bigint): boolean {
+    if (flows <= 0n) return true
+    const plan = this.#plans.of(this.#subscription.tier)
+    return hold.windows.every(({ window, startedAt }) => {
+      const current = this.#windows.get(window)
+      return current?.startedAt !== startedAt || flows <= plan.flows[window] - current.used - current.held
+    })
   }
 
   /** Holds more for a response under way, whatever is left: a full window refuses further requests only. */
@@ -152,11 +152,6 @@ export class Quota {
     }
   }
 
-  #add(hold: QuotaHold): void {
-    this.#open.add(hold)
-    if (hold.grows === true) this.#growing++
-  }
-
   /**
    * Ends a hold. What was used counts in the hold's windows and may exceed the hold. Gives the rows to add to the
    * store: also without use, because the windows have begun, and also of windows that newer ones have replaced here,
@@ -164,7 +159,6 @@ export class Quota {
    */
   settle(hold: QuotaHold, used: bigint): QuotaWindow[] {
     if (!this.#open.delete(hold)) throw new Error('This hold of flows is not open.')
-    if (hold.grows === true) this.#growing--
     return hold.windows.map(({ window, startedAt, endsAt }) => {
       const current = this.#windows.get(window)
       if (current?.startedAt === startedAt) {
@@ -177,7 +171,7 @@ export class Quota {
 
   /** Reverts `settle`, for a settlement that the store did not take: the hold is open again. */
   revert(hold: QuotaHold, used: bigint): void {
-    this.#add(hold)
+    this.#open.add(hold)
     for (const { window, startedAt } of hold.windows) {
       const current = this.#windows.get(window)
       if (current?.startedAt !== startedAt) continue
@@ -188,7 +182,7 @@ export class Quota {
 
   /** Restores a hold that a crash left open, with its windows where no newer ones are stored. */
   restore(hold: QuotaHold): void {
-    this.#add(hold)
+    this.#open.add(hold)
     for (const { window, startedAt, endsAt } of hold.windows) {
       this.#clock(startedAt)
       const current = this.#windows.get(window)

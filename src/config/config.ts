@@ -13,6 +13,7 @@ import type {
   Quantization,
   QuotaWindowName,
   Strategy,
+  WhenExhausted,
 } from './terms.ts'
 
 /** All settings, with defaults. */
@@ -58,6 +59,7 @@ export type Config = {
   billing: {
     startingCredit: Nano
     overdraft: Nano
+    whenExhausted: { payAsYouGo: WhenExhausted; subscription: WhenExhausted }
     /** `auto`: free, or plain, as long as there is one account, whose owner pays the providers. */
     unpriced: 'auto' | 'refuse' | 'free'
     unpricedClasses: 'auto' | 'refuse' | 'plain'

@@ -3,7 +3,7 @@ import { model, MODEL_NAME, MODEL_NAME_RULE, modelNameProblem } from './model-se
 import { baseUrlProblem, provider, PROVIDER_ID } from './provider-settings.ts'
 import { concurrency, routing } from './routing-settings.ts'
 import { boolean, duration, list, map, name, number, object, shareOrSize, size, string, type Shape } from './shape.ts'
-import { DURABILITIES, LOG_FORMATS, LOG_LEVELS, LOG_REQUESTS } from './terms.ts'
+import { DURABILITIES, LOG_FORMATS, LOG_LEVELS, LOG_REQUESTS, WHEN_EXHAUSTED } from './terms.ts'
 
 const ID_RULE = 'lower-case letters, digits, dots, - and _, beginning with a letter or digit'
 
@@ -108,6 +108,13 @@ const billing = object(
   {
     startingCredit,
     overdraft: usd('How far credit may go below zero if a response costs more than was reserved'),
+    whenExhausted: object(
+      {
+        payAsYouGo: name(WHEN_EXHAUSTED, 'For the balance of pay-as-you-go keys'),
+        subscription: name(WHEN_EXHAUSTED, 'For the quota windows of subscriptions'),
+      },
+      { description: 'What streamed responses do when it is used up: end as at their output limit, or go on' },
+    ),
     unpriced: name<'auto' | 'refuse' | 'free'>(
       ['auto', 'refuse', 'free'],
       'What to do with models without a known price; auto: free as long as there is one account, else refuse',

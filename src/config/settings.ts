@@ -102,6 +102,7 @@ const readKept = (read: { quota?: number; count?: number } = {}): { quotaBytes: 
 const readBilling = (read: NonNullable<ReadFile['billing']> = {}): Config['billing'] => ({
   startingCredit: nanoOf(read.startingCredit ?? 100),
   overdraft: nanoOf(read.overdraft ?? 0),
+  whenExhausted: { payAsYouGo: 'cut', subscription: 'finish', ...read.whenExhausted },
   unpriced: read.unpriced ?? 'auto',
   unpricedClasses: read.unpricedClasses ?? 'auto',
   delayMs: read.delay ?? 180_000,

@@ -13,6 +13,10 @@ export const KEY_PREFIXES: Record<KeyKind, string> = {
 export const LIMIT_PERIODS = ['day', 'week', 'month'] as const
 export type LimitPeriod = (typeof LIMIT_PERIODS)[number]
 
+/** The course of a response for which no more can be held: it ends as at its output limit, or goes on. */
+export const WHEN_EXHAUSTED = ['cut', 'finish'] as const
+export type WhenExhausted = (typeof WHEN_EXHAUSTED)[number]
+
 /** The failures that generations survive once they are answered: of the power, or of the process alone. */
 export const DURABILITIES = ['power', 'process'] as const
 export type Durability = (typeof DURABILITIES)[number]

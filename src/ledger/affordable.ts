@@ -18,7 +18,7 @@ export function lower(request: ReservationRequest, available: Nano): void {
   request.loweredTo = fits
 }
 
-/** A sentence on what a client can request instead: the output limit that `available` nano-USD pay for. */
+/** A sentence on what to request instead: the output limit that `available` nano-USD of the balance pay for. */
 export function adviceFor(available: Nano, worst: Usage, price: Price, discount: number): string {
   if (worst.images > 0) return 'Add credit, or request fewer or smaller images.'
   const fits = outputThatFits(available, worst, price, discount)
@@ -26,16 +26,27 @@ export function adviceFor(available: Nano, worst: Usage, price: Price, discount:
   return `Add credit, or set an output limit of at most ${fits} tokens.`
 }
 
+/** The same for what is left of its key's limit. */
+export function keyAdviceFor(left: Nano, worst: Usage, price: Price, discount: number): string {
+  if (worst.images > 0) return 'Request fewer or smaller images.'
+  const fits = outputThatFits(left, worst, price, discount)
+  return fits === undefined ? 'That does not cover its input.' : `An output limit of at most ${fits} tokens fits.`
+}
+
 /** The largest output limit that `available` nano-USD pay for, at most the held one; undefined if the input is more. */
 function outputThatFits(available: Nano, worst: Usage, price: Price, discount: number): number | undefined {
   const bill = (outputTokens: number): Nano => rateWorst({ ...worst, outputTokens }, price, discount).bill
   if (bill(0) > available) return undefined
   if (bill(worst.outputTokens) <= available) return worst.outputTokens
-  let [fits, over] = [0, worst.outputTokens]
-  while (over - fits > 1) {
-    const middle = Math.floor((fits + over) / 2)
-    if (bill(middle) <= available) fits = middle
-    else over = middle
+  return mostOutput(0, worst.outputTokens, (tokens) => bill(tokens) <= available)
+}
+
+/** The largest number of tokens that fits, given one that does and a larger one that does not. */
+export function mostOutput(fitting: number, tooMany: number, fits: (tokens: number) => boolean): number {
+  while (tooMany - fitting > 1) {
+    const middle = Math.floor((fitting + tooMany) / 2)
+    if (fits(middle)) fitting = middle
+    else tooMany = middle
   }
-  return fits
+  return fitting
 }

@@ -1,22 +1,21 @@
 import { AccountChanges } from '../accounts/account-changes.ts'
-import { Budgets, type BudgetHold } from '../accounts/budget.ts'
+import { Budgets } from '../accounts/budget.ts'
 import { SteadyClock, type Clock } from '../accounts/clock.ts'
 import { FREE_TIER, type Plans } from '../accounts/plans.ts'
 import { newSubscription, Quota } from '../accounts/quota.ts'
 import { Deadline, deadlines, type Deadlines, type Expiring } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
-import { completionTokens, noUsage } from '../generation/usage.ts'
+import { noUsage } from '../generation/usage.ts'
 import { log } from '../log/log.ts'
 import type { Nano } from '../money.ts'
 import type { OpenGeneration as StoredOpen, Store } from '../store/store.ts'
-import { adviceFor, lower } from './affordable.ts'
-import { CHARACTERS_PER_TOKEN } from './estimate.ts'
+import type { WhenExhausted } from '../config/terms.ts'
+import { Holds } from './holds.ts'
 import { Meter, type Unseen } from './meter.ts'
 import {
   readProgress,
   restoreOpen,
   serializeOpen,
-  type Hold,
   type OpenGeneration,
   type ReservationRequest,
 } from './open-generation.ts'
@@ -25,25 +24,23 @@ import type { Outcome } from './outcomes.ts'
 import { OutputSpeeds } from './output-speeds.ts'
 import { isUnavailable, PendingWrites, type Write } from './pending-writes.ts'
 import type { Prices } from './prices.ts'
-import { rateWorst } from './rating.ts'
-import { heldPrice } from './service-classes.ts'
 import { Settlement, settlementOf, type ChargedUsage } from './settlement.ts'
 import { Wallet } from './wallet.ts'
 
 export type { OpenGeneration, ReservationRequest } from './open-generation.ts'
 
-/**
- * Output tokens that a subscription holds at first, and ahead of what was received. Its windows limit further requests,
- * so that an answer under way may exceed them.
- */
-const AHEAD_TOKENS = 2_048
-/** Output tokens by which such a hold grows at least. */
-const GROWTH_TOKENS = 512
-
 /** The time after which pending writes are tried again. */
 const RETRY_AFTER_MS = 100
 
-type Options = { store: Store; plans: Plans; prices: Prices; overdraft: Nano; clock?: Clock; wheel?: Deadlines }
+type Options = {
+  store: Store
+  plans: Plans
+  prices: Prices
+  overdraft: Nano
+  whenExhausted: { payAsYouGo: WhenExhausted; subscription: WhenExhausted }
+  clock?: Clock
+  wheel?: Deadlines
+}
 
 /** Reservations before a request is sent, settlement and record after it: the only way anything is charged. */
 export class Ledger implements Expiring {
@@ -56,6 +53,7 @@ export class Ledger implements Expiring {
   readonly #quotas = new Map<string, Quota>()
   readonly #open = new OpenGenerations()
   readonly #speeds = new OutputSpeeds()
+  readonly #holds: Holds
   readonly #changes: AccountChanges
   /** Called when a generation has ended and its record is written, or could not be. */
   onClosed: ((open: OpenGeneration) => void) | undefined
@@ -68,7 +66,16 @@ export class Ledger implements Expiring {
   /** Set while a generation is open or a write is pending. */
   readonly #sweep = new Deadline(this)
 
-  private constructor({ store, plans, prices, overdraft, clock = new SteadyClock(), wheel = deadlines }: Options) {
+  private constructor(options: Options) {
+    const { store, plans, prices, overdraft, whenExhausted, clock = new SteadyClock(), wheel = deadlines } = options
+    this.#holds = new Holds({
+      plans,
+      whenExhausted,
+      speeds: this.#speeds,
+      wallet: (accountId) => this.#wallet(accountId),
+      quota: (accountId, now) => this.quota(accountId, now),
+      budgets: () => this.#budgets,
+    })
     this.#store = store
     this.#plans = plans
     this.#prices = prices
@@ -160,7 +167,7 @@ export class Ledger implements Expiring {
   }
 
   /**
-   * Reserves the most that a request may cost, from the balance or from all three quota windows, and from the key's
+   * Reserves what a request needs to begin, from the balance or from all three quota windows, and from the key's
    * spending limit: all or nothing, in one turn of the event loop. `countInput`: its input tokens, where the provider
    * reports none. Throws insufficient_credit (402), quota_exceeded (429), or store_unavailable (503) while writes are
    * pending.
@@ -174,76 +181,16 @@ export class Ledger implements Expiring {
       )
     const plan = this.#plans.of(this.quota(request.accountId, request.createdAt).subscription.tier)
     request.discount = Math.max(request.discount, plan.discount)
-    if (request.mayLower === true && request.kind !== 'subscription') lower(request, this.#available(request))
     const open: OpenGeneration = {
       request,
-      hold: this.#hold(request),
+      hold: this.#holds.take(request),
       meter: new Meter(countInput, this.#clock.now() - request.createdAt),
     }
     open.meter.onMoved = this.#onMoved
+    this.#holds.follow(open)
     this.#open.add(open)
     this.#sweepSoon()
     return open
-  }
-
-  /** Nano-USD that a pay-as-you-go request may hold: of the balance, and of its key's limit. */
-  #available({ accountId, keyId, limit, createdAt }: ReservationRequest): Nano {
-    const { available } = this.#wallet(accountId)
-    const left = limit === undefined ? available : this.#budgets.left(keyId, limit, createdAt)
-    return left < available ? left : available
-  }
-
-  #hold(request: ReservationRequest): Hold {
-    const { accountId, keyId, kind, limit, worst, discount, penalty, createdAt: now } = request
-    const price = request.price && heldPrice(request.price, request.classes)
-    const rating = price === undefined ? { bill: 0n, origin: 0n } : rateWorst(worst, price, discount)
-    const amount = kind === 'subscription' ? rating.origin : rating.bill
-    if (limit !== undefined) this.#budgets.check(keyId, limit, amount, now)
-    const holdBudget = (): BudgetHold | undefined =>
-      limit === undefined ? undefined : this.#budgets.hold(keyId, limit, amount, now)
-    if (kind === 'subscription') {
-      const quota = this.quota(accountId, now)
-      if (worst.outputTokens > AHEAD_TOKENS && quota.mayGrow) {
-        const first = this.#flowsFor(request, AHEAD_TOKENS)
-        quota.check(first.flows, now, penalty)
-        return {
-          amount: first.amount,
-          quota: quota.hold(first.flows, now, true),
-          budget: holdBudget(),
-          outputTokens: AHEAD_TOKENS,
-        }
-      }
-      const flows = this.#plans.flowsOf(amount, penalty)
-      quota.check(flows, now, penalty)
-      return { amount, quota: quota.hold(flows, now), budget: holdBudget() }
-    }
-    const wallet = this.#wallet(accountId)
-    wallet.check(amount, (available) => adviceFor(available, worst, price!, discount))
-    wallet.hold(amount)
-    return { amount, budget: holdBudget() }
-  }
-
-  /** The list price and the flows of a subscription's request with so many output tokens. */
-  #flowsFor(
-    { worst, price, classes, discount, penalty }: ReservationRequest,
-    outputTokens: number,
-  ): { amount: Nano; flows: bigint } {
-    const held = price && heldPrice(price, classes)
-    const amount = held === undefined ? 0n : rateWorst({ ...worst, outputTokens }, held, discount).origin
-    return { amount, flows: this.#plans.flowsOf(amount, penalty) }
-  }
-
-  /** Holds the flows of a response ahead of what was received of it. */
-  #grow({ request, hold, meter }: OpenGeneration): void {
-    const { quota, outputTokens } = hold
-    if (quota === undefined || outputTokens === undefined) return
-    const { text, reasoning } = meter.received
-    const received = Math.max(completionTokens(meter.usage), Math.ceil((text + reasoning) / CHARACTERS_PER_TOKEN))
-    const ahead = Math.min(request.worst.outputTokens, received + AHEAD_TOKENS)
-    if (ahead === outputTokens || ahead < Math.min(outputTokens + GROWTH_TOKENS, request.worst.outputTokens)) return
-    const { amount, flows } = this.#flowsFor(request, ahead)
-    this.quota(request.accountId).grow(quota, flows - quota.flows)
-    Object.assign(hold, { amount, outputTokens: ahead })
   }
 
   /** Keeps a generation open, across restarts too, while its provider works on in the background. */
@@ -304,6 +251,7 @@ export class Ledger implements Expiring {
     const settlement = new Settlement(open, terms, funds)
     const closing = settlement.apply()
     this.#open.delete(open)
+    this.#holds.end(open)
     const write = (): Promise<void> => this.#store.ledger.closeGeneration(closing, () => settlement.markStored())
     return this.#pending.attempt(write, () => {
       this.#unstored.set(open, { settlement, write })
@@ -327,9 +275,10 @@ export class Ledger implements Expiring {
 
   /** The sweep: writes open generations, so that a crash does not lose them, and retries pending writes. */
   onDeadline(): void {
-    const due = this.#open.takeDue()
+    const seen = this.#open.takeSeen()
+    for (const open of seen) this.#holds.growUnseen(open)
+    const due = seen.filter(({ deferred, meter }) => deferred !== true && meter.takeChanged())
     const moved = this.#open.takeMoved()
-    for (const open of moved) this.#grow(open)
     const write = (): Promise<void> =>
       this.#store.ledger.saveOpen(due.filter((open) => this.#open.has(open)).map(rowOf), false)
     if (due.length > 0) void this.#pending.attempt(write, () => this.#sweepSoon()).catch(() => {})
@@ -348,10 +297,7 @@ export class Ledger implements Expiring {
 
   /** Takes the hold of a generation that the last process left open, so that it is settled like any other. */
   #restoreHold(open: OpenGeneration): void {
-    const { request, hold } = open
-    if (request.kind === 'subscription') this.quota(request.accountId).restore(hold.quota!)
-    else this.#wallet(request.accountId).hold(hold.amount)
-    if (hold.budget !== undefined) this.#budgets.restore(hold.budget)
+    this.#holds.restore(open)
     this.#open.add(open)
     this.#sweepSoon()
   }

@@ -5,6 +5,7 @@ import type { Loss } from '../protocols/translation.ts'
 import type { AttemptRecord } from '../providers/attempt.ts'
 import { OUTCOMES, type ChargePolicy, type Outcome } from './outcomes.ts'
 import { CHARACTERS_PER_TOKEN, countTokens } from './estimate.ts'
+import type { OpenGeneration } from './open-generation.ts'
 
 /** Characters kept for the tokeniser, whose worst case must not stop the server; beyond it only the length is. */
 const TEXT_KEPT = 200_000
@@ -20,6 +21,20 @@ export type Estimation = 'counted' | 'timed' | 'checkpoint'
  * tokens of the response.
  */
 export type Unseen = { tokens: number; kind: 'outputTokens' | 'reasoningTokens'; limit: number }
+
+/** Narrow characters for which a token is held: English has more of them in a token, and program text about as many. */
+const NARROW_PER_TOKEN = 3
+/** Wide characters (Greek, Cyrillic, Chinese ...), from this one on, have a token each at most. */
+const FIRST_WIDE = 0x370
+
+/**
+ * A response for which no more can be held than `tokens`. It has so many `candidates`, and has generated `unseen`
+ * tokens besides those received.
+ */
+export type Exhaustion = { tokens: number; candidates: number; unseen: number }
+
+/** Called where a hold has to grow. `isInMidst`: its response certainly goes on. */
+type Grow = (open: OpenGeneration, isInMidst: boolean) => void
 
 /** The meter of one open generation: it records every event before the client receives it, and is closed once. */
 export class Meter {
@@ -56,6 +71,16 @@ export class Meter {
   /** Received more since it was last written as open, and since its progress was. */
   #changed = false
   #moved = false
+  /** Received tokens at which the hold has to grow. */
+  growAt = Infinity
+  #open: OpenGeneration | undefined
+  #grow: Grow | undefined
+  /** Set where no more can be held for the response: it ends, unless it has. */
+  exhausted: Exhaustion | undefined
+  /** Called then. */
+  onExhausted: (() => void) | undefined
+  /** Characters received, each wide one as a token. */
+  #narrow = 0
   /** Called when the first events come since its progress was written. */
   onMoved: (() => void) | undefined
   #counting: Promise<Usage> | undefined
@@ -101,6 +126,7 @@ export class Meter {
         // A background response is read again from its beginning.
         case 'start':
           this.#text = this.#reasoning = ''
+          this.#narrow = 0
           this.#refusesInWords = false
           this.#beyond = this.usage.images = 0
           break
@@ -123,6 +149,27 @@ export class Meter {
           break
       }
     }
+    if (this.receivedTokens >= this.growAt)
+      this.#grow!(
+        this.#open!,
+        events.some(({ type }) => type === 'part-delta'),
+      )
+  }
+
+  /** From `growAt` on, `grow` is called in the turn in which it is recorded. */
+  follow(open: OpenGeneration, grow: Grow): void {
+    this.#open = open
+    this.#grow = grow
+  }
+
+  /** Tokens received so far, as reported or estimated: seldom too few. */
+  get receivedTokens(): number {
+    return Math.max(this.#narrow / NARROW_PER_TOKEN, completionTokens(this.usage))
+  }
+
+  exhaust(exhaustion: Exhaustion): void {
+    this.exhausted = exhaustion
+    this.onExhausted?.()
   }
 
   /** The finish reason for the record: the protocols end a refusal in words and one without in different ways. */
@@ -159,6 +206,7 @@ export class Meter {
   /** Media are not text: only the provider knows their tokens. */
   #appendText(text: string): void {
     if (this.#part === 'image' || this.#part === 'audio') return
+    this.#narrow += text.charCodeAt(0) >= FIRST_WIDE ? text.length * NARROW_PER_TOKEN : text.length
     if (this.#text.length + this.#reasoning.length > TEXT_KEPT) this.#beyond += text.length
     else if (this.#part === 'reasoning') this.#reasoning += text
     else this.#text += text
@@ -254,21 +302,32 @@ export class Meter {
     if (input) this.usage.inputTokens = await this.#countInput()
     if (output) {
       // An interim report of the provider may exceed what was received.
-      this.usage.outputTokens = Math.max(
-        this.usage.outputTokens,
-        (await countTokens([this.#text])) + Math.ceil(this.#beyond / CHARACTERS_PER_TOKEN),
-      )
+      const { candidates = 1 } = this.exhausted ?? {}
+      const counted = (await countTokens([this.#text])) + Math.ceil(this.#beyond / CHARACTERS_PER_TOKEN)
+      this.usage.outputTokens = Math.max(this.usage.outputTokens, counted * candidates)
       this.usage.reasoningTokens = Math.max(this.usage.reasoningTokens, await countTokens([this.#reasoning]))
-      if (unseen !== undefined && this.finish === undefined) this.#addUnseen(unseen)
+      if (this.finish === undefined) this.#addUnseen(unseen)
     }
     return this.usage
   }
 
-  #addUnseen({ tokens, kind, limit }: Unseen): void {
-    const added = Math.min(tokens, limit - completionTokens(this.usage))
-    if (added <= 0) return
-    this.usage[kind] += added
-    this.estimation = 'timed'
+  /** A response that is exhausted is not charged more than is held for it. */
+  #addUnseen(unseen: Unseen | undefined): void {
+    const { exhausted, usage } = this
+    const { tokens, kind, limit } = unseen ?? {
+      tokens: exhausted?.unseen ?? 0,
+      kind: 'reasoningTokens',
+      limit: Infinity,
+    }
+    const most = Math.min(limit, exhausted?.tokens ?? Infinity)
+    const added = Math.min(tokens, most - completionTokens(usage))
+    if (added > 0) {
+      usage[kind] += added
+      this.estimation = 'timed'
+    }
+    if (exhausted === undefined) return
+    for (const bucket of ['outputTokens', 'reasoningTokens', 'outputAudioTokens', 'outputImageTokens'] as const)
+      usage[bucket] -= Math.min(usage[bucket], Math.max(0, completionTokens(usage) - exhausted.tokens))
   }
 
   /** The charge policy of this generation, which is closed. */

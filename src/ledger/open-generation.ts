@@ -25,6 +25,10 @@ export type ReservationRequest = Pick<
   /** The most it may use. */
   worst: Usage
   hasTools?: boolean | undefined
+  /** Number of responses that are generated for it, all within its output. */
+  candidates?: number | undefined
+  /** Its response can be ended before its model ends it. */
+  mayEnd?: boolean | undefined
   /** Its output limit may be lowered to what can be paid; `loweredTo`: it was. */
   mayLower?: boolean
   loweredTo?: number
@@ -33,13 +37,17 @@ export type ReservationRequest = Pick<
 
 /**
  * The sums set aside until settlement: money or flows of the quota windows, and part of the key's spending limit.
- * `outputTokens`: for how many the flows are held, where that grows with the response.
+ * `outputTokens`: for how many is held, where that grows with the response: when `growAt` were received. `unseen`:
+ * tokens that may have been generated unseen. `overshoots`: it may be less than the response costs.
  */
 export type Hold = {
   amount: Nano
   quota?: QuotaHold | undefined
   budget?: BudgetHold | undefined
   outputTokens?: number
+  growAt?: number
+  unseen?: number
+  overshoots?: boolean
 }
 
 /** One generation from its reservation to its record. */

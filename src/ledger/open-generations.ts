@@ -39,8 +39,8 @@ export class OpenGenerations {
     return [...this.#young, ...this.#old].filter(({ deferred }) => deferred === true)
   }
 
-  /** Takes those that have to be written now. */
-  takeDue(): OpenGeneration[] {
+  /** Takes those that are looked at now: some of them have to be written. */
+  takeSeen(): OpenGeneration[] {
     const seen: OpenGeneration[] = []
     for (const open of this.#young) if (waitOf(open) < 0) seen.push(open)
     for (const open of this.#old) {
@@ -53,7 +53,7 @@ export class OpenGenerations {
       this.delete(open)
       this.#old.add(open)
     }
-    return seen.filter(({ deferred, meter }) => deferred !== true && meter.takeChanged())
+    return seen
   }
 
   /** Takes those whose response has begun and that received more. */

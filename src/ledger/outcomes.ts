@@ -1,7 +1,7 @@
 import { asGatewayError } from '../error.ts'
 
 /** The end of a generation. Each has exactly one outcome; records keep it in their field `ending`. */
-export type Outcome = 'completed' | 'client-left' | 'failed' | 'timed-out' | 'shutdown' | 'crashed'
+export type Outcome = 'completed' | 'client-left' | 'failed' | 'timed-out' | 'shutdown' | 'crashed' | 'exhausted'
 
 /**
  * The usage that is charged: `reported` by the provider (counted here where it reported none), `received` until the
@@ -21,6 +21,7 @@ export const OUTCOMES: Record<Outcome, { before: ChargePolicy; after: ChargePoli
   'timed-out': { before: 'nothing', after: 'received' },
   shutdown: { before: 'nothing', after: 'received' },
   crashed: { before: 'nothing', after: 'received' },
+  exhausted: { before: 'generated', after: 'generated' },
 }
 
 /** The outcome of a generation that ended with this error. */

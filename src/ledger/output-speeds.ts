@@ -44,6 +44,12 @@ export class OutputSpeeds {
     if (firstOutputMs !== undefined) add(speeds.hidden, isHidden ? usage.reasoningTokens - shown : 0, firstOutputMs)
   }
 
+  /** Tokens of reasoning that a stream may have generated without showing them, assumed where nothing was measured. */
+  possible({ request, meter }: OpenGeneration): number {
+    const { hidden } = this.#models.get(keyOf(request.model, meter.tries.at(-1)?.provider)) ?? UNMEASURED
+    return Math.round((speedOf(hidden) ?? ASSUMED_SPEED) * meter.unseenMs)
+  }
+
   /** Tokens that a model has generated until its client left without anything received of them. */
   unseen({ request, meter }: OpenGeneration): number {
     const { whole, hidden } = this.#models.get(keyOf(request.model, meter.tries.at(-1)?.provider)) ?? UNMEASURED

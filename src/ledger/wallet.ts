@@ -45,7 +45,7 @@ export class Wallet {
     const balance = `$${usdText(this.#credit + this.#bonus)}${held}`
     throw new GatewayError(
       'insufficient_credit',
-      `This request may cost up to $${usdText(amount)}, and the account's balance is ${balance}. ` +
+      `This request holds $${usdText(amount)}, and the account's balance is ${balance}. ` +
         `${advice(available < 0n ? 0n : available)} The operator of this server adds credit: sluice accounts credit.`,
     )
   }

@@ -21,6 +21,8 @@ function refusal(check: () => void): string | undefined {
   }
 }
 
+const advice = (): string => 'Ask for less.'
+
 describe('spending limit', () => {
   const daily: KeyLimit = { amount: 10n * USD, period: 'day' }
 
@@ -28,26 +30,26 @@ describe('spending limit', () => {
     const budgets = new Budgets([{ keyId: 'k', since: at('2028-02-29'), spent: 4n * USD }])
     const now = at('2028-02-29T12:00:00Z')
     const hold = budgets.hold('k', daily, 5n * USD, now)
-    expect(refusal(() => budgets.check('k', daily, USD, now))).toBeUndefined()
-    expect(refusal(() => budgets.check('k', daily, USD + 1n, now))).toBe(
-      "This request may cost up to $1.000000001, and $1 is left of this key's limit of $10 per day " +
-        '($5 is held by requests in flight). The limit resets at 2028-03-01T00:00:00.000Z.',
+    expect(refusal(() => budgets.check('k', daily, USD, now, advice))).toBeUndefined()
+    expect(refusal(() => budgets.check('k', daily, USD + 1n, now, advice))).toBe(
+      "This request holds $1.000000001, and $1 is left of this key's limit of $10 per day " +
+        '($5 is held by requests in flight). Ask for less. The limit resets at 2028-03-01T00:00:00.000Z.',
     )
     expect(budgets.spent('k', daily, now)).toBe(4n * USD)
     expect(budgets.settle(hold, 2n * USD)).toEqual({ keyId: 'k', since: at('2028-02-29'), spent: 2n * USD })
     expect(budgets.spent('k', daily, now)).toBe(6n * USD)
-    expect(refusal(() => budgets.check('k', daily, 5n * USD, now))).toBe(
-      "This request may cost up to $5, and $4 is left of this key's limit of $10 per day. " +
+    expect(refusal(() => budgets.check('k', daily, 5n * USD, now, advice))).toBe(
+      "This request holds $5, and $4 is left of this key's limit of $10 per day. Ask for less. " +
         'The limit resets at 2028-03-01T00:00:00.000Z.',
     )
-    expect(refusal(() => budgets.check('other', daily, 10n * USD, now))).toBeUndefined()
+    expect(refusal(() => budgets.check('other', daily, 10n * USD, now, advice))).toBeUndefined()
   })
 
   test('spending may exceed the limit, after which only free requests are admitted', () => {
     const budgets = new Budgets([])
     budgets.settle(budgets.hold('k', daily, USD, 0), 11n * USD)
-    expect(refusal(() => budgets.check('k', daily, 0n, 0))).toBeUndefined()
-    expect(refusal(() => budgets.check('k', daily, 1n, 0))).toContain(
+    expect(refusal(() => budgets.check('k', daily, 0n, 0, advice))).toBeUndefined()
+    expect(refusal(() => budgets.check('k', daily, 1n, 0, advice))).toContain(
       "and $0 is left of this key's limit of $10 per day",
     )
   })
@@ -60,8 +62,8 @@ describe('spending limit', () => {
       since: 0,
       spent: USD,
     })
-    expect(refusal(() => budgets.check('k', total, 1n, at('2099-01-01')))).toBe(
-      "This request may cost up to $0.000000001, and $0 is left of this key's limit of $1. " +
+    expect(refusal(() => budgets.check('k', total, 1n, at('2099-01-01'), advice))).toBe(
+      "This request holds $0.000000001, and $0 is left of this key's limit of $1. Ask for less. " +
         'The limit does not reset; it has to be raised.',
     )
   })
@@ -85,7 +87,7 @@ describe('spending limit', () => {
     ['month', '2026-12-31T23:59:59.999Z', '2027-01-01T00:00:00.000Z'],
   ] as const) {
     test(`the refusal by a limit per ${period} at ${now} says that it resets at ${resets}`, () => {
-      expect(refusal(() => new Budgets([]).check('k', { amount: USD, period }, 2n * USD, at(now)))).toEndWith(
+      expect(refusal(() => new Budgets([]).check('k', { amount: USD, period }, 2n * USD, at(now), advice))).toEndWith(
         `The limit resets at ${resets}.`,
       )
     })
@@ -98,7 +100,7 @@ describe('spending limit', () => {
     expect(() => budgets.settle(hold, 1n)).toThrow('This hold of a spending limit is not open.')
     expect(() => budgets.settle({ ...hold }, 1n)).toThrow('This hold of a spending limit is not open.')
     expect(budgets.spent('k', daily, 0)).toBe(1n)
-    budgets.check('k', daily, 10n * USD - 1n, 0)
+    budgets.check('k', daily, 10n * USD - 1n, 0, advice)
   })
 
   test('a hold restored after a crash counts until it is settled', () => {
@@ -106,10 +108,10 @@ describe('spending limit', () => {
     const hold = before.hold('k', daily, 6n * USD, 0)
     const budgets = new Budgets([])
     budgets.restore(hold)
-    expect(refusal(() => budgets.check('k', daily, 5n * USD, 0))).toContain('$4 is left')
+    expect(refusal(() => budgets.check('k', daily, 5n * USD, 0, advice))).toContain('$4 is left')
     budgets.settle(hold, USD)
-    expect(refusal(() => budgets.check('k', daily, 9n * USD, 0))).toBeUndefined()
-    expect(refusal(() => budgets.check('k', daily, 9n * USD + 1n, 0))).toContain('$9 is left')
+    expect(refusal(() => budgets.check('k', daily, 9n * USD, 0, advice))).toBeUndefined()
+    expect(refusal(() => budgets.check('k', daily, 9n * USD + 1n, 0, advice))).toContain('$9 is left')
   })
 })
 
@@ -182,7 +184,7 @@ test('the budget agrees with a complete log after any sequence of holds, settlem
           const fits =
             amount === 0n || log.sum(key, since, 'held') + log.sum(key, since, 'spent') + amount <= limit.amount
           if (kind === 'take') {
-            expect(refusal(() => budgets.check(key, limit, amount, now)) === undefined).toBe(fits)
+            expect(refusal(() => budgets.check(key, limit, amount, now, advice)) === undefined).toBe(fits)
             if (fits) open.push({ hold: budgets.hold(key, limit, amount, now), entry: log.take(key, since, amount) })
             if (fits) admitted++
             else refused++

@@ -49,6 +49,7 @@ describe('defaults', () => {
         billing: {
           startingCredit: 100_000_000_000n,
           overdraft: 0n,
+          whenExhausted: { payAsYouGo: 'cut', subscription: 'finish' },
           unpriced: 'auto',
           unpricedClasses: 'auto',
           delayMs: 180_000,

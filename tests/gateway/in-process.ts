@@ -48,7 +48,7 @@ export async function inProcessGateway(
   const keys = await Keys.open({ store, accounts: accountsOf(store, config), folder })
   const [first] = await keys.start()
   const prices = new Prices(config)
-  const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: 0n })
+  const ledger = await Ledger.open({ store, prices, plans: new Plans(config), ...config.billing })
   const issuedIds = new IssuedIds(store, now ?? Date.now)
   const files = await Files.open({
     store: store.files,

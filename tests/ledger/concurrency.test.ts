@@ -4,6 +4,7 @@ import { newSubscription } from '../../src/accounts/quota.ts'
 import { topUp } from '../../src/ledger/book.ts'
 import type { Outcome } from '../../src/ledger/outcomes.ts'
 import type { ReservationRequest, OpenGeneration } from '../../src/ledger/ledger.ts'
+import type { GenerationEvent } from '../../src/generation/event.ts'
 import { noUsage } from '../../src/generation/usage.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
@@ -31,12 +32,17 @@ const REQUEST: Omit<ReservationRequest, 'id'> = {
   worst: noUsage(),
 }
 
-async function withRig(options: { cents?: number; flows?: number }, check: (rig: Rig) => Promise<void>): Promise<void> {
+type Options = { cents?: number; flows?: number; policy?: 'cut' | 'finish' }
+
+async function withRig(options: Options, check: (rig: Rig) => Promise<void>): Promise<void> {
   const most = options.flows ?? 1_000
-  const rig = new Rig(0n, {
-    usdPerFlow: 0.01,
-    tiers: [['free', { usdPerMonth: 0, flows: { '5_hour': most, '7_day': 1_000, monthly: 1_000 }, discount: 0 }]],
-  })
+  const flows = { '5_hour': most, '7_day': 1_000, monthly: 1_000 }
+  const { policy: payAsYouGo = 'cut' } = options
+  const rig = new Rig(
+    0n,
+    { usdPerFlow: 0.01, tiers: [['free', { usdPerMonth: 0, flows, discount: 0 }]] },
+    { payAsYouGo, subscription: 'finish' },
+  )
   try {
     await rig.open()
     const amount = BigInt(options.cents ?? 1_000) * 10n * MILLI
@@ -55,7 +61,9 @@ async function withRig(options: { cents?: number; flows?: number }, check: (rig:
 
 let ids = 0
 const admit = (rig: Rig, more: Partial<ReservationRequest> = {}): OpenGeneration =>
-  rig.ledger.reserve({ ...REQUEST, id: String(++ids).padStart(32, '0'), ...more }, () => Promise.resolve(0))
+  rig.ledger.reserve({ ...REQUEST, createdAt: rig.now, id: String(++ids).padStart(32, '0'), ...more }, () =>
+    Promise.resolve(0),
+  )
 
 /** Reservations at the same moment, each after some turns of the event loop; gives those admitted. */
 async function admitAll(rig: Rig, turns: number[], more: Partial<ReservationRequest>): Promise<OpenGeneration[]> {
@@ -141,11 +149,11 @@ describe('concurrent reservations', () => {
         const cheap = { ...REQUEST.price!, rates: { completion: { base: MILLI, tiers: [] } } }
         const all = await admitAll(rig, Array<number>(CLIENTS).fill(0), { ...more, price: cheap })
         expect(all).toHaveLength(CLIENTS)
-        const growing = (): number => all.filter(({ hold }) => hold.quota!.grows === true).length
+        const growing = (): number => all.filter(({ hold }) => hold.overshoots === true).length
         expect(growing()).toBe(10)
         await rig.ledger.close(all[0]!, 'failed')
-        expect(admit(rig, { ...more, price: cheap }).hold.quota!.grows).toBe(true)
-        expect(admit(rig, { ...more, price: cheap }).hold.quota!.grows).toBeUndefined()
+        expect(admit(rig, { ...more, price: cheap }).hold.overshoots).toBe(true)
+        expect(admit(rig, { ...more, price: cheap }).hold.overshoots).toBeUndefined()
       })
     })
 
@@ -153,6 +161,104 @@ describe('concurrent reservations', () => {
       await withRig({ flows: 500 }, async (rig) => {
         const limit = { amount: 10_000n * MILLI, period: null }
         expect(() => admit(rig, { ...more, limit })).toThrow("left of this key's limit")
+      })
+    })
+  })
+
+  describe('of pay-as-you-go streams', () => {
+    // A million tokens of output cost 10 USD.
+    const price = { ...REQUEST.price!, rates: { completion: { base: 10_000n * MILLI, tiers: [] } } }
+    const worst = { ...noUsage(), outputTokens: 128_000 }
+    const more = { streamed: true, mayEnd: true, price, worst }
+    const text = (tokens: number): GenerationEvent[] => [
+      { type: 'part-start', part: 0, head: { type: 'text' } },
+      { type: 'part-delta', part: 0, text: 'abc'.repeat(tokens) },
+    ]
+
+    test('ten of a model with 128,000 tokens of output begin on 5 USD, and grow to all of them', async () => {
+      await withRig({ cents: 500 }, async (rig) => {
+        const all = await admitAll(rig, Array<number>(10).fill(0), more)
+        expect(all).toHaveLength(10)
+        expect(all[0]!.hold.amount).toBe(20_480_000n)
+        for (const open of all.slice(0, 3)) open.meter.record(text(128_000))
+        expect(all.slice(0, 3).map(({ hold }) => hold.amount)).toEqual(Array(3).fill(1_280_000_000n))
+        // 3.84 USD are held by three; seven share the rest.
+        for (const open of all.slice(3)) open.meter.record(text(128_000))
+        expect(all.map(({ meter }) => meter.exhausted !== undefined)).toEqual(
+          [0, 0, 0, 1, 1, 1, 1, 1, 1, 1].map(Boolean),
+        )
+        expect(all.reduce((sum, { hold }) => sum + hold.amount, 0n)).toBe(5_000_000_000n)
+      })
+    })
+
+    test('64 that race for more than there is end without a balance below zero, each at most at its hold', async () => {
+      const pieces = fc.array(
+        fc.record({ which: fc.nat({ max: CLIENTS - 1 }), tokens: fc.integer({ min: 1, max: 9_000 }) }),
+        {
+          minLength: 150,
+          maxLength: 250,
+        },
+      )
+      await fc.assert(
+        fc.asyncProperty(pieces, fc.option(fc.integer({ min: 140, max: 400 }), { nil: undefined }), (pieces, cents) =>
+          withRig({ cents: 300 }, async (rig) => {
+            const limit = cents === undefined ? undefined : { amount: BigInt(cents) * 10n * MILLI, period: null }
+            const all = await admitAll(rig, Array<number>(CLIENTS).fill(0), { ...more, limit })
+            const ending: Promise<void>[] = []
+            for (const { which, tokens } of pieces) {
+              const open = all[which]
+              if (open === undefined || open.meter.outcome !== undefined) continue
+              open.meter.tries.push({ provider: 'p', sent: true, milliseconds: 0 })
+              open.meter.record([{ type: 'usage', usage: { inputTokens: 1 } }, ...text(tokens)])
+              const held = all.reduce((sum, one) => sum + (one.meter.outcome === undefined ? one.hold.amount : 0n), 0n)
+              expect(held <= 3_000n * MILLI).toBe(true)
+              if (open.meter.exhausted !== undefined) ending.push(rig.ledger.close(open, 'exhausted'))
+            }
+            for (const open of all) ending.push(rig.ledger.close(open, 'failed'))
+            await Promise.all(ending)
+            const records = await rig.other.ledger.generations(undefined, 100)
+            const ended = records.filter(({ ending }) => ending === 'exhausted')
+            expect(ended.every(({ bill, held }) => bill > 0n && bill <= held!)).toBe(true)
+            const spent = records.reduce((sum, { bill }) => sum + bill, 0n)
+            expect(spent <= (limit?.amount ?? spent)).toBe(true)
+            const { credit, bonus } = rig.ledger.balance('a')
+            expect(credit + bonus).toBe(3_000n * MILLI - spent)
+            expect(credit + bonus >= 0n).toBe(true)
+          }),
+        ),
+        { numRuns: 5 },
+      )
+    }, 60_000)
+
+    test('of hidden reasoning hold more as time passes, and end where no more can be held', async () => {
+      await withRig({ cents: 5 }, async (rig) => {
+        const open = admit(rig, more)
+        open.meter.tries.push({ provider: 'p', sent: true, milliseconds: 0 })
+        let exhausted = 0
+        open.meter.onExhausted = () => exhausted++
+        for (let seconds = 0; seconds < 60; seconds += 6) {
+          expect(exhausted).toBe(0)
+          rig.time.ageMs += 6_000
+          await rig.time.fireTimers()
+        }
+        expect(open.hold.amount).toBe(50n * MILLI)
+        while (exhausted === 0) {
+          rig.time.ageMs += 6_000
+          await rig.time.fireTimers()
+        }
+        expect(rig.time.ageMs).toBeGreaterThan(100_000)
+      })
+    })
+
+    test('go on beyond the balance where that is the policy, ten at a time', async () => {
+      await withRig({ cents: 30, policy: 'finish' }, async (rig) => {
+        const all = await admitAll(rig, Array<number>(12).fill(0), more)
+        expect(all).toHaveLength(12)
+        for (const { meter } of all) meter.record(text(60_000))
+        expect(all.filter(({ meter }) => meter.exhausted === undefined)).toHaveLength(10)
+        for (const one of all)
+          await rig.ledger.close(one, one.meter.exhausted === undefined ? 'completed' : 'exhausted')
+        expect(rig.ledger.balance('a')).toEqual({ credit: 0n, bonus: 0n })
       })
     })
   })

@@ -6,7 +6,7 @@ import { topUp } from '../../src/ledger/book.ts'
 import type { OpenGeneration } from '../../src/ledger/ledger.ts'
 import type { Outcome } from '../../src/ledger/outcomes.ts'
 import { NotCovered } from '../../src/store/store.ts'
-import { Model, type Entry, type Request, type Tier } from './model.ts'
+import { Model, type Entry, type Policy, type Request, type Tier } from './model.ts'
 import { COST, expectLedger, expectQuotas } from './model-checks.ts'
 import { counted, COUNTED_INPUT, nothing, WORD, type Rates, type Received, type Usage } from './model-pricing.ts'
 import { CREDIT, GIFT, KEYS, MICRO, TIERS, type Of, type Step } from './model-steps.ts'
@@ -17,7 +17,16 @@ import { Rig } from './rig.ts'
  * `changed`, `moved`: it received more since it was last written, or its progress was. `isOld`: it was due since it
  * began.
  */
-type Age = { bornMs: number; begunMs?: number; dueMs?: number; changed: boolean; moved: boolean; isOld: boolean }
+type Age = {
+  bornMs: number
+  begunMs?: number
+  dueMs?: number
+  changed: boolean
+  moved: boolean
+  isOld: boolean
+  /** Old ones are looked at in this order, after the others. */
+  order: number
+}
 
 /** The ledger and its model, taken through the same steps. */
 export class LedgerPair {
@@ -26,11 +35,12 @@ export class LedgerPair {
   #rates: Rates
   #version = 1
   #names = 0
+  #looks = 0
   readonly #open = new Map<string, OpenGeneration>()
   readonly #ages = new Map<string, Age>()
 
-  constructor(overdraft: bigint, rates: Rates) {
-    this.#rig = new Rig(overdraft, { usdPerFlow: 0.03283, tiers: Object.entries(TIERS) })
+  constructor(overdraft: bigint, policy: Policy, rates: Rates) {
+    this.#rig = new Rig(overdraft, { usdPerFlow: 0.03283, tiers: Object.entries(TIERS) }, policy)
     const tiers = Object.entries(TIERS).map(([name, { flows, discount }]) => [
       name,
       {
@@ -38,7 +48,7 @@ export class LedgerPair {
         flows: Object.fromEntries(Object.entries(flows).map(([window, most]) => [window, BigInt(most) * MICRO])),
       },
     ])
-    this.#model = new Model(overdraft, 32_830_000n, Object.fromEntries(tiers) as Record<string, Tier>)
+    this.#model = new Model(overdraft, policy, 32_830_000n, Object.fromEntries(tiers) as Record<string, Tier>)
     this.#rates = rates
     this.#rig.cost = { version: 'cost', model: 'm', rates: COST }
   }
@@ -75,7 +85,7 @@ export class LedgerPair {
         this.#admit(step)
         break
       case 'record':
-        this.#record(step)
+        await this.#record(step)
         break
       case 'close':
         await this.#close(step)
@@ -107,6 +117,9 @@ export class LedgerPair {
       case 'crash':
         await this.#crash(step)
         break
+      case 'takeOver':
+        await this.#takeOver()
+        break
       case 'fail':
         this.#rig.failures = step.times
         break
@@ -125,7 +138,7 @@ export class LedgerPair {
     return [...new Set(chosen.flatMap((at) => from[at % Math.max(1, from.length)] ?? []))]
   }
 
-  #admit({ key, free, input, output, discount, penaltyTenths }: Of<'admit'>): void {
+  #admit({ key, free, input, output, candidates, mayEnd, discount, penaltyTenths }: Of<'admit'>): void {
     const { id: keyId, account, subscribed, limit } = KEYS[key]!
     const id = String(++this.#names).padStart(32, '0')
     const worst = { ...nothing(), inputTokens: input, outputTokens: output }
@@ -140,6 +153,8 @@ export class LedgerPair {
       discount,
       penaltyTenths,
       worst,
+      candidates,
+      mayEnd,
     }
     let result = 'admitted'
     try {
@@ -160,6 +175,8 @@ export class LedgerPair {
             discount,
             penalty: penaltyTenths / 10,
             worst,
+            candidates,
+            mayEnd,
           },
           () => Promise.resolve(COUNTED_INPUT),
         ),
@@ -169,10 +186,10 @@ export class LedgerPair {
       result = (error as { code: string }).code
     }
     expect(result).toBe(this.#model.admit(request, this.#rig.now, this.#rig.rewriteOwed))
-    this.#ages.set(id, { bornMs: this.#rig.time.ageMs, changed: true, moved: false, isOld: false })
+    this.#ages.set(id, { bornMs: this.#rig.time.ageMs, changed: true, moved: false, isOld: false, order: 0 })
   }
 
-  #record({ which, what, words, usage }: Of<'record'>): void {
+  async #record({ which, what, words, usage }: Of<'record'>): Promise<void> {
     const [entry] = this.#pick(this.#running, [which])
     if (entry === undefined) return
     const { meter } = this.#open.get(entry.id)!
@@ -184,31 +201,47 @@ export class LedgerPair {
     const { received } = entry
     received.begun = true
     if (what === 'text' || what === 'reasoning') received[what] += words
+    if (what === 'burst') received.text += words
     if (what === 'reasoning') received.reasons = true
-    if (what === 'text' || what === 'image') received.firstOutputMs ??= this.#ageOf(entry)
+    if (what === 'text' || what === 'image' || what === 'burst') received.firstOutputMs ??= this.#ageOf(entry)
     if (what === 'finish') received.finished = true
     if (what === 'image') received.usage = { ...received.usage, images: received.usage.images + 1 }
     // Images are counted from their parts, not from reported usage.
-    if (what === 'usage') received.usage = { ...received.usage, ...usage, images: received.usage.images }
+    if (what === 'usage' || what === 'burst')
+      received.usage = { ...received.usage, ...usage, images: received.usage.images }
+    this.#model.grow(entry, what !== 'usage' && what !== 'finish', this.#rig.now, this.#ageOf(entry))
+    await this.#endExhausted()
+  }
+
+  /** Ends those for which no more can be held, as the relay does, unless they are complete. */
+  async #endExhausted(): Promise<void> {
+    for (const entry of this.#running) {
+      expect(this.#open.get(entry.id)!.meter.exhausted).toEqual(entry.exhausted)
+      if (entry.exhausted === undefined || entry.received.finished) continue
+      await this.#closeAll([entry], 'exhausted')
+    }
   }
 
   /** Closes several at once, except those whose tokens have to be counted, which takes a turn longer. */
   async #close({ which, outcome }: Of<'close'>): Promise<void> {
     const chosen = this.#pick(this.#running, which)
     const together = chosen.filter(({ received }) => !isCounted(received, outcome))
-    for (const entries of [together, ...chosen.filter((entry) => !together.includes(entry)).map((entry) => [entry])]) {
-      for (const entry of entries) this.#model.close(entry, outcome, this.#rig.now, this.#ageOf(entry))
-      const stored = await Promise.all(
-        entries.map(({ id }) =>
-          this.#rig.ledger.close(this.#open.get(id)!, outcome).then(
-            () => true,
-            () => false,
-          ),
+    for (const entries of [together, ...chosen.filter((entry) => !together.includes(entry)).map((entry) => [entry])])
+      await this.#closeAll(entries, outcome)
+  }
+
+  async #closeAll(entries: Entry[], outcome: Outcome): Promise<void> {
+    for (const entry of entries) this.#model.close(entry, outcome, this.#rig.now, this.#ageOf(entry))
+    const stored = await Promise.all(
+      entries.map(({ id }) =>
+        this.#rig.ledger.close(this.#open.get(id)!, outcome).then(
+          () => true,
+          () => false,
         ),
-      )
-      this.#markDurable()
-      expect(stored).toEqual(entries.map(({ durable }) => durable))
-    }
+      ),
+    )
+    this.#markDurable()
+    expect(stored).toEqual(entries.map(({ durable }) => durable))
   }
 
   #markDurable(): void {
@@ -226,9 +259,8 @@ export class LedgerPair {
     await this.#rig.ledger.defer(this.#open.get(entry.id)!)
     // The write of a deferral is not the retry of a refused one.
     this.#rig.rewriteOwed = owed
-    const { held, flows, output } = entry
     const written = structuredClone(entry.received)
-    Object.assign(entry, { deferred: true, written, writtenHold: { held, flows, output } })
+    Object.assign(entry, { deferred: true, written, writtenHold: holdOf(entry) })
   }
 
   async #closeAgain({ which, outcome }: Of<'closeAgain'>): Promise<void> {
@@ -274,6 +306,10 @@ export class LedgerPair {
     this.#markDurable()
     expect(this.#model.unwritten.length === 0 || refusals > 0).toBe(true)
     for (const { credit, bonus } of this.#model.posted.values()) credit.unseen = bonus.unseen = 0n
+    for (const entry of this.#lookedAt()) {
+      entry.unseen = this.#model.speed.possible(entry.received, this.#ageOf(entry))
+      this.#model.grow(entry, entry.received.firstOutputMs === undefined, this.#rig.now, this.#ageOf(entry))
+    }
     for (const entry of this.#running) {
       const age = this.#ages.get(entry.id)!
       const isDue = isDueAt(age, time.ageMs)
@@ -281,13 +317,25 @@ export class LedgerPair {
       if (isDue) Object.assign(age, { dueMs: time.ageMs, changed: false, isOld: age.begunMs !== undefined })
       const isWritten = this.#rig.written.has(entry.id)
       if (due ? refusals === 0 : !owed) expect(isWritten).toBe(due)
-      if (age.isOld && age.moved) this.#model.grow(entry)
-      if (isWritten) entry.writtenHold = { held: entry.held, flows: entry.flows, output: entry.output }
+      if (isWritten) entry.writtenHold = holdOf(entry)
       const isProgressWritten = age.isOld && age.moved && !entry.deferred && entry.written !== undefined
       if (isWritten || isProgressWritten) entry.written = structuredClone(entry.received)
       if (age.isOld) age.moved = false
     }
     expect(this.#rig.rewriteOwed && refusals === 0).toBe(false)
+    await this.#endExhausted()
+  }
+
+  /** Those that the sweep looks at, in its order. */
+  #lookedAt(): Entry[] {
+    const { ageMs } = this.#rig.time
+    const due = this.#running.filter(({ id }) => isDueAt(this.#ages.get(id)!, ageMs))
+    const sorted = due.toSorted((a, b) => this.#ages.get(a.id)!.order - this.#ages.get(b.id)!.order)
+    for (const { id } of sorted) {
+      const age = this.#ages.get(id)!
+      if (age.begunMs !== undefined) age.order = ++this.#looks
+    }
+    return sorted
   }
 
   async #plan({ account, tier, how }: Of<'plan'>): Promise<void> {
@@ -316,6 +364,20 @@ export class LedgerPair {
     await this.#rig.die(death, () => {
       for (const { id } of entries) void this.#rig.ledger.close(this.#open.get(id)!, outcome).catch(() => {})
     })
+    await this.#restart()
+  }
+
+  /** Another process takes over, once this one has ended what was under way. */
+  async #takeOver(): Promise<void> {
+    this.#rig.failures = 0
+    await this.#wait(0)
+    for (const entry of this.#running.filter(({ deferred }) => !deferred)) await this.#closeAll([entry], 'shutdown')
+    await this.#rig.ledger.stop()
+    await this.#rig.die('before', () => {})
+    await this.#restart()
+  }
+
+  async #restart(): Promise<void> {
     this.#markDurable()
     this.#open.clear()
     this.#model.crash(this.#rig.now)
@@ -340,6 +402,24 @@ export class LedgerPair {
   }
 }
 
+const holdOf = ({
+  held,
+  flows,
+  budget,
+  output,
+  growAt,
+  unseen,
+  overshoots,
+}: Entry): NonNullable<Entry['writtenHold']> => ({
+  held,
+  flows,
+  budget,
+  output,
+  growAt,
+  unseen,
+  overshoots,
+})
+
 /** True where a generation of this age has to be written as open. */
 function isDueAt({ bornMs, begunMs, dueMs, isOld }: Age, nowMs: number): boolean {
   if (begunMs !== undefined && !isOld) return nowMs - begunMs > 20
@@ -348,6 +428,7 @@ function isDueAt({ bornMs, begunMs, dueMs, isOld }: Age, nowMs: number): boolean
 
 const eventsOf = (what: Of<'record'>['what'], words: number, usage: Partial<Usage>): GenerationEvent[] => {
   if (what === 'usage') return [{ type: 'usage', usage }]
+  if (what === 'burst') return [{ type: 'usage', usage }, ...eventsOf('text', words, usage)]
   if (what === 'finish') return [{ type: 'finish', reason: 'stop', raw: 'stop' }]
   return [
     {

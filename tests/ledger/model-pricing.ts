@@ -125,6 +125,11 @@ export class Speed {
     if (this.ms > 600_000) [this.tokens, this.ms] = [(this.tokens * 600_000) / this.ms, 600_000]
   }
 
+  /** The same, assumed where nothing was measured. */
+  possible({ firstOutputMs }: Received, ageMs: number): number {
+    return Math.round((this.ms > 0 ? this.tokens / this.ms : 0.05) * (firstOutputMs ?? ageMs))
+  }
+
   /** Tokens of reasoning in a response that is left after `ageMs`. */
   hidden({ reasons, firstOutputMs }: Received, ageMs: number): number {
     const speed = this.ms > 0 ? this.tokens / this.ms : reasons ? 0.05 : 0
@@ -167,12 +172,15 @@ export function counted(
   { begun, usage, finished, text, reasoning }: Received,
   outcome: string,
 ): { input: boolean; output: boolean } | undefined {
-  if (outcome !== 'completed' && outcome !== 'client-left' && !begun) return undefined
+  if (!['completed', 'client-left', 'exhausted'].includes(outcome) && !begun) return undefined
   return {
     input: prompt(usage) === 0,
     output: (!finished && outcome !== 'completed') || (usage.outputTokens === 0 && text + reasoning > 0),
   }
 }
+
+/** A response for which no more can be held than `tokens`, with what it generated unseen. */
+export type Exhausted = { tokens: number; candidates: number; unseen: number }
 
 /** The usage charged for this outcome; undefined: none. `estimated`: not all reported by the provider. */
 export function charged(
@@ -181,6 +189,7 @@ export function charged(
   countedInput: number,
   hidden = 0,
   limit = 0,
+  exhausted?: Exhausted,
 ): { usage: Usage; estimated: boolean } | undefined {
   const { usage, text, reasoning } = received
   const counts = counted(received, outcome)
@@ -190,9 +199,14 @@ export function charged(
   const inputTokens = counts.input ? countedInput : usage.inputTokens
   const all = { ...usage, inputTokens }
   if (counts.output || crashed) {
-    all.outputTokens = Math.max(usage.outputTokens, tokens(text))
+    all.outputTokens = Math.max(usage.outputTokens, tokens(text) * (exhausted?.candidates ?? 1))
     all.reasoningTokens = Math.max(usage.reasoningTokens, tokens(reasoning))
-    if (!received.finished) all.reasoningTokens += Math.max(0, Math.min(hidden, limit - outputOf(all)))
+    if (!received.finished) {
+      const most = Math.min(limit, exhausted?.tokens ?? limit)
+      all.reasoningTokens += Math.max(0, Math.min(hidden, most - outputOf(all)))
+      for (const kind of exhausted === undefined ? [] : OUTPUTS)
+        all[kind] = Math.max(0, all[kind] - Math.max(0, outputOf(all) - exhausted!.tokens))
+    }
   }
   return { usage: all, estimated: crashed || counts.input || counts.output }
 }

@@ -86,12 +86,14 @@ export const step = fc.oneof(
       free: fc.constantFrom(false, false, false, true),
       input: many,
       output: many,
+      candidates: fc.constantFrom(1, 1, 1, 2),
+      mayEnd: fc.constantFrom(true, true, false),
       discount: fc.constantFrom(0, 500, 3_333, 10_000),
       penaltyTenths: fc.constantFrom(10, 15),
     }),
   },
   {
-    weight: 8,
+    weight: 14,
     arbitrary: fc.record({
       do: fc.constant('record' as const),
       which,
@@ -102,6 +104,8 @@ export const step = fc.oneof(
         'usage' as const,
         'finish' as const,
         'image' as const,
+        'burst' as const,
+        'burst' as const,
       ),
       words: fc.integer({ min: 1, max: 300 }),
       usage,
@@ -156,6 +160,7 @@ export const step = fc.oneof(
       outcome,
     }),
   },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('takeOver' as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('fail' as const), times: fc.integer({ min: 1, max: 3 }) }) },
 )
 export type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never

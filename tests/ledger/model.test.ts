@@ -10,16 +10,18 @@ const logged = (['error', 'warn'] as const).map((level) => spyOn(log, level))
 beforeAll(() => logged.forEach((spy) => spy.mockImplementation(() => {})))
 afterAll(() => logged.forEach((spy) => spy.mockRestore()))
 
+const policy = fc.constantFrom<'cut' | 'finish'>('cut', 'finish')
 const RUNS = runs(60, 3_000)
 
 test('the ledger agrees with its model after any sequence of steps', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.constantFrom(0n, 0n, USD / 10n),
+      fc.record({ payAsYouGo: policy, subscription: policy }),
       rates,
       fc.array(step, { minLength: 20, maxLength: 70, size: 'max' }),
-      async (overdraft, first, steps) => {
-        const pair = new LedgerPair(overdraft, first)
+      async (overdraft, policy, first, steps) => {
+        const pair = new LedgerPair(overdraft, policy, first)
         try {
           await pair.begin()
           for (const step of steps) {

@@ -16,6 +16,7 @@ import {
   sum,
   WORD,
   worstPriced,
+  type Exhausted,
   type Rates,
   type Received,
   type Usage,
@@ -50,25 +51,34 @@ export type Request = {
   discount: number
   penaltyTenths: number
   worst: Usage
+  candidates: number
+  /** It can be ended early. */
+  mayEnd: boolean
 }
-/** `output`: for how many tokens of output the flows are held, where that grows. */
-type Held = { held: bigint; flows: bigint; output: number | undefined }
-export type Entry = Request & {
+/** `output`: for how many tokens of output is held, where that grows from `growAt` on; `budget`: of the key's limit. */
+type Held = {
   held: bigint
   flows: bigint
-  output: number | undefined
-  /** Held of the key's limit, which does not grow. */
   budget: bigint
-  writtenHold?: Held
-  windows: Partial<Record<WindowName, Span>>
-  since: number
-  received: Received
-  countedInput: number
-  deferred: boolean
-  written?: Received
-  closed?: Closed
-  durable: boolean
+  output: number | undefined
+  growAt: number
+  unseen: number
+  overshoots: boolean
 }
+export type Entry = Request &
+  Held & {
+    createdAt: number
+    exhausted?: Exhausted
+    writtenHold?: Held
+    windows: Partial<Record<WindowName, Span>>
+    since: number
+    received: Received
+    countedInput: number
+    deferred: boolean
+    written?: Received
+    closed?: Closed
+    durable: boolean
+  }
 
 const HOUR = 3_600_000
 const LENGTH = { '5_hour': 5 * HOUR, '7_day': 168 * HOUR }
@@ -103,6 +113,16 @@ export type Subscribed = {
   seen: number
 }
 
+/** What responses do for which no more can be held. */
+export type Policy = Record<'payAsYouGo' | 'subscription', 'cut' | 'finish'>
+
+const isFree = (rates: Rates | undefined): boolean =>
+  Object.values(rates ?? {}).every(({ base, tiers }) => base === 0n && tiers.every(({ rate }) => rate === 0n))
+
+/** The received tokens at which a hold of so much output grows. */
+const growthPoint = ({ worst, candidates }: Request, output: number): number =>
+  output >= worst.outputTokens ? Infinity : Math.min(output + 512, worst.outputTokens) - 2_048 * candidates
+
 export class Model {
   log: Entry[] = []
   speed = new Speed()
@@ -110,11 +130,13 @@ export class Model {
   readonly posted = new Map<string, Record<'credit' | 'bonus', { all: bigint; unseen: bigint }>>()
   readonly subscriptions = new Map<string, Subscribed>()
   readonly overdraft: bigint
+  readonly policy: Policy
   readonly usdPerFlow: bigint
   readonly tiers: Record<string, Tier>
 
-  constructor(overdraft: bigint, usdPerFlow: bigint, tiers: Record<string, Tier>) {
+  constructor(overdraft: bigint, policy: Policy, usdPerFlow: bigint, tiers: Record<string, Tier>) {
     this.overdraft = overdraft
+    this.policy = policy
     this.usdPerFlow = usdPerFlow
     this.tiers = tiers
   }
@@ -208,16 +230,13 @@ export class Model {
   ): 'admitted' | 'insufficient_credit' | 'quota_exceeded' | 'store_unavailable' {
     if (owed || this.unwritten.length > 0) return 'store_unavailable'
     const discount = Math.max(request.discount, this.tiers[this.renew(request.account, now).tier]!.discount)
-    const { list, bill } = worstPriced(request.worst, request.rates, discount)
-    const budget = request.subscribed ? list : bill
-    const growing = this.log.filter(
-      ({ account, closed, output }) => account === request.account && closed === undefined && output !== undefined,
-    )
-    const output = request.subscribed && request.worst.outputTokens > 2_048 && growing.length < 10 ? 2_048 : undefined
-    const { held, flows } =
-      output === undefined
-        ? { held: budget, flows: request.subscribed ? this.flowsOf(list, request.penaltyTenths) : 0n }
-        : this.heldFor({ ...request, discount }, output)
+    const terms = { ...request, discount }
+    const first = 2_048 * request.candidates
+    const grows = request.worst.outputTokens > first && !isFree(request.rates)
+    const overshoots = grows && !request.mayEnd && request.subscribed && this.mayOvershoot(request)
+    const output = overshoots || (grows && request.mayEnd) ? first : undefined
+    const { held, flows } = this.heldFor(terms, output ?? request.worst.outputTokens)
+    const budget = overshoots ? this.heldFor(terms, request.worst.outputTokens).held : held
     const spending = request.limit === undefined ? undefined : this.spending(request.key, request.limit, now)
     if (budget > 0n && spending !== undefined && spending.spent + spending.held + budget > request.limit!.amount)
       return 'insufficient_credit'
@@ -243,6 +262,10 @@ export class Model {
       flows,
       output,
       budget,
+      growAt: output === undefined ? Infinity : growthPoint(request, output),
+      unseen: 0,
+      overshoots,
+      createdAt: now,
       windows,
       since: spending?.since ?? 0,
       durable: false,
@@ -253,29 +276,88 @@ export class Model {
     return 'admitted'
   }
 
-  /** List price and flows of a subscription's request with so much output. */
-  heldFor({ worst, rates, discount, penaltyTenths }: Request, output: number): { held: bigint; flows: bigint } {
-    const { list } = worstPriced({ ...worst, outputTokens: output }, rates, discount)
-    return { held: list, flows: this.flowsOf(list, penaltyTenths) }
+  mayOvershoot({ account, subscribed }: Request): boolean {
+    const others = this.log.filter((one) => one.account === account && one.closed === undefined && one.overshoots)
+    return this.policy[subscribed ? 'subscription' : 'payAsYouGo'] === 'finish' && others.length < 10
   }
 
-  /** The hold of an answer under way is 2,048 tokens ahead of it, in steps of 512. */
-  grow(entry: Entry): void {
-    const { output, worst, received } = entry
-    if (output === undefined) return
-    const most = worst.outputTokens
-    const characters = (received.text + received.reasoning) * WORD.length
-    const ahead = Math.min(most, Math.max(outputOf(received.usage), Math.ceil(characters / 4)) + 2_048)
-    if (ahead > output && (ahead >= output + 512 || ahead === most))
-      Object.assign(entry, this.heldFor(entry, ahead), { output: ahead })
+  /** The money and the flows of a request with so much output. */
+  heldFor(
+    { worst, rates, discount, subscribed, penaltyTenths }: Request,
+    output: number,
+  ): { held: bigint; flows: bigint } {
+    const { list, bill } = worstPriced({ ...worst, outputTokens: output }, rates, discount)
+    return subscribed ? { held: list, flows: this.flowsOf(list, penaltyTenths) } : { held: bill, flows: 0n }
+  }
+
+  /**
+   * The hold of an answer under way is 2,048 tokens ahead of it, in steps of 512, as far as there is something left. A
+   * response that `goesOn` beyond that is exhausted.
+   */
+  grow(entry: Entry, goesOn: boolean, now: number, ageMs: number): void {
+    const { worst, received, candidates } = entry
+    if (entry.output === undefined) return
+    const text = ((received.text + received.reasoning) * WORD.length) / 3
+    const tokens = Math.floor(candidates * (Math.max(outputOf(received.usage), text) + entry.unseen))
+    if (tokens < entry.growAt) return
+    const wanted = Math.min(worst.outputTokens, tokens + 2_048 * candidates)
+    if (!this.roomFor(entry, wanted, now).funds && !entry.overshoots) entry.overshoots = this.mayOvershoot(entry)
+    const fits = (output: number): boolean => {
+      const { funds, key } = this.roomFor(entry, output, now)
+      return key && (funds || entry.overshoots)
+    }
+    let output = wanted
+    for (let low = entry.output; !fits(output) && output > low; ) {
+      const middle = Math.ceil((low + output) / 2)
+      if (middle === output) output = low
+      else if (fits(middle)) low = middle
+      else output = middle
+    }
+    const { held, flows } = this.heldFor(entry, output)
+    if (entry.subscribed || !entry.overshoots) Object.assign(entry, { held, flows })
+    if (entry.limit !== undefined && held > entry.budget) entry.budget = held
+    entry.output = output
+    entry.growAt = output === wanted ? growthPoint(entry, output) : Math.min(output, tokens + 512)
+    if (output === wanted || tokens < output) return
+    entry.growAt = goesOn ? Infinity : tokens
+    if (goesOn) entry.exhausted = { tokens: output, candidates, unseen: this.speed.hidden(received, ageMs) }
+  }
+
+  /** Reports whether a hold of so much output fits into what is left of the funds, and of the key's limit. */
+  roomFor(entry: Entry, output: number, now: number): { funds: boolean; key: boolean } {
+    const { held, flows } = this.heldFor(entry, output)
+    const [more, missing] = [held - entry.held, held - entry.budget]
+    const spending = entry.limit && this.spending(entry.key, entry.limit, entry.createdAt)
+    return {
+      funds: entry.subscribed
+        ? flows <= entry.flows || flows - entry.flows <= this.flowsLeft(entry, now)
+        : more <= 0n || more <= this.available(entry.account),
+      key: spending === undefined || missing <= 0n || missing <= entry.limit!.amount - spending.spent - spending.held,
+    }
+  }
+
+  /** The flows that are left in those windows of an answer which are the latest. */
+  flowsLeft({ account, windows }: Entry, now: number): bigint {
+    const { tier } = this.renew(account, now)
+    return NAMES.map((name) => {
+      const others = this.log.filter((entry) => entry.account === account && entry.windows[name] !== undefined)
+      const start = Math.max(...others.map((entry) => entry.windows[name]!.start))
+      if (windows[name]!.start !== start) return 1n << 62n
+      const within = others.filter((entry) => entry.windows[name]!.start === start)
+      const taken = within.map(({ closed, flows }) =>
+        closed === undefined ? flows : closed.counted.has(name) ? closed.flows : 0n,
+      )
+      return this.tiers[tier]!.flows[name] - sum(taken)
+    }).reduce(least)
   }
 
   /** `ageMs`: real time since it was admitted. */
   close(entry: Entry, outcome: string, now: number, ageMs: number, received = entry.received): void {
     if (entry.subscribed) this.renew(entry.account, now)
     const left = outcome === 'client-left' && !entry.deferred
-    const hidden = left ? this.speed.hidden(received, ageMs) : 0
-    const what = charged(received, outcome, entry.countedInput, hidden, entry.worst.outputTokens)
+    const hidden = left ? this.speed.hidden(received, ageMs) : (entry.exhausted?.unseen ?? 0)
+    const limit = left ? entry.worst.outputTokens : Infinity
+    const what = charged(received, outcome, entry.countedInput, hidden, limit, entry.exhausted)
     if (received.finished && what?.estimated !== true) this.speed.measure(received)
     const usage = what === undefined ? nothing() : asked(what.usage, entry.worst)
     const { list, bill } = what === undefined ? { list: 0n, bill: 0n } : priced(usage, entry.rates, entry.discount)
@@ -315,7 +397,8 @@ export class Model {
     const left = this.log.filter((entry) => !entry.durable)
     for (const entry of left) {
       delete entry.closed
-      Object.assign(entry, entry.writtenHold)
+      delete entry.exhausted
+      Object.assign(entry, entry.writtenHold, { output: undefined })
       // The request is lost, so its tokens cannot be counted.
       entry.countedInput = Math.ceil(entry.worst.inputTokens / 2)
       entry.received = nothingReceived()

@@ -101,6 +101,7 @@ export class Rig {
   #writes = 0
   readonly #overdraft: bigint
   readonly #plans: Plans
+  readonly #whenExhausted: Config['billing']['whenExhausted']
 
   constructor(
     overdraft: bigint,
@@ -111,7 +112,9 @@ export class Rig {
         { usdPerMonth: number; flows: Record<'5_hour' | '7_day' | 'monthly', number>; discount: number },
       ][]
     },
+    whenExhausted: Config['billing']['whenExhausted'] = { payAsYouGo: 'cut', subscription: 'finish' },
   ) {
+    this.#whenExhausted = whenExhausted
     this.#overdraft = overdraft
     this.#plans = new Plans({
       plans: { usdPerFlow: plans.usdPerFlow, tiers: new Map(plans.tiers) },
@@ -128,6 +131,7 @@ export class Rig {
         plans: this.#plans,
         prices,
         overdraft: this.#overdraft,
+        whenExhausted: this.#whenExhausted,
         clock: { now: () => this.now, elapsed: standingStill },
         wheel: this.time.wheel,
       })

@@ -129,6 +129,7 @@ const FINISH_REASON_OF_OUTCOME: Record<string, string | undefined> = {
   'timed-out': 'error',
   shutdown: 'error',
   crashed: 'error',
+  exhausted: 'length',
 } satisfies Record<Outcome, string>
 
 function writeCosts(record: GenerationRecord): object {
