@@ -8,14 +8,15 @@ import { heldPrice } from './service-classes.ts'
 /** An output limit is not lowered below this. */
 const LEAST_OUTPUT_TOKENS = 256
 
-/** Lowers the output limit of a request to what `available` nano-USD pay for, if that is enough for an answer. */
-export function lower(request: ReservationRequest, available: Nano): void {
+/** Lowers the output limit of a request to what `available` nano-USD pay for; false where that is too little. */
+export function lower(request: ReservationRequest, available: Nano): boolean {
   const { price, classes, worst, discount } = request
-  if (price === undefined) return
+  if (price === undefined) return false
   const fits = outputThatFits(available, worst, heldPrice(price, classes), discount)
-  if (fits === undefined || fits < LEAST_OUTPUT_TOKENS || fits >= worst.outputTokens) return
+  if (fits === undefined || fits < LEAST_OUTPUT_TOKENS || fits >= worst.outputTokens) return false
   request.worst = { ...worst, outputTokens: fits }
   request.loweredTo = fits
+  return true
 }
 
 /** A sentence on what to request instead: the output limit that `available` nano-USD of the balance pay for. */

@@ -6,7 +6,6 @@ import type { Nano } from '../money.ts'
 import { adviceFor, keyAdviceFor, lower, mostOutput } from './affordable.ts'
 import type { Hold, OpenGeneration, ReservationRequest } from './open-generation.ts'
 import type { OutputSpeeds } from './output-speeds.ts'
-import { isFree } from './prices.ts'
 import { rateWorst } from './rating.ts'
 import { heldPrice } from './service-classes.ts'
 import type { Wallet } from './wallet.ts'
@@ -52,19 +51,24 @@ export class Holds {
   take(request: ReservationRequest): Hold {
     const { accountId, keyId, kind, limit, discount, penalty, createdAt: now } = request
     const { wallet: walletOf, quota: quotaOf, budgets } = this.#sources
-    if (request.mayLower === true && kind !== 'subscription') lower(request, this.#available(request))
-    const { worst } = request
-    const grows = worst.outputTokens > aheadOf(request) && !isFree(request.price)
-    const overshoots = grows && request.mayEnd !== true && kind === 'subscription' && this.#mayOvershoot(request)
-    const isSmall = overshoots || (grows && request.mayEnd === true)
-    const outputTokens = isSmall ? aheadOf(request) : worst.outputTokens
-    const { amount, flows } = this.#costOf(request, outputTokens)
+    const first = aheadOf(request)
+    const mayGrow =
+      request.worst.outputTokens > first &&
+      (request.mayEnd === true || (kind === 'subscription' && this.#mayOvershoot(request)))
+    let { amount, flows } = this.#costOf(request, mayGrow ? first : request.worst.outputTokens)
+    if (request.mayLower === true && kind !== 'subscription' && amount > 0n) {
+      const available = this.#available(request)
+      if (amount > available && lower(request, available))
+        ({ amount, flows } = this.#costOf(request, request.worst.outputTokens))
+    }
+    const grows = mayGrow && amount > 0n
+    const overshoots = grows && request.mayEnd !== true
     // A response that exceeds a window must not exceed its key's own limit.
-    const budgeted = overshoots ? this.#costOf(request, worst.outputTokens).amount : amount
+    const budgeted = overshoots ? this.#costOf(request, request.worst.outputTokens).amount : amount
     const adviseBy =
       (advice: typeof adviceFor) =>
       (left: Nano): string =>
-        advice(left, worst, heldPrice(request.price!, request.classes), discount)
+        advice(left, request.worst, heldPrice(request.price!, request.classes), discount)
     if (limit !== undefined) budgets().check(keyId, limit, budgeted, now, adviseBy(keyAdviceFor))
     const hold: Hold = { amount }
     if (kind === 'subscription') {
@@ -77,7 +81,7 @@ export class Holds {
       wallet.hold(amount)
     }
     if (limit !== undefined) hold.budget = budgets().hold(keyId, limit, budgeted, now)
-    if (isSmall) Object.assign(hold, { outputTokens, growAt: growthPoint(request, outputTokens) })
+    if (grows) Object.assign(hold, { outputTokens: first, growAt: growthPoint(request, first) })
     if (overshoots) this.#overshoot(accountId, hold)
     return hold
   }

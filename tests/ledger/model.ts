@@ -116,9 +116,6 @@ export type Subscribed = {
 /** What responses do for which no more can be held. */
 export type Policy = Record<'payAsYouGo' | 'subscription', 'cut' | 'finish'>
 
-const isFree = (rates: Rates | undefined): boolean =>
-  Object.values(rates ?? {}).every(({ base, tiers }) => base === 0n && tiers.every(({ rate }) => rate === 0n))
-
 /** The received tokens at which a hold of so much output grows. */
 const growthPoint = ({ worst, candidates }: Request, output: number): number =>
   output >= worst.outputTokens ? Infinity : Math.min(output + 512, worst.outputTokens) - 2_048 * candidates
@@ -232,10 +229,11 @@ export class Model {
     const discount = Math.max(request.discount, this.tiers[this.renew(request.account, now).tier]!.discount)
     const terms = { ...request, discount }
     const first = 2_048 * request.candidates
-    const grows = request.worst.outputTokens > first && !isFree(request.rates)
-    const overshoots = grows && !request.mayEnd && request.subscribed && this.mayOvershoot(request)
-    const output = overshoots || (grows && request.mayEnd) ? first : undefined
-    const { held, flows } = this.heldFor(terms, output ?? request.worst.outputTokens)
+    const mayGrow = request.mayEnd || (request.subscribed && this.mayOvershoot(request))
+    const isSmall = mayGrow && request.worst.outputTokens > first
+    const { held, flows } = this.heldFor(terms, isSmall ? first : request.worst.outputTokens)
+    const output = isSmall && held > 0n ? first : undefined
+    const overshoots = output !== undefined && !request.mayEnd
     const budget = overshoots ? this.heldFor(terms, request.worst.outputTokens).held : held
     const spending = request.limit === undefined ? undefined : this.spending(request.key, request.limit, now)
     if (budget > 0n && spending !== undefined && spending.spent + spending.held + budget > request.limit!.amount)
