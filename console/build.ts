@@ -87,7 +87,7 @@ class Assets {
 
 async function bundleScripts(): Promise<{ name: string; text: string; isEntry: boolean }[]> {
   const built = await Bun.build({
-    entrypoints: [join(here, 'app/main.tsx')],
+    entrypoints: [join(here, 'app/main.tsx'), join(here, 'parts/json-worker.ts')],
     root: here,
     target: 'browser',
     splitting: true,
@@ -110,9 +110,12 @@ async function bundleScripts(): Promise<{ name: string; text: string; isEntry: b
 const importedBy = (text: string): string[] =>
   [...text.matchAll(/(?:\bfrom|\bimport)\s*"\.\/([^"]+\.js)"/g)].map(([, name = '']) => name)
 
+/** The script of a worker, which the page names to it. */
+const WORKER = 'json-worker-'
+
 /** All scripts that the first load needs, the entry first. */
 function firstLoad(scripts: readonly { name: string; text: string; isEntry: boolean }[]): string[] {
-  const names = scripts.filter(({ isEntry }) => isEntry).map(({ name }) => name)
+  const names = scripts.filter(({ isEntry, name }) => isEntry && !name.startsWith(WORKER)).map(({ name }) => name)
   for (const name of names)
     for (const next of importedBy(scripts.find((script) => script.name === name)?.text ?? ''))
       if (!names.includes(next)) names.push(next)
@@ -150,6 +153,7 @@ async function build(folder: string): Promise<void> {
   const styles = (file: string): Buffer => readFileSync(join(here, 'styles', file))
   const page = readFileSync(join(here, 'index.html'), 'utf8')
     .replace('{icon.svg}', assets.add('icon.svg', styles('icon.svg')))
+    .replace('{json-worker.js}', SERVED + (scripts.find(({ name }) => name.startsWith(WORKER))?.name ?? ''))
     .replace('{scheme.js}', assets.add('scheme.js', styles('scheme.js')))
     .replace('{sheets}', sheets.map((path) => `<link rel="stylesheet" href="${path}" />`).join('\n    '))
     .replace('{modules}', modules.join('\n    '))

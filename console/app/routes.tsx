@@ -27,6 +27,19 @@ export const PAGES: readonly PageRoute[] = [
     page: lazy(() => import('../pages/overview/index.tsx').then(({ Home }) => ({ default: Home }))),
   },
   {
+    path: '/requests',
+    title: 'Requests',
+    icon: 'requests',
+    group: 'activity',
+    key: 'r',
+    page: lazy(() => import('../pages/requests/index.tsx').then(({ Requests }) => ({ default: Requests }))),
+  },
+  {
+    path: '/requests/:id',
+    title: 'Request',
+    page: lazy(() => import('../pages/request/index.tsx').then(({ Request }) => ({ default: Request }))),
+  },
+  {
     path: '/keys',
     title: 'Keys',
     icon: 'key',

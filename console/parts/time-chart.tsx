@@ -119,7 +119,7 @@ function optionsOf(element: HTMLElement, latest: Latest, setAt: (at: number | un
   return {
     width: element.clientWidth,
     height,
-    padding: [6, 4, 0, 0],
+    padding: [6, 14, 0, 0],
     legend: { show: false },
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), zone),
     scales: {
@@ -132,7 +132,13 @@ function optionsOf(element: HTMLElement, latest: Latest, setAt: (at: number | un
         size: 26,
         space: 70,
         grid: { show: false },
-        values: (_, splits) => splits.map((split) => axisText(split * 1000, bucket, zone)),
+        // A text at the right end would be cut.
+        values: ({ bbox }, splits) =>
+          splits.map((split) => {
+            const { starts, end } = latest.current
+            const left = ((end - split * 1000) / (end - (starts[0] ?? 0))) * (bbox.width / devicePixelRatio)
+            return left < 12 ? '' : axisText(split * 1000, bucket, zone)
+          }),
       },
       {
         ...axis,

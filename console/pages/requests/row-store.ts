@@ -9,7 +9,7 @@ export type RowsState = {
   count: number
   /** Rows that wait above the list, while it is scrolled down. */
   waiting: number
-  /** What the server did not send one by one. */
+  /** Not sent one by one. */
   dropped: number
   isLoading: boolean
   /** Nothing is older than the last row. */
@@ -27,7 +27,6 @@ type StoredPage = { cursor: string | undefined; size: number; rows: RequestRow[]
 const PAGES_KEPT = 40
 /** Beyond these the list is read again from its top, instead of growing upwards without end. */
 const LIVE_MOST = 400
-/** Rows before the last one at which the next page is asked for. */
 const AHEAD = 40
 
 /**
@@ -132,11 +131,15 @@ export class RowStore {
   /** Whether the newest row is seen: while it is not, new rows wait. */
   setAtTop(isAtTop: boolean): void {
     this.#isAtTop = isAtTop
-    if (isAtTop && this.#waiting.length > 0) this.showWaiting()
+    if (isAtTop && (this.#waiting.length > 0 || this.#state.dropped > 0)) this.showWaiting()
+  }
+
+  get isAtTop(): boolean {
+    return this.#isAtTop
   }
 
   showWaiting(): void {
-    if (this.#waiting.length + this.#live.length > LIVE_MOST) return void this.refresh()
+    if (this.#state.dropped > 0 || this.#waiting.length + this.#live.length > LIVE_MOST) return void this.refresh()
     this.#live = [...this.#waiting, ...this.#live]
     this.#waiting = []
     this.#change({})
@@ -205,8 +208,8 @@ export class RowStore {
       this.#next = page.next
     })
     const { isStopped, error, count } = this.#state
-    const wantsMore = this.#seen.last >= count - AHEAD || count < AHEAD
-    if (wantsMore && !isStopped && error === undefined && !this.#ended.signal.aborted) this.soon(() => this.#continue())
+    const wantsMore = this.#seen.last >= count - AHEAD
+    if (wantsMore && !isStopped && error === undefined) this.soon(() => this.#continue())
   }
 
   #continue(): void {

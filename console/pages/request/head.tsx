@@ -1,0 +1,33 @@
+import { useScope } from '../../app/scope.tsx'
+import { Id, copy } from '../../parts/id.tsx'
+import { visible } from '../../parts/visible.ts'
+import { When } from '../../parts/when.tsx'
+import type { RequestDetail } from './detail.ts'
+import { outcomeWords } from './sentence.ts'
+
+/** Model, outcome, time and id. */
+export function RequestHead({ id, request }: { id: string; request: RequestDetail | undefined }) {
+  const { to } = useScope()
+  const link = `${window.location.origin}/console${to(`/requests/${id}`)}`
+  return (
+    <header className="request-top">
+      <h2 className="request-model" title={request?.model ?? undefined}>
+        {request === undefined ? 'Request' : visible(request.model ?? 'no model')}
+      </h2>
+      <p className="request-line-two">
+        {request !== undefined && <When at={request.at} />}
+        {request !== undefined && request.outcome === 'completed' && <span className="tone-good">completed</span>}
+        {request !== undefined &&
+          outcomeWords(request).map(({ text, tone }) => (
+            <span key={text} className={`tone-${tone}`}>
+              {text}
+            </span>
+          ))}
+        <Id id={request?.public_id ?? id} />
+        <button type="button" className="link" onClick={() => void copy(link, 'Link')}>
+          Copy link
+        </button>
+      </p>
+    </header>
+  )
+}

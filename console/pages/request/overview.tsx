@@ -1,0 +1,135 @@
+import type { ReactNode } from 'react'
+import { To } from '../../app/scope.tsx'
+import { Waterfall, type Step } from '../../parts/waterfall.tsx'
+import { oneLine } from '../../parts/visible.ts'
+import { count, duration } from '../../parts/when.ts'
+import { When } from '../../parts/when.tsx'
+import type { RequestDetail } from './detail.ts'
+
+/** Tries in time, tokens, and who asked. */
+export function Overview({ request }: { request: RequestDetail }) {
+  const steps = stepsOf(request)
+  return (
+    <>
+      {steps.length > 0 && (
+        <section className="request-part">
+          <h3>Tries</h3>
+          <Waterfall steps={steps} firstTokenMs={request.first_token_ms} totalMs={request.total_ms ?? 0} />
+        </section>
+      )}
+      <div className="request-columns">
+        <section className="request-part">
+          <h3>Tokens</h3>
+          <Tokens request={request} />
+        </section>
+        <section className="request-part">
+          <h3>Request</h3>
+          <Facts request={request} />
+        </section>
+      </div>
+    </>
+  )
+}
+
+/** A request without recorded tries had one, by its provider. */
+function stepsOf(request: RequestDetail): Step[] {
+  const { attempts, provider, api, total_ms, outcome } = request
+  const tone = outcome === 'open' ? 'open' : 'served'
+  if (attempts.length === 0)
+    return provider === null || total_ms === null
+      ? []
+      : [{ label: provider, detail: api, startMs: 0, endMs: total_ms, tone, note: outcome.replace('-', ' ') }]
+  let end = 0
+  return attempts.map(({ provider: tried, protocol, started_ms, duration_ms, status, error }) => {
+    const startMs = started_ms ?? end
+    // The try that answered lasts to the end of its answer.
+    end = error === null && total_ms !== null ? Math.max(total_ms, startMs) : startMs + (duration_ms ?? 0)
+    const failure = error === null ? undefined : oneLine(`${status ?? ''} ${error.code} ${error.message ?? ''}`, 120)
+    return {
+      label: tried,
+      detail: protocol ?? '',
+      startMs,
+      endMs: end,
+      tone: error === null ? tone : 'failed',
+      note: failure ?? (status === null ? 'answered' : `answered ${status}`),
+    }
+  })
+}
+
+const BUCKETS: Record<string, string> = {
+  input: 'Input, new',
+  cache_read: 'Input, from the cache',
+  cache_write: 'Input, into the cache',
+  output: 'Output',
+  reasoning: 'Reasoning',
+}
+
+function Tokens({ request }: { request: RequestDetail }) {
+  const buckets = Object.entries(request.usage ?? request.tokens).filter(([, tokens]) => tokens > 0)
+  if (buckets.length === 0) return <p className="dim">No tokens were used.</p>
+  const output = request.tokens.output + request.tokens.reasoning
+  const { first_token_ms, total_ms } = request
+  const seconds = first_token_ms === null || total_ms === null ? 0 : (total_ms - first_token_ms) / 1000
+  return (
+    <dl className="facts">
+      {buckets.map(([name, tokens]) => (
+        <Fact key={name} name={BUCKETS[name] ?? sentenceCase(name)}>
+          <span className="number">{count(tokens)}</span>
+        </Fact>
+      ))}
+      {seconds > 0 && output > 1 && (
+        <Fact name="Speed after the first">
+          <span className="number">{count(Math.round(output / seconds))} tokens/s</span>
+        </Fact>
+      )}
+      {request.estimated && <Fact name="Counted">by Sluice: the provider reported none</Fact>}
+    </dl>
+  )
+}
+
+/** `cache_write_5m_tokens` -> `Cache write 5m`. */
+const sentenceCase = (name: string): string => {
+  const words = name.replace(/_tokens$/, '').replaceAll('_', ' ')
+  return words.charAt(0).toUpperCase() + words.slice(1)
+}
+
+function Facts({ request }: { request: RequestDetail }) {
+  const { at, account, key, client, api, attempts, streamed, finish_reason, first_token_ms, total_ms } = request
+  const out = attempts.findLast(({ error }) => error === null)?.protocol ?? attempts.at(-1)?.protocol
+  return (
+    <dl className="facts">
+      <Fact name="At">
+        <When at={at} />
+      </Fact>
+      <Fact name="Account">
+        <To path={`/accounts/${encodeURIComponent(account.id)}`} className="link">
+          {oneLine(account.name ?? account.id, 80)}
+        </To>
+      </Fact>
+      <Fact name="Key">
+        <To path={`/keys/${encodeURIComponent(key.id)}`} className="link">
+          {oneLine(key.name ?? key.id, 80)}
+        </To>
+      </Fact>
+      <Fact name="Client">{client === null ? '-' : oneLine(client, 100)}</Fact>
+      <Fact name="Protocol">{out === undefined || out === null || out === api ? api : `${api} to ${out}`}</Fact>
+      <Fact name="Answer">{streamed ? 'streamed' : 'in one piece'}</Fact>
+      <Fact name="Finish">{finish_reason ?? '-'}</Fact>
+      <Fact name="First token">
+        <span className="number">{duration(first_token_ms)}</span>
+      </Fact>
+      <Fact name="Total">
+        <span className="number">{duration(total_ms)}</span>
+      </Fact>
+    </dl>
+  )
+}
+
+export function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  )
+}

@@ -1,0 +1,160 @@
+import { type ReactNode, useEffect, useState } from 'react'
+import type { RequestRow } from '../../api/answers.ts'
+import { exactUsd, listUsd } from '../../parts/money.ts'
+import { oneLine } from '../../parts/visible.ts'
+import { count, duration, whenText, type Zone } from '../../parts/when.ts'
+import { outcomeWords } from '../request/sentence.ts'
+
+export type ColumnName = keyof typeof COLUMNS
+
+type Column = {
+  title: string
+  /** A track of the grid. */
+  width: string
+  isNumber?: boolean
+  /** Shown unless the user chose others. */
+  isUsual?: boolean
+  /** The filter that a click on the cell sets, and its value. */
+  filter?: { field: string; valueOf(row: RequestRow): string | null }
+  cell(row: RequestRow, zone: Zone, now: number): ReactNode
+  hint?(row: RequestRow): string | undefined
+}
+
+const text = (value: string | null): string => (value === null || value === '' ? '-' : oneLine(value, 120))
+const tokensIn = ({ tokens }: RequestRow): number => tokens.input + tokens.cache_read + tokens.cache_write
+const tokensOut = ({ tokens }: RequestRow): number => tokens.output + tokens.reasoning
+const isEmpty = (row: RequestRow): boolean => row.outcome === 'refused' || row.outcome === 'open'
+
+export const COLUMNS = {
+  time: {
+    title: 'Time',
+    width: 'minmax(104px, max-content)',
+    isUsual: true,
+    cell: ({ at }, zone, now) => whenText(Date.parse(at), zone, now),
+    hint: ({ at }) => at,
+  },
+  model: {
+    title: 'Model',
+    width: 'minmax(120px, 1.7fr)',
+    isUsual: true,
+    filter: { field: 'model', valueOf: ({ model }) => model },
+    cell: ({ model }) => text(model),
+    hint: ({ model }) => model ?? undefined,
+  },
+  provider: {
+    title: 'Provider',
+    width: 'minmax(70px, 0.8fr)',
+    filter: { field: 'provider', valueOf: ({ provider }) => provider },
+    cell: ({ provider }) => text(provider),
+  },
+  account: {
+    title: 'Account',
+    width: 'minmax(70px, 0.8fr)',
+    filter: { field: 'account', valueOf: ({ account }) => account.id },
+    cell: ({ account }) => text(account.name ?? account.id),
+  },
+  key: {
+    title: 'Key',
+    width: 'minmax(64px, 0.7fr)',
+    isUsual: true,
+    filter: { field: 'key', valueOf: ({ key }) => key.id },
+    cell: ({ key }) => text(key.name ?? key.id),
+    hint: ({ key }) => key.name ?? key.id,
+  },
+  client: {
+    title: 'Client',
+    width: 'minmax(72px, 1.2fr)',
+    isUsual: true,
+    filter: { field: 'client', valueOf: ({ client }) => client },
+    cell: ({ client }) => text(client),
+    hint: ({ client }) => client ?? undefined,
+  },
+  api: {
+    title: 'Protocol',
+    width: 'minmax(96px, 0.8fr)',
+    filter: { field: 'api', valueOf: ({ api }) => api },
+    cell: ({ api }) => text(api),
+  },
+  outcome: {
+    title: 'Outcome',
+    width: 'minmax(110px, 1.9fr)',
+    isUsual: true,
+    filter: { field: 'outcome', valueOf: ({ outcome }) => outcome },
+    cell: (row) => <Outcome row={row} />,
+    hint: ({ error }) => (error === null ? undefined : oneLine(error.message, 300)),
+  },
+  first: {
+    title: 'First',
+    width: '72px',
+    isNumber: true,
+    isUsual: true,
+    cell: ({ first_token_ms }) => duration(first_token_ms),
+  },
+  total: {
+    title: 'Total',
+    width: '84px',
+    isNumber: true,
+    isUsual: true,
+    cell: (row) => (row.outcome === 'open' ? <Elapsed since={row.at} /> : duration(row.total_ms)),
+  },
+  in: {
+    title: 'In',
+    width: '72px',
+    isNumber: true,
+    isUsual: true,
+    cell: (row) => (isEmpty(row) ? '-' : count(tokensIn(row))),
+    hint: ({ tokens }) => `${count(tokens.input)} new, ${count(tokens.cache_read)} from the cache`,
+  },
+  out: {
+    title: 'Out',
+    width: '66px',
+    isNumber: true,
+    isUsual: true,
+    cell: (row) => (isEmpty(row) ? '-' : count(tokensOut(row))),
+    hint: ({ tokens }) => `${count(tokens.reasoning)} of reasoning`,
+  },
+  cost: {
+    title: 'Cost, USD',
+    width: '92px',
+    isNumber: true,
+    isUsual: true,
+    cell: ({ cost_usd, outcome }) => (outcome === 'open' ? '-' : listUsd(cost_usd)),
+    hint: ({ cost_usd, flows }) =>
+      cost_usd === null ? (flows === null ? 'no cost is known' : `${flows} flows`) : exactUsd(cost_usd),
+  },
+  flows: { title: 'Flows', width: '60px', isNumber: true, cell: ({ flows }) => count(flows) },
+  tries: { title: 'Tries', width: '52px', isNumber: true, cell: ({ tries }) => count(tries) },
+  finish: { title: 'Finish', width: 'minmax(70px, 0.6fr)', cell: ({ finish_reason }) => text(finish_reason) },
+} as const satisfies Record<string, Column>
+
+export const columnOf = (name: ColumnName): Column => COLUMNS[name]
+export const ALL_COLUMNS = Object.keys(COLUMNS) as ColumnName[]
+export const USUAL_COLUMNS = ALL_COLUMNS.filter((name) => columnOf(name).isUsual === true)
+
+/** The columns that a URL names, in the order of all columns. */
+export function readColumns(search: URLSearchParams): ColumnName[] {
+  const named = search.get('columns')?.split(',') ?? []
+  const chosen = ALL_COLUMNS.filter((name) => named.includes(name))
+  return chosen.length === 0 ? USUAL_COLUMNS : chosen
+}
+
+function Outcome({ row }: { row: RequestRow }) {
+  return outcomeWords(row).map(({ text: words, tone }) => (
+    <span key={words} className={`tone-${tone}`}>
+      {words}
+    </span>
+  ))
+}
+
+const TICK_MS = 1000
+
+/** A running clock. It draws itself alone. */
+function Elapsed({ since }: { since: string }) {
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), TICK_MS)
+    return () => clearInterval(timer)
+  }, [])
+  const seconds = Math.max(0, Math.floor((now - Date.parse(since)) / 1000))
+  return `${count(seconds)} s`
+}

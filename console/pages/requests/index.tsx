@@ -1,0 +1,117 @@
+import { Switch, VisuallyHidden } from '@mantine/core'
+import { useMediaQuery } from '@mantine/hooks'
+import { useMemo, useRef } from 'react'
+import { useSearchParams } from 'wouter'
+import { useScope } from '../../app/scope.tsx'
+import { useKeys } from '../../api/queries.ts'
+import { hasFilters, type Filters } from '../../parts/filters.ts'
+
+import type { ListHandle } from '../../parts/list.tsx'
+import { PageFrame } from '../../parts/page.tsx'
+import { customRange, isOpenEnded } from '../../parts/range.ts'
+import { useZone } from '../../parts/when.tsx'
+import { RequestSheet } from '../request/sheet.tsx'
+import { Bars } from './bars.tsx'
+import { readColumns } from './columns.tsx'
+import { ColumnMenu, ExportMenu } from './menus.tsx'
+import { FilterBar } from './filter-bar.tsx'
+import { RequestList } from './request-list.tsx'
+import { useListKeys } from './shortcuts.ts'
+import { queryOf, useFilters } from './use-filters.ts'
+import { useRows, type Rows } from './use-rows.ts'
+import { useSelection } from './use-selection.ts'
+
+/** All requests of the range, as they happen. */
+export function Requests() {
+  const { account, range, setRange } = useScope()
+  const [filters, setFilters] = useFilters()
+  const zone = useZone()
+  const [params, setParams] = useSearchParams()
+  const columns = useMemo(() => readColumns(params), [params.get('columns')])
+  const isLive = params.get('live') !== 'off' && isOpenEnded(range)
+  const scope = useMemo(() => ({ account, ...queryOf(filters) }), [account, filters])
+  const span = useMemo(() => ({ from: range.from, to: range.to }), [range])
+  const rows = useRows(scope, span, isLive)
+  const list = useRef<ListHandle>(null)
+  const selection = useSelection(rows, list)
+  const labelOf = useLabels(filters)
+  const compact = useMediaQuery('(max-width: 720px)') ?? false
+  useListKeys(selection.keys)
+  return (
+    <PageFrame
+      title="Requests"
+      actions={
+        <>
+          <LiveSwitch
+            rows={rows}
+            isLive={isLive}
+            canBe={isOpenEnded(range)}
+            onChange={(live) => setParams(withParam('live', live ? undefined : 'off'))}
+          />
+          <ColumnMenu columns={columns} onChange={(names) => setParams(withParam('columns', names))} />
+          <ExportMenu query={{ ...scope, ...span }} />
+        </>
+      }
+    >
+      <FilterBar
+        {...{ filters, setFilters, labelOf }}
+        scope={{ account, ...span, tz: zone }}
+        onId={(id) => selection.openId(id)}
+      />
+      <section className="panel bars" aria-label="Requests over time">
+        <Bars
+          {...{ range, zone, isLive }}
+          query={scope}
+          onRange={(from, to) => setRange(customRange(from, to))}
+          onBack={() => window.history.back()}
+        />
+      </section>
+      <RequestList
+        {...{ rows, columns, zone, compact, list, filters, setFilters, selection, isLive }}
+        isNarrowed={hasFilters(filters)}
+      />
+      {selection.opened !== undefined && (
+        <RequestSheet id={selection.opened} onClose={selection.keys.close} onStep={selection.keys.step} />
+      )}
+      <VisuallyHidden aria-live="polite">{liveText(rows)}</VisuallyHidden>
+    </PageFrame>
+  )
+}
+
+const withParam = (name: string, value: string | undefined) => (before: URLSearchParams) => {
+  const next = new URLSearchParams(before)
+  if (value === undefined) next.delete(name)
+  else next.set(name, value)
+  return next
+}
+
+/** Names of keys, whose filter has ids. */
+function useLabels(filters: Filters): (field: string, value: string) => string {
+  const isNeeded = 'key' in filters || 'not_key' in filters
+  const keys = useKeys({}, { enabled: isNeeded })
+  return (field, value) =>
+    field === 'key' ? (keys.data?.data.find(({ id }) => id === value)?.name ?? value) : value.replaceAll('-', ' ')
+}
+
+const liveText = ({ state, stream }: Rows): string =>
+  stream === 'waiting' ? 'Not connected. It is tried again.' : state.waiting > 0 ? `${state.waiting} new requests` : ''
+
+type LiveProps = { rows: Rows; isLive: boolean; canBe: boolean; onChange(isLive: boolean): void }
+
+function LiveSwitch({ rows: { stream }, isLive, canBe, onChange }: LiveProps) {
+  const state = !canBe ? 'off' : isLive ? (stream ?? 'connecting') : 'off'
+  return (
+    <div className="live" data-state={state} title={canBe ? undefined : 'A range that ended has no new requests'}>
+      {state === 'waiting' && <span className="failed">not connected</span>}
+      <span className="live-dot" />
+      <Switch
+        size="xs"
+        label="Live"
+        labelPosition="left"
+        checked={isLive}
+        disabled={!canBe}
+        onChange={(event) => onChange(event.currentTarget.checked)}
+      />
+    </div>
+  )
+}

@@ -1,0 +1,73 @@
+import { Menu, Popover } from '@mantine/core'
+import { useDisclosure } from '@mantine/hooks'
+import { urlOf, type Query } from '../../api/ask.ts'
+import { Button } from '@mantine/core'
+import { Icon } from '../../parts/icons.tsx'
+import { ALL_COLUMNS, columnOf, type ColumnName, USUAL_COLUMNS } from './columns.tsx'
+
+/** Which columns the list has. They are in the URL, too. */
+export function ColumnMenu({
+  columns,
+  onChange,
+}: {
+  columns: readonly ColumnName[]
+  onChange(names: string | undefined): void
+}) {
+  const [opened, { close, toggle }] = useDisclosure(false)
+  const set = (next: readonly ColumnName[]): void => {
+    const isUsual = next.length === 0 || String(next) === String(USUAL_COLUMNS)
+    onChange(isUsual ? undefined : next.join(','))
+  }
+  return (
+    <Popover opened={opened} onChange={close} position="bottom-end" trapFocus returnFocus>
+      <Popover.Target>
+        <Button variant="default" size="compact-sm" className="only-wide" aria-expanded={opened} onClick={toggle}>
+          Columns
+        </Button>
+      </Popover.Target>
+      <Popover.Dropdown className="filter-menu">
+        <ul className="filter-values">
+          {ALL_COLUMNS.map((name) => (
+            <li key={name}>
+              <label className="filter-value">
+                <input
+                  type="checkbox"
+                  checked={columns.includes(name)}
+                  onChange={({ target }) =>
+                    set(ALL_COLUMNS.filter((one) => (one === name ? target.checked : columns.includes(one))))
+                  }
+                />
+                <span>{columnOf(name).title}</span>
+              </label>
+            </li>
+          ))}
+        </ul>
+        <button type="button" className="link filter-clear" onClick={() => onChange(undefined)}>
+          As usual
+        </button>
+      </Popover.Dropdown>
+    </Popover>
+  )
+}
+
+/** All rows of the filters as a file, written by the server as it reads them. */
+export function ExportMenu({ query }: { query: Query }) {
+  const file = (format: string): string => urlOf('/requests/export', { ...query, format })
+  return (
+    <Menu>
+      <Menu.Target>
+        <Button variant="default" size="compact-sm" leftSection={<Icon name="download" size={14} />}>
+          Export
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Item component="a" href={file('csv')} download>
+          CSV, all rows of the filters
+        </Menu.Item>
+        <Menu.Item component="a" href={file('jsonl')} download>
+          JSON lines, all rows of the filters
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  )
+}
