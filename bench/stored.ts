@@ -67,6 +67,7 @@ const closing = (accountId: string, keyId: string): Closing => {
       api: 'chat.completions',
       model: 'bench/m',
       provider: 'bench',
+      client: null,
       createdAt: Date.now(),
       latency: 800,
       duration: 4_000,

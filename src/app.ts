@@ -11,7 +11,7 @@ import type { AppContext, AuthenticatedRequest, PublicRequest } from './context.
 import { answerManaged } from './endpoints/management/admit.ts'
 import { Predictor } from './endpoints/predictions/predictor.ts'
 import { Webhooks } from './endpoints/predictions/webhooks.ts'
-import { asGatewayError, GatewayError, type ErrorCode } from './error.ts'
+import { asGatewayError, GatewayError } from './error.ts'
 import { Files } from './files/files.ts'
 import type { ProtocolName } from './generation/request.ts'
 import { Forwarder } from './http/forward.ts'
@@ -34,6 +34,8 @@ import { IssuedIds } from './pipeline/issued-ids.ts'
 import { MediaLoader } from './pipeline/media-load.ts'
 import { MediaResolver } from './pipeline/media.ts'
 import { ReasoningReplay } from './pipeline/reasoning-replay.ts'
+import { RefusalLog } from './pipeline/refusal-log.ts'
+import { reportRefusal } from './pipeline/refusals.ts'
 import { logClosed, logRequest } from './pipeline/request-log.ts'
 import { identify, identityHeaders } from './pipeline/response-headers.ts'
 import { protocols } from './protocols/index.ts'
@@ -52,10 +54,11 @@ export async function handleRequest(
   request: Request,
   address?: PublicRequest['address'],
 ): Promise<Response> {
-  const id = Bun.randomUUIDv7().replaceAll('-', '')
+  const receivedAt = app.clock.now()
+  const id = Bun.randomUUIDv7('hex', receivedAt).replaceAll('-', '')
   const inbound: PublicRequest = {
     request,
-    receivedAt: app.clock.now(),
+    receivedAt,
     ...pathAndQuery(request.url),
     params: [],
     address,
@@ -81,7 +84,7 @@ export async function handleRequest(
     const answering = key === null ? route.handle(app, authenticated) : answerOnce(app, authenticated, route, key)
     return (response = await answering)
   } catch (error) {
-    if (inbound.identity !== undefined) reportRefusal(app, inbound.identity.accountId, error)
+    reportRefusal(app, inbound, error)
     return (response = errorResponse(asGatewayError(error), errorFormat ?? errorFormatOf(inbound.path), inbound))
   } finally {
     // A stream needs its memory until its end.
@@ -102,22 +105,10 @@ function answerOnce(
     try {
       return await handle(app, inbound)
     } catch (error) {
-      reportRefusal(app, inbound.identity.accountId, error)
+      reportRefusal(app, inbound, error)
       return errorResponse(asGatewayError(error), errorFormat, inbound)
     }
   })
-}
-
-/** Refusals that a well-behaved client avoids: too many of them are a sign of abuse. */
-const AVOIDABLE = new Set<ErrorCode>([
-  'insufficient_credit',
-  'permission_denied',
-  'rate_limit_exceeded',
-  'quota_exceeded',
-])
-
-function reportRefusal({ abuseDetection }: AppContext, accountId: string, error: unknown): void {
-  if (error instanceof GatewayError && AVOIDABLE.has(error.code)) abuseDetection.recordRefusal(accountId)
 }
 
 /** Any other Host would move the boundary between host and path in the URL that the runtime builds from it. */
@@ -261,6 +252,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
   for (const { kind, text } of await keys.start(config.env)) console.log(`key ${kind} ${text}`)
   const people = openPeople(store, now)
   await firstOwner(people, config.env)
+  await store.reports.begin()
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), clock, ...config.billing })
   ledger.onClosed = logClosed
@@ -301,6 +293,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     background: new BackgroundResponses({ catalogue, config, ledger, store, issuedIds }),
     inFlight: new InFlightRequests(config.timeouts.clientLeftMs),
     idempotency: new Idempotency({ store, clock, config, memory, space }),
+    refusals: new RefusalLog(store.reports),
     draining: false,
   }
 }
@@ -311,6 +304,8 @@ const PURGE_EVERY_MS = 3_600_000
 /** Files and outputs may be kept for an hour only, and are large. */
 const PURGE_FILES_EVERY_MS = 60_000
 const EVALUATE_EVERY_MS = 60_000
+const REFUSALS_DAYS = 7
+const REFUSALS_MAX = 100_000
 
 /** Periodic work. One round that fails is made up for by the next. `signal`: aborts the search for local models. */
 function startTimers(app: GatewayContext, signal: AbortSignal): Timer[] {
@@ -325,6 +320,7 @@ function startTimers(app: GatewayContext, signal: AbortSignal): Timer[] {
     every(PURGE_EVERY_MS, () => store.people.purge(clock.now())),
     ...[app.reasoningReplay, app.issuedIds, app.idempotency].map((kept) => every(PURGE_EVERY_MS, () => kept.purge())),
     every(PURGE_EVERY_MS, () => store.predictions.purge(clock.now() - config.predictions.keepDays * DAY_MS)),
+    every(PURGE_FILES_EVERY_MS, () => store.reports.purgeRefusals(clock.now() - REFUSALS_DAYS * DAY_MS, REFUSALS_MAX)),
     every(PURGE_FILES_EVERY_MS, () => files.purge().then(() => store.shrink())),
     every(EVALUATE_EVERY_MS, () => evaluateAccounts(app)),
   ]

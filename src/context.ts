@@ -18,6 +18,7 @@ import type { Execution, Idempotency } from './pipeline/idempotency.ts'
 import type { InFlightRequests } from './pipeline/in-flight.ts'
 import type { IssuedIds } from './pipeline/issued-ids.ts'
 import type { MediaResolver } from './pipeline/media.ts'
+import type { RefusalLog } from './pipeline/refusal-log.ts'
 import type { ReasoningReplay } from './pipeline/reasoning-replay.ts'
 import type { Catalogue } from './providers/catalogue.ts'
 import type { DiskSpace } from './store/disk-space.ts'
@@ -54,6 +55,7 @@ export type AppContext = {
   /** Generations and uploads whose clients are connected. */
   inFlight: InFlightRequests
   idempotency: Idempotency
+  refusals: RefusalLog
   /** Set when the server was asked to stop: requests in flight finish, new ones are refused. */
   draining: boolean
 }

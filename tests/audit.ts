@@ -17,6 +17,7 @@ export async function expectBookRight(folder: string, overdraft = 0n): Promise<v
   try {
     expect((await audit(store, { overdraft, usdPerFlow: USD_PER_FLOW })).first).toBeUndefined()
     expect(await store.kept.wrongTotals()).toEqual([])
+    expect(await store.reports.wrongRollUps()).toEqual([])
   } finally {
     await store.close()
   }

@@ -1,6 +1,6 @@
 import { Plans } from '../accounts/plans.ts'
 import { audit, type Audit } from '../ledger/audit.ts'
-import type { WrongTotal } from '../store/store.ts'
+import type { WrongRollUp, WrongTotal } from '../store/store.ts'
 import type { Given } from './command.ts'
 import { withExistingData } from './data.ts'
 
@@ -11,6 +11,7 @@ export async function auditLedger(given: Given): Promise<void> {
       given.on('json'),
     )
     checkTotals(await store.kept.wrongTotals())
+    checkRollUps(await store.reports.wrongRollUps())
   })
 }
 
@@ -21,6 +22,13 @@ function checkTotals([first, ...more]: WrongTotal[]): void {
     `the total of ${kind} of ${accountId === '' ? 'all accounts' : accountId} must be ${expected.things} with ` +
       `${expected.bytes} bytes, but is ${found.things} with ${found.bytes} bytes${others(more.length)}`,
   )
+}
+
+function checkRollUps([first, ...more]: WrongRollUp[]): void {
+  if (first === undefined) return
+  const { row, lacks } = first
+  const difference = lacks < 0 ? `${-lacks} requests too many` : `${lacks} requests too few`
+  throw new Error(`${row} has ${difference}, or other sums than its records${others(more.length)}`)
 }
 
 function printAudit({ wrong, first, ...rows }: Audit, asJson: boolean): void {

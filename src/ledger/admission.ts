@@ -25,7 +25,13 @@ type Services = {
 type AccountCount = Pick<Keys, 'haveOneAccount'>
 
 /** The client. `id` becomes the generation's. */
-type Caller = { id: string; identity: Identity; receivedAt: number; address: (() => string | undefined) | undefined }
+type Caller = {
+  request: Pick<Request, 'headers'>
+  id: string
+  identity: Identity
+  receivedAt: number
+  address: (() => string | undefined) | undefined
+}
 
 /**
  * The requested generation. `worst`: the most it may use, given the largest output limit of its endpoints.
@@ -52,7 +58,7 @@ type GenerationTerms = {
  */
 export function reserve(
   { ledger, prices, serviceClasses, abuseDetection, config, keys, space }: Services,
-  { id, identity, receivedAt, address }: Caller,
+  { request, id, identity, receivedAt, address }: Caller,
   { api, model, endpoints, streamed, worst, hasTools, lowerable, countInput, classes = [] }: GenerationTerms,
 ): OpenGeneration {
   const { accountId, keyId, kind, limit } = identity
@@ -75,6 +81,7 @@ export function reserve(
       classes: priced,
       api,
       model,
+      client: clientOf(request),
       createdAt: receivedAt,
       streamed,
       discount: identity.discount,
@@ -88,6 +95,12 @@ export function reserve(
   abuseDetection.begin(accountId, address)
   return open
 }
+
+const CLIENT_LENGTH = 80
+
+/** The program that sends a request, as it names itself. */
+export const clientOf = ({ headers }: Pick<Request, 'headers'>): string | null =>
+  headers.get('user-agent')?.slice(0, CLIENT_LENGTH) ?? null
 
 /** True where models without a price can be requested. */
 export const servesUnpriced = ({ billing }: Config, keys: AccountCount): boolean =>

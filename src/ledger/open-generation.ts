@@ -15,6 +15,8 @@ export type ReservationRequest = Pick<
   GenerationRecord,
   'id' | 'accountId' | 'keyId' | 'kind' | 'api' | 'model' | 'createdAt' | 'streamed'
 > & {
+  /** The beginning of the client's User-Agent; earlier versions did not store it. */
+  client?: string | null
   price: Price | undefined
   /** The classes of service in which it may be served at another price. */
   classes?: PricedClasses | undefined

@@ -139,6 +139,7 @@ function recordOf(
     flows,
     ...times,
     provider: served?.provider ?? tries.at(-1)?.provider ?? null,
+    client: request.client ?? null,
     finish: recordedFinish ?? outcome,
     ending: outcome,
     retries: Math.max(0, tries.length - 1),

@@ -49,11 +49,11 @@ function levelOf(status: number, outcome = 'completed'): LogLevel {
 }
 
 function entryOf(inbound: PublicRequest, level: LogLevel, status: number, now: number): RequestEntry {
-  const { requestId, route, request, path, identity, model, errorCode, receivedAt } = inbound
+  const { requestId, identity, model, errorCode, receivedAt } = inbound
   return {
     level,
     requestId,
-    route: route ?? `${request.method} ${knownPath(path)}`,
+    route: routeOf(inbound),
     status,
     key: identity && (identity.keyName ?? identity.keyId),
     model,
@@ -62,6 +62,10 @@ function entryOf(inbound: PublicRequest, level: LogLevel, status: number, now: n
     generation: undefined,
   }
 }
+
+/** The name of a request's route; method and path where it has none. */
+export const routeOf = ({ route, request, path }: PublicRequest): string =>
+  route ?? `${request.method} ${knownPath(path)}`
 
 function generationOf({ meter }: OpenGeneration, record: GenerationRecord): GenerationEntry {
   const { id, api, streamed, usage, bill, latency, ending } = record

@@ -83,6 +83,8 @@ export type GenerationRecord = {
   model: string
   /** The provider that responded, or the last one tried. */
   provider: string | null
+  /** The beginning of the client's User-Agent. */
+  client: string | null
   createdAt: number
   /** From the request to the first token, or to the end if there was none. */
   latency: number

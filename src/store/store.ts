@@ -8,6 +8,7 @@ import type { LedgerStore, ProgressStore } from './ledger.ts'
 import type { PeopleStore } from './people.ts'
 import type { PredictionStore } from './predictions.ts'
 import type { ReasoningStore } from './reasoning.ts'
+import type { ReportStore } from './reports.ts'
 import type { ResponseStore } from './responses.ts'
 
 export type * from './accounts.ts'
@@ -20,6 +21,7 @@ export * from './ledger.ts'
 export type * from './people.ts'
 export type * from './predictions.ts'
 export type * from './reasoning.ts'
+export * from './reports.ts'
 export type * from './responses.ts'
 
 /** The file beside the database with the secret of the key hashes; made after the database. */
@@ -54,6 +56,7 @@ export interface Store {
   readonly kept: KeptStore
   readonly ledger: LedgerStore
   readonly progress: ProgressStore
+  readonly reports: ReportStore
 
   /** Gives free space back to the disk, in small steps. */
   shrink(): Promise<void>

@@ -22,6 +22,7 @@ import { MediaLoader } from '../../src/pipeline/media-load.ts'
 import { MediaResolver } from '../../src/pipeline/media.ts'
 import { accountsOf } from '../../src/ledger/starting-credit.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
+import { RefusalLog } from '../../src/pipeline/refusal-log.ts'
 import { ReasoningReplay } from '../../src/pipeline/reasoning-replay.ts'
 import type { AppContext } from '../../src/context.ts'
 import { Files } from '../../src/files/files.ts'
@@ -84,6 +85,7 @@ export async function inProcessGateway(
     memory,
     background: new BackgroundResponses({ catalogue, config, ledger, store, issuedIds }),
     inFlight: new InFlightRequests(0),
+    refusals: new RefusalLog(store.reports),
     draining: false,
   }
   return { sqlite, app, headers: { host: 'sluice', authorization: `Bearer ${first?.text}` } }

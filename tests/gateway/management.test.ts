@@ -297,6 +297,7 @@ async function store(of: GatewayProcess, account: string, extra: Partial<Generat
       id: Bun.randomUUIDv7().replaceAll('-', ''),
       accountId,
       keyId: 'key_x',
+      client: null,
       kind,
       api: 'messages',
       model: 'acme/m',

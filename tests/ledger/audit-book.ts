@@ -55,6 +55,7 @@ export function closing(number: number, { cost, payment, ...extra }: Extra = {})
     api: 'chat.completions',
     model: 'acme/m',
     provider: 'acme',
+    client: null,
     createdAt: START + number,
     latency: 30,
     duration: 700,

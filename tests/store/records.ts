@@ -24,6 +24,7 @@ export const record = (number: number, over: Partial<GenerationRecord> = {}): Ge
   api: 'messages',
   model: 'maker/model',
   provider: 'somewhere',
+  client: null,
   createdAt: 1_700_000_000_000 + number,
   latency: 20,
   duration: 300,

@@ -27,7 +27,7 @@ const GROUP_WRITES = 3
 const COUNTED_MS = 100
 
 /** Callbacks of a table that accumulates writes in memory during a transaction. */
-export type TransactionHooks = { beforeCommit: () => void; afterRollback: () => void }
+export type TransactionHooks = { beforeCommit?: () => void; afterCommit?: () => void; afterRollback: () => void }
 
 /**
  * A commit without a caller that waits for its flush is flushed this much later: soon, because a checkpoint flushes
@@ -283,6 +283,7 @@ export class Connection {
   #transaction(batch: readonly Pending[]): void {
     if (this.#flushError !== undefined) throw unavailable(this.#flushError)
     withRoom(() => this.#write(batch), this.#makeRoom)
+    for (const { afterCommit } of this.#hooks) afterCommit?.()
     for (const { committed } of batch) committed?.()
   }
 
@@ -291,7 +292,7 @@ export class Connection {
     this.#locked = undefined
     try {
       for (const { write } of batch) write()
-      for (const { beforeCommit } of this.#hooks) beforeCommit()
+      for (const { beforeCommit } of this.#hooks) beforeCommit?.()
       this.run('COMMIT')
     } catch (error) {
       // SQLite rolls back by itself when the disk is full.

@@ -15,13 +15,14 @@ const BUCKETS = {
   webSearches: 'web_searches',
   images: 'images',
 } satisfies Record<keyof Usage, string>
-const BUCKET_NAMES = Object.keys(BUCKETS) as (keyof Usage)[]
+export const USAGE_BUCKETS = Object.keys(BUCKETS) as (keyof Usage)[]
+export const USAGE_COLUMNS: readonly string[] = Object.values(BUCKETS)
 
 export const INSERT_GENERATION = `
   INSERT INTO generations (id, account, key, kind, api, model, provider, finish, ending, created_at, latency, duration,
     streamed, retries, attempts, translation, estimated, estimation, disputed, price, discount, held, bill, flows,
-    ${Object.values(BUCKETS).join(', ')})
-  VALUES (${Array(24 + BUCKET_NAMES.length)
+    client, ${USAGE_COLUMNS.join(', ')})
+  VALUES (${Array(25 + USAGE_BUCKETS.length)
     .fill('?')
     .join(', ')}) ON CONFLICT (id) DO NOTHING`
 
@@ -30,7 +31,8 @@ const nameSql = (column: string): string => `(SELECT text FROM names WHERE names
 const SELECT_GENERATION = `
   SELECT lower(hex(g.id)) AS id, ${nameSql('account')} AS accountId, ${nameSql('key')} AS keyId,
     ${nameSql('kind')} AS kind, ${nameSql('api')} AS api, ${nameSql('model')} AS model,
-    ${nameSql('provider')} AS provider, ${nameSql('finish')} AS finish, ${nameSql('ending')} AS ending,
+    ${nameSql('provider')} AS provider, ${nameSql('client')} AS client,
+    ${nameSql('finish')} AS finish, ${nameSql('ending')} AS ending,
     g.created_at AS createdAt, g.latency, g.duration, g.streamed, g.retries, g.attempts, g.translation, g.estimated,
     g.estimation, g.disputed, g.discount, p.version AS priceVersion, p.model AS priceModel, p.rates AS priceRates,
     CAST(g.held AS TEXT) AS held, CAST(g.bill AS TEXT) AS bill, CAST(g.flows AS TEXT) AS flows,
@@ -60,7 +62,7 @@ export type GenerationRow = Omit<
 export function toGenerationRecord(row: GenerationRow): GenerationRecord {
   const { priceVersion, priceModel, priceRates, streamed, estimated, held, bill, flows, ...rest } = row
   const usage = noUsage()
-  for (const bucket of BUCKET_NAMES) {
+  for (const bucket of USAGE_BUCKETS) {
     usage[bucket] = row[bucket]
     delete (rest as Partial<Usage>)[bucket]
   }

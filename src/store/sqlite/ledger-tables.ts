@@ -10,6 +10,7 @@ import {
 } from './generation-rows.ts'
 import { InternedRows } from './interned.ts'
 import { readSpends, readState } from './ledger-state.ts'
+import { RollUps } from './reports/roll-ups.ts'
 import {
   type BookAccount,
   type Closing,
@@ -32,6 +33,7 @@ const MAX_BALANCE_USD = 9_223_372_036
 
 /** The ledger's tables: records of generations, the book, quota windows, subscriptions, spending of keys. */
 export class LedgerTables implements LedgerStore {
+  readonly rollUps: RollUps
   readonly #connection: Connection
   readonly #names: InternedRows
   readonly #prices: InternedRows
@@ -56,6 +58,7 @@ export class LedgerTables implements LedgerStore {
       'INSERT INTO book_accounts (kind, owner) VALUES (?, ?) ON CONFLICT DO NOTHING',
       'SELECT id FROM book_accounts WHERE kind = ? AND owner = ?',
     )
+    this.rollUps = new RollUps(connection, (text) => this.#name(text))
     connection.addHooks({ beforeCommit: () => this.#writeBalances(), afterRollback: () => this.#reset() })
   }
 
@@ -238,18 +241,25 @@ export class LedgerTables implements LedgerStore {
 
   /** False, and nothing written, if the generation has a record already. */
   #insertGeneration(id: Uint8Array, record: GenerationRecord): boolean {
-    const { price, provider, usage } = record
+    const { price, provider, client, usage } = record
+    const names = {
+      account: this.#name(record.accountId),
+      key: this.#name(record.keyId),
+      model: this.#name(record.model),
+      provider: provider === null ? 0 : this.#name(provider),
+      ending: this.#name(record.ending),
+    }
     const { changes } = this.#connection.run(
       INSERT_GENERATION,
       id,
-      this.#name(record.accountId),
-      this.#name(record.keyId),
+      names.account,
+      names.key,
       this.#name(record.kind),
       this.#name(record.api),
-      this.#name(record.model),
-      provider === null ? null : this.#name(provider),
+      names.model,
+      provider === null ? null : names.provider,
       this.#name(record.finish),
-      this.#name(record.ending),
+      names.ending,
       record.createdAt,
       record.latency,
       record.duration,
@@ -265,6 +275,7 @@ export class LedgerTables implements LedgerStore {
       int64(record.held),
       int64(record.bill),
       int64(record.flows),
+      client === null ? null : this.#name(client),
       usage.inputTokens,
       usage.cacheReadTokens,
       usage.cacheWrite5mTokens,
@@ -277,6 +288,7 @@ export class LedgerTables implements LedgerStore {
       usage.webSearches,
       usage.images,
     )
+    if (changes > 0) this.rollUps.add(record, names)
     return changes > 0
   }
 

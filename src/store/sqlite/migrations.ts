@@ -1,5 +1,6 @@
 import { ACCOUNT_CHANGES } from './account-changes.ts'
 import { PEOPLE } from './people-migration.ts'
+import { REPORT_TABLES } from './reports/report-tables.ts'
 import { ITEMS_ONCE, TOTALS, totalsOf } from './totals-migration.ts'
 
 /** Schema migrations, append-only: step N takes a data folder from version N-1 to N (`PRAGMA user_version`). */
@@ -299,4 +300,5 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX issued_ids_of_account ON issued_ids (account_id, expires_at);
   `,
   PEOPLE,
+  REPORT_TABLES,
 ]

@@ -17,6 +17,7 @@ import { PredictionTables } from './prediction-tables.ts'
 import { ProgressFile } from './progress-file.ts'
 import { ReasoningTable } from './reasoning-table.ts'
 import { ResponseTables } from './response-tables.ts'
+import { Reports } from './reports/reports.ts'
 import { SettingTable } from './setting-table.ts'
 import { shrink } from './shrink.ts'
 
@@ -55,6 +56,7 @@ export class SqliteStore implements Store {
   readonly space: DiskSpace
   readonly ledger: LedgerTables
   readonly progress: ProgressFile
+  readonly reports: Reports
   readonly #connection: Connection
   readonly #lock: { release(): void } | undefined
   readonly #listeners: (() => Promise<void>)[] = []
@@ -85,6 +87,7 @@ export class SqliteStore implements Store {
       this.kept = new KeptTable(this.#connection)
       this.progress = new ProgressFile(folder)
       this.ledger = new LedgerTables(this.#connection)
+      this.reports = new Reports(this.#connection, this.ledger.rollUps, database)
       this.accounts = new AccountTables(this.#connection, this.ledger)
       this.#processedVersion = this.#connection.dataVersion()
     } catch (error) {
@@ -131,6 +134,7 @@ export class SqliteStore implements Store {
   async close(): Promise<void> {
     this.#isClosed = true
     clearInterval(this.#watching)
+    await this.reports.close()
     await this.#connection.close()
     this.progress.close()
     this.#lock?.release()

@@ -1,0 +1,35 @@
+import type { Refusal, ReportStore } from '../store/store.ts'
+
+/** Refusals of a key and code in a minute that are stored; more are only counted. */
+const KEPT_OF_KEY = 60
+/** The same for all requests without a valid key. */
+const KEPT_OF_NONE = 10
+const MINUTE_MS = 60_000
+
+/** Requests that never became a generation: all are counted, and so many of each key that they can be read are kept. */
+export class RefusalLog {
+  readonly #reports: Pick<ReportStore, 'addRefusal'>
+  /** Refusals of the current minute, by key and code. */
+  readonly #counts = new Map<string, number>()
+  #minute = 0
+  /** Set while somebody watches. */
+  onRefused: ((refusal: Refusal) => void) | undefined
+
+  constructor(reports: Pick<ReportStore, 'addRefusal'>) {
+    this.#reports = reports
+  }
+
+  add(refusal: Refusal): void {
+    const { at, keyId, code } = refusal
+    const minute = Math.floor(at / MINUTE_MS)
+    if (minute !== this.#minute) {
+      this.#minute = minute
+      this.#counts.clear()
+    }
+    const of = `${keyId ?? ''} ${code}`
+    const count = (this.#counts.get(of) ?? 0) + 1
+    this.#counts.set(of, count)
+    this.#reports.addRefusal(refusal, count <= (keyId === null ? KEPT_OF_NONE : KEPT_OF_KEY))
+    this.onRefused?.(refusal)
+  }
+}

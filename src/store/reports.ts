@@ -1,0 +1,152 @@
+import type { Usage } from '../generation/usage.ts'
+import type { StoredPrice, Transfer } from './ledger.ts'
+
+/** A request that never became a generation. `route`: its name, or method and path without one. */
+export type Refusal = {
+  id: string
+  at: number
+  /** Null for a request without a valid key. */
+  accountId: string | null
+  keyId: string | null
+  route: string
+  code: string
+  status: number
+  param: string | null
+  message: string
+  model: string | null
+  client: string | null
+}
+
+/** The requests that a caller may see: all, or those of these accounts and of these keys. */
+export type Scope = { accountIds?: readonly string[] | undefined; keyIds?: readonly string[] | undefined }
+
+/** `only`: one of these; `not`: none of these. */
+export type Choice = { only?: readonly string[] | undefined; not?: readonly string[] | undefined }
+
+/** The columns of a request that a `Choice` is about, as filters name them. */
+export const CHOICES = ['account', 'key', 'model', 'provider', 'api', 'outcome', 'code', 'client'] as const
+export type ChoiceName = (typeof CHOICES)[number]
+
+export const FLAGS = ['streamed', 'lossy', 'retried', 'estimated'] as const
+export type FlagName = (typeof FLAGS)[number]
+
+/** Requests as a list shows them. All conditions hold together. Times: Unix milliseconds, `to` exclusive. */
+export type RequestFilter = Scope & {
+  from?: number | undefined
+  to?: number | undefined
+  choices: Partial<Record<ChoiceName, Choice>>
+  flags: Partial<Record<FlagName, boolean>>
+  /** Nano-USD; `seesListPrices`: it is also about the list price of what subscriptions used. */
+  minCost?: bigint | undefined
+  seesListPrices: boolean
+  minFirstTokenMs?: number | undefined
+  minTotalMs?: number | undefined
+  minTokens?: number | undefined
+  /** The hexadecimal digits with which an id begins. */
+  idPrefix?: string | undefined
+  /** A part of an error's code or message, in lower case. */
+  errorText?: string | undefined
+}
+
+/** A line of the list of requests: a generation, open or recorded, or a refusal. Amounts in nano-USD, micro-flows. */
+export type RequestRow = {
+  id: string
+  at: number
+  accountId: string | null
+  keyId: string | null
+  kind: string | null
+  /** The protocol; for a refusal its route. */
+  api: string
+  model: string | null
+  provider: string | null
+  client: string | null
+  /** An outcome of the ledger, `open` or `refused`. */
+  outcome: string
+  finish: string | null
+  error: { code: string; message: string | null } | null
+  streamed: boolean
+  /** Only for streams that began. */
+  firstTokenMs: number | null
+  totalMs: number | null
+  tries: number
+  losses: number
+  estimated: boolean
+  usage: Usage
+  bill: bigint
+  flows: bigint
+}
+
+/** `rows`: the newest first. `next`: the id before which to go on; null at the end. */
+export type RequestPage = { rows: RequestRow[]; next: string | null; scannedTo: number | null }
+
+/** The facts of one request beyond its line. */
+export type RequestDetail = {
+  row: RequestRow
+  attempts: string | null
+  translation: string | null
+  price: StoredPrice | null
+  discount: number
+  held: bigint
+  transfers: Transfer[]
+  status: number | null
+  param: string | null
+}
+
+export const USAGE_GROUPS = ['model', 'key', 'account', 'provider', 'outcome', 'code'] as const
+export type UsageGroup = (typeof USAGE_GROUPS)[number]
+
+/** `bounds`: the beginnings of the buckets and the end of the last, ascending. */
+export type UsageQuestion = Scope & {
+  bounds: readonly number[]
+  groups: readonly UsageGroup[]
+  choices: Partial<Record<ChoiceName, Choice>>
+}
+
+export type UsageSums = {
+  requests: number
+  failed: number
+  refused: number
+  bill: bigint
+  flows: bigint
+  usage: Usage
+}
+
+/** The sums of one bucket and one group. `bucket`: its position in `bounds`. */
+export type UsageRow = UsageSums & { bucket: number; group: readonly (string | null)[] }
+
+export type SpeedQuestion = {
+  /** Hours since 1970, `to` exclusive. */
+  bounds: readonly number[]
+  choices: Partial<Record<'model' | 'provider', Choice>>
+}
+
+/** Completed streams by the time to their first token: `counts` are [bucket, requests]; see `speedOf`. */
+export type SpeedRow = {
+  bucket: number
+  provider: string | null
+  model: string
+  counts: readonly (readonly [bucket: number, requests: number])[]
+  tokens: number
+  durationMs: number
+}
+
+/** A roll-up that differs from its records. `lacks`: requests that it should have beside its own. */
+export type WrongRollUp = { row: string; hour: number; lacks: number }
+
+/** Questions about many records at once. None is answered on the event loop. */
+export interface ReportStore {
+  /** Counts generations that are in no roll-up: of a process that was killed, and of earlier versions. */
+  begin(): Promise<void>
+  addRefusal(refusal: Refusal, isKept: boolean): void
+  /** Removes refusals before an instant, and the oldest beyond a number. */
+  purgeRefusals(before: number, most: number): Promise<void>
+  /** `before`: the id that a page before gave as `next`. A page may be short where much had to be searched. */
+  requests(filter: RequestFilter, before: string | undefined, limit: number): Promise<RequestPage>
+  request(id: string, scope: Scope): Promise<RequestDetail | undefined>
+  usage(question: UsageQuestion): Promise<UsageRow[]>
+  speed(question: SpeedQuestion): Promise<SpeedRow[]>
+  /** The instant from which the records of all generations are counted. */
+  countedFrom(): Promise<number>
+  /** Compares all roll-ups with their records, at once: for a process or thread that does nothing else. */
+  wrongRollUps(): Promise<WrongRollUp[]>
+}

@@ -1,0 +1,75 @@
+import { Database } from 'bun:sqlite'
+import type { RequestFilter, Scope, SpeedQuestion, UsageQuestion } from '../../reports.ts'
+import { NameCache } from './name-cache.ts'
+import { firstIdAt, ID_SLACK_MS, SPEED_LACKING, USAGE_LACKING } from './recount.ts'
+import { RequestList } from './request-list.ts'
+import { UsageSums } from './usage-sums.ts'
+
+/** The thread that answers questions about many records, with a read-only connection of its own. */
+
+export type Question = { id: number; name: keyof Answers; args: unknown[] }
+export type Answer = { id: number; value: unknown } | { id: number; error: string }
+
+type Sums = Record<string, number>
+
+/** Everything that the thread keeps while it runs. */
+type Reader = { open(): Database; database: Database; names: NameCache; list: RequestList; sums: UsageSums }
+let reader: Reader
+
+function begin(file: string): void {
+  const open = (): Database => new Database(file, { readonly: true })
+  const database = open()
+  const names = new NameCache(database)
+  reader = { open, database, names, list: new RequestList(database, names), sums: new UsageSums(database, names) }
+}
+
+/** A view of everything at one instant, for what is counted again. */
+let view: Database | undefined
+
+const answers = {
+  begin,
+  requests: (filter: RequestFilter, before: string | undefined, limit: number) =>
+    reader.list.page(filter, before, limit),
+  request: (id: string, scope: Scope) => reader.list.detail(id, scope),
+  usage: (question: UsageQuestion) => reader.sums.rows(question),
+  speed: (question: SpeedQuestion) => reader.sums.speed(question),
+  /** Takes a view for `lacking`, and says in which instants there are records. */
+  view: (): { first: number; last: number } | undefined => {
+    view ??= reader.open()
+    view.run('BEGIN')
+    const at = (order: string): number | undefined =>
+      (
+        view!.query(`SELECT created_at AS at FROM generations ORDER BY id ${order} LIMIT 1`).get() as {
+          at: number
+        } | null
+      )?.at
+    const [first, last] = [at('ASC'), at('DESC')]
+    return first === undefined || last === undefined ? undefined : { first, last }
+  },
+  /** The sums that the roll-ups of a range of whole hours lack of their records, in the view. */
+  lacking: (from: number, to: number): { usage: Sums[]; speeds: Sums[] } => {
+    const ids = [firstIdAt(from - ID_SLACK_MS), firstIdAt(to + ID_SLACK_MS)]
+    const all = (sql: string): Sums[] => view!.query(sql).all(...ids, from, to) as Sums[]
+    return { usage: all(USAGE_LACKING), speeds: all(SPEED_LACKING) }
+  },
+  endView: (): void => {
+    view?.close()
+    view = undefined
+  },
+}
+
+export type Answers = typeof answers
+
+declare const self: {
+  onmessage: (event: MessageEvent<Question>) => void
+  postMessage(answer: Answer): void
+}
+
+self.onmessage = ({ data: { id, name, args } }) => {
+  try {
+    const value = (answers[name] as (...args: unknown[]) => unknown)(...args)
+    self.postMessage({ id, value })
+  } catch (error) {
+    self.postMessage({ id, error: error instanceof Error ? error.message : String(error) })
+  }
+}

@@ -1,0 +1,114 @@
+import { noUsage, type Usage } from '../../../generation/usage.ts'
+import type { RequestRow } from '../../reports.ts'
+import { USAGE_BUCKETS, USAGE_COLUMNS } from '../generation-rows.ts'
+import type { NameCache } from './name-cache.ts'
+
+/** The columns of a generation that its line needs. Amounts as text: SQLite's integers arrive as doubles. */
+export const LINE_COLUMNS = `
+  lower(hex(g.id)) AS hexId, g.account, g.key, g.kind, g.api, g.model, g.provider, g.client, g.finish, g.ending,
+  g.created_at AS at, g.latency, g.duration, g.streamed, g.retries, g.attempts, g.estimated,
+  CASE WHEN g.translation IS NULL THEN 0 ELSE json_array_length(g.translation) END AS losses,
+  CAST(g.bill AS TEXT) AS bill, CAST(g.flows AS TEXT) AS flows,
+  ${USAGE_COLUMNS.map((column, at) => `g.${column} AS ${USAGE_BUCKETS[at]}`).join(', ')}`
+
+export type LineRow = Usage & {
+  hexId: string
+  account: number
+  key: number
+  kind: number
+  api: number
+  model: number
+  provider: number | null
+  client: number | null
+  finish: number
+  ending: number
+  at: number
+  latency: number
+  duration: number
+  streamed: number
+  retries: number
+  attempts: string | null
+  estimated: number
+  losses: number
+  bill: string
+  flows: string
+}
+
+export const REFUSAL_COLUMNS = `
+  lower(hex(r.id)) AS hexId, r.account, r.key, r.route, r.code, r.status, r.param, r.message, r.model, r.client, r.at`
+
+export type RefusalRow = {
+  hexId: string
+  account: number
+  key: number
+  route: number
+  code: number
+  status: number
+  param: string | null
+  message: string
+  model: number
+  client: number
+  at: number
+}
+
+export function lineOf(names: NameCache, row: LineRow): RequestRow {
+  const { hexId, at, latency, duration, attempts } = row
+  const usage = noUsage()
+  for (const bucket of USAGE_BUCKETS) usage[bucket] = row[bucket]
+  const ending = names.text(row.ending)!
+  const streamed = row.streamed === 1
+  return {
+    id: hexId,
+    at,
+    accountId: names.text(row.account),
+    keyId: names.text(row.key),
+    kind: names.text(row.kind),
+    api: names.text(row.api)!,
+    model: names.text(row.model),
+    provider: names.text(row.provider),
+    client: names.text(row.client),
+    outcome: ending,
+    finish: names.text(row.finish),
+    error: ending === 'completed' ? null : errorIn(attempts),
+    streamed,
+    firstTokenMs: streamed && (ending === 'completed' || duration > 0) ? latency : null,
+    totalMs: latency + duration,
+    tries: row.retries + 1,
+    losses: row.losses,
+    estimated: row.estimated === 1,
+    usage,
+    bill: BigInt(row.bill),
+    flows: BigInt(row.flows),
+  }
+}
+
+/** The error of the last attempt. */
+function errorIn(attempts: string | null): RequestRow['error'] {
+  if (attempts === null) return null
+  const last = (JSON.parse(attempts) as { error?: string; message?: string }[]).findLast(({ error }) => error)
+  return last?.error === undefined ? null : { code: last.error, message: last.message ?? null }
+}
+
+export const refusalLineOf = (names: NameCache, row: RefusalRow): RequestRow => ({
+  id: row.hexId,
+  at: row.at,
+  accountId: names.text(row.account),
+  keyId: names.text(row.key),
+  kind: null,
+  api: names.text(row.route)!,
+  model: names.text(row.model),
+  provider: null,
+  client: names.text(row.client),
+  outcome: 'refused',
+  finish: null,
+  error: { code: names.text(row.code)!, message: row.message },
+  streamed: false,
+  firstTokenMs: null,
+  totalMs: null,
+  tries: 0,
+  losses: 0,
+  estimated: false,
+  usage: noUsage(),
+  bill: 0n,
+  flows: 0n,
+})

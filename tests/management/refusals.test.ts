@@ -1,0 +1,87 @@
+import { Database } from 'bun:sqlite'
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { RefusalLog } from '../../src/pipeline/refusal-log.ts'
+import type { Refusal } from '../../src/store/store.ts'
+import { startGateway, type Gateway } from '../server.ts'
+
+let gateway: Gateway
+beforeEach(async () => {
+  gateway = await startGateway()
+})
+afterEach(() => gateway.stop())
+
+const send = (path: string, body: unknown, key: string | undefined = gateway.key): Promise<Response> =>
+  fetch(gateway.url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'user-agent': 'a-client/1.0' },
+    body: JSON.stringify(body),
+  })
+
+const stored = (): Record<string, unknown>[] => {
+  const database = new Database(join(gateway.data, 'sluice.sqlite'), { readonly: true })
+  const text = (column: string): string => `(SELECT text FROM names WHERE names.id = refusals.${column}) AS ${column}`
+  try {
+    return database
+      .query(
+        `SELECT ${['key', 'route', 'code', 'model', 'client'].map(text).join(', ')}, status, param, message
+         FROM refusals ORDER BY id`,
+      )
+      .all() as Record<string, unknown>[]
+  } finally {
+    database.close()
+  }
+}
+
+async function untilStored(count: number): Promise<Record<string, unknown>[]> {
+  for (const end = Date.now() + 20_000; stored().length < count; await Bun.sleep(20))
+    if (Date.now() > end) throw new Error(`only ${stored().length} refusals are stored after 20 seconds`)
+  return stored()
+}
+
+test('requests that never become a generation are kept with their reason; others are not', async () => {
+  const hello = { model: 'sandbox/chat', messages: [{ role: 'user', content: 'Hello' }] }
+  await (await send('/v1/chat/completions', hello)).text()
+  await send('/v1/chat/completions', hello, 'sk-ai-v1-wrong')
+  await send('/v1/chat/completions', { messages: hello.messages })
+  await send('/v1/messages', { ...hello, model: 'no/such', max_tokens: 5 })
+  await send('/v1/chat/complet', hello)
+  await fetch(`${gateway.url}/v1/management/nothing`)
+  await fetch(`${gateway.url}/console/assets/nothing.js`)
+  const kept = await untilStored(4)
+  expect(kept.map(({ key, route, code, status }) => [typeof key, route, code, status])).toEqual([
+    ['object', 'chat.completions', 'invalid_api_key', 401],
+    ['string', 'chat.completions', 'invalid_request', 400],
+    ['string', 'messages', 'model_not_found', 404],
+    ['object', 'POST /v1/chat/*', 'not_found', 404],
+  ])
+  expect(kept[1]).toMatchObject({
+    param: 'model',
+    message: expect.stringContaining('model: is required'),
+    client: 'a-client/1.0',
+  })
+}, 30_000)
+
+const refusal = (keyId: string | null, at: number): Refusal => ({
+  id: '0'.repeat(32),
+  at,
+  accountId: keyId === null ? null : 'a',
+  keyId,
+  route: 'messages',
+  code: 'invalid_request',
+  status: 400,
+  param: null,
+  message: 'no',
+  model: null,
+  client: null,
+})
+
+test('of a key and code 60 a minute are kept, of requests without a key 10; all are counted', () => {
+  const added: { keyId: string | null; isKept: boolean }[] = []
+  const log = new RefusalLog({ addRefusal: ({ keyId }, isKept) => void added.push({ keyId, isKept }) })
+  for (let number = 0; number < 100; number++) for (const key of ['k', 'l', null]) log.add(refusal(key, 1_000))
+  const kept = (key: string | null): number => added.filter(({ keyId, isKept }) => keyId === key && isKept).length
+  expect([added.length, kept('k'), kept('l'), kept(null)]).toEqual([300, 60, 60, 10])
+  log.add(refusal('k', 61_000))
+  expect(kept('k')).toBe(61)
+})
