@@ -38,6 +38,7 @@ import { RefusalLog } from './pipeline/refusal-log.ts'
 import { reportRefusal } from './pipeline/refusals.ts'
 import { logClosed, logRequest } from './pipeline/request-log.ts'
 import { identify, identityHeaders } from './pipeline/response-headers.ts'
+import { openRouter } from './pipeline/routing.ts'
 import { protocols } from './protocols/index.ts'
 import { Catalogue } from './providers/catalogue.ts'
 import { LocalModels } from './providers/local.ts'
@@ -281,6 +282,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     limits: new Limits(),
     abuseDetection: new AbuseDetection(config.accountStatus),
     catalogue,
+    router: await openRouter(config, prices, store),
     prices,
     serviceClasses: new ServiceClasses(config),
     schemaCache: new SchemaCache(),
@@ -350,9 +352,9 @@ async function drain(app: GatewayContext, webhooks: Webhooks): Promise<void> {
   await app.ledger.settled(SETTLE_MS)
 }
 
-async function closeModules({ ledger, files, store }: AppContext): Promise<void> {
+async function closeModules({ ledger, router, files, store }: AppContext): Promise<void> {
   try {
-    await ledger.stop()
+    await Promise.all([ledger.stop(), router.stop()])
   } finally {
     await files.stop()
     await store.close()

@@ -21,6 +21,7 @@ import type { MediaResolver } from './pipeline/media.ts'
 import type { RefusalLog } from './pipeline/refusal-log.ts'
 import type { ReasoningReplay } from './pipeline/reasoning-replay.ts'
 import type { Catalogue } from './providers/catalogue.ts'
+import type { Router } from './providers/routing/router.ts'
 import type { DiskSpace } from './store/disk-space.ts'
 import type { Store } from './store/store.ts'
 
@@ -40,6 +41,8 @@ export type AppContext = {
   limits: Limits
   abuseDetection: AbuseDetection
   catalogue: Catalogue
+  /** Endpoints: their state while running, and the choice among them. */
+  router: Router
   prices: Prices
   serviceClasses: ServiceClasses
   schemaCache: SchemaCache

@@ -265,7 +265,10 @@ export class Meter {
   }
 
   get #attemptedAt(): number {
-    return this.tries.slice(0, -1).reduce((at, { milliseconds }) => at + milliseconds, this.#startedAt)
+    const { startedMs } = this.tries.at(-1) ?? {}
+    return startedMs === undefined
+      ? this.tries.slice(0, -1).reduce((at, { milliseconds }) => at + milliseconds, this.#startedAt)
+      : this.#startedAt + startedMs
   }
 
   /**

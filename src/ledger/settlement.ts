@@ -4,6 +4,7 @@ import type { Quota } from '../accounts/quota.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Nano } from '../money.ts'
 import { lossesHeader } from '../protocols/losses.ts'
+import { RECORDED_ATTEMPT } from '../providers/attempt.ts'
 import type { Closing, GenerationRecord, Transfer } from '../store/store.ts'
 import { chargesOf, type Payment } from './book.ts'
 import { credible, disputeText } from './disputes.ts'
@@ -120,7 +121,8 @@ function recordOf(
   const { tries, recordedFinish, served, times, losses } = meter
   const outcome = meter.outcome!
   const showsAttempts =
-    tries.length > 1 || tries.some(({ error, credential }) => error !== undefined || credential !== undefined)
+    tries.length > 1 ||
+    tries.some(({ error, credential, missedCacheTokens }) => (error ?? credential ?? missedCacheTokens) !== undefined)
   return {
     id,
     accountId,
@@ -143,7 +145,7 @@ function recordOf(
     finish: recordedFinish ?? outcome,
     ending: outcome,
     retries: Math.max(0, tries.length - 1),
-    attempts: showsAttempts ? JSON.stringify(tries, ['provider', 'credential', 'error', 'milliseconds']) : null,
+    attempts: showsAttempts ? JSON.stringify(tries, RECORDED_ATTEMPT as unknown as string[]) : null,
     translation: losses.length === 0 ? null : lossesHeader(losses),
     price: price === undefined ? null : storedPrice(price),
     held: hold.amount,

@@ -4,6 +4,7 @@ import type { Outcome } from '../ledger/outcomes.ts'
 import { protocols } from '../protocols/index.ts'
 import type { ResponseContext } from '../protocols/protocol.ts'
 import type { ClosableGeneration } from './hooks.ts'
+import { endSending } from './routing.ts'
 
 /**
  * The one place where every generation ends. Record, settlement and what has to be kept are committed together, before
@@ -13,6 +14,7 @@ export async function close(generation: ClosableGeneration, outcome: Outcome): P
   const { app, open, route } = generation
   leave(generation)
   const cause = firstCause(generation, outcome)
+  if (generation.sending !== undefined) endSending(generation.sending, cause, open.meter, open.request.streamed)
   const deferred = cause === 'completed' ? undefined : route.hooks.onInterrupt?.(generation, cause)
   if (deferred !== undefined) return deferred
   // Handed to the store in one turn of the event loop, they are one transaction.

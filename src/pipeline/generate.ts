@@ -3,13 +3,16 @@ import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import { outcomeOf } from '../ledger/outcomes.ts'
 import type { GenerationRequest } from '../generation/request.ts'
 import type { RequestContext } from '../protocols/protocol.ts'
-import { attempt, servedBy, UpstreamRefusal, type Upstream } from '../providers/attempt.ts'
+import { servedBy, UpstreamRefusal, type Upstream } from '../providers/attempt.ts'
 import { LoweredRequests } from '../providers/lowered-requests.ts'
+import { Attempts } from '../providers/routing/attempts.ts'
+import type { Sending } from '../providers/routing/router.ts'
 import { close } from './close.ts'
 import type { Generation, GenerationRoute } from './hooks.ts'
 import { parse, reserve, select, type SelectedRequest } from './prepare.ts'
 import { stream, whole } from './respond.ts'
 import { identityHeaders } from './response-headers.ts'
+import { type RoutedGeneration, routeOf } from './routing.ts'
 
 /** The path of one generation, top to bottom. */
 export async function generate(
@@ -18,28 +21,31 @@ export async function generate(
   route: GenerationRoute,
 ): Promise<Response> {
   const { generation, selected } = await admit(app, inbound, route)
-  const { open, inFlight, media } = generation
+  const { open, media } = generation
   const { context, preparedRequests, endpoints, promptCount } = selected
   try {
     // Writing long media takes tens of milliseconds.
     if (media !== undefined) await ownTurn()
-    const { memory, config } = app
+    const { memory } = app
     // A provider in this process works on what it was sent.
     const leaves = memory.used > 0 && endpoints.every(({ provider }) => provider.inProcess === undefined)
     const onSent = leaves ? () => memory.sent(generation.clientSignal) : undefined
     const { loweredTo } = open.request
     const requests = loweredTo === undefined ? preparedRequests : new LoweredRequests(preparedRequests, loweredTo)
-    const upstream = await attempt(endpoints, requests, config.timeouts, inFlight, open.meter.tries, onSent)
-    memory.sent(generation.clientSignal)
-    open.meter.served = servedBy(upstream.endpoint)
-    open.meter.losses = upstream.losses
-    generation.replayRecorder = app.reasoningReplay.replayRecorder(selected.hasTools, upstream.endpoint.target)
-    generation.issuedIds = app.issuedIds.recorder(selected.makesObjects, upstream)
-    if (!context.request.stream) return await whole(generation, upstream)
-    // An API with contexts of its own writes values of the request into the response.
-    promptCount.free(route.hooks.translation !== undefined)
-    memory.streams(generation.clientSignal)
-    return await stream(generation, withoutConversation(upstream))
+    const routed = routeOf(generation, selected, onSent)
+    const attempts = new Attempts(routed.plan, requests)
+    for (;;) {
+      const { upstream, sending } = await attempts.next()
+      memory.sent(generation.clientSignal)
+      serve(generation, selected, routed, upstream, sending)
+      if (!context.request.stream) return await whole(generation, upstream)
+      const others = attempts.hasOthers ? { attempts } : undefined
+      // An API with contexts of its own writes values of the request into the response.
+      if (others === undefined) promptCount.free(route.hooks.translation !== undefined)
+      memory.streams(generation.clientSignal)
+      const response = await stream(generation, withoutConversation(upstream), others)
+      if (response !== undefined) return response
+    }
   } catch (error) {
     // A response that could not be recorded is not sent, so it must not be charged when the record is written later.
     app.ledger.voidCharge(open)
@@ -47,6 +53,26 @@ export async function generate(
     await close(generation, outcomeOf(error instanceof UpstreamRefusal ? error.error : error)).catch(() => {})
     return refuse(generation, error)
   }
+}
+
+/** An endpoint starts to respond. */
+function serve(
+  generation: Generation,
+  selected: SelectedRequest,
+  { plan, decision, conversation }: RoutedGeneration,
+  upstream: Upstream<RequestContext>,
+  sending: Sending,
+): void {
+  const { app, open } = generation
+  const { endpoint } = upstream
+  open.meter.served = servedBy(endpoint)
+  open.meter.losses = upstream.losses
+  generation.sending = sending
+  generation.replayRecorder = app.reasoningReplay.replayRecorder(selected.hasTools, endpoint.target)
+  generation.issuedIds = app.issuedIds.recorder(selected.makesObjects, upstream)
+  if (conversation !== undefined) app.router.remember(conversation, endpoint, plan.promptTokens)
+  if (decision !== undefined && decision.missedCacheTokens > 0)
+    open.meter.tries.at(-1)!.missedCacheTokens = decision.missedCacheTokens
 }
 
 /** Leaves out what a streamed response does not need: it would stay in memory for as long as that streams. */

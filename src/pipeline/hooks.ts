@@ -8,6 +8,7 @@ import type { OpenGeneration } from '../ledger/ledger.ts'
 import type { Outcome } from '../ledger/outcomes.ts'
 import type { RawRequest, RequestContext, TranslationContext } from '../protocols/protocol.ts'
 import type { Upstream } from '../providers/attempt.ts'
+import type { Sending } from '../providers/routing/router.ts'
 import type { WrittenResponse } from '../store/store.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import type { IssuedIdRecorder } from './issued-ids.ts'
@@ -36,6 +37,8 @@ export type Generation = {
   media: ResolvedMedia | undefined
   replayRecorder: ReplayRecorder | undefined
   issuedIds: IssuedIdRecorder | undefined
+  /** The attempt that is answered. */
+  sending: Sending | undefined
 }
 
 /** A generation as far as closing needs it: a stream keeps only this of it until its end. */

@@ -17,6 +17,7 @@ import { type RequestedClass, type RequestedOutput, requestedOutput } from '../p
 import { leaveUnread, type UnreadRequest } from '../protocols/unread-request.ts'
 import { PreparedRequests, type RequestWriter } from '../providers/attempt.ts'
 import type { Catalogue, Endpoint } from '../providers/catalogue.ts'
+import type { RoutingPreferences } from '../providers/routing/terms.ts'
 import { HeavyRequest } from './heavy/request.ts'
 import { hasHeavySettings, HEAVY, isHeavy, TooHeavy } from './heavy/weight.ts'
 import type { Generation, GenerationHooks, GenerationRoute } from './hooks.ts'
@@ -55,6 +56,7 @@ export type SelectedRequest = Pick<ParsedRequest, 'media'> & {
   promptCount: Pick<PromptCount, 'tokens' | 'free'>
   /** The classes of service that it asks for. */
   classes: readonly RequestedClass[]
+  preferences?: RoutingPreferences
 }
 
 /** The services of a gateway that `read` and `select` use. */
@@ -335,6 +337,7 @@ export function reserve(
       media,
       replayRecorder: undefined,
       issuedIds: undefined,
+      sending: undefined,
     }
   } catch (error) {
     inFlight.leave()

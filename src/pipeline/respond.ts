@@ -6,6 +6,7 @@ import type { Outcome } from '../ledger/outcomes.ts'
 import { protocols } from '../protocols/index.ts'
 import type { RequestContext } from '../protocols/protocol.ts'
 import { tryReadEvents, readEvents, readerOf, type Upstream } from '../providers/attempt.ts'
+import type { Attempts } from '../providers/routing/attempts.ts'
 import { close, closeStream, leave } from './close.ts'
 import { chunkText, eventStream, JsonArray, type Framing } from './framing.ts'
 import { isHeavyAnswer, readHeavyAnswer } from './heavy/answer.ts'
@@ -28,6 +29,7 @@ export async function whole(generation: Generation, upstream: Upstream<RequestCo
   const onResponse = route.hooks.onResponse?.(generation, upstream, text)
   const pending = onResponse && (await onResponse)
   if (pending !== undefined) {
+    generation.sending?.end('success')
     leave(generation)
     return new Response(pending, { headers: responseHeaders(generation, upstream) })
   }
@@ -69,17 +71,33 @@ function record(
   return meter.lacksUsage ? meter.count() : undefined
 }
 
-/** A streamed response: its headers leave with the provider's first bytes, everything else passes through the relay. */
-export async function stream(generation: Generation, upstream: Upstream): Promise<Response> {
+/** The attempts that are left until the first event of a stream, which may be an error. */
+type OtherAttempts = { attempts?: Pick<Attempts, 'again'> | undefined; isTaken?: boolean }
+
+/**
+ * A streamed response: its headers leave with the provider's first bytes, everything else passes through the relay.
+ * Undefined where its first event was an error and `others` has another attempt.
+ */
+export async function stream(
+  generation: Generation,
+  upstream: Upstream,
+  others: OtherAttempts = {},
+): Promise<Response | undefined> {
   const { clientSignal, app, inFlight, route } = generation
   const { context, endpoint, sameProtocol } = upstream
   if (!isStream(upstream)) return streamOfWhole(generation, upstream)
   const { serve } = protocols[context.request.protocol]
   const metered = meteredStream(generation, upstream)
-  const relay = relayOf(generation, upstream, metered)
+  const relay = relayOf(generation, upstream, metered, others)
   inFlight.onCut = relay.cut
   const { keepAliveMs } = app.config
   await relay.begin(keepAliveMs)
+  if (others.isTaken === true) {
+    inFlight.onCut = undefined
+    return undefined
+  }
+  // They would keep the request for as long as the response streams.
+  others.attempts = undefined
   // The provider's own frames are passed on, even if the first is an error; a translated error gets a status instead.
   if (!sameProtocol && metered.failedAtOnce !== undefined) throw metered.failedAtOnce
   const { execution } = generation.inbound
@@ -100,15 +118,29 @@ function meteredStream({ open, replayRecorder, issuedIds }: Generation, upstream
 }
 
 /** Not a part of `stream`: a closure of an async function keeps its arguments as long as it is kept itself. */
-function relayOf(generation: Generation, { context, incoming }: Upstream, metered: MeteredStream): Relay {
+function relayOf(
+  generation: Generation,
+  { context, incoming }: Upstream,
+  metered: MeteredStream,
+  others: OtherAttempts,
+): Relay {
   const { inbound: _, ...closable } = generation
   return new Relay(
     incoming.body,
     metered,
     framingOf(generation),
-    (outcome, last) => closeStream(closable, context, outcome, last),
+    (outcome, last) => (triesAgain(others, metered) ? NOTHING : closeStream(closable, context, outcome, last)),
     generation.inFlight,
   )
+}
+
+const NOTHING = Promise.resolve([])
+
+/** True where the first event was an error, and another attempt is made. */
+function triesAgain(others: OtherAttempts, { failedAtOnce }: MeteredStream): boolean {
+  if (failedAtOnce === undefined || others.attempts?.again(failedAtOnce) !== true) return false
+  others.isTaken = true
+  return true
 }
 
 /** A provider that answers a streaming request in one piece: the client still gets its stream. */

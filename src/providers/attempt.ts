@@ -3,7 +3,7 @@ import { Watched } from '../json/body-scan.ts'
 import { tryParse } from '../json/parse.ts'
 import { spliceBytes } from '../json/splice-bytes.ts'
 import { stringifyBody } from '../json/stringify-body.ts'
-import { asGatewayError, GatewayError } from '../error.ts'
+import { GatewayError } from '../error.ts'
 import type { GenerationEvent } from '../generation/event.ts'
 import { readAll, send, type IncomingResponse, type TakeMemory, type Timeouts } from '../http/call.ts'
 import type { RequestBody } from '../http/encode-request.ts'
@@ -28,6 +28,7 @@ import { type Loss, LossReport, Translation } from '../protocols/translation.ts'
 import { cutsAtPassages, transformed, transformOf, type Undo } from '../protocols/transforms.ts'
 import { checkDepth } from '../protocols/upstream-error.ts'
 import type { Endpoint } from './catalogue.ts'
+import { retryAfterMs } from './routing/provider-limits.ts'
 import { callSandbox } from './sandbox-process.ts'
 
 /** A provider's response from its first byte on. */
@@ -56,81 +57,69 @@ export class UpstreamRefusal extends Error {
   readonly native: { status: number; body: string } | undefined
   readonly provider: string
   readonly attempts: number
+  /** The status of its error response; undefined where there was none. */
+  readonly status: number | undefined
+  /** The time after which it accepts a retry, if it says so. */
+  readonly retryAfterMs: number | undefined
 
   constructor(
     error: GatewayError,
     native: { status: number; body: string } | undefined,
     provider: string,
     attempts: number,
+    status?: number,
+    retryAfterMs?: number,
   ) {
     super(error.message)
     this.error = error
     this.native = native
     this.provider = provider
     this.attempts = attempts
+    this.status = status
+    this.retryAfterMs = retryAfterMs
   }
 }
 
-/** One attempt at one provider. `sent`: the request was sent; `error`: the code of its failure. */
+/**
+ * One attempt at one provider. `credential`: the name of its key, if it has several; `startedMs`: since the first
+ * attempt began; `sent`: the request was sent; `status`: of an error response; `error`: the code of its failure;
+ * `reason`: why it was given up; `missedCacheTokens`: in the cache of the endpoint that the conversation left.
+ */
 export type AttemptRecord = {
   provider: string
-  /** The name of its key, if it has several. */
   credential?: string
+  model?: string
+  protocol?: string
+  startedMs?: number
   sent?: boolean
+  status?: number
   error?: string
+  reason?: string
+  missedCacheTokens?: number
   milliseconds: number
 }
 
+/** The members of an attempt in the record of its generation. */
+export const RECORDED_ATTEMPT = [
+  'provider',
+  'credential',
+  'model',
+  'protocol',
+  'startedMs',
+  'milliseconds',
+  'status',
+  'error',
+  'reason',
+  'missedCacheTokens',
+] as const satisfies readonly (keyof AttemptRecord)[]
+
 const ERROR_BODY_BYTES = 1024 * 1024
 
-/** Codes of failures of the provider, not of the request: another endpoint may succeed. */
-const RETRYABLE_CODES = new Set(['upstream_error', 'upstream_rate_limited', 'upstream_timeout', 'overloaded'])
-
 /**
- * Tries the endpoints in order until one responds; an attempt fails only before the first byte of a response. Throws
- * the UpstreamRefusal of the last attempt. Each attempt is added to `records`. `onSent`: called when a request leaves.
+ * Sends a request to one endpoint. Throws an UpstreamRefusal for its error response, a GatewayError for a request that
+ * could not be written, sent or answered.
  */
-export async function attempt(
-  endpoints: readonly Endpoint[],
-  requests: RequestWriter,
-  timeouts: Timeouts,
-  signal: CallSignal,
-  records: AttemptRecord[],
-  onSent?: () => void,
-): Promise<Upstream<RequestContext>> {
-  for (let number = 1; ; number++) {
-    const endpoint = endpoints[number - 1]!
-    const startedAt = performance.now()
-    const record: AttemptRecord = { provider: endpoint.provider.id, milliseconds: 0 }
-    if (endpoint.credential !== undefined) record.credential = endpoint.credential
-    records.push(record)
-    const recordSent = (): void => {
-      record.sent = true
-      onSent?.()
-    }
-    try {
-      const upstream = await callEndpoint(endpoint, requests, { timeouts, signal, onSent: recordSent }, number)
-      record.milliseconds = Math.round(performance.now() - startedAt)
-      return upstream
-    } catch (error) {
-      record.milliseconds = Math.round(performance.now() - startedAt)
-      record.error = error instanceof UpstreamRefusal ? error.error.code : asGatewayError(error).code
-      const refusal =
-        error instanceof UpstreamRefusal
-          ? error
-          : error instanceof GatewayError
-            ? new UpstreamRefusal(error, undefined, endpoint.provider.id, number)
-            : undefined
-      if (refusal === undefined) throw error
-      // Another endpoint's protocol may be able to represent a request that this one's cannot.
-      const isNotRepresentable = !(error instanceof UpstreamRefusal) && record.sent !== true
-      const isRetryable = isNotRepresentable || RETRYABLE_CODES.has(refusal.error.code)
-      if (number === endpoints.length || signal.aborted || signal.left === true || !isRetryable) throw refusal
-    }
-  }
-}
-
-async function callEndpoint(
+export async function callEndpoint(
   endpoint: Endpoint,
   requests: RequestWriter,
   callOptions: { timeouts: Timeouts; signal: CallSignal; onSent: () => void },
@@ -142,17 +131,21 @@ async function callEndpoint(
   const sameProtocol = requestContext.request.protocol === endpoint.protocol
   const taken = requests.take(endpoint)
   const { url, headers, body, losses, transforms } = taken instanceof Promise ? await taken : taken
-  const context = sameProtocol
-    ? requestContext
-    : {
-        ...requestContext,
-        losses,
-        responseIdentity: {
-          ...requestContext.responseIdentity,
-          issuer: { provider, model },
-          ...present('reasoningFormat', protocol.call.reasoningFormat),
-        },
-      }
+  const { fallback } = endpoint
+  const context =
+    sameProtocol && fallback === undefined
+      ? requestContext
+      : {
+          ...requestContext,
+          ...(sameProtocol ? {} : { losses }),
+          responseIdentity: {
+            ...requestContext.responseIdentity,
+            ...present('model', fallback),
+            ...(sameProtocol
+              ? {}
+              : { issuer: { provider, model }, ...present('reasoningFormat', protocol.call.reasoningFormat) }),
+          },
+        }
   const incoming = await transport(endpoint)({
     url,
     method: 'POST',
@@ -308,7 +301,14 @@ async function refusalOf(
     sameProtocol && !isOfOperator && incoming.status < 600 && isJsonObject(body)
       ? { status: incoming.status === 422 ? 400 : incoming.status, body: scrub(body) }
       : undefined
-  return new UpstreamRefusal(error, native, endpoint.provider.id, number)
+  return new UpstreamRefusal(
+    error,
+    native,
+    endpoint.provider.id,
+    number,
+    incoming.status,
+    retryAfterMs(incoming.headers, Date.now()),
+  )
 }
 
 const isJsonObject = (text: string): boolean => {
@@ -370,15 +370,10 @@ const RETRY_AFTER_MAX_SECONDS = 86_400
 
 /** The error with the number of seconds after which the provider accepts a retry, if its headers say so. */
 export function withRetryAfter(error: GatewayError, headers: IncomingResponse['headers']): GatewayError {
-  const retryAfterSeconds = error.retryAfterSeconds ?? secondsOf(headers.get('retry-after'))
+  const delay = retryAfterMs(headers, Date.now())
+  const retryAfterSeconds =
+    error.retryAfterSeconds ?? (delay && Math.min(Math.ceil(delay / 1_000), RETRY_AFTER_MAX_SECONDS))
   return retryAfterSeconds === undefined ? error : error.with({ retryAfterSeconds })
-}
-
-/** `Retry-After` in seconds or as a date (RFC 9110, 10.2.3); at most a day. */
-const secondsOf = (header: string | null): number | undefined => {
-  if (header === null) return undefined
-  const seconds = /^\d+(\.\d+)?$/.test(header.trim()) ? Number(header) : (Date.parse(header) - Date.now()) / 1000
-  return Number.isFinite(seconds) ? Math.min(Math.max(Math.ceil(seconds), 0), RETRY_AFTER_MAX_SECONDS) : undefined
 }
 
 /** The HTTP client, or a call of a provider in this process. */

@@ -7,7 +7,7 @@ import type { RequestContext } from '../protocols/protocol.ts'
 import type { SchemaCache } from '../protocols/schema/cache.ts'
 import type { CallSignal } from '../http/connection.ts'
 import {
-  attempt,
+  callEndpoint,
   PreparedRequests,
   tryReadEvents,
   readResponseText,
@@ -32,7 +32,8 @@ export async function joinResponses(
   if (generated === 0 || generated >= requested) return first
   const others = await Promise.allSettled(
     Array.from({ length: requested - generated }, async () => {
-      const other = await attempt([endpoint], new PreparedRequests(context, schemaCache), timeouts, signal, [])
+      const requests = new PreparedRequests(context, schemaCache)
+      const other = await callEndpoint(endpoint, requests, { timeouts, signal, onSent() {} }, 1)
       return tryReadEvents(other, await readResponseText(other))
     }),
   )

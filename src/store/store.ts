@@ -31,6 +31,8 @@ export interface SettingStore {
   get(name: string): Promise<string | undefined>
   /** Writes the value unless there is one. Returns the one that is stored. */
   setOnce(name: string, value: string): Promise<string>
+  /** Writes the value, or removes the row for undefined. */
+  set(name: string, value: string | undefined): Promise<void>
 }
 
 /**

@@ -312,11 +312,12 @@ describe('completed generations', () => {
       estimated: false,
     })
     expect(record).toMatchObject({ retries: 2, provider: PROVIDER[OTHER[way.client]] })
-    const failed = { provider: PROVIDER[way.client], error: 'upstream_error', milliseconds: expect.any(Number) }
-    expect(JSON.parse(record.attempts!)).toEqual([
+    const times = { startedMs: expect.any(Number), milliseconds: expect.any(Number), model: expect.any(String) }
+    const failed = { ...times, provider: PROVIDER[way.client], protocol: way.client, error: 'upstream_error' }
+    expect(JSON.parse(record.attempts!)).toMatchObject([
       failed,
       failed,
-      { provider: PROVIDER[OTHER[way.client]], milliseconds: expect.any(Number) },
+      { ...times, provider: PROVIDER[OTHER[way.client]], protocol: OTHER[way.client] },
     ])
   })
 
@@ -335,7 +336,12 @@ describe('failed generations', () => {
   for (const script of ['resets', 'refuses-400', 'refuses-429', 'refuses-500'] as const) {
     test.each(ways)(`a provider that fails with ${script} fails the generation: %s`, async (_, way) => {
       const record = await fails(way, script, { usage: NOTHING, estimated: false })
-      expect([record.finish, record.retries, JSON.parse(record.attempts!).length]).toEqual(['failed', 0, 1])
+      const attempts = JSON.parse(record.attempts!) as { error: string }[]
+      expect([record.finish, record.retries]).toEqual(['failed', attempts.length - 1])
+      // Until its breaker opens, the only endpoint is tried again, unless the request is at fault.
+      const most = script === 'resets' || script === 'refuses-500' ? 4 : 1
+      expect(attempts.length).toBeWithin(1, most + 1)
+      expect(new Set(attempts.map(({ error }) => error)).size).toBe(1)
     })
   }
   test.each(ways)(

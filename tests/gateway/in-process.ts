@@ -18,6 +18,7 @@ import { Idempotency } from '../../src/pipeline/idempotency.ts'
 import { InFlightRequests } from '../../src/pipeline/in-flight.ts'
 import { KeptQuota } from '../../src/pipeline/kept-quota.ts'
 import { IssuedIds } from '../../src/pipeline/issued-ids.ts'
+import { openRouter } from '../../src/pipeline/routing.ts'
 import { MediaLoader } from '../../src/pipeline/media-load.ts'
 import { MediaResolver } from '../../src/pipeline/media.ts'
 import { accountsOf } from '../../src/ledger/starting-credit.ts'
@@ -74,6 +75,7 @@ export async function inProcessGateway(
     limits: new Limits(),
     abuseDetection,
     catalogue,
+    router: await openRouter(config, prices, store),
     prices,
     serviceClasses: new ServiceClasses(config),
     schemaCache: new SchemaCache(),

@@ -139,7 +139,9 @@ describe('one line for each request', () => {
       level: 'error',
       status: failed.status,
       outcome: 'failed',
-      attempts: [{ provider: 'acme', error: 'upstream_error', milliseconds: expect.any(Number) }],
+      attempts: expect.arrayContaining([
+        { provider: 'acme', error: 'upstream_error', milliseconds: expect.any(Number) },
+      ]),
     })
     const lossy = await send('acme/large', false, CANARY.prompt, { top_k: 3 })
     await lossy.text()

@@ -1,6 +1,7 @@
 import type { AppContext } from '../../context.ts'
 import { GatewayError } from '../../error.ts'
 import { Fold, type GenerationEvent, type PartHead } from '../../generation/event.ts'
+import { promptTokens } from '../../generation/usage.ts'
 import type { CallSignal } from '../../http/connection.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import { eventStream } from '../../pipeline/framing.ts'
@@ -11,13 +12,14 @@ import { Relay } from '../../pipeline/relay.ts'
 import { isStream } from '../../pipeline/respond.ts'
 import { missingImage } from '../../protocols/images/write-response.ts'
 import type { RequestContext } from '../../protocols/protocol.ts'
-import { attempt, PreparedRequests, readerOf, servedBy, tryReadEvents, type Upstream } from '../../providers/attempt.ts'
+import { PreparedRequests, readerOf, servedBy, tryReadEvents, type Upstream } from '../../providers/attempt.ts'
+import { Attempts } from '../../providers/routing/attempts.ts'
 import { joinResponses } from '../../providers/join-responses.ts'
 import { publish } from './media.ts'
 import { PREFIX, type Prediction } from './prediction.ts'
 import type { GenerationWork } from './work.ts'
 
-type Modules = Pick<AppContext, 'config' | 'files' | 'schemaCache'>
+type Modules = Pick<AppContext, 'config' | 'files' | 'router' | 'schemaCache'>
 
 /**
  * Runs a prediction by a generation model: sends one request, meters the response, and reports its text as it comes.
@@ -37,22 +39,33 @@ export async function runRequest(
     model: prediction.model,
     createdAt: Math.floor(prediction.createdAt / 1000),
   }
-  const upstream = await attempt(
-    endpoints,
+  const { router, config } = app
+  const { upstream, sending } = await new Attempts(
+    {
+      router,
+      settings: config.routing,
+      endpoints,
+      promptTokens: Math.ceil(promptTokens(open.request.worst) / 2),
+      timeouts: config.timeouts,
+      signal,
+      records: open.meter.tries,
+    },
     new PreparedRequests({ rawRequest, request, responseIdentity }, app.schemaCache),
-    app.config.timeouts,
-    signal,
-    open.meter.tries,
-  )
+  ).next()
   open.meter.served = servedBy(upstream.endpoint)
   open.meter.losses = upstream.losses
   const result = new ResultSink(onText)
-  if (request.stream && isStream(upstream)) await relay(upstream, result, open)
-  else {
-    const events = await readEvents(app, upstream, signal)
-    open.meter.record(events)
-    for (const event of events) result.add(event)
-    result.frame()
+  try {
+    if (request.stream && isStream(upstream)) await relay(upstream, result, open)
+    else {
+      const events = await readEvents(app, upstream, signal)
+      open.meter.record(events)
+      for (const event of events) result.add(event)
+      result.frame()
+    }
+    sending.end('success')
+  } finally {
+    sending.end(signal.aborted ? 'none' : 'fault')
   }
   return outputOf(app, prediction, upstream, result)
 }

@@ -14,7 +14,10 @@ import { cancelPrediction, createPrediction, getPrediction } from './provider.ts
 import { runRequest } from './run-request.ts'
 import { workOf, type ForwardedWork, type GenerationWork } from './work.ts'
 
-type Modules = Pick<AppContext, 'catalogue' | 'config' | 'files' | 'keys' | 'inFlight' | 'media' | 'schemaCache'>
+type Modules = Pick<
+  AppContext,
+  'catalogue' | 'config' | 'files' | 'router' | 'keys' | 'inFlight' | 'media' | 'schemaCache'
+>
 
 /** The end of a prediction. `charged`: for the usage that was metered; a failed one is charged nothing. */
 export type End = { ending: Outcome; charged: boolean } & Pick<Prediction, 'status'> &

@@ -18,4 +18,16 @@ export class SettingTable implements SettingStore {
     )
     return (await this.get(name)) ?? value
   }
+
+  async set(name: string, value: string | undefined): Promise<void> {
+    await this.#connection.commit(() =>
+      value === undefined
+        ? this.#connection.run('DELETE FROM settings WHERE name = ?', name)
+        : this.#connection.run(
+            'INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value',
+            name,
+            value,
+          ),
+    )
+  }
 }

@@ -1,0 +1,193 @@
+import type { Strategy } from '../../config/terms.ts'
+import type { EndpointState, Unavailable } from './endpoint-state.ts'
+
+/** USD per token. `cachedInput`: of a prompt that the provider has in its cache. */
+export type TokenPrice = { input: number; cachedInput: number; output: number }
+
+/** An endpoint as choosing sees it. */
+export type Choosable<Endpoint> = {
+  endpoint: Endpoint
+  state: EndpointState
+  weight: number
+  /** 0 for the requested model, then one for each fallback model: conversations do not stay at a fallback. */
+  group: number
+  /** Within a group, endpoints of a lower one are all preferred to those of a higher one. */
+  tier: number
+  /** In the order of the file; the same for all keys of one endpoint. */
+  place: number
+  price: TokenPrice | undefined
+  unavailable: Unavailable | undefined
+}
+
+/** The size of the request. `cached`: where its conversation was before, and the tokens that are in the cache there. */
+export type RequestSize = {
+  promptTokens: number
+  outputTokens: number
+  cached: { id: string; tokens: number } | undefined
+}
+
+export type Chosen<Endpoint> = {
+  candidates: { endpoint: Endpoint; state: EndpointState; score: number; reason: string }[]
+  dropped: { endpoint: Endpoint; state: EndpointState; unavailable: Unavailable }[]
+  /** Set where no endpoint is available: the one that recovers first is the only candidate, from then on. */
+  panicUntil: number | undefined
+  missedCacheTokens: number
+}
+
+/** Scores that differ by less are equal. */
+const NEAR = 0.1
+
+/** The lowest success rate that counts, so that no score is infinite. */
+const LOWEST_SUCCESS = 0.05
+
+/**
+ * The order in which endpoints are tried. Endpoints that are not available are left out, or the one that recovers first
+ * is the only candidate. Others come in the order of their tiers, then of the strategy; among near-equals the first is
+ * drawn by weight. A conversation stays where its prompt is cached as long as that is the cheaper place.
+ */
+export function choose<Endpoint>(
+  all: readonly Choosable<Endpoint>[],
+  strategy: Strategy,
+  size: RequestSize,
+  random: () => number,
+  now: number,
+): Chosen<Endpoint> {
+  const dropped = all.flatMap(({ endpoint, state, unavailable }) =>
+    unavailable === undefined ? [] : [{ endpoint, state, unavailable }],
+  )
+  if (dropped.length === all.length) return panic(all, dropped)
+  const available = all.filter(({ unavailable }) => unavailable === undefined)
+  const scores = scoresOf(available, strategy, size, now)
+  const ranked = available.map((one, at) => ({ ...one, at, score: scores[at]! }))
+  ranked.sort((a, b) => a.group - b.group || a.tier - b.tier || a.score - b.score || a.at - b.at)
+  draw(ranked, strategy, random)
+  holdBack(ranked, random, now)
+  const missedCacheTokens = stick(ranked, size)
+  return {
+    candidates: ranked.map(({ endpoint, state, score }, at) => ({
+      endpoint,
+      state,
+      score,
+      reason: at === 0 && size.cached?.id === state.id ? 'cache' : strategy,
+    })),
+    dropped,
+    panicUntil: undefined,
+    missedCacheTokens,
+  }
+}
+
+type Ranked<Endpoint> = Choosable<Endpoint> & { at: number; score: number }
+
+function panic<Endpoint>(all: readonly Choosable<Endpoint>[], dropped: Chosen<Endpoint>['dropped']): Chosen<Endpoint> {
+  const first = all.reduce((best, one) => (one.unavailable!.until < best.unavailable!.until ? one : best))
+  const { endpoint, state, unavailable } = first
+  return {
+    candidates: [{ endpoint, state, score: 0, reason: `recovers first (${unavailable!.reason})` }],
+    dropped: dropped.filter((one) => one.endpoint !== endpoint),
+    panicUntil: unavailable!.until,
+    missedCacheTokens: 0,
+  }
+}
+
+/** Lower is better. Each is divided by the success rate: a failure costs another attempt. */
+function scoresOf<Endpoint>(
+  all: readonly Choosable<Endpoint>[],
+  strategy: Strategy,
+  size: RequestSize,
+  now: number,
+): number[] {
+  switch (strategy) {
+    case 'order':
+      return all.map(({ place }) => place)
+    case 'weights':
+      return all.map(() => 0)
+    case 'least-busy':
+      return all.map(({ state: { inFlight }, weight }) => (inFlight + 1) / weight)
+    case 'price':
+      return byMeasure(all, ({ price }) => price && costOf(price, size, 0), now)
+    case 'latency':
+      return byMeasure(all, ({ state }) => state.firstTokenMs(0.5), now)
+    case 'throughput':
+      return byMeasure(all, ({ state }) => inverse(state.tokensPerSecond(now)), now)
+  }
+}
+
+const inverse = (value: number | undefined): number | undefined => (value === undefined ? undefined : 1 / value)
+
+function byMeasure<Endpoint>(
+  all: readonly Choosable<Endpoint>[],
+  measure: (one: Choosable<Endpoint>) => number | undefined,
+  now: number,
+): number[] {
+  const measured = all.map(measure)
+  const best = measured.reduce<number>((least, value) => Math.min(least, value ?? Infinity), Infinity)
+  // One that was not measured counts as the best, so that it is.
+  const assumed = best === Infinity ? 1 : best
+  return measured.map((value, at) => (value ?? assumed) / Math.max(LOWEST_SUCCESS, all[at]!.state.successRate(now)))
+}
+
+/** USD that a request costs with so many of its prompt tokens in the cache. */
+const costOf = (price: TokenPrice, { promptTokens, outputTokens }: RequestSize, cached: number): number =>
+  Math.max(0, promptTokens - cached) * price.input + cached * price.cachedInput + outputTokens * price.output
+
+/** Draws the order of those that are as good as the best, by weight: what is written first must not get everything. */
+function draw<Endpoint>(ranked: Ranked<Endpoint>[], strategy: Strategy, random: () => number): void {
+  const near = strategy === 'order' ? 1 : 1 + NEAR
+  for (let from = 0; from < ranked.length; ) {
+    const first = ranked[from]!
+    let to = from + 1
+    while (to < ranked.length && isNear(ranked[to]!, first, near)) to++
+    if (to - from > 1) shuffle(ranked, from, to, random)
+    from = to
+  }
+}
+
+const isNear = <Endpoint>(one: Ranked<Endpoint>, first: Ranked<Endpoint>, near: number): boolean =>
+  one.group === first.group && one.tier === first.tier && one.score <= first.score * near
+
+/** A draw without replacement, in which each is next with a probability in proportion to its weight. */
+function shuffle<Endpoint>(ranked: Ranked<Endpoint>[], from: number, to: number, random: () => number): void {
+  for (let at = from; at < to - 1; at++) {
+    let total = 0
+    for (let index = at; index < to; index++) total += ranked[index]!.weight
+    let drawn = random() * total
+    let chosen = at
+    while (chosen < to - 1 && (drawn -= ranked[chosen]!.weight) >= 0) chosen++
+    const swapped = ranked[at]!
+    ranked[at] = ranked[chosen]!
+    ranked[chosen] = swapped
+  }
+}
+
+/** An endpoint that has just recovered gets a growing share of its requests: all at once would be a herd. */
+function holdBack<Endpoint>(ranked: Ranked<Endpoint>[], random: () => number, now: number): void {
+  if (ranked.length < 2) return
+  const { state, group } = ranked[0]!
+  const share = state.breaker.share(now)
+  if (share === 1 || random() < share) return
+  const others = ranked.findIndex((one) => one.group !== group)
+  ranked.splice(others < 0 ? ranked.length : others, 0, ranked[0]!)
+  ranked.shift()
+}
+
+/**
+ * Puts the endpoint that has the conversation's prompt in its cache first, unless another one is cheaper even so. Gives
+ * the tokens that are lost where it is not first.
+ */
+function stick<Endpoint>(ranked: Ranked<Endpoint>[], size: RequestSize): number {
+  const { cached } = size
+  const [first] = ranked
+  if (cached === undefined || first === undefined || first.state.id === cached.id) return 0
+  const at = ranked.findIndex(({ state, group }) => state.id === cached.id && group === first.group)
+  if (at < 0) return cached.tokens
+  const there = ranked[at]!
+  // Without prices a full prompt is taken to be dearer than a cached one.
+  const stays =
+    there.price === undefined ||
+    first.price === undefined ||
+    costOf(there.price, size, Math.min(cached.tokens, size.promptTokens)) <= costOf(first.price, size, 0)
+  if (!stays) return cached.tokens
+  ranked.splice(at, 1)
+  ranked.unshift(there)
+  return 0
+}

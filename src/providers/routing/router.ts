@@ -1,0 +1,236 @@
+import type { RoutingConfig } from '../../config/config.ts'
+import type { Strategy } from '../../config/terms.ts'
+import type { Endpoint } from '../catalogue.ts'
+import { choose, type Choosable, type Chosen, type TokenPrice } from './choose.ts'
+import { Conversations } from './conversations.ts'
+import { EndpointState, type SavedState, type Verdict } from './endpoint-state.ts'
+import { providerQuota } from './provider-limits.ts'
+import { RetryBudget } from './retry-budget.ts'
+import type { RoutingPreferences } from './terms.ts'
+
+/** States that are kept; unlisted names, which clients choose, would otherwise fill the memory. */
+const MOST_STATES = 5_000
+
+/** Tokens below which no provider caches a prompt. */
+const FEWEST_CACHED_TOKENS = 1_024
+
+/** The part of the outside world that routing depends on. `now`: monotonic; `wall`: Unix milliseconds. */
+export type RouterOptions = {
+  settings: Pick<RoutingConfig, 'strategy' | 'retryBudget'>
+  now?: () => number
+  wall?: () => number
+  /** From 0 to 1, as `Math.random`. */
+  random?: () => number
+  /** The list price of a provider's model. */
+  priceOf?: (endpoint: Endpoint) => TokenPrice | undefined
+  /** Called where an endpoint is not available any more. */
+  onUnavailable?: () => void
+  onStop?: () => Promise<void>
+}
+
+/** A request as far as choosing needs it. `conversation`: its identity, of one account. */
+export type RoutedRequest = {
+  preferences: Pick<RoutingPreferences, 'strategy' | 'order' | 'allowFallbacks'>
+  strategy?: Strategy | undefined
+  promptTokens: number
+  outputTokens: number
+  conversation: string | undefined
+}
+
+/** The state of all endpoints of a gateway, and the choice among those of one request. */
+export class Router {
+  readonly #settings: RouterOptions['settings']
+  readonly now: () => number
+  readonly #wall: () => number
+  readonly random: () => number
+  readonly #priceOf: (endpoint: Endpoint) => TokenPrice | undefined
+  readonly onUnavailable: () => void
+  readonly stop: () => Promise<void>
+  readonly #states = new Map<string, EndpointState>()
+  readonly #known = new WeakMap<Endpoint, EndpointState>()
+  readonly #budgets = new Map<string, RetryBudget>()
+  readonly #conversations = new Conversations()
+
+  constructor({ settings, now, wall, random, priceOf, onUnavailable, onStop }: RouterOptions) {
+    this.#settings = settings
+    this.now = now ?? performance.now.bind(performance)
+    this.#wall = wall ?? Date.now
+    this.random = random ?? Math.random
+    this.#priceOf = priceOf ?? (() => undefined)
+    this.onUnavailable = onUnavailable ?? (() => {})
+    this.stop = onStop ?? (() => Promise.resolve())
+  }
+
+  /** The endpoints that can serve a request, at least one, in the order in which they are tried. */
+  route(endpoints: readonly Endpoint[], request: RoutedRequest): Chosen<Endpoint> {
+    const now = this.now()
+    const { order, allowFallbacks } = request.preferences
+    const cached =
+      request.conversation === undefined ? undefined : this.#conversations.placeOf(request.conversation, now)
+    const groups = new Map<string | undefined, number>([[undefined, 0]])
+    let place = -1
+    const all = endpoints.map((endpoint, at): Choosable<Endpoint> => {
+      const { fallback, routing } = endpoint
+      if (!groups.has(fallback)) groups.set(fallback, groups.size)
+      if (endpoint.target !== endpoints[at - 1]?.target) place++
+      const state = this.stateOf(endpoint)
+      return {
+        endpoint,
+        state,
+        weight: routing.weight,
+        group: groups.get(fallback)!,
+        tier: tierOf(endpoint, order),
+        place,
+        price: this.#priceOf(endpoint),
+        unavailable: state.unavailable(routing.limits, now),
+      }
+    })
+    const usable = allowFallbacks === false ? withoutFallbacks(all, order) : all
+    const strategy = request.preferences.strategy ?? request.strategy ?? this.#settings.strategy
+    const { promptTokens, outputTokens } = request
+    return choose(usable, strategy, { promptTokens, outputTokens, cached }, this.random, now)
+  }
+
+  /** The number of endpoints of which something is known. */
+  get size(): number {
+    return this.#states.size
+  }
+
+  /** The state of an endpoint, which begins with its first use. */
+  stateOf(endpoint: Endpoint): EndpointState {
+    const known = this.#known.get(endpoint)
+    if (known !== undefined) return known
+    // Provider, credential and model: what is learned is of these three.
+    const id = `${endpoint.name}/${endpoint.target.model}`
+    let state = this.#states.get(id)
+    if (state === undefined) {
+      if (this.#states.size >= MOST_STATES) this.#forget()
+      this.#states.set(id, (state = new EndpointState(id, this.random)))
+    }
+    this.#known.set(endpoint, state)
+    return state
+  }
+
+  budgetOf({ provider }: Endpoint): RetryBudget {
+    let budget = this.#budgets.get(provider.id)
+    if (budget === undefined) this.#budgets.set(provider.id, (budget = new RetryBudget(this.#settings.retryBudget)))
+    return budget
+  }
+
+  /** A request is sent to an endpoint. */
+  begin(endpoint: Endpoint, promptTokens: number): Sending {
+    return new Sending(this, endpoint, this.stateOf(endpoint), promptTokens)
+  }
+
+  /** A conversation was answered: its prompt is now in the cache of this endpoint. */
+  remember(conversation: string, endpoint: Endpoint, promptTokens: number): void {
+    if (promptTokens < FEWEST_CACHED_TOKENS) return
+    this.#conversations.remember(conversation, this.stateOf(endpoint).id, promptTokens, this.now())
+  }
+
+  /** Open breakers and cool-downs, as JSON; undefined where there are none. */
+  save(): string | undefined {
+    const now = this.now()
+    const states = [...this.#states.values()].map((state) => state.saved(now))
+    const kept = states.filter(({ breaker, coolingMs }) => breaker !== undefined || coolingMs !== undefined)
+    return kept.length === 0 ? undefined : JSON.stringify({ savedAt: this.#wall(), states: kept } satisfies SavedStates)
+  }
+
+  /** Goes on with what a process saved that has ended. Text that cannot be read is ignored. */
+  restore(text: string): void {
+    let saved: SavedStates
+    try {
+      saved = JSON.parse(text) as SavedStates
+    } catch {
+      return
+    }
+    const ageMs = Math.max(0, this.#wall() - saved.savedAt)
+    for (const one of saved.states.slice(0, MOST_STATES)) {
+      const state = this.#states.get(one.id) ?? new EndpointState(one.id, this.random)
+      this.#states.set(one.id, state)
+      state.restore(one, ageMs, this.now())
+    }
+  }
+
+  #forget(): void {
+    const now = this.now()
+    for (const [id, state] of this.#states)
+      if (state.inFlight === 0 && state.isForgettable(now)) return void this.#states.delete(id)
+  }
+}
+
+type SavedStates = { savedAt: number; states: SavedState[] }
+
+/** The place in the client's order, before the priority of the file. */
+function tierOf({ provider, name, routing }: Endpoint, order: readonly string[] | undefined): number {
+  const { priority } = routing
+  if (order === undefined || order.length === 0) return priority
+  const place = order.findIndex((one) => one === provider.id || one === name)
+  return (place < 0 ? order.length : place) * PRIORITIES + priority
+}
+
+/** More than the highest priority. */
+const PRIORITIES = 1e6
+
+/** The endpoints that the client named, or the first one. */
+function withoutFallbacks(
+  all: readonly Choosable<Endpoint>[],
+  order: readonly string[] | undefined,
+): readonly Choosable<Endpoint>[] {
+  const limit = (order?.length ?? 0) * PRIORITIES
+  const named = order === undefined ? [] : all.filter(({ tier, group }) => group === 0 && tier < limit)
+  return named.length > 0 ? named : all.slice(0, 1)
+}
+
+/** A request on its way to an endpoint, until its answer ends. */
+export class Sending {
+  readonly #router: Router
+  readonly endpoint: Endpoint
+  readonly #state: EndpointState
+  readonly isProbe: boolean
+  hasBegun = false
+  readonly #sentAt: number
+  #ended = false
+
+  constructor(router: Router, endpoint: Endpoint, state: EndpointState, promptTokens: number) {
+    this.#router = router
+    this.endpoint = endpoint
+    this.#state = state
+    this.#sentAt = router.now()
+    router.budgetOf(endpoint).request(this.#sentAt)
+    this.isProbe = state.begin(promptTokens, endpoint.routing.limits, this.#sentAt)
+  }
+
+  /** Milliseconds since it was sent. */
+  get ageMs(): number {
+    return this.#router.now() - this.#sentAt
+  }
+
+  /** Only the first call has an effect. */
+  end(verdict: Verdict, retryAfterMs?: number): void {
+    if (this.#ended) return
+    this.#ended = true
+    const now = this.#router.now()
+    this.#state.end(verdict, this, now, retryAfterMs)
+    if ((verdict === 'fault' || verdict === 'limited') && !this.#state.isForgettable(now)) this.#router.onUnavailable()
+  }
+
+  /** The head of the response came. */
+  begin(): void {
+    this.hasBegun = true
+    this.#state.respond(this.isProbe, this.#router.now())
+  }
+
+  /** The head of a response: what its provider says about its limits. */
+  readHeaders(headers: { get(name: string): string | null }): void {
+    const quota = providerQuota(headers, Date.now())
+    if (quota !== undefined) this.#state.setQuota(quota, this.#router.now())
+  }
+
+  /** An answer that was streamed to its end. `firstTokenMs`: since it was sent; `streamMs`: after that. */
+  measure(firstTokenMs: number, tokens: number, streamMs: number): void {
+    const now = this.#router.now()
+    this.#state.measure(firstTokenMs, now)
+    this.#state.measureOutput(tokens, streamMs, this.endpoint.routing.limits, now)
+  }
+}
