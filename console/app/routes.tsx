@@ -40,6 +40,14 @@ export const PAGES: readonly PageRoute[] = [
     page: lazy(() => import('../pages/request/index.tsx').then(({ Request }) => ({ default: Request }))),
   },
   {
+    path: '/usage',
+    title: 'Usage',
+    icon: 'usage',
+    group: 'activity',
+    key: 'u',
+    page: lazy(() => import('../pages/usage/index.tsx').then(({ Usage }) => ({ default: Usage }))),
+  },
+  {
     path: '/keys',
     title: 'Keys',
     icon: 'key',

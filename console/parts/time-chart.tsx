@@ -5,7 +5,7 @@ import { bucketAt } from './range.ts'
 import { bucketText, type Bucket, type Zone } from './when.ts'
 
 /** `tone`: the name of a CSS variable of a colour, without `--`. */
-export type ChartSeries = { label: string; values: readonly number[]; tone: string }
+export type ChartSeries = { label: string; values: readonly (number | null)[]; tone: string }
 
 export type TimeChartProps = {
   /** What it shows, for those who do not see it. */
@@ -16,6 +16,8 @@ export type TimeChartProps = {
   bucket: Bucket
   zone: Zone
   series: readonly ChartSeries[]
+  /** Bars are stacked on each other; lines are not, and have gaps where there is no value. */
+  kind?: 'bars' | 'lines'
   height: number
   /** A value in the readout; `index`: its bucket. */
   format(value: number, series: number, index: number): string
@@ -27,7 +29,7 @@ export type TimeChartProps = {
 const CLICK_MS = 260
 const LEAST_DRAG = 6
 
-/** Stacked bars over time. Drag selects a range, a click selects a bar, a double click goes back. */
+/** Values over time. Drag selects a range, a click selects a bar, a double click goes back. */
 export function TimeChart(props: TimeChartProps) {
   const { label, height, starts, series } = props
   const [at, setAt] = useState<number>()
@@ -67,8 +69,11 @@ function useChart(props: TimeChartProps, setAt: (at: number | undefined) => void
   const latest = useRef(props)
   latest.current = props
   const scheme = useComputedColorScheme('light')
-  const { series, starts, end, height, zone, bucket } = props
-  const data = useMemo(() => stacked(starts, series), [starts, series])
+  const { series, starts, end, height, zone, bucket, kind = 'bars' } = props
+  const data = useMemo(
+    () => (kind === 'lines' ? sideBySide(starts, series) : stacked(starts, series)),
+    [starts, series, kind],
+  )
   const tones = series.map(({ tone }) => tone).join()
   useEffect(() => {
     const element = host.current!
@@ -86,10 +91,10 @@ function useChart(props: TimeChartProps, setAt: (at: number | undefined) => void
       forget()
       made.destroy()
     }
-  }, [tones, scheme, zone, height, bucket])
+  }, [tones, scheme, zone, height, bucket, kind])
   useEffect(() => {
     chart.current?.setData(data, true)
-  }, [data, end, tones, scheme, zone, height, bucket])
+  }, [data, end, tones, scheme, zone, height, bucket, kind])
   return host
 }
 
@@ -102,6 +107,9 @@ function stacked(starts: readonly number[], series: readonly ChartSeries[]): uPl
   }
   return [starts.map((start) => start / 1000), ...sums.reverse()] as uPlot.AlignedData
 }
+
+const sideBySide = (starts: readonly number[], series: readonly ChartSeries[]): uPlot.AlignedData =>
+  [starts.map((start) => start / 1000), ...series.map(({ values }) => values).toReversed()] as uPlot.AlignedData
 
 type Latest = { readonly current: TimeChartProps }
 
@@ -147,17 +155,7 @@ function optionsOf(element: HTMLElement, latest: Latest, setAt: (at: number | un
         values: (_, splits) => splits.map((split) => latest.current.formatAxis(split)),
       },
     ],
-    series: [
-      {},
-      ...series
-        .map(({ tone }) => ({
-          fill: colour(element, tone),
-          width: 0,
-          points: { show: false },
-          paths: uPlot.paths.bars!({ size: [0.82, 48], align: 1, radius: 0.04 }),
-        }))
-        .reverse(),
-    ],
+    series: [{}, ...series.map(({ tone }) => seriesOf(colour(element, tone), latest.current.kind ?? 'bars')).reverse()],
     cursor: {
       y: false,
       points: { show: false },
@@ -178,6 +176,16 @@ function optionsOf(element: HTMLElement, latest: Latest, setAt: (at: number | un
     },
   }
 }
+
+const seriesOf = (fill: string, kind: 'bars' | 'lines'): uPlot.Series =>
+  kind === 'lines'
+    ? { stroke: fill, width: 2, spanGaps: true, points: { show: true, size: 5, fill, stroke: fill } }
+    : {
+        fill,
+        width: 0,
+        points: { show: false },
+        paths: uPlot.paths.bars!({ size: [0.82, 48], align: 1, radius: 0.04 }),
+      }
 
 const axisText = (at: number, bucket: Bucket, zone: Zone): string =>
   bucket === 'hour' && bucketText(at, 'minute', zone) !== '00:00'

@@ -1,0 +1,100 @@
+import type { Measures, Usage, UsageGroup } from '../../api/answers.ts'
+import { chartUsd, compareUsd, exactUsd, headUsd } from '../../parts/money.ts'
+import { bucketAt } from '../../parts/range.ts'
+import { count, percent, shortCount } from '../../parts/when.ts'
+
+export const METRICS = {
+  cost: 'Cost',
+  requests: 'Requests',
+  tokens: 'Tokens',
+  cache: 'Cache hit',
+  failed: 'Failed',
+  refused: 'Refused',
+} as const
+export type Metric = keyof typeof METRICS
+
+export const GROUPS = {
+  model: 'Model',
+  key: 'Key',
+  account: 'Account',
+  provider: 'Provider',
+  outcome: 'Outcome',
+  code: 'Error code',
+  user: 'User',
+} as const
+export type Group = keyof typeof GROUPS
+
+export const isMetric = (text: string | null): text is Metric => text !== null && text in METRICS
+export const isGroup = (text: string | null): text is Group => text !== null && text in GROUPS
+
+/** All tokens that were read. */
+export const tokensIn = ({ tokens }: Measures): number => tokens.input + tokens.cache_read + tokens.cache_write
+export const tokensOut = ({ tokens }: Measures): number => tokens.output + tokens.reasoning
+
+/** The height of a bar or point. Null: a share of nothing. */
+export function heightOf(metric: Metric, measures: Measures): number | null {
+  switch (metric) {
+    case 'cost':
+      return chartUsd(measures.cost_usd)
+    case 'tokens':
+      return tokensIn(measures) + tokensOut(measures)
+    case 'cache':
+      return tokensIn(measures) === 0 ? null : measures.tokens.cache_read / tokensIn(measures)
+    default:
+      return measures[metric]
+  }
+}
+
+/** The number in words, exact: nothing that was drawn is written from its height. */
+export function textOf(metric: Metric, measures: Measures | undefined): string {
+  if (measures === undefined) return metric === 'cost' ? '0.00' : metric === 'cache' ? '-' : '0'
+  switch (metric) {
+    case 'cost':
+      return headUsd(measures.cost_usd)
+    case 'tokens':
+      return count(tokensIn(measures) + tokensOut(measures))
+    case 'cache':
+      return tokensIn(measures) === 0 ? '-' : percent(measures.tokens.cache_read, tokensIn(measures))
+    default:
+      return count(measures[metric])
+  }
+}
+
+/** All digits, for titles. */
+export const exactTextOf = (metric: Metric, measures: Measures | undefined): string =>
+  metric === 'cost' ? exactUsd(measures?.cost_usd ?? '0') : textOf(metric, measures)
+
+export const axisTextOf = (metric: Metric, value: number): string => {
+  if (metric === 'cache') return `${Math.round(value * 100)} %`
+  if (metric === 'cost') return value >= 100 ? shortCount(Math.round(value)) : String(Number(value.toPrecision(3)))
+  return Number.isInteger(value) ? shortCount(value) : ''
+}
+
+/** The number in a file. */
+export function plainOf(metric: Metric, measures: Measures): string {
+  if (metric === 'cost') return measures.cost_usd ?? ''
+  const height = heightOf(metric, measures)
+  return height === null ? '' : String(height)
+}
+
+const compare = (metric: Metric, a: Measures, b: Measures): number =>
+  metric === 'cost' ? compareUsd(a.cost_usd, b.cost_usd) : (heightOf(metric, a) ?? -1) - (heightOf(metric, b) ?? -1)
+
+export type GroupKey = string | null | readonly (string | null)[]
+
+/** The rest beyond the largest groups. */
+export const isRest = ({ key, label }: UsageGroup): boolean => key === 'other' && label === 'other'
+
+/** The largest first, the rest last. */
+export const sortedGroups = ({ groups }: Usage, metric: Metric): UsageGroup[] =>
+  groups.toSorted((a, b) => Number(isRest(a)) - Number(isRest(b)) || compare(metric, b.total, a.total))
+
+/** The measures of a group by bucket; undefined where there is none. */
+export function byBucket({ points }: UsageGroup, starts: readonly number[]): (Measures | undefined)[] {
+  const values = new Array<Measures | undefined>(starts.length).fill(undefined)
+  for (const [at, measures] of points) {
+    const index = Math.max(0, bucketAt(starts, Date.parse(at)))
+    if (index < values.length) values[index] = measures
+  }
+  return values
+}
