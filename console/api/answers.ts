@@ -141,6 +141,21 @@ export type Usage = {
   groups: UsageGroup[]
 }
 
+export type SpeedMeasures = {
+  requests: number
+  p50_ms: number | null
+  p95_ms: number | null
+  p99_ms: number | null
+  tokens_per_second: number | null
+}
+
+export type Speed = {
+  from: string
+  to: string
+  total: SpeedMeasures
+  groups: { key: string; label: string | null; total: SpeedMeasures; points: [string, SpeedMeasures][] }[]
+}
+
 export type Provider = {
   id: string
   name: string | null

@@ -1,18 +1,17 @@
 /** Questions to the management API with their cache, one hook each. */
 import { keepPreviousData, QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { ApiError, ask, type AskOptions, type Method, type Query } from './ask.ts'
+import { type Answer, ApiError, ask, askWithTag, type AskOptions, type Method, type Query } from './ask.ts'
 import type {
   Account,
   Change,
   Key,
-  KeyRequest,
   Model,
-  NewKey,
   Page,
   Plan,
   Provider,
   RequestRow,
   Session,
+  Speed,
   System,
   Usage,
   User,
@@ -47,6 +46,14 @@ export const useAsk = <T>(path: string, query: Query = {}, options: Options = {}
     ...options,
   })
 
+/** One thing with its version, for changes of it. */
+export const useTagged = <T>(path: string, options: Options = {}) =>
+  useQuery<Answer<T>, Error>({
+    queryKey: [path, 'tagged'],
+    queryFn: ({ signal }) => askWithTag<T>('GET', path, { signal }),
+    ...options,
+  })
+
 /** A change. Afterwards everything below one of `touches` is asked for again. */
 export function useChange<In, Out = unknown>(
   method: Method,
@@ -57,6 +64,8 @@ export function useChange<In, Out = unknown>(
   const client = useQueryClient()
   return useMutation<Out, Error, In>({
     mutationFn: (input) => ask<Out>(method, pathOf(input), optionsOf(input)),
+    // An answer may be a key's text, which no cache keeps.
+    gcTime: 0,
     onSuccess: () =>
       client.invalidateQueries({
         predicate: ({ queryKey }) => touches.some((path) => String(queryKey[0]).startsWith(path)),
@@ -87,12 +96,5 @@ export const usePlans = (options?: Options) => useAsk<Page<Plan>>('/plans', {}, 
 export const useChanges = (query: Query = {}, options?: Options) => useAsk<Page<Change>>('/changes', query, options)
 export const useSystem = (options?: Options) => useAsk<System>('/system', {}, options)
 export const useUsage = (query: Query, options?: Options) => useAsk<Usage>('/usage', query, options)
+export const useSpeed = (query: Query, options?: Options) => useAsk<Speed>('/speed', query, options)
 export const useRequests = (query: Query, options?: Options) => useAsk<Page<RequestRow>>('/requests', query, options)
-
-export const useMakeKey = () =>
-  useChange<KeyRequest, NewKey>(
-    'POST',
-    () => '/keys',
-    ['/keys'],
-    (body) => ({ body }),
-  )

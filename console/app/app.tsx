@@ -1,6 +1,7 @@
 import { Suspense } from 'react'
 import { Redirect, Route, Switch } from 'wouter'
 import { useSession } from '../api/queries.ts'
+import { Boundary } from '../parts/boundary.tsx'
 import { Empty } from '../parts/empty.tsx'
 import { Fault, Loading } from '../parts/fault.tsx'
 import { Enter } from '../pages/enter/index.tsx'
@@ -46,7 +47,9 @@ function Pages() {
       <Switch>
         {PAGES.filter(({ canSee = () => true }) => canSee(may)).map(({ path, page: Page }) => (
           <Route key={path} path={path}>
-            <Page />
+            <Boundary>
+              <Page />
+            </Boundary>
           </Route>
         ))}
         <Route>

@@ -30,6 +30,7 @@ export function Palette() {
       onSpotlightOpen={() => setOpened(true)}
       onSpotlightClose={() => setOpened(false)}
       transitionProps={{ duration: 80 }}
+      overlayProps={{ blur: 0, backgroundOpacity: 0.35 }}
       searchProps={{
         leftSection: <Icon name="search" />,
         placeholder: 'Page, model, key or an id',

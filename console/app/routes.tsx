@@ -15,7 +15,7 @@ export type PageRoute = {
   canSee?: (may: May) => boolean
 }
 
-const installation = (may: May): boolean => may.readInstallation
+export const installation = (may: May): boolean => may.readInstallation
 
 export const PAGES: readonly PageRoute[] = [
   {
@@ -66,5 +66,3 @@ export const GROUPS = [
 /** Pages of `may` that the navigation names. */
 export const namedPages = (may: May): PageRoute[] =>
   PAGES.filter(({ icon, canSee = () => true }) => icon !== undefined && canSee(may))
-
-export { installation }

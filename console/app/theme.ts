@@ -47,11 +47,17 @@ export const theme = createTheme({
     NumberInput: { defaultProps: { size: 'sm', hideControls: true } },
     Select: { defaultProps: { size: 'sm', allowDeselect: false } },
     Modal: {
-      defaultProps: { centered: true, transitionProps: { duration: 120 }, closeButtonProps: { 'aria-label': 'Close' } },
+      defaultProps: {
+        centered: true,
+        padding: 'lg',
+        transitionProps: { duration: 120 },
+        closeButtonProps: { 'aria-label': 'Close' },
+      },
     },
     Drawer: {
       defaultProps: {
         position: 'right',
+        padding: 'lg',
         transitionProps: { duration: 120 },
         closeButtonProps: { 'aria-label': 'Close' },
       },

@@ -22,10 +22,3 @@ export function Id({ id, short = 0, name = 'Id' }: { id: string; short?: number;
     </UnstyledButton>
   )
 }
-
-/** C0, C1 and bidi controls, which could change how the text around them reads. */
-const UNSAFE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/gu
-
-/** A text from outside with control and bidi characters as marks. */
-export const plain = (text: string): string =>
-  text.replace(UNSAFE, (found) => `⟨U+${found.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}⟩`)

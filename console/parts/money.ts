@@ -69,3 +69,10 @@ function grouped(text: string): string {
   const thousands = whole.replace(/\B(?=(?:\d{3})+$)/g, ',')
   return fraction === undefined ? thousands : `${thousands}.${fraction}`
 }
+
+/** How much of `whole` is spent, from 0 to 100, in whole percent. */
+export function sharePercent(part: Usd, whole: string): number {
+  const [spent, limit] = [nanoOf(part ?? '0'), nanoOf(whole)]
+  if (limit <= 0n || spent >= limit) return 100
+  return spent <= 0n ? 0 : Number((spent * 100n) / limit)
+}

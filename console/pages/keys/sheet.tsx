@@ -1,0 +1,126 @@
+import { Button, Drawer, Stack } from '@mantine/core'
+import { type FormEvent, type ReactNode, useState } from 'react'
+import type { Answer } from '../../api/ask.ts'
+import type { Key, NewKey } from '../../api/answers.ts'
+import { useChange, useTagged } from '../../api/queries.ts'
+import { To } from '../../app/scope.tsx'
+import { useSigned } from '../../app/session.tsx'
+import { Fault, Loaded } from '../../parts/fault.tsx'
+import { Id } from '../../parts/id.tsx'
+import { visible } from '../../parts/visible.ts'
+import { Ago, When } from '../../parts/when.tsx'
+import { LimitMeter } from './limit-meter.tsx'
+import { keyText, KIND_NAMES } from './list.tsx'
+import { bodyOf, LimitFields, ModelsField, NameField, optionsOf, RateField } from './options.tsx'
+import { RevokeKey, RotateKey } from './replace.tsx'
+
+type Props = { id: string; change: string | null; onClose: () => void; onMade: (key: NewKey) => void }
+
+/** One key: what it is, what can be changed of it. */
+export function KeySheet({ id, change, onClose, onMade }: Props) {
+  const asked = useTagged<Key>(`/keys/${encodeURIComponent(id)}`)
+  return (
+    <Drawer opened onClose={onClose} title={visible(asked.data?.data.name ?? 'Key')} size={520}>
+      <Loaded asked={asked} height={400} lines={8}>
+        {(answer) => <Sheet answer={answer} change={change} onClose={onClose} onMade={onMade} />}
+      </Loaded>
+    </Drawer>
+  )
+}
+
+function Sheet({ answer, change, onClose, onMade }: Omit<Props, 'id'> & { answer: Answer<Key> }) {
+  const { may } = useSigned()
+  const { data: row } = answer
+  const isFile = row.source !== null && /\.ya?ml/.test(row.source)
+  const canChange = may.makeKeys && row.revoked_at === null && !isFile
+  return (
+    <Stack gap="xl">
+      <dl className="facts">
+        <Fact name="Key">
+          <code className="small">{keyText(row)}</code>
+        </Fact>
+        <Fact name="Kind">{KIND_NAMES[row.kind]}</Fact>
+        <Fact name="Account">{visible(row.account.name ?? row.account.id)}</Fact>
+        <Fact name="Limit">
+          <LimitMeter row={row} />
+        </Fact>
+        {row.period_ends_at !== null && (
+          <Fact name="Begins again">
+            <Ago at={row.period_ends_at} />
+          </Fact>
+        )}
+        <Fact name="Last used">
+          <Ago at={row.last_used_at} />
+        </Fact>
+        <Fact name="Made">
+          <When at={row.created_at} />
+        </Fact>
+        <Fact name="Expires">
+          <Ago at={row.expires_at} />
+        </Fact>
+        <Fact name="From">{row.source ?? 'console'}</Fact>
+        <Fact name="Id">
+          <Id id={row.id} />
+        </Fact>
+      </dl>
+      <To path={`/requests?key=${encodeURIComponent(row.id)}`} className="link">
+        Requests of this key
+      </To>
+      {isFile && <p className="note">This key is set up in {row.source}. Change it there.</p>}
+      {row.revoked_at !== null && <p className="note failed">Revoked. Requests with it get 401.</p>}
+      {canChange && <ChangeForm answer={answer} focus={change} />}
+      {canChange && (
+        <div className="sheet-foot">
+          <RotateKey row={row} onMade={onMade} />
+          <RevokeKey row={row} onDone={onClose} />
+        </div>
+      )}
+    </Stack>
+  )
+}
+
+export function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  )
+}
+
+function ChangeForm({ answer, focus }: { answer: Answer<Key>; focus: string | null }) {
+  const { data: row, etag } = answer
+  const [options, setOptions] = useState(() => optionsOf(row))
+  const save = useChange<ReturnType<typeof bodyOf>>(
+    'PATCH',
+    () => `/keys/${encodeURIComponent(row.id)}`,
+    ['/keys'],
+    (body) => ({ body, ...(etag === null ? {} : { ifMatch: etag }) }),
+  )
+  const submit = (event: FormEvent): void => {
+    event.preventDefault()
+    save.mutate(bodyOf(options))
+  }
+  const fields = {
+    options,
+    focus,
+    error: save.error,
+    onChange: (change: Partial<typeof options>) => setOptions((before) => ({ ...before, ...change })),
+  }
+  const isSame = JSON.stringify(bodyOf(options)) === JSON.stringify(bodyOf(optionsOf(row)))
+  return (
+    <form onSubmit={submit} aria-label="Change the key">
+      <Stack gap="md">
+        <h3>Change</h3>
+        <NameField {...fields} />
+        {row.kind !== 'management' && <LimitFields {...fields} />}
+        {row.kind !== 'management' && <ModelsField {...fields} />}
+        <RateField {...fields} />
+        {save.error !== null && <Fault error={save.error} />}
+        <Button type="submit" loading={save.isPending} disabled={isSame}>
+          {save.isSuccess && isSame ? 'Saved' : 'Save'}
+        </Button>
+      </Stack>
+    </form>
+  )
+}

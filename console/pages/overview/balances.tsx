@@ -1,0 +1,36 @@
+import type { Account } from '../../api/answers.ts'
+import { To } from '../../app/scope.tsx'
+import { Meter } from '../../parts/meter.tsx'
+import { Money } from '../../parts/money.tsx'
+import { Panel } from '../../parts/page.tsx'
+import { visible } from '../../parts/visible.ts'
+
+const MOST_SHOWN = 6
+
+/** What each account has left: credit, and the windows of its plan. */
+export function Balances({ accounts }: { accounts: readonly Account[] }) {
+  return (
+    <Panel title={accounts.length === 1 ? 'Balance' : 'Balances'} flush>
+      <ul className="rows">
+        {accounts.slice(0, MOST_SHOWN).map(({ id, name, balance_usd, holds_usd, windows }) => (
+          <li key={id}>
+            <To path={`/accounts?account=${id}`} className="rows-link balance">
+              <span className="rows-main">{visible(name)}</span>
+              <span>
+                <Money usd={balance_usd} as="head" /> USD
+                <span className="dim">
+                  , holds <Money usd={holds_usd} as="head" />
+                </span>
+              </span>
+              <span className="balance-windows">
+                {windows.map((window) => (
+                  <Meter key={window.name} {...window} />
+                ))}
+              </span>
+            </To>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  )
+}

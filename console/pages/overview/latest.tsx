@@ -1,0 +1,79 @@
+import { useEffect, useState } from 'react'
+import type { RequestRow } from '../../api/answers.ts'
+import { To } from '../../app/scope.tsx'
+import { Empty } from '../../parts/empty.tsx'
+import { visible } from '../../parts/visible.ts'
+import { duration } from '../../parts/when.ts'
+import { When } from '../../parts/when.tsx'
+
+const MOST_RUNNING = 7
+
+/** Requests in flight, the newest first, each with a running clock. */
+export function Running({ rows }: { rows: readonly RequestRow[] }) {
+  const now = useNow(rows.length > 0)
+  if (rows.length === 0)
+    return (
+      <Empty icon="clock" title="Nothing is running">
+        A request appears here when it begins.
+      </Empty>
+    )
+  return (
+    <ul className="rows">
+      {rows.slice(0, MOST_RUNNING).map(({ id, model, key, at }) => (
+        <li key={id}>
+          <To path={`/requests?request=${id}`} className="rows-link">
+            <span className="running" aria-hidden="true" />
+            <span className="rows-main">{visible(model ?? 'no model')}</span>
+            <span className="dim rows-side">{visible(key.name ?? 'key')}</span>
+            <span className="number">{duration(Math.max(0, now - Date.parse(at)))}</span>
+          </To>
+        </li>
+      ))}
+      {rows.length > MOST_RUNNING && (
+        <li>
+          <To path="/requests?outcome=open" className="rows-link link">
+            {rows.length - MOST_RUNNING} more
+          </To>
+        </li>
+      )}
+    </ul>
+  )
+}
+
+/** The time, once a second while something is shown that runs. */
+function useNow(isRunning: boolean): number {
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    if (!isRunning) return
+    const timer = setInterval(() => setNow(Date.now()), 1000)
+    return () => clearInterval(timer)
+  }, [isRunning])
+  return now
+}
+
+export function Failures({ rows }: { rows: readonly RequestRow[] }) {
+  if (rows.length === 0)
+    return (
+      <Empty icon="check" title="Nothing has failed">
+        Requests that a provider failed or that were refused appear here.
+      </Empty>
+    )
+  return (
+    <ul className="rows">
+      {rows.map(({ id, at, model, outcome, error }) => (
+        <li key={id}>
+          <To path={`/requests?request=${id}`} className="rows-link">
+            <span className="dim rows-time">
+              <When at={at} />
+            </span>
+            <span className={`rows-state ${outcome === 'refused' ? 'refused' : 'failed'}`}>{outcome}</span>
+            <span className="rows-main">
+              {visible(model ?? 'no model')}
+              <span className="dim"> {visible(error?.message ?? '')}</span>
+            </span>
+          </To>
+        </li>
+      ))}
+    </ul>
+  )
+}

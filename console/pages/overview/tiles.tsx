@@ -1,0 +1,81 @@
+import type { ReactNode } from 'react'
+import type { SpeedMeasures, Usage } from '../../api/answers.ts'
+import { To } from '../../app/scope.tsx'
+import { Spark } from '../../parts/chart.tsx'
+import { changePercent, chartUsd } from '../../parts/money.ts'
+import { Money } from '../../parts/money.tsx'
+import { count, duration, percent } from '../../parts/when.ts'
+
+/** The sum over all groups in each bucket, as a length to draw. */
+function courseOf({ groups }: Usage, valueOf: (point: Usage['total']) => number): number[] {
+  const sums = new Map<string, number>()
+  for (const { points } of groups) for (const [at, point] of points) sums.set(at, (sums.get(at) ?? 0) + valueOf(point))
+  return [...sums].toSorted(([one], [other]) => (one < other ? -1 : 1)).map(([, value]) => value)
+}
+
+/** The most important numbers of the range, each with its course, its change, and a link to what it counts. */
+export function Tiles({ usage, before, speed }: { usage: Usage; before?: Usage; speed?: SpeedMeasures }) {
+  const { total } = usage
+  const spent = before === undefined ? undefined : changePercent(total.cost_usd, before.total.cost_usd)
+  const old = before?.total.requests ?? 0
+  const more = old === 0 ? undefined : Math.round(((total.requests - old) / old) * 100)
+  return (
+    <div className="tiles">
+      <Tile
+        path="/usage?metric=cost"
+        name="Spend, USD"
+        value={<Money usd={total.cost_usd} as="head" why="Your role does not see list prices." />}
+        note={<Change percent={spent} />}
+        course={courseOf(usage, ({ cost_usd }) => chartUsd(cost_usd))}
+      />
+      <Tile
+        path="/requests"
+        name="Requests"
+        value={count(total.requests)}
+        note={<Change percent={more} />}
+        course={courseOf(usage, ({ requests }) => requests)}
+      />
+      <Tile
+        path="/requests?outcome=failed&outcome=timed-out&outcome=crashed"
+        name="Failed"
+        value={percent(total.failed, total.requests)}
+        note={`${count(total.failed)} failed, ${count(total.refused)} refused`}
+        course={courseOf(usage, ({ failed }) => failed)}
+        color="--failed"
+      />
+      <Tile
+        path="/usage?metric=requests&group=provider"
+        name="First token, median"
+        value={duration(speed?.p50_ms)}
+        note={speed?.p95_ms == null ? 'no answers in this range' : `p95 ${duration(speed.p95_ms)}`}
+      />
+    </div>
+  )
+}
+
+type TileProps = {
+  path: string
+  name: string
+  value: ReactNode
+  note: ReactNode
+  course?: readonly number[]
+  color?: string
+}
+
+function Tile({ path, name, value, note, course, color }: TileProps) {
+  return (
+    <To path={path} className="tile">
+      <span className="tile-name">{name}</span>
+      <span className="tile-value number">{value}</span>
+      <span className="tile-note number">{note}</span>
+      {course !== undefined && <Spark values={course} {...(color === undefined ? {} : { color })} />}
+    </To>
+  )
+}
+
+function Change({ percent: change }: { percent: number | undefined }) {
+  if (change === undefined) return <>nothing in the period before</>
+  const text =
+    change === 0 ? 'as in' : change > 0 ? `${count(change)} % more than in` : `${count(-change)} % less than in`
+  return <>{text} the period before</>
+}

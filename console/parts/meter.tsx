@@ -1,0 +1,36 @@
+import { percent, shortCount } from './when.ts'
+import { Ago } from './when.tsx'
+
+type Props = { name: string; used: number; limit: number; resets_at?: string | null; text?: string }
+
+/** How much of a limit is used: a bar that is read out, and changes its colour towards the end. */
+export function Meter({ name, used, limit, resets_at, text }: Props) {
+  const share = limit <= 0 ? 100 : Math.min(100, (used / limit) * 100)
+  const state = share >= 100 ? 'full' : share >= 80 ? 'near' : 'free'
+  const label = text ?? `${shortCount(used)} of ${shortCount(limit)}`
+  return (
+    <span className={`meter meter-${state}`}>
+      <span className="meter-name">{name}</span>
+      <span
+        className="meter-bar"
+        role="meter"
+        aria-label={name}
+        aria-valuenow={Math.round(share)}
+        aria-valuemin={0}
+        aria-valuemax={100}
+        aria-valuetext={`${percent(used, limit)}, ${label}`}
+        title={label}
+      >
+        <i style={{ width: `${share}%` }} />
+      </span>
+      <span className="meter-text number">
+        {percent(used, limit)}
+        {resets_at != null && (
+          <span className="dim">
+            , resets <Ago at={resets_at} />
+          </span>
+        )}
+      </span>
+    </span>
+  )
+}
