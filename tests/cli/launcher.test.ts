@@ -122,7 +122,7 @@ test.skipIf(process.platform !== 'linux').each(['SIGTERM', 'SIGKILL'] as const)(
   'npm start has no launcher beside the server, which stops with npm at %s',
   async (signal) => {
     const data = mkdtempSync(join(tmpdir(), 'sluice-npm-'))
-    const npm = Bun.spawn(['npm', 'start', '--', '--data', data, '--port', '0'], {
+    const npm = Bun.spawn(['npm', 'start', '--', '--data', data, '--port', '0', '--no-console'], {
       cwd: project,
       stdin: 'ignore',
       stdout: 'pipe',
