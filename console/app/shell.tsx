@@ -5,6 +5,7 @@ import { type ReactNode, useEffect } from 'react'
 import { useLocation } from 'wouter'
 import { ask } from '../api/ask.ts'
 import { useAccounts } from '../api/queries.ts'
+import { changeSession } from '../api/session-change.ts'
 import { Icon } from '../parts/icons.tsx'
 import { browserZone, setZone, useZone } from '../parts/when.tsx'
 import { Brand } from '../pages/enter/index.tsx'
@@ -133,8 +134,7 @@ function OwnMenu({ onKeyboard }: { onKeyboard: () => void }) {
   const [, navigate] = useLocation()
   const signOut = async (): Promise<void> => {
     await ask('DELETE', '/session', { isSignIn: true }).catch(() => {})
-    client.clear()
-    client.setQueryData(['/session'], null)
+    changeSession(client, null)
     navigate('/enter')
   }
   const initials = session.user.name

@@ -11,6 +11,8 @@ const root = join(import.meta.dir, '../..')
 /** The package's own arguments are for another place: they switch the web's security off. */
 const ARGUMENTS = ['--no-sandbox', '--disable-gpu']
 const START_MS = 120_000
+/** A busy machine draws late. */
+const WAIT_MS = 20_000
 
 export const DESKTOP = { width: 1440, height: 900 }
 export const MOBILE = { width: 390, height: 844 }
@@ -76,6 +78,7 @@ export function useBrowser(): BrowserTools {
     async open(url, { viewport = DESKTOP, scheme = 'light', timezoneId = 'Europe/Berlin', bypassCSP = false } = {}) {
       const options = { viewport, colorScheme: scheme, locale: 'en-GB', timezoneId, bypassCSP } as const
       const context = await browser!.newContext({ ...options, reducedMotion: 'reduce' })
+      context.setDefaultTimeout(WAIT_MS)
       const page = await context.newPage()
       const faults: string[] = []
       watch(page, new URL(url).origin, faults)

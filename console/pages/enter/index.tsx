@@ -2,6 +2,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useState } from 'react'
 import { useLocation } from 'wouter'
 import { ask } from '../../api/ask.ts'
+import { changeSession } from '../../api/session-change.ts'
 import type { LinkPreview, Session } from '../../api/answers.ts'
 import { Fault, Loading } from '../../parts/fault.tsx'
 import { Code } from '../../parts/snippet.tsx'
@@ -31,8 +32,7 @@ export function Enter({ session }: { session: Session | null }) {
     if (session !== null && link === undefined) navigate('/', { replace: true })
   }, [session, link, navigate])
   const enter = (signed: Session): void => {
-    client.clear()
-    client.setQueryData(['/session'], signed)
+    changeSession(client, signed)
     navigate('/', { replace: true })
   }
   return (
