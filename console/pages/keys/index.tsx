@@ -20,30 +20,20 @@ const DIALOGS = ['key', 'change', 'make', 'connect'] as const
 export function Keys() {
   const { account } = useScope()
   const { may } = useSigned()
-  const [params, setParams] = useSearchParams()
   const [filter, setFilter] = useState('')
   const [revoked, setRevoked] = useState(false)
-  const [made, setMade] = useState<NewKey>()
+  const dialogs = useDialogs()
   const keys = useKeys({ account, limit: 200, ...(revoked ? { revoked: true } : {}) })
-  const open = (name: (typeof DIALOGS)[number] | undefined, value = '1'): void =>
-    setParams((before) => {
-      const next = new URLSearchParams(before)
-      for (const one of DIALOGS) next.delete(one)
-      if (name !== undefined) next.set(name, value)
-      return next
-    })
-  const close = (): void => open(undefined)
-  const openKey = params.get('key')
   return (
     <PageFrame
       title="Keys"
       actions={
         <>
-          <Button variant="default" onClick={() => open('connect')}>
+          <Button variant="default" onClick={() => dialogs.open('connect')}>
             Connect a client
           </Button>
           {may.makeKeys && (
-            <Button leftSection={<Icon name="plus" />} onClick={() => open('make')}>
+            <Button leftSection={<Icon name="plus" />} onClick={() => dialogs.open('make')}>
               Make a key
             </Button>
           )}
@@ -68,30 +58,51 @@ export function Keys() {
       <Panel flush>
         <Loaded asked={keys} height={260} lines={6}>
           {({ data }) => (
-            <KeyList keys={data} filter={filter} onOpen={(id) => open('key', id)} onMake={() => open('make')} />
+            <KeyList
+              keys={data}
+              filter={filter}
+              onOpen={(id) => dialogs.open('key', id)}
+              onMake={() => dialogs.open('make')}
+            />
           )}
         </Loaded>
       </Panel>
-      <MakeKey
-        opened={params.has('make')}
-        onClose={close}
-        onMade={(key) => {
-          close()
-          setMade(key)
-        }}
-      />
+      <Dialogs {...dialogs} />
+    </PageFrame>
+  )
+}
+
+type DialogName = (typeof DIALOGS)[number]
+type Dialogs = { params: URLSearchParams; open(name: DialogName | undefined, value?: string): void }
+
+function useDialogs(): Dialogs {
+  const [params, setParams] = useSearchParams()
+  return {
+    params,
+    open: (name, value = '1') =>
+      setParams((before) => {
+        const next = new URLSearchParams(before)
+        for (const one of DIALOGS) next.delete(one)
+        if (name !== undefined) next.set(name, value)
+        return next
+      }),
+  }
+}
+
+function Dialogs({ params, open }: Dialogs) {
+  const [made, setMade] = useState<NewKey>()
+  const close = (): void => open(undefined)
+  const show = (key: NewKey): void => {
+    close()
+    setMade(key)
+  }
+  const openKey = params.get('key')
+  return (
+    <>
+      <MakeKey opened={params.has('make')} onClose={close} onMade={show} />
       {made !== undefined && <MadeKey made={made} onClose={() => setMade(undefined)} />}
       {openKey !== null && (
-        <KeySheet
-          key={openKey}
-          id={openKey}
-          change={params.get('change')}
-          onClose={close}
-          onMade={(key) => {
-            close()
-            setMade(key)
-          }}
-        />
+        <KeySheet key={openKey} id={openKey} change={params.get('change')} onClose={close} onMade={show} />
       )}
       <Modal opened={params.has('connect')} onClose={close} title="Connect a client" size="lg">
         <p className="dim dialog-text">
@@ -99,6 +110,6 @@ export function Keys() {
         </p>
         <SnippetChooser />
       </Modal>
-    </PageFrame>
+    </>
   )
 }

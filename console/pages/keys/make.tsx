@@ -71,13 +71,7 @@ function MakeForm({ onMade }: { onMade: (key: NewKey) => void }) {
     <form onSubmit={submit} aria-label="Make a key">
       <Stack gap="lg">
         <NameField {...fields} focus="name" />
-        <Radio.Group label="Kind" value={kind} onChange={(value) => setKind(value as KeyKind)}>
-          <Stack gap="sm" mt="xs">
-            {KINDS.map(([value, description]) => (
-              <Radio key={value} value={value} label={KIND_NAMES[value]} description={description} />
-            ))}
-          </Stack>
-        </Radio.Group>
+        <KindField kind={kind} onChange={setKind} />
         {accounts.length > 1 && (
           <Select
             label="Account"
@@ -109,5 +103,17 @@ function MakeForm({ onMade }: { onMade: (key: NewKey) => void }) {
         </Button>
       </Stack>
     </form>
+  )
+}
+
+function KindField({ kind, onChange }: { kind: KeyKind; onChange: (kind: KeyKind) => void }) {
+  return (
+    <Radio.Group label="Kind" value={kind} onChange={(value) => onChange(value as KeyKind)}>
+      <Stack gap="sm" mt="xs">
+        {KINDS.map(([value, description]) => (
+          <Radio key={value} value={value} label={KIND_NAMES[value]} description={description} />
+        ))}
+      </Stack>
+    </Radio.Group>
   )
 }
