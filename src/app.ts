@@ -308,6 +308,7 @@ const PURGE_FILES_EVERY_MS = 60_000
 const EVALUATE_EVERY_MS = 60_000
 const REFUSALS_DAYS = 7
 const REFUSALS_MAX = 100_000
+const KEY_USES_EVERY_MS = 60_000
 
 /** Periodic work. One round that fails is made up for by the next. `signal`: aborts the search for local models. */
 function startTimers(app: GatewayContext, signal: AbortSignal): Timer[] {
@@ -319,6 +320,7 @@ function startTimers(app: GatewayContext, signal: AbortSignal): Timer[] {
   return [
     every(LOCAL_EVERY_MS, findLocalModels),
     every(PURGE_EVERY_MS, () => store.responses.purge(clock.now())),
+    every(KEY_USES_EVERY_MS, () => app.keys.writeUses()),
     every(PURGE_EVERY_MS, () => store.people.purge(clock.now())),
     ...[app.reasoningReplay, app.issuedIds, app.idempotency].map((kept) => every(PURGE_EVERY_MS, () => kept.purge())),
     every(PURGE_EVERY_MS, () => store.predictions.purge(clock.now() - config.predictions.keepDays * DAY_MS)),
@@ -352,9 +354,9 @@ async function drain(app: GatewayContext, webhooks: Webhooks): Promise<void> {
   await app.ledger.settled(SETTLE_MS)
 }
 
-async function closeModules({ ledger, router, files, store }: AppContext): Promise<void> {
+async function closeModules({ ledger, router, files, store, keys }: AppContext): Promise<void> {
   try {
-    await Promise.all([ledger.stop(), router.stop()])
+    await Promise.all([ledger.stop(), router.stop(), keys.writeUses()])
   } finally {
     await files.stop()
     await store.close()

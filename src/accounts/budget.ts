@@ -114,6 +114,11 @@ export class Budgets {
     return this.#current(keyId, limit, now).spent
   }
 
+  /** The end of the current period; null where the limit does not reset. */
+  periodEnd(keyId: string, limit: KeyLimit, now: number): number | null {
+    return limit.period === null ? null : periodEnd(this.#current(keyId, limit, now).since, limit.period)
+  }
+
   #current(keyId: string, { period }: KeyLimit, now: number): Spend {
     const last = this.#spends.get(keyId)
     const elapsedMs = this.#elapsed()

@@ -3,7 +3,13 @@ import type { Identity } from './keys.ts'
 import { INSTALLATION, leastRole, reachOf, type Action, type Reach, type Role } from './roles.ts'
 
 /** A person as far as every request needs it. */
-export type SignedIn = { id: string; name: string; sessionId: string; sessionEndsAt: number }
+export type SignedIn = {
+  id: string
+  name: string
+  email: string | null
+  sessionId: string
+  sessionEndsAt: number
+}
 
 /** The person or the management key that sends a request, with its roles. */
 export class Caller {

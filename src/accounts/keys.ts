@@ -5,7 +5,15 @@ import { FIRST_ACCOUNT, type Accounts } from './accounts.ts'
 import { AccountChanges } from './account-changes.ts'
 import { invalidKey, KEY_HEADERS, type KeyHeader } from './key-headers.ts'
 import { chosenKeys, isKeyText, keyTextRule, kindOfText, newId, newKeyText } from './key-text.ts'
-import { identityOf, optionsOf, type ConfiguredKey, type Identity, type ListedKey, type NewKey } from './key-options.ts'
+import {
+  identityOf,
+  optionsOf,
+  type ConfiguredKey,
+  type Identity,
+  type ListedConfiguredKey,
+  type ListedKey,
+  type NewKey,
+} from './key-options.ts'
 import { loadPepper } from './pepper.ts'
 import { INSTALLATION } from './roles.ts'
 
@@ -16,8 +24,12 @@ const CACHED_VALUES_MAX = 10_000
 const KEY_LENGTH_MAX = 512
 /** Characters of a key's text that are stored, to recognise it by. */
 const PREFIX_LENGTH = 12
+/** The beginning of the ids of keys in the configuration file. */
+const CONFIGURED = 'key_config_'
 
-type ActiveKey = { identity: Identity; expiresAt: number }
+/** The last use of a key in this process; 0 before the first. */
+type KeyUse = { at: number; writtenAt: number }
+type ActiveKey = { identity: Identity; expiresAt: number; use: KeyUse }
 
 /** `recent`: the active keys recently received in it, by the header's value. */
 type CachedHeader = KeyHeader & { recent: Map<string, ActiveKey> }
@@ -40,6 +52,7 @@ export class Keys {
   readonly #statuses = new Map<string, AccountStatus>()
   readonly #changes: AccountChanges
   #hasStoredKeys = false
+  readonly #uses = new Map<string, KeyUse>()
 
   private constructor(
     store: Store,
@@ -202,9 +215,54 @@ export class Keys {
       const value = headers.get(header.name)
       if (value === null) continue
       const key = header.recent.get(value) ?? this.#lookUp(header, value)
-      if (key !== undefined && key.expiresAt > this.#now()) return key.identity
+      const now = this.#now()
+      if (key !== undefined && key.expiresAt > now) {
+        key.use.at = now
+        return key.identity
+      }
     }
     throw invalidKey(headers)
+  }
+
+  #useOf(id: string): KeyUse {
+    let use = this.#uses.get(id)
+    if (use === undefined) this.#uses.set(id, (use = { at: 0, writtenAt: 0 }))
+    return use
+  }
+
+  /** The last use of each of these keys, by their id; those that were never used are absent. */
+  async lastUses(ids: readonly string[]): Promise<Map<string, number>> {
+    const uses = await this.#store.accounts.keyUses(ids)
+    for (const id of ids) {
+      const at = this.#uses.get(id)?.at ?? 0
+      if (at > (uses.get(id) ?? 0)) uses.set(id, at)
+    }
+    return uses
+  }
+
+  /** Writes down which keys were used since the last time. */
+  async writeUses(): Promise<void> {
+    const used = [...this.#uses].filter(([, { at, writtenAt }]) => at > writtenAt)
+    if (used.length === 0) return
+    await this.#store.accounts.useKeys(used.map(([id, { at }]) => ({ id, at })))
+    for (const [, use] of used) use.writtenAt = use.at
+  }
+
+  /** The keys of the configuration file that are in force, without their texts. */
+  configured(): ListedConfiguredKey[] {
+    return this.#configured.flatMap(({ key: text, name, ...options }) => {
+      const active = this.#active.get(this.#hash(text).toString('base64'))
+      if (active === undefined || !active.identity.keyId.startsWith(CONFIGURED)) return []
+      const prefix = kindOfText(text) === undefined ? '' : text.slice(0, PREFIX_LENGTH)
+      const { keyId: id, accountId, kind } = active.identity
+      return [{ ...options, id, accountId, kind, name: name ?? null, prefix, last4: text.slice(-4) }]
+    })
+  }
+
+  /** Writes the name, limits, models, role and expiry of a stored key. */
+  async change(key: StoredKey): Promise<void> {
+    await this.#store.accounts.changeKey(key)
+    await this.refresh()
   }
 
   /** True as long as no account was added to the first. */
@@ -248,6 +306,7 @@ export class Keys {
         this.#active.set(hash, {
           identity: identityOf(row, accounts.get(row.accountId)!, row.kind, optionsOf(row)),
           expiresAt: row.expiresAt ?? Infinity,
+          use: this.#useOf(row.id),
         })
     }
     for (const { recent } of this.#headers) recent.clear()
@@ -262,10 +321,11 @@ export class Keys {
     // A stored key wins over the configuration file, so that a revoked one stays revoked.
     if (owner === undefined || (await this.#store.accounts.keyWithHash(hash)) !== undefined) return
     // The id is derived from the hash, so that counters and records have the same one after a restart.
-    const id = `key_config_${hash.toString('hex').slice(0, 16)}`
+    const id = `${CONFIGURED}${hash.toString('hex').slice(0, 16)}`
     this.#active.set(hash.toString('base64'), {
       identity: identityOf({ id, name: null }, owner, kind ?? kindOfText(key) ?? 'pay-as-you-go', options),
       expiresAt: Infinity,
+      use: this.#useOf(id),
     })
   }
 

@@ -152,6 +152,14 @@ export class Ledger implements Expiring {
     return this.#wallet(accountId).balance
   }
 
+  /** The amount that the account's requests in flight hold. */
+  held = (accountId: string): Nano => this.#wallet(accountId).held
+
+  /** The use of keys' spending limits. */
+  get budgets(): Pick<Budgets, 'spent' | 'periodEnd'> {
+    return this.#budgets
+  }
+
   /** The account's plan and quota windows, in the subscription period of `now`. */
   quota(accountId: string, now = this.#clock.now()): Quota {
     let quota = this.#quotas.get(accountId)

@@ -22,6 +22,11 @@ export class Wallet {
     return { credit: this.#credit, bonus: this.#bonus }
   }
 
+  /** The amount that requests in flight hold, in nano-USD. */
+  get held(): Nano {
+    return this.#held
+  }
+
   /** The amount that a hold may use, in nano-USD. */
   get available(): Nano {
     return this.#credit + this.#bonus - this.#held

@@ -40,6 +40,17 @@ export type StoredKey = {
   source: KeySource | null
 }
 
+/** `accountIds`: undefined for all. `own`: accounts in which only the keys that `creator` made or is count. */
+export type KeyFilter = {
+  accountIds: readonly string[] | undefined
+  own: readonly string[]
+  creator: string
+  withRevoked: boolean
+  /** Only older ones than this. */
+  after?: { createdAt: number; id: string } | undefined
+  limit: number
+}
+
 export interface AccountStore {
   /** `ids`: only these. */
   list(ids?: readonly string[]): Promise<Account[]>
@@ -66,7 +77,16 @@ export interface AccountStore {
   /** `accountIds`: only those of these accounts. */
   keys(accountIds?: readonly string[]): Promise<StoredKey[]>
   keyWithHash(hash: Uint8Array): Promise<StoredKey | undefined>
+  keyWithId(id: string): Promise<StoredKey | undefined>
+  /** The last made ones first. */
+  keyPage(filter: KeyFilter): Promise<StoredKey[]>
   addKey(key: StoredKey): Promise<void>
+  /** Writes what can be changed of a key: its name, limits, models, role and expiry. */
+  changeKey(key: StoredKey): Promise<void>
+  /** The last use of each key, as far as it is written. */
+  keyUses(ids: readonly string[]): Promise<Map<string, number>>
+  /** Writes the last uses of keys, without waiting for a flush. */
+  useKeys(uses: readonly { id: string; at: number }[]): Promise<void>
   /** A key that is already revoked keeps the earlier instant. */
   revokeKey(id: string, at: number): Promise<void>
   /** A key that already expires earlier keeps that instant. */

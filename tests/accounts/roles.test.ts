@@ -3,7 +3,7 @@ import { Caller } from '../../src/accounts/caller.ts'
 import { ACTIONS, covers, INSTALLATION, leastRole, ROLE_NAMES, rolesOf, type Role } from '../../src/accounts/roles.ts'
 import type { GatewayError } from '../../src/error.ts'
 
-const someone = { id: 'usr_1', name: 'Ann', sessionId: 'ses_1', sessionEndsAt: 0 }
+const someone = { id: 'usr_1', name: 'Ann', email: null, sessionId: 'ses_1', sessionEndsAt: 0 }
 const callerWith = (...roles: Role[]): Caller => Caller.ofUser(someone, roles)
 const on = (scope: string, role: Role['role']): Role => ({ scope, role })
 

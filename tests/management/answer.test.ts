@@ -23,7 +23,7 @@ import {
 import { bodyOf } from '../../src/endpoints/management/body.ts'
 import type { ManagementRequest } from '../../src/endpoints/management/route.ts'
 
-const user = { id: 'usr_1', name: 'Ann', sessionId: 'ses_1', sessionEndsAt: 0 }
+const user = { id: 'usr_1', name: 'Ann', email: null, sessionId: 'ses_1', sessionEndsAt: 0 }
 
 function request(query = '', { headers = {}, body = '', roles = [] as Role[], path = '/v1/management/things' } = {}) {
   return {

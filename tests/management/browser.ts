@@ -2,7 +2,10 @@ import { openPeople, type People } from '../../src/accounts/people.ts'
 import type { Role } from '../../src/accounts/roles.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 
-export type Got = { status: number; headers: Headers; text: string; json: Record<string, never>; code: string }
+type Json = Record<string, unknown>
+
+/** `code`: of the error. */
+export type Got<T = Json> = { status: number; headers: Headers; text: string; json: T; code: string }
 
 /** A browser as the console's page uses one: with a cookie, and the headers of requests to the page's own origin. */
 export class Browser {
@@ -14,7 +17,12 @@ export class Browser {
   }
 
   /** `headers`: further ones, or null for one that is left out. */
-  async ask(method: string, path: string, body?: object, headers: Record<string, string | null> = {}): Promise<Got> {
+  async ask<T = Json>(
+    method: string,
+    path: string,
+    body?: object,
+    headers: Record<string, string | null> = {},
+  ): Promise<Got<T>> {
     const all: Record<string, string | null> = {
       'sec-fetch-site': 'same-origin',
       'x-sluice-console': '1',
@@ -30,21 +38,19 @@ export class Browser {
     const set = response.headers.get('set-cookie')
     if (set !== null) this.cookie = set.includes('Max-Age=0') ? '' : (set.split(';')[0] ?? '')
     const text = await response.text()
-    const json = (text === '' ? {} : JSON.parse(text)) as Record<string, never>
-    return { status: response.status, headers: response.headers, text, json, code: errorCode(json) }
+    const json = (text === '' ? {} : JSON.parse(text)) as T & { error?: { code?: string } }
+    return { status: response.status, headers: response.headers, text, json, code: json.error?.code ?? '' }
   }
 
-  get = (path: string) => this.ask('GET', path)
-  post = (path: string, body: object) => this.ask('POST', path, body)
+  get = <T = Json>(path: string) => this.ask<T>('GET', path)
+  post = <T = Json>(path: string, body: object) => this.ask<T>('POST', path, body)
 
   /** Changes something that was just read. */
-  async change(method: string, path: string, body?: object): Promise<Got> {
+  async change<T = Json>(method: string, path: string, body?: object): Promise<Got<T>> {
     const { headers } = await this.get(path)
-    return this.ask(method, path, body, { 'if-match': headers.get('etag') ?? '*' })
+    return this.ask<T>(method, path, body, { 'if-match': headers.get('etag') ?? '*' })
   }
 }
-
-const errorCode = (json: { error?: { code?: string } }): string => json.error?.code ?? ''
 
 /** What the command line does to a data folder, beside the server that runs on it. */
 export async function beside<T>(folder: string, act: (people: People) => Promise<T>): Promise<T> {

@@ -34,7 +34,7 @@ describe('a route', () => {
   })
 
   test.each(rows)('%s asks for the role of its action', async (_, { method, template, action }) => {
-    const viewer = Caller.ofUser({ id: 'u', name: 'u', sessionId: 's', sessionEndsAt: 0 }, [
+    const viewer = Caller.ofUser({ id: 'u', name: 'u', email: null, sessionId: 's', sessionEndsAt: 0 }, [
       { scope: 'acct_1', role: 'viewer' },
     ])
     const [status, code] = await ask(method, template, bearer('management'))

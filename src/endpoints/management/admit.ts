@@ -50,9 +50,9 @@ async function callerOfSession(
   if (found === undefined) return { caller: Caller.anonymous }
   const { session, user, renewed } = found
   const roles = await app.people.users.rolesOf(user.id)
-  const { id, name } = user
+  const { id, name, email } = user
   return {
-    caller: Caller.ofUser({ id, name, sessionId: session.id, sessionEndsAt: endOf(session) }, roles),
+    caller: Caller.ofUser({ id, name, email, sessionId: session.id, sessionEndsAt: endOf(session) }, roles),
     ...(renewed === undefined ? {} : { cookie: setCookie(app, request, renewed, session.endsAt) }),
   }
 }

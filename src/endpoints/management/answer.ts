@@ -17,21 +17,21 @@ export const usdOrNull = (amount: Nano | null | undefined): string | null => (am
 /** A page of a list. `scanned_to`: how far back a search has looked, where it ended before the page was full. */
 export type Page<T> = { data: T[]; next: string | null; scanned_to: string | null }
 
-/** Something that can be changed, with its version as the ETag. */
-export const versioned = (value: object, status = 200): Response =>
-  Response.json(value, { status, headers: { etag: etagOf(value), 'cache-control': 'no-store' } })
+/** Something that can be changed, with its version as the ETag: of `what`, where its use changes other members. */
+export const versioned = (value: object, what = value): Response =>
+  Response.json(value, { headers: { etag: etagOf(what), 'cache-control': 'no-store' } })
 
 export const answer = (value: object, status = 200): Response =>
   Response.json(value, { status, headers: { 'cache-control': 'no-store' } })
 
 export const nothing = (): Response => new Response(null, { status: 204 })
 
-/** The version of something: a digest of all that its GET shows. */
+/** The version of something: a digest of what its GET shows. */
 const etagOf = (value: object): string =>
   `"${new Bun.CryptoHasher('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 24)}"`
 
 /**
- * Refuses a change of something that is not as the caller last saw it. `current`: what its GET would answer now.
+ * Refuses a change of something that is not as the caller last saw it. `current`: as given to `versioned` now.
  * Throws precondition_required (428) without `If-Match`, and conflict (409) where it names another version.
  */
 export function checkVersion({ request }: ManagementRequest, current: object): void {

@@ -1,4 +1,5 @@
 /** The types of what the management API answers, for its clients. */
 
 export type { Page } from './answer.ts'
+export type { KeyAnswer, NewKeyAnswer } from './keys.ts'
 export type { LinkPreview, SessionAnswer } from './session.ts'

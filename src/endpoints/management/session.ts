@@ -16,14 +16,14 @@ import { setCookie } from './session-cookie.ts'
 
 /** The caller. `user` is null for a management key, which has no session that could expire. */
 export type SessionAnswer = {
-  user: { id: string; name: string } | null
+  user: { id: string; name: string; email: string | null } | null
   roles: Role[]
   expires_at: string | null
   version: string
 }
 
 /** A link before it is used. `user`: null for the first owner. */
-export type LinkPreview = { kind: LinkKind; user: { name: string } | null }
+export type LinkPreview = { kind: LinkKind; user: { name: string; email: string | null } | null }
 
 const link = string({ what: 'the text of a link', pattern: /^[\w-]{1,100}$/ })
 
@@ -41,7 +41,10 @@ export async function previewLink(app: AppContext, inbound: ManagementRequest): 
   checkBrowser(app, inbound)
   const { link: text } = await bodyOf(inbound, PREVIEW)
   const { kind, user } = await app.people.signIn.preview(text!)
-  return answer({ kind, user: user === undefined ? null : { name: user.name } } satisfies LinkPreview)
+  return answer({
+    kind,
+    user: user === undefined ? null : { name: user.name, email: user.email },
+  } satisfies LinkPreview)
 }
 
 /** `POST /v1/management/session`: signs in with a link, or with e-mail address and password. */
@@ -56,9 +59,9 @@ export async function beginSession(app: AppContext, inbound: ManagementRequest):
     { id: user.id, name: user.name, address: place.address },
     { action: 'session.begin', target: user.id, after: { how, session: session.id } },
   )
-  const { id, name } = user
+  const { id, name, email } = user
   const roles = await app.people.users.rolesOf(id)
-  const response = answer(sessionAnswer({ user: { id, name }, roles, endsAt: endOf(session) }), 201)
+  const response = answer(sessionAnswer({ user: { id, name, email }, roles, endsAt: endOf(session) }), 201)
   response.headers.append('set-cookie', setCookie(app, request, text, session.endsAt))
   return response
 }
@@ -85,12 +88,12 @@ async function signedIn(app: AppContext, inbound: ManagementRequest): Promise<{ 
 
 /** `GET /v1/management/session`: who the caller is, and with which roles. */
 export function getSession(_app: AppContext, { caller: { user, roles } }: ManagementRequest): Response {
-  const shown = user === undefined ? undefined : { id: user.id, name: user.name }
+  const shown = user === undefined ? undefined : { id: user.id, name: user.name, email: user.email }
   return answer(sessionAnswer({ user: shown, roles, endsAt: user?.sessionEndsAt }))
 }
 
 const sessionAnswer = (of: {
-  user: { id: string; name: string } | undefined
+  user: SessionAnswer['user'] | undefined
   roles: readonly Role[]
   endsAt: number | undefined
 }): SessionAnswer => ({

@@ -1,5 +1,5 @@
 import type { LimitPeriod } from '../../config/terms.ts'
-import type { Account, AccountStatus, AccountStore, StoredKey } from '../accounts.ts'
+import type { Account, AccountStatus, AccountStore, KeyFilter, StoredKey } from '../accounts.ts'
 import type { Operation, Subscription } from '../ledger.ts'
 import { int64, type Connection } from './connection.ts'
 import type { LedgerTables } from './ledger-tables.ts'
@@ -120,6 +120,67 @@ export class AccountTables implements AccountStore {
   async keyWithHash(hash: Uint8Array): Promise<StoredKey | undefined> {
     const row = this.#connection.one<KeyRow>(`SELECT ${KEY_COLUMNS} FROM keys WHERE hash = ?`, hash)
     return row === undefined ? undefined : keyOf(row)
+  }
+
+  async keyWithId(id: string): Promise<StoredKey | undefined> {
+    const row = this.#connection.one<KeyRow>(`SELECT ${KEY_COLUMNS} FROM keys WHERE id = ?`, id)
+    return row === undefined ? undefined : keyOf(row)
+  }
+
+  async keyPage({ accountIds, own, creator, withRevoked, after, limit }: KeyFilter): Promise<StoredKey[]> {
+    return this.#connection
+      .all<KeyRow>(
+        `SELECT ${KEY_COLUMNS} FROM keys
+         WHERE (?1 IS NULL OR account_id IN (SELECT value FROM json_each(?1))
+             OR (account_id IN (SELECT value FROM json_each(?2)) AND (created_by = ?3 OR id = ?3)))
+           AND (?4 OR revoked_at IS NULL) AND (created_at, id) < (?5, ?6)
+         ORDER BY created_at DESC, id DESC LIMIT ?7`,
+        accountIds === undefined ? null : JSON.stringify(accountIds),
+        JSON.stringify(own),
+        creator,
+        withRevoked ? 1 : 0,
+        ...[after?.createdAt ?? Number.MAX_SAFE_INTEGER, after?.id ?? '', limit],
+      )
+      .map(keyOf)
+  }
+
+  async changeKey({
+    id,
+    name,
+    expiresAt,
+    requestsPerMinute,
+    models,
+    limit,
+    limitPeriod,
+    role,
+    scope,
+  }: StoredKey): Promise<void> {
+    await this.#connection.commit(() =>
+      this.#connection.run(
+        `UPDATE keys SET name = ?, expires_at = ?, requests_per_minute = ?, models = ?, spend_limit = ?,
+           limit_period = ?, role = ?, scope = ? WHERE id = ?`,
+        ...[name, expiresAt, requestsPerMinute, models === null ? null : JSON.stringify(models)],
+        ...[limit === null ? null : int64(limit), limitPeriod, role, scope, id],
+      ),
+    )
+  }
+
+  async keyUses(ids: readonly string[]): Promise<Map<string, number>> {
+    const rows = this.#connection.all<{ id: string; at: number }>(
+      'SELECT key_id AS id, at FROM key_uses WHERE key_id IN (SELECT value FROM json_each(?))',
+      JSON.stringify(ids),
+    )
+    return new Map(rows.map(({ id, at }) => [id, at]))
+  }
+
+  async useKeys(uses: readonly { id: string; at: number }[]): Promise<void> {
+    await this.#connection.commitUnflushed(() => {
+      for (const { id, at } of uses)
+        this.#connection.run(
+          'INSERT INTO key_uses (key_id, at) VALUES (?, ?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)',
+          ...[id, at],
+        )
+    })
   }
 
   async addKey(key: StoredKey): Promise<void> {

@@ -1,5 +1,5 @@
 import { ACCOUNT_CHANGES } from './account-changes.ts'
-import { PEOPLE } from './people-migration.ts'
+import { KEY_USES, PEOPLE } from './people-migration.ts'
 import { REPORT_TABLES } from './reports/report-tables.ts'
 import { ITEMS_ONCE, TOTALS, totalsOf } from './totals-migration.ts'
 
@@ -301,4 +301,5 @@ export const MIGRATIONS: readonly string[] = [
   `,
   PEOPLE,
   REPORT_TABLES,
+  KEY_USES,
 ]

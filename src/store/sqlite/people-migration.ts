@@ -69,3 +69,11 @@ export const PEOPLE = `
   ALTER TABLE keys ADD COLUMN created_by TEXT;
   ALTER TABLE keys ADD COLUMN source TEXT;
 `
+
+/** The last use of each key, apart from the keys, whose changes are watched. */
+export const KEY_USES = `
+  CREATE TABLE key_uses (
+    key_id TEXT PRIMARY KEY,
+    at INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+`

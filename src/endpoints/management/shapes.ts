@@ -1,0 +1,58 @@
+import type { ConfigLocation } from '../../config/location.ts'
+import { number, string, type Shape } from '../../config/shape.ts'
+import { nanoOf, type Nano } from '../../money.ts'
+
+/** Shapes of values that the API has and sluice.yaml does not. */
+
+/** A member that may be null, which clears it. */
+export const nullable = <T>(of: Shape<T>): Shape<T | null> => ({
+  schema: { anyOf: [of.schema, { type: 'null' }] },
+  read: (location) => (location.empty ? null : of.read(location)),
+})
+
+const AMOUNT = /^-?\d{1,10}(?:\.\d{1,9})?$/
+
+/** USD as a decimal string, read as nano-USD. */
+export const usdAmount = (description: string, isSigned = false): Shape<Nano> => ({
+  schema: { type: 'string', pattern: (isSigned ? AMOUNT : /^\d{1,10}(?:\.\d{1,9})?$/).source, description },
+  read(location) {
+    const what = `a string with an amount of USD, such as "12.5", of at most nine decimals`
+    const text = location.text(what)
+    if (text === undefined) return undefined
+    return AMOUNT.test(text) && (isSigned || !text.startsWith('-')) ? nanoOf(text) : location.fail(`must be ${what}`)
+  },
+})
+
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d)$/
+
+/** An instant in ISO 8601 with its zone, read as Unix milliseconds. */
+export const instantShape = (description: string): Shape<number> => ({
+  schema: { type: 'string', format: 'date-time', description },
+  read(location) {
+    const what = 'an instant with its zone, such as "2027-01-31T12:00:00Z"'
+    const text = location.text(what)
+    if (text === undefined) return undefined
+    const at = INSTANT.test(text) ? Date.parse(text) : NaN
+    return Number.isNaN(at) ? location.fail(`must be ${what}`) : at
+  },
+})
+
+/** A text for people, on one line. */
+export const line = (what: string, most: number, least = 1): Shape<string> =>
+  string({
+    what,
+    check: (text) =>
+      text.trim().length < least || text.length > most || /\p{C}/u.test(text)
+        ? `must have ${least} to ${most} characters that can be shown`
+        : undefined,
+  })
+
+/** The id or name of an account. */
+export const accountShape: Shape<string> = string({ what: 'the id or name of an account' })
+
+export const graceSeconds = number({ min: 0, max: 30 * 86_400, whole: true, description: 'Seconds' })
+
+/** The value of an element of a list or null. */
+export const valuesOf = <T>(
+  list: { value: T; location: ConfigLocation }[] | null | undefined,
+): T[] | null | undefined => list?.map(({ value }) => value) ?? (list === null ? null : undefined)
