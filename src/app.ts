@@ -9,6 +9,7 @@ import { consoleLink } from './accounts/sign-in.ts'
 import type { Config } from './config/load.ts'
 import type { AppContext, AuthenticatedRequest, PublicRequest } from './context.ts'
 import { answerManaged } from './endpoints/management/admit.ts'
+import { listenForMetrics } from './endpoints/management/metrics.ts'
 import { Predictor } from './endpoints/predictions/predictor.ts'
 import { Webhooks } from './endpoints/predictions/webhooks.ts'
 import { asGatewayError, GatewayError } from './error.ts'
@@ -34,9 +35,10 @@ import { IssuedIds } from './pipeline/issued-ids.ts'
 import { MediaLoader } from './pipeline/media-load.ts'
 import { MediaResolver } from './pipeline/media.ts'
 import { ReasoningReplay } from './pipeline/reasoning-replay.ts'
+import { observeClosing, observeResponse } from './pipeline/observe.ts'
+import { RequestCounts } from './pipeline/request-counts.ts'
 import { RefusalLog } from './pipeline/refusal-log.ts'
 import { reportRefusal } from './pipeline/refusals.ts'
-import { logClosed, logRequest } from './pipeline/request-log.ts'
 import { identify, identityHeaders } from './pipeline/response-headers.ts'
 import { openRouter } from './pipeline/routing.ts'
 import { protocols } from './protocols/index.ts'
@@ -91,7 +93,7 @@ export async function handleRequest(
     // A stream needs its memory until its end.
     if (app.memory.used > 0 && !isStreamed(request.signal)) app.memory.release(request.signal)
     if (inbound.open === undefined) identify(response!, inbound)
-    logRequest(inbound, response!.status, app.clock.now())
+    observeResponse(app, inbound, response!.status)
   }
 }
 
@@ -219,6 +221,7 @@ function run(
   void app.space.shortage()
   const stopLocal = new AbortController()
   const timers = startTimers(app, stopLocal.signal)
+  const metrics = listenForMetrics(app)
   // The last process may have left work.
   app.background.roundSoon()
   webhooks.round()
@@ -228,6 +231,7 @@ function run(
     if (forwarder === undefined) app.draining = true
     else handler.handle = forwarder.handle
     announceDrain(app)
+    await metrics?.stop(0)
     for (const timer of timers) clearInterval(timer)
     stopLocal.abort()
     await drain(app, webhooks)
@@ -256,7 +260,8 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
   await store.reports.begin()
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), clock, ...config.billing })
-  ledger.onClosed = logClosed
+  const counts = new RequestCounts(config.metrics.enabled)
+  ledger.onClosed = (open) => observeClosing({ counts }, open)
   const reasoningReplay = await ReasoningReplay.open(store, config.reasoning.keepMs, now)
   const { kept, space } = store
   const keptQuota = new KeptQuota({ kept, ledger, config, space })
@@ -295,6 +300,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     background: new BackgroundResponses({ catalogue, config, ledger, store, issuedIds }),
     inFlight: new InFlightRequests(config.timeouts.clientLeftMs),
     idempotency: new Idempotency({ store, clock, config, memory, space }),
+    counts,
     refusals: new RefusalLog(store.reports),
     draining: false,
   }

@@ -20,6 +20,7 @@ import type { IssuedIds } from './pipeline/issued-ids.ts'
 import type { MediaResolver } from './pipeline/media.ts'
 import type { RefusalLog } from './pipeline/refusal-log.ts'
 import type { ReasoningReplay } from './pipeline/reasoning-replay.ts'
+import type { RequestCounts } from './pipeline/request-counts.ts'
 import type { Catalogue } from './providers/catalogue.ts'
 import type { Router } from './providers/routing/router.ts'
 import type { DiskSpace } from './store/disk-space.ts'
@@ -59,6 +60,7 @@ export type AppContext = {
   inFlight: InFlightRequests
   idempotency: Idempotency
   refusals: RefusalLog
+  counts: RequestCounts
   /** Set when the server was asked to stop: requests in flight finish, new ones are refused. */
   draining: boolean
 }

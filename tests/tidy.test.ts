@@ -71,6 +71,7 @@ describe('modules', () => {
     ['error', 'json', 'config'],
     ['log'],
     ['http', 'worker', 'generation'],
+    ['telemetry'],
     ['store'],
     ['files'],
     ['protocols'],

@@ -34,6 +34,8 @@ export type Config = {
   }
   /** Without a format: text on a terminal, JSON otherwise. */
   log: { format: LogFormat | undefined; level: LogLevel; requests: LogRequests }
+  /** With a port, they have a listener of their own. */
+  metrics: { enabled: boolean; host: string; port: number | undefined }
   limits: BodyLimits & {
     requestsPerMinute: number
     connectionsPerAddress: number

@@ -161,6 +161,24 @@ const log = object(
   { description: 'The log on stderr' },
 )
 
+const metrics = object(
+  {
+    enabled: boolean('false: nothing is counted, and there is no /metrics'),
+    host: string({
+      what: 'a host name or address',
+      pattern: /^[A-Za-z0-9.:_%-]+$/,
+      description: 'Address of the listener for metrics alone',
+    }),
+    port: number({
+      min: 0,
+      max: 65535,
+      whole: true,
+      description: 'Port of a listener for metrics alone, which asks for no key; default: none',
+    }),
+  },
+  { description: 'Metrics for Prometheus' },
+)
+
 const files = object(
   {
     quota: quota('files'),
@@ -229,6 +247,7 @@ export const FILE = object(
     }),
     store,
     log,
+    metrics,
     limits,
     timeouts,
     keepAlive: duration('100ms', '10m', 'Silence after which a keep-alive is sent to the client'),

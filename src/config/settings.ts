@@ -47,6 +47,7 @@ export function toConfig(read: ReadFile, env: Environment): Config {
       level: read.log?.level ?? 'info',
       requests: read.log?.requests ?? 'all',
     },
+    metrics: { enabled: true, host: '127.0.0.1', port: undefined, ...read.metrics },
     limits: limitsOf(read.limits ?? {}),
     timeouts: {
       connectMs: timeouts.connect ?? 10_000,

@@ -39,3 +39,9 @@ export const isPublicAddress = (text: string): boolean => {
   if (family === 4) return !RESERVED_V4.check(text, 'ipv4')
   return family === 6 && GLOBAL_V6.check(text, 'ipv6') && !RESERVED_V6.check(text, 'ipv6')
 }
+
+const loopback = blockListOf('127.0.0.0/8', '::1/128', '::ffff:127.0.0.0/104')
+
+/** True for addresses and names that only this machine has. */
+export const isLoopback = (host: string): boolean =>
+  host === 'localhost' || (isIP(host) !== 0 && loopback.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4'))

@@ -51,6 +51,10 @@ export class MemoryBudget implements Expiring {
     this.#garbageBytes = Math.max(GARBAGE_BYTES, limitBytes / 4)
   }
 
+  get limit(): number {
+    return this.#bodies.limit + this.#work.limit
+  }
+
   /** Bytes that are taken. */
   get used(): number {
     return this.#bodies.used + this.#work.used

@@ -18,7 +18,7 @@ export class MemoryPool {
   used = 0
   /** Bytes of owners beyond their share. They keep no other owner out of the rest. */
   #excess = 0
-  readonly #limit: number
+  readonly limit: number
   readonly #waitMs: number
   readonly #usedBy = new Map<string, number>()
   /** By owner, who take turns in the order of the map. None is empty. */
@@ -32,7 +32,7 @@ export class MemoryPool {
   #returnedAt = 0
 
   constructor(limitBytes: number, waitMs = WAIT_MS) {
-    this.#limit = limitBytes
+    this.limit = limitBytes
     this.#waitMs = waitMs
   }
 
@@ -99,7 +99,7 @@ export class MemoryPool {
   }
 
   #excessOf(bytes: number): number {
-    return Math.max(0, bytes - this.#limit * SHARE)
+    return Math.max(0, bytes - this.limit * SHARE)
   }
 
   #fits(owner: string, bytes: number): boolean {
@@ -107,12 +107,12 @@ export class MemoryPool {
   }
 
   #hasRoom(bytes: number): boolean {
-    return this.used === 0 || this.used - this.#excess + bytes <= this.#limit
+    return this.used === 0 || this.used - this.#excess + bytes <= this.limit
   }
 
   #isWithinShare(owner: string, bytes: number): boolean {
     const own = this.#usedBy.get(owner)
-    return own === undefined || own + bytes <= this.#limit * SHARE
+    return own === undefined || own + bytes <= this.limit * SHARE
   }
 
   #leave(waiter: Waiter): GatewayError {
@@ -137,7 +137,7 @@ export class MemoryPool {
 
   /** A retry is of use when what waits now will have been served, at the rate of the last seconds. */
   #overloaded(bytes: number): GatewayError {
-    const perSecond = Math.max(this.#recentlyReturned() / (RATE_MS / 1000), this.#limit / RETRY_MAX_SECONDS)
+    const perSecond = Math.max(this.#recentlyReturned() / (RATE_MS / 1000), this.limit / RETRY_MAX_SECONDS)
     const seconds = Math.ceil((this.#waitingBytes + bytes) / perSecond)
     return new GatewayError('overloaded', 'The memory for large requests is full: send the request again later.', {
       retryAfterSeconds: Math.min(Math.max(seconds, 1), RETRY_MAX_SECONDS),

@@ -213,6 +213,11 @@ export class Ledger implements Expiring {
     return this.#pending.size === 0
   }
 
+  /** Generations that have not ended. */
+  get openCounts(): { streamed: number; whole: number } {
+    return this.#open.counts
+  }
+
   /** Generations whose providers work on in the background. */
   get deferred(): OpenGeneration[] {
     return this.#open.deferred

@@ -34,6 +34,12 @@ export class OpenGenerations {
     return this.#young.size + this.#old.size
   }
 
+  get counts(): { streamed: number; whole: number } {
+    let streamed = 0
+    for (const all of [this.#young, this.#old]) for (const { request } of all) streamed += Number(request.streamed)
+    return { streamed, whole: this.size - streamed }
+  }
+
   /** Those whose providers work on in the background. */
   get deferred(): OpenGeneration[] {
     return [...this.#young, ...this.#old].filter(({ deferred }) => deferred === true)

@@ -51,6 +51,11 @@ class Log {
     return this.#requests === 'all' || (this.#requests === 'errors' && level !== 'info')
   }
 
+  /** Since the start. */
+  get droppedLines(): number {
+    return this.#output.dropped
+  }
+
   /** The line of a request that has ended. */
   request(entry: RequestEntry): void {
     this.#write(this.#isText ? textOf(entry) : jsonOf(entry), true)

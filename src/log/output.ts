@@ -14,10 +14,12 @@ export type LogSink = { write(text: string): unknown; flush(): unknown }
  */
 export class LogOutput {
   readonly #open: () => LogSink
-  readonly #dropped: (lines: number) => string
+  readonly #lineOfDropped: (lines: number) => string
   #sink: LogSink | undefined
   #text = ''
   #droppedLines = 0
+  /** Lines that were dropped since the start. */
+  dropped = 0
   #isScheduled = false
   /** Set while lines that may wait do. */
   #timer: Timer | undefined
@@ -27,13 +29,14 @@ export class LogOutput {
   /** `dropped`: the line that says how many were lost. */
   constructor(open: () => LogSink, dropped: (lines: number) => string) {
     this.#open = open
-    this.#dropped = dropped
+    this.#lineOfDropped = dropped
   }
 
   /** `line` ends with a line feed. `mayWait`: it leaves with others, so that many of them cost few writes. */
   add(line: string, mayWait = false): void {
     if (this.#text.length + line.length > WAITING_MAX) {
       this.#droppedLines++
+      this.dropped++
       return
     }
     this.#text += line
@@ -55,7 +58,7 @@ export class LogOutput {
     clearTimeout(this.#timer)
     this.#timer = undefined
     if (this.#writing !== undefined || (this.#text === '' && this.#droppedLines === 0)) return
-    const text = this.#droppedLines === 0 ? this.#text : this.#text + this.#dropped(this.#droppedLines)
+    const text = this.#droppedLines === 0 ? this.#text : this.#text + this.#lineOfDropped(this.#droppedLines)
     this.#text = ''
     this.#droppedLines = 0
     try {

@@ -1,3 +1,4 @@
+import type { Histogram } from '../telemetry/histogram.ts'
 import type { AccountStore } from './accounts.ts'
 import type { ChangeStore } from './changes.ts'
 import type { FileStore } from './files.ts'
@@ -35,6 +36,9 @@ export interface SettingStore {
   set(name: string, value: string | undefined): Promise<void>
 }
 
+/** Seconds that transactions take, and their flushes to the disk. */
+export type CommitTimings = { transactions: Histogram; flushes: Histogram }
+
 /**
  * Everything that Sluice stores. All instants are Unix milliseconds.
  *
@@ -59,6 +63,7 @@ export interface Store {
   readonly ledger: LedgerStore
   readonly progress: ProgressStore
   readonly reports: ReportStore
+  readonly timings: CommitTimings
 
   /** Gives free space back to the disk, in small steps. */
   shrink(): Promise<void>

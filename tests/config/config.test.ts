@@ -25,6 +25,7 @@ describe('defaults', () => {
           reserve: { share: 0.05, bytes: 1_073_741_824 },
         },
         log: { format: undefined, level: 'info', requests: 'all' },
+        metrics: { enabled: true, host: '127.0.0.1', port: undefined },
         limits: {
           requestsPerMinute: 600,
           connectionsPerAddress: 1_000,

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import { problemsOf } from './reading.ts'
 
 const TOP_LEVEL_KEYS =
-  'listen, data, store, log, limits, timeouts, keepAlive, strict, billing, files, predictions, fetch, reasoning, ' +
-  'responses, idempotency, providers, models, routing, plans, accountStatus, console, keys'
+  'listen, data, store, log, metrics, limits, timeouts, keepAlive, strict, billing, files, predictions, fetch, ' +
+  'reasoning, responses, idempotency, providers, models, routing, plans, accountStatus, console, keys'
 
 const NAME_RULE = '1 to 256 characters of A-Z a-z 0-9 . _ : @ / + -'
 

@@ -25,6 +25,7 @@ import { accountsOf } from '../../src/ledger/starting-credit.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
 import { RefusalLog } from '../../src/pipeline/refusal-log.ts'
 import { ReasoningReplay } from '../../src/pipeline/reasoning-replay.ts'
+import { RequestCounts } from '../../src/pipeline/request-counts.ts'
 import type { AppContext } from '../../src/context.ts'
 import { Files } from '../../src/files/files.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
@@ -88,6 +89,7 @@ export async function inProcessGateway(
     background: new BackgroundResponses({ catalogue, config, ledger, store, issuedIds }),
     inFlight: new InFlightRequests(0),
     refusals: new RefusalLog(store.reports),
+    counts: new RequestCounts(false),
     draining: false,
   }
   return { sqlite, app, headers: { host: 'sluice', authorization: `Bearer ${first?.text}` } }

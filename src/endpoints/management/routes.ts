@@ -1,3 +1,4 @@
+import { metricsRoute } from './metrics.ts'
 import { managed, type ManagementRoute } from './route.ts'
 import { changeKey, createKey, getKey, listKeys, revokeKey, rotateKey } from './keys.ts'
 import { beginSession, endSession, getSession, previewLink } from './session.ts'
@@ -9,6 +10,7 @@ const remove = managed('DELETE')
 
 /** The management API: who may do what, and which function does it. */
 export const managementRoutes: readonly ManagementRoute[] = [
+  metricsRoute,
   post('/session/preview', 'public', previewLink),
   post('/session', 'public', beginSession),
   get('/session', 'signed-in', getSession),

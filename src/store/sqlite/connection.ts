@@ -3,6 +3,7 @@ import { closeSync, fdatasync, openSync, statSync } from 'node:fs'
 import type { Durability } from '../../config/terms.ts'
 import { GatewayError } from '../../error.ts'
 import { log } from '../../log/log.ts'
+import { Histogram, SHORT_BOUNDS } from '../../telemetry/histogram.ts'
 import { openDatabase } from './open.ts'
 
 /** Interval of attempts to begin a transaction while another process has the lock. */
@@ -55,6 +56,7 @@ export class Connection {
   readonly #file: string
   readonly #log: string
   readonly #durability: Durability
+  readonly timings = { transactions: new Histogram(SHORT_BOUNDS), flushes: new Histogram(SHORT_BOUNDS) }
   #pending: Pending[] = []
   /** The write-ahead log, opened for flushing it; it exists from the first commit on. */
   #logFile: number | undefined
@@ -258,8 +260,10 @@ export class Connection {
     const waiting = this.#unflushed
     this.#unflushed = []
     this.#logFile ??= openSync(this.#log, 'r+')
+    const startedAt = performance.now()
     fdatasync(this.#logFile, (error) => {
       this.#flushing = false
+      this.timings.flushes.observe((performance.now() - startedAt) / 1000)
       if (error !== null) {
         this.#flushError = error
         waiting.push(...this.#unflushed.splice(0))
@@ -282,7 +286,9 @@ export class Connection {
 
   #transaction(batch: readonly Pending[]): void {
     if (this.#flushError !== undefined) throw unavailable(this.#flushError)
+    const startedAt = performance.now()
     withRoom(() => this.#write(batch), this.#makeRoom)
+    this.timings.transactions.observe((performance.now() - startedAt) / 1000)
     for (const { afterCommit } of this.#hooks) afterCommit?.()
     for (const { committed } of batch) committed?.()
   }

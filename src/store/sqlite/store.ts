@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Durability } from '../../config/terms.ts'
-import { PEPPER_FILE, type Store } from '../store.ts'
+import { type CommitTimings, PEPPER_FILE, type Store } from '../store.ts'
 import { DiskSpace, type Reserve } from '../disk-space.ts'
 import { AccountTables } from './account-tables.ts'
 import { ChangeTable } from './change-table.ts'
@@ -94,6 +94,10 @@ export class SqliteStore implements Store {
       this.#lock?.release()
       throw folderError(folder, error)
     }
+  }
+
+  get timings(): CommitTimings {
+    return this.#connection.timings
   }
 
   /** Gives space that is free in the database back to the disk. */

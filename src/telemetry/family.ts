@@ -1,0 +1,14 @@
+import type { Histogram } from './histogram.ts'
+
+export type Labels = Readonly<Record<string, string>>
+
+export type Sample = { labels: Labels; value: number | Histogram }
+
+/** One metric with all its series. Values are read when somebody asks for them, not when they change. */
+export type Family = {
+  /** As Prometheus has it, with its unit: `sluice_commit_duration_seconds`. */
+  name: string
+  help: string
+  type: 'counter' | 'gauge' | 'histogram'
+  samples(): Sample[]
+}
