@@ -9,6 +9,7 @@ import type { DiskSpace } from '../store/disk-space.ts'
 import type { RequestedClass } from '../protocols/requested-output.ts'
 import { ASSUMED_OUTPUT_TOKENS } from './estimate.ts'
 import type { Ledger, OpenGeneration } from './ledger.ts'
+import { dearest, endpointsByModel, type ModelTerms } from './model-terms.ts'
 import { isFree, type Price, type Prices } from './prices.ts'
 import { unknownClasses, type PricedClasses, type ServiceClasses } from './service-classes.ts'
 
@@ -52,9 +53,9 @@ type GenerationTerms = {
 }
 
 /**
- * Reserves the most that a generation may cost. Throws permission_denied where the key may not use the model,
- * invalid_request for a model without a price, store_unavailable while the disk is nearly full, and the errors of
- * `Ledger.reserve`. The account must be loaded.
+ * Reserves the most that a generation may cost, whichever of its models answers. Throws permission_denied where the key
+ * may not use one of them, invalid_request for a model without a price, store_unavailable with a nearly full disk,
+ * and the errors of `Ledger.reserve`. The account must be loaded.
  */
 export function reserve(
   { ledger, prices, serviceClasses, abuseDetection, config, keys, space }: Services,
@@ -63,13 +64,17 @@ export function reserve(
 ): OpenGeneration {
   const { accountId, keyId, kind, limit } = identity
   space.checkGeneration()
-  checkAllowed(identity, model)
-  const price = prices.of(model, endpoints)
-  if (price === undefined && !servesUnpriced(config, keys)) throw unpriced(model)
-  const priced = pricedClasses(serviceClasses.of(model, endpoints), classes)
-  if (price !== undefined && !servesUnpricedClasses(config, keys)) checkClasses(model, price, priced, classes)
+  const models = endpointsByModel(model, endpoints).map(([name, own]): ModelTerms => {
+    checkAllowed(identity, name)
+    const price = prices.of(name, own)
+    if (price === undefined && !servesUnpriced(config, keys)) throw unpriced(name)
+    const priced = pricedClasses(serviceClasses.of(name, own), classes)
+    if (price !== undefined && !servesUnpricedClasses(config, keys)) checkClasses(name, price, priced, classes)
+    return { model: name, price, classes: priced }
+  })
   const modelLimit = modelLimitOf(endpoints)
   const most = worst(modelLimit)
+  const { price, classes: priced } = models.length === 1 ? models[0]! : dearest(models, most)
   const open = ledger.reserve(
     {
       id,
@@ -79,6 +84,7 @@ export function reserve(
       limit,
       price,
       classes: priced,
+      models: models.length === 1 && models[0]!.model === model ? undefined : models,
       api,
       model,
       client: clientOf(request),

@@ -6,6 +6,7 @@ import type { Nano } from '../money.ts'
 import type { BackgroundWork, GenerationRecord, StoredPrice } from '../store/store.ts'
 import { CHARACTERS_PER_TOKEN } from './estimate.ts'
 import { Meter, type ReceivedText } from './meter.ts'
+import type { ModelTerms } from './model-terms.ts'
 import { decodeRates, storedPrice, type Price } from './prices.ts'
 import type { PricedClasses } from './service-classes.ts'
 import type { ChargedUsage } from './settlement.ts'
@@ -20,6 +21,8 @@ export type ReservationRequest = Pick<
   price: Price | undefined
   /** The classes of service in which it may be served at another price. */
   classes?: PricedClasses | undefined
+  /** Where other models may answer: the terms of each, the requested one first; those above are the dearest. */
+  models?: readonly ModelTerms[] | undefined
   /** Basis points off pay-as-you-go bills: the larger of the account's and its plan's. */
   discount: number
   /** Factor on the flows of a subscription. */
@@ -92,7 +95,7 @@ export function serializeOpen({ request, hold, meter, deferred, background }: Op
   const { usage, received, times, served, tries, losses, service } = meter
   return JSON.stringify(
     {
-      ask: { ...request, price: request.price && storedPrice(request.price), limit: undefined },
+      ask: { ...request, price: request.price && storedPrice(request.price), limit: undefined, models: undefined },
       hold,
       deferred,
       background,

@@ -1,5 +1,6 @@
 import { ownTurn } from '../json/own-turn.ts'
 import type { AppContext, AuthenticatedRequest } from '../context.ts'
+import { adoptTerms } from '../ledger/model-terms.ts'
 import { outcomeOf } from '../ledger/outcomes.ts'
 import type { GenerationRequest } from '../generation/request.ts'
 import type { RequestContext } from '../protocols/protocol.ts'
@@ -67,6 +68,7 @@ function serve(
   const { endpoint } = upstream
   open.meter.served = servedBy(endpoint)
   open.meter.losses = upstream.losses
+  adoptTerms(open, endpoint.fallback)
   generation.sending = sending
   generation.replayRecorder = app.reasoningReplay.replayRecorder(selected.hasTools, endpoint.target)
   generation.issuedIds = app.issuedIds.recorder(selected.makesObjects, upstream)

@@ -1,0 +1,163 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { ConversationName } from '../../src/generation/request.ts'
+import { ask, ENDED, PROTOCOLS } from '../gateway/asking.ts'
+import { type Gateway, startGateway } from '../server.ts'
+import { inParallel, type Mood, poolConfig, upstream, type Upstream } from './upstreams.ts'
+
+const stops: (() => unknown)[] = []
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop()
+})
+
+async function gatewayOver(
+  protocol: ConversationName,
+  moods: Mood[],
+  more?: object,
+): Promise<{ gateway: Gateway; upstreams: Upstream[] }> {
+  const upstreams = moods.map((mood) => upstream(mood))
+  for (const one of upstreams) stops.push(() => one.stop())
+  const gateway = await startGateway({ config: poolConfig(protocol, upstreams, more) })
+  stops.push(() => gateway.stop())
+  return { gateway, upstreams }
+}
+
+type Answered = { status: number; text: string; attempts: number; provider: string | null }
+
+async function send(gateway: Gateway, protocol: ConversationName, stream: boolean): Promise<Answered> {
+  const response = await ask({ ...gateway, protocol, model: 'pool', stream, limit: 50 })
+  const { status, headers } = response
+  const text = await response.text()
+  return {
+    status,
+    text,
+    attempts: Number(headers.get('x-sluice-attempts')),
+    provider: headers.get('x-sluice-provider'),
+  }
+}
+
+const requestsTo = (upstreams: Upstream[]): number => upstreams.reduce((sum, { requests }) => sum + requests, 0)
+
+/** Faults of two endpoints, beside a healthy third one. */
+const FAULTS: [Mood, Mood][] = [
+  ['resetting', 'failing'],
+  ['stalled', 'limited'],
+  ['error-first', 'slow'],
+]
+
+describe('one healthy endpoint of three', () => {
+  for (const [first, second] of FAULTS)
+    test.each(PROTOCOLS)(`no request fails while the others are ${first} and ${second}: %s`, async (protocol) => {
+      const { gateway, upstreams } = await gatewayOver(protocol, [first, second, 'well'], {
+        routing: { patience: '1s' },
+      })
+      const requests = 100
+      await inParallel(requests, 8, async (job) => {
+        const { status, text } = await send(gateway, protocol, job % 2 === 0)
+        expect([status, job % 2 !== 0 || ENDED[protocol].whole.test(text)], text).toEqual([200, true])
+      })
+      expect(requestsTo(upstreams)).toBeLessThanOrEqual(1.2 * requests + 10)
+    })
+
+  test('an endpoint that cannot be reached costs one attempt until its breaker opens', async () => {
+    const { gateway, upstreams } = await gatewayOver('chat.completions', ['well', 'well'])
+    upstreams[0]!.stop()
+    const attempts: number[] = []
+    for (let request = 0; request < 30; request++)
+      attempts.push((await send(gateway, 'chat.completions', true)).attempts)
+    expect(attempts.slice(0, 5)).toEqual([2, 2, 2, 2, 2])
+    expect(attempts.slice(5).filter((count) => count > 1).length).toBeLessThanOrEqual(3)
+  })
+
+  test('a stream that dies after its first byte ends with an error, and is not tried again', async () => {
+    const { gateway, upstreams } = await gatewayOver('messages', ['dying', 'well'])
+    const { status, text, attempts } = await send(gateway, 'messages', true)
+    expect([status, attempts, ENDED.messages.failed.test(text), upstreams[1]!.requests]).toEqual([200, 1, true, 0])
+  })
+
+  test.each(PROTOCOLS)('a request that the provider refuses is not tried again: %s', async (protocol) => {
+    const { gateway, upstreams } = await gatewayOver(protocol, ['refusing', 'well'])
+    const { status } = await send(gateway, protocol, true)
+    expect([status, upstreams.map(({ requests }) => requests)]).toEqual([400, [1, 0]])
+  })
+
+  test('all endpoints that name the time of their limits: the client gets it without another attempt', async () => {
+    const { gateway, upstreams } = await gatewayOver('chat.completions', ['limited', 'limited'])
+    for (const one of upstreams) one.retryAfter = '90'
+    expect((await send(gateway, 'chat.completions', true)).status).toBe(429)
+    const response = await ask({ ...gateway, protocol: 'chat.completions', model: 'pool', stream: true })
+    expect([response.status, requestsTo(upstreams)]).toEqual([429, 2])
+    expect(Number(response.headers.get('retry-after'))).toBeWithin(60, 91)
+  })
+})
+
+describe('recovery', () => {
+  test('traffic returns to an endpoint that is well again, through probes', async () => {
+    const { gateway, upstreams } = await gatewayOver('chat.completions', ['failing', 'well'])
+    const [first] = upstreams as [Upstream, Upstream]
+    await inParallel(30, 4, async () => void (await send(gateway, 'chat.completions', true)))
+    const before = first.requests
+    expect(before).toBeLessThan(12)
+    first.mood = 'well'
+    const startedAt = performance.now()
+    let served = 0
+    while (served < 20) {
+      expect(performance.now() - startedAt).toBeLessThan(30_000)
+      const { status, provider } = await send(gateway, 'chat.completions', true)
+      expect(status).toBe(200)
+      if (provider === 'up-0') served++
+      await Bun.sleep(20)
+    }
+  }, 40_000)
+
+  test('a cool-down survives a restart', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'sluice-routing-'))
+    stops.push(() => rmSync(data, { recursive: true, force: true }))
+    const upstreams = [upstream('limited'), upstream()]
+    for (const one of upstreams) stops.push(() => one.stop())
+    const config = poolConfig('chat.completions', upstreams)
+    upstreams[0]!.retryAfter = '300'
+    const first = await startGateway({ config, data })
+    expect((await send(first, 'chat.completions', true)).attempts).toBe(2)
+    await first.stop()
+    const next = await startGateway({ config, data })
+    stops.push(() => next.stop())
+    expect((await send(next, 'chat.completions', true)).attempts).toBe(1)
+    expect(upstreams[0]!.requests).toBe(1)
+  })
+})
+
+describe('a model with one endpoint', () => {
+  test.each(['resetting', 'failing'] as const)('it is tried again after a failure: %s', async (mood) => {
+    const { gateway, upstreams } = await gatewayOver('chat.completions', [mood])
+    const [only] = upstreams as [Upstream]
+    const answering = send(gateway, 'chat.completions', false)
+    while (only.requests === 0) await Bun.sleep(1)
+    only.mood = 'well'
+    const { status, attempts } = await answering
+    expect([status, attempts, only.requests]).toEqual([200, 2, 2])
+  })
+
+  test('a limit is waited for where it is short', async () => {
+    const { gateway, upstreams } = await gatewayOver('chat.completions', ['limited'])
+    const [only] = upstreams as [Upstream]
+    only.retryAfter = '1'
+    const answering = send(gateway, 'chat.completions', false)
+    while (only.requests === 0) await Bun.sleep(1)
+    only.mood = 'well'
+    expect(await answering).toMatchObject({ status: 200, attempts: 2 })
+    only.mood = 'limited'
+    only.retryAfter = '60'
+    expect(await send(gateway, 'chat.completions', false)).toMatchObject({ status: 429, attempts: 1 })
+  })
+
+  test('it is not tried more than four times, nor where the operator wants one attempt', async () => {
+    const { gateway, upstreams } = await gatewayOver('chat.completions', ['failing'])
+    expect(await send(gateway, 'chat.completions', false)).toMatchObject({ status: 500, attempts: 4 })
+    const once = await gatewayOver('chat.completions', ['failing'], { routing: { attempts: 1 } })
+    expect(await send(once.gateway, 'chat.completions', false)).toMatchObject({ status: 500, attempts: 1 })
+    expect([upstreams[0]!.requests, once.upstreams[0]!.requests]).toEqual([4, 1])
+  })
+})

@@ -1,0 +1,110 @@
+import type { ConversationName } from '../../src/generation/request.ts'
+import { framed, protocolOf, TALKS, COUNTED } from '../gateway/scripted.ts'
+import { rawServer, type RawSocket } from '../transport/raw-server.ts'
+
+/** The behaviour of an upstream at the moment. `slow`: the head comes late; `stalled`: it never comes. */
+export type Mood =
+  | 'well'
+  | 'stalled'
+  | 'slow'
+  | 'limited'
+  | 'failing'
+  | 'resetting'
+  | 'dying'
+  | 'error-first'
+  | 'refusing'
+
+/** One provider on a socket of its own, in all four protocols. */
+export type Upstream = { url: string; mood: Mood; requests: number; retryAfter: string | undefined; stop(): void }
+
+const piece = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
+const END = '0\r\n\r\n'
+const head = (status: number, type: string, more = ''): string =>
+  `HTTP/1.1 ${status} Scripted\r\ncontent-type: ${type}\r\n${more}transfer-encoding: chunked\r\n\r\n`
+
+/** An error as the first event of a stream, as each protocol has it. */
+const OVERLOADED: Record<ConversationName, object> = {
+  'chat.completions': { error: { message: 'overloaded', type: 'overloaded_error', code: 503 } },
+  responses: { type: 'error', message: 'overloaded', code: 'server_is_overloaded' },
+  messages: { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } },
+  generateContent: { error: { code: 503, message: 'overloaded', status: 'UNAVAILABLE' } },
+}
+
+const SLOW_MS = 150
+
+export function upstream(mood: Mood = 'well'): Upstream {
+  const server = rawServer((socket, request) => {
+    state.requests++
+    const path = request.split(' ')[1]!
+    const stream = path.includes(':stream') || /"stream":\s*true/.test(request)
+    answer(socket, state, protocolOf(path), stream)
+  })
+  const state: Upstream = { url: `${server.url}/v1`, mood, requests: 0, retryAfter: undefined, stop: server.stop }
+  return state
+}
+
+function answer(socket: RawSocket, { mood, retryAfter }: Upstream, protocol: ConversationName, stream: boolean): void {
+  const talk = TALKS[protocol]
+  const refuse = (status: number): void => {
+    const wait = retryAfter === undefined ? '' : `retry-after: ${retryAfter}\r\n`
+    socket.write(head(status, 'application/json', wait) + piece(JSON.stringify(talk.failure)) + END)
+  }
+  const respond = (): void => {
+    const text = stream
+      ? framed([...talk.begin(COUNTED), ...talk.end(COUNTED), ...talk.last(COUNTED)])
+      : JSON.stringify(talk.whole(COUNTED))
+    socket.write(head(200, stream ? 'text/event-stream' : 'application/json') + piece(text) + END)
+  }
+  switch (mood) {
+    case 'stalled':
+      return
+    case 'slow':
+      return void setTimeout(respond, SLOW_MS)
+    case 'limited':
+      return refuse(429)
+    case 'failing':
+      return refuse(500)
+    case 'refusing':
+      return refuse(400)
+    case 'resetting':
+      return void socket.terminate()
+    case 'dying':
+      socket.write(head(200, 'text/event-stream') + piece(framed(talk.begin(COUNTED))))
+      return void setTimeout(() => socket.terminate(), 5)
+    case 'error-first':
+      if (!stream) return refuse(529)
+      return void socket.write(head(200, 'text/event-stream') + piece(framed([OVERLOADED[protocol]])) + END)
+    default:
+      respond()
+  }
+}
+
+/** The configuration of a model `pool` with these upstreams as its endpoints, in their order. */
+export const poolConfig = (protocol: ConversationName, upstreams: readonly Upstream[], more: object = {}): string =>
+  Object.entries({
+    limits: { requestsPerMinute: 1_000_000 },
+    billing: { unpriced: 'refuse', startingCredit: 10 },
+    accountStatus: { refusals: { monitored: 1_000_000, abusive: 1_000_000 } },
+    providers: Object.fromEntries(
+      upstreams.map(({ url }, index) => [`up-${index}`, { protocol, baseUrl: url, apiKey: 'none', unlisted: true }]),
+    ),
+    models: {
+      pool: {
+        endpoints: upstreams.map((_, index) => ({ provider: `up-${index}`, model: 'm' })),
+        price: { prompt: 1, completion: 2 },
+      },
+    },
+    ...more,
+  })
+    .map(([setting, value]) => `${setting}: ${JSON.stringify(value)}\n`)
+    .join('')
+
+/** Runs so many jobs, some of them at a time. */
+export async function inParallel(jobs: number, atATime: number, run: (job: number) => Promise<void>): Promise<void> {
+  let next = 0
+  await Promise.all(
+    Array.from({ length: atATime }, async () => {
+      while (next < jobs) await run(next++)
+    }),
+  )
+}
