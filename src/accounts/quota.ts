@@ -32,6 +32,9 @@ export type RollingQuota = {
   max_value_usd: number
 }
 
+/** Micro-flows used and allowed in a window. `endsAt`: null where none has begun. */
+export type WindowUse = { name: QuotaWindowName; used: bigint; limit: bigint; endsAt: number | null }
+
 /** `data` of `GET /v1/management/subscription/detail`. */
 export type SubscriptionDetail = {
   plan: { tier: string; amount_usd: number; interval: 'month'; expires_at: string }
@@ -239,6 +242,16 @@ export class Quota {
       quota_7_day: this.#shown('7_day', plan, at),
       quota_monthly: { max_flows, max_value_usd },
     }
+  }
+
+  /** The use of each window. */
+  uses(now: number): WindowUse[] {
+    const at = this.#clock(now)
+    const plan = this.#plans.of(renewed(this.#subscription, at).tier)
+    return WINDOW_NAMES.map((name) => {
+      const current = this.#current(name, at)
+      return { name, used: current?.used ?? 0n, limit: plan.flows[name], endsAt: current?.endsAt ?? null }
+    })
   }
 
   /** All values are computed from flows rounded to ten-thousandths, as shown, so that a client's sums agree. */

@@ -71,12 +71,28 @@ export class SignIn {
   /** The user with this e-mail address and password. Throws sign_in_required (401), rate_limit_exceeded (422). */
   async withPassword(email: string, password: string, address: string | undefined): Promise<User> {
     const name = email.trim().toLowerCase()
-    const takeBack = this.#tries.begin([`name ${name}`, `address ${address ?? ''}`])
     const user = await this.#store.userWithEmail(name)
-    if (!(await this.#passwords.matches(password, user?.password)))
+    if (!(await this.#isRight(name, user, password, address)))
       throw new GatewayError('sign_in_required', 'No user has this e-mail address and this password.')
-    takeBack()
     return this.#joined(user!)
+  }
+
+  /** Throws permission_denied (403) for a wrong password, rate_limit_exceeded (422). */
+  async checkPassword(user: User, password: string, address: string | undefined): Promise<void> {
+    if (!(await this.#isRight(user.email ?? user.id, user, password, address)))
+      throw new GatewayError('permission_denied', 'old_password: is not your password', { param: 'old_password' })
+  }
+
+  async #isRight(
+    name: string,
+    user: User | undefined,
+    password: string,
+    address: string | undefined,
+  ): Promise<boolean> {
+    const takeBack = this.#tries.begin([`name ${name}`, `address ${address ?? ''}`])
+    const isRight = await this.#passwords.matches(password, user?.password)
+    if (isRight) takeBack()
+    return isRight
   }
 
   async #joined(user: User): Promise<User> {

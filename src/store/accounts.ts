@@ -78,6 +78,8 @@ export interface AccountStore {
   keys(accountIds?: readonly string[]): Promise<StoredKey[]>
   keyWithHash(hash: Uint8Array): Promise<StoredKey | undefined>
   keyWithId(id: string): Promise<StoredKey | undefined>
+  /** Those that a user or key made. */
+  keysBy(creator: string): Promise<StoredKey[]>
   /** The last made ones first. */
   keyPage(filter: KeyFilter): Promise<StoredKey[]>
   addKey(key: StoredKey): Promise<void>

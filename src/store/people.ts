@@ -74,7 +74,7 @@ export interface PeopleStore {
 
   addLink(link: SignInLink): Promise<void>
   link(hash: Uint8Array): Promise<SignInLink | undefined>
-  /** Uses a link up. False where it is used up already, or is unknown. */
+  /** Uses up a link, and all others of its user. False where it is used up already, or is unknown. */
   useLink(hash: Uint8Array): Promise<boolean>
   /** Removes links and sessions that ended before `now`. */
   purge(now: number): Promise<void>

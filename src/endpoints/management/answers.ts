@@ -1,5 +1,7 @@
 /** The types of what the management API answers, for its clients. */
 
+export type { AccountAnswer, CreditAnswer } from './accounts.ts'
 export type { Page } from './answer.ts'
 export type { KeyAnswer, NewKeyAnswer } from './keys.ts'
 export type { LinkPreview, SessionAnswer } from './session.ts'
+export type { NewLinkAnswer, UserAnswer, UserSessionAnswer } from './users.ts'

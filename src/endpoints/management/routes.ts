@@ -1,11 +1,24 @@
 import { metricsRoute } from './metrics.ts'
 import { managed, type ManagementRoute } from './route.ts'
+import { changeAccount, createAccount, creditAccount, getAccount, listAccounts } from './accounts.ts'
 import { changeKey, createKey, getKey, listKeys, revokeKey, rotateKey } from './keys.ts'
 import { beginSession, endSession, getSession, previewLink } from './session.ts'
+import {
+  changeUser,
+  createLink,
+  createUser,
+  endUserSessions,
+  getUser,
+  listUsers,
+  listUserSessions,
+  removeUser,
+  setPassword,
+} from './users.ts'
 
 const get = managed('GET')
 const post = managed('POST')
 const patch = managed('PATCH')
+const put = managed('PUT')
 const remove = managed('DELETE')
 
 /** The management API: who may do what, and which function does it. */
@@ -22,4 +35,21 @@ export const managementRoutes: readonly ManagementRoute[] = [
   patch('/keys/{id}', 'keys.change', changeKey),
   remove('/keys/{id}', 'keys.change', revokeKey),
   post('/keys/{id}/rotate', 'keys.change', rotateKey),
+
+  get('/accounts', 'accounts.read', listAccounts),
+  post('/accounts', 'accounts.change', createAccount),
+  get('/accounts/{id}', 'accounts.read', getAccount),
+  patch('/accounts/{id}', 'accounts.change', changeAccount),
+  post('/accounts/{id}/credits', 'accounts.change', creditAccount),
+
+  get('/users', 'people.read', listUsers),
+  post('/users', 'people.change', createUser),
+  get('/users/{id}', 'signed-in', getUser),
+  patch('/users/{id}', 'signed-in', changeUser),
+  remove('/users/{id}', 'people.change', removeUser),
+  post('/users/{id}/links', 'people.change', createLink),
+  get('/users/{id}/sessions', 'signed-in', listUserSessions),
+  remove('/users/{id}/sessions', 'signed-in', endUserSessions),
+  remove('/users/{id}/sessions/{sid}', 'signed-in', endUserSessions),
+  put('/users/{id}/password', 'signed-in', setPassword),
 ]

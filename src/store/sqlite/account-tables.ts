@@ -127,6 +127,10 @@ export class AccountTables implements AccountStore {
     return row === undefined ? undefined : keyOf(row)
   }
 
+  async keysBy(creator: string): Promise<StoredKey[]> {
+    return this.#connection.all<KeyRow>(`SELECT ${KEY_COLUMNS} FROM keys WHERE created_by = ?`, creator).map(keyOf)
+  }
+
   async keyPage({ accountIds, own, creator, withRevoked, after, limit }: KeyFilter): Promise<StoredKey[]> {
     return this.#connection
       .all<KeyRow>(

@@ -186,7 +186,16 @@ export class PeopleTables implements PeopleStore {
   async useLink(hash: Uint8Array): Promise<boolean> {
     let changes = 0
     await this.#connection.commit(() => {
-      ;({ changes } = this.#connection.run('DELETE FROM sign_in_links WHERE hash = ?', hash))
+      const link = this.#connection.one<{ userId: string | null }>(
+        'SELECT user_id AS userId FROM sign_in_links WHERE hash = ?',
+        hash,
+      )
+      if (link === undefined) return
+      ;({ changes } = this.#connection.run(
+        'DELETE FROM sign_in_links WHERE hash = ?1 OR user_id = ?2',
+        hash,
+        link.userId,
+      ))
     })
     return changes > 0
   }
