@@ -36,6 +36,8 @@ export type UserSession = {
   current: boolean
 }
 
+export type Posted = { posted_usd: string; balance_usd: string }
+
 export type Window = { name: string; used: number; limit: number; resets_at: string | null }
 
 export type Account = {
@@ -194,7 +196,7 @@ export type Plan = {
 export type Change = {
   id: string
   at: string
-  user: Named | null
+  actor: Named | null
   address: string | null
   action: string
   target: string | null

@@ -55,6 +55,22 @@ export const PAGES: readonly PageRoute[] = [
     key: 'k',
     page: lazy(() => import('../pages/keys/index.tsx').then(({ Keys }) => ({ default: Keys }))),
   },
+  {
+    path: '/accounts',
+    title: 'Accounts',
+    icon: 'account',
+    group: 'access',
+    key: 'a',
+    page: lazy(() => import('../pages/accounts/index.tsx').then(({ Accounts }) => ({ default: Accounts }))),
+  },
+  {
+    path: '/people',
+    title: 'People',
+    icon: 'people',
+    group: 'access',
+    key: 'e',
+    page: lazy(() => import('../pages/people/index.tsx').then(({ People }) => ({ default: People }))),
+  },
 ]
 
 export const GROUPS = [

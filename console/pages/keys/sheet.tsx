@@ -1,10 +1,11 @@
 import { Button, Drawer, Stack } from '@mantine/core'
-import { type FormEvent, type ReactNode, useState } from 'react'
+import { type FormEvent, useState } from 'react'
 import type { Answer } from '../../api/ask.ts'
 import type { Key, NewKey } from '../../api/answers.ts'
 import { useChange, useTagged } from '../../api/queries.ts'
 import { To } from '../../app/scope.tsx'
 import { useSigned } from '../../app/session.tsx'
+import { Fact, Facts } from '../../parts/facts.tsx'
 import { Fault, Loaded } from '../../parts/fault.tsx'
 import { Id } from '../../parts/id.tsx'
 import { visible } from '../../parts/visible.ts'
@@ -31,11 +32,11 @@ export function KeySheet({ id, change, onClose, onMade }: Props) {
 function Sheet({ answer, change, onClose, onMade }: Omit<Props, 'id'> & { answer: Answer<Key> }) {
   const { may } = useSigned()
   const { data: row } = answer
-  const isFile = row.source !== null && /\.ya?ml/.test(row.source)
+  const isFile = row.source === 'sluice.yaml'
   const canChange = may.makeKeys && row.revoked_at === null && !isFile
   return (
     <Stack gap="xl">
-      <dl className="facts">
+      <Facts>
         <Fact name="Key">
           <code className="small">{keyText(row)}</code>
         </Fact>
@@ -62,11 +63,11 @@ function Sheet({ answer, change, onClose, onMade }: Omit<Props, 'id'> & { answer
         <Fact name="Id">
           <Id id={row.id} />
         </Fact>
-      </dl>
+      </Facts>
       <To path={`/requests?key=${encodeURIComponent(row.id)}`} className="link">
         Requests of this key
       </To>
-      {isFile && <p className="note">This key is set up in {row.source}. Change it there.</p>}
+      {isFile && <p className="note">This key is set up in sluice.yaml: change it there.</p>}
       {row.revoked_at !== null && <p className="note failed">Revoked. Requests with it get 401.</p>}
       {canChange && <ChangeForm answer={answer} focus={change} />}
       {canChange && (
@@ -76,15 +77,6 @@ function Sheet({ answer, change, onClose, onMade }: Omit<Props, 'id'> & { answer
         </div>
       )}
     </Stack>
-  )
-}
-
-export function Fact({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   )
 }
 

@@ -1,0 +1,159 @@
+import { Button, Drawer, Modal, TextInput } from '@mantine/core'
+import { type FormEvent, useState } from 'react'
+import { useSearchParams } from 'wouter'
+import type { Account } from '../../api/answers.ts'
+import { useAccounts, useChange, useTagged } from '../../api/queries.ts'
+import { useScope } from '../../app/scope.tsx'
+import { useSigned } from '../../app/session.tsx'
+import { Empty } from '../../parts/empty.tsx'
+import { Fault, Loaded } from '../../parts/fault.tsx'
+import { Icon } from '../../parts/icons.tsx'
+import { Meter } from '../../parts/meter.tsx'
+import { Money } from '../../parts/money.tsx'
+import { PageFrame, Panel } from '../../parts/page.tsx'
+import { visible } from '../../parts/visible.ts'
+import { AccountSheet } from './sheet.tsx'
+
+/** Accounts with what they have left. The address names the opened one. */
+export function Accounts() {
+  const { account: scoped } = useScope()
+  const { may } = useSigned()
+  const [params, setParams] = useSearchParams()
+  const [making, setMaking] = useState(false)
+  const accounts = useAccounts()
+  const opened = params.get('open')
+  const open = (id: string | null): void =>
+    setParams((before) => {
+      const next = new URLSearchParams(before)
+      if (id === null) next.delete('open')
+      else next.set('open', id)
+      return next
+    })
+  return (
+    <PageFrame
+      title="Accounts"
+      actions={
+        may.changeInstallation && (
+          <Button leftSection={<Icon name="plus" />} onClick={() => setMaking(true)}>
+            Make an account
+          </Button>
+        )
+      }
+    >
+      <Panel flush>
+        <Loaded asked={accounts} height={200} lines={4}>
+          {({ data }) => (
+            <AccountList
+              accounts={data.filter(({ id, name }) => scoped === undefined || scoped === id || scoped === name)}
+              onOpen={open}
+            />
+          )}
+        </Loaded>
+      </Panel>
+      {opened !== null && <OpenAccount key={opened} id={opened} onClose={() => open(null)} />}
+      <MakeAccount opened={making} onClose={() => setMaking(false)} onMade={open} />
+    </PageFrame>
+  )
+}
+
+function OpenAccount({ id, onClose }: { id: string; onClose: () => void }) {
+  const asked = useTagged<Account>(`/accounts/${encodeURIComponent(id)}`)
+  return (
+    <Drawer opened onClose={onClose} title={visible(asked.data?.data.name ?? 'Account')} size={520}>
+      <Loaded asked={asked} height={400} lines={8}>
+        {(answer) => <AccountSheet answer={answer} />}
+      </Loaded>
+    </Drawer>
+  )
+}
+
+function AccountList({ accounts, onOpen }: { accounts: readonly Account[]; onOpen: (id: string) => void }) {
+  if (accounts.length === 0) return <Empty icon="account" title="No account that you may see" />
+  return (
+    <div className="table-scroll">
+      <table className="table">
+        <thead>
+          <tr>
+            <th>Name</th>
+            <th>Status</th>
+            <th className="right">Balance, USD</th>
+            <th className="right wide">of it bonus</th>
+            <th className="right wide">Holds</th>
+            <th className="wide">Plan</th>
+            <th className="wide">Windows</th>
+          </tr>
+        </thead>
+        <tbody>
+          {accounts.map(({ id, name, status, balance_usd, bonus_usd, holds_usd, plan, windows }) => (
+            <tr key={id} className="opens" onClick={() => onOpen(id)}>
+              <td className="cut">
+                <button type="button" className="row-name" onClick={() => onOpen(id)}>
+                  {visible(name)}
+                </button>
+              </td>
+              <td className={status === 'normal' ? 'dim' : 'failed'}>{status}</td>
+              <td className="right">
+                <Money usd={balance_usd} />
+              </td>
+              <td className="right wide dim">
+                <Money usd={bonus_usd} />
+              </td>
+              <td className="right wide dim">
+                <Money usd={holds_usd} />
+              </td>
+              <td className="wide">{plan === null ? <span className="dim">none</span> : plan.tier}</td>
+              <td className="wide">
+                <span className="balance-windows">
+                  {windows.map((window) => (
+                    <Meter key={window.name} {...window} resets_at={null} />
+                  ))}
+                </span>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+type MakeProps = { opened: boolean; onClose: () => void; onMade: (id: string) => void }
+
+function MakeAccount({ opened, onClose, onMade }: MakeProps) {
+  const [name, setName] = useState('')
+  const make = useChange<void, Account>(
+    'POST',
+    () => '/accounts',
+    ['/accounts'],
+    () => ({ body: { name: name.trim() } }),
+  )
+  const submit = (event: FormEvent): void => {
+    event.preventDefault()
+    make.mutate(undefined, {
+      onSuccess: ({ id }) => {
+        onClose()
+        setName('')
+        onMade(id)
+      },
+    })
+  }
+  return (
+    <Modal opened={opened} onClose={onClose} title="Make an account">
+      <form onSubmit={submit} className="stack">
+        <TextInput
+          label="Name"
+          description="Keys, balance and plan belong to an account."
+          required
+          maxLength={100}
+          data-autofocus
+          value={name}
+          onChange={({ currentTarget: { value } }) => setName(value)}
+        />
+        {make.error !== null && <Fault error={make.error} />}
+        <Button type="submit" loading={make.isPending}>
+          Make the account
+        </Button>
+      </form>
+    </Modal>
+  )
+}
