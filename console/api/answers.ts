@@ -57,41 +57,32 @@ export type Account = {
 export type KeyKind = 'pay-as-you-go' | 'subscription' | 'management'
 export type LimitPeriod = 'day' | 'week' | 'month'
 
+/** `spent_usd`: in the current period of its limit. `source`: `sluice.yaml` for one that only the file changes. */
 export type Key = {
   id: string
   kind: KeyKind
   name: string | null
-  account: Named
-  prefix: string | null
-  last4: string | null
+  account: { id: string; name: string }
+  prefix: string
+  last4: string
   models: string[] | null
   limit_usd: string | null
   limit_period: LimitPeriod | null
   spent_usd: string | null
   period_ends_at: string | null
   requests_per_minute: number | null
+  created_at: string | null
   expires_at: string | null
-  last_used_at: string | null
-  created_at: string
   revoked_at: string | null
+  last_used_at: string | null
   role: Role | null
   scope: string | null
-  source: string | null
+  created_by: string | null
+  source: string
 }
 
 /** `text`: answered once, when the key is made. */
 export type NewKey = Key & { text: string }
-
-export type KeyRequest = {
-  kind: KeyKind
-  account?: string
-  name?: string
-  models?: string[]
-  limit_usd?: string
-  limit_period?: LimitPeriod
-  requests_per_minute?: number
-  expires_at?: string
-}
 
 export type Outcome = 'open' | 'completed' | 'client-left' | 'failed' | 'timed-out' | 'shutdown' | 'crashed' | 'refused'
 

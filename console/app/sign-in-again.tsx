@@ -4,6 +4,9 @@ import { onSignInNeeded, signedInAgain } from '../api/ask.ts'
 import type { Session } from '../api/answers.ts'
 import { PasswordForm } from '../pages/enter/forms.tsx'
 
+/** The dialog whose request waits stays open below this one. */
+const ABOVE_DIALOGS = 400
+
 /** Asks over the page for a session that has ended. The page and unsent forms stay; what was asked goes on. */
 export function SignInAgain({ session }: { session: Session }) {
   const [needed, setNeeded] = useState(false)
@@ -15,6 +18,7 @@ export function SignInAgain({ session }: { session: Session }) {
       withCloseButton={false}
       closeOnClickOutside={false}
       closeOnEscape={false}
+      zIndex={ABOVE_DIALOGS}
       title="Sign in again"
     >
       <Text size="sm" mb="md">

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import chromium from '@sparticuz/chromium'
 import { chromium as playwright, type Browser, type BrowserContext, type Page } from 'playwright-core'
 import { alone } from '../../console/build.ts'
+import { beside } from '../management/browser.ts'
 
 const root = join(import.meta.dir, '../..')
 /** The package's own arguments are for another place: they switch the web's security off. */
@@ -86,6 +87,22 @@ export function useBrowser(): BrowserTools {
       return { page, context, faults }
     },
   }
+}
+
+/** A page on which the installation's owner, or another one, is signed in; it shows Home. */
+export async function signIn(
+  browser: BrowserTools,
+  gateway: { url: string; data: string },
+  view?: View,
+): Promise<Opened> {
+  const link = await beside(gateway.data, async ({ users, signIn: links }) => {
+    const name = `Owner ${(await users.list()).length + 1}`
+    return links.newLink(await users.add({ name, roles: [{ scope: 'installation', role: 'owner' }] }))
+  })
+  const opened = await browser.open(`${gateway.url}/console/enter#${link.text}`, view)
+  await opened.page.getByRole('button', { name: /^(?:Join|Sign in)$/ }).click()
+  await opened.page.getByRole('heading', { name: 'Home', level: 1 }).waitFor()
+  return opened
 }
 
 function watch(page: Page, origin: string, faults: string[]): void {

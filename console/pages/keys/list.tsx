@@ -12,6 +12,8 @@ export const KIND_NAMES = {
   management: 'Management',
 } as const
 
+export const SOURCE_NAMES: Record<string, string> = { api: 'console or API' }
+
 export const keyText = ({ prefix, last4 }: Key): string => `${prefix ?? 'sk'}...${last4 ?? ''}`
 
 const matches = (key: Key, filter: string): boolean =>
@@ -92,7 +94,7 @@ function KeyRow({ row, onOpen }: { row: Key; onOpen: (id: string) => void }) {
       <td className="wide">
         <Ago at={expires_at} />
       </td>
-      <td className="wide dim">{source ?? 'console'}</td>
+      <td className="wide dim">{SOURCE_NAMES[source] ?? source}</td>
     </tr>
   )
 }

@@ -11,7 +11,7 @@ import { Id } from '../../parts/id.tsx'
 import { visible } from '../../parts/visible.ts'
 import { Ago, When } from '../../parts/when.tsx'
 import { LimitMeter } from './limit-meter.tsx'
-import { keyText, KIND_NAMES } from './list.tsx'
+import { keyText, KIND_NAMES, SOURCE_NAMES } from './list.tsx'
 import { bodyOf, LimitFields, ModelsField, NameField, optionsOf, RateField } from './options.tsx'
 import { RevokeKey, RotateKey } from './replace.tsx'
 
@@ -59,7 +59,7 @@ function Sheet({ answer, change, onClose, onMade }: Omit<Props, 'id'> & { answer
         <Fact name="Expires">
           <Ago at={row.expires_at} />
         </Fact>
-        <Fact name="From">{row.source ?? 'console'}</Fact>
+        <Fact name="From">{SOURCE_NAMES[row.source] ?? row.source}</Fact>
         <Fact name="Id">
           <Id id={row.id} />
         </Fact>

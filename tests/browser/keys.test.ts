@@ -1,0 +1,104 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { startGateway, type Gateway } from '../server.ts'
+import { CAN_BROWSE, MOBILE, picture, signIn, useBrowser } from './browser.ts'
+
+const browser = useBrowser()
+let gateway: Gateway
+beforeAll(async () => {
+  gateway = await startGateway()
+}, 60_000)
+afterAll(() => gateway.stop())
+
+const dialog = (page: Page, name: string | RegExp) => page.getByRole('dialog', { name })
+
+/** What a client does with the new key. */
+const complete = (key: string, model = 'sandbox/chat'): Promise<Response> =>
+  fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }] }),
+  })
+
+describe.skipIf(!CAN_BROWSE)('keys in the console', () => {
+  test('a key is made by keyboard alone, its text is shown once, and works', async () => {
+    const { page, context, faults } = await signIn(browser, gateway)
+    await page.keyboard.press('g')
+    await page.keyboard.press('k')
+    await page.getByRole('heading', { name: 'Keys', level: 1 }).waitFor()
+    await page.getByRole('button', { name: 'Make a key' }).first().focus()
+    await page.keyboard.press('Enter')
+    await dialog(page, 'Make a key').waitFor()
+    await page.getByLabel('Name', { exact: true }).waitFor()
+    await page.keyboard.type('by keyboard')
+    await page.keyboard.press('Enter')
+    const made = dialog(page, 'The key "by keyboard"')
+    await made.waitFor()
+    const text = (await made.getByLabel('key', { exact: true }).textContent())!.trim()
+    expect(text).toMatch(/^sk-ai-v1-[\w-]{16,}$/)
+    expect(await made.getByLabel('Terminal', { exact: true }).textContent()).toContain(`ANTHROPIC_AUTH_TOKEN=${text}`)
+    expect(await made.getByLabel('Terminal', { exact: true }).textContent()).toContain(
+      `ANTHROPIC_BASE_URL=${gateway.url}`,
+    )
+    await picture(page, 'keys-made')
+    expect((await complete(text)).status).toBe(200)
+
+    expect(page.url()).not.toContain(text)
+    await made.getByRole('button', { name: 'I have copied it' }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: 'by keyboard' }).waitFor()
+    expect(await page.content()).not.toContain(text)
+    const stored = await page.evaluate(() =>
+      JSON.stringify([Object.entries(localStorage), Object.entries(sessionStorage)]),
+    )
+    expect(stored).not.toContain(text)
+    expect(faults).toEqual([])
+    await context.close()
+  }, 60_000)
+
+  test('a limit is raised from the sheet of a key, and a revoked key is refused', async () => {
+    const { page, context, faults } = await signIn(browser, gateway)
+    await page.goto(`${gateway.url}/console/keys?make=1`)
+    await page.getByLabel('Name', { exact: true }).fill('limited')
+    await page.getByText('Limits, models, expiry').click()
+    await page.getByLabel('Spending limit, USD').fill('0.5')
+    await picture(page, 'keys-make')
+    await page.getByRole('button', { name: 'Make the key' }).click()
+    const made = dialog(page, 'The key "limited"')
+    const text = (await made.getByLabel('key', { exact: true }).textContent())!.trim()
+    await made.getByRole('button', { name: 'I have copied it' }).click()
+    await page.getByText('0.50', { exact: false }).first().waitFor()
+    await picture(page, 'keys')
+
+    await page.getByRole('button', { name: 'limited' }).click()
+    const sheet = dialog(page, 'limited')
+    await sheet.getByLabel('Spending limit, USD').fill('20')
+    await sheet.getByRole('button', { name: 'Save' }).click()
+    await sheet.getByText('of 20.00').waitFor()
+    await picture(page, 'keys-sheet')
+
+    await sheet.getByRole('button', { name: 'Revoke' }).click()
+    await page.getByRole('button', { name: 'Revoke it' }).click()
+    await sheet.waitFor({ state: 'hidden' })
+    await page.getByRole('button', { name: 'limited' }).waitFor({ state: 'detached' })
+    expect((await complete(text)).status).toBe(401)
+    await page.getByLabel('Show revoked').check({ force: true })
+    await page.getByRole('row', { name: /limited.*revoked/ }).waitFor()
+    expect(faults).toEqual([])
+    await context.close()
+  }, 60_000)
+
+  test('a refused value is said at its field, and the form stays', async () => {
+    const { page, context, faults } = await signIn(browser, gateway, { viewport: MOBILE })
+    await page.goto(`${gateway.url}/console/keys?make=1`)
+    await page.getByLabel('Name', { exact: true }).fill('phone')
+    await page.getByText('Limits, models, expiry').click()
+    await page.getByRole('combobox', { name: 'Models' }).fill('no!model')
+    await page.getByRole('button', { name: 'Make the key' }).click()
+    await dialog(page, 'Make a key').getByRole('alert').waitFor()
+    await picture(page, 'keys-make-refused-mobile')
+    expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('phone')
+    expect(faults).toEqual([])
+    await context.close()
+  }, 60_000)
+})
