@@ -41,6 +41,7 @@ import { RefusalLog } from './pipeline/refusal-log.ts'
 import { reportRefusal } from './pipeline/refusals.ts'
 import { identify, identityHeaders } from './pipeline/response-headers.ts'
 import { openRouter } from './pipeline/routing.ts'
+import { CandidateFinder } from './pipeline/routing/candidates.ts'
 import { protocols } from './protocols/index.ts'
 import { Catalogue } from './providers/catalogue.ts'
 import { LocalModels } from './providers/local.ts'
@@ -275,6 +276,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
   })
   const memory = new MemoryBudget(config.limits.memoryBytes)
   const issuedIds = new IssuedIds(store, now)
+  const candidates = new CandidateFinder({ catalogue, config, prices })
   return {
     config,
     clock,
@@ -288,6 +290,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     abuseDetection: new AbuseDetection(config.accountStatus),
     catalogue,
     router: await openRouter(config, prices, store),
+    candidates,
     prices,
     serviceClasses: new ServiceClasses(config),
     schemaCache: new SchemaCache(),
@@ -295,7 +298,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     ledger,
     reasoningReplay,
     issuedIds,
-    media: new MediaResolver({ catalogue, config, loader: new MediaLoader({ config, files }), issuedIds }),
+    media: new MediaResolver({ candidates, config, loader: new MediaLoader({ config, files }), issuedIds }),
     memory,
     background: new BackgroundResponses({ catalogue, config, ledger, store, issuedIds }),
     inFlight: new InFlightRequests(config.timeouts.clientLeftMs),

@@ -9,6 +9,7 @@ import type { Files } from './files/files.ts'
 import type { MemoryBudget } from './http/memory-budget.ts'
 import type { Ledger, OpenGeneration } from './ledger/ledger.ts'
 import type { ConversationMemory } from './protocols/conversation-memory.ts'
+import type { RoutingMembers } from './protocols/routing-members.ts'
 import type { SchemaCache } from './protocols/schema/cache.ts'
 import type { Prices } from './ledger/prices.ts'
 import type { ServiceClasses } from './ledger/service-classes.ts'
@@ -21,6 +22,7 @@ import type { MediaResolver } from './pipeline/media.ts'
 import type { RefusalLog } from './pipeline/refusal-log.ts'
 import type { ReasoningReplay } from './pipeline/reasoning-replay.ts'
 import type { RequestCounts } from './pipeline/request-counts.ts'
+import type { CandidateFinder, Candidates } from './pipeline/routing/candidates.ts'
 import type { Catalogue } from './providers/catalogue.ts'
 import type { Router } from './providers/routing/router.ts'
 import type { DiskSpace } from './store/disk-space.ts'
@@ -44,6 +46,7 @@ export type AppContext = {
   catalogue: Catalogue
   /** Endpoints: their state while running, and the choice among them. */
   router: Router
+  candidates: CandidateFinder
   prices: Prices
   serviceClasses: ServiceClasses
   schemaCache: SchemaCache
@@ -84,6 +87,10 @@ export type PublicRequest = {
   identity?: Identity
   /** As the client named it, once it is known. */
   model?: string | undefined
+  /** The members of its body about routing, once they are known. */
+  routing?: RoutingMembers | undefined
+  /** The endpoints that may serve it, once they were found. */
+  candidates?: Candidates | undefined
   /** Its generation, once funds are reserved. */
   open?: OpenGeneration | undefined
   /** The code of the error that its client gets. */

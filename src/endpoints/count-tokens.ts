@@ -101,8 +101,8 @@ async function count(
     await ownTurn()
     const request = counting.read(rawRequest)
     await ownTurn()
-    checkAllowed(inbound.identity, request.model)
-    const all = media?.endpoints ?? app.catalogue.endpoints(request.model, protocol)
+    checkAllowed(inbound.identity, app.catalogue.named(request.model).model)
+    const all = media?.endpoints ?? app.candidates.of(inbound, request.model, protocol).endpoints
     const endpoint = representingEndpoints(request, all)[0]!
     const counted =
       endpoint.protocol === protocol

@@ -6,7 +6,8 @@ import { publicUrlProblem } from '../http/ssrf-guard.ts'
 import { isTextual, mediaKind } from '../protocols/media.ts'
 import type { MediaReference, ProviderReference } from '../protocols/protocol.ts'
 import { globs } from '../providers/catalog-rows.ts'
-import { type Endpoint, heldBy } from '../providers/catalogue.ts'
+import type { Endpoint } from '../providers/catalogue.ts'
+import { heldBy } from '../providers/names.ts'
 import { encodedBytes, type LoadedMedia } from './media-memory.ts'
 
 /** The part of the configuration that decides about media. */

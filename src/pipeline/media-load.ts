@@ -10,9 +10,13 @@ import {
   MediaMemory,
   withoutParameters,
 } from './media-memory.ts'
+import type { RoutedRequest } from './routing/candidates.ts'
 
 /** Whose files may be named, for which models, and until when that matters. */
-export type MediaCaller = { identity: Pick<Identity, 'accountId' | 'allows'>; request: Pick<Request, 'signal'> }
+export type MediaCaller = RoutedRequest & {
+  identity: Pick<Identity, 'accountId'>
+  request: Pick<Request, 'signal'>
+}
 
 /** Loads the files and URLs of requests, and lends the memory for them. */
 export class MediaLoader {

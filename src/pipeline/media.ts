@@ -4,7 +4,7 @@ import { referencesOf } from '../protocols/unread-request.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { protocols } from '../protocols/index.ts'
 import type { MediaReference, ProviderReference, RawRequest } from '../protocols/protocol.ts'
-import type { Catalogue, Endpoint } from '../providers/catalogue.ts'
+import type { Endpoint } from '../providers/catalogue.ts'
 import { inline } from './inline-media.ts'
 import type { IssuedIds } from './issued-ids.ts'
 import {
@@ -19,6 +19,7 @@ import {
 import type { MediaCaller, MediaLoader } from './media-load.ts'
 import { TooHeavy } from './heavy/weight.ts'
 import { encodedBytes } from './media-memory.ts'
+import type { CandidateFinder } from './routing/candidates.ts'
 
 /** Media that may be loaded for one request. */
 const MOST_LOADED = 100
@@ -26,8 +27,8 @@ const MOST_LOADED = 100
 /** The memory that the media of a request occupy until it is over, and the endpoints that can take them. */
 export type ResolvedMedia = { endpoints: readonly Endpoint[]; release(): void }
 
-type Modules = {
-  catalogue: Pick<Catalogue, 'endpoints'>
+export type MediaModules = {
+  candidates: Pick<CandidateFinder, 'of' | 'mayUse'>
   config: MediaConfig
   loader: Pick<MediaLoader, 'lease' | 'load'>
   issuedIds: Pick<IssuedIds, 'find'>
@@ -35,13 +36,13 @@ type Modules = {
 
 /** Puts the files and URLs that requests refer to into them. */
 export class MediaResolver {
-  readonly #modules: Modules
+  readonly #modules: MediaModules
 
-  constructor(modules: Modules) {
+  constructor(modules: MediaModules) {
     this.#modules = modules
   }
 
-  get loader(): Modules['loader'] {
+  get loader(): MediaModules['loader'] {
     return this.#modules.loader
   }
 
@@ -60,7 +61,8 @@ export class MediaResolver {
     const named = referencesOf(protocols[protocol].serve, rawRequest)
     const model = rawRequest.model ?? rawRequest.body.model
     // A wrong model is refused by later steps; no file is opened for it before that.
-    if (named.length === 0 || typeof model !== 'string' || !caller.identity.allows(model)) return undefined
+    if (named.length === 0 || typeof model !== 'string' || !this.#modules.candidates.mayUse(caller, model))
+      return undefined
     return this.#resolve(caller, protocol, rawRequest, model, named, mostBytes)
   }
 
@@ -72,13 +74,13 @@ export class MediaResolver {
     named: readonly (MediaReference | ProviderReference)[],
     mostBytes: number,
   ): Promise<ResolvedMedia> {
-    const { catalogue, config, loader, issuedIds } = this.#modules
+    const { candidates, config, loader, issuedIds } = this.#modules
     const lease = loader.lease()
     try {
       const issued = await issuedIds.find(caller.identity.accountId, idsIn(named))
       const references = named.filter((reference): reference is MediaReference => !isStored(reference, issued))
       const stored = named.filter((reference) => isStored(reference, issued))
-      const all = storingEndpoints(catalogue.endpoints(model, protocol), protocol, stored, issued)
+      const all = storingEndpoints(candidates.of(caller, model, protocol).endpoints, protocol, stored, issued)
       const { endpoints, toFetch } = routeUrls(config, all, references)
       refuseTooMany([...references.filter(({ source }) => source.type === 'file'), ...toFetch])
       const loaded = await loader.load(caller, references, toFetch, lease, mostRequestBytes(config, endpoints))

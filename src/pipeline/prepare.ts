@@ -14,9 +14,10 @@ import type {
 } from '../protocols/protocol.ts'
 import { bodyBytes, rawRequestOf, receiveBody, type ParseBody } from '../protocols/raw-request.ts'
 import { type RequestedClass, type RequestedOutput, requestedOutput } from '../protocols/requested-output.ts'
+import { routingMembers } from '../protocols/routing-members.ts'
 import { leaveUnread, type UnreadRequest } from '../protocols/unread-request.ts'
 import { PreparedRequests, type RequestWriter } from '../providers/attempt.ts'
-import type { Catalogue, Endpoint } from '../providers/catalogue.ts'
+import type { Endpoint } from '../providers/catalogue.ts'
 import type { RoutingPreferences } from '../providers/routing/terms.ts'
 import { HeavyRequest } from './heavy/request.ts'
 import { hasHeavySettings, HEAVY, isHeavy, TooHeavy } from './heavy/weight.ts'
@@ -27,6 +28,7 @@ import type { MediaResolver, ResolvedMedia } from './media.ts'
 import { PromptCount } from './prompt-count.ts'
 import type { ReasoningReplay } from './reasoning-replay.ts'
 import { responseContext } from './response-context.ts'
+import { type CandidateFinder, type Candidates, type Dropped, leftOut, splitLonger } from './routing/candidates.ts'
 import {
   losslessEndpoints,
   representingEndpoints,
@@ -48,6 +50,11 @@ export type SelectedRequest = Pick<ParsedRequest, 'media'> & {
   context: RequestContext
   preparedRequests: RequestWriter
   endpoints: readonly Endpoint[]
+  /** Those that serve it if it is too long for the others. */
+  longer?: readonly Endpoint[]
+  /** Those that may not, with reasons. */
+  dropped: readonly Dropped[]
+  preferences: RoutingPreferences
   hasTools: boolean
   /** Its response may name objects that the provider stores. */
   makesObjects: boolean
@@ -56,12 +63,11 @@ export type SelectedRequest = Pick<ParsedRequest, 'media'> & {
   promptCount: Pick<PromptCount, 'tokens' | 'free'>
   /** The classes of service that it asks for. */
   classes: readonly RequestedClass[]
-  preferences?: RoutingPreferences
 }
 
 /** The services of a gateway that `read` and `select` use. */
 export type PreparingModules = Pick<AppContext, 'schemaCache'> & {
-  catalogue: Pick<Catalogue, 'endpoints'>
+  candidates: Pick<CandidateFinder, 'of'>
   media: Pick<MediaResolver, 'resolve'>
   reasoningReplay: Pick<ReasoningReplay, 'restore'>
 }
@@ -91,7 +97,8 @@ export async function parse(
   }
   const rawRequest = rawRequestOf(body, headers, fromPath, bodyParser(app, accountId))
   const options = translationOptions(headers, app.config)
-  const mayStayUnread = !options.strict && needNoConversation(app, accountId, protocol, rawRequest)
+  if (protocols[protocol].serve.routed === true) inbound.routing = routingMembers(rawRequest)
+  const mayStayUnread = !options.strict && needNoConversation(app, inbound, protocol, rawRequest)
   const isLeft = mayStayUnread && !(heavy && hasHeavySettings(body, protocol))
   const unread = isLeft ? leaveUnread(rawRequest, protocols[protocol].serve) : undefined
   const waiting = app.memory.work(inbound.request.signal, unread === undefined ? 'read' : 'unread')
@@ -142,29 +149,33 @@ const bodyParser =
  * none has signed reasoning that the client may have left out.
  */
 function needNoConversation(
-  { catalogue, reasoningReplay }: AppContext,
-  accountId: string,
+  { candidates, reasoningReplay }: AppContext,
+  inbound: AuthenticatedRequest,
   protocol: ProtocolName,
   rawRequest: RawRequest,
 ): boolean {
   const model = modelOf(rawRequest)
   if (protocols[protocol].serve.unread === undefined || model === undefined) return false
-  const endpoints = findEndpoints(catalogue, model, protocol)
+  const found = findCandidates(candidates, inbound, model, protocol)
   return (
-    endpoints !== undefined &&
-    endpoints.every(({ protocol: other, target }) => other === protocol && target.quirks.requiresReasoning !== true) &&
-    !reasoningReplay.mayRestore(accountId, endpoints)
+    found !== undefined &&
+    found.preferences.requireParameters !== true &&
+    found.endpoints.every(
+      ({ protocol: other, target }) => other === protocol && target.quirks.requiresReasoning !== true,
+    ) &&
+    !reasoningReplay.mayRestore(inbound.identity.accountId, found.endpoints)
   )
 }
 
 /** Undefined for a model that is not found, or not by this protocol: `select` reports it. */
-function findEndpoints(
-  catalogue: AppContext['catalogue'],
+function findCandidates(
+  candidates: AppContext['candidates'],
+  inbound: AuthenticatedRequest,
   model: string,
   protocol: ProtocolName,
-): readonly Endpoint[] | undefined {
+): Candidates | undefined {
   try {
-    return catalogue.endpoints(model, protocol)
+    return candidates.of(inbound, model, protocol)
   } catch (error) {
     if (error instanceof GatewayError) return undefined
     throw error
@@ -186,7 +197,7 @@ function modelOf({ model, scanned }: RawRequest): string | undefined {
  */
 export function select(
   app: PreparingModules,
-  inbound: Pick<AuthenticatedRequest, 'id' | 'identity'>,
+  inbound: SelectingRequest,
   route: GenerationRoute,
   parsed: ParsedRequest | HeavyRequest,
 ): SelectedRequest | Promise<SelectedRequest> {
@@ -196,18 +207,20 @@ export function select(
     : selectUnread(app, inbound, route, parsed)
 }
 
+type SelectingRequest = Pick<AuthenticatedRequest, 'id' | 'identity' | 'request' | 'routing' | 'candidates'>
 type ReadRequest = ParsedRequest & { unread?: undefined }
 
 async function selectRead(
   app: PreparingModules,
-  inbound: Pick<AuthenticatedRequest, 'id' | 'identity'>,
+  inbound: SelectingRequest,
   route: GenerationRoute,
   parsed: ReadRequest,
 ): Promise<SelectedRequest> {
   const { rawRequest, media, options } = parsed
   const { protocol, hooks } = route
   const { serve } = protocols[protocol]
-  const all = media?.endpoints ?? app.catalogue.endpoints(parsed.request.model, protocol)
+  const found = app.candidates.of(inbound, parsed.request.model, protocol)
+  const all = media?.endpoints ?? found.endpoints
   const capable = representingEndpoints(parsed.request, all)
   const { accountId } = inbound.identity
   const { request, replayStates, bytes } = await app.reasoningReplay.restore(accountId, parsed.request, capable)
@@ -220,7 +233,8 @@ async function selectRead(
   if (serve.usageAtStart === true && request.stream && capable.some((endpoint) => endpoint.protocol !== protocol))
     context.promptEstimate = roughInputTokens(request, bodyBytes(rawRequest))
   const preparedRequests = new PreparedRequests(context, app.schemaCache)
-  const endpoints = options.strict ? losslessEndpoints(preparedRequests, capable) : capable
+  const isStrict = options.strict || found.preferences.requireParameters === true
+  const endpoints = isStrict ? losslessEndpoints(preparedRequests, capable) : capable
   const capabilities = checkModel(protocol, request, endpoints)
   const ownBytes = bodyBytes(rawRequest)
   const sentBytes = ownBytes + bytes + schemaGrowth(request, ownBytes, preparedRequests, endpoints)
@@ -229,7 +243,14 @@ async function selectRead(
     media,
     context,
     preparedRequests,
-    endpoints,
+    ...splitLonger(found, endpoints),
+    dropped: [
+      ...found.dropped,
+      ...leftOut(found.endpoints, all, 'does not take the media of the request'),
+      ...leftOut(all, capable, 'its protocol cannot represent the request'),
+      ...leftOut(capable, endpoints, 'something would be lost in translation'),
+    ],
+    preferences: found.preferences,
     hasTools: request.tools.length > 0,
     makesObjects: makesObjects(request, request.tools),
     worst: (modelLimit) => worstCase(request, sentBytes, modelLimit, capabilities, forwarded),
@@ -241,21 +262,24 @@ async function selectRead(
 
 function selectUnread(
   app: PreparingModules,
-  inbound: Pick<AuthenticatedRequest, 'id'>,
+  inbound: SelectingRequest,
   route: GenerationRoute,
   parsed: ParsedRequest & { unread: UnreadRequest },
 ): SelectedRequest {
   const { rawRequest, unread } = parsed
   const { request, settings, hasTools, cacheLifetime } = unread
   const context: UnreadContext = { ...responseContext(inbound, route, parsed, request), settings }
-  const endpoints = app.catalogue.endpoints(request.model, route.protocol)
+  const found = app.candidates.of(inbound, request.model, route.protocol)
+  const { endpoints, dropped, preferences } = found
   const capabilities = checkModel(route.protocol, request, endpoints)
   const ownBytes = bodyBytes(rawRequest)
   const forwarded = forwardedOutput(route.protocol, endpoints, settings)
   return {
     context,
     preparedRequests: new PreparedRequests(context, app.schemaCache),
-    endpoints,
+    ...splitLonger(found, endpoints),
+    dropped,
+    preferences,
     hasTools,
     makesObjects: makesObjects(request, []),
     worst: (modelLimit) => worstTextCase(request, cacheLifetime, ownBytes, modelLimit, capabilities, forwarded),
@@ -291,9 +315,13 @@ function checkModel(
  */
 const mayLower = (
   { config }: AppContext,
-  { request: { headers } }: AuthenticatedRequest,
+  { request: { headers }, candidates }: AuthenticatedRequest,
   { stream, reasoning }: RequestSettings,
-): boolean => !stream && reasoning?.budgetTokens === undefined && !translationOptions(headers, config).strict
+): boolean =>
+  !stream &&
+  reasoning?.budgetTokens === undefined &&
+  candidates?.preferences.requireParameters !== true &&
+  !translationOptions(headers, config).strict
 
 /**
  * Registers the request as in flight and holds the most that it may cost: from here on it has a record, also when it
@@ -312,7 +340,7 @@ export function reserve(
   try {
     const open = reserveFunds(app, inbound, {
       api: request.protocol,
-      model: request.model,
+      model: app.catalogue.named(request.model).model,
       endpoints,
       streamed: request.stream,
       worst,

@@ -23,6 +23,8 @@ export type Protocol = {
   serve: {
     /** Reads a request. Throws a GatewayError with the path of an invalid field that Sluice needs itself. */
     readRequest(rawRequest: RawRequest): GenerationRequest
+    /** Bodies may have members about the choice of the endpoint: `routing-members.ts`. */
+    routed?: true
     /** Absent: the conversation of every request is read. */
     unread?: UnreadRules
     /** The paths of settings and fields in requests, for losses and refusals. */
@@ -300,7 +302,7 @@ export type Quirks = {
    * Anthropic's `thinking: {type: disabled}` for none.
    */
   effortField?: 'reasoning_effort' | 'reasoning' | 'thinking'
-  /** chat: `provider` and `models` are routing fields of this provider and are passed on. */
+  /** chat, responses: the members about routing are read by the provider itself, and passed on. */
   routesItself?: boolean
   /** chat: the server has `custom` tools (OpenAI); otherwise they become functions with one string, `input`. */
   customTools?: boolean

@@ -11,6 +11,7 @@ import { builtInProvider, configuredProvider, howToEnable, restrictionOf } from 
 import { familyCapabilities, globs, MODEL_ROWS, PROVIDER_ROWS, type MediaFacts } from './catalog-rows.ts'
 import { factsOf } from './endpoint-facts.ts'
 import { fromConfig, fromRow, type Model, type ModelEndpoint } from './model.ts'
+import { keyedName, type ModelName, ProviderNames, readModelName, shortNames } from './names.ts'
 import type { EndpointFacts } from './routing/terms.ts'
 
 /** An enabled provider. */
@@ -82,6 +83,7 @@ export class Catalogue {
   /** Ids of listed models by the part of the id after the provider. */
   readonly #shortNames = new Map<string, string[]>()
   #listed: readonly Model[] | undefined
+  #providerNames: ProviderNames | undefined
 
   /** Throws ConfigError if a variable has an invalid base URL. */
   constructor(config: Config) {
@@ -131,9 +133,21 @@ export class Catalogue {
     )
   }
 
-  #endpointsOf(model: string, preferred: Api): (Endpoint | PredictionEndpoint)[] {
-    const wrong = modelNameProblem(model)
+  /** The name of a model apart from what it says about the choice of the endpoint. */
+  named(name: string): ModelName {
+    const isListed = (text: string): boolean => this.#models.has(text) || this.#shortNames.has(text)
+    return readModelName(name, isListed, this.#providers)
+  }
+
+  /** The names by which requests mean providers, their keys and the tags of endpoints. */
+  get providerNames(): ProviderNames {
+    return (this.#providerNames ??= new ProviderNames(this.#providers, this.#models))
+  }
+
+  #endpointsOf(name: string, preferred: Api): (Endpoint | PredictionEndpoint)[] {
+    const wrong = modelNameProblem(name)
     if (wrong !== undefined) throw invalid('model', wrong)
+    const { model } = this.named(name)
     const found = this.#find(model) ?? (preferred === 'predictions' ? this.#findPredictionModel(model) : undefined)
     const endpoints = found === undefined ? [] : this.#enabledOf(found, preferred)
     if (endpoints.length === 0) throw this.#notFound(model, found)
@@ -209,7 +223,7 @@ export class Catalogue {
   /** Removes a provider and its models. Models of the configuration file stay. */
   remove(provider: string): void {
     this.#endpointCache.clear()
-    this.#listed = undefined
+    this.#listed = this.#providerNames = undefined
     this.#providers.delete(provider)
     for (const [id, model] of this.#models)
       if (model.endpoints.every((endpoint) => endpoint.provider === provider) && !this.#config.models.has(id))
@@ -342,20 +356,6 @@ export class Catalogue {
   }
 }
 
-/** `acme`, or `acme/key-2` for one of several keys. */
-export const keyedName = (provider: string, credential: string | undefined): string =>
-  credential === undefined ? provider : `${provider}/${credential}`
-
-/**
- * The endpoint that holds what the provider stored for an earlier request. `holder`: its name then, which may be that
- * of the provider where there was one key.
- */
-export const heldBy = <E extends Pick<EndpointBase, 'name' | 'provider'>>(
-  endpoints: readonly E[],
-  holder: string,
-): E | undefined =>
-  endpoints.find(({ name }) => name === holder) ?? endpoints.find(({ provider }) => provider.id === holder)
-
 /** APIs that only some models of a provider have. */
 const SPECIAL_APIS: readonly Api[] = ['images', 'predictions']
 
@@ -371,18 +371,6 @@ function apiOf({ apis }: Provider, required: Api | undefined, preferred: Api): P
   const general = apis.filter(({ protocol }) => !SPECIAL_APIS.includes(protocol))
   return (general.length > 0 ? general : apis).find(({ protocol }) => protocol === preferred) ?? general[0] ?? apis[0]
 }
-
-/** `b/c` and `c` of `a/b/c`. */
-const shortNames = (id: string): string[] =>
-  id
-    .split('/')
-    .slice(1)
-    .map((_, index) =>
-      id
-        .split('/')
-        .slice(index + 1)
-        .join('/'),
-    )
 
 /** The header with the key; empty without a key. */
 export function credentials(auth: Auth, apiKey: string | undefined): Record<string, string> {

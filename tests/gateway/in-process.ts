@@ -22,6 +22,7 @@ import { openRouter } from '../../src/pipeline/routing.ts'
 import { MediaLoader } from '../../src/pipeline/media-load.ts'
 import { MediaResolver } from '../../src/pipeline/media.ts'
 import { accountsOf } from '../../src/ledger/starting-credit.ts'
+import { CandidateFinder } from '../../src/pipeline/routing/candidates.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
 import { RefusalLog } from '../../src/pipeline/refusal-log.ts'
 import { ReasoningReplay } from '../../src/pipeline/reasoning-replay.ts'
@@ -62,6 +63,7 @@ export async function inProcessGateway(
   const { kept, space } = sqlite
   const abuseDetection = new AbuseDetection(config.accountStatus, now)
   const catalogue = new Catalogue(config)
+  const candidates = new CandidateFinder({ catalogue, config, prices })
   const memory = new MemoryBudget(2 ** 30)
   const app = {
     config,
@@ -77,6 +79,7 @@ export async function inProcessGateway(
     abuseDetection,
     catalogue,
     router: await openRouter(config, prices, store),
+    candidates,
     prices,
     serviceClasses: new ServiceClasses(config),
     schemaCache: new SchemaCache(),
@@ -84,7 +87,7 @@ export async function inProcessGateway(
     ledger,
     reasoningReplay: await ReasoningReplay.open(store, 0),
     issuedIds,
-    media: new MediaResolver({ catalogue, config, loader: new MediaLoader({ config, files }), issuedIds }),
+    media: new MediaResolver({ candidates, config, loader: new MediaLoader({ config, files }), issuedIds }),
     memory,
     background: new BackgroundResponses({ catalogue, config, ledger, store, issuedIds }),
     inFlight: new InFlightRequests(0),

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { heldBy } from '../../src/providers/catalogue.ts'
+import { heldBy } from '../../src/providers/names.ts'
 import { catalogueOf } from './catalogues.ts'
 
 const POOL = `providers:

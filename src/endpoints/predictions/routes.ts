@@ -3,6 +3,7 @@ import { GatewayError, invalid } from '../../error.ts'
 import { originOf } from '../../http/serve.ts'
 import { parseExact } from '../../json/exact.ts'
 import { identityHeaders } from '../../pipeline/response-headers.ts'
+import { refusePreferences } from '../../pipeline/routing/preferences.ts'
 import { Fields, present } from '../../protocols/fields.ts'
 import { bodyBytes, readRawRequest } from '../../protocols/raw-request.ts'
 import type { Json } from '../../store/store.ts'
@@ -34,6 +35,7 @@ export async function createPrediction(app: App, inbound: AuthenticatedRequest):
 
 async function readNewPrediction(app: App, inbound: AuthenticatedRequest): Promise<NewPrediction> {
   const { listen, fetch } = app.config
+  refusePreferences(inbound.request.headers, 'predictions')
   const rawRequest = await readRawRequest(app, inbound)
   await app.memory.work(inbound.request.signal, 'read')
   const body = new Fields(rawRequest.body)

@@ -8,6 +8,7 @@ import { modelLimitOf } from '../../ledger/admission.ts'
 import { ConversationMemory } from '../../protocols/conversation-memory.ts'
 import type { RawRequest } from '../../protocols/protocol.ts'
 import { type FromPath, rawRequestOf, receivedBody } from '../../protocols/raw-request.ts'
+import { type RoutingMembers, routingMembers } from '../../protocols/routing-members.ts'
 import { leaveUnread } from '../../protocols/unread-request.ts'
 import { protocols } from '../../protocols/index.ts'
 import { SchemaCache } from '../../protocols/schema/cache.ts'
@@ -18,7 +19,7 @@ import type { Endpoint } from '../../providers/catalogue.ts'
 import { type ErrorData, errorData, errorOf } from '../../worker/errors.ts'
 import type { GenerationRoute } from '../hooks.ts'
 import type { IssuedIds } from '../issued-ids.ts'
-import { MediaResolver } from '../media.ts'
+import { type MediaModules, MediaResolver } from '../media.ts'
 import type { MediaConfig } from '../media-endpoints.ts'
 import type { LoadableReference, LoadedMedia } from '../media-memory.ts'
 import { type PreparingModules, read, type SelectedRequest, select } from '../prepare.ts'
@@ -60,7 +61,7 @@ export type Given = {
 export type GivenMedium = Pick<LoadedMedia, 'mediaType' | 'filename' | 'bytes'> & { index: number; isFetched: boolean }
 
 export type Need =
-  | { type: 'endpoints'; model: string }
+  | { type: 'endpoints'; model: string; routing: RoutingMembers | undefined }
   | { type: 'reasoning'; keys: string[] }
   | { type: 'issuedIds'; ids: readonly string[] }
   | {
@@ -158,7 +159,8 @@ async function selectGiven(
     api = await reader?.(rawRequest, job)
   }
   const route: GenerationRoute = { protocol, hooks: { beforeRead }, fromPath }
-  const modules = modulesOf(job, dataIn(bytes, bodyEnd, data))
+  const routing = protocols[protocol].serve.routed === true ? routingMembers(rawRequest) : undefined
+  const modules = modulesOf(job, dataIn(bytes, bodyEnd, data), routing)
   const unread = mayStayUnread ? leaveUnread(rawRequest, protocols[protocol].serve) : undefined
   const parsed =
     unread === undefined
@@ -168,10 +170,10 @@ async function selectGiven(
 }
 
 /** The client, as far as reading needs it. */
-const inboundOf = ({ id, accountId, given }: HeavyJob): AuthenticatedRequest =>
+const inboundOf = ({ id, accountId }: HeavyJob): AuthenticatedRequest =>
   ({
     id,
-    identity: { accountId, allows: (model: string) => endpointsIn(given, model).mayUse },
+    identity: { accountId },
     request: { signal: new AbortController().signal },
   }) as unknown as AuthenticatedRequest
 
@@ -183,18 +185,26 @@ function dataIn(bytes: Buffer, from: number, lengths: readonly number[]): Uint8A
 function endpointsIn(
   { endpoints }: Given,
   model: string,
+  routing?: RoutingMembers,
 ): Exclude<Given['endpoints'], { error: ErrorData } | undefined> {
-  if (endpoints === undefined) throw new Needed({ type: 'endpoints', model })
+  if (endpoints === undefined) throw new Needed({ type: 'endpoints', model, routing })
   if ('error' in endpoints) throw errorOf(endpoints.error)
   return endpoints
 }
 
-function modulesOf({ config, given }: HeavyJob, data: readonly Uint8Array[]): PreparingModules {
-  const catalogue = { endpoints: (model: string) => endpointsIn(given, model).list }
+function modulesOf(
+  { config, given }: HeavyJob,
+  data: readonly Uint8Array[],
+  routing: RoutingMembers | undefined,
+): PreparingModules {
+  const candidates: PreparingModules['candidates'] & MediaModules['candidates'] = {
+    of: (_request, model) => ({ endpoints: endpointsIn(given, model, routing).list, dropped: [], preferences: {} }),
+    mayUse: (_request, model) => endpointsIn(given, model, routing).mayUse,
+  }
   return {
     schemaCache,
-    catalogue,
-    media: new MediaResolver({ catalogue, config, loader: givenLoader(given, data), issuedIds: givenIds(given) }),
+    candidates,
+    media: new MediaResolver({ candidates, config, loader: givenLoader(given, data), issuedIds: givenIds(given) }),
     reasoningReplay: {
       restore: (accountId, request) =>
         restoreReasoning(accountId, request, endpointsIn(given, request.model).issuers, async (keys) => {

@@ -13,6 +13,7 @@ import type { ResolvedMedia } from '../media.ts'
 import { encodedBytes, type LoadableReference, type LoadedMedia, type MediaLease } from '../media-memory.ts'
 import type { SelectedRequest } from '../prepare.ts'
 import { responseContext } from '../response-context.ts'
+import { leftOut, splitLonger } from '../routing/candidates.ts'
 import type { TranslationOptions } from '../strict.ts'
 import type { Given, HeavyJob, HeavyRead, HeavyResult, Need } from './job.ts'
 
@@ -79,11 +80,15 @@ export class HeavyRequest implements RequestWriter {
     this.#endpoints = endpoints.map((index) => this.#all[index]!)
     if (found !== undefined) this.#route.hooks.adopt?.(found, bytes, this.#received.bytes.length)
     this.#context = this.#contextOf(output)
+    const candidates = this.#inbound.candidates!
+    const { dropped, preferences } = candidates
     return {
       media: this.media,
       context: this.#context,
       preparedRequests: this,
-      endpoints: this.#endpoints,
+      ...splitLonger(candidates, this.#endpoints),
+      dropped: [...dropped, ...leftOut(this.#all, this.#endpoints, 'cannot take the request')],
+      preferences,
       hasTools,
       makesObjects,
       worst: () => worst,
@@ -187,6 +192,7 @@ export class HeavyRequest implements RequestWriter {
     const { accountId } = this.#inbound.identity
     switch (need.type) {
       case 'endpoints':
+        this.#inbound.routing = need.routing
         return this.#supplyEndpoints(need.model)
       case 'reasoning':
         this.#given.reasoning = await reasoningReplay.find(accountId, need.keys)
@@ -222,13 +228,15 @@ export class HeavyRequest implements RequestWriter {
   }
 
   #supplyEndpoints(model: string): void {
-    const { catalogue, reasoningReplay } = this.#app
-    const { accountId, allows } = this.#inbound.identity
+    const { candidates, reasoningReplay } = this.#app
+    const { accountId } = this.#inbound.identity
     try {
-      this.#all = catalogue.endpoints(model, this.#route.protocol)
+      const { endpoints, preferences } = candidates.of(this.#inbound, model, this.#route.protocol)
+      this.#all = endpoints
+      if (preferences.requireParameters === true) this.#received.options = { ...this.#received.options, strict: true }
       this.#given.endpoints = {
         list: this.#all.map(withoutSecrets),
-        mayUse: allows(model),
+        mayUse: candidates.mayUse(this.#inbound, model),
         issuers: reasoningReplay.candidates(accountId, this.#all),
       }
     } catch (error) {

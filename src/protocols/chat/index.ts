@@ -16,6 +16,7 @@ export const chat: Protocol = {
   alias: 'chat',
   serve: {
     readRequest,
+    routed: true,
     unread,
     paths,
     references,

@@ -8,6 +8,7 @@ import { members } from '../../json/scan.ts'
 import { isObject } from '../../json/parse.ts'
 import { scrub } from '../../log/secrets.ts'
 import { objectsIn } from '../media.ts'
+import { removeRoutingMembers } from '../routing-members.ts'
 import type {
   Passthrough,
   Quirks,
@@ -36,10 +37,7 @@ export function memberChanges(
   { model, quirks }: Target,
 ): Record<string, string | undefined> {
   const changes: Record<string, string | undefined> = { model: JSON.stringify(model) }
-  if (quirks.routesItself !== true) {
-    if ('provider' in body) changes.provider = undefined
-    if ('models' in body) changes.models = undefined
-  }
+  removeRoutingMembers(changes, body, quirks)
   if (quirks.refuses?.includes('stream_options') === true) changes.stream_options = undefined
   else if (body.stream === true)
     changes.stream_options = isObject(body.stream_options)

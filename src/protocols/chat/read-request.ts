@@ -14,6 +14,7 @@ import { isRemembered, ReadElements, rememberLike } from '../element-memory.ts'
 import { collectExtras, type Extras, Fields, present, refuseElsewhere, tryRead } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import type { RawRequest } from '../protocol.ts'
+import { takeRoutingMembers } from '../routing-members.ts'
 import { readMessages } from './read-request-messages.ts'
 import { readCache } from './read-request-parts.ts'
 
@@ -59,7 +60,7 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
     protocol: 'chat.completions',
     extras,
   }
-  readRouting(body)
+  takeRoutingMembers(body)
   collectExtras(body, extras)
   return request
 }
@@ -353,14 +354,4 @@ function readIncludeUsage(body: Fields, extras: Extras): boolean | undefined {
   if (!isObject(usage)) return requested
   body.take('usage')
   return requested ?? usage.include === true
-}
-
-/** Routing options are only checked and stay in `extras`: they are not part of the request to the model. */
-function readRouting(body: Fields): void {
-  new Fields(body.value).strings('models')
-  const provider = new Fields(body.value).object('provider')
-  if (provider === undefined) return
-  for (const name of ['order', 'only', 'ignore']) provider.strings(name)
-  provider.boolean('allow_fallbacks')
-  if (!isObject(provider.value.sort)) provider.string('sort')
 }

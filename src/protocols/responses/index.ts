@@ -16,6 +16,7 @@ export const responses: Protocol = {
   alias: 'responses',
   serve: {
     readRequest,
+    routed: true,
     paths,
     repeatedMembers,
     references,

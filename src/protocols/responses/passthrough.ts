@@ -8,6 +8,7 @@ import { isObject, tryParse } from '../../json/parse.ts'
 import { members } from '../../json/scan.ts'
 import { scrub } from '../../log/secrets.ts'
 import type { Passthrough, Target, ResponseContext, TranslationContext } from '../protocol.ts'
+import { removeRoutingMembers } from '../routing-members.ts'
 import { checkDepth } from '../upstream-error.ts'
 import { responseObject } from './response-object.ts'
 import { arrayOf, failureCode, failureMessage, stringOf, writeUsage, type Json } from './shapes.ts'
@@ -38,6 +39,7 @@ export function forward({ rawRequest, restoredReasoning }: TranslationContext, t
           },
         ])
   const changes: Record<string, string | undefined> = { model: JSON.stringify(target.model) }
+  removeRoutingMembers(changes, body, target.quirks)
   if (Object.hasOwn(body, 'previous_response_id')) changes.previous_response_id = undefined
   if (body.background !== true) changes.store = 'false'
   const include = withEncryptedReasoning(body, target)

@@ -2,6 +2,7 @@ import { invalid } from '../../error.ts'
 import { EFFORTS, type GenerationRequest, type OutputFormat, type Reasoning } from '../../generation/request.ts'
 import { collectExtras, type Extras, Fields, present, tryRead } from '../fields.ts'
 import type { RawRequest } from '../protocol.ts'
+import { takeRoutingMembers } from '../routing-members.ts'
 import { namespaceNames } from './namespaces.ts'
 import { InputReader } from './read-request-input.ts'
 import { readTools, readToolChoice } from './read-request-tools.ts'
@@ -39,6 +40,7 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
     extras,
   }
   readState(body, tools, extras)
+  takeRoutingMembers(body)
   collectExtras(body, extras)
   return request
 }
