@@ -92,8 +92,9 @@ export type RequestRow = {
   id: string
   public_id: string | null
   at: string
-  account: Named
-  key: Named
+  /** Null without a valid key. */
+  account: Named | null
+  key: Named | null
   api: string
   model: string | null
   provider: string | null

@@ -96,7 +96,7 @@ function Items({ rating }: { rating: Rating }) {
       </div>
       <p className="dim request-note">
         Rates are for a million tokens, or for one piece. Each item is rounded once, to a nano-USD. Price version{' '}
-        <code>{rating.price_version}</code>.
+        <code>{rating.version}</code>.
       </p>
     </>
   )

@@ -24,7 +24,7 @@ export type RatingItem = {
 }
 
 export type Rating = {
-  price_version: string
+  version: string
   origin_usd: string
   discount_usd: string
   bill_usd: string
@@ -34,12 +34,14 @@ export type Rating = {
 export type Posting = { kind: string; debit: string; credit: string; amount_usd: string }
 
 /** `GET /requests/{id}` */
-export type RequestDetail = RequestRow & {
+export type RequestDetail = Omit<RequestRow, 'bodies'> & {
   attempts: Attempt[]
   translation: Loss[]
+  /** Every bucket of usage, by its name within Sluice. */
   usage: Record<string, number> | null
   rating: Rating | null
   hold: { held_usd: string | null; settled_usd: string | null } | null
   postings: Posting[]
-  bodies: boolean | { stored: boolean; parts: { name: string; bytes: number; cut: boolean }[]; why_not: string | null }
+  refusal?: { status: number; param: string | null } | null
+  bodies: { stored: boolean; parts: { name: string; bytes: number; cut: boolean }[]; why_not: string | null }
 }

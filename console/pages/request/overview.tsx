@@ -4,6 +4,7 @@ import { Waterfall, type Step } from '../../parts/waterfall.tsx'
 import { oneLine } from '../../parts/visible.ts'
 import { count, duration } from '../../parts/when.ts'
 import { When } from '../../parts/when.tsx'
+import type { Named } from '../../api/answers.ts'
 import type { RequestDetail } from './detail.ts'
 
 /** Tries in time, tokens, and who asked. */
@@ -57,15 +58,21 @@ function stepsOf(request: RequestDetail): Step[] {
 }
 
 const BUCKETS: Record<string, string> = {
-  input: 'Input, new',
-  cache_read: 'Input, from the cache',
-  cache_write: 'Input, into the cache',
-  output: 'Output',
-  reasoning: 'Reasoning',
+  inputTokens: 'Input, new',
+  cacheReadTokens: 'Input, from the cache',
+  cacheWrite5mTokens: 'Input, into the cache for 5 minutes',
+  cacheWrite1hTokens: 'Input, into the cache for an hour',
+  inputAudioTokens: 'Input, audio',
+  outputTokens: 'Output',
+  reasoningTokens: 'Reasoning',
+  outputAudioTokens: 'Output, audio',
+  outputImageTokens: 'Output, images',
+  webSearches: 'Web searches',
+  images: 'Images',
 }
 
 function Tokens({ request }: { request: RequestDetail }) {
-  const buckets = Object.entries(request.usage ?? request.tokens).filter(([, tokens]) => tokens > 0)
+  const buckets = Object.entries(request.usage ?? {}).filter(([, tokens]) => tokens > 0)
   if (buckets.length === 0) return <p className="dim">No tokens were used.</p>
   const output = request.tokens.output + request.tokens.reasoning
   const { first_token_ms, total_ms } = request
@@ -73,7 +80,7 @@ function Tokens({ request }: { request: RequestDetail }) {
   return (
     <dl className="facts">
       {buckets.map(([name, tokens]) => (
-        <Fact key={name} name={BUCKETS[name] ?? sentenceCase(name)}>
+        <Fact key={name} name={BUCKETS[name] ?? name}>
           <span className="number">{count(tokens)}</span>
         </Fact>
       ))}
@@ -87,12 +94,6 @@ function Tokens({ request }: { request: RequestDetail }) {
   )
 }
 
-/** `cache_write_5m_tokens` -> `Cache write 5m`. */
-const sentenceCase = (name: string): string => {
-  const words = name.replace(/_tokens$/, '').replaceAll('_', ' ')
-  return words.charAt(0).toUpperCase() + words.slice(1)
-}
-
 function Facts({ request }: { request: RequestDetail }) {
   const { at, account, key, client, api, attempts, streamed, finish_reason, first_token_ms, total_ms } = request
   const out = attempts.findLast(({ error }) => error === null)?.protocol ?? attempts.at(-1)?.protocol
@@ -102,15 +103,17 @@ function Facts({ request }: { request: RequestDetail }) {
         <When at={at} />
       </Fact>
       <Fact name="Account">
-        <To path={`/accounts/${encodeURIComponent(account.id)}`} className="link">
-          {oneLine(account.name ?? account.id, 80)}
-        </To>
+        <Owner kind="accounts" one={account} />
       </Fact>
       <Fact name="Key">
-        <To path={`/keys/${encodeURIComponent(key.id)}`} className="link">
-          {oneLine(key.name ?? key.id, 80)}
-        </To>
+        <Owner kind="keys" one={key} />
       </Fact>
+      {request.refusal && <Fact name="Refused with">HTTP {request.refusal.status}</Fact>}
+      {request.refusal?.param && (
+        <Fact name="Field">
+          <code>{oneLine(request.refusal.param, 120)}</code>
+        </Fact>
+      )}
       <Fact name="Client">{client === null ? '-' : oneLine(client, 100)}</Fact>
       <Fact name="Protocol">{out === undefined || out === null || out === api ? api : `${api} to ${out}`}</Fact>
       <Fact name="Answer">{streamed ? 'streamed' : 'in one piece'}</Fact>
@@ -122,6 +125,15 @@ function Facts({ request }: { request: RequestDetail }) {
         <span className="number">{duration(total_ms)}</span>
       </Fact>
     </dl>
+  )
+}
+
+function Owner({ kind, one }: { kind: 'accounts' | 'keys'; one: Named | null }) {
+  if (one === null) return '-'
+  return (
+    <To path={`/${kind}/${encodeURIComponent(one.id)}`} className="link">
+      {oneLine(one.name ?? one.id, 80)}
+    </To>
   )
 }
 

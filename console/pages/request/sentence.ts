@@ -1,21 +1,24 @@
 import type { RequestRow } from '../../api/answers.ts'
 import { headUsd } from '../../parts/money.ts'
 import { count, duration } from '../../parts/when.ts'
-import type { Attempt, RequestDetail } from './detail.ts'
+import type { Attempt } from './detail.ts'
 
 /** A step that the reader can take; `to`: a path within the console. */
 export type Advice = { text: string; to?: string; label?: string }
 
-const named = (row: RequestRow): string => row.model ?? 'the model'
+/** A row of the list, or a request with its details. */
+type Row = Omit<RequestRow, 'bodies'>
+
+const named = (row: Row): string => row.model ?? 'the model'
 const plural = (number: number, word: string): string => `${count(number)} ${word}${number === 1 ? '' : 's'}`
 const times = (number: number): string => (number === 1 ? 'once' : number === 2 ? 'twice' : `${number} times`)
 
 /** How the request ended and what it cost, in words. */
-export function outcomeSentence(row: RequestRow, attempts: readonly Attempt[] = []): string {
+export function outcomeSentence(row: Row, attempts: readonly Attempt[] = []): string {
   return `${endSentence(row, attempts)} ${costSentence(row)}`.trim()
 }
 
-function endSentence(row: RequestRow, attempts: readonly Attempt[]): string {
+function endSentence(row: Row, attempts: readonly Attempt[]): string {
   const failed = attempts.filter(({ error }) => error !== null)
   const by = row.provider === null ? '' : ` by ${row.provider}`
   switch (row.outcome) {
@@ -43,14 +46,15 @@ function endSentence(row: RequestRow, attempts: readonly Attempt[]): string {
     case 'crashed':
       return 'Sluice ended unexpectedly during this request; it was settled at the next start.'
     case 'refused':
-      return row.error === null ? 'Refused before a provider was asked.' : ended(row.error.message)
+      return row.error === null ? 'Refused before a provider was asked.' : ended(row.error.message ?? row.error.code)
     case 'failed':
       return failedSentence(row, failed)
   }
 }
 
-function failedSentence(row: RequestRow, failed: readonly Attempt[]): string {
-  if (failed.length === 0) return row.error === null ? `${named(row)} failed.` : ended(row.error.message)
+function failedSentence(row: Row, failed: readonly Attempt[]): string {
+  if (failed.length === 0)
+    return row.error === null ? `${named(row)} failed.` : ended(row.error.message ?? row.error.code)
   const isOne = new Set(failed.map(({ provider }) => provider)).size === 1
   return `${sentence(triesText(failed))}.${isOne ? ` No other endpoint serves ${named(row)}.` : ''}`
 }
@@ -73,7 +77,7 @@ const NO_STATUS: Record<string, string> = {
   upstream_error: 'could not be reached or broke off',
 }
 
-function costSentence({ outcome, cost_usd, flows, tokens }: RequestRow): string {
+function costSentence({ outcome, cost_usd, flows, tokens }: Row): string {
   if (outcome === 'open') return ''
   if (flows !== null && flows > 0) return `It used ${plural(flows, 'flow')} of the subscription.`
   if (cost_usd === null || /^0(?:\.0*)?$/.test(cost_usd)) {
@@ -87,9 +91,11 @@ const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.s
 /** A message of an error as a sentence of its own. */
 const ended = (text: string): string => `${sentence(text.trim())}${/[.!?]$/.test(text.trim()) ? '' : '.'}`
 
-type Advise = (row: RequestRow) => Advice[]
-const keyPath = ({ key }: RequestRow, change = ''): string => `/keys/${encodeURIComponent(key.id)}${change}`
-const accountPath = ({ account }: RequestRow): string => `/accounts/${encodeURIComponent(account.id)}`
+type Advise = (row: Row) => Advice[]
+const keyPath = ({ key }: Row, change = ''): string =>
+  key === null ? '/keys' : `/keys/${encodeURIComponent(key.id)}${change}`
+const accountPath = ({ account }: Row): string =>
+  account === null ? '/accounts' : `/accounts/${encodeURIComponent(account.id)}`
 const LIMIT = '?change=limit'
 
 const raiseLimit: Advise = (row) => [{ text: "Raise the key's limit", to: keyPath(row, LIMIT) }]
@@ -121,12 +127,12 @@ const ADVICE: Record<string, Advise> = {
 }
 
 /** What to do about it; empty where all went well. */
-export function adviceOf(row: RequestRow | RequestDetail): Advice[] {
+export function adviceOf(row: Row): Advice[] {
   if (row.error === null) return row.outcome === 'timed-out' ? seeProviders(row) : []
   return ADVICE[row.error.code]?.(row) ?? []
 }
 
-const OUTCOME_WORDS: Record<RequestRow['outcome'], string> = {
+const OUTCOME_WORDS: Record<Row['outcome'], string> = {
   open: 'open',
   completed: 'completed',
   failed: 'failed',
@@ -140,7 +146,7 @@ const OUTCOME_WORDS: Record<RequestRow['outcome'], string> = {
 export type Tone = 'plain' | 'open' | 'failed' | 'refused' | 'lossy' | 'dim'
 
 /** The words of a row about its end: nothing for what is plainly completed. */
-export function outcomeWords(row: RequestRow): { text: string; tone: Tone }[] {
+export function outcomeWords(row: Row): { text: string; tone: Tone }[] {
   const words: { text: string; tone: Tone }[] = []
   const { outcome, tries, losses, error, estimated } = row
   if (outcome !== 'completed') {
@@ -153,7 +159,7 @@ export function outcomeWords(row: RequestRow): { text: string; tone: Tone }[] {
   return words
 }
 
-const TONES: Record<RequestRow['outcome'], Tone> = {
+const TONES: Record<Row['outcome'], Tone> = {
   open: 'open',
   completed: 'plain',
   failed: 'failed',

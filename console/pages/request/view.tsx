@@ -49,7 +49,7 @@ function Verdict({ request }: { request: RequestDetail }) {
       <p className="verdict-text">{visible(outcomeSentence(request, request.attempts))}</p>
       {request.error !== null && request.outcome !== 'refused' && (
         <p className="verdict-error">
-          <code>{request.error.code}</code> {visible(request.error.message)}
+          <code>{request.error.code}</code> {visible(request.error.message ?? '')}
         </p>
       )}
       {advice.length > 0 && (

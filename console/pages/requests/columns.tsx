@@ -1,5 +1,5 @@
 import { type ReactNode, useEffect, useState } from 'react'
-import type { RequestRow } from '../../api/answers.ts'
+import type { Named, RequestRow } from '../../api/answers.ts'
 import { exactUsd, listUsd } from '../../parts/money.ts'
 import { oneLine } from '../../parts/visible.ts'
 import { count, duration, whenText, type Zone } from '../../parts/when.ts'
@@ -21,6 +21,7 @@ type Column = {
 }
 
 const text = (value: string | null): string => (value === null || value === '' ? '-' : oneLine(value, 120))
+const named = (one: Named | null): string | null => one && (one.name ?? one.id)
 const tokensIn = ({ tokens }: RequestRow): number => tokens.input + tokens.cache_read + tokens.cache_write
 const tokensOut = ({ tokens }: RequestRow): number => tokens.output + tokens.reasoning
 const isEmpty = (row: RequestRow): boolean => row.outcome === 'refused' || row.outcome === 'open'
@@ -50,16 +51,16 @@ export const COLUMNS = {
   account: {
     title: 'Account',
     width: 'minmax(70px, 0.8fr)',
-    filter: { field: 'account', valueOf: ({ account }) => account.id },
-    cell: ({ account }) => text(account.name ?? account.id),
+    filter: { field: 'account', valueOf: ({ account }) => account?.id ?? null },
+    cell: ({ account }) => text(named(account)),
   },
   key: {
     title: 'Key',
     width: 'minmax(64px, 0.7fr)',
     isUsual: true,
-    filter: { field: 'key', valueOf: ({ key }) => key.id },
-    cell: ({ key }) => text(key.name ?? key.id),
-    hint: ({ key }) => key.name ?? key.id,
+    filter: { field: 'key', valueOf: ({ key }) => key?.id ?? null },
+    cell: ({ key }) => text(named(key)),
+    hint: ({ key }) => named(key) ?? undefined,
   },
   client: {
     title: 'Client',
@@ -81,7 +82,7 @@ export const COLUMNS = {
     isUsual: true,
     filter: { field: 'outcome', valueOf: ({ outcome }) => outcome },
     cell: (row) => <Outcome row={row} />,
-    hint: ({ error }) => (error === null ? undefined : oneLine(error.message, 300)),
+    hint: ({ error }) => (error === null ? undefined : oneLine(error.message ?? error.code, 300)),
   },
   first: {
     title: 'First',
