@@ -48,6 +48,14 @@ export const PAGES: readonly PageRoute[] = [
     page: lazy(() => import('../pages/usage/index.tsx').then(({ Usage }) => ({ default: Usage }))),
   },
   {
+    path: '/playground',
+    title: 'Playground',
+    icon: 'play',
+    group: 'activity',
+    key: 'p',
+    page: lazy(() => import('../pages/playground/index.tsx').then(({ Playground }) => ({ default: Playground }))),
+  },
+  {
     path: '/keys',
     title: 'Keys',
     icon: 'key',

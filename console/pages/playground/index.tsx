@@ -1,0 +1,122 @@
+import { Button, Modal, Tabs } from '@mantine/core'
+import { useDisclosure } from '@mantine/hooks'
+import { useState } from 'react'
+import { useScope } from '../../app/scope.tsx'
+import { useAccounts } from '../../api/queries.ts'
+import { Icon } from '../../parts/icons.tsx'
+import { copy } from '../../parts/id.tsx'
+import { PageFrame } from '../../parts/page.tsx'
+import { Code } from '../../parts/snippet.tsx'
+import { pathOf, type Body } from './bodies.ts'
+import { codeOf } from './code.ts'
+import { Columns } from './columns.tsx'
+import { type Draft, useDraft, writtenBody } from './draft.ts'
+import { Form } from './form.tsx'
+import { Run, type RunState } from './run.ts'
+import { writeShared } from './share.ts'
+
+/** A client in the page: any protocol, any model, with the wire. */
+export function Playground() {
+  const draft = useDraft()
+  const { runs, send, stop } = useRuns(draft)
+  const [isCodeShown, { open, close }] = useDisclosure(false)
+  const canShare = writeShared(draft)
+  return (
+    <PageFrame
+      title="Playground"
+      actions={
+        <>
+          <Button variant="default" size="compact-sm" onClick={draft.reset}>
+            New
+          </Button>
+          <Button variant="default" size="compact-sm" leftSection={<Icon name="reference" size={14} />} onClick={open}>
+            Code
+          </Button>
+          <Button
+            variant="default"
+            size="compact-sm"
+            disabled={canShare === undefined}
+            title={canShare === undefined ? 'The request is too long for a link' : 'A link with the request, no key'}
+            onClick={() => void copy(`${window.location.origin}/console/playground#${canShare}`, 'Link')}
+          >
+            Share
+          </Button>
+        </>
+      }
+    >
+      <div className="playground">
+        <Form draft={draft} isRunning={isRunning(runs)} onSend={send} onStop={stop} />
+        <Columns draft={draft} runs={runs} />
+      </div>
+      <Modal opened={isCodeShown} onClose={close} title="The request as code" size="xl">
+        {isCodeShown && <CodeOf draft={draft} />}
+      </Modal>
+    </PageFrame>
+  )
+}
+
+const isRunning = (runs: readonly (RunState | undefined)[]): boolean => runs.some((run) => run?.status === 'running')
+
+function useRuns(draft: Draft) {
+  const { account } = useScope()
+  const accounts = useAccounts()
+  const [runs, setRuns] = useState<(RunState | undefined)[]>([])
+  const [running, setRunning] = useState<Run[]>([])
+  const send = (): void => {
+    const { models, protocol, form } = draft
+    const payer = account ?? accounts.data?.data[0]?.id ?? ''
+    const bodies = models.map((model) => writtenBody(draft, model))
+    if (bodies.some(({ error }) => error !== undefined)) return
+    for (const run of running) run.stop()
+    setRuns(models.map(() => undefined))
+    setRunning(
+      models.map(
+        (model, index) =>
+          new Run(
+            {
+              protocol,
+              path: pathOf(protocol, model, form.stream),
+              body: withModel(bodies[index]!.text, protocol === 'generateContent' ? undefined : model),
+              account: payer,
+            },
+            (state) => setRuns((before) => before.map((one, at) => (at === index ? state : one))),
+          ),
+      ),
+    )
+  }
+  const stop = (): void => {
+    for (const run of running) run.stop()
+  }
+  return { runs, send, stop }
+}
+
+/** An edited body is sent to each column under the model of the column. */
+function withModel(text: string, model: string | undefined): string {
+  const body = JSON.parse(text) as Body
+  return model === undefined || body['model'] === model ? text : JSON.stringify({ ...body, model }, null, 2)
+}
+
+function CodeOf({ draft }: { draft: Draft }) {
+  const { models, protocol, form } = draft
+  const model = models[0] ?? ''
+  const { text, error } = writtenBody(draft, model)
+  if (error !== undefined) return <p className="failed">{error}</p>
+  const body = JSON.parse(text) as Body
+  const code = codeOf({ protocol, model, stream: form.stream, body, origin: window.location.origin })
+  return (
+    <Tabs defaultValue={code[0]?.name} keepMounted={false}>
+      <Tabs.List>
+        {code.map(({ name }) => (
+          <Tabs.Tab key={name} value={name}>
+            {name}
+          </Tabs.Tab>
+        ))}
+      </Tabs.List>
+      {code.map(({ name, text: shown }) => (
+        <Tabs.Panel key={name} value={name} className="playground-code">
+          <Code text={shown} name={name} />
+        </Tabs.Panel>
+      ))}
+    </Tabs>
+  )
+}
