@@ -24,7 +24,7 @@ export function Running({ rows }: { rows: readonly RequestRow[] }) {
           <To path={`/requests?request=${id}`} className="rows-link">
             <span className="running" aria-hidden="true" />
             <span className="rows-main">{visible(model ?? 'no model')}</span>
-            <span className="dim rows-side">{visible(key.name ?? 'key')}</span>
+            <span className="dim rows-side">{visible(key?.name ?? 'no key')}</span>
             <span className="number">{duration(Math.max(0, now - Date.parse(at)))}</span>
           </To>
         </li>
