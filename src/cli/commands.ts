@@ -277,6 +277,23 @@ export const COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./ledger.ts')).auditLedger(given),
   },
   {
+    words: 'store backup',
+    operands: '<folder>',
+    operandCount: 1,
+    summary: 'Copy the data folder, also of a running server, into a new folder',
+    notes: 'The copy is a data folder itself: to restore it, start a server on it, or put it where the old one was.',
+    options: { ...JSON_OUTPUT, ...DATA },
+    run: async (given, operands) => (await import('./store.ts')).backUpStore(given, operands[0] ?? ''),
+  },
+  {
+    words: 'health',
+    operands: '',
+    operandCount: 0,
+    summary: 'Ask the server at this address whether it takes requests, and exit with 1 if it does not',
+    options: { ...DATA, ...LISTEN },
+    run: async (given) => (await import('./health.ts')).checkHealth(given),
+  },
+  {
     words: 'config check',
     operands: '',
     operandCount: 0,

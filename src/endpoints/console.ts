@@ -4,10 +4,11 @@ import type { AppContext, PublicRequest } from '../context.ts'
 import { GatewayError } from '../error.ts'
 import { checkOwnHost } from '../http/own-origin.ts'
 import { tryParse } from '../json/parse.ts'
+import { projectFile } from '../worker/modules.ts'
 
 /** The built console, and how far its build is. */
-const DIST = join(import.meta.dir, '../../console/dist')
-const STATE = join(import.meta.dir, '../../console/state.json')
+const DIST = projectFile('console/dist')
+const STATE = projectFile('console/state.json')
 
 const TYPES: Record<string, string> = {
   css: 'text/css; charset=utf-8',

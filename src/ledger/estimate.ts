@@ -4,6 +4,7 @@ import { log } from '../log/log.ts'
 import { isImageTool } from '../protocols/image-config.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
 import type { RequestedOutput } from '../protocols/requested-output.ts'
+import { threadModule } from '../worker/modules.ts'
 import { countedText } from './counted-text.ts'
 import type { CountRequest, CountResponse } from './count-tokens-worker.ts'
 
@@ -34,7 +35,7 @@ export function countTokens(texts: readonly string[]): Promise<number> {
 }
 
 function startCounter(): Worker {
-  const worker = new Worker(new URL('./count-tokens-worker.ts', import.meta.url))
+  const worker = new Worker(threadModule('ledger/count-tokens-worker.ts'))
   // An idle worker must not keep the process alive.
   worker.unref()
   worker.onmessage = ({ data: { id, tokens } }: MessageEvent<CountResponse>) => {

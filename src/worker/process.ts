@@ -1,5 +1,5 @@
-import { fileURLToPath } from 'node:url'
 import { type Message, MessageReader, piecesOf } from './messages.ts'
+import { commandOf } from './modules.ts'
 
 /** Bytes written in one turn of the event loop. */
 const SLICE_BYTES = 256 * 1024
@@ -11,7 +11,7 @@ type Events = { onMessage(message: Message): void; onExit(): void }
 
 /** Starts a process whose standard input ends when this one ends, however that happens. It then ends, too. */
 export function startProcess(entry: URL): Bun.Subprocess<'pipe', 'pipe', 'inherit'> {
-  const child = Bun.spawn([process.execPath, fileURLToPath(entry)], {
+  const child = Bun.spawn(commandOf(entry), {
     env: Object.fromEntries(INHERITED.map((name) => [name, process.env[name]])),
     stdin: 'pipe',
     stdout: 'pipe',

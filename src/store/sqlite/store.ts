@@ -26,7 +26,7 @@ const NONE: Reserve = { share: 0, bytes: 0 }
 /** The poll interval for changes by other processes: a revoked key must stop working within two seconds. */
 const WATCH_INTERVAL_MS = 1000
 
-const DATABASE = 'sluice.sqlite'
+export const DATABASE = 'sluice.sqlite'
 
 export type SqliteOptions = {
   /** Created, for this user only, if it does not exist. */

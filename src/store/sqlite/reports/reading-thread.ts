@@ -1,4 +1,5 @@
 import { GatewayError } from '../../../error.ts'
+import { threadModule } from '../../../worker/modules.ts'
 import type { Answer, Answers, Question } from './reading-worker.ts'
 
 /** The thread ends when it was asked nothing for so long. */
@@ -42,7 +43,7 @@ export class ReadingThread {
   }
 
   #begin(): Worker {
-    const worker = new Worker(new URL('./reading-worker.ts', import.meta.url))
+    const worker = new Worker(threadModule('store/sqlite/reports/reading-worker.ts'))
     // A thread without work must not keep the process alive.
     worker.unref()
     worker.onmessage = ({ data }: MessageEvent<Answer>) => {
