@@ -12,18 +12,19 @@ export type User = {
   email: string | null
   roles: RoleOn[]
   created_at: string
+  joined_at: string | null
   last_seen_at: string | null
   has_password: boolean
 }
 
 export type Session = {
-  user: { id: string; name: string; email: string | null }
+  user: { id: string; name: string }
   roles: RoleOn[]
   expires_at: string
   version: string
 }
 
-export type LinkPreview = { kind: 'first' | 'invite' | 'return'; user: { name: string; email: string | null } | null }
+export type LinkPreview = { kind: 'first' | 'invite' | 'return'; user: { name: string } | null }
 export type NewLink = { url: string; expires_at: string }
 
 export type UserSession = {
@@ -36,21 +37,23 @@ export type UserSession = {
   current: boolean
 }
 
-export type Posted = { posted_usd: string; balance_usd: string }
+/** `posted`: false where this reference was posted before. */
+export type Posted = { posted: boolean; reference: string; balance_usd: string }
 
 export type Window = { name: string; used: number; limit: number; resets_at: string | null }
 
+/** `balance_usd`: credit and bonus. `discount`: percent. */
 export type Account = {
   id: string
   name: string
   status: string
-  discount: string | null
-  plan: { tier: string; renews: boolean; expires_at: string | null } | null
-  capture: string | null
+  discount: number
   created_at: string
+  plan: { tier: string; renews: boolean; next_tier: string | null; started_at: string; ends_at: string }
   balance_usd: string
+  credit_usd: string
   bonus_usd: string
-  holds_usd: string
+  held_usd: string
   windows: Window[]
 }
 

@@ -24,7 +24,7 @@ export function App() {
             <Shell>
               <Pages />
             </Shell>
-            <SignInAgain session={session.data} />
+            <SignInAgain />
           </SessionProvider>
         ) : session.error ? (
           <main className="alone">

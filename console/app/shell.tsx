@@ -158,7 +158,7 @@ function OwnMenu({ onKeyboard }: { onKeyboard: () => void }) {
       <Menu.Dropdown>
         <div className="own">
           <strong>{session.user.name}</strong>
-          <span>{session.user.email ?? session.roles.map(({ role }) => role).join(', ')}</span>
+          <span>{session.roles.map(({ role }) => role).join(', ')}</span>
         </div>
         <Menu.Divider />
         <Menu.Label>Scheme</Menu.Label>

@@ -1,14 +1,13 @@
 import { Modal, Text } from '@mantine/core'
 import { useEffect, useState } from 'react'
 import { onSignInNeeded, signedInAgain } from '../api/ask.ts'
-import type { Session } from '../api/answers.ts'
 import { PasswordForm } from '../pages/enter/forms.tsx'
 
 /** The dialog whose request waits stays open below this one. */
 const ABOVE_DIALOGS = 400
 
 /** Asks over the page for a session that has ended. The page and unsent forms stay; what was asked goes on. */
-export function SignInAgain({ session }: { session: Session }) {
+export function SignInAgain() {
   const [needed, setNeeded] = useState(false)
   useEffect(() => onSignInNeeded(setNeeded), [])
   return (
@@ -24,7 +23,7 @@ export function SignInAgain({ session }: { session: Session }) {
       <Text size="sm" mb="md">
         Your session has ended. This page and what you typed are still here and go on afterwards.
       </Text>
-      <PasswordForm email={session.user.email ?? ''} onDone={signedInAgain} />
+      <PasswordForm onDone={signedInAgain} />
       <Text size="xs" c="dimmed" mt="md">
         Without a password: run <code>sluice console</code> on the server and open its link in another tab, then{' '}
         <button type="button" className="link" onClick={signedInAgain}>

@@ -7,7 +7,12 @@ import type * as Gateway from '../../src/endpoints/management/answers.ts'
 const READ = {
   key: (answer: Gateway.KeyAnswer): Console.Key => answer,
   newKey: (answer: Gateway.NewKeyAnswer): Console.NewKey => answer,
-  linkPreview: (answer: Gateway.LinkPreview): Omit<Console.LinkPreview, 'user'> => answer,
+  account: (answer: Gateway.AccountAnswer): Console.Account => answer,
+  credit: (answer: Gateway.CreditAnswer): Console.Posted => answer,
+  user: (answer: Gateway.UserAnswer): Console.User => answer,
+  userSession: (answer: Gateway.UserSessionAnswer): Console.UserSession => answer,
+  newLink: (answer: Gateway.NewLinkAnswer): Console.NewLink => answer,
+  linkPreview: (answer: Gateway.LinkPreview): Console.LinkPreview => answer,
 }
 
 test('answers of the gateway have the types that the console reads', () => {

@@ -1,4 +1,4 @@
-import { Button, Checkbox, Select, TextInput } from '@mantine/core'
+import { Button, Checkbox, NumberInput, Select, TextInput } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import type { Answer } from '../../api/ask.ts'
 import type { Account, Posted } from '../../api/answers.ts'
@@ -12,12 +12,17 @@ const AMOUNT = {
   title: 'An amount of USD, such as 12.5',
 } as const
 
+const newReference = (): string => {
+  const bytes = crypto.getRandomValues(new Uint8Array(12))
+  return `console-${[...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`
+}
+
 /** Posts credit once: its reference makes a second click harmless. */
 export function AddCredit({ id }: { id: string }) {
   const [amount, setAmount] = useState('')
   const [bonus, setBonus] = useState(false)
   const [note, setNote] = useState('')
-  const [reference, setReference] = useState(() => crypto.randomUUID())
+  const [reference, setReference] = useState(() => newReference())
   const post = useChange<void, Posted>(
     'POST',
     () => `/accounts/${encodeURIComponent(id)}/credits`,
@@ -30,7 +35,7 @@ export function AddCredit({ id }: { id: string }) {
       onSuccess: () => {
         setAmount('')
         setNote('')
-        setReference(crypto.randomUUID())
+        setReference(newReference())
       },
     })
   }
@@ -60,7 +65,7 @@ export function AddCredit({ id }: { id: string }) {
       {post.error !== null && <Fault error={post.error} />}
       {post.data !== undefined && amount === '' && (
         <p className="note" role="status">
-          Posted {headUsd(post.data.posted_usd)} USD.
+          Posted. The balance is {headUsd(post.data.balance_usd)} USD.
         </p>
       )}
       <Button type="submit" variant="default" loading={post.isPending}>
@@ -70,57 +75,55 @@ export function AddCredit({ id }: { id: string }) {
   )
 }
 
-const STATUSES = ['normal', 'watched', 'abusive', 'suspended', 'banned']
-const NO_PLAN = ''
+const STATUSES = ['healthy', 'monitored', 'abusive', 'suspended', 'banned']
 
 /** Status, discount and plan. */
 export function ChangeAccount({ answer }: { answer: Answer<Account> }) {
   const { data: account, etag } = answer
   const plans = usePlans()
   const [status, setStatus] = useState(account.status)
-  const [discount, setDiscount] = useState(account.discount ?? '')
-  const [tier, setTier] = useState(account.plan?.tier ?? NO_PLAN)
+  const [discount, setDiscount] = useState<number | string>(account.discount)
+  const [tier, setTier] = useState(account.plan.tier)
+  const [renews, setRenews] = useState(account.plan.renews)
   const save = useChange<Record<string, unknown>>(
     'PATCH',
     () => `/accounts/${encodeURIComponent(account.id)}`,
     ['/accounts'],
     (body) => ({ body, ...(etag === null ? {} : { ifMatch: etag }) }),
   )
+  const plan = {
+    ...(tier === account.plan.tier ? {} : { tier }),
+    ...(renews === account.plan.renews ? {} : { renews }),
+  }
   const changes = {
     ...(status === account.status ? {} : { status }),
-    ...(discount === (account.discount ?? '') ? {} : { discount: discount === '' ? null : discount }),
-    ...(tier === (account.plan?.tier ?? NO_PLAN) ? {} : { plan: tier === NO_PLAN ? null : { tier } }),
+    ...(Number(discount) === account.discount ? {} : { discount: Number(discount) }),
+    ...(Object.keys(plan).length === 0 ? {} : { plan }),
   }
   const submit = (event: FormEvent): void => {
     event.preventDefault()
     save.mutate(changes)
   }
-  const tiers = [
-    ...new Set([...(plans.data?.data ?? []).map((plan) => plan.tier), ...(tier === NO_PLAN ? [] : [tier])]),
-  ]
+  const tiers = [...new Set([account.plan.tier, ...(plans.data?.data ?? []).map((one) => one.tier)])]
   return (
     <form onSubmit={submit} className="stack" aria-label="Change the account">
       <h3>Change</h3>
       <div className="field-pair">
-        <Select
-          label="Status"
-          data={[...new Set([...STATUSES, account.status])]}
-          value={status}
-          onChange={(value) => setStatus(value ?? status)}
-        />
-        <TextInput
-          label="Discount"
-          description="A factor of list prices: 0.9"
-          inputMode="decimal"
+        <Select label="Status" data={STATUSES} value={status} onChange={(value) => setStatus(value ?? status)} />
+        <NumberInput
+          label="Discount, percent"
+          min={0}
+          max={100}
+          decimalScale={2}
           value={discount}
-          onChange={({ currentTarget: { value } }) => setDiscount(value)}
+          onChange={setDiscount}
         />
       </div>
-      <Select
-        label="Plan"
-        data={[{ value: NO_PLAN, label: 'none' }, ...tiers.map((value) => ({ value, label: value }))]}
-        value={tier}
-        onChange={(value) => setTier(value ?? NO_PLAN)}
+      <Select label="Plan" data={tiers} value={tier} onChange={(value) => setTier(value ?? tier)} />
+      <Checkbox
+        label="The plan renews at the end of its period"
+        checked={renews}
+        onChange={({ currentTarget: { checked } }) => setRenews(checked)}
       />
       {save.error !== null && <Fault error={save.error} />}
       <Button type="submit" loading={save.isPending} disabled={Object.keys(changes).length === 0}>

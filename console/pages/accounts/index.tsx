@@ -84,14 +84,14 @@ function AccountList({ accounts, onOpen }: { accounts: readonly Account[]; onOpe
           </tr>
         </thead>
         <tbody>
-          {accounts.map(({ id, name, status, balance_usd, bonus_usd, holds_usd, plan, windows }) => (
+          {accounts.map(({ id, name, status, balance_usd, bonus_usd, held_usd, plan, windows }) => (
             <tr key={id} className="opens" onClick={() => onOpen(id)}>
               <td className="cut">
                 <button type="button" className="row-name" onClick={() => onOpen(id)}>
                   {visible(name)}
                 </button>
               </td>
-              <td className={status === 'normal' ? 'dim' : 'failed'}>{status}</td>
+              <td className={status === 'healthy' ? 'dim' : 'failed'}>{status}</td>
               <td className="right">
                 <Money usd={balance_usd} />
               </td>
@@ -99,9 +99,9 @@ function AccountList({ accounts, onOpen }: { accounts: readonly Account[]; onOpe
                 <Money usd={bonus_usd} />
               </td>
               <td className="right wide dim">
-                <Money usd={holds_usd} />
+                <Money usd={held_usd} />
               </td>
-              <td className="wide">{plan === null ? <span className="dim">none</span> : plan.tier}</td>
+              <td className="wide">{plan.tier}</td>
               <td className="wide">
                 <span className="balance-windows">
                   {windows.map((window) => (

@@ -23,26 +23,23 @@ export function AccountSheet({ answer }: { answer: Answer<Account> }) {
           <Money usd={account.bonus_usd} as="head" />
         </Fact>
         <Fact name="Holds">
-          <Money usd={account.holds_usd} as="head" />
+          <Money usd={account.held_usd} as="head" />
         </Fact>
         <Fact name="Status">
-          <span className={account.status === 'normal' ? '' : 'failed'}>{account.status}</span>
+          <span className={account.status === 'healthy' ? '' : 'failed'}>{account.status}</span>
         </Fact>
         <Fact name="Plan">
-          {account.plan === null ? (
-            <span className="dim">none</span>
-          ) : (
-            <span>
-              {account.plan.tier}
-              {account.plan.expires_at !== null && (
-                <span className="dim">
-                  , {account.plan.renews ? 'renews' : 'ends'} <Ago at={account.plan.expires_at} />
-                </span>
-              )}
+          <span>
+            {account.plan.tier}
+            <span className="dim">
+              , {account.plan.renews ? 'renews' : 'ends'} <Ago at={account.plan.ends_at} />
+              {account.plan.next_tier !== null && <>, then {account.plan.next_tier}</>}
             </span>
-          )}
+          </span>
         </Fact>
-        <Fact name="Discount">{account.discount ?? <span className="dim">none</span>}</Fact>
+        <Fact name="Discount">
+          {account.discount === 0 ? <span className="dim">none</span> : `${account.discount} %`}
+        </Fact>
         <Fact name="Made">
           <When at={account.created_at} />
         </Fact>

@@ -15,8 +15,8 @@ const useSignIn = (onDone: (session: Session) => void) =>
   })
 
 /** Sign-in by e-mail and password. */
-export function PasswordForm({ email = '', onDone }: { email?: string; onDone: (session: Session) => void }) {
-  const [given, setGiven] = useState({ email, password: '' })
+export function PasswordForm({ onDone }: { onDone: (session: Session) => void }) {
+  const [given, setGiven] = useState({ email: '', password: '' })
   const signIn = useSignIn(onDone)
   const submit = (event: FormEvent): void => {
     event.preventDefault()
@@ -31,7 +31,7 @@ export function PasswordForm({ email = '', onDone }: { email?: string; onDone: (
           type="email"
           autoComplete="username"
           required
-          data-autofocus={email === '' || undefined}
+          data-autofocus
           value={given.email}
           onChange={({ currentTarget: { value } }) => setGiven((before) => ({ ...before, email: value }))}
         />
@@ -40,7 +40,6 @@ export function PasswordForm({ email = '', onDone }: { email?: string; onDone: (
           name="password"
           autoComplete="current-password"
           required
-          data-autofocus={email !== '' || undefined}
           value={given.password}
           onChange={({ currentTarget: { value } }) => setGiven((before) => ({ ...before, password: value }))}
         />
@@ -66,7 +65,7 @@ export function LinkForm({
   onDone: (session: Session) => void
 }) {
   const [name, setName] = useState(preview.user?.name ?? '')
-  const [email, setEmail] = useState(preview.user?.email ?? '')
+  const [email, setEmail] = useState('')
   const [password, setPassword] = useState('')
   const signIn = useSignIn(onDone)
   const isNew = preview.kind !== 'return'

@@ -12,14 +12,14 @@ export function Balances({ accounts }: { accounts: readonly Account[] }) {
   return (
     <Panel title={accounts.length === 1 ? 'Balance' : 'Balances'} flush>
       <ul className="rows">
-        {accounts.slice(0, MOST_SHOWN).map(({ id, name, balance_usd, holds_usd, windows }) => (
+        {accounts.slice(0, MOST_SHOWN).map(({ id, name, balance_usd, held_usd, windows }) => (
           <li key={id}>
             <To path={`/accounts?open=${id}`} className="rows-link balance">
               <span className="rows-main">{visible(name)}</span>
               <span>
                 <Money usd={balance_usd} as="head" /> USD
                 <span className="dim">
-                  , holds <Money usd={holds_usd} as="head" />
+                  , holds <Money usd={held_usd} as="head" />
                 </span>
               </span>
               <span className="balance-windows">

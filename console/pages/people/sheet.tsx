@@ -42,7 +42,7 @@ function Person({ answer, onClose }: { answer: Answer<User>; onClose: () => void
         </Fact>
       </Facts>
       {may.managePeople && <ChangeRoles answer={answer} />}
-      {isSelf && <OwnPassword id={user.id} />}
+      {isSelf && <OwnPassword user={user} />}
       {(isSelf || may.managePeople) && <Sessions id={user.id} />}
       {may.managePeople && !isSelf && (
         <div className="sheet-foot">
@@ -77,13 +77,14 @@ function ChangeRoles({ answer }: { answer: Answer<User> }) {
   )
 }
 
-function OwnPassword({ id }: { id: string }) {
+function OwnPassword({ user: { id, has_password } }: { user: User }) {
+  const [old, setOld] = useState('')
   const [password, setPassword] = useState('')
   const save = useChange<void>(
     'PUT',
     () => `/users/${encodeURIComponent(id)}/password`,
     ['/users'],
-    () => ({ body: { password } }),
+    () => ({ body: { password, ...(has_password ? { old_password: old } : {}) } }),
   )
   const submit = (event: FormEvent): void => {
     event.preventDefault()
@@ -92,6 +93,15 @@ function OwnPassword({ id }: { id: string }) {
   return (
     <form onSubmit={submit} className="stack" aria-label="Your password">
       <h3>Your password</h3>
+      {has_password && (
+        <PasswordInput
+          label="Old password"
+          autoComplete="current-password"
+          required
+          value={old}
+          onChange={({ currentTarget: { value } }) => setOld(value)}
+        />
+      )}
       <PasswordInput
         label="New password"
         description="12 characters or more"
