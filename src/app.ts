@@ -42,6 +42,7 @@ import { reportRefusal } from './pipeline/refusals.ts'
 import { identify, identityHeaders } from './pipeline/response-headers.ts'
 import { openRouter } from './pipeline/routing.ts'
 import { CandidateFinder } from './pipeline/routing/candidates.ts'
+import { Tail } from './pipeline/tail.ts'
 import { protocols } from './protocols/index.ts'
 import { Catalogue } from './providers/catalogue.ts'
 import { LocalModels } from './providers/local.ts'
@@ -262,7 +263,12 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), clock, ...config.billing })
   const counts = new RequestCounts(config.metrics.enabled)
-  ledger.onClosed = (open) => observeClosing({ counts }, open)
+  const refusals = new RefusalLog(store.reports)
+  const tail = new Tail({ ledger, refusals })
+  ledger.onClosed = (open) => {
+    observeClosing({ counts }, open)
+    tail.closed(open)
+  }
   const reasoningReplay = await ReasoningReplay.open(store, config.reasoning.keepMs, now)
   const { kept, space } = store
   const keptQuota = new KeptQuota({ kept, ledger, config, space })
@@ -304,7 +310,8 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     inFlight: new InFlightRequests(config.timeouts.clientLeftMs),
     idempotency: new Idempotency({ store, clock, config, memory, space }),
     counts,
-    refusals: new RefusalLog(store.reports),
+    refusals,
+    tail,
     draining: false,
   }
 }

@@ -23,6 +23,7 @@ import type { RefusalLog } from './pipeline/refusal-log.ts'
 import type { ReasoningReplay } from './pipeline/reasoning-replay.ts'
 import type { RequestCounts } from './pipeline/request-counts.ts'
 import type { CandidateFinder, Candidates } from './pipeline/routing/candidates.ts'
+import type { Tail } from './pipeline/tail.ts'
 import type { Catalogue } from './providers/catalogue.ts'
 import type { Router } from './providers/routing/router.ts'
 import type { DiskSpace } from './store/disk-space.ts'
@@ -64,6 +65,8 @@ export type AppContext = {
   idempotency: Idempotency
   refusals: RefusalLog
   counts: RequestCounts
+  /** Those who watch requests begin and end. */
+  tail: Tail
   /** Set when the server was asked to stop: requests in flight finish, new ones are refused. */
   draining: boolean
 }

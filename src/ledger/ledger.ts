@@ -55,6 +55,8 @@ export class Ledger implements Expiring {
   readonly #speeds = new OutputSpeeds()
   readonly #holds: Holds
   readonly #changes: AccountChanges
+  /** Called when funds are reserved for a generation. */
+  onOpened: ((open: OpenGeneration) => void) | undefined
   /** Called when a generation has ended and its record is written, or could not be. */
   onClosed: ((open: OpenGeneration) => void) | undefined
   #budgets = new Budgets([])
@@ -198,6 +200,7 @@ export class Ledger implements Expiring {
     this.#holds.follow(open)
     this.#open.add(open)
     this.#sweepSoon()
+    this.onOpened?.(open)
     return open
   }
 
@@ -213,9 +216,14 @@ export class Ledger implements Expiring {
     return this.#pending.size === 0
   }
 
-  /** Generations that have not ended. */
+  /** The number of generations that have not ended. */
   get openCounts(): { streamed: number; whole: number } {
     return this.#open.counts
+  }
+
+  /** Generations that have not ended. */
+  get open(): Iterable<OpenGeneration> {
+    return this.#open
   }
 
   /** Generations whose providers work on in the background. */

@@ -30,6 +30,11 @@ export class OpenGenerations {
     return this.#young.has(open) || this.#old.has(open)
   }
 
+  *[Symbol.iterator](): Generator<OpenGeneration> {
+    yield* this.#young
+    yield* this.#old
+  }
+
   get size(): number {
     return this.#young.size + this.#old.size
   }

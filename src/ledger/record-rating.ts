@@ -8,11 +8,14 @@ import { rate, type Rating } from './rating.ts'
 /** The price version in ratings of models without a price. */
 const UNPRICED = 'unpriced'
 
+/** The facts of a record that its rating follows from. */
+type RatedRecord = Pick<GenerationRecord, 'usage' | 'price' | 'discount' | 'bill' | 'ending'>
+
 /**
  * The rating of a stored generation at the price that is stored with it. The record's `bill` equals the rating's bill,
  * or its origin for a subscription. Throws where the stored rates cannot be read.
  */
-export function ratingOf(record: GenerationRecord): Rating {
+export function ratingOf(record: RatedRecord): Rating {
   const { usage, price, discount } = record
   if (price === null || wasNotCharged(record))
     return { version: price?.version ?? UNPRICED, items: [], origin: 0n, discount: 0n, bill: 0n }
@@ -20,7 +23,7 @@ export function ratingOf(record: GenerationRecord): Rating {
 }
 
 /** Without this check, the fee per request would be expected of generations whose outcome is not charged. */
-const wasNotCharged = ({ usage, bill, ending }: GenerationRecord): boolean =>
+const wasNotCharged = ({ usage, bill, ending }: RatedRecord): boolean =>
   bill === 0n &&
   OUTCOMES[ending as Outcome]?.before !== 'reported' &&
   Object.keys(noUsage()).every((bucket) => usage[bucket as keyof typeof usage] === 0)

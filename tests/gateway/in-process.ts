@@ -24,6 +24,7 @@ import { MediaResolver } from '../../src/pipeline/media.ts'
 import { accountsOf } from '../../src/ledger/starting-credit.ts'
 import { CandidateFinder } from '../../src/pipeline/routing/candidates.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
+import { Tail } from '../../src/pipeline/tail.ts'
 import { RefusalLog } from '../../src/pipeline/refusal-log.ts'
 import { ReasoningReplay } from '../../src/pipeline/reasoning-replay.ts'
 import { RequestCounts } from '../../src/pipeline/request-counts.ts'
@@ -65,6 +66,7 @@ export async function inProcessGateway(
   const catalogue = new Catalogue(config)
   const candidates = new CandidateFinder({ catalogue, config, prices })
   const memory = new MemoryBudget(2 ** 30)
+  const refusals = new RefusalLog(store.reports)
   const app = {
     config,
     clock: new SteadyClock(),
@@ -91,8 +93,9 @@ export async function inProcessGateway(
     memory,
     background: new BackgroundResponses({ catalogue, config, ledger, store, issuedIds }),
     inFlight: new InFlightRequests(0),
-    refusals: new RefusalLog(store.reports),
     counts: new RequestCounts(false),
+    refusals,
+    tail: new Tail({ ledger, refusals }),
     draining: false,
   }
   return { sqlite, app, headers: { host: 'sluice', authorization: `Bearer ${first?.text}` } }

@@ -37,13 +37,24 @@ export class Browser {
     })
     const set = response.headers.get('set-cookie')
     if (set !== null) this.cookie = set.includes('Max-Age=0') ? '' : (set.split(';')[0] ?? '')
-    const text = await response.text()
+    // A stream has no end, and tables are no JSON.
+    const isJson = !/^(?:text\/(?:csv|event-stream)|application\/jsonl)/.test(
+      response.headers.get('content-type') ?? '',
+    )
+    if (!isJson) await response.body?.cancel()
+    const text = isJson ? await response.text() : ''
     const json = (text === '' ? {} : JSON.parse(text)) as T & { error?: { code?: string } }
     return { status: response.status, headers: response.headers, text, json, code: json.error?.code ?? '' }
   }
 
   get = <T = Json>(path: string) => this.ask<T>('GET', path)
   post = <T = Json>(path: string, body: object) => this.ask<T>('POST', path, body)
+
+  /** The body of something that is not JSON. */
+  async text(path: string): Promise<string> {
+    const headers = { 'sec-fetch-site': 'same-origin', 'x-sluice-console': '1', cookie: this.cookie }
+    return (await fetch(`${this.url}/v1/management${path}`, { headers })).text()
+  }
 
   /** Changes something that was just read. */
   async change<T = Json>(method: string, path: string, body?: object): Promise<Got<T>> {

@@ -5,3 +5,13 @@ export type { Page } from './answer.ts'
 export type { KeyAnswer, NewKeyAnswer } from './keys.ts'
 export type { LinkPreview, SessionAnswer } from './session.ts'
 export type { NewLinkAnswer, UserAnswer, UserSessionAnswer } from './users.ts'
+export type { Named } from './names.ts'
+export type {
+  AttemptAnswer,
+  PostingAnswer,
+  RatingAnswer,
+  RequestAnswer,
+  RequestDetailAnswer,
+  TokenCounts,
+} from './requests.ts'
+export type { Measures, UsageAnswer, UsageGroupAnswer } from './usage.ts'

@@ -2,6 +2,10 @@ import { metricsRoute } from './metrics.ts'
 import { managed, type ManagementRoute } from './route.ts'
 import { changeAccount, createAccount, creditAccount, getAccount, listAccounts } from './accounts.ts'
 import { changeKey, createKey, getKey, listKeys, revokeKey, rotateKey } from './keys.ts'
+import { exportRequests } from './export.ts'
+import { streamRequests } from './request-stream.ts'
+import { getRequest, listRequests } from './requests.ts'
+import { getUsage } from './usage.ts'
 import { beginSession, endSession, getSession, previewLink } from './session.ts'
 import {
   changeUser,
@@ -52,4 +56,10 @@ export const managementRoutes: readonly ManagementRoute[] = [
   remove('/users/{id}/sessions', 'signed-in', endUserSessions),
   remove('/users/{id}/sessions/{sid}', 'signed-in', endUserSessions),
   put('/users/{id}/password', 'signed-in', setPassword),
+
+  get('/requests', 'requests.read', listRequests),
+  get('/requests/stream', 'requests.read', streamRequests),
+  get('/requests/export', 'requests.read', exportRequests),
+  get('/requests/{id}', 'requests.read', getRequest),
+  get('/usage', 'usage.read', getUsage),
 ]

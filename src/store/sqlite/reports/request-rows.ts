@@ -1,5 +1,6 @@
 import { noUsage, type Usage } from '../../../generation/usage.ts'
 import type { RequestRow } from '../../reports.ts'
+import { errorOf, firstTokenOf, rowOfRefusal } from '../../request-row.ts'
 import { USAGE_BUCKETS, USAGE_COLUMNS } from '../generation-rows.ts'
 import type { NameCache } from './name-cache.ts'
 
@@ -69,9 +70,9 @@ export function lineOf(names: NameCache, row: LineRow): RequestRow {
     client: names.text(row.client),
     outcome: ending,
     finish: names.text(row.finish),
-    error: ending === 'completed' ? null : errorIn(attempts),
+    error: errorOf(ending, attempts),
     streamed,
-    firstTokenMs: streamed && (ending === 'completed' || duration > 0) ? latency : null,
+    firstTokenMs: firstTokenOf({ streamed, ending, latency, duration }),
     totalMs: latency + duration,
     tries: row.retries + 1,
     losses: row.losses,
@@ -82,33 +83,17 @@ export function lineOf(names: NameCache, row: LineRow): RequestRow {
   }
 }
 
-/** The error of the last attempt. */
-function errorIn(attempts: string | null): RequestRow['error'] {
-  if (attempts === null) return null
-  const last = (JSON.parse(attempts) as { error?: string; message?: string }[]).findLast(({ error }) => error)
-  return last?.error === undefined ? null : { code: last.error, message: last.message ?? null }
-}
-
-export const refusalLineOf = (names: NameCache, row: RefusalRow): RequestRow => ({
-  id: row.hexId,
-  at: row.at,
-  accountId: names.text(row.account),
-  keyId: names.text(row.key),
-  kind: null,
-  api: names.text(row.route)!,
-  model: names.text(row.model),
-  provider: null,
-  client: names.text(row.client),
-  outcome: 'refused',
-  finish: null,
-  error: { code: names.text(row.code)!, message: row.message },
-  streamed: false,
-  firstTokenMs: null,
-  totalMs: null,
-  tries: 0,
-  losses: 0,
-  estimated: false,
-  usage: noUsage(),
-  bill: 0n,
-  flows: 0n,
-})
+export const refusalLineOf = (names: NameCache, row: RefusalRow): RequestRow =>
+  rowOfRefusal({
+    id: row.hexId,
+    at: row.at,
+    accountId: names.text(row.account),
+    keyId: names.text(row.key),
+    route: names.text(row.route)!,
+    code: names.text(row.code)!,
+    status: row.status,
+    param: row.param,
+    message: row.message,
+    model: names.text(row.model),
+    client: names.text(row.client),
+  })

@@ -1,0 +1,270 @@
+import type { AppContext } from '../../context.ts'
+import type { ProtocolName } from '../../generation/request.ts'
+import type { Usage } from '../../generation/usage.ts'
+import { ratingOf } from '../../ledger/record-rating.ts'
+import { rowOfOpen } from '../../pipeline/tail.ts'
+import { protocols } from '../../protocols/index.ts'
+import { isInScope, matches } from '../../store/request-filter.ts'
+import type { RequestDetail, RequestFilter, RequestRow, Transfer } from '../../store/store.ts'
+import { answer, cursorAfter, limitOf, positionOf, time, timeOrNull, unknown, usd, type Page } from './answer.ts'
+import { filterOf, idIn, scopeOf, seesListPrices } from './filters.ts'
+import { namedIn, namesOf, type Named } from './names.ts'
+import type { ManagementRequest } from './route.ts'
+
+export type TokenCounts = { input: number; cache_read: number; cache_write: number; output: number; reasoning: number }
+
+/** A line of the list of requests. `account` and `key` are null for a request without a valid key. */
+export type RequestAnswer = {
+  id: string
+  public_id: string
+  at: string
+  account: Named | null
+  key: Named | null
+  api: string
+  model: string | null
+  provider: string | null
+  client: string | null
+  outcome: string
+  finish_reason: string | null
+  error: { code: string; message: string | null } | null
+  streamed: boolean
+  first_token_ms: number | null
+  total_ms: number | null
+  tries: number
+  losses: number
+  estimated: boolean
+  tokens: TokenCounts
+  cost_usd: string | null
+  flows: number | null
+  bodies: boolean
+}
+
+export type AttemptAnswer = {
+  provider: string
+  model: string | null
+  protocol: string | null
+  started_ms: number | null
+  duration_ms: number
+  status: number | null
+  error: { code: string; message: string | null } | null
+}
+
+export type RatingAnswer = {
+  version: string
+  origin_usd: string
+  discount_usd: string
+  bill_usd: string
+  items: {
+    item: string
+    quantity: number
+    rate_usd: string
+    origin_usd: string
+    discount_usd: string
+    bill_usd: string
+  }[]
+}
+
+export type PostingAnswer = { kind: string; debit: string; credit: string; amount_usd: string }
+
+export type RequestDetailAnswer = Omit<RequestAnswer, 'bodies'> & {
+  attempts: AttemptAnswer[]
+  translation: unknown[]
+  usage: Usage | null
+  rating: RatingAnswer | null
+  hold: { held_usd: string; settled_usd: string } | null
+  postings: PostingAnswer[]
+  refusal: { status: number; param: string | null } | null
+  bodies: { stored: false; parts: []; why_not: string }
+}
+
+/** Micro-flows in a flow. */
+const FLOW = 1_000_000
+
+const REQUEST_PREFIX = 'req_'
+
+const publicId = ({ id, api, outcome }: RequestRow): string => {
+  if (outcome === 'refused') return REQUEST_PREFIX + id
+  return (api === 'predictions' ? 'pred_' : (protocols[api as ProtocolName]?.serve.idPrefix ?? '')) + id
+}
+
+export const tokensOf = (usage: Usage): TokenCounts => ({
+  input: usage.inputTokens + usage.inputAudioTokens,
+  cache_read: usage.cacheReadTokens,
+  cache_write: usage.cacheWrite5mTokens + usage.cacheWrite1hTokens,
+  output: usage.outputTokens + usage.outputAudioTokens + usage.outputImageTokens,
+  reasoning: usage.reasoningTokens,
+})
+
+export const flowsOf = (flows: bigint): number => Number(flows) / FLOW
+
+/** The cost of a line as far as the caller may see it: the list price of a subscription is for the installation. */
+const costOf = ({ outcome, kind, bill }: RequestRow, listPrices: boolean): string | null =>
+  outcome === 'open' || outcome === 'refused' || (kind === 'subscription' && !listPrices) ? null : usd(bill)
+
+export type RowWriter = (row: RequestRow) => RequestAnswer
+
+/** A function that writes lines for this caller. */
+export async function rowWriter(app: AppContext, inbound: ManagementRequest): Promise<RowWriter> {
+  const names = await namesOf(app)
+  const listPrices = seesListPrices(inbound)
+  return (row) => ({
+    id: row.id,
+    public_id: publicId(row),
+    at: time(row.at),
+    account: namedIn(names.accounts, row.accountId),
+    key: namedIn(names.keys, row.keyId),
+    api: row.api,
+    model: row.model,
+    provider: row.provider,
+    client: row.client,
+    outcome: row.outcome,
+    finish_reason: row.finish,
+    error: row.error,
+    streamed: row.streamed,
+    first_token_ms: row.firstTokenMs,
+    total_ms: row.totalMs,
+    tries: row.tries,
+    losses: row.losses,
+    estimated: row.estimated,
+    tokens: tokensOf(row.usage),
+    cost_usd: costOf(row, listPrices),
+    flows: row.kind === 'subscription' && row.outcome !== 'open' ? flowsOf(row.flows) : null,
+    bodies: false,
+  })
+}
+
+const LAST_ID = 'f'.repeat(32)
+
+/** `GET /v1/management/requests`: the newest first; those that are open come before all that are recorded. */
+export async function listRequests(app: AppContext, inbound: ManagementRequest): Promise<Response> {
+  const filter = await filterOf(app, inbound)
+  const limit = limitOf(inbound)
+  const before = positionOf<string>(inbound)
+  const write = await rowWriter(app, inbound)
+  const open = before === undefined ? openRows(app, filter).slice(0, limit) : []
+  const left = limit - open.length
+  const { rows, next, scannedTo } =
+    left === 0 ? { rows: [], next: LAST_ID, scannedTo: null } : await app.store.reports.requests(filter, before, left)
+  // A generation may have ended while the store was asked.
+  const ended = new Set(rows.map(({ id }) => id))
+  const page: Page<RequestAnswer> = {
+    data: [...open.filter(({ id }) => !ended.has(id)), ...rows].map(write),
+    next: next === null ? null : cursorAfter(inbound, next),
+    scanned_to: timeOrNull(scannedTo),
+  }
+  return answer(page)
+}
+
+function openRows({ ledger }: AppContext, filter: RequestFilter): RequestRow[] {
+  const rows: RequestRow[] = []
+  for (const open of ledger.open) {
+    if (open.record !== undefined) continue
+    const row = rowOfOpen(open)
+    if (matches(filter, row)) rows.push(row)
+  }
+  return rows.sort((a, b) => (a.id < b.id ? 1 : -1))
+}
+
+/** `GET /v1/management/requests/{id}`: one, by any form of its id. */
+export async function getRequest(app: AppContext, inbound: ManagementRequest): Promise<Response> {
+  const id = idIn(inbound.params[0]!)
+  const scope = await scopeOf(app, inbound, 'requests.read')
+  const write = await rowWriter(app, inbound)
+  const detail = id === undefined ? undefined : await app.store.reports.request(id, scope)
+  if (detail !== undefined) return answer(writeDetail(detail, write, seesListPrices(inbound)))
+  const open = id === undefined ? undefined : [...app.ledger.open].find(({ request }) => request.id === id)
+  const row = open && rowOfOpen(open)
+  if (row === undefined || !isInScope(scope, row)) throw unknown('request', 'id')
+  const { tries, losses } = open!.meter
+  const attempts: AttemptAnswer[] = (tries as readonly StoredAttempt[]).map(writeAttempt)
+  return answer({ ...write(row), ...NO_DETAIL, attempts, translation: [...losses], usage: row.usage })
+}
+
+const NO_BODIES: RequestDetailAnswer['bodies'] = {
+  stored: false,
+  parts: [],
+  why_not: 'Bodies are not kept.',
+}
+
+const NO_DETAIL = { rating: null, hold: null, postings: [], refusal: null, bodies: NO_BODIES }
+
+/** An attempt as a record has it; earlier versions stored fewer members. */
+type StoredAttempt = {
+  provider: string
+  model?: string
+  protocol?: string
+  startedMs?: number
+  milliseconds: number
+  status?: number
+  error?: string
+  message?: string
+}
+
+const writeAttempt = (attempt: StoredAttempt): AttemptAnswer => ({
+  provider: attempt.provider,
+  model: attempt.model ?? null,
+  protocol: attempt.protocol ?? null,
+  started_ms: attempt.startedMs ?? null,
+  duration_ms: attempt.milliseconds,
+  status: attempt.status ?? null,
+  error: attempt.error === undefined ? null : { code: attempt.error, message: attempt.message ?? null },
+})
+
+function writeDetail(detail: RequestDetail, write: RowWriter, listPrices: boolean): RequestDetailAnswer {
+  const { row, attempts, translation, held, transfers, status, param } = detail
+  const line = write(row)
+  if (status !== null)
+    return { ...line, ...NO_DETAIL, attempts: [], translation: [], usage: null, refusal: { status, param } }
+  const shown = row.kind !== 'subscription' || listPrices
+  return {
+    ...line,
+    attempts: attempts === null ? lone(row) : (JSON.parse(attempts) as StoredAttempt[]).map(writeAttempt),
+    translation: translation === null ? [] : (JSON.parse(translation) as unknown[]),
+    usage: row.usage,
+    rating: shown ? ratingAnswer(detail) : null,
+    hold: shown ? { held_usd: usd(held), settled_usd: usd(row.kind === 'subscription' ? 0n : row.bill) } : null,
+    // The cost of providers is not for accounts.
+    postings: transfers.filter(({ kind }) => listPrices || kind !== 'cost').map(writePosting),
+    refusal: null,
+    bodies: NO_BODIES,
+  }
+}
+
+/** The attempt of a generation that succeeded with its first. */
+const lone = ({ provider, api, totalMs }: RequestRow): AttemptAnswer[] =>
+  provider === null
+    ? []
+    : [{ provider, model: null, protocol: api, started_ms: 0, duration_ms: totalMs ?? 0, status: null, error: null }]
+
+function ratingAnswer({ row, price, discount }: RequestDetail): RatingAnswer {
+  const { version, items, ...rating } = ratingOf({
+    usage: row.usage,
+    price,
+    discount,
+    bill: row.bill,
+    ending: row.outcome,
+  })
+  return {
+    version,
+    origin_usd: usd(rating.origin),
+    discount_usd: usd(rating.discount),
+    bill_usd: usd(rating.bill),
+    items: items.map(({ item, quantity, rate, origin, discount: off, bill }) => ({
+      item,
+      quantity,
+      rate_usd: usd(rate),
+      origin_usd: usd(origin),
+      discount_usd: usd(off),
+      bill_usd: usd(bill),
+    })),
+  }
+}
+
+const bookText = ({ kind, owner }: Transfer['debit']): string => (owner === '' ? kind : `${kind} ${owner}`)
+
+const writePosting = ({ kind, debit, credit, amount }: Transfer): PostingAnswer => ({
+  kind,
+  debit: bookText(debit),
+  credit: bookText(credit),
+  amount_usd: usd(amount),
+})

@@ -1,0 +1,81 @@
+import type { Ledger, OpenGeneration } from '../ledger/ledger.ts'
+import type { RequestRow } from '../store/store.ts'
+import { rowOfRecord, rowOfRefusal } from '../store/request-row.ts'
+import type { RefusalLog } from './refusal-log.ts'
+
+/** A change in the list of requests, as it happens. */
+export type TailEvent = { type: 'opened' | 'closed' | 'refused'; row: RequestRow }
+type Listener = (event: TailEvent) => void
+
+type Sources = { ledger: Pick<Ledger, 'onOpened'>; refusals: Pick<RefusalLog, 'onRefused'> }
+
+/** Reports requests that begin, end or are refused to those who watch; nothing is done while there is none. */
+export class Tail {
+  readonly #sources: Sources
+  readonly #listeners = new Set<Listener>()
+
+  constructor(sources: Sources) {
+    this.#sources = sources
+  }
+
+  get size(): number {
+    return this.#listeners.size
+  }
+
+  /** Calls the listener with each event. Returns a function that ends it. */
+  follow(listener: Listener): () => void {
+    this.#listeners.add(listener)
+    this.#watch()
+    return () => {
+      this.#listeners.delete(listener)
+      this.#watch()
+    }
+  }
+
+  #watch(): void {
+    const { ledger, refusals } = this.#sources
+    const isWatched = this.#listeners.size > 0
+    ledger.onOpened = isWatched ? (open) => this.#report({ type: 'opened', row: rowOfOpen(open) }) : undefined
+    refusals.onRefused = isWatched
+      ? (refusal) => this.#report({ type: 'refused', row: rowOfRefusal(refusal) })
+      : undefined
+  }
+
+  /** A generation has ended. */
+  closed({ record }: OpenGeneration): void {
+    if (this.#listeners.size > 0 && record !== undefined) this.#report({ type: 'closed', row: rowOfRecord(record) })
+  }
+
+  #report(event: TailEvent): void {
+    for (const listener of this.#listeners) listener(event)
+  }
+}
+
+/** The line of a generation that has not ended: as far as it is known, without a cost. */
+export function rowOfOpen({ request, meter }: OpenGeneration): RequestRow {
+  const { id, createdAt, accountId, keyId, kind, api, model, client, streamed } = request
+  const tries = meter.tries.length
+  return {
+    id,
+    at: createdAt,
+    accountId,
+    keyId,
+    kind,
+    api,
+    model,
+    provider: meter.served?.provider ?? meter.tries.at(-1)?.provider ?? null,
+    client: client ?? null,
+    outcome: 'open',
+    finish: null,
+    error: null,
+    streamed,
+    firstTokenMs: streamed && meter.begunMs !== undefined ? meter.times.latency : null,
+    totalMs: null,
+    tries: Math.max(1, tries),
+    losses: meter.losses.length,
+    estimated: false,
+    usage: { ...meter.usage },
+    bill: 0n,
+    flows: 0n,
+  }
+}

@@ -1,0 +1,239 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Page, RequestAnswer, RequestDetailAnswer } from '../../src/endpoints/management/answers.ts'
+import { startGateway, type Gateway } from '../server.ts'
+import { ownerOf, signedIn, type Browser } from './browser.ts'
+
+const CONFIG = `
+billing: { delay: 0s, startingCredit: 100 }
+models:
+  acme/large: { endpoints: [{ provider: sandbox, model: chat }], price: { prompt: 2, completion: 8 } }
+`
+
+let gateway: Gateway
+let owner: Browser
+let account: { id: string; name: string }
+
+beforeAll(async () => {
+  gateway = await startGateway({ config: CONFIG })
+  owner = await ownerOf(gateway)
+  await generate('Hello')
+  await generate('[[error: 400]]')
+  await generate('again', { model: 'no/such' })
+  const { data } = await list()
+  account = data[0]!.account as typeof account
+})
+afterAll(() => gateway.stop())
+
+const generate = async (text: string, over: object = {}, key = gateway.key): Promise<Response> => {
+  const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'user-agent': 'a-client/1.0' },
+    body: JSON.stringify({ model: 'acme/large', messages: [{ role: 'user', content: text }], ...over }),
+  })
+  await response.text()
+  return response
+}
+
+const list = async (query = '', browser = owner): Promise<Page<RequestAnswer>> =>
+  (await browser.get(`/requests${query}`)).json as unknown as Page<RequestAnswer>
+
+const outcomes = async (query: string): Promise<string[]> => (await list(query)).data.map(({ outcome }) => outcome)
+
+describe('the list of requests', () => {
+  test('a request is listed with all that a line shows', async () => {
+    const { data } = await list('?outcome=completed')
+    expect(data).toEqual([
+      {
+        id: expect.stringMatching(/^[0-9a-f]{32}$/),
+        public_id: expect.stringMatching(/^chatcmpl-[0-9a-f]{32}$/),
+        at: expect.stringMatching(/^\d{4}-.*\.\d{3}Z$/),
+        account: { id: expect.stringMatching(/^acct_/), name: 'default' },
+        key: { id: expect.stringMatching(/^key_/), name: 'first' },
+        api: 'chat.completions',
+        model: 'acme/large',
+        provider: 'sandbox',
+        client: 'a-client/1.0',
+        outcome: 'completed',
+        finish_reason: 'stop',
+        error: null,
+        streamed: false,
+        first_token_ms: null,
+        total_ms: expect.any(Number),
+        tries: 1,
+        losses: 0,
+        estimated: false,
+        tokens: { input: expect.any(Number), cache_read: 0, cache_write: 0, output: expect.any(Number), reasoning: 0 },
+        cost_usd: expect.stringMatching(/^0\.000\d+$/),
+        flows: null,
+        bodies: false,
+      },
+    ])
+  })
+
+  test('refusals and failures are in one list with what succeeded, the newest first', async () => {
+    expect(await outcomes('')).toEqual(['refused', 'failed', 'completed'])
+    const [refused, failed] = (await list()).data
+    expect(refused).toMatchObject({ error: { code: 'model_not_found' }, cost_usd: null, model: 'no/such', tries: 0 })
+    expect(failed).toMatchObject({ error: { code: expect.any(String) }, cost_usd: '0' })
+  })
+
+  test('filters choose, exclude and search', async () => {
+    expect(await outcomes('?not_outcome=refused')).toEqual(['failed', 'completed'])
+    expect(await outcomes('?model=acme/large&outcome=failed&outcome=refused')).toEqual(['failed'])
+    expect(await outcomes('?key=first&client=a-client/1.0&provider=sandbox&api=chat.completions')).toEqual([
+      'failed',
+      'completed',
+    ])
+    expect(await outcomes(`?account=${account.name}&q=not available`)).toEqual(['refused'])
+    expect(await outcomes('?q=00000000000')).toEqual([])
+    expect(await outcomes('?from=-1h&streamed=false&estimated=false&lossy=false&min_tokens=1')).toEqual(['completed'])
+    expect(await outcomes('?to=-1m')).toEqual([])
+  })
+
+  test('pages follow each other by cursor, which belongs to its filters', async () => {
+    const first = await list('?limit=1')
+    const second = await list(`?limit=1&cursor=${first.next}`)
+    const third = await list(`?limit=1&cursor=${second.next}`)
+    expect([first, second, third].map(({ data }) => data.map(({ outcome }) => outcome))).toEqual([
+      ['refused'],
+      ['failed'],
+      ['completed'],
+    ])
+    expect((await owner.get(`/requests?limit=1&cursor=${first.next}&model=x`)).code).toBe('invalid_request')
+  })
+
+  test.each(['q=ab', 'from=yesterday', 'streamed=maybe', 'min_cost_usd=x', 'min_tokens=-1', 'limit=0', 'cursor=x'])(
+    'a wrong filter is refused: %s',
+    async (query) => {
+      const { status, code } = await owner.get(`/requests?${query}`)
+      expect([status, code]).toEqual([400, 'invalid_request'])
+    },
+  )
+})
+
+describe('one request', () => {
+  test('a request is found by any form of its id, with its rating and postings', async () => {
+    const [line] = (await list('?outcome=completed')).data
+    for (const id of [line!.id, line!.public_id, `req_${line!.id}`]) {
+      const detail = (await owner.get(`/requests/${id}`)).json as unknown as RequestDetailAnswer
+      expect({ ...detail, bodies: false }).toMatchObject({ ...line! })
+      expect(detail.attempts).toMatchObject([{ provider: 'sandbox', error: null }])
+      expect(detail.rating?.bill_usd).toBe(line!.cost_usd!)
+      expect(detail.postings).toMatchObject([{ kind: 'credit', credit: 'revenue', amount_usd: line!.cost_usd! }])
+      expect(detail.hold?.settled_usd).toBe(line!.cost_usd!)
+    }
+    expect((await owner.get('/requests/req_00000000000000000000000000000000')).status).toBe(404)
+    expect((await owner.get('/requests/nothing')).status).toBe(404)
+  })
+
+  test('a refusal says which status and parameter', async () => {
+    const [line] = (await list('?outcome=refused')).data
+    const detail = (await owner.get(`/requests/${line!.public_id}`)).json as unknown as RequestDetailAnswer
+    expect(detail).toMatchObject({ refusal: { status: 404, param: 'model' }, attempts: [], rating: null })
+  })
+})
+
+/** The frames of a live view, one after the other. */
+async function* frames(
+  browser: Browser,
+  query = '',
+): AsyncGenerator<{ event: string; data: RequestAnswer & { count: number } }> {
+  const response = await fetch(`${browser.url}/v1/management/requests/stream${query}`, {
+    headers: { 'sec-fetch-site': 'same-origin', 'x-sluice-console': '1', cookie: browser.cookie },
+  })
+  expect(response.headers.get('content-type')).toBe('text/event-stream')
+  let text = ''
+  const decoder = new TextDecoder()
+  for await (const chunk of response.body!) {
+    text += decoder.decode(chunk, { stream: true })
+    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+      const [, event, data] = /^event: (\w+)\ndata: (.*)$/.exec(text.slice(0, end)) ?? []
+      text = text.slice(end + 2)
+      if (event === undefined) yield { event: 'comment', data: {} as never }
+      else yield { event, data: JSON.parse(data!) as RequestAnswer & { count: number } }
+    }
+  }
+}
+
+async function nextFrames(live: ReturnType<typeof frames>, count: number) {
+  const all = []
+  while (all.length < count) all.push((await live.next()).value!)
+  return all
+}
+
+describe('the live view', () => {
+  test('a request is reported when it begins, when it ends, and when it is refused', async () => {
+    const live = frames(owner, '?not_model=acme/other')
+    await nextFrames(live, 1)
+    await generate('Hello')
+    await generate('Hello', { model: 'acme/other' })
+    await generate('Hello', { model: 'no/such' })
+    const [opened, closed, refused] = await nextFrames(live, 3)
+    expect([opened!.event, closed!.event, refused!.event]).toEqual(['opened', 'closed', 'refused'])
+    expect(opened!.data).toMatchObject({ outcome: 'open', cost_usd: null, total_ms: null, model: 'acme/large' })
+    expect(closed!.data).toEqual((await list(`?q=${closed!.data.id}`)).data[0]! as never)
+    expect(refused!.data).toEqual((await list(`?q=${refused!.data.id}`)).data[0]! as never)
+    await live.return(undefined)
+  }, 30_000)
+
+  test('more than 50 rows in a second are counted as dropped', async () => {
+    const live = frames(owner, '?outcome=refused')
+    await nextFrames(live, 1)
+    await Promise.all(Array.from({ length: 120 }, () => generate('x', { model: 'no/such' })))
+    let [rows, dropped] = [0, 0]
+    while (rows + dropped < 120) {
+      const { event, data } = (await live.next()).value!
+      if (event === 'refused') rows++
+      if (event === 'dropped') dropped += data.count
+    }
+    expect(rows + dropped).toBe(120)
+    await live.return(undefined)
+  }, 60_000)
+})
+
+describe('an export', () => {
+  test('an export has every line of the list, and no formula', async () => {
+    const sent = await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${gateway.key}`,
+        'content-type': 'application/json',
+        'user-agent': '=cmd(),"x"',
+      },
+      body: JSON.stringify({ model: 'acme/large', messages: [{ role: 'user', content: 'Hello' }] }),
+    })
+    await sent.text()
+    const expected = (await list('?limit=200')).data.map(({ id }) => id)
+    const lines = (await owner.text('/requests/export?format=jsonl')).trim().split('\n')
+    expect(lines.map((line) => (JSON.parse(line) as RequestAnswer).id)).toEqual(expected)
+    const csv = (await owner.text('/requests/export?format=csv')).trim().split('\r\n')
+    expect(csv[0]).toStartWith('id,public_id,at,account,')
+    expect(csv.slice(1).map((line) => line.split(',')[0]!)).toEqual(expected)
+    expect(csv[1]).toContain(`"'=cmd(),""x"""`)
+    expect((await owner.get('/requests/export?format=xml')).status).toBe(400)
+  })
+})
+
+describe('roles', () => {
+  test('a member sees the requests of own keys only, a viewer of another account none', async () => {
+    const member = await signedIn(gateway, 'Mia', [{ scope: account.id, role: 'member' }])
+    const viewer = await signedIn(gateway, 'Vic', [{ scope: account.id, role: 'viewer' }])
+    expect((await list('', member)).data).toEqual([])
+    expect((await list('', viewer)).data).toEqual((await list()).data)
+    const [line] = (await list('?outcome=completed')).data
+    expect((await member.get(`/requests/${line!.id}`)).status).toBe(404)
+    expect((await viewer.get(`/requests/${line!.id}`)).status).toBe(200)
+    expect((await member.get('/requests?account=nobody')).status).toBe(404)
+  })
+
+  test('the list price of what a subscription used is for roles of the installation', async () => {
+    await generate('Hello', {}, gateway.createdKeys['subscription'])
+    const viewer = await signedIn(gateway, 'Val', [{ scope: account.id, role: 'viewer' }])
+    const one = async (browser: Browser) =>
+      (await list('?outcome=completed', browser)).data.find(({ flows }) => flows !== null)
+    expect(await one(owner)).toMatchObject({ cost_usd: expect.stringMatching(/^0\.0/), flows: expect.any(Number) })
+    expect(await one(viewer)).toMatchObject({ cost_usd: null, flows: expect.any(Number) })
+    const seen = (await viewer.get(`/requests/${(await one(viewer))!.id}`)).json as unknown as RequestDetailAnswer
+    expect([seen.rating, seen.hold]).toEqual([null, null])
+  })
+})
