@@ -57,12 +57,13 @@ export function choose<Endpoint>(
   )
   if (dropped.length === all.length) return panic(all, dropped)
   const available = all.filter(({ unavailable }) => unavailable === undefined)
-  const scores = scoresOf(available, strategy, size, now)
+  const slowness = strategy === 'price' ? slownessAmong(available, now) : NOT_SLOW
+  const scores = scoresOf(available, strategy, size, slowness, now)
   const ranked = available.map((one, at) => ({ ...one, at, score: scores[at]! }))
   ranked.sort((a, b) => a.group - b.group || a.tier - b.tier || a.score - b.score || a.at - b.at)
   draw(ranked, strategy, random)
   holdBack(ranked, random, now)
-  const missedCacheTokens = stick(ranked, size)
+  const missedCacheTokens = stick(ranked, size, slowness)
   return {
     candidates: ranked.map(({ endpoint, state, score }, at) => ({
       endpoint,
@@ -89,11 +90,27 @@ function panic<Endpoint>(all: readonly Choosable<Endpoint>[], dropped: Chosen<En
   }
 }
 
+/** The factor by which an endpoint looks dearer than it is, because it is slow now. */
+type Slowness = (state: EndpointState) => number
+
+const NOT_SLOW: Slowness = () => 1
+
+/** Cheap endpoints may be slower by this factor. */
+const TOLERATED = 5
+
+/** Beyond that, an endpoint that is so many times slower than the fastest one is as many times dearer. */
+function slownessAmong<Endpoint>(all: readonly Choosable<Endpoint>[], now: number): Slowness {
+  let fastest = Infinity
+  for (const { state } of all) fastest = Math.min(fastest, state.recentFirstTokenMs(now) ?? Infinity)
+  return (state) => Math.max(1, (state.recentFirstTokenMs(now) ?? 0) / (TOLERATED * fastest))
+}
+
 /** Lower is better. Each is divided by the success rate: a failure costs another attempt. */
 function scoresOf<Endpoint>(
   all: readonly Choosable<Endpoint>[],
   strategy: Strategy,
   size: RequestSize,
+  slowness: Slowness,
   now: number,
 ): number[] {
   switch (strategy) {
@@ -104,7 +121,7 @@ function scoresOf<Endpoint>(
     case 'least-busy':
       return all.map(({ state: { inFlight }, weight }) => (inFlight + 1) / weight)
     case 'price':
-      return byMeasure(all, ({ price }) => price && costOf(price, size, 0), now)
+      return byMeasure(all, ({ price, state }) => price && costOf(price, size, 0) * slowness(state), now)
     case 'latency':
       return byMeasure(all, ({ state }) => state.firstTokenMs(0.5), now)
     case 'throughput':
@@ -174,7 +191,7 @@ function holdBack<Endpoint>(ranked: Ranked<Endpoint>[], random: () => number, no
  * Puts the endpoint that has the conversation's prompt in its cache first, unless another one is cheaper even so. Gives
  * the tokens that are lost where it is not first.
  */
-function stick<Endpoint>(ranked: Ranked<Endpoint>[], size: RequestSize): number {
+function stick<Endpoint>(ranked: Ranked<Endpoint>[], size: RequestSize, slowness: Slowness): number {
   const { cached } = size
   const [first] = ranked
   if (cached === undefined || first === undefined || first.state.id === cached.id) return 0
@@ -185,7 +202,8 @@ function stick<Endpoint>(ranked: Ranked<Endpoint>[], size: RequestSize): number 
   const stays =
     there.price === undefined ||
     first.price === undefined ||
-    costOf(there.price, size, Math.min(cached.tokens, size.promptTokens)) <= costOf(first.price, size, 0)
+    costOf(there.price, size, Math.min(cached.tokens, size.promptTokens)) * slowness(there.state) <=
+      costOf(first.price, size, 0) * slowness(first.state)
   if (!stays) return cached.tokens
   ranked.splice(at, 1)
   ranked.unshift(there)

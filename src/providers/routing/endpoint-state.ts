@@ -5,6 +5,8 @@ import { LONGEST_COOL_DOWN_MS, type ProviderQuota } from './provider-limits.ts'
 
 const HEALTH_HALF_LIFE_MS = 60_000
 const SPEED_HALF_LIFE_MS = 300_000
+/** Half-life of the mean that shows that an endpoint is slow now. */
+const RECENT_HALF_LIFE_MS = 30_000
 
 /** Cool-downs after a 429 that names no time; they double while 429s follow each other. */
 const FIRST_COOL_DOWN_MS = 1_000
@@ -35,6 +37,8 @@ export class EndpointState {
   readonly #good = new DecayingSum(HEALTH_HALF_LIFE_MS)
   readonly #all = new DecayingSum(HEALTH_HALF_LIFE_MS)
   #firstToken: DecayingQuantiles | undefined
+  readonly #recentMs = new DecayingSum(RECENT_HALF_LIFE_MS)
+  readonly #recentCount = new DecayingSum(RECENT_HALF_LIFE_MS)
   #outputTokens: DecayingSum | undefined
   #outputMs: DecayingSum | undefined
   #requests: PerMinute | undefined
@@ -85,6 +89,8 @@ export class EndpointState {
   measure(firstTokenMs: number, now: number): void {
     this.#firstToken ??= new DecayingQuantiles(SPEED_HALF_LIFE_MS)
     this.#firstToken.add(firstTokenMs, now)
+    this.#recentMs.add(firstTokenMs, now)
+    this.#recentCount.add(1, now)
   }
 
   /** Tokens of one answer, and the time that they took after the first. */
@@ -109,6 +115,12 @@ export class EndpointState {
 
   firstTokenMs(share: number): number | undefined {
     return this.#firstToken?.quantile(share)
+  }
+
+  /** The mean time to the first token in the last minute or so; undefined after a minute without any. */
+  recentFirstTokenMs(now: number): number | undefined {
+    const count = this.#recentCount.of(now)
+    return count < 0.5 ? undefined : this.#recentMs.of(now) / count
   }
 
   /** The 95th percentile of the time to the first token, once enough is measured. */
