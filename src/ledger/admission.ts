@@ -47,6 +47,8 @@ type GenerationTerms = {
   hasTools?: boolean
   /** Set where the output limit may be lowered to what can be paid: the limit in the request. */
   lowerable?: { maxOutputTokens?: number | undefined } | undefined
+  /** Set where the response can be ended before its model ends it: the limit in the request. */
+  endable?: { maxOutputTokens?: number | undefined } | undefined
   countInput: () => Promise<number>
   /** The classes of service that it asks for. */
   classes?: readonly RequestedClass[]
@@ -60,7 +62,7 @@ type GenerationTerms = {
 export function reserve(
   { ledger, prices, serviceClasses, abuseDetection, config, keys, space }: Services,
   { request, id, identity, receivedAt, address }: Caller,
-  { api, model, endpoints, streamed, worst, hasTools, lowerable, countInput, classes = [] }: GenerationTerms,
+  { api, model, endpoints, streamed, worst, hasTools, lowerable, endable, countInput, classes = [] }: GenerationTerms,
 ): OpenGeneration {
   const { accountId, keyId, kind, limit } = identity
   space.checkGeneration()
@@ -95,6 +97,8 @@ export function reserve(
       worst: most,
       hasTools,
       mayLower: lowerable !== undefined && isPlain(most, lowerable.maxOutputTokens ?? modelLimit),
+      mayEnd: endable !== undefined && most.images === 0,
+      candidates: endable && candidatesOf(most, endable.maxOutputTokens ?? modelLimit),
     },
     countInput,
   )
@@ -118,6 +122,10 @@ const servesUnpricedClasses = ({ billing }: Config, keys: AccountCount): boolean
 /** True where the output is bounded by this limit alone: not by several answers, images or other members. */
 const isPlain = ({ outputTokens, images }: Usage, limit = ASSUMED_OUTPUT_TOKENS): boolean =>
   images === 0 && outputTokens === limit
+
+/** The number of responses that have so much output together. */
+const candidatesOf = ({ outputTokens }: Usage, limit = ASSUMED_OUTPUT_TOKENS): number =>
+  Math.ceil(outputTokens / Math.max(1, limit))
 
 /** The largest output limit of the endpoints; undefined where none is known. */
 export function modelLimitOf(endpoints: readonly Pick<Endpoint, 'target'>[]): number | undefined {

@@ -130,7 +130,9 @@ export class Holds {
       else if (!isInMidst) hold.growAt = received
       else {
         hold.growAt = Infinity
-        meter.exhaust({ tokens: held, candidates, unseen: this.#sources.speeds.unseen(open) })
+        const isOfKey = !this.#fits(request, hold, held + 1).key
+        const cause = isOfKey ? 'limit of the key' : request.kind === 'subscription' ? 'quota windows' : 'balance'
+        meter.exhaust({ tokens: held, candidates, unseen: this.#sources.speeds.unseen(open), cause })
       }
     }
     meter.growAt = hold.growAt! / candidates - unseen

@@ -66,7 +66,7 @@ const keepIds = ({ app, open: { request }, issuedIds }: ClosableGeneration): Pro
 
 /** A client that leaves and a server that stops abort the call, which then looks like a failure of the provider. */
 function firstCause({ inFlight }: ClosableGeneration, outcome: Outcome): Outcome {
-  if (outcome === 'completed') return outcome
+  if (outcome === 'completed' || outcome === 'exhausted') return outcome
   if (inFlight.reason !== undefined) return 'shutdown'
   return inFlight.aborted ? 'client-left' : outcome
 }

@@ -3,7 +3,7 @@ import type { RequestSettings, Tool } from '../generation/request.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Frame } from '../http/frames.ts'
 import { isObject, tryParse } from '../json/parse.ts'
-import type { Passthrough, Protocol } from '../protocols/protocol.ts'
+import type { EarlyEnd, Passthrough, Protocol } from '../protocols/protocol.ts'
 import type { Upstream } from '../providers/attempt.ts'
 import type { Store } from '../store/store.ts'
 
@@ -90,6 +90,8 @@ export class IssuedIdRecorder {
         this.record(frame.data)
         return passthrough.frame(frame)
       },
+      endEarly: (end: EarlyEnd): Frame[] => passthrough.endEarly?.(end) ?? [],
+      append: (text: string): void => passthrough.append?.(text),
       fail: (error: GatewayError): Frame[] => passthrough.fail(error),
       counted: (frame: Frame, usage: Usage): Frame => passthrough.counted?.(frame, usage) ?? frame,
       end: (counted?: Usage): Frame[] => passthrough.end?.(counted) ?? [],

@@ -4,6 +4,7 @@ import type { ReplayRecorder } from '../generation/replay.ts'
 import type { Frame } from '../http/frames.ts'
 import type { Meter } from '../ledger/meter.ts'
 import type { Reader } from '../protocols/protocol.ts'
+import type { LossReport } from '../protocols/translation.ts'
 import type { Output } from './output.ts'
 
 /** One streamed response: provider frames -> events -> meter -> the client's frames. The meter always comes first. */
@@ -12,8 +13,9 @@ export class MeteredStream {
   readonly #output: Output
   readonly #meter: Meter
   readonly #replayRecorder: ReplayRecorder | undefined
+  readonly #losses: LossReport | undefined
   /** Set by the terminal event. */
-  ended: 'completed' | 'failed' | undefined
+  ended: 'completed' | 'failed' | 'exhausted' | undefined
   /** The error of a stream that failed. */
   error: GatewayError | undefined
   /** The same, where nothing had been written before it: its client can still get a status. */
@@ -22,7 +24,9 @@ export class MeteredStream {
   /** The end of a response whose usage has to be counted before it can be written. */
   #uncounted: { events: GenerationEvent[]; frame: Frame | undefined } | undefined
 
-  constructor(reader: Reader, output: Output, meter: Meter, replayRecorder?: ReplayRecorder) {
+  /** `losses`: of the response, to which its early end is added. */
+  constructor(reader: Reader, output: Output, meter: Meter, replayRecorder?: ReplayRecorder, losses?: LossReport) {
+    this.#losses = losses
     this.#reader = reader
     this.#output = output
     this.#meter = meter
@@ -55,8 +59,24 @@ export class MeteredStream {
     return out
   }
 
-  /** The last frames of a response that came without its usage, with what was counted instead. */
+  /** Ends the response because no more can be held for it. No effect after its end. */
+  exhaust(): void {
+    const { exhausted } = this.#meter
+    if (this.ended !== undefined || exhausted === undefined) return
+    this.ended = 'exhausted'
+    const tokens = exhausted.tokens.toLocaleString('en')
+    const reason = `ended at the ${tokens} tokens of output that could be held: ${exhausted.cause}`
+    this.#losses?.add('cut_at_balance', 'response', reason)
+  }
+
+  /** The last frames of a response that is ended early, or came without its usage, with what was counted instead. */
   async conclude(): Promise<Frame[]> {
+    if (this.ended === 'exhausted') {
+      const out: Frame[] = []
+      await this.#meter.count()
+      this.#output.endEarly?.(this.#meter.usage, this.#losses?.losses ?? [], out)
+      return out
+    }
     if (this.#uncounted === undefined) return []
     const { events, frame } = this.#uncounted
     const usage = await this.#meter.count()

@@ -2,6 +2,7 @@ import type { GenerationEvent } from '../generation/event.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Frame } from '../http/frames.ts'
 import type { Passthrough, Writer } from '../protocols/protocol.ts'
+import type { Loss } from '../protocols/translation.ts'
 
 /**
  * Receives the events and frames of one streamed response. For each provider frame `event` is called once for
@@ -18,18 +19,28 @@ export interface Output {
   counted(usage: Usage | undefined): void
   /** The response is complete. */
   end(out: Frame[]): void
+  /**
+   * Sluice ends the response as a provider does at its output limit: what is open is closed. Absent: it never does.
+   * `losses`: of the whole response.
+   */
+  endEarly?(usage: Usage, losses: readonly Loss[], out: Frame[]): void
 }
 
 /** Events written in the client's protocol, which is not the provider's. */
 export class TranslatedOutput implements Output {
   readonly reportsUsage = true
   readonly #writer: Writer
+  #hasStarted = false
+  #openPart: number | undefined
 
   constructor(writer: Writer) {
     this.#writer = writer
   }
 
   event(event: GenerationEvent, _isFramed: boolean, out: Frame[]): void {
+    if (event.type === 'start') this.#hasStarted = true
+    else if (event.type === 'part-start') this.#openPart = event.part
+    else if (event.type === 'part-end') this.#openPart = undefined
     for (const frame of this.#writer.write(event)) out.push(frame)
   }
 
@@ -38,23 +49,37 @@ export class TranslatedOutput implements Output {
   counted(): void {}
 
   end(): void {}
+
+  endEarly(usage: Usage, _losses: readonly Loss[], out: Frame[]): void {
+    const part = this.#openPart
+    if (!this.#hasStarted) this.event({ type: 'start', id: '', model: '' }, false, out)
+    if (part !== undefined) this.event({ type: 'part-end', part }, false, out)
+    this.event({ type: 'usage', usage }, false, out)
+    this.event({ type: 'finish', reason: 'length', raw: 'cut_at_balance' }, false, out)
+  }
 }
 
 /** The provider's own frames, for a client of the same protocol. */
 export class PassthroughOutput implements Output {
   readonly reportsUsage = true
   readonly #passthrough: Passthrough
+  readonly #reports: boolean
   /** The frame that may be the last one: it leaves with the next frame, or with the end, so never before the commit. */
   #held: Frame | undefined
   #usage: Usage | undefined
 
-  constructor(passthrough: Passthrough) {
+  /** `reports`: the client requests the losses in the body. */
+  constructor(passthrough: Passthrough, reports: boolean) {
     this.#passthrough = passthrough
+    this.#reports = reports
   }
 
   /** The provider's frame carries its events; only an error of Sluice's own has to be written. */
   event(event: GenerationEvent, isFramed: boolean, out: Frame[]): void {
-    if (isFramed) return
+    if (isFramed) {
+      if (event.type === 'part-delta') this.#passthrough.append?.(event.text)
+      return
+    }
     this.#release(out)
     if (event.type === 'error') out.push(...this.#passthrough.fail(event.error))
   }
@@ -76,6 +101,13 @@ export class PassthroughOutput implements Output {
   end(out: Frame[]): void {
     this.#release(out)
     for (const frame of this.#passthrough.end?.(this.#usage) ?? []) out.push(frame)
+  }
+
+  endEarly(usage: Usage, losses: readonly Loss[], out: Frame[]): void {
+    this.#release(out)
+    const report = this.#reports ? { sluice: { translation: losses } } : {}
+    for (const frame of this.#passthrough.endEarly?.({ usage, report }) ?? []) out.push(frame)
+    for (const frame of this.#passthrough.end?.(usage) ?? []) out.push(frame)
   }
 
   #withUsage(frame: Frame): Frame {

@@ -324,6 +324,16 @@ const mayLower = (
   !translationOptions(headers, config).strict
 
 /**
+ * True where the response may be ended before its model ends it: a stream of text, whose client accepts losses. No
+ * other kind of output shows how many tokens it has.
+ */
+const mayEnd = (
+  { config }: AppContext,
+  { request: { headers } }: AuthenticatedRequest,
+  { stream, outputModalities = ['text'] }: RequestSettings,
+): boolean => stream && outputModalities.every((one) => one === 'text') && !translationOptions(headers, config).strict
+
+/**
  * Registers the request as in flight and holds the most that it may cost: from here on it has a record, also when it
  * fails. Throws what `reserve` of the ledger throws.
  */
@@ -346,6 +356,7 @@ export function reserve(
       worst,
       hasTools,
       lowerable: mayLower(app, inbound, request) && !continues ? request : undefined,
+      endable: mayEnd(app, inbound, request) && !continues ? request : undefined,
       countInput: promptCount.tokens,
       classes,
     })

@@ -41,6 +41,7 @@ export class Relay {
   #early: Promise<Chunk | undefined> | undefined
   #last: Promise<Chunk | undefined> | undefined
   #cut: GatewayError | undefined
+  #isExhausted = false
   /** The rest of a chunk that was relayed as it came: its last frames, or what `pull` gives or throws for it. */
   #rest: Frame[] | (() => Chunk) | undefined
   #done = false
@@ -88,7 +89,7 @@ export class Relay {
           if (typeof rest === 'function') return rest()
           frames = rest ?? this.#take(bytes)
         } catch (error) {
-          frames = this.#stream.fail(this.#cut ?? asGatewayError(error))
+          frames = this.#isExhausted ? this.#take(undefined) : this.#stream.fail(this.#cut ?? asGatewayError(error))
         }
         const isLast = this.#stream.ended !== undefined
         if (isLast) frames = await this.#finish(frames)
@@ -129,13 +130,18 @@ export class Relay {
 
   #take(bytes: Uint8Array | undefined): Frame[] {
     if (this.#cut !== undefined) return this.#stream.fail(this.#cut)
-    if (bytes !== undefined) return this.#stream.take(this.#splitter.push(bytes))
-    return [...this.#stream.take(this.#splitter.end().filter(isWhole)), ...this.#stream.end()]
+    let frames: Frame[] = []
+    if (bytes !== undefined) frames = this.#stream.take(this.#splitter.push(bytes))
+    else if (!this.#isExhausted)
+      frames = [...this.#stream.take(this.#splitter.end().filter(isWhole)), ...this.#stream.end()]
+    if (this.#isExhausted) this.#stream.exhaust()
+    return frames
   }
 
   get #outcome(): Outcome {
     if (this.#cut !== undefined) return 'shutdown'
     if (this.#stream.error !== undefined) return outcomeOf(this.#stream.error)
+    if (this.#stream.ended === 'exhausted') return 'exhausted'
     return this.#inFlight?.left === true ? 'client-left' : 'completed'
   }
 
@@ -177,6 +183,13 @@ export class Relay {
     } catch {
       // A defect of Sluice, which the client would have seen.
     }
+  }
+
+  /** No more can be held for the response: it ends with what came so far, as at its output limit. */
+  readonly exhaust = (): void => {
+    if (this.#done || this.#cut !== undefined) return
+    this.#isExhausted = true
+    this.#source.cancel()
   }
 
   /** The server stops: the client gets this error in its own protocol. */

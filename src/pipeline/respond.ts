@@ -112,9 +112,9 @@ function meteredStream({ open, replayRecorder, issuedIds }: Generation, upstream
   const { protocol, context, sameProtocol } = upstream
   const passthrough = sameProtocol ? protocol.passthrough(context) : undefined
   const output = passthrough
-    ? new PassthroughOutput(issuedIds?.watching(passthrough) ?? passthrough)
+    ? new PassthroughOutput(issuedIds?.watching(passthrough) ?? passthrough, context.report === true)
     : new TranslatedOutput(protocols[context.request.protocol].serve.writer(context))
-  return new MeteredStream(readerOf(upstream), output, open.meter, replayRecorder)
+  return new MeteredStream(readerOf(upstream), output, open.meter, replayRecorder, upstream.report)
 }
 
 /** Not a part of `stream`: a closure of an async function keeps its arguments as long as it is kept itself. */
@@ -125,13 +125,17 @@ function relayOf(
   others: OtherAttempts,
 ): Relay {
   const { inbound: _, ...closable } = generation
-  return new Relay(
+  const relay = new Relay(
     incoming.body,
     metered,
     framingOf(generation),
     (outcome, last) => (triesAgain(others, metered) ? NOTHING : closeStream(closable, context, outcome, last)),
     generation.inFlight,
   )
+  const { meter } = generation.open
+  meter.onExhausted = relay.exhaust
+  if (meter.exhausted !== undefined) relay.exhaust()
+  return relay
 }
 
 const NOTHING = Promise.resolve([])

@@ -64,6 +64,7 @@ export const LOSS_CODES = {
   response_citation_adjusted: ['approximated', "the client's protocol represents less of the citation"],
   response_finish_adjusted: ['approximated', "the client's protocol has no such finish reason"],
   response_usage_adjusted: ['approximated', "the client's protocol counts fewer kinds of tokens"],
+  cut_at_balance: ['dropped', 'no more could be held for the response: it ended as at its output limit'],
   response_images_missing: ['approximated', 'the provider made fewer images than requested'],
 } as const satisfies Record<string, readonly [effect: LossEffect, reason: string]>
 

@@ -239,12 +239,19 @@ export interface Writer {
   write(event: GenerationEvent): Frame[]
 }
 
+/** The end of a response that Sluice ends early. `report`: members of its last frame that say why. */
+export type EarlyEnd = { usage: Usage; report: Record<string, unknown> }
+
 /** Passes the provider's frames of one response on to a client of the same protocol. */
 export interface Passthrough {
   /** Undefined: not for this client (usage that it did not request). */
   frame(frame: Frame): Frame | undefined
   /** The frames of an error in the middle of the stream, consistent with the frames before. */
   fail(error: GatewayError): Frame[]
+  /** The frames that end the response as one that reached its output limit, consistent with the frames before. */
+  endEarly?(end: EarlyEnd): Frame[]
+  /** The text of a delta that is passed on next, where it may be needed for `endEarly`. */
+  append?(text: string): void
   /** One of the last frames, as received or as sent, with counted usage in the field of this protocol. */
   counted?(frame: Frame, usage: Usage): Frame
   /**

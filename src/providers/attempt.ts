@@ -42,6 +42,8 @@ export type Upstream<Context extends ResponseContext = ResponseContext> = {
   incoming: IncomingResponse
   /** Losses of the request, and later of the response. */
   losses: readonly Loss[]
+  /** The report that has them. */
+  report: LossReport
   /** Undo on each response what the request writer changed. */
   transforms: readonly Undo[]
   /** Number of attempts, including this one. */
@@ -163,6 +165,7 @@ export async function callEndpoint(
       context,
       incoming,
       losses: losses.losses,
+      report: losses,
       transforms,
       attempts: number,
     }

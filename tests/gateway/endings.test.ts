@@ -102,6 +102,7 @@ function ask(
   model: string,
   signal?: AbortSignal,
   limit = 1000,
+  headers: object = {},
 ): Promise<Response> {
   const messages = [{ role: 'user', content: 'Hello' }]
   const [path, body] = {
@@ -118,7 +119,7 @@ function ask(
   }[client] as [string, object]
   return fetch(gateway.url + path, {
     method: 'POST',
-    headers: { authorization: `Bearer ${gateway.key}` },
+    headers: { authorization: `Bearer ${gateway.key}`, ...headers },
     body: JSON.stringify(body),
     ...(signal === undefined ? {} : { signal }),
   })
@@ -193,11 +194,12 @@ class Books {
     const most = async (tokens: bigint): Promise<number> => {
       const response = await ask(
         this.#gateway,
-        // The limit of an answer in one piece would be lowered to what is left.
         { client: 'chat.completions', provider: 'chat.completions', stream: true },
         'up-chat/metered',
         undefined,
         Number(tokens),
+        // The output of a stream whose client accepts no loss is held whole.
+        { 'x-sluice-strict': 'true' },
       )
       await response.text()
       return response.status

@@ -45,10 +45,10 @@ afterAll(async () => {
   await Promise.all([gateway.stop(), refusing.stop(true)])
 })
 
-const post = (path: string, body: object, signal?: AbortSignal): Promise<Response> =>
+const post = (path: string, body: object, signal?: AbortSignal, headers: object = {}): Promise<Response> =>
   fetch(gateway.url + path, {
     method: 'POST',
-    headers: { authorization: `Bearer ${gateway.key}` },
+    headers: { authorization: `Bearer ${gateway.key}`, ...headers },
     body: JSON.stringify(body),
     ...(signal === undefined ? {} : { signal }),
   })
@@ -57,6 +57,14 @@ const chat = (model: string, more: object = {}, signal?: AbortSignal): Promise<R
     '/v1/chat/completions',
     { model, max_tokens: 100, messages: [{ role: 'user', content: 'Hello' }], ...more },
     signal,
+  )
+/** A stream whose client wants it whole: all of its output is held. */
+const wholeStream = (more: object): Promise<Response> =>
+  post(
+    '/v1/chat/completions',
+    { model: 'priced', stream: true, messages: [{ role: 'user', content: 'Hello' }], ...more },
+    undefined,
+    { 'x-sluice-strict': 'true' },
   )
 const management = async (path: string): Promise<Record<string, never>> =>
   (
@@ -135,8 +143,8 @@ test('the reservation includes what a schema grows by when its references are ex
 })
 
 test('of two different output limits the larger is reserved, as providers differ in which they apply', async () => {
-  expect((await chat('priced', { stream: true, max_tokens: 100_000, max_completion_tokens: 1 })).status).toBe(402)
-  expect((await chat('priced', { stream: true, max_tokens: 1, max_completion_tokens: 100_000 })).status).toBe(402)
+  expect((await wholeStream({ max_tokens: 100_000, max_completion_tokens: 1 })).status).toBe(402)
+  expect((await wholeStream({ max_tokens: 1, max_completion_tokens: 100_000 })).status).toBe(402)
   expect((await chat('priced', { max_tokens: 100, max_completion_tokens: 10 })).status).toBe(200)
 })
 
@@ -182,8 +190,13 @@ describe('members that ask for more than the protocol documents', () => {
   })
 
   test('are reserved for where the own limit has a value that only a provider understands', async () => {
-    for (const more of [{ n: 1000 }, { max_tokens: '100000' }, { max_tokens: -1 }, { max_tokens: 1.5e5 }])
-      expect([more, (await chat('priced', { stream: true, ...more })).status]).toEqual([more, 402])
+    for (const more of [
+      { n: 1000, max_tokens: 100 },
+      { max_tokens: '100000' },
+      { max_tokens: -1 },
+      { max_tokens: 1.5e5 },
+    ])
+      expect([more, (await wholeStream(more)).status]).toEqual([more, 402])
   })
 
   test('are passed on where they are affordable', async () => {
@@ -201,7 +214,7 @@ describe('members that ask for more than the protocol documents', () => {
 })
 
 test('no request is admitted on the overdraft', async () => {
-  expect((await chat('priced', { stream: true, max_tokens: 30_000 })).status).toBe(402)
+  expect((await wholeStream({ max_tokens: 30_000 })).status).toBe(402)
   // Nor is an answer in one piece, whose limit is lowered, given more than the balance of 0.1 USD pays for.
   const lowered = await chat('priced', { max_tokens: 30_000 })
   const [, tokens] = /lowered to ([\d,]+): balance/.exec(lowered.headers.get('x-sluice-translation')!)!

@@ -417,6 +417,8 @@ describe('an account', () => {
         model: 'priced',
         stream: true,
         limit: 4_000,
+        // All of the output is held for a client that accepts no loss.
+        headers: { 'x-sluice-strict': 'true' },
       })
     const answers: Response[] = []
     for (const account of ['mine', 'theirs']) {

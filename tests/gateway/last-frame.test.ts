@@ -143,7 +143,7 @@ async function sentBefore(
   const context = contextOf(client)
   const out =
     provider === client
-      ? new PassthroughOutput(protocols[client].passthrough(context))
+      ? new PassthroughOutput(protocols[client].passthrough(context), false)
       : new TranslatedOutput(protocols[client].serve.writer(context))
   const kept = Promise.withResolvers<void>()
   const closing = Promise.withResolvers<'closing'>()

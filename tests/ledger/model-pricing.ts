@@ -180,7 +180,7 @@ export function counted(
 }
 
 /** A response for which no more can be held than `tokens`, with what it generated unseen. */
-export type Exhausted = { tokens: number; candidates: number; unseen: number }
+export type Exhausted = { tokens: number; candidates: number; unseen: number; cause: string }
 
 /** The usage charged for this outcome; undefined: none. `estimated`: not all reported by the provider. */
 export function charged(

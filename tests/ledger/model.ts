@@ -318,7 +318,9 @@ export class Model {
     entry.growAt = output === wanted ? growthPoint(entry, output) : Math.min(output, tokens + 512)
     if (output === wanted || tokens < output) return
     entry.growAt = goesOn ? Infinity : tokens
-    if (goesOn) entry.exhausted = { tokens: output, candidates, unseen: this.speed.hidden(received, ageMs) }
+    const funds = entry.subscribed ? 'quota windows' : 'balance'
+    const cause = this.roomFor(entry, output + 1, now).key ? funds : 'limit of the key'
+    if (goesOn) entry.exhausted = { tokens: output, candidates, unseen: this.speed.hidden(received, ageMs), cause }
   }
 
   /** Reports whether a hold of so much output fits into what is left of the funds, and of the key's limit. */

@@ -95,7 +95,7 @@ async function relayed(
   const context = contextOf(client, provider === client ? undefined : ISSUER)
   const out =
     provider === client
-      ? new PassthroughOutput(protocols[client].passthrough(context))
+      ? new PassthroughOutput(protocols[client].passthrough(context), false)
       : new TranslatedOutput(protocols[client].serve.writer(context))
   const lane = new MeteredStream(readerFor(provider, {}, context.request), out, new Meter(() => Promise.resolve(1)))
   const relay = new Relay(new Pieces(pieces), lane, framing, (_outcome, last) => Promise.resolve(last))

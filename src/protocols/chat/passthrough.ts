@@ -5,11 +5,12 @@ import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { replaceAt, splice } from '../../json/edit.ts'
 import { members } from '../../json/scan.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, tryParse } from '../../json/parse.ts'
 import { scrub } from '../../log/secrets.ts'
 import { objectsIn } from '../media.ts'
 import { removeRoutingMembers } from '../routing-members.ts'
 import type {
+  EarlyEnd,
   Passthrough,
   Quirks,
   RawRequest,
@@ -21,7 +22,7 @@ import type {
 import { callSignature, writeEntries } from './reasoning-details.ts'
 import { nonEmpty, writeUsage, type Json } from './shapes.ts'
 import { requiredReasoningField } from './write-request-assistant.ts'
-import { errorFrames, usageFrame } from './write-response-stream.ts'
+import { errorFrames, limitFrame, usageFrame } from './write-response-stream.ts'
 
 /** The objects of an array, with their indexes. */
 type Elements = readonly [index: number, element: Json][]
@@ -147,6 +148,9 @@ export class ChatPassthrough implements Passthrough {
   readonly #responseIdentity: ResponseIdentity
   readonly #changes: Record<string, string>
   readonly #hidesUsage: boolean
+  /** Indexes of choices that have not ended, where there are several. */
+  readonly #open: Set<number>
+  #hasBegun = false
   /** The start of the last chunk, to the end of its id and model, and its replacement: most chunks start alike. */
   #start = ''
   #replacement = ''
@@ -155,20 +159,23 @@ export class ChatPassthrough implements Passthrough {
     this.#responseIdentity = responseIdentity
     this.#changes = { id: JSON.stringify(responseIdentity.id), model: JSON.stringify(responseIdentity.model) }
     this.#hidesUsage = request.includeUsage !== true
+    this.#open = new Set(Array(request.candidates ?? 1).keys())
   }
 
   frame(frame: Frame): Frame | undefined {
     const { data } = frame
+    this.#hasBegun = true
+    if (this.#open.size > 1) this.#recordEnds(data)
     // `end` writes the end of the stream, once the response is known to be complete.
     if (data.trim() === '[DONE]') return undefined
     const mayHaveUsage = this.#hidesUsage && USAGE.test(data)
     const isPlain = !mayHaveUsage && !data.includes('"error"')
     if (isPlain && this.#start !== '' && data.startsWith(this.#start))
       return { data: this.#replacement + data.slice(this.#start.length) }
-    return this.#tryParse(frame, mayHaveUsage)
+    return this.#rewrite(frame, mayHaveUsage)
   }
 
-  #tryParse(frame: Frame, mayHaveUsage: boolean): Frame | undefined {
+  #rewrite(frame: Frame, mayHaveUsage: boolean): Frame | undefined {
     const { data } = frame
     const found = members(data)
     const choices = found.find((member) => member.key === 'choices')
@@ -194,8 +201,20 @@ export class ChatPassthrough implements Passthrough {
     return { ...frame, data: changed }
   }
 
+  #recordEnds(data: string): void {
+    if (!data.includes('"finish_reason"')) return
+    const chunk = tryParse(data)
+    for (const [, { index, finish_reason: reason }] of objectsIn(isObject(chunk) ? chunk.choices : undefined))
+      if (typeof reason === 'string') this.#open.delete(Number(index))
+  }
+
   fail(error: GatewayError): Frame[] {
     return errorFrames(this.#responseIdentity, error)
+  }
+
+  endEarly({ report }: EarlyEnd): Frame[] {
+    const delta = this.#hasBegun ? {} : { role: 'assistant', content: '' }
+    return [limitFrame(this.#responseIdentity, [...this.#open], delta, report)]
   }
 
   end(counted?: Usage): Frame[] {

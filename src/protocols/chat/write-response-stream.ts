@@ -267,6 +267,20 @@ export const usageFrame = (responseIdentity: ResponseIdentity, usage: Usage, mor
   data: JSON.stringify({ ...chunkHead(responseIdentity), choices: [], usage: writeUsage(usage), ...more }),
 })
 
+/** The last chunk of candidates that reached the output limit. `delta`: of each. */
+export const limitFrame = (
+  responseIdentity: ResponseIdentity,
+  candidates: readonly number[],
+  delta: object,
+  more: object,
+): Frame => ({
+  data: JSON.stringify({
+    ...chunkHead(responseIdentity),
+    choices: candidates.map((index) => ({ index, delta, finish_reason: 'length' })),
+    ...more,
+  }),
+})
+
 const chunkHead = (responseIdentity: ResponseIdentity): Json => ({
   id: responseIdentity.id,
   object: 'chat.completion.chunk',

@@ -7,7 +7,7 @@ import { applyEdits, splice, type Edit } from '../../json/edit.ts'
 import { elements, members } from '../../json/scan.ts'
 import { isObject } from '../../json/parse.ts'
 import { scrub } from '../../log/secrets.ts'
-import type { Passthrough, RawRequest, Target, ResponseContext, TranslationContext } from '../protocol.ts'
+import type { EarlyEnd, Passthrough, RawRequest, Target, ResponseContext, TranslationContext } from '../protocol.ts'
 import type { LossReport } from '../translation.ts'
 import { either } from './fields.ts'
 import { PLACEHOLDER_SIGNATURE, writeUsage, type GeminiPart } from './shapes.ts'
@@ -145,8 +145,10 @@ const signaturePath = ({ content, index, signatureMember }: ModelPart): string =
 /** Responses: a Google provider's chunks with Sluice's id and model name; everything else stays as it came. */
 export class GeminiPassthrough implements Passthrough {
   readonly #identity: Record<string, string>
+  readonly #candidates: number
 
-  constructor({ responseIdentity }: ResponseContext) {
+  constructor({ responseIdentity, request }: ResponseContext) {
+    this.#candidates = request.candidates ?? 1
     this.#identity = {
       modelVersion: JSON.stringify(responseIdentity.model),
       responseId: JSON.stringify(responseIdentity.id),
@@ -164,6 +166,16 @@ export class GeminiPassthrough implements Passthrough {
 
   fail(error: GatewayError): Frame[] {
     return errorFrames(error)
+  }
+
+  endEarly({ usage, report }: EarlyEnd): Frame[] {
+    const candidates = Array.from({ length: this.#candidates }, (_, index) => ({
+      content: { parts: [{ text: '' }], role: 'model' },
+      finishReason: 'MAX_TOKENS',
+      index,
+    }))
+    const chunk = JSON.stringify({ candidates, usageMetadata: writeUsage(usage), ...report })
+    return [{ data: splice(chunk, this.#identity) }]
   }
 
   counted(frame: Frame, usage: Usage): Frame {

@@ -9,11 +9,11 @@ import { members } from '../../json/scan.ts'
 import { isObject } from '../../json/parse.ts'
 import { scrub } from '../../log/secrets.ts'
 import { objectsIn } from '../media.ts'
-import type { Passthrough, RawRequest, Target, ResponseContext, TranslationContext } from '../protocol.ts'
+import type { EarlyEnd, Passthrough, RawRequest, Target, ResponseContext, TranslationContext } from '../protocol.ts'
 import { type Json, untagPartSignature, writeUsage } from './shapes.ts'
 import { thinkingBlock } from './write-request-parts.ts'
 import { writeError } from './write-error.ts'
-import { frameOf } from './write-response-stream.ts'
+import { frameOf, writer } from './write-response-stream.ts'
 
 export const memberChanges = (_settings: RawRequest, { model }: Target): Record<string, string> => ({
   model: JSON.stringify(model),
@@ -123,16 +123,47 @@ export const passthrough = (context: ResponseContext): Passthrough => new Messag
 
 /** Only `message_start` has id and model; other frames are unchanged, except for usage that is missing. */
 class MessagesPassthrough implements Passthrough {
+  readonly #context: ResponseContext
   readonly #identity: { id: string; model: string }
+  #hasBegun = false
+  /** Indexes of the blocks that have begun and not ended. */
+  readonly #open = new Set<number>()
 
-  constructor({ responseIdentity: { id, model } }: ResponseContext) {
+  constructor(context: ResponseContext) {
+    const { id, model } = context.responseIdentity
+    this.#context = context
     this.#identity = { id: JSON.stringify(id), model: JSON.stringify(model) }
   }
 
   frame(frame: Frame): Frame | undefined {
     const named = frame.event === undefined ? withEvent(frame) : frame
     if (named?.event === 'error') return { ...named, data: scrub(named.data) }
-    return named?.event === 'message_start' ? this.#start(named) : named
+    if (named?.event === 'content_block_delta') return named
+    return named?.event === 'message_start' ? this.#start(named) : this.#recordBlock(named)
+  }
+
+  #recordBlock(frame: Frame | undefined): Frame | undefined {
+    const event = frame?.event
+    if (event !== 'content_block_start' && event !== 'content_block_stop') return frame
+    const { data } = frame!
+    const index = members(data).find(({ key }) => key === 'index')
+    const number = index === undefined ? 0 : Number(data.slice(index.start, index.end))
+    if (event === 'content_block_start') this.#open.add(number)
+    else this.#open.delete(number)
+    return frame
+  }
+
+  endEarly({ usage, report }: EarlyEnd): Frame[] {
+    const { id, model } = this.#context.responseIdentity
+    const begin = this.#hasBegun ? [] : writer(this.#context).write({ type: 'start', id, model })
+    const stops = [...this.#open].map((index) => frameOf({ type: 'content_block_stop', index }))
+    const delta = { stop_reason: 'max_tokens', stop_sequence: null }
+    return [
+      ...begin,
+      ...stops,
+      frameOf({ type: 'message_delta', delta, usage: writeUsage(usage), ...report }),
+      frameOf({ type: 'message_stop' }),
+    ]
   }
 
   fail(error: GatewayError): Frame[] {
@@ -149,6 +180,7 @@ class MessagesPassthrough implements Passthrough {
   }
 
   #start(frame: Frame): Frame {
+    this.#hasBegun = true
     const message = members(frame.data).find(({ key }) => key === 'message')
     if (message === undefined) return frame
     const hasUsage = members(frame.data, message.start).some(

@@ -7,9 +7,10 @@ import { insertAt, replaceAt, splice } from '../../json/edit.ts'
 import { isObject, tryParse } from '../../json/parse.ts'
 import { members } from '../../json/scan.ts'
 import { scrub } from '../../log/secrets.ts'
-import type { Passthrough, Target, ResponseContext, TranslationContext } from '../protocol.ts'
+import type { EarlyEnd, Passthrough, Target, ResponseContext, TranslationContext } from '../protocol.ts'
 import { removeRoutingMembers } from '../routing-members.ts'
 import { checkDepth } from '../upstream-error.ts'
+import { OpenItems } from './open-items.ts'
 import { responseObject } from './response-object.ts'
 import { arrayOf, failureCode, failureMessage, stringOf, writeUsage, type Json } from './shapes.ts'
 import { readTaggedSignature } from './tagged-signature.ts'
@@ -150,6 +151,7 @@ export class ResponsesPassthrough implements Passthrough {
   readonly #itemIds = new Map<number, string>()
   /** Texts of finished items, by their index. */
   readonly #finishedItems = new Map<number, string>()
+  readonly #openItems = new OpenItems()
   /** The response as the client has it from the last lifecycle event. */
   #response: string | undefined
   /** Id of the item of the frame before, as JSON. */
@@ -238,8 +240,11 @@ export class ResponsesPassthrough implements Passthrough {
         checkDepth(renamed)
         this.#finishedItems.set(index, renamed)
       }
+      this.#openItems.record(type, index, renamed)
       return renamed === text ? frame : { ...frame, data: replaced(data, item, renamed) }
     }
+    const part = spans.get('part')
+    if (part !== undefined) this.#openItems.record(type, index, data.slice(...part))
     const firstId = itemId === undefined ? undefined : this.#otherFirstId(index, valueAt(data, itemId))
     return firstId === undefined ? frame : { ...frame, data: replaced(data, itemId!, JSON.stringify(firstId)) }
   }
@@ -273,6 +278,38 @@ export class ResponsesPassthrough implements Passthrough {
   fail(error: GatewayError): Frame[] {
     if (this.#ended) return []
     this.#ended = true
+    const { response, emit, frames } = this.#continued()
+    const code = failureCode(error),
+      message = failureMessage(error)
+    if (!this.#hasError) emit('error', { code, message, param: error.param ?? null })
+    emit('response.failed', {
+      response: { ...response, status: 'failed', error: { code, message }, output: this.#finished() },
+    })
+    return frames
+  }
+
+  append(text: string): void {
+    this.#openItems.append(text)
+  }
+
+  endEarly({ usage, report }: EarlyEnd): Frame[] {
+    if (this.#ended) return []
+    const { response, emit, frames } = this.#continued()
+    for (const [index, item] of this.#openItems.end(emit)) this.#finishedItems.set(index, JSON.stringify(item))
+    const ended = {
+      ...response,
+      status: 'incomplete',
+      incomplete_details: { reason: 'max_output_tokens' },
+      output: this.#finished(),
+      usage: writeUsage(usage),
+    }
+    emit('response.incomplete', { response: { ...ended, ...report } })
+    this.#keep(JSON.stringify(ended))
+    return frames
+  }
+
+  /** The response as the client has it, and the frames that go on after those that were passed on. */
+  #continued(): { response: Json; emit: (type: string, fields: Json) => void; frames: Frame[] } {
     const frames: Frame[] = []
     let sequence = this.#nextSequenceNumber()
     const emit = (type: string, fields: Json): void =>
@@ -281,13 +318,7 @@ export class ResponsesPassthrough implements Passthrough {
     const response: Json = isObject(last) ? last : responseObject(this.#context)
     if (this.#response === undefined)
       for (const type of ['response.created', 'response.in_progress']) emit(type, { response })
-    const code = failureCode(error),
-      message = failureMessage(error)
-    if (!this.#hasError) emit('error', { code, message, param: error.param ?? null })
-    emit('response.failed', {
-      response: { ...response, status: 'failed', error: { code, message }, output: this.#finished() },
-    })
-    return frames
+    return { response, emit, frames }
   }
 
   #nextSequenceNumber(): number {

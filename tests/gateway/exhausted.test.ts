@@ -1,0 +1,173 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { audit } from '../../src/ledger/audit.ts'
+import { serveSandbox } from '../../src/providers/sandbox/server.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import type { GenerationRecord } from '../../src/store/store.ts'
+import { startGateway, type Gateway } from '../server.ts'
+
+/** Streams whose account has less than their output may cost, over HTTP to a provider that streams for a while. */
+
+const KEY = 'sk-subscription-000001'
+const OUTPUT_LIMIT = 128_000
+const NANO = 1_000_000_000
+
+let provider: ReturnType<typeof serveSandbox>
+beforeAll(() => {
+  provider = serveSandbox({ host: '127.0.0.1', port: 0 })
+})
+afterAll(() => provider.stop())
+
+type Account = { usd: number; flows?: number; billing?: object }
+
+async function withGateway(
+  { usd, flows = 1_000_000, billing }: Account,
+  check: (gateway: Gateway, records: () => Promise<GenerationRecord[]>) => Promise<void>,
+): Promise<void> {
+  const gateway = await startGateway({
+    config: Object.entries({
+      billing: { startingCredit: usd, delay: '0s', ...billing },
+      limits: { requestsPerMinute: 10_000 },
+      keys: [{ key: KEY, kind: 'subscription', account: 'default' }],
+      plans: {
+        usdPerFlow: 1,
+        tiers: { free: { usdPerMonth: 0, flows: { '5_hour': flows, '7_day': flows, monthly: flows } } },
+      },
+      providers: { far: { protocol: 'chat.completions', baseUrl: `${provider.url}/v1`, apiKey: 'none' } },
+      models: {
+        long: {
+          endpoints: [{ provider: 'far', model: 'm' }],
+          price: { prompt: 0, completion: 20 },
+          capabilities: { maxOutputTokens: OUTPUT_LIMIT },
+        },
+      },
+    })
+      .map(([name, value]) => `${name}: ${JSON.stringify(value)}\n`)
+      .join(''),
+  })
+  const store = new SqliteStore({ folder: gateway.data, exclusive: false })
+  try {
+    await check(gateway, () => store.ledger.generations(undefined, 1_000))
+    expect((await audit(store, { overdraft: 0n, usdPerFlow: 1_000_000_000n })).first).toBeUndefined()
+  } finally {
+    await store.close()
+    await gateway.stop()
+  }
+}
+
+const send = (gateway: Gateway, text: string, more: { key?: string; body?: object } = {}): Promise<Response> =>
+  fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${more.key ?? gateway.key}` },
+    body: JSON.stringify({ model: 'long', stream: true, messages: [{ role: 'user', content: text }], ...more.body }),
+  })
+
+const balanceOf = async (gateway: Gateway): Promise<number> => {
+  const response = await fetch(`${gateway.url}/v1/management/payg/balance`, {
+    headers: { authorization: `Bearer ${gateway.key}` },
+  })
+  return ((await response.json()) as { data: { total_credits: number } }).data.total_credits
+}
+
+const finishOf = (text: string): string | undefined => /"finish_reason":"(\w+)"/.exec(text)?.[1]
+const spentOf = (records: GenerationRecord[]): number => records.reduce((sum, { bill }) => sum + Number(bill), 0) / NANO
+
+describe('pay-as-you-go streams', () => {
+  test(
+    'ten of a model with 128,000 tokens of output begin on 5 USD, and are whole where they stay within it',
+    () =>
+      withGateway({ usd: 5 }, async (gateway, records) => {
+        const all = await Promise.all(Array.from({ length: 10 }, () => send(gateway, '[[length: 3000]] [[chunk: 50]]')))
+        expect(all.map(({ status }) => status)).toEqual(Array(10).fill(200))
+        for (const response of all) expect(finishOf(await response.text())).toBe('stop')
+        expect((await records()).map(({ ending }) => ending)).toEqual(Array(10).fill('completed'))
+        expect(await balanceOf(gateway)).toBeCloseTo(5 - spentOf(await records()), 6)
+      }),
+    60_000,
+  )
+
+  test(
+    '64 that race for less than they may cost end at the balance, which is never below zero',
+    () =>
+      withGateway({ usd: 0.5 }, async (gateway, records) => {
+        const all = await Promise.all(
+          Array.from({ length: 64 }, async () => {
+            const response = await send(gateway, '[[length: 6000]] [[chunk: 50]] [[pace: 1ms]]')
+            return { status: response.status, text: await response.text() }
+          }),
+        )
+        const begun = all.filter(({ status }) => status === 200)
+        expect(begun.length).toBeGreaterThanOrEqual(10)
+        expect(all.filter(({ status }) => status !== 200 && status !== 402)).toEqual([])
+        expect(begun.every(({ text }) => text.trimEnd().endsWith('data: [DONE]'))).toBe(true)
+        expect(begun.some(({ text }) => finishOf(text) === 'length')).toBe(true)
+        const ended = await records()
+        expect(ended).toHaveLength(begun.length)
+        for (const { ending, bill, held } of ended) if (ending === 'exhausted') expect(bill <= held!).toBe(true)
+        const left = await balanceOf(gateway)
+        expect(left).toBeGreaterThanOrEqual(0)
+      }),
+    60_000,
+  )
+
+  test(
+    'with several choices hold for each, and end each of them',
+    () =>
+      withGateway({ usd: 0.2 }, async (gateway, records) => {
+        const refused = await send(gateway, '[[length: 6000]]', { body: { n: 8 } })
+        expect(refused.status).toBe(402)
+        expect(((await refused.json()) as { error: { message: string } }).error.message).toMatch(
+          /This request holds \$0\.32\d*, .* set an output limit of at most \d+ tokens/,
+        )
+        expect(await records()).toEqual([])
+      }),
+    60_000,
+  )
+
+  test(
+    'go on beyond the balance with `finish`, and write the rest off',
+    () =>
+      withGateway({ usd: 0.05, billing: { whenExhausted: { payAsYouGo: 'finish' } } }, async (gateway, records) => {
+        const response = await send(gateway, '[[length: 6000]] [[chunk: 50]]')
+        expect(finishOf(await response.text())).toBe('stop')
+        expect((await records())[0]).toMatchObject({ ending: 'completed', estimated: false })
+        expect(spentOf(await records())).toBeGreaterThan(0.05)
+        expect(await balanceOf(gateway)).toBe(0)
+      }),
+    60_000,
+  )
+})
+
+describe('streams of a subscription', () => {
+  test('go on beyond a window, and end there with `cut`', async () => {
+    for (const [subscription, finish, ending] of [
+      ['finish', 'stop', 'completed'],
+      ['cut', 'length', 'exhausted'],
+    ])
+      await withGateway(
+        { usd: 0, flows: 0.05, billing: { whenExhausted: { subscription } } },
+        async (gateway, records) => {
+          const response = await send(gateway, '[[length: 6000]] [[chunk: 50]] [[pace: 1ms]]', { key: KEY })
+          expect(finishOf(await response.text())).toBe(finish)
+          const [record] = await records()
+          expect(record!.ending).toBe(ending!)
+          expect(record!.bill <= record!.held! || ending === 'completed').toBe(true)
+          // The window is full, or next to.
+          const next = await send(gateway, 'Hello', { key: KEY })
+          expect(next.status).toBe(429)
+          expect(await next.text()).toMatch(/are left in the monthly quota .* It resets at \d{4}-.*available now/)
+        },
+      )
+  }, 60_000)
+
+  test(
+    'in one piece begin with a small hold, too, and are not lowered',
+    () =>
+      withGateway({ usd: 0, flows: 0.05 }, async (gateway, records) => {
+        const response = await send(gateway, '[[length: 6000]]', { key: KEY, body: { stream: false } })
+        expect([response.status, response.headers.get('x-sluice-translation')]).toEqual([200, null])
+        expect(finishOf(await response.text())).toBe('stop')
+        expect((await records())[0]!.ending).toBe('completed')
+      }),
+    60_000,
+  )
+})

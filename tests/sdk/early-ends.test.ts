@@ -1,0 +1,193 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import Anthropic from '@anthropic-ai/sdk'
+import { GoogleGenAI } from '@google/genai'
+import OpenAI from 'openai'
+import type { ConversationName } from '../../src/generation/request.ts'
+import { serveSandbox } from '../../src/providers/sandbox/server.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import { startGateway, type Gateway } from '../server.ts'
+
+/**
+ * Streams that end because no more can be held for them, as the official SDKs read them: in all protocols, passed
+ * through and translated, in the midst of a text, of reasoning and of a tool call.
+ */
+
+const PROTOCOLS: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
+const WORDS = 'every word of it '.repeat(1_500)
+const SCRIPTS = {
+  text: '[[length: 6000]]',
+  reasoning: `[[think: ${WORDS}]] [[reply: Done]]`,
+  call: `[[reply: Look]] [[call: get_weather {"city":"${WORDS}"}]]`,
+}
+type Content = keyof typeof SCRIPTS
+type Case = { client: ConversationName; provider: ConversationName; content: Content }
+/** Google does not stream calls: there is no midst of one. */
+const CASES: Case[] = PROTOCOLS.flatMap((client) =>
+  PROTOCOLS.flatMap((provider) =>
+    (Object.keys(SCRIPTS) as Content[])
+      .filter((content) => content !== 'call' || provider !== 'generateContent')
+      .map((content) => ({ client, provider, content })),
+  ),
+)
+const keyOf = (index: number): string => `sk-early-end-${String(index).padStart(6, '0')}`
+const [LIMIT_USD, LIMIT_TOKENS] = [0.06, 3_000]
+
+let provider: ReturnType<typeof serveSandbox>
+let gateway: Gateway
+let store: SqliteStore
+beforeAll(async () => {
+  provider = serveSandbox({ host: '127.0.0.1', port: 0 })
+  gateway = await startGateway({
+    config: Object.entries({
+      billing: { startingCredit: 1_000 },
+      limits: { requestsPerMinute: 10_000 },
+      keys: CASES.map((_, index) => ({ key: keyOf(index), limit: LIMIT_USD })),
+      providers: Object.fromEntries(
+        PROTOCOLS.map((protocol) => [
+          `p-${protocol.toLowerCase()}`,
+          { protocol, baseUrl: `${provider.url}/${protocol === 'generateContent' ? 'v1beta' : 'v1'}`, apiKey: 'none' },
+        ]),
+      ),
+      models: Object.fromEntries(
+        PROTOCOLS.map((protocol) => [
+          `to-${protocol}`,
+          {
+            endpoints: [{ provider: `p-${protocol.toLowerCase()}`, model: 'm' }],
+            price: { prompt: 0, completion: 20 },
+            capabilities: { maxOutputTokens: 128_000 },
+          },
+        ]),
+      ),
+    })
+      .map(([name, value]) => `${name}: ${JSON.stringify(value)}\n`)
+      .join(''),
+  })
+  store = new SqliteStore({ folder: gateway.data, exclusive: false })
+})
+afterAll(async () => {
+  await store?.close()
+  await gateway?.stop()
+  await provider?.stop()
+})
+
+type Read = { end: unknown; length: number; outputTokens: number; report: unknown }
+
+const headers = { 'x-sluice-report': 'body' }
+const weather = { type: 'object', properties: { city: { type: 'string' } } } as const
+
+const READERS: Record<ConversationName, (model: string, text: string, apiKey: string) => Promise<Read>> = {
+  async 'chat.completions'(model, text, apiKey) {
+    const openai = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey, maxRetries: 0 })
+    const stream = openai.chat.completions.stream(
+      {
+        model,
+        messages: [{ role: 'user', content: text }],
+        stream_options: { include_usage: true },
+        tools: [{ type: 'function', function: { name: 'get_weather', parameters: { ...weather } } }],
+      },
+      { headers },
+    )
+    let [length, report]: [number, unknown] = [0, undefined]
+    for await (const chunk of stream) {
+      const delta = (chunk.choices[0]?.delta ?? {}) as Record<string, unknown>
+      length += JSON.stringify(
+        delta.content ?? delta.reasoning ?? delta.reasoning_content ?? delta.tool_calls ?? '',
+      ).length
+      report = (chunk as { sluice?: unknown }).sluice ?? report
+    }
+    const { choices, usage } = await stream.finalChatCompletion()
+    return { end: choices[0]!.finish_reason, length, outputTokens: usage!.completion_tokens, report }
+  },
+  async responses(model, text, apiKey) {
+    const openai = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey, maxRetries: 0 })
+    const stream = openai.responses.stream(
+      {
+        model,
+        input: text,
+        tools: [{ type: 'function', name: 'get_weather', parameters: { ...weather }, strict: false }],
+      },
+      { headers },
+    )
+    const response = await stream.finalResponse()
+    const kept = await openai.responses.retrieve(response.id)
+    expect(response.output as object[]).toMatchObject(kept.output)
+    return {
+      end: [response.status, response.incomplete_details?.reason],
+      length: JSON.stringify(response.output).length,
+      outputTokens: response.usage!.output_tokens,
+      report: (response as { sluice?: unknown }).sluice,
+    }
+  },
+  async messages(model, text, apiKey) {
+    const anthropic = new Anthropic({ baseURL: gateway.url, apiKey, maxRetries: 0 })
+    const stream = anthropic.messages.stream(
+      {
+        model,
+        max_tokens: 100_000,
+        messages: [{ role: 'user', content: text }],
+        tools: [{ name: 'get_weather', input_schema: { ...weather } }],
+      },
+      { headers },
+    )
+    let report: unknown
+    stream.on('streamEvent', (event) => (report = (event as { sluice?: unknown }).sluice ?? report))
+    const { content, stop_reason, usage } = await stream.finalMessage()
+    return { end: stop_reason, length: JSON.stringify(content).length, outputTokens: usage.output_tokens, report }
+  },
+  async generateContent(model, text, apiKey) {
+    const genai = new GoogleGenAI({ apiKey, httpOptions: { baseUrl: gateway.url, headers } })
+    const stream = await genai.models.generateContentStream({
+      model,
+      contents: text,
+      config: {
+        thinkingConfig: { includeThoughts: true },
+        tools: [{ functionDeclarations: [{ name: 'get_weather', parametersJsonSchema: weather }] }],
+      },
+    })
+    const read: Read = { end: undefined, length: 0, outputTokens: 0, report: undefined }
+    for await (const chunk of stream) {
+      const { finishReason, content } = chunk.candidates?.[0] ?? {}
+      for (const part of content?.parts ?? []) read.length += (part.text ?? JSON.stringify(part)).length
+      read.end = finishReason ?? read.end
+      const { candidatesTokenCount = 0, thoughtsTokenCount = 0 } = chunk.usageMetadata ?? {}
+      read.outputTokens = candidatesTokenCount + thoughtsTokenCount
+    }
+    return read
+  },
+}
+
+const END: Record<ConversationName, unknown> = {
+  'chat.completions': 'length',
+  responses: ['incomplete', 'max_output_tokens'],
+  messages: 'max_tokens',
+  generateContent: 'MAX_TOKENS',
+}
+
+describe.each(PROTOCOLS)('%s', (client) => {
+  const cases = CASES.map((one, index) => ({ ...one, index })).filter((one) => one.client === client)
+
+  test.each(cases.map((one): [string, (typeof cases)[number]] => [`${one.content} of ${one.provider}`, one]))(
+    'a stream for which no more can be held ends as at its output limit: %s',
+    async (_, { provider: of, content, index }) => {
+      const text = `${SCRIPTS[content]} [[chunk: 20]] [[pace: 1ms]]`
+      const before = (await store.ledger.generations(undefined, 1_000)).length
+      const { end, length, outputTokens, report } = await READERS[client](`to-${of}`, text, keyOf(index))
+      expect(end).toEqual(END[client])
+      if (content === 'text') expect(length).toBeWithin(5_000, 20_000)
+      expect(outputTokens).toBeWithin(1, LIMIT_TOKENS + 1)
+      // Google's SDK shows only the members that it knows.
+      if (client !== 'generateContent')
+        expect(report).toMatchObject({
+          translation: expect.arrayContaining([expect.objectContaining({ code: 'cut_at_balance' })]),
+        })
+      const records = await store.ledger.generations(undefined, 1_000)
+      expect(records).toHaveLength(before + 1)
+      const record = records.at(-1)!
+      expect(record).toMatchObject({ ending: 'exhausted', estimated: true })
+      expect(record.bill).toBe(BigInt(outputTokens) * 20_000n)
+      expect(record.bill <= record.held!).toBe(true)
+      expect(record.translation).toContain('limit of the key')
+    },
+    60_000,
+  )
+})
