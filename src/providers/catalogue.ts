@@ -170,6 +170,12 @@ export class Catalogue {
     return this.#listed
   }
 
+  /** Every model, those of disabled providers too. Their capabilities are those of the model alone. */
+  all(): Model[] {
+    const listed = new Map(this.list().map((model) => [model.id, model]))
+    return [...this.#models.values()].map((model) => listed.get(model.id) ?? model)
+  }
+
   /**
    * The listed model that a name resolves to, or an unlisted model under the requested name with its known
    * capabilities. Throws like `endpoints`.

@@ -45,7 +45,9 @@ export type KeyFilter = {
   accountIds: readonly string[] | undefined
   own: readonly string[]
   creator: string
-  withRevoked: boolean
+  /** With revoked keys, and those of the playground that expired before `now`. */
+  withEnded: boolean
+  now: number
   /** Only older ones than this. */
   after?: { createdAt: number; id: string } | undefined
   limit: number

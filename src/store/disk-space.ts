@@ -94,6 +94,12 @@ export class DiskSpace {
     }
   }
 
+  /** Bytes that are free on the disk; null where it cannot be measured. */
+  async free(): Promise<number | null> {
+    const measured = await statfs(this.#options.folder).catch(() => undefined)
+    return measured === undefined ? null : measured.bavail * measured.bsize
+  }
+
   #measureSoon(): Promise<void> | undefined {
     const { share, bytes } = this.#options.reserve
     if (Math.min(share, bytes) === 0 || this.#measuring !== undefined) return undefined

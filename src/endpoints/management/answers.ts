@@ -15,3 +15,7 @@ export type {
   TokenCounts,
 } from './requests.ts'
 export type { Measures, UsageAnswer, UsageGroupAnswer } from './usage.ts'
+export type { ChangeAnswer, ChangesAuditAnswer } from './changes.ts'
+export type { ModelAnswer, PlanAnswer, ProviderAnswer } from './catalogue.ts'
+export type { PlaygroundKeyAnswer } from './playground.ts'
+export type { SettingsAnswer, SystemAnswer } from './system.ts'

@@ -89,7 +89,8 @@ export async function listKeys(app: AppContext, inbound: ManagementRequest): Pro
     accountIds: accounts,
     own,
     creator: inbound.caller.id ?? '',
-    withRevoked: inbound.query.get('revoked') === 'true',
+    withEnded: inbound.query.get('revoked') === 'true',
+    now: app.clock.now(),
     after,
     limit: limit + 1,
   })

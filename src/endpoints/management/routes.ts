@@ -1,12 +1,16 @@
 import { metricsRoute } from './metrics.ts'
 import { managed, type ManagementRoute } from './route.ts'
 import { changeAccount, createAccount, creditAccount, getAccount, listAccounts } from './accounts.ts'
+import { getProvider, listModels, listPlans, listProviders } from './catalogue.ts'
+import { auditChanges, listChanges } from './changes.ts'
 import { changeKey, createKey, getKey, listKeys, revokeKey, rotateKey } from './keys.ts'
 import { exportRequests } from './export.ts'
 import { streamRequests } from './request-stream.ts'
 import { getRequest, listRequests } from './requests.ts'
 import { getUsage } from './usage.ts'
+import { createPlaygroundKey } from './playground.ts'
 import { beginSession, endSession, getSession, previewLink } from './session.ts'
+import { getSettings, getSystem } from './system.ts'
 import {
   changeUser,
   createLink,
@@ -62,4 +66,13 @@ export const managementRoutes: readonly ManagementRoute[] = [
   get('/requests/export', 'requests.read', exportRequests),
   get('/requests/{id}', 'requests.read', getRequest),
   get('/usage', 'usage.read', getUsage),
+  get('/changes', 'changes.read', listChanges),
+  post('/changes/audit', 'book.audit', auditChanges),
+  get('/system', 'system.read', getSystem),
+  get('/settings', 'settings.read', getSettings),
+  get('/providers', 'settings.read', listProviders),
+  get('/providers/{id}', 'settings.read', getProvider),
+  get('/models', 'models.read', listModels),
+  get('/plans', 'models.read', listPlans),
+  post('/playground/keys', 'playground.use', createPlaygroundKey),
 ]

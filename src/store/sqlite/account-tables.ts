@@ -131,19 +131,20 @@ export class AccountTables implements AccountStore {
     return this.#connection.all<KeyRow>(`SELECT ${KEY_COLUMNS} FROM keys WHERE created_by = ?`, creator).map(keyOf)
   }
 
-  async keyPage({ accountIds, own, creator, withRevoked, after, limit }: KeyFilter): Promise<StoredKey[]> {
+  async keyPage({ accountIds, own, creator, withEnded, now, after, limit }: KeyFilter): Promise<StoredKey[]> {
     return this.#connection
       .all<KeyRow>(
         `SELECT ${KEY_COLUMNS} FROM keys
          WHERE (?1 IS NULL OR account_id IN (SELECT value FROM json_each(?1))
              OR (account_id IN (SELECT value FROM json_each(?2)) AND (created_by = ?3 OR id = ?3)))
-           AND (?4 OR revoked_at IS NULL) AND (created_at, id) < (?5, ?6)
+           AND (?4 OR (revoked_at IS NULL AND (source IS NOT 'playground' OR expires_at > ?8)))
+           AND (created_at, id) < (?5, ?6)
          ORDER BY created_at DESC, id DESC LIMIT ?7`,
         accountIds === undefined ? null : JSON.stringify(accountIds),
         JSON.stringify(own),
         creator,
-        withRevoked ? 1 : 0,
-        ...[after?.createdAt ?? Number.MAX_SAFE_INTEGER, after?.id ?? '', limit],
+        withEnded ? 1 : 0,
+        ...[after?.createdAt ?? Number.MAX_SAFE_INTEGER, after?.id ?? '', limit, now],
       )
       .map(keyOf)
   }

@@ -1,0 +1,82 @@
+import { version } from '../../../package.json'
+import type { AppContext } from '../../context.ts'
+import { isLoopbackHost } from '../../http/own-origin.ts'
+import { answer, time, usd } from './answer.ts'
+
+/** The state of the server. `problems`: sentences, the gravest first; empty when all is well. */
+export type SystemAnswer = {
+  version: string
+  runtime: string
+  started_at: string
+  now: string
+  url: string | null
+  file: string | null
+  data: string
+  memory_bytes: number
+  /** Held by large requests in flight. */
+  request_memory_bytes: number
+  disk_free_bytes: number | null
+  open_requests: number
+  problems: string[]
+}
+
+/** Settings as they are in force. Amounts are decimal strings; what has no limit is null. */
+export type SettingsAnswer = { file: string | null; settings: Record<string, unknown> }
+
+/** `GET /v1/management/system`. */
+export async function getSystem(app: AppContext): Promise<Response> {
+  const { config, memory, inFlight, clock, space } = app
+  const now = clock.now()
+  const problems = await problemsOf(app)
+  const system: SystemAnswer = {
+    version,
+    runtime: `Bun ${Bun.version}`,
+    started_at: time(now - Math.round(process.uptime() * 1000)),
+    now: time(now),
+    url: config.listen.publicUrl ?? null,
+    file: config.file ?? null,
+    data: config.data,
+    memory_bytes: process.memoryUsage.rss(),
+    request_memory_bytes: memory.used,
+    disk_free_bytes: await space.free(),
+    open_requests: inFlight.size,
+    problems,
+  }
+  return answer(system)
+}
+
+async function problemsOf({ ledger, space, catalogue, config }: AppContext): Promise<string[]> {
+  const { refused, reason } = await space.shortage()
+  const others = catalogue.providers().filter(({ inProcess }) => inProcess === undefined)
+  const { host, publicUrl } = config.listen
+  return [
+    ...(ledger.isWritable
+      ? []
+      : ['Charges cannot be recorded: generations are refused until the store can be written.']),
+    ...(refused === 'nothing' ? [] : [`The disk is nearly full: ${reason}.`]),
+    ...(others.length > 0 ? [] : ['No provider is on but the sandbox: set the key of one.']),
+    ...(isLoopbackHost(host.includes(':') ? `[${host}]` : host) || publicUrl?.startsWith('https:') === true
+      ? []
+      : ['Sluice listens beyond this machine without https: keys and sessions can be read on the way.']),
+  ]
+}
+
+/** Parts of the configuration that have views of their own, or secrets. */
+const ELSEWHERE = new Set(['env', 'file', 'data', 'providers', 'models', 'plans', 'keys'])
+
+const SECRET = /^(?:api_?key|headers|key|password|secret|token)$/i
+
+/** `GET /v1/management/settings`: those in force, of command line, environment, file and defaults. */
+export function getSettings({ config }: AppContext): Response {
+  const settings = Object.fromEntries(Object.entries(config).filter(([name]) => !ELSEWHERE.has(name)))
+  const plain = JSON.parse(
+    JSON.stringify(settings, (name, value: unknown) => (SECRET.test(name) ? '(hidden)' : plainValue(value))),
+  ) as SettingsAnswer['settings']
+  return answer({ file: config.file ?? null, settings: plain } satisfies SettingsAnswer)
+}
+
+const plainValue = (value: unknown): unknown => {
+  if (typeof value === 'bigint') return usd(value)
+  if (value === Infinity) return null
+  return value instanceof Map ? Object.fromEntries(value) : value
+}
