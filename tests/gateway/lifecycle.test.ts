@@ -129,23 +129,20 @@ describe('a server that stops', () => {
   })
 
   test('a server that stops answers a request whose body arrived too late', async () => {
-    const gateway = await gatewayWith('{}\n')
+    const upstream = endless()
+    const gateway = await gatewayWith(`timeouts: { drain: 200ms }\nproviders:\n${provider('up', upstream.url)}`)
     const { hostname, port } = new URL(gateway.url)
-    const body = JSON.stringify({
-      model: 'sandbox/chat',
-      messages: [{ role: 'user', content: '[[pace: 3s]] [[chunk: 1]] [[reply: one two three]]' }],
+    const body = JSON.stringify({ model: 'sandbox/chat', messages: [{ role: 'user', content: 'x' }] })
+    const streaming = await ask(gateway, 'chat.completions')
+    const head = chatHead(gateway.key, body) + body.slice(0, 10)
+    const answer = rawExchange(hostname, Number(port), head, async (write) => {
+      // The head was received before this is answered.
+      await fetch(`${gateway.url}/readyz`)
+      gateway.kill('SIGTERM')
+      // It is cut at the end of the drain.
+      await streaming.text()
+      write(body.slice(10))
     })
-    const answer = rawExchange(
-      hostname,
-      Number(port),
-      chatHead(gateway.key, body) + body.slice(0, 10),
-      async (write) => {
-        await Bun.sleep(100)
-        gateway.kill('SIGTERM')
-        await Bun.sleep(200)
-        write(body.slice(10))
-      },
-    )
     expect(await answer).toMatch(/^HTTP\/1\.1 503 [^]*"overloaded"/)
     expect(await gateway.exited).toBe(0)
   })

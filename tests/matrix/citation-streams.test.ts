@@ -184,21 +184,30 @@ describe('thousands of citations of a long text', () => {
     }
   }
 
-  /** The time that a translation takes, and the characters it writes. */
+  /** The processor time that a translation takes, the least of three, and the characters it writes. */
   function measure(
+    provider: ConversationName,
+    client: ConversationName,
+    data: object[],
+  ): { ms: number; length: number } {
+    const [first, ...more] = Array.from({ length: 3 }, () => measureOnce(provider, client, data))
+    return more.reduce((least, one) => (one.ms < least.ms ? one : least), first!)
+  }
+
+  function measureOnce(
     provider: ConversationName,
     client: ConversationName,
     data: object[],
   ): { ms: number; length: number } {
     const context = searching(client)
     const frames = data.map((one) => ({ data: JSON.stringify(one) }))
-    const begin = performance.now()
+    const begin = process.cpuUsage()
     const reader = readerFor(provider, {}, context.request)
     const writer = protocols[client].serve.writer(context)
     let length = 0
     for (const event of [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()])
       for (const frame of writer.write(event)) length += frame.data.length
-    return { ms: performance.now() - begin, length }
+    return { ms: process.cpuUsage(begin).user / 1_000, length }
   }
 
   const streams: [ConversationName, Streams][] = [
