@@ -341,7 +341,7 @@ export function reserve(
   app: AppContext,
   inbound: AuthenticatedRequest,
   route: GenerationRoute,
-  { media, context, endpoints, worst, hasTools, promptCount, classes }: SelectedRequest,
+  { media, context, endpoints, longer = [], worst, hasTools, promptCount, classes }: SelectedRequest,
 ): Generation {
   const { request } = context
   const continues = survivesClient(route.hooks, request, endpoints)
@@ -351,7 +351,7 @@ export function reserve(
     const open = reserveFunds(app, inbound, {
       api: request.protocol,
       model: app.catalogue.named(request.model).model,
-      endpoints,
+      endpoints: longer.length === 0 ? endpoints : [...endpoints, ...longer],
       streamed: request.stream,
       worst,
       hasTools,

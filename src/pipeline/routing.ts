@@ -74,7 +74,7 @@ export type RoutedGeneration = {
 /** Throws upstream_rate_limited where every endpoint is over its limits for some time. */
 export function routeOf(
   { app, open, inbound, inFlight: signal }: Generation,
-  { context, endpoints, preferences = {} }: SelectedRequest,
+  { context, endpoints, longer, preferences }: SelectedRequest,
   onSent: (() => void) | undefined,
 ): RoutedGeneration {
   const { router, config } = app
@@ -84,6 +84,7 @@ export function routeOf(
     router,
     settings,
     endpoints,
+    longer: longer ?? longerAmong(endpoints, config, context.request.model),
     // The worst case assumes half as many bytes per token.
     promptTokens: Math.ceil(promptTokens(worst) / 2),
     timeouts: config.timeouts,
@@ -103,6 +104,17 @@ export function routeOf(
   if (decision.panicUntil !== undefined) checkPanic(decision, router.now())
   plan.endpoints = decision.candidates.map(({ endpoint }) => endpoint)
   return { plan, decision, conversation }
+}
+
+/** The endpoints of the model's `contextFallback`, where that is one of its fallbacks, too. */
+function longerAmong(
+  endpoints: readonly Endpoint[],
+  { models }: Pick<Config, 'models'>,
+  model: string,
+): readonly Endpoint[] | undefined {
+  if (endpoints.length === 1) return undefined
+  const longer = models.get(endpoints[0]!.listed ?? model)?.contextFallback
+  return longer === undefined ? undefined : endpoints.filter(({ fallback }) => fallback === longer)
 }
 
 /** The settings of the model, as far as it has its own. */

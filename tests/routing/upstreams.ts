@@ -13,9 +13,18 @@ export type Mood =
   | 'dying'
   | 'error-first'
   | 'refusing'
+  | 'overflowing'
 
 /** One provider on a socket of its own, in all four protocols. */
-export type Upstream = { url: string; mood: Mood; requests: number; retryAfter: string | undefined; stop(): void }
+export type Upstream = {
+  url: string
+  mood: Mood
+  requests: number
+  /** Connections that are open. */
+  open(): number
+  retryAfter: string | undefined
+  stop(): void
+}
 
 const piece = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
 const END = '0\r\n\r\n'
@@ -39,15 +48,22 @@ export function upstream(mood: Mood = 'well'): Upstream {
     const stream = path.includes(':stream') || /"stream":\s*true/.test(request)
     answer(socket, state, protocolOf(path), stream)
   })
-  const state: Upstream = { url: `${server.url}/v1`, mood, requests: 0, retryAfter: undefined, stop: server.stop }
+  const state: Upstream = {
+    url: `${server.url}/v1`,
+    mood,
+    requests: 0,
+    open: () => server.open,
+    retryAfter: undefined,
+    stop: server.stop,
+  }
   return state
 }
 
 function answer(socket: RawSocket, { mood, retryAfter }: Upstream, protocol: ConversationName, stream: boolean): void {
   const talk = TALKS[protocol]
-  const refuse = (status: number): void => {
+  const refuse = (status: number, body: object = talk.failure): void => {
     const wait = retryAfter === undefined ? '' : `retry-after: ${retryAfter}\r\n`
-    socket.write(head(status, 'application/json', wait) + piece(JSON.stringify(talk.failure)) + END)
+    socket.write(head(status, 'application/json', wait) + piece(JSON.stringify(body)) + END)
   }
   const respond = (): void => {
     const text = stream
@@ -66,6 +82,8 @@ function answer(socket: RawSocket, { mood, retryAfter }: Upstream, protocol: Con
       return refuse(500)
     case 'refusing':
       return refuse(400)
+    case 'overflowing':
+      return refuse(400, { error: { message: 'This model has a maximum context length of 5 tokens.', type: 'x' } })
     case 'resetting':
       return void socket.terminate()
     case 'dying':

@@ -17,7 +17,7 @@ export type AttemptPlan = {
   /** In the order of attempts. */
   endpoints: readonly Endpoint[]
   /** Tried instead of the rest where the conversation is too long. */
-  longer?: readonly Endpoint[]
+  longer?: readonly Endpoint[] | undefined
   promptTokens: number
   timeouts: Timeouts
   signal: CallSignal

@@ -4,7 +4,7 @@ import type { EndpointState, Unavailable } from './endpoint-state.ts'
 /** USD per token. `cachedInput`: of a prompt that the provider has in its cache. */
 export type TokenPrice = { input: number; cachedInput: number; output: number }
 
-/** An endpoint as choosing sees it. */
+/** An endpoint as choosing sees it. The last members are filled in by it. */
 export type Choosable<Endpoint> = {
   endpoint: Endpoint
   state: EndpointState
@@ -17,6 +17,11 @@ export type Choosable<Endpoint> = {
   place: number
   price: TokenPrice | undefined
   unavailable: Unavailable | undefined
+  /** Lower is better. */
+  score: number
+  /** The factor by which it looks dearer than it is, because it is slow now. */
+  slowness: number
+  reason: string
 }
 
 /** The size of the request. `cached`: where its conversation was before, and the tokens that are in the cache there. */
@@ -52,32 +57,21 @@ export function choose<Endpoint>(
   random: () => number,
   now: number,
 ): Chosen<Endpoint> {
-  const dropped = all.flatMap(({ endpoint, state, unavailable }) =>
-    unavailable === undefined ? [] : [{ endpoint, state, unavailable }],
-  )
-  if (dropped.length === all.length) return panic(all, dropped)
-  const available = all.filter(({ unavailable }) => unavailable === undefined)
-  const slowness = strategy === 'price' ? slownessAmong(available, now) : NOT_SLOW
-  const scores = scoresOf(available, strategy, size, slowness, now)
-  const ranked = available.map((one, at) => ({ ...one, at, score: scores[at]! }))
-  ranked.sort((a, b) => a.group - b.group || a.tier - b.tier || a.score - b.score || a.at - b.at)
-  draw(ranked, strategy, random)
-  holdBack(ranked, random, now)
-  const missedCacheTokens = stick(ranked, size, slowness)
-  return {
-    candidates: ranked.map(({ endpoint, state, score }, at) => ({
-      endpoint,
-      state,
-      score,
-      reason: at === 0 && size.cached?.id === state.id ? 'cache' : strategy,
-    })),
-    dropped,
-    panicUntil: undefined,
-    missedCacheTokens,
+  const dropped: Chosen<Endpoint>['dropped'] = []
+  const candidates: Choosable<Endpoint>[] = []
+  for (const one of all) {
+    const { endpoint, state, unavailable } = one
+    if (unavailable === undefined) candidates.push(one)
+    else dropped.push({ endpoint, state, unavailable })
   }
+  if (candidates.length === 0) return panic(all, dropped)
+  score(candidates, strategy, size, now)
+  candidates.sort((a, b) => a.group - b.group || a.tier - b.tier || a.score - b.score)
+  draw(candidates, strategy, random)
+  holdBack(candidates, random, now)
+  const missedCacheTokens = stick(candidates, size)
+  return { candidates, dropped, panicUntil: undefined, missedCacheTokens }
 }
-
-type Ranked<Endpoint> = Choosable<Endpoint> & { at: number; score: number }
 
 function panic<Endpoint>(all: readonly Choosable<Endpoint>[], dropped: Chosen<Endpoint>['dropped']): Chosen<Endpoint> {
   const first = all.reduce((best, one) => (one.unavailable!.until < best.unavailable!.until ? one : best))
@@ -90,57 +84,61 @@ function panic<Endpoint>(all: readonly Choosable<Endpoint>[], dropped: Chosen<En
   }
 }
 
-/** The factor by which an endpoint looks dearer than it is, because it is slow now. */
-type Slowness = (state: EndpointState) => number
-
-const NOT_SLOW: Slowness = () => 1
-
 /** Cheap endpoints may be slower by this factor. */
 const TOLERATED = 5
 
 /** Beyond that, an endpoint that is so many times slower than the fastest one is as many times dearer. */
-function slownessAmong<Endpoint>(all: readonly Choosable<Endpoint>[], now: number): Slowness {
+function slow<Endpoint>(all: readonly Choosable<Endpoint>[], now: number): void {
   let fastest = Infinity
-  for (const { state } of all) fastest = Math.min(fastest, state.recentFirstTokenMs(now) ?? Infinity)
-  return (state) => Math.max(1, (state.recentFirstTokenMs(now) ?? 0) / (TOLERATED * fastest))
+  for (const one of all) {
+    one.slowness = one.state.recentFirstTokenMs(now) ?? 0
+    if (one.slowness > 0 && one.slowness < fastest) fastest = one.slowness
+  }
+  for (const one of all) one.slowness = Math.max(1, one.slowness / (TOLERATED * fastest))
 }
 
-/** Lower is better. Each is divided by the success rate: a failure costs another attempt. */
-function scoresOf<Endpoint>(
+function score<Endpoint>(
   all: readonly Choosable<Endpoint>[],
   strategy: Strategy,
   size: RequestSize,
-  slowness: Slowness,
   now: number,
-): number[] {
-  switch (strategy) {
-    case 'order':
-      return all.map(({ place }) => place)
-    case 'weights':
-      return all.map(() => 0)
-    case 'least-busy':
-      return all.map(({ state: { inFlight }, weight }) => (inFlight + 1) / weight)
-    case 'price':
-      return byMeasure(all, ({ price, state }) => price && costOf(price, size, 0) * slowness(state), now)
-    case 'latency':
-      return byMeasure(all, ({ state }) => state.firstTokenMs(0.5), now)
-    case 'throughput':
-      return byMeasure(all, ({ state }) => inverse(state.tokensPerSecond(now)), now)
+): void {
+  if (strategy === 'price') slow(all, now)
+  let best = Infinity
+  for (const one of all) {
+    one.reason = strategy
+    one.score = measureOf(one, strategy, size, now)
+    if (one.score < best) best = one.score
+  }
+  if (strategy === 'order' || strategy === 'weights' || strategy === 'least-busy') return
+  // One that was not measured counts as the best, so that it is. A failure costs another attempt.
+  for (const one of all) {
+    if (one.score === Infinity) one.score = best === Infinity ? 1 : best
+    one.score /= Math.max(LOWEST_SUCCESS, one.state.successRate(now))
   }
 }
 
-const inverse = (value: number | undefined): number | undefined => (value === undefined ? undefined : 1 / value)
-
-function byMeasure<Endpoint>(
-  all: readonly Choosable<Endpoint>[],
-  measure: (one: Choosable<Endpoint>) => number | undefined,
+/** Lower is better; infinite where it is not known. */
+function measureOf<Endpoint>(
+  { place, state, weight, price, slowness }: Choosable<Endpoint>,
+  strategy: Strategy,
+  size: RequestSize,
   now: number,
-): number[] {
-  const measured = all.map(measure)
-  const best = measured.reduce<number>((least, value) => Math.min(least, value ?? Infinity), Infinity)
-  // One that was not measured counts as the best, so that it is.
-  const assumed = best === Infinity ? 1 : best
-  return measured.map((value, at) => (value ?? assumed) / Math.max(LOWEST_SUCCESS, all[at]!.state.successRate(now)))
+): number {
+  switch (strategy) {
+    case 'order':
+      return place
+    case 'weights':
+      return 0
+    case 'least-busy':
+      return (state.inFlight + 1) / weight
+    case 'price':
+      return price === undefined ? Infinity : costOf(price, size, 0) * slowness
+    case 'latency':
+      return state.firstTokenMs(0.5) ?? Infinity
+    case 'throughput':
+      return 1 / (state.tokensPerSecond(now) ?? 0)
+  }
 }
 
 /** USD that a request costs with so many of its prompt tokens in the cache. */
@@ -148,7 +146,7 @@ const costOf = (price: TokenPrice, { promptTokens, outputTokens }: RequestSize, 
   Math.max(0, promptTokens - cached) * price.input + cached * price.cachedInput + outputTokens * price.output
 
 /** Draws the order of those that are as good as the best, by weight: what is written first must not get everything. */
-function draw<Endpoint>(ranked: Ranked<Endpoint>[], strategy: Strategy, random: () => number): void {
+function draw<Endpoint>(ranked: Choosable<Endpoint>[], strategy: Strategy, random: () => number): void {
   const near = strategy === 'order' ? 1 : 1 + NEAR
   for (let from = 0; from < ranked.length; ) {
     const first = ranked[from]!
@@ -159,11 +157,11 @@ function draw<Endpoint>(ranked: Ranked<Endpoint>[], strategy: Strategy, random: 
   }
 }
 
-const isNear = <Endpoint>(one: Ranked<Endpoint>, first: Ranked<Endpoint>, near: number): boolean =>
+const isNear = <Endpoint>(one: Choosable<Endpoint>, first: Choosable<Endpoint>, near: number): boolean =>
   one.group === first.group && one.tier === first.tier && one.score <= first.score * near
 
 /** A draw without replacement, in which each is next with a probability in proportion to its weight. */
-function shuffle<Endpoint>(ranked: Ranked<Endpoint>[], from: number, to: number, random: () => number): void {
+function shuffle<Endpoint>(ranked: Choosable<Endpoint>[], from: number, to: number, random: () => number): void {
   for (let at = from; at < to - 1; at++) {
     let total = 0
     for (let index = at; index < to; index++) total += ranked[index]!.weight
@@ -177,7 +175,7 @@ function shuffle<Endpoint>(ranked: Ranked<Endpoint>[], from: number, to: number,
 }
 
 /** An endpoint that has just recovered gets a growing share of its requests: all at once would be a herd. */
-function holdBack<Endpoint>(ranked: Ranked<Endpoint>[], random: () => number, now: number): void {
+function holdBack<Endpoint>(ranked: Choosable<Endpoint>[], random: () => number, now: number): void {
   if (ranked.length < 2) return
   const { state, group } = ranked[0]!
   const share = state.breaker.share(now)
@@ -191,10 +189,14 @@ function holdBack<Endpoint>(ranked: Ranked<Endpoint>[], random: () => number, no
  * Puts the endpoint that has the conversation's prompt in its cache first, unless another one is cheaper even so. Gives
  * the tokens that are lost where it is not first.
  */
-function stick<Endpoint>(ranked: Ranked<Endpoint>[], size: RequestSize, slowness: Slowness): number {
+function stick<Endpoint>(ranked: Choosable<Endpoint>[], size: RequestSize): number {
   const { cached } = size
   const [first] = ranked
-  if (cached === undefined || first === undefined || first.state.id === cached.id) return 0
+  if (cached === undefined || first === undefined) return 0
+  if (first.state.id === cached.id) {
+    first.reason = 'cache'
+    return 0
+  }
   const at = ranked.findIndex(({ state, group }) => state.id === cached.id && group === first.group)
   if (at < 0) return cached.tokens
   const there = ranked[at]!
@@ -202,10 +204,11 @@ function stick<Endpoint>(ranked: Ranked<Endpoint>[], size: RequestSize, slowness
   const stays =
     there.price === undefined ||
     first.price === undefined ||
-    costOf(there.price, size, Math.min(cached.tokens, size.promptTokens)) * slowness(there.state) <=
-      costOf(first.price, size, 0) * slowness(first.state)
+    costOf(there.price, size, Math.min(cached.tokens, size.promptTokens)) * there.slowness <=
+      costOf(first.price, size, 0) * first.slowness
   if (!stays) return cached.tokens
   ranked.splice(at, 1)
   ranked.unshift(there)
+  there.reason = 'cache'
   return 0
 }

@@ -67,24 +67,31 @@ export class Router {
     const { order, allowFallbacks } = request.preferences
     const cached =
       request.conversation === undefined ? undefined : this.#conversations.placeOf(request.conversation, now)
-    const groups = new Map<string | undefined, number>([[undefined, 0]])
     let place = -1
-    const all = endpoints.map((endpoint, at): Choosable<Endpoint> => {
-      const { fallback, routing } = endpoint
-      if (!groups.has(fallback)) groups.set(fallback, groups.size)
-      if (endpoint.target !== endpoints[at - 1]?.target) place++
+    let group = 0
+    let before: Endpoint | undefined
+    const all: Choosable<Endpoint>[] = []
+    for (const endpoint of endpoints) {
+      const { routing } = endpoint
+      // Endpoints of one model, and keys of one endpoint, come one after the other.
+      if (endpoint.fallback !== before?.fallback && (before !== undefined || endpoint.fallback !== undefined)) group++
+      if (endpoint.target !== before?.target) place++
+      before = endpoint
       const state = this.stateOf(endpoint)
-      return {
+      all.push({
         endpoint,
         state,
         weight: routing.weight,
-        group: groups.get(fallback)!,
+        group,
         tier: tierOf(endpoint, order),
         place,
         price: this.#priceOf(endpoint),
         unavailable: state.unavailable(routing.limits, now),
-      }
-    })
+        score: 0,
+        slowness: 1,
+        reason: '',
+      })
+    }
     const usable = allowFallbacks === false ? withoutFallbacks(all, order) : all
     const strategy = request.preferences.strategy ?? request.strategy ?? this.#settings.strategy
     const { promptTokens, outputTokens } = request
