@@ -71,22 +71,22 @@ function Navigation() {
 
 function Bar({ onMenu, onKeyboard }: { onMenu: () => void; onKeyboard: () => void }) {
   return (
-    <header className="bar">
+    <section className="bar" aria-label="Tools">
       <ActionIcon className="bar-menu" variant="subtle" color="gray" size="lg" aria-label="Pages" onClick={onMenu}>
         <Icon name="menu" size={20} />
       </ActionIcon>
       <AccountChoice />
-      <button type="button" className="bar-search" onClick={openPalette}>
+      <button type="button" className="bar-search" aria-label="Search or jump to" onClick={openPalette}>
         <Icon name="search" />
         <span>Search or jump to</span>
-        <kbd>{isMac ? '⌘' : 'Ctrl'} K</kbd>
+        <kbd aria-hidden>{isMac ? '⌘' : 'Ctrl'} K</kbd>
       </button>
       <div className="bar-right">
         <RangeChoice />
         <ZoneChoice />
         <OwnMenu onKeyboard={onKeyboard} />
       </div>
-    </header>
+    </section>
   )
 }
 
@@ -152,7 +152,7 @@ function OwnMenu({ onKeyboard }: { onKeyboard: () => void }) {
     <Menu width={220}>
       <Menu.Target>
         <button type="button" className="avatar" aria-label={`${session.user.name}: own menu`}>
-          {initials}
+          <span aria-hidden>{initials}</span>
         </button>
       </Menu.Target>
       <Menu.Dropdown>

@@ -3,6 +3,8 @@ import { Ago } from './when.tsx'
 
 type Props = { name: string; used: number; limit: number; resets_at?: string | null; text?: string }
 
+const NAMES: Record<string, string> = { '5_hour': '5 hours', '7_day': '7 days', monthly: 'month' }
+
 /** How much of a limit is used: a bar that is read out, and changes its colour towards the end. */
 export function Meter({ name, used, limit, resets_at, text }: Props) {
   const share = limit <= 0 ? 100 : Math.min(100, (used / limit) * 100)
@@ -10,7 +12,7 @@ export function Meter({ name, used, limit, resets_at, text }: Props) {
   const label = text ?? `${shortCount(used)} of ${shortCount(limit)}`
   return (
     <span className={`meter meter-${state}`}>
-      <span className="meter-name">{name}</span>
+      <span className="meter-name">{NAMES[name] ?? name}</span>
       <span
         className="meter-bar"
         role="meter"

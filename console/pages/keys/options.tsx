@@ -49,7 +49,13 @@ type Props = { options: KeyOptions; onChange: Change; error?: Error | null; focu
 
 /** The refusal of one field, below that field. */
 const refusalOf = (error: Error | null | undefined, field: string): string | undefined =>
-  error instanceof ApiError && error.param?.split('.').at(-1) === field ? error.message : undefined
+  error instanceof ApiError &&
+  error.param
+    ?.replace(/\[\d+\]$/, '')
+    .split('.')
+    .at(-1) === field
+    ? error.message
+    : undefined
 
 export function NameField({ options, onChange, error, focus }: Props) {
   return (

@@ -5,6 +5,18 @@ import { Fault, Loaded } from '../../parts/fault.tsx'
 import { oneLine } from '../../parts/visible.ts'
 import { Ago } from '../../parts/when.tsx'
 
+const BROWSERS = ['Edg', 'OPR', 'Firefox', 'Chrome', 'Safari'] as const
+const BROWSER_NAMES: Record<string, string> = { Edg: 'Edge', OPR: 'Opera' }
+const SYSTEMS = ['Windows', 'Android', 'iPhone', 'iPad', 'Mac', 'Linux'] as const
+
+/** `Chrome on Linux`; another User-Agent as it is. */
+function clientText(client: string): string {
+  const browser = BROWSERS.find((name) => client.includes(`${name}/`))
+  const system = SYSTEMS.find((name) => client.includes(name))
+  if (browser === undefined || system === undefined) return oneLine(client, 60)
+  return `${BROWSER_NAMES[browser] ?? browser} on ${system}`
+}
+
 /** Where somebody is signed in, and the ends of those sessions. */
 export function Sessions({ id }: { id: string }) {
   const path = `/users/${encodeURIComponent(id)}/sessions`
@@ -28,8 +40,8 @@ export function Sessions({ id }: { id: string }) {
           <ul className="rows rows-boxed">
             {data.map((session) => (
               <li key={session.id} className="rows-link">
-                <span className="rows-main">
-                  {oneLine(session.client ?? 'unknown client', 60)}
+                <span className="rows-main" title={session.client ?? undefined}>
+                  {clientText(session.client ?? 'unknown client')}
                   <span className="dim">
                     {session.address === null ? '' : `, ${session.address}`}, <Ago at={session.last_seen_at} />
                   </span>
