@@ -104,7 +104,7 @@ export type RequestRow = {
   client: string | null
   outcome: Outcome
   finish_reason: string | null
-  error: { code: string; message: string } | null
+  error: { code: string; message: string | null } | null
   streamed: boolean
   first_token_ms: number | null
   total_ms: number | null
@@ -127,7 +127,13 @@ export type Measures = {
 }
 
 export type UsageBucket = 'minute' | 'hour' | 'day' | 'week' | 'month' | 'none'
-export type UsageGroup = { key: string; label: string | null; total: Measures; points: [string, Measures][] }
+/** `key`: null for all others together. */
+export type UsageGroup = {
+  key: string | null | (string | null)[]
+  label: string
+  total: Measures
+  points: [string, Measures][]
+}
 export type Usage = {
   from: string
   to: string

@@ -45,8 +45,8 @@ function Pages() {
   return (
     <Suspense fallback={<Loading height={400} />}>
       <Switch>
-        {PAGES.filter(({ canSee = () => true }) => canSee(may)).map(({ path, page: Page }) => (
-          <Route key={path} path={path}>
+        {PAGES.filter(({ canSee = () => true }) => canSee(may)).map(({ path, opens, page: Page }) => (
+          <Route key={path} path={opens === true ? `${path}/:id?` : path}>
             <Boundary>
               <Page />
             </Boundary>

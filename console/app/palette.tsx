@@ -65,7 +65,7 @@ function useActions(query: string, opened: boolean): SpotlightActionData[] {
       label: name ?? 'Key without a name',
       description: `Key ${prefix ?? ''}...${last4 ?? ''}`,
       leftSection: <Icon name="key" />,
-      onClick: go(`/keys?key=${id}`),
+      onClick: go(`/keys/${id}`),
     })),
     ...(models.data?.data ?? []).map(({ id }) => ({
       id: `model ${id}`,

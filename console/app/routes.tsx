@@ -5,6 +5,8 @@ import type { May } from './session.tsx'
 
 export type PageRoute = {
   path: string
+  /** The page shows one thing of it at `path/ID`, too. */
+  opens?: true
   title: string
   page: LazyExoticComponent<ComponentType>
   /** Absent: the page is reached from others only. */
@@ -57,6 +59,7 @@ export const PAGES: readonly PageRoute[] = [
   },
   {
     path: '/keys',
+    opens: true,
     title: 'Keys',
     icon: 'key',
     group: 'access',
@@ -65,6 +68,7 @@ export const PAGES: readonly PageRoute[] = [
   },
   {
     path: '/accounts',
+    opens: true,
     title: 'Accounts',
     icon: 'account',
     group: 'access',
@@ -73,6 +77,7 @@ export const PAGES: readonly PageRoute[] = [
   },
   {
     path: '/people',
+    opens: true,
     title: 'People',
     icon: 'people',
     group: 'access',

@@ -76,10 +76,10 @@ function Bar({ onMenu, onKeyboard }: { onMenu: () => void; onKeyboard: () => voi
         <Icon name="menu" size={20} />
       </ActionIcon>
       <AccountChoice />
-      <button type="button" className="bar-search" aria-label="Search or jump to" onClick={openPalette}>
+      <button type="button" className="bar-search" aria-label={`Search or jump to ${SHORTCUT}`} onClick={openPalette}>
         <Icon name="search" />
         <span>Search or jump to</span>
-        <kbd aria-hidden>{isMac ? '⌘' : 'Ctrl'} K</kbd>
+        <kbd>{SHORTCUT}</kbd>
       </button>
       <div className="bar-right">
         <RangeChoice />
@@ -90,7 +90,7 @@ function Bar({ onMenu, onKeyboard }: { onMenu: () => void; onKeyboard: () => voi
   )
 }
 
-const isMac = /Mac|iPhone|iPad/.test(navigator.userAgent)
+const SHORTCUT = /Mac|iPhone|iPad/.test(navigator.userAgent) ? '⌘ K' : 'Ctrl K'
 
 function AccountChoice() {
   const { account, setAccount } = useScope()
@@ -151,7 +151,7 @@ function OwnMenu({ onKeyboard }: { onKeyboard: () => void }) {
   return (
     <Menu width={220}>
       <Menu.Target>
-        <button type="button" className="avatar" aria-label={`${session.user.name}: own menu`}>
+        <button type="button" className="avatar" aria-label={`${initials}, ${session.user.name}: own menu`}>
           <span aria-hidden>{initials}</span>
         </button>
       </Menu.Target>

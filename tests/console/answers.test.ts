@@ -12,6 +12,8 @@ const READ = {
   user: (answer: Gateway.UserAnswer): Console.User => answer,
   userSession: (answer: Gateway.UserSessionAnswer): Console.UserSession => answer,
   newLink: (answer: Gateway.NewLinkAnswer): Console.NewLink => answer,
+  request: (answer: Gateway.RequestAnswer): Omit<Console.RequestRow, 'outcome'> => answer,
+  usage: (answer: Gateway.UsageAnswer): Console.Usage => answer,
   linkPreview: (answer: Gateway.LinkPreview): Console.LinkPreview => answer,
 }
 

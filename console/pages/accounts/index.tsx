@@ -1,8 +1,8 @@
 import { Button, Drawer, Modal, TextInput } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
-import { useSearchParams } from 'wouter'
 import type { Account } from '../../api/answers.ts'
 import { useAccounts, useChange, useTagged } from '../../api/queries.ts'
+import { useOpened } from '../../app/opened.ts'
 import { useScope } from '../../app/scope.tsx'
 import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
@@ -18,17 +18,9 @@ import { AccountSheet } from './sheet.tsx'
 export function Accounts() {
   const { account: scoped } = useScope()
   const { may } = useSigned()
-  const [params, setParams] = useSearchParams()
   const [making, setMaking] = useState(false)
   const accounts = useAccounts()
-  const opened = params.get('open')
-  const open = (id: string | null): void =>
-    setParams((before) => {
-      const next = new URLSearchParams(before)
-      if (id === null) next.delete('open')
-      else next.set('open', id)
-      return next
-    })
+  const { id: opened, open } = useOpened('/accounts')
   return (
     <PageFrame
       title="Accounts"
@@ -50,7 +42,7 @@ export function Accounts() {
           )}
         </Loaded>
       </Panel>
-      {opened !== null && <OpenAccount key={opened} id={opened} onClose={() => open(null)} />}
+      {opened !== undefined && <OpenAccount key={opened} id={opened} onClose={() => open(undefined)} />}
       <MakeAccount opened={making} onClose={() => setMaking(false)} onMade={open} />
     </PageFrame>
   )

@@ -3,6 +3,7 @@ import { useState } from 'react'
 import { useSearchParams } from 'wouter'
 import type { NewKey } from '../../api/answers.ts'
 import { useKeys } from '../../api/queries.ts'
+import { type Opened, useOpened } from '../../app/opened.ts'
 import { useScope } from '../../app/scope.tsx'
 import { useSigned } from '../../app/session.tsx'
 import { Loaded } from '../../parts/fault.tsx'
@@ -15,7 +16,7 @@ import { MakeKey } from './make.tsx'
 import { KeySheet } from './sheet.tsx'
 
 /** Dialogs of this page, which the address names. */
-const DIALOGS = ['key', 'change', 'make', 'connect'] as const
+const DIALOGS = ['change', 'make', 'connect'] as const
 
 export function Keys() {
   const { account } = useScope()
@@ -23,6 +24,7 @@ export function Keys() {
   const [filter, setFilter] = useState('')
   const [revoked, setRevoked] = useState(false)
   const dialogs = useDialogs()
+  const opened = useOpened('/keys')
   const keys = useKeys({ account, limit: 200, ...(revoked ? { revoked: true } : {}) })
   return (
     <PageFrame
@@ -58,16 +60,11 @@ export function Keys() {
       <Panel flush>
         <Loaded asked={keys} height={260} lines={6}>
           {({ data }) => (
-            <KeyList
-              keys={data}
-              filter={filter}
-              onOpen={(id) => dialogs.open('key', id)}
-              onMake={() => dialogs.open('make')}
-            />
+            <KeyList keys={data} filter={filter} onOpen={opened.open} onMake={() => dialogs.open('make')} />
           )}
         </Loaded>
       </Panel>
-      <Dialogs {...dialogs} />
+      <Dialogs {...dialogs} opened={opened} />
     </PageFrame>
   )
 }
@@ -89,20 +86,26 @@ function useDialogs(): Dialogs {
   }
 }
 
-function Dialogs({ params, open }: Dialogs) {
+function Dialogs({ params, open, opened }: Dialogs & { opened: Opened }) {
   const [made, setMade] = useState<NewKey>()
   const close = (): void => open(undefined)
   const show = (key: NewKey): void => {
-    close()
+    if (opened.id === undefined) close()
+    else opened.open(undefined)
     setMade(key)
   }
-  const openKey = params.get('key')
   return (
     <>
       <MakeKey opened={params.has('make')} onClose={close} onMade={show} />
       {made !== undefined && <MadeKey made={made} onClose={() => setMade(undefined)} />}
-      {openKey !== null && (
-        <KeySheet key={openKey} id={openKey} change={params.get('change')} onClose={close} onMade={show} />
+      {opened.id !== undefined && (
+        <KeySheet
+          key={opened.id}
+          id={opened.id}
+          change={params.get('change')}
+          onClose={() => opened.open(undefined)}
+          onMade={show}
+        />
       )}
       <Modal opened={params.has('connect')} onClose={close} title="Connect a client" size="lg">
         <p className="dim dialog-text">

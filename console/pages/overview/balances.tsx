@@ -14,7 +14,7 @@ export function Balances({ accounts }: { accounts: readonly Account[] }) {
       <ul className="rows">
         {accounts.slice(0, MOST_SHOWN).map(({ id, name, balance_usd, held_usd, windows }) => (
           <li key={id}>
-            <To path={`/accounts?open=${id}`} className="rows-link balance">
+            <To path={`/accounts/${id}`} className="rows-link balance">
               <span className="rows-main">{visible(name)}</span>
               <span>
                 <Money usd={balance_usd} as="head" /> USD

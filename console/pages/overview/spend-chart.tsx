@@ -26,7 +26,7 @@ export function SpendChart({ usage }: { usage: Usage }) {
   const zone = useZone()
   const { starts, end, series, amounts } = useMemo(() => pricedBy(usage, zone), [usage, zone])
   const priced = usage.groups.filter(({ total }) => chartUsd(total.cost_usd) > 0)
-  const words = priced.map(({ key, total }) => `${key} ${headUsd(total.cost_usd)}`)
+  const words = priced.map(({ label, total }) => `${label} ${headUsd(total.cost_usd)}`)
   return (
     <Chart
       {...{ starts, end, series, zone }}
@@ -53,7 +53,7 @@ function pricedBy({ groups, bucket, from, to }: Usage, zone: Zone): Priced {
     return row
   })
   const series = priced.map(({ key, label }, index) => ({
-    label: visible(label ?? key),
+    label: visible(label),
     tone: key === 'other' || index >= COLORS ? 'chart-rest' : `chart-${index + 1}`,
     values: (amounts[index] ?? []).map(chartUsd),
   }))

@@ -3,6 +3,7 @@ import { useState } from 'react'
 import { useSearchParams } from 'wouter'
 import type { User } from '../../api/answers.ts'
 import { useAccounts, useUsers } from '../../api/queries.ts'
+import { useOpened } from '../../app/opened.ts'
 import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
@@ -30,7 +31,7 @@ export function People() {
       return next
     })
   const shown = params.get('show') === 'changes' ? 'changes' : 'people'
-  const opened = params.get('open')
+  const { id: opened, open } = useOpened('/people')
   return (
     <PageFrame
       title="People"
@@ -53,8 +54,8 @@ export function People() {
           />
         </div>
       )}
-      {shown === 'changes' ? <ChangeLog /> : <PeopleList onOpen={(id) => set('open', id)} />}
-      {opened !== null && <PersonSheet key={opened} id={opened} onClose={() => set('open', null)} />}
+      {shown === 'changes' ? <ChangeLog /> : <PeopleList onOpen={open} />}
+      {opened !== undefined && <PersonSheet key={opened} id={opened} onClose={() => open(undefined)} />}
       <Invite opened={inviting} onClose={() => setInviting(false)} />
     </PageFrame>
   )
