@@ -17,7 +17,7 @@ export function Request() {
         </To>
       }
     >
-      <section className="panel request-page">
+      <section className="panel">
         <RequestHead id={id} request={asked.data} />
         <RequestView asked={asked} />
       </section>

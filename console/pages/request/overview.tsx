@@ -6,6 +6,7 @@ import { count, duration } from '../../parts/when.ts'
 import { When } from '../../parts/when.tsx'
 import type { Named } from '../../api/answers.ts'
 import type { RequestDetail } from './detail.ts'
+import { accountPath, keyPath } from './sentence.ts'
 
 /** Tries in time, tokens, and who asked. */
 export function Overview({ request }: { request: RequestDetail }) {
@@ -103,10 +104,10 @@ function Facts({ request }: { request: RequestDetail }) {
         <When at={at} />
       </Fact>
       <Fact name="Account">
-        <Owner kind="accounts" one={account} />
+        <Owner one={account} path={accountPath(account)} />
       </Fact>
       <Fact name="Key">
-        <Owner kind="keys" one={key} />
+        <Owner one={key} path={keyPath(key)} />
       </Fact>
       {request.refusal && <Fact name="Refused with">HTTP {request.refusal.status}</Fact>}
       {request.refusal?.param && (
@@ -128,10 +129,10 @@ function Facts({ request }: { request: RequestDetail }) {
   )
 }
 
-function Owner({ kind, one }: { kind: 'accounts' | 'keys'; one: Named | null }) {
+function Owner({ one, path }: { one: Named | null; path: string }) {
   if (one === null) return '-'
   return (
-    <To path={`/${kind}/${encodeURIComponent(one.id)}`} className="link">
+    <To path={path} className="link">
       {oneLine(one.name ?? one.id, 80)}
     </To>
   )

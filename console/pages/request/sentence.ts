@@ -1,4 +1,4 @@
-import type { RequestRow } from '../../api/answers.ts'
+import type { Named, RequestRow } from '../../api/answers.ts'
 import { headUsd } from '../../parts/money.ts'
 import { count, duration } from '../../parts/when.ts'
 import type { Attempt } from './detail.ts'
@@ -92,14 +92,15 @@ const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.s
 const ended = (text: string): string => `${sentence(text.trim())}${/[.!?]$/.test(text.trim()) ? '' : '.'}`
 
 type Advise = (row: Row) => Advice[]
-const keyPath = ({ key }: Row, change = ''): string =>
-  key === null ? '/keys' : `/keys/${encodeURIComponent(key.id)}${change}`
-const accountPath = ({ account }: Row): string =>
-  account === null ? '/accounts' : `/accounts/${encodeURIComponent(account.id)}`
-const LIMIT = '?change=limit'
+/** Where a key and an account are changed. */
+export const keyPath = (key: Named | null, change = ''): string =>
+  key === null ? '/keys' : `/keys?key=${encodeURIComponent(key.id)}${change}`
+export const accountPath = (account: Named | null): string =>
+  account === null ? '/accounts' : `/accounts?open=${encodeURIComponent(account.id)}`
+const LIMIT = '&change=limit'
 
-const raiseLimit: Advise = (row) => [{ text: "Raise the key's limit", to: keyPath(row, LIMIT) }]
-const addCredit: Advise = (row) => [{ text: 'Add credit to the account', to: accountPath(row) }]
+const raiseLimit: Advise = (row) => [{ text: "Raise the key's limit", to: keyPath(row.key, LIMIT) }]
+const addCredit: Advise = (row) => [{ text: 'Add credit to the account', to: accountPath(row.account) }]
 const seeProviders: Advise = ({ provider }) => [
   { text: provider === null ? 'See the providers' : `See ${provider}`, to: '/providers' },
 ]
@@ -107,10 +108,10 @@ const seeProviders: Advise = ({ provider }) => [
 /** What helps, by the code of the error. */
 const ADVICE: Record<string, Advise> = {
   insufficient_credit: (row) => [...raiseLimit(row), ...addCredit(row)],
-  quota_exceeded: (row) => [{ text: "Change the account's plan", to: accountPath(row) }],
-  rate_limit_exceeded: (row) => [{ text: "Raise the key's requests per minute", to: keyPath(row, LIMIT) }],
-  permission_denied: (row) => [{ text: 'See which models the key may use', to: keyPath(row) }],
-  account_suspended: (row) => [{ text: "See the account's status", to: accountPath(row) }],
+  quota_exceeded: (row) => [{ text: "Change the account's plan", to: accountPath(row.account) }],
+  rate_limit_exceeded: (row) => [{ text: "Raise the key's requests per minute", to: keyPath(row.key, LIMIT) }],
+  permission_denied: (row) => [{ text: 'See which models the key may use', to: keyPath(row.key) }],
+  account_suspended: (row) => [{ text: "See the account's status", to: accountPath(row.account) }],
   invalid_api_key: () => [{ text: 'Make a key', to: '/keys' }],
   model_not_found: () => [{ text: 'See the models', to: '/models' }],
   upstream_rate_limited: seeProviders,

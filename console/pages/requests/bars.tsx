@@ -9,7 +9,7 @@ import { TimeChart, type ChartSeries } from '../../parts/time-chart.tsx'
 import { count, shortCount, type Zone } from '../../parts/when.ts'
 
 const HEIGHT = 104
-const AGAIN_MS = 10_000
+const AGAIN_MS = 5000
 
 const TONES: Record<string, string> = {
   completed: 'chart-completed',
