@@ -1,5 +1,7 @@
 /** Answers of the management API. Amounts are decimal strings of USD, times ISO 8601 in UTC. */
 
+import type { Outcome as LedgerOutcome } from '../../src/ledger/outcomes.ts'
+
 export type Role = 'owner' | 'admin' | 'viewer' | 'member'
 /** `scope`: `installation`, or the id of an account. */
 export type RoleOn = { scope: string; role: Role }
@@ -87,7 +89,8 @@ export type Key = {
 /** `text`: answered once, when the key is made. */
 export type NewKey = Key & { text: string }
 
-export type Outcome = 'open' | 'completed' | 'client-left' | 'failed' | 'timed-out' | 'shutdown' | 'crashed' | 'refused'
+/** An outcome of the ledger, or one that has none. */
+export type Outcome = LedgerOutcome | 'open' | 'refused'
 
 export type Tokens = { input: number; cache_read: number; cache_write: number; output: number; reasoning: number }
 

@@ -13,6 +13,7 @@ export const OUTCOMES = [
   'client-left',
   'shutdown',
   'crashed',
+  'exhausted',
   'refused',
 ] as const
 

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import type { RequestRow } from '../../console/api/answers.ts'
 import type { Attempt } from '../../console/pages/request/detail.ts'
+import { OUTCOMES as ALL } from '../../src/ledger/outcomes.ts'
+import { OUTCOMES } from '../../console/parts/filters.ts'
 import { adviceOf, outcomeSentence, outcomeWords } from '../../console/pages/request/sentence.ts'
 
 const row = (changes: Partial<RequestRow>): RequestRow => ({
@@ -64,8 +66,12 @@ describe('the sentence about a request', () => {
   })
 
   test('every outcome has a sentence', () => {
-    const outcomes = ['open', 'client-left', 'timed-out', 'shutdown', 'crashed', 'refused', 'failed'] as const
+    const outcomes = OUTCOMES.filter((outcome) => outcome !== 'completed')
     for (const outcome of outcomes) expect(outcomeSentence(row({ outcome, ...free }))).toMatch(/^[A-Za-z].{10,}\.$/)
+  })
+
+  test('the outcomes of the ledger are all known, beside open and refused requests', () => {
+    expect([...OUTCOMES].sort()).toEqual([...Object.keys(ALL), 'open', 'refused'].sort() as (typeof OUTCOMES)[number][])
   })
 
   test('a refusal for money leads to the limit of its key and to the credit of its account', () => {

@@ -45,6 +45,8 @@ function endSentence(row: Row, attempts: readonly Attempt[]): string {
       return `Sluice was stopped after ${duration(row.total_ms)} of this request.`
     case 'crashed':
       return 'Sluice ended unexpectedly during this request; it was settled at the next start.'
+    case 'exhausted':
+      return `Ended after ${duration(row.total_ms)}, where the balance was used up; what came until then was sent.`
     case 'refused':
       return row.error === null ? 'Refused before a provider was asked.' : ended(row.error.message ?? row.error.code)
     case 'failed':
@@ -129,6 +131,7 @@ const ADVICE: Record<string, Advise> = {
 
 /** What to do about it; empty where all went well. */
 export function adviceOf(row: Row): Advice[] {
+  if (row.outcome === 'exhausted') return [...raiseLimit(row), ...addCredit(row)]
   if (row.error === null) return row.outcome === 'timed-out' ? seeProviders(row) : []
   return ADVICE[row.error.code]?.(row) ?? []
 }
@@ -141,6 +144,7 @@ const OUTCOME_WORDS: Record<Row['outcome'], string> = {
   'client-left': 'client left',
   shutdown: 'shutdown',
   crashed: 'crashed',
+  exhausted: 'balance used up',
   refused: 'refused',
 }
 
@@ -167,6 +171,7 @@ const TONES: Record<Row['outcome'], Tone> = {
   'timed-out': 'failed',
   crashed: 'failed',
   shutdown: 'refused',
+  exhausted: 'refused',
   refused: 'refused',
   'client-left': 'dim',
 }

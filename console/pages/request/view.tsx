@@ -78,6 +78,7 @@ const VERDICT_TONES: Partial<Record<RequestDetail['outcome'], string>> = {
   refused: 'refused',
   'client-left': 'open',
   shutdown: 'refused',
+  exhausted: 'refused',
 }
 
 function Sections({ request }: { request: RequestDetail }) {

@@ -18,6 +18,7 @@ const TONES: Record<string, string> = {
   'timed-out': 'chart-3',
   crashed: 'chart-5',
   shutdown: 'chart-4',
+  exhausted: 'chart-8',
   refused: 'chart-refused',
   'client-left': 'chart-left',
 }
