@@ -6,15 +6,10 @@ import type { Shape } from './shape.ts'
 export type JsonProblem = { path: string; message: string }
 
 /**
- * The value of a JSON text, validated by a shape of sluice.yaml, or its first problem. `${NAME}` in it stands for
- * itself.
+ * The value of a text that is JSON, validated by a shape of sluice.yaml, or its first problem. `${NAME}` in it stands
+ * for itself.
  */
 export function readJson<T>(text: string, shape: Shape<T>): { value: T } | { problem: JsonProblem } {
-  try {
-    JSON.parse(text)
-  } catch (error) {
-    return { problem: { path: '', message: `must be JSON: ${(error as Error).message}` } }
-  }
   const lines = new LineCounter()
   const source = new Source(parseDocument(text, { schema: 'json', lineCounter: lines, uniqueKeys: false }), lines)
   const root = source.root()

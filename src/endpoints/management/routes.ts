@@ -3,6 +3,7 @@ import { managed, type ManagementRoute } from './route.ts'
 import { changeAccount, createAccount, creditAccount, getAccount, listAccounts } from './accounts.ts'
 import { getProvider, listModels, listPlans, listProviders } from './catalogue.ts'
 import { auditChanges, listChanges } from './changes.ts'
+import { explain } from './explain.ts'
 import { changeKey, createKey, getKey, listKeys, revokeKey, rotateKey } from './keys.ts'
 import { exportRequests } from './export.ts'
 import { streamRequests } from './request-stream.ts'
@@ -74,5 +75,6 @@ export const managementRoutes: readonly ManagementRoute[] = [
   get('/providers/{id}', 'settings.read', getProvider),
   get('/models', 'models.read', listModels),
   get('/plans', 'models.read', listPlans),
+  post('/explain', 'playground.use', explain),
   post('/playground/keys', 'playground.use', createPlaygroundKey),
 ]
