@@ -16,6 +16,7 @@ import { asGatewayError, GatewayError } from './error.ts'
 import { Files } from './files/files.ts'
 import type { ProtocolName } from './generation/request.ts'
 import { Forwarder } from './http/forward.ts'
+import { checkHost, pathAndQuery } from './http/request-url.ts'
 import { MemoryBudget } from './http/memory-budget.ts'
 import { isStreamed } from './http/stream.ts'
 import { listen, type Listening, type ListenOptions } from './http/serve.ts'
@@ -35,14 +36,13 @@ import { IssuedIds } from './pipeline/issued-ids.ts'
 import { MediaLoader } from './pipeline/media-load.ts'
 import { MediaResolver } from './pipeline/media.ts'
 import { ReasoningReplay } from './pipeline/reasoning-replay.ts'
-import { observeClosing, observeResponse } from './pipeline/observe.ts'
-import { RequestCounts } from './pipeline/request-counts.ts'
+import { observeResponse, openObservers } from './pipeline/observe.ts'
 import { RefusalLog } from './pipeline/refusal-log.ts'
 import { reportRefusal } from './pipeline/refusals.ts'
 import { identify, identityHeaders } from './pipeline/response-headers.ts'
 import { openRouter } from './pipeline/routing.ts'
 import { CandidateFinder } from './pipeline/routing/candidates.ts'
-import { Tail } from './pipeline/tail.ts'
+import { startTelemetry } from './pipeline/telemetry.ts'
 import { protocols } from './protocols/index.ts'
 import { Catalogue } from './providers/catalogue.ts'
 import { LocalModels } from './providers/local.ts'
@@ -114,25 +114,6 @@ function answerOnce(
       return errorResponse(asGatewayError(error), errorFormat, inbound)
     }
   })
-}
-
-/** Any other Host would move the boundary between host and path in the URL that the runtime builds from it. */
-const HOST = /^[A-Za-z0-9._~-]+(?::\d{1,5})?$|^\[[0-9A-Fa-f:.]+\](?::\d{1,5})?$/
-
-function checkHost(host: string | null): void {
-  if (host === null || !HOST.test(host))
-    throw new GatewayError('invalid_request', 'Invalid Host header: expected host or host:port.')
-}
-
-const NO_QUERY = new URLSearchParams()
-
-/** Path and query of a request's URL, the path as the client wrote it. */
-function pathAndQuery(url: string): Pick<PublicRequest, 'path' | 'query'> {
-  const start = url.indexOf('/', url.indexOf('://') + 3)
-  const mark = url.indexOf('?', start)
-  return mark < 0
-    ? { path: url.slice(start), query: NO_QUERY }
-    : { path: url.slice(start, mark), query: new URLSearchParams(url.slice(mark)) }
 }
 
 /** An error in the format of the route's protocol. The cause of an internal one is logged, and not sent. */
@@ -224,6 +205,7 @@ function run(
   const stopLocal = new AbortController()
   const timers = startTimers(app, stopLocal.signal)
   const metrics = listenForMetrics(app)
+  const stopTelemetry = startTelemetry(app)
   // The last process may have left work.
   app.background.roundSoon()
   webhooks.round()
@@ -237,6 +219,7 @@ function run(
     for (const timer of timers) clearInterval(timer)
     stopLocal.abort()
     await drain(app, webhooks)
+    await stopTelemetry()
     if (forwarder === undefined) await server.stop(CLOSE_MS)
     await closeModules(app)
     if (forwarder !== undefined) await forwarder.finish(server, app.config.timeouts.totalMs)
@@ -262,13 +245,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
   await store.reports.begin()
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), clock, ...config.billing })
-  const counts = new RequestCounts(config.metrics.enabled)
   const refusals = new RefusalLog(store.reports)
-  const tail = new Tail({ ledger, refusals })
-  ledger.onClosed = (open) => {
-    observeClosing({ counts }, open)
-    tail.closed(open)
-  }
   const reasoningReplay = await ReasoningReplay.open(store, config.reasoning.keepMs, now)
   const { kept, space } = store
   const keptQuota = new KeptQuota({ kept, ledger, config, space })
@@ -309,9 +286,8 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     background: new BackgroundResponses({ catalogue, config, ledger, store, issuedIds }),
     inFlight: new InFlightRequests(config.timeouts.clientLeftMs),
     idempotency: new Idempotency({ store, clock, config, memory, space }),
-    counts,
     refusals,
-    tail,
+    ...openObservers(config, ledger, refusals),
     draining: false,
   }
 }

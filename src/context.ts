@@ -24,10 +24,13 @@ import type { ReasoningReplay } from './pipeline/reasoning-replay.ts'
 import type { RequestCounts } from './pipeline/request-counts.ts'
 import type { CandidateFinder, Candidates } from './pipeline/routing/candidates.ts'
 import type { Tail } from './pipeline/tail.ts'
+import type { Tracing } from './pipeline/tracing.ts'
 import type { Catalogue } from './providers/catalogue.ts'
 import type { Router } from './providers/routing/router.ts'
 import type { DiskSpace } from './store/disk-space.ts'
 import type { Store } from './store/store.ts'
+import type { OtlpSettings } from './telemetry/otlp-settings.ts'
+import type { RequestTrace } from './telemetry/trace.ts'
 
 /**
  * The services of one gateway. Two gateways in one process share none of them. None of the types above imports this
@@ -67,6 +70,9 @@ export type AppContext = {
   counts: RequestCounts
   /** Those who watch requests begin and end. */
   tail: Tail
+  otlp: OtlpSettings
+  /** Undefined where no collector is configured. */
+  tracing: Tracing | undefined
   /** Set when the server was asked to stop: requests in flight finish, new ones are refused. */
   draining: boolean
 }
@@ -98,6 +104,8 @@ export type PublicRequest = {
   open?: OpenGeneration | undefined
   /** The code of the error that its client gets. */
   errorCode?: ErrorCode | undefined
+  /** Null where it is not recorded. */
+  trace?: RequestTrace | null
   /** Headers of the response if the request fails. */
   errorHeaders: Record<string, string>
 }

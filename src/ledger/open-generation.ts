@@ -4,6 +4,7 @@ import { noUsage, promptTokens, type Usage } from '../generation/usage.ts'
 import type { RequestEntry } from '../log/request-line.ts'
 import type { Nano } from '../money.ts'
 import type { BackgroundWork, GenerationRecord, StoredPrice } from '../store/store.ts'
+import type { RequestTrace } from '../telemetry/trace.ts'
 import { CHARACTERS_PER_TOKEN } from './estimate.ts'
 import { Meter, type ReceivedText } from './meter.ts'
 import type { ModelTerms } from './model-terms.ts'
@@ -73,6 +74,7 @@ export type OpenGeneration = {
   record?: GenerationRecord
   /** The line of its request, which is written when it has ended. */
   entry?: RequestEntry
+  trace?: RequestTrace | undefined
 }
 
 /** The JSON stored for an open generation, to settle it after a crash. Earlier versions wrote the same member names. */

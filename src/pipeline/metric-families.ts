@@ -121,7 +121,7 @@ const snake = (bucket: string): string =>
     .replace(/(?<=[a-z])(?=[A-Z\d])/g, '_')
     .toLowerCase()
 
-const stateFamilies = ({ memory, ledger, store, space }: AppContext): Family[] => [
+const stateFamilies = ({ memory, ledger, store, space, tracing }: AppContext): Family[] => [
   histogram('commit_duration_seconds', 'Transactions of the database, and their flushes to the disk', () => [
     { labels: { step: 'write' }, value: store.timings.transactions },
     { labels: { step: 'flush' }, value: store.timings.flushes },
@@ -136,6 +136,14 @@ const stateFamilies = ({ memory, ledger, store, space }: AppContext): Family[] =
     { labels: {}, value: loopDelay.read() },
   ]),
   counter('log_lines_dropped_total', 'Lines of the log that its reader was too slow for', () => one(log.droppedLines)),
+  counter('spans_total', 'Spans of traces: sent to the collector, or dropped because it was too slow or gone', () =>
+    tracing === undefined
+      ? []
+      : [
+          { labels: { outcome: 'sent' }, value: tracing.exporter.sent },
+          { labels: { outcome: 'dropped' }, value: tracing.exporter.dropped },
+        ],
+  ),
   gauge('build_info', 'Always 1', () => [{ labels: { version: version, runtime: `bun ${Bun.version}` }, value: 1 }]),
 ]
 

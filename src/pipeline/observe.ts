@@ -1,15 +1,63 @@
 import type { AppContext, PublicRequest } from '../context.ts'
-import type { OpenGeneration } from '../ledger/ledger.ts'
-import { logClosed, logRequest } from './request-log.ts'
+import type { Config } from '../config/config.ts'
+import type { Ledger, OpenGeneration } from '../ledger/ledger.ts'
+import { log } from '../log/log.ts'
+import type { RefusalLog } from './refusal-log.ts'
+import { RequestCounts } from './request-counts.ts'
+import { completed, entryOf, isProbe, levelOf } from './request-log.ts'
+import { Tail } from './tail.ts'
+import { openTelemetry } from './telemetry.ts'
 
-/** Reports a request whose response is ready; a stream begins. */
-export function observeResponse({ counts, clock }: AppContext, inbound: PublicRequest, status: number): void {
-  counts.responded(inbound.route, status, inbound.errorCode)
-  logRequest(inbound, status, clock.now())
+type Observers = Pick<AppContext, 'counts' | 'tracing'>
+
+/**
+ * Reports a request whose response is ready: in the metrics, and in the log and as a trace once it has ended. A
+ * streamed generation has when it is recorded; nothing of the request itself is kept until then.
+ */
+export function observeResponse(app: AppContext, inbound: PublicRequest, status: number): void {
+  app.counts.responded(inbound.route, status, inbound.errorCode)
+  if (isProbe(inbound, status)) return
+  const trace = app.tracing?.of(inbound)
+  if (!log.hasRequests && trace === undefined) return
+  const { open } = inbound
+  if (open !== undefined && open.record === undefined) {
+    open.entry = entryOf(inbound, 'info', status, app.clock.now())
+    open.trace = trace
+    return
+  }
+  const level = levelOf(status, open?.record?.ending)
+  const isLogged = log.hasRequestsOf(level)
+  if (!isLogged && trace === undefined) return
+  const entry = completed(entryOf(inbound, level, status, app.clock.now()), open)
+  if (isLogged) log.request(entry)
+  if (trace !== undefined) app.tracing!.end(trace, entry, open)
+}
+
+/** Everything that follows requests and generations. */
+export function openObservers(
+  config: Config,
+  ledger: Ledger,
+  refusals: RefusalLog,
+): Observers & Pick<AppContext, 'otlp' | 'tail'> {
+  const counts = new RequestCounts(config.metrics.enabled)
+  const telemetry = openTelemetry(config.env)
+  const tail = new Tail({ ledger, refusals })
+  ledger.onClosed = (open) => {
+    observeClosing({ counts, ...telemetry }, open)
+    tail.closed(open)
+  }
+  return { counts, tail, ...telemetry }
 }
 
 /** Reports a generation that ended, with a request or without one. */
-export function observeClosing({ counts }: Pick<AppContext, 'counts'>, open: OpenGeneration): void {
+function observeClosing({ counts, tracing }: Observers, open: OpenGeneration): void {
   counts.closed(open)
-  logClosed(open)
+  const { entry, record, trace } = open
+  if (entry === undefined || record === undefined) return
+  entry.level = levelOf(entry.status, record.ending)
+  const isLogged = log.hasRequestsOf(entry.level)
+  if (!isLogged && trace === undefined) return
+  completed(entry, open)
+  if (isLogged) log.request(entry)
+  if (trace !== undefined) tracing!.end(trace, entry, open)
 }

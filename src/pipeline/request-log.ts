@@ -3,7 +3,6 @@ import type { LogLevel } from '../config/terms.ts'
 import { completionTokens, promptTokens } from '../generation/usage.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import type { OpenGeneration } from '../ledger/ledger.ts'
-import { log } from '../log/log.ts'
 import type { GenerationEntry, RequestEntry } from '../log/request-line.ts'
 import { usdText } from '../money.ts'
 import { protocols } from '../protocols/index.ts'
@@ -12,43 +11,25 @@ import type { GenerationRecord } from '../store/store.ts'
 /** Routes that a supervisor calls again and again; only their failures are worth a line. */
 const PROBES = new Set(['livez', 'readyz'])
 
-/**
- * Logs a request whose response is ready, once it has ended: a streamed generation has when it is recorded. Nothing of
- * the request itself is kept until then.
- */
-export function logRequest(inbound: PublicRequest, status: number, now: number): void {
-  if (!log.hasRequests || (status === 200 && inbound.route !== undefined && PROBES.has(inbound.route))) return
-  const { open } = inbound
-  if (open === undefined || open.record !== undefined) {
-    const level = levelOf(status, open?.record?.ending)
-    if (log.hasRequestsOf(level)) write(entryOf(inbound, level, status, now), open)
-  } else open.entry = entryOf(inbound, 'info', status, now)
-}
+export const isProbe = ({ route }: PublicRequest, status: number): boolean =>
+  status === 200 && route !== undefined && PROBES.has(route)
 
-/** Logs the request of a streamed generation, which has ended. */
-export function logClosed(open: OpenGeneration): void {
-  const { entry, record } = open
-  if (entry === undefined || record === undefined) return
-  entry.level = levelOf(entry.status, record.ending)
-  if (log.hasRequestsOf(entry.level)) write(entry, open)
-}
-
-function write(entry: RequestEntry, open: OpenGeneration | undefined): void {
+/** The entry with the facts of its generation, which has ended. */
+export function completed(entry: RequestEntry, open: OpenGeneration | undefined): RequestEntry {
   const record = open?.record
-  if (record !== undefined) {
-    entry.generation = generationOf(open!, record)
-    entry.model = record.model
-    entry.ms = record.latency + record.duration
-  }
-  log.request(entry)
+  if (record === undefined) return entry
+  entry.generation = generationOf(open!, record)
+  entry.model = record.model
+  entry.ms = record.latency + record.duration
+  return entry
 }
 
-function levelOf(status: number, outcome = 'completed'): LogLevel {
+export function levelOf(status: number, outcome = 'completed'): LogLevel {
   if (status >= 500 || outcome === 'failed' || outcome === 'timed-out') return 'error'
   return status >= 400 || outcome !== 'completed' ? 'warn' : 'info'
 }
 
-function entryOf(inbound: PublicRequest, level: LogLevel, status: number, now: number): RequestEntry {
+export function entryOf(inbound: PublicRequest, level: LogLevel, status: number, now: number): RequestEntry {
   const { requestId, identity, model, errorCode, receivedAt } = inbound
   return {
     level,

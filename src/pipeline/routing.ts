@@ -1,5 +1,6 @@
 import { Deadline, deadlines } from '../deadlines.ts'
 import type { Config, ModelRoutingConfig } from '../config/config.ts'
+import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import { GatewayError } from '../error.ts'
 import { completionTokens, promptTokens } from '../generation/usage.ts'
 import type { Outcome } from '../ledger/outcomes.ts'
@@ -11,6 +12,7 @@ import type { Chosen, TokenPrice } from '../providers/routing/choose.ts'
 import type { Sending } from '../providers/routing/router.ts'
 import { Router } from '../providers/routing/router.ts'
 import type { Store } from '../store/store.ts'
+import { type CallTrace, remoteParent } from '../telemetry/trace.ts'
 import { conversationOf } from './conversation-identity.ts'
 import type { Generation } from './hooks.ts'
 import type { SelectedRequest } from './prepare.ts'
@@ -91,6 +93,7 @@ export function routeOf(
     signal,
     records: open.meter.tries,
     onSent,
+    trace: callTraceOf(app, inbound),
   }
   if (endpoints.length === 1) return { plan, decision: undefined, conversation: undefined }
   const conversation = conversationOf(inbound.identity.accountId, context, preferences.sessionId)
@@ -115,6 +118,14 @@ function longerAmong(
   if (endpoints.length === 1) return undefined
   const longer = models.get(endpoints[0]!.listed ?? model)?.contextFallback
   return longer === undefined ? undefined : endpoints.filter(({ fallback }) => fallback === longer)
+}
+
+/** The trace of the calls: our own, or the client's as it is. */
+function callTraceOf({ tracing, clock }: AppContext, inbound: AuthenticatedRequest): CallTrace | undefined {
+  const trace = tracing?.of(inbound)
+  if (trace === undefined) return remoteParent(inbound.request.headers)
+  trace.attemptsAt = clock.now()
+  return trace
 }
 
 /** The settings of the model, as far as it has its own. */

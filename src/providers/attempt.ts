@@ -27,6 +27,7 @@ import { cutsPassages } from '../protocols/passages.ts'
 import { type Loss, LossReport, Translation } from '../protocols/translation.ts'
 import { cutsAtPassages, transformed, transformOf, type Undo } from '../protocols/transforms.ts'
 import { checkDepth } from '../protocols/upstream-error.ts'
+import type { TraceHeaders } from '../telemetry/trace.ts'
 import type { Endpoint } from './catalogue.ts'
 import { retryAfterMs } from './routing/provider-limits.ts'
 import { callSandbox } from './sandbox-process.ts'
@@ -98,6 +99,8 @@ export type AttemptRecord = {
   error?: string
   reason?: string
   missedCacheTokens?: number
+  /** The span of its trace. */
+  spanId?: string
   milliseconds: number
 }
 
@@ -117,6 +120,13 @@ export const RECORDED_ATTEMPT = [
 
 const ERROR_BODY_BYTES = 1024 * 1024
 
+export type CallOptions = {
+  timeouts: Timeouts
+  signal: CallSignal
+  onSent: () => void
+  traceHeaders?: TraceHeaders | undefined
+}
+
 /**
  * Sends a request to one endpoint. Throws an UpstreamRefusal for its error response, a GatewayError for a request that
  * could not be written, sent or answered.
@@ -124,7 +134,7 @@ const ERROR_BODY_BYTES = 1024 * 1024
 export async function callEndpoint(
   endpoint: Endpoint,
   requests: RequestWriter,
-  callOptions: { timeouts: Timeouts; signal: CallSignal; onSent: () => void },
+  callOptions: CallOptions,
   number: number,
 ): Promise<Upstream<RequestContext>> {
   const { context: requestContext } = requests
@@ -151,7 +161,7 @@ export async function callEndpoint(
   const incoming = await transport(endpoint)({
     url,
     method: 'POST',
-    headers: Object.assign(headers, endpoint.provider.headers, endpoint.credentials),
+    headers: Object.assign(headers, callOptions.traceHeaders, endpoint.provider.headers, endpoint.credentials),
     body,
     timeouts: callOptions.timeouts,
     signal: callOptions.signal,

@@ -11,4 +11,6 @@ export type Family = {
   help: string
   type: 'counter' | 'gauge' | 'histogram'
   samples(): Sample[]
+  /** Name and unit in OpenTelemetry, where they are not those of the name. */
+  otel?: { name: string; unit: string }
 }

@@ -28,6 +28,7 @@ import { Tail } from '../../src/pipeline/tail.ts'
 import { RefusalLog } from '../../src/pipeline/refusal-log.ts'
 import { ReasoningReplay } from '../../src/pipeline/reasoning-replay.ts'
 import { RequestCounts } from '../../src/pipeline/request-counts.ts'
+import { otlpSettings } from '../../src/telemetry/otlp-settings.ts'
 import type { AppContext } from '../../src/context.ts'
 import { Files } from '../../src/files/files.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
@@ -96,6 +97,8 @@ export async function inProcessGateway(
     counts: new RequestCounts(false),
     refusals,
     tail: new Tail({ ledger, refusals }),
+    otlp: otlpSettings({}),
+    tracing: undefined,
     draining: false,
   }
   return { sqlite, app, headers: { host: 'sluice', authorization: `Bearer ${first?.text}` } }

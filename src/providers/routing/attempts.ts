@@ -4,6 +4,7 @@ import { asGatewayError, GatewayError } from '../../error.ts'
 import type { Timeouts } from '../../http/call.ts'
 import type { CallSignal } from '../../http/connection.ts'
 import type { RequestContext } from '../../protocols/protocol.ts'
+import type { CallTrace } from '../../telemetry/trace.ts'
 import { callEndpoint, UpstreamRefusal, type AttemptRecord, type RequestWriter, type Upstream } from '../attempt.ts'
 import type { Endpoint } from '../catalogue.ts'
 import { hedged, type HedgedCall } from './hedge.ts'
@@ -24,6 +25,7 @@ export type AttemptPlan = {
   /** Each attempt is added. */
   records: AttemptRecord[]
   onSent?: (() => void) | undefined
+  trace?: CallTrace | undefined
 }
 
 /** A response has begun. `sending`: to be ended with it. */
@@ -125,7 +127,8 @@ export class Attempts {
       record.sent = true
       onSent?.()
     }
-    const options = { timeouts: this.#timeouts(endpoint, startedAt), signal, onSent: recordSent }
+    const traceHeaders = this.#plan.trace?.headersFor(record)
+    const options = { timeouts: this.#timeouts(endpoint, startedAt), signal, onSent: recordSent, traceHeaders }
     try {
       const upstream = await callEndpoint(endpoint, this.#requests, options, records.length)
       record.milliseconds = Math.round(router.now() - startedAt)

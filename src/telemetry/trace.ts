@@ -1,0 +1,89 @@
+import { randomBytes } from 'node:crypto'
+
+/** The headers of W3C Trace Context. */
+export type TraceHeaders = { traceparent: string; tracestate?: string }
+
+const PARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
+const NO_TRACE = '0'.repeat(32)
+const NO_SPAN = '0'.repeat(16)
+/** Lists of vendors are passed on up to this length, as the specification asks at least. */
+const STATE_MAX = 512
+const PRINTABLE = /^[\x20-\x7e]+$/
+
+/** The place in a trace from which a request came. */
+export type RemoteParent = CallTrace & {
+  traceId: string
+  spanId: string
+  isSampled: boolean
+  headers: TraceHeaders
+}
+
+/** The client's `traceparent` and `tracestate`; undefined where it sent none that is valid. */
+export function remoteParent(headers: Headers): RemoteParent | undefined {
+  const traceparent = headers.get('traceparent')
+  if (traceparent === null) return undefined
+  const [, version, traceId, spanId, flags, more] = PARENT.exec(traceparent.trim()) ?? []
+  if (traceId === undefined || version === 'ff' || (version === '00' && more !== undefined)) return undefined
+  if (traceId === NO_TRACE || spanId === NO_SPAN) return undefined
+  const state = headers.get('tracestate')
+  const isUsable = state !== null && state.length <= STATE_MAX && PRINTABLE.test(state)
+  const passed = { traceparent: traceparent.trim(), ...(isUsable ? { tracestate: state } : {}) }
+  return {
+    traceId,
+    spanId: spanId!,
+    isSampled: (Number.parseInt(flags!, 16) & 1) === 1,
+    headers: passed,
+    headersFor: () => passed,
+  }
+}
+
+/** Gives each call its headers, and its span where it has one. */
+export type CallTrace = { headersFor(call: { spanId?: string }): TraceHeaders }
+
+/** One request that is traced: its own span, and those of its attempts. */
+export class RequestTrace implements CallTrace {
+  readonly traceId: string
+  readonly spanId = newSpanId()
+  readonly parent: RemoteParent | undefined
+  readonly method: string
+  /** Unix milliseconds. */
+  readonly startedAt: number
+  /** Unix milliseconds: the beginning of the first attempt. */
+  attemptsAt = 0
+
+  constructor(traceId: string, parent: RemoteParent | undefined, method: string, startedAt: number) {
+    this.traceId = traceId
+    this.parent = parent
+    this.method = method
+    this.startedAt = startedAt
+  }
+
+  headersFor(call: { spanId?: string }): TraceHeaders {
+    const spanId = (call.spanId = newSpanId())
+    const tracestate = this.parent?.headers.tracestate
+    const traceparent = `00-${this.traceId}-${spanId}-01`
+    return tracestate === undefined ? { traceparent } : { traceparent, tracestate }
+  }
+}
+
+const SPAN_BYTES = 8
+let random = Buffer.alloc(0)
+let used = 0
+
+/** 64 random bits in hexadecimal. */
+function newSpanId(): string {
+  if (used >= random.length) {
+    random = randomBytes(SPAN_BYTES * 256)
+    used = 0
+  }
+  return random.toString('hex', used, (used += SPAN_BYTES))
+}
+
+/** The traces that are recorded: all or none or a share, and as the client decided where it did. */
+export type Sampler = { ratio: number; isParentBased: boolean }
+
+const BITS = 2 ** 56
+
+/** The same for all servers of a trace: its last 56 bits are random. */
+export const isSampled = ({ ratio, isParentBased }: Sampler, traceId: string, parent?: RemoteParent): boolean =>
+  isParentBased && parent !== undefined ? parent.isSampled : Number.parseInt(traceId.slice(18), 16) < ratio * BITS
