@@ -76,7 +76,7 @@ describe('the sentence about a request', () => {
 
   test('a refusal for money leads to the limit of its key and to the credit of its account', () => {
     const refused = row({ outcome: 'refused', ...error('insufficient_credit', 'The balance is too low.') })
-    expect(adviceOf(refused).map(({ to }) => to)).toEqual(['/keys?key=k1&change=limit', '/accounts?open=a1'])
+    expect(adviceOf(refused).map(({ to }) => to)).toEqual(['/keys/k1?change=limit', '/accounts/a1'])
     expect(adviceOf(row({}))).toEqual([])
   })
 

@@ -96,10 +96,10 @@ const ended = (text: string): string => `${sentence(text.trim())}${/[.!?]$/.test
 type Advise = (row: Row) => Advice[]
 /** Where a key and an account are changed. */
 export const keyPath = (key: Named | null, change = ''): string =>
-  key === null ? '/keys' : `/keys?key=${encodeURIComponent(key.id)}${change}`
+  key === null ? '/keys' : `/keys/${encodeURIComponent(key.id)}${change}`
 export const accountPath = (account: Named | null): string =>
-  account === null ? '/accounts' : `/accounts?open=${encodeURIComponent(account.id)}`
-const LIMIT = '&change=limit'
+  account === null ? '/accounts' : `/accounts/${encodeURIComponent(account.id)}`
+const LIMIT = '?change=limit'
 
 const raiseLimit: Advise = (row) => [{ text: "Raise the key's limit", to: keyPath(row.key, LIMIT) }]
 const addCredit: Advise = (row) => [{ text: 'Add credit to the account', to: accountPath(row.account) }]
