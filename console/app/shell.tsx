@@ -76,7 +76,7 @@ function Bar({ onMenu, onKeyboard }: { onMenu: () => void; onKeyboard: () => voi
         <Icon name="menu" size={20} />
       </ActionIcon>
       <AccountChoice />
-      <button type="button" className="bar-search" aria-label={`Search or jump to ${SHORTCUT}`} onClick={openPalette}>
+      <button type="button" className="bar-search" onClick={openPalette}>
         <Icon name="search" />
         <span>Search or jump to</span>
         <kbd>{SHORTCUT}</kbd>

@@ -57,7 +57,7 @@ function FirstRequest({ id }: { id: string }) {
       <Icon name={isWrong ? 'alert' : 'check'} />
       <span>
         The first request {state ?? `ended as ${row.outcome}`}: {visible(row.model ?? 'no model')}
-        {row.error !== null && <>. {visible(row.error.message)}</>}{' '}
+        {row.error !== null && <>. {visible(row.error.message ?? row.error.code)}</>}{' '}
         <To path={`/requests?request=${row.id}`} className="link">
           Open it
         </To>
