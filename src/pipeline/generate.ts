@@ -73,8 +73,9 @@ function serve(
   generation.replayRecorder = app.reasoningReplay.replayRecorder(selected.hasTools, endpoint.target)
   generation.issuedIds = app.issuedIds.recorder(selected.makesObjects, upstream)
   if (conversation !== undefined) app.router.remember(conversation, endpoint, plan.promptTokens)
-  if (decision !== undefined && decision.missedCacheTokens > 0)
-    open.meter.tries.at(-1)!.missedCacheTokens = decision.missedCacheTokens
+  const cached = decision?.cached
+  if (cached !== undefined && cached.id !== app.router.stateOf(endpoint).id)
+    open.meter.tries.at(-1)!.missedCacheTokens = cached.tokens
 }
 
 /** Leaves out what a streamed response does not need: it would stay in memory for as long as that streams. */

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,6 +6,8 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { ask, ENDED, PROTOCOLS } from '../gateway/asking.ts'
 import { type Gateway, startGateway } from '../server.ts'
 import { inParallel, type Mood, poolConfig, upstream, type Upstream } from './upstreams.ts'
+
+setDefaultTimeout(60_000)
 
 const stops: (() => unknown)[] = []
 afterEach(async () => {
@@ -110,7 +112,7 @@ describe('recovery', () => {
       if (provider === 'up-0') served++
       await Bun.sleep(20)
     }
-  }, 40_000)
+  })
 
   test('a cool-down survives a restart', async () => {
     const data = mkdtempSync(join(tmpdir(), 'sluice-routing-'))

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { nanoOf } from '../../src/money.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
@@ -6,6 +6,8 @@ import { ask, ENDED, PROTOCOLS } from '../gateway/asking.ts'
 import { type Gateway, startGateway } from '../server.ts'
 import { seeded } from './randoms.ts'
 import { inParallel, type Mood, poolConfig, upstream, type Upstream } from './upstreams.ts'
+
+setDefaultTimeout(60_000)
 
 const stops: (() => unknown)[] = []
 afterEach(async () => {

@@ -37,6 +37,8 @@ const RETRYABLE_CODES = new Set(['upstream_error', 'upstream_rate_limited', 'ups
 /** The longest wait that a provider may ask for before the same endpoint is tried again. */
 const LONGEST_WAIT_MS = 2_000
 const FIRST_BACKOFF_MS = 100
+/** The only endpoint is not tried again after a failure that took longer: the client has waited enough. */
+const SLOW_FAILURE_MS = 5_000
 const SHORTEST_BACKOFF_MS = 50
 
 /** Patience with a streamed answer: at least this, and a multiple of the endpoint's 95th percentile. */
@@ -190,8 +192,9 @@ export class Attempts {
 
   /** The wait before the only endpoint is tried again; undefined where that would not help. */
   #waitMs(refusal: UpstreamRefusal, endpoint: Endpoint): number | undefined {
-    const { router, endpoints } = this.#plan
+    const { router, endpoints, records } = this.#plan
     const { status, retryAfterMs } = refusal
+    if (records.at(-1)!.milliseconds > SLOW_FAILURE_MS) return undefined
     // The sandbox answers the same again.
     if (endpoints.length > 1 || endpoint.provider.inProcess !== undefined) return undefined
     if (status !== undefined && status < 500 && status !== 408 && status !== 429) return undefined

@@ -37,6 +37,8 @@ export type Chosen<Endpoint> = {
   /** Set where no endpoint is available: the one that recovers first is the only candidate, from then on. */
   panicUntil: number | undefined
   missedCacheTokens: number
+  /** The place of the conversation before. */
+  cached: RequestSize['cached']
 }
 
 /** Scores that differ by less are equal. */
@@ -64,16 +66,20 @@ export function choose<Endpoint>(
     if (unavailable === undefined) candidates.push(one)
     else dropped.push({ endpoint, state, unavailable })
   }
-  if (candidates.length === 0) return panic(all, dropped)
+  const { cached } = size
+  if (candidates.length === 0) return { ...panic(all, dropped), cached }
   score(candidates, strategy, size, now)
   candidates.sort((a, b) => a.group - b.group || a.tier - b.tier || a.score - b.score)
   draw(candidates, strategy, random)
   holdBack(candidates, random, now)
   const missedCacheTokens = stick(candidates, size)
-  return { candidates, dropped, panicUntil: undefined, missedCacheTokens }
+  return { candidates, dropped, panicUntil: undefined, missedCacheTokens, cached }
 }
 
-function panic<Endpoint>(all: readonly Choosable<Endpoint>[], dropped: Chosen<Endpoint>['dropped']): Chosen<Endpoint> {
+function panic<Endpoint>(
+  all: readonly Choosable<Endpoint>[],
+  dropped: Chosen<Endpoint>['dropped'],
+): Omit<Chosen<Endpoint>, 'cached'> {
   const first = all.reduce((best, one) => (one.unavailable!.until < best.unavailable!.until ? one : best))
   const { endpoint, state, unavailable } = first
   return {
