@@ -294,6 +294,26 @@ export const COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./health.ts')).checkHealth(given),
   },
   {
+    words: 'usage',
+    operands: '',
+    operandCount: 0,
+    summary: 'Sum requests, tokens and costs over a range, by up to two groups',
+    notes:
+      'An instant is ISO 8601 or a time before now, such as -30m, -24h or -7d. Costs are what pay-as-you-go keys\n' +
+      'were billed. Reads the data folder, also while a server is running, whose last second may be missing.',
+    options: {
+      from: { value: 'TIME', summary: 'First instant (default: -24h)' },
+      to: { value: 'TIME', summary: 'End, exclusive (default: now)' },
+      group: { value: 'A,B', summary: 'One or two of model, key, account, provider, outcome, code, user' },
+      bucket: { value: 'NAME', summary: 'minute, hour, day, week or month (default: none)' },
+      tz: { value: 'ZONE', summary: 'Time zone of buckets, such as Europe/Berlin (default: UTC)' },
+      account: { value: 'NAME', summary: 'Only this account' },
+      format: { value: 'FORMAT', summary: 'table, csv or json (default: table)' },
+      ...DATA,
+    },
+    run: async (given) => (await import('./usage.ts')).printUsage(given),
+  },
+  {
     words: 'config check',
     operands: '',
     operandCount: 0,

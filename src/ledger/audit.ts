@@ -43,14 +43,15 @@ const SMALLEST_LIST_PRICE = 1_000n
 /**
  * Recomputes the book from its rows, in one snapshot of the store and in memory that does not grow with the number of
  * generations: bills from usage and price, payments from bills, balances from transfers, and quota windows and spending
- * limits from generations.
+ * limits from generations. `onPage`: called after each page of generations.
  */
-export const audit = (store: Store, terms: Terms): Promise<Audit> =>
-  store.snapshot(() => new Auditor(store, terms).run())
+export const audit = (store: Store, terms: Terms, onPage?: (audit: Audit) => void): Promise<Audit> =>
+  store.snapshot(() => new Auditor(store, terms, onPage).run())
 
 class Auditor {
   readonly #store: Store
   readonly #terms: Terms
+  readonly #onPage: ((audit: Audit) => void) | undefined
   readonly #audit: Audit = {
     generations: 0,
     transfers: 0,
@@ -67,9 +68,10 @@ class Auditor {
   readonly #paid = new Map<string, Nano>()
   #accounts: ReadonlySet<string> = new Set()
 
-  constructor(store: Store, terms: Terms) {
+  constructor(store: Store, terms: Terms, onPage: ((audit: Audit) => void) | undefined) {
     this.#store = store
     this.#terms = terms
+    this.#onPage = onPage
   }
 
   async run(): Promise<Audit> {
@@ -98,6 +100,7 @@ class Auditor {
       const page = await this.#store.ledger.generations(after, PAGE)
       yield* page
       this.#audit.generations += page.length
+      this.#onPage?.(this.#audit)
       after = page.at(-1)?.id
       if (page.length < PAGE) return
     }

@@ -1,5 +1,7 @@
 import type { Usage } from '../generation/usage.ts'
-import type { StoredPrice, Transfer } from './ledger.ts'
+import type { StoredFile } from './files.ts'
+import type { BookAccount, StoredPrice, Transfer } from './ledger.ts'
+import type { PredictionChange } from './predictions.ts'
 
 /** A request that never became a generation. `route`: its name, or method and path without one. */
 export type Refusal = {
@@ -133,6 +135,51 @@ export type SpeedRow = {
 /** A roll-up that differs from its records. `lacks`: requests that it should have beside its own. */
 export type WrongRollUp = { row: string; hour: number; lacks: number }
 
+/** A balance of the book. `id`: its position in the list. */
+export type BookRow = BookAccount & { id: number; balance: bigint }
+
+/** A transfer with the instant by which lists order it. */
+export type TransferRow = {
+  reference: string
+  kind: string
+  at: number
+  note: string | null
+  amount: bigint
+  from: BookAccount
+  to: BookAccount
+}
+
+/** `accountIds`: only of the credit and bonus of these; without it of all. */
+export type TransferQuestion = {
+  accountIds?: readonly string[] | undefined
+  kinds?: readonly string[] | undefined
+  from?: number | undefined
+  to?: number | undefined
+}
+
+/** `id`: the transfers of generations before this one come next. `operation`: so many operations were listed. */
+export type TransferPosition = { id: string; operations: number }
+export type TransferPage = { rows: TransferRow[]; next: TransferPosition | null }
+
+/** A prediction without its input. `webhook`: the attempts of a call that is not delivered yet. */
+export type PredictionRow = Omit<PredictionChange, 'state'> & {
+  bytes: number
+  webhook: { attempts: number; nextAt: number } | null
+}
+
+export type FileRow = Pick<
+  StoredFile,
+  'id' | 'accountId' | 'filename' | 'purpose' | 'mediaType' | 'bytes' | 'createdAt' | 'expiresAt'
+>
+export type FilePosition = Pick<FileRow, 'createdAt' | 'id'>
+
+/** Calls of one provider in a range, by the minute of their request. The newest errors first. */
+export type ProviderHealth = {
+  minutes: { at: number; requests: number; failed: number; rateLimited: number; firstTokenMs: number | null }[]
+  codes: { code: string; requests: number }[]
+  errors: { at: number; model: string | null; code: string; message: string | null }[]
+}
+
 /** Questions about many records at once. None is answered on the event loop. */
 export interface ReportStore {
   /** Counts generations that are in no roll-up: of a process that was killed, and of earlier versions. */
@@ -145,6 +192,18 @@ export interface ReportStore {
   request(id: string, scope: Scope): Promise<RequestDetail | undefined>
   usage(question: UsageQuestion): Promise<UsageRow[]>
   speed(question: SpeedQuestion): Promise<SpeedRow[]>
+  balances(accountIds: readonly string[] | undefined, after: number, limit: number): Promise<BookRow[]>
+  transfers(question: TransferQuestion, before: TransferPosition | undefined, limit: number): Promise<TransferPage>
+  /** Newest first, before an id. */
+  predictions(scope: Scope, before: string | undefined, limit: number): Promise<PredictionRow[]>
+  /** Newest first, before one. */
+  files(
+    accountIds: readonly string[] | undefined,
+    now: number,
+    before: FilePosition | undefined,
+    limit: number,
+  ): Promise<FileRow[]>
+  health(provider: string, from: number, to: number): Promise<ProviderHealth>
   /** The instant from which the records of all generations are counted. */
   countedFrom(): Promise<number>
   /** Compares all roll-ups with their records, at once: for a process or thread that does nothing else. */

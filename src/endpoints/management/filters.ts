@@ -14,7 +14,11 @@ const UNITS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86
 /** An instant: ISO 8601, or a time before now (`-30m`, `-24h`, `-7d`). */
 export function instantIn({ query }: ManagementRequest, name: 'from' | 'to', now: number): number | undefined {
   const text = query.get(name)
-  if (text === null) return undefined
+  return text === null ? undefined : readInstant(text, name, now)
+}
+
+/** Throws invalid_request (400) for a text that is no instant. */
+export function readInstant(text: string, name: string, now: number): number {
   const [, count, unit = ''] = /^-(\d{1,6})([mhd])$/.exec(text) ?? []
   if (count !== undefined) return now - Number(count) * UNITS[unit]!
   const at = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2}))?$/.test(text)

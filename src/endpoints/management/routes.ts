@@ -5,6 +5,10 @@ import { getProvider, listModels, listPlans, listProviders } from './catalogue.t
 import { auditChanges, listChanges } from './changes.ts'
 import { explain } from './explain.ts'
 import { changeKey, createKey, getKey, listKeys, revokeKey, rotateKey } from './keys.ts'
+import { beginAudit, getAudit, listBalances, listTransfers } from './book.ts'
+import { getProviderHealth } from './health.ts'
+import { listAllFiles, listAllPredictions, removeFile } from './jobs.ts'
+import { getSpeed } from './speed.ts'
 import { exportRequests } from './export.ts'
 import { streamRequests } from './request-stream.ts'
 import { getRequest, listRequests } from './requests.ts'
@@ -77,4 +81,15 @@ export const managementRoutes: readonly ManagementRoute[] = [
   get('/plans', 'models.read', listPlans),
   post('/explain', 'playground.use', explain),
   post('/playground/keys', 'playground.use', createPlaygroundKey),
+  get('/speed', 'usage.read', getSpeed),
+
+  get('/book/balances', 'book.read', listBalances),
+  get('/book/transfers', 'book.read', listTransfers),
+  post('/book/audit', 'book.audit', beginAudit),
+  get('/book/audit/{id}', 'book.audit', getAudit),
+
+  get('/predictions', 'requests.read', listAllPredictions),
+  get('/files', 'requests.read', listAllFiles),
+  remove('/files/{id}', 'files.change', removeFile),
+  get('/providers/{id}/health', 'settings.read', getProviderHealth),
 ]

@@ -92,7 +92,7 @@ type UsageRequest = {
 }
 
 /** Sums for an answer or a table. */
-async function sumUsage(app: Pick<AppContext, 'store' | 'clock'>, request: UsageRequest): Promise<UsageAnswer> {
+export async function sumUsage(app: Pick<AppContext, 'store' | 'clock'>, request: UsageRequest): Promise<UsageAnswer> {
   const { from, to, zone, bucket, groups, top, scope } = request
   const { reports, accounts } = app.store
   const bounds = zone.bounds(bucket, from, to)
@@ -179,7 +179,8 @@ function measured(rows: readonly UsageSums[]): Measures {
   return { requests, failed, refused, cost_usd: usd(bill), flows: flowsOf(flows), tokens: tokensOf(usage) }
 }
 
-function bucketIn({ query }: ManagementRequest): BucketName {
+/** `bucket` of a request. */
+export function bucketIn({ query }: ManagementRequest): BucketName {
   const name = query.get('bucket') ?? 'none'
   if (!(BUCKETS as readonly string[]).includes(name)) throw invalid('bucket', `must be one of ${BUCKETS.join(', ')}`)
   return name as BucketName
@@ -190,7 +191,7 @@ function groupsIn({ query }: ManagementRequest): GroupName[] {
 }
 
 /** Throws invalid_request (400) for more than two groups, and for unknown ones. */
-function readGroups(names: readonly string[]): GroupName[] {
+export function readGroups(names: readonly string[]): GroupName[] {
   const wrong = names.some((name) => !(GROUPS as readonly string[]).includes(name))
   if (wrong || names.length > 2 || new Set(names).size < names.length)
     throw invalid('group', `must be one or two of ${GROUPS.join(', ')}`)

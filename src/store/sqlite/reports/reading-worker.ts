@@ -2,6 +2,8 @@ import { Database } from 'bun:sqlite'
 import type { RequestFilter, Scope, SpeedQuestion, UsageQuestion } from '../../reports.ts'
 import { NameCache } from './name-cache.ts'
 import { firstIdAt, ID_SLACK_MS, SPEED_LACKING, USAGE_LACKING } from './recount.ts'
+import { OtherLists } from './other-lists.ts'
+import { providerHealth } from './provider-health.ts'
 import { RequestList } from './request-list.ts'
 import { UsageSums } from './usage-sums.ts'
 
@@ -13,14 +15,28 @@ export type Answer = { id: number; value: unknown } | { id: number; error: strin
 type Sums = Record<string, number>
 
 /** Everything that the thread keeps while it runs. */
-type Reader = { open(): Database; database: Database; names: NameCache; list: RequestList; sums: UsageSums }
+type Reader = {
+  open(): Database
+  database: Database
+  names: NameCache
+  list: RequestList
+  others: OtherLists
+  sums: UsageSums
+}
 let reader: Reader
 
 function begin(file: string): void {
   const open = (): Database => new Database(file, { readonly: true })
   const database = open()
   const names = new NameCache(database)
-  reader = { open, database, names, list: new RequestList(database, names), sums: new UsageSums(database, names) }
+  reader = {
+    open,
+    database,
+    names,
+    list: new RequestList(database, names),
+    others: new OtherLists(database),
+    sums: new UsageSums(database, names),
+  }
 }
 
 /** A view of everything at one instant, for what is counted again. */
@@ -33,6 +49,12 @@ const answers = {
   request: (id: string, scope: Scope) => reader.list.detail(id, scope),
   usage: (question: UsageQuestion) => reader.sums.rows(question),
   speed: (question: SpeedQuestion) => reader.sums.speed(question),
+  balances: (...args: Parameters<OtherLists['balances']>) => reader.others.balances(...args),
+  transfers: (...args: Parameters<OtherLists['transfers']>) => reader.others.transfers(...args),
+  predictions: (...args: Parameters<OtherLists['predictions']>) => reader.others.predictions(...args),
+  files: (...args: Parameters<OtherLists['files']>) => reader.others.files(...args),
+  health: (provider: string, from: number, to: number) =>
+    providerHealth(reader.database, reader.names, provider, from, to),
   /** Takes a view for `lacking`, and says in which instants there are records. */
   view: (): { first: number; last: number } | undefined => {
     view ??= reader.open()

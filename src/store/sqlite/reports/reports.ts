@@ -138,6 +138,12 @@ export class Reports implements ReportStore {
     return this.#thread.ask('speed', question)
   }
 
+  balances: ReportStore['balances'] = (...args) => this.#thread.ask('balances', ...args)
+  transfers: ReportStore['transfers'] = (...args) => this.#thread.ask('transfers', ...args)
+  predictions: ReportStore['predictions'] = (...args) => this.#thread.ask('predictions', ...args)
+  files: ReportStore['files'] = (...args) => this.#thread.ask('files', ...args)
+  health: ReportStore['health'] = (...args) => this.#thread.ask('health', ...args)
+
   async countedFrom(): Promise<number> {
     return this.#state().countedFrom * HOUR_MS
   }

@@ -228,10 +228,8 @@ function following(id: Uint8Array): Uint8Array {
   return next
 }
 
-const ENDINGS = ['completed', 'client-left', 'failed', 'timed-out', 'shutdown', 'crashed']
-
 const mayBeGeneration = ({ choices: { outcome } }: RequestFilter): boolean =>
-  outcome?.only === undefined || outcome.only.some((one) => ENDINGS.includes(one))
+  outcome?.only === undefined || outcome.only.some((one) => one !== 'refused' && one !== 'open')
 
 /** A refusal has neither provider nor answer. */
 function mayBeRefusal({ choices, flags, ...filter }: RequestFilter): boolean {

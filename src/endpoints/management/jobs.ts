@@ -1,0 +1,89 @@
+import type { AppContext } from '../../context.ts'
+import type { FilePosition } from '../../store/store.ts'
+import { answer, cursorAfter, limitOf, nothing, positionOf, time, timeOrNull, unknown, type Page } from './answer.ts'
+import { scopeOf } from './filters.ts'
+import { namedIn, namesOf, type Named } from './names.ts'
+import type { ManagementRequest } from './route.ts'
+
+/** `webhook`: a call that is not delivered yet. `public_id`: as its client knows it. */
+export type PredictionAnswer = {
+  id: string
+  public_id: string
+  account: Named | null
+  model: string
+  status: string
+  created_at: string
+  started_at: string | null
+  ended_at: string | null
+  bytes: number
+  webhook: { tries: number; next_at: string } | null
+}
+
+export type FileAnswer = {
+  id: string
+  account: Named | null
+  filename: string
+  purpose: string | null
+  media_type: string
+  bytes: number
+  created_at: string
+  expires_at: string | null
+}
+
+/** `GET /v1/management/predictions`: the newest first. */
+export async function listAllPredictions(app: AppContext, inbound: ManagementRequest): Promise<Response> {
+  const limit = limitOf(inbound)
+  const scope = await scopeOf(app, inbound, 'requests.read')
+  const names = await namesOf(app)
+  const rows = await app.store.reports.predictions(scope, positionOf<string>(inbound), limit + 1)
+  const last = rows.length > limit ? rows[limit - 1] : undefined
+  const page: Page<PredictionAnswer> = {
+    data: rows.slice(0, limit).map(({ id, accountId, model, status, bytes, webhook, ...row }) => ({
+      id,
+      public_id: `pred_${id}`,
+      account: namedIn(names.accounts, accountId),
+      model,
+      status,
+      created_at: time(row.createdAt),
+      started_at: timeOrNull(row.startedAt),
+      ended_at: timeOrNull(row.completedAt),
+      bytes,
+      webhook: webhook && { tries: webhook.attempts, next_at: time(webhook.nextAt) },
+    })),
+    next: last === undefined ? null : cursorAfter(inbound, last.id),
+    scanned_to: null,
+  }
+  return answer(page)
+}
+
+/** `GET /v1/management/files`: the newest first. */
+export async function listAllFiles(app: AppContext, inbound: ManagementRequest): Promise<Response> {
+  const limit = limitOf(inbound)
+  const { accountIds } = await scopeOf(app, inbound, 'requests.read')
+  const names = await namesOf(app)
+  const rows = await app.store.reports.files(accountIds, app.clock.now(), positionOf<FilePosition>(inbound), limit + 1)
+  const last = rows.length > limit ? rows[limit - 1] : undefined
+  const page: Page<FileAnswer> = {
+    data: rows.slice(0, limit).map(({ accountId, mediaType, createdAt, expiresAt, ...row }) => ({
+      ...row,
+      account: namedIn(names.accounts, accountId),
+      media_type: mediaType,
+      created_at: time(createdAt),
+      expires_at: timeOrNull(expiresAt),
+    })),
+    next: last === undefined ? null : cursorAfter(inbound, { createdAt: last.createdAt, id: last.id }),
+    scanned_to: null,
+  }
+  return answer(page)
+}
+
+/** `DELETE /v1/management/files/{id}`. */
+export async function removeFile(app: AppContext, inbound: ManagementRequest): Promise<Response> {
+  const id = inbound.params[0]!
+  const accounts = await app.store.accounts.list()
+  for (const account of accounts) {
+    if (!inbound.caller.may('files.change', account.id)) continue
+    if ((await app.files.delete(account.id, id)) !== undefined) return nothing()
+  }
+  throw unknown('file', 'id')
+}
