@@ -84,12 +84,14 @@ export class Relay {
         let frames: Frame[]
         try {
           const bytes = await this.#source.read(consume)
-          const rest = this.#rest
-          this.#rest = undefined
+          const rest = this.#takeRest()
           if (typeof rest === 'function') return rest()
           frames = rest ?? this.#take(bytes)
         } catch (error) {
-          frames = this.#isExhausted ? this.#take(undefined) : this.#stream.fail(this.#cut ?? asGatewayError(error))
+          // A source that was cancelled meanwhile rejects what it has read.
+          const rest = this.#takeRest()
+          if (typeof rest === 'function') return rest()
+          frames = rest ?? this.#end(error)
         }
         const isLast = this.#stream.ended !== undefined
         if (isLast) frames = await this.#finish(frames)
@@ -103,6 +105,17 @@ export class Relay {
       await this.#close('failed', [])
       throw error
     }
+  }
+
+  #takeRest(): Frame[] | (() => Chunk) | undefined {
+    const rest = this.#rest
+    this.#rest = undefined
+    return rest
+  }
+
+  /** The frames after which no more bytes come. */
+  #end(error: unknown): Frame[] {
+    return this.#isExhausted ? this.#take(undefined) : this.#stream.fail(this.#cut ?? asGatewayError(error))
   }
 
   /** Relays a chunk in the turn in which it came. False where the loop has to go on, with what is in `#rest`. */

@@ -77,7 +77,7 @@ const weather = { type: 'object', properties: { city: { type: 'string' } } } as 
 
 const READERS: Record<ConversationName, (model: string, text: string, apiKey: string) => Promise<Read>> = {
   async 'chat.completions'(model, text, apiKey) {
-    const openai = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey, maxRetries: 0 })
+    const openai = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey, maxRetries: 0, fetch: recordingFetch })
     const stream = openai.chat.completions.stream(
       {
         model,
@@ -99,7 +99,7 @@ const READERS: Record<ConversationName, (model: string, text: string, apiKey: st
     return { end: choices[0]!.finish_reason, length, outputTokens: usage!.completion_tokens, report }
   },
   async responses(model, text, apiKey) {
-    const openai = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey, maxRetries: 0 })
+    const openai = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey, maxRetries: 0, fetch: recordingFetch })
     const stream = openai.responses.stream(
       {
         model,
@@ -119,7 +119,7 @@ const READERS: Record<ConversationName, (model: string, text: string, apiKey: st
     }
   },
   async messages(model, text, apiKey) {
-    const anthropic = new Anthropic({ baseURL: gateway.url, apiKey, maxRetries: 0 })
+    const anthropic = new Anthropic({ baseURL: gateway.url, apiKey, maxRetries: 0, fetch: recordingFetch })
     const stream = anthropic.messages.stream(
       {
         model,
@@ -156,6 +156,34 @@ const READERS: Record<ConversationName, (model: string, text: string, apiKey: st
   },
 }
 
+/** The frames of the last stream of OpenAI's and Anthropic's SDKs. */
+let streamed: Promise<string> | undefined
+const recordingFetch = async (url: string | URL | Request, init?: RequestInit): Promise<Response> => {
+  const response = await fetch(url, init)
+  if (response.headers.get('content-type')?.startsWith('text/event-stream') === true) streamed = response.clone().text()
+  return response
+}
+
+/** Asserts that all that was begun in a stream has ended, in order and once. */
+async function expectClosed(client: ConversationName): Promise<void> {
+  const frames = [...(await streamed!).matchAll(/^data: (\{.*)$/gm)].map(([, data]) => JSON.parse(data!))
+  const count = (type: string): number => frames.filter((frame) => frame.type === type).length
+  if (client === 'messages') {
+    expect(count('content_block_stop')).toBe(count('content_block_start'))
+    expect(frames.slice(-2).map(({ type }) => type)).toEqual(['message_delta', 'message_stop'])
+    expect([count('message_start'), count('message_stop')]).toEqual([1, 1])
+  }
+  if (client === 'chat.completions') expect((await streamed!).trimEnd()).toEndWith('data: [DONE]')
+  if (client !== 'responses') return
+  for (const kind of ['output_item', 'content_part', 'reasoning_summary_part'])
+    expect([kind, count(`response.${kind}.done`)]).toEqual([kind, count(`response.${kind}.added`)])
+  expect(frames.map(({ sequence_number: number }) => number)).toEqual(frames.map((_, index) => index))
+  const { response } = frames.at(-1)
+  const done = frames.filter(({ type }) => type === 'response.output_item.done')
+  expect(response.output).toEqual(done.map(({ item }) => item))
+  expect(done.at(-1).item).toMatchObject(done.at(-1).item.type === 'reasoning' ? {} : { status: 'incomplete' })
+}
+
 const END: Record<ConversationName, unknown> = {
   'chat.completions': 'length',
   responses: ['incomplete', 'max_output_tokens'],
@@ -180,6 +208,7 @@ describe.each(PROTOCOLS)('%s', (client) => {
         expect(report).toMatchObject({
           translation: expect.arrayContaining([expect.objectContaining({ code: 'cut_at_balance' })]),
         })
+      if (client !== 'generateContent') await expectClosed(client)
       const records = await store.ledger.generations(undefined, 1_000)
       expect(records).toHaveLength(before + 1)
       const record = records.at(-1)!
