@@ -40,8 +40,7 @@ import { observeResponse, openObservers } from './pipeline/observe.ts'
 import { RefusalLog } from './pipeline/refusal-log.ts'
 import { reportRefusal } from './pipeline/refusals.ts'
 import { identify, identityHeaders } from './pipeline/response-headers.ts'
-import { openRouter } from './pipeline/routing.ts'
-import { CandidateFinder } from './pipeline/routing/candidates.ts'
+import { openRouting } from './pipeline/routing/open.ts'
 import { startTelemetry } from './pipeline/telemetry.ts'
 import { protocols } from './protocols/index.ts'
 import { Catalogue } from './providers/catalogue.ts'
@@ -247,8 +246,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), clock, ...config.billing })
   const refusals = new RefusalLog(store.reports)
   const reasoningReplay = await ReasoningReplay.open(store, config.reasoning.keepMs, now)
-  const { kept, space } = store
-  const keptQuota = new KeptQuota({ kept, ledger, config, space })
+  const keptQuota = new KeptQuota({ kept: store.kept, ledger, config, space: store.space })
   const files = await Files.open({
     store: store.files,
     folder: config.data,
@@ -259,33 +257,35 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
   })
   const memory = new MemoryBudget(config.limits.memoryBytes)
   const issuedIds = new IssuedIds(store, now)
-  const candidates = new CandidateFinder({ catalogue, config, prices })
+  const routing = await openRouting({ config, catalogue, prices, ledger, store })
   return {
     config,
     clock,
     store,
-    space,
+    space: store.space,
     keptQuota,
     files,
     keys,
     people,
     limits: new Limits(),
     abuseDetection: new AbuseDetection(config.accountStatus),
-    catalogue,
-    router: await openRouter(config, prices, store),
-    candidates,
-    prices,
+    ...routing,
     serviceClasses: new ServiceClasses(config),
     schemaCache: new SchemaCache(),
     conversations: new ConversationMemory(config.limits.conversationBytes),
     ledger,
     reasoningReplay,
     issuedIds,
-    media: new MediaResolver({ candidates, config, loader: new MediaLoader({ config, files }), issuedIds }),
+    media: new MediaResolver({
+      candidates: routing.candidates,
+      config,
+      loader: new MediaLoader({ config, files }),
+      issuedIds,
+    }),
     memory,
     background: new BackgroundResponses({ catalogue, config, ledger, store, issuedIds }),
     inFlight: new InFlightRequests(config.timeouts.clientLeftMs),
-    idempotency: new Idempotency({ store, clock, config, memory, space }),
+    idempotency: new Idempotency({ store, clock, config, memory, space: store.space }),
     refusals,
     ...openObservers(config, ledger, refusals),
     draining: false,

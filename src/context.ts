@@ -17,6 +17,7 @@ import type { BackgroundResponses } from './pipeline/background.ts'
 import type { KeptQuota } from './pipeline/kept-quota.ts'
 import type { Execution, Idempotency } from './pipeline/idempotency.ts'
 import type { InFlightRequests } from './pipeline/in-flight.ts'
+import type { Concurrency } from './pipeline/concurrency.ts'
 import type { IssuedIds } from './pipeline/issued-ids.ts'
 import type { MediaResolver } from './pipeline/media.ts'
 import type { RefusalLog } from './pipeline/refusal-log.ts'
@@ -48,6 +49,7 @@ export type AppContext = {
   limits: Limits
   abuseDetection: AbuseDetection
   catalogue: Catalogue
+  concurrency: Concurrency
   /** Endpoints: their state while running, and the choice among them. */
   router: Router
   candidates: CandidateFinder

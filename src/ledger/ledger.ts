@@ -149,6 +149,11 @@ export class Ledger implements Expiring {
     return this.#quotas.has(accountId) ? undefined : this.#load([accountId])
   }
 
+  /** The tier of an account's plan; undefined until it is loaded. */
+  tierOf(accountId: string): string | undefined {
+    return this.#quotas.get(accountId)?.subscription.tier
+  }
+
   /** The account's balance in nano-USD, including what is held. */
   balance(accountId: string): { credit: Nano; bonus: Nano } {
     return this.#wallet(accountId).balance

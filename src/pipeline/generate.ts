@@ -9,6 +9,7 @@ import { LoweredRequests } from '../providers/lowered-requests.ts'
 import { Attempts } from '../providers/routing/attempts.ts'
 import type { Sending } from '../providers/routing/router.ts'
 import { close } from './close.ts'
+import type { Slot } from './concurrency.ts'
 import type { Generation, GenerationRoute } from './hooks.ts'
 import { parse, reserve, select, type SelectedRequest } from './prepare.ts'
 import { stream, whole } from './respond.ts'
@@ -91,12 +92,33 @@ function withoutConversation(upstream: Upstream<RequestContext>): Upstream {
   return { ...upstream, context: { ...context, request } }
 }
 
-/** parse -> select -> reserve. */
-async function admit(
+type Admitted = { generation: Generation; selected: SelectedRequest }
+
+/** A place among the generations in flight, if they are limited, before anything of the request is read. */
+function admit(app: AppContext, inbound: AuthenticatedRequest, route: GenerationRoute): Promise<Admitted> {
+  const slot = app.concurrency.enter(inbound.identity.accountId, inbound.request.signal)
+  return slot === undefined ? prepare(app, inbound, route) : prepareCounted(app, inbound, route, slot)
+}
+
+async function prepareCounted(
   app: AppContext,
   inbound: AuthenticatedRequest,
   route: GenerationRoute,
-): Promise<{ generation: Generation; selected: SelectedRequest }> {
+  entering: Slot | Promise<Slot>,
+): Promise<Admitted> {
+  const slot = await entering
+  try {
+    const admitted = await prepare(app, inbound, route)
+    admitted.generation.slot = slot
+    return admitted
+  } catch (error) {
+    slot.end()
+    throw error
+  }
+}
+
+/** parse -> select -> reserve. */
+async function prepare(app: AppContext, inbound: AuthenticatedRequest, route: GenerationRoute): Promise<Admitted> {
   const parsed = await parse(app, inbound, route)
   if ('request' in parsed) inbound.model = parsed.request.model
   try {

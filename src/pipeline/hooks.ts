@@ -11,6 +11,7 @@ import type { Upstream } from '../providers/attempt.ts'
 import type { Sending } from '../providers/routing/router.ts'
 import type { WrittenResponse } from '../store/store.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
+import type { Slot } from './concurrency.ts'
 import type { IssuedIdRecorder } from './issued-ids.ts'
 import type { InFlightRequest } from './in-flight.ts'
 import type { ResolvedMedia } from './media.ts'
@@ -37,6 +38,8 @@ export type Generation = {
   media: ResolvedMedia | undefined
   replayRecorder: ReplayRecorder | undefined
   issuedIds: IssuedIdRecorder | undefined
+  /** Its place among those in flight, where they are limited. */
+  slot?: Slot | undefined
   /** The attempt that is answered. */
   sending: Sending | undefined
 }

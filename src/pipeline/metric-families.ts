@@ -40,7 +40,7 @@ const one = (value: number): Sample[] => [{ labels: {}, value }]
 const byLabel = (counts: Counts, name: string, labels: Sample['labels'] = {}): Sample[] =>
   [...counts].map(([label, value]) => ({ labels: { ...labels, [name]: label }, value }))
 
-const requestFamilies = ({ counts, inFlight, ledger }: AppContext): Family[] => [
+const requestFamilies = ({ counts, inFlight, ledger, concurrency }: AppContext): Family[] => [
   counter('requests_total', 'Requests by route and status of the response', () =>
     [...counts.requests].flatMap(([route, statuses]) =>
       [...statuses].map(([status, value]) => ({ labels: { route, status: String(status) }, value })),
@@ -48,6 +48,7 @@ const requestFamilies = ({ counts, inFlight, ledger }: AppContext): Family[] => 
   ),
   counter('refusals_total', 'Requests answered with an error, by its code', () => byLabel(counts.refusals, 'code')),
   gauge('requests_in_flight', 'Generations and uploads whose clients are connected', () => one(inFlight.size)),
+  gauge('requests_waiting', 'Generations that wait because of a limit of concurrency', () => one(concurrency.waiting)),
   gauge('open_generations', 'Generations that have not ended, streamed or in one piece', () => {
     const { streamed, whole } = ledger.openCounts
     return [

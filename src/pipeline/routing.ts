@@ -95,6 +95,8 @@ export function routeOf(
     onSent,
     trace: callTraceOf(app, inbound),
   }
+  if (endpoints.some(({ routing }) => routing.limits.concurrency !== undefined))
+    plan.room = (endpoint) => app.concurrency.room(endpoint, inbound.identity.accountId, signal)
   if (endpoints.length === 1) return { plan, decision: undefined, conversation: undefined }
   const conversation = conversationOf(inbound.identity.accountId, context, preferences.sessionId)
   const decision = router.route(endpoints, {

@@ -18,11 +18,10 @@ import { Idempotency } from '../../src/pipeline/idempotency.ts'
 import { InFlightRequests } from '../../src/pipeline/in-flight.ts'
 import { KeptQuota } from '../../src/pipeline/kept-quota.ts'
 import { IssuedIds } from '../../src/pipeline/issued-ids.ts'
-import { openRouter } from '../../src/pipeline/routing.ts'
 import { MediaLoader } from '../../src/pipeline/media-load.ts'
 import { MediaResolver } from '../../src/pipeline/media.ts'
 import { accountsOf } from '../../src/ledger/starting-credit.ts'
-import { CandidateFinder } from '../../src/pipeline/routing/candidates.ts'
+import { openRouting } from '../../src/pipeline/routing/open.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
 import { Tail } from '../../src/pipeline/tail.ts'
 import { RefusalLog } from '../../src/pipeline/refusal-log.ts'
@@ -65,7 +64,7 @@ export async function inProcessGateway(
   const { kept, space } = sqlite
   const abuseDetection = new AbuseDetection(config.accountStatus, now)
   const catalogue = new Catalogue(config)
-  const candidates = new CandidateFinder({ catalogue, config, prices })
+  const routing = await openRouting({ config, catalogue, prices, ledger, store })
   const memory = new MemoryBudget(2 ** 30)
   const refusals = new RefusalLog(store.reports)
   const app = {
@@ -80,17 +79,19 @@ export async function inProcessGateway(
     people: openPeople(store, now ?? Date.now),
     limits: new Limits(),
     abuseDetection,
-    catalogue,
-    router: await openRouter(config, prices, store),
-    candidates,
-    prices,
+    ...routing,
     serviceClasses: new ServiceClasses(config),
     schemaCache: new SchemaCache(),
     conversations: new ConversationMemory(config.limits.conversationBytes),
     ledger,
     reasoningReplay: await ReasoningReplay.open(store, 0),
     issuedIds,
-    media: new MediaResolver({ candidates, config, loader: new MediaLoader({ config, files }), issuedIds }),
+    media: new MediaResolver({
+      candidates: routing.candidates,
+      config,
+      loader: new MediaLoader({ config, files }),
+      issuedIds,
+    }),
     memory,
     background: new BackgroundResponses({ catalogue, config, ledger, store, issuedIds }),
     inFlight: new InFlightRequests(0),

@@ -19,6 +19,8 @@ export type AttemptPlan = {
   endpoints: readonly Endpoint[]
   /** Tried instead of the rest where the conversation is too long. */
   longer?: readonly Endpoint[] | undefined
+  /** A wait for the concurrency limit of an endpoint: gives what is called when the request was sent. */
+  room?(endpoint: Endpoint): Promise<() => void> | undefined
   promptTokens: number
   timeouts: Timeouts
   signal: CallSignal
@@ -76,9 +78,12 @@ export class Attempts {
   async next(): Promise<Served> {
     for (;;) {
       const endpoint = this.#take()
+      const waiting = this.#plan.room?.(endpoint)
+      const enter = waiting === undefined ? undefined : await waiting
       try {
         const hedge = this.#left.length === 0 ? undefined : this.#hedgeAfterMs(endpoint)
         const call = hedge === undefined ? this.#call(endpoint, this.#plan.signal) : this.#hedge(endpoint, hedge)
+        enter?.()
         const { upstream, sending, record } = await call
         moveToEnd(this.#plan.records, record)
         this.#serving = { sending, record }

@@ -46,6 +46,8 @@ export class Router {
   readonly #priceOf: (endpoint: Endpoint) => TokenPrice | undefined
   readonly onUnavailable: () => void
   readonly stop: () => Promise<void>
+  /** Called when a request to an endpoint ended, with those that are left. */
+  onEnded: ((id: string, inFlight: number) => void) | undefined
   readonly #states = new Map<string, EndpointState>()
   readonly #known = new WeakMap<Endpoint, EndpointState>()
   readonly #budgets = new Map<string, RetryBudget>()
@@ -219,6 +221,7 @@ export class Sending {
     this.#ended = true
     const now = this.#router.now()
     this.#state.end(verdict, this, now, retryAfterMs)
+    this.#router.onEnded?.(this.#state.id, this.#state.inFlight)
     if ((verdict === 'fault' || verdict === 'limited') && !this.#state.isForgettable(now)) this.#router.onUnavailable()
   }
 
