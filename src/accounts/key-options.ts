@@ -61,20 +61,19 @@ export type NewKey = KeyOptions & {
 }
 
 /** A key as shown to the operator. `text` has only the beginning and the end of the key's text. */
-export type ListedKey = {
-  id: string
-  kind: KeyKind
-  account: string
-  name: string | null
-  text: string
-  createdAt: number
-  expiresAt: number | null
-  revokedAt: number | null
-  requestsPerMinute: number | null
-  models: string[] | null
-  limit: bigint | null
-  limitPeriod: LimitPeriod | null
-}
+export type ListedKey = Pick<
+  StoredKey,
+  | 'id'
+  | 'kind'
+  | 'name'
+  | 'createdAt'
+  | 'expiresAt'
+  | 'revokedAt'
+  | 'requestsPerMinute'
+  | 'models'
+  | 'limit'
+  | 'limitPeriod'
+> & { account: string; text: string }
 
 export function optionsOf({
   models,
