@@ -70,6 +70,7 @@ const isProvider = (name: string, providers: ReadonlyMap<string, Provider>): boo
 /** The names by which requests mean endpoints: providers by id or display name, their keys, and tags. */
 export class ProviderNames {
   readonly #known = new Map<string, string>()
+  readonly #elsewhere = new Set<string>()
 
   constructor(providers: ReadonlyMap<string, Provider>, models: ReadonlyMap<string, Model>) {
     const add = (name: string, means: string): void => {
@@ -84,12 +85,19 @@ export class ProviderNames {
     for (const { id, name } of [...providers.values(), ...PROVIDER_ROWS]) {
       add(id, id)
       add(name, id)
+      if (!providers.has(id) && this.#known.get(id.toLowerCase()) === id) this.#elsewhere.add(id)
     }
   }
 
   /** The id, name or tag that is meant; undefined for an unknown one. */
   meaning(name: string): string | undefined {
     return this.#known.get(name.trim().toLowerCase())
+  }
+
+  /** True for a provider of the catalogue that serves nothing here. */
+  isElsewhere(name: string): boolean {
+    const meaning = this.meaning(name)
+    return meaning !== undefined && this.#elsewhere.has(meaning)
   }
 
   /** The names that an unknown one may have meant. */

@@ -145,6 +145,23 @@ describe('a provider that routes itself', () => {
   })
 })
 
+describe('an order of providers that are not on this server', () => {
+  const own = { provider: { order: ['OpenAI', 'azure'], allow_fallbacks: false } }
+
+  test('is for the only provider of the protocol, which gets it', async () => {
+    expect(await chat({ model: 'plain', ...own })).toMatchObject({ status: 200, asked: ['first'] })
+    expect(calls[0]!.body).toMatchObject(own)
+  })
+
+  test('is refused where Sluice has a choice to make, would have to translate, or does not know a name', async () => {
+    expect((await chat({ model: 'many', ...own })).status).toBe(404)
+    expect((await chat({ model: 'other', ...own })).status).toBe(404)
+    expect((await chat({ model: 'plain', provider: { ...own.provider, only: ['third'] } })).status).toBe(404)
+    expect((await chat({ model: 'plain', provider: { order: ['OpenAI', 'Unknown Cloud'] } })).status).toBe(400)
+    expect(calls).toEqual([])
+  })
+})
+
 describe('wrong preferences are a 400 that names what is allowed', () => {
   const cases: [Json, string, string][] = [
     [{ provider: 'first' }, 'provider', 'must be an object, not a string'],

@@ -48,6 +48,7 @@ const BOOKKEEPING: [path: RegExp, value: RegExp, why: string][] = [
   [/^generationConfig\.responseModalities\[\]$/, /^TEXT$/, 'the default'],
   [/^input\[\]\.(id|status)$|^messages\[\]\.tool_calls\[\]\.index$/, /^/, 'bookkeeping of the provider'],
   [/^text\.format\.name$/, /^/, 'other protocols have no names of formats, and OpenAI requires one'],
+  [/^(provider|models|route|session_id)\b/, /^/, 'preferences about endpoints, which the server keeps or refuses'],
   [/^previous_response_id$/, /^/, 'the server replaces it by the conversation'],
   [/\.thinkingConfig\.include_?[tT]houghts$|^include_reasoning$/, /^true$/, 'reasoning is visible by default'],
   [/\.fileData\.mimeType$/, /^/, 'other protocols have no media type of a URL'],

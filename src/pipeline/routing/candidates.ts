@@ -3,6 +3,7 @@ import type { Config } from '../../config/load.ts'
 import { GatewayError } from '../../error.ts'
 import type { ProtocolName } from '../../generation/request.ts'
 import type { Price, Prices, Rate } from '../../ledger/prices.ts'
+import { isObject } from '../../json/parse.ts'
 import type { RoutingMembers } from '../../protocols/routing-members.ts'
 import type { Catalogue, Endpoint } from '../../providers/catalogue.ts'
 import type { RoutingPreferences } from '../../providers/routing/terms.ts'
@@ -41,6 +42,8 @@ export class CandidateFinder {
   readonly #modules: Modules
   /** Those of requests without preferences, by the endpoints of their model. */
   readonly #plain = new WeakMap<readonly Endpoint[], Candidates>()
+  /** The only endpoint of a model, as one that reads members about routing itself. */
+  readonly #routing = new WeakMap<Endpoint, readonly Endpoint[]>()
 
   constructor(modules: Modules) {
     this.#modules = modules
@@ -62,7 +65,8 @@ export class CandidateFinder {
 
   #find({ routing, request: { headers }, identity }: RoutedRequest, name: string, protocol: ProtocolName): Candidates {
     const { catalogue, config } = this.#modules
-    const endpoints = catalogue.endpoints(name, protocol)
+    const listed = catalogue.endpoints(name, protocol)
+    const endpoints = this.#isForProvider(routing, listed, protocol) ? this.#readByProvider(listed[0]!) : listed
     const { model, strategy, provider } = catalogue.named(name)
     const read = readPreferences(readHere(routing, endpoints, protocol), headers, catalogue.providerNames)
     const configured = config.models.get(endpoints[0]!.listed ?? model)
@@ -104,6 +108,28 @@ export class CandidateFinder {
       this.#plain.set(endpoints, candidates)
     }
     return candidates
+  }
+
+  /**
+   * Reports whether an order is that of the only provider, which routes requests itself: it names none of this server.
+   * Sluice has no choice to make, and the provider judges its own protocol.
+   */
+  #isForProvider(routing: RoutingMembers | undefined, endpoints: readonly Endpoint[], protocol: ProtocolName): boolean {
+    if (!isObject(routing?.provider) || endpoints.length !== 1 || endpoints[0]!.protocol !== protocol) return false
+    const { order, only } = routing.provider
+    if (!Array.isArray(order) || order.length === 0 || only !== undefined) return false
+    const { providerNames } = this.#modules.catalogue
+    return order.every((name) => typeof name === 'string' && providerNames.isElsewhere(name))
+  }
+
+  #readByProvider(endpoint: Endpoint): readonly Endpoint[] {
+    let endpoints = this.#routing.get(endpoint)
+    if (endpoints === undefined) {
+      const { target } = endpoint
+      endpoints = [{ ...endpoint, target: { ...target, quirks: { ...target.quirks, routesItself: true } } }]
+      this.#routing.set(endpoint, endpoints)
+    }
+    return endpoints
   }
 
   /** A configured fallback that is switched off is left out; one that the client names must exist. */
