@@ -77,7 +77,7 @@ export class Holds {
       hold.quota = quota.hold(flows, now)
     } else {
       const wallet = walletOf(accountId)
-      wallet.check(amount, adviseBy(adviceFor))
+      if (amount > wallet.available) wallet.check(amount, adviseBy(adviceFor))
       wallet.hold(amount)
     }
     if (limit !== undefined) hold.budget = budgets().hold(keyId, limit, budgeted, now)
