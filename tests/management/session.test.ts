@@ -119,6 +119,19 @@ describe('links', () => {
 })
 
 describe('passwords', () => {
+  test('behind a proxy, each client has tries of its own', async () => {
+    const started = await startGateway({ config: 'limits: { requestsPerMinute: 1000 }\n' })
+    try {
+      const sign = (client: string, email: string) =>
+        new Browser(started.url).ask('POST', '/session', { email, password: 'wrong' }, { 'x-forwarded-for': client })
+      for (let tries = 0; tries < 10; tries++) await sign('9.9.9.9, 203.0.113.1', `user${tries}@example.com`)
+      expect((await sign('203.0.113.1', 'other@example.com')).status).toBe(422)
+      expect((await sign('203.0.113.1, 203.0.113.2', 'other@example.com')).status).toBe(401)
+    } finally {
+      await started.stop()
+    }
+  }, 60_000)
+
   test('ten wrong ones in 15 minutes are the most, for known and unknown names alike', async () => {
     const started = await startGateway()
     try {

@@ -2,6 +2,7 @@ import { Caller } from '../../accounts/caller.ts'
 import { endOf } from '../../accounts/sessions.ts'
 import type { AppContext, PublicRequest } from '../../context.ts'
 import { GatewayError } from '../../error.ts'
+import { clientAddress as addressOf } from '../../http/client-address.ts'
 import { checkOwnHost, checkOwnOrigin } from '../../http/own-origin.ts'
 import { stopping } from '../../pipeline/authorize.ts'
 import type { ManagementRoute } from './route.ts'
@@ -17,10 +18,11 @@ export async function answerManaged(
 ): Promise<Response> {
   if (app.draining) throw stopping()
   const { caller, cookie } = await callerOf(app, inbound)
+  const clientAddress = addressOf(inbound.request, inbound.address?.(), app.config.listen.proxies)
   if (cookie !== undefined) inbound.errorHeaders['set-cookie'] = cookie
-  app.limits.checkRateLimit(limitedBy(caller, inbound), name, app.config.limits.requestsPerMinute, inbound.path)
+  app.limits.checkRateLimit(limitedBy(caller, clientAddress), name, app.config.limits.requestsPerMinute, inbound.path)
   if (action !== 'public') caller.require(action === 'signed-in' ? undefined : action)
-  const response = await handle(app, Object.assign(inbound, { caller }))
+  const response = await handle(app, Object.assign(inbound, { caller, clientAddress }))
   if (cookie !== undefined && !response.headers.has('set-cookie')) response.headers.append('set-cookie', cookie)
   return response
 }
@@ -58,5 +60,5 @@ async function callerOfSession(
 }
 
 /** Requests without a session and without a key share one counter for each address. */
-const limitedBy = ({ user, key }: Caller, { address }: PublicRequest): string =>
-  user?.sessionId ?? key?.keyId ?? `address ${address?.() ?? ''}`
+const limitedBy = ({ user, key }: Caller, address: string | undefined): string =>
+  user?.sessionId ?? key?.keyId ?? `address ${address ?? ''}`

@@ -3,10 +3,10 @@ import type { AppContext } from '../../context.ts'
 import type { ManagementRequest } from './route.ts'
 
 /** Who sends a request, for the change log. */
-const actorOf = ({ caller: { user, key }, address }: ManagementRequest): Actor => ({
+const actorOf = ({ caller: { user, key }, clientAddress }: ManagementRequest): Actor => ({
   id: user?.id ?? key?.keyId ?? '',
   name: user?.name ?? key?.keyName ?? key?.keyId ?? '',
-  address: address?.(),
+  address: clientAddress,
 })
 
 /** Adds what a request changed to the change log. */

@@ -2,8 +2,8 @@ import type { Caller } from '../../accounts/caller.ts'
 import type { Action } from '../../accounts/roles.ts'
 import type { AppContext, PublicRequest } from '../../context.ts'
 
-/** A request to the management API. */
-export type ManagementRequest = PublicRequest & { caller: Caller }
+/** A request to the management API. `clientAddress`: beyond proxies of ours. */
+export type ManagementRequest = PublicRequest & { caller: Caller; clientAddress: string | undefined }
 
 type Handled = Promise<Response> | Response
 

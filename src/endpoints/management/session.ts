@@ -50,10 +50,10 @@ export async function previewLink(app: AppContext, inbound: ManagementRequest): 
 /** `POST /v1/management/session`: signs in with a link, or with e-mail address and password. */
 export async function beginSession(app: AppContext, inbound: ManagementRequest): Promise<Response> {
   checkBrowser(app, inbound)
-  const { request, address } = inbound
+  const { request, clientAddress } = inbound
   const { user, how } = await signedIn(app, inbound)
   const times = sessionTimes(isLoopbackHost(hostOf(request)), app.config.console.sessionHours)
-  const place = { address: address?.(), client: request.headers.get('user-agent') }
+  const place = { address: clientAddress, client: request.headers.get('user-agent') }
   const { session, text } = await app.people.sessions.begin(user, place, times)
   await app.people.changes.add(
     { id: user.id, name: user.name, address: place.address },
@@ -78,7 +78,7 @@ async function signedIn(app: AppContext, inbound: ManagementRequest): Promise<{ 
   const { signIn } = app.people
   if (text === undefined) {
     if (email === undefined || password === undefined) throw invalid('body', 'must have a link, or email and password')
-    return { user: await signIn.withPassword(email, password, inbound.address?.()), how: 'password' }
+    return { user: await signIn.withPassword(email, password, inbound.clientAddress), how: 'password' }
   }
   const weak = password === undefined ? undefined : passwordProblem(password)
   if (weak !== undefined) throw invalid('password', weak)

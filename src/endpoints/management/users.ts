@@ -166,7 +166,7 @@ export async function setPassword(app: AppContext, inbound: ManagementRequest): 
   if (password === undefined) throw invalid('password', 'is required; null removes it')
   if (password !== null && user.email === null) throw invalid('password', 'requires an e-mail address to sign in with')
   const { passwords, users, sessions, signIn } = app.people
-  if (user.password !== null) await signIn.checkPassword(user, old ?? '', inbound.address?.())
+  if (user.password !== null) await signIn.checkPassword(user, old ?? '', inbound.clientAddress)
   await users.change({ ...user, password: password === null ? null : await passwords.hash(password) })
   for (const { id } of await sessions.list(user.id))
     if (id !== inbound.caller.user.sessionId) await sessions.end(user.id, id)
