@@ -14,6 +14,7 @@ import type { Generation, GenerationRoute } from './hooks.ts'
 import { parse, reserve, select, type SelectedRequest } from './prepare.ts'
 import { stream, whole } from './respond.ts'
 import { identityHeaders } from './response-headers.ts'
+import { routeText } from './routing/route-text.ts'
 import { type RoutedGeneration, routeOf } from './routing.ts'
 
 /** The path of one generation, top to bottom. */
@@ -35,6 +36,8 @@ export async function generate(
     const { loweredTo } = open.request
     const requests = loweredTo === undefined ? preparedRequests : new LoweredRequests(preparedRequests, loweredTo)
     const routed = routeOf(generation, selected, onSent)
+    if (inbound.request.headers.has('x-sluice-report'))
+      generation.chosen = { endpoints, decision: routed.decision, dropped: selected.dropped }
     const attempts = new Attempts(routed.plan, requests)
     for (;;) {
       const { upstream, sending } = await attempts.next()
@@ -141,13 +144,14 @@ async function prepare(app: AppContext, inbound: AuthenticatedRequest, route: Ge
  * The response to a failure before the first byte: the provider's own where the client speaks its protocol, otherwise
  * the error is thrown, to be written in the route's format.
  */
-function refuse({ inbound, inFlight }: Generation, error: unknown): Response {
+function refuse({ app, inbound, inFlight, chosen, open }: Generation, error: unknown): Response {
   if (inFlight.reason !== undefined) throw inFlight.reason
   if (!(error instanceof UpstreamRefusal)) throw error
   const headers: Record<string, string> = {
     'x-sluice-provider': error.provider,
     'x-sluice-attempts': String(error.attempts),
   }
+  if (chosen !== undefined) headers['x-sluice-route'] = routeText(chosen, open.meter.tries, app.router.now())
   Object.assign(inbound.errorHeaders, headers)
   if (error.native === undefined) throw error.error
   const { retryAfterSeconds } = error.error

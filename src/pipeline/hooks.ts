@@ -14,6 +14,7 @@ import type { Endpoint } from '../providers/catalogue.ts'
 import type { Slot } from './concurrency.ts'
 import type { IssuedIdRecorder } from './issued-ids.ts'
 import type { InFlightRequest } from './in-flight.ts'
+import type { ChosenRoute } from './routing/route-text.ts'
 import type { ResolvedMedia } from './media.ts'
 
 /** The options of a route for its generations. */
@@ -38,6 +39,8 @@ export type Generation = {
   media: ResolvedMedia | undefined
   replayRecorder: ReplayRecorder | undefined
   issuedIds: IssuedIdRecorder | undefined
+  /** The choice of its endpoint, where the client asks for it. */
+  chosen?: ChosenRoute | undefined
   /** Its place among those in flight, where they are limited. */
   slot?: Slot | undefined
   /** The attempt that is answered. */

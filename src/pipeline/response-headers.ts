@@ -2,6 +2,7 @@ import type { PublicRequest } from '../context.ts'
 import { lossesHeader } from '../protocols/losses.ts'
 import type { Upstream } from '../providers/attempt.ts'
 import type { Generation } from './hooks.ts'
+import { routeText } from './routing/route-text.ts'
 
 /** The request's id, under the names that OpenAI's and Anthropic's clients read. */
 export const identityHeaders = ({ requestId }: PublicRequest): Record<string, string> => ({
@@ -18,7 +19,7 @@ export function identify({ headers }: Response, inbound: PublicRequest): void {
 
 /** Headers of a response that a provider began. */
 export function responseHeaders(
-  { inbound: { requestId } }: Generation,
+  { app, inbound: { requestId }, open, chosen }: Generation,
   upstream: Upstream,
   contentType = 'application/json',
 ): Record<string, string> {
@@ -31,6 +32,7 @@ export function responseHeaders(
     'x-sluice-attempts': String(upstream.attempts),
   }
   if (upstream.losses.length > 0) headers['x-sluice-translation'] = lossesHeader(upstream.losses)
+  if (chosen !== undefined) headers['x-sluice-route'] = routeText(chosen, open.meter.tries, app.router.now())
   return headers
 }
 

@@ -24,8 +24,9 @@ export function translationOptions(headers: Headers, config: Pick<Config, 'stric
   if (strict !== null && strict !== 'true' && strict !== 'false')
     throw invalid('x-sluice-strict', "must be 'true' or 'false'")
   const report = headers.get('x-sluice-report')
-  if (report !== null && report !== 'body') throw invalid('x-sluice-report', "must be 'body'")
-  return { strict: strict === null ? config.strict : strict === 'true', report: report !== null }
+  if (report !== null && report !== 'body' && report !== 'headers')
+    throw invalid('x-sluice-report', "must be 'body' or 'headers'")
+  return { strict: strict === null ? config.strict : strict === 'true', report: report === 'body' }
 }
 
 /**
