@@ -1,12 +1,14 @@
 /**
  * Attacks a Sluice on this machine and prints what held as a table: `npm run prove -- attack [--quick] [--only=REGEX]`,
- * or `npm run prove -- soak [--minutes=120]`. Ends with status 1 if something did not hold.
+ * `npm run prove -- routing [--quick]`, or `npm run prove -- soak [--minutes=120]`. Ends with status 1 if something did
+ * not hold.
  */
 import { proveFaults } from './faults.ts'
 import { proveInput } from './input.ts'
 import { proveKills } from './kill.ts'
 import { proveLeaving } from './leaving.ts'
 import { proveOverspend } from './overspend.ts'
+import { proveRouting } from './routing.ts'
 import { proveSoak } from './soak.ts'
 import { proveStall } from './stall.ts'
 import { type Finding, tableOf } from './table.ts'
@@ -27,6 +29,7 @@ const SUITES: Record<string, Record<string, Proof>> = {
     faults: proveFaults,
     stall: (progress) => proveStall(size(3, 1), progress),
   },
+  routing: { routing: (progress) => proveRouting(size(1_000, 100), progress) },
   soak: { soak: (progress) => proveSoak(Number(option('minutes') ?? size(120, 2)), progress) },
 }
 

@@ -4,7 +4,7 @@ import { Router, type RoutedRequest } from '../../src/providers/routing/router.t
 import { endpointNamed } from './endpoints.ts'
 import { seeded } from './randoms.ts'
 
-const PRICES: Record<string, number> = { cheap: 1e-6, dear: 3e-6, near: 1.05e-6 }
+const PRICES: Record<string, number> = { cheap: 1e-6, dear: 3e-6, near: 1.05e-6, middle: 1.3e-6 }
 
 class Fixture {
   now = 1_000_000
@@ -146,6 +146,32 @@ describe('health', () => {
       panicUntil: fixture.now + 1_000,
     })
   })
+
+  test.each(['price', 'latency', 'throughput'] as const)(
+    'an endpoint that failed is probed and preferred again as before: %s',
+    (strategy) => {
+      const fixture = new Fixture()
+      const [cheap, middle] = [endpointNamed('cheap'), endpointNamed('middle')]
+      for (const [endpoint, ms] of [
+        [cheap, 100],
+        [middle, 130],
+      ] as const)
+        for (let count = 0; count < 10; count++) {
+          const sending = fixture.router.begin(endpoint, 0)
+          sending.measure(ms, 1_000, ms)
+          sending.end('success')
+        }
+      fixture.end(cheap, 'fault', 5)
+      expect(fixture.names([cheap, middle], { strategy })).toEqual(['middle'])
+      for (let probe = 0; probe < 3; probe++) {
+        fixture.now += 3_000
+        expect(fixture.names([cheap, middle], { strategy })).toEqual(['cheap', 'middle'])
+        fixture.end(cheap, 'success')
+      }
+      fixture.now += 10_000
+      expect(fixture.names([cheap, middle], { strategy })).toEqual(['cheap', 'middle'])
+    },
+  )
 
   test('an endpoint that recovered gets its requests back little by little', () => {
     const fixture = new Fixture(seeded(3))

@@ -71,18 +71,19 @@ export class Breaker {
     if (isProbe) this.#probing = false
   }
 
-  /** A response has begun. */
-  succeed(isProbe: boolean, now: number): void {
+  /** A response has begun. True where that closes it. */
+  succeed(isProbe: boolean, now: number): boolean {
     this.#count(now, 1, 0)
     this.#inARow = 0
-    if (!isProbe) return
+    if (!isProbe) return false
     this.#probing = false
-    if (this.#state !== 'half-open' || ++this.#goodProbes < GOOD_PROBES) return
+    if (this.#state !== 'half-open' || ++this.#goodProbes < GOOD_PROBES) return false
     this.#state = 'closed'
     this.#pauseMs = 0
     this.#closedAt = now
     this.#requests.fill(0)
     this.#faults.fill(0)
+    return true
   }
 
   /** `hadBegun`: the response had, and was counted then. */

@@ -15,6 +15,10 @@ export class DecayingSum {
     this.#at = now
   }
 
+  clear(): void {
+    this.#value = 0
+  }
+
   of(now: number): number {
     const age = now - this.#at
     return age <= 0 || this.#value === 0 ? this.#value : this.#value * 2 ** (-age / this.#halfLifeMs)

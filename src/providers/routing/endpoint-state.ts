@@ -71,7 +71,10 @@ export class EndpointState {
   /** The response to a request began: its stream may take minutes, for which no probe can wait. */
   respond(isProbe: boolean, now: number): void {
     this.#guessMs = 0
-    this.breaker.succeed(isProbe, now)
+    if (!this.breaker.succeed(isProbe, now)) return
+    // The failures before it closed say nothing any more.
+    this.#good.clear()
+    this.#all.clear()
   }
 
   /** The request ended. `retryAfterMs`: of one that was limited, where the provider says so. */
@@ -106,8 +109,9 @@ export class EndpointState {
     this.#quotaUntil = now + Math.min(resetMs ?? 0, LONGEST_COOL_DOWN_MS)
   }
 
-  /** From 0 to 1; 1 for an endpoint that has not been used. */
+  /** From 0 to 1; 1 for an endpoint that has not been used, or that has to be probed to know. */
   successRate(now: number): number {
+    if (this.breaker.state !== 'closed') return 1
     const all = this.#all.of(now)
     // One request more than there were: a single failure is no rate of 0.
     return (this.#good.of(now) + 1) / (all + 1)
