@@ -162,57 +162,72 @@ export type Speed = {
   groups: { key: string; label: string | null; total: SpeedMeasures; points: [string, SpeedMeasures][] }[]
 }
 
+/** `found_by`: what switched it on; `switched_on_by`: what would. */
 export type Provider = {
   id: string
-  name: string | null
+  name: string
   on: boolean
   found_by: string | null
-  source: string | null
+  switched_on_by: string | null
   protocols: string[]
   base_url: string | null
   models: number
-  key: { set: boolean; last4: string | null; source: string | null } | null
-  switched_on_by: string | null
+  key: { set: true; last4: string; count: number; source: string } | null
 }
 
-export type ProviderHealth = {
-  minutes: { at: string; requests: number; failed: number; rate_limited: number; first_token_ms: number | null }[]
-  open: number
-  errors: { at: string; model: string | null; message: string }[]
-}
+/** USD per million tokens, or per unit. `tiers` hold for the whole request above so many prompt tokens. */
+export type Rate = { usd: string; tiers: { over: number; usd: string }[] }
 
 export type Model = {
   id: string
-  source: string | null
+  name: string
   on: boolean
-  context: number | null
-  endpoints: { provider: string; model: string; protocol: string }[]
-  prices: Record<string, string> | null
+  source: string
+  owned_by: string
+  context_length: number | null
+  max_output_tokens: number | null
+  input: string[] | null
+  output: string[] | null
+  reasoning: boolean | null
+  tools: boolean | null
+  endpoints: { provider: string; model: string; protocol: string | null; on: boolean }[]
+  price_version: string | null
+  prices: Partial<Record<string, Rate>> | null
 }
 
 export type Plan = {
   tier: string
-  source: string | null
-  price_usd: string | null
-  windows: { name: string; flows: number }[]
+  price_usd: string
+  discount: number
+  windows: { name: string; flows: number; value_usd: string }[]
 }
 
 export type Change = {
-  id: string
+  id: number
   at: string
-  actor: Named | null
+  actor: { id: string; name: string }
   address: string | null
   action: string
-  target: string | null
+  target: string
+  account: { id: string; name: string } | null
   before: unknown
   after: unknown
+  digest: string
 }
 
 export type System = {
   version: string
+  runtime: string
   started_at: string
+  now: string
+  url: string | null
+  file: string | null
+  data: string
   memory_bytes: number
+  request_memory_bytes: number
   disk_free_bytes: number | null
   open_requests: number
   problems: string[]
 }
+
+export type Settings = { file: string | null; settings: Record<string, unknown> }

@@ -11,6 +11,7 @@ import type {
   Provider,
   RequestRow,
   Session,
+  Settings,
   Speed,
   System,
   Usage,
@@ -91,9 +92,11 @@ export const useAccounts = (options?: Options) => useAsk<Page<Account>>('/accoun
 export const useKeys = (query: Query = {}, options?: Options) => useAsk<Page<Key>>('/keys', query, options)
 export const useUsers = (options?: Options) => useAsk<Page<User>>('/users', {}, options)
 export const useProviders = (options?: Options) => useAsk<Page<Provider>>('/providers', {}, options)
-export const useModels = (options?: Options) => useAsk<Page<Model>>('/models', {}, options)
+/** Models that can be used. */
+export const useModels = (options?: Options) => useAsk<Page<Model>>('/models', { on: true, limit: 200 }, options)
 export const usePlans = (options?: Options) => useAsk<Page<Plan>>('/plans', {}, options)
 export const useChanges = (query: Query = {}, options?: Options) => useAsk<Page<Change>>('/changes', query, options)
+export const useSettings = (options?: Options) => useAsk<Settings>('/settings', {}, options)
 export const useSystem = (options?: Options) => useAsk<System>('/system', {}, options)
 export const useUsage = (query: Query, options?: Options) => useAsk<Usage>('/usage', query, options)
 export const useSpeed = (query: Query, options?: Options) => useAsk<Speed>('/speed', query, options)

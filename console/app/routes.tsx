@@ -84,6 +84,40 @@ export const PAGES: readonly PageRoute[] = [
     key: 'e',
     page: lazy(() => import('../pages/people/index.tsx').then(({ People }) => ({ default: People }))),
   },
+  {
+    path: '/models',
+    title: 'Models',
+    icon: 'model',
+    group: 'installation',
+    key: 'm',
+    page: lazy(() => import('../pages/models/index.tsx').then(({ Models }) => ({ default: Models }))),
+  },
+  {
+    path: '/providers',
+    title: 'Providers',
+    icon: 'provider',
+    group: 'installation',
+    key: 'v',
+    canSee: installation,
+    page: lazy(() => import('../pages/providers/index.tsx').then(({ Providers }) => ({ default: Providers }))),
+  },
+  {
+    path: '/plans',
+    title: 'Plans',
+    icon: 'plan',
+    group: 'installation',
+    key: 'l',
+    page: lazy(() => import('../pages/plans/index.tsx').then(({ Plans }) => ({ default: Plans }))),
+  },
+  {
+    path: '/settings',
+    title: 'Settings',
+    icon: 'settings',
+    group: 'installation',
+    key: 's',
+    canSee: installation,
+    page: lazy(() => import('../pages/settings/index.tsx').then(({ SettingsPage }) => ({ default: SettingsPage }))),
+  },
 ]
 
 export const GROUPS = [

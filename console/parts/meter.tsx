@@ -5,6 +5,9 @@ type Props = { name: string; used: number; limit: number; resets_at?: string | n
 
 const NAMES: Record<string, string> = { '5_hour': '5 hours', '7_day': '7 days', monthly: 'month' }
 
+/** A quota window in words. */
+export const windowName = (name: string): string => NAMES[name] ?? name
+
 /** How much of a limit is used: a bar that is read out, and changes its colour towards the end. */
 export function Meter({ name, used, limit, resets_at, text }: Props) {
   const share = limit <= 0 ? 100 : Math.min(100, (used / limit) * 100)
@@ -12,7 +15,7 @@ export function Meter({ name, used, limit, resets_at, text }: Props) {
   const label = text ?? `${shortCount(used)} of ${shortCount(limit)}`
   return (
     <span className={`meter meter-${state}`}>
-      <span className="meter-name">{NAMES[name] ?? name}</span>
+      <span className="meter-name">{windowName(name)}</span>
       <span
         className="meter-bar"
         role="meter"

@@ -42,6 +42,10 @@ const PLACES: readonly (readonly [name: string, path: string, ready: string])[] 
   ['accounts', '/accounts', 'heading:Accounts'],
   ['people', '/people', 'heading:People'],
   ['change log', '/people?show=changes', 'heading:People'],
+  ['models', '/models', 'heading:Models'],
+  ['providers', '/providers', 'heading:Providers'],
+  ['plans', '/plans', 'heading:Plans'],
+  ['settings', '/settings', 'heading:Settings'],
 ]
 
 async function goTo(page: Page, path: string, ready: string): Promise<void> {

@@ -14,6 +14,12 @@ const READ = {
   newLink: (answer: Gateway.NewLinkAnswer): Console.NewLink => answer,
   request: (answer: Gateway.RequestAnswer): Omit<Console.RequestRow, 'outcome'> => answer,
   usage: (answer: Gateway.UsageAnswer): Console.Usage => answer,
+  provider: (answer: Gateway.ProviderAnswer): Console.Provider => answer,
+  model: (answer: Gateway.ModelAnswer): Console.Model => answer,
+  plan: (answer: Gateway.PlanAnswer): Console.Plan => answer,
+  change: (answer: Gateway.ChangeAnswer): Console.Change => answer,
+  system: (answer: Gateway.SystemAnswer): Console.System => answer,
+  settings: (answer: Gateway.SettingsAnswer): Console.Settings => answer,
   linkPreview: (answer: Gateway.LinkPreview): Console.LinkPreview => answer,
 }
 

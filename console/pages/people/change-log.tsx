@@ -73,11 +73,9 @@ function ChangeTable({ changes }: { changes: readonly Change[] }) {
               <td className="dim">
                 <When at={at} />
               </td>
-              <td className="cut">
-                {actor === null ? <span className="dim">none</span> : visible(actor.name ?? actor.id)}
-              </td>
+              <td className="cut">{visible(actor.name)}</td>
               <td>{action}</td>
-              <td className="wide cut">{target === null ? '' : visible(target)}</td>
+              <td className="wide cut">{visible(target)}</td>
               <td className="wide cut" title={differenceOf(before, after)}>
                 {differenceOf(before, after)}
               </td>

@@ -1,0 +1,144 @@
+import { Button, Drawer, Switch, TextInput } from '@mantine/core'
+import { useDebouncedValue } from '@mantine/hooks'
+import { useState } from 'react'
+import { useSearchParams } from 'wouter'
+import type { Model, Page, Rate } from '../../api/answers.ts'
+import { useAsk } from '../../api/queries.ts'
+import { To } from '../../app/scope.tsx'
+import { Empty } from '../../parts/empty.tsx'
+import { Loaded } from '../../parts/fault.tsx'
+import { Icon } from '../../parts/icons.tsx'
+import { PageFrame, Panel } from '../../parts/page.tsx'
+import { visible } from '../../parts/visible.ts'
+import { count, shortCount } from '../../parts/when.ts'
+import { ModelSheet } from './sheet.tsx'
+
+const PAGE = 100
+const TYPING_MS = 200
+
+/** Every model with its price: those that are on, or all that the catalogue knows. */
+export function Models() {
+  const [params, setParams] = useSearchParams()
+  const [text, setText] = useState(params.get('q') ?? '')
+  const [q] = useDebouncedValue(text, TYPING_MS)
+  const [all, setAll] = useState(false)
+  const [cursors, setCursors] = useState<string[]>([])
+  const [opened, setOpened] = useState<Model>()
+  const provider = params.get('provider')
+  const query = { q: q.trim(), provider, limit: PAGE, cursor: cursors.at(-1), ...(all ? {} : { on: true }) }
+  const asked = useAsk<Page<Model>>('/models', query)
+  const turn = (change: (before: string[]) => string[]): void => setCursors(change)
+  return (
+    <PageFrame title="Models">
+      <div className="toolbar">
+        <TextInput
+          data-filter
+          aria-label="Filter models"
+          placeholder="Filter by name"
+          leftSection={<Icon name="search" />}
+          value={text}
+          onChange={({ currentTarget: { value } }) => {
+            setText(value)
+            turn(() => [])
+          }}
+        />
+        <Switch
+          label="Also of providers that are off"
+          checked={all}
+          onChange={({ currentTarget: { checked } }) => {
+            setAll(checked)
+            turn(() => [])
+          }}
+        />
+        {provider !== null && (
+          <Button size="compact-sm" variant="default" onClick={() => setParams({})}>
+            Only {provider}: show all
+          </Button>
+        )}
+      </div>
+      <Panel flush>
+        <Loaded asked={asked} height={400} lines={10}>
+          {({ data, next }) => (
+            <>
+              <ModelTable models={data} onOpen={setOpened} />
+              {(next !== null || cursors.length > 0) && (
+                <div className="pager">
+                  <Button
+                    size="compact-sm"
+                    variant="default"
+                    disabled={cursors.length === 0}
+                    onClick={() => turn((before) => before.slice(0, -1))}
+                  >
+                    Before
+                  </Button>
+                  <Button
+                    size="compact-sm"
+                    variant="default"
+                    disabled={next === null}
+                    onClick={() => turn((before) => [...before, next!])}
+                  >
+                    More
+                  </Button>
+                </div>
+              )}
+            </>
+          )}
+        </Loaded>
+      </Panel>
+      <Drawer opened={opened !== undefined} onClose={() => setOpened(undefined)} title={opened?.id} size={520}>
+        {opened !== undefined && <ModelSheet model={opened} />}
+      </Drawer>
+    </PageFrame>
+  )
+}
+
+const rateText = (rate: Rate | undefined): string => (rate === undefined ? '' : rate.usd)
+
+function ModelTable({ models, onOpen }: { models: readonly Model[]; onOpen: (model: Model) => void }) {
+  if (models.length === 0) return <Empty icon="search" title="No model has this name" />
+  return (
+    <div className="table-scroll">
+      <table className="table">
+        <thead>
+          <tr>
+            <th>Model</th>
+            <th className="right wide">Context</th>
+            <th className="wide">Reads</th>
+            <th className="wide">Can</th>
+            <th className="right">Input</th>
+            <th className="right wide">Cached</th>
+            <th className="right">Output</th>
+            <th className="wide">Providers</th>
+          </tr>
+        </thead>
+        <tbody>
+          {models.map((model) => (
+            <tr key={model.id} className={model.on ? 'opens' : 'opens gone'} onClick={() => onOpen(model)}>
+              <td className="cut">
+                <button type="button" className="row-name" onClick={() => onOpen(model)}>
+                  {visible(model.id)}
+                </button>
+              </td>
+              <td className="right number wide" title={count(model.context_length)}>
+                {model.context_length === null ? <span className="dim">-</span> : shortCount(model.context_length)}
+              </td>
+              <td className="wide dim">{model.input?.join(', ') ?? ''}</td>
+              <td className="wide dim">
+                {[model.reasoning === true ? 'reasoning' : '', model.tools === true ? 'tools' : '']
+                  .filter(Boolean)
+                  .join(', ')}
+              </td>
+              <td className="right number">{rateText(model.prices?.prompt)}</td>
+              <td className="right number wide">{rateText(model.prices?.input_cache_read)}</td>
+              <td className="right number">{rateText(model.prices?.completion)}</td>
+              <td className="wide cut dim">{model.endpoints.map((one) => one.provider).join(', ')}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <p className="table-note dim">
+        Prices are USD per million tokens, before discounts. <To path="/playground">Try a model</To>
+      </p>
+    </div>
+  )
+}

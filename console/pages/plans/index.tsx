@@ -1,0 +1,71 @@
+import { usePlans } from '../../api/queries.ts'
+import { Empty } from '../../parts/empty.tsx'
+import { Loaded } from '../../parts/fault.tsx'
+import { windowName } from '../../parts/meter.tsx'
+import { Money } from '../../parts/money.tsx'
+import { PageFrame, Panel } from '../../parts/page.tsx'
+import { count } from '../../parts/when.ts'
+
+/** Plans of subscriptions: what each window has in flows, and what that is worth at list prices. */
+export function Plans() {
+  const asked = usePlans()
+  return (
+    <PageFrame title="Plans" note="Subscription keys spend flows of windows. An account has one plan.">
+      <Panel flush>
+        <Loaded asked={asked} height={200} lines={4}>
+          {({ data }) => (data.length === 0 ? <Empty icon="plan" title="No plans" /> : <PlanTable plans={data} />)}
+        </Loaded>
+      </Panel>
+    </PageFrame>
+  )
+}
+
+function PlanTable({ plans }: { plans: NonNullable<ReturnType<typeof usePlans>['data']>['data'] }) {
+  const windows = [...new Set(plans.flatMap((plan) => plan.windows.map(({ name }) => name)))]
+  return (
+    <div className="table-scroll">
+      <table className="table">
+        <thead>
+          <tr>
+            <th>Plan</th>
+            <th className="right">USD a month</th>
+            <th className="right">Discount</th>
+            {windows.map((name) => (
+              <th key={name} className="right">
+                Flows in {windowName(name)}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {plans.map((plan) => (
+            <tr key={plan.tier}>
+              <td>{plan.tier}</td>
+              <td className="right">
+                <Money usd={plan.price_usd} as="head" />
+              </td>
+              <td className="right number">{plan.discount === 0 ? '' : `${plan.discount} %`}</td>
+              {windows.map((name) => {
+                const found = plan.windows.find((window) => window.name === name)
+                return (
+                  <td key={name} className="right number">
+                    {found === undefined ? (
+                      '-'
+                    ) : (
+                      <>
+                        {count(found.flows)}{' '}
+                        <span className="dim">
+                          (<Money usd={found.value_usd} as="head" /> USD)
+                        </span>
+                      </>
+                    )}
+                  </td>
+                )
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
