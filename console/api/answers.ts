@@ -149,17 +149,17 @@ export type Usage = {
 
 export type SpeedMeasures = {
   requests: number
-  p50_ms: number | null
-  p95_ms: number | null
-  p99_ms: number | null
+  first_token_ms: { p50: number; p95: number; p99: number }
   tokens_per_second: number | null
 }
 
+/** By provider and model, in whole hours. */
 export type Speed = {
   from: string
   to: string
-  total: SpeedMeasures
-  groups: { key: string; label: string | null; total: SpeedMeasures; points: [string, SpeedMeasures][] }[]
+  tz: string
+  bucket: UsageBucket
+  data: { provider: string | null; model: string; total: SpeedMeasures; points: [string, SpeedMeasures][] }[]
 }
 
 /** `found_by`: what switched it on; `switched_on_by`: what would. */

@@ -19,6 +19,7 @@ const READ = {
   plan: (answer: Gateway.PlanAnswer): Console.Plan => answer,
   change: (answer: Gateway.ChangeAnswer): Console.Change => answer,
   system: (answer: Gateway.SystemAnswer): Console.System => answer,
+  speed: (answer: Gateway.SpeedAnswer): Console.Speed => answer,
   settings: (answer: Gateway.SettingsAnswer): Console.Settings => answer,
   linkPreview: (answer: Gateway.LinkPreview): Console.LinkPreview => answer,
 }

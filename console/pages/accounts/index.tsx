@@ -11,6 +11,7 @@ import { Icon } from '../../parts/icons.tsx'
 import { Meter } from '../../parts/meter.tsx'
 import { Money } from '../../parts/money.tsx'
 import { PageFrame, Panel } from '../../parts/page.tsx'
+import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 import { AccountSheet } from './sheet.tsx'
 
@@ -62,7 +63,7 @@ function OpenAccount({ id, onClose }: { id: string; onClose: () => void }) {
 function AccountList({ accounts, onOpen }: { accounts: readonly Account[]; onOpen: (id: string) => void }) {
   if (accounts.length === 0) return <Empty icon="account" title="No account that you may see" />
   return (
-    <div className="table-scroll">
+    <TableScroll label="Accounts">
       <table className="table">
         <thead>
           <tr>
@@ -105,7 +106,7 @@ function AccountList({ accounts, onOpen }: { accounts: readonly Account[]; onOpe
           ))}
         </tbody>
       </table>
-    </div>
+    </TableScroll>
   )
 }
 

@@ -2,6 +2,7 @@ import { Button } from '@mantine/core'
 import type { Key } from '../../api/answers.ts'
 import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
+import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 import { Ago } from '../../parts/when.tsx'
 import { LimitMeter } from './limit-meter.tsx'
@@ -38,7 +39,7 @@ export function KeyList({ keys, filter, onOpen, onMake }: Props) {
     )
   if (shown.length === 0) return <Empty icon="search" title={`No key matches "${filter}"`} />
   return (
-    <div className="table-scroll">
+    <TableScroll label="Keys">
       <table className="table">
         <thead>
           <tr>
@@ -59,7 +60,7 @@ export function KeyList({ keys, filter, onOpen, onMake }: Props) {
           ))}
         </tbody>
       </table>
-    </div>
+    </TableScroll>
   )
 }
 

@@ -4,11 +4,12 @@ import { useState } from 'react'
 import { useSearchParams } from 'wouter'
 import type { Model, Page, Rate } from '../../api/answers.ts'
 import { useAsk } from '../../api/queries.ts'
-import { To } from '../../app/scope.tsx'
 import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
 import { Icon } from '../../parts/icons.tsx'
 import { PageFrame, Panel } from '../../parts/page.tsx'
+import { Pager } from '../../parts/pager.tsx'
+import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 import { count, shortCount } from '../../parts/when.ts'
 import { ModelSheet } from './sheet.tsx'
@@ -27,7 +28,6 @@ export function Models() {
   const provider = params.get('provider')
   const query = { q: q.trim(), provider, limit: PAGE, cursor: cursors.at(-1), ...(all ? {} : { on: true }) }
   const asked = useAsk<Page<Model>>('/models', query)
-  const turn = (change: (before: string[]) => string[]): void => setCursors(change)
   return (
     <PageFrame title="Models">
       <div className="toolbar">
@@ -39,7 +39,7 @@ export function Models() {
           value={text}
           onChange={({ currentTarget: { value } }) => {
             setText(value)
-            turn(() => [])
+            setCursors([])
           }}
         />
         <Switch
@@ -47,7 +47,7 @@ export function Models() {
           checked={all}
           onChange={({ currentTarget: { checked } }) => {
             setAll(checked)
-            turn(() => [])
+            setCursors([])
           }}
         />
         {provider !== null && (
@@ -61,26 +61,7 @@ export function Models() {
           {({ data, next }) => (
             <>
               <ModelTable models={data} onOpen={setOpened} />
-              {(next !== null || cursors.length > 0) && (
-                <div className="pager">
-                  <Button
-                    size="compact-sm"
-                    variant="default"
-                    disabled={cursors.length === 0}
-                    onClick={() => turn((before) => before.slice(0, -1))}
-                  >
-                    Before
-                  </Button>
-                  <Button
-                    size="compact-sm"
-                    variant="default"
-                    disabled={next === null}
-                    onClick={() => turn((before) => [...before, next!])}
-                  >
-                    More
-                  </Button>
-                </div>
-              )}
+              <Pager next={next} cursors={cursors} onTurn={setCursors} />
             </>
           )}
         </Loaded>
@@ -97,7 +78,7 @@ const rateText = (rate: Rate | undefined): string => (rate === undefined ? '' : 
 function ModelTable({ models, onOpen }: { models: readonly Model[]; onOpen: (model: Model) => void }) {
   if (models.length === 0) return <Empty icon="search" title="No model has this name" />
   return (
-    <div className="table-scroll">
+    <TableScroll label="Models">
       <table className="table">
         <thead>
           <tr>
@@ -137,8 +118,11 @@ function ModelTable({ models, onOpen }: { models: readonly Model[]; onOpen: (mod
         </tbody>
       </table>
       <p className="table-note dim">
-        Prices are USD per million tokens, before discounts. <To path="/playground">Try a model</To>
+        Prices are USD per million tokens, before discounts.{' '}
+        <To path="/playground" className="link">
+          Try a model
+        </To>
       </p>
-    </div>
+    </TableScroll>
   )
 }

@@ -10,7 +10,7 @@ import { useZone } from '../../parts/when.tsx'
 import { Checklist } from './checklist.tsx'
 import { Balances } from './balances.tsx'
 import { Failures, Running } from './latest.tsx'
-import { ProviderSpeeds } from './providers.tsx'
+import { Speeds } from './speeds.tsx'
 import { SpendChart } from './spend-chart.tsx'
 import { Tiles } from './tiles.tsx'
 
@@ -31,7 +31,7 @@ export function Home() {
     { refetchInterval: USAGE_EVERY_MS },
   )
   const before = useUsage({ ...scope, ...useRangeBefore(range), bucket: 'none' }, { refetchInterval: USAGE_EVERY_MS })
-  const speed = useSpeed({ ...scope, ...range, group: ['provider'] }, { refetchInterval: USAGE_EVERY_MS })
+  const speed = useSpeed({ ...scope, ...range, bucket: 'none' }, { refetchInterval: USAGE_EVERY_MS })
   const latest = useRequests(
     { account, outcome: [...SHOWN_OUTCOMES], limit: LATEST },
     { refetchInterval: LATEST_EVERY_MS },
@@ -44,7 +44,7 @@ export function Home() {
     <PageFrame title="Home">
       <Checklist hasRequests={usage.data === undefined ? undefined : usage.data.total.requests > 0} />
       <Loaded asked={usage} height={92}>
-        {(data) => <Tiles usage={data} before={before.data} speed={speed.data?.total} />}
+        {(data) => <Tiles usage={data} before={before.data} speed={speed.data} />}
       </Loaded>
       <div className="home-grid">
         <Panel title="Cost by model">
@@ -62,9 +62,9 @@ export function Home() {
             {({ data }) => <Failures rows={data.filter(({ outcome }) => outcome !== 'open').slice(0, 5)} />}
           </Loaded>
         </Panel>
-        <Panel title="Providers" flush>
+        <Panel title="Speed" flush>
           <Loaded asked={speed} height={216} lines={5}>
-            {(data) => <ProviderSpeeds speed={data} />}
+            {(data) => <Speeds speed={data} />}
           </Loaded>
         </Panel>
       </div>

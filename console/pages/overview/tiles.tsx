@@ -1,10 +1,12 @@
 import type { ReactNode } from 'react'
-import type { SpeedMeasures, Usage } from '../../api/answers.ts'
+import type { Speed, Usage } from '../../api/answers.ts'
 import { To } from '../../app/scope.tsx'
 import { Spark } from '../../parts/chart.tsx'
 import { changePercent, chartUsd } from '../../parts/money.ts'
 import { Money } from '../../parts/money.tsx'
+import { visible } from '../../parts/visible.ts'
 import { count, duration, percent } from '../../parts/when.ts'
+import { byUse } from './speeds.tsx'
 
 /** The sum over all groups in each bucket, as a length to draw. */
 function courseOf({ groups }: Usage, valueOf: (point: Usage['total']) => number): number[] {
@@ -14,8 +16,9 @@ function courseOf({ groups }: Usage, valueOf: (point: Usage['total']) => number)
 }
 
 /** The most important numbers of the range, each with its course, its change, and a link to what it counts. */
-export function Tiles({ usage, before, speed }: { usage: Usage; before?: Usage; speed?: SpeedMeasures }) {
+export function Tiles({ usage, before, speed }: { usage: Usage; before?: Usage; speed?: Speed }) {
   const { total } = usage
+  const busiest = speed === undefined ? undefined : byUse(speed)[0]
   const spent = before === undefined ? undefined : changePercent(total.cost_usd, before.total.cost_usd)
   const old = before?.total.requests ?? 0
   const more = old === 0 ? undefined : Math.round(((total.requests - old) / old) * 100)
@@ -46,8 +49,12 @@ export function Tiles({ usage, before, speed }: { usage: Usage; before?: Usage; 
       <Tile
         path="/usage?metric=requests&group=provider"
         name="First token, median"
-        value={duration(speed?.p50_ms)}
-        note={speed?.p95_ms == null ? 'no answers in this range' : `p95 ${duration(speed.p95_ms)}`}
+        value={duration(busiest?.total.first_token_ms.p50)}
+        note={
+          busiest === undefined
+            ? 'no streams in this range'
+            : `${visible(busiest.model)}, p95 ${duration(busiest.total.first_token_ms.p95)}`
+        }
       />
     </div>
   )

@@ -1,11 +1,12 @@
 import { useState } from 'react'
-import { Button } from '@mantine/core'
 import type { Change } from '../../api/answers.ts'
 import { useChanges } from '../../api/queries.ts'
 import { useScope } from '../../app/scope.tsx'
 import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
 import { Panel } from '../../parts/page.tsx'
+import { Pager } from '../../parts/pager.tsx'
+import { TableScroll } from '../../parts/table-scroll.tsx'
 import { oneLine, visible } from '../../parts/visible.ts'
 import { When } from '../../parts/when.tsx'
 
@@ -27,24 +28,7 @@ export function ChangeLog() {
           ) : (
             <>
               <ChangeTable changes={data} />
-              <div className="pager">
-                <Button
-                  size="compact-sm"
-                  variant="default"
-                  disabled={cursors.length === 0}
-                  onClick={() => setCursors((before) => before.slice(0, -1))}
-                >
-                  Newer
-                </Button>
-                <Button
-                  size="compact-sm"
-                  variant="default"
-                  disabled={next === null}
-                  onClick={() => setCursors((before) => [...before, next!])}
-                >
-                  Older
-                </Button>
-              </div>
+              <Pager next={next} cursors={cursors} onTurn={setCursors} />
             </>
           )
         }
@@ -55,7 +39,7 @@ export function ChangeLog() {
 
 function ChangeTable({ changes }: { changes: readonly Change[] }) {
   return (
-    <div className="table-scroll">
+    <TableScroll label="Change log">
       <table className="table">
         <thead>
           <tr>
@@ -84,7 +68,7 @@ function ChangeTable({ changes }: { changes: readonly Change[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </TableScroll>
   )
 }
 

@@ -9,6 +9,7 @@ import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
 import { Icon } from '../../parts/icons.tsx'
 import { PageFrame, Panel } from '../../parts/page.tsx'
+import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 import { Ago } from '../../parts/when.tsx'
 import { ChangeLog } from './change-log.tsx'
@@ -70,7 +71,7 @@ function PeopleList({ onOpen }: { onOpen: (id: string) => void }) {
           data.length === 0 ? (
             <Empty icon="people" title="Only you" />
           ) : (
-            <div className="table-scroll">
+            <TableScroll label="People">
               <table className="table">
                 <thead>
                   <tr>
@@ -87,7 +88,7 @@ function PeopleList({ onOpen }: { onOpen: (id: string) => void }) {
                   ))}
                 </tbody>
               </table>
-            </div>
+            </TableScroll>
           )
         }
       </Loaded>

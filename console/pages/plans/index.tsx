@@ -4,6 +4,7 @@ import { Loaded } from '../../parts/fault.tsx'
 import { windowName } from '../../parts/meter.tsx'
 import { Money } from '../../parts/money.tsx'
 import { PageFrame, Panel } from '../../parts/page.tsx'
+import { TableScroll } from '../../parts/table-scroll.tsx'
 import { count } from '../../parts/when.ts'
 
 /** Plans of subscriptions: what each window has in flows, and what that is worth at list prices. */
@@ -23,7 +24,7 @@ export function Plans() {
 function PlanTable({ plans }: { plans: NonNullable<ReturnType<typeof usePlans>['data']>['data'] }) {
   const windows = [...new Set(plans.flatMap((plan) => plan.windows.map(({ name }) => name)))]
   return (
-    <div className="table-scroll">
+    <TableScroll label="Plans">
       <table className="table">
         <thead>
           <tr>
@@ -66,6 +67,6 @@ function PlanTable({ plans }: { plans: NonNullable<ReturnType<typeof usePlans>['
           ))}
         </tbody>
       </table>
-    </div>
+    </TableScroll>
   )
 }

@@ -5,6 +5,7 @@ import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
 import { PageFrame, Panel } from '../../parts/page.tsx'
 import { Code } from '../../parts/snippet.tsx'
+import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 import { count } from '../../parts/when.ts'
 
@@ -86,7 +87,7 @@ function HowToAdd() {
 function OffTable({ providers }: { providers: readonly Provider[] }) {
   if (providers.length === 0) return <Empty icon="check" title="Every known provider is on" />
   return (
-    <div className="table-scroll">
+    <TableScroll label="Providers that are off">
       <table className="table">
         <thead>
           <tr>
@@ -113,6 +114,6 @@ function OffTable({ providers }: { providers: readonly Provider[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </TableScroll>
   )
 }

@@ -5,6 +5,7 @@ import { Loaded } from '../../parts/fault.tsx'
 import { Icon } from '../../parts/icons.tsx'
 import { PageFrame, Panel } from '../../parts/page.tsx'
 import { Code } from '../../parts/snippet.tsx'
+import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 import { bytesText, count } from '../../parts/when.ts'
 import { Ago } from '../../parts/when.tsx'
@@ -17,7 +18,7 @@ export function SettingsPage() {
   const settings = useSettings()
   return (
     <PageFrame title="Settings">
-      <div className="settings-grid">
+      <div className="system-grid">
         <Panel title="System">
           <Loaded asked={system} height={280} lines={7}>
             {(data) => <SystemFacts system={data} />}
@@ -87,7 +88,7 @@ function rowsOf(value: unknown, path = ''): Row[] {
 
 function SettingsTable({ members }: { members: Record<string, unknown> }) {
   return (
-    <div className="table-scroll">
+    <TableScroll label="Settings">
       <table className="table">
         <thead>
           <tr>
@@ -108,6 +109,6 @@ function SettingsTable({ members }: { members: Record<string, unknown> }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </TableScroll>
   )
 }
