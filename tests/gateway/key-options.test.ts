@@ -109,7 +109,9 @@ describe('a key', () => {
     expect(await askAfter('invalid_api_key', text, 'acme/chat')).toMatchObject({ status: 200 })
     const refused = await ask(text, 'acme/chat', 200)
     expect(refused).toMatchObject({ status: 402, code: 'insufficient_credit' })
-    expect(refused.message).toMatch(/limit of \$0\.0022 per month\. The limit resets at /)
+    expect(refused.message).toMatch(
+      /limit of \$0\.0022 per month\. An output limit of at most 1\d\d tokens fits\. The limit resets at /,
+    )
     const { keys, balance } = await sluice<{
       keys: { id: string; spentUsd: number | null }[]
       balance: { totalUsd: number }
