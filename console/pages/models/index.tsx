@@ -117,12 +117,7 @@ function ModelTable({ models, onOpen }: { models: readonly Model[]; onOpen: (mod
           ))}
         </tbody>
       </table>
-      <p className="table-note dim">
-        Prices are USD per million tokens, before discounts.{' '}
-        <To path="/playground" className="link">
-          Try a model
-        </To>
-      </p>
+      <p className="table-note dim">Prices are USD per million tokens, before discounts.</p>
     </TableScroll>
   )
 }
