@@ -1,7 +1,7 @@
 /** Every way in which a request can fail. Protocols only write these errors in their own format. */
 
 /** Error code -> HTTP status. Source: the error table in docs/errors.md. */
-const STATUS_BY_CODE = {
+export const STATUS_BY_CODE = {
   invalid_request: 400,
   unsupported_parameter: 400,
   context_length_exceeded: 400,

@@ -30,6 +30,7 @@ import {
 } from './endpoints/responses/routes.ts'
 import { GatewayError } from './error.ts'
 import type { ProtocolName } from './generation/request.ts'
+import { getOpenApi } from './openapi/document.ts'
 import { generate } from './pipeline/generate.ts'
 import type { GenerationHooks } from './pipeline/hooks.ts'
 import { imageHooks } from './pipeline/images.ts'
@@ -207,6 +208,7 @@ export const routes: readonly Route[] = [
   publicRoute('console', 'GET', /^\/console(?:\/(.*))?$/, getConsole),
   // Claude Code opens its connection with this before the first prompt.
   publicRoute('hello', 'HEAD', '/api/hello', () => new Response(null, { status: 200 }), 'messages'),
+  publicRoute('openapi', 'GET', '/openapi.json', getOpenApi),
   publicRoute('livez', 'GET', '/livez', () => new Response('ok\n')),
   publicRoute('readyz', 'GET', '/readyz', getReadiness),
 ]

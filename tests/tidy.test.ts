@@ -79,6 +79,7 @@ describe('modules', () => {
     ['ledger'],
     ['pipeline'],
     ['endpoints'],
+    ['openapi'],
     ['app'],
   ]
   const BASE = /^src\/(deadlines|error|money|nearest)\.ts$/

@@ -53,12 +53,12 @@ const PLAN = object({
   now: boolean('A cheaper plan takes effect at once, too'),
   renews: boolean('false: the account returns to the free plan at the end of the period'),
 })
-const CREATE = object(
+export const CREATE = object(
   { name: string({ what: 'a name', check: accountNameProblem }), discount, plan: PLAN },
   { required: ['name'] },
 )
-const CHANGE = object({ status: name(STATUSES), discount, plan: PLAN })
-const CREDIT = object(
+export const CHANGE = object({ status: name(STATUSES), discount, plan: PLAN })
+export const CREDIT = object(
   {
     amount_usd: usdAmount('Credit to add, or to withdraw with a minus', true),
     bonus: boolean('Add a bonus, which is spent before credit'),

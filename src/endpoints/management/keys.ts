@@ -74,9 +74,9 @@ const CHANGEABLE = {
   scope: nullable(string({ what: '"installation" or the id of an account' })),
 }
 
-const CREATE = object({ ...CHANGEABLE, kind: name(KEY_KINDS), account: accountShape }, { required: ['kind'] })
-const CHANGE = object(CHANGEABLE)
-const ROTATE = object({ grace_seconds: graceSeconds })
+export const CREATE = object({ ...CHANGEABLE, kind: name(KEY_KINDS), account: accountShape }, { required: ['kind'] })
+export const CHANGE = object(CHANGEABLE)
+export const ROTATE = object({ grace_seconds: graceSeconds })
 
 type Given = NonNullable<ReturnType<(typeof CHANGE)['read']>>
 

@@ -9,7 +9,7 @@ import { accountShape } from './shapes.ts'
 
 const KEEP_MS = 3_600_000
 
-const CREATE = object({ account: accountShape })
+export const CREATE = object({ account: accountShape })
 
 /** A pay-as-you-go key of a user for an hour. `text` is for the memory of the page alone. */
 export type PlaygroundKeyAnswer = {

@@ -27,9 +27,9 @@ export type LinkPreview = { kind: LinkKind; user: { name: string; email: string 
 
 const link = string({ what: 'the text of a link', pattern: /^[\w-]{1,100}$/ })
 
-const PREVIEW = object({ link }, { required: ['link'] })
+export const PREVIEW = object({ link }, { required: ['link'] })
 
-const SIGN_IN = object({
+export const SIGN_IN = object({
   link,
   name: string({ what: 'a name', check: userNameProblem }),
   email: string({ what: 'an e-mail address' }),

@@ -49,9 +49,9 @@ const roles = list(
 const userName = string({ what: 'a name', check: userNameProblem })
 const email = nullable(string({ what: 'an e-mail address', check: emailProblem }))
 
-const CREATE = object({ name: userName, email, roles }, { required: ['name'] })
-const CHANGE = object({ name: userName, email, roles })
-const PASSWORD = object({
+export const CREATE = object({ name: userName, email, roles }, { required: ['name'] })
+export const CHANGE = object({ name: userName, email, roles })
+export const PASSWORD = object({
   password: nullable(string({ what: 'a password', check: passwordProblem })),
   old_password: string({ what: 'a password' }),
 })

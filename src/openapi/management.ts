@@ -1,0 +1,195 @@
+import * as accounts from '../endpoints/management/accounts.ts'
+import * as keys from '../endpoints/management/keys.ts'
+import * as playground from '../endpoints/management/playground.ts'
+import { managementRoutes } from '../endpoints/management/routes.ts'
+import * as session from '../endpoints/management/session.ts'
+import * as users from '../endpoints/management/users.ts'
+import answers from './answers.json'
+import {
+  CODES,
+  flag,
+  listOf,
+  nullable,
+  object,
+  oneOf,
+  type Operation,
+  reference,
+  type Schema,
+  text,
+  whole,
+} from './operation.ts'
+
+/** The management API: bodies by the shapes that read them, answers by the types of what its handlers return. */
+
+export const managementSchemas: Record<string, Schema> = answers
+
+type Described = {
+  summary: string
+  query?: Operation['query']
+  body?: { schema: Schema }
+  answer?: Schema
+  status?: number
+  also?: number
+  type?: string
+}
+
+const one = (name: keyof typeof answers): Schema => reference(name)
+const all = (name: keyof typeof answers): Schema =>
+  object({ '!data': listOf(reference(name)), '!next': nullable(text), '!scanned_to': nullable(text) })
+
+const PAGE = { limit: { type: 'integer', minimum: 1, maximum: 200 }, cursor: text }
+const RANGE = { from: text, to: text }
+const FILTERS = { ...RANGE, account: text, model: text, key: text, provider: text, outcome: text, code: text, q: text }
+
+/** By method and path below `/v1/management`. */
+const DESCRIBED: Readonly<Record<string, Described>> = {
+  'GET /metrics': { summary: 'Metrics for Prometheus', type: 'text/plain', answer: text },
+  'POST /session/preview': { summary: 'The kind of a link', body: session.PREVIEW, answer: one('LinkPreview') },
+  'POST /session': { summary: 'Sign in', body: session.SIGN_IN, answer: one('SessionAnswer'), status: 201 },
+  'GET /session': { summary: 'Who is signed in', answer: one('SessionAnswer') },
+  'DELETE /session': { summary: 'Sign out', status: 204 },
+
+  'GET /keys': { summary: 'Keys', query: { ...PAGE, account: text, revoked: flag }, answer: all('KeyAnswer') },
+  'POST /keys': { summary: 'Make a key', body: keys.CREATE, answer: one('NewKeyAnswer'), status: 201 },
+  'GET /keys/{id}': { summary: 'A key', answer: one('KeyAnswer') },
+  'PATCH /keys/{id}': { summary: 'Change a key', body: keys.CHANGE, answer: one('KeyAnswer') },
+  'DELETE /keys/{id}': { summary: 'Revoke a key', status: 204 },
+  'POST /keys/{id}/rotate': {
+    summary: 'Replace a key by a new one',
+    body: keys.ROTATE,
+    answer: one('NewKeyAnswer'),
+    status: 201,
+  },
+
+  'GET /accounts': { summary: 'Accounts', query: PAGE, answer: all('AccountAnswer') },
+  'POST /accounts': { summary: 'Make an account', body: accounts.CREATE, answer: one('AccountAnswer'), status: 201 },
+  'GET /accounts/{id}': { summary: 'An account', answer: one('AccountAnswer') },
+  'PATCH /accounts/{id}': { summary: 'Change an account', body: accounts.CHANGE, answer: one('AccountAnswer') },
+  'POST /accounts/{id}/credits': {
+    summary: 'Add credit',
+    body: accounts.CREDIT,
+    answer: one('CreditAnswer'),
+    status: 201,
+    also: 200,
+  },
+
+  'GET /users': { summary: 'People', answer: all('UserAnswer') },
+  'POST /users': { summary: 'Invite somebody', body: users.CREATE, answer: object({}), status: 201 },
+  'GET /users/{id}': { summary: 'A person', answer: one('UserAnswer') },
+  'PATCH /users/{id}': { summary: 'Change a person', body: users.CHANGE, answer: one('UserAnswer') },
+  'DELETE /users/{id}': { summary: 'Remove a person', status: 204 },
+  'POST /users/{id}/links': { summary: 'A link to sign in', answer: one('NewLinkAnswer'), status: 201 },
+  'GET /users/{id}/sessions': { summary: 'Sessions of a person', answer: all('UserSessionAnswer') },
+  'DELETE /users/{id}/sessions': { summary: 'End all sessions', status: 204 },
+  'DELETE /users/{id}/sessions/{sid}': { summary: 'End a session', status: 204 },
+  'PUT /users/{id}/password': { summary: 'Set a password', body: users.PASSWORD, status: 204 },
+
+  'GET /requests': { summary: 'Requests', query: { ...PAGE, ...FILTERS }, answer: all('RequestAnswer') },
+  'GET /requests/stream': {
+    summary: 'Requests as they begin and end',
+    query: FILTERS,
+    type: 'text/event-stream',
+    answer: text,
+  },
+  'GET /requests/export': {
+    summary: 'All requests, as a file',
+    query: { ...FILTERS, format: oneOf('csv', 'jsonl') },
+    type: 'text/csv',
+    answer: text,
+  },
+  'GET /requests/{id}': { summary: 'A request', answer: one('RequestDetailAnswer') },
+  'GET /usage': {
+    summary: 'Sums over a range',
+    query: {
+      ...FILTERS,
+      tz: text,
+      bucket: oneOf('minute', 'hour', 'day', 'week', 'month', 'none'),
+      group: text,
+      top: whole,
+      format: oneOf('json', 'csv'),
+    },
+    answer: one('UsageAnswer'),
+  },
+  'GET /speed': {
+    summary: 'Percentiles of first tokens and tokens a second',
+    query: { ...RANGE, tz: text, bucket: text, account: text, provider: text, model: text },
+    answer: one('SpeedAnswer'),
+  },
+  'GET /book/balances': { summary: 'Balances of the book', answer: all('BalanceAnswer') },
+  'GET /book/transfers': {
+    summary: 'Transfers of the book',
+    query: { ...PAGE, ...RANGE, kind: text, account: text },
+    answer: all('TransferAnswer'),
+  },
+  'POST /book/audit': { summary: 'Begin an audit of the book', answer: one('AuditAnswer'), status: 202 },
+  'GET /book/audit/{id}': { summary: 'An audit', answer: one('AuditAnswer') },
+  'GET /predictions': { summary: 'Predictions', query: { ...PAGE, account: text }, answer: all('PredictionAnswer') },
+  'GET /files': { summary: 'Files', query: { ...PAGE, account: text }, answer: all('FileAnswer') },
+  'DELETE /files/{id}': { summary: 'Delete a file', status: 204 },
+  'GET /changes': {
+    summary: 'The change log',
+    query: { ...PAGE, actor: text, action: text, target: text, account: text },
+    answer: all('ChangeAnswer'),
+  },
+  'POST /changes/audit': { summary: 'Check the change log', answer: one('ChangesAuditAnswer') },
+  'GET /system': { summary: 'The server', answer: one('SystemAnswer') },
+  'GET /settings': { summary: 'Settings in force', answer: one('SettingsAnswer') },
+  'GET /providers': { summary: 'Providers', answer: all('ProviderAnswer') },
+  'GET /providers/{id}': { summary: 'A provider', answer: one('ProviderAnswer') },
+  'GET /providers/{id}/health': { summary: 'The last hour of a provider', answer: one('ProviderHealthAnswer') },
+  'GET /models': {
+    summary: 'Models, also those that are off',
+    query: { q: text, provider: text, on: flag },
+    answer: all('ModelAnswer'),
+  },
+  'GET /plans': { summary: 'Plans', answer: all('PlanAnswer') },
+  'POST /explain': {
+    summary: 'A request as it would be sent to providers',
+    body: { schema: object({ protocol: text, model: text, stream: flag, '!body': {} }) },
+    answer: one('ExplainAnswer'),
+  },
+  'POST /playground/keys': {
+    summary: 'A key for an hour',
+    body: playground.CREATE,
+    answer: one('PlaygroundKeyAnswer'),
+    status: 201,
+  },
+}
+
+const BASE = '/v1/management'
+
+const nameOf = (method: string, path: string): string =>
+  `${method} ${path.startsWith(BASE) ? path.slice(BASE.length) : path}`
+
+export const management: readonly Operation[] = managementRoutes.map(({ method, template, action, keys: _ }) => {
+  const name = nameOf(method, template)
+  const { summary, query, body, answer, status = 200, also, type } = DESCRIBED[name] ?? { summary: name }
+  const isChange = method !== 'GET' && method !== 'POST'
+  return {
+    method: method.toLowerCase() as Operation['method'],
+    path: template,
+    tag: 'Management',
+    summary,
+    security: action === 'public' ? 'none' : 'management',
+    errors: 'OpenAIError',
+    codes:
+      isChange || method === 'POST'
+        ? [...CODES.management, 'conflict', 'set_in_file', 'precondition_required']
+        : CODES.management,
+    ...(query === undefined ? {} : { query }),
+    ...(body === undefined ? {} : { body: { type: 'application/json', schema: body.schema } }),
+    answer: {
+      status,
+      description: summary,
+      ...(answer === undefined ? {} : { schema: answer }),
+      ...(type === undefined ? {} : { type }),
+      ...(also === undefined ? {} : { also }),
+    },
+  }
+})
+
+/** Rows of the management API without words here, and words without a row. */
+export function unmatched(): string[] {
+  const rows = new Set(management.map(({ method, path }) => nameOf(method.toUpperCase(), path)))
+  return [...rows.symmetricDifference(new Set(Object.keys(DESCRIBED)))]
+}
