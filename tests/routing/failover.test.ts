@@ -73,6 +73,17 @@ describe('one healthy endpoint of three', () => {
     expect(attempts.slice(5).filter((count) => count > 1).length).toBeLessThanOrEqual(3)
   })
 
+  test.each(['chat.completions', 'messages'] as const)(
+    'a request that another process writes is written again for the next endpoint: %s',
+    async (protocol) => {
+      const { gateway, upstreams } = await gatewayOver('chat.completions', ['failing', 'failing', 'well'])
+      const text = 'word '.repeat(300_000)
+      const response = await ask({ ...gateway, protocol, model: 'pool', stream: true, limit: 50, text })
+      expect([response.status, ENDED[protocol].whole.test(await response.text())]).toEqual([200, true])
+      expect(upstreams.map(({ requests }) => requests)).toEqual([1, 1, 1])
+    },
+  )
+
   test('a stream that dies after its first byte ends with an error, and is not tried again', async () => {
     const { gateway, upstreams } = await gatewayOver('messages', ['dying', 'well'])
     const { status, text, attempts } = await send(gateway, 'messages', true)

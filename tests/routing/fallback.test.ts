@@ -95,6 +95,18 @@ describe('fallback models', () => {
   })
 })
 
+describe('a refusal of the content', () => {
+  test.each([
+    [{}, [1, 0, 0], 400],
+    [{ routing: { fallbackOn: ['refusal'] } }, [1, 1, 0], 200],
+  ])('is final, unless the file says otherwise: %p', async (more, requests, status) => {
+    const { gateway, upstreams } = await threeModels(['prudish', 'well', 'well'], { fallbacks: ['middle'], ...more })
+    const response = await ask({ ...gateway, protocol: 'chat.completions', model: 'cheap', stream: false, limit: 50 })
+    await response.text()
+    expect([response.status, upstreams.map((one) => one.requests)]).toEqual([status, requests])
+  })
+})
+
 describe('hedging', () => {
   test('another endpoint is asked where the first is slower than usual, and the loser is cancelled', async () => {
     const { gateway, upstreams } = await threeModels(

@@ -14,6 +14,7 @@ export type Mood =
   | 'error-first'
   | 'refusing'
   | 'overflowing'
+  | 'prudish'
 
 /** One provider on a socket of its own, in all four protocols. */
 export type Upstream = {
@@ -82,6 +83,8 @@ function answer(socket: RawSocket, { mood, retryAfter }: Upstream, protocol: Con
       return refuse(500)
     case 'refusing':
       return refuse(400)
+    case 'prudish':
+      return refuse(400, { error: { message: 'No.', type: 'x', code: 'content_policy_violation' } })
     case 'overflowing':
       return refuse(400, { error: { message: 'This model has a maximum context length of 5 tokens.', type: 'x' } })
     case 'resetting':

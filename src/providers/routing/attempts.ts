@@ -303,4 +303,4 @@ function verdictOf({ code, retryAfterSeconds }: GatewayError, retryAfterMs?: num
 const CONTENT_REFUSAL = /content.?(policy|filter|management)|safety|moderation|prohibited/i
 
 const isContentRefusal = ({ code, message, metadata }: GatewayError): boolean =>
-  code === 'invalid_request' && CONTENT_REFUSAL.test(`${JSON.stringify(metadata?.type ?? '')} ${message}`)
+  code === 'invalid_request' && CONTENT_REFUSAL.test(`${JSON.stringify([metadata?.type, metadata?.code])} ${message}`)
