@@ -76,6 +76,15 @@ export const PAGES: readonly PageRoute[] = [
     page: lazy(() => import('../pages/accounts/index.tsx').then(({ Accounts }) => ({ default: Accounts }))),
   },
   {
+    path: '/book',
+    title: 'Book',
+    icon: 'book',
+    group: 'installation',
+    key: 'b',
+    canSee: ({ readInstallation, managePeople }) => readInstallation || managePeople,
+    page: lazy(() => import('../pages/book/index.tsx').then(({ Book }) => ({ default: Book }))),
+  },
+  {
     path: '/people',
     opens: true,
     title: 'People',
