@@ -7,17 +7,22 @@ import { CAN_BROWSE, DESKTOP, MOBILE, picture, signIn, useBrowser } from './brow
 
 const browser = useBrowser()
 let gateway: Gateway
+/** The id of a request that was answered. */
+let answered = ''
 const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8')
 
 beforeAll(async () => {
   gateway = await startGateway()
   if (!CAN_BROWSE) return
-  for (const model of ['sandbox/chat', 'sandbox/messages', 'sandbox/none'])
-    await fetch(`${gateway.url}/v1/chat/completions`, {
+  for (const model of ['sandbox/chat', 'sandbox/messages', 'sandbox/none']) {
+    const response = await fetch(`${gateway.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
       body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }] }),
-    }).then((response) => response.text())
+    })
+    await response.text()
+    if (model === 'sandbox/chat') answered = response.headers.get('x-generation-id') ?? ''
+  }
 }, 60_000)
 afterAll(() => gateway.stop())
 
@@ -41,6 +46,14 @@ const PLACES: readonly (readonly [name: string, path: string, ready: string])[] 
   ['keys, connect', '/keys?connect=1', 'dialog:Connect a client'],
   ['accounts', '/accounts', 'heading:Accounts'],
   ['people', '/people', 'heading:People'],
+  ['requests', '/requests', 'heading:Requests'],
+  ['requests, none', '/requests?client=none', 'heading:Requests'],
+  ['request', '/requests?request=ID', 'heading:sandbox/chat'],
+  ['request, page', '/requests/ID', 'heading:sandbox/chat'],
+  ['usage', '/usage?metric=requests', 'heading:Usage'],
+  ['usage, lines', '/usage?metric=cache&by=key&then=model', 'heading:Usage'],
+  ['playground', '/playground', 'heading:Playground'],
+  ['book', '/book', 'heading:Book'],
   ['change log', '/people?show=changes', 'heading:People'],
   ['models', '/models', 'heading:Models'],
   ['providers', '/providers', 'heading:Providers'],
@@ -50,7 +63,7 @@ const PLACES: readonly (readonly [name: string, path: string, ready: string])[] 
 
 async function goTo(page: Page, path: string, ready: string): Promise<void> {
   const [role, name] = ready.split(':') as ['heading' | 'dialog', string]
-  await page.goto(`${gateway.url}/console${path}`)
+  await page.goto(`${gateway.url}/console${path.replace('ID', answered)}`)
   await page.getByRole(role, { name, exact: true }).waitFor()
   await page.waitForFunction(`document.querySelector('[aria-busy=true]') === null`)
 }

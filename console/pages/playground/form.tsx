@@ -107,16 +107,17 @@ function BodyOf({ draft, set }: { draft: Draft; set(changes: Partial<Conversatio
 
 type SendProps = { draft: Draft; canSend: boolean; isRunning: boolean; onStop(): void }
 
+/** Both buttons have keys: an element that turned into the other one within a click would send the form again. */
 function Send({ draft, canSend, isRunning, onStop }: SendProps) {
   const { models, raw } = draft
   return (
     <div className="playground-send">
       {isRunning ? (
-        <Button size="sm" variant="default" type="button" onClick={onStop}>
+        <Button key="stop" size="sm" variant="default" type="button" onClick={onStop}>
           Stop
         </Button>
       ) : (
-        <Button size="sm" type="submit" disabled={!canSend} leftSection={<Icon name="play" size={14} />}>
+        <Button key="send" size="sm" type="submit" disabled={!canSend} leftSection={<Icon name="play" size={14} />}>
           Send
         </Button>
       )}

@@ -55,7 +55,9 @@ export function Playground() {
   )
 }
 
-const isRunning = (runs: readonly (RunState | undefined)[]): boolean => runs.some((run) => run?.status === 'running')
+/** A run has no state before its first one. */
+const isRunning = (runs: readonly (RunState | undefined)[]): boolean =>
+  runs.some((run) => run === undefined || run.status === 'running')
 
 function useRuns(draft: Draft) {
   const { account } = useScope()

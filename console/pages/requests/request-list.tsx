@@ -40,7 +40,7 @@ export function RequestList(props: Props) {
   if (state.count === 0 && state.error === undefined && state.isEnd)
     return <NoRows isNarrowed={isNarrowed} onClear={() => setFilters({})} />
   return (
-    <section
+    <div
       className="requests panel"
       role="grid"
       aria-label="Requests"
@@ -74,7 +74,7 @@ export function RequestList(props: Props) {
         />
       )}
       <Foot rows={rows} zone={zone} />
-    </section>
+    </div>
   )
 }
 
@@ -97,8 +97,8 @@ function Waiting({ rows: { state }, list }: { rows: Rows; list: RefObject<ListHa
   const number = state.waiting + state.dropped
   if (number === 0) return null
   return (
-    <div className="waiting" role="presentation">
-      <button type="button" className="waiting-pill" onClick={() => list.current?.toTop()}>
+    <div className="new-rows" role="presentation">
+      <button type="button" className="new-rows-pill" onClick={() => list.current?.toTop()}>
         {count(number)} new
       </button>
     </div>

@@ -1,0 +1,184 @@
+/** Usage, the playground and the book. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import type { Page } from 'playwright-core'
+import { startGateway, type Gateway } from '../server.ts'
+import { CAN_BROWSE, MOBILE, picture, signIn, useBrowser } from './browser.ts'
+
+const PRICE = 'price: { prompt: 3, completion: 15 }'
+const ENDPOINT = 'endpoints: [{ provider: sandbox, model: chat }]'
+const CONFIG = `models: { priced/one: { ${ENDPOINT}, ${PRICE} }, priced/two: { ${ENDPOINT}, ${PRICE} } }\n`
+
+const browser = useBrowser()
+let gateway: Gateway
+beforeAll(async () => {
+  gateway = await startGateway({ config: CONFIG })
+}, 60_000)
+afterAll(() => gateway.stop())
+
+async function complete(model: string, prompt: string): Promise<void> {
+  await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model, messages: [{ role: 'user', content: prompt }] }),
+  }).then((response) => response.text())
+}
+
+const prompt = (page: Page) => page.getByLabel('User, turn 1')
+const column = (page: Page, model: string) => page.getByRole('region', { name: `Answer of ${model}` })
+
+describe.skipIf(!CAN_BROWSE)('usage', () => {
+  test('the sums are those of the book to the nano-USD, and lead to their requests', async () => {
+    for (const usage of ['in=1001 out=7', 'in=333 out=1', 'in=1 out=1'])
+      await complete('priced/one', `[[usage: ${usage}]]`)
+    await complete('priced/two', '[[usage: in=10 out=10]]')
+    // 1335 x 3 + 9 x 15 and 10 x 3 + 10 x 15 millionths.
+    const { page, context, faults } = await signIn(browser, gateway)
+    await page.goto(`${gateway.url}/console/usage`)
+    await page
+      .getByRole('row', { name: /priced\/one/ })
+      .getByTitle('0.00414 USD')
+      .waitFor()
+    await page
+      .getByRole('row', { name: /priced\/two/ })
+      .getByTitle('0.00018 USD')
+      .waitFor()
+    await page.getByRole('row', { name: /^All/ }).getByTitle('0.00432 USD').waitFor()
+    await picture(page, 'usage')
+
+    await page.getByRole('tab', { name: /Over time/ }).click()
+    await page.getByRole('region', { name: 'Numbers over time' }).getByText('0.00414').waitFor()
+    const [file] = await Promise.all([
+      page.waitForEvent('download'),
+      page
+        .getByRole('button', { name: 'Export' })
+        .click()
+        .then(() => page.getByRole('menuitem', { name: /CSV/ }).click()),
+    ])
+    const csv = readFileSync(await file.path(), 'utf8')
+    expect(csv.split('\r\n')[0]).toMatch(/^hour \(Europe\/Berlin\),cost priced\/one,cost priced\/two/)
+    expect(csv).toContain('0.00414,0.00018')
+
+    await page.getByRole('radiogroup', { name: 'Metric' }).getByText('Requests').click()
+    await page.waitForURL(/metric=requests/)
+    await page.getByRole('tab', { name: 'By model' }).click()
+    await page.getByRole('link', { name: 'priced/two' }).click()
+    await page.waitForURL(/requests\?model=priced/)
+    await page.locator('.request-line').first().waitFor()
+    expect(await page.locator('.request-line').count()).toBe(1)
+    expect(faults).toEqual([])
+    await context.close()
+  }, 90_000)
+})
+
+describe.skipIf(!CAN_BROWSE)('the playground', () => {
+  test('an answer comes by keyboard alone, with reasoning, tool call, wire and code', async () => {
+    const { page, context, faults } = await signIn(browser, gateway)
+    await page.keyboard.press('g')
+    await page.keyboard.press('p')
+    await prompt(page).waitFor()
+    await prompt(page).focus()
+    await page.keyboard.type('[[think: easy]] [[reply: Hello there]] [[call: get_weather {"city":"Paris"}]]')
+    await page.keyboard.press('Control+Enter')
+    const answer = column(page, 'sandbox/chat')
+    await answer.getByText('Hello there', { exact: true }).waitFor()
+    await answer.getByText('get_weather').waitFor()
+    await answer.getByText('Reasoning, 4 characters').waitFor()
+    expect(await answer.getByText('easy', { exact: true }).isVisible()).toBe(false)
+    await answer.getByRole('link', { name: 'Request' }).waitFor()
+    await answer.getByText('0.00 USD', { exact: false }).waitFor()
+    await picture(page, 'playground')
+    await answer.getByRole('tab', { name: 'Received' }).click()
+    await answer.getByText('[DONE]').waitFor()
+    await answer.getByRole('tab', { name: 'Sent' }).click()
+    await answer.getByText('POST /v1/chat/completions').waitFor()
+    await page.getByRole('button', { name: 'Code' }).click()
+    const code = page.getByRole('dialog').getByLabel('curl', { exact: true }).last()
+    expect(await code.textContent()).toContain('[[reply: Hello there]]')
+    expect(await page.content()).not.toContain('sk-ai-v1-')
+    expect(faults).toEqual([])
+    await context.close()
+  }, 90_000)
+
+  test.each(['Responses', 'Messages', 'generateContent'])(
+    '%s is spoken, too',
+    async (protocol) => {
+      const { page, context, faults } = await signIn(browser, gateway)
+      await page.goto(`${gateway.url}/console/playground`)
+      await page.getByRole('combobox', { name: 'Protocol' }).click()
+      await page.getByRole('option', { name: protocol }).click()
+      await prompt(page).fill('[[reply: In other words]]')
+      await page.getByRole('button', { name: 'Send' }).click()
+      await column(page, 'sandbox/chat').getByText('In other words', { exact: true }).waitFor()
+      await prompt(page).fill('[[error: 429 slow down]]')
+      await page.getByRole('button', { name: 'Send' }).click()
+      await page.getByRole('alert').filter({ hasText: 'slow down' }).waitFor()
+      expect(faults).toEqual([])
+      await context.close()
+    },
+    90_000,
+  )
+
+  test('models are compared, edited JSON rules, and a link has the request without key and answer', async () => {
+    const { page, context, faults } = await signIn(browser, gateway)
+    await context.grantPermissions(['clipboard-read', 'clipboard-write'])
+    await page.goto(`${gateway.url}/console/playground`)
+    await page.getByRole('button', { name: 'Compare' }).click()
+    await page.getByRole('combobox', { name: 'Model 2' }).fill('sandbox/messages')
+    await prompt(page).fill('[[reply: the same]]')
+    await page.getByRole('tab', { name: 'JSON' }).click()
+    const body = page.getByLabel('Body of the request')
+    await body.fill((await body.inputValue()).replace('the same', 'edited'))
+    await page.getByRole('button', { name: 'Send' }).click()
+    for (const model of ['sandbox/chat', 'sandbox/messages'])
+      await column(page, model).getByText('edited', { exact: true }).waitFor()
+    await page.getByText('Both answers are the same.').waitFor()
+    await picture(page, 'playground-compare')
+    await page.getByRole('button', { name: 'Share' }).click()
+    await page.getByText('Link copied').waitFor()
+    const link = String(await page.evaluate('navigator.clipboard.readText()'))
+    expect(Buffer.from(new URL(link).hash.slice(1), 'base64url').toString()).not.toContain('sk-ai')
+
+    const other = await context.newPage()
+    await other.goto(link)
+    await other.getByRole('combobox', { name: 'Model 2' }).waitFor()
+    expect(await other.getByLabel('Body of the request').inputValue()).toContain('edited')
+    await other.waitForURL(/playground$/)
+    expect(faults).toEqual([])
+    await context.close()
+  }, 90_000)
+
+  test('a stream that hangs can be stopped', async () => {
+    const { page, context, faults } = await signIn(browser, gateway, { viewport: MOBILE, scheme: 'dark' })
+    await page.goto(`${gateway.url}/console/playground`)
+    await page.getByRole('button', { name: /Sandbox does/ }).click()
+    await page.getByRole('menuitem', { name: 'No answer at all' }).click()
+    expect(await prompt(page).inputValue()).toBe('[[hang]]')
+    await page.getByRole('button', { name: 'Send' }).click()
+    await page.getByRole('button', { name: 'Stop' }).click()
+    await column(page, 'sandbox/chat').getByText('stopped').waitFor()
+    await picture(page, 'playground-mobile-dark')
+    expect(faults).toEqual([])
+    await context.close()
+  }, 90_000)
+})
+
+describe.skipIf(!CAN_BROWSE)('the book', () => {
+  test('it adds up to zero, its postings lead to requests, and the audit says that it is right', async () => {
+    await complete('priced/one', '[[usage: in=1000 out=10]]')
+    const { page, context, faults } = await signIn(browser, gateway)
+    await page.goto(`${gateway.url}/console/book`)
+    await page
+      .getByRole('row', { name: /^Together/ })
+      .getByTitle('0 USD', { exact: true })
+      .waitFor()
+    await page.getByRole('button', { name: 'Audit now' }).focus()
+    await page.keyboard.press('Enter')
+    await page.locator('.audit-right').waitFor()
+    await picture(page, 'book')
+    await page.getByRole('link', { name: 'request', exact: true }).first().click()
+    await page.getByText('Answered by sandbox', { exact: false }).waitFor()
+    expect(faults).toEqual([])
+    await context.close()
+  }, 90_000)
+})
