@@ -2,7 +2,7 @@ import type { FinishReason, GenerationEvent, PartHead } from '../generation/even
 import { completionTokens, noUsage, promptTokens, type Usage } from '../generation/usage.ts'
 import type { ServiceClass } from '../generation/service-class.ts'
 import type { Loss } from '../protocols/translation.ts'
-import type { AttemptRecord } from '../providers/attempt.ts'
+import type { AttemptRecord } from '../providers/attempt-record.ts'
 import { OUTCOMES, type ChargePolicy, type Outcome } from './outcomes.ts'
 import { CHARACTERS_PER_TOKEN, countTokens } from './estimate.ts'
 import type { OpenGeneration } from './open-generation.ts'

@@ -4,7 +4,7 @@ import { promptTokens, completionTokens } from '../generation/usage.ts'
 import type { OpenGeneration } from '../ledger/ledger.ts'
 import type { RequestEntry } from '../log/request-line.ts'
 import type { GenerationRecord } from '../store/store.ts'
-import type { AttemptRecord } from '../providers/attempt.ts'
+import type { AttemptRecord } from '../providers/attempt-record.ts'
 import { BatchExporter } from '../telemetry/otlp-exporter.ts'
 import {
   doubleAttribute,

@@ -83,41 +83,6 @@ export class UpstreamRefusal extends Error {
   }
 }
 
-/**
- * One attempt at one provider. `credential`: the name of its key, if it has several; `startedMs`: since the first
- * attempt began; `sent`: the request was sent; `status`: of an error response; `error`: the code of its failure;
- * `reason`: why it was given up; `missedCacheTokens`: in the cache of the endpoint that the conversation left.
- */
-export type AttemptRecord = {
-  provider: string
-  credential?: string
-  model?: string
-  protocol?: string
-  startedMs?: number
-  sent?: boolean
-  status?: number
-  error?: string
-  reason?: string
-  missedCacheTokens?: number
-  /** The span of its trace. */
-  spanId?: string
-  milliseconds: number
-}
-
-/** The members of an attempt in the record of its generation. */
-export const RECORDED_ATTEMPT = [
-  'provider',
-  'credential',
-  'model',
-  'protocol',
-  'startedMs',
-  'milliseconds',
-  'status',
-  'error',
-  'reason',
-  'missedCacheTokens',
-] as const satisfies readonly (keyof AttemptRecord)[]
-
 const ERROR_BODY_BYTES = 1024 * 1024
 
 export type CallOptions = {

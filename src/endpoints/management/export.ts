@@ -8,7 +8,7 @@ import { rowWriter, type RequestAnswer } from './requests.ts'
 import type { ManagementRequest } from './route.ts'
 
 /** Rows that one read of the store gives: what an export has in memory at once. */
-const ROWS = 500
+const ROWS = 200
 
 const FORMATS = { csv: 'text/csv; charset=utf-8', jsonl: 'application/jsonl' } as const
 type Format = keyof typeof FORMATS

@@ -1,4 +1,4 @@
-import type { AttemptRecord } from '../../providers/attempt.ts'
+import type { AttemptRecord } from '../../providers/attempt-record.ts'
 import type { Endpoint } from '../../providers/catalogue.ts'
 import { keyedName } from '../../providers/names.ts'
 import type { Chosen } from '../../providers/routing/choose.ts'

@@ -5,7 +5,8 @@ import type { Timeouts } from '../../http/call.ts'
 import type { CallSignal } from '../../http/connection.ts'
 import type { RequestContext } from '../../protocols/protocol.ts'
 import type { CallTrace } from '../../telemetry/trace.ts'
-import { callEndpoint, UpstreamRefusal, type AttemptRecord, type RequestWriter, type Upstream } from '../attempt.ts'
+import { callEndpoint, UpstreamRefusal, type RequestWriter, type Upstream } from '../attempt.ts'
+import { recordFailure, type AttemptRecord } from '../attempt-record.ts'
 import type { Endpoint } from '../catalogue.ts'
 import { hedged, type HedgedCall } from './hedge.ts'
 import type { Router, Sending } from './router.ts'
@@ -100,7 +101,7 @@ export class Attempts {
   again(error: GatewayError): boolean {
     const { sending, record } = this.#serving!
     if (this.#isOver || !RETRYABLE_CODES.has(error.code) || !this.hasOthers || !this.#takeRetry()) return false
-    record.error = error.code
+    recordFailure(record, error)
     record.reason = 'first event'
     sending.end(...verdictOf(error))
     return true
@@ -145,7 +146,7 @@ export class Attempts {
     } catch (error) {
       record.milliseconds = Math.round(router.now() - startedAt)
       const refusal = error instanceof UpstreamRefusal ? error.error : asGatewayError(error)
-      record.error = refusal.code
+      recordFailure(record, refusal)
       if (error instanceof UpstreamRefusal) record.status = error.status
       if (signal.aborted) {
         sending.end('none')

@@ -1,7 +1,8 @@
 import { Deadline, deadlines } from '../../deadlines.ts'
 import type { CallSignal } from '../../http/connection.ts'
 import type { RequestContext } from '../../protocols/protocol.ts'
-import type { AttemptRecord, Upstream } from '../attempt.ts'
+import type { Upstream } from '../attempt.ts'
+import type { AttemptRecord } from '../attempt-record.ts'
 import type { Sending } from './router.ts'
 
 /** One call whose response has begun. */
