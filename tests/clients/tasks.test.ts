@@ -58,7 +58,8 @@ beforeAll(async () => {
     row('up-gemini', 'generateContent')
   gateway = await startGateway({
     config:
-      `limits: { requestsPerMinute: 100000 }\nproviders:\n${providers}models:\n` +
+      // The agents show how they try again.
+      `limits: { requestsPerMinute: 100000 }\nrouting: { attempts: 1 }\nproviders:\n${providers}models:\n` +
       model('up-messages', '{ reasoning: adaptive, maxOutputTokens: 64000 }') +
       model('up-gemini', '{ reasoning: level }'),
   })
