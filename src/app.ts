@@ -348,8 +348,10 @@ async function drain(app: GatewayContext, webhooks: Webhooks): Promise<void> {
 
 async function closeModules({ ledger, router, files, store, keys }: AppContext): Promise<void> {
   try {
-    await Promise.all([ledger.stop(), router.stop(), keys.writeUses()])
+    await ledger.stop()
   } finally {
+    // The state of endpoints and the last uses of keys may be lost.
+    await Promise.allSettled([router.stop(), keys.writeUses()])
     await files.stop()
     await store.close()
   }

@@ -49,6 +49,7 @@ const start = (): Promise<GatewayProcess> =>
   startGatewayProcess({
     data: folder,
     config: `${gatedConfig({ up: provider, failing: at(failingServer), hanging: at(hangingServer) })}
+routing: { attempts: 1 }
 idempotency: { account: 20KiB }
 keys:
   - { key: ${OTHER}, account: other, kind: subscription }

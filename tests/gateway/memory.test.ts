@@ -20,6 +20,8 @@ beforeAll(async () => {
     hostname: '127.0.0.1',
     port: 0,
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+    // Responses wait with the provider for their turn.
+    idleTimeout: 255,
     async fetch(request) {
       let length = 0
       for await (const chunk of request.body as unknown as AsyncIterable<Uint8Array>) length += chunk.length
