@@ -35,6 +35,7 @@ import { KeptQuota } from './pipeline/kept-quota.ts'
 import { IssuedIds } from './pipeline/issued-ids.ts'
 import { MediaLoader } from './pipeline/media-load.ts'
 import { MediaResolver } from './pipeline/media.ts'
+import { ProviderKeys } from './pipeline/provider-keys.ts'
 import { ReasoningReplay } from './pipeline/reasoning-replay.ts'
 import { observeResponse, openObservers } from './pipeline/observe.ts'
 import { RefusalLog } from './pipeline/refusal-log.ts'
@@ -267,6 +268,7 @@ async function open(config: Config, catalogue: Catalogue, store: SqliteStore, cl
     files,
     keys,
     people,
+    providerKeys: await ProviderKeys.open({ store, keys, catalogue }),
     limits: new Limits(),
     abuseDetection: new AbuseDetection(config.accountStatus),
     ...routing,

@@ -21,6 +21,7 @@ import type { Concurrency } from './pipeline/concurrency.ts'
 import type { IssuedIds } from './pipeline/issued-ids.ts'
 import type { MediaResolver } from './pipeline/media.ts'
 import type { RefusalLog } from './pipeline/refusal-log.ts'
+import type { ProviderKeys } from './pipeline/provider-keys.ts'
 import type { ReasoningReplay } from './pipeline/reasoning-replay.ts'
 import type { RequestCounts } from './pipeline/request-counts.ts'
 import type { CandidateFinder, Candidates } from './pipeline/routing/candidates.ts'
@@ -46,6 +47,7 @@ export type AppContext = {
   files: Files
   keys: Keys
   people: People
+  providerKeys: ProviderKeys
   limits: Limits
   abuseDetection: AbuseDetection
   catalogue: Catalogue

@@ -1,6 +1,7 @@
 import * as accounts from '../endpoints/management/accounts.ts'
 import * as keys from '../endpoints/management/keys.ts'
 import * as playground from '../endpoints/management/playground.ts'
+import * as providerKeys from '../endpoints/management/provider-keys.ts'
 import { managementRoutes } from '../endpoints/management/routes.ts'
 import * as session from '../endpoints/management/session.ts'
 import * as users from '../endpoints/management/users.ts'
@@ -137,6 +138,17 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
   'GET /providers': { summary: 'Providers', answer: all('ProviderAnswer') },
   'GET /providers/{id}': { summary: 'A provider', answer: one('ProviderAnswer') },
   'GET /providers/{id}/health': { summary: 'The last hour of a provider', answer: one('ProviderHealthAnswer') },
+  'PUT /providers/{id}/key': {
+    summary: 'Set the key of a built-in provider',
+    body: providerKeys.KEY,
+    status: 204,
+  },
+  'DELETE /providers/{id}/key': { summary: 'Remove a key that was set here', status: 204 },
+  'POST /providers/{id}/test': {
+    summary: 'Make one small call of a provider',
+    body: providerKeys.TEST,
+    answer: one('ProviderTestAnswer'),
+  },
   'GET /models': {
     summary: 'Models, also those that are off',
     query: { q: text, provider: text, on: flag },

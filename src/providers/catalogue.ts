@@ -10,6 +10,7 @@ import type { Capabilities, Quirks, Api, Target } from '../protocols/protocol.ts
 import { builtInProvider, configuredProvider, howToEnable, restrictionOf } from './configured.ts'
 import { familyCapabilities, globs, MODEL_ROWS, PROVIDER_ROWS, type MediaFacts } from './catalog-rows.ts'
 import { factsOf } from './endpoint-facts.ts'
+import { API_CAPABILITIES, apiOf, credentials } from './provider-apis.ts'
 import { fromConfig, fromRow, type Model, type ModelEndpoint } from './model.ts'
 import { keyedName, type ModelName, ProviderNames, readModelName, shortNames } from './names.ts'
 import type { EndpointFacts } from './routing/terms.ts'
@@ -67,6 +68,9 @@ type EndpointBase = {
 
 /** The model that a name resolves to: a listed one, or one without an id for an unlisted name. */
 type ResolvedModel = { id?: string; contextLength?: number; endpoints: ModelEndpoint[]; capabilities: Capabilities }
+
+/** The origin of providers whose keys were set at run time. */
+const CONSOLE = 'console'
 
 /** Limit on cached names. */
 const CACHED_NAMES_MAX = 5_000
@@ -236,6 +240,35 @@ export class Catalogue {
         this.#unlist(model)
   }
 
+  /**
+   * Switches a built-in provider on with a key that was set at run time. Throws an Error where it has another one, or
+   * cannot have this one.
+   */
+  enable(id: string, apiKey: string): void {
+    const row = PROVIDER_ROWS.find((one) => one.id === id)
+    const set = this.#providers.get(id)?.foundBy
+    if (set !== undefined && set !== CONSOLE) throw new Error(`${set} sets up ${id}`)
+    const variable = row?.keyVariables[0]
+    const env = { ...this.#config.env, [variable ?? '']: apiKey }
+    const provider = row && variable && builtInProvider(row, { ...this.#config, env })
+    if (!provider) throw new Error(howToEnable(id, this.#config) ?? `${id} takes no key`)
+    this.#providers.set(id, { ...provider, foundBy: CONSOLE })
+    this.#forget()
+  }
+
+  /** Switches off a provider whose key was set at run time. */
+  disable(id: string): void {
+    if (this.#providers.get(id)?.foundBy !== CONSOLE) return
+    this.#providers.delete(id)
+    this.#forget()
+  }
+
+  #forget(): void {
+    this.#endpointCache.clear()
+    this.#listed = undefined
+    this.#providerNames = undefined
+  }
+
   #list(model: Model, short = shortNames(model.id)): void {
     for (const name of short) this.#shortNames.set(name, [...new Set(this.#shortNames.get(name)).add(model.id)])
     this.#models.set(model.id, model)
@@ -360,26 +393,4 @@ export class Catalogue {
       : UNPREFIXED_NAMES.filter(({ pattern }) => pattern.test(model)).map(({ provider }) => provider)
     return byName.filter((provider) => !this.#providers.has(provider))
   }
-}
-
-/** APIs that only some models of a provider have. */
-const SPECIAL_APIS: readonly Api[] = ['images', 'predictions']
-
-/** Capabilities that an API implies. */
-const API_CAPABILITIES: Partial<Record<Api, Capabilities>> = {
-  images: { api: 'images', output: ['image'] },
-  predictions: { api: 'predictions' },
-}
-
-/** The API for a model: the required one, else the preferred one, else the provider's first. */
-function apiOf({ apis }: Provider, required: Api | undefined, preferred: Api): Provider['apis'][number] | undefined {
-  if (required !== undefined) return apis.find(({ protocol }) => protocol === required)
-  const general = apis.filter(({ protocol }) => !SPECIAL_APIS.includes(protocol))
-  return (general.length > 0 ? general : apis).find(({ protocol }) => protocol === preferred) ?? general[0] ?? apis[0]
-}
-
-/** The header with the key; empty without a key. */
-export function credentials(auth: Auth, apiKey: string | undefined): Record<string, string> {
-  if (apiKey === undefined || apiKey === '' || auth === 'none') return {}
-  return auth === 'bearer' ? { authorization: `Bearer ${apiKey}` } : { [auth]: apiKey }
 }

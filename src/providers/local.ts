@@ -2,7 +2,8 @@ import { GatewayError } from '../error.ts'
 import { readAll, send } from '../http/call.ts'
 import { modelNameProblem } from '../config/model-settings.ts'
 import { withoutTrailingSlashes } from './configured.ts'
-import { credentials, type Catalogue, type Provider } from './catalogue.ts'
+import type { Catalogue, Provider } from './catalogue.ts'
+import { credentials } from './provider-apis.ts'
 import type { Model } from './model.ts'
 import {
   readOpenAIModels,

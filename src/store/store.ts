@@ -11,6 +11,7 @@ import type { PredictionStore } from './predictions.ts'
 import type { ReasoningStore } from './reasoning.ts'
 import type { ReportStore } from './reports.ts'
 import type { ResponseStore } from './responses.ts'
+import type { SetSettingStore } from './settings-set.ts'
 
 export type * from './accounts.ts'
 export * from './changes.ts'
@@ -24,6 +25,7 @@ export type * from './predictions.ts'
 export type * from './reasoning.ts'
 export * from './reports.ts'
 export type * from './responses.ts'
+export type * from './settings-set.ts'
 
 /** The file beside the database with the secret of the key hashes; made after the database. */
 export const PEPPER_FILE = 'pepper'
@@ -53,6 +55,7 @@ export interface Store {
   readonly people: PeopleStore
   readonly changes: ChangeStore
   readonly settings: SettingStore
+  readonly setSettings: SetSettingStore
   readonly responses: ResponseStore
   readonly reasoning: ReasoningStore
   readonly idempotency: IdempotencyStore

@@ -25,6 +25,7 @@ import { openRouting } from '../../src/pipeline/routing/open.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
 import { Tail } from '../../src/pipeline/tail.ts'
 import { RefusalLog } from '../../src/pipeline/refusal-log.ts'
+import { ProviderKeys } from '../../src/pipeline/provider-keys.ts'
 import { ReasoningReplay } from '../../src/pipeline/reasoning-replay.ts'
 import { RequestCounts } from '../../src/pipeline/request-counts.ts'
 import { otlpSettings } from '../../src/telemetry/otlp-settings.ts'
@@ -76,6 +77,7 @@ export async function inProcessGateway(
     keptQuota: new KeptQuota({ kept, ledger, config, space }),
     files,
     keys,
+    providerKeys: await ProviderKeys.open({ store, keys, catalogue }),
     people: openPeople(store, now ?? Date.now),
     limits: new Limits(),
     abuseDetection,

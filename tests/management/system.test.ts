@@ -71,7 +71,7 @@ describe('what the server is', () => {
       protocols: ['messages'],
       base_url: 'http://127.0.0.1:9/v1',
       models: 1,
-      key: { set: true, last4: '1234', count: 1, source: 'sluice.yaml' },
+      key: { set: true, last4: '1234', count: 1, source: 'sluice.yaml', at: null, by: null },
     })
     const off = data.filter(({ on }) => !on)
     expect(off.length).toBeGreaterThan(3)

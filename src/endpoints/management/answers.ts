@@ -24,3 +24,4 @@ export type { AuditAnswer, BalanceAnswer, BookAccountAnswer, TransferAnswer } fr
 export type { ProviderHealthAnswer } from './health.ts'
 export type { FileAnswer, PredictionAnswer } from './jobs.ts'
 export type { SpeedAnswer, SpeedMeasures } from './speed.ts'
+export type { ProviderTestAnswer } from './provider-keys.ts'

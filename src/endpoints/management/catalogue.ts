@@ -5,7 +5,7 @@ import type { Rate } from '../../ledger/prices.ts'
 import { PROVIDER_ROWS } from '../../providers/catalog-rows.ts'
 import type { Provider } from '../../providers/catalogue.ts'
 import { howToEnable } from '../../providers/configured.ts'
-import { answer, cursorAfter, limitOf, positionOf, unknown, usd, type Page } from './answer.ts'
+import { answer, cursorAfter, limitOf, positionOf, timeOrNull, unknown, usd, type Page } from './answer.ts'
 import type { ManagementRequest } from './route.ts'
 
 /**
@@ -21,8 +21,8 @@ export type ProviderAnswer = {
   protocols: string[]
   base_url: string | null
   models: number
-  /** The last characters of its keys; null where it has none. */
-  key: { set: true; last4: string; count: number; source: string } | null
+  /** The last characters of its keys, and who set one at run time; null where it has none. */
+  key: { set: true; last4: string; count: number; source: string; at: string | null; by: string | null } | null
 }
 
 /** A price: USD per million tokens, or per unit. `tiers` hold for the whole request above so many prompt tokens. */
@@ -85,8 +85,9 @@ export function getProvider(app: AppContext, { params: [id] }: ManagementRequest
   return answer(shownProvider(app, provider))
 }
 
-function shownProvider({ catalogue }: AppContext, provider: Provider): ProviderAnswer {
+function shownProvider({ catalogue, providerKeys }: AppContext, provider: Provider): ProviderAnswer {
   const { id, name, foundBy, apis, apiKey, apiKeys } = provider
+  const made = foundBy === 'console' ? providerKeys.find(id) : undefined
   const keys = apiKeys?.map(({ key }) => key) ?? (apiKey === undefined ? [] : [apiKey])
   return {
     id,
@@ -98,7 +99,16 @@ function shownProvider({ catalogue }: AppContext, provider: Provider): ProviderA
     base_url: apis[0] === undefined || provider.inProcess !== undefined ? null : apis[0].baseUrl,
     models: catalogue.list().filter(({ endpoints }) => endpoints.some(({ provider: of }) => of === id)).length,
     key:
-      keys.length === 0 ? null : { set: true, last4: keys.map(lastOf).join(', '), count: keys.length, source: foundBy },
+      keys.length === 0
+        ? null
+        : {
+            set: true,
+            last4: keys.map(lastOf).join(', '),
+            count: keys.length,
+            source: foundBy,
+            at: timeOrNull(made?.at),
+            by: made?.by ?? null,
+          },
   }
 }
 

@@ -14,6 +14,7 @@ import { streamRequests } from './request-stream.ts'
 import { getRequest, listRequests } from './requests.ts'
 import { getUsage } from './usage.ts'
 import { createPlaygroundKey } from './playground.ts'
+import { removeProviderKey, setProviderKey, testProvider } from './provider-keys.ts'
 import { beginSession, endSession, getSession, previewLink } from './session.ts'
 import { getSettings, getSystem } from './system.ts'
 import {
@@ -77,6 +78,9 @@ export const managementRoutes: readonly ManagementRoute[] = [
   get('/settings', 'settings.read', getSettings),
   get('/providers', 'settings.read', listProviders),
   get('/providers/{id}', 'settings.read', getProvider),
+  put('/providers/{id}/key', 'settings.change', setProviderKey),
+  remove('/providers/{id}/key', 'settings.change', removeProviderKey),
+  post('/providers/{id}/test', 'settings.change', testProvider),
   get('/models', 'models.read', listModels),
   get('/plans', 'models.read', listPlans),
   post('/explain', 'playground.use', explain),

@@ -1,6 +1,7 @@
 import { ACCOUNT_CHANGES } from './account-changes.ts'
 import { KEY_USES, PEOPLE } from './people-migration.ts'
 import { REPORT_TABLES } from './reports/report-tables.ts'
+import { SETTINGS_SET } from './set-setting-table.ts'
 import { ITEMS_ONCE, TOTALS, totalsOf } from './totals-migration.ts'
 
 /** Schema migrations, append-only: step N takes a data folder from version N-1 to N (`PRAGMA user_version`). */
@@ -302,4 +303,5 @@ export const MIGRATIONS: readonly string[] = [
   PEOPLE,
   REPORT_TABLES,
   KEY_USES,
+  SETTINGS_SET,
 ]

@@ -18,6 +18,7 @@ import { ProgressFile } from './progress-file.ts'
 import { ReasoningTable } from './reasoning-table.ts'
 import { ResponseTables } from './response-tables.ts'
 import { Reports } from './reports/reports.ts'
+import { SetSettingTable } from './set-setting-table.ts'
 import { SettingTable } from './setting-table.ts'
 import { shrink } from './shrink.ts'
 
@@ -46,6 +47,7 @@ export class SqliteStore implements Store {
   readonly people: PeopleTables
   readonly changes: ChangeTable
   readonly settings: SettingTable
+  readonly setSettings: SetSettingTable
   readonly responses: ResponseTables
   readonly reasoning: ReasoningTable
   readonly idempotency: IdempotencyTable
@@ -77,6 +79,7 @@ export class SqliteStore implements Store {
       this.#connection = withRoom(() => new Connection(database, durability, pepper, makeRoom), makeRoom)
       this.people = new PeopleTables(this.#connection)
       this.changes = new ChangeTable(this.#connection)
+      this.setSettings = new SetSettingTable(this.#connection)
       this.settings = new SettingTable(this.#connection)
       this.responses = new ResponseTables(this.#connection, now)
       this.reasoning = new ReasoningTable(this.#connection)
