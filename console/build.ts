@@ -14,7 +14,7 @@ const packages = join(here, 'node_modules')
 /** The path at which the server serves `dist/assets`. */
 const SERVED = '/console/assets/'
 const SOURCES = new Bun.Glob('{app,api,pages,parts,snippets,styles}/**/*.{ts,tsx,css,js,svg}')
-const SINGLE_SOURCES = ['build.ts', 'index.html', 'package-lock.json', 'tsconfig.json']
+const SINGLE_SOURCES = ['build.ts', 'index.html', 'reference.html', 'package-lock.json', 'tsconfig.json']
 const FONTS: readonly { family: string; file: string }[] = [
   { family: 'Inter', file: '@fontsource-variable/inter/files/inter-latin-wght-normal.woff2' },
   {
@@ -81,7 +81,7 @@ class Assets {
   }
 
   get files(): readonly string[] {
-    return this.#files.toSorted()
+    return [...new Set(this.#files)].sort()
   }
 }
 
@@ -133,6 +133,17 @@ function fontFaces(assets: Assets): string {
   }).join('')
 }
 
+/** The page of the API reference, with scripts and a sheet of its own. */
+function referencePage(assets: Assets): string {
+  const swagger = (file: string): string => readFileSync(join(packages, 'swagger-ui-dist', file), 'utf8')
+  const withoutMap = (text: string): string => text.replace(/(?:\/\/|\/\*)# sourceMappingURL=.*$/gm, '')
+  return readFileSync(join(here, 'reference.html'), 'utf8')
+    .replace('{icon.svg}', assets.add('icon.svg', readFileSync(join(here, 'styles/icon.svg'))))
+    .replace('{swagger-ui.css}', assets.add('swagger-ui.css', withoutMap(swagger('swagger-ui.css'))))
+    .replace('{swagger-ui.js}', assets.add('swagger-ui.js', withoutMap(swagger('swagger-ui-bundle.js'))))
+    .replace('{reference.js}', assets.add('reference.js', readFileSync(join(here, 'styles/reference.js'))))
+}
+
 /** Builds into `folder`, which is replaced as a whole. */
 async function build(folder: string): Promise<void> {
   const next = `${folder}.new`
@@ -158,6 +169,7 @@ async function build(folder: string): Promise<void> {
     .replace('{sheets}', sheets.map((path) => `<link rel="stylesheet" href="${path}" />`).join('\n    '))
     .replace('{modules}', modules.join('\n    '))
   writeFileSync(join(next, 'index.html'), page)
+  writeFileSync(join(next, 'reference.html'), referencePage(assets))
   const first = [entry, ...others]
   writeFileSync(join(next, 'build.json'), `${JSON.stringify({ key: keyOfSources(), first, files: assets.files })}\n`)
   rmSync(folder, { recursive: true, force: true })

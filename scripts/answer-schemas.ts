@@ -146,14 +146,18 @@ class TypeReader {
     return { type: 'object', properties, required }
   }
 
+  /** Not as `prefixItems`, which many programs cannot read. */
   #tuple(): JsonSchema {
-    const prefixItems: JsonSchema[] = []
+    const members: JsonSchema[] = []
     while (!this.#skip(']')) {
       if (this.#tokens[this.#at + 1] === ':') this.#at += 2
-      prefixItems.push(this.#union())
+      members.push(this.#union())
       this.#skip(',')
     }
-    return prefixItems.length === 0 ? { type: 'array' } : { type: 'array', prefixItems, minItems: prefixItems.length }
+    const { length } = members
+    return length === 0
+      ? { type: 'array' }
+      : { type: 'array', items: { anyOf: members }, minItems: length, maxItems: length }
   }
 
   /** `T['member']`, which is a string in all that there are. */

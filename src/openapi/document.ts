@@ -93,15 +93,28 @@ function operationOf(operation: Operation): object {
 }
 
 const parametersOf = ({ path, query = {} }: Operation): object[] => [
-  ...[...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({ name, in: 'path', required: true, schema: text })),
+  ...[...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: text,
+    ...exampleOf(name!, path),
+  })),
   ...Object.entries(query).map(([name, schema]) => ({ name, in: 'query', required: false, schema })),
 ]
+
+/** A model that every server has. */
+function exampleOf(name: string, path: string): { example?: string } {
+  if (name === 'publisher') return { example: 'sandbox' }
+  if (name === 'model') return { example: path.includes('{publisher}') ? 'chat' : 'sandbox/chat' }
+  return {}
+}
 
 function responsesOf({ answer, codes, errors, body, hasProviderErrors }: Operation): Record<string, object> {
   const { status = 200, also, type = 'application/json', schema, description, stream } = answer
   const content = {
-    ...(schema === undefined ? {} : { [type]: { schema } }),
-    ...(stream === true ? { 'text/event-stream': { schema: text } } : {}),
+    ...(schema === undefined ? {} : { [type]: type === 'text/event-stream' ? {} : { schema } }),
+    ...(stream === true ? { 'text/event-stream': {} } : {}),
   }
   const error = { 'application/json': { schema: reference(errors) } }
   const answered = { description, ...(Object.keys(content).length === 0 ? {} : { content }) }
