@@ -22,6 +22,17 @@ const FONTS: readonly { family: string; file: string }[] = [
     file: '@fontsource-variable/jetbrains-mono/files/jetbrains-mono-latin-wght-normal.woff2',
   },
 ]
+/** Components of Mantine that the console has none of: their rules are left out of its sheet. */
+const UNUSED: readonly string[] = [
+  ...['Accordion', 'ActionBar', 'Affix', 'AngleSlider', 'AppShell', 'AspectRatio', 'Avatar', 'BackgroundImage'],
+  ...['Blockquote', 'Breadcrumbs', 'Burger', 'Card', 'Cascader', 'Chip', 'ColorInput', 'ColorPicker', 'ColorSwatch'],
+  ...['Code', 'Container', 'DataList', 'Dialog', 'EmptyState', 'Fieldset', 'FloatingWindow', 'Grid', 'Image'],
+  ...['Indicator', 'Kbd', 'List', 'Mark', 'Marquee', 'Menubar', 'NavLink', 'OverflowList', 'Pagination', 'PinInput'],
+  ...['Rating', 'RingProgress', 'RollingNumber', 'Scroller', 'SemiCircleProgress', 'SimpleGrid', 'Slider'],
+  ...['Spoiler', 'Splitter', 'Stepper', 'Table', 'TableOfContents', 'ThemeIcon', 'Timeline', 'Toolbar', 'Tour', 'Tree'],
+  ...['TreeSelect', 'Typography'],
+]
+
 /** Sheets in the order of the page's head. The last one overrides the others. */
 const SHEETS: readonly (readonly [name: string, files: readonly string[]])[] = [
   [
@@ -83,6 +94,22 @@ class Assets {
   get files(): readonly string[] {
     return [...new Set(this.#files)].sort()
   }
+}
+
+/** Mantine's sheet without the rules of unused components, otherwise as it is. */
+function usedRules(sheet: string): string {
+  const sources = [...SOURCES.scanSync({ cwd: here })].filter((file) => file.endsWith('.tsx'))
+  const imports = sources
+    .flatMap((file) => [
+      ...readFileSync(join(here, file), 'utf8').matchAll(/import \{([^}]*)\} from '@mantine\/core'/g),
+    ])
+    .flatMap(([, names = '']) => names.split(',').map((name) => name.trim()))
+  return UNUSED.reduce((rest, name) => {
+    if (imports.includes(name)) throw new Error(`${name} is imported: take it from UNUSED in console/build.ts`)
+    const rules = readFileSync(join(packages, '@mantine/core/styles', `${name}.css`), 'utf8').trim()
+    if (!rest.includes(rules)) throw new Error(`the rules of ${name} are not in Mantine's sheet`)
+    return rest.replace(rules, () => '')
+  }, sheet)
 }
 
 async function bundleScripts(): Promise<{ name: string; text: string; isEntry: boolean }[]> {
@@ -151,7 +178,8 @@ async function build(folder: string): Promise<void> {
   const assets = new Assets(next)
   const faces = fontFaces(assets)
   const sheets = SHEETS.map(([name, files], index) => {
-    const text = files.map((file) => readFileSync(file, 'utf8')).join('\n')
+    const all = files.map((file) => readFileSync(file, 'utf8')).join('\n')
+    const text = index === 0 ? usedRules(all) : all
     return assets.add(name, index === SHEETS.length - 1 ? faces + text : text)
   })
   const scripts = await bundleScripts()
