@@ -173,6 +173,41 @@ describe('health', () => {
     },
   )
 
+  test('an endpoint whose failures are old is tried by one request at a time', () => {
+    const fixture = new Fixture()
+    const [cheap, middle] = [endpointNamed('cheap'), endpointNamed('middle')]
+    const first = (): string => fixture.names([cheap, middle], { strategy: 'price' })[0]!
+    fixture.end(cheap, 'fault', 3)
+    fixture.now += 10_000
+    expect(first()).toBe('middle')
+    fixture.now += 6_000
+    expect(first()).toBe('cheap')
+    const sending = fixture.router.begin(cheap, 0)
+    expect(first()).toBe('middle')
+    sending.end('success')
+    expect(first()).toBe('cheap')
+  })
+
+  test('an endpoint whose slowness is old is measured again by one request at a time', () => {
+    const fixture = new Fixture()
+    for (const [endpoint, ms] of [
+      [a, 900],
+      [b, 300],
+    ] as const) {
+      const sending = fixture.router.begin(endpoint, 0)
+      sending.measure(ms, 0, 0)
+      sending.end('success')
+    }
+    const counts = (): number => firsts(fixture, [a, b], { strategy: 'latency' }, 100)[0]!
+    fixture.now += 50_000
+    fixture.end(b, 'success')
+    expect(counts()).toBe(0)
+    fixture.now += 20_000
+    expect(counts()).toBeGreaterThan(20)
+    fixture.router.begin(a, 0)
+    expect(counts()).toBe(0)
+  })
+
   test('an endpoint that recovered gets its requests back little by little', () => {
     const fixture = new Fixture(seeded(3))
     fixture.end(a, 'fault', 5)

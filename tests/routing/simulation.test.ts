@@ -47,12 +47,15 @@ describe.each([
 })
 
 test('the slowest requests are faster, and all together cheaper, than with simpler ways to choose', () => {
-  const [inTurn, squared] = others as [Totals, Totals]
-  for (const other of others) {
-    expect(at(byLatency, 0.99)).toBeLessThanOrEqual(at(other, 0.99))
-    expect(byPrice.usd).toBeLessThan(other.usd)
+  const [inTurn, squared, fastest] = others as [Totals, Totals, Totals]
+  for (const other of others) expect(byPrice.usd).toBeLessThan(other.usd)
+  for (const other of [inTurn, squared]) {
+    expect(at(byLatency, 0.99)).toBeLessThan(at(other, 0.99))
+    expect(at(byPrice, 0.99)).toBeLessThan(at(other, 0.99))
   }
-  for (const other of [inTurn, squared]) expect(at(byPrice, 0.99)).toBeLessThan(at(other, 0.99))
+  // It measures again what was slow, which costs a little, and needs fewer attempts.
+  expect(at(byLatency, 0.99)).toBeLessThan(1.3 * at(fastest, 0.99))
+  expect(byLatency.attempts).toBeLessThan(0.9 * fastest.attempts)
 })
 
 const DOC = join(import.meta.dir, '../../docs/routing.md')

@@ -141,7 +141,7 @@ function measureOf<Endpoint>(
     case 'price':
       return price === undefined ? Infinity : costOf(price, size, 0) * slowness
     case 'latency':
-      return state.firstTokenMs(0.5) ?? Infinity
+      return state.usualFirstTokenMs(now) ?? Infinity
     case 'throughput':
       return 1 / (state.tokensPerSecond(now) ?? 0)
   }

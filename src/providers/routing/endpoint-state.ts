@@ -12,6 +12,10 @@ const RECENT_HALF_LIFE_MS = 30_000
 const FIRST_COOL_DOWN_MS = 1_000
 const LONGEST_GUESS_MS = 30_000
 
+/** Ages at which failures and speeds are not believed any more: one request finds out whether they still hold. */
+const STALE_FAILURES_MS = 15_000
+const STALE_SPEED_MS = 60_000
+
 /** Fewer measurements say nothing about a 95th percentile. */
 const FEWEST_MEASURED = 5
 
@@ -32,6 +36,10 @@ export class EndpointState {
   readonly id: string
   readonly breaker: Breaker
   inFlight = 0
+  /** The last end of a request that said something. */
+  #knownAt = -Infinity
+  /** A request is on its way after a time without any. */
+  #isRetested = false
   #coolUntil = 0
   #guessMs = 0
   readonly #good = new DecayingSum(HEALTH_HALF_LIFE_MS)
@@ -62,6 +70,7 @@ export class EndpointState {
 
   /** A request of so many prompt tokens is sent. True where it is a probe of an open breaker. */
   begin(promptTokens: number, limits: EndpointLimits | undefined, now: number): boolean {
+    this.#isRetested ||= this.#isStale(STALE_FAILURES_MS, now)
     this.inFlight++
     if (limits?.requestsPerMinute !== undefined) (this.#requests ??= new PerMinute()).add(1, now)
     if (limits?.tokensPerMinute !== undefined) (this.#tokens ??= new PerMinute()).add(promptTokens, now)
@@ -72,16 +81,19 @@ export class EndpointState {
   respond(isProbe: boolean, now: number): void {
     this.#guessMs = 0
     if (!this.breaker.succeed(isProbe, now)) return
-    // The failures before it closed say nothing any more.
-    this.#good.clear()
-    this.#all.clear()
+    this.#forgetFailures()
   }
 
   /** The request ended. `retryAfterMs`: of one that was limited, where the provider says so. */
   end(verdict: Verdict, { isProbe, hasBegun }: RequestState, now: number, retryAfterMs?: number): void {
     this.inFlight--
     const isProbing = isProbe && !hasBegun
-    if (verdict === 'success' || verdict === 'fault') this.#all.add(1, now)
+    if (verdict === 'success' || verdict === 'fault') {
+      if (this.#isRetested && verdict === 'success') this.#forgetFailures()
+      this.#isRetested = false
+      this.#all.add(1, now)
+      this.#knownAt = now
+    }
     if (verdict === 'success') this.#good.add(1, now)
     if (verdict === 'success' && !hasBegun) this.respond(isProbe, now)
     else if (verdict === 'fault') this.breaker.fail(isProbing, now, hasBegun)
@@ -111,7 +123,7 @@ export class EndpointState {
 
   /** From 0 to 1; 1 for an endpoint that has not been used, or that has to be probed to know. */
   successRate(now: number): number {
-    if (this.breaker.state !== 'closed') return 1
+    if (this.breaker.state !== 'closed' || this.#isStale(STALE_FAILURES_MS, now)) return 1
     const all = this.#all.of(now)
     // One request more than there were: a single failure is no rate of 0.
     return (this.#good.of(now) + 1) / (all + 1)
@@ -119,6 +131,11 @@ export class EndpointState {
 
   firstTokenMs(share: number): number | undefined {
     return this.#firstToken?.quantile(share)
+  }
+
+  /** The median time to the first token; undefined where it has to be measured again. */
+  usualFirstTokenMs(now: number): number | undefined {
+    return this.#isStale(STALE_SPEED_MS, now) ? undefined : this.firstTokenMs(0.5)
   }
 
   /** The mean time to the first token in the last minute or so; undefined after a minute without any. */
@@ -133,7 +150,9 @@ export class EndpointState {
     return measured === undefined || measured.count(now) < FEWEST_MEASURED ? undefined : measured.quantile(0.95)
   }
 
+  /** The same for tokens per second. */
   tokensPerSecond(now: number): number | undefined {
+    if (this.#isStale(STALE_SPEED_MS, now)) return undefined
     const ms = this.#outputMs?.of(now) ?? 0
     return ms < 1 ? undefined : (this.#outputTokens!.of(now) / ms) * 1_000
   }
@@ -161,6 +180,17 @@ export class EndpointState {
   restore({ breaker, coolingMs }: SavedState, ageMs: number, now: number): void {
     if (coolingMs !== undefined) this.#coolUntil = now + Math.min(coolingMs, LONGEST_COOL_DOWN_MS) - ageMs
     if (breaker !== undefined) this.breaker.restore({ ...breaker, leftMs: Math.max(0, breaker.leftMs - ageMs) }, now)
+  }
+
+  /** One request counts more than what was before it: an endpoint that is well again must not wait for minutes. */
+  #forgetFailures(): void {
+    this.#good.clear()
+    this.#all.clear()
+  }
+
+  /** True where nothing was learned for so long, and no request is about to change that. */
+  #isStale(ms: number, now: number): boolean {
+    return this.inFlight === 0 && now - this.#knownAt > ms
   }
 
   #cool(retryAfterMs: number | undefined, now: number): void {
