@@ -318,7 +318,7 @@ function startTimers(app: GatewayContext, signal: AbortSignal): Timer[] {
     every(PURGE_EVERY_MS, () => store.people.purge(clock.now())),
     ...[app.reasoningReplay, app.issuedIds, app.idempotency].map((kept) => every(PURGE_EVERY_MS, () => kept.purge())),
     every(PURGE_EVERY_MS, () => store.predictions.purge(clock.now() - config.predictions.keepDays * DAY_MS)),
-    every(PURGE_FILES_EVERY_MS, () => store.reports.purgeRefusals(clock.now() - REFUSALS_DAYS * DAY_MS, REFUSALS_MAX)),
+    every(PURGE_EVERY_MS, () => store.reports.purgeRefusals(clock.now() - REFUSALS_DAYS * DAY_MS, REFUSALS_MAX)),
     every(PURGE_FILES_EVERY_MS, () => files.purge().then(() => store.shrink())),
     every(EVALUATE_EVERY_MS, () => evaluateAccounts(app)),
   ]

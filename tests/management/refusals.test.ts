@@ -84,4 +84,8 @@ test('of a key and code 60 a minute are kept, of requests without a key 10; all 
   expect([added.length, kept('k'), kept('l'), kept(null)]).toEqual([300, 60, 60, 10])
   log.add(refusal('k', 61_000))
   expect(kept('k')).toBe(61)
+  for (let number = 0; number < 20_000; number++) log.add(refusal(`key ${number}`, 62_000))
+  expect(added.filter(({ isKept }) => isKept).length).toBe(20_000)
+  log.add(refusal('k', 3_600_000))
+  expect(kept('k')).toBe(62)
 })

@@ -55,6 +55,13 @@ const answers = {
   files: (...args: Parameters<OtherLists['files']>) => reader.others.files(...args),
   health: (provider: string, from: number, to: number) =>
     providerHealth(reader.database, reader.names, provider, from, to),
+  /** The id of a refusal by its position from the newest. */
+  refusalAt: (position: number): Uint8Array | undefined =>
+    (
+      reader.database.query('SELECT id FROM refusals ORDER BY id DESC LIMIT 1 OFFSET ?').get(position) as {
+        id: Uint8Array
+      } | null
+    )?.id,
   /** Takes a view for `lacking`, and says in which instants there are records. */
   view: (): { first: number; last: number } | undefined => {
     view ??= reader.open()

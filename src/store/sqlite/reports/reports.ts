@@ -104,11 +104,13 @@ export class Reports implements ReportStore {
   }
 
   async purgeRefusals(before: number, most: number): Promise<void> {
-    const last = this.#connection.one<{ id: Uint8Array }>(
-      'SELECT id FROM refusals ORDER BY id DESC LIMIT 1 OFFSET ?',
-      most - 1,
-    )
-    const end = last === undefined ? firstIdAt(before) : maxOf(last.id, firstIdAt(before))
+    const hasBefore = (id: Uint8Array): boolean =>
+      this.#connection.one('SELECT 1 FROM refusals WHERE id < ? LIMIT 1', id) !== undefined
+    if (!hasBefore(new Uint8Array(16).fill(255))) return
+    await this.#rollUps.write()
+    const last = await this.#thread.ask('refusalAt', most - 1)
+    const end = last === undefined ? firstIdAt(before) : maxOf(last, firstIdAt(before))
+    if (!hasBefore(end)) return
     await this.#connection.inBatches(() =>
       this.#connection.all<object>(
         'DELETE FROM refusals WHERE id IN (SELECT id FROM refusals WHERE id < ? LIMIT ?) RETURNING at',
