@@ -18,7 +18,7 @@ import { FilterBar } from './filter-bar.tsx'
 import { RequestList } from './request-list.tsx'
 import { useListKeys } from './shortcuts.ts'
 import { queryOf, useFilters } from './use-filters.ts'
-import { useRows, type Rows } from './use-rows.ts'
+import { useRows, useRowsState, type Rows } from './use-rows.ts'
 import { useSelection } from './use-selection.ts'
 
 /** All requests of the range, as they happen. */
@@ -73,7 +73,7 @@ export function Requests() {
       {selection.opened !== undefined && (
         <RequestSheet id={selection.opened} onClose={selection.keys.close} onStep={selection.keys.step} />
       )}
-      <VisuallyHidden aria-live="polite">{liveText(rows)}</VisuallyHidden>
+      <LiveText rows={rows} />
     </PageFrame>
   )
 }
@@ -93,8 +93,14 @@ function useLabels(filters: Filters): (field: string, value: string) => string {
     field === 'key' ? (keys.data?.data.find(({ id }) => id === value)?.name ?? value) : value.replaceAll('-', ' ')
 }
 
-const liveText = ({ state, stream }: Rows): string =>
-  stream === 'waiting' ? 'Not connected. It is tried again.' : state.waiting > 0 ? `${state.waiting} new requests` : ''
+function LiveText({ rows }: { rows: Rows }) {
+  const { waiting } = useRowsState(rows)
+  return (
+    <VisuallyHidden aria-live="polite">
+      {rows.stream === 'waiting' ? 'Not connected. It is tried again.' : waiting > 0 ? `${waiting} new requests` : ''}
+    </VisuallyHidden>
+  )
+}
 
 type LiveProps = { rows: Rows; isLive: boolean; canBe: boolean; onChange(isLive: boolean): void }
 

@@ -9,7 +9,8 @@ import { count, shortWhenText, type Zone } from '../../parts/when.ts'
 import { columnOf, type ColumnName } from './columns.tsx'
 import { CompactLine } from './compact-line.tsx'
 import { Line } from './line.tsx'
-import type { Rows } from './use-rows.ts'
+import type { RowsState, RowStore } from './row-store.ts'
+import { useRowsState, type Rows } from './use-rows.ts'
 import type { Selection } from './use-selection.ts'
 
 const ROW = 36
@@ -30,7 +31,8 @@ type Props = {
 
 export function RequestList(props: Props) {
   const { rows, columns, zone, compact, list, selection, isNarrowed, setFilters } = props
-  const { store, state } = rows
+  const { store } = rows
+  const state = useRowsState(rows)
   const onClick = useRowClicks(props)
   const onSeen = useCallback((first: number, last: number) => store.show(first, last), [store])
   useTop(rows)
@@ -49,7 +51,7 @@ export function RequestList(props: Props) {
       data-compact={compact || undefined}
       onClick={onClick}
     >
-      <Waiting rows={rows} list={list} />
+      <Waiting state={state} list={list} />
       {!compact && <Heads columns={columns} />}
       {state.count === 0 && state.isLoading && !state.isStopped ? (
         <Loading height={420} lines={10} />
@@ -73,7 +75,7 @@ export function RequestList(props: Props) {
           }}
         />
       )}
-      <Foot rows={rows} zone={zone} />
+      <Foot store={store} state={state} zone={zone} />
     </div>
   )
 }
@@ -93,7 +95,7 @@ function Heads({ columns }: { columns: readonly ColumnName[] }) {
 }
 
 /** What came while the list was scrolled down, and what was not sent one by one. */
-function Waiting({ rows: { state }, list }: { rows: Rows; list: RefObject<ListHandle | null> }) {
+function Waiting({ state, list }: { state: RowsState; list: RefObject<ListHandle | null> }) {
   const number = state.waiting + state.dropped
   if (number === 0) return null
   return (
@@ -106,7 +108,7 @@ function Waiting({ rows: { state }, list }: { rows: Rows; list: RefObject<ListHa
 }
 
 /** How far back the list is, and why it ends. */
-function Foot({ rows: { store, state }, zone }: { rows: Rows; zone: Zone }) {
+function Foot({ store, state, zone }: { store: RowStore; state: RowsState; zone: Zone }) {
   if (state.error !== undefined)
     return (
       <div className="requests-foot">

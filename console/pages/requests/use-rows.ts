@@ -8,7 +8,10 @@ const PAGE_ROWS = 100
 /** After rows were left out by the server, the newest page is read again. */
 const CATCH_UP_MS = 3000
 
-export type Rows = { store: RowStore; state: RowsState; stream: StreamState | undefined }
+export type Rows = { store: RowStore; stream: StreamState | undefined }
+
+/** The state of the rows, for the parts that show it: the page around them is not drawn with it. */
+export const useRowsState = ({ store }: Rows): RowsState => useSyncExternalStore(store.subscribe, store.state)
 
 /**
  * The rows of a question. Those of the former one stay until there are new ones. `range`: part of the question for
@@ -35,8 +38,7 @@ export function useRows(filters: Query, range: Query, isLive: boolean): Rows {
     }
   }, [store])
   const stream = useStream(store, filters, isLive)
-  const state = useSyncExternalStore(shown.subscribe, shown.state)
-  return { store: shown, state, stream }
+  return { store: shown, stream }
 }
 
 function useStream(store: RowStore, filters: Query, isLive: boolean): StreamState | undefined {
@@ -45,12 +47,13 @@ function useStream(store: RowStore, filters: Query, isLive: boolean): StreamStat
   useEffect(() => {
     if (!isLive) return setStream(undefined)
     const ended = new AbortController()
-    let connections = 0
+    let hasGap = false
     const onState = (state: StreamState): void => {
       if (ended.signal.aborted) return
       setStream(state)
-      // What happened between two connections is not repeated.
-      if (state === 'open' && connections++ > 0) void store.refresh()
+      // What happened before a connection is not repeated.
+      if (state === 'open' && (hasGap || !store.state().isLoading)) void store.refresh()
+      hasGap ||= state !== 'connecting'
     }
     const onEvent = ({ event, data }: { event: string; data: unknown }): void => {
       if (event === 'dropped') {
