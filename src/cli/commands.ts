@@ -268,6 +268,24 @@ export const COMMANDS: readonly Command[] = [
     run: async (given, [file = '']) => (await import('./explain.ts')).explain(given, file),
   },
   {
+    words: 'route',
+    operands: '<model>',
+    operandCount: 1,
+    summary: 'Show the endpoints that the running server would try for a model, in order, and why each is in or out',
+    notes:
+      'A lower score is better. Nothing is sent to a provider. --request has the preferences, and the size, of a ' +
+      'request\nin it count. Needs a management key of an operator.',
+    options: {
+      request: { value: 'FILE', summary: 'The body of a request; - for the standard input' },
+      protocol: { value: 'NAME', summary: 'Protocol of the request: chat, responses, messages or generateContent' },
+      key: { value: 'KEY', summary: 'Management key (default: $SLUICE_MANAGEMENT_KEY)' },
+      ...JSON_OUTPUT,
+      ...LISTEN,
+      config: DATA['config']!,
+    },
+    run: async (given, [model = '']) => (await import('./route.ts')).showRoute(given, model),
+  },
+  {
     words: 'ledger audit',
     operands: '',
     operandCount: 0,

@@ -155,6 +155,11 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
     answer: all('ModelAnswer'),
   },
   'GET /plans': { summary: 'Plans', answer: all('PlanAnswer') },
+  'POST /route': {
+    summary: 'The endpoints that a request would be sent to now',
+    body: { schema: object({ model: text, protocol: text, body: {}, headers: {} }) },
+    answer: one('RouteAnswer'),
+  },
   'POST /explain': {
     summary: 'A request as it would be sent to providers',
     body: { schema: object({ protocol: text, model: text, stream: flag, '!body': {} }) },

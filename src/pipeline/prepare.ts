@@ -1,5 +1,4 @@
 import type { AppContext, AuthenticatedRequest } from '../context.ts'
-import { GatewayError } from '../error.ts'
 import type { GenerationRequest, ProtocolName, RequestSettings } from '../generation/request.ts'
 import type { Usage } from '../generation/usage.ts'
 import { reserve as reserveFunds } from '../ledger/admission.ts'
@@ -28,7 +27,14 @@ import type { MediaResolver, ResolvedMedia } from './media.ts'
 import { PromptCount } from './prompt-count.ts'
 import type { ReasoningReplay } from './reasoning-replay.ts'
 import { responseContext } from './response-context.ts'
-import { type CandidateFinder, type Candidates, type Dropped, leftOut, splitLonger } from './routing/candidates.ts'
+import {
+  type CandidateFinder,
+  type Dropped,
+  leftOut,
+  NOT_REPRESENTABLE,
+  splitLonger,
+  WITH_LOSSES,
+} from './routing/candidates.ts'
 import {
   losslessEndpoints,
   representingEndpoints,
@@ -156,7 +162,7 @@ function needNoConversation(
 ): boolean {
   const model = modelOf(rawRequest)
   if (protocols[protocol].serve.unread === undefined || model === undefined) return false
-  const found = findCandidates(candidates, inbound, model, protocol)
+  const found = candidates.tryOf(inbound, model, protocol)
   return (
     found !== undefined &&
     found.preferences.requireParameters !== true &&
@@ -165,21 +171,6 @@ function needNoConversation(
     ) &&
     !reasoningReplay.mayRestore(inbound.identity.accountId, found.endpoints)
   )
-}
-
-/** Undefined for a model that is not found, or not by this protocol: `select` reports it. */
-function findCandidates(
-  candidates: AppContext['candidates'],
-  inbound: AuthenticatedRequest,
-  model: string,
-  protocol: ProtocolName,
-): Candidates | undefined {
-  try {
-    return candidates.of(inbound, model, protocol)
-  } catch (error) {
-    if (error instanceof GatewayError) return undefined
-    throw error
-  }
 }
 
 /** The model of a request that was not parsed; undefined where that is needed to know it. */
@@ -247,8 +238,8 @@ async function selectRead(
     dropped: [
       ...found.dropped,
       ...leftOut(found.endpoints, all, 'does not take the media of the request'),
-      ...leftOut(all, capable, 'its protocol cannot represent the request'),
-      ...leftOut(capable, endpoints, 'something would be lost in translation'),
+      ...leftOut(all, capable, NOT_REPRESENTABLE),
+      ...leftOut(capable, endpoints, WITH_LOSSES),
     ],
     preferences: found.preferences,
     hasTools: request.tools.length > 0,

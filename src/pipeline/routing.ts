@@ -64,7 +64,7 @@ function tokenPrice(price: Price | undefined): TokenPrice | undefined {
 }
 
 /** Output tokens of a usual answer, to compare prices. */
-const USUAL_OUTPUT_TOKENS = 1_000
+export const USUAL_OUTPUT_TOKENS = 1_000
 
 /** A generation's attempts, in the order in which the endpoints are tried, and the choice if there was one. */
 export type RoutedGeneration = {
@@ -80,7 +80,7 @@ export function routeOf(
   onSent: (() => void) | undefined,
 ): RoutedGeneration {
   const { router, config } = app
-  const settings = routingOf(config, endpoints[0]!, context.request.model)
+  const settings = settingsOf(config, endpoints[0]!, context.request.model)
   const { worst } = open.request
   const plan: AttemptPlan = {
     router,
@@ -131,7 +131,7 @@ function callTraceOf({ tracing, clock }: AppContext, inbound: AuthenticatedReque
 }
 
 /** The settings of the model, as far as it has its own. */
-function routingOf(
+export function settingsOf(
   { routing, models }: Pick<Config, 'routing' | 'models'>,
   { listed }: Pick<Endpoint, 'listed'>,
   model: string,

@@ -70,6 +70,7 @@ describe('the command line', () => {
       'quota reset',
       'models',
       'explain',
+      'route',
       'config check',
     ]) {
       expect(out).toContain(words)

@@ -9,6 +9,7 @@ import { beginAudit, getAudit, listBalances, listTransfers } from './book.ts'
 import { getProviderHealth } from './health.ts'
 import { listAllFiles, listAllPredictions, removeFile } from './jobs.ts'
 import { getSpeed } from './speed.ts'
+import { previewModelRoute } from './route-preview.ts'
 import { exportRequests } from './export.ts'
 import { streamRequests } from './request-stream.ts'
 import { getRequest, listRequests } from './requests.ts'
@@ -83,6 +84,7 @@ export const managementRoutes: readonly ManagementRoute[] = [
   post('/providers/{id}/test', 'settings.change', testProvider),
   get('/models', 'models.read', listModels),
   get('/plans', 'models.read', listPlans),
+  post('/route', 'settings.read', previewModelRoute),
   post('/explain', 'playground.use', explain),
   post('/playground/keys', 'playground.use', createPlaygroundKey),
   get('/speed', 'usage.read', getSpeed),

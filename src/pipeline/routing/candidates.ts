@@ -58,6 +58,16 @@ export class CandidateFinder {
     return (request.candidates ??= this.#find(request, model, protocol))
   }
 
+  /** The same; undefined where that would be refused, which a later step reports. */
+  tryOf(request: RoutedRequest, model: string, protocol: ProtocolName): Candidates | undefined {
+    try {
+      return this.of(request, model, protocol)
+    } catch (error) {
+      if (error instanceof GatewayError) return undefined
+      throw error
+    }
+  }
+
   /** Reports whether the key of a request may use a model. */
   mayUse({ identity }: Pick<RoutedRequest, 'identity'>, model: string): boolean {
     return identity.allows(this.#modules.catalogue.named(model).model)
@@ -177,6 +187,10 @@ export function splitLonger(
   if (usual.length === 0 || usual.length === endpoints.length) return { endpoints }
   return { endpoints: usual, longer: endpoints.filter(({ fallback }) => fallback === longer) }
 }
+
+/** Reasons of later steps. */
+export const NOT_REPRESENTABLE = 'its protocol cannot represent the request'
+export const WITH_LOSSES = 'something would be lost in translation'
 
 /** The endpoints of a list that are not in another, with the reason. */
 export const leftOut = (before: readonly Endpoint[], after: readonly Endpoint[], reason: string): readonly Dropped[] =>
