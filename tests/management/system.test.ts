@@ -164,6 +164,8 @@ describe('the change log', () => {
     expect(await audit()).toEqual({ right: false, first_wrong: position })
     database.run('UPDATE changes SET after = ? WHERE position = ?', [after, position])
     expect(await audit()).toEqual({ right: true, first_wrong: null })
+    database.run('DELETE FROM changes WHERE position = ?', [position])
+    expect(await audit()).toEqual({ right: false, first_wrong: position + 1 })
     database.close()
   })
 })
