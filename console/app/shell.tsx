@@ -65,6 +65,12 @@ function Navigation() {
           </div>
         )
       })}
+      <div className="nav-group">
+        <a href="/console/reference" className="nav-link">
+          <Icon name="reference" />
+          API reference
+        </a>
+      </div>
     </nav>
   )
 }

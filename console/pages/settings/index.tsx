@@ -102,9 +102,7 @@ function SettingsTable({ members }: { members: Record<string, unknown> }) {
               <td>
                 <code className="small">{path}</code>
               </td>
-              <td className="right number cut" title={value}>
-                {visible(value)}
-              </td>
+              <td className="setting number">{visible(value)}</td>
             </tr>
           ))}
         </tbody>
