@@ -4,7 +4,7 @@ import type { Ledger, OpenGeneration } from '../ledger/ledger.ts'
 import { log } from '../log/log.ts'
 import type { RefusalLog } from './refusal-log.ts'
 import { RequestCounts } from './request-counts.ts'
-import { completed, entryOf, isProbe, levelOf } from './request-log.ts'
+import { completed, entryOf, isQuiet, levelOf } from './request-log.ts'
 import { Tail } from './tail.ts'
 import { openTelemetry } from './telemetry.ts'
 
@@ -16,7 +16,7 @@ type Observers = Pick<AppContext, 'counts' | 'tracing'>
  */
 export function observeResponse(app: AppContext, inbound: PublicRequest, status: number): void {
   app.counts.responded(inbound.route, status, inbound.errorCode)
-  if (isProbe(inbound, status)) return
+  if (isQuiet(inbound, status)) return
   const trace = app.tracing?.of(inbound)
   if (!log.hasRequests && trace === undefined) return
   const { open } = inbound
