@@ -97,7 +97,8 @@ export function routeOf(
   }
   if (endpoints.some(({ routing }) => routing.limits.concurrency !== undefined))
     plan.room = (endpoint) => app.concurrency.room(endpoint, inbound.identity.accountId, signal)
-  if (endpoints.length === 1) return { plan, decision: undefined, conversation: undefined }
+  if (endpoints.length === 1 && !hasRateLimits(endpoints[0]!))
+    return { plan, decision: undefined, conversation: undefined }
   const conversation = conversationOf(inbound.identity.accountId, context, preferences.sessionId)
   const decision = router.route(endpoints, {
     preferences,
@@ -110,6 +111,9 @@ export function routeOf(
   plan.endpoints = decision.candidates.map(({ endpoint }) => endpoint)
   return { plan, decision, conversation }
 }
+
+const hasRateLimits = ({ routing: { limits } }: Endpoint): boolean =>
+  limits.requestsPerMinute !== undefined || limits.tokensPerMinute !== undefined
 
 /** The endpoints of the model's `contextFallback`, where that is one of its fallbacks, too. */
 function longerAmong(
