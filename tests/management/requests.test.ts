@@ -176,6 +176,44 @@ describe('the live view', () => {
     await live.return(undefined)
   }, 30_000)
 
+  test('the live view with a filter has exactly what the list with it has afterwards', async () => {
+    const from = new Date().toISOString()
+    const filters = [
+      '',
+      'model=acme/large',
+      'not_model=acme/large',
+      'outcome=completed',
+      'not_outcome=completed',
+      'outcome=refused&code=model_not_found',
+      'streamed=true',
+      'streamed=false&min_tokens=1',
+      'client=none',
+      'q=not available',
+    ].map((filter) => `?${filter}&from=${from}`)
+    const views = filters.map((filter) => ({ filter, live: frames(owner, filter), ids: new Set<string>() }))
+    for (const { live } of views) await nextFrames(live, 1)
+    for (const [text, over] of [
+      ['Hello', {}],
+      ['Hello', { stream: true }],
+      ['[[error: 400]]', {}],
+      ['Hello', { model: 'no/such' }],
+      ['Hello', { model: 'no/other', stream: true }],
+      ['[[error: 400]]', { stream: true }],
+    ] as const)
+      await generate(text, over)
+    const listed = await Promise.all(filters.map((filter) => list(filter)))
+    for (const [index, { filter, live, ids }] of views.entries()) {
+      const expected = listed[index]!.data.map(({ id }) => id)
+      while (ids.size < expected.length) {
+        const { event, data } = (await live.next()).value!
+        if (event !== 'opened') ids.add(data.id)
+      }
+      expect([filter, [...ids].toSorted().toReversed()]).toEqual([filter, expected])
+      await live.return(undefined)
+    }
+    expect(new Set(listed.map(({ data }) => data.length)).size).toBeGreaterThan(3)
+  }, 60_000)
+
   test('more than 50 rows in a second are counted as dropped', async () => {
     const live = frames(owner, '?outcome=refused')
     await nextFrames(live, 1)
