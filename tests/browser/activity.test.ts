@@ -101,7 +101,7 @@ describe.skipIf(!CAN_BROWSE)('the playground', () => {
   }, 90_000)
 
   test.each(['Responses', 'Messages', 'generateContent'])(
-    '%s is spoken, too',
+    '%s is spoken, and explained',
     async (protocol) => {
       const { page, context, faults } = await signIn(browser, gateway)
       await page.goto(`${gateway.url}/console/playground`)
@@ -113,6 +113,11 @@ describe.skipIf(!CAN_BROWSE)('the playground', () => {
       await prompt(page).fill('[[error: 429 slow down]]')
       await page.getByRole('button', { name: 'Send' }).click()
       await page.getByRole('alert').filter({ hasText: 'slow down' }).waitFor()
+      await page.getByRole('button', { name: 'Explain' }).click()
+      const explained = page.getByRole('dialog', { name: 'What would be sent' })
+      await explained.getByText('/v1/chat/completions', { exact: false }).waitFor()
+      await explained.getByText('[[error: 429 slow down]]', { exact: false }).waitFor()
+      await picture(page, `playground-explain-${protocol}`)
       expect(faults).toEqual([])
       await context.close()
     },

@@ -131,6 +131,25 @@ describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
     await context.close()
   }, 60_000)
 
+  test('all rows of the filters are exported', async () => {
+    await complete('x', { agent: 'exported/1' })
+    const { page, context, faults } = await opened('?client=exported/1')
+    await rows(page).first().waitFor()
+    for (const [name, line] of [
+      ['CSV', 'exported/1'],
+      ['JSON lines', '"client":"exported/1"'],
+    ] as const) {
+      await page.getByRole('button', { name: 'Export', exact: true }).click()
+      const file = page.waitForEvent('download')
+      await page.getByRole('menuitem', { name }).click()
+      const text = await Bun.file(await (await file).path()).text()
+      expect(text).toContain(line)
+      expect(text).not.toContain('tests/1.0')
+    }
+    expect(faults).toEqual([])
+    await context.close()
+  }, 60_000)
+
   test('a narrow screen has rows of two lines, and details over the whole of it', async () => {
     await complete('narrow')
     const { page, context, faults } = await opened('', { viewport: MOBILE, scheme: 'dark' })

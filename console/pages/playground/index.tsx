@@ -1,5 +1,4 @@
 import { Button, Modal, Tabs } from '@mantine/core'
-import { useDisclosure } from '@mantine/hooks'
 import { useState } from 'react'
 import { useScope } from '../../app/scope.tsx'
 import { useAccounts } from '../../api/queries.ts'
@@ -11,6 +10,7 @@ import { pathOf, type Body } from './bodies.ts'
 import { codeOf } from './code.ts'
 import { Columns } from './columns.tsx'
 import { type Draft, useDraft, writtenBody } from './draft.ts'
+import { Explain } from './explain.tsx'
 import { Form } from './form.tsx'
 import { Run, type RunState } from './run.ts'
 import { writeShared } from './share.ts'
@@ -19,7 +19,8 @@ import { writeShared } from './share.ts'
 export function Playground() {
   const draft = useDraft()
   const { runs, send, stop } = useRuns(draft)
-  const [isCodeShown, { open, close }] = useDisclosure(false)
+  const [shown, setShown] = useState<'code' | 'explain'>()
+  const close = (): void => setShown(undefined)
   const canShare = writeShared(draft)
   return (
     <PageFrame
@@ -29,8 +30,16 @@ export function Playground() {
           <Button variant="default" size="compact-sm" onClick={draft.reset}>
             New
           </Button>
-          <Button variant="default" size="compact-sm" leftSection={<Icon name="reference" size={14} />} onClick={open}>
+          <Button
+            variant="default"
+            size="compact-sm"
+            leftSection={<Icon name="reference" size={14} />}
+            onClick={() => setShown('code')}
+          >
             Code
+          </Button>
+          <Button variant="default" size="compact-sm" onClick={() => setShown('explain')}>
+            Explain
           </Button>
           <Button
             variant="default"
@@ -48,8 +57,11 @@ export function Playground() {
         <Form draft={draft} isRunning={isRunning(runs)} onSend={send} onStop={stop} />
         <Columns draft={draft} runs={runs} />
       </div>
-      <Modal opened={isCodeShown} onClose={close} title="The request as code" size="xl">
-        {isCodeShown && <CodeOf draft={draft} />}
+      <Modal opened={shown === 'code'} onClose={close} title="The request as code" size="xl">
+        {shown === 'code' && <CodeOf draft={draft} />}
+      </Modal>
+      <Modal opened={shown === 'explain'} onClose={close} title="What would be sent" size="xl">
+        {shown === 'explain' && <Explain draft={draft} />}
       </Modal>
     </PageFrame>
   )
