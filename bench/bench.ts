@@ -2,13 +2,14 @@
  * Compares Sluice with nginx and two minimal Bun proxies on loopback: `npm run bench -- [--quick] [--only=NAME,...]
  * [--rows=REGEX] [--before=DIR]`, DIR being another checkout of Sluice. CPU time is taken from the kernel's accounting
  * of the process, so the load generator and a busy machine matter little. Each number is shown with its ratio to nginx
- * in the same run.
+ * in the same run. `--observers` measures the log, metrics and traces instead.
  */
 import { join } from 'node:path'
 import { contenders, startListening } from './contenders.ts'
 import type { Contender } from './contenders.ts'
 import { measureCpu, measureLatency, measurePauses, measureRest, memoryWithStreams, residentNow } from './measure.ts'
 import type { Entry, Timing } from './measure.ts'
+import { printObservers } from './observers.ts'
 import { cpuRows, latencyRow, pauseRows } from './rows.ts'
 import type { Row } from './rows.ts'
 import { measureStored } from './stored.ts'
@@ -32,6 +33,8 @@ const SILENT_STREAMS = 500
 const OPEN_STREAMS = quick ? 500 : 2_000
 const STARTED_STREAMS = 2_000
 const STARTED_SETTLE_MS = 2_000
+/** They differ by little, so that many slices are needed. */
+const OBSERVER_ROUNDS = quick ? 10 : 20
 const STORED = quick ? 100_000 : 1_000_000
 
 const isWanted = (title: string): boolean => rowPattern === undefined || new RegExp(rowPattern, 'i').test(title)
@@ -143,5 +146,9 @@ const printStored = async (): Promise<void> => {
   console.log(`\nBytes on disk per generation, posting included: ${bytesEach.toFixed(0)}`)
 }
 
+if (process.argv.includes('--observers')) {
+  await printObservers(OBSERVER_ROUNDS, TIMING.sliceSeconds, WARM_SECONDS)
+  process.exit()
+}
 await main()
 if (only === undefined && rowPattern === undefined) await printStored()

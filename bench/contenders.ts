@@ -173,7 +173,7 @@ export const startSluice = async (
   settings = '',
 ): Promise<Running> => {
   const config = join(directory, 'sluice.yaml')
-  writeFileSync(config, sluiceConfig(upstreamPort) + settings)
+  writeFileSync(config, sluiceConfig(upstreamPort, settings))
   const options = ['--config', config, '--data', join(directory, 'data'), '--port', '0']
   const { child, port, startMs } = await startListening([...command, ...options], { SLUICE_KEY: KEY })
   const [pid = child.pid, ...others] = command[0] === 'npm' ? descendantsOf(child.pid) : []
@@ -189,9 +189,9 @@ export const startSluice = async (
  * Every request is metered and billed: a price, a hold, a record. The only provider has the chat protocol, so messages
  * clients are translated and chat clients passed through.
  */
-const sluiceConfig = (upstreamPort: number): string => `
-limits: { requestsPerMinute: 1000000 }
-log: { requests: errors }
+const sluiceConfig = (upstreamPort: number, settings: string): string => `
+${settings}limits: { requestsPerMinute: 1000000 }
+${settings.startsWith('log:') ? '' : 'log: { requests: errors }'}
 billing: { startingCredit: 1000000, delay: 0s }
 providers:
   bench:

@@ -49,7 +49,10 @@ const linesOf = (child: Child): (() => Promise<string | undefined>) => {
 }
 
 /** `during` runs from the first response of each connection on. */
-const runLoad = async <T>(load: Load, during?: () => T): Promise<{ result: LoadResult | undefined; started?: T }> => {
+export const runLoad = async <T>(
+  load: Load,
+  during?: () => T,
+): Promise<{ result: LoadResult | undefined; started?: T }> => {
   const line = linesOf(startLoad(load))
   if ((await line()) === undefined) return { result: undefined }
   const started = during?.()
@@ -58,7 +61,7 @@ const runLoad = async <T>(load: Load, during?: () => T): Promise<{ result: LoadR
   return { result, ...(started === undefined ? {} : { started }) }
 }
 
-const loadOf = (
+export const loadOf = (
   { port, headers, pid }: Pick<Running, 'port' | 'headers' | 'pid'>,
   row: Row,
   seconds: number,
