@@ -181,7 +181,7 @@ export async function start(config: Config, replaces = false): Promise<Running> 
     const app: GatewayContext = Object.assign(context, { predictor: new Predictor(context, webhooks) })
     await app.predictor.start()
     handler.handle = (request, server) => handleRequest(app, request, () => server.requestIP(request)?.address)
-    const link = config.console.enabled ? await app.people.signIn.firstLink() : undefined
+    const link = config.console.enabled ? await firstLink(app) : undefined
     opened.resolve()
     successor?.opened()
     return run(app, webhooks, server, handler, link)
@@ -197,10 +197,10 @@ function run(
   webhooks: Webhooks,
   server: Listening,
   handler: Handler,
-  firstLink: string | undefined,
+  link: string | undefined,
 ): Running {
   announce(app, server.url)
-  if (firstLink !== undefined) console.log(`console  ${consoleLink(app.config, firstLink, server.url)}`)
+  if (link !== undefined) console.log(`console  ${consoleLink(app.config, link, server.url)}`)
   void app.space.shortage()
   const stopLocal = new AbortController()
   const timers = startTimers(app, stopLocal.signal)
@@ -369,6 +369,16 @@ function announce({ catalogue }: AppContext, url: string): void {
       `curl ${url}/v1/chat/completions -H "authorization: Bearer $SLUICE_KEY" ` +
       `-H 'content-type: application/json' -d '${body}'`,
   )
+}
+
+/** The link for the first owner as long as there is no user. A full disk does not keep the server from starting. */
+async function firstLink({ people }: AppContext): Promise<string | undefined> {
+  try {
+    return await people.signIn.firstLink()
+  } catch (error) {
+    log.warn(`sluice console prints a link to the console later: ${(error as Error).message}`)
+    return undefined
+  }
 }
 
 function announceDrain({ inFlight: { size }, config: { timeouts } }: AppContext): void {
