@@ -340,6 +340,7 @@ const CLOSE_MS = 1_000
 
 /** Ends everything in flight, and waits until it is recorded. */
 async function drain(app: GatewayContext, webhooks: Webhooks): Promise<void> {
+  app.tail.end()
   await app.background.stop()
   const predictorStopped = app.predictor.stop()
   await app.inFlight.drain(app.config.timeouts.drainMs, stopping())

@@ -12,7 +12,8 @@ type Sources = { ledger: Pick<Ledger, 'onOpened'>; refusals: Pick<RefusalLog, 'o
 /** Reports requests that begin, end or are refused to those who watch; nothing is done while there is none. */
 export class Tail {
   readonly #sources: Sources
-  readonly #listeners = new Set<Listener>()
+  /** Each with the function that ends it. */
+  readonly #listeners = new Map<Listener, () => void>()
 
   constructor(sources: Sources) {
     this.#sources = sources
@@ -22,14 +23,19 @@ export class Tail {
     return this.#listeners.size
   }
 
-  /** Calls the listener with each event. Returns a function that ends it. */
-  follow(listener: Listener): () => void {
-    this.#listeners.add(listener)
+  /** Calls the listener with each event, and `onEnd` where the server stops. Returns a function that ends it. */
+  follow(listener: Listener, onEnd: () => void): () => void {
+    this.#listeners.set(listener, onEnd)
     this.#watch()
     return () => {
       this.#listeners.delete(listener)
       this.#watch()
     }
+  }
+
+  /** The server stops, and does not wait for those who watch. */
+  end(): void {
+    for (const onEnd of [...this.#listeners.values()]) onEnd()
   }
 
   #watch(): void {
@@ -47,7 +53,7 @@ export class Tail {
   }
 
   #report(event: TailEvent): void {
-    for (const listener of this.#listeners) listener(event)
+    for (const listener of this.#listeners.keys()) listener(event)
   }
 }
 

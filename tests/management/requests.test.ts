@@ -229,6 +229,15 @@ describe('the live view', () => {
   }, 60_000)
 })
 
+test('a live view ends where the server stops', async () => {
+  const other = await startGateway()
+  const live = frames(await ownerOf(other))
+  await nextFrames(live, 1)
+  const stopping = other.stop()
+  expect((await live.next()).done).toBe(true)
+  await stopping
+}, 30_000)
+
 describe('an export', () => {
   test('an export has every line of the list, and no formula', async () => {
     const sent = await fetch(`${gateway.url}/v1/chat/completions`, {

@@ -47,7 +47,10 @@ class RequestStream implements TextSource {
     this.#app = app
     this.#inbound = inbound
     this.#filter = filter
-    this.#unfollow = app.tail.follow((event) => this.#take(event))
+    this.#unfollow = app.tail.follow(
+      (event) => this.#take(event),
+      () => this.cancel(),
+    )
     this.#end = setTimeout(() => this.cancel(), LONGEST_MS).unref()
   }
 
