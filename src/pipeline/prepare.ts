@@ -35,6 +35,7 @@ import {
   splitLonger,
   WITH_LOSSES,
 } from './routing/candidates.ts'
+import { capableEndpoints, demandsOf, TEXT_ONLY } from './routing/capable.ts'
 import {
   losslessEndpoints,
   representingEndpoints,
@@ -212,7 +213,9 @@ async function selectRead(
   const { serve } = protocols[protocol]
   const found = app.candidates.of(inbound, parsed.request.model, protocol)
   const all = media?.endpoints ?? found.endpoints
-  const capable = representingEndpoints(parsed.request, all)
+  const representing = representingEndpoints(parsed.request, all)
+  const able = capableEndpoints(representing, () => demandsOf(parsed.request, bodyBytes(rawRequest)))
+  const capable = able.endpoints
   const { accountId } = inbound.identity
   const { request, replayStates, bytes } = await app.reasoningReplay.restore(accountId, parsed.request, capable)
   const context: TranslationContext = {
@@ -238,7 +241,8 @@ async function selectRead(
     dropped: [
       ...found.dropped,
       ...leftOut(found.endpoints, all, 'does not take the media of the request'),
-      ...leftOut(all, capable, NOT_REPRESENTABLE),
+      ...leftOut(all, representing, NOT_REPRESENTABLE),
+      ...able.dropped,
       ...leftOut(capable, endpoints, WITH_LOSSES),
     ],
     preferences: found.preferences,
@@ -261,16 +265,17 @@ function selectUnread(
   const { request, settings, hasTools, cacheLifetime } = unread
   const context: UnreadContext = { ...responseContext(inbound, route, parsed, request), settings }
   const found = app.candidates.of(inbound, request.model, route.protocol)
-  const { endpoints, dropped, preferences } = found
-  const capabilities = checkModel(route.protocol, request, endpoints)
   const ownBytes = bodyBytes(rawRequest)
+  const able = capableEndpoints(found.endpoints, () => ({ ...TEXT_ONLY, hasTools, textBytes: ownBytes }))
+  const { endpoints } = able
+  const capabilities = checkModel(route.protocol, request, endpoints)
   const forwarded = forwardedOutput(route.protocol, endpoints, settings)
   return {
     context,
     preparedRequests: new PreparedRequests(context, app.schemaCache),
     ...splitLonger(found, endpoints),
-    dropped,
-    preferences,
+    dropped: able.dropped.length === 0 ? found.dropped : [...found.dropped, ...able.dropped],
+    preferences: found.preferences,
     hasTools,
     makesObjects: makesObjects(request, []),
     worst: (modelLimit) => worstTextCase(request, cacheLifetime, ownBytes, modelLimit, capabilities, forwarded),

@@ -11,6 +11,7 @@ import type { Endpoint } from '../../providers/catalogue.ts'
 import type { Chosen } from '../../providers/routing/choose.ts'
 import { settingsOf, USUAL_OUTPUT_TOKENS } from '../routing.ts'
 import { losslessEndpoints, representingEndpoints, translationOptions } from '../strict.ts'
+import { capableEndpoints, demandsOf } from './capable.ts'
 import { type Candidates, type Dropped, leftOut, NOT_REPRESENTABLE, WITH_LOSSES } from './candidates.ts'
 
 /** A request to choose for: its body, if there is one, and its headers. */
@@ -51,6 +52,7 @@ function capable(
   request: GenerationRequest,
 ): Pick<Candidates, 'endpoints' | 'dropped'> {
   const representing = representingEndpoints(request, endpoints)
+  const able = capableEndpoints(representing, () => demandsOf(request, bodyBytes(rawRequest!)))
   const isStrict = translationOptions(headers, config).strict || preferences.requireParameters === true
   const responseIdentity = { id: '', model, createdAt: 0 }
   const context: TranslationContext = { rawRequest: rawRequest!, request, responseIdentity }
@@ -60,7 +62,8 @@ function capable(
     dropped: [
       ...dropped,
       ...leftOut(endpoints, representing, NOT_REPRESENTABLE),
-      ...leftOut(representing, lossless, WITH_LOSSES),
+      ...able.dropped,
+      ...leftOut(able.endpoints, lossless, WITH_LOSSES),
     ],
   }
 }
