@@ -172,7 +172,18 @@ export type Provider = {
   protocols: string[]
   base_url: string | null
   models: number
-  key: { set: true; last4: string; count: number; source: string } | null
+  /** `by`: who set it in the console. */
+  key: { set: true; last4: string; count: number; source: string; at: string | null; by: string | null } | null
+}
+
+/** One small call. `error`: null where it answered. */
+export type ProviderTest = {
+  model: string
+  protocol: string
+  status: number | null
+  first_byte_ms: number | null
+  total_ms: number
+  error: string | null
 }
 
 /** USD per million tokens, or per unit. `tiers` hold for the whole request above so many prompt tokens. */

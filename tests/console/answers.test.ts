@@ -15,6 +15,7 @@ const READ = {
   request: (answer: Gateway.RequestAnswer): Omit<Console.RequestRow, 'outcome'> => answer,
   usage: (answer: Gateway.UsageAnswer): Console.Usage => answer,
   provider: (answer: Gateway.ProviderAnswer): Console.Provider => answer,
+  providerTest: (answer: Gateway.ProviderTestAnswer): Console.ProviderTest => answer,
   model: (answer: Gateway.ModelAnswer): Console.Model => answer,
   plan: (answer: Gateway.PlanAnswer): Console.Plan => answer,
   change: (answer: Gateway.ChangeAnswer): Console.Change => answer,

@@ -50,7 +50,7 @@ function Steps() {
       </Step>
       {may.readInstallation && (
         <Step number={4} name="Add a provider" done={hasProvider} path="/providers" action="See providers">
-          A provider is switched on by its key in the environment, or in sluice.yaml.
+          Its key switches it on: here, in the environment, or in sluice.yaml.
         </Step>
       )}
     </ol>

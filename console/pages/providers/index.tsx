@@ -1,6 +1,9 @@
+import { Button } from '@mantine/core'
+import { useState } from 'react'
 import type { Provider } from '../../api/answers.ts'
 import { useProviders } from '../../api/queries.ts'
 import { To } from '../../app/scope.tsx'
+import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
 import { PageFrame, Panel } from '../../parts/page.tsx'
@@ -8,8 +11,11 @@ import { Code } from '../../parts/snippet.tsx'
 import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 import { count } from '../../parts/when.ts'
+import { RemoveKey, SetKey, TestProvider } from './key-forms.tsx'
 
 const SANDBOX = 'sandbox'
+/** Providers whose key was set in the console. */
+const CONSOLE = 'console'
 
 /** Providers that are on, each with what switched it on; and what switches the others on. */
 export function Providers() {
@@ -38,6 +44,7 @@ export function Providers() {
 }
 
 function ProviderCard({ provider }: { provider: Provider }) {
+  const { may } = useSigned()
   const { id, name, found_by, protocols, base_url, models, key } = provider
   return (
     <section className="card" aria-label={name}>
@@ -65,9 +72,13 @@ function ProviderCard({ provider }: { provider: Provider }) {
           </dd>
         </div>
       </dl>
-      <To path={`/requests?provider=${encodeURIComponent(id)}`} className="link">
-        Requests
-      </To>
+      <div className="card-foot">
+        {may.changeInstallation && <TestProvider provider={provider} />}
+        {may.changeInstallation && found_by === CONSOLE && <RemoveKey provider={provider} />}
+        <To path={`/requests?provider=${encodeURIComponent(id)}`} className="link">
+          Requests
+        </To>
+      </div>
     </section>
   )
 }
@@ -76,8 +87,8 @@ function HowToAdd() {
   return (
     <Panel title="Add a provider">
       <p className="dialog-text">
-        A key in the environment switches a provider on at the next start. Providers with an address of their own stand
-        in sluice.yaml.
+        Set the key of a provider below, or in the environment of the server. Providers with an address of their own
+        stand in sluice.yaml.
       </p>
       <Code text="OPENAI_API_KEY=sk-... npm start" name="command" />
     </Panel>
@@ -85,6 +96,8 @@ function HowToAdd() {
 }
 
 function OffTable({ providers }: { providers: readonly Provider[] }) {
+  const { may } = useSigned()
+  const [setting, setSetting] = useState<Provider>()
   if (providers.length === 0) return <Empty icon="check" title="Every known provider is on" />
   return (
     <TableScroll label="Providers that are off">
@@ -95,25 +108,42 @@ function OffTable({ providers }: { providers: readonly Provider[] }) {
             <th>Is switched on by</th>
             <th className="wide">Protocols</th>
             <th className="wide">Address</th>
+            {may.changeInstallation && <th className="right">Key</th>}
           </tr>
         </thead>
         <tbody>
-          {providers.map(({ id, name, switched_on_by, protocols, base_url }) => (
-            <tr key={id}>
-              <td>{name}</td>
-              <td>
-                {switched_on_by === null ? (
-                  <span className="dim">sluice.yaml</span>
-                ) : (
-                  <code className="small">{switched_on_by}</code>
-                )}
-              </td>
-              <td className="wide cut">{protocols.join(', ')}</td>
-              <td className="wide cut dim">{base_url ?? ''}</td>
-            </tr>
+          {providers.map((provider) => (
+            <OffRow key={provider.id} provider={provider} onSet={setSetting} />
           ))}
         </tbody>
       </table>
+      {setting !== undefined && <SetKey provider={setting} onClose={() => setSetting(undefined)} />}
     </TableScroll>
+  )
+}
+
+function OffRow({ provider, onSet }: { provider: Provider; onSet: (provider: Provider) => void }) {
+  const { may } = useSigned()
+  const { name, switched_on_by, protocols, base_url } = provider
+  return (
+    <tr>
+      <td>{name}</td>
+      <td>
+        {switched_on_by === null ? (
+          <span className="dim">sluice.yaml</span>
+        ) : (
+          <code className="small">{switched_on_by}</code>
+        )}
+      </td>
+      <td className="wide cut">{protocols.join(', ')}</td>
+      <td className="wide cut dim">{base_url ?? ''}</td>
+      {may.changeInstallation && (
+        <td className="right">
+          <Button size="compact-sm" variant="default" aria-label={`Set key of ${name}`} onClick={() => onSet(provider)}>
+            Set key
+          </Button>
+        </td>
+      )}
+    </tr>
   )
 }

@@ -1,0 +1,33 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { startGateway, type Gateway } from '../server.ts'
+import { CAN_BROWSE, picture, signIn, useBrowser } from './browser.ts'
+
+const browser = useBrowser()
+let gateway: Gateway
+beforeAll(async () => {
+  gateway = await startGateway()
+}, 60_000)
+afterAll(() => gateway.stop())
+
+describe.skipIf(!CAN_BROWSE)('providers in the console', () => {
+  test('the sandbox is tested, and a key switches another provider on and off without being shown', async () => {
+    const { page, context, faults } = await signIn(browser, gateway)
+    await page.getByRole('link', { name: 'Providers', exact: true }).click()
+    const sandbox = page.getByRole('region', { name: 'Sandbox' })
+    await sandbox.getByRole('button', { name: 'Test' }).click()
+    await sandbox.getByText(/sandbox\/.* answered in/).waitFor()
+
+    const key = `canary-${'0123456789'.repeat(3)}`
+    await page.getByRole('button', { name: 'Set key of Groq' }).click()
+    await page.getByRole('dialog').locator('input').fill(key)
+    await page.getByRole('button', { name: 'Switch it on' }).click()
+    const provider = page.getByRole('region', { name: 'Groq' })
+    await provider.getByText('...6789').waitFor()
+    await picture(page, 'providers')
+    expect(await page.content()).not.toContain(key)
+    await provider.getByRole('button', { name: 'Remove the key' }).click()
+    await provider.waitFor({ state: 'detached' })
+    expect(faults).toEqual([])
+    await context.close()
+  }, 60_000)
+})
