@@ -14,6 +14,8 @@ import { count } from '../../parts/when.ts'
 import { RemoveKey, SetKey, TestProvider } from './key-forms.tsx'
 
 const SANDBOX = 'sandbox'
+/** A key alone switches it on, without an address. */
+const NEEDS_KEY = /^set \w+(?:KEY|TOKEN)(?: or \w+)?$/
 /** Providers whose key was set in the console. */
 const CONSOLE = 'console'
 
@@ -105,7 +107,7 @@ function OffTable({ providers }: { providers: readonly Provider[] }) {
         <thead>
           <tr>
             <th>Provider</th>
-            <th>Is switched on by</th>
+            <th>To switch it on</th>
             <th className="wide">Protocols</th>
             <th className="wide">Address</th>
             {may.changeInstallation && <th className="right">Key</th>}
@@ -139,9 +141,16 @@ function OffRow({ provider, onSet }: { provider: Provider; onSet: (provider: Pro
       <td className="wide cut dim">{base_url ?? ''}</td>
       {may.changeInstallation && (
         <td className="right">
-          <Button size="compact-sm" variant="default" aria-label={`Set key of ${name}`} onClick={() => onSet(provider)}>
-            Set key
-          </Button>
+          {NEEDS_KEY.test(switched_on_by ?? '') && (
+            <Button
+              size="compact-sm"
+              variant="default"
+              aria-label={`Set key of ${name}`}
+              onClick={() => onSet(provider)}
+            >
+              Set key
+            </Button>
+          )}
         </td>
       )}
     </tr>
