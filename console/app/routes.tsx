@@ -55,6 +55,7 @@ export const PAGES: readonly PageRoute[] = [
     icon: 'play',
     group: 'activity',
     key: 'p',
+    canSee: ({ makeKeys }) => makeKeys,
     page: lazy(() => import('../pages/playground/index.tsx').then(({ Playground }) => ({ default: Playground }))),
   },
   {
@@ -81,7 +82,7 @@ export const PAGES: readonly PageRoute[] = [
     icon: 'book',
     group: 'installation',
     key: 'b',
-    canSee: ({ readInstallation, managePeople }) => readInstallation || managePeople,
+    canSee: ({ seeBook }) => seeBook,
     page: lazy(() => import('../pages/book/index.tsx').then(({ Book }) => ({ default: Book }))),
   },
   {

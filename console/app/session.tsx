@@ -12,6 +12,8 @@ export type May = {
   /** Whether keys of others in `account` can be made and changed. */
   manageAccount(account: string): boolean
   makeKeys: boolean
+  /** Postings of the installation, or of some account. */
+  seeBook: boolean
 }
 
 type Signed = { session: Session; may: May }
@@ -29,6 +31,7 @@ function mayOf({ roles }: Session): May {
     readInstallation: here.length > 0,
     managePeople: changeInstallation || administered.size > 0,
     manageAccount: (account) => changeInstallation || administered.has(account),
+    seeBook: roles.some(({ scope, role }) => scope === 'installation' || role !== 'member'),
     makeKeys: changeInstallation || roles.some(({ role }) => role === 'admin' || role === 'member'),
   }
 }

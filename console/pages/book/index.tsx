@@ -64,7 +64,9 @@ function Balances({ balances, isWhole }: { balances: readonly Balance[]; isWhole
           ))}
           {isWhole && (
             <tr className="table-sum">
-              <td colSpan={2}>Together, which is zero in a book that is right</td>
+              <td colSpan={2} className="wrap">
+                Together, which is zero in a book that is right
+              </td>
               <td className="right">
                 <Money usd={sumUsd(balances.map(({ balance_usd }) => balance_usd))} />
               </td>

@@ -74,8 +74,8 @@ function Table({ rows }: { rows: readonly Transfer[] }) {
           <tr>
             <th>Time</th>
             <th>Kind</th>
-            <th>Debit</th>
-            <th>Credit</th>
+            <th className="wide">Debit</th>
+            <th className="wide">Credit</th>
             <th>For</th>
             <th className="right">Amount, USD</th>
           </tr>
@@ -87,8 +87,8 @@ function Table({ rows }: { rows: readonly Transfer[] }) {
                 <When at={at} />
               </td>
               <td>{kind}</td>
-              <td className="cut">{named(debit)}</td>
-              <td className="cut">{named(credit)}</td>
+              <td className="wide cut">{named(debit)}</td>
+              <td className="wide cut">{named(credit)}</td>
               <td>
                 {REQUEST.test(reference) ? (
                   <To path={`/requests/${reference}`} className="link">

@@ -1,4 +1,4 @@
-import { useScope } from '../../app/scope.tsx'
+import { To, useScope } from '../../app/scope.tsx'
 import { Id, copy } from '../../parts/id.tsx'
 import { visible } from '../../parts/visible.ts'
 import { When } from '../../parts/when.tsx'
@@ -27,6 +27,11 @@ export function RequestHead({ id, request }: { id: string; request: RequestDetai
         <button type="button" className="link" onClick={() => void copy(link, 'Link')}>
           Copy link
         </button>
+        {request?.model && (
+          <To path={`/playground?model=${encodeURIComponent(request.model)}`} className="link">
+            Try the model
+          </To>
+        )}
       </p>
     </header>
   )
