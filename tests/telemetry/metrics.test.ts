@@ -91,6 +91,8 @@ describe('the metrics', () => {
       [`sluice_input_tokens_bucket{${large},le="16"}`]: 2,
       [`sluice_output_tokens_sum{${large}}`]: 10,
       'sluice_open_generations{streamed="true"}': 0,
+      'sluice_endpoints{breaker="closed"}': 2,
+      'sluice_endpoints{breaker="open"}': 0,
       sluice_ledger_writable: 1,
     })
     expect(values.get('sluice_commit_duration_seconds_count{step="flush"}')).toBeGreaterThan(0)

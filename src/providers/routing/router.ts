@@ -5,6 +5,7 @@ import { choose, type Choosable, type Chosen, type TokenPrice } from './choose.t
 import { Conversations } from './conversations.ts'
 import { EndpointState, type SavedState, type Verdict } from './endpoint-state.ts'
 import { providerQuota } from './provider-limits.ts'
+import type { BreakerState } from './breaker.ts'
 import { RetryBudget } from './retry-budget.ts'
 import type { RoutingPreferences } from './terms.ts'
 
@@ -98,6 +99,13 @@ export class Router {
     const strategy = request.preferences.strategy ?? request.strategy ?? this.#settings.strategy
     const { promptTokens, outputTokens } = request
     return choose(usable, strategy, { promptTokens, outputTokens, cached }, this.random, now)
+  }
+
+  /** The number of endpoints by the state of their breakers. */
+  get breakers(): Record<BreakerState, number> {
+    const counts: Record<BreakerState, number> = { closed: 0, open: 0, 'half-open': 0 }
+    for (const { breaker } of this.#states.values()) counts[breaker.state]++
+    return counts
   }
 
   /** The number of endpoints of which something is known. */
