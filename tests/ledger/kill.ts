@@ -42,6 +42,10 @@ class Unexpected extends Error {}
 const below = (most: number): number => Math.floor(Math.random() * most)
 const oneOf = <T>(choices: readonly T[]): T => choices[below(choices.length)]!
 
+/** Generations that finish in each round, and the longest wait for them. */
+const FINISHED = 6
+const BUSY_MS = 20_000
+
 /** A server killed again and again under load on the same data folder, and the checks after each restart. */
 export class KillHarness {
   readonly #data = mkdtempSync(join(tmpdir(), 'sluice-kill-'))
@@ -65,8 +69,12 @@ export class KillHarness {
       await this.#check(gateway, store)
       if (!reported) await this.#request(gateway, { reports: false, leaves: false })
       const alive = { now: true }
+      const before = this.#finished
       const clients = Array.from({ length: CLIENTS }, () => this.#client(gateway, reported, alive))
       await Bun.sleep(50 + below(400))
+      // A busy machine takes longer until something can be lost.
+      for (const enough = Date.now() + BUSY_MS; this.#finished - before < FINISHED && Date.now() < enough; )
+        await Bun.sleep(10)
       await this.#topUp(store)
       await Bun.sleep(below(500))
       for (const { id } of await store.ledger.openGenerations()) this.#leftOpen.add(id)
@@ -78,6 +86,10 @@ export class KillHarness {
       gateway.kill('SIGKILL')
       await store.close()
     }
+  }
+
+  get #finished(): number {
+    return [...this.#seen.values()].filter(({ finished }) => finished).length
   }
 
   async end(): Promise<void> {
@@ -203,7 +215,7 @@ export class KillHarness {
     await expectBookRight(this.#data)
     await this.#checkOverHttp(gateway)
     Object.assign(this.counts, {
-      finished: [...this.#seen.values()].filter(({ finished }) => finished).length,
+      finished: this.#finished,
       left: this.#leftOpen.size,
       crashed: records.filter(({ ending }) => ending === 'crashed').length,
     })
