@@ -153,6 +153,22 @@ describe.skipIf(!CAN_BROWSE)('the playground', () => {
     await context.close()
   }, 90_000)
 
+  test('a long body is cut into lines beside the page, and only those that are seen are on it', async () => {
+    const { page, context, faults } = await signIn(browser, gateway)
+    await page.goto(`${gateway.url}/console/playground`)
+    await page.getByRole('tab', { name: 'JSON' }).click()
+    const messages = Array.from({ length: 4000 }, (_, index) => ({ role: 'user', content: `number ${index}` }))
+    await page.getByLabel('Body of the request').fill(JSON.stringify({ model: 'sandbox/chat', messages }))
+    await page.getByRole('button', { name: 'Send' }).click()
+    await column(page, 'sandbox/chat').getByText('number 3999', { exact: false }).waitFor()
+    await column(page, 'sandbox/chat').getByRole('tab', { name: 'Sent' }).click()
+    await page.locator('.json-line').filter({ hasText: '"messages"' }).waitFor()
+    expect(await page.locator('.json-line').nth(2).textContent()).toBe('  "messages": [')
+    expect(await page.locator('.json-line').count()).toBeLessThan(100)
+    expect(faults).toEqual([])
+    await context.close()
+  }, 90_000)
+
   test('a stream that hangs can be stopped', async () => {
     const { page, context, faults } = await signIn(browser, gateway, { viewport: MOBILE, scheme: 'dark' })
     await page.goto(`${gateway.url}/console/playground`)
