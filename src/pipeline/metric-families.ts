@@ -122,14 +122,11 @@ const snake = (bucket: string): string =>
     .replace(/(?<=[a-z])(?=[A-Z\d])/g, '_')
     .toLowerCase()
 
-const stateFamilies = ({ concurrency, router, memory, ledger, store, space, tracing }: AppContext): Family[] => [
+const stateFamilies = ({ router, memory, ledger, store, space, tracing }: AppContext): Family[] => [
   histogram('commit_duration_seconds', 'Transactions of the database, and their flushes to the disk', () => [
     { labels: { step: 'write' }, value: store.timings.transactions },
     { labels: { step: 'flush' }, value: store.timings.flushes },
   ]),
-  gauge('requests_waiting', 'Requests that wait for a place within the limits of concurrency', () =>
-    one(concurrency.waiting),
-  ),
   gauge('endpoints', 'Endpoints that were called, by the state of their breakers', () =>
     Object.entries(router.breakers).map(([breaker, value]) => ({ labels: { breaker }, value })),
   ),
