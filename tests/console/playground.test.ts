@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { addTo, noAnswer, type Answer } from '../../console/pages/playground/answer.ts'
 import { bodyOf, pathOf, withoutWords } from '../../console/pages/playground/bodies.ts'
 import { codeOf } from '../../console/pages/playground/code.ts'
+import { diffLines } from '../../console/pages/playground/diff.ts'
 import { emptyConversation, PROTOCOLS } from '../../console/pages/playground/conversation.ts'
 import type { Conversation, ProtocolName } from '../../console/pages/playground/conversation.ts'
 import { readShared, writeShared } from '../../console/pages/playground/share.ts'
@@ -133,5 +134,31 @@ describe('a shared request', () => {
     expect(
       writeShared({ models: [], protocol: 'messages', form: ask('x'.repeat(70_000)), raw: undefined }),
     ).toBeUndefined()
+  })
+})
+
+describe('the difference of two answers', () => {
+  const lines = fc.array(fc.constantFrom('a', 'b', 'c', ''), { maxLength: 12 }).map((all) => all.join('\n'))
+
+  test('has every line of both, in the order of each, and those of both once', () => {
+    fc.assert(
+      fc.property(lines, lines, (one, other) => {
+        const all = diffLines(one, other)
+        const of = (side: string): string =>
+          all
+            .filter((line) => line.side === 'both' || line.side === side)
+            .map(({ text }) => text)
+            .join('\n')
+        expect(of('one')).toBe(one)
+        expect(of('other')).toBe(other)
+        if (one === other) expect(all.every(({ side }) => side === 'both')).toBe(true)
+      }),
+    )
+    expect(diffLines('a\nb\nc', 'a\nx\nc').map(({ side, text }) => `${side} ${text}`)).toEqual([
+      'both a',
+      'one b',
+      'other x',
+      'both c',
+    ])
   })
 })
