@@ -20,16 +20,19 @@ export class Tries {
    */
   begin(names: readonly string[]): () => void {
     const now = this.#now()
-    const lists = names.map((name) => {
-      const recent = (this.#tries.get(name) ?? []).filter((at) => at > now - WINDOW_MS)
-      this.#tries.set(name, recent)
-      return recent
-    })
+    const lists = names.map((name) => (this.#tries.get(name) ?? []).filter((at) => at > now - WINDOW_MS))
     const full = lists.find((list) => list.length >= TRIES_MAX)
+    // Names of refused tries are not kept: those that one client makes up would push out the others.
     if (full !== undefined) throw tooMany(full[0]! + WINDOW_MS - now)
-    for (const list of lists) list.push(now)
+    for (const [index, list] of lists.entries()) {
+      list.push(now)
+      this.#tries.set(names[index]!, list)
+    }
     return () => {
-      for (const list of lists) list.splice(list.indexOf(now), 1)
+      for (const name of names) {
+        const list = this.#tries.get(name) ?? []
+        if (list.includes(now)) list.splice(list.indexOf(now), 1)
+      }
     }
   }
 }

@@ -3,7 +3,7 @@ import { passwordProblem } from '../../accounts/passwords.ts'
 import type { Role } from '../../accounts/roles.ts'
 import { endOf, sessionTimes } from '../../accounts/sessions.ts'
 import type { LinkKind } from '../../accounts/sign-in.ts'
-import { userNameProblem } from '../../accounts/users.ts'
+import { emailProblem, userNameProblem } from '../../accounts/users.ts'
 import { object, string } from '../../config/shape.ts'
 import type { AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
@@ -32,7 +32,7 @@ export const PREVIEW = object({ link }, { required: ['link'] })
 export const SIGN_IN = object({
   link,
   name: string({ what: 'a name', check: userNameProblem }),
-  email: string({ what: 'an e-mail address' }),
+  email: string({ what: 'an e-mail address', check: emailProblem }),
   password: string({ what: 'a password' }),
 })
 
