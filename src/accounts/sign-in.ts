@@ -53,10 +53,11 @@ export class SignIn {
 
   /** The user that a link signs in; it is used up then. `person`: for a link of the kinds `first` and `invite`. */
   async withLink(text: string, person: NewPerson): Promise<{ user: User; kind: LinkKind }> {
-    const { link, user } = await this.#find(text)
-    const kind = kindFor(user)
+    const { link } = await this.#find(text)
     // The slow part comes first: the link is used up by whoever is first after it.
     const password = person.password === undefined ? undefined : await this.#passwords.hash(person.password)
+    const { user } = await this.#find(text)
+    const kind = kindFor(user)
     if (!(await this.#store.useLink(link.hash))) throw usedUp()
     const name = person.name?.trim()
     if (user === undefined) {
@@ -72,9 +73,12 @@ export class SignIn {
   async withPassword(email: string, password: string, address: string | undefined): Promise<User> {
     const name = email.trim().toLowerCase()
     const user = await this.#store.userWithEmail(name)
-    if (!(await this.#isRight(name, user, password, address)))
+    const isRight = await this.#isRight(name, user, password, address)
+    // The comparison takes long: the password may be another one by now.
+    const current = isRight ? await this.#store.userWithEmail(name) : undefined
+    if (current === undefined || current.password !== user?.password)
       throw new GatewayError('sign_in_required', 'No user has this e-mail address and this password.')
-    return this.#joined(user!)
+    return this.#joined(current)
   }
 
   /** Throws permission_denied (403) for a wrong password, rate_limit_exceeded (422). */

@@ -117,8 +117,8 @@ export async function createAccount(app: AppContext, inbound: ManagementRequest)
 
 /** `PATCH /v1/management/accounts/{id}`. */
 export async function changeAccount(app: AppContext, inbound: ManagementRequest): Promise<Response> {
-  const account = await accountFor(app, inbound, inbound.params[0] ?? '', 'accounts.change')
   const body = await bodyOf(inbound, CHANGE)
+  const account = await accountFor(app, inbound, inbound.params[0] ?? '', 'accounts.change')
   checkTier(app, body.plan?.tier)
   const before = shown(app, account)
   checkVersion(inbound, changeable(before))
@@ -139,8 +139,8 @@ export async function changeAccount(app: AppContext, inbound: ManagementRequest)
 
 /** `POST /v1/management/accounts/{id}/credits`: a reference is posted once. */
 export async function creditAccount(app: AppContext, inbound: ManagementRequest): Promise<Response> {
-  const account = await accountFor(app, inbound, inbound.params[0] ?? '', 'accounts.change')
   const { amount_usd: amount = 0n, bonus = false, reference = newId('op'), note } = await bodyOf(inbound, CREDIT)
+  const account = await accountFor(app, inbound, inbound.params[0] ?? '', 'accounts.change')
   if (amount === 0n) throw invalid('amount_usd', 'must not be 0')
   const at = app.clock.now()
   const operation = topUp({

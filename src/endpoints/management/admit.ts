@@ -5,7 +5,7 @@ import { GatewayError } from '../../error.ts'
 import { clientAddress as addressOf } from '../../http/client-address.ts'
 import { checkOwnHost, checkOwnOrigin } from '../../http/own-origin.ts'
 import { stopping } from '../../pipeline/authorize.ts'
-import type { ManagementRoute } from './route.ts'
+import type { ManagementRequest, ManagementRoute } from './route.ts'
 import { sessionTextOf, setCookie } from './session-cookie.ts'
 
 const KEY_HEADERS = ['authorization', 'x-api-key', 'x-goog-api-key'] as const
@@ -17,12 +17,25 @@ export async function answerManaged(
   { name, action, handle }: ManagementRoute,
 ): Promise<Response> {
   if (app.draining) throw stopping()
-  const { caller, cookie } = await callerOf(app, inbound)
+  const identify = async (): Promise<Caller> => {
+    const { caller, cookie } = await callerOf(app, inbound)
+    if (cookie !== undefined) inbound.errorHeaders['set-cookie'] = cookie
+    return caller
+  }
+  const require = (caller: Caller): void => {
+    if (action !== 'public') caller.require(action === 'signed-in' ? undefined : action)
+  }
+  const caller = await identify()
   const clientAddress = addressOf(inbound.request, inbound.address?.(), app.config.listen.proxies)
-  if (cookie !== undefined) inbound.errorHeaders['set-cookie'] = cookie
   app.limits.checkRateLimit(limitedBy(caller, clientAddress), name, app.config.limits.requestsPerMinute, inbound.path)
-  if (action !== 'public') caller.require(action === 'signed-in' ? undefined : action)
-  const response = await handle(app, Object.assign(inbound, { caller, clientAddress }))
+  require(caller)
+  const managed: ManagementRequest = Object.assign(inbound, {
+    caller,
+    clientAddress,
+    identifyAgain: async () => require((managed.caller = await identify())),
+  })
+  const response = await handle(app, managed)
+  const cookie = inbound.errorHeaders['set-cookie']
   if (cookie !== undefined && !response.headers.has('set-cookie')) response.headers.append('set-cookie', cookie)
   return response
 }

@@ -14,12 +14,16 @@ export async function bodyOf<T>(inbound: ManagementRequest, shape: Shape<T>): Pr
   throw invalid(read.problem.path === '' ? 'body' : read.problem.path, read.problem.message)
 }
 
-/** The text of the request's JSON body. Throws unsupported_media_type (415), request_too_large, invalid_request. */
-export async function bodyTextOf({ request }: ManagementRequest, limitBytes: number): Promise<string> {
+/**
+ * The text of the request's JSON body. Its sender decides how long that takes, so that what was read before is old:
+ * handlers read what they change after it. Throws unsupported_media_type (415), request_too_large, invalid_request. */
+export async function bodyTextOf(inbound: ManagementRequest, limitBytes: number): Promise<string> {
+  const { request } = inbound
   const type = request.headers.get('content-type') ?? ''
   if (!/^application\/json\s*(?:;|$)/i.test(type))
     throw new GatewayError('unsupported_media_type', 'The body must be JSON: send content-type: application/json.')
   const text = (await readBody(request, limitBytes)).toString()
+  await inbound.identifyAgain?.()
   const problem = checkJson(text)
   if (problem !== undefined) throw invalid('body', problem)
   try {

@@ -144,9 +144,9 @@ export async function createKey(app: AppContext, inbound: ManagementRequest): Pr
 
 /** `PATCH /v1/management/keys/{id}`: null clears a member. */
 export async function changeKey(app: AppContext, inbound: ManagementRequest): Promise<Response> {
+  const body = await bodyOf(inbound, CHANGE)
   const key = await keyFor(app, inbound, 'keys.change')
   const before = await shownOne(app, key)
-  const body = await bodyOf(inbound, CHANGE)
   checkVersion(inbound, changeable(before))
   if (key.revokedAt !== null) throw new GatewayError('conflict', 'This key is revoked: make a new one.')
   const isOtherRole = body.role !== undefined || body.scope !== undefined
@@ -170,8 +170,8 @@ export async function revokeKey(app: AppContext, inbound: ManagementRequest): Pr
 
 /** `POST /v1/management/keys/{id}/rotate`: a new text; the old one works for `grace_seconds` more. */
 export async function rotateKey(app: AppContext, inbound: ManagementRequest): Promise<Response> {
-  const key = await keyFor(app, inbound, 'keys.change')
   const { grace_seconds: grace = 0 } = await bodyOf(inbound, ROTATE)
+  const key = await keyFor(app, inbound, 'keys.change')
   if (key.revokedAt !== null || (key.expiresAt ?? Infinity) <= app.clock.now())
     throw new GatewayError('conflict', `This key is ${key.revokedAt === null ? 'expired' : 'revoked'}: make a new one.`)
   if (key.role !== null) roleOf(inbound, key.kind, key as { role: RoleName; scope: string }, key.accountId)

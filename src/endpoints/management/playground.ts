@@ -21,10 +21,10 @@ export type PlaygroundKeyAnswer = {
 
 /** `POST /v1/management/playground/keys`. */
 export async function createPlaygroundKey(app: AppContext, inbound: ManagementRequest): Promise<Response> {
+  const { account: wanted } = await bodyOf(inbound, CREATE)
   const { user } = inbound.caller
   if (user === undefined)
     throw new GatewayError('permission_denied', 'The playground takes a session; make a key with POST /keys instead.')
-  const { account: wanted } = await bodyOf(inbound, CREATE)
   const account = await accountFor(app, inbound, wanted ?? onlyAccount(inbound), 'playground.use')
   const expiresAt = app.clock.now() + KEEP_MS
   const { id, text } = await app.keys.create({

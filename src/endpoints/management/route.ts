@@ -2,8 +2,15 @@ import type { Caller } from '../../accounts/caller.ts'
 import type { Action } from '../../accounts/roles.ts'
 import type { AppContext, PublicRequest } from '../../context.ts'
 
-/** A request to the management API. `clientAddress`: beyond proxies of ours. */
-export type ManagementRequest = PublicRequest & { caller: Caller; clientAddress: string | undefined }
+/**
+ * A request to the management API. `clientAddress`: beyond proxies of ours. `identifyAgain`: reads the caller again
+ * after a body, during which its session may have ended and its roles may have changed.
+ */
+export type ManagementRequest = PublicRequest & {
+  caller: Caller
+  clientAddress: string | undefined
+  identifyAgain?: () => Promise<void>
+}
 
 type Handled = Promise<Response> | Response
 

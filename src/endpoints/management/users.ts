@@ -85,8 +85,8 @@ export async function createUser(app: AppContext, inbound: ManagementRequest): P
 
 /** `PATCH /v1/management/users/{id}`: `roles` replaces those in the scopes that the caller manages. */
 export async function changeUser(app: AppContext, inbound: ManagementRequest): Promise<Response> {
-  const { user, held } = await userFor(app, inbound)
   const body = await bodyOf(inbound, CHANGE)
+  const { user, held } = await userFor(app, inbound)
   const before = await shown(app, inbound, user, held)
   checkVersion(inbound, changeable(before))
   if (body.name !== undefined || body.email !== undefined) requireAllOf(inbound, user, held)
@@ -159,15 +159,19 @@ export async function endUserSessions(app: AppContext, inbound: ManagementReques
 
 /** `PUT /v1/management/users/{id}/password`: one's own, with the old one where there is one. It ends other sessions. */
 export async function setPassword(app: AppContext, inbound: ManagementRequest): Promise<Response> {
+  const { password, old_password: old } = await bodyOf(inbound, PASSWORD)
   const { user } = await userFor(app, inbound)
   if (inbound.caller.user?.id !== user.id)
     throw new GatewayError('permission_denied', 'A password is set by its user alone; make a link for them instead.')
-  const { password, old_password: old } = await bodyOf(inbound, PASSWORD)
   if (password === undefined) throw invalid('password', 'is required; null removes it')
   if (password !== null && user.email === null) throw invalid('password', 'requires an e-mail address to sign in with')
   const { passwords, users, sessions, signIn } = app.people
   if (user.password !== null) await signIn.checkPassword(user, old ?? '', inbound.clientAddress)
-  await users.change({ ...user, password: password === null ? null : await passwords.hash(password) })
+  const hash = password === null ? null : await passwords.hash(password)
+  // Hashes take long, and in turn: the password may be another one by now.
+  const current = await users.find(user.id)
+  if (current?.password !== user.password) throw new GatewayError('conflict', 'The password was changed meanwhile.')
+  await users.change({ ...current, password: hash })
   for (const { id } of await sessions.list(user.id))
     if (id !== inbound.caller.user.sessionId) await sessions.end(user.id, id)
   await logChange(app, inbound, { action: 'user.password', target: user.id })
