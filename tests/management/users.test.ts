@@ -75,6 +75,24 @@ describe('people', () => {
     expect((await bob.get('/users')).status).toBe(200)
   })
 
+  test('management keys that were made with those of a user end with them', async () => {
+    const cleo = await signedIn(gateway, 'Cleo', [on('installation', 'admin')])
+    const admin = { kind: 'management', role: 'admin', scope: 'installation' }
+    const first = (await cleo.post<{ text: string }>('/keys', admin)).json.text
+    const send = (text: string, method: string, path: string, body?: object) =>
+      fetch(`${gateway.url}/v1/management${path}`, {
+        method,
+        headers: { authorization: `Bearer ${text}`, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      })
+    const { text } = (await (await send(first, 'POST', '/keys', admin)).json()) as { text: string }
+    expect((await send(text, 'GET', '/users')).status).toBe(200)
+    expect((await owner.ask('DELETE', `/users/${await idOf(cleo)}`)).status).toBe(204)
+    expect([(await send(first, 'GET', '/users')).status, (await send(text, 'GET', '/users')).status]).toEqual([
+      401, 401,
+    ])
+  })
+
   test('the last owner stays an owner, and stays', async () => {
     const id = await idOf(owner)
     expect((await owner.change('PATCH', `/users/${id}`, { roles: [] })).code).toBe('conflict')

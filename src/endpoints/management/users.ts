@@ -243,14 +243,18 @@ async function newRoles(
   return [...kept, ...wanted]
 }
 
-/** Revokes the management keys of a user that have more rights than it has now, and those of the playground. */
+/**
+ * Revokes the management keys of a user that have more rights than it has now, those that such keys made, and those of
+ * the playground. `creator`: the user or one of its keys.
+ */
 async function revokeBeyond(
   app: AppContext,
   inbound: ManagementRequest,
-  userId: string,
+  creator: string,
   held: readonly Role[],
 ): Promise<void> {
-  for (const key of await app.store.accounts.keysBy(userId)) {
+  for (const key of await app.store.accounts.keysBy(creator)) {
+    if (key.kind === 'management') await revokeBeyond(app, inbound, key.id, held)
     const role = { scope: key.scope ?? key.accountId, role: key.role ?? 'viewer' } as Role
     const isBeyond = key.kind === 'management' ? !covers(held, role) : key.source === 'playground' && held.length === 0
     if (!isBeyond || key.revokedAt !== null) continue
