@@ -50,6 +50,7 @@ export async function getConsole({ config }: AppContext, { request, params }: Pu
   checkOwnHost(request, config)
   const [path = ''] = params
   if (path.startsWith('assets/')) return asset(path.slice('assets/'.length), request.headers)
+  if (path === 'reload.js') return new Response(RELOAD, { headers: { ...COMMON, 'content-type': TYPES.js! } })
   const page = path === 'reference' ? 'reference.html' : 'index.html'
   const file = Bun.file(join(DIST, page))
   return (await file.exists()) ? html(await file.text(), page !== 'index.html') : progress()
@@ -101,6 +102,9 @@ function html(text: string, isReference: boolean, status = 200): Response {
   })
 }
 
+/** A refresh by `meta` would stay on the page of a sign-in link: it only moves to the link's fragment. */
+const RELOAD = 'setTimeout(() => location.reload(), 2000)\n'
+
 /** The page while there is no console: how far its build is, or what failed. It looks again by itself. */
 async function progress(): Promise<Response> {
   const file = Bun.file(STATE)
@@ -116,7 +120,7 @@ async function progress(): Promise<Response> {
   <head>
     <meta charset="utf-8">
     <meta name="color-scheme" content="light dark">
-    <meta http-equiv="refresh" content="2">
+    <script src="/console/reload.js"></script>
     <title>Sluice</title>
     <style nonce="__CSP_NONCE__">
       body { font: 14px/1.5 system-ui, sans-serif; margin: 20vh auto; max-width: 42em; padding: 0 24px }

@@ -55,7 +55,16 @@ describe('until the console is built', () => {
     state({ state: 'failed', message: 'no network <script>alert(1)</script>' })
     const [, failed] = await page()
     expect(failed).toContain('no network &#60;script&#62;')
-    expect(failed).not.toContain('<script')
+    expect(failed).not.toContain('<script>')
+  })
+
+  test('the page looks again with the fragment of its address, which has the secret of a link', async () => {
+    const page = await get('/console/enter')
+    expect(await page.text()).toContain('<script src="/console/reload.js"></script>')
+    expect(page.headers.get('content-security-policy')).toContain("script-src 'self'")
+    const script = await get('/console/reload.js')
+    expect(script.headers.get('content-type')).toContain('text/javascript')
+    expect(await script.text()).toContain('location.reload()')
   })
 })
 
