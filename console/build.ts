@@ -86,7 +86,7 @@ class Assets {
     this.#files.push(name)
     if (name.endsWith('.woff2')) return SERVED + name
     writeFileSync(`${path}.gz`, gzipSync(bytes, { level: 9 }))
-    const params = { [constants.BROTLI_PARAM_QUALITY]: 10, [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length }
+    const params = { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length }
     writeFileSync(`${path}.br`, brotliCompressSync(bytes, { params }))
     return SERVED + name
   }
