@@ -6,7 +6,9 @@ import { CLIENTS, requestIn, send, startUpstreams } from './route-upstreams.ts'
 
 setDefaultTimeout(60_000)
 
-const upstreams = startUpstreams()
+const upstreams = startUpstreams(({ model }) =>
+  model === 'down' ? Response.json({ error: { message: 'down' } }, { status: 503 }) : undefined,
+)
 const { calls } = upstreams
 let gateway: Gateway
 beforeAll(async () => {
@@ -34,6 +36,7 @@ beforeAll(async () => {
   other: { endpoints: [{ provider: third, model: o }], price: { prompt: 0.5, completion: 1 } }
   falls: { endpoints: [{ provider: first, model: f }], fallbacks: [other, missing/model] }
   routed: { endpoints: [{ provider: router, model: x/y }] }
+  falls-from-router: { endpoints: [{ provider: router, model: down }], fallbacks: [other, routed] }
   mixed: { endpoints: [{ provider: router, model: x/y }, { provider: first, model: a }] }
   plain: { endpoints: [{ provider: first, model: plain-model }] }
   odd:floor: { endpoints: [{ provider: third, model: literal }] }
@@ -135,6 +138,15 @@ describe('a provider that routes itself', () => {
     expect(calls[0]!.body).toMatchObject(own)
   })
 
+  test('no other provider is asked instead, by a fallback of the file, of which they are not known', async () => {
+    const model = 'falls-from-router'
+    expect((await chat({ model })).asked).toContain('third')
+    calls.length = 0
+    const { asked } = await chat({ model, provider: { zdr: true } })
+    expect(asked).not.toContain('third')
+    expect(asked).toContain('router')
+  })
+
   test('is sent them in addition where there are others', async () => {
     expect((await chat({ model: 'mixed', ...own })).status).toBe(400)
     expect(await chat({ model: 'mixed', provider: { ignore: ['first'] } })).toMatchObject({ asked: ['router'] })
@@ -151,6 +163,18 @@ describe('an order of providers that are not on this server', () => {
   test('is for the only provider of the protocol, which gets it', async () => {
     expect(await chat({ model: 'plain', ...own })).toMatchObject({ status: 200, asked: ['first'] })
     expect(calls[0]!.body).toMatchObject(own)
+  })
+
+  test('keeps the promises beside it', async () => {
+    for (const promise of [
+      { zdr: true },
+      { data_collection: 'deny' },
+      { regions: ['eu'] },
+      { max_price: { prompt: 1 } },
+    ])
+      expect(await chat({ model: 'third/x', provider: { order: ['OpenAI'], ...promise } })).toMatchObject({ asked: [] })
+    const asked = await chat({ model: 'plain', provider: { order: ['OpenAI', 'azure'], regions: ['mars'] } })
+    expect(asked).toMatchObject({ asked: [] })
   })
 
   test('is refused where Sluice has a choice to make, would have to translate, or does not know a name', async () => {

@@ -78,7 +78,9 @@ export class CandidateFinder {
     const listed = catalogue.endpoints(name, protocol)
     const endpoints = this.#isForProvider(routing, listed, protocol) ? this.#readByProvider(listed[0]!) : listed
     const { model, strategy, provider } = catalogue.named(name)
-    const read = readPreferences(readHere(routing, endpoints, protocol), headers, catalogue.providerNames)
+    const members = readHere(routing, endpoints, protocol)
+    const isUnread = members === undefined && isObject(routing?.provider)
+    const read = readPreferences(members, headers, catalogue.providerNames)
     const configured = config.models.get(endpoints[0]!.listed ?? model)
     const fallbacks = read?.models ?? configured?.fallbacks ?? []
     const last = configured?.contextFallback
@@ -97,7 +99,9 @@ export class CandidateFinder {
           : `not the provider behind @, ${provider}`) ??
         (endpoint.fallback === undefined || identity.allows(endpoint.fallback)
           ? undefined
-          : `the key may not use ${endpoint.fallback}`)
+          : `the key may not use ${endpoint.fallback}`) ??
+        // Members that are left to the provider of the model are promises to the client all the same.
+        (isUnread && !readsItself(endpoint, protocol) ? `provider: is for the provider of ${model} alone` : undefined)
       if (reason !== undefined) dropped.push({ endpoint, reason })
       return reason === undefined
     })
@@ -126,8 +130,8 @@ export class CandidateFinder {
    */
   #isForProvider(routing: RoutingMembers | undefined, endpoints: readonly Endpoint[], protocol: ProtocolName): boolean {
     if (!isObject(routing?.provider) || endpoints.length !== 1 || endpoints[0]!.protocol !== protocol) return false
-    const { order, only } = routing.provider
-    if (!Array.isArray(order) || order.length === 0 || only !== undefined) return false
+    const { order } = routing.provider
+    if (!Array.isArray(order) || order.length === 0 || promises(routing.provider)) return false
     const { providerNames } = this.#modules.catalogue
     return order.every((name) => typeof name === 'string' && providerNames.isElsewhere(name))
   }
@@ -203,11 +207,17 @@ const readHere = (
   routing: RoutingMembers | undefined,
   endpoints: readonly Endpoint[],
   protocol: ProtocolName,
-): RoutingMembers | undefined =>
-  routing !== undefined &&
-  endpoints.every((endpoint) => endpoint.protocol === protocol && endpoint.target.quirks.routesItself === true)
-    ? undefined
-    : routing
+): RoutingMembers | undefined => (endpoints.every((endpoint) => readsItself(endpoint, protocol)) ? undefined : routing)
+
+const readsItself = ({ protocol, target }: Endpoint, own: ProtocolName): boolean =>
+  protocol === own && target.quirks.routesItself === true
+
+/** Reports whether members exclude endpoints for more than their place in an order: only Sluice can keep that. */
+const promises = ({ only, data_collection, zdr, ...others }: Record<string, unknown>): boolean =>
+  only !== undefined ||
+  data_collection === 'deny' ||
+  zdr === true ||
+  ['ignore', 'regions', 'quantizations', 'max_price'].some((name) => others[name] != null)
 
 /** `name`: a provider's id, the name of an endpoint, or one of its tags. */
 const isNamed = ({ provider, name: own, routing }: Endpoint, name: string): boolean =>
