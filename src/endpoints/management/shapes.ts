@@ -10,11 +10,12 @@ export const nullable = <T>(of: Shape<T>): Shape<T | null> => ({
   read: (location) => (location.empty ? null : of.read(location)),
 })
 
-const AMOUNT = /^-?\d{1,10}(?:\.\d{1,9})?$/
+/** Below a billion USD: the store has 64 bits for nano-USD. */
+const AMOUNT = /^-?\d{1,9}(?:\.\d{1,9})?$/
 
 /** USD as a decimal string, read as nano-USD. */
 export const usdAmount = (description: string, isSigned = false): Shape<Nano> => ({
-  schema: { type: 'string', pattern: (isSigned ? AMOUNT : /^\d{1,10}(?:\.\d{1,9})?$/).source, description },
+  schema: { type: 'string', pattern: (isSigned ? AMOUNT : /^\d{1,9}(?:\.\d{1,9})?$/).source, description },
   read(location) {
     const what = `a string with an amount of USD, such as "12.5", of at most nine decimals`
     const text = location.text(what)
