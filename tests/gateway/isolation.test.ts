@@ -126,6 +126,7 @@ const TABLE: Record<string, Row> = {
   'HEAD hello messages': { path: '/api/hello', keys: 'public' },
   'GET console chat.completions': { path: '/console/assets/none.js', keys: 'public', answers: 404 },
   'GET livez chat.completions': { path: '/livez', keys: 'public' },
+  'GET openapi chat.completions': { path: '/openapi.json', keys: 'public' },
   'GET readyz chat.completions': { path: '/readyz', keys: 'public' },
 }
 

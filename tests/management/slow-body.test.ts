@@ -18,7 +18,12 @@ const idOf = async (browser: Browser): Promise<string> =>
   (await browser.get<SessionAnswer>('/session')).json.user?.id ?? ''
 
 /** A request whose body has begun. `end`: sends the rest, and gives the status of the answer. */
-async function slowly(browser: Browser, line: string, body: object): Promise<{ end(): Promise<number> }> {
+async function slowly(
+  browser: Browser,
+  line: string,
+  body: object,
+  version = '*',
+): Promise<{ end(): Promise<number> }> {
   const { hostname, port, host } = new URL(gateway.url)
   const text = JSON.stringify(body)
   const socket = await new Promise<Socket>((resolve) => {
@@ -29,7 +34,7 @@ async function slowly(browser: Browser, line: string, body: object): Promise<{ e
     `cookie: ${browser.cookie}`,
     'sec-fetch-site: same-origin',
     'x-sluice-console: 1',
-    'if-match: *',
+    `if-match: ${version}`,
     'content-type: application/json',
     `content-length: ${text.length}`,
   ]
@@ -83,5 +88,17 @@ describe('a body that comes slowly', () => {
     expect(fewer.status).toBe(200)
     expect(await slow.end()).toBe(200)
     expect((await mallory.get<SessionAnswer>('/session')).json.roles).toEqual(roles as Role[])
+  })
+
+  test('is that of a single change, where several of one version end at once', async () => {
+    const path = `/accounts/${(await owner.post<{ id: string }>('/accounts', { name: 'hurried' })).json.id}`
+    const version = (await owner.get(path)).headers.get('etag')!
+    const changes = await Promise.all(
+      Array.from({ length: 8 }, (_, discount) =>
+        slowly(owner, `PATCH /v1/management${path}`, { discount: discount + 1 }, version),
+      ),
+    )
+    const statuses = await Promise.all(changes.map((change) => change.end()))
+    expect(statuses.toSorted()).toEqual([200, ...Array.from({ length: 7 }, () => 409)])
   })
 })

@@ -29,15 +29,36 @@ export async function answerManaged(
   const clientAddress = addressOf(inbound.request, inbound.address?.(), app.config.listen.proxies)
   app.limits.checkRateLimit(limitedBy(caller, clientAddress), name, app.config.limits.requestsPerMinute, inbound.path)
   require(caller)
+  let endTurn: (() => void) | undefined
   const managed: ManagementRequest = Object.assign(inbound, {
     caller,
     clientAddress,
-    identifyAgain: async () => require((managed.caller = await identify())),
+    async identifyAgain() {
+      if (inbound.request.headers.has('if-match')) endTurn = await nextTurn()
+      require((managed.caller = await identify()))
+    },
   })
-  const response = await handle(app, managed)
-  const cookie = inbound.errorHeaders['set-cookie']
-  if (cookie !== undefined && !response.headers.has('set-cookie')) response.headers.append('set-cookie', cookie)
-  return response
+  try {
+    const response = await handle(app, managed)
+    const cookie = inbound.errorHeaders['set-cookie']
+    if (cookie !== undefined && !response.headers.has('set-cookie')) response.headers.append('set-cookie', cookie)
+    return response
+  } finally {
+    endTurn?.()
+  }
+}
+
+let lastTurn = Promise.resolve()
+
+/**
+ * The turn of a change that depends on a version, which must still be that when it is written. Resolves when those
+ * before are over, with the function that ends it.
+ */
+function nextTurn(): Promise<() => void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const before = lastTurn
+  lastTurn = before.then(() => promise)
+  return before.then(() => resolve)
 }
 
 /** A key in a header comes before a session. `cookie`: of a session that gets a new text. */
