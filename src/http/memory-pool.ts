@@ -1,5 +1,5 @@
-import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
+import { Waiter } from './waiter.ts'
 
 /** The longest wait for memory, and how many may wait. */
 const WAIT_MS = 30_000
@@ -22,9 +22,9 @@ export class MemoryPool {
   readonly #waitMs: number
   readonly #usedBy = new Map<string, number>()
   /** By owner, who take turns in the order of the map. None is empty. */
-  readonly #queues = new Map<string, Waiter[]>()
+  readonly #queues = new Map<string, MemoryWaiter[]>()
   /** Those that come before all others. */
-  readonly #urgent: Waiter[] = []
+  readonly #urgent: MemoryWaiter[] = []
   #waiting = 0
   #waitingBytes = 0
   /** Bytes given back, with less weight the longer ago that was. */
@@ -43,7 +43,7 @@ export class MemoryPool {
   take(owner: string, bytes: number, signal: AbortSignal, urgent = false): Promise<void> | undefined {
     if (this.#waiting === 0 && this.#fits(owner, bytes)) return this.force(owner, bytes)
     if (this.#waiting >= WAITING_MAX) return Promise.reject(this.#overloaded(bytes))
-    const waiter = new Waiter({ owner, bytes, signal }, this.#waitMs, () => this.#leave(waiter))
+    const waiter = new MemoryWaiter(owner, bytes, signal, this.#waitMs, () => this.#leave(waiter))
     const queue = urgent ? this.#urgent : (this.#queues.get(owner) ?? [])
     queue.push(waiter)
     if (!urgent) this.#queues.set(owner, queue)
@@ -80,7 +80,7 @@ export class MemoryPool {
   }
 
   /** Those of an owner with a full share are passed over; otherwise the first waits until it fits, however large. */
-  #next(): Waiter | undefined {
+  #next(): MemoryWaiter | undefined {
     const [urgent] = this.#urgent
     if (urgent !== undefined) return this.#hasRoom(urgent.bytes) ? urgent : undefined
     for (const [owner, [first]] of this.#queues) {
@@ -115,13 +115,13 @@ export class MemoryPool {
     return own === undefined || own + bytes <= this.limit * SHARE
   }
 
-  #leave(waiter: Waiter): GatewayError {
+  #leave(waiter: MemoryWaiter): GatewayError {
     this.#remove(waiter)
     this.admit()
     return this.#overloaded(waiter.bytes)
   }
 
-  #remove(waiter: Waiter): void {
+  #remove(waiter: MemoryWaiter): void {
     const { owner, bytes } = waiter
     const isUrgent = this.#urgent.includes(waiter)
     const queue = isUrgent ? this.#urgent : this.#queues.get(owner)!
@@ -146,45 +146,12 @@ export class MemoryPool {
   }
 }
 
-type Taking = { owner: string; bytes: number; signal: AbortSignal }
-
 /** A request that waits for memory. */
-class Waiter implements Expiring {
-  readonly owner: string
+class MemoryWaiter extends Waiter {
   readonly bytes: number
-  readonly #signal: AbortSignal
-  readonly #leave: () => GatewayError
-  readonly #settle = Promise.withResolvers<void>()
-  readonly #deadline = new Deadline(this)
 
-  /** `leave`: takes it out of its queue and gives the error for it. */
-  constructor({ owner, bytes, signal }: Taking, waitMs: number, leave: () => GatewayError) {
-    this.owner = owner
+  constructor(owner: string, bytes: number, signal: AbortSignal, waitMs: number, leave: () => GatewayError) {
+    super(owner, signal, waitMs, leave)
     this.bytes = bytes
-    this.#signal = signal
-    this.#leave = leave
-    deadlines.set(this.#deadline, waitMs)
-    signal.addEventListener('abort', this.#onAbort)
-  }
-
-  get promise(): Promise<void> {
-    return this.#settle.promise
-  }
-
-  readonly #onAbort = (): void => this.onDeadline()
-
-  onDeadline(): void {
-    this.#end()
-    this.#settle.reject(this.#leave())
-  }
-
-  admit(): void {
-    this.#end()
-    this.#settle.resolve()
-  }
-
-  #end(): void {
-    deadlines.clear(this.#deadline)
-    this.#signal.removeEventListener('abort', this.#onAbort)
   }
 }

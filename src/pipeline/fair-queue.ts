@@ -1,6 +1,6 @@
-import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
 import type { GatewayError } from '../error.ts'
 import type { CallSignal } from '../http/connection.ts'
+import { Waiter } from '../http/waiter.ts'
 
 /** A request that waits. `refusal`: the error for one that waited too long. */
 export type Waiting = { owner: string; waitMs: number; signal: CallSignal; refusal: () => GatewayError }
@@ -12,10 +12,13 @@ export class FairQueue {
   readonly #queues = new Map<string, Waiter[]>()
 
   /** Resolves when it is let in. Rejects with its refusal, also when its client leaves. */
-  wait(waiting: Waiting): Promise<void> {
-    const waiter = new Waiter(waiting, () => this.#remove(waiter))
-    const queue = this.#queues.get(waiting.owner)
-    if (queue === undefined) this.#queues.set(waiting.owner, [waiter])
+  wait({ owner, signal, waitMs, refusal }: Waiting): Promise<void> {
+    const waiter = new Waiter(owner, signal, waitMs, () => {
+      this.#remove(waiter)
+      return refusal()
+    })
+    const queue = this.#queues.get(owner)
+    if (queue === undefined) this.#queues.set(owner, [waiter])
     else queue.push(waiter)
     this.size++
     return waiter.promise
@@ -47,46 +50,5 @@ export class FairQueue {
     queue.splice(queue.indexOf(waiter), 1)
     if (queue.length === 0) this.#queues.delete(waiter.owner)
     this.size--
-  }
-}
-
-class Waiter implements Expiring {
-  readonly owner: string
-  readonly #signal: CallSignal
-  readonly #refusal: () => GatewayError
-  readonly #leave: () => void
-  readonly #settle = Promise.withResolvers<void>()
-  readonly #deadline = new Deadline(this)
-
-  constructor({ owner, waitMs, signal, refusal }: Waiting, leave: () => void) {
-    this.owner = owner
-    this.#signal = signal
-    this.#refusal = refusal
-    this.#leave = leave
-    deadlines.set(this.#deadline, waitMs)
-    signal.addEventListener('abort', this.#onAbort)
-  }
-
-  get promise(): Promise<void> {
-    return this.#settle.promise
-  }
-
-  readonly #onAbort = (): void => this.onDeadline()
-
-  /** Nobody sees the error of one whose client left. */
-  onDeadline(): void {
-    this.#end()
-    this.#leave()
-    this.#settle.reject(this.#refusal())
-  }
-
-  admit(): void {
-    this.#end()
-    this.#settle.resolve()
-  }
-
-  #end(): void {
-    deadlines.clear(this.#deadline)
-    this.#signal.removeEventListener('abort', this.#onAbort)
   }
 }
