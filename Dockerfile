@@ -1,4 +1,5 @@
-# The one-file executable on a base without a shell: docker build -t sluice . && docker run -p 4310:4310 -v sluice:/data sluice
+# The executable of one file on a base without a shell:
+# docker build -t sluice . && docker run -p 4310:4310 -v sluice:/data sluice
 FROM node:22-bookworm-slim AS build
 WORKDIR /sluice
 COPY package.json package-lock.json ./

@@ -19,7 +19,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Resolves when somebody has signed in again; undefined while nobody was asked to. */
+/** Resolves at the next sign-in; undefined while the page does not ask for one. */
 let signIn: { promise: Promise<void>; resolve(): void } | undefined
 const listeners = new Set<(needed: boolean) => void>()
 
@@ -70,7 +70,7 @@ export function urlOf(path: string, query: Query = {}): string {
 export type Answer<T> = { data: T; etag: string | null }
 
 /**
- * A session that has ended neither fails nor repeats anything by itself: the question to sign in appears over the page,
+ * A session that has ended neither fails nor repeats a request: the question to sign in appears over the page,
  * and the request goes on afterwards.
  */
 export async function askWithTag<T>(method: Method, path: string, options: AskOptions = {}): Promise<Answer<T>> {

@@ -4,10 +4,10 @@ import { ApiError } from '../api/ask.ts'
 import { Icon } from './icons.tsx'
 import { Id } from './id.tsx'
 
-/** What somebody can do about an error, by its status. */
+/** The next step after an error, by its status. */
 function adviceFor(error: Error): string | undefined {
   if (!(error instanceof ApiError)) return undefined
-  if (error.status === 0) return 'It is asked again by itself. If it was stopped, start it with npm start.'
+  if (error.status === 0) return 'The page tries again. If the server was stopped, start it with npm start.'
   if (error.status === 403) return 'Ask an admin of this installation for the role that it names.'
   if (error.status === 409 && error.code === 'conflict') return 'Load the page again, and repeat the change.'
   if (error.status === 422 || error.status === 429) return 'Wait a moment, then retry.'

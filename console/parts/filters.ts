@@ -37,7 +37,7 @@ export const FILTER_FIELDS: Readonly<Record<string, FilterField>> = {
   min_tokens: { label: 'Tokens at least', kind: 'number' },
 }
 
-/** Stands before the name of a choice whose values are left out. */
+/** The prefix of the name of a choice whose values are left out. */
 const NOT = 'not_'
 
 const NAMES = Object.entries(FILTER_FIELDS).flatMap(([name, { kind }]) =>

@@ -110,4 +110,4 @@ const taken = (): GatewayError =>
   new GatewayError('conflict', 'Another user has this e-mail address.', { param: 'email' })
 
 const lastOwner = (): GatewayError =>
-  new GatewayError('conflict', 'This is the last owner: make somebody else an owner first.', { param: 'roles' })
+  new GatewayError('conflict', 'This is the last owner: make another user an owner first.', { param: 'roles' })

@@ -18,7 +18,7 @@ export class TooManyValues extends Error {
 /** The file being read. It collects problems, and has the environment variables. */
 export class Source {
   readonly problems: Problem[] = []
-  /** Undefined where `${NAME}` stands for itself. */
+  /** Undefined where `${NAME}` is literal text. */
   readonly env: Record<string, string | undefined> | undefined
   readonly #document: Document
   readonly #lines: LineCounter

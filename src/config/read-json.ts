@@ -6,8 +6,8 @@ import type { Shape } from './shape.ts'
 export type JsonProblem = { path: string; message: string }
 
 /**
- * The value of a text that is JSON, validated by a shape of sluice.yaml, or its first problem. `${NAME}` in it stands
- * for itself.
+ * The value of a text that is JSON, validated by a shape of sluice.yaml, or its first problem. `${NAME}` in it is
+ * literal text.
  */
 export function readJson<T>(text: string, shape: Shape<T>): { value: T } | { problem: JsonProblem } {
   const lines = new LineCounter()

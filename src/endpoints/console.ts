@@ -105,7 +105,7 @@ function html(text: string, isReference: boolean, status = 200): Response {
 /** A refresh by `meta` would stay on the page of a sign-in link: it only moves to the link's fragment. */
 const RELOAD = 'setTimeout(() => location.reload(), 2000)\n'
 
-/** The page while there is no console: how far its build is, or what failed. It looks again by itself. */
+/** The page while there is no console: how far its build is, or what failed. It reloads until there is one. */
 async function progress(): Promise<Response> {
   const file = Bun.file(STATE)
   const read = (await file.exists()) ? tryParse(await file.text()) : undefined

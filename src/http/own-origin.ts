@@ -13,7 +13,7 @@ export const isLoopbackHost = (host: string): boolean => LOOPBACK.test(host)
 export type OwnHosts = { listen: { host: string; publicUrl?: string }; console: { hosts: readonly string[] } }
 
 /**
- * Refuses a name that somebody else may have pointed at this server (DNS rebinding). Throws misdirected_request (421).
+ * Refuses a name that a third party may have pointed at this server (DNS rebinding). Throws misdirected_request (421).
  */
 export function checkOwnHost(request: Request, { listen, console: { hosts } }: OwnHosts): void {
   const host = hostOf(request)

@@ -18,7 +18,7 @@ export type AuditJob = {
 /** Jobs whose result is kept. */
 const KEPT = 20
 
-/** Audits that somebody asked for: one at a time, each in a thread of its own. */
+/** Requested audits: one at a time, each in a thread of its own. */
 export class AuditJobs {
   readonly #jobs = new Map<string, AuditJob>()
   #running: AuditJob | undefined

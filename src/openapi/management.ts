@@ -75,7 +75,7 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
   },
 
   'GET /users': { summary: 'People', answer: all('UserAnswer') },
-  'POST /users': { summary: 'Invite somebody', body: users.CREATE, answer: object({}), status: 201 },
+  'POST /users': { summary: 'Invite a user', body: users.CREATE, answer: object({}), status: 201 },
   'GET /users/{id}': { summary: 'A person', answer: one('UserAnswer') },
   'PATCH /users/{id}': { summary: 'Change a person', body: users.CHANGE, answer: one('UserAnswer') },
   'DELETE /users/{id}': { summary: 'Remove a person', status: 204 },

@@ -16,7 +16,7 @@ export class RefusalLog {
   readonly #counts = new Map<string, number>()
   #minute = 0
   #keptInHour = 0
-  /** Set while somebody watches. */
+  /** Set while there are live views. */
   onRefused: ((refusal: Refusal) => void) | undefined
 
   constructor(reports: Pick<ReportStore, 'addRefusal'>) {

@@ -4,7 +4,7 @@ export type Labels = Readonly<Record<string, string>>
 
 export type Sample = { labels: Labels; value: number | Histogram }
 
-/** One metric with all its series. Values are read when somebody asks for them, not when they change. */
+/** One metric with all its series. Values are read at a scrape, not when they change. */
 export type Family = {
   /** As Prometheus has it, with its unit: `sluice_commit_duration_seconds`. */
   name: string

@@ -15,7 +15,7 @@ const console_ = (path = ''): string => `${gateway.url}/console${path}`
 const enterWith = (link: string): string => console_(`/enter#${link}`)
 const heading = (page: Page, name: string | RegExp) => page.getByRole('heading', { name, level: 1 })
 
-/** A link of somebody who is to have these roles. */
+/** A link for a new user with these roles. */
 const inviteFor = (name: string, role: 'viewer' | 'admin'): Promise<string> =>
   beside(gateway.data, async ({ users, signIn }) => {
     const id = await users.add({ name, roles: [{ scope: 'installation', role }] })

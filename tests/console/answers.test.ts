@@ -1,4 +1,4 @@
-/** The console's types of answers stand for those of the gateway: this file has to compile. */
+/** The console's types of answers agree with those of the gateway: this file has to compile. */
 import { expect, test } from 'bun:test'
 import type * as Console from '../../console/api/answers.ts'
 import type * as Gateway from '../../src/endpoints/management/answers.ts'

@@ -9,7 +9,7 @@ import { Code } from '../../parts/snippet.tsx'
 import { LinkForm, PasswordForm } from './forms.tsx'
 
 const GREETING = {
-  first: ['Welcome to Sluice', 'Nobody has signed in here yet. You become the owner of this installation.'],
+  first: ['Welcome to Sluice', 'This installation has no owner yet. You become it.'],
   invite: ['You are invited', 'Choose the name under which others see you.'],
   return: ['Welcome back', 'This link signs you in once.'],
 } as const

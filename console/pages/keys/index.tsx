@@ -109,7 +109,7 @@ function Dialogs({ params, open, opened }: Dialogs & { opened: Opened }) {
       )}
       <Modal opened={params.has('connect')} onClose={close} title="Connect a client" size="lg">
         <p className="dim dialog-text">
-          <code>$SLUICE_KEY</code> stands for a key: its text is known only when it is made.
+          <code>$SLUICE_KEY</code> is a placeholder: the text of a key is known only when it is made.
         </p>
         <SnippetChooser />
       </Modal>

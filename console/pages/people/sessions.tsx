@@ -17,7 +17,7 @@ function clientText(client: string): string {
   return `${BROWSER_NAMES[browser] ?? browser} on ${system}`
 }
 
-/** Where somebody is signed in, and the ends of those sessions. */
+/** The sessions of a user, and the buttons that end them. */
 export function Sessions({ id }: { id: string }) {
   const path = `/users/${encodeURIComponent(id)}/sessions`
   const asked = useAsk<Page<UserSession>>(path)

@@ -66,7 +66,7 @@ export async function beginSession(app: AppContext, inbound: ManagementRequest):
   return response
 }
 
-/** Other sites must not sign a browser in as somebody else, either. */
+/** Other sites must not sign a browser in as another user, either. */
 function checkBrowser({ config }: AppContext, { request }: ManagementRequest): void {
   if (!config.console.enabled) throw unknown('route: console.enabled is false')
   checkOwnHost(request, config)

@@ -115,7 +115,7 @@ export async function removeUser(app: AppContext, inbound: ManagementRequest): P
   return nothing()
 }
 
-/** `POST /v1/management/users/{id}/links`: an invite, or a way back for somebody locked out. */
+/** `POST /v1/management/users/{id}/links`: an invite, or a link for a user who is locked out. */
 export async function createLink(app: AppContext, inbound: ManagementRequest): Promise<Response> {
   const { user, held } = await userFor(app, inbound)
   requireAllOf(inbound, user, held, false)
