@@ -1,6 +1,8 @@
 /** The console's types of answers agree with those of the gateway: this file has to compile. */
 import { expect, test } from 'bun:test'
 import type * as Console from '../../console/api/answers.ts'
+import type * as Book from '../../console/pages/book/shapes.ts'
+import type * as Detail from '../../console/pages/request/detail.ts'
 import type * as Gateway from '../../src/endpoints/management/answers.ts'
 
 /** What the gateway answers can be read as what the console expects. */
@@ -22,6 +24,10 @@ const READ = {
   system: (answer: Gateway.SystemAnswer): Console.System => answer,
   speed: (answer: Gateway.SpeedAnswer): Console.Speed => answer,
   settings: (answer: Gateway.SettingsAnswer): Console.Settings => answer,
+  balance: (answer: Gateway.BalanceAnswer): Book.Balance => answer,
+  transfer: (answer: Gateway.TransferAnswer): Book.Transfer => answer,
+  audit: (answer: Gateway.AuditAnswer): Book.Audit => answer,
+  requestDetail: (answer: Gateway.RequestDetailAnswer): Omit<Detail.RequestDetail, 'outcome' | 'translation'> => answer,
   linkPreview: (answer: Gateway.LinkPreview): Console.LinkPreview => answer,
 }
 

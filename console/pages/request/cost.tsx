@@ -2,7 +2,7 @@ import { exactUsd, headUsd } from '../../parts/money.ts'
 import { Money } from '../../parts/money.tsx'
 import { count } from '../../parts/when.ts'
 import type { Posting, Rating, RequestDetail } from './detail.ts'
-import { Fact } from './overview.tsx'
+import { Fact, Facts } from '../../parts/facts.tsx'
 
 /** What was rated, held and posted. */
 export function Cost({ request }: { request: RequestDetail }) {
@@ -25,7 +25,7 @@ export function Cost({ request }: { request: RequestDetail }) {
       )}
       <section className="request-part">
         <h3>Hold</h3>
-        <dl className="facts">
+        <Facts>
           <Fact name="Held at most">
             <Money usd={hold?.held_usd ?? null} why="the hold is not recorded" />
           </Fact>
@@ -33,7 +33,7 @@ export function Cost({ request }: { request: RequestDetail }) {
             <Money usd={hold?.settled_usd ?? cost_usd} />
           </Fact>
           {flows !== null && <Fact name="Flows of the subscription">{count(flows)}</Fact>}
-        </dl>
+        </Facts>
       </section>
       {postings.length > 0 && (
         <section className="request-part">

@@ -1,5 +1,5 @@
-import type { ReactNode } from 'react'
 import { To } from '../../app/scope.tsx'
+import { Fact, Facts } from '../../parts/facts.tsx'
 import { Waterfall, type Step } from '../../parts/waterfall.tsx'
 import { oneLine } from '../../parts/visible.ts'
 import { count, duration } from '../../parts/when.ts'
@@ -26,7 +26,7 @@ export function Overview({ request }: { request: RequestDetail }) {
         </section>
         <section className="request-part">
           <h3>Request</h3>
-          <Facts request={request} />
+          <RequestFacts request={request} />
         </section>
       </div>
     </>
@@ -79,7 +79,7 @@ function Tokens({ request }: { request: RequestDetail }) {
   const { first_token_ms, total_ms } = request
   const seconds = first_token_ms === null || total_ms === null ? 0 : (total_ms - first_token_ms) / 1000
   return (
-    <dl className="facts">
+    <Facts>
       {buckets.map(([name, tokens]) => (
         <Fact key={name} name={BUCKETS[name] ?? name}>
           <span className="number">{count(tokens)}</span>
@@ -91,15 +91,15 @@ function Tokens({ request }: { request: RequestDetail }) {
         </Fact>
       )}
       {request.estimated && <Fact name="Counted">by Sluice: the provider reported none</Fact>}
-    </dl>
+    </Facts>
   )
 }
 
-function Facts({ request }: { request: RequestDetail }) {
+function RequestFacts({ request }: { request: RequestDetail }) {
   const { at, account, key, client, api, attempts, streamed, finish_reason, first_token_ms, total_ms } = request
   const out = attempts.findLast(({ error }) => error === null)?.protocol ?? attempts.at(-1)?.protocol
   return (
-    <dl className="facts">
+    <Facts>
       <Fact name="At">
         <When at={at} />
       </Fact>
@@ -125,7 +125,7 @@ function Facts({ request }: { request: RequestDetail }) {
       <Fact name="Total">
         <span className="number">{duration(total_ms)}</span>
       </Fact>
-    </dl>
+    </Facts>
   )
 }
 
@@ -135,14 +135,5 @@ function Owner({ one, path }: { one: Named | null; path: string }) {
     <To path={path} className="link">
       {oneLine(one.name ?? one.id, 80)}
     </To>
-  )
-}
-
-export function Fact({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   )
 }

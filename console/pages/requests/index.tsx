@@ -13,7 +13,7 @@ import { useZone } from '../../parts/when.tsx'
 import { RequestSheet } from '../request/sheet.tsx'
 import { Bars } from './bars.tsx'
 import { readColumns } from './columns.tsx'
-import { ColumnMenu, ExportMenu } from './menus.tsx'
+import { ColumnMenu, RowExport } from './menus.tsx'
 import { FilterBar } from './filter-bar.tsx'
 import { RequestList } from './request-list.tsx'
 import { useListKeys } from './shortcuts.ts'
@@ -49,7 +49,7 @@ export function Requests() {
             onChange={(live) => setParams(withParam('live', live ? undefined : 'off'))}
           />
           <ColumnMenu columns={columns} onChange={(names) => setParams(withParam('columns', names))} />
-          <ExportMenu query={{ ...scope, ...span }} />
+          <RowExport query={{ ...scope, ...span }} />
         </>
       }
     >

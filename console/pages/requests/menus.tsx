@@ -1,8 +1,7 @@
-import { Menu, Popover } from '@mantine/core'
+import { Button, Menu, Popover } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { urlOf, type Query } from '../../api/ask.ts'
-import { Button } from '@mantine/core'
-import { Icon } from '../../parts/icons.tsx'
+import { ExportMenu } from '../../parts/export-menu.tsx'
 import { ALL_COLUMNS, columnOf, type ColumnName, USUAL_COLUMNS } from './columns.tsx'
 
 /** Which columns the list has. They are in the URL, too. */
@@ -51,23 +50,16 @@ export function ColumnMenu({
 }
 
 /** All rows of the filters as a file, written by the server as it reads them. */
-export function ExportMenu({ query }: { query: Query }) {
+export function RowExport({ query }: { query: Query }) {
   const file = (format: string): string => urlOf('/requests/export', { ...query, format })
   return (
-    <Menu>
-      <Menu.Target>
-        <Button variant="default" size="compact-sm" leftSection={<Icon name="download" size={14} />}>
-          Export
-        </Button>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Item component="a" href={file('csv')} download>
-          CSV, all rows of the filters
-        </Menu.Item>
-        <Menu.Item component="a" href={file('jsonl')} download>
-          JSON lines, all rows of the filters
-        </Menu.Item>
-      </Menu.Dropdown>
-    </Menu>
+    <ExportMenu>
+      <Menu.Item component="a" href={file('csv')} download>
+        CSV, all rows of the filters
+      </Menu.Item>
+      <Menu.Item component="a" href={file('jsonl')} download>
+        JSON lines, all rows of the filters
+      </Menu.Item>
+    </ExportMenu>
   )
 }

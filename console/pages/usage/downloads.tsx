@@ -1,6 +1,6 @@
-import { Button, Menu } from '@mantine/core'
+import { Menu } from '@mantine/core'
 import type { Usage, UsageGroup } from '../../api/answers.ts'
-import { Icon } from '../../parts/icons.tsx'
+import { ExportMenu } from '../../parts/export-menu.tsx'
 import { download } from '../../parts/json-view.tsx'
 import { wallOf, type Zone } from '../../parts/when.ts'
 import { csvOf } from './csv.ts'
@@ -30,20 +30,11 @@ export function Downloads({ usage, starts, groups, metric, by, then, zone }: Pro
     return csvOf([head, ...rows])
   }
   return (
-    <Menu>
-      <Menu.Target>
-        <Button variant="default" size="compact-sm" leftSection={<Icon name="download" size={14} />}>
-          Export
-        </Button>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Item onClick={() => download(table(), `${name}-${by}${then === undefined ? '' : `-${then}`}.csv`)}>
-          CSV, {METRICS[metric].toLowerCase()} over time
-        </Menu.Item>
-        <Menu.Item onClick={() => download(JSON.stringify(usage, null, 2), `${name}.json`)}>
-          JSON, all measures
-        </Menu.Item>
-      </Menu.Dropdown>
-    </Menu>
+    <ExportMenu>
+      <Menu.Item onClick={() => download(table(), `${name}-${by}${then === undefined ? '' : `-${then}`}.csv`)}>
+        CSV, {METRICS[metric].toLowerCase()} over time
+      </Menu.Item>
+      <Menu.Item onClick={() => download(JSON.stringify(usage, null, 2), `${name}.json`)}>JSON, all measures</Menu.Item>
+    </ExportMenu>
   )
 }
