@@ -5,8 +5,18 @@ export type { KeyKind, LimitPeriod }
 
 export type AccountStatus = 'healthy' | 'monitored' | 'abusive' | 'suspended' | 'banned'
 
+/** The requests of an account that its members see: those of their own keys, or of all. */
+export type MemberRequests = 'own' | 'all'
+
 /** `discount`: basis points off every bill. */
-export type Account = { id: string; name: string; status: AccountStatus; createdAt: number; discount: number }
+export type Account = {
+  id: string
+  name: string
+  status: AccountStatus
+  createdAt: number
+  discount: number
+  memberRequests: MemberRequests
+}
 
 export type KeySource = 'api' | 'playground'
 
@@ -76,6 +86,7 @@ export interface AccountStore {
    */
   setStatus(id: string, status: AccountStatus, before?: AccountStatus): Promise<boolean>
   setDiscount(id: string, discount: number): Promise<void>
+  setMemberRequests(id: string, seen: MemberRequests): Promise<void>
   /** `accountIds`: only those of these accounts. */
   keys(accountIds?: readonly string[]): Promise<StoredKey[]>
   keyWithHash(hash: Uint8Array): Promise<StoredKey | undefined>
@@ -85,14 +96,16 @@ export interface AccountStore {
   /** The last made ones first. */
   keyPage(filter: KeyFilter): Promise<StoredKey[]>
   addKey(key: StoredKey): Promise<void>
+  /** False, and nothing written, if there is a key already. */
+  addFirstKeys(keys: readonly StoredKey[]): Promise<boolean>
   /** Writes what can be changed of a key: its name, limits, models, role and expiry. */
   changeKey(key: StoredKey): Promise<void>
   /** The last use of each key, as far as it is written. */
   keyUses(ids: readonly string[]): Promise<Map<string, number>>
   /** Writes the last uses of keys, without waiting for a flush. */
   useKeys(uses: readonly { id: string; at: number }[]): Promise<void>
-  /** A key that is already revoked keeps the earlier instant. */
-  revokeKey(id: string, at: number): Promise<void>
+  /** False, and nothing changed, if the key is revoked already. */
+  revokeKey(id: string, at: number): Promise<boolean>
   /** A key that already expires earlier keeps that instant. */
   expireKey(id: string, at: number): Promise<void>
 }

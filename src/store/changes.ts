@@ -30,7 +30,7 @@ export type ChangeFilter = {
 }
 
 export interface ChangeStore {
-  /** Queued in the turn of the write that it is about, it is in its transaction. */
+  /** With `together` of the store, it is in the transaction of the write that it is about. */
   add(change: Change): Promise<void>
   /** The last ones first. */
   list(filter: ChangeFilter): Promise<StoredChange[]>

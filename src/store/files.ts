@@ -35,6 +35,11 @@ export type StoredOutput = {
   expiresAt: number
 }
 
+/** The time that a process has for the bytes of a row that it deleted, and for the first try of another one. */
+export const REMOVAL_AFTER_MS = 60_000
+export const REMOVAL_AT_MOST_MS = 3_600_000
+export const REMOVALS_TAKEN = 100
+
 /** Rows of files and outputs. A row that has expired is not found, whether or not it has been purged. */
 export interface FileStore {
   /** False, and nothing written, if the account would then have more than `max`. */
@@ -43,12 +48,19 @@ export interface FileStore {
   list(accountId: string, query: FileQuery): Promise<StoredFile[]>
   /** Expired files are included until they are purged. */
   usage(accountId: string): Promise<FileUsage>
-  /** Returns the row it deleted. */
+  /** Returns the row it deleted, whose blob is noted; undefined, and nothing changed, where there is none. */
   delete(accountId: string, id: string, now: number): Promise<StoredFile | undefined>
   addOutput(output: StoredOutput): Promise<void>
   findOutput(token: string, now: number): Promise<StoredOutput | undefined>
-  /** Removes expired rows of files and outputs. Returns their blobs. */
-  purge(now: number): Promise<string[]>
+  /** Removes expired rows of files and outputs. Their blobs are noted. */
+  purge(now: number): Promise<void>
+  /**
+   * Blobs without a row whose bytes are to be removed now, at most REMOVALS_TAKEN. Each is due again later, after a
+   * time that doubles from REMOVAL_AFTER_MS to REMOVAL_AT_MOST_MS, unless `endRemovals` has its name before.
+   */
+  takeRemovals(now: number): Promise<string[]>
+  /** The bytes of these blobs are gone. */
+  endRemovals(blobs: readonly string[]): Promise<void>
   /** Those of `blobs` that a file or an output has. */
   knownBlobs(blobs: readonly string[]): Promise<Set<string>>
 }

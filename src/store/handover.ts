@@ -1,11 +1,12 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { listen, type Listening, type ListenOptions } from '../http/serve.ts'
-import { isLocked, runningServer } from './sqlite/lock.ts'
+import { isLocked, isRunning, processName, runningServer } from './sqlite/lock.ts'
 
 /**
  * A server that takes over from the one on its data folder. It accepts connections before the other one stops to, and
- * its requests wait until it has the folder. The other one passes on what still arrives on its own connections.
+ * its requests wait until it has the folder. The other one passes on what still arrives on its own connections, and
+ * goes on itself where the new one ends before it serves.
  */
 
 const RETRY_MS = 20
@@ -23,19 +24,50 @@ type Successor = {
 /** The file in the data folder that names the successor: its process and its address for the predecessor. */
 const fileIn = (folder: string): string => join(folder, 'successor')
 
-/** The address for forwarded requests of a server that takes over from this one; undefined where none does. */
-export function successorOf(folder: string): string | undefined {
+/** The successor that the file names: its process, and its address for forwarded requests. */
+function named(folder: string): { owner: string; url: string } | undefined {
   try {
-    const [pid, url] = readFileSync(fileIn(folder), 'utf8').trim().split(' ')
-    process.kill(Number(pid), 0)
-    return url
+    const [pid, startedAt, url = ''] = readFileSync(fileIn(folder), 'utf8').trim().split(' ')
+    return { owner: `${pid} ${startedAt}`, url }
   } catch {
     return undefined
   }
 }
 
-/** Removes the file: the hand-over has ended, or its successor did before it began. */
-export const clearSuccessor = (folder: string): void => rmSync(fileIn(folder), { force: true })
+/** A hand-over as the server sees it that is replaced. */
+export class Handover {
+  readonly #folder: string
+  #url: string | undefined
+
+  private constructor(folder: string) {
+    this.#folder = folder
+  }
+
+  /** Undefined where no server takes over from this one. */
+  static on(folder: string): Handover | undefined {
+    const handover = new Handover(folder)
+    return handover.url === undefined ? undefined : handover
+  }
+
+  /** The successor's address for requests; undefined where it ended before it had opened the folder. */
+  get url(): string | undefined {
+    const successor = named(this.#folder)
+    if (successor !== undefined) this.#url = isRunning(successor.owner) ? successor.url : undefined
+    return this.#url
+  }
+
+  /** Waits until the successor has opened the folder, or has ended. False where this server has to go on. */
+  async succeeded(): Promise<boolean> {
+    while (named(this.#folder) !== undefined && this.url !== undefined) await Bun.sleep(RETRY_MS)
+    return this.#url !== undefined
+  }
+}
+
+/** Removes the file, unless it names another server, which takes over from this one already. */
+export function clearSuccessor(folder: string): void {
+  const owner = named(folder)?.owner
+  if (owner === undefined || owner === processName() || !isRunning(owner)) rmSync(fileIn(folder), { force: true })
+}
 
 /**
  * Begins to take over from the server that runs on a folder; undefined where none does, or the system does not show it.
@@ -50,7 +82,7 @@ export function takeOver(folder: string, options: ListenOptions, drainMs: number
     server,
     async openFolder() {
       const file = fileIn(folder)
-      writeFileSync(`${file}.new`, `${process.pid} ${forwarded.url}\n`, { mode: 0o600 })
+      writeFileSync(`${file}.new`, `${processName()} ${forwarded.url}\n`, { mode: 0o600 })
       renameSync(`${file}.new`, file)
       process.kill(pid, 'SIGTERM')
       const giveUpAt = performance.now() + drainMs + CLOSE_MS

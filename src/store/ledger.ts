@@ -36,6 +36,13 @@ export class NotCovered extends Error {
   }
 }
 
+/** An operation would make an account of the book larger than can be stored; nothing was changed. */
+export class BookTooLarge extends Error {
+  constructor({ kind }: Pick<BookAccount, 'kind'>) {
+    super(`the ${kind} account of the book would exceed 9223372036 USD, the most it can hold; nothing was changed`)
+  }
+}
+
 export type PostedTransfer = Transfer & { reference: string; at: number; note: string | null }
 
 export type Balance = BookAccount & { balance: bigint }
@@ -144,11 +151,35 @@ export type LedgerState = {
   spends: KeySpend[]
 }
 
+/**
+ * The sums of what was removed with the records of past months, so that balances, spends and windows can still be
+ * proved. `before`: the instant in the ids before which nothing is left; 0 where nothing was removed.
+ */
+export type Carried = {
+  before: number
+  /** The sum of all removed transfers of one kind between two accounts. */
+  transfers: Transfer[]
+  /** The sums of all removed records of one account and key. `flows`: of subscriptions. */
+  usage: { accountId: string; keyId: string; bill: bigint; flows: bigint }[]
+}
+
 /** The progress of all generations in flight, in the ledger's own format. It survives a crash of the process. */
 export interface ProgressStore {
   /** Replaces it. Never throws. */
   write(text: string): void
   read(): string | undefined
+}
+
+/**
+ * The part of one process in a row that several share. `id`: the kind and owner of a balance, the account and
+ * name of a window, a key. `isEnded`: nothing gives it back any more.
+ */
+export type Leased = {
+  table: 'balances' | 'windows' | 'spends'
+  id: string
+  process: number
+  amount: bigint
+  isEnded: boolean
 }
 
 export interface LedgerStore {
@@ -157,7 +188,8 @@ export interface LedgerStore {
    * `accountIds`: only credit, bonus, plan and windows of these accounts, without what keys spent.
    */
   state(accountIds?: readonly string[]): Promise<LedgerState>
-  spends(): Promise<KeySpend[]>
+  /** `keyIds`: only those of these keys. */
+  spends(keyIds?: readonly string[]): Promise<KeySpend[]>
   /**
    * Resolves when the commit is on the disk. `committed` is called earlier, as soon as `state` includes it.
    * Closing the same generation again fails with an Error and changes nothing.
@@ -167,14 +199,19 @@ export interface LedgerStore {
   saveOpen(open: readonly OpenGeneration[], isFlushed: boolean): Promise<void>
   openGenerations(): Promise<OpenGeneration[]>
   findGeneration(accountId: string, id: string): Promise<GenerationRecord | undefined>
-  /** False, and nothing changed, if the reference has been posted. Fails with NotCovered. */
-  post(operation: Operation): Promise<boolean>
+  /**
+   * False, and nothing changed, if the reference has been posted. Fails with NotCovered. `also` hands writes to the
+   * store that are made together with it, at each attempt.
+   */
+  post(operation: Operation, also?: () => readonly Promise<unknown>[]): Promise<boolean>
   /** If `before` is given, an existing subscription is replaced only if it equals `before`. */
   setSubscription(subscription: Subscription, before?: Subscription): Promise<void>
   /** Asks the server, now or at its next start, to begin the account's windows anew. False without a subscription. */
   requestReset(accountId: string): Promise<boolean>
   /** Ends the request: the subscription and all windows of its account are replaced. */
   resetWindows(subscription: Subscription, windows: readonly QuotaWindow[]): Promise<void>
+  /** All leases of processes, and what they spent beyond them, for an audit. */
+  leased(): Promise<Leased[]>
   /** One page of all records by id, for an audit. `after`: the last id of the page before. */
   generations(after: string | undefined, limit: number): Promise<GenerationRecord[]>
   /**
@@ -182,4 +219,7 @@ export interface LedgerStore {
    * these come in the order of ids.
    */
   transfers(after: { reference: string; kind: string } | undefined, limit: number): Promise<PostedTransfer[]>
+  /** Removes the records of generations before an instant with their transfers, and adds them to what is carried. */
+  removeRecords(before: number): Promise<void>
+  carried(): Promise<Carried>
 }

@@ -32,6 +32,9 @@ export type Session = {
   client: string | null
 }
 
+/** All sessions of a user, or one alone, or all but one. */
+export type WhichSessions = { only?: string | undefined; but?: string | undefined }
+
 /** A link without its text. `userId`: null for the one that makes the first owner. */
 export type SignInLink = {
   /** 32 bytes. */
@@ -53,11 +56,12 @@ export interface PeopleStore {
   /** False, and nothing changed, if the e-mail address is taken or there is no such user. */
   changeUser(user: User): Promise<boolean>
   /**
-   * Replaces the roles of a user, whose sessions need a new text then. False, and nothing changed, if no owner of the
+   * Replaces the roles of a user, whose sessions need a new text then, and whose links end: they were made by those who
+   * managed the former roles. False, and nothing changed, if no owner of the
    * installation would be left.
    */
   setRoles(userId: string, roles: readonly StoredRole[]): Promise<boolean>
-  /** Removes the user with roles, sessions and links. False as above. */
+  /** Removes the user with roles, sessions and links. False as above, and if there is no such user. */
   removeUser(userId: string): Promise<boolean>
 
   addSession(session: Session): Promise<void>
@@ -67,8 +71,10 @@ export interface PeopleStore {
   sessions(userId: string, now: number): Promise<Session[]>
   /** Writes down the use of a session, without waiting for a flush. */
   seeSession(id: string, at: number): Promise<void>
-  /** Ends one session, or all of a user. Gives their number. */
-  endSessions(userId: string, id?: string): Promise<number>
+  /** Ends sessions of a user. Gives their number. */
+  endSessions(userId: string, which?: WhichSessions): Promise<number>
+  /** The same. False, and nothing changed, if there is none. */
+  endAnySessions(userId: string, which?: WhichSessions): Promise<boolean>
   /** Replaces the text of a session; the old one is good until `oldUntil`. False where it was replaced meanwhile. */
   replaceText(session: Session, hash: Uint8Array, oldUntil: number): Promise<boolean>
 

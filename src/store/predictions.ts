@@ -15,6 +15,12 @@ export type PredictionChange = {
   state: string
 }
 
+/** Sorts after the ids of all predictions, which are hexadecimal digits. */
+export const AFTER_ALL_PREDICTIONS = 'g'
+
+/** A page ends early when its predictions have more text together: inputs and outputs may be large. */
+export const PREDICTION_PAGE = 8 * 1024 * 1024
+
 /** A webhook call that has not been delivered yet. The id is the same in every attempt. */
 export type WebhookDelivery = {
   id: string
@@ -26,12 +32,45 @@ export type WebhookDelivery = {
   nextAt: number
 }
 
+/** `changed`: it has gone on. `unwanted`: a cancellation was asked for. */
+export type PredictionNotice = { kind: 'changed' | 'unwanted' | 'ended'; id: string; accountId: string }
+
+/** Predictions of several processes: each runs its own, and any shows them. */
+export interface SharedPredictions {
+  /** Calls the one listener after changes by any process. Some may be lost. */
+  onChange(listener: (change: PredictionNotice) => void): void
+  /** A prediction without its input, as its process wrote it last. */
+  findState(accountId: string, id: string): Promise<PredictionChange | undefined>
+  /**
+   * Counts a prediction that is still to be admitted, until it is added or leaves. False, and not counted, where its
+   * account has `most` unfinished ones already, over all processes.
+   */
+  takePlace(accountId: string, id: string, most: number): Promise<boolean>
+  leavePlace(id: string): Promise<void>
+  /** Lets one of this process run until it ends. False where `most` of its account run, over all processes. */
+  takeTurn(accountId: string, id: string, most: number): Promise<boolean>
+  /** Asks the process that has a prediction to cancel it. */
+  requestCancel(accountId: string, id: string): Promise<void>
+  /** Those of this process whose cancellation another one asked for. */
+  cancelRequests(): Promise<Pick<PredictionChange, 'accountId' | 'id'>[]>
+  /**
+   * Reserves a webhook call that has had so many attempts, for a minute or until it is updated. False where another
+   * process makes it, or has made it.
+   */
+  claimDelivery(id: string, attempts: number): Promise<boolean>
+}
+
 export interface PredictionStore {
+  /** Set where several processes share the store. */
+  readonly shared?: SharedPredictions
   add(prediction: StoredPrediction): Promise<void>
   find(accountId: string, id: string): Promise<StoredPrediction | undefined>
   /** Newest first; fewer than `limit` if they are large. `before`: only those older than this id. */
   list(accountId: string, limit: number, before?: string): Promise<StoredPrediction[]>
-  /** One page of the predictions that have not ended, oldest first. `after`: only those younger than this id. */
+  /**
+   * One page of the predictions of this process that have not ended, oldest first. `after`: only those younger than
+   * this id.
+   */
   unfinished(after?: string): Promise<PredictionChange[]>
   /**
    * Writes the progress of a prediction, or its end together with the webhook calls that follow from it.

@@ -117,7 +117,7 @@ export type UsageSums = {
 export type UsageRow = UsageSums & { bucket: number; group: readonly (string | null)[] }
 
 export type SpeedQuestion = {
-  /** Hours since 1970, `to` exclusive. */
+  /** Instants, `to` exclusive. */
   bounds: readonly number[]
   choices: Partial<Record<'model' | 'provider', Choice>>
 }

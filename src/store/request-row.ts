@@ -1,30 +1,72 @@
 import { noUsage } from '../generation/usage.ts'
-import type { GenerationRecord } from './ledger.ts'
-import type { Refusal, RequestRow } from './reports.ts'
+import { priceOf, type ReadPrice } from './generation-row.ts'
+import type { GenerationRecord, Transfer } from './ledger.ts'
+import type { Refusal, RequestDetail, RequestRow } from './reports.ts'
+
+/** All that the line of a generation that has ended is made of. */
+export type EndedRequest = Omit<RequestRow, 'outcome' | 'error' | 'firstTokenMs' | 'totalMs' | 'tries'> &
+  Pick<GenerationRecord, 'ending' | 'attempts' | 'latency' | 'duration' | 'retries'>
 
 /** The line of a generation that has ended. */
-export const rowOfRecord = (record: GenerationRecord): RequestRow => ({
-  id: record.id,
-  at: record.createdAt,
-  accountId: record.accountId,
-  keyId: record.keyId,
-  kind: record.kind,
-  api: record.api,
-  model: record.model,
-  provider: record.provider,
-  client: record.client,
-  outcome: record.ending,
-  finish: record.finish,
-  error: errorOf(record.ending, record.attempts),
-  streamed: record.streamed,
-  firstTokenMs: firstTokenOf(record),
-  totalMs: record.latency + record.duration,
-  tries: record.retries + 1,
-  losses: record.translation === null ? 0 : (JSON.parse(record.translation) as unknown[]).length,
-  estimated: record.estimated,
-  usage: record.usage,
-  bill: record.bill,
-  flows: record.flows,
+export const rowOfEnded = (ended: EndedRequest): RequestRow => ({
+  id: ended.id,
+  at: ended.at,
+  accountId: ended.accountId,
+  keyId: ended.keyId,
+  kind: ended.kind,
+  api: ended.api,
+  model: ended.model,
+  provider: ended.provider,
+  client: ended.client,
+  outcome: ended.ending,
+  finish: ended.finish,
+  error: errorOf(ended.ending, ended.attempts),
+  streamed: ended.streamed,
+  firstTokenMs: firstTokenOf(ended),
+  totalMs: ended.latency + ended.duration,
+  tries: ended.retries + 1,
+  losses: ended.losses,
+  estimated: ended.estimated,
+  usage: ended.usage,
+  bill: ended.bill,
+  flows: ended.flows,
+})
+
+export const rowOfRecord = (record: GenerationRecord): RequestRow =>
+  rowOfEnded({
+    ...record,
+    at: record.createdAt,
+    losses: record.translation === null ? 0 : (JSON.parse(record.translation) as unknown[]).length,
+  })
+
+/** The columns of the detail of a generation beside those of its line, as stores read them. */
+export type ReadDetail = ReadPrice & Pick<GenerationRecord, 'attempts' | 'translation' | 'discount'> & { held: string }
+
+export const detailOfGeneration = (row: RequestRow, read: ReadDetail, transfers: Transfer[]): RequestDetail => ({
+  row,
+  attempts: read.attempts,
+  translation: read.translation,
+  price: priceOf(read),
+  discount: read.discount,
+  held: BigInt(read.held),
+  transfers,
+  status: null,
+  param: null,
+})
+
+export const detailOfRefusal = (
+  row: RequestRow,
+  { status, param }: Pick<Refusal, 'status' | 'param'>,
+): RequestDetail => ({
+  row,
+  attempts: null,
+  translation: null,
+  price: null,
+  discount: 0,
+  held: 0n,
+  transfers: [],
+  status,
+  param,
 })
 
 /** The line of a refusal. */
@@ -53,7 +95,7 @@ export const rowOfRefusal = (refusal: Refusal): RequestRow => ({
 })
 
 /** The time to the first token of a stream that began. */
-export const firstTokenOf = ({
+const firstTokenOf = ({
   streamed,
   ending,
   latency,
@@ -62,7 +104,7 @@ export const firstTokenOf = ({
   streamed && (ending === 'completed' || duration > 0) ? latency : null
 
 /** The error of the last attempt that failed. */
-export function errorOf(ending: string, attempts: string | null): RequestRow['error'] {
+function errorOf(ending: string, attempts: string | null): RequestRow['error'] {
   if (ending === 'completed' || attempts === null) return null
   const last = (JSON.parse(attempts) as { error?: string; message?: string }[]).findLast(({ error }) => error)
   return last?.error === undefined ? null : { code: last.error, message: last.message ?? null }

@@ -84,6 +84,37 @@ export const responseOf = ({
   inputItems: inputItems.map(parseText),
 })
 
+/** A response as stores read it. */
+export type ResponseRow = { response: string; upstream: string | null; createdAt: number; expiresAt: number }
+
+export const storedResponseOf = (
+  id: string,
+  { response, upstream, createdAt, expiresAt }: ResponseRow,
+  items: Omit<ResponseTexts, 'response'>,
+): StoredResponse => ({
+  id,
+  ...responseOf({ response, ...items }),
+  createdAt,
+  expiresAt,
+  ...(upstream === null ? {} : { upstream: JSON.parse(upstream) as BackgroundWork }),
+})
+
+/** The texts of items as stores read them, in their order. */
+export function itemTextsOf(
+  items: readonly { isOutput: boolean | number; item: string }[],
+): Omit<ResponseTexts, 'response'> {
+  const textsOf = (kind: boolean): string[] =>
+    items.flatMap(({ isOutput, item }) => (Boolean(isOutput) === kind ? [item] : []))
+  return { inputItems: textsOf(false), output: textsOf(true) }
+}
+
+/** The bytes that count as kept. */
+export function bytesOf({ head, inputItems, output }: ResponseToSave): number {
+  let bytes = Buffer.byteLength(head)
+  for (const items of [inputItems, output]) for (const { text } of items) bytes += Buffer.byteLength(text)
+  return bytes
+}
+
 const parseText = (text: string): unknown => JSON.parse(text)
 
 /** The response with other output, at the same place among its members. */

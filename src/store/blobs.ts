@@ -1,0 +1,26 @@
+/** The bytes of files and outputs, under random names. Methods throw GatewayError store_unavailable unless said. */
+export interface BlobStore {
+  /** A new blob, which need not be readable before `keep`. */
+  create(): Promise<BlobWriter>
+  /** All bytes, in memory; undefined if there is no such blob. `size`: their number. */
+  read(name: string, size: number): Promise<Uint8Array | undefined>
+  /** Streams the bytes, or those of one range; undefined if there is no such blob. */
+  respond(name: string, size: number, content: ContentRequest): Promise<Response | undefined>
+  /** May be repeated, and removes what an earlier one has left. */
+  remove(name: string): Promise<void>
+  /** Names of blobs, in groups, that must have a row by now. Those that are left of a group are kept. */
+  names(): AsyncIterable<string[]>
+}
+
+/** `range`: the header of the request. `headers`: of the response. */
+export type ContentRequest = { range: string | null; headers: Record<string, string> }
+
+/** A blob that is being written. */
+export interface BlobWriter {
+  readonly name: string
+  write(bytes: Uint8Array): Promise<void>
+  /** Resolves when the blob is durable under its name. */
+  keep(): Promise<void>
+  /** Removes the incomplete blob; does nothing after `keep`. Never fails. */
+  discard(): Promise<void>
+}

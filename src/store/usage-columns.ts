@@ -1,0 +1,32 @@
+import { addUsage, noUsage, USAGE_BUCKETS, type Usage } from '../generation/usage.ts'
+
+const COLUMNS: Record<keyof Usage, string> = {
+  inputTokens: 'input_tokens',
+  cacheReadTokens: 'cache_read_tokens',
+  cacheWrite5mTokens: 'cache_write_5m_tokens',
+  cacheWrite1hTokens: 'cache_write_1h_tokens',
+  inputAudioTokens: 'input_audio_tokens',
+  outputTokens: 'output_tokens',
+  reasoningTokens: 'reasoning_tokens',
+  outputAudioTokens: 'output_audio_tokens',
+  outputImageTokens: 'output_image_tokens',
+  webSearches: 'web_searches',
+  images: 'images',
+}
+
+/** The columns of the usage buckets, in the order of `USAGE_BUCKETS`, in which a row is bound. */
+export const USAGE_COLUMNS: readonly string[] = USAGE_BUCKETS.map((bucket) => COLUMNS[bucket])
+
+/** SQL of all tokens of a row. */
+export const TOKENS = USAGE_COLUMNS.filter((column) => column.endsWith('_tokens')).join(' + ')
+
+/** SQL that gives each column, or what is made of it, the name of its bucket. */
+export const usageSelected = (expression: (column: string) => string): string =>
+  USAGE_BUCKETS.map((bucket) => `${expression(COLUMNS[bucket])} AS "${bucket}"`).join(', ')
+
+/** The usage in a row that has other columns, too. */
+export function usageIn(row: Usage): Usage {
+  const usage = noUsage()
+  addUsage(usage, row)
+  return usage
+}
