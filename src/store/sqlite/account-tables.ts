@@ -1,29 +1,14 @@
-import type { LimitPeriod } from '../../config/terms.ts'
-import type { Account, AccountStatus, AccountStore, KeyFilter, StoredKey } from '../accounts.ts'
+import type { Account, AccountStatus, AccountStore, KeyFilter, MemberRequests, StoredKey } from '../accounts.ts'
+import { ACCOUNT_COLUMNS, KEY_COLUMNS } from '../columns.ts'
+import { keyOf, modelsText, type ReadKey } from '../key-row.ts'
 import type { Operation, Subscription } from '../ledger.ts'
+import { unlessRefused } from '../refused.ts'
 import { int64, type Connection } from './connection.ts'
 import type { LedgerTables } from './ledger-tables.ts'
 
-type KeyRow = Omit<StoredKey, 'models' | 'limit' | 'limitPeriod' | 'idempotency'> & {
-  idempotency: number
-  models: string | null
-  limit: string | null
-  limitPeriod: LimitPeriod | null
-}
+type KeyRow = Omit<ReadKey, 'idempotency'> & { idempotency: number }
 
-const ACCOUNT_COLUMNS = 'id, name, status, created_at AS createdAt, discount'
-
-const KEY_COLUMNS = `id, account_id AS accountId, kind, hash, prefix, last4, name, created_at AS createdAt,
-  expires_at AS expiresAt, revoked_at AS revokedAt, requests_per_minute AS requestsPerMinute, models,
-  CAST(spend_limit AS TEXT) AS "limit", limit_period AS limitPeriod, idempotency, role, scope,
-  created_by AS createdBy, source`
-
-const keyOf = ({ models, limit, idempotency, ...row }: KeyRow): StoredKey => ({
-  ...row,
-  idempotency: idempotency === 1,
-  models: models === null ? null : (JSON.parse(models) as string[]),
-  limit: limit === null ? null : BigInt(limit),
-})
+const storedKeyOf = (row: KeyRow): StoredKey => keyOf({ ...row, idempotency: row.idempotency === 1 })
 
 /** The binding of a list of ids, for `json_each`. */
 const listOf = (ids: readonly string[] | undefined): string[] => (ids === undefined ? [] : [JSON.stringify(ids)])
@@ -72,22 +57,23 @@ export class AccountTables implements AccountStore {
     return { position: rows.at(-1)?.position ?? after, accountIds: rows.map(({ accountId }) => accountId) }
   }
 
-  async add(account: Account, subscription?: Subscription, operations: readonly Operation[] = []): Promise<boolean> {
-    let added = false
-    await this.#connection.commit(() => {
-      const { changes } = this.#connection.run(
-        `INSERT INTO accounts (id, name, status, created_at, discount) VALUES (?, ?, ?, ?, ?)
-         ON CONFLICT (name) DO NOTHING`,
-        account.id,
-        account.name,
-        account.status,
-        account.createdAt,
-        account.discount,
-      )
-      added = changes > 0
-      if (added) this.#ledger.beginAccount(subscription, operations)
-    })
-    return added
+  add(account: Account, subscription?: Subscription, operations: readonly Operation[] = []): Promise<boolean> {
+    return unlessRefused((refusal) =>
+      this.#connection.commit(() => {
+        const { changes } = this.#connection.run(
+          `INSERT INTO accounts (id, name, status, created_at, discount, member_requests) VALUES (?, ?, ?, ?, ?, ?)
+           ON CONFLICT (name) DO NOTHING`,
+          account.id,
+          account.name,
+          account.status,
+          account.createdAt,
+          account.discount,
+          account.memberRequests,
+        )
+        if (changes === 0) throw refusal
+        this.#ledger.beginAccount(subscription, operations)
+      }),
+    )
   }
 
   async setStatus(id: string, status: AccountStatus, before?: AccountStatus): Promise<boolean> {
@@ -110,25 +96,33 @@ export class AccountTables implements AccountStore {
     )
   }
 
+  async setMemberRequests(id: string, seen: MemberRequests): Promise<void> {
+    await this.#connection.commit(() =>
+      this.#connection.run('UPDATE accounts SET member_requests = ? WHERE id = ?', seen, id),
+    )
+  }
+
   async keys(accountIds?: readonly string[]): Promise<StoredKey[]> {
     const some = accountIds === undefined ? '' : 'WHERE account_id IN (SELECT value FROM json_each(?))'
     return this.#connection
       .all<KeyRow>(`SELECT ${KEY_COLUMNS} FROM keys ${some} ORDER BY created_at, id`, ...listOf(accountIds))
-      .map(keyOf)
+      .map(storedKeyOf)
   }
 
   async keyWithHash(hash: Uint8Array): Promise<StoredKey | undefined> {
     const row = this.#connection.one<KeyRow>(`SELECT ${KEY_COLUMNS} FROM keys WHERE hash = ?`, hash)
-    return row === undefined ? undefined : keyOf(row)
+    return row === undefined ? undefined : storedKeyOf(row)
   }
 
   async keyWithId(id: string): Promise<StoredKey | undefined> {
     const row = this.#connection.one<KeyRow>(`SELECT ${KEY_COLUMNS} FROM keys WHERE id = ?`, id)
-    return row === undefined ? undefined : keyOf(row)
+    return row === undefined ? undefined : storedKeyOf(row)
   }
 
   async keysBy(creator: string): Promise<StoredKey[]> {
-    return this.#connection.all<KeyRow>(`SELECT ${KEY_COLUMNS} FROM keys WHERE created_by = ?`, creator).map(keyOf)
+    return this.#connection
+      .all<KeyRow>(`SELECT ${KEY_COLUMNS} FROM keys WHERE created_by = ?`, creator)
+      .map(storedKeyOf)
   }
 
   async keyPage({ accountIds, own, creator, withEnded, now, after, limit }: KeyFilter): Promise<StoredKey[]> {
@@ -146,7 +140,7 @@ export class AccountTables implements AccountStore {
         withEnded ? 1 : 0,
         ...[after?.createdAt ?? Number.MAX_SAFE_INTEGER, after?.id ?? '', limit, now],
       )
-      .map(keyOf)
+      .map(storedKeyOf)
   }
 
   async changeKey({
@@ -164,7 +158,7 @@ export class AccountTables implements AccountStore {
       this.#connection.run(
         `UPDATE keys SET name = ?, expires_at = ?, requests_per_minute = ?, models = ?, spend_limit = ?,
            limit_period = ?, role = ?, scope = ? WHERE id = ?`,
-        ...[name, expiresAt, requestsPerMinute, models === null ? null : JSON.stringify(models)],
+        ...[name, expiresAt, requestsPerMinute, modelsText({ models })],
         ...[limit === null ? null : int64(limit), limitPeriod, role, scope, id],
       ),
     )
@@ -189,34 +183,48 @@ export class AccountTables implements AccountStore {
   }
 
   async addKey(key: StoredKey): Promise<void> {
-    await this.#connection.commit(() => {
-      this.#connection.run(
-        `INSERT INTO keys (id, account_id, kind, hash, prefix, last4, name, created_at, expires_at, revoked_at,
-           requests_per_minute, models, spend_limit, limit_period, idempotency, role, scope, created_by, source)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-        key.id,
-        key.accountId,
-        key.kind,
-        key.hash,
-        key.prefix,
-        key.last4,
-        key.name,
-        key.createdAt,
-        key.expiresAt,
-        key.revokedAt,
-        key.requestsPerMinute,
-        key.models === null ? null : JSON.stringify(key.models),
-        key.limit === null ? null : int64(key.limit),
-        key.limitPeriod,
-        key.idempotency ? 1 : 0,
-        ...[key.role, key.scope, key.createdBy, key.source],
-      )
-    })
+    await this.#connection.commit(() => this.#insertKey(key))
   }
 
-  async revokeKey(id: string, at: number): Promise<void> {
-    await this.#connection.commit(() =>
-      this.#connection.run('UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL', at, id),
+  async addFirstKeys(keys: readonly StoredKey[]): Promise<boolean> {
+    let isFirst = false
+    await this.#connection.commit(() => {
+      isFirst = this.#connection.one('SELECT 1 FROM keys') === undefined
+      if (isFirst) for (const key of keys) this.#insertKey(key)
+    })
+    return isFirst
+  }
+
+  #insertKey(key: StoredKey): void {
+    this.#connection.run(
+      `INSERT INTO keys (id, account_id, kind, hash, prefix, last4, name, created_at, expires_at, revoked_at,
+         requests_per_minute, models, spend_limit, limit_period, idempotency, role, scope, created_by, source)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      key.id,
+      key.accountId,
+      key.kind,
+      key.hash,
+      key.prefix,
+      key.last4,
+      key.name,
+      key.createdAt,
+      key.expiresAt,
+      key.revokedAt,
+      key.requestsPerMinute,
+      modelsText(key),
+      key.limit === null ? null : int64(key.limit),
+      key.limitPeriod,
+      key.idempotency ? 1 : 0,
+      ...[key.role, key.scope, key.createdBy, key.source],
+    )
+  }
+
+  revokeKey(id: string, at: number): Promise<boolean> {
+    const sql = 'UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL'
+    return unlessRefused((refusal) =>
+      this.#connection.commit(() => {
+        if (this.#connection.run(sql, at, id).changes === 0) throw refusal
+      }),
     )
   }
 

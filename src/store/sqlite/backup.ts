@@ -18,7 +18,8 @@ export async function backUp(folder: string, target: string): Promise<void> {
   const partial = join(dirname(target), `.${basename(target)}.partial`)
   await rm(partial, { recursive: true, force: true })
   await mkdir(join(partial, FILES), { recursive: true, mode: 0o700 })
-  await cp(join(folder, PEPPER_FILE), join(partial, PEPPER_FILE))
+  // It is in the environment instead where there is no file.
+  await cp(join(folder, PEPPER_FILE), join(partial, PEPPER_FILE)).catch(ignoreMissing)
   // First, because a file may be removed after the snapshot; and again, because one may be added before it.
   await copyFiles(join(folder, FILES), join(partial, FILES))
   snapshot(join(folder, DATABASE), join(partial, DATABASE))

@@ -1,8 +1,6 @@
 import { digestOfChange, type Change, type ChangeFilter, type ChangeStore, type StoredChange } from '../changes.ts'
+import { CHANGE_COLUMNS } from '../columns.ts'
 import type { Binding, Connection } from './connection.ts'
-
-const COLUMNS = `position, at, actor, actor_name AS actorName, address, action, target, account_id AS accountId,
-  before, after, digest`
 
 /** The table of the change log. */
 export class ChangeTable implements ChangeStore {
@@ -37,7 +35,7 @@ export class ChangeTable implements ChangeStore {
       values.push(equal[name])
     }
     return this.#connection.all<StoredChange>(
-      `SELECT ${COLUMNS} FROM changes WHERE ${conditions.join(' AND ')} ORDER BY position DESC LIMIT ?`,
+      `SELECT ${CHANGE_COLUMNS} FROM changes WHERE ${conditions.join(' AND ')} ORDER BY position DESC LIMIT ?`,
       ...values,
       limit,
     )
@@ -45,7 +43,7 @@ export class ChangeTable implements ChangeStore {
 
   async page(after: number, limit: number): Promise<StoredChange[]> {
     return this.#connection.all<StoredChange>(
-      `SELECT ${COLUMNS} FROM changes WHERE position > ? ORDER BY position LIMIT ?`,
+      `SELECT ${CHANGE_COLUMNS} FROM changes WHERE position > ? ORDER BY position LIMIT ?`,
       ...[after, limit],
     )
   }

@@ -1,9 +1,9 @@
 import { SQLiteError, type Database, type Statement } from 'bun:sqlite'
 import { closeSync, fdatasync, openSync, statSync } from 'node:fs'
 import type { Durability } from '../../config/terms.ts'
-import { GatewayError } from '../../error.ts'
 import { log } from '../../log/log.ts'
 import { Histogram, SHORT_BOUNDS } from '../../telemetry/histogram.ts'
+import { asStoreError, isLocked, unavailable } from './errors.ts'
 import { openDatabase } from './open.ts'
 
 /** Interval of attempts to begin a transaction while another process has the lock. */
@@ -58,6 +58,8 @@ export class Connection {
   readonly #durability: Durability
   readonly timings = { transactions: new Histogram(SHORT_BOUNDS), flushes: new Histogram(SHORT_BOUNDS) }
   #pending: Pending[] = []
+  /** The writes that are made all or none, while they are handed over. */
+  #unit: Pending[] | undefined
   /** The write-ahead log, opened for flushing it; it exists from the first commit on. */
   #logFile: number | undefined
   #flushing = false
@@ -112,9 +114,31 @@ export class Connection {
     return this.#enqueue(write, false)
   }
 
+  /** The writes that `begin` hands over before it returns are made all or none. */
+  together<T>(begin: () => T): T {
+    if (this.#unit !== undefined) return begin()
+    const unit: Pending[] = (this.#unit = [])
+    try {
+      return begin()
+    } finally {
+      this.#unit = undefined
+      if (unit.length > 0)
+        this.#enqueue(
+          () => unit.forEach(({ write }) => write()),
+          unit.some(({ isFlushed }) => isFlushed),
+          () => unit.forEach(({ committed }) => committed?.()),
+        ).then(
+          () => unit.forEach(({ resolve }) => resolve()),
+          (error: unknown) => unit.forEach(({ reject }) => reject(error)),
+        )
+    }
+  }
+
   #enqueue(write: () => unknown, isFlushed: boolean, committed?: () => void): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#pending.push({ write, isFlushed, committed, resolve, reject })
+      const pending = { write, isFlushed, committed, resolve, reject }
+      if (this.#unit !== undefined) return void this.#unit.push(pending)
+      this.#pending.push(pending)
       if (!this.#flushing || !isFlushed) this.#commitSoon()
     })
   }
@@ -327,39 +351,6 @@ function read<T>(query: () => T): T {
   }
 }
 
-/** True where another process has the lock. */
-const isLocked = (error: unknown): boolean =>
-  error instanceof SQLiteError && error.code?.startsWith('SQLITE_BUSY') === true
-
-/** A violated constraint is a bug, which a retry does not help: it is not reported as unavailability. */
-const asStoreError = (error: unknown): unknown =>
-  error instanceof SQLiteError && !error.code?.startsWith('SQLITE_CONSTRAINT') ? unavailable(error) : error
-
-const unavailable = (cause: unknown): GatewayError => {
-  if (cause instanceof GatewayError) return cause
-  return isCorrupt(cause)
-    ? new GatewayError('store_unavailable', `${CORRUPT}; the operator must restore it from a backup.`, { cause })
-    : new GatewayError('store_unavailable', `The store is unavailable${reasonOf(cause)}; try again.`, {
-        cause,
-        retryAfterSeconds: 5,
-        shouldRetry: true,
-      })
-}
-
-const CORRUPT = 'The database of this Sluice is corrupt'
-
-/** True where the file is no database any more, or parts of it were overwritten. */
-export const isCorrupt = (cause: unknown): boolean =>
-  cause instanceof SQLiteError && /^SQLITE_(CORRUPT|NOTADB)/.test(cause.code ?? '')
-
-/** Causes that an operator can fix. Other messages of SQLite are about our statements and stay internal. */
-const REASONS: Record<string, string> = {
-  SQLITE_FULL: ': its disk is full',
-  SQLITE_IOERR: ': disk I/O error',
-  SQLITE_READONLY: ': it is read-only',
-  SQLITE_BUSY: ': it is locked by another process',
-}
-
 /** The result of `run`; where the disk is full and room can be made on it, that of a second try. */
 export function withRoom<T>(run: () => T, makeRoom: () => boolean): T {
   try {
@@ -373,11 +364,6 @@ export function withRoom<T>(run: () => T, makeRoom: () => boolean): T {
 /** Also when the shared memory of the log cannot grow. */
 const isFull = (error: unknown): boolean =>
   error instanceof SQLiteError && (error.code === 'SQLITE_FULL' || error.code === 'SQLITE_IOERR_SHMSIZE')
-
-const reasonOf = (cause: unknown): string =>
-  cause instanceof SQLiteError
-    ? (REASONS[/^SQLITE_[A-Z]+/.exec(cause.code ?? '')?.[0] ?? ''] ?? '')
-    : REASONS.SQLITE_IOERR!
 
 export const fitsInt64 = (amount: bigint): boolean => BigInt.asIntN(64, amount) === amount
 

@@ -1,10 +1,27 @@
-import type { FileQuery, FileStore, FileUsage, StoredFile, StoredOutput } from '../files.ts'
+import { FILE_COLUMNS, OUTPUT_COLUMNS } from '../columns.ts'
+import {
+  type FileQuery,
+  type FileStore,
+  type FileUsage,
+  REMOVAL_AFTER_MS,
+  REMOVAL_AT_MOST_MS,
+  REMOVALS_TAKEN,
+  type StoredFile,
+  type StoredOutput,
+} from '../files.ts'
+import { unlessRefused } from '../refused.ts'
 import { BATCH_ROWS, type Connection } from './connection.ts'
 
-const FILE =
-  'id, account_id AS accountId, blob, filename, purpose, bytes, media_type AS mediaType, sha256, metadata, ' +
-  'created_at AS createdAt, expires_at AS expiresAt'
-const OUTPUT = 'token, account_id AS accountId, blob, media_type AS mediaType, bytes, expires_at AS expiresAt'
+/** Blobs whose row was deleted, until their bytes are gone. */
+export const REMOVALS = `
+  CREATE TABLE removed_blobs (
+    name TEXT PRIMARY KEY,
+    tries INTEGER NOT NULL,
+    due_at INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX removed_blobs_by_time ON removed_blobs (due_at);
+`
+
 const UNEXPIRED = '(expires_at IS NULL OR expires_at > ?)'
 
 /** The tables of files and outputs. The bytes are in the data folder. */
@@ -49,7 +66,7 @@ export class FileTables implements FileStore {
 
   async find(accountId: string, id: string, now: number): Promise<StoredFile | undefined> {
     return this.#connection.one<StoredFile>(
-      `SELECT ${FILE} FROM files WHERE account_id = ? AND id = ? AND ${UNEXPIRED}`,
+      `SELECT ${FILE_COLUMNS} FROM files WHERE account_id = ? AND id = ? AND ${UNEXPIRED}`,
       accountId,
       id,
       now,
@@ -60,7 +77,7 @@ export class FileTables implements FileStore {
     const cursor = after === undefined ? '' : `AND (created_at, id) ${order === 'asc' ? '>' : '<'} (?, ?)`
     const purposes = purpose === undefined ? '' : 'AND purpose = ?'
     return this.#connection.all<StoredFile>(
-      `SELECT ${FILE} FROM files WHERE account_id = ? AND ${UNEXPIRED} ${cursor} ${purposes}
+      `SELECT ${FILE_COLUMNS} FROM files WHERE account_id = ? AND ${UNEXPIRED} ${cursor} ${purposes}
        ORDER BY created_at ${order}, id ${order} LIMIT ?`,
       accountId,
       now,
@@ -81,14 +98,14 @@ export class FileTables implements FileStore {
 
   async delete(accountId: string, id: string, now: number): Promise<StoredFile | undefined> {
     let deleted: StoredFile | undefined
-    await this.#connection.commit(() => {
-      deleted = this.#connection.one<StoredFile>(
-        `DELETE FROM files WHERE account_id = ? AND id = ? AND ${UNEXPIRED} RETURNING ${FILE}`,
-        accountId,
-        id,
-        now,
-      )
-    })
+    const sql = `DELETE FROM files WHERE account_id = ? AND id = ? AND ${UNEXPIRED} RETURNING ${FILE_COLUMNS}`
+    await unlessRefused((refusal) =>
+      this.#connection.commit(() => {
+        deleted = this.#connection.one<StoredFile>(sql, accountId, id, now)
+        if (deleted === undefined) throw refusal
+        this.#note([deleted.blob], now + REMOVAL_AFTER_MS)
+      }),
+    )
     return deleted
   }
 
@@ -108,26 +125,62 @@ export class FileTables implements FileStore {
 
   async findOutput(token: string, now: number): Promise<StoredOutput | undefined> {
     return this.#connection.one<StoredOutput>(
-      `SELECT ${OUTPUT} FROM outputs WHERE token = ? AND expires_at > ?`,
+      `SELECT ${OUTPUT_COLUMNS} FROM outputs WHERE token = ? AND expires_at > ?`,
       token,
       now,
     )
   }
 
-  async purge(now: number): Promise<string[]> {
-    return [...(await this.#purge('files', 'id', now)), ...(await this.#purge('outputs', 'token', now))]
+  async purge(now: number): Promise<void> {
+    await this.#purge('files', 'id', now)
+    await this.#purge('outputs', 'token', now)
   }
 
-  async #purge(table: 'files' | 'outputs', key: 'id' | 'token', now: number): Promise<string[]> {
-    const purged = await this.#connection.inBatches(() =>
-      this.#connection.all<{ blob: string }>(
+  async #purge(table: 'files' | 'outputs', key: 'id' | 'token', now: number): Promise<void> {
+    await this.#connection.inBatches(() => {
+      const purged = this.#connection.all<{ blob: string }>(
         `DELETE FROM ${table} WHERE ${key} IN (SELECT ${key} FROM ${table} WHERE expires_at <= ? LIMIT ?)
          RETURNING blob`,
         now,
         BATCH_ROWS,
-      ),
+      )
+      this.#note(
+        purged.map(({ blob }) => blob),
+        now,
+      )
+      return purged
+    })
+  }
+
+  #note(blobs: readonly string[], dueAt: number): void {
+    this.#connection.run(
+      `INSERT INTO removed_blobs (name, tries, due_at) SELECT value, 0, ? FROM json_each(?) WHERE true
+       ON CONFLICT DO NOTHING`,
+      dueAt,
+      JSON.stringify(blobs),
     )
-    return purged.map(({ blob }) => blob)
+  }
+
+  async takeRemovals(now: number): Promise<string[]> {
+    if (this.#connection.one('SELECT 1 FROM removed_blobs WHERE due_at <= ? LIMIT 1', now) === undefined) return []
+    let taken: { name: string }[] = []
+    await this.#connection.commit(() => {
+      taken = this.#connection.all<{ name: string }>(
+        `UPDATE removed_blobs SET tries = tries + 1, due_at = ?1 + min(?2, ?3 << min(tries, 20))
+         WHERE name IN (SELECT name FROM removed_blobs WHERE due_at <= ?1 ORDER BY due_at LIMIT ?4) RETURNING name`,
+        ...[now, REMOVAL_AT_MOST_MS, REMOVAL_AFTER_MS, REMOVALS_TAKEN],
+      )
+    })
+    return taken.map(({ name }) => name)
+  }
+
+  async endRemovals(blobs: readonly string[]): Promise<void> {
+    await this.#connection.commit(() => {
+      this.#connection.run(
+        'DELETE FROM removed_blobs WHERE name IN (SELECT value FROM json_each(?))',
+        JSON.stringify(blobs),
+      )
+    })
   }
 
   async knownBlobs(blobs: readonly string[]): Promise<Set<string>> {

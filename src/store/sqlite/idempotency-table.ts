@@ -1,3 +1,4 @@
+import { ANSWER_COLUMNS } from '../columns.ts'
 import type { AnswerLimits, IdempotencyStore, StoredAnswer } from '../idempotency.ts'
 import { BATCH_ROWS, type Connection } from './connection.ts'
 import { removeExpired } from './remove-in-steps.ts'
@@ -61,8 +62,7 @@ export class IdempotencyTable implements IdempotencyStore {
 
   async find(accountId: string, key: Uint8Array, now: number): Promise<StoredAnswer | undefined> {
     return this.#connection.one<StoredAnswer>(
-      `SELECT account_id AS accountId, key, digest, created_at AS createdAt, expires_at AS expiresAt, status, headers,
-         body
+      `SELECT ${ANSWER_COLUMNS}
        FROM idempotent_answers WHERE account_id = ? AND key = ? AND expires_at > ?`,
       accountId,
       key,

@@ -1,7 +1,14 @@
-import { KEPT_KINDS, type KeptKind, type KeptStore, type KeptTotals, type WrongTotal } from '../kept.ts'
+import {
+  KEPT_KINDS,
+  type KeptStore,
+  type KeptTotals,
+  keptTotalsOf,
+  type ReadTotal,
+  type ReadWrongTotal,
+  type WrongTotal,
+  wrongTotalOf,
+} from '../kept.ts'
 import type { Connection } from './connection.ts'
-
-type Row = { accountId: string; kind: KeptKind; things: number; bytes: number }
 
 /** The table of totals, which triggers of the tables that it counts write. */
 export class KeptTable implements KeptStore {
@@ -12,23 +19,17 @@ export class KeptTable implements KeptStore {
   }
 
   async totals(accountId: string): Promise<KeptTotals> {
-    const rows = this.#connection.all<Row>(
+    const rows = this.#connection.all<ReadTotal>(
       "SELECT account_id AS accountId, kind, things, bytes FROM kept WHERE account_id IN (?, '')",
       accountId,
     )
-    const none = KEPT_KINDS.map((kind) => [kind, { things: 0, bytes: 0 }])
-    const totals = { ...Object.fromEntries(none), allBytes: 0 } as KeptTotals
-    for (const { accountId: owner, kind, things, bytes } of rows) {
-      if (owner === '') totals.allBytes += bytes
-      else totals[kind] = { things, bytes }
-    }
-    return totals
+    return keptTotalsOf(rows)
   }
 
   async wrongTotals(): Promise<WrongTotal[]> {
     return KEPT_KINDS.flatMap((kind) =>
       this.#connection
-        .all<{ accountId: string; things: number; bytes: number; foundThings: number; foundBytes: number }>(
+        .all<ReadWrongTotal>(
           `SELECT account_id AS accountId, sum(things) AS things, sum(bytes) AS bytes, sum(found_things) AS foundThings,
              sum(found_bytes) AS foundBytes
            FROM (
@@ -38,12 +39,7 @@ export class KeptTable implements KeptStore {
            ) GROUP BY account_id HAVING sum(things) <> sum(found_things) OR sum(bytes) <> sum(found_bytes)`,
           kind,
         )
-        .map(({ accountId, things, bytes, foundThings, foundBytes }) => ({
-          accountId,
-          kind,
-          expected: { things, bytes },
-          found: { things: foundThings, bytes: foundBytes },
-        })),
+        .map((row) => wrongTotalOf(kind, row)),
     )
   }
 }

@@ -1,21 +1,26 @@
+import { isGenerationId } from '../generation-ids.ts'
+import { readCarried, removeRecords } from './carried-tables.ts'
 import { fitsInt64, int64, type Connection } from './connection.ts'
 import {
   FIND_GENERATION,
   generationIdBytes,
   type GenerationRow,
   INSERT_GENERATION,
-  isGenerationId,
   PAGE_OF_GENERATIONS,
   toGenerationRecord,
 } from './generation-rows.ts'
 import { InternedRows } from './interned.ts'
 import { readSpends, readState } from './ledger-state.ts'
 import { RollUps } from './reports/roll-ups.ts'
+import { type Refused, resultOf, unlessRefused } from '../refused.ts'
 import {
   type BookAccount,
+  BookTooLarge,
+  type Carried,
   type Closing,
   type GenerationRecord,
   type KeySpend,
+  type Leased,
   type LedgerState,
   type LedgerStore,
   NotCovered,
@@ -27,9 +32,7 @@ import {
   type Subscription,
   type Transfer,
 } from '../ledger.ts'
-
-/** A balance in nano-USD has 64 bits. */
-const MAX_BALANCE_USD = 9_223_372_036
+import { type ReadTransfer, transferOf } from '../transfer-rows.ts'
 
 /** The ledger's tables: records of generations, the book, quota windows, subscriptions, spending of keys. */
 export class LedgerTables implements LedgerStore {
@@ -66,8 +69,8 @@ export class LedgerTables implements LedgerStore {
     return this.#connection.snapshot(() => readState(this.#connection, accountIds))
   }
 
-  async spends(): Promise<KeySpend[]> {
-    return readSpends(this.#connection)
+  async spends(keyIds?: readonly string[]): Promise<KeySpend[]> {
+    return readSpends(this.#connection, keyIds)
   }
 
   closeGeneration({ record, transfers, windows, spend, wasOpen }: Closing, committed?: () => void): Promise<void> {
@@ -109,22 +112,19 @@ export class LedgerTables implements LedgerStore {
     return row === undefined ? undefined : toGenerationRecord(row)
   }
 
-  async post({ reference, at, note, transfers, covered = false }: Operation): Promise<boolean> {
+  post(operation: Operation, also: () => readonly Promise<unknown>[] = () => []): Promise<boolean> {
+    const { reference, transfers, covered = false } = operation
     const stored = referenceOf(reference)
-    let isFirst = false
-    let short: bigint | undefined
-    await this.#connection.commit(() => {
-      isFirst = this.#connection.one('SELECT 1 FROM transfers WHERE reference = ? LIMIT 1', stored) === undefined
-      short =
-        isFirst && covered
-          ? transfers
-              .filter(({ debit, amount }) => this.#balance(debit) < amount)
-              .map(({ debit }) => this.#balance(debit))[0]
-          : undefined
-      if (isFirst && short === undefined) this.#insertOperation({ reference, at, note, transfers })
-    })
-    if (short !== undefined) throw new NotCovered(short)
-    return isFirst
+    const write = (refusal: Refused): void => {
+      if (this.#connection.one('SELECT 1 FROM transfers WHERE reference = ? LIMIT 1', stored) !== undefined)
+        throw refusal
+      const short = covered ? transfers.find(({ debit, amount }) => this.#balance(debit) < amount) : undefined
+      if (short !== undefined) throw new NotCovered(this.#balance(short.debit))
+      this.#insertOperation(operation)
+    }
+    return unlessRefused((refusal) =>
+      resultOf(this.#connection.together(() => [this.#connection.commit(() => write(refusal)), ...also()])),
+    )
   }
 
   /** The balance within a transaction, including its own transfers so far. */
@@ -148,11 +148,7 @@ export class LedgerTables implements LedgerStore {
     for (const transfer of transfers) {
       this.#insertTransfer(referenceOf(reference), transfer, at, note)
       for (const { kind, owner } of [transfer.debit, transfer.credit])
-        if (!fitsInt64(this.#balance({ kind, owner })))
-          throw new Error(
-            `the ${kind} account of the book would exceed ${MAX_BALANCE_USD} USD, the most it can hold; ` +
-              'nothing was changed',
-          )
+        if (!fitsInt64(this.#balance({ kind, owner }))) throw new BookTooLarge({ kind })
     }
   }
 
@@ -160,16 +156,16 @@ export class LedgerTables implements LedgerStore {
     await this.#connection.commit(() => this.#writeSubscription(subscription, before))
   }
 
-  async requestReset(accountId: string): Promise<boolean> {
-    let requested = false
-    await this.#connection.commit(() => {
-      const { changes } = this.#connection.run(
-        'UPDATE subscriptions SET reset_requested = 1 WHERE account_id = ?',
-        accountId,
-      )
-      requested = changes > 0
-    })
-    return requested
+  requestReset(accountId: string): Promise<boolean> {
+    return unlessRefused((refusal) =>
+      this.#connection.commit(() => {
+        const { changes } = this.#connection.run(
+          'UPDATE subscriptions SET reset_requested = 1 WHERE account_id = ?',
+          accountId,
+        )
+        if (changes === 0) throw refusal
+      }),
+    )
   }
 
   async resetWindows(subscription: Subscription, windows: readonly QuotaWindow[]): Promise<void> {
@@ -213,9 +209,22 @@ export class LedgerTables implements LedgerStore {
     )
   }
 
+  /** One process has the folder, and leases nothing. */
+  async leased(): Promise<Leased[]> {
+    return []
+  }
+
   async generations(after: string | undefined, limit: number): Promise<GenerationRecord[]> {
     const from = after === undefined ? new Uint8Array() : generationIdBytes(after)
     return this.#connection.all<GenerationRow>(PAGE_OF_GENERATIONS, from, limit).map(toGenerationRecord)
+  }
+
+  removeRecords(before: number): Promise<void> {
+    return removeRecords(this.#connection, before)
+  }
+
+  async carried(): Promise<Carried> {
+    return readCarried(this.#connection)
   }
 
   async transfers(after: { reference: string; kind: string } | undefined, limit: number): Promise<PostedTransfer[]> {
@@ -231,12 +240,7 @@ export class LedgerTables implements LedgerStore {
       after?.kind ?? '',
       limit,
     )
-    return rows.map(({ debitKind, debitOwner, creditKind, creditOwner, amount, ...row }) => ({
-      ...row,
-      debit: { kind: debitKind, owner: debitOwner },
-      credit: { kind: creditKind, owner: creditOwner },
-      amount: BigInt(amount),
-    }))
+    return rows.map(transferOf)
   }
 
   /** False, and nothing written, if the generation has a record already. */
@@ -365,13 +369,7 @@ export class LedgerTables implements LedgerStore {
   }
 }
 
-type TransferRow = Omit<PostedTransfer, 'debit' | 'credit' | 'amount'> & {
-  debitKind: BookAccount['kind']
-  debitOwner: string
-  creditKind: BookAccount['kind']
-  creditOwner: string
-  amount: string
-}
+type TransferRow = ReadTransfer & Omit<PostedTransfer, keyof Transfer>
 
 /** A generation's id is stored as its bytes, any other reference as text. */
 const referenceOf = (reference: string): string | Uint8Array =>

@@ -30,7 +30,7 @@ export function lockFolder(folder: string): { release(): void } {
     if ((error as { code?: string }).code?.startsWith('SQLITE_BUSY') !== true) throw error
     throw inUse(folder, readOwner(pidFile).pid)
   }
-  writeOwner(pidFile, `${process.pid} ${startOf('self')}`)
+  writeOwner(pidFile, processName())
   return {
     release() {
       writeOwner(pidFile, '')
@@ -51,8 +51,7 @@ function refuseBeside(folder: string): void {
 /** The process of another server that runs on a folder, as far as the system shows it. */
 export function runningServer(folder: string): number | undefined {
   const { pid, startedAt } = readOwner(join(folder, PID_FILE))
-  const isRunning = pid !== String(process.pid) && startedAt !== '' && startOf(pid) === startedAt
-  return isRunning ? Number(pid) : undefined
+  return pid !== String(process.pid) && isRunning(`${pid} ${startedAt}`) ? Number(pid) : undefined
 }
 
 /** True where another process has locked the folder. Not for a folder that this process has locked. */
@@ -73,6 +72,15 @@ const inUse = (folder: string, pid: string): Error =>
     `the data folder ${folder} is in use by another Sluice (process ${pid}); ` +
       'stop that one, or set another folder with --data',
   )
+
+/** Names this process, also after its number was given to another one. */
+export const processName = (): string => `${process.pid} ${startOf('self')}`
+
+/** True while the process of this name runs. */
+export function isRunning(name: string): boolean {
+  const [pid = '', startedAt = ''] = name.split(' ')
+  return startedAt !== '' && startOf(pid) === startedAt
+}
 
 /** The time at which a running process started, in ticks since the system did; empty where it is not known. */
 function startOf(pid: string): string {

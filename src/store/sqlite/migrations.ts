@@ -1,8 +1,12 @@
 import { ACCOUNT_CHANGES } from './account-changes.ts'
+import { BODIES } from './body-tables.ts'
+import { CARRIED } from './carried-tables.ts'
+import { REMOVALS } from './file-tables.ts'
 import { KEY_USES, PEOPLE } from './people-migration.ts'
 import { REPORT_TABLES } from './reports/report-tables.ts'
 import { SETTINGS_SET } from './set-setting-table.ts'
 import { ITEMS_ONCE, TOTALS, totalsOf } from './totals-migration.ts'
+import { TRIES } from './try-table.ts'
 
 /** Schema migrations, append-only: step N takes a data folder from version N-1 to N (`PRAGMA user_version`). */
 export const MIGRATIONS: readonly string[] = [
@@ -304,4 +308,12 @@ export const MIGRATIONS: readonly string[] = [
   REPORT_TABLES,
   KEY_USES,
   SETTINGS_SET,
+  BODIES,
+  CARRIED,
+  TRIES,
+  REMOVALS,
+  // The requests of an account that its members see: those of their own keys, or of all.
+  `
+  ALTER TABLE accounts ADD COLUMN member_requests TEXT NOT NULL DEFAULT 'own' CHECK (member_requests IN ('own', 'all'));
+  `,
 ]

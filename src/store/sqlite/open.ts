@@ -1,4 +1,4 @@
-import { Database } from 'bun:sqlite'
+import { Database, SQLiteError } from 'bun:sqlite'
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { MIGRATIONS } from './migrations.ts'
 
@@ -6,6 +6,7 @@ import { MIGRATIONS } from './migrations.ts'
 const OLDEST_SQLITE = [3, 37]
 /** The longest wait for another process's lock while a file is opened: it blocks the event loop. */
 const OPEN_TIMEOUT_MS = 5_000
+const OPEN_RETRY_MS = 20
 /** A checkpoint flushes twice on the thread of the event loop. The default of SQLite is a quarter of this. */
 const CHECKPOINT_PAGES = 4_000
 /** A log that one large transaction made longer is cut to this after its checkpoint. */
@@ -16,6 +17,21 @@ const LOG_BYTES = 64 * 2 ** 20
  * the database cannot be used, and if it is missing where there was one.
  */
 export function openDatabase(file: string, usedBefore: string): Database {
+  const giveUpAt = performance.now() + OPEN_TIMEOUT_MS
+  for (;;)
+    try {
+      return tryOpen(file, usedBefore)
+    } catch (error) {
+      // SQLite does not wait for a process that closes the file as the last one, and removes its log.
+      if (!isBusy(error) || performance.now() > giveUpAt) throw error
+      Bun.sleepSync(OPEN_RETRY_MS)
+    }
+}
+
+const isBusy = (error: unknown): boolean =>
+  error instanceof SQLiteError && error.code?.startsWith('SQLITE_BUSY') === true
+
+function tryOpen(file: string, usedBefore: string): Database {
   // Created here first, so that the file and those that SQLite puts beside it are readable by this user only.
   closeSync(openSync(file, 'a', 0o600))
   const database = new Database(file)

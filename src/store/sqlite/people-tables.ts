@@ -1,10 +1,7 @@
-import type { PeopleStore, Session, SignInLink, StoredRole, User } from '../people.ts'
+import { LINK_COLUMNS, SESSION_COLUMNS, USER_COLUMNS } from '../columns.ts'
+import type { PeopleStore, Session, SignInLink, StoredRole, User, WhichSessions } from '../people.ts'
+import { type Refused, unlessRefused } from '../refused.ts'
 import type { Connection } from './connection.ts'
-
-const USER_COLUMNS = 'id, name, email, password, created_at AS createdAt, joined_at AS joinedAt'
-
-const SESSION_COLUMNS = `id, user_id AS userId, hash, is_stale AS isStale, created_at AS createdAt, seen_at AS seenAt,
-  idle_ms AS idleMs, ends_at AS endsAt, address, client`
 
 type SessionRow = Omit<Session, 'isStale'> & { isStale: number }
 
@@ -12,8 +9,7 @@ const sessionOf = (row: SessionRow): Session => ({ ...row, isStale: row.isStale 
 
 const OWNERS = "SELECT 1 FROM user_roles WHERE scope = 'installation' AND role = 'owner'"
 
-/** Undoes the write in which it is thrown. */
-class NotAllowed extends Error {}
+const END_SESSIONS = 'DELETE FROM sessions WHERE user_id = ?1 AND id = coalesce(?2, id) AND id IS NOT ?3'
 
 /** The tables of people, their roles, sessions and links. */
 export class PeopleTables implements PeopleStore {
@@ -48,42 +44,43 @@ export class PeopleTables implements PeopleStore {
   }
 
   addUser(user: User, roles: readonly StoredRole[], isFirst = false): Promise<boolean> {
-    return this.#attempt(() => {
-      if (isFirst && this.#connection.one('SELECT 1 FROM users') !== undefined) throw new NotAllowed()
+    return this.#attempt((refusal) => {
+      if (isFirst && this.#connection.one('SELECT 1 FROM users') !== undefined) throw refusal
       const { changes } = this.#connection.run(
         `INSERT INTO users (id, name, email, password, created_at, joined_at) VALUES (?, ?, ?, ?, ?, ?)
          ON CONFLICT (email) DO NOTHING`,
         ...[user.id, user.name, user.email, user.password, user.createdAt, user.joinedAt],
       )
-      if (changes === 0) throw new NotAllowed()
+      if (changes === 0) throw refusal
       this.#addRoles(user.id, roles)
     })
   }
 
   changeUser({ id, name, email, password, joinedAt }: User): Promise<boolean> {
-    return this.#attempt(() => {
+    return this.#attempt((refusal) => {
       const { changes } = this.#connection.run(
         `UPDATE users SET name = ?2, email = ?3, password = ?4, joined_at = ?5
          WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM users WHERE email = ?3 AND id <> ?1)`,
         ...[id, name, email, password, joinedAt],
       )
-      if (changes === 0) throw new NotAllowed()
+      if (changes === 0) throw refusal
     })
   }
 
   setRoles(userId: string, roles: readonly StoredRole[]): Promise<boolean> {
-    return this.#attempt(() => {
+    return this.#attempt((refusal) => {
       this.#connection.run('DELETE FROM user_roles WHERE user_id = ?', userId)
       this.#addRoles(userId, roles)
       this.#connection.run('UPDATE sessions SET is_stale = 1 WHERE user_id = ?', userId)
-      this.#requireOwner()
+      this.#connection.run('DELETE FROM sign_in_links WHERE user_id = ?', userId)
+      this.#requireOwner(refusal)
     })
   }
 
   removeUser(userId: string): Promise<boolean> {
-    return this.#attempt(() => {
-      this.#connection.run('DELETE FROM users WHERE id = ?', userId)
-      this.#requireOwner()
+    return this.#attempt((refusal) => {
+      if (this.#connection.run('DELETE FROM users WHERE id = ?', userId).changes === 0) throw refusal
+      this.#requireOwner(refusal)
     })
   }
 
@@ -92,19 +89,12 @@ export class PeopleTables implements PeopleStore {
       this.#connection.run('INSERT INTO user_roles (user_id, scope, role) VALUES (?, ?, ?)', userId, scope, role)
   }
 
-  #requireOwner(): void {
-    if (this.#connection.one(OWNERS) === undefined) throw new NotAllowed()
+  #requireOwner(refusal: Refused): void {
+    if (this.#connection.one(OWNERS) === undefined) throw refusal
   }
 
-  /** False where the write throws NotAllowed, of which nothing remains then. */
-  async #attempt(write: () => void): Promise<boolean> {
-    try {
-      await this.#connection.commit(write)
-      return true
-    } catch (error) {
-      if (error instanceof NotAllowed) return false
-      throw error
-    }
+  #attempt(write: (refusal: Refused) => void): Promise<boolean> {
+    return unlessRefused((refusal) => this.#connection.commit(() => write(refusal)))
   }
 
   async addSession(session: Session): Promise<void> {
@@ -143,15 +133,18 @@ export class PeopleTables implements PeopleStore {
     )
   }
 
-  async endSessions(userId: string, id?: string): Promise<number> {
+  async endSessions(userId: string, { only, but }: WhichSessions = {}): Promise<number> {
     let ended = 0
     await this.#connection.commit(() => {
-      ended = this.#connection.run(
-        'DELETE FROM sessions WHERE user_id = ?1 AND id = coalesce(?2, id)',
-        ...[userId, id ?? null],
-      ).changes
+      ended = this.#connection.run(END_SESSIONS, userId, only ?? null, but ?? null).changes
     })
     return ended
+  }
+
+  endAnySessions(userId: string, { only, but }: WhichSessions = {}): Promise<boolean> {
+    return this.#attempt((refusal) => {
+      if (this.#connection.run(END_SESSIONS, userId, only ?? null, but ?? null).changes === 0) throw refusal
+    })
   }
 
   async replaceText({ id, hash: old }: Session, hash: Uint8Array, oldUntil: number): Promise<boolean> {
@@ -177,27 +170,21 @@ export class PeopleTables implements PeopleStore {
 
   async link(hash: Uint8Array): Promise<SignInLink | undefined> {
     return this.#connection.one<SignInLink>(
-      `SELECT hash, user_id AS userId, created_at AS createdAt, expires_at AS expiresAt FROM sign_in_links
+      `SELECT ${LINK_COLUMNS} FROM sign_in_links
        WHERE hash = ?`,
       hash,
     )
   }
 
-  async useLink(hash: Uint8Array): Promise<boolean> {
-    let changes = 0
-    await this.#connection.commit(() => {
+  useLink(hash: Uint8Array): Promise<boolean> {
+    return this.#attempt((refusal) => {
       const link = this.#connection.one<{ userId: string | null }>(
         'SELECT user_id AS userId FROM sign_in_links WHERE hash = ?',
         hash,
       )
-      if (link === undefined) return
-      ;({ changes } = this.#connection.run(
-        'DELETE FROM sign_in_links WHERE hash = ?1 OR user_id = ?2',
-        hash,
-        link.userId,
-      ))
+      if (link === undefined) throw refusal
+      this.#connection.run('DELETE FROM sign_in_links WHERE hash = ?1 OR user_id = ?2', hash, link.userId)
     })
-    return changes > 0
   }
 
   async purge(now: number): Promise<void> {

@@ -1,16 +1,16 @@
-import type { PredictionChange, PredictionStore, StoredPrediction, WebhookDelivery } from '../predictions.ts'
+import { DELIVERY_COLUMNS, PREDICTION_COLUMNS } from '../columns.ts'
+import {
+  AFTER_ALL_PREDICTIONS,
+  PREDICTION_PAGE,
+  type PredictionChange,
+  type PredictionStore,
+  type StoredPrediction,
+  type WebhookDelivery,
+} from '../predictions.ts'
 import { BATCH_ROWS, type Connection } from './connection.ts'
 import { removeInSteps } from './remove-in-steps.ts'
 
-/** A page ends early when its predictions exceed this together: inputs and outputs may be large. */
-const PAGE_CHARACTERS = 8 * 1024 * 1024
-
-const COLUMNS =
-  'id, account_id AS accountId, model, status, created_at AS createdAt, started_at AS startedAt, ' +
-  'completed_at AS completedAt, state'
-const SELECT = `SELECT ${COLUMNS}, input FROM predictions JOIN prediction_inputs USING (id)`
-const DELIVERY_COLUMNS =
-  'id, account_id AS accountId, prediction_id AS predictionId, url, body, attempts, next_at AS nextAt'
+const SELECT = `SELECT ${PREDICTION_COLUMNS}, input FROM predictions JOIN prediction_inputs USING (id)`
 
 /** The tables of predictions and of their undelivered webhook calls. */
 export class PredictionTables implements PredictionStore {
@@ -59,7 +59,7 @@ export class PredictionTables implements PredictionStore {
       this.#connection.all<Id>(
         'SELECT id FROM predictions WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?',
         accountId,
-        before ?? AFTER_ALL_IDS,
+        before ?? AFTER_ALL_PREDICTIONS,
         limit,
       ),
     )
@@ -67,7 +67,7 @@ export class PredictionTables implements PredictionStore {
 
   async unfinished(after?: string): Promise<PredictionChange[]> {
     return this.#readPage(
-      `SELECT ${COLUMNS} FROM predictions`,
+      `SELECT ${PREDICTION_COLUMNS} FROM predictions`,
       this.#connection.all<Id>(
         'SELECT id FROM predictions WHERE completed_at IS NULL AND id > ? ORDER BY id LIMIT ?',
         after ?? '',
@@ -76,7 +76,7 @@ export class PredictionTables implements PredictionStore {
     )
   }
 
-  /** Reads rows up to PAGE_CHARACTERS, and at least one: an empty page would end the listing. */
+  /** Reads rows up to PREDICTION_PAGE, and at least one: an empty page would end the listing. */
   #readPage<Row extends PredictionChange & { input?: string }>(select: string, ids: readonly Id[]): Row[] {
     const found: Row[] = []
     let characters = 0
@@ -84,7 +84,7 @@ export class PredictionTables implements PredictionStore {
       const row = this.#connection.one<Row>(`${select} WHERE id = ?`, id)
       if (row === undefined) continue
       characters += row.state.length + (row.input?.length ?? 0)
-      if (characters > PAGE_CHARACTERS && found.length > 0) break
+      if (characters > PREDICTION_PAGE && found.length > 0) break
       found.push(row)
     }
     return found
@@ -183,6 +183,3 @@ export class PredictionTables implements PredictionStore {
 }
 
 type Id = { id: string }
-
-/** Sorts after every id, since ids are hexadecimal digits. */
-const AFTER_ALL_IDS = 'g'

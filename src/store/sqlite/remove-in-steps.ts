@@ -33,7 +33,7 @@ export async function removeInSteps<Key>(
 /** Removes the rows of a table that have expired. `bytes`: the expression for the size of a row. */
 export const removeExpired = (
   connection: Connection,
-  table: 'responses' | 'reasoning' | 'issued_ids' | 'idempotent_answers',
+  table: 'responses' | 'reasoning' | 'issued_ids' | 'idempotent_answers' | 'bodies',
   now: number,
   bytes = 'bytes',
 ): Promise<number> =>

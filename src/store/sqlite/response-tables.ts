@@ -1,25 +1,20 @@
 import {
-  type BackgroundWork,
+  bytesOf,
   headOf,
   type ItemText,
   itemText,
+  itemTextsOf,
   type Json,
   outputItems,
-  responseOf,
+  type ResponseRow,
   type ResponseStore,
   type ResponseTexts,
   type ResponseToSave,
   type StoredResponse,
+  storedResponseOf,
 } from '../responses.ts'
 import type { Connection } from './connection.ts'
 import { removeExpired } from './remove-in-steps.ts'
-
-type ResponseRow = {
-  response: string
-  upstream: string | null
-  createdAt: number
-  expiresAt: number
-}
 
 /** The tables of stored responses and of their items. */
 export class ResponseTables implements ResponseStore {
@@ -57,11 +52,8 @@ export class ResponseTables implements ResponseStore {
   }
 
   /** `head`: empty until all items of a long response are written; before that it is not found. */
-  #insert(
-    accountId: string,
-    { id, head: whole, output, inputItems, expiresAt, upstream }: ResponseToSave,
-    head: string,
-  ): void {
+  #insert(accountId: string, saved: ResponseToSave, head: string): void {
+    const { id, expiresAt, upstream } = saved
     this.#connection.run('DELETE FROM responses WHERE account_id = ? AND id = ?', accountId, id)
     this.#connection.run(
       `INSERT INTO responses (account_id, id, created_at, expires_at, response, upstream, bytes)
@@ -72,7 +64,7 @@ export class ResponseTables implements ResponseStore {
       expiresAt,
       head,
       upstream === undefined ? null : JSON.stringify(upstream),
-      Buffer.byteLength(whole) + bytesOf(inputItems) + bytesOf(output),
+      bytesOf(saved),
     )
   }
 
@@ -128,15 +120,7 @@ export class ResponseTables implements ResponseStore {
 
   async find(accountId: string, id: string): Promise<StoredResponse | undefined> {
     const row = this.#row(accountId, id)
-    if (row === undefined) return undefined
-    const { response, upstream, createdAt, expiresAt } = row
-    return {
-      id,
-      ...responseOf({ response, ...this.#items(accountId, id) }),
-      createdAt,
-      expiresAt,
-      ...(upstream === null ? {} : { upstream: JSON.parse(upstream) as BackgroundWork }),
-    }
+    return row && storedResponseOf(id, row, this.#items(accountId, id))
   }
 
   async findTexts(accountId: string, id: string): Promise<ResponseTexts | undefined> {
@@ -154,15 +138,14 @@ export class ResponseTables implements ResponseStore {
     )
   }
 
-  #items(accountId: string, id: string): { inputItems: string[]; output: string[] } {
+  #items(accountId: string, id: string): Omit<ResponseTexts, 'response'> {
     const items = this.#connection.all<{ isOutput: number; item: string }>(
       `SELECT is_output AS isOutput, item FROM response_items WHERE account_id = ? AND response_id = ?
        ORDER BY position`,
       accountId,
       id,
     )
-    const textsOf = (kind: 0 | 1): string[] => items.flatMap(({ isOutput, item }) => (isOutput === kind ? [item] : []))
-    return { inputItems: textsOf(0), output: textsOf(1) }
+    return itemTextsOf(items)
   }
 
   async findItem(accountId: string, itemId: string): Promise<Json | undefined> {
@@ -214,6 +197,3 @@ function stepsOf(items: readonly ItemText[]): ItemText[][] {
   }
   return steps
 }
-
-const bytesOf = (items: readonly ItemText[]): number =>
-  items.reduce((bytes, { text }) => bytes + Buffer.byteLength(text), 0)

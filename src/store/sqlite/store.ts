@@ -4,8 +4,10 @@ import type { Durability } from '../../config/terms.ts'
 import { type CommitTimings, PEPPER_FILE, type Store } from '../store.ts'
 import { DiskSpace, type Reserve } from '../disk-space.ts'
 import { AccountTables } from './account-tables.ts'
+import { BodyTables } from './body-tables.ts'
 import { ChangeTable } from './change-table.ts'
-import { Connection, isCorrupt, withRoom } from './connection.ts'
+import { Connection, withRoom } from './connection.ts'
+import { isCorrupt } from './errors.ts'
 import { FileTables } from './file-tables.ts'
 import { IssuedIdTable } from './issued-id-table.ts'
 import { KeptTable } from './kept-table.ts'
@@ -21,6 +23,7 @@ import { Reports } from './reports/reports.ts'
 import { SetSettingTable } from './set-setting-table.ts'
 import { SettingTable } from './setting-table.ts'
 import { shrink } from './shrink.ts'
+import { TryTable } from './try-table.ts'
 
 const NONE: Reserve = { share: 0, bytes: 0 }
 
@@ -45,6 +48,7 @@ export type SqliteOptions = {
 export class SqliteStore implements Store {
   readonly accounts: AccountTables
   readonly people: PeopleTables
+  readonly tries: TryTable
   readonly changes: ChangeTable
   readonly settings: SettingTable
   readonly setSettings: SetSettingTable
@@ -54,11 +58,14 @@ export class SqliteStore implements Store {
   readonly issuedIds: IssuedIdTable
   readonly files: FileTables
   readonly predictions: PredictionTables
+  readonly bodies: BodyTables
   readonly kept: KeptTable
   readonly space: DiskSpace
   readonly ledger: LedgerTables
   readonly progress: ProgressFile
   readonly reports: Reports
+  readonly isShared = false
+  readonly time: () => number = Date.now
   readonly #connection: Connection
   readonly #lock: { release(): void } | undefined
   readonly #listeners: (() => Promise<void>)[] = []
@@ -78,6 +85,7 @@ export class SqliteStore implements Store {
       this.#lock = exclusive ? withRoom(() => lockFolder(folder), makeRoom) : undefined
       this.#connection = withRoom(() => new Connection(database, durability, pepper, makeRoom), makeRoom)
       this.people = new PeopleTables(this.#connection)
+      this.tries = new TryTable(this.#connection)
       this.changes = new ChangeTable(this.#connection)
       this.setSettings = new SetSettingTable(this.#connection)
       this.settings = new SettingTable(this.#connection)
@@ -87,6 +95,7 @@ export class SqliteStore implements Store {
       this.issuedIds = new IssuedIdTable(this.#connection)
       this.files = new FileTables(this.#connection)
       this.predictions = new PredictionTables(this.#connection)
+      this.bodies = new BodyTables(this.#connection)
       this.kept = new KeptTable(this.#connection)
       this.progress = new ProgressFile(folder)
       this.ledger = new LedgerTables(this.#connection)
@@ -103,6 +112,9 @@ export class SqliteStore implements Store {
     return this.#connection.timings
   }
 
+  /** A file that cannot be written shows when it is: `space` and the ledger know. */
+  async outage(): Promise<undefined> {}
+
   /** Gives space that is free in the database back to the disk. */
   shrink(): Promise<void> {
     this.#shrinking ??= shrink(this.#connection, () => this.#isClosed).finally(() => {
@@ -113,6 +125,10 @@ export class SqliteStore implements Store {
 
   snapshot<T>(read: () => Promise<T>): Promise<T> {
     return this.#connection.longSnapshot(read)
+  }
+
+  together<T>(begin: () => T): T {
+    return this.#connection.together(begin)
   }
 
   watch(listener: () => Promise<void>): void {

@@ -1,5 +1,6 @@
 import type { Database, SQLQueryBindings } from 'bun:sqlite'
 import type { BookAccount } from '../../ledger.ts'
+import { AFTER_ALL_PREDICTIONS } from '../../predictions.ts'
 import type {
   BookRow,
   FilePosition,
@@ -11,34 +12,24 @@ import type {
   TransferQuestion,
   TransferRow,
 } from '../../reports.ts'
-import { firstIdAt, instantOf } from './recount.ts'
+import {
+  type FoundTransfers,
+  LONGEST_MS,
+  mergedTransfers,
+  type ReadTransferRow,
+  transferRowOf,
+} from '../../transfer-page.ts'
+import { firstIdAt } from './recount.ts'
 
 /** Rows that one statement reads, and the time after which a page comes back short. */
 const CHUNK = 5_000
 const SEARCH_MS = 150
-/** The transfers of a generation have the time of its end. */
-const LONGEST_MS = 26 * 3_600_000
 
 const TRANSFERS = `
   SELECT CASE typeof(t.reference) WHEN 'blob' THEN lower(hex(t.reference)) ELSE t.reference END AS reference,
     t.kind, CAST(t.amount AS TEXT) AS amount, t.at, t.note,
     d.kind AS debitKind, d.owner AS debitOwner, c.kind AS creditKind, c.owner AS creditOwner
   FROM transfers AS t JOIN book_accounts AS d ON d.id = t.debit JOIN book_accounts AS c ON c.id = t.credit`
-
-type ReadTransfer = Pick<TransferRow, 'reference' | 'kind' | 'at' | 'note'> & {
-  amount: string
-  debitKind: BookAccount['kind']
-  debitOwner: string
-  creditKind: BookAccount['kind']
-  creditOwner: string
-}
-
-const transferOf = ({ amount, debitKind, debitOwner, creditKind, creditOwner, ...row }: ReadTransfer): TransferRow => ({
-  ...row,
-  amount: BigInt(amount),
-  from: { kind: debitKind, owner: debitOwner },
-  to: { kind: creditKind, owner: creditOwner },
-})
 
 /** Lists of the book, of predictions and of files. */
 export class OtherLists {
@@ -71,32 +62,14 @@ export class OtherLists {
     const operations = this.#operations()
       .filter(accepts)
       .slice(before?.operations ?? 0)
-    const { rows, end } = this.#generations(question, before?.id, limit, accepts)
-    const page: TransferRow[] = []
-    let [generation, operation] = [0, 0]
-    while (page.length < limit) {
-      const [one, other] = [rows[generation], operations[operation]]
-      // An operation that is older than all that was searched has its turn later.
-      if (one === undefined && (other === undefined || (end !== undefined && other.at < instantOf(end)))) break
-      if (other !== undefined && (one === undefined || other.at >= instantOf(one.reference))) {
-        page.push(other)
-        operation++
-      } else {
-        page.push(one!)
-        generation++
-      }
-    }
-    const lastId = rows[generation - 1]?.reference ?? before?.id
-    const isEnd = generation === rows.length && end === undefined && operation === operations.length
-    const id = generation === rows.length ? (end ?? '0'.repeat(32)) : (lastId ?? 'f'.repeat(32))
-    return { rows: page, next: isEnd ? null : { id, operations: (before?.operations ?? 0) + operation } }
+    return mergedTransfers(this.#generations(question, before?.id, limit, accepts), operations, before, limit)
   }
 
   /** All operations, the newest first: people make them, so that there are few. */
   #operations(): TransferRow[] {
-    return this.#all<ReadTransfer>(`${TRANSFERS} WHERE t.reference < x'' ORDER BY t.at DESC, t.reference`).map(
-      transferOf,
-    )
+    return this.#all<ReadTransferRow>(
+      `${TRANSFERS} WHERE t.reference < x'' ORDER BY t.at DESC, t.reference, t.kind`,
+    ).map(transferRowOf)
   }
 
   /**
@@ -108,13 +81,13 @@ export class OtherLists {
     before: string | undefined,
     limit: number,
     accepts: (row: TransferRow) => boolean,
-  ): { rows: TransferRow[]; end: string | undefined } {
+  ): FoundTransfers {
     const giveUpAt = performance.now() + SEARCH_MS
     const low = from === undefined ? new Uint8Array(16) : firstIdAt(from - LONGEST_MS)
     const rows: TransferRow[] = []
     let end = before ?? 'f'.repeat(32)
     while (performance.now() < giveUpAt) {
-      const read = this.#all<ReadTransfer>(
+      const read = this.#all<ReadTransferRow>(
         `${TRANSFERS} WHERE t.reference < ? AND t.reference >= ? ORDER BY t.reference DESC, t.kind LIMIT ?`,
         Uint8Array.fromHex(end),
         low,
@@ -126,7 +99,7 @@ export class OtherLists {
       for (const row of read) {
         if (row.reference === last) break
         if (rows.length >= limit && row.reference !== rows.at(-1)!.reference) return { rows, end }
-        const transfer = transferOf(row)
+        const transfer = transferRowOf(row)
         if (accepts(transfer)) rows.push(transfer)
         end = row.reference
       }
@@ -147,7 +120,7 @@ export class OtherLists {
          OR EXISTS (SELECT 1 FROM generations AS g JOIN names AS n ON n.id = g.key
            WHERE g.id = unhex(p.id) AND n.text IN (SELECT value FROM json_each(?3))))
        ORDER BY p.id DESC LIMIT ?4`,
-      before ?? 'g',
+      before ?? AFTER_ALL_PREDICTIONS,
       jsonOf(accountIds),
       jsonOf(keyIds ?? []),
       limit,

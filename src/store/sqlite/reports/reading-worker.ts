@@ -1,4 +1,5 @@
 import { Database } from 'bun:sqlite'
+import { serveThread } from '../../../worker/thread.ts'
 import type { RequestFilter, Scope, SpeedQuestion, UsageQuestion } from '../../reports.ts'
 import { NameCache } from './name-cache.ts'
 import { firstIdAt, ID_SLACK_MS, SPEED_LACKING, USAGE_LACKING } from './recount.ts'
@@ -8,9 +9,6 @@ import { RequestList } from './request-list.ts'
 import { UsageSums } from './usage-sums.ts'
 
 /** The thread that answers questions about many records, with a read-only connection of its own. */
-
-export type Question = { id: number; name: keyof Answers; args: unknown[] }
-export type Answer = { id: number; value: unknown } | { id: number; error: string }
 
 type Sums = Record<string, number>
 
@@ -89,16 +87,4 @@ const answers = {
 
 export type Answers = typeof answers
 
-declare const self: {
-  onmessage: (event: MessageEvent<Question>) => void
-  postMessage(answer: Answer): void
-}
-
-self.onmessage = ({ data: { id, name, args } }) => {
-  try {
-    const value = (answers[name] as (...args: unknown[]) => unknown)(...args)
-    self.postMessage({ id, value })
-  } catch (error) {
-    self.postMessage({ id, error: error instanceof Error ? error.message : String(error) })
-  }
-}
+serveThread(answers)

@@ -1,5 +1,7 @@
-import { USAGE_COLUMNS } from '../generation-rows.ts'
-import { HOUR_MS, SPEED_KEY, SPEED_SUMS, USAGE_KEY, USAGE_SUMS } from './roll-ups.ts'
+import { firstIdAt as firstHexIdAt } from '../../generation-ids.ts'
+import { HOUR_MS } from '../../usage-pieces.ts'
+import { USAGE_COLUMNS } from '../../usage-columns.ts'
+import { SPEED_KEY, SPEED_SUMS, USAGE_KEY, USAGE_SUMS } from './roll-ups.ts'
 
 /** Ids begin with the time of their request; those of earlier versions and the time of a record may differ by this. */
 export const ID_SLACK_MS = 2 * HOUR_MS
@@ -32,20 +34,16 @@ const difference = (key: readonly string[], sums: readonly string[], records: st
 const IN_RANGE = 'WHERE id >= ?1 AND id < ?2 AND created_at >= ?3 AND created_at < ?4'
 const HOURS = `WHERE hour >= ?3 / ${HOUR_MS} AND hour < ?4 / ${HOUR_MS}`
 
+/** The streams of a range as rows of speed_hours, with the same parameters. */
+export const SPEEDS_IN_RANGE = speedsOf(`${IN_RANGE} AND`)
+
 /** The sums that the roll-ups of a range of hours lack of their records: first id, end of ids, beginning, end. */
 export const USAGE_LACKING = difference(USAGE_KEY, USAGE_SUMS, usageOf(IN_RANGE), `usage_hours ${HOURS}`)
-export const SPEED_LACKING = difference(SPEED_KEY, SPEED_SUMS, speedsOf(`${IN_RANGE} AND`), `speed_hours ${HOURS}`)
+export const SPEED_LACKING = difference(SPEED_KEY, SPEED_SUMS, SPEEDS_IN_RANGE, `speed_hours ${HOURS}`)
 
 /** The same of all hours, whatever the ids are. */
 export const ALL_USAGE_LACKING = difference(USAGE_KEY, USAGE_SUMS, usageOf(''), 'usage_hours')
 export const ALL_SPEED_LACKING = difference(SPEED_KEY, SPEED_SUMS, speedsOf('WHERE'), 'speed_hours')
 
 /** The least id of an instant. */
-export function firstIdAt(at: number): Uint8Array {
-  const id = new Uint8Array(16)
-  new DataView(id.buffer).setBigUint64(0, BigInt(Math.max(0, Math.floor(at))) << 16n)
-  return id
-}
-
-/** The instant in an id. */
-export const instantOf = (id: string): number => Number.parseInt(id.slice(0, 12), 16)
+export const firstIdAt = (at: number): Uint8Array => Uint8Array.fromHex(firstHexIdAt(at))

@@ -1,4 +1,4 @@
-import { USAGE_COLUMNS } from '../generation-rows.ts'
+import { USAGE_COLUMNS } from '../../usage-columns.ts'
 
 const BUCKETS = USAGE_COLUMNS.map((column) => `${column} INTEGER NOT NULL,`).join('\n    ')
 

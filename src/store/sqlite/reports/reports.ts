@@ -12,10 +12,12 @@ import type {
   UsageRow,
   WrongRollUp,
 } from '../../reports.ts'
+import { firstRecordedHour, HOUR_MS } from '../../usage-pieces.ts'
+import { carriedBefore } from '../carried-tables.ts'
 import { BATCH_ROWS, type Connection } from '../connection.ts'
 import { ALL_SPEED_LACKING, ALL_USAGE_LACKING, firstIdAt } from './recount.ts'
-import { ReadingThread } from './reading-thread.ts'
-import { ADD_SPEED, ADD_USAGE, HOUR_MS, hourOf, type RollUps } from './roll-ups.ts'
+import { readingThread, type ReadingThread } from './reading-thread.ts'
+import { ADD_SPEED, ADD_USAGE, hourOf, type RollUps } from './roll-ups.ts'
 
 /** Hours that a killed process may have left incomplete: a generation may be recorded a day after its request. */
 const LEFT_OUT_HOURS = 26
@@ -37,7 +39,7 @@ export class Reports implements ReportStore {
   constructor(connection: Connection, rollUps: RollUps, file: string) {
     this.#connection = connection
     this.#rollUps = rollUps
-    this.#thread = new ReadingThread(file)
+    this.#thread = readingThread(file)
   }
 
   /**
@@ -69,7 +71,9 @@ export class Reports implements ReportStore {
     countedFrom: number,
     { first, last }: { first: number; last: number },
   ): Promise<void> {
-    const [oldest, newest] = [hourOf(first), hourOf(Math.max(last, Date.now())) + 1]
+    const newest = hourOf(Math.max(last, Date.now())) + 1
+    // The sums of removed records are not taken away from the roll-ups.
+    const oldest = Math.max(hourOf(first), firstRecordedHour(carriedBefore(this.#connection)))
     if (wasKilled) {
       await this.#countHours(Math.max(oldest, hourOf(last) - LEFT_OUT_HOURS), newest)
       this.#isCounted = true
@@ -161,8 +165,9 @@ export class Reports implements ReportStore {
       'SELECT created_at AS at FROM generations ORDER BY id DESC LIMIT 1',
     )
     const openFrom = isOpen === 1 ? hourOf(newest?.at ?? 0) - LEFT_OUT_HOURS : Infinity
+    const recordedFrom = firstRecordedHour(carriedBefore(this.#connection))
     return [...this.#lacking('usage', ALL_USAGE_LACKING), ...this.#lacking('speed', ALL_SPEED_LACKING)].filter(
-      ({ hour, lacks }) => lacks < 0 || (hour >= countedFrom && hour < openFrom),
+      ({ hour, lacks }) => hour >= recordedFrom && (lacks < 0 || (hour >= countedFrom && hour < openFrom)),
     )
   }
 

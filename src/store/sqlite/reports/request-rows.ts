@@ -1,7 +1,7 @@
-import { noUsage, type Usage } from '../../../generation/usage.ts'
+import type { Usage } from '../../../generation/usage.ts'
 import type { RequestRow } from '../../reports.ts'
-import { errorOf, firstTokenOf, rowOfRefusal } from '../../request-row.ts'
-import { USAGE_BUCKETS, USAGE_COLUMNS } from '../generation-rows.ts'
+import { rowOfEnded, rowOfRefusal } from '../../request-row.ts'
+import { usageIn, usageSelected } from '../../usage-columns.ts'
 import type { NameCache } from './name-cache.ts'
 
 /** The columns of a generation that its line needs. Amounts as text: SQLite's integers arrive as doubles. */
@@ -10,7 +10,7 @@ export const LINE_COLUMNS = `
   g.created_at AS at, g.latency, g.duration, g.streamed, g.retries, g.attempts, g.estimated,
   CASE WHEN g.translation IS NULL THEN 0 ELSE json_array_length(g.translation) END AS losses,
   CAST(g.bill AS TEXT) AS bill, CAST(g.flows AS TEXT) AS flows,
-  ${USAGE_COLUMNS.map((column, at) => `g.${column} AS ${USAGE_BUCKETS[at]}`).join(', ')}`
+  ${usageSelected((column) => `g.${column}`)}`
 
 export type LineRow = Usage & {
   hexId: string
@@ -52,15 +52,10 @@ export type RefusalRow = {
   at: number
 }
 
-export function lineOf(names: NameCache, row: LineRow): RequestRow {
-  const { hexId, at, latency, duration, attempts } = row
-  const usage = noUsage()
-  for (const bucket of USAGE_BUCKETS) usage[bucket] = row[bucket]
-  const ending = names.text(row.ending)!
-  const streamed = row.streamed === 1
-  return {
-    id: hexId,
-    at,
+export const lineOf = (names: NameCache, row: LineRow): RequestRow =>
+  rowOfEnded({
+    ...row,
+    id: row.hexId,
     accountId: names.text(row.account),
     keyId: names.text(row.key),
     kind: names.text(row.kind),
@@ -68,20 +63,14 @@ export function lineOf(names: NameCache, row: LineRow): RequestRow {
     model: names.text(row.model),
     provider: names.text(row.provider),
     client: names.text(row.client),
-    outcome: ending,
+    ending: names.text(row.ending)!,
     finish: names.text(row.finish),
-    error: errorOf(ending, attempts),
-    streamed,
-    firstTokenMs: firstTokenOf({ streamed, ending, latency, duration }),
-    totalMs: latency + duration,
-    tries: row.retries + 1,
-    losses: row.losses,
+    streamed: row.streamed === 1,
     estimated: row.estimated === 1,
-    usage,
+    usage: usageIn(row),
     bill: BigInt(row.bill),
     flows: BigInt(row.flows),
-  }
-}
+  })
 
 export const refusalLineOf = (names: NameCache, row: RefusalRow): RequestRow =>
   rowOfRefusal({

@@ -1,15 +1,14 @@
-import { completionTokens, type Usage } from '../../../generation/usage.ts'
+import { addUsage, completionTokens, USAGE_BUCKETS, type Usage } from '../../../generation/usage.ts'
 import type { GenerationRecord } from '../../ledger.ts'
 import type { Refusal } from '../../reports.ts'
+import { USAGE_COLUMNS } from '../../usage-columns.ts'
+import { UnwrittenRefusals } from '../../unwritten-refusals.ts'
+import { HOUR_MS } from '../../usage-pieces.ts'
 import type { Connection } from '../connection.ts'
-import { generationIdBytes, USAGE_BUCKETS, USAGE_COLUMNS } from '../generation-rows.ts'
+import { generationIdBytes } from '../generation-rows.ts'
 
 /** Roll-ups are written this much after the first generation that is in none. */
 const WRITE_EVERY_MS = 1_000
-/** Refusals that wait to be written; more are only counted. */
-const REFUSALS_MAX = 2_000
-
-export const HOUR_MS = 3_600_000
 
 export const hourOf = (at: number): number => Math.floor(at / HOUR_MS)
 
@@ -41,17 +40,14 @@ export type SpeedHour = {
   duration: number
 }
 
-type RefusalHour = { hour: number; accountId: string; keyId: string; code: string; requests: number }
-
 /** Sums that are not written yet. Their rows are added to those that are stored. */
 class Unwritten {
   readonly usage = new Map<string, UsageHour>()
   readonly speeds = new Map<string, SpeedHour>()
-  readonly refused = new Map<string, RefusalHour>()
-  refusals: Refusal[] = []
+  readonly refused = new UnwrittenRefusals()
 
   get isEmpty(): boolean {
-    return this.usage.size === 0 && this.refused.size === 0
+    return this.usage.size === 0 && this.refused.isEmpty
   }
 
   add(record: GenerationRecord, { account, key, model, provider, ending }: RolledNames): void {
@@ -78,7 +74,7 @@ class Unwritten {
       })
     else {
       known.requests++
-      for (const bucket of USAGE_BUCKETS) known.usage[bucket] += record.usage[bucket]
+      addUsage(known.usage, record.usage)
       if (isSubscription) known.listed += bill
       else known.bill += bill
       known.flows += flows
@@ -99,18 +95,6 @@ class Unwritten {
       known.tokens += tokens
       known.duration += duration
     }
-  }
-
-  /** `isKept`: its row is stored, too. */
-  addRefusal(refusal: Refusal, isKept: boolean): void {
-    const { at, code } = refusal
-    const [accountId, keyId] = [refusal.accountId ?? '', refusal.keyId ?? '']
-    const hour = hourOf(at)
-    const id = `${hour} ${keyId} ${accountId} ${code}`
-    const known = this.refused.get(id)
-    if (known === undefined) this.refused.set(id, { hour, accountId, keyId, code, requests: 1 })
-    else known.requests++
-    if (isKept && this.refusals.length < REFUSALS_MAX) this.refusals.push(refusal)
   }
 }
 
@@ -144,7 +128,7 @@ export class RollUps {
 
   /** Counts a refusal. `isKept`: its row is stored, too. */
   addRefusal(refusal: Refusal, isKept: boolean): void {
-    this.#unwritten.addRefusal(refusal, isKept)
+    this.#unwritten.refused.add(refusal, isKept)
     this.#writeSoon()
   }
 
@@ -182,12 +166,10 @@ export class RollUps {
   }
 
   #takeBack(sums: Unwritten): void {
-    const newer = this.#unwritten
-    this.#unwritten = sums
-    for (const [id, row] of newer.usage) addTo(sums.usage, id, row)
-    for (const [id, row] of newer.speeds) addTo(sums.speeds, id, row)
-    for (const [id, row] of newer.refused) addTo(sums.refused, id, row)
-    sums.refusals = [...sums.refusals, ...newer.refusals].slice(0, REFUSALS_MAX)
+    const { usage, speeds, refused } = this.#unwritten
+    for (const [id, row] of sums.usage) addTo(usage, id, row)
+    for (const [id, row] of sums.speeds) addTo(speeds, id, row)
+    refused.takeBack(sums.refused)
   }
 
   async close(): Promise<void> {
@@ -196,20 +178,20 @@ export class RollUps {
     clearTimeout(this.#timer)
   }
 
-  #writeRows({ usage, speeds, refused, refusals }: Unwritten): void {
+  #writeRows({ usage, speeds, refused }: Unwritten): void {
     for (const row of usage.values()) writeUsageHour(this.#connection, row)
     for (const row of speeds.values()) writeSpeedHour(this.#connection, row)
-    for (const { hour, accountId, keyId, code, requests } of refused.values())
+    for (const { hour, account, key, code, requests } of refused.hours)
       this.#connection.run(
         `INSERT INTO refusal_hours (hour, account, key, code, requests) VALUES (?, ?, ?, ?, ?)
          ON CONFLICT (hour, account, key, code) DO UPDATE SET requests = requests + excluded.requests`,
         hour,
-        this.#idOf(accountId),
-        this.#idOf(keyId),
+        this.#idOf(account),
+        this.#idOf(key),
         this.#name(code),
         requests,
       )
-    for (const refusal of refusals) this.#writeRefusal(refusal)
+    for (const refusal of refused.rows) this.#writeRefusal(refusal)
   }
 
   #writeRefusal({ id, at, accountId, keyId, route, code, status, param, message, model, client }: Refusal): void {
@@ -240,7 +222,7 @@ function addTo<Row extends object>(rows: Map<string, Row>, id: string, row: Row)
   const known = rows.get(id) as Record<string, unknown> | undefined
   if (known === undefined) return void rows.set(id, row)
   const { usage } = row as Partial<UsageHour>
-  if (usage !== undefined) for (const bucket of USAGE_BUCKETS) (known as UsageHour).usage[bucket] += usage[bucket]
+  if (usage !== undefined) addUsage((known as UsageHour).usage, usage)
   for (const name of SUMS) {
     const value = (row as Record<string, unknown>)[name]
     if (typeof value === 'number') known[name] = (known[name] as number) + value

@@ -1,14 +1,13 @@
 import type { Database } from 'bun:sqlite'
-import { noUsage } from '../../../generation/usage.ts'
-import type { Choice, SpeedQuestion, SpeedRow, UsageGroup, UsageQuestion, UsageRow } from '../../reports.ts'
-import { USAGE_BUCKETS, USAGE_COLUMNS } from '../generation-rows.ts'
-import { choiceConditions, where } from './conditions.ts'
+import { REFUSED_CHOICES, SPEED_CHOICES, USAGE_CHOICES, where } from '../../choices.ts'
+import type { SpeedQuestion, SpeedRow, UsageGroup, UsageQuestion, UsageRow } from '../../reports.ts'
+import { ID_SLACK_MS } from '../../request-page.ts'
+import { usageSelected } from '../../usage-columns.ts'
+import { HOUR_MS, mayBeRefused, type Piece, piecesOf } from '../../usage-pieces.ts'
+import { type SpeedSum, speedRowsOf, type UsedSum, UsageTable } from '../../usage-table.ts'
+import { choiceConditions } from './conditions.ts'
 import type { NameCache } from './name-cache.ts'
-import { firstIdAt } from './recount.ts'
-import { HOUR_MS } from './roll-ups.ts'
-
-/** See RequestList. */
-const SLACK_MS = 60_000
+import { firstIdAt, SPEEDS_IN_RANGE } from './recount.ts'
 
 const COLUMNS: Record<UsageGroup, string> = {
   model: 'model',
@@ -27,18 +26,12 @@ const REFUSED_COLUMNS: Record<UsageGroup, string> = {
   code: 'code',
 }
 
-type Summed = Record<string, number | string | null> &
-  Record<'a' | 'b', number | null> &
-  Record<'failed' | 'requests', number> &
-  Record<'bill' | 'flows', string>
+type Summed = Record<'a' | 'b', number | null> & UsedSum
 
 const SUMS = (isSubscription: string): string => `
   sum(CASE WHEN ending IN (:failed) THEN requests ELSE 0 END) AS failed, sum(requests) AS requests,
-  ${USAGE_COLUMNS.map((column, at) => `sum(${column}) AS ${USAGE_BUCKETS[at]}`).join(', ')},
+  ${usageSelected((column) => `sum(${column})`)},
   CAST(sum(${isSubscription}) AS TEXT) AS bill, CAST(sum(flows) AS TEXT) AS flows`
-
-/** A part of a bucket: whole hours, or a piece of one hour that a bound cuts. */
-type Piece = { bucket: number; from: number; to: number; isWhole: boolean }
 
 /** Sums of usage: whole hours from the roll-ups, cut ones from the records. */
 export class UsageSums {
@@ -51,14 +44,17 @@ export class UsageSums {
   }
 
   rows(question: UsageQuestion): UsageRow[] {
-    const rows = new Map<string, UsageRow>()
+    const table = new UsageTable((id: number) => this.#label(id))
+    // A record without a provider has null, its roll-up 0.
+    const groupOf = ({ a, b }: Summed): [number, number] => [a ?? 0, b ?? 0]
     const statements = this.#statements(question)
     const includesRefused = mayBeRefused(question)
     for (const piece of piecesOf(question.bounds)) {
-      for (const row of statements.used(piece)) this.#add(rows, piece.bucket, row)
-      if (includesRefused) for (const row of statements.refused(piece)) this.#add(rows, piece.bucket, row, true)
+      for (const row of statements.used(piece)) table.addUsed(piece.bucket, groupOf(row), row)
+      if (includesRefused)
+        for (const row of statements.refused(piece)) table.addRefused(piece.bucket, groupOf(row), row.requests)
     }
-    return [...rows.values()]
+    return table.rows
   }
 
   #statements(question: UsageQuestion): Record<'used' | 'refused', (piece: Piece) => Summed[]> {
@@ -69,15 +65,7 @@ export class UsageSums {
       [first, second]
         .map((one, at) => `${one === undefined ? '0' : columns[one]} AS ${at === 0 ? 'a' : 'b'}`)
         .join(', ')
-    const conditions = where(
-      choiceConditions(this.#names, question, {
-        account: 'account',
-        key: 'key',
-        model: 'model',
-        provider: 'provider',
-        outcome: 'ending',
-      }),
-    )
+    const conditions = where(choiceConditions(this.#names, question, USAGE_CHOICES))
     const sums = (bill: string): string => SUMS(bill).replace(':failed', failed)
     const whole = this.#database.query(
       `SELECT ${group(COLUMNS)}, ${sums('bill')} FROM usage_hours WHERE hour >= ? AND hour < ?${conditions}
@@ -91,9 +79,7 @@ export class UsageSums {
     const refused = this.#refusedStatement(question, group(REFUSED_COLUMNS))
     return {
       used: ({ from, to, isWhole }) =>
-        (isWhole
-          ? whole.all(from / HOUR_MS, to / HOUR_MS)
-          : cut.all(firstIdAt(from - SLACK_MS), firstIdAt(to + SLACK_MS), from, to)) as Summed[],
+        (isWhole ? whole.all(from / HOUR_MS, to / HOUR_MS) : cut.all(...rangeOf({ from, to }))) as Summed[],
       refused: (piece) => refused(piece),
     }
   }
@@ -103,10 +89,7 @@ export class UsageSums {
    * with its end, so that pieces add up to the hour.
    */
   #refusedStatement(question: UsageQuestion, group: string): (piece: Piece) => Summed[] {
-    const { account, key, code } = question.choices
-    const choices = { ...(account && { account }), ...(key && { key }), ...(code && { code }) }
-    const columns = { account: 'account', key: 'key', code: 'code' }
-    const conditions = where(choiceConditions(this.#names, { ...question, choices }, columns))
+    const conditions = where(choiceConditions(this.#names, question, REFUSED_CHOICES))
     const whole = `SELECT ${group}, sum(requests) AS requests FROM refusal_hours
       WHERE hour >= ? AND hour < ?${conditions} GROUP BY 1, 2`
     const stored = (sign: string): string => `SELECT ${group}, ${sign}count(*) AS requests FROM refusals
@@ -115,38 +98,11 @@ export class UsageSums {
     return ({ from, to, isWhole }) => {
       if (isWhole) return this.#database.query(whole).all(from / HOUR_MS, to / HOUR_MS) as Summed[]
       const hour = Math.floor(from / HOUR_MS)
-      const range = (start: number, end: number): (number | Uint8Array)[] => [
-        firstIdAt(start - SLACK_MS),
-        firstIdAt(end + SLACK_MS),
-        start,
-        end,
-      ]
       return (
         to % HOUR_MS === 0
-          ? this.#database.query(rest).all(hour, hour + 1, ...range(hour * HOUR_MS, from))
-          : this.#database.query(stored('')).all(...range(from, to))
+          ? this.#database.query(rest).all(hour, hour + 1, ...rangeOf({ from: hour * HOUR_MS, to: from }))
+          : this.#database.query(stored('')).all(...rangeOf({ from, to }))
       ) as Summed[]
-    }
-  }
-
-  #add(rows: Map<string, UsageRow>, bucket: number, row: Summed, isRefused = false): void {
-    // A record without a provider has null, its roll-up 0.
-    const [a, b, requests] = [row.a ?? 0, row.b ?? 0, row.requests]
-    if (requests === 0) return
-    const id = `${bucket} ${a} ${b}`
-    let known = rows.get(id)
-    if (known === undefined) {
-      const group = [this.#label(a), this.#label(b)]
-      known = { bucket, group, requests: 0, failed: 0, refused: 0, bill: 0n, flows: 0n, usage: noUsage() }
-      rows.set(id, known)
-    }
-    if (isRefused) known.refused += requests
-    else {
-      known.requests += requests
-      known.failed += row.failed
-      known.bill += BigInt(row.bill)
-      known.flows += BigInt(row.flows)
-      for (const name of USAGE_BUCKETS) known.usage[name] += row[name] as number
     }
   }
 
@@ -154,50 +110,26 @@ export class UsageSums {
     return id === -1 ? 'refused' : this.#names.text(id)
   }
 
-  /** Times to the first token and speeds, by provider and model, of each bucket of hours. */
+  /** Times to the first token and speeds, by provider and model, of each bucket. */
   speed({ bounds, choices }: SpeedQuestion): SpeedRow[] {
-    const columns = { model: 'model', provider: 'provider' }
-    const conditions = where(choiceConditions(this.#names, { choices }, columns))
-    const query = this.#database.query(
+    const conditions = where(choiceConditions(this.#names, { choices }, SPEED_CHOICES))
+    const sums = (from: string): string =>
       `SELECT provider, model, bucket, sum(requests) AS requests, sum(tokens) AS tokens, sum(duration) AS duration
-       FROM speed_hours WHERE hour >= ? AND hour < ?${conditions} GROUP BY provider, model, bucket`,
-    )
-    return bounds.slice(0, -1).flatMap((from, at) => {
-      const found = query.all(from, bounds[at + 1]!) as (Record<'provider' | 'model' | 'bucket', number> &
-        Record<'requests' | 'tokens' | 'duration', number>)[]
-      return [...Map.groupBy(found, ({ provider, model }) => `${provider} ${model}`).values()].map((counted) => ({
-        bucket: at,
-        provider: this.#names.text(counted[0]!.provider),
-        model: this.#names.text(counted[0]!.model)!,
-        counts: counted.map(({ bucket, requests }) => [bucket, requests] as const),
-        tokens: counted.reduce((sum, { tokens }) => sum + tokens, 0),
-        durationMs: counted.reduce((sum, { duration }) => sum + duration, 0),
-      }))
+       FROM ${from}${conditions} GROUP BY provider, model, bucket`
+    const whole = this.#database.query(sums('speed_hours WHERE hour >= ? AND hour < ?'))
+    const cut = this.#database.query(sums(`(${SPEEDS_IN_RANGE}) WHERE true`))
+    const found = [...piecesOf(bounds)].flatMap((piece) => {
+      const rows = piece.isWhole ? whole.all(piece.from / HOUR_MS, piece.to / HOUR_MS) : cut.all(...rangeOf(piece))
+      return (rows as Omit<SpeedSum<number>, 'at'>[]).map((row) => ({ at: piece.bucket, ...row }))
     })
+    return speedRowsOf(found, (id) => this.#names.text(id))
   }
 }
 
-/** Refusals have no model and no provider: where these are chosen, none is meant. */
-function mayBeRefused({ choices: { model, provider, outcome } }: UsageQuestion): boolean {
-  const excludes = ({ only, not }: Choice = {}): boolean =>
-    (only !== undefined && !only.includes('refused')) || not?.includes('refused') === true
-  return model?.only === undefined && provider?.only === undefined && !excludes(outcome)
-}
-
-/** The pieces of all buckets, in order: whole hours together, and each hour that a bound cuts. */
-function* piecesOf(bounds: readonly number[]): Generator<Piece> {
-  for (let bucket = 0; bucket + 1 < bounds.length; bucket++) {
-    const [from, to] = [bounds[bucket]!, bounds[bucket + 1]!]
-    const [firstWhole, endWhole] = [Math.ceil(from / HOUR_MS) * HOUR_MS, Math.floor(to / HOUR_MS) * HOUR_MS]
-    if (firstWhole >= endWhole) {
-      // The range may have a bound of an hour within it and no whole one.
-      const middle = firstWhole === endWhole ? firstWhole : to
-      if (from < middle) yield { bucket, from, to: Math.min(middle, to), isWhole: false }
-      if (middle < to) yield { bucket, from: middle, to, isWhole: false }
-      continue
-    }
-    if (from < firstWhole) yield { bucket, from, to: firstWhole, isWhole: false }
-    yield { bucket, from: firstWhole, to: endWhole, isWhole: true }
-    if (endWhole < to) yield { bucket, from: endWhole, to, isWhole: false }
-  }
-}
+/** The ids that the records of a range may have, and its instants. */
+const rangeOf = ({ from, to }: Pick<Piece, 'from' | 'to'>): [Uint8Array, Uint8Array, number, number] => [
+  firstIdAt(from - ID_SLACK_MS),
+  firstIdAt(to + ID_SLACK_MS),
+  from,
+  to,
+]
