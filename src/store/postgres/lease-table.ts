@@ -1,0 +1,151 @@
+import type {
+  BudgetLease,
+  BudgetTerms,
+  FundsLease,
+  PermitLease,
+  PlaceLease,
+  ReturnedLeases,
+  Wanted,
+  WantedPlaces,
+  WindowLease,
+  WindowTerms,
+} from '../leases.ts'
+import type { OpenGeneration } from '../ledger.ts'
+import type { Queries } from './client.ts'
+import type { Connection } from './connection.ts'
+import { PERMIT_MS } from './lease-functions.ts'
+import { idOfUuid } from './generation-rows.ts'
+import { jsonOf } from './values.ts'
+
+/** The leases of one process. Amounts arrive as text, since they may be larger than a double can count. */
+export class LeaseTable {
+  readonly #connection: Connection
+  readonly #process: number
+
+  constructor(connection: Connection, process: number) {
+    this.#connection = connection
+    this.#process = process
+  }
+
+  async funds(accountId: string, { least, most }: Wanted): Promise<FundsLease> {
+    const row = await this.#connection.one<Record<keyof FundsLease, string>>(
+      `SELECT credit::text AS credit, bonus::text AS bonus, elsewhere::text AS elsewhere
+       FROM lease_funds($1, $2, $3, $4)`,
+      ...[this.#process, accountId, least, most],
+    )
+    return { credit: BigInt(row!.credit), bonus: BigInt(row!.bonus), elsewhere: BigInt(row!.elsewhere) }
+  }
+
+  async windows(
+    accountId: string,
+    terms: readonly WindowTerms[],
+    now: number,
+    { least, most }: Wanted,
+  ): Promise<WindowLease[]> {
+    const rows = await this.#connection.all<WindowRow>(
+      `SELECT name AS window, started_at AS "startedAt", ends_at AS "endsAt", granted::text AS granted,
+         elsewhere::text AS elsewhere, free::text AS free
+       FROM lease_windows($1, $2, $3, $4, $5, $6)`,
+      ...[this.#process, accountId, termsText(terms), now, least, most],
+    )
+    return rows.map((row) => ({
+      ...row,
+      granted: BigInt(row.granted),
+      elsewhere: BigInt(row.elsewhere),
+      free: BigInt(row.free),
+    }))
+  }
+
+  async budget({ keyId, since, limit }: BudgetTerms, { least, most }: Wanted): Promise<BudgetLease> {
+    const row = await this.#connection.one<{ since: number; granted: string; elsewhere: string }>(
+      `SELECT since, granted::text AS granted, elsewhere::text AS elsewhere
+       FROM lease_budget($1, $2, $3, $4, $5, $6)`,
+      ...[this.#process, keyId, since, limit, least, most],
+    )
+    return { since: row!.since, granted: BigInt(row!.granted), elsewhere: BigInt(row!.elsewhere) }
+  }
+
+  async permits(keyId: string, endpoint: string, limit: number, wanted: number): Promise<PermitLease> {
+    const row = await this.#connection.one<{ granted: number; waitMs: number }>(
+      'SELECT granted, wait_ms AS "waitMs" FROM lease_permits($1, $2, $3, $4, $5)',
+      ...[this.#process, keyId, endpoint, limit, wanted],
+    )
+    return { ...row!, usableMs: PERMIT_MS }
+  }
+
+  async places({ owner, call, held, limit, least, most }: WantedPlaces): Promise<PlaceLease> {
+    const row = await this.#connection.one<PlaceLease>(
+      'SELECT granted, elsewhere FROM lease_places($1, $2, $3, $4, $5, $6, $7)',
+      ...[this.#process, owner, call, held, limit, least, most],
+    )
+    return row!
+  }
+
+  async openElsewhere(before: string, limit: number, accountIds?: readonly string[]): Promise<OpenGeneration[]> {
+    const rows = await this.#connection.all<OpenGeneration>(
+      `${OPEN_ELSEWHERE} AND id < $2::uuid
+         AND ($3::text IS NULL OR account_id IN (SELECT jsonb_array_elements_text($3::text::jsonb)))
+       ORDER BY id DESC LIMIT $4`,
+      ...[this.#process, before, accountIds === undefined ? null : jsonOf(accountIds), limit],
+    )
+    return rows.map((row) => ({ ...row, id: idOfUuid(row.id) }))
+  }
+
+  openOne(id: string): Promise<OpenGeneration | undefined> {
+    return this.#connection.one<OpenGeneration>(`${OPEN_ELSEWHERE} AND id = $2::uuid`, this.#process, id)
+  }
+
+  giveBack(returned: ReturnedLeases): Promise<void> {
+    return this.#connection.commit((transaction) => moveLeases(transaction, this.#process, 0, returned))
+  }
+}
+
+const OPEN_ELSEWHERE = `SELECT id, account_id AS "accountId", state FROM open_generations
+  WHERE process IS DISTINCT FROM $1`
+
+type WindowRow = Record<'granted' | 'elsewhere' | 'free', string> & Omit<WindowLease, 'granted' | 'elsewhere' | 'free'>
+
+const termsText = (terms: readonly WindowTerms[]): string =>
+  JSON.stringify(
+    terms.map(({ window, limit, startsAt, endsAt }) => ({
+      name: window,
+      most: String(limit),
+      starts_at: startsAt,
+      ends_at: endsAt,
+    })),
+  )
+
+/** Moves leases from the shard of one process to that of another, or to what all share. */
+async function moveLeases(
+  transaction: Queries,
+  from: number,
+  to: number,
+  { funds, windows, budgets }: ReturnedLeases,
+): Promise<void> {
+  for (const { accountId, ...amounts } of funds)
+    for (const kind of ['bonus', 'credit'] as const)
+      if (amounts[kind] !== 0n)
+        await transaction.run(
+          `SELECT move_balance(id, $1, $2, $3) FROM book_accounts WHERE kind = $4 AND owner = $5`,
+          ...[from, to, amounts[kind], kind, accountId],
+        )
+  for (const { accountId, window, startedAt, flows } of windows)
+    for (const [shard, moved] of [
+      [to, -flows],
+      [from, flows],
+    ] as const)
+      await transaction.run(
+        `UPDATE quota_windows SET used = used + $1
+         WHERE account_id = $2 AND name = $3 AND shard = $4 AND started_at = $5`,
+        ...[moved, accountId, window, shard, startedAt],
+      )
+  for (const { keyId, since, amount } of budgets)
+    for (const [shard, moved] of [
+      [to, -amount],
+      [from, amount],
+    ] as const)
+      await transaction.run(
+        'UPDATE key_spends SET spent = spent + $1 WHERE key_id = $2 AND shard = $3 AND since = $4',
+        ...[moved, keyId, shard, since],
+      )
+}
