@@ -1,8 +1,6 @@
 import { expect } from 'bun:test'
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { audit } from '../src/ledger/audit.ts'
-import { SqliteStore } from '../src/store/sqlite/store.ts'
+import { hasStore, storeIn } from './stores.ts'
 
 /** The default price of a flow, in nano-USD. */
 export const USD_PER_FLOW = 32_830_000n
@@ -12,8 +10,8 @@ export const USD_PER_FLOW = 32_830_000n
  * `overdraft`: the gateway's own, in nano-USD.
  */
 export async function expectBookRight(folder: string, overdraft = 0n): Promise<void> {
-  if (!existsSync(join(folder, 'sluice.sqlite'))) return
-  const store = new SqliteStore({ folder, exclusive: false })
+  if (!hasStore(folder)) return
+  const store = await storeIn(folder)
   try {
     expect((await audit(store, { overdraft, usdPerFlow: USD_PER_FLOW })).first).toBeUndefined()
     expect(await store.kept.wrongTotals()).toEqual([])

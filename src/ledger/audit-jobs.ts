@@ -1,5 +1,5 @@
 import { threadModule } from '../worker/modules.ts'
-import type { Audit, Terms } from './audit.ts'
+import type { Audit } from './audit.ts'
 import type { AuditReport, AuditRequest } from './audit-worker.ts'
 
 /** One audit, under way or ended. `read`, `total`: generations; `sentence`: the result in words. */
@@ -28,9 +28,9 @@ export class AuditJobs {
   }
 
   /** The audit that is under way, or a new one. `total`: the number of generations. */
-  begin(request: { folder: string; terms: Terms; total: number; now: () => number }): AuditJob {
+  begin(request: AuditRequest & { total: number; now: () => number }): AuditJob {
     if (this.#running !== undefined) return this.#running
-    const { folder, terms, total, now } = request
+    const { config, terms, total, now } = request
     const id = Bun.randomUUIDv7().replaceAll('-', '')
     const job: AuditJob = {
       id,
@@ -46,7 +46,7 @@ export class AuditJobs {
     this.#running = job
     this.#jobs.set(id, job)
     for (const oldest of this.#jobs.keys()) if (this.#jobs.size > KEPT) this.#jobs.delete(oldest)
-    this.#run(job, { folder, terms }, now)
+    this.#run(job, { config: { data: config.data, store: config.store }, terms }, now)
     return job
   }
 

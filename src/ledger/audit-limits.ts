@@ -1,5 +1,5 @@
 import { WINDOW_NAMES } from '../config/terms.ts'
-import type { GenerationRecord, KeySpend, LedgerState, QuotaWindow, StoredKey } from '../store/store.ts'
+import type { Carried, GenerationRecord, KeySpend, LedgerState, QuotaWindow, StoredKey } from '../store/store.ts'
 
 /** A difference in one row. */
 export type Fault = { expected: string; found: string }
@@ -48,6 +48,16 @@ export class LimitSums {
     const key = this.#keys.get(keyId)
     // A key of the configuration file may have got its limit after some of its generations.
     if (key !== undefined) addTo(key, bill, key.isStored && createdAt >= key.since)
+  }
+
+  /**
+   * Adds the sums of removed records, which are older than any period in force: they certainly count where a limit has
+   * no period, and elsewhere only in a row that was not used since.
+   */
+  addCarried({ accountId, keyId, bill, flows }: Carried['usage'][number]): void {
+    for (const window of this.#windows.get(accountId) ?? []) addTo(window, flows, false)
+    const key = this.#keys.get(keyId)
+    if (key !== undefined) addTo(key, bill, key.isStored && key.hasRow && key.since === 0)
   }
 
   *faultsOfWindow({ accountId, window, used }: QuotaWindow): Generator<Fault> {

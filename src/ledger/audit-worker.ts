@@ -1,10 +1,10 @@
-import { SqliteStore } from '../store/sqlite/store.ts'
+import { openStore, type StoreConfig } from '../store/open.ts'
 import type { WrongRollUp, WrongTotal } from '../store/store.ts'
 import { audit, type Audit, type Terms } from './audit.ts'
 
 /** The thread of one audit: it reads every row of the book. */
 
-export type AuditRequest = { folder: string; terms: Terms }
+export type AuditRequest = { config: StoreConfig; terms: Terms }
 export type AuditReport =
   | { type: 'progress'; audit: Audit }
   | { type: 'done'; audit: Audit; totals: WrongTotal[]; rollUps: WrongRollUp[] }
@@ -12,9 +12,9 @@ export type AuditReport =
 
 declare const self: { onmessage: (event: MessageEvent<AuditRequest>) => void; postMessage(report: AuditReport): void }
 
-self.onmessage = async ({ data: { folder, terms } }) => {
+self.onmessage = async ({ data: { config, terms } }) => {
   try {
-    const store = new SqliteStore({ folder, exclusive: false })
+    const store = await openStore(config, { exclusive: false })
     try {
       const result = await audit(store, terms, (partial) => self.postMessage({ type: 'progress', audit: partial }))
       const [totals, rollUps] = [await store.kept.wrongTotals(), await store.reports.wrongRollUps()]

@@ -4,6 +4,7 @@ import type {
   BookAccount,
   GenerationRecord,
   KeySpend,
+  Leased,
   LedgerState,
   PostedTransfer,
   QuotaWindow,
@@ -11,7 +12,8 @@ import type {
   Transfer,
 } from '../store/store.ts'
 import { LimitSums, type Fault } from './audit-limits.ts'
-import { chargesOf, GENERATION_ID, type Payment } from './book.ts'
+import { isGenerationId } from '../store/generation-ids.ts'
+import { chargesOf, type Payment } from './book.ts'
 import { OUTCOMES } from './outcomes.ts'
 import { minimumHold, ratingOf } from './record-rating.ts'
 
@@ -90,8 +92,13 @@ class Auditor {
       limits.add(record)
     }
     for (; posting.done !== true; posting = await postings.next()) this.#checkOperation(posting.value.transfers)
+    const carried = await this.#store.ledger.carried()
+    for (const transfer of carried.transfers) this.#add(transfer)
+    for (const sums of carried.usage) limits.addCarried(sums)
     this.#checkBalances(state.balances)
     this.#checkLimits(state, limits)
+    for (const leased of await this.#store.ledger.leased())
+      this.#check('leases', `${leased.process} ${leased.id}`, this.#faultsOfLease(leased))
     return this.#audit
   }
 
@@ -112,6 +119,7 @@ class Auditor {
     for (let after: PostedTransfer | undefined; ; ) {
       const page = await this.#store.ledger.transfers(after, PAGE)
       for (const transfer of page) {
+        this.#audit.transfers++
         this.#add(transfer)
         const [first] = transfers
         if (first !== undefined && first.reference !== transfer.reference) {
@@ -127,9 +135,7 @@ class Auditor {
     if (first !== undefined) yield { reference: first.reference, transfers }
   }
 
-  #add(transfer: PostedTransfer): void {
-    const { debit, credit, amount, kind } = transfer
-    this.#audit.transfers++
+  #add({ debit, credit, amount, kind }: Transfer): void {
     if (kind === 'withdrawal') add(this.#withdrawn, debit, amount)
     if (kind === 'credit' || kind === 'bonus') add(this.#paid, debit, amount)
     add(this.#sums, debit, -amount)
@@ -180,8 +186,16 @@ class Auditor {
     Object.assign(this.#audit, { windows: windows.length, spends: spends.length })
   }
 
+  *#faultsOfLease({ table, id, process, amount, isEnded }: Leased): Generator<Fault> {
+    if (isEnded) yield { expected: `nothing, since process ${process} has ended`, found: `${amount}` }
+    const [kind = '', owner = ''] = id.split(' ')
+    const least =
+      table === 'balances' && (kind === 'credit' || kind === 'bonus') ? this.#lowestOf({ kind, owner }) : undefined
+    if (least !== undefined && amount < least) yield { expected: `${nano(least)} or more`, found: nano(amount) }
+  }
+
   /** The lowest valid balance: a withdrawal needs a balance, so only payments for generations go below 0. */
-  #lowestOf(balance: Balance): Nano | undefined {
+  #lowestOf(balance: BookAccount): Nano | undefined {
     if (balance.kind !== 'credit' && balance.kind !== 'bonus') return undefined
     const [withdrawn, paid] = [this.#withdrawn, this.#paid].map((sums) => sums.get(accountText(balance)) ?? 0n) as [
       Nano,
@@ -202,7 +216,7 @@ class Auditor {
 }
 
 /** True for transfers that belong before this generation, or to an operation, whose references have no order. */
-const precedes = (reference: string, id: string): boolean => reference < id || !GENERATION_ID.test(reference)
+const precedes = (reference: string, id: string): boolean => reference < id || !isGenerationId(reference)
 
 /** The kinds of transfer that only generations post. */
 const CHARGES = new Set(['bonus', 'credit', 'write-off', 'cost'])

@@ -1,5 +1,6 @@
-import type { BookAccount, Operation, Transfer } from '../store/store.ts'
-import type { Nano } from '../money.ts'
+import { isGenerationId } from '../store/generation-ids.ts'
+import { type Nano, usdText } from '../money.ts'
+import type { BookAccount, LedgerStore, Operation, Transfer } from '../store/store.ts'
 
 /**
  * The chart of accounts. `credit` and `bonus` are what a customer's account may spend; `outside` is where payments come
@@ -36,8 +37,9 @@ export function chargesOf(
   return transfers
 }
 
-/** The reference of a generation's transfers, which no operation may have. */
-export const GENERATION_ID = /^[0-9a-f]{32}$/
+/** True for a reference that a caller may give an operation: the id of a generation is that of its own transfers. */
+export const isOperationReference = (text: string): boolean =>
+  /^[\x21-\x7e]{1,100}$/.test(text) && !isGenerationId(text)
 
 /**
  * Credit bought or bonus granted; a negative amount is withdrawn. The reference makes it idempotent. Throws an Error
@@ -52,7 +54,7 @@ export function topUp(options: {
   note?: string
 }): Operation {
   const { reference, at, accountId, amount, bonus, note } = options
-  if (GENERATION_ID.test(reference))
+  if (isGenerationId(reference))
     throw new Error(`the reference ${reference} looks like the id of a generation; choose another one`)
   const [from, to] = bonus ? [ownerless('promotion'), bonusOf(accountId)] : [ownerless('outside'), creditOf(accountId)]
   const transfer: Transfer =
@@ -60,4 +62,18 @@ export function topUp(options: {
       ? { kind: 'withdrawal', debit: to, credit: from, amount: -amount }
       : { kind: bonus ? 'grant' : 'top-up', debit: from, credit: to, amount }
   return { reference, at, note: note ?? null, transfers: [transfer] }
+}
+
+/** The problem with an operation whose reference was posted before; undefined where that was the same operation. */
+export async function conflictOf(
+  ledger: LedgerStore,
+  { reference, transfers: [wanted] }: Operation,
+): Promise<string | undefined> {
+  const [known] = await ledger.transfers({ reference, kind: '' }, 1)
+  if (known === undefined || wanted === undefined || known.reference !== reference) return undefined
+  const sides = ({ kind, debit, credit }: Transfer): string => JSON.stringify([kind, debit, credit])
+  const isSame = sides(known) === sides(wanted)
+  if (isSame && known.amount === wanted.amount) return undefined
+  const what = isSame ? `with ${usdText(known.amount)} USD` : 'for another account or kind of credit'
+  return `The reference ${reference} was posted ${what}: use another one.`
 }

@@ -15,3 +15,38 @@ export function countedText(texts: readonly string[]): string[] {
   }
   return counted
 }
+
+/** Pieces that are joined at once: two strings for each of them would take many times its own memory. */
+const JOINED_PIECES = 256
+
+/** A text that grows by small pieces, of which no more is kept than is counted. */
+export class GrowingText {
+  /** The length of the whole text. */
+  length = 0
+  #joined = ''
+  #pieces: string[] | undefined
+
+  append(piece: string): void {
+    if (this.length < COUNTED_CHARACTERS + CHUNK) {
+      if ((this.#pieces ??= []).push(piece) === JOINED_PIECES) this.#join()
+    }
+    this.length += piece.length
+  }
+
+  clear(): void {
+    this.length = 0
+    this.#joined = ''
+    this.#pieces = undefined
+  }
+
+  /** Its beginning, as far as it is counted. */
+  get beginning(): string {
+    this.#join()
+    return this.#joined
+  }
+
+  #join(): void {
+    if (this.#pieces !== undefined) this.#joined += this.#pieces.join('')
+    this.#pieces = undefined
+  }
+}

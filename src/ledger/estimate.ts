@@ -22,17 +22,21 @@ const waiting = new Map<number, { length: number; resolve: (tokens: number) => v
 let counts = 0
 let counter: Worker | undefined
 
-/** Tokens of all texts together, counted in a worker that is started at the first use, as its tokeniser is large. */
-export function countTokens(texts: readonly string[]): Promise<number> {
+/**
+ * Tokens of all texts together, counted in a worker that is started at the first use, as its tokeniser is large.
+ * `length`: of the whole texts, where these are their beginnings.
+ */
+export function countTokens(texts: readonly string[], length = lengthOf(texts)): Promise<number> {
   if (texts.every((text) => text === '')) return Promise.resolve(0)
   counter ??= startCounter()
   const { promise, resolve } = Promise.withResolvers<number>()
   const id = counts++
-  const length = texts.reduce((sum, text) => sum + text.length, 0)
   waiting.set(id, { length, resolve })
   counter.postMessage({ id, texts: countedText(texts), length } satisfies CountRequest)
   return promise
 }
+
+const lengthOf = (texts: readonly string[]): number => texts.reduce((sum, text) => sum + text.length, 0)
 
 function startCounter(): Worker {
   const worker = new Worker(threadModule('ledger/count-tokens-worker.ts'))

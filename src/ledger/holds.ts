@@ -1,14 +1,12 @@
-import type { Budgets } from '../accounts/budget.ts'
 import type { Plans } from '../accounts/plans.ts'
-import type { Quota } from '../accounts/quota.ts'
 import type { WhenExhausted } from '../config/terms.ts'
 import type { Nano } from '../money.ts'
+import type { AccountFunds } from './account-funds.ts'
 import { adviceFor, keyAdviceFor, lower, mostOutput } from './affordable.ts'
 import type { Hold, OpenGeneration, ReservationRequest } from './open-generation.ts'
 import type { OutputSpeeds } from './output-speeds.ts'
 import { rateWorst } from './rating.ts'
 import { heldPrice } from './service-classes.ts'
-import type { Wallet } from './wallet.ts'
 
 /** Output tokens that a response holds at first, and ahead of what was received. */
 const AHEAD_TOKENS = 2_048
@@ -20,12 +18,10 @@ const OVERSHOOTING_MAX = 10
 
 /** The balances from which is held. `whenExhausted`: for responses for which no more can be held. */
 type Sources = {
+  funds: AccountFunds
   plans: Plans
   speeds: OutputSpeeds
   whenExhausted: { payAsYouGo: WhenExhausted; subscription: WhenExhausted }
-  wallet: (accountId: string) => Wallet
-  quota: (accountId: string, now?: number) => Quota
-  budgets: () => Budgets
 }
 
 /** The cost of a request with so much output, before discounts for a subscription. */
@@ -50,26 +46,29 @@ export class Holds {
    */
   take(request: ReservationRequest): Hold {
     const { accountId, keyId, kind, limit, discount, penalty, createdAt: now } = request
-    const { wallet: walletOf, quota: quotaOf, budgets } = this.#sources
+    const { wallet: walletOf, quota: quotaOf, budgets } = this.#sources.funds
     const first = aheadOf(request)
     const mayGrow =
       request.worst.outputTokens > first &&
       (request.mayEnd === true || (kind === 'subscription' && this.#mayOvershoot(request)))
     let { amount, flows } = this.#costOf(request, mayGrow ? first : request.worst.outputTokens)
+    const grows = mayGrow && amount > 0n
+    const overshoots = grows && request.mayEnd !== true
+    // A response that exceeds a window must not exceed its key's own limit.
+    const budgetOf = (held: Nano): Nano =>
+      overshoots ? this.#costOf(request, request.worst.outputTokens).amount : held
+    this.#sources.funds.leases?.check(request, { amount, flows, budgeted: budgetOf(amount) })
     if (request.mayLower === true && kind !== 'subscription' && amount > 0n) {
       const available = this.#available(request)
       if (amount > available && lower(request, available))
         ({ amount, flows } = this.#costOf(request, request.worst.outputTokens))
     }
-    const grows = mayGrow && amount > 0n
-    const overshoots = grows && request.mayEnd !== true
-    // A response that exceeds a window must not exceed its key's own limit.
-    const budgeted = overshoots ? this.#costOf(request, request.worst.outputTokens).amount : amount
+    const budgeted = budgetOf(amount)
     const adviseBy =
       (advice: typeof adviceFor) =>
       (left: Nano): string =>
         advice(left, request.worst, heldPrice(request.price!, request.classes), discount)
-    if (limit !== undefined) budgets().check(keyId, limit, budgeted, now, adviseBy(keyAdviceFor))
+    if (limit !== undefined) budgets.check(keyId, limit, budgeted, now, adviseBy(keyAdviceFor))
     const hold: Hold = { amount }
     if (kind === 'subscription') {
       const quota = quotaOf(accountId, now)
@@ -80,18 +79,19 @@ export class Holds {
       if (amount > wallet.available) wallet.check(amount, adviseBy(adviceFor))
       wallet.hold(amount)
     }
-    if (limit !== undefined) hold.budget = budgets().hold(keyId, limit, budgeted, now)
+    if (limit !== undefined) hold.budget = budgets.hold(keyId, limit, budgeted, now)
     if (grows) Object.assign(hold, { outputTokens: first, growAt: growthPoint(request, first) })
     if (overshoots) this.#overshoot(accountId, hold)
+    this.#sources.funds.leases?.onHeld(request)
     return hold
   }
 
   /** Takes the hold of a generation that the last process left open. It does not grow: its key's limit is not known. */
   restore({ request: { accountId, kind }, hold }: OpenGeneration): void {
     delete hold.outputTokens
-    if (kind === 'subscription') this.#sources.quota(accountId).restore(hold.quota!)
-    else this.#sources.wallet(accountId).hold(hold.amount)
-    if (hold.budget !== undefined) this.#sources.budgets().restore(hold.budget)
+    if (kind === 'subscription') this.#sources.funds.quota(accountId).restore(hold.quota!)
+    else this.#sources.funds.wallet(accountId).hold(hold.amount)
+    if (hold.budget !== undefined) this.#sources.funds.budgets.restore(hold.budget)
     if (hold.overshoots === true) this.#overshoot(accountId, hold)
   }
 
@@ -126,6 +126,7 @@ export class Holds {
       this.#extend(open, wanted)
       const held = hold.outputTokens!
       if (held >= wanted) hold.growAt = growthPoint(request, held)
+      else if (this.#mayLease(open, wanted)) hold.growAt = received + GROWTH_TOKENS
       else if (received < held) hold.growAt = Math.min(held, received + GROWTH_TOKENS)
       else if (!isInMidst) hold.growAt = received
       else {
@@ -136,6 +137,19 @@ export class Holds {
       }
     }
     meter.growAt = hold.growAt! / candidates - unseen
+  }
+
+  /** True where more may be leased for a hold that could not grow, of what several processes share. */
+  #mayLease({ request, hold }: OpenGeneration, wanted: number): boolean {
+    const { leases } = this.#sources.funds
+    if (leases === undefined) return false
+    const { amount, flows } = this.#costOf(request, wanted)
+    const held = { flows: hold.quota?.flows ?? 0n, budgeted: hold.budget?.amount ?? amount }
+    return leases.grow(request, {
+      amount: amount - hold.amount,
+      flows: flows - held.flows,
+      budgeted: amount - held.budgeted,
+    })
   }
 
   /** Holds so many output tokens, or as many as it can. */
@@ -153,20 +167,20 @@ export class Holds {
     const { amount, flows } = this.#costOf(request, held)
     hold.outputTokens = held
     if (kind === 'subscription') {
-      this.#sources.quota(accountId).grow(hold.quota!, flows - hold.quota!.flows)
+      this.#sources.funds.quota(accountId).grow(hold.quota!, flows - hold.quota!.flows)
       hold.amount = amount
     } else if (hold.overshoots !== true) {
-      this.#sources.wallet(accountId).hold(amount - hold.amount)
+      this.#sources.funds.wallet(accountId).hold(amount - hold.amount)
       hold.amount = amount
     }
     const { budget } = hold
-    if (budget !== undefined && amount > budget.amount) this.#sources.budgets().grow(budget, amount - budget.amount)
+    if (budget !== undefined && amount > budget.amount) this.#sources.funds.budgets.grow(budget, amount - budget.amount)
   }
 
   /** Reports whether a hold of so much output fits into the balance or the windows, and into the key's limit. */
   #fits(request: ReservationRequest, hold: Hold, outputTokens: number): { funds: boolean; key: boolean } {
     const { accountId, keyId, kind, limit, createdAt: now } = request
-    const { wallet, quota, budgets } = this.#sources
+    const { wallet, quota, budgets } = this.#sources.funds
     const { amount, flows } = this.#costOf(request, outputTokens)
     const more = amount - hold.amount
     const funds =
@@ -174,7 +188,7 @@ export class Holds {
         ? quota(accountId).fits(hold.quota!, flows - hold.quota!.flows)
         : more <= 0n || more <= wallet(accountId).available
     const missing = hold.budget === undefined ? 0n : amount - hold.budget.amount
-    const key = limit === undefined || missing <= 0n || missing <= budgets().left(keyId, limit, now)
+    const key = limit === undefined || missing <= 0n || missing <= budgets.left(keyId, limit, now)
     return { funds, key }
   }
 
@@ -187,8 +201,8 @@ export class Holds {
 
   /** Nano-USD that a pay-as-you-go request may hold: of the balance, and of its key's limit. */
   #available({ accountId, keyId, limit, createdAt }: ReservationRequest): Nano {
-    const { available } = this.#sources.wallet(accountId)
-    const left = limit === undefined ? available : this.#sources.budgets().left(keyId, limit, createdAt)
+    const { available } = this.#sources.funds.wallet(accountId)
+    const left = limit === undefined ? available : this.#sources.funds.budgets.left(keyId, limit, createdAt)
     return left < available ? left : available
   }
 

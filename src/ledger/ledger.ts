@@ -1,8 +1,5 @@
-import { AccountChanges } from '../accounts/account-changes.ts'
-import { Budgets } from '../accounts/budget.ts'
 import { SteadyClock, type Clock } from '../accounts/clock.ts'
-import { FREE_TIER, type Plans } from '../accounts/plans.ts'
-import { newSubscription, Quota } from '../accounts/quota.ts'
+import type { Plans } from '../accounts/plans.ts'
 import { Deadline, deadlines, type Deadlines, type Expiring } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
 import { noUsage } from '../generation/usage.ts'
@@ -10,6 +7,7 @@ import { log } from '../log/log.ts'
 import type { Nano } from '../money.ts'
 import type { OpenGeneration as StoredOpen, Store } from '../store/store.ts'
 import type { WhenExhausted } from '../config/terms.ts'
+import { AccountFunds } from './account-funds.ts'
 import { Holds } from './holds.ts'
 import { Meter, type Unseen } from './meter.ts'
 import {
@@ -23,9 +21,9 @@ import { OpenGenerations, PROGRESS_EVERY_MS } from './open-generations.ts'
 import type { Outcome } from './outcomes.ts'
 import { OutputSpeeds } from './output-speeds.ts'
 import { isUnavailable, PendingWrites, type Write } from './pending-writes.ts'
+import { Places } from './places.ts'
 import type { Prices } from './prices.ts'
 import { Settlement, settlementOf, type ChargedUsage } from './settlement.ts'
-import { Wallet } from './wallet.ts'
 
 export type { OpenGeneration, ReservationRequest } from './open-generation.ts'
 
@@ -45,21 +43,19 @@ type Options = {
 /** Reservations before a request is sent, settlement and record after it: the only way anything is charged. */
 export class Ledger implements Expiring {
   readonly #store: Store
-  readonly #plans: Plans
+  readonly plans: Plans
   readonly #prices: Prices
-  readonly #overdraft: Nano
   readonly #clock: Clock
-  readonly #wallets = new Map<string, Wallet>()
-  readonly #quotas = new Map<string, Quota>()
   readonly #open = new OpenGenerations()
   readonly #speeds = new OutputSpeeds()
   readonly #holds: Holds
-  readonly #changes: AccountChanges
+  readonly funds: AccountFunds
+  /** Those of limits of concurrency which several processes share. */
+  readonly places: Places | undefined
   /** Called when funds are reserved for a generation. */
   onOpened: ((open: OpenGeneration) => void) | undefined
   /** Called when a generation has ended and its record is written, or could not be. */
   onClosed: ((open: OpenGeneration) => void) | undefined
-  #budgets = new Budgets([])
   /** While any write is pending, no reservation is made. */
   readonly #pending = new PendingWrites()
   /** Settlements whose first write failed. */
@@ -70,115 +66,66 @@ export class Ledger implements Expiring {
 
   private constructor(options: Options) {
     const { store, plans, prices, overdraft, whenExhausted, clock = new SteadyClock(), wheel = deadlines } = options
-    this.#holds = new Holds({
-      plans,
-      whenExhausted,
-      speeds: this.#speeds,
-      wallet: (accountId) => this.#wallet(accountId),
-      quota: (accountId, now) => this.quota(accountId, now),
-      budgets: () => this.#budgets,
-    })
+    this.funds = new AccountFunds({ store, plans, overdraft, clock })
+    this.#holds = new Holds({ funds: this.funds, plans, whenExhausted, speeds: this.#speeds })
+    this.places = store.leases && new Places(store.leases)
     this.#store = store
-    this.#plans = plans
+    this.plans = plans
     this.#prices = prices
-    this.#overdraft = overdraft
     this.#clock = clock
     this.#wheel = wheel
-    this.#changes = new AccountChanges(store.accounts, (ids) => this.#load(ids))
   }
 
   /** Loads balances and subscriptions, and settles what a crash left open by what had been received until then. */
   static async open(options: Options): Promise<Ledger> {
     const ledger = new Ledger(options)
-    await ledger.#changes.readAll()
-    ledger.#budgets = new Budgets(await options.store.ledger.spends(), ledger.#clock.elapsed)
-    const subscriptions = [...ledger.#quotas.values()].map(({ subscription }) => subscription)
-    for (const warning of options.plans.missingTierWarnings(subscriptions)) log.warn(warning)
-    const progress = readProgress(options.store.progress.read())
-    const left = (await options.store.ledger.openGenerations()).map(({ state }) =>
-      restoreOpen(state, ledger.#clock.now(), progress),
-    )
-    // All holds are restored before the first settlement, which must not pay with what another one holds.
-    for (const { open } of left) ledger.#restoreHold(open)
-    ledger.#resetRequested()
-    await Promise.all(
-      left.map(({ open, ...charged }) =>
-        open.deferred === true ? undefined : ledger.#settle(open, charged).catch(ignoreUnavailable),
-      ),
-    )
-    options.store.watch(async () => {
+    await ledger.funds.loadAll()
+    const { store } = options
+    const settling = ledger.#takeOver(await store.ledger.openGenerations(), store.progress.read())
+    ledger.funds.resetRequested()
+    await settling
+    await ledger.inherit()
+    store.watch(async () => {
       await ledger.load()
-      ledger.#resetRequested()
+      ledger.funds.resetRequested()
     })
     return ledger
   }
 
+  /**
+   * Settles what other processes left open that have ended. True where there was any. `adopt`: called with deferred
+   * generations, which go on.
+   */
+  async inherit(adopt: (deferred: OpenGeneration[]) => void = () => {}): Promise<boolean> {
+    for (let isFirst = true; ; isFirst = false) {
+      const inheritance = await this.#store.leases?.inherit()
+      if (inheritance === undefined) return !isFirst
+      await this.funds.inherit(inheritance)
+      await this.#takeOver(inheritance.generations, inheritance.progress, adopt)
+    }
+  }
+
+  /** Goes on with generations that a process left which has ended: settles them, but for deferred ones. */
+  async #takeOver(
+    rows: readonly StoredOpen[],
+    written: string | undefined,
+    adopt: (deferred: OpenGeneration[]) => void = () => {},
+  ): Promise<void> {
+    const progress = readProgress(written)
+    const left = rows.map(({ state }) => restoreOpen(state, this.#clock.now(), progress))
+    // All holds are restored before the first settlement, which must not pay with what another one holds.
+    for (const { open } of left) this.#restoreHold(open)
+    adopt(left.flatMap(({ open }) => (open.deferred === true ? [open] : [])))
+    await Promise.all(
+      left.map(({ open, ...charged }) =>
+        open.deferred === true ? undefined : this.#settle(open, charged).catch(ignoreUnavailable),
+      ),
+    )
+  }
+
   /** Reads balances and subscriptions of accounts that another process changed. */
   load(): Promise<void> {
-    return this.#changes.read()
-  }
-
-  async #load(accountIds: readonly string[]): Promise<void> {
-    const state = await this.#store.ledger.state(accountIds)
-    const balances = new Map(state.balances.map(({ kind, owner, balance }) => [`${kind} ${owner}`, balance]))
-    const windows = Map.groupBy(state.windows, ({ accountId }) => accountId)
-    for (const subscription of state.subscriptions) {
-      const { accountId } = subscription
-      const known = this.#quotas.get(accountId)
-      if (known !== undefined) known.replaceSubscription(subscription)
-      else {
-        const quota = new Quota(this.#plans, subscription, windows.get(accountId) ?? [], this.#clock.elapsed)
-        this.#quotas.set(accountId, quota)
-      }
-    }
-    for (const accountId of accountIds)
-      this.#wallet(accountId).load(balances.get(`credit ${accountId}`) ?? 0n, balances.get(`bonus ${accountId}`) ?? 0n)
-  }
-
-  /** Begins the quota windows anew where the command line asks for it. A reset that is not written is made again. */
-  #resetRequested(): void {
-    for (const quota of this.#quotas.values()) {
-      if (quota.subscription.resetRequested !== true) continue
-      const windows = quota.reset(this.#clock.now())
-      void this.#store.ledger.resetWindows(quota.subscription, windows).catch(() => {})
-    }
-  }
-
-  /** Loads an account that another process made; undefined for one that is loaded. */
-  loadAccount(accountId: string): Promise<unknown> | undefined {
-    return this.#quotas.has(accountId) ? undefined : this.#load([accountId])
-  }
-
-  /** The tier of an account's plan; undefined until it is loaded. */
-  tierOf(accountId: string): string | undefined {
-    return this.#quotas.get(accountId)?.subscription.tier
-  }
-
-  /** The account's balance in nano-USD, including what is held. */
-  balance(accountId: string): { credit: Nano; bonus: Nano } {
-    return this.#wallet(accountId).balance
-  }
-
-  /** The amount that the account's requests in flight hold. */
-  held = (accountId: string): Nano => this.#wallet(accountId).held
-
-  /** The use of keys' spending limits. */
-  get budgets(): Pick<Budgets, 'spent' | 'periodEnd'> {
-    return this.#budgets
-  }
-
-  /** The account's plan and quota windows, in the subscription period of `now`. */
-  quota(accountId: string, now = this.#clock.now()): Quota {
-    let quota = this.#quotas.get(accountId)
-    const isNew = quota === undefined
-    if (quota === undefined) {
-      quota = new Quota(this.#plans, newSubscription(accountId, FREE_TIER, now), [], this.#clock.elapsed)
-      this.#quotas.set(accountId, quota)
-    }
-    const before = quota.subscription
-    // A subscription that another process wrote meanwhile wins: it is loaded within two seconds and renewed then.
-    if (quota.renew(now) || isNew) void this.#store.ledger.setSubscription(quota.subscription, before).catch(() => {})
-    return quota
+    return this.funds.loadChanges()
   }
 
   /**
@@ -194,7 +141,7 @@ export class Ledger implements Expiring {
         'Sluice cannot record charges at the moment: its disk is full or does not respond. Retry in a few seconds.',
         { retryAfterSeconds: 5, shouldRetry: true },
       )
-    const plan = this.#plans.of(this.quota(request.accountId, request.createdAt).subscription.tier)
+    const plan = this.plans.of(this.funds.quota(request.accountId, request.createdAt).subscription.tier)
     request.discount = Math.max(request.discount, plan.discount)
     const open: OpenGeneration = {
       request,
@@ -203,8 +150,7 @@ export class Ledger implements Expiring {
     }
     open.meter.onMoved = this.#onMoved
     this.#holds.follow(open)
-    this.#open.add(open)
-    this.#sweepSoon()
+    this.#enter(open)
     this.onOpened?.(open)
     return open
   }
@@ -265,17 +211,30 @@ export class Ledger implements Expiring {
   }
 
   #settle(open: OpenGeneration, charged: ChargedUsage): Promise<void> {
+    const { leases } = this.funds
+    const wallet = open.request.kind === 'subscription' ? undefined : this.funds.wallet(open.request.accountId)
+    if (leases === undefined || wallet === undefined) return this.#post(open, charged)
+    const { payment, bill } = settlementOf(open, charged, { wallet, plans: this.plans, prices: this.#prices })
+    if (payment === undefined || payment.writtenOff === 0n) return this.#post(open, charged)
+    // Another one that ends at the same time may use what was leased for this one.
+    return leases
+      .cover(open.request, bill - open.hold.amount)
+      .then((isEnough) => (isEnough ? this.#settle(open, charged) : this.#post(open, charged)))
+  }
+
+  #post(open: OpenGeneration, charged: ChargedUsage): Promise<void> {
     const { kind, accountId } = open.request
     const funds = {
-      wallet: kind === 'subscription' ? undefined : this.#wallet(accountId),
-      quota: open.hold.quota === undefined ? undefined : this.quota(accountId),
-      budgets: this.#budgets,
+      wallet: kind === 'subscription' ? undefined : this.funds.wallet(accountId),
+      quota: open.hold.quota === undefined ? undefined : this.funds.quota(accountId),
+      budgets: this.funds.budgets,
     }
-    const terms = settlementOf(open, charged, { wallet: funds.wallet, plans: this.#plans, prices: this.#prices })
+    const terms = settlementOf(open, charged, { wallet: funds.wallet, plans: this.plans, prices: this.#prices })
     if (terms.dispute !== undefined) log.warn(terms.dispute)
     open.record = terms.record
     const settlement = new Settlement(open, terms, funds)
     const closing = settlement.apply()
+    this.funds.leases?.onSettled({ request: open.request, bill: terms.bill, flows: terms.flows })
     this.#open.delete(open)
     this.#holds.end(open)
     const write = (): Promise<void> => this.#store.ledger.closeGeneration(closing, () => settlement.markStored())
@@ -324,14 +283,12 @@ export class Ledger implements Expiring {
   /** Takes the hold of a generation that the last process left open, so that it is settled like any other. */
   #restoreHold(open: OpenGeneration): void {
     this.#holds.restore(open)
-    this.#open.add(open)
-    this.#sweepSoon()
+    this.#enter(open)
   }
 
-  #wallet(accountId: string): Wallet {
-    let wallet = this.#wallets.get(accountId)
-    if (wallet === undefined) this.#wallets.set(accountId, (wallet = new Wallet(this.#overdraft)))
-    return wallet
+  /** The sweep is set for the others already: it looks at none of them here. */
+  #enter(open: OpenGeneration): void {
+    this.#wheel.setWithin(this.#sweep, this.#open.add(open))
   }
 
   /** Waits until no generation is open except deferred ones, at most this long. */
@@ -345,6 +302,8 @@ export class Ledger implements Expiring {
    */
   async stop(): Promise<void> {
     this.#wheel.clear(this.#sweep)
+    this.funds.leases?.stop()
+    this.places?.stop()
     await this.#pending.retry()
     if (this.#pending.size > 0)
       throw new Error(`could not record ${this.#pending.size} ledger writes: the disk is full or does not respond`)

@@ -4,11 +4,9 @@ import type { ServiceClass } from '../generation/service-class.ts'
 import type { Loss } from '../protocols/translation.ts'
 import type { AttemptRecord } from '../providers/attempt-record.ts'
 import { OUTCOMES, type ChargePolicy, type Outcome } from './outcomes.ts'
-import { CHARACTERS_PER_TOKEN, countTokens } from './estimate.ts'
+import { GrowingText } from './counted-text.ts'
+import { countTokens } from './estimate.ts'
 import type { OpenGeneration } from './open-generation.ts'
-
-/** Characters kept for the tokeniser, whose worst case must not stop the server; beyond it only the length is. */
-const TEXT_KEPT = 200_000
 
 /**
  * The way in which unreported usage was counted: from the text received (`counted`), and from the time for what was
@@ -59,14 +57,12 @@ export class Meter {
   #endedAt: number | undefined
   #leftAt: number | undefined
   #outputReported = false
-  #text = ''
-  #reasoning = ''
+  readonly #text = new GrowingText()
+  readonly #reasoning = new GrowingText()
   #part: PartHead['type'] = 'text'
   /** The response has a part of reasoning, with or without a text. */
   showsReasoning = false
   #refusesInWords = false
-  /** Characters received beyond TEXT_KEPT. */
-  #beyond = 0
   #chargeWaived = false
   /** Received more since it was last written as open, and since its progress was. */
   #changed = false
@@ -125,10 +121,10 @@ export class Meter {
       switch (event.type) {
         // A background response is read again from its beginning.
         case 'start':
-          this.#text = this.#reasoning = ''
-          this.#narrow = 0
+          this.#text.clear()
+          this.#reasoning.clear()
+          this.#narrow = this.usage.images = 0
           this.#refusesInWords = false
-          this.#beyond = this.usage.images = 0
           break
         case 'part-start':
           this.#part = event.head.type
@@ -207,9 +203,8 @@ export class Meter {
   #appendText(text: string): void {
     if (this.#part === 'image' || this.#part === 'audio') return
     this.#narrow += text.charCodeAt(0) >= FIRST_WIDE ? text.length * NARROW_PER_TOKEN : text.length
-    if (this.#text.length + this.#reasoning.length > TEXT_KEPT) this.#beyond += text.length
-    else if (this.#part === 'reasoning') this.#reasoning += text
-    else this.#text += text
+    const kind = this.#part === 'reasoning' ? this.#reasoning : this.#text
+    kind.append(text)
   }
 
   /** The first outcome counts; for a later one this gives false and changes nothing. */
@@ -280,7 +275,7 @@ export class Meter {
     const isComplete = this.finish !== undefined || (this.outcome !== undefined && this.charge === 'reported')
     // No prompt has zero tokens: a provider that says so reported nothing.
     const input = promptTokens(this.usage) === 0
-    const output = !isComplete || (!this.#outputReported && (this.#text !== '' || this.#reasoning !== ''))
+    const output = !isComplete || (!this.#outputReported && this.#text.length + this.#reasoning.length > 0)
     return input || output ? { input, output } : undefined
   }
 
@@ -306,9 +301,9 @@ export class Meter {
     if (output) {
       // An interim report of the provider may exceed what was received.
       const { candidates = 1 } = this.exhausted ?? {}
-      const counted = (await countTokens([this.#text])) + Math.ceil(this.#beyond / CHARACTERS_PER_TOKEN)
+      const counted = await countText(this.#text)
       this.usage.outputTokens = Math.max(this.usage.outputTokens, counted * candidates)
-      this.usage.reasoningTokens = Math.max(this.usage.reasoningTokens, await countTokens([this.#reasoning]))
+      this.usage.reasoningTokens = Math.max(this.usage.reasoningTokens, await countText(this.#reasoning))
       if (this.finish === undefined) this.#addUnseen(unseen)
     }
     return this.usage
@@ -346,11 +341,13 @@ export class Meter {
   get received(): ReceivedText {
     return {
       begun: this.#firstEventAt !== undefined,
-      text: this.#text.length + this.#beyond,
+      text: this.#text.length,
       reasoning: this.#reasoning.length,
     }
   }
 }
+
+const countText = (text: GrowingText): Promise<number> => countTokens([text.beginning], text.length)
 
 /** `inputTokens`: an estimate for a provider that reports none, as the request itself is not kept. */
 type StoredMeter = {

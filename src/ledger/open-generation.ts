@@ -1,6 +1,6 @@
 import type { BudgetHold, KeyLimit } from '../accounts/budget.ts'
 import type { QuotaHold } from '../accounts/quota.ts'
-import { noUsage, promptTokens, type Usage } from '../generation/usage.ts'
+import { noUsage, promptTokens, USAGE_BUCKETS, type Usage } from '../generation/usage.ts'
 import type { RequestEntry } from '../log/request-line.ts'
 import type { Nano } from '../money.ts'
 import type { BackgroundWork, GenerationRecord, StoredPrice } from '../store/store.ts'
@@ -127,8 +127,6 @@ type Progress = [
   usage: number[],
 ]
 
-const BUCKETS = Object.keys(noUsage()) as (keyof Usage)[]
-
 /** The `Progress` of a generation, as JSON. */
 export function serializeProgress(open: OpenGeneration): string {
   const { request, meter } = open
@@ -136,7 +134,7 @@ export function serializeProgress(open: OpenGeneration): string {
   open.progressHead ??= JSON.stringify([request.id, served ?? null], ['provider', 'model']).slice(0, -1)
   const { text, reasoning } = meter.received
   const { latency, duration } = meter.times
-  const counts = BUCKETS.some((name) => usage[name] > 0) ? BUCKETS.map((name) => usage[name]) : ''
+  const counts = USAGE_BUCKETS.some((name) => usage[name] > 0) ? USAGE_BUCKETS.map((name) => usage[name]) : ''
   return `${open.progressHead},${text},${reasoning},${latency},${duration},[${counts}]]`
 }
 
@@ -154,8 +152,21 @@ function advanced(state: State, progress: Progress | undefined): State {
     served: served ?? undefined,
     heard: { begun: true, text, reasoning },
     times: { latency, duration },
-    usage: Object.fromEntries(BUCKETS.map((name, at) => [name, usage[at] ?? 0])) as Usage,
+    usage: Object.fromEntries(USAGE_BUCKETS.map((name, at) => [name, usage[at] ?? 0])) as Usage,
   }
+}
+
+/** The part of an open generation that is shown. */
+export type OpenView = {
+  request: ReservationRequest
+  meter: Pick<Meter, 'served' | 'tries' | 'losses' | 'usage' | 'times' | 'begunMs'>
+}
+
+/** The view of a generation that another process has open, from its `State`. */
+export function viewOfState(state: string): OpenView {
+  const { ask, served, tries, losses = [], usage, times, heard } = JSON.parse(state) as State
+  const begunMs = heard.begun ? times.duration : undefined
+  return { request: { ...ask, price: undefined }, meter: { served, tries, losses, usage, times, begunMs } }
 }
 
 /**

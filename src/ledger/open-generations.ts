@@ -18,8 +18,10 @@ export class OpenGenerations {
   /** The one that was looked at longest ago first. Only those that are due are looked at. */
   readonly #old = new Set<OpenGeneration>()
 
-  add(open: OpenGeneration): void {
+  /** Returns the milliseconds until it may be due. */
+  add(open: OpenGeneration): number {
     this.#young.add(open)
+    return dueOf(open)
   }
 
   delete(open: OpenGeneration): void {
@@ -85,14 +87,17 @@ export class OpenGenerations {
   /** Milliseconds until one may be due; undefined where none is open. */
   get dueInMs(): number | undefined {
     let due: number | undefined
-    for (const open of this.#young) {
-      const isRewrite = open.writtenAtMs !== undefined && open.meter.begunMs === undefined
-      due = Math.min(due ?? Infinity, Math.max(waitOf(open), isRewrite ? GROUP_REWRITES_MS : 1))
-    }
+    for (const open of this.#young) due = Math.min(due ?? Infinity, dueOf(open))
     for (const { meter, writtenAtMs } of this.#old)
       return Math.min(due ?? Infinity, Math.max(writtenAtMs! + REWRITE_EVERY_MS - meter.ageMs, GROUP_REWRITES_MS))
     return due
   }
+}
+
+/** Milliseconds until one may be due that was not written since its response began. */
+function dueOf(open: OpenGeneration): number {
+  const isRewrite = open.writtenAtMs !== undefined && open.meter.begunMs === undefined
+  return Math.max(waitOf(open), isRewrite ? GROUP_REWRITES_MS : 1)
 }
 
 /** Milliseconds until one has to be written that was not written since its response began. */

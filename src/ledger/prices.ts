@@ -66,7 +66,7 @@ const UNPRICED: readonly TimedPrice[] = []
 
 /** The prices of models: those of the configuration, else those of the catalogue. */
 export class Prices {
-  readonly #configured = new Map<string, readonly [TimedPrice]>()
+  #configured = new Map<string, readonly [TimedPrice]>()
   readonly #file: PriceFile
   readonly #now: () => number
   /** Lines by provider, parsed at the first use of the provider. */
@@ -79,6 +79,11 @@ export class Prices {
       if (price !== undefined) this.#configured.set(id, [{ isInForce: always, price: configuredPrice(id, price) }])
     this.#file = file
     this.#now = now
+  }
+
+  /** Takes over what is configured in another one. */
+  replace(other: Prices): void {
+    this.#configured = other.#configured
   }
 
   /**

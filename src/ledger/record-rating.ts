@@ -1,4 +1,4 @@
-import { noUsage } from '../generation/usage.ts'
+import { noUsage, USAGE_BUCKETS } from '../generation/usage.ts'
 import type { Nano } from '../money.ts'
 import type { GenerationRecord } from '../store/store.ts'
 import { OUTCOMES, type Outcome } from './outcomes.ts'
@@ -26,7 +26,7 @@ export function ratingOf(record: RatedRecord): Rating {
 const wasNotCharged = ({ usage, bill, ending }: RatedRecord): boolean =>
   bill === 0n &&
   OUTCOMES[ending as Outcome]?.before !== 'reported' &&
-  Object.keys(noUsage()).every((bucket) => usage[bucket as keyof typeof usage] === 0)
+  USAGE_BUCKETS.every((bucket) => usage[bucket] === 0)
 
 /**
  * The least that can have been held for a generation, in nano-USD: every request has at least one token of text, read

@@ -1,5 +1,6 @@
 import { GatewayError } from '../error.ts'
 import { usdText, type Nano } from '../money.ts'
+import type { FundsLease } from '../store/leases.ts'
 import type { Payment } from './book.ts'
 
 /**
@@ -13,6 +14,10 @@ export class Wallet {
   #held = 0n
   /** The balances last known to be in the store; what it has beyond them was posted by another process. */
   #stored = { credit: 0n, bonus: 0n }
+  /** The amount that other processes have leased. */
+  #elsewhere = 0n
+  /** With several processes: the balance when it was last read. */
+  seen = 0n
 
   constructor(overdraft: Nano) {
     this.#overdraft = overdraft
@@ -39,6 +44,24 @@ export class Wallet {
     this.#stored = { credit, bonus }
   }
 
+  /** Adds what this process has leased of the account's money: with several processes, its balance here is that. */
+  lease({ credit, bonus, elsewhere = this.#elsewhere }: Omit<FundsLease, 'elsewhere'> & Partial<FundsLease>): void {
+    this.#credit += credit
+    this.#bonus += bonus
+    this.#elsewhere = elsewhere
+  }
+
+  /** Takes out what is leased and not held, but for `kept` nano-USD; credit first, since bonus is spent first. */
+  giveBack(kept: Nano): { credit: Nano; bonus: Nano } {
+    const idle = this.available - kept
+    const returned = idle < 0n ? 0n : idle
+    const credit = returned < this.#credit ? returned : this.#credit < 0n ? 0n : this.#credit
+    const bonus = returned - credit < this.#bonus ? returned - credit : this.#bonus < 0n ? 0n : this.#bonus
+    this.#credit -= credit
+    this.#bonus -= bonus
+    return { credit, bonus }
+  }
+
   /**
    * Throws insufficient_credit (402) where the amount is not available. `advice`: a sentence on what to request
    * instead, given the nano-USD that are.
@@ -46,8 +69,9 @@ export class Wallet {
   check(amount: Nano, advice: (available: Nano) => string): void {
     const { available } = this
     if (amount <= 0n || amount <= available) return
-    const held = this.#held > 0n ? `, of which $${usdText(this.#held)} is held by requests in flight` : ''
-    const balance = `$${usdText(this.#credit + this.#bonus)}${held}`
+    const heldByAll = this.#held + this.#elsewhere
+    const held = heldByAll > 0n ? `, of which $${usdText(heldByAll)} is held by requests in flight` : ''
+    const balance = `$${usdText(this.#credit + this.#bonus + this.#elsewhere)}${held}`
     throw new GatewayError(
       'insufficient_credit',
       `This request holds $${usdText(amount)}, and the account's balance is ${balance}. ` +

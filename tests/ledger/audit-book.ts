@@ -1,4 +1,3 @@
-import { Database } from 'bun:sqlite'
 import { afterAll, expect } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,9 +7,11 @@ import { audit, type Audit } from '../../src/ledger/audit.ts'
 import { chargesOf, topUp, type Payment } from '../../src/ledger/book.ts'
 import { encodeRates, type Price } from '../../src/ledger/prices.ts'
 import { rate } from '../../src/ledger/rating.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import type { Store } from '../../src/store/store.ts'
 import type { Closing, GenerationRecord, QuotaWindow, StoredKey } from '../../src/store/store.ts'
 import { USD_PER_FLOW } from '../audit.ts'
+import { keyOf } from '../store/account-contract.ts'
+import { changesIn, ON_POSTGRES, storeIn } from '../stores.ts'
 
 /** Books for the tests of the audit: correct ones, and what breaks them. */
 
@@ -96,38 +97,21 @@ export const windows = (used: bigint, startedAt = START): QuotaWindow[] =>
     ] as const
   ).map(([window, hours]) => ({ accountId: 'acc_a', window, startedAt, endsAt: startedAt + hours * HOUR, used }))
 
-const key = (id: string, number: number): StoredKey => ({
-  id,
-  accountId: 'acc_a',
-  kind: 'subscription',
-  hash: new Uint8Array(32).fill(number),
-  prefix: 'p',
-  last4: 'q',
-  name: null,
-  createdAt: START,
-  expiresAt: null,
-  revokedAt: null,
-  requestsPerMinute: null,
-  models: null,
-  limit: 1n,
-  limitPeriod: 'day',
-  idempotency: true,
-  role: null,
-  scope: null,
-  createdBy: null,
-  source: null,
-})
+export const key = (id: string, number: number): StoredKey =>
+  keyOf(id, 'acc_a', number, { kind: 'subscription', createdAt: START, limit: 1n, limitPeriod: 'day' })
 
 /**
  * Generation 1: paid by bonus and credit, with a configured key that got its limit later; 2: by credit, with a cost and
  * that key; 3: by subscription, with a stored key that has a limit; 4: partly written off; 5: failed and not charged;
  * 6: without a price.
  */
-export async function correctBook(): Promise<string> {
-  const folder = newFolder()
-  const store = new SqliteStore({ folder, exclusive: false })
+export async function correctBook(
+  folder: string = newFolder(),
+  open: (folder: string) => Promise<Store> = storeIn,
+): Promise<string> {
+  const store = await open(folder)
   for (const id of ['acc_a', 'acc_b'])
-    await store.accounts.add({ id, name: id, status: 'healthy', createdAt: START, discount: 0 })
+    await store.accounts.add({ id, name: id, status: 'healthy', createdAt: START, discount: 0, memberRequests: 'own' })
   await store.ledger.post(
     topUp({ reference: 'op_1', at: START, accountId: 'acc_a', amount: 10_000_000n, bonus: false }),
   )
@@ -159,11 +143,11 @@ export async function correctBook(): Promise<string> {
   return folder
 }
 
-export const auditFor = (store: SqliteStore, overdraft = 0n): Promise<Audit> =>
+export const auditFor = (store: Store, overdraft = 0n): Promise<Audit> =>
   audit(store, { overdraft, usdPerFlow: USD_PER_FLOW })
 
 export async function auditOf(folder: string, overdraft = 0n): Promise<Audit> {
-  const store = new SqliteStore({ folder, exclusive: false })
+  const store = await storeIn(folder)
   try {
     return await auditFor(store, overdraft)
   } finally {
@@ -172,15 +156,42 @@ export async function auditOf(folder: string, overdraft = 0n): Promise<Audit> {
 }
 
 /** Changes rows in a way that Sluice never does, without the checks of the tables. */
-export function breakBook(folder: string, sql: string): void {
-  const database = new Database(join(folder, 'sluice.sqlite'))
-  database.run('PRAGMA ignore_check_constraints = ON')
-  expect(database.run(sql).changes).toBeGreaterThan(0)
-  database.close()
+export async function breakBook(folder: string, sql: string): Promise<void> {
+  const checks = ON_POSTGRES ? WITHOUT_CHECKS : 'PRAGMA ignore_check_constraints = ON'
+  expect(await changesIn(folder, sql, checks)).toBeGreaterThan(0)
 }
 
-export const whereGeneration = (number: number): string => `WHERE id = x'${idOf(number)}'`
+/** Triggers of foreign keys and of changes do not run, and constraints are dropped. */
+const WITHOUT_CHECKS = `
+  SET session_replication_role = replica;
+  DO $$ DECLARE one record; BEGIN
+    FOR one IN SELECT conrelid::regclass AS name, conname FROM pg_constraint
+      WHERE contype = 'c' AND coninhcount = 0 AND connamespace = 'public'::regnamespace
+    LOOP EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', one.name, one.conname); END LOOP;
+  END $$`
+
+const idLiteral = (number: number): string => (ON_POSTGRES ? `'${idOf(number)}'` : `x'${idOf(number)}'`)
+/** The column of transfers with the id of their generation. */
+const REFERENCE = ON_POSTGRES ? 'id' : 'reference'
+
+export const whereGeneration = (number: number, comparison = '='): string =>
+  `WHERE id ${comparison} ${idLiteral(number)}`
 export const whereTransfer = (number: number, kind: string): string =>
-  `WHERE reference = x'${idOf(number)}' AND kind = '${kind}'`
+  `WHERE ${REFERENCE} = ${idLiteral(number)} AND kind = '${kind}'`
 export const bookAccountId = (kind: string): string =>
   `(SELECT id FROM book_accounts WHERE kind = '${kind}' ORDER BY owner LIMIT 1)`
+export const insertTransfer = (number: number, kind: string, debit: string, credit: string): string =>
+  `INSERT INTO transfers (${REFERENCE}, kind, debit, credit, amount, at)
+   VALUES (${idLiteral(number)}, '${kind}', ${bookAccountId(debit)}, ${bookAccountId(credit)}, 5, 1)`
+/** A text as records have it. */
+export const textValue = (text: string): string =>
+  ON_POSTGRES ? `'${text}'` : `(SELECT id FROM names WHERE text = '${text}')`
+export const addToBalance = (kind: string): string =>
+  ON_POSTGRES
+    ? `UPDATE book_balances SET balance = balance + 1 WHERE account = ${bookAccountId(kind)}`
+    : `UPDATE book_accounts SET balance = balance + 1 WHERE kind = '${kind}'`
+export const insertBalance = (kind: string, owner: string, balance: number): string =>
+  ON_POSTGRES
+    ? `WITH opened AS (INSERT INTO book_accounts (kind, owner) VALUES ('${kind}', '${owner}') RETURNING id)
+       INSERT INTO book_balances (account, shard, balance) SELECT id, 0, ${balance} FROM opened`
+    : `INSERT INTO book_accounts (kind, owner, balance) VALUES ('${kind}', '${owner}', ${balance})`

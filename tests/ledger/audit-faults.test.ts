@@ -1,11 +1,13 @@
 import { expect, test } from 'bun:test'
 import {
+  addToBalance,
   auditOf,
-  bookAccountId,
   breakBook,
   correctBook,
   idOf,
+  insertTransfer,
   START,
+  textValue,
   useScratch,
   whereGeneration,
   whereTransfer,
@@ -96,7 +98,7 @@ test.each([
   ],
   [
     'an unknown outcome',
-    `UPDATE generations SET ending = (SELECT id FROM names WHERE text = 'acme/m') ${whereGeneration(6)}`,
+    `UPDATE generations SET ending = ${textValue('acme/m')} ${whereGeneration(6)}`,
     'generations',
     idOf(6),
     'an outcome of completed',
@@ -104,7 +106,7 @@ test.each([
   ],
   [
     'an unknown account',
-    `UPDATE generations SET account = (SELECT id FROM names WHERE text = 'acme') ${whereGeneration(6)}`,
+    `UPDATE generations SET account = ${textValue('acme')} ${whereGeneration(6)}`,
     'generations',
     idOf(6),
     'a known account',
@@ -201,8 +203,7 @@ test.each([
   ],
   [
     'a payment for a subscription',
-    'INSERT INTO transfers (reference, kind, debit, credit, amount, at) ' +
-      `VALUES (x'${idOf(3)}', 'credit', ${bookAccountId('credit')}, ${bookAccountId('revenue')}, 5, 1)`,
+    insertTransfer(3, 'credit', 'credit', 'revenue'),
     'transfers',
     `${idOf(3)} credit`,
     'no credit of this generation',
@@ -218,7 +219,7 @@ test.each([
   ],
   [
     'a payment without its generation, which would be the last',
-    `DELETE FROM generations WHERE id >= x'${idOf(4)}'`,
+    `DELETE FROM generations ${whereGeneration(4, '>=')}`,
     'transfers',
     `${idOf(4)} credit`,
     `a generation ${idOf(4)}`,
@@ -234,7 +235,7 @@ test.each([
   ],
   [
     'a balance',
-    `UPDATE book_accounts SET balance = balance + 1 WHERE kind = 'revenue'`,
+    addToBalance('revenue'),
     'balances',
     'revenue',
     '12325000 nano-USD, which its transfers add up to',
@@ -379,7 +380,7 @@ test.each([
   ],
 ])('the audit finds %s that is wrong', async (_, sql, table, id, expected, found) => {
   const folder = await correctBook()
-  breakBook(folder, sql)
+  await breakBook(folder, sql)
   const { wrong, first } = await auditOf(folder)
   expect(first).toEqual({
     table,

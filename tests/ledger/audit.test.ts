@@ -1,26 +1,32 @@
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { noUsage } from '../../src/generation/usage.ts'
 import { audit } from '../../src/ledger/audit.ts'
 import { topUp } from '../../src/ledger/book.ts'
 import { encodeRates, type Price } from '../../src/ledger/prices.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { USD_PER_FLOW } from '../audit.ts'
 import { startGateway } from '../server.ts'
 import {
+  addToBalance,
   auditFor,
   auditOf,
   breakBook,
   closing,
   HOUR,
   idOf,
+  insertBalance,
   newFolder,
   correctBook,
   START,
+  whereGeneration,
   whereTransfer,
   useScratch,
   windows,
 } from './audit-book.ts'
+import { ofSqlite, ON_POSTGRES, storeIn, withStoreText } from '../stores.ts'
+
+setDefaultTimeout(60_000)
 
 const scratch = useScratch()
 
@@ -39,8 +45,15 @@ describe('audit', () => {
 
   test('the audit finds credit below the overdraft and bonus below 0', async () => {
     const folder = newFolder()
-    const store = new SqliteStore({ folder, exclusive: false })
-    await store.accounts.add({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
+    const store = await storeIn(folder)
+    await store.accounts.add({
+      id: 'acc_a',
+      name: 'a',
+      status: 'healthy',
+      createdAt: START,
+      discount: 0,
+      memberRequests: 'own',
+    })
     await store.ledger.closeGeneration(closing(1))
     await store.close()
     expect((await auditOf(folder, 4_250_000n)).first).toBeUndefined()
@@ -50,7 +63,7 @@ describe('audit', () => {
       expected: 'a credit of -4249999 nano-USD or more',
       found: '-4250000 nano-USD',
     })
-    const again = new SqliteStore({ folder, exclusive: false })
+    const again = await storeIn(folder)
     await again.ledger.closeGeneration(closing(2, { payment: { bonus: 4_250_000n, credit: 0n, writtenOff: 0n } }))
     await again.close()
     expect((await auditOf(folder, 4_250_000n)).first).toEqual({
@@ -63,8 +76,15 @@ describe('audit', () => {
 
   test('the audit accepts generations for which hold, flows or window cannot be determined', async () => {
     const folder = newFolder()
-    const store = new SqliteStore({ folder, exclusive: false })
-    await store.accounts.add({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
+    const store = await storeIn(folder)
+    await store.accounts.add({
+      id: 'acc_a',
+      name: 'a',
+      status: 'healthy',
+      createdAt: START,
+      discount: 0,
+      memberRequests: 'own',
+    })
     const search: Price = { version: 'v1', model: 'acme/m', rates: { web_search: { base: 10n, tiers: [] } } }
     const price = { version: 'v1', model: 'acme/m', rates: encodeRates(search.rates) }
     // Searches beyond the hold, at a price that amounts to no flows.
@@ -99,8 +119,15 @@ describe('audit', () => {
 
   test('the audit expects flows by the price of a flow', async () => {
     const folder = newFolder()
-    const store = new SqliteStore({ folder, exclusive: false })
-    await store.accounts.add({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
+    const store = await storeIn(folder)
+    await store.accounts.add({
+      id: 'acc_a',
+      name: 'a',
+      status: 'healthy',
+      createdAt: START,
+      discount: 0,
+      memberRequests: 'own',
+    })
     await store.ledger.closeGeneration({ ...closing(1, { kind: 'subscription', flows: 0n }), windows: windows(0n) })
     expect((await auditFor(store)).first?.expected).toBe('flows for a list price of 4250000 nano-USD')
     expect((await audit(store, { overdraft: 0n, usdPerFlow: 8_500_000_000_000n })).first).toBeUndefined()
@@ -109,8 +136,15 @@ describe('audit', () => {
 
   test('the audit lets a balance fall below 0 by what was withdrawn and spent before the server knew', async () => {
     const folder = newFolder()
-    const store = new SqliteStore({ folder, exclusive: false })
-    await store.accounts.add({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
+    const store = await storeIn(folder)
+    await store.accounts.add({
+      id: 'acc_a',
+      name: 'a',
+      status: 'healthy',
+      createdAt: START,
+      discount: 0,
+      memberRequests: 'own',
+    })
     await store.ledger.post(
       topUp({ reference: 'op_1', at: START, accountId: 'acc_a', amount: 4_250_000n, bonus: false }),
     )
@@ -143,17 +177,17 @@ describe('audit', () => {
 
   test('the audit finds balances whose sum is not 0', async () => {
     const folder = await correctBook()
-    breakBook(folder, `INSERT INTO book_accounts (kind, owner, balance) VALUES ('payable', 'unknown', 3)`)
+    await breakBook(folder, insertBalance('payable', 'unknown', 3))
     const { first, wrong } = await auditOf(folder)
     expect([first?.id, wrong]).toEqual(['payable unknown', 2])
   })
 
   test('the audit counts every wrong row once', async () => {
     const folder = await correctBook()
-    breakBook(folder, `UPDATE generations SET retries = -1, held = -1, latency = -1 WHERE id <= x'${idOf(4)}'`)
+    await breakBook(folder, `UPDATE generations SET retries = -1, held = -1, latency = -1 ${whereGeneration(4, '<=')}`)
     expect(await auditOf(folder)).toMatchObject({ wrong: 4, first: { id: idOf(1) } })
     const other = await correctBook()
-    breakBook(other, `UPDATE transfers SET credit = 99 ${whereTransfer(1, 'credit')}`)
+    await breakBook(other, `UPDATE transfers SET credit = 99 ${whereTransfer(1, 'credit')}`)
     // Wrong are the transfer and the balance of revenue.
     expect(await auditOf(other)).toMatchObject({ wrong: 2, first: { id: `${idOf(1)} credit` } })
   })
@@ -164,7 +198,7 @@ describe('audit of a large book', () => {
 
   test('the audit reads all pages of a book', async () => {
     const folder = await correctBook()
-    const store = new SqliteStore({ folder, exclusive: false })
+    const store = await storeIn(folder)
     await store.ledger.post(
       topUp({ reference: 'op_many', at: START, accountId: 'acc_a', amount: 1_000_000_000_000n, bonus: false }),
     )
@@ -173,17 +207,14 @@ describe('audit of a large book', () => {
     )
     await store.close()
     expect(await auditOf(folder)).toMatchObject({ generations: 6 + MANY, transfers: 10 + 2 * MANY, wrong: 0 })
-    breakBook(folder, `UPDATE transfers SET amount = amount + 1 ${whereTransfer(100 + MANY - 1, 'credit')}`)
+    await breakBook(folder, `UPDATE transfers SET amount = amount + 1 ${whereTransfer(100 + MANY - 1, 'credit')}`)
     // Wrong are the generation and the balances of credit and revenue.
     expect(await auditOf(folder)).toMatchObject({ wrong: 3, first: { table: 'generations', id: idOf(100 + MANY - 1) } })
   }, 20_000)
 
   test('the audit reads one snapshot while a server writes', async () => {
     const folder = await correctBook()
-    const [reader, writer] = [
-      new SqliteStore({ folder, exclusive: false }),
-      new SqliteStore({ folder, exclusive: false }),
-    ]
+    const [reader, writer] = [await storeIn(folder), await storeIn(folder)]
     let number = 1_000
     const generations = reader.ledger.generations.bind(reader.ledger)
     reader.ledger.generations = async (after, limit) => {
@@ -201,9 +232,11 @@ describe('audit of a large book', () => {
 })
 
 describe('sluice ledger audit', () => {
-  const run = (...args: string[]): { code: number; out: string; err: string } => {
+  const run = async (folder: string, ...args: string[]): Promise<{ code: number; out: string; err: string }> => {
+    const config = join(scratch, 'sluice.yaml')
+    writeFileSync(config, await withStoreText('{}\n', folder))
     const { exitCode, stdout, stderr } = Bun.spawnSync(
-      [process.execPath, join(import.meta.dir, '../../src/main.ts'), 'ledger', 'audit', ...args],
+      [process.execPath, join(import.meta.dir, '../../src/main.ts'), 'ledger', 'audit', '--data', folder, ...args],
       { cwd: scratch, env: { PATH: process.env.PATH ?? '' } },
     )
     return { code: exitCode, out: stdout.toString(), err: stderr.toString() }
@@ -211,12 +244,12 @@ describe('sluice ledger audit', () => {
 
   test('the command reports a correct book as text and as JSON', async () => {
     const folder = await correctBook()
-    expect(run('--data', folder)).toEqual({
+    expect(await run(folder)).toEqual({
       code: 0,
       out: 'read 6 generations, 9 transfers, 9 balances, 3 quota windows, 2 key limits\nthe ledger is consistent\n',
       err: '',
     })
-    const { code, out } = run('--json', '--data', folder)
+    const { code, out } = await run(folder, '--json')
     expect([code, JSON.parse(out)]).toEqual([
       0,
       {
@@ -230,28 +263,38 @@ describe('sluice ledger audit', () => {
 
   test('the command reports the first wrong row and exits with 1', async () => {
     const folder = await correctBook()
-    breakBook(folder, `UPDATE book_accounts SET balance = balance + 1 WHERE kind = 'revenue'`)
-    const { code, err } = run('--data', folder)
+    await breakBook(folder, addToBalance('revenue'))
+    const { code, err } = await run(folder)
     expect([code, err]).toEqual([
       1,
       'sluice: the ledger is inconsistent: balances revenue must have 12325000 nano-USD, ' +
         'which its transfers add up to, but has 12325001 nano-USD; 1 more row is wrong\n',
     ])
-    const json = run('--json', '--data', folder)
+    const json = await run(folder, '--json')
     expect([json.code, (JSON.parse(json.out) as { right: boolean; first: object }).first]).toMatchObject([
       1,
       { table: 'balances', id: 'revenue', found: '12325001 nano-USD' },
     ])
-    expect(run('--data', join(scratch, 'nowhere'))).toMatchObject({
-      code: 1,
-      err: `sluice: the data folder ${join(scratch, 'nowhere')} does not exist\n`,
-    })
   }, 20_000)
+
+  ofSqlite('folder')(
+    'the command does not make a folder that does not exist',
+    async () => {
+      const folder = join(scratch, 'nowhere')
+      expect(await run(folder)).toMatchObject({ code: 1, err: `sluice: the data folder ${folder} does not exist\n` })
+    },
+    20_000,
+  )
 
   test('the command reports a wrong total of what is kept', async () => {
     const folder = await correctBook()
-    breakBook(folder, `UPDATE kept SET bytes = bytes + 5 WHERE account_id = '' AND kind = 'responses'`)
-    const { code, err } = run('--data', folder)
+    await breakBook(
+      folder,
+      ON_POSTGRES
+        ? `INSERT INTO kept (account_id, kind, shard, things, bytes) VALUES ('', 'responses', 0, 0, 5)`
+        : `UPDATE kept SET bytes = bytes + 5 WHERE account_id = '' AND kind = 'responses'`,
+    )
+    const { code, err } = await run(folder)
     expect([code, err]).toEqual([
       1,
       'sluice: the total of responses of all accounts must be 0 with 0 bytes, but is 0 with 5 bytes\n',
@@ -261,7 +304,7 @@ describe('sluice ledger audit', () => {
 
 test('stopping a test gateway fails where its book is wrong', async () => {
   const gateway = await startGateway()
-  breakBook(gateway.data, `UPDATE book_accounts SET balance = balance + 1 WHERE kind = 'outside'`)
+  await breakBook(gateway.data, addToBalance('outside'))
   expect(
     await gateway.stop().then(
       () => 'right',
@@ -291,8 +334,9 @@ billing: { unpriced: refuse }
   expect(response.status).toBe(200)
   await response.text()
   expect((await auditOf(gateway.data)).first).toBeUndefined()
-  breakBook(gateway.data, 'UPDATE quota_windows SET used = used - 1')
-  expect((await auditOf(gateway.data)).wrong).toBe(3)
+  await breakBook(gateway.data, 'UPDATE quota_windows SET used = used - 1')
+  // A window that begins with its lease begins after the request, so that the audit does not know that it counts.
+  expect((await auditOf(gateway.data)).wrong).toBe(ON_POSTGRES ? 1 : 3)
   expect(
     await gateway.stop().then(
       () => 'right',

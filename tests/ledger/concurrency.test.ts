@@ -1,14 +1,16 @@
-import { afterEach, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import * as fc from 'fast-check'
-import { newSubscription } from '../../src/accounts/quota.ts'
+import { newSubscription } from '../../src/accounts/subscription.ts'
 import { topUp } from '../../src/ledger/book.ts'
 import type { Outcome } from '../../src/ledger/outcomes.ts'
 import type { ReservationRequest, OpenGeneration } from '../../src/ledger/ledger.ts'
 import type { GenerationEvent } from '../../src/generation/event.ts'
 import { noUsage } from '../../src/generation/usage.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { Rig } from './rig.ts'
+import { storeIn } from '../stores.ts'
+
+setDefaultTimeout(60_000)
 
 const MILLI = 1_000_000n
 const CLIENTS = 64
@@ -48,7 +50,7 @@ async function withRig(options: Options, check: (rig: Rig) => Promise<void>): Pr
     const amount = BigInt(options.cents ?? 1_000) * 10n * MILLI
     const money = amount === 0n ? [] : [topUp({ reference: 'start', at: 1, accountId: 'a', amount, bonus: false })]
     await rig.other.accounts.add(
-      { id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 },
+      { id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' },
       newSubscription('a', 'free', rig.now),
       money,
     )
@@ -90,7 +92,7 @@ describe('concurrent reservations', () => {
       ),
       { numRuns: 10 },
     )
-  })
+  }, 60_000)
 
   test('the lowest of balance or quota windows and key limit decides how many requests are admitted', async () => {
     await fc.assert(
@@ -104,7 +106,7 @@ describe('concurrent reservations', () => {
       ),
       { numRuns: 10 },
     )
-  })
+  }, 60_000)
 
   test('settling returns the unused part of a hold to later requests', async () => {
     await withRig({ cents: 10 }, async (rig) => {
@@ -134,7 +136,7 @@ describe('concurrent reservations', () => {
         expect(() => admit(rig, { kind: 'subscription' })).toThrow('0 of 500 are left in the 5-hour quota')
         open.meter.record([{ type: 'usage', usage: { inputTokens: 1, outputTokens: 3_000 } }])
         for (const one of [open, second]) await rig.ledger.close(one, 'completed')
-        const { used_flows, usage_percentage } = rig.ledger.quota('a').detail(rig.now, 'healthy', 1).quota_5_hour
+        const { used_flows, usage_percentage } = rig.ledger.funds.quota('a').detail(rig.now, 'healthy', 1).quota_5_hour
         expect([used_flows, usage_percentage]).toEqual([500, 1])
         const records = await rig.other.ledger.generations(undefined, 10)
         expect(records.map(({ flows, disputed }) => [flows, disputed])).toEqual([
@@ -221,7 +223,7 @@ describe('concurrent reservations', () => {
             expect(ended.every(({ bill, held }) => bill > 0n && bill <= held!)).toBe(true)
             const spent = records.reduce((sum, { bill }) => sum + bill, 0n)
             expect(spent <= (limit?.amount ?? spent)).toBe(true)
-            const { credit, bonus } = rig.ledger.balance('a')
+            const { credit, bonus } = rig.ledger.funds.wallet('a').balance
             expect(credit + bonus).toBe(3_000n * MILLI - spent)
             expect(credit + bonus >= 0n).toBe(true)
           }),
@@ -258,7 +260,7 @@ describe('concurrent reservations', () => {
         expect(all.filter(({ meter }) => meter.exhausted === undefined)).toHaveLength(10)
         for (const one of all)
           await rig.ledger.close(one, one.meter.exhausted === undefined ? 'completed' : 'exhausted')
-        expect(rig.ledger.balance('a')).toEqual({ credit: 0n, bonus: 0n })
+        expect(rig.ledger.funds.wallet('a').balance).toEqual({ credit: 0n, bonus: 0n })
       })
     })
   })
@@ -311,7 +313,7 @@ describe('concurrent reservations', () => {
           expect(new Map(records.map(({ id, ending }) => [id, ending as Outcome]))).toEqual(
             new Map([...first].toSorted(([a], [b]) => (a < b ? -1 : 1))),
           )
-          expect(rig.ledger.balance('a').credit).toBe(10_000n * MILLI - BigInt(first.size) * 15n * MILLI)
+          expect(rig.ledger.funds.wallet('a').balance.credit).toBe(10_000n * MILLI - BigInt(first.size) * 15n * MILLI)
         }),
       ),
       { numRuns: 10 },
@@ -398,7 +400,7 @@ keys: [{ key: sk-limited-0123456789abcdef, limit: 1 }]
 
   /** Balances in nano-USD by their kind. */
   async function bookOf({ data }: Gateway): Promise<Record<string, bigint>> {
-    const store = new SqliteStore({ folder: data, exclusive: false })
+    const store = await storeIn(data)
     try {
       const { balances } = await store.ledger.state()
       return Object.fromEntries(balances.map(({ kind, balance }) => [kind, balance]))

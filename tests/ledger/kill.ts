@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Durability } from '../../src/config/terms.ts'
 import type { Transfer } from '../../src/store/store.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import type { Store } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
+import { ON_POSTGRES, storeIn } from '../stores.ts'
 
 const PROTOCOLS = ['chat', 'messages', 'responses', 'gemini'] as const
 type Protocol = (typeof PROTOCOLS)[number]
@@ -17,8 +18,8 @@ const START = 1_000_000
 const modelOf = (protocol: Protocol): string =>
   `  by-${protocol}: { endpoints: [{ provider: sandbox, model: ${protocol} }], ` +
   `price: { prompt: ${PRICE.prompt}, completion: ${PRICE.completion} } }`
-const configOf = (durability: Durability): string => `
-store: { durability: ${durability} }
+const configOf = (durability: Durability | undefined): string => `
+${durability === undefined ? '' : `store: { durability: ${durability} }`}
 limits: { requestsPerMinute: 1000000 }
 billing: { unpriced: refuse, startingCredit: ${START}, delay: 0s }
 models:
@@ -45,6 +46,8 @@ const oneOf = <T>(choices: readonly T[]): T => choices[below(choices.length)]!
 /** Generations that finish in each round, and the longest wait for them. */
 const FINISHED = 6
 const BUSY_MS = 20_000
+/** The longest wait for the generations of a process that was killed. */
+const TAKEOVER_MS = 60_000
 
 /** A server killed again and again under load on the same data folder, and the checks after each restart. */
 export class KillHarness {
@@ -57,14 +60,15 @@ export class KillHarness {
   readonly counts = { finished: 0, left: 0, crashed: 0 }
   readonly #config: string
 
-  constructor(durability: Durability) {
+  /** `durability`: of SQLite. */
+  constructor(durability: Durability | undefined) {
     this.#config = configOf(durability)
   }
 
   /** `reported`: every provider reports usage. Otherwise the first count of each process loads the tokeniser. */
   async round(reported: boolean): Promise<void> {
     const gateway = await startGatewayProcess({ config: this.#config, data: this.#data })
-    const store = new SqliteStore({ folder: this.#data, exclusive: false })
+    const store = await storeIn(this.#data)
     try {
       await this.#check(gateway, store)
       if (!reported) await this.#request(gateway, { reports: false, leaves: false })
@@ -94,7 +98,7 @@ export class KillHarness {
 
   async end(): Promise<void> {
     const gateway = await startGatewayProcess({ config: this.#config, data: this.#data })
-    const store = new SqliteStore({ folder: this.#data, exclusive: false })
+    const store = await storeIn(this.#data)
     try {
       await this.#check(gateway, store)
     } finally {
@@ -105,7 +109,7 @@ export class KillHarness {
   }
 
   /** Tops up like the command line. */
-  async #topUp(store: SqliteStore): Promise<void> {
+  async #topUp(store: Store): Promise<void> {
     const account = (await store.accounts.list())[0]!.id
     const transfer: Transfer = {
       kind: 'top-up',
@@ -182,7 +186,11 @@ export class KillHarness {
   }
 
   /** Checks a server that has just started. */
-  async #check(gateway: GatewayProcess, store: SqliteStore): Promise<void> {
+  async #check(gateway: GatewayProcess, store: Store): Promise<void> {
+    // A process of PostgreSQL is dead once it has not reported for some seconds.
+    if (ON_POSTGRES)
+      for (const giveUpAt = Date.now() + TAKEOVER_MS; Date.now() < giveUpAt; await Bun.sleep(100))
+        if ((await store.ledger.openGenerations()).length === 0) break
     expect(await store.ledger.openGenerations()).toEqual([])
     const records = await all((after: { id: string } | undefined) => store.ledger.generations(after?.id, 1_000))
     const postings = Map.groupBy(

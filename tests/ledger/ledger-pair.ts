@@ -1,5 +1,5 @@
 import { expect } from 'bun:test'
-import { newSubscription } from '../../src/accounts/quota.ts'
+import { newSubscription } from '../../src/accounts/subscription.ts'
 import type { GenerationEvent } from '../../src/generation/event.ts'
 import { audit } from '../../src/ledger/audit.ts'
 import { topUp } from '../../src/ledger/book.ts'
@@ -65,7 +65,7 @@ export class LedgerPair {
         topUp({ reference: `gift ${id}`, at: now, accountId: id, amount: GIFT, bonus: true }),
       ]
       await this.#rig.other.accounts.add(
-        { id, name: id, status: 'healthy', createdAt: now, discount: 0 },
+        { id, name: id, status: 'healthy', createdAt: now, discount: 0, memberRequests: 'own' },
         newSubscription(id, tier, now),
         money,
       )
@@ -339,7 +339,7 @@ export class LedgerPair {
   }
 
   async #plan({ account, tier, how }: Of<'plan'>): Promise<void> {
-    this.#rig.ledger.quota(account)
+    this.#rig.ledger.funds.quota(account)
     this.#model.renew(account, this.#rig.now)
     await this.#rig.flush()
     const stored = (await this.#rig.other.ledger.state()).subscriptions.find(({ accountId }) => accountId === account)!

@@ -20,7 +20,7 @@ export async function expectLedger(rig: Rig, model: Model): Promise<void> {
   for (const account of ['a', 'b']) {
     const stored = (kind: string): bigint =>
       balances.find((balance) => balance.kind === kind && balance.owner === account)?.balance ?? 0n
-    expect(ledger.balance(account)).toEqual({
+    expect(ledger.funds.wallet(account).balance).toEqual({
       credit: model.balance(account, 'credit', 'server'),
       bonus: model.balance(account, 'bonus', 'server'),
     })
@@ -87,7 +87,7 @@ export async function expectLedger(rig: Rig, model: Model): Promise<void> {
 export function expectQuotas(rig: Rig, model: Model): void {
   for (const account of ['a', 'b']) {
     const { now, ledger } = rig
-    const detail = ledger.quota(account).detail(now, 'healthy', 1)
+    const detail = ledger.funds.quota(account).detail(now, 'healthy', 1)
     const { tier, end } = model.renew(account, now)
     expect(detail.plan).toMatchObject({ tier, expires_at: new Date(end).toISOString() })
     for (const name of ['5_hour', '7_day'] as const) {

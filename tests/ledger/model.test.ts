@@ -4,6 +4,7 @@ import { log } from '../../src/log/log.ts'
 import { LedgerPair } from './ledger-pair.ts'
 import { rates, step, USD } from './model-steps.ts'
 import { IS_LONG, runs } from '../runs.ts'
+import { ON_POSTGRES } from '../stores.ts'
 
 /** Silences the log lines about a full disk. */
 const logged = (['error', 'warn'] as const).map((level) => spyOn(log, level))
@@ -11,7 +12,7 @@ beforeAll(() => logged.forEach((spy) => spy.mockImplementation(() => {})))
 afterAll(() => logged.forEach((spy) => spy.mockRestore()))
 
 const policy = fc.constantFrom<'cut' | 'finish'>('cut', 'finish')
-const RUNS = runs(60, 3_000)
+const RUNS = ON_POSTGRES ? runs(12, 600) : runs(60, 3_000)
 
 test('the ledger agrees with its model after any sequence of steps', async () => {
   await fc.assert(

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { newSubscription } from '../../src/accounts/quota.ts'
+import { newSubscription } from '../../src/accounts/subscription.ts'
 import type { GenerationEvent } from '../../src/generation/event.ts'
 import { completionTokens, noUsage } from '../../src/generation/usage.ts'
 import { topUp } from '../../src/ledger/book.ts'
@@ -87,7 +87,7 @@ async function withModel(streamed: boolean, check: (model: Model) => Promise<voi
   try {
     await rig.open()
     await rig.other.accounts.add(
-      { id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 },
+      { id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' },
       newSubscription('a', 'free', rig.now),
       [topUp({ reference: 'credit', at: 1, accountId: 'a', amount: 100n * USD, bonus: false })],
     )

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { newSubscription, renewed } from '../../src/accounts/quota.ts'
+import { newSubscription, renewed } from '../../src/accounts/subscription.ts'
 import { Rig } from './rig.ts'
 
 const FLOWS = { '5_hour': 1, '7_day': 1, monthly: 1 }
@@ -16,20 +16,23 @@ test('a renewal does not overwrite a subscription that another process has just 
   try {
     await rig.open()
     const begun = newSubscription('a', 'free', rig.now)
-    await rig.other.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 }, begun)
+    await rig.other.accounts.add(
+      { id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' },
+      begun,
+    )
     await rig.ledger.load()
     rig.now += 40 * DAY_MS
     // The command line changes the plan, and the server renews before it loads that.
     const bought = { ...renewed(begun, rig.now), tier: 'max' }
     await rig.other.ledger.setSubscription(bought)
-    expect(rig.ledger.quota('a').subscription.tier).toBe('free')
+    expect(rig.ledger.funds.quota('a').subscription.tier).toBe('free')
     await rig.flush()
     expect((await rig.other.ledger.state()).subscriptions).toEqual([bought])
     await rig.ledger.load()
-    expect(rig.ledger.quota('a').subscription).toEqual(bought)
+    expect(rig.ledger.funds.quota('a').subscription).toEqual(bought)
     // The next renewal, without interference, is written.
     rig.now += 30 * DAY_MS
-    const { subscription } = rig.ledger.quota('a')
+    const { subscription } = rig.ledger.funds.quota('a')
     await rig.flush()
     expect((await rig.other.ledger.state()).subscriptions).toEqual([subscription])
     expect(subscription.periodStart).toBe(bought.periodEnd)
@@ -49,8 +52,11 @@ test('an account that the ledger has not loaded yet keeps its stored plan', asyn
   try {
     await rig.open()
     const bought = newSubscription('a', 'max', rig.now - DAY_MS)
-    await rig.other.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 }, bought)
-    rig.ledger.quota('a')
+    await rig.other.accounts.add(
+      { id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' },
+      bought,
+    )
+    rig.ledger.funds.quota('a')
     await rig.flush()
     expect((await rig.other.ledger.state()).subscriptions).toEqual([bought])
   } finally {

@@ -8,9 +8,9 @@ import { type Deadline, Deadlines } from '../../src/deadlines.ts'
 import { GatewayError } from '../../src/error.ts'
 import { Ledger } from '../../src/ledger/ledger.ts'
 import type { Price, Prices } from '../../src/ledger/prices.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { Store, Subscription } from '../../src/store/store.ts'
-import { overriding } from '../store/overriding.ts'
+import { overriding, type Overrides } from '../store/overriding.ts'
+import { ON_POSTGRES, storeIn } from '../stores.ts'
 
 /** When the process dies: before a settlement is committed, or after that and before it is confirmed. */
 export type Death = 'before' | 'after'
@@ -66,6 +66,11 @@ class Time {
     }
   }
 
+  /** `callback` is one of the timers. */
+  add(callback: () => unknown): void {
+    this.#timers.push(callback)
+  }
+
   async fireTimers(): Promise<void> {
     for (const callback of this.#timers) await callback()
     this.wheel.pass()
@@ -93,10 +98,12 @@ export class Rig {
   /** True while a refused write of open generations is pending. */
   rewriteOwed = false
   cost: Price | undefined
-  store!: SqliteStore
+  store!: Store
   ledger!: Ledger
-  other!: SqliteStore
+  other!: Store
   #death: Death | undefined
+  /** The progress of open generations, in place of a process of PostgreSQL that has none. */
+  #progress: string | undefined
   /** The number of writes in flight. */
   #writes = 0
   readonly #overdraft: bigint
@@ -124,7 +131,8 @@ export class Rig {
   async open(): Promise<void> {
     this.#death = undefined
     await this.time.capturingTimers(async () => {
-      this.store = new SqliteStore({ folder: this.folder, exclusive: true })
+      // With leases, whose way is that of several processes, a reservation would wait.
+      this.store = await storeIn(this.folder, { exclusive: !ON_POSTGRES })
       const prices = { cost: () => this.cost } as unknown as Prices
       this.ledger = await Ledger.open({
         store: this.#fragile(this.store),
@@ -136,11 +144,11 @@ export class Rig {
         wheel: this.time.wheel,
       })
     })
-    this.other ??= new SqliteStore({ folder: this.folder, exclusive: false })
+    this.other ??= await storeIn(this.folder)
   }
 
   /** A store whose writes fail, or are cut off by the death of the process. */
-  #fragile(store: SqliteStore): Store {
+  #fragile(store: Store): Store {
     const closeGeneration = async (...args: Parameters<Store['ledger']['closeGeneration']>): Promise<void> => {
       if (this.#death === 'before') return new Promise(() => {})
       if (this.failures > 0) {
@@ -164,7 +172,13 @@ export class Rig {
     }
     const setSubscription = (subscription: Subscription, before?: Subscription): Promise<void> =>
       this.#tracked(store.ledger.setSubscription(subscription, before))
+    const withoutProcess: Overrides = {
+      watch: async (listener: () => Promise<void>) => this.time.add(listener),
+      'progress.write': async (text: string) => (this.#progress = text),
+      'progress.read': (() => this.#progress) as never,
+    }
     return overriding(store, () => ({
+      ...(ON_POSTGRES ? withoutProcess : {}),
       'ledger.closeGeneration': closeGeneration,
       'ledger.saveOpen': saveOpen,
       'ledger.setSubscription': setSubscription,

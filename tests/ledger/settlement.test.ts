@@ -1,10 +1,12 @@
-import { afterAll, beforeAll, describe, expect, spyOn, test } from 'bun:test'
-import { newSubscription } from '../../src/accounts/quota.ts'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, spyOn, test } from 'bun:test'
+import { newSubscription } from '../../src/accounts/subscription.ts'
 import { noUsage } from '../../src/generation/usage.ts'
 import { topUp } from '../../src/ledger/book.ts'
 import type { OpenGeneration, ReservationRequest } from '../../src/ledger/ledger.ts'
 import { log } from '../../src/log/log.ts'
 import { Rig } from './rig.ts'
+
+setDefaultTimeout(60_000)
 
 /** Silences the log lines about a full disk. */
 const logged = (['error', 'warn'] as const).map((level) => spyOn(log, level))
@@ -24,7 +26,7 @@ async function withLedger(check: (rig: Rig) => Promise<void>): Promise<void> {
     const post = (bonus: boolean, amount: bigint) =>
       topUp({ reference: `${bonus}`, at: 1, accountId: 'a', amount, bonus })
     await rig.other.accounts.add(
-      { id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 },
+      { id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' },
       newSubscription('a', 'free', rig.now),
       [post(false, 4n * CENT), post(true, 6n * CENT)],
     )
@@ -67,8 +69,8 @@ async function closeUnstored(rig: Rig, open: OpenGeneration): Promise<void> {
 describe('a settlement that the store does not take', () => {
   for (const kind of ['pay-as-you-go', 'subscription'] as const) {
     const used = (rig: Rig): unknown => [
-      rig.ledger.balance('a'),
-      rig.ledger.quota('a').detail(rig.now, 'healthy', 1).quota_5_hour.used_flows,
+      rig.ledger.funds.wallet('a').balance,
+      rig.ledger.funds.quota('a').detail(rig.now, 'healthy', 1).quota_5_hour.used_flows,
     ]
 
     test(`voiding a ${kind} charge restores balance, quota and key limit, and records a failure`, async () => {
@@ -163,6 +165,19 @@ describe('the sweep of open generations', () => {
       expect(rig.committed).toContain(open.request.id)
       await sweepAfter(rig, 100)
       expect(wheel.delays).toEqual([])
+    })
+  })
+
+  test('looks at no other generation when one is reserved', async () => {
+    await withLedger(async (rig) => {
+      const { meter } = reserve(rig, 'pay-as-you-go')
+      let looks = 0
+      const isSeen = (): number => ++looks
+      Object.defineProperty(meter, 'ageMs', { get: isSeen })
+      Object.defineProperty(meter, 'begunMs', { get: isSeen })
+      reserve(rig, 'pay-as-you-go')
+      expect(looks).toBe(0)
+      expect(rig.time.wheel.delays).toEqual([100])
     })
   })
 

@@ -1,0 +1,159 @@
+import { GatewayError } from '../error.ts'
+
+/** The time in which what was spent, and what stayed unused, is measured. */
+const SPAN_MS = 10_000
+/** Intervals of further attempts, while other processes give back what they do not use. */
+const RECLAIM_MS = [15, 35, 80, 170]
+/** The time between two attempts to lease ahead of need. */
+const REFILL_MS = 250
+/** The longest that a request waits for a lease. */
+const WAIT_MS = 2_000
+
+/** The source of one lease. Amounts as they are leased. */
+export type LeaseSource = {
+  /** The amount that this process may hold now. */
+  left(): bigint
+  /** Leases at least `least`, if so much is free; else all that is free. */
+  acquire(least: bigint, most: bigint): Promise<Acquired>
+  /** Asks other processes to give back what they do not use. */
+  reclaim(): Promise<void>
+  /** Gives back what is not held, but for `kept`. */
+  giveBack(kept: bigint): void
+}
+
+/** `granted`: leased now; `elsewhere`: what other processes have leased. */
+export type Acquired = { granted: bigint; elsewhere: bigint }
+
+/** The time of a lane: of this machine, or of a simulation. */
+export type LaneTime = { now(): number; sleep(ms: number): Promise<void> }
+
+const REAL: LaneTime = { now: () => performance.now(), sleep: (ms) => Bun.sleep(ms) }
+
+type Waiting = { amount: bigint; resolve: (isEnough: boolean) => void; reject: (error: unknown) => void }
+
+/** The lease of one process from one source. One request to the store is under way at a time. */
+export class LeaseLane {
+  readonly #source: LeaseSource
+  readonly #time: LaneTime
+  #waiting: Waiting[] = []
+  #isBusy = false
+  /** Spent in this span and in the one before. */
+  #spent = { now: 0n, before: 0n }
+  /** The least that was left in this span. */
+  #lowest: bigint | undefined
+  #spanEndsAt: number
+  #refilledAt = 0
+
+  constructor(source: LeaseSource, time: LaneTime = REAL) {
+    this.#source = source
+    this.#time = time
+    this.#spanEndsAt = time.now() + SPAN_MS
+  }
+
+  /** Resolves to true when so much was leased, which others may have used meanwhile; false where it cannot be had. */
+  get(amount: bigint): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ amount, resolve, reject })
+      void this.#acquire()
+    })
+  }
+
+  /** A hold was taken: leases more ahead of need where little is left. */
+  onHeld(): void {
+    const left = this.#source.left()
+    if (this.#lowest === undefined || left < this.#lowest) this.#lowest = left
+    if (left * 2n >= this.#pace || this.#isBusy) return
+    const now = this.#time.now()
+    if (now - this.#refilledAt < REFILL_MS) return
+    this.#refilledAt = now
+    void this.#acquire()
+  }
+
+  onSpent(amount: bigint): void {
+    this.#spent.now += amount
+  }
+
+  /** Gives back all that no request holds. */
+  giveBack(): void {
+    this.#source.giveBack(0n)
+  }
+
+  /** Gives back what was not used for a span. False where nothing is leased and nothing was spent since. */
+  round(now: number): boolean {
+    if (now < this.#spanEndsAt) return true
+    const left = this.#source.left()
+    const lowest = this.#lowest === undefined || left < this.#lowest ? left : this.#lowest
+    const idle = lowest - this.#pace
+    if (idle > 0n) this.#source.giveBack(left - idle)
+    const isUsed = this.#pace > 0n || left > idle || this.#isBusy
+    this.#spent = { now: 0n, before: this.#spent.now }
+    this.#lowest = undefined
+    this.#spanEndsAt = now + SPAN_MS
+    return isUsed
+  }
+
+  /** The amount that this process spends in a span. */
+  get #pace(): bigint {
+    const { now, before } = this.#spent
+    return now > before ? now : before
+  }
+
+  async #acquire(): Promise<void> {
+    if (this.#isBusy) return
+    this.#isBusy = true
+    do {
+      const waiting = this.#waiting.splice(0)
+      try {
+        const total = waiting.reduce((sum, { amount }) => sum + amount, 0n)
+        const isEnough = await within(WAIT_MS, this.#acquireFor(total))
+        let left = this.#source.left()
+        for (const { amount, resolve } of waiting) {
+          resolve(isEnough || amount <= left)
+          if (amount <= left) left -= amount
+        }
+      } catch (error) {
+        for (const { reject } of waiting) reject(error)
+      }
+    } while (this.#waiting.length > 0)
+    this.#isBusy = false
+  }
+
+  /** Leases so much; false where not even that is free which other processes do not use. */
+  async #acquireFor(amount: bigint): Promise<boolean> {
+    let { isEnough, elsewhere } = await this.#acquireMissing(amount)
+    if (isEnough || elsewhere === 0n) return isEnough
+    for (const ms of RECLAIM_MS) {
+      // Others may have stopped to use some since the last question.
+      await this.#source.reclaim()
+      await this.#time.sleep(ms)
+      ;({ isEnough, elsewhere } = await this.#acquireMissing(amount))
+      if (isEnough || elsewhere === 0n) break
+    }
+    return isEnough
+  }
+
+  async #acquireMissing(amount: bigint): Promise<{ isEnough: boolean; elsewhere: bigint }> {
+    const missing = amount - this.#source.left()
+    const least = missing > 0n ? missing : 0n
+    const { granted, elsewhere } = await this.#source.acquire(least, least + this.#pace)
+    return { isEnough: granted >= least, elsewhere }
+  }
+}
+
+function within<T>(ms: number, run: Promise<T>): Promise<T> {
+  let timer: Timer | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(tooLate()), ms)
+  })
+  return Promise.race([run, late]).finally(() => clearTimeout(timer))
+}
+
+const tooLate = (): GatewayError =>
+  new GatewayError(
+    'store_unavailable',
+    'PostgreSQL does not answer: nothing can be reserved. Retry in a few seconds.',
+    {
+      retryAfterSeconds: 2,
+      shouldRetry: true,
+    },
+  )
