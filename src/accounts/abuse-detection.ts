@@ -1,5 +1,5 @@
 import type { Config } from '../config/load.ts'
-import type { Account, AccountStatus } from '../store/store.ts'
+import type { Account, AccountStatus, Activity, ActivityStore } from '../store/store.ts'
 
 type Rules = Config['accountStatus']
 
@@ -9,6 +9,9 @@ const HOUR = 60
 const BUCKETS = HOUR + 1
 /** Reading a client's address is a system call, so at most 200 a second are read per account. */
 const READ_ADDRESS_EVERY_MS = 5
+
+/** From the lowest on. */
+const STATUSES: readonly AccountStatus[] = ['healthy', 'monitored', 'abusive', 'suspended', 'banned']
 
 /** A change of status that the rules require. */
 type StatusChange = { accountId: string; before: AccountStatus; status: AccountStatus }
@@ -23,13 +26,16 @@ export const penaltyOf = (status: AccountStatus, { penalty }: Rules): number =>
  * are dropped.
  */
 export class AbuseDetection {
-  readonly #rules: Rules
+  /** Other rules hold from the next evaluation on. */
+  rules: Rules
   readonly #now: () => number
   readonly #activities = new Map<string, AccountActivity>()
+  /** Processes that count activity, as of the last exchange. */
+  #processes = 1
 
   /** `now`: a monotonic clock in milliseconds. */
   constructor(rules: Rules, now: () => number = () => performance.now()) {
-    this.#rules = rules
+    this.rules = rules
     this.#now = now
   }
 
@@ -39,7 +45,7 @@ export class AbuseDetection {
     const activity = this.#activityOf(accountId, now)
     activity.begin()
     if (address !== undefined && activity.mayReadAddress(now))
-      activity.recordAddress(address(), this.#rules.addresses.abusive + 1)
+      activity.recordAddress(address(), this.rules.addresses.abusive + 1)
   }
 
   /** A request that began has ended. */
@@ -50,6 +56,32 @@ export class AbuseDetection {
   /** A request was refused by Sluice with 402, 403, 422 or 429, which its client can avoid. */
   recordRefusal(accountId: string): void {
     this.#activityOf(accountId, this.#now()).recordRefusal()
+  }
+
+  /** Exchanges what was counted with the processes that share the store; called before `evaluate`. */
+  async exchange(store: ActivityStore | undefined): Promise<void> {
+    if (store === undefined) return
+    const { others, processes } = await store.exchange(this.#reports())
+    this.#processes = processes
+    const now = this.#now()
+    const byAccount = Map.groupBy(others, ({ accountId }) => accountId)
+    for (const id of this.#activities.keys()) this.#activityOf(id, now).receive(byAccount.get(id) ?? [])
+  }
+
+  /**
+   * The accounts of which other processes have to know: one that breaks a rule over all processes has broken an equal
+   * share of it at one of them. The others report of it then, too.
+   */
+  #reports(): Activity[] {
+    const reports: Activity[] = []
+    const now = this.#now()
+    for (const id of this.#activities.keys()) {
+      const activity = this.#activityOf(id, now)
+      const isSuspect = activity.isSuspect(this.rules, this.#processes)
+      if (isSuspect || activity.others.some((other) => other.isSuspect))
+        reports.push({ accountId: id, isSuspect, ...activity.report() })
+    }
+    return reports
   }
 
   /**
@@ -63,9 +95,9 @@ export class AbuseDetection {
     for (const { id, status } of accounts) {
       if (status === 'healthy' && !this.#activities.has(id)) continue
       const activity = this.#activityOf(id, now)
-      if (activity.status !== status) activity.reset(status)
+      if (activity.status !== status) activity.follow(status, this.#processes > 1)
       if (status === 'suspended' || status === 'banned') continue
-      activity.status = activity.evaluate(this.#rules)
+      activity.status = activity.evaluate(this.rules)
       if (activity.status !== status) changes.push({ accountId: id, before: status, status: activity.status })
       else if (status === 'healthy' && activity.idle) this.#activities.delete(id)
     }
@@ -90,6 +122,11 @@ export class AbuseDetection {
 class AccountActivity {
   /** The stored status at the last evaluation. Accounts that are not in memory were healthy. */
   status: AccountStatus = 'healthy'
+  /** The last reports of other processes. */
+  others: readonly Activity[] = []
+  #receivedAt = 0
+  /** The minute in which the counters were cleared: nothing that others counted before is counted. */
+  #clearedAt = -Infinity
   #minute: number
   #running = 0
   readonly #refusals = new Uint32Array(BUCKETS)
@@ -151,26 +188,45 @@ class AccountActivity {
     }
   }
 
-  reset(status: AccountStatus): void {
-    this.#refusals.fill(0)
-    this.#peaks.fill(0)
-    this.#peaks[this.#minute % BUCKETS] = this.#running
-    this.#addresses.clear()
+  /** Takes a status that was set elsewhere. A higher one may be what another process found, which counts on. */
+  follow(status: AccountStatus, isShared: boolean): void {
+    if (!isShared || STATUSES.indexOf(status) < STATUSES.indexOf(this.status)) this.#clear()
     this.#monitoredAt = status === 'monitored' ? this.#minute : -Infinity
     this.#abusiveAt = status === 'abusive' ? this.#minute : -Infinity
     this.status = status
   }
 
-  evaluate(rules: Rules): AccountStatus {
-    for (const [address, minute] of this.#addresses) {
-      if (minute > this.#minute - BUCKETS) break
-      this.#addresses.delete(address)
+  #clear(): void {
+    this.#refusals.fill(0)
+    this.#peaks.fill(0)
+    this.#peaks[this.#minute % BUCKETS] = this.#running
+    this.#addresses.clear()
+    this.#clearedAt = this.#minute
+  }
+
+  /** Takes what other processes report, in place of what they did before. */
+  receive(reports: readonly Activity[]): void {
+    this.others = reports
+    this.#receivedAt = this.#minute
+  }
+
+  /** True where this process has counted more than its share of what makes an account monitored. */
+  isSuspect(rules: Rules, processes: number): boolean {
+    return this.#measures(rules, []).some(([measured, { monitored }]) => measured * processes > monitored)
+  }
+
+  report(): Pick<Activity, 'minutes' | 'addresses'> {
+    const minutes: Activity['minutes'] = []
+    for (let ago = 0; ago < BUCKETS && ago <= this.#minute; ago++) {
+      const bucket = (this.#minute - ago) % BUCKETS
+      const [refusals, peak] = [this.#refusals[bucket]!, this.#peaks[bucket]!]
+      if (refusals > 0 || peak > 0) minutes.push([ago, refusals, peak])
     }
-    const measures = [
-      [this.#refusals.reduce((sum, count) => sum + count, 0), rules.refusals],
-      [this.#addresses.size, rules.addresses],
-      [Math.max(...this.#peaks), rules.concurrency],
-    ] as const
+    return { minutes, addresses: [...this.#addresses].map(([address, at]) => [hashOf(address), this.#minute - at]) }
+  }
+
+  evaluate(rules: Rules): AccountStatus {
+    const measures = this.#measures(rules, this.others)
     if (measures.some(([measured, { monitored }]) => measured > monitored)) this.#monitoredAt = this.#minute
     if (measures.some(([measured, { abusive }]) => measured > abusive)) this.#abusiveAt = this.#minute
     return this.#minute - this.#abusiveAt < HOUR
@@ -178,6 +234,39 @@ class AccountActivity {
       : this.#minute - this.#monitoredAt < HOUR
         ? 'monitored'
         : 'healthy'
+  }
+
+  /** Each measure of the last hour with its rule: what this process has counted, and these others. */
+  #measures(rules: Rules, others: readonly Activity[]): [measured: number, rule: Rules['refusals']][] {
+    for (const [address, minute] of this.#addresses) {
+      if (minute > this.#minute - BUCKETS) break
+      this.#addresses.delete(address)
+    }
+    const refusals = this.#refusals.reduce((sum, count) => sum + count, 0)
+    if (others.length === 0)
+      return [
+        [refusals, rules.refusals],
+        [this.#addresses.size, rules.addresses],
+        [Math.max(...this.#peaks), rules.concurrency],
+      ]
+    const [peaks, addresses] = [this.#peaks.slice(), new Set([...this.#addresses.keys()].map(hashOf))]
+    let refusalsElsewhere = 0
+    const isCounted = (at: number): boolean => at > this.#clearedAt && at > this.#minute - BUCKETS
+    for (const other of others) {
+      for (const [ago, count, peak] of other.minutes) {
+        const at = this.#receivedAt - ago
+        if (!isCounted(at)) continue
+        refusalsElsewhere += count
+        // Minutes of others may be before the first one of this process.
+        peaks[(at + BUCKETS) % BUCKETS]! += peak
+      }
+      for (const [hash, ago] of other.addresses) if (isCounted(this.#receivedAt - ago)) addresses.add(hash)
+    }
+    return [
+      [refusals + refusalsElsewhere, rules.refusals],
+      [addresses.size, rules.addresses],
+      [Math.max(...peaks), rules.concurrency],
+    ]
   }
 
   /** True where nothing of the last hour is left. */
@@ -190,3 +279,6 @@ class AccountActivity {
     )
   }
 }
+
+/** Short, and the same at all processes. */
+const hashOf = (address: string): string => new Bun.CryptoHasher('md5').update(address).digest('base64').slice(0, 12)

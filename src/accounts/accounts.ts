@@ -1,9 +1,10 @@
 import { accountNameProblem } from '../config/account-settings.ts'
 import { nearest } from '../nearest.ts'
-import type { Account, Operation, Store } from '../store/store.ts'
+import { isAccepted } from '../store/refused.ts'
+import type { Account, Operation, Store, Subscription } from '../store/store.ts'
 import { newId } from './key-text.ts'
 import { FREE_TIER } from './plans.ts'
-import { newSubscription } from './quota.ts'
+import { newSubscription } from './subscription.ts'
 
 /** The account of the keys created at the first start, and of every key created without `--account`. */
 export const FIRST_ACCOUNT = 'default'
@@ -13,6 +14,8 @@ export const FIRST_ACCOUNT = 'default'
  */
 export type InitialState = { tier?: string; discount?: number; credits?: (accountId: string) => readonly Operation[] }
 
+type Also = (account: Account, subscription: Subscription) => readonly Promise<unknown>[]
+
 /** The customer accounts, and their creation. */
 export class Accounts {
   readonly #store: Store
@@ -20,7 +23,7 @@ export class Accounts {
   readonly #now: () => number
 
   /** `first`: the initial state of the first account. */
-  constructor({ store, first = {}, now = Date.now }: { store: Store; first?: InitialState; now?: () => number }) {
+  constructor({ store, first = {}, now = store.time }: { store: Store; first?: InitialState; now?: () => number }) {
     this.#store = store
     this.#first = first
     this.#now = now
@@ -51,11 +54,14 @@ export class Accounts {
     return (await this.#store.accounts.find(name)) ?? this.#open(name, name === FIRST_ACCOUNT ? this.#first : {})
   }
 
-  /** Fails with an Error for the operator where the name is taken or invalid. */
-  async create(name: string, initial: InitialState): Promise<Account> {
+  /**
+   * Fails with an Error for the operator where the name is taken or invalid. `also` hands writes to the store that are
+   * made together with it.
+   */
+  async create(name: string, initial: InitialState, also?: Also): Promise<Account> {
     const wrong = accountNameProblem(name)
     if (wrong !== undefined) throw new Error(`an account name ${wrong}`)
-    const account = await this.#add(name, initial)
+    const account = await this.#add(name, initial, also)
     if (account === undefined)
       throw new Error(`the account ${name} already exists; sluice accounts show ${name} shows it`)
     return account
@@ -70,12 +76,20 @@ export class Accounts {
    * Writes account, plan and credit in one transaction, so that none exists without the others; undefined where the
    * name is taken.
    */
-  async #add(name: string, { tier = FREE_TIER, discount = 0, credits }: InitialState): Promise<Account | undefined> {
-    const account: Account = { id: newId('acct'), name, status: 'healthy', createdAt: this.#now(), discount }
-    const added = await this.#store.accounts.add(
-      account,
-      newSubscription(account.id, tier, account.createdAt),
-      credits?.(account.id) ?? [],
+  async #add(
+    name: string,
+    { tier = FREE_TIER, discount = 0, credits }: InitialState,
+    also: Also = () => [],
+  ): Promise<Account | undefined> {
+    const id = newId('acct')
+    const createdAt = this.#now()
+    const account: Account = { id, name, status: 'healthy', createdAt, discount, memberRequests: 'own' }
+    const subscription = newSubscription(account.id, tier, account.createdAt)
+    const added = await isAccepted(
+      this.#store.together(() => [
+        this.#store.accounts.add(account, subscription, credits?.(account.id) ?? []),
+        ...also(account, subscription),
+      ]),
     )
     return added ? account : undefined
   }

@@ -1,6 +1,7 @@
 import type { LimitPeriod } from '../config/terms.ts'
 import { GatewayError } from '../error.ts'
 import { usdText } from '../money.ts'
+import type { BudgetLease } from '../store/leases.ts'
 import type { KeySpend } from '../store/store.ts'
 import { standingStill } from './clock.ts'
 
@@ -14,26 +15,56 @@ export type KeyLimit = { amount: bigint; period: LimitPeriod | null }
 /** Nano-USD held for one request of a key, in the period that began at `since`. */
 export type BudgetHold = { keyId: string; since: number; amount: bigint }
 
-/** `elapsedMs`: the time that had passed when it began, or was loaded. */
-type Spend = { since: number; spent: bigint; held: bigint; elapsedMs: number }
+/**
+ * `elapsedMs`: the time that had passed when it began, or was loaded. With several processes, `leased` is what this one
+ * may spend of the limit, less what it has spent.
+ */
+type Spend = { since: number; spent: bigint; held: bigint; elapsedMs: number; leased?: bigint; elsewhere?: bigint }
 
 /** The use of keys' spending limits, in memory. A key never goes back to an earlier period, whatever the clock says. */
 export class Budgets {
   readonly #spends: Map<string, Spend>
   readonly #open = new Set<BudgetHold>()
   readonly #elapsed: () => number
+  readonly #isLeased: boolean
 
-  /** `spends`: the stored rows of all keys; `elapsed`: see `Clock`. */
-  constructor(spends: readonly KeySpend[], elapsed: () => number = standingStill) {
+  /** `spends`: the stored rows of all keys; `elapsed`: see `Clock`. `isLeased`: several processes share the limits. */
+  constructor(spends: readonly KeySpend[], elapsed: () => number = standingStill, isLeased = false) {
     this.#elapsed = elapsed
+    this.#isLeased = isLeased
     const elapsedMs = elapsed()
     this.#spends = new Map(spends.map(({ keyId, since, spent }) => [keyId, { since, spent, held: 0n, elapsedMs }]))
   }
 
   /** Nano-USD of a key's limit that a hold may use. */
   left(keyId: string, limit: KeyLimit, now: number): bigint {
-    const { spent, held } = this.#current(keyId, limit, now)
-    return limit.amount - spent - held
+    return this.#leftOf(this.#current(keyId, limit, now), limit)
+  }
+
+  #leftOf({ spent, held, leased = 0n }: Spend, { amount }: KeyLimit): bigint {
+    return (this.#isLeased ? leased : amount - spent) - held
+  }
+
+  /** The beginning of the period in force. */
+  since(keyId: string, limit: KeyLimit, now: number): number {
+    return this.#current(keyId, limit, now).since
+  }
+
+  /** Adds what this process has leased of a key's limit, in the period that began at `since`. */
+  lease(keyId: string, { since, granted, elsewhere }: BudgetLease): void {
+    const last = this.#spends.get(keyId)
+    if (last !== undefined && last.since > since) return
+    const current = last?.since === since ? last : { since, spent: 0n, held: 0n, elapsedMs: this.#elapsed() }
+    this.#spends.set(keyId, Object.assign(current, { leased: (current.leased ?? 0n) + granted, elsewhere }))
+  }
+
+  /** Takes out what is leased of a key's limit and not held, but for `kept` nano-USD; undefined where there is none. */
+  giveBack(keyId: string, kept: bigint): { keyId: string; since: number; amount: bigint } | undefined {
+    const current = this.#spends.get(keyId)
+    const amount = (current?.leased ?? 0n) - (current?.held ?? 0n) - kept
+    if (current === undefined || amount <= 0n) return undefined
+    current.leased! -= amount
+    return { keyId, since: current.since, amount }
   }
 
   /**
@@ -41,10 +72,12 @@ export class Budgets {
    * `advice`: a sentence on what to request instead, given the nano-USD that are.
    */
   check(keyId: string, limit: KeyLimit, amount: bigint, now: number, advice: (left: bigint) => string): void {
-    const { since, spent, held } = this.#current(keyId, limit, now)
-    const left = limit.amount - spent - held
+    const current = this.#current(keyId, limit, now)
+    const left = this.#leftOf(current, limit)
     if (amount <= 0n || amount <= left) return
     const { period } = limit
+    const { since, elsewhere = 0n } = current
+    const held = current.held + elsewhere
     const holds = held === 0n ? '' : ` ($${usdText(held)} is held by requests in flight)`
     const reset =
       period === null
@@ -85,7 +118,7 @@ export class Budgets {
     const current = this.#spends.get(keyId)
     if (current?.since === since) {
       current.held -= amount
-      current.spent += used
+      use(current, used)
     }
     return { keyId, since, spent: used }
   }
@@ -96,7 +129,7 @@ export class Budgets {
     const current = this.#spends.get(hold.keyId)
     if (current?.since !== hold.since) return
     current.held += hold.amount
-    current.spent -= used
+    use(current, -used)
   }
 
   /** Restores a hold that a crash left open. */
@@ -127,6 +160,11 @@ export class Budgets {
     const since = period === null ? 0 : periodStart(at, period)
     return last === undefined || last.since < since ? { since, spent: 0n, held: 0n, elapsedMs } : last
   }
+}
+
+function use(spend: Spend, used: bigint): void {
+  spend.spent += used
+  if (spend.leased !== undefined) spend.leased -= used
 }
 
 function periodStart(now: number, period: LimitPeriod): number {

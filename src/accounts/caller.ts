@@ -31,6 +31,14 @@ export class Caller {
   static ofKey = (key: Identity): Caller =>
     new Caller([key.role ?? { scope: key.accountId, role: 'viewer' }], undefined, key)
 
+  /** The same caller, who as a member of these accounts sees the requests of all their keys. */
+  seeingRequestsOf(accountIds: readonly string[]): Caller {
+    const roles = this.roles.map(
+      (one): Role => (one.role === 'member' && accountIds.includes(one.scope) ? { ...one, requests: 'all' } : one),
+    )
+    return new Caller(roles, this.user, this.key)
+  }
+
   /** The id by which its requests and its changes are known: of the user or the key. */
   get id(): string | undefined {
     return this.user?.id ?? this.key?.keyId

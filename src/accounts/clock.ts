@@ -1,14 +1,14 @@
 /** `now`: Unix milliseconds; `elapsed`: milliseconds that pass at their own pace, however the clock is set. */
 export type Clock = { now(): number; elapsed(): number }
 
-/** A difference that counts as drift, which is followed at once. */
+/** A difference that counts as drift, which is followed at once, either way. */
 const DRIFT_MS = 1_000
 /** A clock that was set forward counts once it has kept its new time for so long. */
 const LASTING_MS = 60_000
 
 /**
- * The time of the system as limits may rely on it: it never goes back, and does not follow a clock that is wrong for a
- * moment. Behind a clock that was set back, time passes on at its own pace.
+ * The time of the system or of the store, as limits may rely on it: it never goes back, and does not follow a clock
+ * that is wrong for a moment. Behind a clock that was set back, time passes on at its own pace.
  */
 export class SteadyClock implements Clock {
   readonly elapsed: () => number
@@ -27,13 +27,18 @@ export class SteadyClock implements Clock {
 
   readonly now = (): number => {
     const [system, elapsed] = [this.#system(), this.elapsed()]
-    const expected = this.#now + Math.floor(elapsed - this.#elapsedAt)
-    const ahead = system - expected
+    const passed = Math.floor(elapsed - this.#elapsedAt)
+    const ahead = system - this.#now - passed
     if (ahead <= DRIFT_MS) this.#ahead = undefined
-    if (ahead <= 0 || (ahead > DRIFT_MS && !this.#isLasting(ahead, elapsed))) return expected
-    this.#now = system
-    this.#elapsedAt = elapsed
-    return system
+    if (ahead < -DRIFT_MS || (ahead > DRIFT_MS && !this.#isLasting(ahead, elapsed))) {
+      this.#now += passed
+      this.#elapsedAt += passed
+    } else {
+      // Behind one that drifted back, it stands still until that has caught up.
+      this.#now = Math.max(this.#now, system)
+      this.#elapsedAt = elapsed
+    }
+    return this.#now
   }
 
   #isLasting(byMs: number, elapsed: number): boolean {

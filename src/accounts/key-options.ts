@@ -19,6 +19,8 @@ export type Identity = {
   readonly idempotency?: boolean
   /** The role of a management key. */
   readonly role?: Role
+  /** Made for requests of the console's playground. */
+  readonly isPlayground?: boolean
 }
 
 /** Restrictions of a key. */
@@ -95,7 +97,7 @@ export function optionsOf({
 }
 
 export function identityOf(
-  { id, name }: Pick<StoredKey, 'id' | 'name'>,
+  { id, name, source }: Pick<StoredKey, 'id' | 'name'> & { source?: KeySource | null },
   account: Account,
   kind: KeyKind,
   { models, limit, limitPeriod, requestsPerMinute, idempotency, role }: KeyOptions,
@@ -112,5 +114,6 @@ export function identityOf(
     ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }),
     ...(idempotency === false ? { idempotency } : {}),
     ...(role === undefined ? {} : { role }),
+    ...(source === 'playground' ? { isPlayground: true } : {}),
   }
 }

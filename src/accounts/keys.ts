@@ -1,5 +1,7 @@
 import { KEY_KINDS, type KeyKind } from '../config/terms.ts'
+import { GatewayError } from '../error.ts'
 import { BoundedMap } from '../http/bounded-map.ts'
+import { allOf, isAccepted } from '../store/refused.ts'
 import type { Account, AccountStatus, Store, StoredKey } from '../store/store.ts'
 import { FIRST_ACCOUNT, type Accounts } from './accounts.ts'
 import { AccountChanges } from './account-changes.ts'
@@ -69,16 +71,17 @@ export class Keys {
     this.#changes = new AccountChanges(store.accounts, (ids) => this.#load(ids))
   }
 
-  /** `folder`: the data folder with the pepper. Fails with an Error for the operator. */
+  /** `folder`, `env`: those with the pepper. Fails with an Error for the operator. */
   static async open(options: {
     store: Store
     accounts: Accounts
     folder: string
+    env?: Record<string, string | undefined>
     configured?: readonly ConfiguredKey[]
     now?: () => number
   }): Promise<Keys> {
-    const { store, accounts, folder, configured = [], now = Date.now } = options
-    const keys = new Keys(store, accounts, await loadPepper(folder, store), configured, now)
+    const { store, accounts, configured = [], now = store.time } = options
+    const keys = new Keys(store, accounts, await loadPepper(options), configured, now)
     for (const { account } of configured) await accounts.ensure(account)
     await keys.#changes.readAll()
     store.watch(() => keys.refresh())
@@ -98,8 +101,14 @@ export class Keys {
     const stored = await this.#stored(text)
     if (stored?.revokedAt != null) throw new Error(`SLUICE_KEY is a revoked key (${stored.id}); choose another one`)
     if (stored !== undefined || this.#active.has(this.#hash(text).toString('base64'))) return []
-    const created = await this.create({ kind: 'pay-as-you-go', name: 'SLUICE_KEY', text })
-    return [{ kind: 'pay-as-you-go', text: created.text }]
+    try {
+      await this.create({ kind: 'pay-as-you-go', name: 'SLUICE_KEY', text })
+    } catch (error) {
+      // Another process that starts may have been first.
+      if ((await this.#stored(text)) === undefined) throw error
+      return []
+    }
+    return [{ kind: 'pay-as-you-go', text }]
   }
 
   async #firstKeys(chosen: Partial<Record<KeyKind, string>>): Promise<{ kind: KeyKind; text: string }[]> {
@@ -109,14 +118,19 @@ export class Keys {
       const isOwner = kind === 'management' && chosen.management !== undefined
       return [{ kind, name: 'first', ...(isOwner ? { role: { scope: INSTALLATION, role: 'owner' } } : {}) }, text]
     })
-    // Queued in the same turn of the event loop, so they are one transaction.
-    await Promise.all(rows.map(([key, text]) => this.#store.accounts.addKey(this.#row(key, account.id, text))))
+    const added = await this.#store.accounts.addFirstKeys(rows.map(([key, text]) => this.#row(key, account.id, text)))
     await this.refresh()
-    return first
+    return added ? first : []
   }
 
-  /** Creates a key. Its text is returned only here, because only its hash is stored. */
-  async create(key: NewKey): Promise<{ id: string; text: string; account: string }> {
+  /**
+   * Creates a key. Its text is returned only here, because only its hash is stored. `also` hands writes to the store
+   * that are made together with it.
+   */
+  async create(
+    key: NewKey,
+    also: (row: StoredKey, account: Account) => readonly Promise<unknown>[] = () => [],
+  ): Promise<{ id: string; text: string; account: string }> {
     if (key.text !== undefined && !isKeyText(key.text, key.kind))
       throw new Error(`a ${key.kind} key must be ${keyTextRule(key.kind)}`)
     if (key.text !== undefined && (await this.#stored(key.text)) !== undefined)
@@ -124,7 +138,7 @@ export class Keys {
     const account = await this.#accounts.named(key.account)
     const text = key.text ?? newKeyText(key.kind)
     const row = this.#row(key, account.id, text)
-    await this.#store.accounts.addKey(row)
+    await allOf(this.#store.together(() => [this.#store.accounts.addKey(row), ...also(row, account)]))
     await this.refresh()
     return { id: row.id, text, account: account.name }
   }
@@ -149,22 +163,33 @@ export class Keys {
 
   /**
    * Revokes a key. `which`: its id, its text, or the beginning that `list` shows where only one key has it. Revoking
-   * again changes nothing.
+   * again changes nothing. `also`: as for `create`.
    */
-  async revoke(which: string): Promise<{ id: string }> {
-    const { id } = await this.#find(which)
-    await this.#store.accounts.revokeKey(id, this.#now())
+  async revoke(
+    which: string,
+    also: (row: StoredKey) => readonly Promise<unknown>[] = () => [],
+  ): Promise<{ id: string }> {
+    const key = await this.#find(which)
+    if (key.revokedAt === null) await isAccepted(this.#store.together(() => [this.revokeAll([key.id]), ...also(key)]))
+    return { id: key.id }
+  }
+
+  /** Revokes keys by their ids. False, and nothing changed of what is made together, where one is revoked already. */
+  async revokeAll(ids: readonly string[]): Promise<boolean> {
+    const revoked = await Promise.all(ids.map((id) => this.#store.accounts.revokeKey(id, this.#now())))
     await this.refresh()
-    return { id }
+    return revoked.every(Boolean)
   }
 
   /**
    * Replaces a key by a new one with the same options and a fresh spending limit. The old one is revoked at once or
-   * works for `graceMs` more. Fails with an Error for the operator where the old key is expired or revoked.
+   * works for `graceMs` more. Fails with an Error for the operator where the old key is expired or revoked. `also`: as
+   * for `create`.
    */
   async rotate(
     which: string,
     graceMs: number,
+    also: (row: StoredKey, old: StoredKey) => readonly Promise<unknown>[] = () => [],
   ): Promise<{ id: string; text: string; old: { id: string; kind: KeyKind; worksUntil: number | null } }> {
     const now = this.#now()
     const old = await this.#find(which)
@@ -182,13 +207,15 @@ export class Keys {
       createdAt: now,
     }
     const worksUntil = graceMs === 0 ? null : Math.min(old.expiresAt ?? Infinity, now + graceMs)
-    // Queued in the same turn of the event loop, so they are one transaction.
-    await Promise.all([
-      this.#store.accounts.addKey(row),
-      worksUntil === null
-        ? this.#store.accounts.revokeKey(old.id, now)
-        : this.#store.accounts.expireKey(old.id, worksUntil),
-    ])
+    const { accounts } = this.#store
+    const isReplaced = await isAccepted(
+      this.#store.together(() => [
+        worksUntil === null ? accounts.revokeKey(old.id, now) : accounts.expireKey(old.id, worksUntil).then(() => true),
+        accounts.addKey(row),
+        ...also(row, old),
+      ]),
+    )
+    if (!isReplaced) throw new GatewayError('conflict', `${old.id} was revoked meanwhile: create a new key.`)
     await this.refresh()
     return { id: row.id, text, old: { id: old.id, kind: old.kind, worksUntil } }
   }

@@ -2,13 +2,31 @@ import { GatewayError } from '../error.ts'
 
 const WINDOW_MS = 60_000
 
+export interface RateLimits {
+  /**
+   * Counts a request. Throws rate_limit_exceeded (422) above the limit; a refused request is not counted, so that early
+   * retries do not lock a client out. `endpoint` is a name of the route table, never client text; `limit` is a positive
+   * integer, or undefined for none. `path`: of this request, for the error.
+   */
+  checkRateLimit(keyId: string, endpoint: string, limit: number | undefined, path?: string): Promise<void> | void
+}
+
+export const tooManyRequests = (limit: number, path: string, waitMs: number): GatewayError => {
+  const seconds = Math.ceil(waitMs / 1000)
+  return new GatewayError(
+    'rate_limit_exceeded',
+    `This key is limited to ${limit} requests per minute to ${path.slice(0, 200)}. Retry in ${seconds} s.`,
+    { retryAfterSeconds: seconds, shouldRetry: true },
+  )
+}
+
 /**
  * Rate limits in requests per minute, for each pair of key and endpoint. The window slides: no 60 seconds, wherever
  * they begin, have more admitted requests than the limit, and the wait given in a refusal is exact. A fixed window
  * would let twice the limit through around its boundary. Costs 8 bytes per request admitted in the last minute; idle
  * counters are dropped.
  */
-export class Limits {
+export class Limits implements RateLimits {
   readonly #now: () => number
   // Counters of keys used in this window and in the one before; what was in neither is dropped.
   #recent = new Map<string, Map<string, Counter>>()
@@ -21,25 +39,12 @@ export class Limits {
     this.#rotatedAt = now()
   }
 
-  /**
-   * Counts a request. Throws rate_limit_exceeded (422) above the limit; a refused request is not counted, so that early
-   * retries do not lock a client out. `endpoint` is a name of the route table, never client text; `limit` is a positive
-   * integer, or undefined for none. `path`: of this request, for the error.
-   */
   checkRateLimit(keyId: string, endpoint: string, limit: number | undefined, path = endpoint): void {
     if (limit === undefined) return
     const now = this.#now()
     const waitMs = this.#counter(keyId, endpoint, now).tryCount(now, limit)
     if (waitMs === 0) return
-    throw new GatewayError(
-      'rate_limit_exceeded',
-      `This key is limited to ${limit} requests per minute to ${path.slice(0, 200)}. ` +
-        `Retry in ${Math.ceil(waitMs / 1000)} s.`,
-      {
-        retryAfterSeconds: Math.ceil(waitMs / 1000),
-        shouldRetry: true,
-      },
-    )
+    throw tooManyRequests(limit, path, waitMs)
   }
 
   /** Keys with counters in memory. */

@@ -1,4 +1,5 @@
 import type { Store } from '../store/store.ts'
+import { isAccepted } from '../store/refused.ts'
 import { ChangeLog, COMMAND_LINE } from './change-log.ts'
 import { passwordProblem, Passwords } from './passwords.ts'
 import { Sessions } from './sessions.ts'
@@ -14,14 +15,17 @@ export type People = {
   changes: ChangeLog
 }
 
-export function openPeople({ people, changes }: Pick<Store, 'people' | 'changes'>, now: () => number): People {
+export function openPeople(
+  { people, tries, changes }: Pick<Store, 'people' | 'tries' | 'changes'>,
+  now: () => number,
+): People {
   const users = new Users(people, now)
   const passwords = new Passwords()
   return {
     users,
     passwords,
     sessions: new Sessions(people, now),
-    signIn: new SignIn({ store: people, users, passwords, now }),
+    signIn: new SignIn({ store: people, tries, users, passwords, now }),
     changes: new ChangeLog(changes, now),
   }
 }
@@ -32,6 +36,7 @@ export function openPeople({ people, changes }: Pick<Store, 'people' | 'changes'
  */
 export async function firstOwner(
   { users, passwords, changes }: People,
+  store: Store,
   { SLUICE_OWNER: email = '', SLUICE_OWNER_PASSWORD: password = '' }: Record<string, string | undefined>,
 ): Promise<void> {
   if (email === '' && password === '') return
@@ -42,7 +47,8 @@ export async function firstOwner(
   if (weak !== undefined) throw new Error(`SLUICE_OWNER_PASSWORD ${weak}`)
   if (await users.exist()) return
   const hash = password === '' ? undefined : await passwords.hash(password)
-  const owner = await users.addFirst({ name: email.slice(0, email.indexOf('@')), email, password: hash })
-  if (owner !== undefined)
-    await changes.add(COMMAND_LINE, { action: 'user.create', target: owner.id, after: { email } })
+  const owner = users.make({ name: email.slice(0, email.indexOf('@')), email, password: hash })
+  const entry = { action: 'user.create', target: owner.id, after: { email } }
+  // Another process that starts may be first, and this one refused then.
+  await isAccepted(store.together(() => [users.addFirst(owner), changes.add(COMMAND_LINE, entry)]))
 }

@@ -17,7 +17,7 @@ export type Plan = { tier: string; usdPerMonth: number; flows: Record<QuotaWindo
 export class Plans {
   /** Nano-USD at list prices. */
   readonly usdPerFlow: bigint
-  readonly #plans: Map<string, Plan>
+  #plans: Map<string, Plan>
 
   constructor(config: Config) {
     this.usdPerFlow = nanoOf(config.plans.usdPerFlow)
@@ -36,6 +36,11 @@ export class Plans {
         },
       ]),
     )
+  }
+
+  /** Takes over the plans of another one. */
+  replace(other: Plans): void {
+    this.#plans = other.#plans
   }
 
   /** The plan of a tier; the free plan for a tier that is not configured any more. */

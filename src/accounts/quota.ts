@@ -1,10 +1,11 @@
 import { WINDOW_NAMES, type QuotaWindowName } from '../config/terms.ts'
 import { GatewayError } from '../error.ts'
 import { divideHalfEven, nanoOf, usdOf, usdText } from '../money.ts'
-import { nearest } from '../nearest.ts'
+import type { WindowLease, WindowTerms } from '../store/leases.ts'
 import type { AccountStatus, QuotaWindow, Subscription } from '../store/store.ts'
 import { LatestInstant, standingStill } from './clock.ts'
-import { FREE_TIER, type Plan, type Plans } from './plans.ts'
+import type { Plan, Plans } from './plans.ts'
+import { newSubscription, renewed } from './subscription.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -47,8 +48,19 @@ export type SubscriptionDetail = {
   quota_monthly: { max_flows: number; max_value_usd: number }
 }
 
-/** Micro-flows used and held since the window began. */
-type Window = { startedAt: number; endsAt: number; used: bigint; held: bigint }
+/**
+ * Micro-flows used and held since the window began. With several processes, `leased` is what this one may use, less
+ * what it has used, `elsewhere` what others have leased, and `free` what no process had leased.
+ */
+type Window = {
+  startedAt: number
+  endsAt: number
+  used: bigint
+  held: bigint
+  leased?: bigint
+  elsewhere?: bigint
+  free?: bigint
+}
 
 /**
  * One account's subscription and its quota windows, in memory. The 5-hour and the 7-day window begin with the first
@@ -63,14 +75,19 @@ export class Quota {
   readonly #open = new Set<QuotaHold>()
   #latest: LatestInstant
   readonly #elapsed: () => number
+  readonly #isLeased: boolean
 
-  /** `windows`: the stored rows of this account; `elapsed`: see `Clock`. */
+  /**
+   * `windows`: the stored rows of this account; `elapsed`: see `Clock`. `isLeased`: several processes share them.
+   */
   constructor(
     plans: Plans,
     subscription: Subscription,
     windows: readonly QuotaWindow[],
     elapsed: () => number = standingStill,
+    isLeased = false,
   ) {
+    this.#isLeased = isLeased
     this.#plans = plans
     this.#subscription = subscription
     for (const { window, startedAt, endsAt, used } of windows)
@@ -101,8 +118,11 @@ export class Quota {
     const at = this.#clock(now)
     const plan = this.#plans.of(renewed(this.#subscription, at).tier)
     const levels = WINDOW_NAMES.map((window) => this.#levelOf(window, plan, at))
-    const exceeded = levels.filter(({ left }) => flows > left)
-    if (exceeded.length === 0) return
+    const short = levels.filter(({ left }) => flows > left)
+    if (short.length === 0) return
+    // As much is leased of all windows: those are full that have no more to lease.
+    const full = short.filter(({ left, free }) => flows > left + free)
+    const exceeded = full.length === 0 ? short : full
     const available = levels.map(({ left }) => left).reduce((least, left) => (left < least ? left : least))
     const advice = this.#adviceFor(available, penalty)
     const [tooSmall] = exceeded.filter(({ max }) => flows > max).toSorted((a, b) => Number(a.max - b.max))
@@ -142,7 +162,57 @@ export class Quota {
     const plan = this.#plans.of(this.#subscription.tier)
     return hold.windows.every(({ window, startedAt }) => {
       const current = this.#windows.get(window)
-      return current?.startedAt !== startedAt || flows <= plan.flows[window] - current.used - current.held
+      return current?.startedAt !== startedAt || flows <= this.#leftOf(current, plan.flows[window])
+    })
+  }
+
+  #leftOf({ used, held, leased = 0n }: Window, limit: bigint): bigint {
+    return (this.#isLeased ? leased : limit - used) - held
+  }
+
+  /** The windows that a hold needs, and the instants of those that would begin now. */
+  terms(now: number): WindowTerms[] {
+    const at = this.#clock(now)
+    const { tier, periodStart, periodEnd } = renewed(this.#subscription, at)
+    const plan = this.#plans.of(tier)
+    return WINDOW_NAMES.map((window) => {
+      const [startsAt, endsAt] = window === 'monthly' ? [periodStart, periodEnd] : [at, at + LENGTH_MS[window]]
+      return { window, limit: plan.flows[window], startsAt, endsAt }
+    })
+  }
+
+  /** True where all windows have begun and are in force: leased ones begin with their lease. */
+  hasBegun(now: number): boolean {
+    const at = this.#clock(now)
+    return WINDOW_NAMES.every((window) => this.#current(window, at) !== undefined)
+  }
+
+  /** Micro-flows that a hold may have now: the least of all windows. */
+  left(now: number): bigint {
+    const at = this.#clock(now)
+    const plan = this.#plans.of(renewed(this.#subscription, at).tier)
+    return WINDOW_NAMES.map((window) => this.#levelOf(window, plan, at).left).reduce((a, b) => (a < b ? a : b))
+  }
+
+  /** Adds what this process has leased of the windows that are in force. */
+  lease(windows: readonly WindowLease[]): void {
+    for (const { window, startedAt, endsAt, granted, elsewhere, free } of windows) {
+      this.#clock(startedAt)
+      const last = this.#windows.get(window)
+      if (last !== undefined && last.startedAt > startedAt) continue
+      const current = last?.startedAt === startedAt ? last : { startedAt, endsAt, used: 0n, held: 0n }
+      this.#windows.set(window, Object.assign(current, { leased: (current.leased ?? 0n) + granted, elsewhere, free }))
+    }
+  }
+
+  /** Takes out what is leased and not held, but for `kept` micro-flows. */
+  giveBack(kept: bigint): { accountId: string; window: QuotaWindowName; startedAt: number; flows: bigint }[] {
+    const { accountId } = this.#subscription
+    return [...this.#windows].flatMap(([window, current]) => {
+      const flows = (current.leased ?? 0n) - current.held - kept
+      if (flows <= 0n) return []
+      current.leased! -= flows
+      return [{ accountId, window, startedAt: current.startedAt, flows }]
     })
   }
 
@@ -166,7 +236,7 @@ export class Quota {
       const current = this.#windows.get(window)
       if (current?.startedAt === startedAt) {
         current.held -= hold.flows
-        current.used += used
+        use(current, used)
       }
       return { accountId: this.#subscription.accountId, window, startedAt, endsAt, used }
     })
@@ -179,7 +249,7 @@ export class Quota {
       const current = this.#windows.get(window)
       if (current?.startedAt !== startedAt) continue
       current.held += hold.flows
-      current.used -= used
+      use(current, -used)
     }
   }
 
@@ -284,10 +354,12 @@ export class Quota {
   }
 
   #levelOf(window: QuotaWindowName, plan: Plan, at: number): WindowLevel {
-    const { used = 0n, held = 0n, endsAt = at } = this.#current(window, at) ?? {}
+    const current = this.#current(window, at)
+    const { endsAt = at, elsewhere = 0n, free = 0n } = current ?? {}
+    const held = (current?.held ?? 0n) + elsewhere
     const max = plan.flows[window]
-    const left = max - used - held
-    return { window, left: left < 0n ? 0n : left, max, held, endsAt }
+    const left = current === undefined ? (this.#isLeased ? 0n : max) : this.#leftOf(current, max)
+    return { window, left: left < 0n ? 0n : left, max, held, endsAt, free }
   }
 
   /** A sentence on the request that would be admitted now. */
@@ -298,8 +370,13 @@ export class Quota {
   }
 }
 
+function use(window: Window, used: bigint): void {
+  window.used += used
+  if (window.leased !== undefined) window.leased -= used
+}
+
 /** The level of one window in micro-flows. */
-type WindowLevel = { window: QuotaWindowName; left: bigint; max: bigint; held: bigint; endsAt: number }
+type WindowLevel = Record<'left' | 'max' | 'held' | 'free', bigint> & { window: QuotaWindowName; endsAt: number }
 
 const quotaText = ({ window }: WindowLevel, { tier }: Plan): string =>
   `the ${WINDOW_TEXT[window]} quota of the ${tier} plan`
@@ -319,69 +396,3 @@ function exceededText(level: WindowLevel, plan: Plan, flows: bigint): string {
 
 /** Micro-flows -> flows. */
 const flowsText = (flows: bigint): string => String(Number(flows) / 1_000_000)
-
-/** A subscription whose months count from `now`. */
-export const newSubscription = (accountId: string, tier: string, now: number): Subscription => ({
-  accountId,
-  tier,
-  anchor: now,
-  periodStart: now,
-  periodEnd: monthsAfter(now, 1),
-  renews: true,
-  nextTier: null,
-})
-
-/**
- * The subscription with another plan. A plan that costs as much or more takes effect at once, a cheaper one with the
- * next period unless `now` is set; period and use stay, and the subscription renews again. Throws an Error for a tier
- * that is not configured.
- */
-export function changePlan(
-  subscription: Subscription,
-  tier: string,
-  options: { now: boolean },
-  plans: Plans,
-): Subscription {
-  const tiers = plans.tiers().map((plan) => plan.tier)
-  const [near] = nearest(tier, tiers, 1)
-  if (!tiers.includes(tier))
-    throw new Error(
-      `there is no plan ${tier}; ${near === undefined ? `choose one of ${tiers.join(', ')}` : `did you mean ${near}?`}`,
-    )
-  const atOnce = options.now || plans.of(tier).usdPerMonth >= plans.of(subscription.tier).usdPerMonth
-  return { ...subscription, renews: true, ...(atOnce ? { tier, nextTier: null } : { nextTier: tier }) }
-}
-
-/**
- * The subscription at an instant: in the period that contains it, with the plan that was to follow. The same object
- * where its period has not ended.
- */
-export function renewed(subscription: Subscription, at: number): Subscription {
-  if (at < subscription.periodEnd) return subscription
-  const { anchor, renews, nextTier, tier } = subscription
-  const months = monthOf(at) - monthOf(anchor)
-  const passed = monthsAfter(anchor, months) > at ? months - 1 : months
-  return {
-    ...subscription,
-    tier: renews ? (nextTier ?? tier) : FREE_TIER,
-    renews: true,
-    nextTier: null,
-    periodStart: monthsAfter(anchor, passed),
-    periodEnd: monthsAfter(anchor, passed + 1),
-  }
-}
-
-/** Calendar months since year 0, in UTC. */
-const monthOf = (at: number): number => new Date(at).getUTCFullYear() * 12 + new Date(at).getUTCMonth()
-
-/**
- * The same day and time of day some months later, or the last day of a shorter month. Always counted from the anchor,
- * so that a short month does not shorten those after it.
- */
-function monthsAfter(anchor: number, months: number): number {
-  const from = new Date(anchor)
-  const first = Date.UTC(from.getUTCFullYear(), from.getUTCMonth() + months, 1)
-  const lastDay = new Date(Date.UTC(from.getUTCFullYear(), from.getUTCMonth() + months + 1, 0)).getUTCDate()
-  const day = Math.min(from.getUTCDate(), lastDay)
-  return first + (day - 1) * DAY_MS + (anchor % DAY_MS)
-}

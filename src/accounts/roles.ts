@@ -4,8 +4,11 @@ export const INSTALLATION = 'installation'
 export const ROLE_NAMES = ['owner', 'admin', 'member', 'viewer'] as const
 export type RoleName = (typeof ROLE_NAMES)[number]
 
-/** A role on the whole installation or on one account. */
-export type Role = { scope: string; role: RoleName }
+/**
+ * A role on the whole installation or on one account. `requests`: of a member whose account shows its members the
+ * requests of all keys.
+ */
+export type Role = { scope: string; role: RoleName; requests?: 'all' }
 
 /** The roles that a scope can have. */
 export const rolesOf = (scope: string): readonly RoleName[] =>
@@ -50,7 +53,10 @@ export const ACTIONS = Object.keys(TABLE) as Action[]
 const columnOf = ({ scope, role }: Role): Column =>
   scope === INSTALLATION ? (role as Column) : (`account ${role}` as Column)
 
-const cellOf = (action: Action, role: Role): Cell => TABLE[action][COLUMNS.indexOf(columnOf(role))] ?? '-'
+const cellOf = (action: Action, role: Role): Cell =>
+  action === 'requests.read' && role.requests === 'all'
+    ? 'all'
+    : (TABLE[action][COLUMNS.indexOf(columnOf(role))] ?? '-')
 
 /** The least role with an action, in words. */
 export const leastRole = (action: Action): string =>

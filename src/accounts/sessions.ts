@@ -1,4 +1,4 @@
-import type { PeopleStore, Session, User } from '../store/store.ts'
+import type { PeopleStore, Session, User, WhichSessions } from '../store/store.ts'
 import { newId } from './key-text.ts'
 import { hashOfSecret, newSecret } from './secret-text.ts'
 
@@ -28,12 +28,12 @@ export class Sessions {
     this.#now = now
   }
 
-  /** Gives the session and its text, which is not stored. */
-  async begin(
+  /** A new session and its text, which is not stored; `begin` stores the session. */
+  make(
     user: User,
     { address, client }: Place,
     { idleMs, mostMs }: { idleMs: number; mostMs: number },
-  ): Promise<{ session: Session; text: string }> {
+  ): { session: Session; text: string } {
     const [text, now] = [newSecret(), this.#now()]
     const session: Session = {
       id: newId('ses'),
@@ -47,8 +47,11 @@ export class Sessions {
       address: address ?? null,
       client: client?.slice(0, CLIENT_LENGTH) ?? null,
     }
-    await this.#store.addSession(session)
     return { session, text }
+  }
+
+  begin(session: Session): Promise<void> {
+    return this.#store.addSession(session)
   }
 
   /** The session with this text and its user. `renewed`: the new text that the client gets instead. */
@@ -68,9 +71,14 @@ export class Sessions {
     return this.#store.sessions(userId, this.#now())
   }
 
-  /** Ends one session, or all of a user; gives their number. */
-  end(userId: string, id?: string): Promise<number> {
-    return this.#store.endSessions(userId, id)
+  /** The same as `end`. False, and nothing changed of what is made together, where there is none. */
+  endAny(userId: string, which?: WhichSessions): Promise<boolean> {
+    return this.#store.endAnySessions(userId, which)
+  }
+
+  /** Ends sessions of a user; gives their number. */
+  end(userId: string, which?: WhichSessions): Promise<number> {
+    return this.#store.endSessions(userId, which)
   }
 }
 

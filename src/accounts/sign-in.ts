@@ -1,6 +1,7 @@
 import type { Config } from '../config/config.ts'
 import { GatewayError } from '../error.ts'
-import type { PeopleStore, SignInLink, User } from '../store/store.ts'
+import { hostNetworkOf } from '../http/addresses.ts'
+import type { PeopleStore, SignInLink, TryStore, User } from '../store/store.ts'
 import type { Passwords } from './passwords.ts'
 import { hashOfSecret, newSecret } from './secret-text.ts'
 import { Tries } from './tries.ts'
@@ -15,6 +16,9 @@ export type LinkKind = 'first' | 'invite' | 'return'
 
 export type NewPerson = { name?: string | undefined; password?: string | undefined }
 
+/** A user who may sign in. `writes` hands what changes with it to the store, together with the new session. */
+export type Admission = { user: User; writes: () => Promise<unknown>[] }
+
 /** The ways into a session: links that work once, and passwords. */
 export class SignIn {
   readonly #store: PeopleStore
@@ -23,26 +27,38 @@ export class SignIn {
   readonly #now: () => number
   readonly #tries: Tries
 
-  constructor(services: { store: PeopleStore; users: Users; passwords: Passwords; now: () => number }) {
+  constructor(services: {
+    store: PeopleStore
+    tries: TryStore
+    users: Users
+    passwords: Passwords
+    now: () => number
+  }) {
     this.#store = services.store
     this.#users = services.users
     this.#passwords = services.passwords
     this.#now = services.now
-    this.#tries = new Tries(services.now)
+    this.#tries = new Tries(services.tries, services.now)
   }
 
-  /** The text of a new link. Without a user, it is for the first owner. */
-  async newLink(user?: User): Promise<{ text: string; kind: LinkKind; expiresAt: number }> {
+  /** A new link and its text, which is not stored; `addLink` stores the link. Without a user: for the first owner. */
+  makeLink(user?: User): { link: SignInLink; text: string; kind: LinkKind } {
     const [text, now] = [newSecret(), this.#now()]
     const kind = kindFor(user)
     const expiresAt = now + (kind === 'invite' ? INVITE_MS : LINK_MS)
-    await this.#store.addLink({ hash: hashOfSecret(text), userId: user?.id ?? null, createdAt: now, expiresAt })
-    return { text, kind, expiresAt }
+    return { link: { hash: hashOfSecret(text), userId: user?.id ?? null, createdAt: now, expiresAt }, text, kind }
+  }
+
+  addLink(link: SignInLink): Promise<void> {
+    return this.#store.addLink(link)
   }
 
   /** A link for the first owner; undefined where there is a user. */
   async firstLink(): Promise<string | undefined> {
-    return (await this.#users.exist()) ? undefined : (await this.newLink()).text
+    if (await this.#users.exist()) return undefined
+    const { link, text } = this.makeLink()
+    await this.addLink(link)
+    return text
   }
 
   /** The kind of a link and its user, without using it up. Throws not_found (404). */
@@ -51,34 +67,44 @@ export class SignIn {
     return { kind: kindFor(user), user }
   }
 
-  /** The user that a link signs in; it is used up then. `person`: for a link of the kinds `first` and `invite`. */
-  async withLink(text: string, person: NewPerson): Promise<{ user: User; kind: LinkKind }> {
+  /** Whom a link signs in; the writes use it up. `person`: for a link of the kinds `first` and `invite`. */
+  async withLink(text: string, person: NewPerson): Promise<Admission & { kind: LinkKind }> {
     const { link } = await this.#find(text)
     // The slow part comes first: the link is used up by whoever is first after it.
     const password = person.password === undefined ? undefined : await this.#passwords.hash(person.password)
     const { user } = await this.#find(text)
     const kind = kindFor(user)
-    if (!(await this.#store.useLink(link.hash))) throw usedUp()
     const name = person.name?.trim()
     if (user === undefined) {
-      const owner = await this.#users.addFirst({ name: name ?? 'Owner', password })
-      if (owner === undefined) throw usedUp()
-      return { user: await this.#joined(owner), kind }
+      const owner = this.#joined(this.#users.make({ name: name ?? 'Owner', password }))
+      const writes = (): Promise<unknown>[] => [
+        orUsedUp(this.#store.useLink(link.hash)),
+        orUsedUp(this.#users.addFirst(owner)),
+      ]
+      return { user: owner, kind, writes }
     }
     const named = kind === 'invite' && name !== undefined ? { ...user, name } : user
-    return { user: await this.#joined(password === undefined ? named : { ...named, password }), kind }
+    const joined = this.#joined(password === undefined ? named : { ...named, password })
+    const writes = (): Promise<unknown>[] => [
+      orUsedUp(this.#store.useLink(link.hash)),
+      // A person who was locked out sets a new password because another one may know the old one.
+      ...(password === undefined ? [] : [this.#store.endSessions(user.id)]),
+      this.#users.change(joined),
+    ]
+    return { user: joined, kind, writes }
   }
 
   /** The user with this e-mail address and password. Throws sign_in_required (401), rate_limit_exceeded (422). */
-  async withPassword(email: string, password: string, address: string | undefined): Promise<User> {
+  async withPassword(email: string, password: string, address: string | undefined): Promise<Admission> {
     const name = email.trim().toLowerCase()
-    const user = await this.#store.userWithEmail(name)
-    const isRight = await this.#isRight(name, user, password, address)
+    const found = await this.#store.userWithEmail(name)
+    const isRight = await this.#isRight(name, found, password, address)
     // The comparison takes long: the password may be another one by now.
     const current = isRight ? await this.#store.userWithEmail(name) : undefined
-    if (current === undefined || current.password !== user?.password)
+    if (current === undefined || current.password !== found?.password)
       throw new GatewayError('sign_in_required', 'No user has this e-mail address and this password.')
-    return this.#joined(current)
+    const user = this.#joined(current)
+    return { user, writes: () => (current.joinedAt === null ? [this.#users.change(user)] : []) }
   }
 
   /** Throws permission_denied (403) for a wrong password, rate_limit_exceeded (422). */
@@ -93,16 +119,18 @@ export class SignIn {
     password: string,
     address: string | undefined,
   ): Promise<boolean> {
-    const takeBack = this.#tries.begin([`name ${name}`, `address ${address ?? ''}`])
-    const isRight = await this.#passwords.matches(password, user?.password)
-    if (isRight) takeBack()
+    const takeBack = await this.#tries.begin(name, hostNetworkOf(address ?? ''))
+    const isRight = await this.#passwords.matches(password, user?.password).catch(async (error: unknown) => {
+      // A password that was not compared is no wrong one.
+      await takeBack(false)
+      throw error
+    })
+    if (isRight) await takeBack(true)
     return isRight
   }
 
-  async #joined(user: User): Promise<User> {
-    const joined = { ...user, joinedAt: user.joinedAt ?? this.#now() }
-    await this.#users.change(joined)
-    return joined
+  #joined(user: User): User {
+    return { ...user, joinedAt: user.joinedAt ?? this.#now() }
   }
 
   async #find(text: string): Promise<{ link: SignInLink; user: User | undefined }> {
@@ -127,6 +155,10 @@ export const consoleLink = (
 
 const kindFor = (user: User | undefined): LinkKind =>
   user === undefined ? 'first' : user.joinedAt === null ? 'invite' : 'return'
+
+async function orUsedUp(write: Promise<boolean>): Promise<void> {
+  if (!(await write)) throw usedUp()
+}
 
 const usedUp = (): GatewayError =>
   new GatewayError(

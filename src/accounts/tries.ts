@@ -1,39 +1,33 @@
 import { GatewayError } from '../error.ts'
-import { BoundedMap } from '../http/bounded-map.ts'
+import type { TryLimit, TryStore } from '../store/store.ts'
+import { hashOfSecret } from './secret-text.ts'
 
-const WINDOW_MS = 15 * 60_000
-const TRIES_MAX = 10
-const COUNTERS_MAX = 50_000
+/** Wrong passwords for a name, or from an address. */
+const LIMIT: TryLimit = { most: 10, withinMs: 15 * 60_000 }
 
 /** Wrong passwords in the last 15 minutes, by address and by name. */
 export class Tries {
+  readonly #store: TryStore
   readonly #now: () => number
-  readonly #tries = new BoundedMap<string, number[]>(COUNTERS_MAX)
 
-  constructor(now: () => number) {
+  constructor(store: TryStore, now: () => number) {
+    this.#store = store
     this.#now = now
   }
 
   /**
-   * Counts a try under each of these names before it is made, so that many at once count as many. Gives the function
-   * that takes it back. Throws rate_limit_exceeded (422).
+   * Counts a try of a name from a network before it is made, so that many at once count as many. Gives the function
+   * that takes it back, with `true` for a password that was right. Throws rate_limit_exceeded (422).
    */
-  begin(names: readonly string[]): () => void {
-    const now = this.#now()
-    const lists = names.map((name) => (this.#tries.get(name) ?? []).filter((at) => at > now - WINDOW_MS))
-    const full = lists.find((list) => list.length >= TRIES_MAX)
-    // Names of refused tries are not kept: those that one client makes up would push out the others.
-    if (full !== undefined) throw tooMany(full[0]! + WINDOW_MS - now)
-    for (const [index, list] of lists.entries()) {
-      list.push(now)
-      this.#tries.set(names[index]!, list)
-    }
-    return () => {
-      for (const name of names) {
-        const list = this.#tries.get(name) ?? []
-        if (list.includes(now)) list.splice(list.indexOf(now), 1)
-      }
-    }
+  async begin(name: string, network: string): Promise<(isRight: boolean) => Promise<void>> {
+    const place = hashOfSecret(`name ${name} at ${network}`)
+    // Strangers who try a name from many addresses do not lock out its user, whose address has tries of its own.
+    const counted = (await this.#store.isKnown(place)) ? place : hashOfSecret(`name ${name}`)
+    const one = { name: counted, address: hashOfSecret(`address ${network}`) }
+    // Refused tries are not kept: those that one client makes up would push out the others.
+    const begun = await this.#store.begin(one, LIMIT, this.#now())
+    if ('waitMs' in begun) throw tooMany(begun.waitMs)
+    return (isRight) => this.#store.takeBack(begun.position, isRight ? place : undefined)
   }
 }
 

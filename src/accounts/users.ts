@@ -20,7 +20,8 @@ export const emailProblem = (text: string): string | undefined =>
 /** The owner of an installation. */
 export const OWNER: Role = { scope: INSTALLATION, role: 'owner' }
 
-export type NewUser = { name: string; email?: string | undefined; password?: string | undefined; roles: Role[] }
+/** `password`: its hash. */
+export type NewUser = { name: string; email?: string | undefined; password?: string | undefined }
 
 /** The people of an installation. */
 export class Users {
@@ -66,17 +67,26 @@ export class Users {
     return byUser
   }
 
-  /** `password`: its hash. Throws conflict (409) where the e-mail address is taken. */
-  async add({ name, email, password, roles }: NewUser): Promise<User> {
-    const user = this.#row({ name, email, password, roles })
-    if (!(await this.#store.addUser(user, roles))) throw taken()
-    return user
+  /** A new user; `add` stores it. */
+  make({ name, email, password }: NewUser): User {
+    return {
+      id: newId('usr'),
+      name: name.trim(),
+      email: email?.toLowerCase() ?? null,
+      password: password ?? null,
+      createdAt: this.#now(),
+      joinedAt: null,
+    }
   }
 
-  /** The first owner; undefined where there is a user already. */
-  async addFirst(owner: Omit<NewUser, 'roles'>): Promise<User | undefined> {
-    const user = this.#row({ ...owner, roles: [OWNER] })
-    return (await this.#store.addUser(user, [OWNER], true)) ? user : undefined
+  /** Throws conflict (409) where the e-mail address is taken. */
+  async add(user: User, roles: readonly Role[]): Promise<void> {
+    if (!(await this.#store.addUser(user, roles))) throw taken()
+  }
+
+  /** Stores the first owner; false where there is a user already. */
+  addFirst(owner: User): Promise<boolean> {
+    return this.#store.addUser(owner, [OWNER], true)
   }
 
   /** Throws conflict (409) where the e-mail address is taken. */
@@ -89,20 +99,11 @@ export class Users {
     if (!(await this.#store.setRoles(id, roles))) throw lastOwner()
   }
 
-  /** Throws conflict (409) where no owner would be left. */
-  async remove(id: string): Promise<void> {
-    if (!(await this.#store.removeUser(id))) throw lastOwner()
-  }
-
-  #row({ name, email, password }: NewUser): User {
-    return {
-      id: newId('usr'),
-      name: name.trim(),
-      email: email?.toLowerCase() ?? null,
-      password: password ?? null,
-      createdAt: this.#now(),
-      joinedAt: null,
-    }
+  /** False where there is no such user. Throws conflict (409) where no owner would be left. */
+  async remove(id: string): Promise<boolean> {
+    const isRemoved = await this.#store.removeUser(id)
+    if (!isRemoved && (await this.find(id)) !== undefined) throw lastOwner()
+    return isRemoved
   }
 }
 

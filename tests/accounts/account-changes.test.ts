@@ -3,11 +3,11 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { AccountChanges } from '../../src/accounts/account-changes.ts'
-import { newSubscription } from '../../src/accounts/quota.ts'
+import { newSubscription } from '../../src/accounts/subscription.ts'
 import { topUp } from '../../src/ledger/book.ts'
-import { AccountTables } from '../../src/store/sqlite/account-tables.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
-import type { Store, StoredKey } from '../../src/store/store.ts'
+import type { Store } from '../../src/store/store.ts'
+import { accountOf, keyOf } from '../store/account-contract.ts'
+import { storeIn } from '../stores.ts'
 import { bearer, identify, KeyFixture } from './key-fixture.ts'
 
 /** Accounts and keys are read by what changed, and in slices. */
@@ -18,12 +18,9 @@ afterEach(async () => {
 })
 
 /** A server's store, and that of another process on the same folder. */
-function stores(): { store: SqliteStore; other: Store } {
+async function stores(): Promise<{ store: Store; other: Store }> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-changes-'))
-  const [store, other] = [true, false].map((exclusive) => new SqliteStore({ folder, exclusive })) as [
-    SqliteStore,
-    SqliteStore,
-  ]
+  const [store, other] = [await storeIn(folder), await storeIn(folder)]
   cleanUp.push(
     () => rmSync(folder, { recursive: true, force: true }),
     () => store.close(),
@@ -32,30 +29,7 @@ function stores(): { store: SqliteStore; other: Store } {
   return { store, other }
 }
 
-const addAccount = (store: Store, id: string): Promise<boolean> =>
-  store.accounts.add({ id, name: `name of ${id}`, status: 'healthy', createdAt: 1, discount: 0 })
-
-const keyOf = (id: string, accountId: string, fill: number): StoredKey => ({
-  id,
-  accountId,
-  kind: 'pay-as-you-go',
-  hash: new Uint8Array(32).fill(fill),
-  prefix: 'sk-ai-v1-abc',
-  last4: 'wxyz',
-  name: null,
-  createdAt: 5,
-  expiresAt: null,
-  revokedAt: null,
-  requestsPerMinute: null,
-  models: null,
-  limit: null,
-  limitPeriod: null,
-  idempotency: false,
-  role: null,
-  scope: null,
-  createdBy: null,
-  source: null,
-})
+const addAccount = (store: Store, id: string): Promise<boolean> => store.accounts.add(accountOf(id))
 
 describe('changes of accounts', () => {
   const CHANGES: [string, (store: Store) => Promise<unknown>][] = [
@@ -76,7 +50,7 @@ describe('changes of accounts', () => {
   ]
 
   test.each(CHANGES)('%s is read after another process changed it, without the other accounts', async (_, change) => {
-    const { store, other } = stores()
+    const { store, other } = await stores()
     for (const [at, id] of ['a', 'b', 'c'].entries()) {
       await addAccount(store, id)
       await store.accounts.addKey(keyOf(`k${id}`, id, at))
@@ -91,7 +65,7 @@ describe('changes of accounts', () => {
   })
 
   test('many accounts are read in slices, with turns of the event loop between them', async () => {
-    const { store, other } = stores()
+    const { store, other } = await stores()
     const ids = Array.from({ length: 1_200 }, (_, at) => `a${String(at).padStart(4, '0')}`)
     await Promise.all(ids.map((id) => addAccount(store, id)))
     let turns = 0
@@ -111,7 +85,7 @@ describe('changes of accounts', () => {
   })
 
   test('a change that could not be read is read the next time', async () => {
-    const { store, other } = stores()
+    const { store, other } = await stores()
     await addAccount(store, 'a')
     const read: string[][] = []
     let fails = false
@@ -140,7 +114,7 @@ describe('keys', () => {
     await admin.revoke(id)
     const server = await fixture.open([CONFIGURED])
     expect(identify(server, bearer(CONFIGURED.key))).toBe('invalid_api_key')
-    const store = new SqliteStore({ folder: fixture.folder, exclusive: false })
+    const store = await storeIn(fixture.folder)
     cleanUp.push(() => store.close())
     const { id: team } = (await store.accounts.find('team'))!
     await store.accounts.setDiscount(team, 500)
@@ -157,7 +131,7 @@ describe('keys', () => {
     const server = await fixture.open()
     const { text } = await admin.create({ kind: 'pay-as-you-go', account: 'team-3' })
     const { id } = await fixture.accounts.named('team-3')
-    using read = spyOn(AccountTables.prototype, 'keys')
+    using read = spyOn(fixture.stores.at(-1)!.accounts, 'keys')
     await server.refresh()
     expect(read.mock.calls).toEqual([[[id]]])
     expect(identify(server, bearer(text))).toMatchObject({ kind: 'pay-as-you-go' })

@@ -4,10 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Accounts } from '../../src/accounts/accounts.ts'
 import { topUp } from '../../src/ledger/book.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import type { Store } from '../../src/store/store.ts'
+import { storeIn } from '../stores.ts'
 
 let folder: string
-let stores: SqliteStore[]
+let stores: Store[]
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'sluice-accounts-'))
@@ -18,8 +19,8 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-function open(): { store: SqliteStore; accounts: Accounts } {
-  const store = new SqliteStore({ folder, exclusive: false })
+async function open(): Promise<{ store: Store; accounts: Accounts }> {
+  const store = await storeIn(folder)
   stores.push(store)
   const first = {
     credits: (accountId: string) => [
@@ -29,14 +30,14 @@ function open(): { store: SqliteStore; accounts: Accounts } {
   return { store, accounts: new Accounts({ store, first, now: () => Date.UTC(2026, 0, 31) }) }
 }
 
-const credits = async (store: SqliteStore): Promise<(readonly [string, bigint])[]> =>
+const credits = async (store: Store): Promise<(readonly [string, bigint])[]> =>
   (await store.ledger.state()).balances
     .filter(({ kind }) => kind === 'credit')
     .map(({ owner, balance }) => [owner, balance] as const)
 
 describe('the first account', () => {
   test('the first account is created once, when first requested, with its credit and the free plan', async () => {
-    const { store, accounts } = open()
+    const { store, accounts } = await open()
     const first = await accounts.named()
     expect(first).toMatchObject({ name: 'default', status: 'healthy', discount: 0 })
     expect(await accounts.named('default')).toEqual(first)
@@ -57,7 +58,7 @@ describe('the first account', () => {
   })
 
   test('the first account is created once when two processes request it concurrently', async () => {
-    const [one, other] = [open(), open()]
+    const [one, other] = [await open(), await open()]
     const made = await Promise.all([one, other, one, other, other].map(({ accounts }) => accounts.named()))
     expect(new Set(made.map(({ id }) => id)).size).toBe(1)
     const { balances, subscriptions } = await other.store.ledger.state()
@@ -70,7 +71,7 @@ describe('the first account', () => {
 
 describe('other accounts', () => {
   test('an account begins with exactly its initial state', async () => {
-    const { store, accounts } = open()
+    const { store, accounts } = await open()
     const team = await accounts.create('team', {
       tier: 'pro',
       discount: 1250,
@@ -102,7 +103,7 @@ describe('other accounts', () => {
   })
 
   test('an account with a taken or invalid name is refused and nothing is written', async () => {
-    const { store, accounts } = open()
+    const { store, accounts } = await open()
     await accounts.ensure('team')
     const before = await store.ledger.state()
     const credits = (accountId: string) => [topUp({ reference: 'x', at: 1, accountId, amount: 5n, bonus: false })]
@@ -117,7 +118,7 @@ describe('other accounts', () => {
   })
 
   test('an unknown account is not created, and the error suggests the nearest name', async () => {
-    const { accounts } = open()
+    const { accounts } = await open()
     await accounts.ensure('team')
     expect(await accounts.named('elsewhere').catch((error: Error) => error.message)).toBe(
       'there is no account "elsewhere"; sluice accounts list shows all accounts, sluice accounts create creates one',

@@ -1,10 +1,10 @@
-import { Database } from 'bun:sqlite'
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import type { ConfiguredKey } from '../../src/accounts/keys.ts'
 import { GatewayError } from '../../src/error.ts'
+import { ofSqlite, sqlIn } from '../stores.ts'
 import { bearer, identify, KeyFixture } from './key-fixture.ts'
 
 const fixture = new KeyFixture()
@@ -77,7 +77,7 @@ describe('key text', () => {
     }
   })
 
-  test('no part of a key is in the data folder, and its hash needs the pepper', async () => {
+  ofSqlite('files')('no part of a key is in the data folder, and its hash needs the pepper', async () => {
     const keys = await fixture.open()
     const { text } = await keys.create({ kind: 'subscription', name: 'mine' })
     for (const file of readdirSync(fixture.folder)) {
@@ -97,23 +97,26 @@ describe('key text', () => {
 })
 
 describe('pepper', () => {
-  test('a missing, truncated or replaced pepper fails the start instead of refusing every key', async () => {
-    await fixture.open()
-    for (const [content, message] of [
-      [Buffer.alloc(32, 1), /does not match the keys/],
-      [Buffer.alloc(31), /must have 32 bytes/],
-      [undefined, /is missing/],
-    ] as const) {
-      if (content === undefined) rmSync(join(fixture.folder, 'pepper'))
-      else writeFileSync(join(fixture.folder, 'pepper'), content)
-      expect(
-        await fixture.open().then(
-          () => 'opened',
-          (error: Error) => error.message,
-        ),
-      ).toMatch(message)
-    }
-  })
+  ofSqlite('files')(
+    'a missing, truncated or replaced pepper fails the start instead of refusing every key',
+    async () => {
+      await fixture.open()
+      for (const [content, message] of [
+        [Buffer.alloc(32, 1), /does not match the keys/],
+        [Buffer.alloc(31), /must have 32 bytes/],
+        [undefined, /is missing/],
+      ] as const) {
+        if (content === undefined) rmSync(join(fixture.folder, 'pepper'))
+        else writeFileSync(join(fixture.folder, 'pepper'), content)
+        expect(
+          await fixture.open().then(
+            () => 'opened',
+            (error: Error) => error.message,
+          ),
+        ).toMatch(message)
+      }
+    },
+  )
 })
 
 describe('identify', () => {
@@ -259,9 +262,7 @@ describe('revocation', () => {
   test("an account's new status takes effect", async () => {
     const keys = await fixture.open()
     const { text } = await keys.create({ kind: 'pay-as-you-go' })
-    const database = new Database(join(fixture.folder, 'sluice.sqlite'))
-    database.run("UPDATE accounts SET status = 'suspended'")
-    database.close()
+    await sqlIn(fixture.folder, "UPDATE accounts SET status = 'suspended'")
     const deadline = Date.now() + 10_000
     while (keys.identify(bearer(text)).accountStatus === 'healthy' && Date.now() < deadline) await Bun.sleep(20)
     expect(keys.identify(bearer(text)).accountStatus).toBe('suspended')

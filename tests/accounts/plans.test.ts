@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { Plans } from '../../src/accounts/plans.ts'
-import { newSubscription } from '../../src/accounts/quota.ts'
+import { newSubscription } from '../../src/accounts/subscription.ts'
 import { ConfigError, readConfig } from '../../src/config/load.ts'
 
 const plansOf = (text: string): Plans => new Plans(readConfig(text, 'sluice.yaml', {}))

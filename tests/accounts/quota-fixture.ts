@@ -1,6 +1,7 @@
 import { expect } from 'bun:test'
 import { Plans } from '../../src/accounts/plans.ts'
-import { newSubscription, Quota } from '../../src/accounts/quota.ts'
+import { Quota } from '../../src/accounts/quota.ts'
+import { newSubscription } from '../../src/accounts/subscription.ts'
 import { readConfig } from '../../src/config/load.ts'
 import { GatewayError } from '../../src/error.ts'
 import type { QuotaWindow } from '../../src/store/store.ts'

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { Plans } from '../../src/accounts/plans.ts'
-import { changePlan, newSubscription, Quota } from '../../src/accounts/quota.ts'
+import { Quota } from '../../src/accounts/quota.ts'
+import { changePlan, newSubscription } from '../../src/accounts/subscription.ts'
 import { readConfig } from '../../src/config/load.ts'
 import { at, DAY, FLOW, HOUR, iso, plans, quotaOf, refusal, START, use } from './quota-fixture.ts'
 

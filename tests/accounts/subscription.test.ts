@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { changePlan, newSubscription, Quota, renewed } from '../../src/accounts/quota.ts'
+import { Quota } from '../../src/accounts/quota.ts'
+import { changePlan, newSubscription, renewed } from '../../src/accounts/subscription.ts'
 import { at, DAY, FLOW, HOUR, iso, plans, quotaOf, refusal, START, use } from './quota-fixture.ts'
 
 describe('subscription periods', () => {

@@ -1,25 +1,121 @@
-import { expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { Tries } from '../../src/accounts/tries.ts'
+import type { Store } from '../../src/store/store.ts'
+import { PLACES_KEPT, TRIES_KEPT } from '../../src/store/tries.ts'
+import { failure } from '../store/records.ts'
+import { newPostgresFolder, sqlIn, storeIn } from '../stores.ts'
 
-const refused = (tries: Tries, ...names: string[]): boolean => {
-  try {
-    tries.begin(names)
-    return false
-  } catch {
-    return true
-  }
+setDefaultTimeout(60_000)
+
+const KINDS = {
+  SQLite: () => mkdtempSync(join(tmpdir(), 'sluice-tries-')),
+  PostgreSQL: newPostgresFolder,
 }
 
-test('names that one address makes up do not push out the counts of others', () => {
-  const tries = new Tries(() => 0)
-  for (let count = 0; count < 10; count++) tries.begin(['name ann', 'address 1'])
-  for (let count = 0; count < 60_000; count++) refused(tries, `name ${count}`, 'address 1')
-  expect(refused(tries, 'name ann', 'address 2')).toBe(true)
-})
+describe.each(Object.entries(KINDS))('%s: tries', (_, makeFolder) => {
+  let folder: string
+  let stores: Store[]
+  let tries: [Tries, Tries]
+  let now = 1_000_000
+  beforeAll(async () => {
+    folder = makeFolder()
+    stores = [await storeIn(folder), await storeIn(folder)]
+    tries = stores.map(({ tries: store }) => new Tries(store, () => now)) as [Tries, Tries]
+  })
+  afterAll(async () => {
+    for (const store of stores) await store.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
 
-test('right passwords are taken back, also where several are compared at once', () => {
-  const tries = new Tries(() => 0)
-  for (let round = 0; round < 10; round++)
-    for (const takeBack of [tries.begin(['name ann']), tries.begin(['name ann'])]) takeBack()
-  expect(refused(tries, 'name ann')).toBe(false)
+  const wait = async (name: string, network: string): Promise<number | undefined> =>
+    ((await failure(tries[0].begin(name, network))) as { retryAfterSeconds?: number } | undefined)?.retryAfterSeconds
+
+  /** How many of so many tries at two processes at once are counted. */
+  const counted = async (count: number, name: (index: number) => string, network: (index: number) => string) => {
+    const begun = Array.from({ length: count }, (_each, index) =>
+      tries[index % 2 ? 1 : 0].begin(name(index), network(index)),
+    )
+    return (await Promise.allSettled(begun)).filter(({ status }) => status === 'fulfilled').length
+  }
+
+  test('at two processes at once count as at one, by name and by address', async () => {
+    expect(
+      await counted(
+        16,
+        () => 'ann',
+        (index) => `n${index}`,
+      ),
+    ).toBe(10)
+    expect(
+      await counted(
+        16,
+        (index) => `name${index}`,
+        () => 'n',
+      ),
+    ).toBe(10)
+    expect(await wait('ann', 'other')).toBeWithin(600, 901)
+    expect(await wait('other', 'n')).toBeWithin(600, 901)
+    expect(await wait('other', 'other')).toBeUndefined()
+  })
+
+  test('of right passwords are taken back, also where several are compared at once', async () => {
+    for (let round = 0; round < 6; round++) {
+      const begun = await Promise.all([tries[0].begin('bob', `b${round}`), tries[1].begin('bob', `b${round}`)])
+      for (const takeBack of begun) await takeBack(false)
+    }
+    expect(await wait('bob', 'b')).toBeUndefined()
+  })
+
+  test('from where a password was right are counted apart, at all processes', async () => {
+    await (await tries[0].begin('eve', 'home'))(true)
+    expect(
+      await counted(
+        12,
+        () => 'eve',
+        (index) => `s${index}`,
+      ),
+    ).toBe(10)
+    expect(
+      await counted(
+        12,
+        () => 'eve',
+        () => 'home',
+      ),
+    ).toBe(10)
+  })
+
+  test('end after 15 minutes, and a clock that was set back keeps none for longer than twice that', async () => {
+    const age = async (ms: number): Promise<void> =>
+      void (await sqlIn(folder, `UPDATE password_tries SET at = at - (${ms})`))
+    for (let count = 0; count < 10; count++) await tries[0].begin('kim', `k${count}`)
+    await age(14 * 60_000)
+    expect(await wait('kim', 'k')).toBeWithin(1, 61)
+    await age(60_000)
+    expect(await wait('kim', 'k')).toBeUndefined()
+    for (let count = 1; count < 10; count++) await tries[0].begin('kim', `k${count}`)
+    await age(-31 * 60_000)
+    expect(await wait('kim', 'k')).toBeUndefined()
+  })
+
+  test('and places of which there are too many lose the oldest', async () => {
+    const hash = stores[0]!.isShared ? 'sha256(n::text::bytea)' : 'randomblob(32)'
+    const many = (most: number): string =>
+      `WITH RECURSIVE many (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM many WHERE n < ${most})`
+    const rows = async (table: string): Promise<number> =>
+      Number((await sqlIn<{ count: number }>(folder, `SELECT count(*) AS count FROM ${table}`))[0]!.count)
+    const takeBack = await tries[0].begin('old', 'old')
+    await sqlIn(
+      folder,
+      `${many(TRIES_KEPT + 100)} INSERT INTO password_tries (name, address, at)
+       SELECT ${hash}, ${hash}, (SELECT max(at) FROM password_tries) FROM many`,
+    )
+    await sqlIn(folder, `${many(PLACES_KEPT + 100)} INSERT INTO known_places (place) SELECT ${hash} FROM many`)
+    await takeBack(true)
+    await tries[1].begin('next', 'next')
+    expect(await rows('password_tries')).toBe(TRIES_KEPT + 1)
+    expect(await rows('known_places')).toBe(PLACES_KEPT)
+  })
 })
