@@ -1,26 +1,35 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, open, readdir, rename, rm, type FileHandle } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { mkdir, open, readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { GatewayError } from '../error.ts'
+import type { BlobStore, BlobWriter, ContentRequest } from '../store/store.ts'
+
+/** The age of what no upload of another process can be under way to any more. */
+const ABANDONED_MS = 3_600_000
 
 /**
  * File contents in the data folder under random names: `<2 hex>/<32 hex>`, and `uploads/<32 hex>` while they are
  * being written.
  */
-export class Blobs {
+export class FolderBlobs implements BlobStore {
   readonly #folder: string
   readonly #uploads: string
+  /** Other processes may write to the folder, too. */
+  readonly #isShared: boolean
 
-  private constructor(folder: string) {
+  private constructor(folder: string, isShared: boolean) {
     this.#folder = folder
     this.#uploads = join(folder, 'uploads')
+    this.#isShared = isShared
   }
 
   /** Creates the folder, for this user only, and removes incomplete uploads of an earlier process. */
-  static async open(folder: string): Promise<Blobs> {
-    const blobs = new Blobs(folder)
-    await rm(blobs.#uploads, { recursive: true, force: true })
+  static async open(folder: string, isShared: boolean): Promise<FolderBlobs> {
+    const blobs = new FolderBlobs(folder, isShared)
     await mkdir(blobs.#uploads, { recursive: true, mode: 0o700 })
+    for (const name of await blobs.#abandonedIn(blobs.#uploads))
+      await rm(join(blobs.#uploads, name), { recursive: true, force: true })
     return blobs
   }
 
@@ -29,11 +38,11 @@ export class Blobs {
     const name = randomBytes(16).toString('hex')
     const temporary = join(this.#uploads, name)
     const handle = await onDisk(open(temporary, 'wx', 0o600))
-    return new BlobWriter(name, handle, temporary, () => this.#publish(name, temporary))
+    return new FileWriter(name, handle, temporary, () => this.#publish(name, temporary))
   }
 
   async #publish(name: string, temporary: string): Promise<void> {
-    const path = this.path(name)
+    const path = this.#path(name)
     const folder = join(path, '..')
     const isNew = (await mkdir(folder, { recursive: true, mode: 0o700 })) !== undefined
     await rename(temporary, path)
@@ -41,26 +50,49 @@ export class Blobs {
     if (isNew) await flushFolder(this.#folder)
   }
 
-  path(name: string): string {
+  #path(name: string): string {
     return join(this.#folder, name.slice(0, 2), name)
   }
 
-  /** Open readers can read on to the end. Never fails: what remains is removed at the next start. */
-  async remove(name: string): Promise<void> {
-    await rm(this.path(name), { force: true }).catch(() => {})
+  async read(name: string): Promise<Uint8Array | undefined> {
+    return Bun.file(this.#path(name))
+      .bytes()
+      .catch((cause: NodeJS.ErrnoException) => {
+        if (cause.code === 'ENOENT') return undefined
+        throw diskError(cause)
+      })
   }
 
-  /** The names of all blobs, one folder at a time. */
+  /** Bun sends the range that the request asks for. Once open, the file can be read on to its end, even if removed. */
+  async respond(name: string, _size: number, { headers }: ContentRequest): Promise<Response | undefined> {
+    const path = this.#path(name)
+    return existsSync(path) ? new Response(Bun.file(path), { headers }) : undefined
+  }
+
+  async remove(name: string): Promise<void> {
+    await onDisk(rm(this.#path(name), { force: true }))
+  }
+
+  /** One folder at a time. */
   async *names(): AsyncGenerator<string[]> {
     for (const folder of await readdir(this.#folder)) {
       if (/^[0-9a-f]{2}$/.test(folder))
-        yield (await readdir(join(this.#folder, folder))).filter((name) => /^[0-9a-f]{32}$/.test(name))
+        yield (await this.#abandonedIn(join(this.#folder, folder))).filter((name) => /^[0-9a-f]{32}$/.test(name))
     }
+  }
+
+  /** Names in a folder; where others may be writing, of those alone that are old. */
+  async #abandonedIn(folder: string): Promise<string[]> {
+    const names = await readdir(folder)
+    if (!this.#isShared) return names
+    const oldest = Date.now() - ABANDONED_MS
+    const ages = await Promise.all(names.map((name) => stat(join(folder, name)).catch(() => undefined)))
+    return names.filter((_, index) => (ages[index]?.mtimeMs ?? Infinity) < oldest)
   }
 }
 
-/** A blob that is being written. Methods throw GatewayError store_unavailable if the disk fails. */
-export class BlobWriter {
+/** A blob that is being written. */
+class FileWriter implements BlobWriter {
   readonly name: string
   readonly #handle: FileHandle
   readonly #temporary: string
@@ -78,14 +110,12 @@ export class BlobWriter {
     for (let from = 0; from < bytes.length; ) from += (await onDisk(this.#handle.write(bytes, from))).bytesWritten
   }
 
-  /** Resolves when the blob is durable under its name. */
   async keep(): Promise<void> {
     await onDisk(this.#handle.sync())
     await this.#close()
     await onDisk(this.#publish())
   }
 
-  /** Removes the incomplete blob; does nothing after `keep`. Never fails. */
   async discard(): Promise<void> {
     await this.#close().catch(() => {})
     await rm(this.#temporary, { force: true }).catch(() => {})
@@ -117,7 +147,7 @@ const REASONS: Record<string, string> = {
   EROFS: ': it is read-only',
 }
 
-export const diskError = (cause: NodeJS.ErrnoException): GatewayError =>
+const diskError = (cause: NodeJS.ErrnoException): GatewayError =>
   new GatewayError('store_unavailable', `The file store is unavailable${REASONS[cause.code ?? ''] ?? ''}; try again.`, {
     cause,
     retryAfterSeconds: 5,

@@ -1,10 +1,17 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { BunFile } from 'bun'
 import { GatewayError } from '../error.ts'
-import type { FileQuery, FileStore, StoredFile, StoredOutput } from '../store/store.ts'
-import { Blobs, diskError, type BlobWriter } from './blobs.ts'
+import { log } from '../log/log.ts'
+import type {
+  BlobStore,
+  BlobWriter,
+  ContentRequest,
+  FileQuery,
+  FileStore,
+  StoredFile,
+  StoredOutput,
+} from '../store/store.ts'
+import { FolderBlobs } from './blobs.ts'
 import { UploadQuota, type UploadRoom } from './quota.ts'
 import { createdAtOf, Upload } from './upload.ts'
 
@@ -12,6 +19,10 @@ export type FilesOptions = {
   store: FileStore
   /** The data folder. */
   folder: string
+  /** The place of the bytes; absent, the data folder. */
+  blobs?: BlobStore | undefined
+  /** Several processes may have the place of the bytes. */
+  isShared?: boolean
   /** The limit for all files of one account together. */
   quotaBytes: number
   maxFiles?: number
@@ -32,28 +43,37 @@ const ANY_ROOM: UploadRoom = {
 
 type ListOptions = Omit<FileQuery, 'now' | 'after'> & { after?: string | undefined }
 
-/** Uploaded files and generated outputs: rows in the store, bytes in the data folder. */
+/** A file or output whose bytes are read. */
+type Content = Pick<StoredFile, 'blob' | 'bytes'>
+
+/** Where several processes may have the place of the bytes, each looks so often for what another one left. */
+const SWEEP_EVERY_MS = 3_600_000
+
+/** Uploaded files and generated outputs: rows in the store, bytes in the data folder, in the store or in S3. */
 export class Files {
   readonly #store: FileStore
-  readonly #blobs: Blobs
-  readonly #outputKeepMs: number
+  readonly #blobs: BlobStore
+  #outputKeepMs: number
   readonly #quota: UploadQuota
   readonly #room: UploadRoom
   readonly #now: () => number
-  /** Names of blobs in the data folder whose row is being written. */
+  /** Names of blobs whose row is being written. */
   readonly #pendingRows = new Set<string>()
+  readonly #isShared: boolean
   #swept: Promise<void> = Promise.resolve()
+  #sweptAt = performance.now()
   #stopped = false
 
   private constructor(
-    { store, quotaBytes, maxFiles = MAX_FILES, outputKeepMs, room = ANY_ROOM, now = Date.now }: FilesOptions,
-    blobs: Blobs,
+    { store, isShared = false, quotaBytes, maxFiles = MAX_FILES, outputKeepMs, room = ANY_ROOM, now }: FilesOptions,
+    blobs: BlobStore,
   ) {
     this.#store = store
+    this.#isShared = isShared
     this.#blobs = blobs
     this.#outputKeepMs = outputKeepMs
     this.#room = room
-    this.#now = now
+    this.#now = now ?? Date.now
     this.#quota = new UploadQuota(
       { bytes: quotaBytes, files: maxFiles },
       (accountId) => room.limitOf(accountId),
@@ -62,9 +82,17 @@ export class Files {
     )
   }
 
+  /** Other limits for files that come from now on. */
+  setLimits({ quotaBytes, outputKeepMs }: Pick<FilesOptions, 'quotaBytes' | 'outputKeepMs'>): void {
+    this.#outputKeepMs = outputKeepMs
+    this.#quota.max = { ...this.#quota.max, bytes: quotaBytes }
+  }
+
   /** Opens the file storage. Leftovers of a crashed process are removed in the background. */
   static async open(options: FilesOptions): Promise<Files> {
-    const files = new Files(options, await Blobs.open(join(options.folder, 'files')))
+    const { folder, isShared = false } = options
+    const blobs = options.blobs ?? (await FolderBlobs.open(join(folder, 'files'), isShared))
+    const files = new Files(options, blobs)
     files.#swept = files.#sweep().catch(() => {})
     return files
   }
@@ -124,7 +152,7 @@ export class Files {
     } catch (error) {
       // After a failed flush, the row may nevertheless have been written.
       const known = await this.#store.knownBlobs([blob.name]).catch(() => undefined)
-      if (known?.size === 0) await this.#blobs.remove(blob.name)
+      if (known?.size === 0) await this.#remove(blob.name)
       throw error
     } finally {
       this.#pendingRows.delete(blob.name)
@@ -151,23 +179,14 @@ export class Files {
     return this.#store.findOutput(token, this.#now())
   }
 
-  /**
-   * The content of a file, to be used as a response body in the same event-loop turn: once open, it can be read to its
-   * end even if the file is deleted. Throws GatewayError not_found if it was deleted since it was found.
-   */
-  content({ blob, mediaType }: Pick<StoredFile, 'blob' | 'mediaType'>): BunFile {
-    const path = this.#blobs.path(blob)
-    if (!existsSync(path)) throw deleted()
-    return Bun.file(path, { type: mediaType })
+  /** The content as a response. Throws GatewayError not_found if it was deleted since it was found. */
+  async respond({ blob, bytes }: Content, request: ContentRequest): Promise<Response> {
+    return (await this.#blobs.respond(blob, bytes, request)) ?? deleted()
   }
 
-  /** The content in memory. Throws as `content` does, and GatewayError store_unavailable if it cannot be read. */
-  async bytes(file: Pick<StoredFile, 'blob' | 'mediaType'>): Promise<Uint8Array> {
-    return this.content(file)
-      .bytes()
-      .catch((cause: NodeJS.ErrnoException) => {
-        throw cause.code === 'ENOENT' ? deleted(cause) : diskError(cause)
-      })
+  /** The content in memory. Throws as `respond` does, and GatewayError store_unavailable if it cannot be read. */
+  async bytes({ blob, bytes }: Content): Promise<Uint8Array> {
+    return (await this.#blobs.read(blob, bytes)) ?? deleted()
   }
 
   /** Returns the file it deleted. */
@@ -175,23 +194,53 @@ export class Files {
     const deleted = await this.#store.delete(accountId, id, this.#now())
     if (deleted === undefined) return undefined
     this.#quota.free(accountId, deleted.bytes)
-    await this.#blobs.remove(deleted.blob)
+    if (await this.#remove(deleted.blob)) await this.#store.endRemovals([deleted.blob]).catch(() => {})
     return deleted
   }
 
-  /** Removes files and outputs that have expired. */
+  /** False, and a line in the log, where that fails. */
+  #remove(blob: string): Promise<boolean> {
+    return this.#blobs.remove(blob).then(
+      () => true,
+      (error: unknown) => {
+        log.warn(`The bytes of a deleted file are removed later: ${String(error)}`)
+        return false
+      },
+    )
+  }
+
+  /** Removes files and outputs that have expired, and bytes of deleted ones that any process has left. */
   async purge(): Promise<void> {
-    for (const blob of await this.#store.purge(this.#now())) await this.#blobs.remove(blob)
+    await this.#store.purge(this.#now())
+    await this.#removeNoted()
+    if (this.#isShared && performance.now() - this.#sweptAt > SWEEP_EVERY_MS)
+      this.#swept = this.#swept.then(() => this.#sweep()).catch(() => {})
+  }
+
+  /** Ends with the first that fails: the others are due again later. */
+  async #removeNoted(): Promise<void> {
+    for (;;) {
+      const blobs = await this.#store.takeRemovals(this.#now())
+      if (blobs.length === 0) return
+      const removed: string[] = []
+      for (const blob of blobs) {
+        if (this.#stopped || !(await this.#remove(blob))) break
+        removed.push(blob)
+      }
+      await this.#store.endRemovals(removed)
+      if (removed.length < blobs.length) return
+    }
   }
 
   /** Removes blobs without a row, left by a process that ended between writing the two. */
   async #sweep(): Promise<void> {
+    this.#sweptAt = performance.now()
     for await (const names of this.#blobs.names()) {
       if (this.#stopped) return
       // Computed before the rows are read: a row that is written meanwhile then protects its blob.
       const candidates = names.filter((name) => !this.#pendingRows.has(name))
       const known = await this.#store.knownBlobs(candidates)
-      for (const name of candidates) if (!known.has(name)) await this.#blobs.remove(name)
+      for (const name of candidates) if (!known.has(name)) await this.#remove(name)
     }
   }
 
@@ -201,5 +250,6 @@ export class Files {
   }
 }
 
-const deleted = (cause?: unknown): GatewayError =>
-  new GatewayError('not_found', 'The file was deleted while it was being read.', { cause })
+const deleted = (): never => {
+  throw new GatewayError('not_found', 'The file was deleted while it was being read.')
+}

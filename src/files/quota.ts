@@ -26,7 +26,8 @@ export type UploadReservation = { add(bytes: number): Promise<void>; release(kep
  * before the store refuses their rows.
  */
 export class UploadQuota {
-  readonly #max: FileUsage
+  /** Another one holds for uploads that begin later. */
+  max: FileUsage
   readonly #limitOf: UploadRoom['limitOf']
   readonly #storedUsage: (accountId: string) => Promise<FileUsage>
   readonly #removeExpired: () => Promise<void>
@@ -39,7 +40,7 @@ export class UploadQuota {
     storedUsage: (accountId: string) => Promise<FileUsage>,
     removeExpired: () => Promise<void>,
   ) {
-    this.#max = max
+    this.max = max
     this.#limitOf = limitOf
     this.#storedUsage = storedUsage
     this.#removeExpired = removeExpired
@@ -48,9 +49,9 @@ export class UploadQuota {
   /** The most files and bytes that this account may have now. */
   async maxOf(accountId: string): Promise<FileUsage> {
     const limit = await this.#limitOf(accountId)
-    return limit >= this.#max.bytes
-      ? this.#max
-      : { bytes: limit, files: Math.min(this.#max.files, Math.ceil(limit / BLOCK_BYTES)) }
+    return limit >= this.max.bytes
+      ? this.max
+      : { bytes: limit, files: Math.min(this.max.files, Math.ceil(limit / BLOCK_BYTES)) }
   }
 
   /** Throws GatewayError quota_exceeded, as `add` of the reservation does. */
@@ -102,7 +103,7 @@ export class UploadQuota {
     const uploading = this.#active.get(accountId)?.uploading ?? 0
     const inProgress = uploading === 0 ? '' : `, uploads in progress ${uploading}`
     const advice =
-      max === this.#max
+      max === this.max
         ? ''
         : ' Little is kept for an account without credit (store.quotaWithoutCredit), files, responses, predictions ' +
           'and outputs together: add credit.'

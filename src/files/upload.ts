@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { StoredFile } from '../store/store.ts'
-import type { BlobWriter } from './blobs.ts'
+import type { BlobWriter, StoredFile } from '../store/store.ts'
 import type { UploadReservation, UploadRoom } from './quota.ts'
 
 /** Details of an upload that are known when all of it has arrived. `expiresAfterMs`: absent, it never expires. */
