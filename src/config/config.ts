@@ -4,34 +4,35 @@ import type { Api, Capabilities, Quirks } from '../protocols/protocol.ts'
 import type { PriceText } from './model-settings.ts'
 import type { Auth, MediaKind } from './provider-settings.ts'
 import type {
+  CaptureMode,
   Durability,
+  FileStoreName,
   KeyKind,
   LimitPeriod,
   LogFormat,
   LogLevel,
   LogRequests,
   Quantization,
+  RedactedText,
   QuotaWindowName,
   Strategy,
   WhenExhausted,
 } from './terms.ts'
 
+/** Objects whose keys begin with `prefix/`, or all if it is empty. */
+export type S3Location = { bucket: string; prefix: string }
+
 /** All settings, with defaults. */
 export type Config = {
   /** `publicUrl`: without a trailing slash. `proxies`: addresses and ranges. */
   listen: { host: string; port: number; publicUrl?: string; proxies: string[] }
+  /** Processes that share the port. `worker`: the number of this one among them, from 1; undefined for a single one. */
+  workers: number
+  worker?: number
   /** Absolute path of a folder, which need not exist yet. */
   data: string
-  /**
-   * `quotaBytes`: for everything that is kept; without a quota, infinite. `reserve`: as a share of the disk, at most
-   * these bytes.
-   */
-  store: {
-    durability: Durability
-    quotaBytes: number
-    quotaWithoutCreditBytes: number
-    reserve: { share: number; bytes: number }
-  }
+  /** `quotaBytes`: for everything that is kept; without a quota, infinite. */
+  store: { quotaBytes: number; quotaWithoutCreditBytes: number } & (SqliteConfig | PostgresConfig)
   /** Without a format: text on a terminal, JSON otherwise. */
   log: { format: LogFormat | undefined; level: LogLevel; requests: LogRequests }
   /** With a port, they have a listener of their own. */
@@ -53,6 +54,7 @@ export type Config = {
     idleMs: number
     totalMs: number
     clientLeftMs: number
+    clientStalledMs: number
     drainMs: number
   }
   keepAliveMs: number
@@ -70,13 +72,16 @@ export type Config = {
   /** `keepMs` 0: nothing is kept. */
   reasoning: { keepMs: number }
   responses: { keepDays: number } & KeptConfig
+  /** Whole months that records are kept; undefined: for ever. */
+  retention: { recordMonths: number | undefined }
   /** `keepMs` 0: the header is ignored. Bytes of kept answers of one account, and in all. */
   idempotency: { keepMs: number; accountBytes: number; totalBytes: number }
   /** `quotaBytes`: for all files of one account together. */
-  files: { quotaBytes: number; count?: never; outputKeepMs: number }
+  files: { store: FileStoreName | S3Location; quotaBytes: number; count?: never; outputKeepMs: number }
   predictions: { concurrency: number; waiting: number; keepDays: number } & KeptConfig
   /** `private`: each `host` or `host:port`, in lower case, that may be reached although it is not public. */
   fetch: { requestUrls: boolean; bytes: number; private: string[] }
+  capture: CaptureConfig
   accountStatus: AccountStatusConfig
   /** `hosts`: besides loopback, `listen.host` and the host of `listen.publicUrl`. */
   console: { enabled: boolean; hosts: string[]; sessionHours: number }
@@ -89,6 +94,27 @@ export type Config = {
   env: Environment
   /** Absolute path of the file that was read. */
   file?: string
+  /** The text of that file. */
+  text?: string
+}
+
+/** `reserve`: as a share of the disk of `data`, at most these bytes. */
+type SqliteConfig = { postgres?: never; durability: Durability; reserve: { share: number; bytes: number } }
+
+/**
+ * `url`: with its password. `patienceMs`: the time for which writes wait for a server that is away. `deadAfterMs`: the
+ * time without a report after which others take over from a process.
+ */
+type PostgresConfig = { postgres: { url: string; connections: number; patienceMs: number; deadAfterMs: number } }
+
+/** `bytes`: of each body. `quotaBytes`: of all bodies together. */
+export type CaptureConfig = {
+  most: CaptureMode
+  default: CaptureMode
+  bytes: number
+  keepMs: number
+  quotaBytes: number
+  redact: RedactedText[]
 }
 
 /** The most that is kept for one account. */
@@ -113,6 +139,8 @@ export type ProviderConfig = {
   /** Every account may refer to what it stores under its key. */
   sharedIds?: boolean
   quirks: Quirks
+  /** Set for one that was set up at run time, or has its key from there. */
+  setBy?: 'console'
 } & ServingFacts
 
 /** Facts that requests can demand. A missing one is not known. */

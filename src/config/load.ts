@@ -4,7 +4,7 @@ import { LineCounter, parseDocument, type YAMLError } from 'yaml'
 import { ConfigError, type Config, type Environment } from './config.ts'
 import { Source, TooManyValues, type Problem } from './location.ts'
 import { FILE } from './schema.ts'
-import { toConfig } from './settings.ts'
+import { type ReadFile, toConfig } from './settings.ts'
 
 export * from './config.ts'
 
@@ -20,10 +20,7 @@ const MAX_FILE_BYTES = 1024 * 1024
 export function loadConfig(options: Options, env: Environment): Config {
   const named = options.file ?? variable(env, 'SLUICE_CONFIG')
   const file = named ?? (exists(DEFAULT_FILE) ? DEFAULT_FILE : undefined)
-  const config =
-    file === undefined
-      ? readConfig('', DEFAULT_FILE, env)
-      : { ...readConfig(readText(file), file, env), file: resolve(file) }
+  const config = file === undefined ? readConfig('', DEFAULT_FILE, env) : readNamed(file, env)
   const data = override(options.data, '--data', env, 'SLUICE_DATA')
   const host = override(options.host, '--host', env, 'SLUICE_HOST')
   const port = override(options.port, '--port', env, 'SLUICE_PORT')
@@ -31,6 +28,11 @@ export function loadConfig(options: Options, env: Environment): Config {
   if (host !== undefined) config.listen.host = host.text
   if (port !== undefined) config.listen.port = portNumber(port)
   return config
+}
+
+function readNamed(file: string, env: Environment): Config {
+  const text = readText(file)
+  return { ...readConfig(text, file, env), file: resolve(file), text }
 }
 
 /** `from`: the name of the option or variable. */
@@ -79,19 +81,29 @@ const isMissing = (error: unknown): boolean => (error as { code?: string }).code
 
 /** The configuration in the text of sluice.yaml. `file`: its name, for error messages. Throws only ConfigError. */
 export function readConfig(text: string, file: string, env: Environment): Config {
+  const { source, read } = readFile(text, file, env)
+  const config = read === undefined ? undefined : toConfig(read, env)
+  if (source.problems.length > 0 || config === undefined) throw refusal(source.problems, file)
+  return config
+}
+
+/** The values in the text of sluice.yaml, and its source, which has their problems. Throws ConfigError. */
+export function readFile(text: string, file: string, env: Environment): { source: Source; read: ReadFile | undefined } {
   const lines = new LineCounter()
-  const refuse = (problems: Problem[]): ConfigError => new ConfigError(located(problems, file))
-  const source = new Source(parse(text, lines, refuse), lines, env)
+  const source = new Source(
+    parse(text, lines, (problems) => refusal(problems, file)),
+    lines,
+    env,
+  )
   try {
     const root = source.root()
-    const read = root === undefined ? undefined : FILE.read(root)
-    const config = read === undefined ? undefined : toConfig(read, env)
-    if (source.problems.length > 0 || config === undefined) throw refuse(source.problems)
-    return config
+    return { source, read: root === undefined ? undefined : FILE.read(root) }
   } catch (error) {
-    throw error instanceof TooManyValues ? refuse([error.problem]) : error
+    throw error instanceof TooManyValues ? refusal([error.problem], file) : error
   }
 }
+
+const refusal = (problems: Problem[], file: string): ConfigError => new ConfigError(located(problems, file))
 
 const MAX_PROBLEMS = 50
 

@@ -18,6 +18,8 @@ export class TooManyValues extends Error {
 /** The file being read. It collects problems, and has the environment variables. */
 export class Source {
   readonly problems: Problem[] = []
+  /** The line of each key, by its path. */
+  readonly lines = new Map<string, number>()
   /** Undefined where `${NAME}` is literal text. */
   readonly env: Record<string, string | undefined> | undefined
   readonly #document: Document
@@ -39,6 +41,10 @@ export class Source {
   report(offset: number, path: string, message: string): undefined {
     this.problems.push(this.#problem(offset, path, message))
     return undefined
+  }
+
+  locateKey(path: string, offset: number): void {
+    this.lines.set(path, Math.max(this.#lines.linePos(offset).line, 1))
   }
 
   #problem(offset: number, path: string, message: string): Problem {
@@ -133,6 +139,7 @@ export class ConfigLocation {
       seen.add(key)
       const location = this.source.locate(pair.value, this.path === '' ? key : `${this.path}.${key}`, offset)
       if (location === undefined) continue
+      this.source.locateKey(location.path, offset)
       yield { key, keyOffset: offset, location }
     }
   }

@@ -1,9 +1,11 @@
 import { accountStatus, key, plan, requestsPerMinute } from './account-settings.ts'
+import { capture } from './capture-settings.ts'
 import { model, MODEL_NAME, MODEL_NAME_RULE, modelNameProblem } from './model-settings.ts'
 import { baseUrlProblem, provider, PROVIDER_ID } from './provider-settings.ts'
 import { concurrency, routing } from './routing-settings.ts'
-import { boolean, duration, list, map, name, number, object, shareOrSize, size, string, type Shape } from './shape.ts'
-import { DURABILITIES, LOG_FORMATS, LOG_LEVELS, LOG_REQUESTS, WHEN_EXHAUSTED } from './terms.ts'
+import { boolean, duration, list, located, map, name, number, object, size, string, type Shape } from './shape.ts'
+import { store } from './store-settings.ts'
+import { FILE_STORES, LOG_FORMATS, LOG_LEVELS, LOG_REQUESTS, WHEN_EXHAUSTED } from './terms.ts'
 
 const ID_RULE = 'lower-case letters, digits, dots, - and _, beginning with a letter or digit'
 
@@ -85,6 +87,7 @@ const timeouts = object(
       '24h',
       'For a provider to report the usage of a response whose client has left; 0s: it is cancelled at once',
     ),
+    clientStalled: duration('1s', '24h', 'Until a client that takes nothing of its stream counts as one that left'),
     drain: duration('0s', '24h', 'For requests in flight to finish when Sluice is stopped'),
   },
   { description: 'Timeouts' },
@@ -132,26 +135,6 @@ const quota = (what: string): Shape<number> => size('1KiB', '1PiB', `Total size 
 const count = (what: string): Shape<number> =>
   number({ min: 1, max: 1_000_000_000, whole: true, description: `Maximum number of ${what} of one account` })
 
-const store = object(
-  {
-    durability: name(
-      DURABILITIES,
-      'The failure that generations survive once they are answered: power (a power cut) or process (kill -9)',
-    ),
-    quota: size('1KiB', '1PiB', 'Total size of everything that is kept for all accounts'),
-    quotaWithoutCredit: size(
-      '0B',
-      '1PiB',
-      'Total size of the files of one account without credit, and of what requests to free models keep for it',
-    ),
-    reserve: shareOrSize(
-      '1PiB',
-      'Free disk space for records and deletions, as a percentage of the disk or a size; 0B: none',
-    ),
-  },
-  { description: 'The database' },
-)
-
 const log = object(
   {
     format: name(LOG_FORMATS, 'Lines for people or for programs; default: text on a terminal, json otherwise'),
@@ -179,8 +162,20 @@ const metrics = object(
   { description: 'Metrics for Prometheus' },
 )
 
+const FILE_STORE = new RegExp(
+  `^(?:${FILE_STORES.join('|')}|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:/[\\w./-]{0,200})?)$`,
+)
+
 const files = object(
   {
+    store: located(
+      string({
+        what: `${FILE_STORES.join(', ')} or s3://bucket/prefix`,
+        pattern: FILE_STORE,
+        description:
+          'Place of the bytes: folder (in data), postgres or s3://bucket/prefix; default: postgres with such a store',
+      }),
+    ),
     quota: quota('files'),
     outputKeep: duration('1m', '30d', 'How long the URL of a generated image or other output is valid'),
   },
@@ -240,6 +235,14 @@ const consoleSettings = object(
 export const FILE = object(
   {
     listen,
+    workers: located(
+      number({
+        min: 1,
+        max: 256,
+        whole: true,
+        description: 'Processes that serve on the same port, over PostgreSQL and on Linux; default: 1',
+      }),
+    ),
     data: string({
       what: 'a folder',
       description: 'Folder of the database; relative to the working directory',
@@ -273,6 +276,17 @@ export const FILE = object(
         count: count('stored responses'),
       },
       { description: 'Stored responses' },
+    ),
+    retention: object(
+      {
+        records: string({
+          what: "a number of months, such as '13 months', or 'forever'",
+          description: "Whole months that records of generations are kept, such as '13 months', or 'forever'",
+          check: (text) =>
+            /^(?:[1-9]\d{0,2} months?|forever)$/.test(text) ? undefined : "must be 'forever' or like '13 months'",
+        }),
+      },
+      { description: 'Records that are removed when they are old' },
     ),
     idempotency: object(
       {
@@ -310,6 +324,7 @@ export const FILE = object(
       },
       { description: 'Subscriptions' },
     ),
+    capture,
     accountStatus,
     console: consoleSettings,
     keys: list(key, { what: 'keys', description: 'Fixed keys, besides those created on the command line' }),

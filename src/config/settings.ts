@@ -5,6 +5,7 @@ import { nanoOf } from '../money.ts'
 import { nearest } from '../nearest.ts'
 import type { Api, Capabilities } from '../protocols/protocol.ts'
 import { STATUS_THRESHOLDS } from './account-settings.ts'
+import { readCapture } from './capture-settings.ts'
 import type {
   Config,
   CredentialConfig,
@@ -20,9 +21,9 @@ import type { PriceText } from './model-settings.ts'
 import { PROVIDER_ID } from './provider-settings.ts'
 import type { FILE } from './schema.ts'
 import type { Shape } from './shape.ts'
-import { WINDOW_NAMES } from './terms.ts'
+import { type FileStoreName, WINDOW_NAMES } from './terms.ts'
 
-type ReadFile = typeof FILE extends Shape<infer T> ? T : never
+export type ReadFile = typeof FILE extends Shape<infer T> ? T : never
 
 /** The configuration from the values in the file, with defaults. Contradictory values are reported as problems. */
 export function toConfig(read: ReadFile, env: Environment): Config {
@@ -35,13 +36,9 @@ export function toConfig(read: ReadFile, env: Environment): Config {
       proxies: read.listen?.proxies?.map(({ value }) => value) ?? LOCAL_RANGES,
       ...(read.listen?.publicUrl === undefined ? {} : { publicUrl: read.listen.publicUrl.replace(/\/+$/, '') }),
     },
+    workers: readWorkers(read),
     data: resolve(read.data ?? './data'),
-    store: {
-      durability: read.store?.durability ?? 'power',
-      quotaBytes: read.store?.quota ?? Infinity,
-      quotaWithoutCreditBytes: read.store?.quotaWithoutCredit ?? 16 * 2 ** 20,
-      reserve: read.store?.reserve ?? { share: 0.05, bytes: 2 ** 30 },
-    },
+    store: readStore(read.store),
     log: {
       format: read.log?.format,
       level: read.log?.level ?? 'info',
@@ -55,6 +52,7 @@ export function toConfig(read: ReadFile, env: Environment): Config {
       idleMs: timeouts.idle ?? 300_000,
       totalMs: timeouts.total ?? 3_600_000,
       clientLeftMs: timeouts.clientLeft ?? 60_000,
+      clientStalledMs: timeouts.clientStalled ?? 120_000,
       drainMs: timeouts.drain ?? 30_000,
     },
     keepAliveMs: read.keepAlive ?? 10_000,
@@ -62,8 +60,9 @@ export function toConfig(read: ReadFile, env: Environment): Config {
     billing: readBilling(read.billing),
     reasoning: { keepMs: read.reasoning?.keep ?? 86_400_000 },
     responses: { keepDays: read.responses?.keepDays ?? 30, ...readKept(read.responses) },
+    retention: { recordMonths: monthsOf(read.retention?.records) },
     idempotency: readIdempotency(read.idempotency),
-    files: { quotaBytes: read.files?.quota ?? 10 * 2 ** 30, outputKeepMs: read.files?.outputKeep ?? 3_600_000 },
+    files: readFiles(read),
     predictions: {
       concurrency: read.predictions?.concurrency ?? 8,
       waiting: read.predictions?.waiting ?? 1_000,
@@ -75,6 +74,7 @@ export function toConfig(read: ReadFile, env: Environment): Config {
       bytes: read.fetch?.size ?? 20 * 2 ** 20,
       private: (read.fetch?.private ?? []).map(({ value }) => value.toLowerCase()),
     },
+    capture: readCapture(read.capture),
     accountStatus: {
       ...STATUS_THRESHOLDS,
       ...read.accountStatus,
@@ -93,6 +93,50 @@ export function toConfig(read: ReadFile, env: Environment): Config {
     keys: readKeys(read.keys ?? []),
     env,
   }
+}
+
+const monthsOf = (text: string | undefined): number | undefined =>
+  text === undefined || text === 'forever' ? undefined : Number.parseInt(text, 10)
+
+function readWorkers({ workers, store }: ReadFile): number {
+  if (workers !== undefined && workers.value > 1 && store?.url === undefined)
+    workers.location.fail('requires PostgreSQL (store: postgres://...): SQLite belongs to one process')
+  return workers?.value ?? 1
+}
+
+const readStore = (read: NonNullable<ReadFile['store']> = {}): Config['store'] => ({
+  quotaBytes: read.quota ?? Infinity,
+  quotaWithoutCreditBytes: read.quotaWithoutCredit ?? 16 * 2 ** 20,
+  ...(read.url === undefined
+    ? {
+        durability: read.durability?.value ?? 'power',
+        reserve: read.reserve?.value ?? { share: 0.05, bytes: 2 ** 30 },
+      }
+    : {
+        postgres: {
+          url: read.url,
+          connections: read.connections?.value ?? 10,
+          patienceMs: read.patience?.value ?? 10_000,
+          deadAfterMs: read.deadAfter?.value ?? 15_000,
+        },
+      }),
+})
+
+function readFiles({ files = {}, store }: ReadFile): Config['files'] {
+  const isPostgres = store?.url !== undefined
+  if (files.store?.value === 'postgres' && !isPostgres)
+    files.store.location.fail('is postgres, which requires store: postgres://...')
+  return {
+    store: fileStoreOf(files.store?.value ?? (isPostgres ? 'postgres' : 'folder')),
+    quotaBytes: files.quota ?? 10 * 2 ** 30,
+    outputKeepMs: files.outputKeep ?? 3_600_000,
+  }
+}
+
+/** `text`: one of FILE_STORES, or `s3://bucket/prefix`. */
+function fileStoreOf(text: string): Config['files']['store'] {
+  const [, bucket, prefix = ''] = /^s3:\/\/([^/]+)(?:\/(.*?)\/*)?$/.exec(text) ?? []
+  return bucket === undefined ? (text as FileStoreName) : { bucket, prefix }
 }
 
 const readKept = (read: { quota?: number; count?: number } = {}): { quotaBytes: number; count: number } => ({

@@ -174,6 +174,15 @@ const bytesPatterns = ({ schema }: Shape<number>): unknown[] => schema.anyOf as 
 /** A value and where it is in the file. */
 export type Located<T> = { value: T; location: ConfigLocation }
 
+/** A value with its location, for problems that its neighbours decide. */
+export const located = <T>(of: Shape<T>): Shape<Located<T>> => ({
+  schema: of.schema,
+  read(location) {
+    const value = of.read(location)
+    return value === undefined ? undefined : { value, location }
+  },
+})
+
 type Members = Record<string, Shape<unknown>>
 type ReadMembers<M extends Members> = { [Name in keyof M]?: M[Name] extends Shape<infer T> ? T : never }
 

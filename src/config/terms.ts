@@ -21,6 +21,10 @@ export type WhenExhausted = (typeof WHEN_EXHAUSTED)[number]
 export const DURABILITIES = ['power', 'process'] as const
 export type Durability = (typeof DURABILITIES)[number]
 
+/** The places of the bytes of files beside a bucket: the data folder, or the database. */
+export const FILE_STORES = ['folder', 'postgres'] as const
+export type FileStoreName = (typeof FILE_STORES)[number]
+
 export const LOG_FORMATS = ['text', 'json'] as const
 export type LogFormat = (typeof LOG_FORMATS)[number]
 
@@ -31,6 +35,14 @@ export type LogLevel = (typeof LOG_LEVELS)[number]
 /** The requests that have a line in the log. */
 export const LOG_REQUESTS = ['all', 'errors', 'none'] as const
 export type LogRequests = (typeof LOG_REQUESTS)[number]
+
+/** The requests whose bodies are captured, the fewest first. */
+export const CAPTURE_MODES = ['off', 'errors', 'all'] as const
+export type CaptureMode = (typeof CAPTURE_MODES)[number]
+
+/** Kinds of texts that can be blanked in captured bodies. */
+export const REDACTED_TEXTS = ['emails', 'phones', 'cards'] as const
+export type RedactedText = (typeof REDACTED_TEXTS)[number]
 
 /** The orders in which the endpoints of a model are tried. */
 export const STRATEGIES = ['order', 'weights', 'price', 'latency', 'throughput', 'least-busy'] as const

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import builtInPlans from '../../catalog/plans.json'
 import { ConfigError, loadConfig, readConfig } from '../../src/config/load.ts'
+import { shownUrl } from '../../src/config/store-settings.ts'
 import { ENV, read } from './reading.ts'
 
 describe('defaults', () => {
@@ -17,6 +18,7 @@ describe('defaults', () => {
           port: 4310,
           proxies: ['127.0.0.0/8', '::1', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'],
         },
+        workers: 1,
         data: resolve('data'),
         store: {
           durability: 'power',
@@ -43,6 +45,7 @@ describe('defaults', () => {
           idleMs: 300_000,
           totalMs: 3_600_000,
           clientLeftMs: 60_000,
+          clientStalledMs: 120_000,
           drainMs: 30_000,
         },
         keepAliveMs: 10_000,
@@ -56,9 +59,10 @@ describe('defaults', () => {
           delayMs: 180_000,
         },
         reasoning: { keepMs: 86_400_000 },
+        retention: { recordMonths: undefined },
         responses: { keepDays: 30, quotaBytes: 10_737_418_240, count: 1_000_000 },
         idempotency: { keepMs: 86_400_000, accountBytes: 67_108_864, totalBytes: 1_073_741_824 },
-        files: { quotaBytes: 10_737_418_240, outputKeepMs: 3_600_000 },
+        files: { store: 'folder', quotaBytes: 10_737_418_240, outputKeepMs: 3_600_000 },
         predictions: {
           concurrency: 8,
           waiting: 1_000,
@@ -68,6 +72,14 @@ describe('defaults', () => {
         },
         fetch: { requestUrls: false, bytes: 20_971_520, private: [] },
         console: { enabled: true, hosts: [], sessionHours: 12 },
+        capture: {
+          most: 'off',
+          default: 'off',
+          bytes: 262144,
+          keepMs: 604_800_000,
+          quotaBytes: 5 * 2 ** 30,
+          redact: [],
+        },
         accountStatus: {
           refusals: { monitored: 1_000, abusive: 10_000 },
           addresses: { monitored: 200, abusive: 2_000 },
@@ -128,7 +140,7 @@ keys: [{ key: "\${LONG}", requestsPerMinute: 1 }]
       reserve: { share: 0.025, bytes: Infinity },
     })
     expect(config.responses).toEqual({ keepDays: 1, quotaBytes: 2 ** 20, count: 5 })
-    expect(read('store: { reserve: 1GiB }').store.reserve).toEqual({ share: 1, bytes: 2 ** 30 })
+    expect(read('store: { reserve: 1GiB }').store).toMatchObject({ reserve: { share: 1, bytes: 2 ** 30 } })
     expect(config.limits).toEqual({
       requestsPerMinute: 5,
       connectionsPerAddress: 50,
@@ -146,6 +158,7 @@ keys: [{ key: "\${LONG}", requestsPerMinute: 1 }]
       idleMs: 1500,
       totalMs: 7_200_000,
       clientLeftMs: 60_000,
+      clientStalledMs: 120_000,
       drainMs: 0,
     })
     expect(config.keepAliveMs).toBe(500)
@@ -170,6 +183,27 @@ keys: [{ key: "\${LONG}", requestsPerMinute: 1 }]
     expect(config.keys).toEqual([
       { key: 'sk-0123456789abcdef', kind: 'pay-as-you-go', name: 'key 1', requestsPerMinute: 1 },
     ])
+  })
+
+  test('the store is a URL, or its settings with a URL', () => {
+    const kept = { quotaBytes: Infinity, quotaWithoutCreditBytes: 16 * 2 ** 20 }
+    const url = 'postgres://sluice:k-from-env@db.example:5433/sluice'
+    expect(read('store: postgres://sluice:${KEY}@db.example:5433/sluice').store).toEqual({
+      ...kept,
+      postgres: { url, connections: 10, patienceMs: 10_000, deadAfterMs: 15_000 },
+    })
+    expect(
+      read('store: { url: "postgres://sluice:${KEY}@db.example:5433/sluice", connections: 20, patience: 30s }').store,
+    ).toEqual({ ...kept, postgres: { url, connections: 20, patienceMs: 30_000, deadAfterMs: 15_000 } })
+    expect(read('store: postgres://host/sluice\nworkers: 4').workers).toBe(4)
+    expect(read('store: "postgresql:///sluice?host=/run/postgresql"').store.postgres).toBeDefined()
+  })
+
+  test('the URL of a store is shown without its password and parameters', () => {
+    expect(shownUrl('postgres://sluice:k-3f9a@db.example:5433/sluice?sslpassword=k-3f9a')).toBe(
+      'postgres://sluice@db.example:5433/sluice',
+    )
+    expect(shownUrl('postgres:///sluice?host=/run/postgresql')).toBe('postgres:///sluice')
   })
 
   test('variables may also be numbers and booleans, and a default replaces an empty variable', () => {

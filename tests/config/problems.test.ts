@@ -2,8 +2,9 @@ import { describe, expect, test } from 'bun:test'
 import { problemsOf } from './reading.ts'
 
 const TOP_LEVEL_KEYS =
-  'listen, data, store, log, metrics, limits, timeouts, keepAlive, strict, billing, files, predictions, fetch, ' +
-  'reasoning, responses, idempotency, providers, models, routing, plans, accountStatus, console, keys'
+  'listen, workers, data, store, log, metrics, limits, timeouts, keepAlive, strict, billing, files, predictions, ' +
+  'fetch, reasoning, responses, retention, idempotency, providers, models, routing, plans, capture, accountStatus, ' +
+  'console, keys'
 
 const NAME_RULE = '1 to 256 characters of A-Z a-z 0-9 . _ : @ / + -'
 
@@ -18,6 +19,7 @@ const PROBLEMS: [string, string[]][] = [
     [`1:1: has the unknown key "qqqqqqqqqqqqqqqqqqqqqqqqq" (known keys: ${TOP_LEVEL_KEYS})`],
   ],
   ['fetch: { private: ["http://h"] }', ['1:20: fetch.private[0] must be a host, with or without a port']],
+  ['retention: { records: 13 days }', ["1:23: retention.records must be 'forever' or like '13 months'"]],
   ['predictions: { concurrency: 0 }', ['1:29: predictions.concurrency must be a whole number from 1 to 1000, not 0']],
   [
     'files: { quota: 1 }',
@@ -78,6 +80,38 @@ const PROBLEMS: [string, string[]][] = [
   ['listen: { host: a b }', ['1:17: listen.host must be a host name or address']],
   ['listen: { host: 1 }', ['1:17: listen.host must be a host name or address, not a number: put it in quotes']],
   ['store: { durability: disk }', ['1:22: store.durability must be one of power, process']],
+  [
+    'store: { url: postgres://user@host/sluice, durability: power, reserve: 5% }',
+    [
+      '1:56: store.durability applies to SQLite, not to the PostgreSQL of store.url: remove it',
+      '1:72: store.reserve applies to SQLite, not to the PostgreSQL of store.url: remove it',
+    ],
+  ],
+  [
+    'store: { connections: 5, patience: 1s }',
+    [
+      '1:23: store.connections applies to PostgreSQL and requires store.url: postgres://user:password@host/database',
+      '1:36: store.patience applies to PostgreSQL and requires store.url: postgres://user:password@host/database',
+    ],
+  ],
+  ['data: x\nworkers: 4', ['2:10: workers requires PostgreSQL (store: postgres://...): SQLite belongs to one process']],
+  [
+    'store: mysql://root:k-3f9a@host/sluice',
+    [
+      '1:8: store has the scheme mysql, and must be postgres://user:password@host/database; ' +
+        'without a URL, Sluice stores in data',
+    ],
+  ],
+  ...['postgres:sluice', '"postgres://user:a#b@host/sluice"', 'postgres://', 'folder', '""'].map(
+    (text): [string, string[]] => [
+      `store: ${text}`,
+      [
+        '1:8: store must be a URL such as postgres://user:password@host/database; ' +
+          'characters such as # / @ in a password are percent-encoded',
+      ],
+    ],
+  ),
+  ['store: { url: postgres://host }', ['1:15: store.url must name a database: postgres://user:password@host/database']],
   ['data: [x]', ['1:7: data must be a folder, not a list']],
   [
     'timeouts: { idle: 5 }',

@@ -1,0 +1,73 @@
+import type { Config } from '../../config/config.ts'
+import { FILE } from '../../config/schema.ts'
+import { usdText } from '../../money.ts'
+
+/** A setting that is no mapping, by its path in sluice.yaml. */
+export type Leaf = { path: string; description: string }
+
+export type Members = Record<string, unknown>
+
+export const isMembers = (value: unknown): value is Members =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The value at a path of members. */
+export const at = (value: unknown, path: string): unknown =>
+  path.split('.').reduce((of: unknown, name) => (isMembers(of) ? of[name] : undefined), value)
+
+function leavesOf(schema: Members, path: string): Leaf[] {
+  const { properties, description = '' } = schema as { properties?: Record<string, Members>; description?: string }
+  if (properties === undefined) return [{ path, description }]
+  return Object.entries(properties).flatMap(([name, of]) => leavesOf(of, path === '' ? name : `${path}.${name}`))
+}
+
+export const ALL_LEAVES = leavesOf(FILE.schema, '')
+
+const UNITS = [
+  [86_400_000, 'd'],
+  [3_600_000, 'h'],
+  [60_000, 'm'],
+  [1000, 's'],
+] as const
+const SIZES = [
+  [2 ** 40, 'TiB'],
+  [2 ** 30, 'GiB'],
+  [2 ** 20, 'MiB'],
+  [2 ** 10, 'KiB'],
+] as const
+
+const inUnits = (value: number, units: readonly (readonly [number, string])[], smallest: string): string => {
+  const [size, name] = units.find(([one]) => value >= one && value % one === 0) ?? [1, smallest]
+  return `${value / size}${name}`
+}
+
+/** Where the configuration has settings under other names than the file. */
+const MEMBERS: Record<string, string> = {
+  'fetch.size': 'fetch.bytes',
+  'limits.conversations': 'limits.conversation',
+  'store.connections': 'store.postgres.connections',
+  'store.patience': 'store.postgres.patience',
+  'store.deadAfter': 'store.postgres.deadAfter',
+}
+/** Sizes without a unit in their names. */
+const OF_BYTES = new Set(['fetch.size', 'capture.bytes'])
+
+const monthsText = (months: number | undefined): string =>
+  months === undefined ? 'forever' : `${months} month${months === 1 ? '' : 's'}`
+
+const storeText = (store: Config['files']['store']): string =>
+  typeof store === 'string' ? store : `s3://${[store.bucket, store.prefix].filter((part) => part !== '').join('/')}`
+
+/** The value in force, as sluice.yaml would have it; null where there is none. */
+export function textOf(config: Config, path: string): unknown {
+  if (path === 'retention.records') return monthsText(config.retention.recordMonths)
+  if (path === 'files.store') return storeText(config.files.store)
+  const name = MEMBERS[path] ?? path
+  const plain = at(config, name)
+  if (typeof plain === 'number' && OF_BYTES.has(path)) return inUnits(plain, SIZES, 'B')
+  if (typeof plain === 'bigint') return usdText(plain)
+  if (plain !== undefined && (!isMembers(plain) || path === 'store.reserve')) return plain
+  const ms = at(config, `${name}Ms`)
+  if (typeof ms === 'number') return inUnits(ms, UNITS, 'ms')
+  const bytes = at(config, `${name}Bytes`)
+  return typeof bytes === 'number' && Number.isFinite(bytes) ? inUnits(bytes, SIZES, 'B') : null
+}

@@ -1,0 +1,61 @@
+import { type ChangeLog, COMMAND_LINE } from '../../accounts/change-log.ts'
+import { log } from '../../log/log.ts'
+import { isRunTime } from './build.ts'
+import { isMembers, type Members } from './leaves.ts'
+import type { RunTimeSettings } from './run-time-settings.ts'
+
+/** Paths of the file that have changed: those in force now, and those that hold from the next start on. */
+export type Reloaded = { changed: string[]; restart: string[] }
+
+type Logged = (reloaded: Reloaded) => Promise<void>
+
+/**
+ * Reads the configuration file again. `logged` writes the line of the change log. Throws ConfigError or
+ * SettingsProblems, and changes nothing then.
+ */
+export async function reloadFile(runTime: RunTimeSettings, by: string, logged: Logged): Promise<Reloaded> {
+  const before = runTime.file.written()
+  let reloaded: Reloaded = { changed: [], restart: [] }
+  await runTime.reload(by, (file) => {
+    const paths = differences(before, file.written(), '')
+    reloaded = { changed: paths.filter(isTakenOver), restart: paths.filter((path) => !isTakenOver(path)) }
+    return logged(reloaded)
+  })
+  return reloaded
+}
+
+/** The same on a signal: what has changed, or what is wrong, is logged. */
+export async function reloadOnSignal({
+  runTime,
+  people: { changes },
+}: {
+  runTime: RunTimeSettings
+  people: { changes: ChangeLog }
+}): Promise<void> {
+  const { name } = runTime.file
+  try {
+    const { changed, restart } = await reloadFile(runTime, 'SIGHUP', (after) =>
+      changes.add(COMMAND_LINE, { action: 'settings.reload', target: name, after }),
+    )
+    const parts = [
+      changed.length === 0 ? '' : `changed ${changed.join(', ')}`,
+      restart.length === 0 ? '' : `from the next start on ${restart.join(', ')}`,
+    ].filter((part) => part !== '')
+    log.info(`${name} is read again: ${parts.length === 0 ? 'nothing has changed' : parts.join('; ')}`)
+  } catch (error) {
+    log.error(`${name} is not taken over, and what was in force stays:\n${(error as Error).message}`)
+  }
+}
+
+const isTakenOver = (path: string): boolean =>
+  /^(?:providers|models|plans\.tiers)(?:\.|$)/.test(path) || isRunTime(path)
+
+/** The paths at which two values differ. */
+function differences(before: unknown, now: unknown, path: string): string[] {
+  if (!isMembers(before) && !isMembers(now)) return JSON.stringify(before) === JSON.stringify(now) ? [] : [path]
+  if (!isMembers(before ?? {}) || !isMembers(now ?? {})) return [path]
+  const [from, to] = [before ?? {}, now ?? {}] as [Members, Members]
+  return [...new Set([...Object.keys(from), ...Object.keys(to)])].flatMap((name) =>
+    differences(from[name], to[name], path === '' ? name : `${path}.${name}`),
+  )
+}
