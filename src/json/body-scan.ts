@@ -22,6 +22,10 @@ export type BodyScan = {
   members: readonly BodyMember[]
   /** Number of values in it, containers included. */
   elements: number
+  /** See `BodyWeight`. */
+  parts: number
+  tools: number
+  widest: number
   /** Watched names seen outside `tools`. */
   seen: number
   /** Watched names seen in the objects of `tools`, above their schemas. */
@@ -90,8 +94,9 @@ const NAMES: Readonly<Record<string, number>> = {
 const DONE = 0
 const MORE = 1
 
-/** Arrays from this size on have their spans. */
-const LONG_ARRAY_BYTES = 4096
+/** Arrays from this size on have their spans, if all arrays together have at most so many elements. */
+export const LONG_ARRAY_BYTES = 4096
+export const MAX_SPANS = 8192
 
 /** Zero bytes that the scan needs behind the body. */
 const PADDING = 8
@@ -154,7 +159,7 @@ class Scanner {
   #verdict = MORE
 
   /** A text: what is wrong. Undefined where the body could not be judged. */
-  result(bytes: Buffer, limits: BodyLimits): Scanned {
+  result(bytes: Buffer, limits: BodyLimits, longBytes = LONG_ARRAY_BYTES): Scanned {
     const numbers = this.#numbers
     const weight = { elements: numbers[0]!, parts: numbers[6]!, tools: numbers[7]!, widest: numbers[8]! }
     const problem = excess(weight, limits)
@@ -175,28 +180,28 @@ class Scanner {
       members.push(member)
       if (member.first !== '[') continue
       const next = spanAt + 2 * member.elements
-      if (member.elements > 0 && next <= spansEnd && member.end - member.start >= LONG_ARRAY_BYTES)
+      if (member.elements > 0 && next <= spansEnd && member.end - member.start >= longBytes)
         member.spans = numbers.slice(spanAt, next)
       spanAt = next
     }
-    return { members, elements: numbers[0]!, seen: numbers[2]!, seenInTools: numbers[3]!, values: numbers[4]! }
+    return { members, ...weight, seen: numbers[2]!, seenInTools: numbers[3]!, values: numbers[4]! }
   }
 }
 
 /** Bodies up to this size share one scanner, and are scanned in one turn of the event loop: 2 ms. */
-const SHARED_BYTES = 4 * 1024 * 1024
+export const SHARED_BYTES = 4 * 1024 * 1024
 /** A longer one is scanned in slices of this size, and copied in slices of the other: new memory is slow. */
 const SLICE_BYTES = 1024 * 1024
 const COPIED_BYTES = 4 * 1024 * 1024
 let shared: Scanner | undefined
 
-/** Scans a body of at most SHARED_BYTES. */
-function scanShort(bytes: Buffer, limits: BodyLimits): Scanned {
+/** `scanBody` for a body of at most SHARED_BYTES. `longBytes`: the length from which on arrays have their spans. */
+export function scanShort(bytes: Buffer, limits: BodyLimits, longBytes?: number): Scanned {
   shared ??= new Scanner(SHARED_BYTES)
   shared.copy(bytes, 0, bytes.length)
   shared.begin(bytes.length, limits.depth)
   shared.step(bytes.length)
-  return shared.result(bytes, limits)
+  return shared.result(bytes, limits, longBytes)
 }
 
 /** The same for a longer one, in slices between which other requests are served. */

@@ -1,36 +1,58 @@
-/** Texts of elements that come again in later bodies as the same objects. */
-const known = new WeakMap<object, string>()
+import type { BodyPieces } from './splice-bytes.ts'
+import { sameBeginning } from './same-beginning.ts'
+
+/** The text of an array that comes again with more elements: the elements, and where each ends. */
+export class ArrayText {
+  #elements: readonly unknown[] = []
+  #ends: number[] = []
+  #bytes: Buffer = Buffer.alloc(0)
+
+  /** The bytes of `[`, the elements with commas between them, and no end. Only elements not known are written. */
+  of(elements: readonly unknown[]): Buffer {
+    const known = sameBeginning(this.#elements, elements)
+    if (known < elements.length) this.#add(elements, known)
+    return this.#bytes.subarray(0, elements.length === 0 ? 0 : this.#ends[elements.length - 1])
+  }
+
+  #add(elements: readonly unknown[], known: number): void {
+    let end = known === 0 ? 0 : this.#ends[known - 1]!
+    const before = this.#bytes.subarray(0, end)
+    this.#ends.length = known
+    let text = ''
+    for (let index = known; index < elements.length; index++) {
+      const element = (index === 0 ? '[' : ',') + (JSON.stringify(elements[index]) ?? 'null')
+      text += element
+      this.#ends.push((end += Buffer.byteLength(element)))
+    }
+    // Bytes that were given away stay as they are.
+    this.#bytes = Buffer.concat([before, Buffer.from(text)])
+    this.#elements = elements
+  }
+}
 
 /**
- * JSON.stringify of an object. `isKept`: reports whether an array has elements that come again as the same objects and
- * do not change: their texts are kept.
+ * The bytes of JSON.stringify of an object. `known`: the text of an array whose elements come again as the same objects
+ * and do not change.
  */
-export function stringifyBody(body: Record<string, unknown>, isKept: (value: unknown) => boolean): string {
-  const names = Object.keys(body)
-  if (!names.some((name) => isKept(body[name]))) return JSON.stringify(body)
+export function stringifyBody(
+  body: Record<string, unknown>,
+  known: (value: unknown) => ArrayText | undefined,
+): string | BodyPieces {
+  const pieces: (Uint8Array | string)[] = []
   let text = ''
-  for (const name of names) {
+  let isFirst = true
+  for (const name of Object.keys(body)) {
     const value = body[name]
-    const written = isKept(value) ? arrayText(value as readonly unknown[]) : JSON.stringify(value)
-    if (written !== undefined) text += `${text === '' ? '{' : ','}${JSON.stringify(name)}:${written}`
+    const array = known(value)
+    const written = array === undefined ? JSON.stringify(value) : ''
+    if (written === undefined) continue
+    text += `${isFirst ? '{' : ','}${JSON.stringify(name)}:${written}`
+    isFirst = false
+    if (array === undefined) continue
+    const bytes = array.of(value as readonly unknown[])
+    pieces.push(text, bytes)
+    text = bytes.length === 0 ? '[]' : ']'
   }
-  return text === '' ? '{}' : text + '}'
-}
-
-function arrayText(elements: readonly unknown[]): string {
-  let text = '['
-  for (const element of elements) {
-    if (text !== '[') text += ','
-    text += typeof element === 'object' && element !== null ? elementText(element) : (JSON.stringify(element) ?? 'null')
-  }
-  return text + ']'
-}
-
-function elementText(element: object): string {
-  let text = known.get(element)
-  if (text === undefined) {
-    text = JSON.stringify(element)
-    known.set(element, text)
-  }
-  return text
+  text += isFirst ? '{}' : '}'
+  return pieces.length === 0 ? text : [...pieces, text]
 }

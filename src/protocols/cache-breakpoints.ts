@@ -1,5 +1,6 @@
-import type { GenerationRequest, Located, Part, Tool } from '../generation/request.ts'
+import type { GenerationRequest, Located, Part, Tool, Turn } from '../generation/request.ts'
 import { isObject } from '../json/parse.ts'
+import { someElement } from './element-memory.ts'
 import type { Capabilities } from './protocol.ts'
 import type { Translation } from './translation.ts'
 
@@ -53,9 +54,14 @@ function breakpointsOf({ tools, system, turns }: GenerationRequest): Breakpoint[
   }
   for (const tool of tools) add(tool)
   for (const part of system) add(part)
-  for (const { parts } of turns) for (const part of parts) add(part)
+  if (someElement(turns, hasCache)) for (const { parts } of turns) for (const part of parts) add(part)
   return found
 }
+
+const hasCache = ({ parts }: Turn): boolean => parts.some(isOrHasCached)
+
+const isOrHasCached = (part: Part): boolean =>
+  ('cache' in part && part.cache !== undefined) || (part.type === 'tool-result' && part.content.some(isOrHasCached))
 
 /** Reports the breakpoints of which a provider of another protocol than messages is not sent all. */
 export function loseBreakpoints(translation: Translation, field: Capabilities['cacheBreakpoints']): void {

@@ -1,19 +1,22 @@
 import type { BodyMember } from '../json/body-scan.ts'
+import { ScanMemory } from '../json/scan-memory.ts'
 import { remember } from './element-memory.ts'
 import type { ScannedBody } from './protocol.ts'
 
-/** Memory of a conversation for each of its bytes, measured: the bytes, their values, and what was made of them. */
+/** Memory of an array for each of its bytes, measured: the bytes, their values, and what was made of them. */
 const WEIGHT = 12
 
-/** Keys of conversations that came once: about a hundred bytes each. */
+/** Keys of arrays that came once: about a hundred bytes each. */
 const MOST_SEEN = 4096
 
 /** Elements at the start of an array by which a conversation is recognised: instructions, and the first message. */
 const KEY_ELEMENTS = 2
 
+/** The array that does not grow, and is the same in many conversations: all of it is its key. */
+const WHOLE = 'tools'
+
 type LongMember = BodyMember & { spans: Uint32Array }
-type KnownArray = { spans: Uint32Array; values: unknown[] }
-type KnownConversation = { bytes: Buffer; arrays: ReadonlyMap<string, KnownArray>; weight: number }
+type KnownArray = { bytes: Buffer; spans: Uint32Array; values: unknown[]; weight: number }
 
 /**
  * Remembers conversations that came more than once, because agents send a growing conversation again with every turn.
@@ -21,15 +24,19 @@ type KnownConversation = { bytes: Buffer; arrays: ReadonlyMap<string, KnownArray
  */
 export class ConversationMemory {
   readonly #limitBytes: number
-  /** By account and first elements; the conversation used last is at the end. */
-  readonly #known = new Map<string, KnownConversation>()
-  /** Keys of conversations that came once. */
+  /** By account, name and hashes; the array used last is at the end. */
+  readonly #known = new Map<string, KnownArray>()
+  /** Keys of arrays that came once. */
   readonly #seen = new Set<string>()
   #bytes = 0
 
-  /** `limitBytes`: of all remembered conversations together. */
+  /** The scans of bodies, with their bytes. */
+  readonly scans: ScanMemory
+
+  /** `limitBytes`: of all remembered conversations together; a quarter of it more is for their bytes. */
   constructor(limitBytes: number) {
     this.#limitBytes = limitBytes
+    this.scans = new ScanMemory(limitBytes / 4)
   }
 
   /** Memory that the conversations take, estimated. */
@@ -42,24 +49,29 @@ export class ConversationMemory {
    * must not be changed.
    */
   parse(accountId: string, { bytes, scan }: ScannedBody): Record<string, unknown> {
-    const long = scan.members.filter((member): member is LongMember => member.spans !== undefined)
-    if (long.length === 0) return JSON.parse(bytes.toString()) as Record<string, unknown>
-    const key = keyOf(accountId, bytes, long)
-    const known = this.#known.get(key)
-    if (known === undefined && !this.#comesAgain(key)) return JSON.parse(bytes.toString()) as Record<string, unknown>
-    const body = JSON.parse(withEmptied(bytes, long)) as Record<string, unknown>
-    const arrays = new Map<string, KnownArray>()
+    const long = scan.members.filter(isLong)
+    const again: { member: LongMember; key: string; known: KnownArray | undefined }[] = []
     for (const member of long) {
+      const key = `${accountId} ${member.name} ${member.name === WHOLE ? hashOf(bytes, member) : hashesOf(bytes, long)}`
+      const known = this.#known.get(key)
+      if (known !== undefined || this.#comesAgain(key)) again.push({ member, key, known })
+    }
+    if (again.length === 0) return JSON.parse(bytes.toString()) as Record<string, unknown>
+    const emptied = withEmptied(
+      bytes,
+      again.map(({ member }) => member),
+    )
+    const body = JSON.parse(emptied) as Record<string, unknown>
+    for (const { member, key, known } of again) {
       const values = elementsOf(bytes, member, known)
-      remember(values)
-      arrays.set(member.name, { spans: member.spans, values })
+      remember(values, known?.values)
+      this.#remember(key, known?.values === values ? known : knownArray(bytes, member, values))
       body[member.name] = values
     }
-    this.#remember(key, { bytes, arrays, weight: bytes.length * WEIGHT })
     return body
   }
 
-  /** Reports whether a conversation has come before; only then is it worth remembering. */
+  /** Reports whether an array has come before; only then is it worth remembering. */
   #comesAgain(key: string): boolean {
     if (this.#seen.delete(key)) return true
     this.#seen.add(key)
@@ -67,11 +79,11 @@ export class ConversationMemory {
     return false
   }
 
-  #remember(key: string, conversation: KnownConversation): void {
+  #remember(key: string, array: KnownArray): void {
     this.#forget(key)
-    if (conversation.weight > this.#limitBytes) return
-    this.#known.set(key, conversation)
-    this.#bytes += conversation.weight
+    if (array.weight > this.#limitBytes) return
+    this.#known.set(key, array)
+    this.#bytes += array.weight
     for (const oldest of this.#known.keys()) {
       if (this.#bytes <= this.#limitBytes) return
       this.#forget(oldest)
@@ -86,17 +98,24 @@ export class ConversationMemory {
   }
 }
 
-function keyOf(accountId: string, bytes: Buffer, long: readonly LongMember[]): string {
-  let key = accountId
-  for (const { name, spans } of long) {
-    const last = Math.min(KEY_ELEMENTS, spans.length / 2) - 1
-    // Bytes are compared before anything is shared, so that a collision only costs a conversation its memory.
-    key += ` ${name} ${Bun.hash.xxHash32(bytes.subarray(spans[0], spans[2 * last + 1]))}`
-  }
-  return key
+const isLong = (member: BodyMember): member is LongMember => member.spans !== undefined
+
+// Bytes are compared before anything is shared, so that a collision only costs an array its memory.
+const hashOf = (bytes: Buffer, { spans }: LongMember, elements = spans.length / 2): number =>
+  Bun.hash.xxHash32(bytes.subarray(spans[0], spans[2 * Math.min(elements, spans.length / 2) - 1]))
+
+/** The key of a conversation: how each of its arrays begins. */
+const hashesOf = (bytes: Buffer, long: readonly LongMember[]): string =>
+  long.map((member) => hashOf(bytes, member, KEY_ELEMENTS)).join(' ')
+
+/** An array to remember. The bytes of a body are kept for most of it only. */
+function knownArray(bytes: Buffer, { start, end, spans }: LongMember, values: unknown[]): KnownArray {
+  if (2 * (end - start) > bytes.length) return { bytes, spans, values, weight: bytes.length * WEIGHT }
+  const own = Buffer.from(bytes.subarray(start, end))
+  return { bytes: own, spans: spans.map((at) => at - start), values, weight: own.length * WEIGHT }
 }
 
-/** The text of the body, with its long arrays empty. */
+/** The text of the body, with these arrays empty. */
 function withEmptied(bytes: Buffer, long: readonly LongMember[]): string {
   let text = ''
   let from = 0
@@ -107,15 +126,13 @@ function withEmptied(bytes: Buffer, long: readonly LongMember[]): string {
   return text + bytes.toString('utf8', from)
 }
 
-/** The elements of an array: those that the known conversation begins with, too, and the others parsed. */
-function elementsOf(bytes: Buffer, member: LongMember, known: KnownConversation | undefined): unknown[] {
-  const { spans, end } = member
-  const before = known?.arrays.get(member.name)
-  const shared = before === undefined ? 0 : sharedElements(bytes, spans, known!.bytes, before.spans)
-  if (shared === spans.length / 2 && shared === before!.values.length) return before!.values
+/** The elements of an array: those that the known one begins with, too, and the others parsed. */
+function elementsOf(bytes: Buffer, { spans, end }: LongMember, known: KnownArray | undefined): unknown[] {
+  const shared = known === undefined ? 0 : sharedElements(bytes, spans, known.bytes, known.spans)
+  if (shared === spans.length / 2 && shared === known!.values.length) return known!.values
   const parsed =
     shared === spans.length / 2 ? [] : (JSON.parse(`[${bytes.toString('utf8', spans[2 * shared], end)}`) as unknown[])
-  return shared === 0 ? parsed : [...before!.values.slice(0, shared), ...parsed]
+  return shared === 0 ? parsed : [...known!.values.slice(0, shared), ...parsed]
 }
 
 /** The number of elements with which both arrays begin, whitespace between them included. */

@@ -1,73 +1,166 @@
+import { sameBeginning } from '../json/same-beginning.ts'
+import { ArrayText } from '../json/stringify-body.ts'
 import type { Extras, Fields } from './fields.ts'
 import type { Target } from './protocol.ts'
-import type { Translation } from './translation.ts'
+import type { Loss, Translation } from './translation.ts'
 
 /**
- * Memories for elements of conversations that come again, in a later request, as the same objects (see
- * ConversationMemory). An entry lives as long as its element. All results are shared and must not be changed.
+ * Memories for conversations that come again, longer, in a later request. Their elements are the same objects then (see
+ * ConversationMemory). All results are shared and must not be changed.
  */
 
-/** Arrays whose elements are remembered: those of conversations that came before, and what was made of them. */
-const remembered = new WeakSet<readonly unknown[]>()
+/** Facts about an array that comes again: one object for each owner. */
+class ArrayMemory {
+  readonly #made = new WeakMap<object, object>()
 
-/** Has the elements of an array be remembered, if those of `source` are. */
-export function rememberLike<T>(source: unknown, array: T[]): T[] {
-  if (isRemembered(source)) remembered.add(array)
+  of<T extends object>(owner: object, make: () => T): T {
+    let made = this.#made.get(owner) as T | undefined
+    if (made === undefined) this.#made.set(owner, (made = make()))
+    return made
+  }
+}
+
+/** Arrays that come again. All versions of one array share its memory. */
+const memories = new WeakMap<readonly unknown[], ArrayMemory>()
+
+/** Has an array be remembered, as a later version of `before`. */
+export function remember(array: readonly unknown[], before?: readonly unknown[]): void {
+  if (!memories.has(array)) memories.set(array, memoryOf(before) ?? new ArrayMemory())
+}
+
+export const memoryOf = (value: unknown): ArrayMemory | undefined =>
+  Array.isArray(value) ? memories.get(value) : undefined
+
+const READ = {}
+
+/** Has an array be remembered, if `source` is, of which it was made. `owner`: if that was not a reader. */
+export function rememberLike<T>(source: unknown, array: T[], owner: object = READ): T[] {
+  const memory = memoryOf(source)
+  if (memory !== undefined) memories.set(array, memory.of(owner, newMemory))
   return array
 }
 
-/** Has the elements of an array be remembered. */
-export const remember = (array: readonly unknown[]): void => void remembered.add(array)
+const newMemory = (): ArrayMemory => new ArrayMemory()
 
-/** Reports whether a value is an array whose elements are remembered. */
-export const isRemembered = (value: unknown): value is readonly unknown[] =>
-  Array.isArray(value) && remembered.has(value)
+/** Reports whether a value is an array that is remembered. */
+export const isRemembered = (value: unknown): value is readonly unknown[] => memoryOf(value) !== undefined
 
-/** Elements as they were read. */
+/** The text of an array that is remembered. */
+export const textOf = (value: unknown): ArrayText | undefined => memoryOf(value)?.of(ArrayText, newText)
+
+const newText = (): ArrayText => new ArrayText()
+
+/** The elements that failed a test. */
+class Failed {
+  elements: readonly unknown[] = []
+}
+
+const newFailed = (): Failed => new Failed()
+
+/**
+ * `array.some(test)`. Elements that failed before are not tested again: the test must depend on nothing but the element
+ * and be a constant.
+ */
+export function someElement<T>(array: readonly T[], test: (element: T) => boolean): boolean {
+  const failed = memoryOf(array)?.of(test, newFailed)
+  if (failed === undefined) return array.some(test)
+  for (let index = sameBeginning(failed.elements, array); index < array.length; index++)
+    if (test(array[index]!)) return true
+  failed.elements = array
+  return false
+}
+
+/** Elements of one array as they were read, at the places where they were. */
+class Readings<T> {
+  readonly #elements: unknown[] = []
+  readonly #values: (T | undefined)[] = []
+
+  /** Undefined for an element that was not read before, or has extras. */
+  at(index: number, element: unknown): T | undefined {
+    return this.#elements[index] === element ? this.#values[index] : undefined
+  }
+
+  set(index: number, element: unknown, value: T | undefined): void {
+    this.#elements[index] = element
+    this.#values[index] = value
+  }
+
+  shorten(length: number): void {
+    if (this.#elements.length <= length) return
+    this.#elements.length = length
+    this.#values.length = length
+  }
+}
+
+/** Elements of conversations as they were read. */
 export class ReadElements<T> {
-  readonly #known = new WeakMap<object, { path: string; value: T }>()
+  /** The known elements of an array; undefined for one that is not remembered. */
+  of(source: unknown): Readings<T> | undefined {
+    const known = memoryOf(source)?.of(this, () => new Readings<T>())
+    known?.shorten((source as readonly unknown[]).length)
+    return known
+  }
+}
 
-  /**
-   * The result of `read`, which must depend on nothing but the element and its path. One with extras is not kept.
-   * `isKept`: the element is remembered. `isValid`: reports whether a kept result is valid in this conversation, too.
-   */
-  of(
-    element: Fields,
-    isKept: boolean,
-    extras: Extras,
-    read: (element: Fields, extras: Extras) => T,
-    isValid?: (value: T) => boolean,
-  ): T {
-    if (!isKept) return read(element, extras)
-    const { value: object, path } = element
-    const known = this.#known.get(object)
-    if (known?.path === path && isValid?.(known.value) !== false) return known.value
-    const own: Extras = Object.create(null)
-    const value = read(element.inner(object, path, own), own)
-    let hasExtras = false
-    for (const name in own) {
-      extras[name] = own[name]
-      hasExtras = true
-    }
-    if (!hasExtras) this.#known.set(object, { path, value })
+/**
+ * The result of `read`, which must depend on nothing but the element and its place. One without extras is kept in
+ * `known`.
+ */
+export function readElement<T>(
+  known: Readings<T> | undefined,
+  index: number,
+  element: Fields,
+  extras: Extras,
+  read: (element: Fields, extras: Extras) => T,
+): T {
+  if (known === undefined) return read(element, extras)
+  const { value: object, path } = element
+  const own: Extras = Object.create(null)
+  const value = read(element.inner(object, path, own), own)
+  let hasExtras = false
+  for (const name in own) {
+    extras[name] = own[name]
+    hasExtras = true
+  }
+  known.set(index, object, hasExtras ? undefined : value)
+  return value
+}
+
+/** Arrays as they were read, as a whole. */
+export class ReadArrays<T> {
+  readonly #known = new WeakMap<readonly unknown[], T>()
+
+  /** The result of `read`, which must depend on nothing but the array. One with extras is not kept. */
+  of(source: unknown, extras: Extras, read: () => T): T {
+    if (!isRemembered(source)) return read()
+    const known = this.#known.get(source)
+    if (known !== undefined) return known
+    const before = Object.keys(extras).length
+    const value = read()
+    if (Object.keys(extras).length === before) this.#known.set(source, value)
     return value
   }
 }
 
-/** Elements as they were written for a target. */
-export class WrittenElements<T> {
-  readonly #known = new WeakMap<object, { target: Target; variant: unknown; value: T }>()
+/** Arrays as they were written for a target. */
+export class WrittenArrays<T> {
+  readonly #known = new WeakMap<readonly unknown[], { target: Target; value: T; losses: readonly Loss[] }>()
 
-  /**
-   * The result of `write`, which must depend on nothing but the element, the target and `variant`. One with losses is
-   * not kept.
-   */
-  of(element: object, { target, report }: Translation, variant: unknown, write: () => T): T {
-    const known = this.#known.get(element)
-    if (known?.target === target && known.variant === variant) return known.value
+  /** The result of `write`, which must depend on nothing but array and target. Its losses are reported again. */
+  of(source: readonly unknown[], { target, report, schemaBudget }: Translation, write: () => T): T {
+    if (!isRemembered(source)) return write()
+    const known = this.#known.get(source)
+    if (known?.target === target) {
+      for (const { code, path, reason } of known.losses) report.add(code, path, reason)
+      return known.value
+    }
     const { reported } = report
+    const lost = report.losses.length
     const value = write()
-    if (report.reported === reported) this.#known.set(element, { target, variant, value })
+    const losses = report.losses.slice(lost)
+    // A loss that was reported before, or is one too many, is not listed.
+    if (report.reported - reported === losses.length && !schemaBudget.exceeded)
+      this.#known.set(source, { target, value, losses })
     return value
   }
 }

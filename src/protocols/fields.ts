@@ -128,6 +128,11 @@ export class Fields {
     return found
   }
 
+  /** One element of an array of objects; undefined for another value, which is refused. */
+  element(name: string, elements: readonly unknown[], index: number): this | undefined {
+    return this.#innerObject(elements[index], `${this.at(name)}[${index}]`)
+  }
+
   strings(name: string, limits: { min?: number; max?: number; of?: string } = {}): string[] | undefined {
     return this.array(name, limits)?.filter((element, index): element is string => {
       if (typeof element === 'string') return true

@@ -6,7 +6,9 @@ import type {
   Part,
   Tool,
   TextPart,
+  Turn,
 } from '../generation/request.ts'
+import { someElement } from './element-memory.ts'
 import { refuseTool } from './provider-native.ts'
 import type { Translation } from './translation.ts'
 
@@ -33,13 +35,12 @@ export function writeHosted<T>(
  * conversation in which code was run goes on with any model.
  */
 export function withStepsAsText(request: GenerationRequest, report: (part: NativePart) => void): GenerationRequest {
-  const hasSteps = (part: Part): boolean => part.type === 'native' && part.steps !== undefined
-  if (!request.turns.some(({ parts }) => parts.some(hasSteps))) return request
-  const turns = request.turns.map((turn) =>
-    turn.parts.some(hasSteps) ? { ...turn, parts: withTexts(turn.parts, report) } : turn,
-  )
+  if (!someElement(request.turns, hasSteps)) return request
+  const turns = request.turns.map((turn) => (hasSteps(turn) ? { ...turn, parts: withTexts(turn.parts, report) } : turn))
   return { ...request, turns }
 }
+
+const hasSteps = ({ parts }: Turn): boolean => parts.some((part) => part.type === 'native' && part.steps !== undefined)
 
 /** Neighbouring texts become one: OpenAI accepts an earlier response only as one text. */
 function withTexts(parts: readonly Part[], report: (part: NativePart) => void): Part[] {

@@ -172,6 +172,8 @@ export type ResponseIdentity = {
   model: string
   /** Unix seconds. */
   createdAt: number
+  /** Milliseconds by which the time of responses is ahead of this machine's clock. */
+  aheadMs?: number
   /**
    * Issuer of the response's signatures, for their envelopes; only if the provider has another protocol than the
    * client.

@@ -1,5 +1,6 @@
 import { GatewayError, invalid } from '../error.ts'
-import type { NativePart, Part, Tool } from '../generation/request.ts'
+import type { NativePart, Part, Tool, Turn } from '../generation/request.ts'
+import { someElement } from './element-memory.ts'
 import type { Translation } from './translation.ts'
 
 type NativeElement = NativePart | (Tool & { type: 'native' })
@@ -12,8 +13,13 @@ export function refuseNative(translation: Translation): void {
   const { request } = translation
   refuseStops(translation)
   for (const part of request.system) refusePart(part)
-  for (const { parts } of request.turns) for (const part of parts) refusePart(part)
+  if (someElement(request.turns, hasNative)) for (const { parts } of request.turns) parts.forEach(refusePart)
 }
+
+const hasNative = ({ parts }: Turn): boolean => parts.some(isOrHasNative)
+
+const isOrHasNative = (part: Part): boolean =>
+  part.type === 'native' || (part.type === 'tool-result' && part.content.some(isOrHasNative))
 
 function refusePart(part: Part): void {
   if (part.type === 'tool-result') for (const inner of part.content) refusePart(inner)

@@ -1,8 +1,9 @@
 import { invalid } from '../error.ts'
 import type { MemoryBudget } from '../http/memory-budget.ts'
 import { readBody } from '../http/serve.ts'
-import { type BodyScan, scanBody } from '../json/body-scan.ts'
+import type { BodyScan, scanBody } from '../json/body-scan.ts'
 import { checkJson } from '../json/scan.ts'
+import type { ScanMemory } from '../json/scan-memory.ts'
 import { placeOfSyntaxError } from '../json/syntax-error.ts'
 import type { BodyLimits } from '../json/weight.ts'
 import type { RawRequest, ScannedBody } from './protocol.ts'
@@ -10,8 +11,17 @@ import type { RawRequest, ScannedBody } from './protocol.ts'
 /** Model and streaming from the URL path. */
 export type FromPath = { model: string; stream: boolean }
 
-type ReadingServices = { config: { limits: BodyLimits & { bodyBytes: number } }; memory: MemoryBudget }
-type ReceivedRequest = { request: Request; identity: { accountId: string } }
+type ReadingServices = {
+  config: { limits: BodyLimits & { bodyBytes: number } }
+  memory: MemoryBudget
+  conversations: { scans: ScanMemory }
+}
+type ReceivedRequest = {
+  request: Request
+  identity: { accountId: string }
+  /** Records the body. */
+  capture?: { clientRequest(bytes: Uint8Array): void } | undefined
+}
 
 /** The value of a body that was scanned. */
 export type ParseBody = (scanned: ScannedBody) => Record<string, unknown>
@@ -31,11 +41,12 @@ export type ReceivedBody = { bytes: Buffer; scan: BodyScan | undefined; maxDepth
 
 /** Reads and scans a request body. Too much of it is a 400. */
 export async function receiveBody(
-  { config: { limits }, memory }: ReadingServices,
-  { request, identity: { accountId } }: ReceivedRequest,
+  { config: { limits }, memory, conversations }: ReadingServices,
+  { request, identity: { accountId }, capture }: ReceivedRequest,
 ): Promise<ReceivedBody> {
   const bytes = await readBody(request, limits.bodyBytes, memory, accountId)
-  const scanning = scanBody(bytes, limits)
+  capture?.clientRequest(bytes)
+  const scanning = conversations.scans.scan(accountId, bytes, limits)
   return receivedBody(bytes, scanning instanceof Promise ? await scanning : scanning, limits)
 }
 

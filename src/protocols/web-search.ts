@@ -1,5 +1,6 @@
-import type { Part, WebSearch } from '../generation/request.ts'
+import type { Part, Turn, WebSearch } from '../generation/request.ts'
 import { isObject } from '../json/parse.ts'
+import { someElement } from './element-memory.ts'
 import type { Translation } from './translation.ts'
 
 const REASONS: Record<Exclude<keyof WebSearch, 'path'>, string> = {
@@ -21,8 +22,13 @@ export function loseSearchOptions(search: WebSearch, translation: Translation, .
 export function loseCitations(translation: Translation): void {
   const { system, turns } = translation.request
   loseCitationsIn(system, translation)
-  for (const { parts } of turns) loseCitationsIn(parts, translation)
+  if (someElement(turns, hasCitations)) for (const { parts } of turns) loseCitationsIn(parts, translation)
 }
+
+const hasCitations = ({ parts }: Turn): boolean => parts.some(isOrHasCited)
+
+const isOrHasCited = (part: Part): boolean =>
+  part.type === 'tool-result' ? part.content.some(isOrHasCited) : part.type === 'text' && part.citations !== undefined
 
 function loseCitationsIn(parts: readonly Part[], translation: Translation): void {
   for (const part of parts) {

@@ -1,4 +1,5 @@
 import { MemoryBudget } from '../../src/http/memory-budget.ts'
+import { ScanMemory } from '../../src/json/scan-memory.ts'
 import type { BodyLimits } from '../../src/json/weight.ts'
 
 /** Limits for tests that are about something else. */
@@ -11,5 +12,9 @@ export const LIMITS: BodyLimits & { bodyBytes: number } = {
 }
 
 /** The arguments of `readRawRequest` for such a test. */
-export const READING = { config: { limits: LIMITS }, memory: new MemoryBudget(1e9) }
+export const READING = {
+  config: { limits: LIMITS },
+  memory: new MemoryBudget(1e9),
+  conversations: { scans: new ScanMemory(1e9) },
+}
 export const received = (request: Request) => ({ request, identity: { accountId: 'a' } })

@@ -48,7 +48,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'sluice-heavy-'))
   const gateway = await inProcessGateway(folder, CONFIG, () => ({}))
   app = gateway.app
-  close = () => gateway.sqlite.close()
+  close = () => gateway.plain.close()
 })
 afterAll(async () => {
   await close()

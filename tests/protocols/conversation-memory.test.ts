@@ -79,6 +79,21 @@ describe('ConversationMemory', () => {
     )
   })
 
+  test('tools that came before are the same objects in another conversation of the account', () => {
+    const memory = new ConversationMemory(1e9)
+    const tools = Array.from({ length: 5 }, (_, i) => ({ name: `tool_${i}`, description: 'x'.repeat(1000) }))
+    const toolsIn = (accountId: string, first: string, list = tools): unknown => {
+      const messages = [{ role: 'user', content: first.repeat(5000) }]
+      return parse(memory, accountId, JSON.stringify({ messages, tools: list })).tools
+    }
+    toolsIn('a', '1')
+    const known = toolsIn('a', '2')
+    expect(toolsIn('a', '3')).toBe(known)
+    expect(toolsIn('a', '3', tools.with(4, { name: 'other', description: 'x'.repeat(1000) }))).not.toBe(known)
+    expect(toolsIn('b', '3')).not.toBe(known)
+    expect(toolsIn('b', '4')).not.toBe(known)
+  })
+
   test('the conversations used last are kept within the limit', () => {
     const text = (name: string): string =>
       JSON.stringify({ messages: [{ name }, { name }, { name, text: 'x'.repeat(10_000) }] })

@@ -1,7 +1,7 @@
 import { invalid } from '../../error.ts'
 import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
-import { isRemembered, ReadElements, rememberLike } from '../element-memory.ts'
+import { readElement, ReadElements, rememberLike } from '../element-memory.ts'
 import { collectExtras, type Extras, type Fields, refuseUnreadable, tryRead } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { TextOffsets } from '../offsets.ts'
@@ -14,33 +14,48 @@ const ROLES = ['developer', 'system', 'user', 'assistant', 'tool'] as const
 
 /**
  * The client's `messages`. Leading system and developer messages are `system`, later ones are turns. Consecutive tool
- * messages are one turn. `source`: the array that they are in.
+ * messages are one turn.
  */
-export function readMessages(messages: Fields[], source: unknown, extras: Extras): { system: Part[]; turns: Turn[] } {
-  const isKept = isRemembered(source)
+export function readMessages(
+  body: Fields,
+  messages: readonly unknown[],
+  extras: Extras,
+): { system: Part[]; turns: Turn[] } {
+  const known = readings.of(messages)
   const system: Part[] = []
-  const turns = rememberLike<Turn>(source, [])
+  const turns = rememberLike<Turn>(messages, [])
   const calls = new Map<string, ToolCallPart>()
   const read = (message: Fields, own: Extras): MessageReading => readMessage(message, calls, own)
-  const isValid = ({ result }: MessageReading): boolean => result === undefined || isSameCall(result, calls)
-  for (const message of messages) {
-    if ((message.value.role === 'system' || message.value.role === 'developer') && turns.length === 0) {
+  const add = ({ turn, calls: called }: MessageReading): void => {
+    for (const call of called) calls.set(call.id, call)
+    const last = turns.at(-1)
+    if (turn.role === 'tool' && last?.role === 'tool')
+      turns[turns.length - 1] = { ...last, parts: [...last.parts, ...turn.parts] }
+    else turns.push(turn)
+  }
+  for (let index = 0; index < messages.length; index++) {
+    const isLeading = turns.length === 0 && isInstructions(messages[index])
+    const before = isLeading ? undefined : known?.at(index, messages[index])
+    if (before !== undefined && (before.result === undefined || isSameCall(before.result, calls))) {
+      add(before)
+      continue
+    }
+    const message = body.element('messages', messages, index)
+    if (message === undefined) continue
+    if (isLeading) {
       message.take('role')
       for (const part of tryRead(readInstructions, message, extras) ?? [nativePart(message, 'message')])
         system.push(part)
       collectExtras(message, extras)
       continue
     }
-    const reading = readings.of(message, isKept, extras, read, isValid)
-    for (const call of reading.calls) calls.set(call.id, call)
-    const { turn } = reading
-    const last = turns.at(-1)
-    if (turn.role === 'tool' && last?.role === 'tool')
-      turns[turns.length - 1] = { ...last, parts: [...last.parts, ...turn.parts] }
-    else turns.push(turn)
+    add(readElement(known, index, message, extras, read))
   }
   return { system, turns }
 }
+
+const isInstructions = (message: unknown): boolean =>
+  isObject(message) && (message.role === 'system' || message.role === 'developer')
 
 /** One message as a separate turn. `calls`: its tool calls; `result`: its tool result. */
 type MessageReading = { turn: Turn; calls: ToolCallPart[]; result?: ToolResultPart }

@@ -10,7 +10,7 @@ import {
   type ToolChoice,
   type WebSearch,
 } from '../../generation/request.ts'
-import { isRemembered, ReadElements, rememberLike } from '../element-memory.ts'
+import { ReadArrays, rememberLike } from '../element-memory.ts'
 import { collectExtras, type Extras, Fields, present, refuseElsewhere, tryRead } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import type { RawRequest } from '../protocol.ts'
@@ -29,15 +29,15 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
   const model = needed.require('model', needed.string('model'), 'the model as <provider>/<model_name>')
   if (model === '') throw invalid('model', 'must not be empty')
   const messages = tryRead(conversationOf, body, extras) ?? []
-  const { system, turns } = readMessages(messages, body.value.messages, extras)
+  const { system, turns } = readMessages(body, messages, extras)
   const candidates = needed.integer('n', { min: 1 })
   body.integer('n', { min: 1, max: 1 })
-  const tools = body.objects('tools') ?? []
+  const { tools, search } = readTools(body, extras)
   const request: GenerationRequest = {
     model,
     system,
     turns,
-    tools: readTools(body, tools, extras),
+    tools,
     toolChoice: tryRead(readToolChoice, body, extras),
     parallelTools: body.boolean('parallel_tool_calls'),
     sampling: readSampling(body),
@@ -48,7 +48,7 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
     outputModalities: readModalities(body, extras),
     imageOutput: readImageConfig(body, extras),
     verbosity: body.oneOf('verbosity', ['low', 'medium', 'high'] as const),
-    webSearch: readWebSearch(body, extras) ?? readSearchTool(tools.find(isSearch), extras) ?? readPlugins(body, extras),
+    webSearch: readWebSearch(body, extras) ?? readSearchTool(search, extras) ?? readPlugins(body, extras),
     user: body.string('user'),
     metadata: readMetadata(body),
     serviceTier: body.string('service_tier'),
@@ -65,8 +65,8 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
   return request
 }
 
-const conversationOf = (body: Fields): Fields[] =>
-  body.require('messages', body.objects('messages', { min: 1, of: 'messages' }), 'the conversation so far')
+const conversationOf = (body: Fields): unknown[] =>
+  body.require('messages', body.array('messages', { min: 1, of: 'messages' }), 'the conversation so far')
 
 /**
  * The larger of two names of one limit: a provider of this protocol gets both and may apply either. Undefined, so no
@@ -132,13 +132,32 @@ function readFunctions(body: Fields): Tool[] {
     : [{ type: 'native', protocol: 'chat.completions', kind: 'functions', value, path: 'functions' }]
 }
 
-const readings = new ReadElements<Tool>()
+/** `search`: the place of a tool that is a request to search. */
+type ToolsReading = { tools: Tool[]; search: number | undefined }
 
-function readTools(body: Fields, tools: readonly Fields[], extras: Extras): Tool[] {
-  const source = body.value.tools
-  const isKept = isRemembered(source)
-  const read = tools.filter((tool) => !isSearch(tool)).map((tool) => readings.of(tool, isKept, extras, readTool))
-  return rememberLike(source, [...read, ...readFunctions(body)])
+const readings = new ReadArrays<ToolsReading>()
+
+function readTools(body: Fields, extras: Extras): { tools: Tool[]; search: Fields | undefined } {
+  const source = body.take('tools')
+  const { tools, search } = readings.of(source, extras, () => readOwnTools(body, extras))
+  const functions = readFunctions(body)
+  return {
+    tools: functions.length === 0 ? tools : [...tools, ...functions],
+    search: search === undefined ? undefined : body.element('tools', source as unknown[], search),
+  }
+}
+
+function readOwnTools(body: Fields, extras: Extras): ToolsReading {
+  const source = body.array('tools') ?? []
+  const tools: Tool[] = []
+  let search: number | undefined
+  for (let index = 0; index < source.length; index++) {
+    const tool = body.element('tools', source, index)
+    if (tool === undefined) continue
+    if (isSearch(tool)) search ??= index
+    else tools.push(readTool(tool, extras))
+  }
+  return { tools: rememberLike(source, tools), search }
 }
 
 function readTool(tool: Fields, extras: Extras): Tool {

@@ -70,6 +70,11 @@ export class MessageReader {
     this.#onFunctionCall(message.function_call)
   }
 
+  /** The same for a message that has only a text. */
+  addText(text: string): void {
+    this.#onText(text, undefined)
+  }
+
   /**
    * Perplexity and xAI send their sources beside the choices, the whole list in each chunk. Perplexity's
    * `search_results` have more than its `citations`, which it calls outdated.

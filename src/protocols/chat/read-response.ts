@@ -5,6 +5,7 @@ import { present } from '../fields.ts'
 import type { Frame } from '../../http/frames.ts'
 import { isObject, tryParse } from '../../json/parse.ts'
 import type { Reader } from '../protocol.ts'
+import { RepeatedFrame } from '../repeated-frame.ts'
 import { truncatedStream, upstreamStreamError } from '../upstream-error.ts'
 import { MessageReader } from './read-response-message.ts'
 import { nonEmpty, readFinishReason, readUsage, type Json } from './shapes.ts'
@@ -25,6 +26,9 @@ export function readResponse(body: unknown): GenerationEvent[] {
   return events
 }
 
+/** Some servers change more than the text in every chunk. */
+const MOST_UNLIKE = 4
+
 /** `chat.completion.chunk` frames as events, with the variations of compatible servers. Unknown members are ignored. */
 export class ChatResponseReader implements Reader {
   readonly #out: GenerationEvent[] = []
@@ -37,6 +41,9 @@ export class ChatResponseReader implements Reader {
   /** The last choice of a stream that has the message so far, which is read at the end if no delta had content. */
   #choiceSoFar: Json | undefined
   #metered = false
+  /** A chunk that was nothing but a text; how many more are looked at before another one is like it. */
+  #textChunk: RepeatedFrame | undefined
+  #lookedAt = MOST_UNLIKE
   #done = false
   #ended = false
 
@@ -46,12 +53,24 @@ export class ChatResponseReader implements Reader {
 
   read(frame: Frame): GenerationEvent[] {
     if (this.#ended || this.#done) return []
-    if (frame.data.trim() === '[DONE]') {
+    const { data } = frame
+    const text = this.#textChunk?.textOf(data)
+    if (text !== undefined) {
+      this.#lookedAt = MOST_UNLIKE
+      this.#message.addText(text)
+      return this.#take()
+    }
+    if (data.trim() === '[DONE]') {
       this.#onDone()
       return this.#take()
     }
-    const chunk = tryParse(frame.data)
-    if (isObject(chunk)) this.#chunk(chunk)
+    const chunk = tryParse(data)
+    if (!isObject(chunk)) return []
+    this.#chunk(chunk)
+    if (this.#lookedAt > 0 && isOnlyText(chunk)) {
+      this.#lookedAt--
+      this.#textChunk = RepeatedFrame.of(data, 'content', contentOf)
+    }
     return this.#take()
   }
 
@@ -157,6 +176,29 @@ export class ChatResponseReader implements Reader {
 }
 
 const hasChoices = ({ choices }: Json): boolean => Array.isArray(choices) && choices.length > 0
+
+/** Members of a chunk that say nothing once the response has started, and those that are null, which never do. */
+const HEAD_MEMBERS = new Set(['id', 'object', 'created', 'model', 'service_tier', 'system_fingerprint', 'provider'])
+
+const isNullBut = (value: Json, isKnown: (name: string) => boolean): boolean =>
+  Object.keys(value).every((name) => value[name] === null || isKnown(name))
+
+/** Reports whether nothing of a chunk is read but the text of its first choice. */
+function isOnlyText(chunk: Json): boolean {
+  const { choices } = chunk
+  if (!Array.isArray(choices) || !isObject(choices[0])) return false
+  const { delta, index } = choices[0]
+  return (
+    index === 0 &&
+    isObject(delta) &&
+    typeof delta.content === 'string' &&
+    isNullBut(chunk, (name) => name === 'choices' || HEAD_MEMBERS.has(name)) &&
+    isNullBut(choices[0], (name) => name === 'index' || name === 'delta') &&
+    isNullBut(delta, (name) => name === 'content' || name === 'role')
+  )
+}
+
+const contentOf = ({ choices }: Json): unknown => ((choices as Json[])[0]!.delta as Json).content
 
 /** The choice with index 0: only a client of this protocol can request more, and gets them as they come. */
 function firstChoice(choices: unknown): Json | undefined {

@@ -1,7 +1,7 @@
 import type { GenerationRequest, Tool, ToolChoice } from '../../generation/request.ts'
 import { breakpointOf } from '../cache-breakpoints.ts'
 import { customToolSchema, loseGrammar } from '../custom-tools.ts'
-import { isRemembered, rememberLike, WrittenElements } from '../element-memory.ts'
+import { rememberLike, WrittenArrays } from '../element-memory.ts'
 import { isObject } from '../../json/parse.ts'
 import { present } from '../fields.ts'
 import type { Quirks } from '../protocol.ts'
@@ -28,19 +28,20 @@ export function writeTools(
   if (chosen !== undefined)
     translation.lose('tool_choice_adjusted', translation.setting('toolChoice'), 'only the allowed tools are sent')
   // Surplus breakpoints are removed from what was written.
-  const isKept = isRemembered(request.tools) && capabilities.cacheBreakpoints === undefined
-  const tools = request.tools
-    .filter((tool) => tool.type === 'native' || chosen?.includes(tool.name) !== false)
-    .flatMap((tool) => {
-      const write = (): Json[] => writeTool(tool, names, translation)
-      return isKept ? writtenTools.of(tool, translation, undefined, write) : write()
-    })
+  const isKept = chosen === undefined && capabilities.cacheBreakpoints === undefined
+  const write = (): Json[] =>
+    request.tools
+      .filter((tool) => tool.type === 'native' || chosen?.includes(tool.name) !== false)
+      .flatMap((tool) => writeTool(tool, names, translation))
+  const tools = isKept
+    ? writtenTools.of(request.tools, translation, () => rememberLike(request.tools, write(), translation.target))
+    : write()
   if (tools.length === 0) {
     loseToolChoice(translation)
     return {}
   }
   return {
-    tools: isKept ? rememberLike(request.tools, tools) : tools,
+    tools,
     ...(choice === undefined
       ? {}
       : {
@@ -76,7 +77,7 @@ function chosenTools(choice: ToolChoice, { toolChoices = 'named' }: Quirks): str
   return toolChoices === 'named' && chosen.length === 1 && forcesCall(choice) ? undefined : chosen
 }
 
-const writtenTools = new WrittenElements<Json[]>()
+const writtenTools = new WrittenArrays<Json[]>()
 
 function writeTool(tool: Tool, names: ToolNames, translation: Translation): Json[] {
   const { quirks, capabilities } = translation.target

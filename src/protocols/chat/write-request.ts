@@ -56,7 +56,8 @@ export function writeRequest(translation: Translation): Json {
   }
   removeRefused(body, quirks, translation)
   loseBreakpoints(translation, capabilities.cacheBreakpoints)
-  limitBreakpoints([...(Array.isArray(body.tools) ? body.tools.filter(isObject) : []), ...messages], translation)
+  if (capabilities.cacheBreakpoints !== undefined)
+    limitBreakpoints([...(Array.isArray(body.tools) ? body.tools.filter(isObject) : []), ...messages], translation)
   return body
 }
 

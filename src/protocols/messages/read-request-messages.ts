@@ -11,7 +11,7 @@ import type {
   Turn,
 } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
-import { isRemembered, ReadElements, rememberLike } from '../element-memory.ts'
+import { readElement, ReadElements, rememberLike } from '../element-memory.ts'
 import {
   collectExtras,
   type Extras,
@@ -38,18 +38,15 @@ export function readConversation(
 ): { system: Part[]; turns: Turn[] } {
   const reader = new ConversationReader(rawRequest, extras)
   const system = reader.contents(fields, 'system', false)
-  const messages = tryRead(messagesOf, fields, extras) ?? []
-  const source = fields.value.messages
-  const isKept = isRemembered(source)
-  for (const message of messages) reader.message(message, system, isKept)
-  rememberLike(source, reader.turns)
+  reader.messages(fields, tryRead(messagesOf, fields, extras) ?? [], system)
+  rememberLike(fields.value.messages, reader.turns)
   return { system, turns: reader.turns }
 }
 
-const messagesOf = (fields: Fields): Fields[] =>
+const messagesOf = (fields: Fields): unknown[] =>
   fields.require(
     'messages',
-    fields.objects('messages', { min: 1, of: 'messages' }),
+    fields.array('messages', { min: 1, of: 'messages' }),
     'the conversation, an array of messages',
   )
 
@@ -84,11 +81,27 @@ class ConversationReader {
     this.#extras = extras
   }
 
-  message(message: Fields, system: Part[], isKept: boolean): void {
-    const isValid = ({ lookups }: MessageReading): boolean =>
-      lookups.every(([id, name]) => this.#names.get(id) === name)
+  messages(fields: Fields, messages: readonly unknown[], system: Part[]): void {
+    const known = readings.of(messages)
     const read = (message: Fields, extras: Extras): MessageReading => this.#tryRead(message, extras)
-    const { turns, calls } = readings.of(message, isKept, this.#extras, read, isValid)
+    for (let index = 0; index < messages.length; index++) {
+      const before = known?.at(index, messages[index])
+      if (before !== undefined && this.#isValid(before)) {
+        this.#add(before, system)
+        continue
+      }
+      const message = fields.element('messages', messages, index)
+      if (message !== undefined) this.#add(readElement(known, index, message, this.#extras, read), system)
+    }
+  }
+
+  /** Reports whether the calls of a message's results have the names that they had when it was read. */
+  #isValid({ lookups }: MessageReading): boolean {
+    for (const [id, name] of lookups) if (this.#names.get(id) !== name) return false
+    return true
+  }
+
+  #add({ turns, calls }: MessageReading, system: Part[]): void {
     for (const [id, name] of calls) this.#names.set(id, name)
     for (const turn of turns) {
       const last = this.turns.at(-1)

@@ -1,29 +1,35 @@
 import type { GenerationRequest, Tool, WebSearch } from '../../generation/request.ts'
-import { isRemembered, ReadElements, rememberLike } from '../element-memory.ts'
+import { ReadArrays, rememberLike } from '../element-memory.ts'
 import { collectExtras, type Extras, type Fields, present, tryRead } from '../fields.ts'
 import { hostedServers, hostedTool, MCP } from './hosted-tools.ts'
 
 /** Tools that the provider runs and that a response can do without. */
 const OPTIONAL = /^(web_search|web_fetch|tool_search_tool)_/
 
-const readings = new ReadElements<Tool>()
+type ToolsReading = Pick<GenerationRequest, 'tools' | 'webSearch'>
+
+const readings = new ReadArrays<ToolsReading>()
 
 /**
  * `tools` and `mcp_servers`. Tools without a type, or of the type `custom`, are functions of the client; all other
  * types are Anthropic's own tools.
  */
-export function readTools(fields: Fields, extras: Extras): Pick<GenerationRequest, 'tools' | 'webSearch'> {
+export function readTools(fields: Fields, extras: Extras): ToolsReading {
+  if (fields.has(MCP.member)) return readOwnTools(fields, extras)
+  const source = fields.take('tools')
+  return readings.of(source, extras, () => readOwnTools(fields, extras))
+}
+
+function readOwnTools(fields: Fields, extras: Extras): ToolsReading {
   const defined = fields.objects('tools') ?? []
   const hasFunctions = defined.some((tool) => isFunction(tool.string('type')))
   const search = hasFunctions ? undefined : defined.find((tool) => tool.string('type')?.startsWith('web_search_'))
   const servers = fields.array(MCP.member) ?? []
-  const source = fields.value.tools
-  const isKept = isRemembered(source)
   const tools = defined
     .filter((tool) => tool !== search)
     .map((tool) => {
       const type = tool.string('type')
-      return isFunction(type) ? readings.of(tool, isKept, extras, readFunction) : nativeTool(type!, tool, extras)
+      return isFunction(type) ? readFunction(tool, extras) : nativeTool(type!, tool, extras)
     })
   if (servers.length > 0)
     tools.push({
@@ -41,7 +47,7 @@ export function readTools(fields: Fields, extras: Extras): Pick<GenerationReques
       ),
     })
   return {
-    tools: rememberLike(source, tools),
+    tools: rememberLike(fields.value.tools, tools),
     ...(search === undefined ? {} : { webSearch: readSearch(search, extras) }),
   }
 }

@@ -150,8 +150,9 @@ export class ResponsesResponseWriter implements Writer {
     loseStopSequence(this.#context, finish)
     loseLifetimes(this.#context, this.#usage)
     this.#output.endOpenItems(incomplete === undefined ? 'completed' : 'incomplete')
+    const { createdAt, aheadMs = 0 } = this.#context.responseIdentity
     if (incomplete === undefined)
-      this.response.completed_at = Math.max(this.#context.responseIdentity.createdAt, Math.floor(Date.now() / 1000))
+      this.response.completed_at = Math.max(createdAt, Math.floor((Date.now() + aheadMs) / 1000))
     else this.response.incomplete_details = { reason: incomplete }
     this.response.content_filters = (finish.filters ?? []).map((filter) => writeFilter(filter, this.#output.textLength))
     this.#end(incomplete === undefined ? 'completed' : 'incomplete')
