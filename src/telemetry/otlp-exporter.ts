@@ -1,4 +1,5 @@
 import { readAll, send } from '../http/call.ts'
+import type { RequestBody } from '../http/encode-request.ts'
 import { log } from '../log/log.ts'
 import type { OtlpTarget } from './otlp-settings.ts'
 
@@ -10,7 +11,7 @@ const ANSWER_BYTES = 64 * 1024
 const NEVER = new AbortController().signal
 
 /** Sends one message. False where it may be sent again. Throws nothing. */
-export async function post({ url, headers, timeoutMs }: OtlpTarget, body: string): Promise<boolean> {
+export async function post({ url, headers, timeoutMs }: OtlpTarget, body: RequestBody): Promise<boolean> {
   try {
     const { status, body: answer } = await send({
       url,
@@ -46,11 +47,8 @@ export type BatchOptions<Item> = OtlpTarget & {
   queue: number
   batch: number
   delayMs: number
-  /** JSON before and after the items. */
-  head: string
-  tail: string
-  /** The JSON of an item. Called for all of a message at once, which costs a fraction of writing each at its time. */
-  write(item: Item): string
+  /** The message with these items, valid until the next one is written. */
+  write(items: readonly Item[]): Uint8Array
 }
 
 /**
@@ -105,17 +103,16 @@ export class BatchExporter<Item extends { spans: number }> {
     if (this.#waiting.length > 0) this.#timer ??= setTimeout(this.#begin, delayMs).unref()
   }
 
-  #takeMessage(): string {
-    const { head, tail, write } = this.#options
+  #takeMessage(): Uint8Array {
     const items = this.#waiting
     this.#waiting = []
     this.#spans = 0
-    return head + items.map(write).join(',') + tail
+    return this.#options.write(items)
   }
 
-  async #deliver(message: string): Promise<boolean> {
+  async #deliver(message: Uint8Array): Promise<boolean> {
     for (let tries = 1, wait = FIRST_WAIT_MS; ; tries++, wait *= 2) {
-      if (await post(this.#options, message)) return true
+      if (await post(this.#options, [message])) return true
       if (tries === TRIES || this.#isStopped) return false
       await Bun.sleep(wait)
     }
