@@ -1,7 +1,7 @@
 import type { AbuseDetection } from './accounts/abuse-detection.ts'
 import type { Clock } from './accounts/clock.ts'
 import type { Identity, Keys } from './accounts/keys.ts'
-import type { Limits } from './accounts/limits.ts'
+import type { RateLimits } from './accounts/limits.ts'
 import type { People } from './accounts/people.ts'
 import type { Config } from './config/load.ts'
 import type { ErrorCode } from './error.ts'
@@ -14,6 +14,8 @@ import type { SchemaCache } from './protocols/schema/cache.ts'
 import type { Prices } from './ledger/prices.ts'
 import type { ServiceClasses } from './ledger/service-classes.ts'
 import type { BackgroundResponses } from './pipeline/background.ts'
+import type { Bodies } from './pipeline/bodies/bodies.ts'
+import type { CapturedRequest } from './pipeline/bodies/captured-request.ts'
 import type { KeptQuota } from './pipeline/kept-quota.ts'
 import type { Execution, Idempotency } from './pipeline/idempotency.ts'
 import type { InFlightRequests } from './pipeline/in-flight.ts'
@@ -21,10 +23,10 @@ import type { Concurrency } from './pipeline/concurrency.ts'
 import type { IssuedIds } from './pipeline/issued-ids.ts'
 import type { MediaResolver } from './pipeline/media.ts'
 import type { RefusalLog } from './pipeline/refusal-log.ts'
-import type { ProviderKeys } from './pipeline/provider-keys.ts'
 import type { ReasoningReplay } from './pipeline/reasoning-replay.ts'
 import type { RequestCounts } from './pipeline/request-counts.ts'
 import type { CandidateFinder, Candidates } from './pipeline/routing/candidates.ts'
+import type { RunTimeSettings } from './pipeline/settings/run-time-settings.ts'
 import type { Tail } from './pipeline/tail.ts'
 import type { Tracing } from './pipeline/tracing.ts'
 import type { Catalogue } from './providers/catalogue.ts'
@@ -47,8 +49,8 @@ export type AppContext = {
   files: Files
   keys: Keys
   people: People
-  providerKeys: ProviderKeys
-  limits: Limits
+  runTime: RunTimeSettings
+  limits: RateLimits
   abuseDetection: AbuseDetection
   catalogue: Catalogue
   concurrency: Concurrency
@@ -70,6 +72,7 @@ export type AppContext = {
   /** Generations and uploads whose clients are connected. */
   inFlight: InFlightRequests
   idempotency: Idempotency
+  bodies: Bodies
   refusals: RefusalLog
   counts: RequestCounts
   /** Those who watch requests begin and end. */
@@ -119,4 +122,6 @@ export type AuthenticatedRequest = PublicRequest & {
   identity: Identity
   /** Set for a request with an `Idempotency-Key`. */
   execution?: Execution | undefined
+  /** Set for a request whose bodies are captured. */
+  capture?: CapturedRequest | undefined
 }

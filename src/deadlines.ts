@@ -106,7 +106,8 @@ export class Deadlines {
   #arm(at: number): void {
     clearTimeout(this.#timer)
     this.#timerAt = at
-    this.#timer = setTimeout(this.#turn, Math.min(Math.ceil(at - this.#now()), LONGEST_MS)).unref()
+    const ms = Math.max(0, Math.ceil(at - this.#now()))
+    this.#timer = setTimeout(this.#turn, Math.min(ms, LONGEST_MS)).unref()
   }
 
   /** Calls the owners of all deadlines that have passed, in one turn of the event loop. */

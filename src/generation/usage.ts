@@ -36,6 +36,13 @@ export const noUsage = (): Usage => ({
   images: 0,
 })
 
+export const USAGE_BUCKETS: readonly (keyof Usage)[] = Object.keys(noUsage()) as (keyof Usage)[]
+
+/** Adds each bucket of `usage` to the same one of `sum`. */
+export function addUsage(sum: Usage, usage: Usage): void {
+  for (const bucket of USAGE_BUCKETS) sum[bucket] += usage[bucket]
+}
+
 /** All prompt-side tokens, as OpenAI's `prompt_tokens` counts them. */
 export const promptTokens = (u: Usage): number =>
   u.inputTokens + u.cacheReadTokens + u.cacheWrite5mTokens + u.cacheWrite1hTokens + u.inputAudioTokens

@@ -45,3 +45,12 @@ const loopback = blockListOf('127.0.0.0/8', '::1/128', '::ffff:127.0.0.0/104')
 /** True for addresses and names that only this machine has. */
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' || (isIP(host) !== 0 && loopback.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4'))
+
+/** The same for all addresses of one host: an IPv4 address, or the first 64 bits of an IPv6 one. */
+export function hostNetworkOf(address: string): string {
+  if (isIP(address) !== 6 || address.includes('.')) return address
+  const [before = [], after = []] = address.split('::').map((groups) => groups.split(':').filter((one) => one !== ''))
+  const zeros = Array.from({ length: 8 - before.length - after.length }, () => '0')
+  const groups = [...before, ...zeros, ...after].slice(0, 4)
+  return groups.map((group) => Number.parseInt(group, 16).toString(16)).join(':')
+}

@@ -48,7 +48,7 @@ export type OutgoingRequest = {
  * Bytes kept for a reader that does not read, before the socket is paused. One network read, of up to 512 KB, may come
  * on top.
  */
-const MAX_QUEUED_BYTES = 64 * 1024
+const MAX_QUEUED_BYTES = 16 * 1024
 
 /** A reader that consumes gets a longer read in pieces of so many bytes, and its time is measured. */
 const PIECE_BYTES = 16 * 1024
@@ -116,7 +116,7 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
     this.#signal.addEventListener('abort', this.#onAbort, { once: true })
     this.#setDeadline()
     if (this.#signal.aborted) this.cancel()
-    else this.#connection.use(this, request.data, request.length)
+    else this.#connection.use(this, request)
     return this.#response.promise
   }
 

@@ -1,11 +1,12 @@
-import { closeSync, openSync, readFileSync } from 'node:fs'
+import { closeSync, openSync } from 'node:fs'
 import { AcceptedSockets, descriptors } from './accepted-sockets.ts'
 import { AddressBound, type PerAddress } from './address-bound.ts'
+import { closeIdle } from './connection.ts'
+import { descriptorLimit, providerReserve, RESERVE } from './descriptor-limit.ts'
 
 /** Interval of looks at the number of descriptors. */
 const LOOK_EVERY_MS = 1_000
-/** Descriptors that connections may not use up, and those that are kept for the work of closing connections. */
-const RESERVE = 64
+/** Descriptors that are kept for the work of closing connections. */
 const SPARE = 8
 /** A connection that has sent nothing for so long may be closed when descriptors run out. */
 const SILENT_MS = 400
@@ -18,7 +19,7 @@ const SILENT_MS = 400
 export class ConnectionLimits {
   readonly #port: number
   readonly #closeIdle: () => unknown
-  readonly #limit = softLimit()
+  readonly #limit = descriptorLimit
   #spare: number[] = []
   #sockets: AcceptedSockets | undefined
   readonly #open = (): AcceptedSockets => (this.#sockets ??= new AcceptedSockets(this.#port))
@@ -32,6 +33,7 @@ export class ConnectionLimits {
     this.#bound = perAddress && new AddressBound(perAddress)
     if (this.#limit === undefined) return
     this.#fillSpare()
+    providerReserve.fill()
     this.#timer = setInterval(() => this.#look(), LOOK_EVERY_MS)
     this.#timer.unref()
   }
@@ -46,6 +48,7 @@ export class ConnectionLimits {
     const isShort = lowest === undefined || lowest >= this.#limit! - RESERVE
     if (isShort) {
       this.#closeIdle()
+      closeIdle()
       this.#freeSpare()
     }
     try {
@@ -55,6 +58,7 @@ export class ConnectionLimits {
       // Without the C library the runtime's timeouts have to do.
     }
     if (isShort) this.#fillSpare()
+    providerReserve.fill()
   }
 
   #closeSilent(): void {
@@ -84,16 +88,6 @@ function lowestFree(): number | undefined {
     const fd = openSync('/dev/null', 'r')
     closeSync(fd)
     return fd
-  } catch {
-    return undefined
-  }
-}
-
-/** The limit of this process, undefined where it is not known. */
-function softLimit(): number | undefined {
-  try {
-    const [, limit] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
-    return limit === undefined ? undefined : Number(limit)
   } catch {
     return undefined
   }

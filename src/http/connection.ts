@@ -1,6 +1,9 @@
 import type { Socket, TCPSocketConnectOptions } from 'bun'
 import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
+import { providerReserve } from './descriptor-limit.ts'
+import type { EncodedRequest } from './encode-request.ts'
+import { writePieces, writeRequest } from './write-pieces.ts'
 
 /**
  * The remote end of a connection. `name`: host:port as shown in messages. `address`: connected to instead of resolving
@@ -38,8 +41,9 @@ export class Connection implements Expiring {
   reused = false
   #socket: Socket<Connection> | undefined
   #user: ConnectionUser | undefined
-  #unsent: Buffer | undefined
+  #unsent: Uint8Array[] | undefined
   #closed = false
+  #hasDescriptor = false
   #connectMs = 0
   /** Until it is open, and while it is idle. */
   readonly #deadline = new Deadline(this)
@@ -67,6 +71,8 @@ export class Connection implements Expiring {
       socket: SOCKET_HANDLERS,
       data: this,
     }
+    providerReserve.take()
+    this.#hasDescriptor = true
     if (secure) options.tls = { serverName: host, rejectUnauthorized: true }
     Bun.connect(options).catch((error: unknown) => this.#fail(unreachable(this.origin, error)))
     return opened.promise.finally(() => {
@@ -84,13 +90,11 @@ export class Connection implements Expiring {
     this.#fail(new GatewayError('upstream_timeout', message))
   }
 
-  /** Assigns the connection to one call and writes its request. `length`: in bytes; a string is written as UTF-8. */
-  use(user: ConnectionUser, request: string | Buffer, length: number): void {
+  /** Assigns the connection to one call and writes its request. */
+  use(user: ConnectionUser, request: EncodedRequest): void {
     deadlines.clear(this.#deadline)
     this.#user = user
-    const written = Math.max(0, this.#socket?.write(request) ?? 0)
-    if (written < length)
-      this.#unsent = (typeof request === 'string' ? Buffer.from(request) : request).subarray(written)
+    if (this.#socket !== undefined) this.#unsent = writeRequest(this.#socket, request)
   }
 
   pause(): void {
@@ -118,6 +122,8 @@ export class Connection implements Expiring {
     this.#unsent = undefined
     deadlines.clear(this.#deadline)
     this.#socket?.terminate()
+    if (this.#hasDescriptor) providerReserve.giveBack()
+    this.#hasDescriptor = false
   }
 
   /** The methods below handle the socket's events. */
@@ -147,9 +153,7 @@ export class Connection implements Expiring {
   }
 
   onDrain(socket: Socket<Connection>): void {
-    if (this.#unsent === undefined) return
-    const written = Math.max(0, socket.write(this.#unsent))
-    this.#unsent = written < this.#unsent.length ? this.#unsent.subarray(written) : undefined
+    if (this.#unsent !== undefined) this.#unsent = writePieces(socket, this.#unsent)
   }
 
   onClosed(cause: unknown): void {

@@ -22,6 +22,18 @@ export function contentHeaders(mediaType: string, filename?: string): Record<str
   }
 }
 
+/**
+ * The one range of bytes that a `Range` header asks for, `to` excluded: of 0 bytes where the size has none of it.
+ * Undefined for all bytes, and for headers that may be ignored (RFC 9110, 14.2).
+ */
+export function rangeOf(header: string | null, size: number): { from: number; to: number } | undefined {
+  const [, first = '', last = ''] = /^bytes=(\d{0,15})-(\d{0,15})$/i.exec(header?.trim() ?? '') ?? []
+  if (first === '') return last === '' ? undefined : { from: Math.max(0, size - Number(last)), to: size }
+  if (last !== '' && Number(last) < Number(first)) return undefined
+  const from = Math.min(Number(first), size)
+  return { from, to: last === '' ? size : Math.max(from, Math.min(Number(last) + 1, size)) }
+}
+
 /** RFC 6266: the name in ASCII for old clients, and in full (RFC 5987) for the others. */
 function filenameParameters(name: string): string {
   const ascii = name.replace(/[^\x20-\x7e]|["\\%]/g, '_')

@@ -13,8 +13,8 @@ type RequestHead = {
   address?: string
 }
 
-/** `length`: in bytes. */
-export type EncodedRequest = { data: string | Buffer; length: number }
+/** A request as it is written, head first. `length`: in bytes. */
+export type EncodedRequest = { pieces: readonly (Uint8Array | string)[]; length: number }
 
 type RequestTarget = { origin: Origin; path: string; host: string }
 
@@ -61,9 +61,6 @@ const CONNECTION_HEADERS = new Set([
 
 const HEADER_LINE = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t\x20-\x7e]*\r\n$/
 
-/** A longer body does not leave in one write; as a Buffer it is encoded once, not again for each remainder. */
-const LONG_BODY_BYTES = 256 * 1024
-
 export const encodeRequest = (request: RequestHead, { path, host }: RequestTarget): EncodedRequest => {
   const { method, headers, body, address } = request
   let head = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\naccept-encoding: identity\r\n`
@@ -79,11 +76,8 @@ export const encodeRequest = (request: RequestHead, { path, host }: RequestTarge
   if (body !== undefined || method === 'POST') head += `content-length: ${bodyBytes}\r\n`
   head += '\r\n'
   const length = head.length + bodyBytes
-  if (body === undefined || (typeof body === 'string' && bodyBytes < LONG_BODY_BYTES))
-    return { data: head + (body ?? ''), length }
-  const data = Buffer.allocUnsafe(length)
-  writeBody(body, data, data.write(head))
-  return { data, length }
+  if (body === undefined) return { pieces: [head], length }
+  return { pieces: typeof body === 'string' ? [head, body] : [head, ...body], length }
 }
 
 /** The number of bytes of a body. */
@@ -94,8 +88,10 @@ export const lengthOf = (body: RequestBody): number => {
   return length
 }
 
-const writeBody = (body: RequestBody, data: Buffer, at: number): void => {
-  for (const piece of typeof body === 'string' ? [body] : body) {
+/** Writes pieces into `data`. */
+export const joinPieces = (pieces: Exclude<RequestBody, string>, data: Buffer): void => {
+  let at = 0
+  for (const piece of pieces) {
     if (typeof piece === 'string') at += data.write(piece, at)
     else {
       data.set(piece, at)
@@ -108,6 +104,6 @@ const writeBody = (body: RequestBody, data: Buffer, at: number): void => {
 export const bodyText = (body: RequestBody): string => {
   if (typeof body === 'string') return body
   const data = Buffer.alloc(lengthOf(body))
-  writeBody(body, data, 0)
+  joinPieces(body, data)
   return data.toString()
 }

@@ -1,26 +1,33 @@
 import { GatewayError } from '../error.ts'
-import type { Listening } from './serve.ts'
+import type { Listening, ListenOptions } from './serve.ts'
 
 /** Time in which clients that have a connection here make their next one, to the other server. */
 const FORWARD_MS = 2_000
 
+/** Where requests go. `url`: `http://HOST:PORT`; undefined where there is no other server, and they wait here. */
+type Target = { readonly url: string | undefined }
+
 /** Passes requests on to another server, for a client whose connection ends here. */
 export class Forwarder {
-  readonly #origin: string
+  readonly #target: Target
+  readonly #here: ListenOptions['fetch']
   /** Requests whose responses have not ended. */
   readonly #inFlight = new Set<Request>()
 
-  /** `origin`: `http://HOST:PORT`. */
-  constructor(origin: string) {
-    this.#origin = origin
+  /** `here`: answers where there is no other server. */
+  constructor(target: Target, here: ListenOptions['fetch']) {
+    this.#target = target
+    this.#here = here
   }
 
   /** The other server's response. It closes the connection, so that the client's next one goes there itself. */
-  handle = async (request: Request): Promise<Response> => {
+  handle: ListenOptions['fetch'] = async (request, server) => {
+    const origin = this.#target.url
+    if (origin === undefined) return this.#here(request, server)
     this.#inFlight.add(request)
     const end = (): void => void this.#inFlight.delete(request)
     try {
-      const { status, headers, body } = await this.#send(request)
+      const { status, headers, body } = await send(origin, request)
       if (body === null) end()
       return new Response(body === null ? null : untilEnd(body, end), {
         status,
@@ -43,20 +50,20 @@ export class Forwarder {
     while (this.#inFlight.size > 0 && performance.now() < giveUpAt) await Bun.sleep(20)
     await stopped
   }
+}
 
-  #send({ url, method, headers, body, signal }: Request): Promise<Response> {
-    const path = url.slice(url.indexOf('/', url.indexOf('://') + 3))
-    return fetch(this.#origin + path, {
-      method,
-      headers: withoutFraming(headers),
-      body,
-      signal,
-      redirect: 'manual',
-      decompress: false,
-      // Bun ends a call after five minutes otherwise.
-      timeout: false,
-    } as RequestInit)
-  }
+function send(origin: string, { url, method, headers, body, signal }: Request): Promise<Response> {
+  const path = url.slice(url.indexOf('/', url.indexOf('://') + 3))
+  return fetch(origin + path, {
+    method,
+    headers: withoutFraming(headers),
+    body,
+    signal,
+    redirect: 'manual',
+    decompress: false,
+    // Bun ends a call after five minutes otherwise.
+    timeout: false,
+  } as RequestInit)
 }
 
 /** Headers of one connection. */

@@ -1,3 +1,4 @@
+import { isAscii } from 'node:buffer'
 import { GatewayError } from '../error.ts'
 
 /**
@@ -29,10 +30,16 @@ export class FrameSplitter {
   #unprefixed = false
   #length = 0
   #frames: Frame[] = []
+  /** The bytes so far end with a frame; there were some. */
+  #isBetween = false
 
   /** Returns the frames that these bytes complete, in order. */
   push(bytes: Uint8Array): Frame[] {
+    const data = this.#isBetween ? loneData(bytes) : undefined
+    if (data !== undefined) return [{ data }]
     this.#parse(this.#decoder.decode(bytes, { stream: true }))
+    const isEmpty = this.#data === undefined && this.#event === undefined && this.#length === 0
+    this.#isBetween = isEmpty && bytes.at(-1) === NEWLINE
     return this.#takeFrames()
   }
 
@@ -128,6 +135,18 @@ export class FrameSplitter {
     if (this.#length + more > MAX_FRAME_LENGTH)
       throw new GatewayError('upstream_error', 'The provider sent a stream frame larger than 16 MiB.')
   }
+}
+
+const PREFIX = Buffer.from('data: ')
+
+/** The data of a single frame in one line of ASCII, as most chunks are; undefined for any others. */
+function loneData(bytes: Uint8Array): string | undefined {
+  const end = bytes.length - 2
+  if (!(bytes instanceof Buffer) || end <= PREFIX.length || bytes[end] !== NEWLINE || bytes[end + 1] !== NEWLINE) return
+  for (let i = 0; i < PREFIX.length; i++) if (bytes[i] !== PREFIX[i]) return
+  if (!isAscii(bytes)) return
+  const data = bytes.toString('latin1', PREFIX.length, end)
+  return data.indexOf('\n') === -1 && data.indexOf('\r') === -1 ? data : undefined
 }
 
 /** A field's value; undefined if its name is longer than expected. A field without a colon has an empty value. */

@@ -13,7 +13,7 @@ export type ListenOptions = {
   /** 0: any free port. */
   port: number
   fetch(request: Request, server: Server<undefined>): Promise<Response> | Response
-  /** Listens beside the server that has the port, which it takes over. */
+  /** Listens beside servers that have the port, too. */
   shared?: boolean
   /** Connections that clients may have from one address; without it, any number. */
   perAddress?: PerAddress
@@ -40,7 +40,16 @@ export const listen = (options: ListenOptions): Listening => {
   }
 }
 
-function listenError(error: unknown, { host, port }: ListenOptions): unknown {
+/** Fails with an Error for the operator if another program, or one that shares its port, has the port. */
+export const requireFree = (address: { host: string; port: number }): void => {
+  try {
+    assertFree(address)
+  } catch (error) {
+    throw listenError(error, address)
+  }
+}
+
+function listenError(error: unknown, { host, port }: { host: string; port: number }): unknown {
   switch ((error as { code?: unknown }).code) {
     case 'EADDRINUSE':
       return new Error(`port ${port} of ${host} is in use by another program; choose another one with --port`)
@@ -55,7 +64,7 @@ function listenError(error: unknown, { host, port }: ListenOptions): unknown {
 const IS_SHARED = process.platform === 'linux'
 
 /** A second server would otherwise start beside any that shares its port. */
-const assertFree = ({ host, port }: ListenOptions): void =>
+const assertFree = ({ host, port }: { host: string; port: number }): void =>
   Bun.listen({ hostname: host, port, socket: { data() {} } }).stop(true)
 
 /** Requests have no time limit here, only idle connections do. */
@@ -63,7 +72,7 @@ function serve(options: ListenOptions): Listening {
   const server = Bun.serve({
     // In development mode Bun logs the error of every stream that is cut on purpose and sends its own error page.
     development: false,
-    reusePort: IS_SHARED && options.port !== 0,
+    reusePort: IS_SHARED && (options.port !== 0 || options.shared === true),
     hostname: options.host,
     port: options.port,
     // Bun's own 413 has no body in the client's protocol; readText enforces the limit.

@@ -34,7 +34,7 @@ export type KeepAlive = { text: string; afterMs: number }
 type DirectController = { write(text: string): number | Promise<number>; close(): void }
 
 /** A client that has not taken what was written for so long is gone, although its connection is open. */
-const STALLED_MS = 300_000
+const STALLED_MS = 120_000
 
 /** Marks requests by their signal, because nothing can be attached to Bun's Request or to a direct stream. */
 const streamed = new WeakSet<AbortSignal>()

@@ -16,14 +16,21 @@ const withoutConfigured = (text: string): string => {
   return hidden
 }
 
+/** The configured credentials, for a thread, which has none itself. */
+export const configuredCredentials = (): readonly string[] => configuredSecrets
+
+/** Patterns of credentials, each with its replacement. */
+export const SECRET_PATTERNS: readonly (readonly [RegExp, string])[] = [
+  [/\b(Bearer|Basic)\s+[\w.~+/=-]{6,}/gi, '$1 [hidden]'],
+  [/\b(?:sk|pk|rk|gsk|xai|key|pplx|nvapi|hf|r8)[-_][\w*.-]{6,}/gi, '[hidden]'],
+  [/\bAIza[\w*-]{4,}/g, '[hidden]'],
+  [/\bya29\.[\w.-]+/g, '[hidden]'],
+  [/\b(api[-_ ]?key|access[-_ ]?token|key)(["']?\s*[=:]\s*["']?)[\w*.-]{8,}/gi, '$1$2[hidden]'],
+]
+
 /**
  * Hides configured credentials, and everything that looks like one: API keys of known formats, bearer tokens, `key=`
  * parameters.
  */
 export const scrub = (text: string): string =>
-  withoutConfigured(text)
-    .replace(/\b(Bearer|Basic)\s+[\w.~+/=-]{6,}/gi, '$1 [hidden]')
-    .replace(/\b(?:sk|pk|rk|gsk|xai|key|pplx|nvapi|hf|r8)[-_][\w*.-]{6,}/gi, '[hidden]')
-    .replace(/\bAIza[\w*-]{4,}/g, '[hidden]')
-    .replace(/\bya29\.[\w.-]+/g, '[hidden]')
-    .replace(/\b(api[-_ ]?key|access[-_ ]?token|key)(["']?\s*[=:]\s*["']?)[\w*.-]{8,}/gi, '$1$2[hidden]')
+  SECRET_PATTERNS.reduce((hidden, [pattern, by]) => hidden.replace(pattern, by), withoutConfigured(text))

@@ -16,7 +16,7 @@ export function authorize(
   { identity, path }: AuthenticatedRequest,
   name: string,
   keys: readonly KeyKind[],
-): void {
+): Promise<void> | void {
   const { kind, accountStatus, keyId } = identity
   if (!keys.includes(kind))
     throw new GatewayError(
@@ -27,14 +27,14 @@ export function authorize(
   const isManagement = keys.includes('management')
   if (!isManagement && (accountStatus === 'suspended' || accountStatus === 'banned'))
     throw new GatewayError('account_suspended', `This account is ${accountStatus}.`)
-  app.limits.checkRateLimit(keyId, name, rateLimitOf(app.config, identity), path)
+  return app.limits.checkRateLimit(keyId, name, rateLimitOf(app.config, identity), path)
 }
 
 /** Subscriptions of abusive accounts pay a penalty instead. */
-function rateLimitOf({ limits, accountStatus }: Config, { kind, requestsPerMinute, ...identity }: Identity): number {
-  const limit = requestsPerMinute ?? limits.requestsPerMinute
-  return identity.accountStatus === 'abusive' && kind === 'pay-as-you-go'
-    ? Math.min(limit, accountStatus.requestsPerMinute)
+function rateLimitOf(config: Config, { kind, requestsPerMinute, accountStatus }: Identity): number {
+  const limit = requestsPerMinute ?? config.limits.requestsPerMinute
+  return accountStatus === 'abusive' && kind === 'pay-as-you-go'
+    ? Math.min(limit, config.accountStatus.requestsPerMinute)
     : limit
 }
 

@@ -1,3 +1,4 @@
+import type { Clock } from '../accounts/clock.ts'
 import type { Config } from '../config/load.ts'
 import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
 import { asGatewayError, GatewayError } from '../error.ts'
@@ -39,7 +40,14 @@ export const isPending = (response: unknown): boolean => isResponse(response) &&
 
 const isResponse = (response: unknown): response is Json => isObject(response) && typeof response.status === 'string'
 
-type Modules = { catalogue: Catalogue; config: Config; ledger: Ledger; store: Store; issuedIds: IssuedIds }
+type Modules = {
+  catalogue: Catalogue
+  config: Config
+  ledger: Ledger
+  store: Store
+  issuedIds: IssuedIds
+  clock: Clock
+}
 
 /**
  * Responses that providers go on with after the request (`background: true`). Their generations stay open in the
@@ -134,10 +142,15 @@ export class BackgroundResponses implements Expiring {
   async delete(accountId: string, id: string, signal: CallSignal): Promise<boolean> {
     const { ledger, store } = this.#modules
     const open = this.#find(accountId, id)
+    const elsewhere = open === undefined && store.isShared ? await store.responses.find(accountId, id) : undefined
     if (open?.background !== undefined) open.background.unwanted = true
     const deferring = open === undefined ? undefined : ledger.defer(open)
     const [deleted] = await Promise.all([store.responses.delete(accountId, id), deferring])
-    if (open === undefined) return deleted
+    if (open === undefined) {
+      // The process that has its generation settles what it cost.
+      if (elsewhere?.upstream !== undefined) await this.#cancel(String(elsewhere.response.model), elsewhere.upstream)
+      return deleted
+    }
     this.roundSoon()
     await this.#follow(open, signal).catch(() => {})
     return deleted
@@ -149,9 +162,9 @@ export class BackgroundResponses implements Expiring {
 
   /** Polls once, whether or not the response is stored here, and settles what it costs if it has ended. */
   async #follow(open: OpenGeneration, signal: CallSignal): Promise<void> {
-    const { ledger, store } = this.#modules
+    const { ledger, store, clock } = this.#modules
     const { request, background } = open
-    if (Date.now() - request.createdAt > FOLLOWED_MS) return ledger.close(open, 'timed-out')
+    if (clock.now() - request.createdAt > FOLLOWED_MS) return ledger.close(open, 'timed-out')
     const reported = background === undefined ? undefined : await this.#query(request.model, background, signal)
     if (reported === undefined || isPending(reported.response)) return
     await this.#end(request.accountId, await store.responses.find(request.accountId, idOf(open)), open, reported)

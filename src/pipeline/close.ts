@@ -16,6 +16,7 @@ export async function close(generation: ClosableGeneration, outcome: Outcome): P
   const cause = firstCause(generation, outcome)
   if (generation.sending !== undefined) endSending(generation.sending, cause, open.meter, open.request.streamed)
   generation.slot?.end()
+  generation.capture?.ended(cause, open.meter.losses.length)
   const deferred = cause === 'completed' ? undefined : route.hooks.onInterrupt?.(generation, cause)
   if (deferred !== undefined) return deferred
   // Handed to the store in one turn of the event loop, they are one transaction.

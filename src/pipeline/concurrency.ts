@@ -1,10 +1,15 @@
+import type { RateLimits } from '../accounts/limits.ts'
 import type { Config } from '../config/load.ts'
 import { GatewayError } from '../error.ts'
 import type { CallSignal } from '../http/connection.ts'
-import type { Ledger } from '../ledger/ledger.ts'
+import type { AccountFunds } from '../ledger/account-funds.ts'
+import type { Places } from '../ledger/places.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
+import type { Entry } from '../providers/routing/attempts.ts'
 import type { Router } from '../providers/routing/router.ts'
 import { FairQueue } from './fair-queue.ts'
+import { leaseWhileWaiting } from './lease-waiting.ts'
+import { SharedEndpoints } from './shared-endpoints.ts'
 
 const RETRY_MAX_SECONDS = 60
 /** The weight of the last generation in the mean of their durations. */
@@ -18,13 +23,18 @@ type Entrance = { queue: FairQueue; limit: number; admitted: number }
 
 type Services = {
   config: Pick<Config, 'limits' | 'plans' | 'routing'>
-  ledger: Pick<Ledger, 'loadAccount' | 'tierOf'>
+  funds: Pick<AccountFunds, 'loadAccount' | 'tierOf'>
+  /** Undefined where no other process shares the limits. */
+  places: Places | undefined
+  /** Requests per minute of endpoints, where other processes share them. */
+  rates: RateLimits
   router: Router
 }
 
 /**
  * The limits of concurrency: of the server, of accounts and of endpoints. What exceeds one waits, the accounts in
- * turns. Without limits nothing is counted.
+ * turns. Without limits nothing is counted. Those of accounts and
+ * endpoints hold over all processes that share the store.
  */
 export class Concurrency {
   readonly #services: Services
@@ -34,7 +44,10 @@ export class Concurrency {
   readonly #accounts = new Map<string, number>()
   #inFlight = 0
   readonly #queue = new FairQueue()
+  /** Accounts for whose waiting requests places are leased. */
+  readonly #leasing = new Set<string>()
   readonly #entrances = new Map<string, Entrance>()
+  readonly #shared: SharedEndpoints | undefined
   #waiting = 0
   /** Milliseconds for which a generation lasts. */
   #meanMs = 0
@@ -42,6 +55,7 @@ export class Concurrency {
   constructor(services: Services) {
     this.#services = services
     const { limits, plans } = services.config
+    this.#shared = services.places && new SharedEndpoints(services.places, services.rates)
     this.#hasPlanLimits = [...plans.tiers.values()].some((plan) => plan.concurrency !== undefined)
     this.#isLimited = limits.concurrency !== undefined || limits.accountConcurrency !== undefined || this.#hasPlanLimits
     services.router.onEnded = (id, inFlight) => this.#admitTo(id, inFlight)
@@ -58,22 +72,74 @@ export class Concurrency {
    */
   enter(accountId: string, signal: CallSignal): Slot | Promise<Slot> | undefined {
     if (!this.#isLimited) return undefined
-    const loading = this.#hasPlanLimits ? this.#services.ledger.loadAccount(accountId) : undefined
+    const loading = this.#hasPlanLimits ? this.#services.funds.loadAccount(accountId) : undefined
     if (loading !== undefined) return loading.then(() => this.#enter(accountId, signal))
     return this.#enter(accountId, signal)
   }
 
   #enter(accountId: string, signal: CallSignal): Slot | Promise<Slot> {
     if (this.#queue.sizeOf(accountId) === 0 && this.#count(accountId)) return this.#slotOf(accountId)
+    if (this.#services.places !== undefined) return this.#enterShared(this.#services.places, accountId, signal)
+    return this.#waitForTurn(accountId, signal)
+  }
+
+  #waitForTurn(accountId: string, signal: CallSignal): Promise<Slot> {
     const refusal = (): GatewayError => this.#refusalOf(accountId)
     return this.#wait(this.#queue, accountId, signal, refusal).then(() => this.#slotOf(accountId))
   }
 
+  /** A request for which this process has no place may get one from another process, also where none may wait. */
+  async #enterShared(places: Places, accountId: string, signal: CallSignal): Promise<Slot> {
+    if (this.#services.config.routing.queue.waitMs > 0) {
+      const waiting = this.#waitForTurn(accountId, signal)
+      void this.#leaseWaiting(places, accountId)
+      return waiting
+    }
+    const limit = this.#leasableLimitOf(accountId)
+    const take = (): boolean => !signal.aborted && this.#count(accountId)
+    if (!(limit > 0 ? await places.leaseOne(ownerOf(accountId), limit, take) : take())) throw this.#refusalOf(accountId)
+    return this.#slotOf(accountId)
+  }
+
+  /** Leases places as long as requests of an account wait. */
+  async #leaseWaiting(places: Places, accountId: string): Promise<void> {
+    if (this.#leasing.has(accountId)) return
+    this.#leasing.add(accountId)
+    do
+      await leaseWhileWaiting({
+        places,
+        owner: ownerOf(accountId),
+        limit: () => this.#leasableLimitOf(accountId),
+        size: () => this.#queue.sizeOf(accountId),
+        admit: () => this.#queue.admit((owner) => owner === accountId && this.#count(owner)),
+      })
+    while (this.#queue.sizeOf(accountId) > 0)
+    this.#leasing.delete(accountId)
+  }
+
+  /** The limit by which places are leased; 0 where none is needed, or none could be used here. */
+  #leasableLimitOf(accountId: string): number {
+    const limit = this.#limitOf(accountId)
+    return limit === Infinity || this.#isFull ? 0 : limit
+  }
+
+  /** True where requests to an endpoint pass through `room`. */
+  isLimited({ routing: { limits } }: Endpoint): boolean {
+    const { concurrency, requestsPerMinute } = limits
+    return concurrency !== undefined || (requestsPerMinute !== undefined && this.#shared !== undefined)
+  }
+
   /**
-   * Undefined where an endpoint has room for a request; otherwise resolves when it has, with a function to be called
-   * once the request was sent.
+   * Undefined where an endpoint has room for a request; otherwise resolves when it has. One that is not the last may
+   * resolve to undefined: another shall be tried.
    */
-  room(endpoint: Endpoint, accountId: string, signal: CallSignal): Promise<() => void> | undefined {
+  room(
+    endpoint: Endpoint,
+    accountId: string,
+    signal: CallSignal,
+    isLast: boolean,
+  ): Promise<Entry | undefined> | Entry | undefined {
+    if (this.#shared !== undefined) return this.#enterEndpoint(this.#shared, endpoint, accountId, signal, isLast)
     const limit = endpoint.routing.limits.concurrency
     if (limit === undefined) return undefined
     const { id, inFlight } = this.#services.router.stateOf(endpoint)
@@ -82,29 +148,55 @@ export class Concurrency {
     return this.#waitFor(endpoint, id, entrance ?? { queue: new FairQueue(), limit, admitted: 0 }, accountId, signal)
   }
 
+  /** The same at once, for a hedge: false where an endpoint has no room. */
+  roomNow(endpoint: Endpoint): Entry | undefined | false {
+    if (this.#shared === undefined || !this.isLimited(endpoint)) return undefined
+    return this.#shared.enterNow({ id: this.#services.router.stateOf(endpoint).id, endpoint }) ?? false
+  }
+
+  #enterEndpoint(
+    shared: SharedEndpoints,
+    endpoint: Endpoint,
+    accountId: string,
+    signal: CallSignal,
+    isLast: boolean,
+  ): Promise<Entry | undefined> | Entry | undefined {
+    if (!this.isLimited(endpoint)) return undefined
+    const { id } = this.#services.router.stateOf(endpoint)
+    const { concurrency: limit = Infinity } = endpoint.routing.limits
+    const wait = (queue: FairQueue): Promise<void> =>
+      this.#wait(queue, accountId, signal, () => this.#endpointFull(endpoint, queue.size, limit))
+    return shared.enterNow({ id, endpoint }) ?? shared.enter({ id, endpoint, wait }, isLast)
+  }
+
+  #endpointFull({ provider }: Endpoint, waiting: number, limit: number): GatewayError {
+    return this.#overloaded(`${provider.name} has as many requests in flight as it may (${limit})`, waiting, limit)
+  }
+
   async #waitFor(
-    { provider }: Endpoint,
+    endpoint: Endpoint,
     id: string,
     entrance: Entrance,
     accountId: string,
     signal: CallSignal,
-  ): Promise<() => void> {
+  ): Promise<Entry> {
     const { queue, limit } = entrance
     this.#entrances.set(id, entrance)
     const close = (): void => {
       if (queue.size === 0 && entrance.admitted === 0) this.#entrances.delete(id)
     }
-    const refusal = (): GatewayError =>
-      this.#overloaded(`${provider.name} has as many requests in flight as it may (${limit})`, queue.size, limit)
+    const refusal = (): GatewayError => this.#endpointFull(endpoint, queue.size, limit)
     try {
       await this.#wait(queue, accountId, signal, refusal)
     } catch (error) {
       close()
       throw error
     }
-    return () => {
-      entrance.admitted--
-      close()
+    return {
+      sent: () => {
+        entrance.admitted--
+        close()
+      },
     }
   }
 
@@ -128,17 +220,22 @@ export class Concurrency {
 
   /** Counts one more, if there is room for it. */
   #count(accountId: string): boolean {
-    const { concurrency = Infinity } = this.#services.config.limits
     const own = this.#accounts.get(accountId) ?? 0
-    if (this.#inFlight >= concurrency || own >= this.#limitOf(accountId)) return false
+    const limit = this.#limitOf(accountId)
+    if (this.#isFull || own >= limit) return false
+    if (limit !== Infinity && this.#services.places?.take(ownerOf(accountId), limit) === false) return false
     this.#inFlight++
     this.#accounts.set(accountId, own + 1)
     return true
   }
 
+  get #isFull(): boolean {
+    return this.#inFlight >= (this.#services.config.limits.concurrency ?? Infinity)
+  }
+
   #limitOf(accountId: string): number {
-    const { ledger, config } = this.#services
-    const tier = this.#hasPlanLimits ? ledger.tierOf(accountId) : undefined
+    const { funds, config } = this.#services
+    const tier = this.#hasPlanLimits ? funds.tierOf(accountId) : undefined
     const plan = tier === undefined ? undefined : config.plans.tiers.get(tier)
     return plan?.concurrency ?? config.limits.accountConcurrency ?? Infinity
   }
@@ -161,13 +258,23 @@ export class Concurrency {
     const left = this.#accounts.get(accountId)! - 1
     if (left === 0) this.#accounts.delete(accountId)
     else this.#accounts.set(accountId, left)
+    this.#services.places?.leave(ownerOf(accountId))
     if (this.#queue.size > 0) this.#queue.admit((owner) => this.#count(owner))
   }
 
   #refusalOf(accountId: string): GatewayError {
     const limit = this.#limitOf(accountId)
-    if ((this.#accounts.get(accountId) ?? 0) < limit)
+    const { places } = this.#services
+    const isBelow = (this.#accounts.get(accountId) ?? 0) < limit
+    if (isBelow && (places === undefined || this.#isFull))
       return this.#overloaded('Sluice has as many requests as it may', this.#queue.size, this.#inFlight)
+    if (isBelow && places?.isAway(ownerOf(accountId)) === true)
+      return new GatewayError(
+        'store_unavailable',
+        'PostgreSQL does not answer, and the other requests of this account use all places that are leased here. ' +
+          'Retry in a few seconds.',
+        { retryAfterSeconds: 5, shouldRetry: true },
+      )
     return new GatewayError('quota_exceeded', `This account has ${limit} requests in flight, as many as it may.`, {
       retryAfterSeconds: this.#retryAfter(this.#queue.sizeOf(accountId), limit),
       shouldRetry: true,
@@ -188,3 +295,6 @@ export class Concurrency {
     return Math.min(Math.max(seconds, 1), RETRY_MAX_SECONDS)
   }
 }
+
+/** The owner of the places of an account. */
+const ownerOf = (accountId: string): string => `account:${accountId}`

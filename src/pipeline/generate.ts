@@ -1,5 +1,6 @@
 import { ownTurn } from '../json/own-turn.ts'
 import type { AppContext, AuthenticatedRequest } from '../context.ts'
+import { whenLeased } from '../ledger/leases.ts'
 import { adoptTerms } from '../ledger/model-terms.ts'
 import { outcomeOf } from '../ledger/outcomes.ts'
 import type { GenerationRequest } from '../generation/request.ts'
@@ -17,12 +18,18 @@ import { identityHeaders } from './response-headers.ts'
 import { routeText } from './routing/route-text.ts'
 import { type RoutedGeneration, routeOf } from './routing.ts'
 
+/** Answers a request, and captures its bodies where that is wanted. */
+export function generate(app: AppContext, inbound: AuthenticatedRequest, route: GenerationRoute): Promise<Response> {
+  if (app.bodies.isOff) return answer(app, inbound, route)
+  inbound.capture = app.bodies.begin(inbound)
+  const answering = answer(app, inbound, route)
+  return inbound.capture === undefined
+    ? answering
+    : inbound.capture.record(answering, route.protocol, inbound.requestId)
+}
+
 /** The path of one generation, top to bottom. */
-export async function generate(
-  app: AppContext,
-  inbound: AuthenticatedRequest,
-  route: GenerationRoute,
-): Promise<Response> {
+async function answer(app: AppContext, inbound: AuthenticatedRequest, route: GenerationRoute): Promise<Response> {
   const { generation, selected } = await admit(app, inbound, route)
   const { open, media } = generation
   const { context, preparedRequests, endpoints, promptCount } = selected
@@ -74,6 +81,7 @@ function serve(
   open.meter.losses = upstream.losses
   adoptTerms(open, endpoint.fallback)
   generation.sending = sending
+  generation.capture?.servedBy(upstream.incoming)
   generation.replayRecorder = app.reasoningReplay.replayRecorder(selected.hasTools, endpoint.target)
   generation.issuedIds = app.issuedIds.recorder(selected.makesObjects, upstream)
   if (conversation !== undefined) app.router.remember(conversation, endpoint, plan.promptTokens)
@@ -127,12 +135,13 @@ async function prepare(app: AppContext, inbound: AuthenticatedRequest, route: Ge
   try {
     const selecting = select(app, inbound, route, parsed)
     const selected = selecting instanceof Promise ? await selecting : selecting
-    const loading = app.ledger.loadAccount(inbound.identity.accountId)
+    const loading = app.ledger.funds.loadAccount(inbound.identity.accountId)
     if (loading !== undefined) await loading
     const { context, endpoints } = selected
     const preparing = route.hooks.beforeReserve?.(context.request.model, endpoints, context.rawRequest)
     if (preparing !== undefined) await preparing
-    return { selected, generation: reserve(app, inbound, route, selected) }
+    const reserving = (): Generation => reserve(app, inbound, route, selected)
+    return { selected, generation: app.store.leases === undefined ? reserving() : await whenLeased(reserving) }
   } catch (error) {
     parsed.media?.release()
     route.hooks.onRefused?.()

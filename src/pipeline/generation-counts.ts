@@ -1,4 +1,4 @@
-import { completionTokens, noUsage, promptTokens, type Usage } from '../generation/usage.ts'
+import { addUsage, completionTokens, noUsage, promptTokens, type Usage } from '../generation/usage.ts'
 import type { OpenGeneration } from '../ledger/ledger.ts'
 import { DURATION_BOUNDS, Histogram, TOKEN_BOUNDS } from '../telemetry/histogram.ts'
 
@@ -6,8 +6,6 @@ import { DURATION_BOUNDS, Histogram, TOKEN_BOUNDS } from '../telemetry/histogram
 const MODELS_MAX = 100
 const OTHER = 'other'
 const NONE = 'none'
-
-const BUCKETS = Object.keys(noUsage()) as (keyof Usage)[]
 
 /** Counts by label, of which there are few. */
 export type Counts = Map<string, number>
@@ -63,7 +61,7 @@ export class GenerationCounts {
     const isServed = ending === 'completed'
     const counts = this.#of(record.model, record.provider ?? NONE, isServed)
     increment(counts.outcomes, ending)
-    for (const name of BUCKETS) counts.tokens[name] += usage[name]
+    addUsage(counts.tokens, usage)
     counts.nanoUsd += Number(record.bill)
     if (meter.losses.length > 0) counts.lossy++
     if (record.estimated) counts.estimated++

@@ -11,6 +11,7 @@ import type { Upstream } from '../providers/attempt.ts'
 import type { Sending } from '../providers/routing/router.ts'
 import type { WrittenResponse } from '../store/store.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
+import type { CapturedRequest } from './bodies/captured-request.ts'
 import type { Slot } from './concurrency.ts'
 import type { IssuedIdRecorder } from './issued-ids.ts'
 import type { InFlightRequest } from './in-flight.ts'
@@ -43,6 +44,7 @@ export type Generation = {
   chosen?: ChosenRoute | undefined
   /** Its place among those in flight, where they are limited. */
   slot?: Slot | undefined
+  capture?: CapturedRequest | undefined
   /** The attempt that is answered. */
   sending: Sending | undefined
 }

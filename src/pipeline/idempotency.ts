@@ -153,16 +153,24 @@ export class Idempotency {
     const execution = new Execution(digest)
     this.#running.set(name, execution)
     try {
+      const elsewhere = await this.#store.idempotency.claims?.claim(accountId, hash, digest)
       const stored = await this.#store.idempotency.find(accountId, hash, this.#clock.now())
       if (stored !== undefined) return replay(stored, digest)
+      if (elsewhere !== undefined) throw digest.equals(elsewhere) ? inProgress() : ofAnother()
       inbound.execution = execution
       const response = await respond()
       if (execution.streamed === undefined) return await this.#keepWhole(accountId, hash, execution, response)
-      this.#keepStream(accountId, hash, execution, response, () => this.#running.delete(name))
+      this.#keepStream(accountId, hash, execution, response, () => this.#release(name, accountId, hash))
       return response
     } finally {
-      if (execution.streamed === undefined) this.#running.delete(name)
+      if (execution.streamed === undefined) this.#release(name, accountId, hash)
     }
+  }
+
+  #release(name: string, accountId: string, key: Buffer): void {
+    this.#running.delete(name)
+    // Where that fails, the key is another process's again once this one has ended.
+    void this.#store.idempotency.claims?.release(accountId, key).catch(() => {})
   }
 
   purge(): Promise<void> {
@@ -239,7 +247,8 @@ const refused = (problem: string): GatewayError =>
 const ofAnother = (): GatewayError =>
   refused('was used for another request; use a new key for each request, and the same one to repeat it')
 
-const inProgress = ({ open }: Execution): GatewayError =>
+/** `execution`: absent for one of another process. */
+const inProgress = ({ open }: Partial<Execution> = {}): GatewayError =>
   new GatewayError(
     'request_in_progress',
     `${IDEMPOTENCY_KEY}: the request with this key is in progress` +

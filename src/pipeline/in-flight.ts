@@ -120,6 +120,11 @@ export class InFlightRequests {
     this.#readOn = new ReadOn(readOnMs)
   }
 
+  /** Another time for providers whose clients leave from now on. */
+  set readOnMs(value: number) {
+    if (this.#drained === undefined) this.#readOn.mostMs = value
+  }
+
   get size(): number {
     return this.#all.size
   }

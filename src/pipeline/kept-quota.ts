@@ -113,14 +113,13 @@ export class KeptQuota implements UploadRoom {
 
   #hasCreditOrPlan(accountId: string): boolean {
     const { ledger } = this.#services
-    const { credit, bonus } = ledger.balance(accountId)
-    return credit + bonus > 0n || ledger.quota(accountId).subscription.tier !== FREE_TIER
+    return ledger.funds.hasMoney(accountId) || ledger.funds.quota(accountId).subscription.tier !== FREE_TIER
   }
 
   /** The most bytes of files for this account: without credit, what else it keeps counts too. */
   async limitOf(accountId: string): Promise<number> {
     const { ledger, kept, config } = this.#services
-    const loading = ledger.loadAccount(accountId)
+    const loading = ledger.funds.loadAccount(accountId)
     if (loading !== undefined) await loading
     if (this.#hasCreditOrPlan(accountId)) return Infinity
     const used = this.#requested(accountId, await kept.totals(accountId))

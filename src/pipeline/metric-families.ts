@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs'
 import { version } from '../../package.json'
 import type { AppContext } from '../context.ts'
+import { deadlines } from '../deadlines.ts'
 import { log } from '../log/log.ts'
 import type { Family, Sample } from '../telemetry/family.ts'
 import { LoopDelay } from '../telemetry/loop-delay.ts'
@@ -122,7 +123,7 @@ const snake = (bucket: string): string =>
     .replace(/(?<=[a-z])(?=[A-Z\d])/g, '_')
     .toLowerCase()
 
-const stateFamilies = ({ router, memory, ledger, store, space, tracing }: AppContext): Family[] => [
+const stateFamilies = ({ router, memory, ledger, store, space, tracing, bodies }: AppContext): Family[] => [
   histogram('commit_duration_seconds', 'Transactions of the database, and their flushes to the disk', () => [
     { labels: { step: 'write' }, value: store.timings.transactions },
     { labels: { step: 'flush' }, value: store.timings.flushes },
@@ -136,10 +137,16 @@ const stateFamilies = ({ router, memory, ledger, store, space, tracing }: AppCon
   gauge('disk_short', '1 while the free space of the disk is below the reserve', () => one(Number(space.isShort))),
   gauge('request_memory_bytes', 'Memory that large requests in flight occupy', () => one(memory.used)),
   gauge('request_memory_limit_bytes', 'The most that they may occupy', () => one(memory.limit)),
+  gauge('deadlines', 'Deadlines that are set: timeouts of calls and streams in flight, mostly', () =>
+    one(deadlines.size),
+  ),
   histogram('event_loop_delay_seconds', 'How late the event loop runs a timer, measured every 50 ms', () => [
     { labels: {}, value: loopDelay.read() },
   ]),
   counter('log_lines_dropped_total', 'Lines of the log that its reader was too slow for', () => one(log.droppedLines)),
+  counter('bodies_left_out_total', 'Requests whose bodies were to be kept, and are not or in part', () =>
+    one(bodies.leftOut),
+  ),
   counter('spans_total', 'Spans of traces: sent to the collector, or dropped because it was too slow or gone', () =>
     tracing === undefined
       ? []

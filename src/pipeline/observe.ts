@@ -2,9 +2,11 @@ import type { AppContext, PublicRequest } from '../context.ts'
 import type { Config } from '../config/config.ts'
 import type { Ledger, OpenGeneration } from '../ledger/ledger.ts'
 import { log } from '../log/log.ts'
+import type { Store } from '../store/store.ts'
 import type { RefusalLog } from './refusal-log.ts'
 import { RequestCounts } from './request-counts.ts'
 import { completed, entryOf, isQuiet, levelOf } from './request-log.ts'
+import { SharedTail } from './shared-tail.ts'
 import { Tail } from './tail.ts'
 import { openTelemetry } from './telemetry.ts'
 
@@ -38,10 +40,12 @@ export function openObservers(
   config: Config,
   ledger: Ledger,
   refusals: RefusalLog,
+  { messages }: Pick<Store, 'messages'>,
 ): Observers & Pick<AppContext, 'otlp' | 'tail'> {
   const counts = new RequestCounts(config.metrics.enabled)
   const telemetry = openTelemetry(config.env)
   const tail = new Tail({ ledger, refusals })
+  if (messages !== undefined) new SharedTail(tail, messages)
   ledger.onClosed = (open) => {
     observeClosing({ counts, ...telemetry }, open)
     tail.closed(open)

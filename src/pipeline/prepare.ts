@@ -1,3 +1,4 @@
+import type { Clock } from '../accounts/clock.ts'
 import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import type { GenerationRequest, ProtocolName, RequestSettings } from '../generation/request.ts'
 import type { Usage } from '../generation/usage.ts'
@@ -74,6 +75,7 @@ export type SelectedRequest = Pick<ParsedRequest, 'media'> & {
 
 /** The services of a gateway that `read` and `select` use. */
 export type PreparingModules = Pick<AppContext, 'schemaCache'> & {
+  clock: Pick<Clock, 'now'>
   candidates: Pick<CandidateFinder, 'of'>
   media: Pick<MediaResolver, 'resolve'>
   reasoningReplay: Pick<ReasoningReplay, 'restore'>
@@ -219,7 +221,7 @@ async function selectRead(
   const { accountId } = inbound.identity
   const { request, replayStates, bytes } = await app.reasoningReplay.restore(accountId, parsed.request, capable)
   const context: TranslationContext = {
-    ...responseContext(inbound, route, parsed, request),
+    ...responseContext(app, inbound, route, parsed, request),
     request,
     ...hooks.translation?.(rawRequest),
     restoredReasoning: replayStates,
@@ -263,7 +265,7 @@ function selectUnread(
 ): SelectedRequest {
   const { rawRequest, unread } = parsed
   const { request, settings, hasTools, cacheLifetime } = unread
-  const context: UnreadContext = { ...responseContext(inbound, route, parsed, request), settings }
+  const context: UnreadContext = { ...responseContext(app, inbound, route, parsed, request), settings }
   const found = app.candidates.of(inbound, request.model, route.protocol)
   const ownBytes = bodyBytes(rawRequest)
   const able = capableEndpoints(found.endpoints, () => ({ ...TEXT_ONLY, hasTools, textBytes: ownBytes }))
@@ -372,6 +374,7 @@ export function reserve(
       media,
       replayRecorder: undefined,
       issuedIds: undefined,
+      capture: inbound.capture,
       sending: undefined,
     }
   } catch (error) {

@@ -1,4 +1,5 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+import { createHash } from 'node:crypto'
+import { decrypted, encrypted } from '../accounts/encryption.ts'
 import type { GenerationRequest } from '../generation/request.ts'
 import type { Issuer } from '../generation/signature.ts'
 import { lacksState, restoreTurn, ReplayRecorder, unsignedTurns, type ReplayState } from '../generation/replay.ts'
@@ -25,7 +26,8 @@ export type RestoredRequest = { request: GenerationRequest; replayStates: Replay
  */
 export class ReasoningReplay {
   readonly #store: Store
-  readonly #keepMs: number
+  /** For what is saved from now on. */
+  keepMs: number
   readonly #now: () => number
   /**
    * Bytes and issuers of what is kept, by account: nothing else is looked up in the store. Until the next purge it may
@@ -37,7 +39,7 @@ export class ReasoningReplay {
 
   private constructor(store: Store, keepMs: number, now: () => number) {
     this.#store = store
-    this.#keepMs = keepMs
+    this.keepMs = keepMs
     this.#now = now
   }
 
@@ -60,7 +62,7 @@ export class ReasoningReplay {
    * reasoning as unsigned text gets that back.
    */
   replayRecorder(hasTools: boolean, { provider, model, quirks }: Target): ReplayRecorder | undefined {
-    return this.#keepMs > 0 && hasTools
+    return this.keepMs > 0 && hasTools
       ? new ReplayRecorder({ provider, model }, quirks.replaysReasoning === true)
       : undefined
   }
@@ -73,10 +75,10 @@ export class ReasoningReplay {
     if (replayState === undefined) return
     const { issuer } = replayState
     const { key, secret } = storageKey(accountId, replayState.call.id)
-    const encrypted = encrypt(JSON.stringify(replayState), secret)
+    const sealed = encrypted(secret, Buffer.from(JSON.stringify(replayState)))
     const bytes = this.#uses.get(accountId)?.bytes ?? 0
-    const toFree = Math.min(bytes, Math.max(0, bytes + encrypted.length - ACCOUNT_BYTES))
-    const saving = { accountId, issuer, bytes: encrypted.length - toFree }
+    const toFree = Math.min(bytes, Math.max(0, bytes + sealed.length - ACCOUNT_BYTES))
+    const saving = { accountId, issuer, bytes: sealed.length - toFree }
     this.#use(saving)
     this.#saving.add(saving)
     try {
@@ -86,8 +88,8 @@ export class ReasoningReplay {
           key,
           provider: issuer.provider,
           model: issuer.model,
-          expiresAt: this.#now() + this.#keepMs,
-          sealed: encrypted,
+          expiresAt: this.#now() + this.keepMs,
+          sealed,
         },
         toFree,
       )
@@ -98,7 +100,7 @@ export class ReasoningReplay {
 
   /** Reports whether reasoning is kept that one of these endpoints has signed for this account. */
   mayRestore(accountId: string, endpoints: readonly Endpoint[]): boolean {
-    const issuers = this.#keepMs > 0 ? this.#uses.get(accountId)?.issuers : undefined
+    const issuers = this.keepMs > 0 ? this.#uses.get(accountId)?.issuers : undefined
     return issuers !== undefined && endpoints.some(({ target }) => issuers.has(issuerKey(target)))
   }
 
@@ -115,7 +117,7 @@ export class ReasoningReplay {
 
   /** Those of the endpoints, as issuers, whose reasoning is kept for this account. */
   candidates(accountId: string, endpoints: readonly Endpoint[]): ReadonlySet<string> {
-    const issuers = this.#keepMs > 0 ? this.#uses.get(accountId)?.issuers : undefined
+    const issuers = this.keepMs > 0 ? this.#uses.get(accountId)?.issuers : undefined
     return new Set(endpoints.map(({ target }) => issuerKey(target)).filter((name) => issuers?.has(name) === true))
   }
 
@@ -126,7 +128,7 @@ export class ReasoningReplay {
 
   /** Removes what has expired; everything, where keeping is switched off. */
   async purge(): Promise<void> {
-    await this.#store.reasoning.purge(this.#keepMs > 0 ? this.#now() : Number.MAX_SAFE_INTEGER)
+    await this.#store.reasoning.purge(this.keepMs > 0 ? this.#now() : Number.MAX_SAFE_INTEGER)
     const uses = await this.#store.reasoning.usage()
     this.#uses = new Map()
     for (const { accountId, bytes, ...issuer } of uses) this.#use({ accountId, issuer, bytes })
@@ -151,14 +153,14 @@ export async function restoreReasoning(
   const replayStates: ReplayState[] = []
   let bytes = 0
   for (const { index, call, key, secret } of missing) {
-    const encrypted = found.get(key)
-    if (encrypted === undefined) continue
-    const replayState = JSON.parse(decrypt(encrypted, secret)) as ReplayState
+    const sealed = found.get(key)
+    if (sealed === undefined) continue
+    const replayState = JSON.parse(decrypted(secret, sealed).toString()) as ReplayState
     const turn = turns[index]!
     if (!candidates.has(issuerKey(replayState.issuer)) || !lacksState(replayState, turn, call)) continue
     turns[index] = restoreTurn(turn, replayState)
     replayStates.push(replayState)
-    bytes += encrypted.length
+    bytes += sealed.length
   }
   return { request: { ...request, turns }, replayStates, bytes }
 }
@@ -169,22 +171,4 @@ const issuerKey = ({ provider, model }: Issuer): string => `${provider}\n${model
 function storageKey(accountId: string, callId: string): { key: string; secret: Buffer } {
   const digest = createHash('sha512').update(`${accountId}\n${callId}`).digest()
   return { key: digest.subarray(0, 32).toString('base64url'), secret: digest.subarray(32) }
-}
-
-const CIPHER = 'aes-256-gcm'
-const NONCE_BYTES = 12
-const TAG_BYTES = 16
-
-function encrypt(text: string, secret: Buffer): Uint8Array {
-  const nonce = randomBytes(NONCE_BYTES)
-  const cipher = createCipheriv(CIPHER, secret, nonce)
-  const body = [cipher.update(text), cipher.final()]
-  return Buffer.concat([nonce, cipher.getAuthTag(), ...body])
-}
-
-function decrypt(encrypted: Uint8Array, secret: Buffer): string {
-  const body = NONCE_BYTES + TAG_BYTES
-  const decipher = createDecipheriv(CIPHER, secret, encrypted.subarray(0, NONCE_BYTES))
-  decipher.setAuthTag(encrypted.subarray(NONCE_BYTES, body))
-  return Buffer.concat([decipher.update(encrypted.subarray(body)), decipher.final()]).toString()
 }

@@ -90,7 +90,7 @@ export async function stream(
   const metered = meteredStream(generation, upstream)
   const relay = relayOf(generation, upstream, metered, others)
   inFlight.onCut = relay.cut
-  const { keepAliveMs } = app.config
+  const { keepAliveMs, timeouts } = app.config
   await relay.begin(keepAliveMs)
   if (others.isTaken === true) {
     inFlight.onCut = undefined
@@ -103,8 +103,10 @@ export async function stream(
   const { execution } = generation.inbound
   const isReadToEnd = execution !== undefined || survivesClient(route.hooks, context.request, [endpoint])
   const source = isReadToEnd ? readToEnd(execution?.record(relay) ?? relay) : relay
+  const { capture } = generation
+  const recorded = capture === undefined ? source : capture.streamed(source)
   const keepAlive = serve.keepAlive === undefined ? undefined : { text: serve.keepAlive, afterMs: keepAliveMs }
-  const body = streamBody(source, keepAlive, clientSignal)
+  const body = streamBody(recorded, keepAlive, clientSignal, timeouts.clientStalledMs)
   return new Response(body, { headers: streamHeaders(generation, upstream) })
 }
 

@@ -1,3 +1,4 @@
+import type { Clock } from '../accounts/clock.ts'
 import { Deadline, deadlines } from '../deadlines.ts'
 import type { Config, ModelRoutingConfig } from '../config/config.ts'
 import type { AppContext, AuthenticatedRequest } from '../context.ts'
@@ -28,6 +29,7 @@ export async function openRouter(
   { routing }: Pick<Config, 'routing'>,
   prices: Prices,
   { settings }: Pick<Store, 'settings'>,
+  clock: Clock,
 ): Promise<Router> {
   const save = (): Promise<void> => {
     deadlines.clear(deadline)
@@ -37,6 +39,7 @@ export async function openRouter(
   const deadline = new Deadline({ onDeadline: () => void save() })
   const router = new Router({
     settings: routing,
+    wall: clock.now,
     priceOf: ({ target }) => tokenPrice(prices.cost(target.provider, target.model)),
     onUnavailable: () => {
       if (!deadline.isSet) deadlines.set(deadline, SAVE_AFTER_MS)
@@ -94,9 +97,12 @@ export function routeOf(
     records: open.meter.tries,
     onSent,
     trace: callTraceOf(app, inbound),
+    recorder: inbound.capture,
   }
-  if (endpoints.some(({ routing }) => routing.limits.concurrency !== undefined))
-    plan.room = (endpoint) => app.concurrency.room(endpoint, inbound.identity.accountId, signal)
+  if (endpoints.some((endpoint) => app.concurrency.isLimited(endpoint))) {
+    plan.room = (endpoint, isLast) => app.concurrency.room(endpoint, inbound.identity.accountId, signal, isLast)
+    plan.roomNow = (endpoint) => app.concurrency.roomNow(endpoint)
+  }
   if (endpoints.length === 1 && !hasRateLimits(endpoints[0]!))
     return { plan, decision: undefined, conversation: undefined }
   const conversation = conversationOf(inbound.identity.accountId, context, preferences.sessionId)

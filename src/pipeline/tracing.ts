@@ -1,26 +1,33 @@
 import { version } from '../../package.json'
 import providerNames from '../../catalog/telemetry-names.json'
+import { BoundedMap } from '../http/bounded-map.ts'
 import { promptTokens, completionTokens } from '../generation/usage.ts'
 import type { OpenGeneration } from '../ledger/ledger.ts'
 import type { RequestEntry } from '../log/request-line.ts'
 import type { GenerationRecord } from '../store/store.ts'
 import type { AttemptRecord } from '../providers/attempt-record.ts'
+import { ByteWriter } from '../telemetry/byte-writer.ts'
 import { BatchExporter } from '../telemetry/otlp-exporter.ts'
 import {
   doubleAttribute,
   envelope,
   KIND_CLIENT,
   KIND_SERVER,
-  spanJson,
+  sharedJson,
   textAttribute,
   textsAttribute,
   wholeAttribute,
+  writeSpan,
 } from '../telemetry/otlp-json.ts'
 import type { OtlpSettings } from '../telemetry/otlp-settings.ts'
 import { isSampled, remoteParent, RequestTrace, type Sampler } from '../telemetry/trace.ts'
 
 /** A request as far as its trace needs it. `trace`: null where it is not recorded. */
 type Traced = { request: Request; id: string; receivedAt: number; trace?: RequestTrace | null }
+
+const SHARED_MAX = 1_000
+/** A value that is absent, in a list of values: no name has it. */
+const NONE = '\r'
 
 /** Provider ids -> names of the GenAI semantic conventions, where those differ. */
 const NAMES = new Map(Object.entries(providerNames))
@@ -38,7 +45,7 @@ export class Tracing {
 
   constructor(traces: NonNullable<OtlpSettings['traces']>, resource: OtlpSettings['resource']) {
     this.#sampler = traces.sampler
-    this.exporter = new BatchExporter({ ...traces, ...envelope('Spans', resource, version), write: spansOf })
+    this.exporter = new BatchExporter({ ...traces, write: messagesWith(envelope('Spans', resource, version)) })
   }
 
   /** The trace of a request; undefined where it is not recorded. Without one of the client, its id is the request's. */
@@ -77,74 +84,114 @@ type EndedGeneration = {
 }
 type Served = OpenGeneration['meter']['served']
 
-function spansOf({ trace, entry, generation }: Ended): string {
-  const { method, startedAt, spanId, parent } = trace
+/** Writes the message with the spans of requests, into the same memory each time. */
+function messagesWith({ head, tail }: { head: string; tail: string }): (requests: readonly Ended[]) => Uint8Array {
+  const out = new ByteWriter()
+  return (requests) => {
+    out.clear()
+    out.text(head)
+    for (const [index, ended] of requests.entries()) {
+      if (index > 0) out.text(',')
+      writeSpans(out, ended)
+    }
+    out.text(tail)
+    return out.written
+  }
+}
+
+function writeSpans(out: ByteWriter, { trace, entry, generation }: Ended): void {
+  const { startedAt, spanId, parent } = trace
   const endMs = startedAt + entry.ms
-  let spans = spanJson({
+  writeSpan(out, {
     trace,
     spanId,
     parentId: parent?.spanId,
-    name: `${method} ${entry.route}`,
-    kind: KIND_SERVER,
     startMs: startedAt,
     endMs,
-    attributes: requestAttributes(trace, entry),
     hasFailed: entry.level === 'error',
+    shared: sharedByRequests(trace, entry),
+    attributes: requestAttributes(entry),
   })
-  if (generation === undefined) return spans
-  const { tries } = generation
-  for (const attempt of tries)
-    if (attempt.spanId !== undefined) spans += `,${attemptSpan(trace, entry, generation, attempt, endMs)}`
-  return spans
+  if (generation === undefined) return
+  for (const attempt of generation.tries) {
+    if (attempt.spanId === undefined) continue
+    out.text(',')
+    writeAttempt(out, trace, entry, generation, attempt)
+  }
 }
 
-function attemptSpan(
+function writeAttempt(
+  out: ByteWriter,
   trace: RequestTrace,
   entry: RequestEntry,
   generation: EndedGeneration,
   attempt: AttemptRecord,
-  endMs: number,
-): string {
-  const { record, tries } = generation
+): void {
   const startMs = trace.attemptsAt + (attempt.startedMs ?? 0)
-  const isLast = attempt === tries.at(-1) && attempt.error === undefined
-  const operation = genAiOperation(attempt.protocol)
-  const served = isLast ? servedAttributes(trace, generation, startMs) : failedAttributes(attempt)
-  return spanJson({
+  const isLast = attempt === generation.tries.at(-1) && attempt.error === undefined
+  writeSpan(out, {
     trace,
     spanId: attempt.spanId!,
     parentId: trace.spanId,
-    name: `${operation} ${attempt.model ?? record.model}`,
-    kind: KIND_CLIENT,
     startMs,
-    endMs: isLast ? endMs : startMs + attempt.milliseconds,
-    attributes: `${attemptAttributes(attempt, operation, record)}${served}`,
+    endMs: isLast ? trace.startedAt + entry.ms : startMs + attempt.milliseconds,
     hasFailed: attempt.error !== undefined || (isLast && entry.level === 'error'),
+    shared: sharedByAttempts(attempt, generation.record, isLast ? generation.served?.model : undefined),
+    attributes: isLast ? servedAttributes(trace, generation, startMs) : failedAttributes(attempt),
   })
 }
 
-function requestAttributes({ method }: RequestTrace, entry: RequestEntry): string {
-  const { route, status, requestId, key, model, error, generation, level } = entry
+/** JSON that many spans share, by the values in it. */
+const sharedJsons = new BoundedMap<string, Uint8Array>(SHARED_MAX)
+
+function sharedByRequests({ method }: RequestTrace, entry: RequestEntry): Uint8Array {
+  const { route, status, key, model, error, generation, level } = entry
+  const errorType = error ?? (level === 'error' ? (generation?.outcome ?? String(status)) : undefined)
+  // Names of keys and models are texts of users, with any character.
+  const ofKey = key === undefined ? NONE : `${key.length} ${key}`
+  const values = `${method}\n${route}\n${status}\n${errorType ?? NONE}\n${ofKey}\n${model ?? NONE}`
+  const known = sharedJsons.get(values)
+  if (known !== undefined) return known
   let attributes =
     `${textAttribute('http.request.method', method)},${textAttribute('http.route', route)}` +
-    `,${wholeAttribute('http.response.status_code', status)},${textAttribute('url.scheme', 'http')}` +
-    `,${textAttribute('sluice.request_id', requestId)}`
+    `,${wholeAttribute('http.response.status_code', status)},${textAttribute('url.scheme', 'http')}`
   if (key !== undefined) attributes += `,${textAttribute('sluice.key', key)}`
   if (model !== undefined) attributes += `,${textAttribute('gen_ai.request.model', model)}`
-  const errorType = error ?? (level === 'error' ? (generation?.outcome ?? String(status)) : undefined)
   if (errorType !== undefined) attributes += `,${textAttribute('error.type', errorType)}`
-  if (generation === undefined) return attributes
-  const { id, outcome, cost, losses } = generation
-  attributes +=
-    `,${textAttribute('sluice.generation_id', id)},${textAttribute('sluice.outcome', outcome)}` +
-    `,${doubleAttribute('sluice.cost_usd', Number(cost))}`
-  return losses.length === 0 ? attributes : `${attributes},${textsAttribute('sluice.losses', losses)}`
+  const json = sharedJson(`${method} ${route}`, KIND_SERVER, attributes)
+  sharedJsons.set(values, json)
+  return json
 }
 
-const attemptAttributes = ({ provider, model }: AttemptRecord, operation: string, record: GenerationRecord): string =>
-  `${textAttribute('gen_ai.operation.name', operation)}` +
-  `,${textAttribute('gen_ai.provider.name', genAiProvider(provider))}` +
-  `,${textAttribute('gen_ai.request.model', model ?? record.model)}`
+function requestAttributes({ requestId, generation }: RequestEntry): string {
+  const attributes = `,${textAttribute('sluice.request_id', requestId)}`
+  if (generation === undefined) return attributes
+  const { id, outcome, cost, losses } = generation
+  const ended =
+    `${attributes},${textAttribute('sluice.generation_id', id)},${textAttribute('sluice.outcome', outcome)}` +
+    `,${doubleAttribute('sluice.cost_usd', Number(cost))}`
+  return losses.length === 0 ? ended : `${ended},${textsAttribute('sluice.losses', losses)}`
+}
+
+/** `servedModel`: the model that a provider named in its response. */
+function sharedByAttempts(
+  { provider, protocol, model: requested }: AttemptRecord,
+  record: GenerationRecord,
+  servedModel: string | undefined,
+): Uint8Array {
+  const operation = genAiOperation(protocol)
+  const model = requested ?? record.model
+  const values = `${operation}\n${provider}\n${model}\n${servedModel ?? NONE}`
+  const known = sharedJsons.get(values)
+  if (known !== undefined) return known
+  let attributes =
+    `${textAttribute('gen_ai.operation.name', operation)}` +
+    `,${textAttribute('gen_ai.provider.name', genAiProvider(provider))},${textAttribute('gen_ai.request.model', model)}`
+  if (servedModel !== undefined) attributes += `,${textAttribute('gen_ai.response.model', servedModel)}`
+  const json = sharedJson(`${operation} ${model}`, KIND_CLIENT, attributes)
+  sharedJsons.set(values, json)
+  return json
+}
 
 /** `error.type` is the code of the failure; a call that lost a race has none. */
 function failedAttributes({ error, status }: AttemptRecord): string {
@@ -154,14 +201,13 @@ function failedAttributes({ error, status }: AttemptRecord): string {
 
 function servedAttributes(
   { startedAt }: RequestTrace,
-  { record: { usage, finish, latency }, served, showsFirst }: EndedGeneration,
+  { record: { usage, finish, latency }, showsFirst }: EndedGeneration,
   startMs: number,
 ): string {
   let attributes =
     `,${textsAttribute('gen_ai.response.finish_reasons', [finish])}` +
     `,${wholeAttribute('gen_ai.usage.input_tokens', promptTokens(usage))}` +
     `,${wholeAttribute('gen_ai.usage.output_tokens', completionTokens(usage))}`
-  if (served !== undefined) attributes += `,${textAttribute('gen_ai.response.model', served.model)}`
   if (usage.cacheReadTokens > 0)
     attributes += `,${wholeAttribute('gen_ai.usage.cache_read.input_tokens', usage.cacheReadTokens)}`
   const written = usage.cacheWrite5mTokens + usage.cacheWrite1hTokens

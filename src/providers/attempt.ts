@@ -9,7 +9,7 @@ import { readAll, send, type IncomingResponse, type TakeMemory, type Timeouts } 
 import type { RequestBody } from '../http/encode-request.ts'
 import type { CallSignal } from '../http/connection.ts'
 import { scrub } from '../log/secrets.ts'
-import { isRemembered } from '../protocols/element-memory.ts'
+import { textOf } from '../protocols/element-memory.ts'
 import { present } from '../protocols/fields.ts'
 import { refuseNative } from '../protocols/provider-native.ts'
 import { protocols } from '../protocols/index.ts'
@@ -85,11 +85,21 @@ export class UpstreamRefusal extends Error {
 
 const ERROR_BODY_BYTES = 1024 * 1024
 
+/** Records the bodies of calls. */
+export type CallRecorder = {
+  /** `headers`: without credentials. */
+  call(url: string, headers: Readonly<Record<string, string>>, body: RequestBody): RecordedCall
+}
+
+/** Gives the response with a body that is recorded as it is read. */
+export type RecordedCall = { received(incoming: IncomingResponse): IncomingResponse }
+
 export type CallOptions = {
   timeouts: Timeouts
   signal: CallSignal
   onSent: () => void
   traceHeaders?: TraceHeaders | undefined
+  recorder?: CallRecorder | undefined
 }
 
 /**
@@ -123,7 +133,8 @@ export async function callEndpoint(
               : { issuer: { provider, model }, ...present('reasoningFormat', protocol.call.reasoningFormat) }),
           },
         }
-  const incoming = await transport(endpoint)({
+  const recorded = callOptions.recorder?.call(url, headers, body)
+  const received = await transport(endpoint)({
     url,
     method: 'POST',
     headers: Object.assign(headers, callOptions.traceHeaders, endpoint.provider.headers, endpoint.credentials),
@@ -132,6 +143,7 @@ export async function callEndpoint(
     signal: callOptions.signal,
     onSent: callOptions.onSent,
   })
+  const incoming = recorded === undefined ? received : recorded.received(received)
   if (incoming.status >= 200 && incoming.status < 300)
     return {
       endpoint,
@@ -244,7 +256,7 @@ function translate(
   for (const path of Object.keys(request.extras)) translation.lose('native_field', path)
   const hasLongNumbers = ((rawRequest.scanned?.scan.seen ?? Watched.longNumber) & Watched.longNumber) !== 0
   return {
-    body: hasLongNumbers ? stringifyAs(rawRequest.text, body) : stringifyBody(body, isRemembered),
+    body: hasLongNumbers ? stringifyAs(rawRequest.text, body) : stringifyBody(body, textOf),
     losses: translation.report,
     transforms: translation.transforms,
     headers: translation.headers,

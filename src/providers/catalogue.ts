@@ -69,8 +69,8 @@ type EndpointBase = {
 /** The model that a name resolves to: a listed one, or one without an id for an unlisted name. */
 type ResolvedModel = { id?: string; contextLength?: number; endpoints: ModelEndpoint[]; capabilities: Capabilities }
 
-/** The origin of providers whose keys were set at run time. */
-const CONSOLE = 'console'
+/** The origin of providers that were found on this machine. */
+export const DISCOVERED = 'local'
 
 /** Limit on cached names. */
 const CACHED_NAMES_MAX = 5_000
@@ -80,12 +80,14 @@ const UNPREFIXED_NAMES = PROVIDER_ROWS.map((row) => ({ provider: row.id, pattern
 /** All providers and models: of the built-in catalogue, the configuration file and local servers. */
 export class Catalogue {
   readonly #config: Config
-  readonly #providers = new Map<string, Provider>()
-  readonly #models = new Map<string, Model>()
+  #providers = new Map<string, Provider>()
+  #models = new Map<string, Model>()
+  /** Models by the provider at which they were discovered. */
+  readonly #discovered = new Map<string, Model[]>()
   /** Endpoints by protocol and name; cleared when providers change or when it is full. */
   readonly #endpointCache = new BoundedMap<string, Endpoint[]>(CACHED_NAMES_MAX)
   /** Ids of listed models by the part of the id after the provider. */
-  readonly #shortNames = new Map<string, string[]>()
+  #shortNames = new Map<string, string[]>()
   #listed: readonly Model[] | undefined
   #providerNames: ProviderNames | undefined
 
@@ -227,40 +229,33 @@ export class Catalogue {
   add(provider: Provider, models: Model[]): void {
     this.remove(provider.id)
     this.#providers.set(provider.id, provider)
+    this.#discovered.set(provider.id, models)
     for (const model of models) if (!this.#config.models.has(model.id)) this.#list(model)
   }
 
   /** Removes a provider and its models. Models of the configuration file stay. */
   remove(provider: string): void {
-    this.#endpointCache.clear()
-    this.#listed = this.#providerNames = undefined
+    this.#forget()
     this.#providers.delete(provider)
+    this.#discovered.delete(provider)
     for (const [id, model] of this.#models)
       if (model.endpoints.every((endpoint) => endpoint.provider === provider) && !this.#config.models.has(id))
         this.#unlist(model)
   }
 
-  /**
-   * Switches a built-in provider on with a key that was set at run time. Throws an Error where it has another one, or
-   * cannot have this one.
-   */
-  enable(id: string, apiKey: string): void {
-    const row = PROVIDER_ROWS.find((one) => one.id === id)
-    const set = this.#providers.get(id)?.foundBy
-    if (set !== undefined && set !== CONSOLE) throw new Error(`${set} sets up ${id}`)
-    const variable = row?.keyVariables[0]
-    const env = { ...this.#config.env, [variable ?? '']: apiKey }
-    const provider = row && variable && builtInProvider(row, { ...this.#config, env })
-    if (!provider) throw new Error(howToEnable(id, this.#config) ?? `${id} takes no key`)
-    this.#providers.set(id, { ...provider, foundBy: CONSOLE })
+  /** Takes over providers and models of another one. What was discovered at run time stays, unless that has it. */
+  replace(other: Catalogue): void {
+    const discovered = [...this.#discovered].flatMap(([id, models]) => {
+      const own = this.#providers.get(id)
+      const provider = other.#providers.get(id) ?? (own?.foundBy === DISCOVERED ? own : undefined)
+      return provider === undefined || (provider === own && other.isConfigured(id)) ? [] : [{ provider, models }]
+    })
+    this.#providers = other.#providers
+    this.#models = other.#models
+    this.#shortNames = other.#shortNames
+    this.#discovered.clear()
     this.#forget()
-  }
-
-  /** Switches off a provider whose key was set at run time. */
-  disable(id: string): void {
-    if (this.#providers.get(id)?.foundBy !== CONSOLE) return
-    this.#providers.delete(id)
-    this.#forget()
+    for (const { provider, models } of discovered) this.add(provider, models)
   }
 
   #forget(): void {

@@ -27,7 +27,7 @@ export function configuredProvider(own: ProviderConfig, config: Config): Provide
     quirks: own.quirks,
     unlisted: own.unlisted ?? !listed,
     sharedIds: own.sharedIds ?? false,
-    foundBy: 'sluice.yaml',
+    foundBy: own.setBy ?? 'sluice.yaml',
     apis: [
       { protocol: own.protocol, baseUrl: withoutTrailingSlashes(own.baseUrl), auth: own.auth ?? authOf(own.protocol) },
     ],
@@ -115,7 +115,8 @@ export function builtInProvider(row: ProviderRow, config: Config): Provider | un
 function enabledBy(row: ProviderRow, own: ProviderConfig | undefined, config: Config): string | undefined {
   if (own?.enabled === false) return undefined
   if (row.inProcess !== undefined) return 'built in'
-  if (own?.apiKey !== undefined || own?.apiKeys !== undefined || own?.baseUrl !== undefined) return 'sluice.yaml'
+  if (own?.apiKey !== undefined || own?.apiKeys !== undefined || own?.baseUrl !== undefined)
+    return own.setBy ?? 'sluice.yaml'
   const key = variable(config, row.keyVariables)?.name
   if (row.baseUrl !== undefined) return key
   return row.baseUrlVariable === undefined ? undefined : variable(config, [row.baseUrlVariable.name])?.name
@@ -167,12 +168,20 @@ function variableKey(row: ProviderRow, config: Config, baseUrl: string): string 
   return set?.value
 }
 
-function variable(config: Config, names: string[]): { name: string; value: string } | undefined {
+function variable(config: Pick<Config, 'env'>, names: string[]): { name: string; value: string } | undefined {
   for (const name of names) {
     const value = config.env[name]?.trim()
     if (value !== undefined && value !== '') return { name, value }
   }
   return undefined
+}
+
+/** The variable that sets up a built-in provider, or gives its key alone; undefined without one. */
+export function variableOf(id: string, config: Pick<Config, 'env'>, ofKey: boolean): string | undefined {
+  const row = PROVIDER_ROWS.find((one) => one.id === id)
+  if (row === undefined) return undefined
+  const address = ofKey || row.baseUrlVariable === undefined ? [] : [row.baseUrlVariable.name]
+  return variable(config, [...row.keyVariables, ...address])?.name
 }
 
 /** The reason why an enabled provider may lack a model's protocol; undefined where the file does not restrict it. */

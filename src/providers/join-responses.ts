@@ -1,7 +1,7 @@
 import type { Config } from '../config/load.ts'
 import { asGatewayError } from '../error.ts'
 import { fold, unfold, type GenerationResponse, type GenerationEvent } from '../generation/event.ts'
-import { noUsage, type Usage } from '../generation/usage.ts'
+import { addUsage, noUsage, type Usage } from '../generation/usage.ts'
 import { lose } from '../protocols/losses.ts'
 import type { RequestContext } from '../protocols/protocol.ts'
 import type { SchemaCache } from '../protocols/schema/cache.ts'
@@ -64,6 +64,6 @@ const codeOf = (error: unknown): string => (error instanceof UpstreamRefusal ? e
 
 function sumOf(usages: Usage[]): Usage {
   const sum = noUsage()
-  for (const usage of usages) for (const bucket of Object.keys(sum) as (keyof Usage)[]) sum[bucket] += usage[bucket]
+  for (const usage of usages) addUsage(sum, usage)
   return sum
 }

@@ -2,7 +2,7 @@ import { GatewayError } from '../error.ts'
 import { readAll, send } from '../http/call.ts'
 import { modelNameProblem } from '../config/model-settings.ts'
 import { withoutTrailingSlashes } from './configured.ts'
-import type { Catalogue, Provider } from './catalogue.ts'
+import { type Catalogue, DISCOVERED, type Provider } from './catalogue.ts'
 import { credentials } from './provider-apis.ts'
 import type { Model } from './model.ts'
 import {
@@ -181,9 +181,6 @@ export class LocalModels {
     }
   }
 }
-
-/** `foundBy` of a discovered provider. */
-const DISCOVERED = 'local'
 
 const keyOf = (address: string, { name, stamp }: ListedModel): string => `${address} ${name} ${stamp}`
 

@@ -16,6 +16,10 @@ export const commandOf = (module: URL): string[] =>
     ? [process.execPath, fileURLToPath(module)]
     : [process.execPath, PROGRAM_OPTION, module.pathname.slice(module.pathname.lastIndexOf('/') + 1)]
 
+/** The command that runs the command line. */
+export const commandLine = (): string[] =>
+  INSIDE === undefined ? [process.execPath, ...process.execArgv, projectFile('src/main.ts')] : [process.execPath]
+
 /** The address of a module for a thread. `path`: in `src`. */
 export const threadModule = (path: string): string =>
   INSIDE === undefined ? new URL(`../${path}`, import.meta.url).href : `./${path}`

@@ -9,12 +9,12 @@ import { GatewayError } from '../../src/error.ts'
 import type { OpenGeneration } from '../../src/ledger/ledger.ts'
 import { MemoryBudget } from '../../src/http/memory-budget.ts'
 import { Idempotency } from '../../src/pipeline/idempotency.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import { storeIn } from '../stores.ts'
 
 /** Requests with an `Idempotency-Key`, against a complete log of what was carried out. */
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-idempotent-'))
-const store = new SqliteStore({ folder, exclusive: true })
+const store = await storeIn(folder, { exclusive: true })
 afterAll(async () => {
   await store.close()
   rmSync(folder, { recursive: true, force: true })

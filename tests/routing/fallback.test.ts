@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { nanoOf } from '../../src/money.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { ask, ENDED, PROTOCOLS } from '../gateway/asking.ts'
 import { type Gateway, startGateway } from '../server.ts'
 import { seeded } from './randoms.ts'
 import { inParallel, type Mood, poolConfig, upstream, type Upstream } from './upstreams.ts'
+import { storeIn } from '../stores.ts'
 
 setDefaultTimeout(60_000)
 
@@ -43,7 +43,7 @@ async function threeModels(
 
 /** All records, once there are so many. */
 async function recordsOf({ data }: Gateway, count: number): Promise<GenerationRecord[]> {
-  const store = new SqliteStore({ folder: data, exclusive: false })
+  const store = await storeIn(data)
   try {
     const deadline = performance.now() + 10_000
     for (;;) {

@@ -6,10 +6,10 @@ import type { RequestContext } from '../../src/protocols/protocol.ts'
 import { rawRequestOf, receivedBody } from '../../src/protocols/raw-request.ts'
 import { leaveUnread } from '../../src/protocols/unread-request.ts'
 import { scanBody } from '../../src/json/body-scan.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { PROTOCOLS } from '../gateway/asking.ts'
 import { type Gateway, startGateway } from '../server.ts'
 import { poolConfig, upstream, type Upstream } from './upstreams.ts'
+import { storeOf } from '../stores.ts'
 
 setDefaultTimeout(60_000)
 
@@ -134,7 +134,7 @@ describe('a conversation', () => {
     left.retryAfter = '600'
     const other = await providerOf(gateway, grown(1))
     expect(other).not.toBe(one)
-    const store = new SqliteStore({ folder: gateway.data, exclusive: false })
+    const store = await storeOf(gateway)
     const last = (await store.ledger.generations(undefined, 10)).at(-1)!
     await store.close()
     expect(JSON.parse(last.attempts!)).toMatchObject([

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { isPublicAddress } from '../../src/http/addresses.ts'
+import { hostNetworkOf, isPublicAddress } from '../../src/http/addresses.ts'
 
 /** A range as numbers: an address is in it if its leading bits are those of `first`. */
 type Range = { first: bigint; hostBits: bigint }
@@ -191,4 +191,16 @@ describe('isPublicAddress', () => {
     ])
       expect(isPublicAddress(text), text).toBe(false)
   })
+})
+
+test.each([
+  ['192.0.2.1', '192.0.2.1'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2'],
+  ['2001:0DB8:0001:0002::9', '2001:db8:1:2'],
+  ['2001:db8::1', '2001:db8:0:0'],
+  ['::1', '0:0:0:0'],
+  ['::ffff:192.0.2.1', '::ffff:192.0.2.1'],
+  ['', ''],
+])('the network of the host with the address %p is %p', (address, network) => {
+  expect(hostNetworkOf(address)).toBe(network)
 })

@@ -20,9 +20,9 @@ const successor = Bun.serve({
 afterAll(() => successor.stop(true))
 
 test('a client that leaves does not end the wait for the responses of others', async () => {
-  const forwarder = new Forwarder(`http://127.0.0.1:${successor.port}`)
+  const forwarder = new Forwarder({ url: `http://127.0.0.1:${successor.port}` }, () => new Response())
   const begin = async (): Promise<{ read(): Promise<{ done: boolean }>; cancel(): Promise<void> }> => {
-    const reader = (await forwarder.handle(new Request('http://sluice/'))).body!.getReader()
+    const reader = (await forwarder.handle(new Request('http://sluice/'), successor)).body!.getReader()
     await reader.read()
     return reader
   }

@@ -3,16 +3,16 @@ import { createParser } from 'eventsource-parser'
 import fc from 'fast-check'
 import { type Frame, FrameSplitter, MAX_FRAME_LENGTH, writeFrame } from '../../src/http/frames.ts'
 
-const encode = (text: string): Uint8Array => new TextEncoder().encode(text)
+const encode = (text: string): Buffer => Buffer.from(text)
 
 const split = (chunks: Uint8Array[]): Frame[] => {
   const splitter = new FrameSplitter()
   return [...chunks.flatMap((chunk) => splitter.push(chunk)), ...splitter.end()]
 }
 
-const cutAt = (bytes: Uint8Array, cuts: number[]): Uint8Array[] => {
+const cutAt = (bytes: Buffer, cuts: number[]): Uint8Array[] => {
   const at = [0, ...cuts.map((cut) => cut % (bytes.length + 1)).sort((a, b) => a - b), bytes.length]
-  return at.slice(1).map((to, i) => bytes.slice(at[i]!, to))
+  return at.slice(1).map((to, i) => bytes.subarray(at[i]!, to))
 }
 
 describe('FrameSplitter', () => {
@@ -100,6 +100,19 @@ test('any cut of the bytes gives the same frames', () => {
       expect(split(cutAt(bytes, cuts))).toEqual(split([bytes]))
     }),
     { numRuns: 500 },
+  )
+})
+
+test('chunks of one frame each give the same frames as all at once', () => {
+  const line = fc
+    .oneof(word, fc.constantFrom('a', '\ufeff', 'a\rb', '\r', 'data: b', '\n'))
+    .map((text) => `data: ${text}\n\n`)
+  const chunk = fc.oneof({ weight: 4, arbitrary: line }, { weight: 1, arbitrary: stream })
+  fc.assert(
+    fc.property(fc.array(chunk, { maxLength: 8 }), (chunks) => {
+      expect(split(chunks.map(encode))).toEqual(split([encode(chunks.join(''))]))
+    }),
+    { numRuns: 1000 },
   )
 })
 

@@ -202,6 +202,8 @@ function modulesOf(
     mayUse: (_request, model) => endpointsIn(given, model, routing).mayUse,
   }
   return {
+    // The server dates the response.
+    clock: { now: Date.now },
     schemaCache,
     candidates,
     media: new MediaResolver({ candidates, config, loader: givenLoader(given, data), issuedIds: givenIds(given) }),

@@ -112,7 +112,7 @@ export class HeavyRequest implements RequestWriter {
     const settings = { body, text: '', headers: new Headers() }
     const parsed = { rawRequest: settings, options: this.#received.options }
     return {
-      ...responseContext(this.#inbound, this.#route, parsed, request),
+      ...responseContext(this.#app, this.#inbound, this.#route, parsed, request),
       ...this.#route.hooks.translation?.(settings),
       settings,
       ...(promptEstimate === undefined ? {} : { promptEstimate }),

@@ -1,3 +1,5 @@
+import type { Clock } from '../../accounts/clock.ts'
+import { limitsOf } from '../../accounts/shared-limits.ts'
 import type { Config } from '../../config/load.ts'
 import type { Ledger } from '../../ledger/ledger.ts'
 import type { Prices } from '../../ledger/prices.ts'
@@ -8,22 +10,28 @@ import { Concurrency } from '../concurrency.ts'
 import { openRouter } from '../routing.ts'
 import { CandidateFinder } from './candidates.ts'
 
-type Modules = { config: Config; catalogue: Catalogue; prices: Prices; ledger: Ledger; store: Store }
+type Modules = { config: Config; catalogue: Catalogue; prices: Prices; ledger: Ledger; store: Store; clock: Clock }
 
 /** The modules that find endpoints for requests. */
-export async function openRouting({ config, catalogue, prices, ledger, store }: Modules): Promise<{
+export async function openRouting({ config, catalogue, prices, ledger, store, clock }: Modules): Promise<{
   catalogue: Catalogue
   prices: Prices
   router: Router
   candidates: CandidateFinder
   concurrency: Concurrency
 }> {
-  const router = await openRouter(config, prices, store)
+  const router = await openRouter(config, prices, store, clock)
   return {
     catalogue,
     prices,
     router,
     candidates: new CandidateFinder({ catalogue, config, prices }),
-    concurrency: new Concurrency({ config, ledger, router }),
+    concurrency: new Concurrency({
+      config,
+      funds: ledger.funds,
+      places: ledger.places,
+      rates: limitsOf(store),
+      router,
+    }),
   }
 }

@@ -5,12 +5,15 @@ import type { Timeouts } from '../../http/call.ts'
 import type { CallSignal } from '../../http/connection.ts'
 import type { RequestContext } from '../../protocols/protocol.ts'
 import type { CallTrace } from '../../telemetry/trace.ts'
-import { callEndpoint, UpstreamRefusal, type RequestWriter, type Upstream } from '../attempt.ts'
+import { callEndpoint, type CallRecorder, UpstreamRefusal, type RequestWriter, type Upstream } from '../attempt.ts'
 import { recordFailure, type AttemptRecord } from '../attempt-record.ts'
 import type { Endpoint } from '../catalogue.ts'
 import { hedged, type HedgedCall } from './hedge.ts'
 import type { Router, Sending } from './router.ts'
 import type { Verdict } from './endpoint-state.ts'
+
+/** A request that an endpoint has room for. `sent`, `end`: to be called when it was sent, and when it has ended. */
+export type Entry = { sent?(): void; end?(): void }
 
 /** One request as it is tried. */
 export type AttemptPlan = {
@@ -20,8 +23,13 @@ export type AttemptPlan = {
   endpoints: readonly Endpoint[]
   /** Tried instead of the rest where the conversation is too long. */
   longer?: readonly Endpoint[] | undefined
-  /** A wait for the concurrency limit of an endpoint: gives what is called when the request was sent. */
-  room?(endpoint: Endpoint): Promise<() => void> | undefined
+  /**
+   * A wait for the limits of an endpoint; undefined where none is needed. For one that is not the last it may resolve
+   * to undefined: the next one is tried.
+   */
+  room?(endpoint: Endpoint, isLast: boolean): Promise<Entry | undefined> | Entry | undefined
+  /** The same for a hedge, which does not wait; false where there is no room. */
+  roomNow?(endpoint: Endpoint): Entry | undefined | false
   promptTokens: number
   timeouts: Timeouts
   signal: CallSignal
@@ -29,6 +37,7 @@ export type AttemptPlan = {
   records: AttemptRecord[]
   onSent?: (() => void) | undefined
   trace?: CallTrace | undefined
+  recorder?: CallRecorder | undefined
 }
 
 /** A response has begun. `sending`: to be ended with it. */
@@ -79,12 +88,14 @@ export class Attempts {
   async next(): Promise<Served> {
     for (;;) {
       const endpoint = this.#take()
-      const waiting = this.#plan.room?.(endpoint)
-      const enter = waiting === undefined ? undefined : await waiting
+      const waiting = this.#plan.room?.(endpoint, this.#left.length === 0)
+      const entry = waiting instanceof Promise ? await waiting : waiting
+      if (entry === undefined && waiting !== undefined) continue
       try {
         const hedge = this.#left.length === 0 ? undefined : this.#hedgeAfterMs(endpoint)
-        const call = hedge === undefined ? this.#call(endpoint, this.#plan.signal) : this.#hedge(endpoint, hedge)
-        enter?.()
+        const call =
+          hedge === undefined ? this.#call(endpoint, this.#plan.signal, entry) : this.#hedge(endpoint, hedge, entry)
+        entry?.sent?.()
         const { upstream, sending, record } = await call
         moveToEnd(this.#plan.records, record)
         this.#serving = { sending, record }
@@ -124,9 +135,10 @@ export class Attempts {
     return signal.aborted || signal.left === true
   }
 
-  async #call(endpoint: Endpoint, signal: CallSignal): Promise<HedgedCall> {
-    const { router, promptTokens, records, onSent } = this.#plan
+  async #call(endpoint: Endpoint, signal: CallSignal, entry?: Entry): Promise<HedgedCall> {
+    const { router, promptTokens, records, onSent, recorder } = this.#plan
     const sending = router.begin(endpoint, promptTokens)
+    sending.entry = entry
     const startedAt = router.now()
     const record = recordOf(endpoint, startedAt - this.#startedAt)
     records.push(record)
@@ -136,7 +148,13 @@ export class Attempts {
       onSent?.()
     }
     const traceHeaders = this.#plan.trace?.headersFor(record)
-    const options = { timeouts: this.#timeouts(endpoint, startedAt), signal, onSent: recordSent, traceHeaders }
+    const options = {
+      timeouts: this.#timeouts(endpoint, startedAt),
+      signal,
+      onSent: recordSent,
+      traceHeaders,
+      recorder,
+    }
     try {
       const upstream = await callEndpoint(endpoint, this.#requests, options, records.length)
       record.milliseconds = Math.round(router.now() - startedAt)
@@ -258,13 +276,20 @@ export class Attempts {
     return router.stateOf(endpoint).slowMs(router.now())
   }
 
-  #hedge(endpoint: Endpoint, afterMs: number): Promise<HedgedCall> {
+  #hedge(endpoint: Endpoint, afterMs: number, entry: Entry | undefined): Promise<HedgedCall> {
     return hedged(
-      (signal) => this.#call(endpoint, signal),
-      (signal) => (this.hasOthers && this.#takeRetry() ? this.#call(this.#take(), signal) : undefined),
+      (signal) => this.#call(endpoint, signal, entry),
+      (signal) => this.#callOther(signal),
       afterMs,
       this.#plan.signal,
     )
+  }
+
+  #callOther(signal: CallSignal): Promise<HedgedCall> | undefined {
+    if (!this.hasOthers || !this.#takeRetry()) return undefined
+    const endpoint = this.#take()
+    const entry = this.#plan.roomNow?.(endpoint)
+    return entry === false ? undefined : this.#call(endpoint, signal, entry)
   }
 
   #refusalOf(error: unknown, { provider }: Endpoint): unknown {

@@ -1,6 +1,7 @@
 import type { RoutingConfig } from '../../config/config.ts'
 import type { Strategy } from '../../config/terms.ts'
 import type { Endpoint } from '../catalogue.ts'
+import type { Entry } from './attempts.ts'
 import { choose, type Choosable, type Chosen, type TokenPrice } from './choose.ts'
 import { Conversations } from './conversations.ts'
 import { EndpointState, type SavedState, type Verdict } from './endpoint-state.ts'
@@ -42,7 +43,7 @@ export type RoutedRequest = {
 export class Router {
   readonly #settings: RouterOptions['settings']
   readonly now: () => number
-  readonly #wall: () => number
+  readonly wall: () => number
   readonly random: () => number
   readonly #priceOf: (endpoint: Endpoint) => TokenPrice | undefined
   readonly onUnavailable: () => void
@@ -57,7 +58,7 @@ export class Router {
   constructor({ settings, now, wall, random, priceOf, onUnavailable, onStop }: RouterOptions) {
     this.#settings = settings
     this.now = now ?? performance.now.bind(performance)
-    this.#wall = wall ?? Date.now
+    this.wall = wall ?? Date.now
     this.random = random ?? Math.random
     this.#priceOf = priceOf ?? (() => undefined)
     this.onUnavailable = onUnavailable ?? (() => {})
@@ -150,7 +151,7 @@ export class Router {
     const now = this.now()
     const states = [...this.#states.values()].map((state) => state.saved(now))
     const kept = states.filter(({ breaker, coolingMs }) => breaker !== undefined || coolingMs !== undefined)
-    return kept.length === 0 ? undefined : JSON.stringify({ savedAt: this.#wall(), states: kept } satisfies SavedStates)
+    return kept.length === 0 ? undefined : JSON.stringify({ savedAt: this.wall(), states: kept } satisfies SavedStates)
   }
 
   /** Goes on with what a process saved that has ended. Text that cannot be read is ignored. */
@@ -161,7 +162,7 @@ export class Router {
     } catch {
       return
     }
-    const ageMs = Math.max(0, this.#wall() - saved.savedAt)
+    const ageMs = Math.max(0, this.wall() - saved.savedAt)
     for (const one of saved.states.slice(0, MOST_STATES)) {
       const state = this.#states.get(one.id) ?? new EndpointState(one.id, this.random)
       this.#states.set(one.id, state)
@@ -206,6 +207,8 @@ export class Sending {
   readonly #state: EndpointState
   readonly isProbe: boolean
   hasBegun = false
+  /** Ends with it. */
+  entry: Entry | undefined
   readonly #sentAt: number
   #ended = false
 
@@ -229,6 +232,7 @@ export class Sending {
     this.#ended = true
     const now = this.#router.now()
     this.#state.end(verdict, this, now, retryAfterMs)
+    this.entry?.end?.()
     this.#router.onEnded?.(this.#state.id, this.#state.inFlight)
     if ((verdict === 'fault' || verdict === 'limited') && !this.#state.isForgettable(now)) this.#router.onUnavailable()
   }
@@ -241,7 +245,7 @@ export class Sending {
 
   /** The head of a response: what its provider says about its limits. */
   readHeaders(headers: { get(name: string): string | null }): void {
-    const quota = providerQuota(headers, Date.now())
+    const quota = providerQuota(headers, this.#router.wall())
     if (quota !== undefined) this.#state.setQuota(quota, this.#router.now())
   }
 
