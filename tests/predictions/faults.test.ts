@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { rawServer, until, type RawSocket } from '../transport/raw-server.ts'
 import { predictionUpstream, type PredictionUpstream } from './upstream.ts'
+import { storeOf } from '../stores.ts'
 
 /** Faults of providers: each prediction ends, is charged and is reported once, and is never created twice. */
 
@@ -121,7 +121,7 @@ test('queued predictions of a suspended account are not run and not charged', as
   const running = await create(gateway, { key: 'runs', ms: 2_500 })
   const waiting = await create(gateway, { key: 'waits', ms: 10 })
   await until(() => upstream.creates.includes('runs'))
-  const store = new SqliteStore({ folder: gateway.data, exclusive: false })
+  const store = await storeOf(gateway)
   const [account] = await store.accounts.list()
   await store.accounts.setStatus(account!.id, 'suspended')
   await until(() => calls.length === 2)

@@ -155,13 +155,17 @@ describe('a client that leaves', () => {
     const one = { id: 'a'.repeat(32), accountId: 'mine', status: 'processing', output: 'some ', logs: '' } as Prediction
     const listeners = new Set<(prediction: Prediction) => void>()
     const predictor = {
-      follow: (_id: string, listener: (prediction: Prediction) => void) => {
+      follow: (_owned: object, listener: (prediction: Prediction) => void) => {
         listeners.add(listener)
         return () => void listeners.delete(listener)
       },
       find: async (accountId: string, id: string) => (accountId === one.accountId && id === one.id ? one : undefined),
     }
-    const app = { keys, predictor, config: { keepAliveMs: 10_000 } } as unknown as GatewayContext
+    const app = {
+      keys,
+      predictor,
+      config: { keepAliveMs: 10_000, timeouts: { clientStalledMs: 60_000 } },
+    } as unknown as GatewayContext
     const server = Bun.serve({
       port: 0,
       hostname: '127.0.0.1',

@@ -112,10 +112,11 @@ export async function getFile(app: AppContext, call: AuthenticatedRequest): Prom
   return Response.json(writeFile(app, call, await findFile(app, call)))
 }
 
-/** `GET /v1/files/{id}/content`: streams the file from disk. */
+/** `GET /v1/files/{id}/content`: streams the file, or a range of it. */
 export async function getFileContent(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
   const file = await findFile(app, call)
-  return new Response(app.files.content(file), {
+  return app.files.respond(file, {
+    range: call.request.headers.get('range'),
     headers: { ...contentHeaders(file.mediaType, file.filename), 'cache-control': 'private, no-store' },
   })
 }

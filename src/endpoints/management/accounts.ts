@@ -1,14 +1,15 @@
 import { newId } from '../../accounts/key-text.ts'
 import { Plans } from '../../accounts/plans.ts'
-import { changePlan, type WindowUse } from '../../accounts/quota.ts'
+import type { WindowUse } from '../../accounts/quota.ts'
+import { changePlan } from '../../accounts/subscription.ts'
 import { accountNameProblem } from '../../config/account-settings.ts'
 import { boolean, name, number, object, string } from '../../config/shape.ts'
 import type { AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
-import { GENERATION_ID, topUp } from '../../ledger/book.ts'
+import { conflictOf, isOperationReference, topUp } from '../../ledger/book.ts'
 import { accountsOf as accountsIn } from '../../ledger/starting-credit.ts'
 import { usdText } from '../../money.ts'
-import { NotCovered, type Account, type AccountStatus } from '../../store/store.ts'
+import { BookTooLarge, NotCovered, type Account, type AccountStatus, type Subscription } from '../../store/store.ts'
 import {
   accountFor,
   accountsOf,
@@ -23,7 +24,8 @@ import {
   type Page,
 } from './answer.ts'
 import { bodyOf } from './body.ts'
-import { logChange } from './change-log.ts'
+import { captureOf, captureShape, readSwitch, setSwitch, switchAfter, type CaptureAnswer } from './capture.ts'
+import { changeLogged, logChange } from './change-log.ts'
 import type { ManagementRequest } from './route.ts'
 import { line, usdAmount } from './shapes.ts'
 
@@ -33,12 +35,15 @@ export type AccountAnswer = {
   name: string
   status: AccountStatus
   discount: number
+  /** The requests that members see: those of their own keys, or of all. */
+  member_requests: 'own' | 'all'
   created_at: string
   plan: { tier: string; renews: boolean; next_tier: string | null; started_at: string; ends_at: string }
   balance_usd: string
   credit_usd: string
   bonus_usd: string
   held_usd: string
+  capture: CaptureAnswer | null
   /** Quota windows of subscription keys, in flows. */
   windows: { name: string; used: number; limit: number; resets_at: string | null }[]
 }
@@ -46,6 +51,7 @@ export type AccountAnswer = {
 export type CreditAnswer = { posted: boolean; reference: string; balance_usd: string }
 
 const discount = number({ min: 0, max: 100, decimals: 2, description: 'Percent' })
+const MEMBER_REQUESTS = ['own', 'all'] as const
 const STATUSES = ['healthy', 'monitored', 'abusive', 'suspended', 'banned'] as const
 
 const PLAN = object({
@@ -57,7 +63,13 @@ export const CREATE = object(
   { name: string({ what: 'a name', check: accountNameProblem }), discount, plan: PLAN },
   { required: ['name'] },
 )
-export const CHANGE = object({ status: name(STATUSES), discount, plan: PLAN })
+export const CHANGE = object({
+  status: name(STATUSES),
+  discount,
+  plan: PLAN,
+  capture: captureShape,
+  member_requests: name(MEMBER_REQUESTS, 'The requests that members see: of their own keys, or of all'),
+})
 export const CREDIT = object(
   {
     amount_usd: usdAmount('Credit to add, or to withdraw with a minus', true),
@@ -65,7 +77,7 @@ export const CREDIT = object(
     reference: string({
       what: 'the id of a payment',
       check: (text) =>
-        /^[\x21-\x7e]{1,100}$/.test(text) && !GENERATION_ID.test(text)
+        isOperationReference(text)
           ? undefined
           : 'must be 1 to 100 printable characters without spaces, and not the id of a generation',
     }),
@@ -84,7 +96,7 @@ export async function listAccounts(app: AppContext, inbound: ManagementRequest):
       ? await app.store.accounts.page(after, limit + 1)
       : [...new Set(accounts)].sort().filter((id) => id > after)
   const page = ids.slice(0, limit)
-  const rows = (await app.store.accounts.list(page)).map((account) => shown(app, account))
+  const rows = await Promise.all((await app.store.accounts.list(page)).map((account) => shown(app, account)))
   const body: Page<AccountAnswer> = {
     data: rows.sort((a, b) => (a.id < b.id ? -1 : 1)),
     next: ids.length > limit ? cursorAfter(inbound, page.at(-1)) : null,
@@ -95,7 +107,7 @@ export async function listAccounts(app: AppContext, inbound: ManagementRequest):
 
 /** `GET /v1/management/accounts/{id}`. */
 export async function getAccount(app: AppContext, inbound: ManagementRequest): Promise<Response> {
-  return versionedAccount(shown(app, await accountFor(app, inbound, inbound.params[0] ?? '', 'accounts.read')))
+  return versionedAccount(await shown(app, await accountFor(app, inbound, inbound.params[0] ?? '', 'accounts.read')))
 }
 
 /** `POST /v1/management/accounts`. */
@@ -105,36 +117,62 @@ export async function createAccount(app: AppContext, inbound: ManagementRequest)
   checkTier(app, tier)
   if ((await app.store.accounts.find(body.name!)) !== undefined)
     throw new GatewayError('conflict', `There is an account ${body.name} already.`, { param: 'name' })
-  const account = await accountsIn(app.store, app.config).create(body.name!, {
+  const initial = {
     ...(tier === undefined ? {} : { tier }),
     ...(body.discount === undefined ? {} : { discount: Math.round(body.discount * 100) }),
+  }
+  const account = await accountsIn(app.store, app.config).create(body.name!, initial, (made, subscription) => {
+    const after = described(made, subscription, null)
+    return [logChange(app, inbound, { action: 'account.create', target: made.id, accountId: made.id, after })]
   })
   await reload(app)
-  const after = shown(app, account)
-  await logChange(app, inbound, { action: 'account.create', target: account.id, accountId: account.id, after })
-  return answer(after, 201)
+  return answer(await shown(app, account), 201)
 }
 
 /** `PATCH /v1/management/accounts/{id}`. */
 export async function changeAccount(app: AppContext, inbound: ManagementRequest): Promise<Response> {
   const body = await bodyOf(inbound, CHANGE)
-  const account = await accountFor(app, inbound, inbound.params[0] ?? '', 'accounts.change')
+  const { member_requests: memberRequests, ...others } = body
+  const isOfPeople = memberRequests !== undefined && Object.keys(others).length === 0
+  const action = isOfPeople ? 'people.change' : 'accounts.change'
+  const account = await accountFor(app, inbound, inbound.params[0] ?? '', action)
   checkTier(app, body.plan?.tier)
-  const before = shown(app, account)
+  const before = await shown(app, account)
   checkVersion(inbound, changeable(before))
-  if (body.status !== undefined) await app.store.accounts.setStatus(account.id, body.status)
-  if (body.discount !== undefined) await app.store.accounts.setDiscount(account.id, Math.round(body.discount * 100))
-  if (body.plan !== undefined) {
-    const { subscription } = app.ledger.quota(account.id)
-    const { tier = subscription.tier, now = false, renews = true } = body.plan
-    const changed = changePlan(subscription, tier, { now }, new Plans(app.config))
-    await app.store.ledger.setSubscription({ ...changed, renews })
+  const capture = readSwitch(app, body.capture)
+  const { status = account.status, discount: percent } = body
+  const changed: Account = {
+    ...account,
+    status,
+    discount: percent === undefined ? account.discount : Math.round(percent * 100),
+    memberRequests: memberRequests ?? account.memberRequests,
   }
+  const { subscription: old } = app.ledger.funds.quota(account.id)
+  const subscription = body.plan === undefined ? old : withPlan(app, old, body.plan)
+  const write = (): [Promise<unknown>, ...Promise<unknown>[]] => [
+    setSwitch(app, inbound, account.id, capture),
+    ...(body.status === undefined ? [] : [app.store.accounts.setStatus(account.id, changed.status)]),
+    ...(percent === undefined ? [] : [app.store.accounts.setDiscount(account.id, changed.discount)]),
+    ...(memberRequests === undefined ? [] : [app.store.accounts.setMemberRequests(account.id, memberRequests)]),
+    ...(body.plan === undefined ? [] : [app.store.ledger.setSubscription(subscription)]),
+  ]
+  await changeLogged(app, inbound, write, {
+    action: 'account.change',
+    target: account.id,
+    accountId: account.id,
+    before: changeable(before),
+    after: described(changed, subscription, switchAfter(app, account.id, capture)),
+  })
   await reload(app)
-  const after = shown(app, (await app.store.accounts.find(account.id))!)
-  const entry = { action: 'account.change', target: account.id, accountId: account.id }
-  await logChange(app, inbound, { ...entry, before: changeable(before), after: changeable(after) })
-  return versionedAccount(after)
+  return versionedAccount(await shown(app, (await app.store.accounts.find(account.id))!))
+}
+
+function withPlan(
+  { config }: AppContext,
+  subscription: Subscription,
+  { tier = subscription.tier, now = false, renews = true }: { tier?: string; now?: boolean; renews?: boolean },
+): Subscription {
+  return { ...changePlan(subscription, tier, { now }, new Plans(config)), renews }
 }
 
 /** `POST /v1/management/accounts/{id}/credits`: a reference is posted once. */
@@ -151,20 +189,26 @@ export async function creditAccount(app: AppContext, inbound: ManagementRequest)
     bonus,
     ...(note === undefined ? {} : { note }),
   })
-  const posted = await app.store.ledger.post({ ...operation, covered: amount < 0n }).catch((error: unknown) => {
-    if (!(error instanceof NotCovered)) throw error
-    const what = bonus ? 'bonus' : 'credit'
-    throw invalid('amount_usd', `${account.name} has only ${usdText(error.balance)} USD of ${what}`)
-  })
-  await reload(app)
-  if (posted)
-    await logChange(app, inbound, {
+  const line = (): Promise<void> =>
+    logChange(app, inbound, {
       action: 'account.credit',
       target: account.id,
       accountId: account.id,
       after: { amount_usd: usd(amount), bonus, reference, note: note ?? null },
     })
-  const answered: CreditAnswer = { posted, reference, balance_usd: shown(app, account).balance_usd }
+  const covered = { ...operation, covered: amount < 0n }
+  const posted = await app.store.ledger
+    .post(covered, () => [line()])
+    .catch((error: unknown) => {
+      if (error instanceof BookTooLarge) throw invalid('amount_usd', error.message)
+      if (!(error instanceof NotCovered)) throw error
+      const what = bonus ? 'bonus' : 'credit'
+      throw invalid('amount_usd', `${account.name} has only ${usdText(error.balance)} USD of ${what}`)
+    })
+  const conflict = posted ? undefined : await conflictOf(app.store.ledger, operation)
+  if (conflict !== undefined) throw new GatewayError('conflict', conflict, { param: 'reference' })
+  await reload(app)
+  const answered: CreditAnswer = { posted, reference, balance_usd: (await shown(app, account)).balance_usd }
   return answer(answered, posted ? 201 : 200)
 }
 
@@ -177,31 +221,42 @@ function checkTier({ config }: AppContext, tier: string | undefined): void {
 }
 
 /** An account without what its use changes. */
-const changeable = ({ id, name: accountName, status, discount: percent, plan }: AccountAnswer): object => ({
+const changeable = ({ created_at: _, ...account }: LastingAccount): object => account
+
+type LastingAccount = Pick<
+  AccountAnswer,
+  'id' | 'name' | 'status' | 'discount' | 'member_requests' | 'created_at' | 'plan' | 'capture'
+>
+
+/** The same before it is stored. */
+export const described = (account: Account, subscription: Subscription, capture: CaptureAnswer | null): object =>
+  changeable({ ...lasting(account, subscription), capture })
+
+const lasting = (
+  { id, name: accountName, status, discount: basisPoints, memberRequests, createdAt }: Account,
+  { tier, renews, nextTier, periodStart, periodEnd }: Subscription,
+): Omit<LastingAccount, 'capture'> => ({
   id,
   name: accountName,
   status,
-  discount: percent,
-  plan,
+  discount: basisPoints / 100,
+  member_requests: memberRequests,
+  created_at: time(createdAt),
+  plan: { tier, renews, next_tier: nextTier, started_at: time(periodStart), ends_at: time(periodEnd) },
 })
 
 const versionedAccount = (account: AccountAnswer): Response => versioned(account, changeable(account))
 
-function shown({ ledger, clock }: AppContext, account: Account): AccountAnswer {
-  const quota = ledger.quota(account.id)
-  const { tier, renews, nextTier, periodStart, periodEnd } = quota.subscription
-  const { credit, bonus } = ledger.balance(account.id)
+async function shown(app: AppContext, account: Account): Promise<AccountAnswer> {
+  const { ledger, clock } = app
+  const { quota, credit, bonus, held } = await ledger.funds.of(account.id)
   return {
-    id: account.id,
-    name: account.name,
-    status: account.status,
-    discount: account.discount / 100,
-    created_at: time(account.createdAt),
-    plan: { tier, renews, next_tier: nextTier, started_at: time(periodStart), ends_at: time(periodEnd) },
+    ...lasting(account, quota.subscription),
     balance_usd: usd(credit + bonus),
     credit_usd: usd(credit),
     bonus_usd: usd(bonus),
-    held_usd: usd(ledger.held(account.id)),
+    held_usd: usd(held),
+    capture: captureOf(app, account.id),
     windows: quota.uses(clock.now()).map((window: WindowUse) => ({
       name: window.name,
       used: Number(window.used) / 1_000_000,

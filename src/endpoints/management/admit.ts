@@ -5,6 +5,7 @@ import { GatewayError } from '../../error.ts'
 import { clientAddress as addressOf } from '../../http/client-address.ts'
 import { checkOwnHost, checkOwnOrigin } from '../../http/own-origin.ts'
 import { stopping } from '../../pipeline/authorize.ts'
+import { withMemberRequests } from './member-requests.ts'
 import type { ManagementRequest, ManagementRoute } from './route.ts'
 import { sessionTextOf, setCookie } from './session-cookie.ts'
 
@@ -27,18 +28,29 @@ export async function answerManaged(
   }
   const caller = await identify()
   const clientAddress = addressOf(inbound.request, inbound.address?.(), app.config.listen.proxies)
-  app.limits.checkRateLimit(limitedBy(caller, clientAddress), name, app.config.limits.requestsPerMinute, inbound.path)
+  await app.limits.checkRateLimit(
+    limitedBy(caller, clientAddress),
+    name,
+    app.config.limits.requestsPerMinute,
+    inbound.path,
+  )
   require(caller)
   let endTurn: (() => void) | undefined
+  const { method, headers } = inbound.request
+  const dependsOnVersion = method !== 'GET' && headers.has('if-match')
   const managed: ManagementRequest = Object.assign(inbound, {
     caller,
     clientAddress,
+    cursorKey: app.keys.derive('management cursors', ''),
     async identifyAgain() {
-      if (inbound.request.headers.has('if-match')) endTurn = await nextTurn()
+      // Only what changes something has a turn; an export identifies its caller again for each page.
+      if (dependsOnVersion && endTurn === undefined) endTurn = await nextTurn(app)
       require((managed.caller = await identify()))
     },
   })
   try {
+    // A removal has no body after which it would have its turn.
+    if (dependsOnVersion && method === 'DELETE') await managed.identifyAgain?.()
     const response = await handle(app, managed)
     const cookie = inbound.errorHeaders['set-cookie']
     if (cookie !== undefined && !response.headers.has('set-cookie')) response.headers.append('set-cookie', cookie)
@@ -54,11 +66,21 @@ let lastTurn = Promise.resolve()
  * The turn of a change that depends on a version, which must still be that when it is written. Resolves when those
  * before are over, with the function that ends it.
  */
-function nextTurn(): Promise<() => void> {
+async function nextTurn({ store }: AppContext): Promise<() => void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const before = lastTurn
   lastTurn = before.then(() => promise)
-  return before.then(() => resolve)
+  await before
+  try {
+    const endShared = await store.changeTurn?.()
+    return () => {
+      void endShared?.().catch(() => {})
+      resolve()
+    }
+  } catch (error) {
+    resolve()
+    throw error
+  }
 }
 
 /** A key in a header comes before a session. `cookie`: of a session that gets a new text. */
@@ -71,7 +93,7 @@ async function callerOf(app: AppContext, inbound: PublicRequest): Promise<{ call
       'permission_denied',
       `A ${identity.kind} key may not use this endpoint; it takes a management key or a session.`,
     )
-  return { caller: Caller.ofKey(identity) }
+  return { caller: await withMemberRequests(app, Caller.ofKey(identity)) }
 }
 
 async function callerOfSession(
@@ -87,8 +109,9 @@ async function callerOfSession(
   const { session, user, renewed } = found
   const roles = await app.people.users.rolesOf(user.id)
   const { id, name, email } = user
+  const caller = Caller.ofUser({ id, name, email, sessionId: session.id, sessionEndsAt: endOf(session) }, roles)
   return {
-    caller: Caller.ofUser({ id, name, email, sessionId: session.id, sessionEndsAt: endOf(session) }, roles),
+    caller: await withMemberRequests(app, caller),
     ...(renewed === undefined ? {} : { cookie: setCookie(app, request, renewed, session.endsAt) }),
   }
 }

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import type { Account } from '../../store/store.ts'
 import type { Action } from '../../accounts/roles.ts'
 import type { AppContext } from '../../context.ts'
@@ -53,10 +52,10 @@ export function limitOf({ query }: ManagementRequest, most = MAX_LIMIT, byDefaul
   return limit
 }
 
-/** Cursors are valid for the life of the process that made them, so that no client can make one. */
-const CURSOR_KEY = randomBytes(32)
-
-/** Where the next page of a list begins, for its `next`. It is valid with the same path and filters alone. */
+/**
+ * Where the next page of a list begins, for its `next`: signed, so that no client can make one. It is valid with the
+ * same path and filters alone.
+ */
 export function cursorAfter(inbound: ManagementRequest, position: unknown): string {
   const text = Buffer.from(JSON.stringify(position)).toString('base64url')
   return `${text}.${digestOf(inbound, text)}`
@@ -68,13 +67,13 @@ export function positionOf<T>(inbound: ManagementRequest): T | undefined {
   if (cursor === null) return undefined
   const [text = '', signature] = cursor.split('.')
   if (signature !== digestOf(inbound, text))
-    throw invalid('cursor', 'belongs to other filters or to an earlier run of the server; begin with the first page')
+    throw invalid('cursor', 'belongs to other filters or to another server; begin with the first page')
   return JSON.parse(Buffer.from(text, 'base64url').toString()) as T
 }
 
-function digestOf({ path, query, caller }: ManagementRequest, text: string): string {
+function digestOf({ path, query, caller, cursorKey }: ManagementRequest, text: string): string {
   const filters = [...query].filter(([name]) => name !== 'cursor' && name !== 'limit').sort()
-  return new Bun.CryptoHasher('sha256', CURSOR_KEY)
+  return new Bun.CryptoHasher('sha256', cursorKey)
     .update(JSON.stringify([path, caller.id, filters, text]))
     .digest('base64url')
     .slice(0, 22)

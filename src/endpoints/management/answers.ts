@@ -1,5 +1,7 @@
 /** The types of what the management API answers, for its clients. */
 
+export type { BodiesAnswer, BodiesOfRequest, BodyAnswer } from './bodies.ts'
+export type { CaptureAnswer, CaptureOnAnswer, CapturesAnswer, InstallationCaptureAnswer } from './capture.ts'
 export type { AccountAnswer, CreditAnswer } from './accounts.ts'
 export type { Page } from './answer.ts'
 export type { KeyAnswer, NewKeyAnswer } from './keys.ts'
@@ -18,7 +20,9 @@ export type { Measures, UsageAnswer, UsageGroupAnswer } from './usage.ts'
 export type { ChangeAnswer, ChangesAuditAnswer } from './changes.ts'
 export type { ModelAnswer, PlanAnswer, ProviderAnswer } from './catalogue.ts'
 export type { PlaygroundKeyAnswer } from './playground.ts'
-export type { SettingsAnswer, SystemAnswer } from './system.ts'
+export type { ReloadAnswer, RunTimeSettingAnswer, SettingsAnswer } from './settings.ts'
+export type { SetAnswer } from './set-objects.ts'
+export type { SystemAnswer } from './system.ts'
 export type { ExplainAnswer } from './explain.ts'
 export type { RouteAnswer } from './route-preview.ts'
 export type { AuditAnswer, BalanceAnswer, BookAccountAnswer, TransferAnswer } from './book.ts'

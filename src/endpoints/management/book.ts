@@ -96,7 +96,7 @@ export async function beginAudit(app: AppContext): Promise<Response> {
   const terms = { overdraft: config.billing.overdraft, usdPerFlow: new Plans(config).usdPerFlow }
   const rows = await store.reports.usage({ bounds: [0, clock.now() + YEAR_MS], groups: [], choices: {} })
   const total = rows.reduce((sum, { requests }) => sum + requests, 0)
-  return answer(writeAudit(jobs.begin({ folder: config.data, terms, total, now: clock.now })), 202)
+  return answer(writeAudit(jobs.begin({ config, terms, total, now: clock.now })), 202)
 }
 
 const YEAR_MS = 366 * 86_400_000

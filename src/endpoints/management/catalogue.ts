@@ -1,16 +1,18 @@
 import type { FeeItem } from '../../config/terms.ts'
-import { Plans } from '../../accounts/plans.ts'
 import type { AppContext } from '../../context.ts'
 import type { Rate } from '../../ledger/prices.ts'
 import { PROVIDER_ROWS } from '../../providers/catalog-rows.ts'
 import type { Provider } from '../../providers/catalogue.ts'
 import { howToEnable } from '../../providers/configured.ts'
-import { answer, cursorAfter, limitOf, positionOf, timeOrNull, unknown, usd, type Page } from './answer.ts'
+import type { SetKind } from '../../pipeline/settings/set-object.ts'
+import { answer, cursorAfter, limitOf, positionOf, timeOrNull, unknown, usd, versioned, type Page } from './answer.ts'
 import type { ManagementRequest } from './route.ts'
+import { type SetAnswer, shownSet, versionOf } from './set-objects.ts'
 
 /**
  * A provider. `found_by`: what switched it on, a variable or `sluice.yaml`; `switched_on_by`: what would switch it on.
- * `models`: the listed ones.
+ * `models`: the listed ones. `set_in`: where it can be changed alone, `sluice.yaml:12` or a variable; `set`: what the
+ * console set.
  */
 export type ProviderAnswer = {
   id: string
@@ -21,6 +23,8 @@ export type ProviderAnswer = {
   protocols: string[]
   base_url: string | null
   models: number
+  set_in: string | null
+  set: SetAnswer | null
   /** The last characters of its keys, and who set one at run time; null where it has none. */
   key: { set: true; last4: string; count: number; source: string; at: string | null; by: string | null } | null
 }
@@ -33,7 +37,9 @@ export type ModelAnswer = {
   id: string
   name: string
   on: boolean
-  source: 'sluice.yaml' | 'catalogue'
+  source: 'sluice.yaml' | 'console' | 'catalogue'
+  set_in: string | null
+  set: SetAnswer | null
   owned_by: string
   context_length: number | null
   max_output_tokens: number | null
@@ -48,30 +54,24 @@ export type ModelAnswer = {
 
 export type PlanAnswer = {
   tier: string
+  set_in: string | null
+  set: SetAnswer | null
   price_usd: string
   discount: number
   windows: { name: string; flows: number; value_usd: string }[]
 }
 
-/** `GET /v1/management/providers`: those that are on, and what would switch the others on. */
+/** `GET /v1/management/providers`: those that are on, what would switch the others on, and those that are set up. */
 export function listProviders(app: AppContext): Response {
   const on = app.catalogue.providers()
   const known = new Set(on.map(({ id }) => id))
-  const off = PROVIDER_ROWS.filter(({ id }) => !known.has(id)).map(
-    ({ id, name, protocols, baseUrl }): ProviderAnswer => ({
-      id,
-      name,
-      on: false,
-      found_by: null,
-      switched_on_by: howToEnable(id, app.config) ?? null,
-      protocols: protocols.map(({ protocol }) => protocol),
-      base_url: baseUrl ?? null,
-      models: 0,
-      key: null,
-    }),
-  )
+  const off = PROVIDER_ROWS.map(({ id }) => id).filter((id) => !known.has(id))
+  const set = app.runTime.list('provider').map(({ name }) => name)
   const body: Page<ProviderAnswer> = {
-    data: [...on.map((provider) => shownProvider(app, provider)), ...off],
+    data: [
+      ...on.map((provider) => shownProvider(app, provider)),
+      ...[...new Set([...off, ...set])].filter((id) => !known.has(id)).map((id) => shownOff(app, id)),
+    ],
     next: null,
     scanned_to: null,
   }
@@ -79,15 +79,39 @@ export function listProviders(app: AppContext): Response {
 }
 
 /** `GET /v1/management/providers/{id}`. */
-export function getProvider(app: AppContext, { params: [id] }: ManagementRequest): Response {
+export function getProvider(app: AppContext, { params: [id = ''] }: ManagementRequest): Response {
   const provider = app.catalogue.providers().find((one) => one.id === id)
-  if (provider === undefined) throw unknown('provider')
-  return answer(shownProvider(app, provider))
+  const isKnown = app.runTime.find('provider', id) !== undefined || PROVIDER_ROWS.some((row) => row.id === id)
+  if (provider === undefined && !isKnown) throw unknown('provider')
+  const shown = provider === undefined ? shownOff(app, id) : shownProvider(app, provider)
+  return versioned(shown, versionOf(app, 'provider', id))
 }
 
-function shownProvider({ catalogue, providerKeys }: AppContext, provider: Provider): ProviderAnswer {
+const setMembers = (app: AppContext, kind: SetKind, name: string): Pick<ProviderAnswer, 'set_in' | 'set'> => ({
+  set_in: app.runTime.setUpBy(kind, name) ?? null,
+  set: shownSet(app, kind, name),
+})
+
+function shownOff(app: AppContext, id: string): ProviderAnswer {
+  const row = PROVIDER_ROWS.find((one) => one.id === id)
+  return {
+    id,
+    name: row?.name ?? id,
+    on: false,
+    found_by: null,
+    switched_on_by: howToEnable(id, app.config) ?? null,
+    protocols: row?.protocols.map(({ protocol }) => protocol) ?? [],
+    base_url: row?.baseUrl ?? null,
+    models: 0,
+    ...setMembers(app, 'provider', id),
+    key: null,
+  }
+}
+
+function shownProvider(app: AppContext, provider: Provider): ProviderAnswer {
+  const { catalogue, runTime } = app
   const { id, name, foundBy, apis, apiKey, apiKeys } = provider
-  const made = foundBy === 'console' ? providerKeys.find(id) : undefined
+  const made = foundBy === 'console' ? (runTime.find('provider-key', id) ?? runTime.find('provider', id)) : undefined
   const keys = apiKeys?.map(({ key }) => key) ?? (apiKey === undefined ? [] : [apiKey])
   return {
     id,
@@ -98,6 +122,7 @@ function shownProvider({ catalogue, providerKeys }: AppContext, provider: Provid
     protocols: apis.map(({ protocol }) => protocol),
     base_url: apis[0] === undefined || provider.inProcess !== undefined ? null : apis[0].baseUrl,
     models: catalogue.list().filter(({ endpoints }) => endpoints.some(({ provider: of }) => of === id)).length,
+    ...setMembers(app, 'provider', id),
     key:
       keys.length === 0
         ? null
@@ -122,8 +147,7 @@ export function listModels(app: AppContext, inbound: ManagementRequest): Respons
   const { query } = inbound
   const [text, provider, on] = [query.get('q')?.toLowerCase() ?? '', query.get('provider'), query.get('on')]
   const listed = new Set(app.catalogue.list().map(({ id }) => id))
-  const matching = app.catalogue
-    .all()
+  const matching = allModels(app)
     .filter(
       ({ id, name, endpoints }) =>
         id > after &&
@@ -141,9 +165,31 @@ export function listModels(app: AppContext, inbound: ManagementRequest): Respons
   return answer(body)
 }
 
+/** `GET /v1/management/models/{name}`. */
+export function getModel(app: AppContext, { params: [name = ''] }: ManagementRequest): Response {
+  const model = allModels(app).find(({ id }) => id === name)
+  if (model === undefined) throw unknown('model')
+  const isOn = app.catalogue.list().some(({ id }) => id === name)
+  return versioned(shownModel(app, model, isOn), versionOf(app, 'model', name))
+}
+
 type Model = ReturnType<AppContext['catalogue']['all']>[number]
 
-function shownModel({ catalogue, prices, config }: AppContext, model: Model, on: boolean): ModelAnswer {
+/** Those of the catalogue, and those that are set but not in force. */
+function allModels({ catalogue, runTime }: AppContext): Model[] {
+  const all = catalogue.all()
+  const known = new Set(all.map(({ id }) => id))
+  const others = runTime.list('model').filter(({ name }) => !known.has(name))
+  return [...all, ...others.map(({ name }) => ({ id: name, name, ownedBy: '', endpoints: [], capabilities: {} }))]
+}
+
+function sourceOf({ runTime, config }: AppContext, id: string): ModelAnswer['source'] {
+  if (!config.models.has(id)) return 'catalogue'
+  return runTime.setUpBy('model', id) === undefined ? 'console' : 'sluice.yaml'
+}
+
+function shownModel(app: AppContext, model: Model, on: boolean): ModelAnswer {
+  const { catalogue, prices } = app
   const { id, name, ownedBy, contextLength, endpoints, capabilities } = model
   const price = on ? prices.of(id, catalogue.candidates(id)) : undefined
   const active = new Set(catalogue.providers().map((provider) => provider.id))
@@ -152,7 +198,8 @@ function shownModel({ catalogue, prices, config }: AppContext, model: Model, on:
     id,
     name,
     on,
-    source: config.models.has(id) ? 'sluice.yaml' : 'catalogue',
+    source: sourceOf(app, id),
+    ...setMembers(app, 'model', id),
     owned_by: ownedBy,
     context_length: contextLength ?? null,
     max_output_tokens: maxOutputTokens ?? null,
@@ -180,19 +227,25 @@ const shownRate = ({ base, tiers }: Rate): RateAnswer => ({
 })
 
 /** `GET /v1/management/plans`. */
-export function listPlans({ config }: AppContext): Response {
-  const plans = new Plans(config)
-  const data = plans.tiers().map(
-    ({ tier, usdPerMonth, flows, discount }): PlanAnswer => ({
-      tier,
-      price_usd: String(usdPerMonth),
-      discount: discount / 100,
-      windows: Object.entries(flows).map(([name, most]) => ({
-        name,
-        flows: Number(most) / 1_000_000,
-        value_usd: usd((most * plans.usdPerFlow) / 1_000_000n),
-      })),
-    }),
-  )
-  return answer({ data, next: null, scanned_to: null } satisfies Page<PlanAnswer>)
+export const listPlans = (app: AppContext): Response =>
+  answer({ data: shownPlans(app), next: null, scanned_to: null } satisfies Page<PlanAnswer>)
+
+/** `GET /v1/management/plans/{tier}`. */
+export function getPlan(app: AppContext, { params: [tier = ''] }: ManagementRequest): Response {
+  const plan = shownPlans(app).find((one) => one.tier === tier)
+  if (plan === undefined) throw unknown('plan')
+  return versioned(plan, versionOf(app, 'plan', tier))
 }
+
+const shownPlans = (app: AppContext): PlanAnswer[] =>
+  app.ledger.plans.tiers().map(({ tier, usdPerMonth, flows, discount }) => ({
+    tier,
+    ...setMembers(app, 'plan', tier),
+    price_usd: String(usdPerMonth),
+    discount: discount / 100,
+    windows: Object.entries(flows).map(([name, most]) => ({
+      name,
+      flows: Number(most) / 1_000_000,
+      value_usd: usd((most * app.ledger.plans.usdPerFlow) / 1_000_000n),
+    })),
+  }))

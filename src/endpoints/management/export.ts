@@ -28,7 +28,7 @@ export async function exportRequests(app: AppContext, inbound: ManagementRequest
     throw new GatewayError('request_in_progress', 'An export of yours is under way: wait for its end, then try again.')
   callers.add(caller)
   const source = new Export(app, inbound, filter, format, () => callers.delete(caller))
-  return new Response(streamBody(source, undefined, inbound.request.signal), {
+  return new Response(streamBody(source, undefined, inbound.request.signal, app.config.timeouts.clientStalledMs), {
     headers: {
       'content-type': FORMATS[format],
       'content-disposition': `attachment; filename="requests.${format}"`,
@@ -40,7 +40,7 @@ export async function exportRequests(app: AppContext, inbound: ManagementRequest
 class Export implements TextSource {
   readonly #app: AppContext
   readonly #inbound: ManagementRequest
-  readonly #filter: RequestFilter
+  #filter: RequestFilter
   readonly #format: Format
   readonly #release: () => void
   #before: string | undefined
@@ -65,10 +65,12 @@ class Export implements TextSource {
         this.#isFirst = false
         if (this.#format === 'csv') return csvLine(COLUMNS.map(([name]) => name))
       }
-      const write = await rowWriter(this.#app, this.#inbound)
+      await this.#authorizeAgain()
       const { rows, next } = await this.#app.store.reports.requests(this.#filter, this.#before, ROWS)
       if (next === null) this.#isDone = true
       else this.#before = next
+      const withBodies = await this.#app.bodies.among(rows.map(({ id }) => id))
+      const write = await rowWriter(this.#app, this.#inbound, withBodies)
       const lines = rows.map(write)
       return this.#format === 'csv'
         ? lines.map((line) => csvLine(COLUMNS.map(([, cell]) => cell(line)))).join('')
@@ -77,6 +79,13 @@ class Export implements TextSource {
       this.#release()
       throw error
     }
+  }
+
+  /** A key or session may have ended since the page before, and roles may have changed. */
+  async #authorizeAgain(): Promise<void> {
+    await this.#inbound.identifyAgain?.()
+    const { from, to } = this.#filter
+    this.#filter = { ...(await filterOf(this.#app, this.#inbound)), from, to }
   }
 
   cancel(): void {

@@ -1,9 +1,10 @@
 import type { AppContext } from '../../context.ts'
-import { answer, time, unknown } from './answer.ts'
+import { answer, time, unknown, type Page } from './answer.ts'
 import type { ManagementRequest } from './route.ts'
 
 /** The last hour of a provider. `first_token_ms`: the median of the streams of that minute; `open`: requests now. */
 export type ProviderHealthAnswer = {
+  provider: string
   minutes: { at: string; requests: number; failed: number; rate_limited: number; first_token_ms: number | null }[]
   failures: { code: string; requests: number }[]
   open: number
@@ -17,11 +18,24 @@ const MINUTE_MS = 60_000
 export async function getProviderHealth(app: AppContext, { params }: ManagementRequest): Promise<Response> {
   const id = params[0]!
   if (!app.catalogue.providers().some((provider) => provider.id === id)) throw unknown('provider', 'id')
+  return answer(await healthOf(app, id))
+}
+
+/** `GET /v1/management/health/providers`: of each that is on. */
+export async function listProviderHealth(app: AppContext): Promise<Response> {
+  const data: ProviderHealthAnswer[] = []
+  for (const { id } of app.catalogue.providers()) data.push(await healthOf(app, id))
+  const page: Page<ProviderHealthAnswer> = { data, next: null, scanned_to: null }
+  return answer(page)
+}
+
+async function healthOf(app: AppContext, id: string): Promise<ProviderHealthAnswer> {
   const to = app.clock.now() + MINUTE_MS
   const { minutes, codes, errors } = await app.store.reports.health(id, to - HOUR_MS - MINUTE_MS, to)
   let open = 0
   for (const { meter } of app.ledger.open) if ((meter.served?.provider ?? meter.tries.at(-1)?.provider) === id) open++
-  const health: ProviderHealthAnswer = {
+  return {
+    provider: id,
     minutes: minutes.map(({ at, requests, failed, rateLimited, firstTokenMs }) => ({
       at: time(at),
       requests,
@@ -33,5 +47,4 @@ export async function getProviderHealth(app: AppContext, { params }: ManagementR
     open,
     errors: errors.map(({ at, ...error }) => ({ at: time(at), ...error })),
   }
-  return answer(health)
 }

@@ -3,6 +3,7 @@ import type { FilePosition } from '../../store/store.ts'
 import { answer, cursorAfter, limitOf, nothing, positionOf, time, timeOrNull, unknown, type Page } from './answer.ts'
 import { scopeOf } from './filters.ts'
 import { namedIn, namesOf, type Named } from './names.ts'
+import { changeLoggedOnce } from './change-log.ts'
 import type { ManagementRequest } from './route.ts'
 
 /** `webhook`: a call that is not delivered yet. `public_id`: as its client knows it. */
@@ -83,7 +84,13 @@ export async function removeFile(app: AppContext, inbound: ManagementRequest): P
   const accounts = await app.store.accounts.list()
   for (const account of accounts) {
     if (!inbound.caller.may('files.change', account.id)) continue
-    if ((await app.files.delete(account.id, id)) !== undefined) return nothing()
+    const file = await app.files.find(account.id, id)
+    if (file === undefined) continue
+    const before = { filename: file.filename, bytes: file.bytes }
+    const entry = { action: 'file.delete', target: id, accountId: account.id, before }
+    const remove = async (): Promise<boolean> => (await app.files.delete(account.id, id)) !== undefined
+    if (!(await changeLoggedOnce(app, inbound, () => [remove()], entry))) break
+    return nothing()
   }
   throw unknown('file', 'id')
 }

@@ -1,3 +1,5 @@
+import type { Budgets } from '../../accounts/budget.ts'
+import type { NewKey } from '../../accounts/keys.ts'
 import { covers, rolesOf, type Role, type RoleName } from '../../accounts/roles.ts'
 import { modelPatternProblem } from '../../config/model-settings.ts'
 import { requestsPerMinute } from '../../config/account-settings.ts'
@@ -5,7 +7,7 @@ import { list, name, object, string } from '../../config/shape.ts'
 import { KEY_KINDS, LIMIT_PERIODS, type KeyKind, type LimitPeriod } from '../../config/terms.ts'
 import type { AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
-import type { StoredKey } from '../../store/store.ts'
+import type { Account, StoredKey } from '../../store/store.ts'
 import {
   accountFor,
   accountsOf,
@@ -23,7 +25,8 @@ import {
   type Page,
 } from './answer.ts'
 import { bodyOf } from './body.ts'
-import { logChange } from './change-log.ts'
+import { captureOf, captureShape, readSwitch, setSwitch, switchAfter, type CaptureAnswer } from './capture.ts'
+import { changeLogged, changeLoggedOnce, logChange } from './change-log.ts'
 import type { ManagementRequest } from './route.ts'
 import { accountShape, graceSeconds, instantShape, line, nullable, usdAmount, valuesOf } from './shapes.ts'
 
@@ -52,6 +55,7 @@ export type KeyAnswer = {
   role: RoleName | null
   scope: string | null
   created_by: string | null
+  capture: CaptureAnswer | null
   source: 'api' | 'playground' | 'command line' | 'sluice.yaml'
 }
 
@@ -72,6 +76,7 @@ const CHANGEABLE = {
   expires_at: nullable(instantShape('Expiry')),
   role: nullable(name(['owner', 'admin', 'member', 'viewer'] as const)),
   scope: nullable(string({ what: '"installation" or the id of an account' })),
+  capture: captureShape,
 }
 
 export const CREATE = object({ ...CHANGEABLE, kind: name(KEY_KINDS), account: accountShape }, { required: ['kind'] })
@@ -124,7 +129,8 @@ export async function createKey(app: AppContext, inbound: ManagementRequest): Pr
   const kind = body.kind!
   const role = roleOf(inbound, kind, body, account.id)
   const given = readOptions(app, body)
-  const { id, text } = await app.keys.create({
+  const capture = readSwitch(app, body.capture)
+  const wanted: NewKey = {
     kind,
     account: account.id,
     ...(given.name == null ? {} : { name: given.name }),
@@ -136,10 +142,15 @@ export async function createKey(app: AppContext, inbound: ManagementRequest): Pr
     ...(role === undefined ? {} : { role }),
     ...(inbound.caller.id === undefined ? {} : { createdBy: inbound.caller.id }),
     source: 'api',
+  }
+  const { id, text } = await app.keys.create(wanted, (row) => {
+    const after = described(row, account, switchAfter(app, row.id, capture))
+    return [
+      setSwitch(app, inbound, row.id, capture),
+      logChange(app, inbound, { action: 'key.create', target: row.id, accountId: account.id, after }),
+    ]
   })
-  const made = await shownOne(app, (await app.store.accounts.keyWithId(id))!)
-  await logChange(app, inbound, { action: 'key.create', target: id, accountId: account.id, after: made })
-  return versionedWithText(made, text)
+  return versionedWithText(await shownOne(app, (await app.store.accounts.keyWithId(id))!), text)
 }
 
 /** `PATCH /v1/management/keys/{id}`: null clears a member. */
@@ -153,18 +164,26 @@ export async function changeKey(app: AppContext, inbound: ManagementRequest): Pr
   const role = isOtherRole ? roleOf(inbound, key.kind, body, key.accountId) : undefined
   const changed = { ...key, ...readOptions(app, body), ...(isOtherRole ? storedRole(role) : {}) }
   if (changed.limitPeriod !== null && changed.limit === null) throw invalid('limit_period', 'requires limit_usd')
-  await app.keys.change(changed)
-  const after = await shownOne(app, changed)
-  await logChange(app, inbound, { action: 'key.change', target: key.id, accountId: key.accountId, before, after })
-  return versionedKey(after)
+  const capture = readSwitch(app, body.capture)
+  await changeLogged(app, inbound, () => [app.keys.change(changed), setSwitch(app, inbound, key.id, capture)], {
+    action: 'key.change',
+    target: key.id,
+    accountId: key.accountId,
+    before: changeable(before),
+    after: described(changed, before.account, switchAfter(app, key.id, capture)),
+  })
+  return versionedKey(await shownOne(app, changed))
 }
 
 /** `DELETE /v1/management/keys/{id}`: revokes it, for good. */
 export async function revokeKey(app: AppContext, inbound: ManagementRequest): Promise<Response> {
   const key = await keyFor(app, inbound, 'keys.change')
-  await app.keys.revoke(key.id)
   if (key.revokedAt === null)
-    await logChange(app, inbound, { action: 'key.revoke', target: key.id, accountId: key.accountId })
+    await changeLoggedOnce(app, inbound, () => [app.keys.revokeAll([key.id])], {
+      action: 'key.revoke',
+      target: key.id,
+      accountId: key.accountId,
+    })
   return nothing()
 }
 
@@ -175,15 +194,15 @@ export async function rotateKey(app: AppContext, inbound: ManagementRequest): Pr
   if (key.revokedAt !== null || (key.expiresAt ?? Infinity) <= app.clock.now())
     throw new GatewayError('conflict', `This key is ${key.revokedAt === null ? 'expired' : 'revoked'}: make a new one.`)
   if (key.role !== null) roleOf(inbound, key.kind, key as { role: RoleName; scope: string }, key.accountId)
-  const { id, text } = await app.keys.rotate(key.id, grace * 1000)
-  const made = await shownOne(app, (await app.store.accounts.keyWithId(id))!)
   const entry = { action: 'key.rotate', target: key.id, accountId: key.accountId }
-  await logChange(app, inbound, { ...entry, after: { id, grace_seconds: grace } })
-  return versionedWithText(made, text)
+  const { id, text } = await app.keys.rotate(key.id, grace * 1000, (row) => [
+    logChange(app, inbound, { ...entry, after: { id: row.id, grace_seconds: grace } }),
+  ])
+  return versionedWithText(await shownOne(app, (await app.store.accounts.keyWithId(id))!), text)
 }
 
 /** A key without what its use changes. */
-const changeable = ({ spent_usd: _, period_ends_at: _end, last_used_at: _use, ...key }: KeyAnswer): object => key
+const changeable = ({ spent_usd: _, period_ends_at: _end, last_used_at: _use, ...key }: KeyAnswer): LastingKey => key
 
 const versionedKey = (key: KeyAnswer): Response => versioned(key, changeable(key))
 
@@ -265,28 +284,41 @@ const shownOne = async (app: AppContext, key: StoredKey): Promise<KeyAnswer> => 
 async function shown(app: AppContext, keys: readonly StoredKey[]): Promise<KeyAnswer[]> {
   const names = await accountNames(app, keys)
   const uses = await app.keys.lastUses(keys.map(({ id }) => id))
+  const budgets = await app.ledger.funds.budgetsOf(keys.filter(({ limit }) => limit !== null).map(({ id }) => id))
   return keys.map((key) => ({
-    id: key.id,
-    kind: key.kind,
-    name: key.name,
-    account: { id: key.accountId, name: names.get(key.accountId) ?? key.accountId },
-    prefix: key.prefix,
-    last4: key.last4,
-    models: key.models,
-    limit_usd: usdOrNull(key.limit),
-    limit_period: key.limitPeriod,
-    ...spent(app, key),
-    requests_per_minute: key.requestsPerMinute,
-    created_at: time(key.createdAt),
-    expires_at: timeOrNull(key.expiresAt),
-    revoked_at: timeOrNull(key.revokedAt),
+    ...described(key, { id: key.accountId, name: names.get(key.accountId) ?? key.accountId }, captureOf(app, key.id)),
+    ...spent(budgets, key, app.clock.now()),
     last_used_at: timeOrNull(uses.get(key.id)),
-    role: key.kind === 'management' ? ((key.role as RoleName | null) ?? 'viewer') : null,
-    scope: key.kind === 'management' ? (key.scope ?? key.accountId) : null,
-    created_by: key.createdBy,
-    source: key.source ?? 'command line',
   }))
 }
+
+type LastingKey = Omit<KeyAnswer, 'spent_usd' | 'period_ends_at' | 'last_used_at'>
+
+/** A key without what its use changes, also before it is stored. */
+export const described = (
+  key: StoredKey,
+  { id, name: accountName }: Pick<Account, 'id' | 'name'>,
+  capture: CaptureAnswer | null,
+): LastingKey => ({
+  id: key.id,
+  kind: key.kind,
+  name: key.name,
+  account: { id, name: accountName },
+  prefix: key.prefix,
+  last4: key.last4,
+  models: key.models,
+  limit_usd: usdOrNull(key.limit),
+  limit_period: key.limitPeriod,
+  requests_per_minute: key.requestsPerMinute,
+  created_at: time(key.createdAt),
+  expires_at: timeOrNull(key.expiresAt),
+  revoked_at: timeOrNull(key.revokedAt),
+  role: key.kind === 'management' ? ((key.role as RoleName | null) ?? 'viewer') : null,
+  scope: key.kind === 'management' ? (key.scope ?? key.accountId) : null,
+  created_by: key.createdBy,
+  capture,
+  source: key.source ?? 'command line',
+})
 
 async function shownConfigured(
   app: AppContext,
@@ -320,11 +352,15 @@ async function accountNames(
 }
 
 /** A key without a limit has no period in which spending is counted. */
-function spent({ ledger, clock }: AppContext, key: StoredKey): Pick<KeyAnswer, 'spent_usd' | 'period_ends_at'> {
+function spent(
+  budgets: Pick<Budgets, 'spent' | 'periodEnd'>,
+  key: StoredKey,
+  now: number,
+): Pick<KeyAnswer, 'spent_usd' | 'period_ends_at'> {
   if (key.limit === null) return { spent_usd: null, period_ends_at: null }
   const limit = { amount: key.limit, period: key.limitPeriod }
   return {
-    spent_usd: usdOrNull(ledger.budgets.spent(key.id, limit, clock.now())),
-    period_ends_at: timeOrNull(ledger.budgets.periodEnd(key.id, limit, clock.now())),
+    spent_usd: usdOrNull(budgets.spent(key.id, limit, now)),
+    period_ends_at: timeOrNull(budgets.periodEnd(key.id, limit, now)),
   }
 }

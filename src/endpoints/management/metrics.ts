@@ -25,6 +25,7 @@ export const metricsRoute: ManagementRoute = {
   action: 'public',
   handle(app, inbound) {
     if (!app.config.metrics.enabled) throw disabled()
+    if (app.config.worker !== undefined) throw ofOne(app.config.workers)
     if (!isOnThisMachine(app, inbound)) {
       inbound.caller.require(ACTION)
       if (!inbound.caller.may(ACTION)) inbound.caller.refuse(ACTION)
@@ -71,6 +72,12 @@ function isOnThisMachine({ config: { listen } }: AppContext, { request, address 
     !PROXY_HEADERS.some((name) => request.headers.has(name))
   )
 }
+
+const ofOne = (workers: number): GatewayError =>
+  new GatewayError(
+    'not_found',
+    `Each of the ${workers} workers has metrics of its own: set metrics.port, and scrape it and the ports after it.`,
+  )
 
 const disabled = (): GatewayError =>
   new GatewayError('not_found', 'Metrics are switched off (metrics.enabled in the configuration).')

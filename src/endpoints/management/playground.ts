@@ -1,3 +1,4 @@
+import type { NewKey } from '../../accounts/keys.ts'
 import { object } from '../../config/shape.ts'
 import type { AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
@@ -27,20 +28,16 @@ export async function createPlaygroundKey(app: AppContext, inbound: ManagementRe
     throw new GatewayError('permission_denied', 'The playground takes a session; make a key with POST /keys instead.')
   const account = await accountFor(app, inbound, wanted ?? onlyAccount(inbound), 'playground.use')
   const expiresAt = app.clock.now() + KEEP_MS
-  const { id, text } = await app.keys.create({
+  const key: NewKey = {
     kind: 'pay-as-you-go',
     account: account.id,
     name: 'playground',
     expiresAt,
     createdBy: user.id,
     source: 'playground',
-  })
-  await logChange(app, inbound, {
-    action: 'key.create',
-    target: id,
-    accountId: account.id,
-    after: { playground: true },
-  })
+  }
+  const entry = { action: 'key.create', accountId: account.id, after: { playground: true } }
+  const { id, text } = await app.keys.create(key, (row) => [logChange(app, inbound, { ...entry, target: row.id })])
   const made: PlaygroundKeyAnswer = {
     id,
     text,

@@ -1,14 +1,15 @@
+import { ConfigError } from '../../config/config.ts'
 import { object, string } from '../../config/shape.ts'
 import type { AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import { PROVIDER_ROWS } from '../../providers/catalog-rows.ts'
-import { howToEnable } from '../../providers/configured.ts'
+import { builtInProvider, howToEnable } from '../../providers/configured.ts'
 import type { Endpoint } from '../../providers/catalogue.ts'
 import { testCall } from '../../providers/test-call.ts'
 import { answer, nothing, unknown } from './answer.ts'
 import { bodyOf } from './body.ts'
-import { logChange } from './change-log.ts'
 import type { ManagementRequest } from './route.ts'
+import { changeObject } from './set-objects.ts'
 
 export const KEY = object(
   {
@@ -36,33 +37,51 @@ export type ProviderTestAnswer = {
 export async function setProviderKey(app: AppContext, inbound: ManagementRequest): Promise<Response> {
   const id = settable(app, inbound)
   const { key = '' } = await bodyOf(inbound, KEY)
-  const by = inbound.caller.user?.name ?? inbound.caller.key?.keyName ?? inbound.caller.id ?? ''
-  await app.providerKeys.set(id, key, { at: app.clock.now(), by }).catch((error: unknown) => {
-    throw error instanceof GatewayError ? error : invalid('key', (error as Error).message)
-  })
-  await logChange(app, inbound, { action: 'provider.key', target: id, after: { set: true } })
-  return nothing()
+  checkKey(app, id, key)
+  return changeKey(app, inbound, id, key)
 }
 
 /** `DELETE /v1/management/providers/{id}/key`: switches it off again. */
-export async function removeProviderKey(app: AppContext, inbound: ManagementRequest): Promise<Response> {
-  const id = settable(app, inbound)
-  await app.providerKeys.remove(id)
-  await logChange(app, inbound, { action: 'provider.key', target: id, after: { set: false } })
+export const removeProviderKey = async (app: AppContext, inbound: ManagementRequest): Promise<Response> =>
+  changeKey(app, inbound, settable(app, inbound), undefined)
+
+async function changeKey(
+  app: AppContext,
+  inbound: ManagementRequest,
+  name: string,
+  value: string | undefined,
+): Promise<Response> {
+  const kind = 'provider-key'
+  await changeObject(app, inbound, { kind, name, action: 'provider.key', edits: () => [{ kind, name, value }] })
   return nothing()
 }
 
-/** The id of a built-in provider whose key is set in the console alone. Throws set_in_file (409), not_found (404). */
-function settable({ catalogue, config }: AppContext, { params: [id = ''] }: ManagementRequest): string {
+/** Throws invalid_request (400) for a key with which a built-in provider would not be on. */
+export function checkKey({ config }: Pick<AppContext, 'config'>, id: string, key: string): void {
+  const row = PROVIDER_ROWS.find((one) => one.id === id)
+  if (row === undefined) return
+  const [variable] = row.keyVariables
+  if (variable === undefined) throw invalid('key', howToEnable(id, config) ?? `${id} takes no key`)
+  try {
+    const provider = builtInProvider(row, { ...config, env: { ...config.env, [variable]: key } })
+    if (provider === undefined) throw invalid('key', howToEnable(id, config) ?? `${id} takes no key`)
+  } catch (error) {
+    throw error instanceof ConfigError ? invalid('key', error.message) : error
+  }
+}
+
+/** The id of a provider whose key is set in the console alone. Throws set_in_file (409), not_found (404). */
+function settable({ catalogue, config, runTime }: AppContext, { params: [id = ''] }: ManagementRequest): string {
   const row = PROVIDER_ROWS.find((one) => one.id === id)
   const on = catalogue.providers().find((one) => one.id === id)
-  if (row === undefined && on === undefined) throw unknown('provider')
+  if (row === undefined && on === undefined && runTime.find('provider', id) === undefined) throw unknown('provider')
   const { foundBy = 'console' } = on ?? {}
   if (foundBy !== 'console') {
-    const where = foundBy === 'sluice.yaml' ? (config.file ?? foundBy) : foundBy
+    const where = runTime.file.whereIs(`providers.${id}`) ?? foundBy
     throw new GatewayError('set_in_file', `${id} is set up by ${where}: change it there.`)
   }
-  if (config.providers.get(id)?.enabled === false)
+  const own = config.providers.get(id)
+  if (own?.enabled === false && own.setBy === undefined)
     throw new GatewayError('set_in_file', `${howToEnable(id, config)}: change it there.`)
   return id
 }

@@ -157,8 +157,8 @@ const writeItem = ({ item, quantity, rate, origin, discount, bill }: RatedItem):
 })
 
 /** `GET /v1/management/payg/balance`: the balance in USD, including what is reserved by requests in flight. */
-export function getBalance(app: AppContext, inbound: AuthenticatedRequest): Response {
-  const { credit, bonus } = app.ledger.balance(inbound.identity.accountId)
+export async function getBalance(app: AppContext, inbound: AuthenticatedRequest): Promise<Response> {
+  const { credit, bonus } = await app.ledger.funds.of(inbound.identity.accountId)
   return Response.json({
     success: true,
     data: {
@@ -171,12 +171,11 @@ export function getBalance(app: AppContext, inbound: AuthenticatedRequest): Resp
 }
 
 /** `GET /v1/management/subscription/detail`: plan, quota windows and status. */
-export function getSubscription(app: AppContext, inbound: AuthenticatedRequest): Response {
+export async function getSubscription(app: AppContext, inbound: AuthenticatedRequest): Promise<Response> {
   const { accountId, accountStatus } = inbound.identity
+  const { quota } = await app.ledger.funds.of(accountId)
   return Response.json({
     success: true,
-    data: app.ledger
-      .quota(accountId)
-      .detail(app.clock.now(), accountStatus, penaltyOf(accountStatus, app.config.accountStatus)),
+    data: quota.detail(app.clock.now(), accountStatus, penaltyOf(accountStatus, app.config.accountStatus)),
   })
 }

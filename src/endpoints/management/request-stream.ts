@@ -1,7 +1,7 @@
 import type { AppContext } from '../../context.ts'
 import { GatewayError } from '../../error.ts'
 import { streamBody, type TextSource } from '../../http/stream.ts'
-import type { TailEvent } from '../../pipeline/tail.ts'
+import type { RowEvent, TailEvent } from '../../pipeline/tail.ts'
 import { matches } from '../../store/request-filter.ts'
 import type { RequestFilter } from '../../store/store.ts'
 import { filterOf } from './filters.ts'
@@ -9,6 +9,8 @@ import { rowWriter } from './requests.ts'
 import type { ManagementRequest } from './route.ts'
 
 const SUBSCRIBERS_MAX = 20
+/** One caller leaves room for others. */
+const SUBSCRIBERS_OF_ONE = 10
 /** Rows that one subscriber gets in a second. */
 const ROWS_A_SECOND = 50
 const SECOND_MS = 1_000
@@ -23,8 +25,16 @@ export async function streamRequests(app: AppContext, inbound: ManagementRequest
     throw new GatewayError('overloaded', `${SUBSCRIBERS_MAX} pages watch the requests already; close one of them.`, {
       retryAfterSeconds: 10,
     })
+  if (app.tail.sizeOf(inbound.caller.id!) >= SUBSCRIBERS_OF_ONE)
+    throw new GatewayError(
+      'overloaded',
+      `${SUBSCRIBERS_OF_ONE} pages of yours watch the requests; close one of them.`,
+      {
+        retryAfterSeconds: 10,
+      },
+    )
   const source = new RequestStream(app, inbound, filter)
-  return new Response(streamBody(source, COMMENT, inbound.request.signal), {
+  return new Response(streamBody(source, COMMENT, inbound.request.signal, app.config.timeouts.clientStalledMs), {
     headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' },
   })
 }
@@ -35,7 +45,7 @@ class RequestStream implements TextSource {
   readonly #filter: RequestFilter
   readonly #unfollow: () => void
   readonly #end: Timer
-  #events: TailEvent[] = []
+  #events: RowEvent[] = []
   #dropped = 0
   #second = { began: 0, rows: 0 }
   #dropTimer: Timer | undefined
@@ -48,6 +58,7 @@ class RequestStream implements TextSource {
     this.#inbound = inbound
     this.#filter = filter
     this.#unfollow = app.tail.follow(
+      inbound.caller.id!,
       (event) => this.#take(event),
       () => this.cancel(),
     )
@@ -55,6 +66,7 @@ class RequestStream implements TextSource {
   }
 
   #take(event: TailEvent): void {
+    if (event.type === 'dropped') return this.#drop(event.count)
     // The list's own function: `open` is what the filter sees of a request that begins.
     if (!matches(this.#filter, event.row)) return
     const now = this.#app.clock.elapsed()
@@ -62,14 +74,16 @@ class RequestStream implements TextSource {
     if (this.#second.rows++ < ROWS_A_SECOND && this.#events.length < ROWS_A_SECOND) {
       this.#events.push(event)
       this.#wake?.()
-    } else {
-      this.#dropped++
-      // Those of one second are reported together.
-      this.#dropTimer ??= setTimeout(() => {
-        this.#dropTimer = undefined
-        this.#wake?.()
-      }, SECOND_MS).unref()
-    }
+    } else this.#drop(1)
+  }
+
+  #drop(count: number): void {
+    this.#dropped += count
+    // Those of one second are reported together.
+    this.#dropTimer ??= setTimeout(() => {
+      this.#dropTimer = undefined
+      this.#wake?.()
+    }, SECOND_MS).unref()
   }
 
   async pull(): Promise<string | undefined> {

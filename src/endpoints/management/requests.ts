@@ -4,11 +4,13 @@ import type { Usage } from '../../generation/usage.ts'
 import { ratingOf } from '../../ledger/record-rating.ts'
 import { rowOfOpen } from '../../pipeline/tail.ts'
 import { protocols } from '../../protocols/index.ts'
-import { isInScope, matches } from '../../store/request-filter.ts'
-import type { RequestDetail, RequestFilter, RequestRow, Transfer } from '../../store/store.ts'
+import { isInScope } from '../../store/request-filter.ts'
+import type { RequestDetail, RequestRow, Transfer } from '../../store/store.ts'
 import { answer, cursorAfter, limitOf, positionOf, time, timeOrNull, unknown, usd, type Page } from './answer.ts'
+import { bodiesOf, type BodiesOfRequest } from './bodies.ts'
 import { filterOf, idIn, scopeOf, seesListPrices } from './filters.ts'
 import { namedIn, namesOf, type Named } from './names.ts'
+import { findOpen, openRows } from './open-requests.ts'
 import type { ManagementRequest } from './route.ts'
 
 export type TokenCounts = { input: number; cache_read: number; cache_write: number; output: number; reasoning: number }
@@ -74,7 +76,7 @@ export type RequestDetailAnswer = Omit<RequestAnswer, 'bodies'> & {
   hold: { held_usd: string; settled_usd: string } | null
   postings: PostingAnswer[]
   refusal: { status: number; param: string | null } | null
-  bodies: { stored: false; parts: []; why_not: string }
+  bodies: BodiesOfRequest
 }
 
 /** Micro-flows in a flow. */
@@ -103,8 +105,10 @@ const costOf = ({ outcome, kind, bill }: RequestRow, listPrices: boolean): strin
 
 export type RowWriter = (row: RequestRow) => RequestAnswer
 
-/** A function that writes lines for this caller. */
-export async function rowWriter(app: AppContext, inbound: ManagementRequest): Promise<RowWriter> {
+const NONE: ReadonlySet<string> = new Set()
+
+/** A function that writes lines for this caller. `withBodies`: the ids of requests whose bodies are stored. */
+export async function rowWriter(app: AppContext, inbound: ManagementRequest, withBodies = NONE): Promise<RowWriter> {
   const names = await namesOf(app)
   const listPrices = seesListPrices(inbound)
   return (row) => ({
@@ -129,7 +133,7 @@ export async function rowWriter(app: AppContext, inbound: ManagementRequest): Pr
     tokens: tokensOf(row.usage),
     cost_usd: costOf(row, listPrices),
     flows: row.kind === 'subscription' && row.outcome !== 'open' ? flowsOf(row.flows) : null,
-    bodies: false,
+    bodies: withBodies.has(row.id),
   })
 }
 
@@ -140,11 +144,11 @@ export async function listRequests(app: AppContext, inbound: ManagementRequest):
   const filter = await filterOf(app, inbound)
   const limit = limitOf(inbound)
   const before = positionOf<string>(inbound)
-  const write = await rowWriter(app, inbound)
-  const open = before === undefined ? openRows(app, filter).slice(0, limit) : []
+  const open = before === undefined ? await openRows(app, filter, limit) : []
   const left = limit - open.length
   const { rows, next, scannedTo } =
     left === 0 ? { rows: [], next: LAST_ID, scannedTo: null } : await app.store.reports.requests(filter, before, left)
+  const write = await rowWriter(app, inbound, await app.bodies.among(rows.map(({ id }) => id)))
   // A generation may have ended while the store was asked.
   const ended = new Set(rows.map(({ id }) => id))
   const page: Page<RequestAnswer> = {
@@ -155,38 +159,26 @@ export async function listRequests(app: AppContext, inbound: ManagementRequest):
   return answer(page)
 }
 
-function openRows({ ledger }: AppContext, filter: RequestFilter): RequestRow[] {
-  const rows: RequestRow[] = []
-  for (const open of ledger.open) {
-    if (open.record !== undefined) continue
-    const row = rowOfOpen(open)
-    if (matches(filter, row)) rows.push(row)
-  }
-  return rows.sort((a, b) => (a.id < b.id ? 1 : -1))
-}
-
 /** `GET /v1/management/requests/{id}`: one, by any form of its id. */
 export async function getRequest(app: AppContext, inbound: ManagementRequest): Promise<Response> {
   const id = idIn(inbound.params[0]!)
   const scope = await scopeOf(app, inbound, 'requests.read')
   const write = await rowWriter(app, inbound)
   const detail = id === undefined ? undefined : await app.store.reports.request(id, scope)
-  if (detail !== undefined) return answer(writeDetail(detail, write, seesListPrices(inbound)))
-  const open = id === undefined ? undefined : [...app.ledger.open].find(({ request }) => request.id === id)
+  if (detail !== undefined) {
+    const bodies = await bodiesOf(app, detail.row)
+    return answer({ ...writeDetail(detail, write, seesListPrices(inbound)), bodies } satisfies RequestDetailAnswer)
+  }
+  const open = id === undefined ? undefined : await findOpen(app, id)
   const row = open && rowOfOpen(open)
   if (row === undefined || !isInScope(scope, row)) throw unknown('request', 'id')
   const { tries, losses } = open!.meter
   const attempts: AttemptAnswer[] = (tries as readonly StoredAttempt[]).map(writeAttempt)
-  return answer({ ...write(row), ...NO_DETAIL, attempts, translation: [...losses], usage: row.usage })
+  const bodies = await bodiesOf(app, row)
+  return answer({ ...write(row), ...NO_DETAIL, attempts, translation: [...losses], usage: row.usage, bodies })
 }
 
-const NO_BODIES: RequestDetailAnswer['bodies'] = {
-  stored: false,
-  parts: [],
-  why_not: 'Bodies are not kept.',
-}
-
-const NO_DETAIL = { rating: null, hold: null, postings: [], refusal: null, bodies: NO_BODIES }
+const NO_DETAIL = { rating: null, hold: null, postings: [], refusal: null }
 
 /** An attempt as a record has it; earlier versions stored fewer members. */
 type StoredAttempt = {
@@ -210,7 +202,11 @@ const writeAttempt = (attempt: StoredAttempt): AttemptAnswer => ({
   error: attempt.error === undefined ? null : { code: attempt.error, message: attempt.message ?? null },
 })
 
-function writeDetail(detail: RequestDetail, write: RowWriter, listPrices: boolean): RequestDetailAnswer {
+function writeDetail(
+  detail: RequestDetail,
+  write: RowWriter,
+  listPrices: boolean,
+): Omit<RequestDetailAnswer, 'bodies'> {
   const { row, attempts, translation, held, transfers, status, param } = detail
   const line = write(row)
   if (status !== null)
@@ -226,15 +222,14 @@ function writeDetail(detail: RequestDetail, write: RowWriter, listPrices: boolea
     // The cost of providers is not for accounts.
     postings: transfers.filter(({ kind }) => listPrices || kind !== 'cost').map(writePosting),
     refusal: null,
-    bodies: NO_BODIES,
   }
 }
 
-/** The attempt of a generation that succeeded with its first. */
-const lone = ({ provider, api, totalMs }: RequestRow): AttemptAnswer[] =>
+/** The attempt of a generation that succeeded with its first, whose protocol no record has. */
+const lone = ({ provider, totalMs }: RequestRow): AttemptAnswer[] =>
   provider === null
     ? []
-    : [{ provider, model: null, protocol: api, started_ms: 0, duration_ms: totalMs ?? 0, status: null, error: null }]
+    : [{ provider, model: null, protocol: null, started_ms: 0, duration_ms: totalMs ?? 0, status: null, error: null }]
 
 function ratingAnswer({ row, price, discount }: RequestDetail): RatingAnswer {
   const { version, items, ...rating } = ratingOf({

@@ -9,6 +9,8 @@ import type { AppContext, PublicRequest } from '../../context.ts'
 export type ManagementRequest = PublicRequest & {
   caller: Caller
   clientAddress: string | undefined
+  /** The same for all processes that share a pepper. */
+  cursorKey: Buffer
   identifyAgain?: () => Promise<void>
 }
 

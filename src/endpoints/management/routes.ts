@@ -1,12 +1,14 @@
 import { metricsRoute } from './metrics.ts'
 import { managed, type ManagementRoute } from './route.ts'
 import { changeAccount, createAccount, creditAccount, getAccount, listAccounts } from './accounts.ts'
-import { getProvider, listModels, listPlans, listProviders } from './catalogue.ts'
+import { getModel, getPlan, getProvider, listModels, listPlans, listProviders } from './catalogue.ts'
+import { getBodies, getBody, removeAccountBodies, removeBodies } from './bodies.ts'
+import { changeCapture, getCapture } from './capture.ts'
 import { auditChanges, listChanges } from './changes.ts'
 import { explain } from './explain.ts'
 import { changeKey, createKey, getKey, listKeys, revokeKey, rotateKey } from './keys.ts'
 import { beginAudit, getAudit, listBalances, listTransfers } from './book.ts'
-import { getProviderHealth } from './health.ts'
+import { getProviderHealth, listProviderHealth } from './health.ts'
 import { listAllFiles, listAllPredictions, removeFile } from './jobs.ts'
 import { getSpeed } from './speed.ts'
 import { previewModelRoute } from './route-preview.ts'
@@ -17,7 +19,11 @@ import { getUsage } from './usage.ts'
 import { createPlaygroundKey } from './playground.ts'
 import { removeProviderKey, setProviderKey, testProvider } from './provider-keys.ts'
 import { beginSession, endSession, getSession, previewLink } from './session.ts'
-import { getSettings, getSystem } from './system.ts'
+import { checkPlanRemoval } from './plan-removal.ts'
+import { patchProvider, putProvider, removeProvider } from './providers.ts'
+import { routesOf } from './set-objects.ts'
+import { exportSettings, getSettings, patchSettings, reloadSettings } from './settings.ts'
+import { getSystem } from './system.ts'
 import {
   changeUser,
   createLink,
@@ -35,6 +41,9 @@ const post = managed('POST')
 const patch = managed('PATCH')
 const put = managed('PUT')
 const remove = managed('DELETE')
+
+const models = routesOf('model', getModel)
+const plans = routesOf('plan', getPlan, checkPlanRemoval)
 
 /** The management API: who may do what, and which function does it. */
 export const managementRoutes: readonly ManagementRoute[] = [
@@ -54,8 +63,9 @@ export const managementRoutes: readonly ManagementRoute[] = [
   get('/accounts', 'accounts.read', listAccounts),
   post('/accounts', 'accounts.change', createAccount),
   get('/accounts/{id}', 'accounts.read', getAccount),
-  patch('/accounts/{id}', 'accounts.change', changeAccount),
+  patch('/accounts/{id}', 'people.change', changeAccount),
   post('/accounts/{id}/credits', 'accounts.change', creditAccount),
+  remove('/accounts/{id}/bodies', 'bodies.read', removeAccountBodies),
 
   get('/users', 'people.read', listUsers),
   post('/users', 'people.change', createUser),
@@ -72,18 +82,35 @@ export const managementRoutes: readonly ManagementRoute[] = [
   get('/requests/stream', 'requests.read', streamRequests),
   get('/requests/export', 'requests.read', exportRequests),
   get('/requests/{id}', 'requests.read', getRequest),
+  get('/requests/{id}/bodies', 'bodies.read', getBodies),
+  get('/requests/{id}/bodies/{part}', 'bodies.read', getBody),
+  remove('/requests/{id}/bodies', 'bodies.read', removeBodies),
   get('/usage', 'usage.read', getUsage),
   get('/changes', 'changes.read', listChanges),
   post('/changes/audit', 'book.audit', auditChanges),
   get('/system', 'system.read', getSystem),
   get('/settings', 'settings.read', getSettings),
+  patch('/settings', 'settings.change', patchSettings),
+  get('/settings/capture', 'settings.read', getCapture),
+  patch('/settings/capture', 'settings.change', changeCapture),
+  post('/settings/reload', 'settings.change', reloadSettings),
+  get('/settings/export.yaml', 'settings.change', exportSettings),
   get('/providers', 'settings.read', listProviders),
   get('/providers/{id}', 'settings.read', getProvider),
+  put('/providers/{id}', 'settings.change', putProvider),
+  patch('/providers/{id}', 'settings.change', patchProvider),
+  remove('/providers/{id}', 'settings.change', removeProvider),
   put('/providers/{id}/key', 'settings.change', setProviderKey),
   remove('/providers/{id}/key', 'settings.change', removeProviderKey),
   post('/providers/{id}/test', 'settings.change', testProvider),
   get('/models', 'models.read', listModels),
+  get('/models/{name}', 'models.read', getModel),
+  put('/models/{name}', 'settings.change', models.put),
+  remove('/models/{name}', 'settings.change', models.remove),
   get('/plans', 'models.read', listPlans),
+  get('/plans/{tier}', 'models.read', getPlan),
+  put('/plans/{tier}', 'settings.change', plans.put),
+  remove('/plans/{tier}', 'settings.change', plans.remove),
   post('/route', 'settings.read', previewModelRoute),
   post('/explain', 'playground.use', explain),
   post('/playground/keys', 'playground.use', createPlaygroundKey),
@@ -98,4 +125,5 @@ export const managementRoutes: readonly ManagementRoute[] = [
   get('/files', 'requests.read', listAllFiles),
   remove('/files/{id}', 'files.change', removeFile),
   get('/providers/{id}/health', 'settings.read', getProviderHealth),
+  get('/health/providers', 'settings.read', listProviderHealth),
 ]

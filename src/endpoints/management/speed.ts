@@ -4,7 +4,7 @@ import type { SpeedRow } from '../../store/store.ts'
 import { answer, time } from './answer.ts'
 import { choicesIn, instantIn } from './filters.ts'
 import type { ManagementRequest } from './route.ts'
-import { bucketIn } from './usage.ts'
+import { bucketIn, countedFrom } from './usage.ts'
 import { Zone, type BucketName } from './zones.ts'
 
 /** Percentiles are right within 5 %. `tokens_per_second`: after the first token. */
@@ -14,27 +14,32 @@ export type SpeedMeasures = {
   tokens_per_second: number | null
 }
 
-/** `from`, `to`, and the bounds of buckets: whole hours. */
 export type SpeedAnswer = {
   from: string
   to: string
   tz: string
   bucket: BucketName
+  /** As that of the usage. */
+  counted_from: string | null
   data: { provider: string | null; model: string; total: SpeedMeasures; points: [at: string, SpeedMeasures][] }[]
 }
 
-const HOUR_MS = 3_600_000
-const DAY_MS = 24 * HOUR_MS
+const DAY_MS = 86_400_000
+
+/** Speeds are kept by provider and model alone. */
+const TAKEN = ['from', 'to', 'tz', 'bucket', 'model', 'not_model', 'provider', 'not_provider']
 
 /** `GET /v1/management/speed`: completed streams by provider and model. */
 export async function getSpeed(app: AppContext, inbound: ManagementRequest): Promise<Response> {
+  const unknownName = [...inbound.query.keys()].find((name) => !TAKEN.includes(name))
+  if (unknownName !== undefined) throw invalid(unknownName, `is no filter of speeds; they take ${TAKEN.join(', ')}`)
   const now = app.clock.now()
-  const to = Math.ceil((instantIn(inbound, 'to', now) ?? now) / HOUR_MS) * HOUR_MS
-  const from = Math.floor((instantIn(inbound, 'from', now) ?? to - DAY_MS) / HOUR_MS) * HOUR_MS
+  const to = instantIn(inbound, 'to', now) ?? now
+  const from = instantIn(inbound, 'from', now) ?? to - DAY_MS
   if (from >= to) throw invalid('from', 'must be before to')
   const zone = new Zone(inbound.query.get('tz') ?? 'UTC')
   const bucket = bucketIn(inbound)
-  const bounds = [...new Set(zone.bounds(bucket, from, to).map((at) => Math.floor(at / HOUR_MS)))]
+  const bounds = zone.bounds(bucket, from, to)
   const choices = await choicesIn(app, inbound, ['model', 'provider'])
   const rows = await app.store.reports.speed({ bounds, choices })
   const speed: SpeedAnswer = {
@@ -42,11 +47,12 @@ export async function getSpeed(app: AppContext, inbound: ManagementRequest): Pro
     to: time(to),
     tz: zone.name,
     bucket,
+    counted_from: await countedFrom(app),
     data: [...Map.groupBy(rows, ({ provider, model }) => JSON.stringify([provider, model])).values()].map((own) => ({
       provider: own[0]!.provider,
       model: own[0]!.model,
       total: measured(own),
-      points: own.map((row) => [time(bounds[row.bucket]! * HOUR_MS), measured([row])]),
+      points: own.map((row) => [time(bounds[row.bucket]!), measured([row])]),
     })),
   }
   return answer(speed)

@@ -1,7 +1,7 @@
 import { version } from '../../../package.json'
 import type { AppContext } from '../../context.ts'
 import { isLoopbackHost } from '../../http/own-origin.ts'
-import { answer, time, usd } from './answer.ts'
+import { answer, time } from './answer.ts'
 
 /** The state of the server. `problems`: sentences, the gravest first; empty when all is well. */
 export type SystemAnswer = {
@@ -19,9 +19,6 @@ export type SystemAnswer = {
   open_requests: number
   problems: string[]
 }
-
-/** Settings as they are in force. Amounts are decimal strings; what has no limit is null. */
-export type SettingsAnswer = { file: string | null; settings: Record<string, unknown> }
 
 /** `GET /v1/management/system`. */
 export async function getSystem(app: AppContext): Promise<Response> {
@@ -45,11 +42,13 @@ export async function getSystem(app: AppContext): Promise<Response> {
   return answer(system)
 }
 
-async function problemsOf({ ledger, space, catalogue, config }: AppContext): Promise<string[]> {
+async function problemsOf({ ledger, space, store, catalogue, config }: AppContext): Promise<string[]> {
   const { refused, reason } = await space.shortage()
+  const outage = await store.outage()
   const others = catalogue.providers().filter(({ inProcess }) => inProcess === undefined)
   const { host, publicUrl } = config.listen
   return [
+    ...(outage === undefined ? [] : [`The database cannot be used: ${outage}.`]),
     ...(ledger.isWritable
       ? []
       : ['Charges cannot be recorded: generations are refused until the store can be written.']),
@@ -59,24 +58,4 @@ async function problemsOf({ ledger, space, catalogue, config }: AppContext): Pro
       ? []
       : ['Sluice listens beyond this machine without https: keys and sessions can be read on the way.']),
   ]
-}
-
-/** Parts of the configuration that have views of their own, or secrets. */
-const ELSEWHERE = new Set(['env', 'file', 'data', 'providers', 'models', 'plans', 'keys'])
-
-const SECRET = /^(?:api_?key|headers|key|password|secret|token)$/i
-
-/** `GET /v1/management/settings`: those in force, of command line, environment, file and defaults. */
-export function getSettings({ config }: AppContext): Response {
-  const settings = Object.fromEntries(Object.entries(config).filter(([name]) => !ELSEWHERE.has(name)))
-  const plain = JSON.parse(
-    JSON.stringify(settings, (name, value: unknown) => (SECRET.test(name) ? '(hidden)' : plainValue(value))),
-  ) as SettingsAnswer['settings']
-  return answer({ file: config.file ?? null, settings: plain } satisfies SettingsAnswer)
-}
-
-const plainValue = (value: unknown): unknown => {
-  if (typeof value === 'bigint') return usd(value)
-  if (value === Infinity) return null
-  return value instanceof Map ? Object.fromEntries(value) : value
 }

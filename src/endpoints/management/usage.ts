@@ -1,6 +1,6 @@
 import type { AppContext } from '../../context.ts'
 import { invalid } from '../../error.ts'
-import { noUsage } from '../../generation/usage.ts'
+import { addUsage, noUsage } from '../../generation/usage.ts'
 import type { StoredKey, UsageGroup, UsageQuestion, UsageRow, UsageSums } from '../../store/store.ts'
 import { answer, time, timeOrNull, usd } from './answer.ts'
 import { choicesIn, instantIn, scopeOf } from './filters.ts'
@@ -91,6 +91,12 @@ type UsageRequest = {
   scope: Omit<UsageQuestion, 'bounds' | 'groups'>
 }
 
+/** The instant before which records are still being counted; null once all are. */
+export async function countedFrom({ store }: Pick<AppContext, 'store'>): Promise<string | null> {
+  const at = await store.reports.countedFrom()
+  return timeOrNull(at === 0 ? null : at)
+}
+
 /** Sums for an answer or a table. */
 export async function sumUsage(app: Pick<AppContext, 'store' | 'clock'>, request: UsageRequest): Promise<UsageAnswer> {
   const { from, to, zone, bucket, groups, top, scope } = request
@@ -98,7 +104,6 @@ export async function sumUsage(app: Pick<AppContext, 'store' | 'clock'>, request
   const bounds = zone.bounds(bucket, from, to)
   const stored = groups.map((name): UsageGroup => (name === 'user' ? 'key' : name))
   const rows = await reports.usage({ ...scope, bounds, groups: stored })
-  const countedFrom = await reports.countedFrom()
   const keys = groups.includes('user') ? new Map((await accounts.keys()).map((key) => [key.id, key])) : undefined
   const names = await namesOf(app)
   const labelOf = (name: GroupName, key: string | null): string =>
@@ -110,7 +115,7 @@ export async function sumUsage(app: Pick<AppContext, 'store' | 'clock'>, request
     to: time(to),
     tz: zone.name,
     bucket,
-    counted_from: timeOrNull(countedFrom === 0 ? null : countedFrom),
+    counted_from: await countedFrom(app),
     total: measured(rows),
     groups: grouped(keys === undefined ? rows : rows.map((row) => byUser(row, groups, keys)), {
       bounds,
@@ -169,7 +174,7 @@ function summed(rows: readonly UsageSums[]): UsageSums {
     sums.refused += refused
     sums.bill += bill
     sums.flows += flows
-    for (const name of Object.keys(usage) as (keyof typeof usage)[]) sums.usage[name] += usage[name]
+    addUsage(sums.usage, usage)
   }
   return sums
 }

@@ -1,3 +1,4 @@
+import type { ChangeEntry } from '../../accounts/change-log.ts'
 import { passwordProblem } from '../../accounts/passwords.ts'
 import { covers, INSTALLATION, ROLE_NAMES, rolesOf, type Role } from '../../accounts/roles.ts'
 import { endOf } from '../../accounts/sessions.ts'
@@ -7,10 +8,10 @@ import { list, name, object, string } from '../../config/shape.ts'
 import type { AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import { originOf } from '../../http/serve.ts'
-import type { User } from '../../store/store.ts'
+import type { StoredKey, User } from '../../store/store.ts'
 import { answer, checkVersion, nothing, time, timeOrNull, unknown, versioned, type Page } from './answer.ts'
 import { bodyOf } from './body.ts'
-import { logChange } from './change-log.ts'
+import { changeLogged, changeLoggedOnce } from './change-log.ts'
 import type { ManagementRequest } from './route.ts'
 import { nullable } from './shapes.ts'
 
@@ -77,9 +78,11 @@ export async function createUser(app: AppContext, inbound: ManagementRequest): P
   const wanted = await readRoles(app, inbound, body.roles ?? [])
   if (wanted.length === 0 && !inbound.caller.may('people.change'))
     throw invalid('roles', 'must have a role in an account of yours')
-  const user = await app.people.users.add({ name: body.name!, email: body.email ?? undefined, roles: wanted })
+  const { users } = app.people
+  const user = users.make({ name: body.name!, email: body.email ?? undefined })
   const after = await shown(app, inbound, user, wanted)
-  await logChange(app, inbound, { action: 'user.create', target: user.id, ...accountOf(wanted), after })
+  const entry = { action: 'user.create', target: user.id, ...accountOf(wanted), after }
+  await changeLogged(app, inbound, () => [users.add(user, wanted)], entry)
   return answer(after, 201)
 }
 
@@ -91,16 +94,21 @@ export async function changeUser(app: AppContext, inbound: ManagementRequest): P
   checkVersion(inbound, changeable(before))
   if (body.name !== undefined || body.email !== undefined) requireAllOf(inbound, user, held)
   const wanted = body.roles === undefined ? held : await newRoles(app, inbound, held, body.roles)
-  if (body.roles !== undefined) await app.people.users.setRoles(user.id, wanted)
   const changed = {
     ...user,
     name: body.name?.trim() ?? user.name,
     email: body.email === undefined ? user.email : (body.email?.toLowerCase() ?? null),
   }
-  await app.people.users.change(changed)
-  if (body.roles !== undefined) await revokeBeyond(app, inbound, user.id, wanted)
   const after = await shown(app, inbound, changed, wanted)
-  await logChange(app, inbound, { action: 'user.change', target: user.id, ...accountOf(wanted), before, after })
+  const entry = { action: 'user.change', target: user.id, ...accountOf(wanted), before, after }
+  const { users } = app.people
+  if (body.roles === undefined) await changeLogged(app, inbound, () => [users.change(changed)], entry)
+  else
+    await changeRights(
+      { app, inbound, creator: user.id, held: wanted },
+      () => [users.setRoles(user.id, wanted), users.change(changed)],
+      entry,
+    )
   return versionedUser(after)
 }
 
@@ -109,9 +117,11 @@ export async function removeUser(app: AppContext, inbound: ManagementRequest): P
   const { user, held } = await userFor(app, inbound)
   requireAllOf(inbound, user, held, false)
   const before = await shown(app, inbound, user, held)
-  await app.people.users.remove(user.id)
-  await revokeBeyond(app, inbound, user.id, [])
-  await logChange(app, inbound, { action: 'user.remove', target: user.id, ...accountOf(held), before })
+  const entry = { action: 'user.remove', target: user.id, ...accountOf(held), before }
+  const remove = async (): Promise<void> => {
+    if (!(await app.people.users.remove(user.id))) throw unknown('user')
+  }
+  await changeRights({ app, inbound, creator: user.id, held: [] }, () => [remove()], entry)
   return nothing()
 }
 
@@ -119,11 +129,12 @@ export async function removeUser(app: AppContext, inbound: ManagementRequest): P
 export async function createLink(app: AppContext, inbound: ManagementRequest): Promise<Response> {
   const { user, held } = await userFor(app, inbound)
   requireAllOf(inbound, user, held, false)
-  const { text, kind, expiresAt } = await app.people.signIn.newLink(user)
+  const { link, text, kind } = app.people.signIn.makeLink(user)
   const origin = originOf(inbound.request, app.config.listen.publicUrl)
-  await logChange(app, inbound, { action: 'link.create', target: user.id, after: { kind, user: user.name } })
-  const link: NewLinkAnswer = { url: consoleLink(app.config, text, origin), kind, expires_at: time(expiresAt) }
-  return answer(link, 201)
+  const entry = { action: 'link.create', target: user.id, after: { kind, user: user.name } }
+  await changeLogged(app, inbound, () => [app.people.signIn.addLink(link)], entry)
+  const made: NewLinkAnswer = { url: consoleLink(app.config, text, origin), kind, expires_at: time(link.expiresAt) }
+  return answer(made, 201)
 }
 
 /** `GET /v1/management/users/{id}/sessions`. */
@@ -150,10 +161,13 @@ export async function listUserSessions(app: AppContext, inbound: ManagementReque
 export async function endUserSessions(app: AppContext, inbound: ManagementRequest): Promise<Response> {
   const { user, held } = await userFor(app, inbound)
   requireAllOf(inbound, user, held)
-  const session = inbound.params[1]
-  const ended = await app.people.sessions.end(user.id, session)
-  if (session !== undefined && ended === 0) throw unknown('session')
-  await logChange(app, inbound, { action: 'session.end', target: user.id, after: { ended } })
+  const { sessions } = app.people
+  const only = inbound.params[1]
+  const open = await sessions.list(user.id)
+  if (only !== undefined && !open.some(({ id }) => id === only)) throw unknown('session')
+  const entry = { action: 'session.end', target: user.id, after: { ended: only === undefined ? open.length : 1 } }
+  const ended = await changeLoggedOnce(app, inbound, () => [sessions.endAny(user.id, { only })], entry)
+  if (!ended && only !== undefined) throw unknown('session')
   return nothing()
 }
 
@@ -171,10 +185,13 @@ export async function setPassword(app: AppContext, inbound: ManagementRequest): 
   // Hashes take long, and in turn: the password may be another one by now.
   const current = await users.find(user.id)
   if (current?.password !== user.password) throw new GatewayError('conflict', 'The password was changed meanwhile.')
-  await users.change({ ...current, password: hash })
-  for (const { id } of await sessions.list(user.id))
-    if (id !== inbound.caller.user.sessionId) await sessions.end(user.id, id)
-  await logChange(app, inbound, { action: 'user.password', target: user.id })
+  const but = inbound.caller.user.sessionId
+  await changeLogged(
+    app,
+    inbound,
+    () => [users.change({ ...current, password: hash }), sessions.end(user.id, { but })],
+    { action: 'user.password', target: user.id },
+  )
   return nothing()
 }
 
@@ -243,24 +260,52 @@ async function newRoles(
   return [...kept, ...wanted]
 }
 
-/**
- * Revokes the management keys of a user that have more rights than it has now, those that such keys made, and those of
- * the playground. `creator`: the user or one of its keys.
- */
-async function revokeBeyond(
-  app: AppContext,
-  inbound: ManagementRequest,
-  creator: string,
-  held: readonly Role[],
+/** `held`: the roles that a user has from now on. `creator`: the user. */
+type Rights = { app: AppContext; inbound: ManagementRequest; creator: string; held: readonly Role[] }
+
+/** Changes the roles of a user, and revokes the keys that go beyond them. */
+async function changeRights(
+  rights: Rights,
+  write: () => [Promise<void>, ...Promise<void>[]],
+  entry: ChangeEntry,
 ): Promise<void> {
+  const { app, inbound } = rights
+  // Another request may revoke one of them meanwhile.
+  for (let isMade = false; !isMade; ) {
+    const beyond = await keysBeyond(rights, rights.creator)
+    const all = (): [Promise<boolean>, ...Promise<void>[]] => {
+      const writes = write()
+      return [revoke(app, beyond), ...writes]
+    }
+    isMade = await changeLoggedOnce(app, inbound, all, entry, ...beyond.map(revocation))
+  }
+  // Those that were made while the former roles still held.
+  for (let isMade = false; !isMade; ) {
+    const late = await keysBeyond(rights, rights.creator)
+    const all = (): [Promise<boolean>] => [revoke(app, late)]
+    isMade = late.length === 0 || (await changeLoggedOnce(app, inbound, all, ...late.map(revocation)))
+  }
+}
+
+const revoke = ({ keys }: AppContext, those: readonly StoredKey[]): Promise<boolean> =>
+  keys.revokeAll(those.map(({ id }) => id))
+
+const revocation = ({ id, accountId }: StoredKey): ChangeEntry => ({ action: 'key.revoke', target: id, accountId })
+
+/**
+ * The management keys of a user that have more rights than it has now, those that such keys made, and those of the
+ * playground. `creator`: the user or one of its keys.
+ */
+async function keysBeyond(rights: Rights, creator: string): Promise<StoredKey[]> {
+  const { app, held } = rights
+  const beyond: StoredKey[] = []
   for (const key of await app.store.accounts.keysBy(creator)) {
-    if (key.kind === 'management') await revokeBeyond(app, inbound, key.id, held)
+    if (key.kind === 'management') beyond.push(...(await keysBeyond(rights, key.id)))
     const role = { scope: key.scope ?? key.accountId, role: key.role ?? 'viewer' } as Role
     const isBeyond = key.kind === 'management' ? !covers(held, role) : key.source === 'playground' && held.length === 0
-    if (!isBeyond || key.revokedAt !== null) continue
-    await app.keys.revoke(key.id)
-    await logChange(app, inbound, { action: 'key.revoke', target: key.id, accountId: key.accountId })
+    if (isBeyond && key.revokedAt === null) beyond.push(key)
   }
+  return beyond
 }
 
 /** The account of a change, where the roles are in one alone. */

@@ -1,3 +1,4 @@
+import { Deadline, deadlines, type Expiring } from '../../deadlines.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import type { Store } from '../../store/store.ts'
 import { toChange, type Listener, type Prediction, type WebhookEvent } from './prediction.ts'
@@ -6,7 +7,7 @@ import { toChange, type Listener, type Prediction, type WebhookEvent } from './p
 const WRITE_EVERY_MS = 2_000
 
 /** One prediction that this process queues or runs. */
-export class Job {
+export class Job implements Expiring {
   readonly id: string
   readonly accountId: string
   readonly open: OpenGeneration
@@ -22,6 +23,7 @@ export class Job {
   /** Its current state. Absent while it is queued: inputs may be large. */
   prediction: Prediction | undefined
   readonly #store: Store
+  readonly #nextWrite = new Deadline(this)
   #writtenAt = performance.now()
 
   constructor(
@@ -53,8 +55,14 @@ export class Job {
   change(change: Partial<Prediction>, event: WebhookEvent): void {
     this.prediction = { ...this.running, ...change }
     // A failed write is made up for by the next one, or by the end.
-    if (performance.now() - this.#writtenAt > WRITE_EVERY_MS) void this.write({}).catch(() => {})
+    if (performance.now() - this.#writtenAt > WRITE_EVERY_MS) this.onDeadline()
+    // Other processes show what is written.
+    else if (this.#store.isShared) deadlines.setWithin(this.#nextWrite, WRITE_EVERY_MS)
     this.notify(event)
+  }
+
+  onDeadline(): void {
+    void this.write({}).catch(() => {})
   }
 
   notify(event: WebhookEvent): void {

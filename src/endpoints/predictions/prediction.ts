@@ -1,4 +1,4 @@
-import type { AppContext } from '../../context.ts'
+import type { AppContext, AuthenticatedRequest } from '../../context.ts'
 import { parseExact } from '../../json/exact.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Outcome } from '../../ledger/outcomes.ts'
@@ -43,6 +43,31 @@ export type PredictionOutcome = { ending: Outcome; usage?: Usage; estimated?: bo
 
 type Target = { provider: string; model: string }
 
+/** A request to create a prediction, validated. */
+export type NewPrediction = { bodyBytes: number } & Pick<Prediction, 'model' | 'version' | 'input' | 'origin'> &
+  Partial<Pick<Prediction, 'webhook'>>
+
+/** A prediction that is not written yet. */
+export const created = (
+  { id, identity, receivedAt }: AuthenticatedRequest,
+  { model, version, input, origin, webhook }: NewPrediction,
+): Prediction => ({
+  id,
+  accountId: identity.accountId,
+  model,
+  status: 'starting',
+  createdAt: receivedAt,
+  startedAt: null,
+  completedAt: null,
+  version,
+  input,
+  output: null,
+  error: null,
+  logs: '',
+  origin,
+  ...(webhook === undefined ? {} : { webhook }),
+})
+
 const ENDED: ReadonlySet<PredictionStatus> = new Set(['succeeded', 'failed', 'canceled'])
 
 export const hasEnded = ({ status }: Prediction): boolean => ENDED.has(status)
@@ -54,6 +79,12 @@ export const readStored = ({ state, input, ...row }: StoredPrediction): Predicti
 })
 
 export const readState = (state: string): State => JSON.parse(state) as State
+
+export const failedAt = (completedAt: number, error: string): Pick<Prediction, 'status' | 'error' | 'completedAt'> => ({
+  status: 'failed',
+  error,
+  completedAt,
+})
 
 export const toStored = (prediction: Prediction): StoredPrediction => ({
   ...toChange(prediction),

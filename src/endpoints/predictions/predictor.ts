@@ -2,22 +2,27 @@ import type { AppContext, AuthenticatedRequest } from '../../context.ts'
 import { within } from '../../deadlines.ts'
 import { asGatewayError } from '../../error.ts'
 import { reserve } from '../../ledger/admission.ts'
+import { whenLeased } from '../../ledger/leases.ts'
 import type { Outcome } from '../../ledger/outcomes.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import type { Price } from '../../ledger/prices.ts'
 import { log } from '../../log/log.ts'
 import { Job } from './job.ts'
 import {
+  created,
   hasEnded,
+  failedAt,
   readState,
   readStored,
   toChange,
   toStored,
   type Listener,
+  type NewPrediction,
   type PredictionOutcome,
   type Prediction,
 } from './prediction.ts'
 import { Queue } from './queue.ts'
+import { RemotePredictions } from './remote.ts'
 import { canceled, LOST, run, type End } from './run.ts'
 import type { Webhooks } from './webhooks.ts'
 import { countInput, type Work, workOf, worstUsage, requestedClasses } from './work.ts'
@@ -27,12 +32,9 @@ const API = 'predictions'
 /** The delay before a failed store operation is tried again. */
 const RETRY_MS = 2_000
 
-/** The longest wait of a cancellation for its provider. */
+/** The longest wait of a cancellation for its provider, and of a question for an end that is being written. */
 const CANCEL_MS = 5_000
-
-/** A request to create a prediction, validated. */
-export type NewPrediction = { bodyBytes: number } & Pick<Prediction, 'model' | 'version' | 'input' | 'origin'> &
-  Partial<Pick<Prediction, 'webhook'>>
+const END_MS = 1_000
 
 /** The part of the context that only the routes of predictions need. */
 export type PredictionContext = { predictor: Predictor }
@@ -47,10 +49,20 @@ export class Predictor {
   readonly #jobs = new Map<string, Job>()
   readonly #queues = new Map<string, Queue>()
   readonly #stopping = new AbortController()
+  /** Set where several processes share the store. */
+  readonly #remote: RemotePredictions | undefined
 
   constructor(app: AppContext, webhooks: Webhooks) {
     this.#app = app
     this.#webhooks = webhooks
+    const { shared } = app.store.predictions
+    this.#remote = shared && new RemotePredictions(shared, app.config.predictions, this.#stopping.signal)
+    void this.#remote?.watchCancellations(
+      () => this.#jobs.size > 0,
+      (accountId, id) => {
+        if (this.#jobs.get(id)?.unwanted === false) void this.cancel(accountId, id).catch(() => {})
+      },
+    )
   }
 
   /**
@@ -75,6 +87,17 @@ export class Predictor {
     for (const open of opens.values()) await this.#settle(open)
   }
 
+  /** Continues with what another process left that has ended. `deferred`: its generations that go on here. */
+  async adopt(deferred: readonly OpenGeneration[]): Promise<void> {
+    for (const open of deferred.filter(({ request }) => request.api === API))
+      await this.#persist(async () => {
+        const { accountId, id } = open.request
+        const stored = await this.#app.store.predictions.shared?.findState(accountId, id)
+        if (stored === undefined || stored.completedAt !== null) await this.#settle(open)
+        else this.#resume({ id, accountId, ...readState(stored.state) }, open)
+      })
+  }
+
   #resume(
     prediction: Pick<Prediction, 'id' | 'accountId' | 'unwanted' | 'upstream' | 'sentAt'>,
     open: OpenGeneration,
@@ -89,7 +112,7 @@ export class Predictor {
   async #abandon(accountId: string, id: string): Promise<void> {
     const stored = await this.#persist(() => this.#app.store.predictions.find(accountId, id))
     if (stored === undefined) return
-    const ended: Prediction = { ...readStored(stored), status: 'failed', error: LOST.message, completedAt: Date.now() }
+    const ended: Prediction = { ...readStored(stored), ...failedAt(this.#app.clock.now(), LOST.message) }
     if ((await this.#persist(() => this.#writeEnd(ended))) !== undefined) this.#webhooks.notify(ended, 'completed')
   }
 
@@ -142,7 +165,9 @@ export class Predictor {
     const queue = this.#queue(accountId)
     const releaseSlot = queue.reserve()
     let releaseRoom: (() => void) | undefined
+    let releasePlace: (() => Promise<void>) | undefined
     try {
+      releasePlace = await this.#remote?.takePlace(accountId, inbound.id)
       const work = await this.#workOf(inbound, requested)
       const open = await this.#admit(inbound, requested.model, work, async (price) => {
         const { bodyBytes } = requested
@@ -155,6 +180,9 @@ export class Predictor {
       await this.#write(prediction, open)
       queue.add(this.#job(prediction, open))
       return prediction
+    } catch (error) {
+      await releasePlace?.()
+      throw error
     } finally {
       releaseRoom?.()
       releaseSlot()
@@ -169,8 +197,7 @@ export class Predictor {
       await Promise.all([ledger.defer(open), store.predictions.add(toStored(prediction))])
     } catch (error) {
       open.meter.waiveCharge()
-      const { message } = asGatewayError(error)
-      const failed = toChange({ ...prediction, status: 'failed', error: message, completedAt: Date.now() })
+      const failed = toChange({ ...prediction, ...failedAt(this.#app.clock.now(), asGatewayError(error).message) })
       await Promise.all([
         ledger.close(open, 'failed').catch(() => {}),
         store.predictions.update(failed).catch(() => {}),
@@ -194,17 +221,18 @@ export class Predictor {
     const { id, identity } = inbound
     const { accountId } = identity
     try {
-      await this.#app.ledger.loadAccount(accountId)
+      await this.#app.ledger.funds.loadAccount(accountId)
       await holdRoom(this.#app.prices.of(model, work.endpoints))
-      return reserve(this.#app, inbound, {
+      const terms = {
         api: API,
         model,
         endpoints: work.endpoints,
         streamed: false,
-        worst: (modelLimit) => worstUsage(work, modelLimit),
+        worst: (modelLimit: number | undefined) => worstUsage(work, modelLimit),
         classes: requestedClasses(work),
         countInput: this.#counterOf(accountId, id),
-      })
+      }
+      return await whenLeased(() => reserve(this.#app, inbound, terms))
     } finally {
       if (work.kind === 'generation') work.release()
     }
@@ -220,6 +248,7 @@ export class Predictor {
 
   async #run(job: Job): Promise<void> {
     try {
+      await this.#remote?.takeTurn(job)
       if (this.#stopping.signal.aborted) return
       const stored = await this.#persist(() => this.#app.store.predictions.find(job.accountId, job.id))
       if (stored === undefined) return
@@ -249,7 +278,7 @@ export class Predictor {
       ...(charged ? { usage, estimated: estimation !== undefined } : {}),
       ...(served === undefined ? {} : { served: { provider: served.provider, model: served.model } }),
     }
-    const ended: Prediction = { ...job.running, ...change, completedAt: Date.now(), outcome }
+    const ended: Prediction = { ...job.running, ...change, completedAt: this.#app.clock.now(), outcome }
     // If the server stops before it could be written, the next start ends it.
     if ((await this.#persist(() => this.#writeEnd(ended))) === undefined) return
     if ((await this.#recorded(open, ending)) === undefined) return
@@ -297,6 +326,8 @@ export class Predictor {
 
   /** Its current state. */
   async find(accountId: string, id: string): Promise<Prediction | undefined> {
+    // Other processes show an end as soon as it is written.
+    if (this.#remote !== undefined && this.#jobs.get(id)?.isEnding === true) await this.ended(id, END_MS)
     const job = this.#jobs.get(id)
     if (job?.prediction !== undefined && job.accountId === accountId) return job.prediction
     const stored = await this.#app.store.predictions.find(accountId, id)
@@ -322,17 +353,22 @@ export class Predictor {
   }
 
   /** Calls the listener with each change of an unfinished prediction; gives the function that removes it. */
-  follow(id: string, listener: Listener): () => void {
+  follow({ accountId, id }: Pick<Prediction, 'accountId' | 'id'>, listener: Listener): () => void {
     const job = this.#jobs.get(id)
-    job?.listeners.add(listener)
-    return () => void job?.listeners.delete(listener)
+    if (job === undefined) return this.#remote?.follow(accountId, id, listener) ?? (() => {})
+    job.listeners.add(listener)
+    return () => void job.listeners.delete(listener)
   }
 
   /** Cancels a queued prediction at once; one that runs may still end otherwise. Gives its state then. */
   async cancel(accountId: string, id: string): Promise<Prediction | undefined> {
     const found = await this.find(accountId, id)
     const job = this.#jobs.get(id)
-    if (found === undefined || hasEnded(found) || job === undefined) return found
+    if (found === undefined || hasEnded(found)) return found
+    if (job === undefined) {
+      await this.#remote?.cancel(accountId, id, CANCEL_MS)
+      return this.find(accountId, id)
+    }
     job.unwanted = true
     if (this.#queues.get(accountId)?.remove(job) === true) {
       job.prediction = found
@@ -362,23 +398,3 @@ export class Predictor {
     await Promise.all([...this.#queues.values()].map((queue) => queue.settled()))
   }
 }
-
-const created = (
-  { id, identity, receivedAt }: AuthenticatedRequest,
-  { model, version, input, origin, webhook }: NewPrediction,
-): Prediction => ({
-  id,
-  accountId: identity.accountId,
-  model,
-  status: 'starting',
-  createdAt: receivedAt,
-  startedAt: null,
-  completedAt: null,
-  version,
-  input,
-  output: null,
-  error: null,
-  logs: '',
-  origin,
-  ...(webhook === undefined ? {} : { webhook }),
-})

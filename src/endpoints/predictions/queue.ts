@@ -10,7 +10,15 @@ type Options = {
   onEmpty: () => void
 }
 
-/** Predictions of one account: `concurrency` of them run, up to `waiting` more are queued. */
+export const queueFull = ({ concurrency, waiting }: Pick<Options, 'concurrency' | 'waiting'>): GatewayError =>
+  new GatewayError(
+    'quota_exceeded',
+    `Queue full: ${concurrency} predictions of this account run and ${waiting} wait. ` +
+      'Create it again when one of them has ended.',
+    { retryAfterSeconds: 5, shouldRetry: true },
+  )
+
+/** Predictions of one account at this process: `concurrency` of them run, up to `waiting` more are queued. */
 export class Queue {
   readonly #options: Options
   readonly #runs = new Set<Promise<void>>()
@@ -24,14 +32,7 @@ export class Queue {
   /** Reserves a slot for a prediction that is still to be admitted; gives the function that releases it. */
   reserve(): () => void {
     const { concurrency, waiting } = this.#options
-    if (this.#runs.size + this.#waiting.length + this.#reserved >= concurrency + waiting) {
-      throw new GatewayError(
-        'quota_exceeded',
-        `Queue full: ${concurrency} predictions of this account run and ${waiting} wait. ` +
-          'Create it again when one of them has ended.',
-        { retryAfterSeconds: 5, shouldRetry: true },
-      )
-    }
+    if (this.#runs.size + this.#waiting.length + this.#reserved >= concurrency + waiting) throw queueFull(this.#options)
     this.#reserved++
     return () => {
       this.#reserved--

@@ -1,5 +1,4 @@
 import type { AppContext } from '../../context.ts'
-import { Deadline, deadlines } from '../../deadlines.ts'
 import { asGatewayError, GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import { outcomeOf, type Outcome } from '../../ledger/outcomes.ts'
@@ -13,11 +12,12 @@ import { countImages, withUrls } from './media.ts'
 import type { Prediction } from './prediction.ts'
 import { cancelPrediction, createPrediction, getPrediction } from './provider.ts'
 import { runRequest } from './run-request.ts'
+import { sleep } from './sleep.ts'
 import { workOf, type ForwardedWork, type GenerationWork } from './work.ts'
 
 type Modules = Pick<
   AppContext,
-  'catalogue' | 'config' | 'files' | 'router' | 'keys' | 'inFlight' | 'media' | 'schemaCache'
+  'catalogue' | 'clock' | 'config' | 'files' | 'router' | 'keys' | 'inFlight' | 'media' | 'schemaCache'
 >
 
 /** The end of a prediction. `charged`: for the usage that was metered; a failed one is charged nothing. */
@@ -111,7 +111,7 @@ async function generate(app: Modules, job: Job, work: GenerationWork): Promise<E
   try {
     if (job.unwanted) return canceled(job)
     const hasStarted = job.running.status === 'processing'
-    const sentAt = Date.now()
+    const sentAt = app.clock.now()
     await job.write({ status: 'processing', startedAt: job.running.startedAt ?? sentAt, sentAt })
     if (!hasStarted) job.notify('start')
     const output = await runRequest(app, job.running, work, job.open, inFlight, (text) =>
@@ -132,7 +132,7 @@ async function forward(app: Modules, job: Job, work: ForwardedWork, stopping: Ab
   const inFlight = app.inFlight.enter(NEVER)
   try {
     if (job.unwanted) return canceled(job)
-    await job.write({ sentAt: Date.now() })
+    await job.write({ sentAt: app.clock.now() })
     const { endpoint, reported } = await createPrediction(app, work, job.open.meter, inFlight)
     // If this cannot be written, a crash would lose the prediction; that is no reason to lose it now.
     await job
@@ -190,10 +190,10 @@ async function follow(
   const sentAt = job.running.sentAt!
   const deadline = sentAt + app.config.timeouts.totalMs
   const poll = pollerOf(app, job, endpoint)
-  for (let wait = SHORTEST_WAIT_MS; ; wait = waitAt(Date.now() - sentAt)) {
+  for (let wait = SHORTEST_WAIT_MS; ; wait = waitAt(app.clock.now() - sentAt)) {
     // Spread, so that a restart does not poll all of them at once.
     await sleep(wait * (0.75 + Math.random() / 2), job.cut.signal)
-    const step = nextStep({ stopping: stopping.aborted, unwanted: job.unwanted, late: Date.now() > deadline })
+    const step = nextStep({ stopping: stopping.aborted, unwanted: job.unwanted, late: app.clock.now() > deadline })
     if (step === 'leave') return undefined
     const end = await (step === 'poll' ? poll() : cancelAndEnd(app, job, endpoint, stopping))
     if (end !== undefined || step !== 'poll') return end
@@ -238,19 +238,6 @@ function logDefect(error: unknown): undefined {
 const TOO_LONG = new GatewayError('upstream_timeout', 'The prediction did not end in time (total timeout).')
 const UNKNOWN = new GatewayError('upstream_error', 'The provider does not know the prediction any more.')
 
-/** Returns at once when the signal fires, or has fired. */
-const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    const over = (): void => {
-      deadlines.clear(deadline)
-      signal.removeEventListener('abort', over)
-      resolve()
-    }
-    const deadline = new Deadline({ onDeadline: over })
-    deadlines.set(deadline, signal.aborted ? 0 : ms)
-    signal.addEventListener('abort', over, { once: true })
-  })
-
 /** After this many failed cancellations the provider is left to finish the prediction. */
 const CANCEL_TRIES = 3
 const CANCEL_MS = 10_000
@@ -278,7 +265,7 @@ async function cancel(
 async function apply(app: Modules, job: Job, reported: UpstreamPrediction): Promise<End | undefined> {
   const { status, logs, output, predictSeconds } = reported
   const before = job.running
-  const startedAt = before.startedAt ?? reported.startedAt ?? (status === 'starting' ? null : Date.now())
+  const startedAt = before.startedAt ?? reported.startedAt ?? (status === 'starting' ? null : app.clock.now())
   const metrics = { logs, startedAt, ...(predictSeconds === undefined ? {} : { predictSeconds }) }
   switch (status) {
     case 'starting':

@@ -21,7 +21,7 @@ export async function streamPrediction(
   if (owned === undefined) throw notFound()
   const source = new PredictionSource(positionOf(request.headers.get('last-event-id')))
   // Before it is read, so that no change in between is missed.
-  source.onLeave = predictor.follow(owned.id, (prediction) => source.update(prediction))
+  source.onLeave = predictor.follow(owned, (prediction) => source.update(prediction))
   const prediction = await predictor.find(owned.accountId, owned.id).catch((error: unknown) => {
     source.cancel()
     throw error
@@ -31,7 +31,12 @@ export async function streamPrediction(
     throw notFound()
   }
   source.update(prediction)
-  const body = streamBody(source, { text: ': keep-alive\n\n', afterMs: config.keepAliveMs }, request.signal)
+  const body = streamBody(
+    source,
+    { text: ': keep-alive\n\n', afterMs: config.keepAliveMs },
+    request.signal,
+    config.timeouts.clientStalledMs,
+  )
   return new Response(body, {
     headers: {
       'content-type': 'text/event-stream; charset=utf-8',

@@ -198,8 +198,10 @@ export class Webhooks implements Expiring {
   }
 
   #roundAt(instant: number | undefined): void {
-    if (instant === undefined || this.#stopping.signal.aborted) deadlines.clear(this.#nextRound)
-    else deadlines.set(this.#nextRound, Math.min(instant - this.#app.clock.now(), LONGEST_WAIT_MS))
+    // Other processes leave calls, too.
+    const next = instant ?? (this.#app.store.predictions.shared === undefined ? undefined : Infinity)
+    if (next === undefined || this.#stopping.signal.aborted) deadlines.clear(this.#nextRound)
+    else deadlines.set(this.#nextRound, Math.min(next - this.#app.clock.now(), LONGEST_WAIT_MS))
   }
 
   #recover(): void {
@@ -236,6 +238,8 @@ export class Webhooks implements Expiring {
   async #deliver(delivery: WebhookDelivery): Promise<void> {
     // Earlier events must not arrive after the end.
     await this.#live.get(delivery.predictionId)?.sending
+    const { shared } = this.#app.store.predictions
+    if (shared !== undefined && !(await shared.claimDelivery(delivery.id, delivery.attempts))) return
     const delivered = await this.#post(delivery).then(
       (status) => status >= 200 && status < 300,
       () => false,
@@ -256,8 +260,8 @@ export class Webhooks implements Expiring {
   }
 
   #post({ id, accountId, url, body }: Pick<WebhookDelivery, 'id' | 'accountId' | 'url' | 'body'>): Promise<number> {
-    const { keys, config } = this.#app
-    const timestamp = Math.floor(Date.now() / 1000)
+    const { keys, config, clock } = this.#app
+    const timestamp = Math.floor(clock.now() / 1000)
     const signature = createHmac('sha256', secretOf(keys, accountId))
       .update(`${id}.${timestamp}.${body}`)
       .digest('base64')

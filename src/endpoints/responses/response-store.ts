@@ -161,11 +161,11 @@ export class ResponseStore implements GenerationHooks {
   }
 
   #saveWritten(written: WrittenResponse, upstream: BackgroundWork | undefined): void {
-    const { store, config } = this.#app
+    const { store, config, clock } = this.#app
     this.#saving = store.responses.save(this.#accountId, {
       ...written,
       inputItems: this.#inputItems(written.id),
-      expiresAt: Date.now() + config.responses.keepDays * DAY_MS,
+      expiresAt: clock.now() + config.responses.keepDays * DAY_MS,
       upstream,
     })
   }
