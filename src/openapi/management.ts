@@ -1,4 +1,8 @@
+import { plan } from '../config/account-settings.ts'
+import { model } from '../config/model-settings.ts'
+import { provider } from '../config/provider-settings.ts'
 import * as accounts from '../endpoints/management/accounts.ts'
+import * as capture from '../endpoints/management/capture.ts'
 import * as keys from '../endpoints/management/keys.ts'
 import * as playground from '../endpoints/management/playground.ts'
 import * as providerKeys from '../endpoints/management/provider-keys.ts'
@@ -74,6 +78,8 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
     also: 200,
   },
 
+  'DELETE /accounts/{id}/bodies': { summary: 'Delete all bodies of an account', status: 204 },
+
   'GET /users': { summary: 'People', answer: all('UserAnswer') },
   'POST /users': { summary: 'Invite a user', body: users.CREATE, answer: object({}), status: 201 },
   'GET /users/{id}': { summary: 'A person', answer: one('UserAnswer') },
@@ -99,6 +105,9 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
     answer: text,
   },
   'GET /requests/{id}': { summary: 'A request', answer: one('RequestDetailAnswer') },
+  'GET /requests/{id}/bodies': { summary: 'What was sent and received', answer: one('BodiesAnswer') },
+  'GET /requests/{id}/bodies/{part}': { summary: 'The text of one body', type: 'text/plain', answer: text },
+  'DELETE /requests/{id}/bodies': { summary: 'Delete the bodies of a request', status: 204 },
   'GET /usage': {
     summary: 'Sums over a range',
     query: {
@@ -113,7 +122,7 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
   },
   'GET /speed': {
     summary: 'Percentiles of first tokens and tokens a second',
-    query: { ...RANGE, tz: text, bucket: text, account: text, provider: text, model: text },
+    query: { ...RANGE, tz: text, bucket: text, provider: text, not_provider: text, model: text, not_model: text },
     answer: one('SpeedAnswer'),
   },
   'GET /book/balances': { summary: 'Balances of the book', answer: all('BalanceAnswer') },
@@ -135,9 +144,38 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
   'POST /changes/audit': { summary: 'Check the change log', answer: one('ChangesAuditAnswer') },
   'GET /system': { summary: 'The server', answer: one('SystemAnswer') },
   'GET /settings': { summary: 'Settings in force', answer: one('SettingsAnswer') },
+  'PATCH /settings': {
+    summary: 'Change settings at run time: members as in sluice.yaml, null for the default',
+    body: { schema: { type: 'object', additionalProperties: true } },
+    answer: one('SettingsAnswer'),
+  },
+  'GET /settings/capture': { summary: 'Which bodies are captured', answer: one('InstallationCaptureAnswer') },
+  'PATCH /settings/capture': {
+    summary: 'Capture bodies of all keys and accounts without a switch of their own',
+    body: capture.CHANGE,
+    answer: one('InstallationCaptureAnswer'),
+  },
+  'POST /settings/reload': { summary: 'Read sluice.yaml again', answer: one('ReloadAnswer') },
+  'GET /settings/export.yaml': {
+    summary: 'File and console as one sluice.yaml, with variables for secrets',
+    type: 'application/yaml',
+    answer: text,
+  },
   'GET /providers': { summary: 'Providers', answer: all('ProviderAnswer') },
   'GET /providers/{id}': { summary: 'A provider', answer: one('ProviderAnswer') },
   'GET /providers/{id}/health': { summary: 'The last hour of a provider', answer: one('ProviderHealthAnswer') },
+  'GET /health/providers': { summary: 'The last hour of each provider', answer: all('ProviderHealthAnswer') },
+  'PUT /providers/{id}': {
+    summary: 'Set up a provider: the value of providers.<id> in sluice.yaml',
+    body: provider,
+    answer: one('ProviderAnswer'),
+  },
+  'PATCH /providers/{id}': {
+    summary: 'Change a provider that was set up here: null removes a member',
+    body: { schema: { type: 'object', additionalProperties: true } },
+    answer: one('ProviderAnswer'),
+  },
+  'DELETE /providers/{id}': { summary: 'Remove a provider that was set up here, and its key', status: 204 },
   'PUT /providers/{id}/key': {
     summary: 'Set the key of a built-in provider',
     body: providerKeys.KEY,
@@ -154,6 +192,20 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
     query: { q: text, provider: text, on: flag },
     answer: all('ModelAnswer'),
   },
+  'GET /models/{name}': { summary: 'A model', answer: one('ModelAnswer') },
+  'PUT /models/{name}': {
+    summary: 'Set up a model: the value of models.<name> in sluice.yaml',
+    body: model,
+    answer: one('ModelAnswer'),
+  },
+  'DELETE /models/{name}': { summary: 'Remove a model that was set up here', status: 204 },
+  'GET /plans/{tier}': { summary: 'A plan', answer: one('PlanAnswer') },
+  'PUT /plans/{tier}': {
+    summary: 'Set up a plan: the value of plans.tiers.<tier> in sluice.yaml',
+    body: plan,
+    answer: one('PlanAnswer'),
+  },
+  'DELETE /plans/{tier}': { summary: 'Remove a plan that was set up here', status: 204 },
   'GET /plans': { summary: 'Plans', answer: all('PlanAnswer') },
   'POST /route': {
     summary: 'The endpoints that a request would be sent to now',

@@ -45,8 +45,12 @@ test('a credit is posted once for a reference, and spendable at once', async () 
     201,
     { posted: true, reference: 'invoice-1', balance_usd: '5.000000001' },
   ])
-  const again = await credit({ amount_usd: '5', reference: 'invoice-1' })
+  const again = await credit({ amount_usd: '5.000000001', reference: 'invoice-1' })
   expect([again.status, again.json]).toEqual([200, { ...first.json, posted: false }])
+  for (const other of [{ amount_usd: '5' }, { amount_usd: '5.000000001', bonus: true }]) {
+    const refused = await credit({ ...other, reference: 'invoice-1' })
+    expect([refused.code, refused.json]).toMatchObject(['conflict', { error: { param: 'reference' } }])
+  }
   expect((await credit({ amount_usd: '2', bonus: true })).json.balance_usd).toBe('7.000000001')
   expect((await credit({ amount_usd: '-6' })).json).toMatchObject({
     error: { param: 'amount_usd', message: expect.stringContaining('has only 5.000000001 USD of credit') },
@@ -54,6 +58,22 @@ test('a credit is posted once for a reference, and spendable at once', async () 
   expect((await credit({ amount_usd: '-5.000000001' })).json.balance_usd).toBe('2')
   for (const body of [{ amount_usd: 5 }, { amount_usd: '0' }, { amount_usd: '1e3' }, { amount_usd: '0.0000000001' }])
     expect([body, (await credit(body)).status]).toEqual([body, 400])
+})
+
+test('a credit beyond what the book can hold is refused, and changes nothing', async () => {
+  const { id } = await make('immense')
+  const credit = () => owner.post<CreditAnswer>(`/accounts/${id}/credits`, { amount_usd: '999999999' })
+  const answers = []
+  for (let at = 0; at < 10; at++) answers.push(await credit())
+  const refused = answers.at(-1)!
+  expect([refused.status, refused.json]).toMatchObject([
+    400,
+    { error: { param: 'amount_usd', message: expect.stringContaining('would exceed 9223372036 USD') } },
+  ])
+  const posted = answers.filter(({ status }) => status === 201)
+  const { balance_usd } = (await owner.get<AccountAnswer>(`/accounts/${id}`)).json
+  expect(balance_usd).toBe(posted.at(-1)!.json.balance_usd)
+  for (const _ of posted) await owner.post(`/accounts/${id}/credits`, { amount_usd: '-999999999' })
 })
 
 test('a status counts at once; a change needs the version that was read', async () => {
@@ -94,5 +114,5 @@ test('pages of accounts follow one another', async () => {
     if (next === null) break
     cursor = `&cursor=${next}`
   }
-  expect(all.toSorted()).toEqual(['default', 'mine', 'paying', 'suspect', 'team'])
+  expect(all.toSorted()).toEqual(['default', 'immense', 'mine', 'paying', 'suspect', 'team'])
 })

@@ -31,6 +31,7 @@ function request(query = '', { headers = {}, body = '', roles = [] as Role[], pa
     path,
     query: new URLSearchParams(query),
     caller: Caller.ofUser(user, roles),
+    cursorKey: Buffer.alloc(32),
   } as unknown as ManagementRequest
 }
 

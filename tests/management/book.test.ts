@@ -6,6 +6,7 @@ import type {
   Page,
   PredictionAnswer,
   ProviderHealthAnswer,
+  RequestAnswer,
   SpeedAnswer,
   TransferAnswer,
   UsageAnswer,
@@ -132,11 +133,38 @@ test('the health of a provider counts its calls and errors by the minute', async
   expect(failures.map(({ requests }) => requests)).toEqual([1])
   expect(errors).toMatchObject([{ model: 'acme/large', code: failures[0]!.code }])
   expect((await owner.get('/providers/none/health')).status).toBe(404)
+  const each = await get<Page<ProviderHealthAnswer>>('/health/providers')
+  expect(each.data.map(({ provider }) => provider)).toEqual(['sandbox'])
+  expect(each.data[0]).toMatchObject({ failures, errors })
 })
+
+test.each(['account=default', 'key=x', 'models=acme/large'])(
+  'speeds refuse the filter %s by its name',
+  async (filter) => {
+    const { status, text } = await owner.get(`/speed?from=-24h&${filter}`)
+    expect([status, text]).toEqual([400, expect.stringContaining(`"param":"${filter.split('=')[0]}"`)])
+  },
+)
 
 test('speeds have percentiles of the first token and tokens a second', async () => {
   const { data } = await get<SpeedAnswer>('/speed?from=-24h&model=acme/large&bucket=hour&tz=Asia/Kolkata')
   expect(data).toMatchObject([{ provider: 'sandbox', model: 'acme/large', total: { requests: 1 } }])
   const { p50, p99 } = data[0]!.total.first_token_ms
   expect([p50 === p99, p50 > 0, data[0]!.points.length]).toEqual([true, true, 1])
+})
+
+test.each(['/usage', '/speed'])('%s says that all records are counted', async (path) => {
+  expect(await get<object>(path)).toHaveProperty('counted_from', null)
+})
+
+test('speeds are those of the range that was asked, to the millisecond', async () => {
+  const { data: rows } = await get<Page<RequestAnswer>>('/requests?streamed=true')
+  const at = Date.parse(rows[0]!.at)
+  const speedFrom = (from: number, to: number): Promise<SpeedAnswer> =>
+    get(`/speed?from=${new Date(from).toISOString()}&to=${new Date(to).toISOString()}`)
+  const requestsIn = async (from: number, to: number): Promise<number[]> =>
+    (await speedFrom(from, to)).data.map(({ total }) => total.requests)
+  expect(await requestsIn(at, at + 1)).toEqual([1])
+  expect(await requestsIn(at - 60_000, at)).toEqual([])
+  expect(await requestsIn(at + 1, at + 60_000)).toEqual([])
 })

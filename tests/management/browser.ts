@@ -1,6 +1,8 @@
 import { openPeople, type People } from '../../src/accounts/people.ts'
 import type { Role } from '../../src/accounts/roles.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import type { NewUser } from '../../src/accounts/users.ts'
+import { added, linkFor } from '../accounts/people-fixture.ts'
+import { storeIn } from '../stores.ts'
 
 type Json = Record<string, unknown>
 
@@ -37,8 +39,8 @@ export class Browser {
     })
     const set = response.headers.get('set-cookie')
     if (set !== null) this.cookie = set.includes('Max-Age=0') ? '' : (set.split(';')[0] ?? '')
-    // A stream has no end, and tables are no JSON.
-    const isJson = !/^(?:text\/(?:csv|event-stream)|application\/jsonl)/.test(
+    // A stream has no end; tables and files are no JSON.
+    const isJson = !/^(?:text\/(?:csv|event-stream)|application\/(?:jsonl|yaml))/.test(
       response.headers.get('content-type') ?? '',
     )
     if (!isJson) await response.body?.cancel()
@@ -65,7 +67,7 @@ export class Browser {
 
 /** What the command line does to a data folder, beside the server that runs on it. */
 export async function beside<T>(folder: string, act: (people: People) => Promise<T>): Promise<T> {
-  const store = new SqliteStore({ folder, exclusive: false })
+  const store = await storeIn(folder)
   try {
     return await act(openPeople(store, Date.now))
   } finally {
@@ -74,8 +76,11 @@ export async function beside<T>(folder: string, act: (people: People) => Promise
 }
 
 /** The text of a link for the first owner. */
-export const firstLink = (folder: string): Promise<string> =>
-  beside(folder, async ({ signIn }) => (await signIn.newLink()).text)
+export const firstLink = (folder: string): Promise<string> => beside(folder, (people) => linkFor(people))
+
+/** The text of an invite for a new user. */
+export const inviteFor = (folder: string, person: NewUser & { roles: Role[] }): Promise<string> =>
+  beside(folder, async (people) => linkFor(people, await added(people, person)))
 
 /** A browser in which the first owner is signed in. */
 export async function ownerOf({ url, data }: { url: string; data: string }): Promise<Browser> {
@@ -91,9 +96,9 @@ export async function signedIn(
   name: string,
   roles: Role[],
 ): Promise<Browser> {
-  const link = await beside(data, async ({ users, signIn }) => signIn.newLink(await users.add({ name, roles })))
+  const link = await inviteFor(data, { name, roles })
   const browser = new Browser(url)
-  const { status } = await browser.post('/session', { link: link.text, name })
+  const { status } = await browser.post('/session', { link, name })
   if (status !== 201) throw new Error(`${name} is not signed in: ${status}`)
   return browser
 }

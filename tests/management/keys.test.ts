@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { KeyAnswer, NewKeyAnswer, Page } from '../../src/endpoints/management/answers.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { beside, type Browser, ownerOf, signedIn } from './browser.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import { storeOf } from '../stores.ts'
 
 let gateway: Gateway
 let owner: Browser
@@ -22,7 +22,7 @@ const keys = async (browser: Browser, query = ''): Promise<KeyAnswer[]> =>
   (await browser.get<Page<KeyAnswer>>(`/keys${query}`)).json.data
 
 async function newAccount(name: string): Promise<string> {
-  const store = new SqliteStore({ folder: gateway.data, exclusive: false })
+  const store = await storeOf(gateway)
   const { Accounts } = await import('../../src/accounts/accounts.ts')
   const { id } = await new Accounts({ store }).create(name, {})
   await store.close()

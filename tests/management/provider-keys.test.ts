@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { readFileSync } from 'node:fs'
 import type { ModelAnswer, Page, ProviderAnswer, ProviderTestAnswer } from '../../src/endpoints/management/answers.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { type Browser, ownerOf, signedIn } from './browser.ts'
+import { everythingIn, storeOf } from '../stores.ts'
 
 const KEY = 'canary-console-key-4711'
 const seen: { path: string; key: string | null }[] = []
@@ -72,8 +71,8 @@ test('a key switches a provider on at once, without a restart, and is never show
   for (const path of ['/providers', '/providers/openai', '/changes', '/settings'])
     expect((await owner.get(path)).text).not.toContain(KEY)
   expect(gateway.output().stderr + gateway.output().stdout).not.toContain(KEY)
-  for (const file of ['sluice.sqlite', 'sluice.sqlite-wal'])
-    expect(readFileSync(`${gateway.data}/${file}`).includes(KEY)).toBe(false)
+  const everything = await everythingIn(gateway.data)
+  expect([everything.includes('provider-key'), everything.includes(KEY)]).toEqual([true, false])
 })
 
 test('a test makes one small call, and reports an answer or the error without the key', async () => {
@@ -111,7 +110,7 @@ test('the key outlives the server, is followed by others, and is removed', async
   owner = await signedIn(gateway, 'Second', [{ scope: 'installation', role: 'owner' }])
   expect((await ask()).status).toBe(200)
   // Another process removes it.
-  const store = new SqliteStore({ folder: gateway.data, exclusive: false })
+  const store = await storeOf(gateway)
   await store.setSettings.remove('provider-key', 'openai')
   await store.close()
   while ((await shown())?.on === true) await Bun.sleep(20)

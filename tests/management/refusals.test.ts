@@ -1,9 +1,8 @@
-import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { join } from 'node:path'
 import { RefusalLog } from '../../src/pipeline/refusal-log.ts'
 import type { Refusal } from '../../src/store/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
+import { ON_POSTGRES, sqlIn } from '../stores.ts'
 
 let gateway: Gateway
 beforeEach(async () => {
@@ -18,25 +17,22 @@ const send = (path: string, body: unknown, key: string | undefined = gateway.key
     body: JSON.stringify(body),
   })
 
-const stored = (): Record<string, unknown>[] => {
-  const database = new Database(join(gateway.data, 'sluice.sqlite'), { readonly: true })
-  const text = (column: string): string => `(SELECT text FROM names WHERE names.id = refusals.${column}) AS ${column}`
-  try {
-    return database
-      .query(
-        `SELECT ${['key', 'route', 'code', 'model', 'client'].map(text).join(', ')}, status, param, message
-         FROM refusals ORDER BY id`,
-      )
-      .all() as Record<string, unknown>[]
-  } finally {
-    database.close()
-  }
+const stored = (): Promise<Record<string, unknown>[]> => {
+  const text = (column: string): string =>
+    ON_POSTGRES
+      ? `nullif(${column}, '') AS ${column}`
+      : `(SELECT text FROM names WHERE names.id = refusals.${column}) AS ${column}`
+  const names = ['key', 'route', 'code', 'model', 'client'].map(text).join(', ')
+  return sqlIn(gateway.data, `SELECT ${names}, status, param, message FROM refusals ORDER BY id`)
 }
 
 async function untilStored(count: number): Promise<Record<string, unknown>[]> {
-  for (const end = Date.now() + 20_000; stored().length < count; await Bun.sleep(20))
-    if (Date.now() > end) throw new Error(`only ${stored().length} refusals are stored after 20 seconds`)
-  return stored()
+  let rows = await stored()
+  for (const end = Date.now() + 20_000; rows.length < count; rows = await stored()) {
+    if (Date.now() > end) throw new Error(`only ${rows.length} refusals are stored after 20 seconds`)
+    await Bun.sleep(20)
+  }
+  return rows
 }
 
 test('requests that never become a generation are kept with their reason; others are not', async () => {

@@ -117,7 +117,7 @@ describe('one request', () => {
     for (const id of [line!.id, line!.public_id, `req_${line!.id}`]) {
       const detail = (await owner.get(`/requests/${id}`)).json as unknown as RequestDetailAnswer
       expect({ ...detail, bodies: false }).toMatchObject({ ...line! })
-      expect(detail.attempts).toMatchObject([{ provider: 'sandbox', error: null }])
+      expect(detail.attempts).toMatchObject([{ provider: 'sandbox', protocol: null, error: null }])
       expect(detail.rating?.bill_usd).toBe(line!.cost_usd!)
       expect(detail.postings).toMatchObject([{ kind: 'credit', credit: 'revenue', amount_usd: line!.cost_usd! }])
       expect(detail.hold?.settled_usd).toBe(line!.cost_usd!)
@@ -227,6 +227,23 @@ describe('the live view', () => {
     expect(rows + dropped).toBe(120)
     await live.return(undefined)
   }, 60_000)
+
+  test('one caller leaves room for the live views of others', async () => {
+    const open = (headers: Record<string, string>): Promise<Response> =>
+      fetch(`${gateway.url}/v1/management/requests/stream`, { headers })
+    const own = { 'sec-fetch-site': 'same-origin', 'x-sluice-console': '1', cookie: owner.cookie }
+    const views: Response[] = []
+    let refused: Response | undefined
+    while (refused === undefined) {
+      const view = await open(own)
+      if (view.status === 200 && views.length < 20) views.push(view)
+      else refused = view
+    }
+    expect([refused.status, refused.headers.get('retry-after'), views.length <= 10]).toEqual([503, '10', true])
+    const other = await open({ authorization: `Bearer ${gateway.createdKeys.management}` })
+    expect(other.status).toBe(200)
+    for (const view of [...views, other]) await view.body!.cancel()
+  }, 30_000)
 })
 
 test('a live view ends where the server stops', async () => {
@@ -271,6 +288,36 @@ describe('roles', () => {
     expect((await member.get(`/requests/${line!.id}`)).status).toBe(404)
     expect((await viewer.get(`/requests/${line!.id}`)).status).toBe(200)
     expect((await member.get('/requests?account=nobody')).status).toBe(404)
+  })
+
+  test('an account admin shows the members the requests of all keys, and nothing else', async () => {
+    const admin = await signedIn(gateway, 'Ada', [{ scope: account.id, role: 'admin' }])
+    const member = await signedIn(gateway, 'Moe', [{ scope: account.id, role: 'member' }])
+    const { text } = (await member.post<{ text: string }>('/keys', { kind: 'management', role: 'member' })).json
+    const withKey = async (): Promise<number> => {
+      const headers = { authorization: `Bearer ${text}` }
+      const response = await fetch(`${gateway.url}/v1/management/requests`, { headers })
+      return ((await response.json()) as Page<RequestAnswer>).data.length
+    }
+    const open = (browser: Browser, body: object) => browser.change('PATCH', `/accounts/${account.id}`, body)
+    const [line] = (await list('?outcome=completed')).data
+    expect([(await list('', member)).data, await withKey()]).toEqual([[], 0])
+    expect((await open(member, { member_requests: 'all' })).code).toBe('role_required')
+    expect((await open(admin, { member_requests: 'all', discount: 50 })).code).toBe('role_required')
+    expect((await open(admin, {})).code).toBe('role_required')
+    expect((await open(admin, { member_requests: 'all' })).json).toMatchObject({ member_requests: 'all', discount: 0 })
+    expect((await member.get('/session')).json).toMatchObject({
+      roles: [{ scope: account.id, role: 'member', requests: 'all' }],
+    })
+    expect((await list('', member)).data).toEqual((await list('', admin)).data)
+    expect(await withKey()).toBeGreaterThan(0)
+    expect((await member.get(`/requests/${line!.id}`)).status).toBe(200)
+    expect((await member.get(`/requests/${line!.id}/bodies`)).status).toBe(404)
+    expect((await member.get<Page<unknown>>('/keys')).json.data).toHaveLength(1)
+    const [change] = (await owner.get<Page<object>>('/changes?action=account.change')).json.data
+    expect(change).toMatchObject({ before: { member_requests: 'own' }, after: { member_requests: 'all' } })
+    expect((await open(admin, { member_requests: 'own' })).status).toBe(200)
+    expect([(await list('', member)).data, await withKey()]).toEqual([[], 0])
   })
 
   test('the list price of what a subscription used is for roles of the installation', async () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startGateway, startGatewayProcess, type Gateway } from '../server.ts'
-import { beside, Browser, firstLink, ownerOf, signedIn } from './browser.ts'
+import { sqlIn } from '../stores.ts'
+import { beside, Browser, firstLink, inviteFor, ownerOf, signedIn } from './browser.ts'
 
 let gateway: Gateway
 let owner: Browser
@@ -31,6 +32,7 @@ describe('the first start', () => {
           roles: [{ scope: 'installation', role: 'owner' }],
           expires_at: expect.stringMatching(/Z$/),
           version: expect.any(String),
+          capture: { most: 'off', on: [] },
         },
       ])
       for (const used of [link, other, 'x'])
@@ -72,10 +74,7 @@ describe('the first start', () => {
 
 describe('links', () => {
   test('an expired link is refused like an unknown one', async () => {
-    const text = await beside(gateway.data, async ({ users, signIn }) => {
-      const user = await users.add({ name: 'Late', roles: [] })
-      return (await signIn.newLink(user)).text
-    })
+    const text = await inviteFor(gateway.data, { name: 'Late', roles: [] })
     const browser = new Browser(gateway.url)
     const unknown = await browser.post('/session/preview', { link: 'unknown' })
     expect(unknown.status).toBe(404)
@@ -91,29 +90,22 @@ describe('links', () => {
   })
 
   async function expireLinks(): Promise<void> {
-    const { Database } = await import('bun:sqlite')
-    const database = new Database(`${gateway.data}/sluice.sqlite`)
-    database.run('UPDATE sign_in_links SET expires_at = 1')
-    database.close()
+    await sqlIn(gateway.data, 'UPDATE sign_in_links SET expires_at = 1')
   }
 
   test('an invited person chooses a name and a password, and comes back with it', async () => {
-    const link = await beside(gateway.data, async ({ users, signIn }) =>
-      signIn.newLink(await users.add({ name: 'bob', email: 'bob@example.com', roles: [] })),
-    )
+    const link = await inviteFor(gateway.data, { name: 'bob', email: 'bob@example.com', roles: [] })
     const browser = new Browser(gateway.url)
-    const weak = await browser.post('/session', { link: link.text, name: 'Bob', password: 'short' })
+    const weak = await browser.post('/session', { link, name: 'Bob', password: 'short' })
     expect([weak.status, weak.json]).toMatchObject([400, { error: { param: 'password' } }])
-    expect((await browser.post('/session', { link: link.text, name: 'Bob', password: PASSWORD })).status).toBe(201)
+    expect((await browser.post('/session', { link, name: 'Bob', password: PASSWORD })).status).toBe(201)
     const again = await new Browser(gateway.url).post('/session', { email: 'BOB@example.com', password: PASSWORD })
     expect(again.json).toMatchObject({ user: { name: 'Bob' } })
   })
 
   test('of two that use a link at once, one gets in', async () => {
-    const link = await beside(gateway.data, async ({ users, signIn }) =>
-      signIn.newLink(await users.add({ name: 'Twice', roles: [] })),
-    )
-    const both = await Promise.all([1, 2].map(() => new Browser(gateway.url).post('/session', { link: link.text })))
+    const link = await inviteFor(gateway.data, { name: 'Twice', roles: [] })
+    const both = await Promise.all([1, 2].map(() => new Browser(gateway.url).post('/session', { link })))
     expect(both.map(({ status }) => status).sort()).toEqual([201, 404])
   })
 })
@@ -127,6 +119,26 @@ describe('passwords', () => {
       for (let tries = 0; tries < 10; tries++) await sign('9.9.9.9, 203.0.113.1', `user${tries}@example.com`)
       expect((await sign('203.0.113.1', 'other@example.com')).status).toBe(422)
       expect((await sign('203.0.113.1, 203.0.113.2', 'other@example.com')).status).toBe(401)
+    } finally {
+      await started.stop()
+    }
+  }, 60_000)
+
+  test('a name that is tried from many addresses is slowed, but not for the address of its owner', async () => {
+    const env = { SLUICE_OWNER: 'ann@example.com', SLUICE_OWNER_PASSWORD: PASSWORD }
+    const started = await startGateway({ config: 'limits: { requestsPerMinute: 1000 }\n', env })
+    try {
+      const sign = async (client: string, password: string): Promise<number> => {
+        const body = { email: 'ann@example.com', password }
+        return (await new Browser(started.url).ask('POST', '/session', body, { 'x-forwarded-for': client })).status
+      }
+      expect(await sign('203.0.113.1', PASSWORD)).toBe(201)
+      const strangers = Array.from({ length: 40 }, (_, n) => sign(`198.51.100.${n}`, 'wrong'))
+      expect((await Promise.all(strangers)).filter((status) => status === 401)).toHaveLength(10)
+      expect(await sign('198.51.100.99', PASSWORD)).toBe(422)
+      expect(await sign('203.0.113.1', PASSWORD)).toBe(201)
+      for (let tries = 0; tries < 10; tries++) expect(await sign('203.0.113.1', 'wrong')).toBe(401)
+      expect(await sign('203.0.113.1', PASSWORD)).toBe(422)
     } finally {
       await started.stop()
     }
@@ -151,10 +163,8 @@ describe('passwords', () => {
 
 describe('sessions', () => {
   test('the cookie is for scripts out of reach, for this port, and of one site', async () => {
-    const link = await beside(gateway.data, async ({ users, signIn }) =>
-      signIn.newLink(await users.add({ name: 'C', roles: [] })),
-    )
-    const got = await new Browser(gateway.url).post('/session', { link: link.text })
+    const link = await inviteFor(gateway.data, { name: 'C', roles: [] })
+    const got = await new Browser(gateway.url).post('/session', { link })
     expect(got.headers.get('set-cookie')).toMatch(
       new RegExp(
         `^sluice_${new URL(gateway.url).port}=[\\w-]{43}; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000$`,
@@ -283,6 +293,7 @@ describe('management keys', () => {
         roles: [{ scope: expect.stringMatching(/^acct_/), role: 'viewer' }],
         expires_at: null,
         version: expect.any(String),
+        capture: { most: 'off', on: [] },
       },
     ])
   })

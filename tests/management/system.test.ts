@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { Database } from 'bun:sqlite'
 import type {
   AccountAnswer,
   ChangeAnswer,
@@ -13,8 +12,11 @@ import type {
   SettingsAnswer,
   SystemAnswer,
 } from '../../src/endpoints/management/answers.ts'
+import { readConfig } from '../../src/config/load.ts'
+import { shownSettings } from '../../src/endpoints/management/settings.ts'
 import { managementRoutes } from '../../src/endpoints/management/routes.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
+import { sqlIn } from '../stores.ts'
 import { type Browser, firstLink, ownerOf, signedIn } from './browser.ts'
 
 const CANARIES = ['canary-provider-key-1234', 'canary-header-5678', 'canary-password-9012']
@@ -60,6 +62,12 @@ describe('what the server is', () => {
     expect(Object.keys(settings)).not.toContain('env')
   })
 
+  test('the setting of a database is shown without its password', async () => {
+    const config = readConfig('store: postgres://sluice:canary-password-9012@db.example/sluice', 'sluice.yaml', {})
+    const settings = shownSettings(config)
+    expect(settings.store).toMatchObject({ postgres: { url: 'postgres://sluice@db.example/sluice', connections: 10 } })
+  })
+
   test('providers are listed, also those that are off, with the end of their keys', async () => {
     const { data } = (await owner.get<Page<ProviderAnswer>>('/providers')).json
     expect(data.find(({ id }) => id === 'acme')).toEqual({
@@ -71,6 +79,8 @@ describe('what the server is', () => {
       protocols: ['messages'],
       base_url: 'http://127.0.0.1:9/v1',
       models: 1,
+      set_in: 'test-config.yaml:3',
+      set: null,
       key: { set: true, last4: '1234', count: 1, source: 'sluice.yaml', at: null, by: null },
     })
     const off = data.filter(({ on }) => !on)
@@ -156,17 +166,16 @@ describe('the change log', () => {
   test('the audit finds a line that was changed or removed', async () => {
     const audit = async () => (await owner.post<ChangesAuditAnswer>('/changes/audit', {})).json
     expect(await audit()).toEqual({ right: true, first_wrong: null })
-    const database = new Database(`${gateway.data}/sluice.sqlite`)
-    const { position, after } = database
-      .query('SELECT position, after FROM changes WHERE after IS NOT NULL ORDER BY position LIMIT 1 OFFSET 1')
-      .get() as { position: number; after: string }
-    database.run('UPDATE changes SET after = ? WHERE position = ?', ['{}', position])
+    const [{ position, after } = { position: 0, after: '' }] = await sqlIn<{ position: number; after: string }>(
+      gateway.data,
+      'SELECT position, after FROM changes WHERE after IS NOT NULL ORDER BY position LIMIT 1 OFFSET 1',
+    )
+    await sqlIn(gateway.data, 'UPDATE changes SET after = ? WHERE position = ?', '{}', position)
     expect(await audit()).toEqual({ right: false, first_wrong: position })
-    database.run('UPDATE changes SET after = ? WHERE position = ?', [after, position])
+    await sqlIn(gateway.data, 'UPDATE changes SET after = ? WHERE position = ?', after, position)
     expect(await audit()).toEqual({ right: true, first_wrong: null })
-    database.run('DELETE FROM changes WHERE position = ?', [position])
+    await sqlIn(gateway.data, 'DELETE FROM changes WHERE position = ?', position)
     expect(await audit()).toEqual({ right: false, first_wrong: position + 1 })
-    database.close()
   })
 })
 

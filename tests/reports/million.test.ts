@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page, RequestAnswer, UsageAnswer } from '../../src/endpoints/management/answers.ts'
 import { nanoOf } from '../../src/money.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { ownerOf, type Browser } from '../management/browser.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { withAccounts } from '../store/records.ts'
+import { storeIn, withoutAudit } from '../stores.ts'
 import { Chance, randomGeneration } from './records.ts'
 
 /** A server with the records of 30 days, a million of them in the long form, over a change of clocks. */
@@ -25,7 +25,7 @@ let gateway: GatewayProcess
 let owner: Browser
 
 beforeAll(async () => {
-  const store = new SqliteStore({ folder: data, exclusive: true, durability: 'process' })
+  const store = await storeIn(data, { exclusive: true, durability: 'process' })
   await withAccounts(store)
   const chance = new Chance(7)
   for (let first = 0; first < RECORDS; first += BATCH)
@@ -47,8 +47,7 @@ beforeAll(async () => {
 afterAll(async () => {
   gateway.kill('SIGKILL')
   await gateway.exited
-  // These records have no postings: there is no book to audit.
-  rmSync(join(data, 'sluice.sqlite'))
+  withoutAudit(data)
   await gateway.stop()
   rmSync(data, { recursive: true })
 })
