@@ -4,7 +4,8 @@ import type { Outcome as LedgerOutcome } from '../../src/ledger/outcomes.ts'
 
 export type Role = 'owner' | 'admin' | 'viewer' | 'member'
 /** `scope`: `installation`, or the id of an account. */
-export type RoleOn = { scope: string; role: Role }
+/** `requests`: of a member who sees the requests of all keys of the account. */
+export type RoleOn = { scope: string; role: Role; requests?: 'all' }
 export type Named = { id: string; name: string | null }
 export type Page<T> = { data: T[]; next: string | null; scanned_to?: string | null }
 
@@ -24,7 +25,26 @@ export type Session = {
   roles: RoleOn[]
   expires_at: string
   version: string
+  capture: { most: CaptureMode; on: CaptureOn[] }
 }
+
+export type CaptureMode = 'off' | 'errors' | 'all'
+/** Which bodies of a key, an account or the installation are captured; `until` null: for good. */
+export type Capture = { mode: CaptureMode; until: string | null }
+export type CaptureOn = Capture & { kind: 'key' | 'account' | 'installation'; id: string; name: string | null }
+
+/** One body of a request. `bytes`: on the wire. The text from the character `from` on came at `at_ms`. */
+export type Body = {
+  name: 'client_request' | 'provider_request' | 'provider_answer' | 'client_answer'
+  url: string | null
+  status: number | null
+  headers: { name: string; value: string }[]
+  bytes: number
+  cut: number
+  text: string
+  times: { from: number; at_ms: number }[]
+}
+export type Bodies = { request: string; expires_at: string; parts: Body[] }
 
 export type LinkPreview = { kind: 'first' | 'invite' | 'return'; user: { name: string } | null }
 export type NewLink = { url: string; expires_at: string }
@@ -50,12 +70,14 @@ export type Account = {
   name: string
   status: string
   discount: number
+  member_requests: 'own' | 'all'
   created_at: string
   plan: { tier: string; renews: boolean; next_tier: string | null; started_at: string; ends_at: string }
   balance_usd: string
   credit_usd: string
   bonus_usd: string
   held_usd: string
+  capture: Capture | null
   windows: Window[]
 }
 
@@ -83,6 +105,7 @@ export type Key = {
   role: Role | null
   scope: string | null
   created_by: string | null
+  capture: Capture | null
   source: string
 }
 
@@ -153,13 +176,17 @@ export type SpeedMeasures = {
   tokens_per_second: number | null
 }
 
-/** By provider and model, in whole hours. */
-export type Speed = {
-  from: string
-  to: string
-  tz: string
-  bucket: UsageBucket
+export type Speed = Pick<Usage, 'from' | 'to' | 'tz' | 'bucket' | 'counted_from'> & {
   data: { provider: string | null; model: string; total: SpeedMeasures; points: [string, SpeedMeasures][] }[]
+}
+
+/** An object as it was set at run time, without secrets. */
+export type SetObject = {
+  value: Record<string, unknown>
+  at: string
+  by: string
+  hidden_by: string | null
+  problem: string | null
 }
 
 /** `found_by`: what switched it on; `switched_on_by`: what would. */
@@ -172,6 +199,8 @@ export type Provider = {
   protocols: string[]
   base_url: string | null
   models: number
+  set_in: string | null
+  set: SetObject | null
   /** `by`: who set it in the console. */
   key: { set: true; last4: string; count: number; source: string; at: string | null; by: string | null } | null
 }
@@ -186,6 +215,15 @@ export type ProviderTest = {
   error: string | null
 }
 
+/** The last hour. `first_token_ms`: the median of the streams of a minute. */
+export type ProviderHealth = {
+  provider: string
+  minutes: { at: string; requests: number; failed: number; rate_limited: number; first_token_ms: number | null }[]
+  failures: { code: string; requests: number }[]
+  open: number
+  errors: { at: string; model: string | null; code: string; message: string | null }[]
+}
+
 /** USD per million tokens, or per unit. `tiers` hold for the whole request above so many prompt tokens. */
 export type Rate = { usd: string; tiers: { over: number; usd: string }[] }
 
@@ -194,6 +232,8 @@ export type Model = {
   name: string
   on: boolean
   source: string
+  set_in: string | null
+  set: SetObject | null
   owned_by: string
   context_length: number | null
   max_output_tokens: number | null
@@ -208,6 +248,8 @@ export type Model = {
 
 export type Plan = {
   tier: string
+  set_in: string | null
+  set: SetObject | null
   price_usd: string
   discount: number
   windows: { name: string; flows: number; value_usd: string }[]
@@ -241,4 +283,16 @@ export type System = {
   problems: string[]
 }
 
-export type Settings = { file: string | null; settings: Record<string, unknown> }
+/** `set_in`: the line of the file that has it. */
+export type RunTimeSetting = {
+  path: string
+  description: string
+  in_force: unknown
+  set: unknown
+  set_in: string | null
+}
+
+export type Settings = { file: string | null; settings: Record<string, unknown>; run_time: RunTimeSetting[] }
+
+/** `restart`: paths that hold from the next start on. */
+export type Reloaded = { restart: string[] }

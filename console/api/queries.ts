@@ -1,6 +1,6 @@
 /** Questions to the management API with their cache, one hook each. */
 import { keepPreviousData, QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { type Answer, ApiError, ask, askWithTag, type AskOptions, type Method, type Query } from './ask.ts'
+import { type Answer, ApiError, ask, askWithTag, type AskOptions, type Method, type Query, urlOf } from './ask.ts'
 import type {
   Account,
   Change,
@@ -9,6 +9,7 @@ import type {
   Page,
   Plan,
   Provider,
+  ProviderHealth,
   RequestRow,
   Session,
   Settings,
@@ -44,6 +45,7 @@ export const useAsk = <T>(path: string, query: Query = {}, options: Options = {}
     queryKey: [path, query],
     queryFn: ({ signal }) => ask<T>('GET', path, { query, signal }),
     placeholderData: keepPreviousData,
+    meta: { http: urlOf(path, query) },
     ...options,
   })
 
@@ -52,6 +54,7 @@ export const useTagged = <T>(path: string, options: Options = {}) =>
   useQuery<Answer<T>, Error>({
     queryKey: [path, 'tagged'],
     queryFn: ({ signal }) => askWithTag<T>('GET', path, { signal }),
+    meta: { http: urlOf(path) },
     ...options,
   })
 
@@ -92,6 +95,8 @@ export const useAccounts = (options?: Options) => useAsk<Page<Account>>('/accoun
 export const useKeys = (query: Query = {}, options?: Options) => useAsk<Page<Key>>('/keys', query, options)
 export const useUsers = (options?: Options) => useAsk<Page<User>>('/users', {}, options)
 export const useProviders = (options?: Options) => useAsk<Page<Provider>>('/providers', {}, options)
+/** The last hour of all providers that are on. */
+export const useProviderHealth = (options?: Options) => useAsk<Page<ProviderHealth>>('/health/providers', {}, options)
 /** Models that can be used. */
 export const useModels = (options?: Options) => useAsk<Page<Model>>('/models', { on: true, limit: 200 }, options)
 export const usePlans = (options?: Options) => useAsk<Page<Plan>>('/plans', {}, options)

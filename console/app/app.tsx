@@ -5,7 +5,9 @@ import { Boundary } from '../parts/boundary.tsx'
 import { Empty } from '../parts/empty.tsx'
 import { Fault, Loading } from '../parts/fault.tsx'
 import { Enter } from '../pages/enter/index.tsx'
+import { MOD } from './keyboard.tsx'
 import { PAGES } from './routes.tsx'
+import { To } from './scope.tsx'
 import { SessionProvider, useSigned } from './session.tsx'
 import { Shell } from './shell.tsx'
 import { SignInAgain } from './sign-in-again.tsx'
@@ -53,8 +55,16 @@ function Pages() {
           </Route>
         ))}
         <Route>
-          <Empty icon="search" title="There is no such page">
-            Press <kbd>mod</kbd> <kbd>k</kbd> to find pages, models, keys and requests.
+          <Empty
+            icon="search"
+            title="There is no such page"
+            action={
+              <To path="/" className="link">
+                Go to Home
+              </To>
+            }
+          >
+            Press <kbd>{MOD}</kbd> <kbd>K</kbd> to find pages, models, keys and requests.
           </Empty>
         </Route>
       </Switch>

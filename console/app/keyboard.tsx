@@ -6,9 +6,12 @@ import { namedPages, type PageRoute } from './routes.tsx'
 import { useScope } from './scope.tsx'
 import { useSigned } from './session.tsx'
 
+/** The key that this system has for `mod`. */
+export const MOD = /Mac|iPhone|iPad/.test(navigator.userAgent) ? '⌘' : 'Ctrl'
+
 const EVERYWHERE: readonly (readonly [string, string])[] = [
   ['?', 'This list'],
-  ['mod k', 'Find pages, models, keys, any id'],
+  [`${MOD} K`, 'Find pages, models, keys, any id'],
   ['/', 'Filter the list'],
   ['j k', 'Next and previous row'],
   ['enter', 'Open the row'],

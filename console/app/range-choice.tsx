@@ -33,7 +33,14 @@ export function RangeChoice() {
             data-chosen={preset === undefined || undefined}
             onClick={toggle}
           >
-            {preset === undefined ? own : 'Custom'}
+            {preset === undefined ? (
+              own
+            ) : (
+              <>
+                <span className="range-wide">Custom</span>
+                <span className="range-narrow">Last {preset}</span>
+              </>
+            )}
           </button>
         </Popover.Target>
         <Popover.Dropdown>
@@ -69,9 +76,10 @@ function OwnRange({ range, onChosen }: { range: Range; onChosen: (range: Range) 
       />
       <p className="dim">Times are in {zone}.</p>
       <div className="range-usual">
+        <span className="dim">Last</span>
         {PRESETS.map((name) => (
           <Button key={name} size="compact-xs" variant="default" onClick={() => onChosen(presetRange(name))}>
-            last {name}
+            {name}
           </Button>
         ))}
       </div>

@@ -12,8 +12,12 @@ export type May = {
   /** Whether keys of others in `account` can be made and changed. */
   manageAccount(account: string): boolean
   makeKeys: boolean
+  /** Bodies of requests, at least of own keys. */
+  seeBodies: boolean
   /** Postings of the installation, or of some account. */
   seeBook: boolean
+  /** Requests of keys of others; sums count them for everybody. */
+  seeOthers: boolean
 }
 
 type Signed = { session: Session; may: May }
@@ -24,6 +28,7 @@ function mayOf({ roles }: Session): May {
   const here = roles.filter(({ scope }) => scope === 'installation').map(({ role }) => role)
   const isOwner = here.includes('owner')
   const changeInstallation = isOwner || here.includes('admin')
+  const seeBook = roles.some(({ scope, role }) => scope === 'installation' || role !== 'member')
   const administered = new Set(roles.filter(({ role }) => role === 'admin').map(({ scope }) => scope))
   return {
     isOwner,
@@ -31,7 +36,9 @@ function mayOf({ roles }: Session): May {
     readInstallation: here.length > 0,
     managePeople: changeInstallation || administered.size > 0,
     manageAccount: (account) => changeInstallation || administered.has(account),
-    seeBook: roles.some(({ scope, role }) => scope === 'installation' || role !== 'member'),
+    seeBook,
+    seeOthers: seeBook || roles.some(({ requests }) => requests === 'all'),
+    seeBodies: changeInstallation || roles.some(({ role }) => role === 'admin' || role === 'member'),
     makeKeys: changeInstallation || roles.some(({ role }) => role === 'admin' || role === 'member'),
   }
 }

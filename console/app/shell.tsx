@@ -9,12 +9,14 @@ import { changeSession } from '../api/session-change.ts'
 import { Icon } from '../parts/icons.tsx'
 import { browserZone, setZone, useZone } from '../parts/when.tsx'
 import { Brand } from '../pages/enter/index.tsx'
-import { useKeyboard } from './keyboard.tsx'
+import { CaptureStrip } from './capture-strip.tsx'
+import { MOD, useKeyboard } from './keyboard.tsx'
 import { Palette, openPalette } from './palette.tsx'
 import { GROUPS, namedPages } from './routes.tsx'
 import { RangeChoice } from './range-choice.tsx'
 import { To, useScope } from './scope.tsx'
 import { useSigned } from './session.tsx'
+import { StaleStrip } from './stale-strip.tsx'
 
 /** Navigation, bar and palette around a page. */
 export function Shell({ children }: { children: ReactNode }) {
@@ -36,6 +38,8 @@ export function Shell({ children }: { children: ReactNode }) {
       </Drawer>
       <Bar onMenu={open} onKeyboard={keyboard.open} />
       <main id="content" className="content" tabIndex={-1}>
+        <StaleStrip />
+        <CaptureStrip />
         {children}
       </main>
       <Palette />
@@ -85,7 +89,7 @@ function Bar({ onMenu, onKeyboard }: { onMenu: () => void; onKeyboard: () => voi
       <button type="button" className="bar-search" onClick={openPalette}>
         <Icon name="search" />
         <span>Search or jump to</span>
-        <kbd>{SHORTCUT}</kbd>
+        <kbd>{`${MOD} K`}</kbd>
       </button>
       <div className="bar-right">
         <RangeChoice />
@@ -95,8 +99,6 @@ function Bar({ onMenu, onKeyboard }: { onMenu: () => void; onKeyboard: () => voi
     </section>
   )
 }
-
-const SHORTCUT = /Mac|iPhone|iPad/.test(navigator.userAgent) ? '⌘ K' : 'Ctrl K'
 
 function AccountChoice() {
   const { account, setAccount } = useScope()
@@ -179,7 +181,7 @@ function OwnMenu({ onKeyboard }: { onKeyboard: () => void }) {
           </Menu.Item>
         ))}
         <Menu.Divider />
-        <Menu.Item rightSection={<kbd>?</kbd>} onClick={onKeyboard}>
+        <Menu.Item leftSection={<Icon name="keyboard" />} rightSection={<kbd>?</kbd>} onClick={onKeyboard}>
           Keyboard
         </Menu.Item>
         <Menu.Item leftSection={<Icon name="out" />} onClick={() => void signOut()}>

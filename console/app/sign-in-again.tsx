@@ -25,7 +25,7 @@ export function SignInAgain() {
       </Text>
       <PasswordForm onDone={signedInAgain} />
       <Text size="xs" c="dimmed" mt="md">
-        Without a password: run <code>sluice console</code> on the server and open its link in another tab, then{' '}
+        Without a password: run <code>npx sluice console</code> on the server, open its link in another tab, then{' '}
         <button type="button" className="link" onClick={signedInAgain}>
           continue
         </button>

@@ -12,6 +12,6 @@ export class Boundary extends Component<{ children: ReactNode }, { error: Error 
   override render(): ReactNode {
     const { error } = this.state
     if (error === null) return this.props.children
-    return <Fault error={error} retry={() => this.setState({ error: null })} />
+    return <Fault error={error} retry={() => window.location.reload()} />
   }
 }

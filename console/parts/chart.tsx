@@ -1,4 +1,5 @@
 import { lazy, Suspense } from 'react'
+import { Boundary } from './boundary.tsx'
 import { Loading } from './fault.tsx'
 import type { TimeChartProps } from './time-chart.tsx'
 
@@ -7,9 +8,11 @@ const Lazy = lazy(() => import('./time-chart.tsx').then(({ TimeChart }) => ({ de
 /** A chart on a page that is useful before it: its script is loaded with the first one. */
 export function Chart(props: TimeChartProps) {
   return (
-    <Suspense fallback={<Loading height={props.height} />}>
-      <Lazy {...props} />
-    </Suspense>
+    <Boundary>
+      <Suspense fallback={<Loading height={props.height} />}>
+        <Lazy {...props} />
+      </Suspense>
+    </Boundary>
   )
 }
 

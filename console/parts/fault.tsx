@@ -4,20 +4,25 @@ import { ApiError } from '../api/ask.ts'
 import { Icon } from './icons.tsx'
 import { Id } from './id.tsx'
 
-/** The next step after an error, by its status. */
-function adviceFor(error: Error): string | undefined {
-  if (!(error instanceof ApiError)) return undefined
+/** The next step after an error, by its status. `isRead`: of something that the page shows, not of a change. */
+export function adviceFor(error: Error, isRead: boolean): string | undefined {
+  if (!(error instanceof ApiError)) return 'Load the page again: the console may have been updated since it was opened.'
   if (error.status === 0) return 'The page tries again. If the server was stopped, start it with npm start.'
   if (error.status === 403) return 'Ask an admin of this installation for the role that it names.'
+  if (error.status === 404 && isRead)
+    return 'It was deleted, is older than what is kept, or belongs to an account of others.'
   if (error.status === 409 && error.code === 'conflict') return 'Load the page again, and repeat the change.'
   if (error.status === 422 || error.status === 429) return 'Wait a moment, then retry.'
-  return error.status >= 500 ? 'The log of the server has the cause under this request id.' : undefined
+  if (error.status < 500) return undefined
+  return error.requestId === null
+    ? 'The log of the server, or of a proxy before it, has the cause.'
+    : 'The log of the server has the cause under this request id.'
 }
 
 /** An error in place of the part that failed: the sentence, what to do, the id of the request, a button to retry. */
 export function Fault({ error, retry }: { error: Error; retry?: () => unknown }) {
   const id = error instanceof ApiError ? error.requestId : null
-  const advice = adviceFor(error)
+  const advice = adviceFor(error, retry !== undefined)
   return (
     <div className="fault" role="alert">
       <span className="fault-icon">

@@ -5,18 +5,6 @@ export type Filters = Readonly<Record<string, readonly string[]>>
 export type FilterKind = 'choice' | 'number' | 'flag' | 'text'
 export type FilterField = { label: string; kind: FilterKind; unit?: string; help?: string }
 
-export const OUTCOMES = [
-  'open',
-  'completed',
-  'failed',
-  'timed-out',
-  'client-left',
-  'shutdown',
-  'crashed',
-  'exhausted',
-  'refused',
-] as const
-
 /** Every filter, in the order in which they are offered. */
 export const FILTER_FIELDS: Readonly<Record<string, FilterField>> = {
   q: { label: 'Id or error', kind: 'text' },
@@ -36,6 +24,9 @@ export const FILTER_FIELDS: Readonly<Record<string, FilterField>> = {
   min_total_ms: { label: 'Duration at least', kind: 'number', unit: 'ms' },
   min_tokens: { label: 'Tokens at least', kind: 'number' },
 }
+
+/** Fields by which sums are counted, too. */
+export const COUNTED_FIELDS: ReadonlySet<string> = new Set(['model', 'key', 'provider', 'code', 'outcome'])
 
 /** The prefix of the name of a choice whose values are left out. */
 const NOT = 'not_'

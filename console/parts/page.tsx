@@ -1,15 +1,18 @@
 import { type ReactNode, useEffect } from 'react'
+import { AsHttp } from './as-http.tsx'
 
-/** A page: its title, what can be done on it, its content. */
+/** A page: its title, what can be done on it, its content. `http`: addresses that it asks for beside its questions. */
 export function PageFrame({
   title,
   note,
   actions,
+  http,
   children,
 }: {
   title: string
   note?: ReactNode
   actions?: ReactNode
+  http?: readonly string[]
   children: ReactNode
 }) {
   useEffect(() => {
@@ -22,7 +25,10 @@ export function PageFrame({
           <h1>{title}</h1>
           {note !== undefined && <p className="page-note">{note}</p>}
         </div>
-        {actions !== undefined && <div className="page-actions">{actions}</div>}
+        <div className="page-actions">
+          {actions}
+          <AsHttp more={http ?? []} />
+        </div>
       </header>
       {children}
     </div>

@@ -19,6 +19,8 @@ export type TimeChartProps = {
   /** Bars are stacked on each other; lines are not, and have gaps where there is no value. */
   kind?: 'bars' | 'lines'
   height: number
+  /** In place of bars, where there is no series. */
+  empty?: string
   /** A value in the readout; `index`: its bucket. */
   format(value: number, series: number, index: number): string
   formatAxis(value: number): string
@@ -31,34 +33,31 @@ const LEAST_DRAG = 6
 
 /** Values over time. Drag selects a range, a click selects a bar, a double click goes back. */
 export function TimeChart(props: TimeChartProps) {
-  const { label, height, starts, series } = props
+  const { label, height, starts, series, empty = 'Nothing in this range' } = props
   const [at, setAt] = useState<number>()
   const host = useChart(props, setAt)
   return (
     <figure className="chart" aria-label={label}>
       <div ref={host} className="chart-area" style={{ height }} aria-hidden="true" />
       <Readout {...props} at={at !== undefined && at < starts.length ? at : undefined} />
-      {series.length === 0 && <span className="chart-none">Nothing in this range</span>}
+      {series.length === 0 && <span className="chart-none">{empty}</span>}
     </figure>
   )
 }
 
-/** The values below the pointer; without one, what the colours mean. */
+/** What the colours mean, with the values below the pointer. Every entry has its place, so that nothing moves. */
 function Readout({ at, starts, bucket, zone, series, format }: TimeChartProps & { at: number | undefined }) {
-  const shown = series
-    .map((one, index) => ({ ...one, index }))
-    .filter(({ values }) => at === undefined || (values[at] ?? 0) !== 0)
+  if (series.length === 0) return null
   return (
     <figcaption className="chart-readout">
-      <span className="chart-when number">{at === undefined ? '' : bucketText(starts[at]!, bucket, zone)}</span>
-      {shown.map(({ label, tone, values, index }) => (
+      <span className="dim number">{at === undefined ? `each ${bucket}` : bucketText(starts[at]!, bucket, zone)}</span>
+      {series.map(({ label, tone, values }, index) => (
         <span key={index} className="chart-entry" title={label}>
           <i style={{ background: `var(--${tone})` }} />
           <span className="chart-name">{label}</span>
           {at !== undefined && <b className="number">{format(values[at] ?? 0, index, at)}</b>}
         </span>
       ))}
-      {at !== undefined && shown.length === 0 && <span className="dim">none</span>}
     </figcaption>
   )
 }
@@ -152,7 +151,7 @@ function optionsOf(element: HTMLElement, latest: Latest, setAt: (at: number | un
         ...axis,
         size: 52,
         space: 34,
-        values: (_, splits) => splits.map((split) => latest.current.formatAxis(split)),
+        values: (_, splits) => splits.map((split) => (series.length === 0 ? '' : latest.current.formatAxis(split))),
       },
     ],
     series: [{}, ...series.map(({ tone }) => seriesOf(colour(element, tone), latest.current.kind ?? 'bars')).reverse()],

@@ -30,7 +30,9 @@ export function Waterfall({ steps, firstTokenMs, totalMs }: Props) {
             />
             {tone === 'served' && firstTokenMs !== null && <b style={{ left: share(firstTokenMs) }} />}
           </span>
-          <span className={tone === 'failed' ? 'waterfall-note failed' : 'waterfall-note'}>{note}</span>
+          <span className={tone === 'failed' ? 'waterfall-note failed' : 'waterfall-note'} title={note}>
+            {note}
+          </span>
           <span className="number right">{duration(endMs - startMs)}</span>
         </div>
       ))}

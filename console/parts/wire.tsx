@@ -13,28 +13,36 @@ export function Wire({ http, frames, body }: Props) {
   if (http === undefined) return <p className="dim">Nothing has come yet.</p>
   return (
     <>
-      <details className="wire-head">
-        <summary>
-          <code>HTTP {http.status}</code>, {count(http.headers.length)} headers
-        </summary>
-        <pre>
-          {http.headers.map(([name, value]) => (
-            <span key={name}>
-              <span className="dim">{name}:</span> {visible(value)}
-              {'\n'}
-            </span>
-          ))}
-        </pre>
-      </details>
+      <WireHead first={`HTTP ${http.status}`} headers={http.headers} />
       {frames.length > 0 ? <Frames frames={frames} /> : <JsonView text={body} name="response.json" />}
     </>
+  )
+}
+
+/** The first line of a message, and its headers behind it. */
+export function WireHead({ first, headers }: { first: string; headers: readonly [string, string][] }) {
+  return (
+    <details className="wire-head">
+      <summary>
+        <code>{visible(first)}</code>, {count(headers.length)} headers
+      </summary>
+      <pre>
+        {headers.map(([name, value], index) => (
+          <span key={index}>
+            <span className="dim">{visible(name)}:</span> {visible(value)}
+            {'\n'}
+          </span>
+        ))}
+      </pre>
+    </details>
   )
 }
 
 const FRAME_HEIGHT = 26
 const HEIGHT_MOST = 460
 
-function Frames({ frames }: { frames: readonly Frame[] }) {
+/** Frames of a stream with their times; one of them in full. */
+export function Frames({ frames }: { frames: readonly Frame[] }) {
   const host = useRef<HTMLDivElement>(null)
   const [chosen, setChosen] = useState<number>()
   const rows = useVirtualizer({

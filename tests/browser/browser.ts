@@ -1,12 +1,13 @@
 /** A real browser for the tests of this folder: one for each file, with the console that its sources give. */
 import { afterAll, beforeAll, expect } from 'bun:test'
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import chromium from '@sparticuz/chromium'
 import { chromium as playwright, type Browser, type BrowserContext, type Page } from 'playwright-core'
 import { alone } from '../../console/build.ts'
-import { beside } from '../management/browser.ts'
+import type { Role } from '../../src/accounts/roles.ts'
+import { beside, inviteFor } from '../management/browser.ts'
 
 const root = join(import.meta.dir, '../..')
 /** The package's own arguments are for another place: they switch the web's security off. */
@@ -17,6 +18,8 @@ const WAIT_MS = 20_000
 
 export const DESKTOP = { width: 1440, height: 900 }
 export const MOBILE = { width: 390, height: 844 }
+/** The desktop at 200 %: half the CSS pixels, each drawn with twice as many. */
+export const ZOOMED = { width: 720, height: 450 }
 
 /** Without the packages of the console, or where Chromium lacks libraries, these tests are skipped. */
 export const CAN_BROWSE = await canBrowse()
@@ -49,6 +52,7 @@ export async function buildConsole(): Promise<void> {
 export type View = {
   viewport?: { width: number; height: number }
   scheme?: 'light' | 'dark'
+  scale?: number
   timezoneId?: string
   /** For tools that inject scripts, such as axe. Violations are not found then. */
   bypassCSP?: boolean
@@ -76,9 +80,12 @@ export function useBrowser(): BrowserTools {
   }, START_MS)
   afterAll(async () => browser?.close())
   return {
-    async open(url, { viewport = DESKTOP, scheme = 'light', timezoneId = 'Europe/Berlin', bypassCSP = false } = {}) {
-      const options = { viewport, colorScheme: scheme, locale: 'en-GB', timezoneId, bypassCSP } as const
-      const context = await browser!.newContext({ ...options, reducedMotion: 'reduce' })
+    async open(
+      url,
+      { viewport = DESKTOP, scheme = 'light', scale = 1, timezoneId = 'Europe/Berlin', bypassCSP = false } = {},
+    ) {
+      const options = { viewport, deviceScaleFactor: scale, colorScheme: scheme, timezoneId, bypassCSP } as const
+      const context = await browser!.newContext({ ...options, locale: 'en-GB', reducedMotion: 'reduce' })
       context.setDefaultTimeout(WAIT_MS)
       const page = await context.newPage()
       const faults: string[] = []
@@ -95,11 +102,10 @@ export async function signIn(
   gateway: { url: string; data: string },
   view?: View,
 ): Promise<Opened> {
-  const link = await beside(gateway.data, async ({ users, signIn: links }) => {
-    const name = `Owner ${(await users.list()).length + 1}`
-    return links.newLink(await users.add({ name, roles: [{ scope: 'installation', role: 'owner' }] }))
-  })
-  const opened = await browser.open(`${gateway.url}/console/enter#${link.text}`, view)
+  const others = await beside(gateway.data, ({ users }) => users.list())
+  const roles: Role[] = [{ scope: 'installation', role: 'owner' }]
+  const link = await inviteFor(gateway.data, { name: `Owner ${others.length + 1}`, roles })
+  const opened = await browser.open(`${gateway.url}/console/enter#${link}`, view)
   await opened.page.getByRole('button', { name: /^(?:Join|Sign in)$/ }).click()
   await opened.page.getByRole('heading', { name: 'Home', level: 1 }).waitFor()
   return opened
@@ -123,3 +129,46 @@ export async function picture(page: Page, name: string): Promise<void> {
   mkdirSync(folder, { recursive: true })
   await page.screenshot({ path: join(folder, `${name}.png`) })
 }
+
+type Violation = { id: string; help: string; nodes: { html: string; failureSummary?: string }[] }
+
+/** Rules of accessibility that the page breaks. Its context bypasses the policy, which forbids scripts of others. */
+export async function violationsOn(page: Page): Promise<string[]> {
+  await page.evaluate(readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8'))
+  const found = (await page.evaluate(
+    `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] })
+      .then(({ violations }) => violations)`,
+  )) as Violation[]
+  return found.map(
+    ({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html.slice(0, 200)).join(' | ')}`,
+  )
+}
+
+/**
+ * Texts that cannot be seen: beyond the page, or cut by an element that neither scrolls nor shows that there is more.
+ * Its context bypasses the policy.
+ */
+export const cutOffOn = async (page: Page): Promise<string[]> => (await page.evaluate(CUT_OFF)) as string[]
+
+const CUT_OFF = `[...document.querySelectorAll('body *')].flatMap((element) => {
+  const texts = [...element.childNodes].filter((node) => node.nodeType === 3 && node.textContent.trim() !== '')
+  if (texts.length === 0 || !element.checkVisibility({ visibilityProperty: true })) return []
+  const range = document.createRange()
+  range.selectNodeContents(element)
+  const text = range.getBoundingClientRect()
+  if (text.width <= 1 || text.height <= 1) return []
+  for (let around = element; around !== null && around !== document.body; around = around.parentElement) {
+    const { overflowX, overflowY, textOverflow, position, clipPath } = getComputedStyle(around)
+    const box = around.getBoundingClientRect()
+    if (clipPath !== 'none' || (position === 'absolute' && box.width <= 1)) return []
+    if (/auto|scroll/.test(overflowX + overflowY)) return []
+    if (textOverflow === 'ellipsis' || getComputedStyle(around).webkitLineClamp !== 'none') return []
+    const isWide = overflowX !== 'visible' && (text.right > box.right + 1 || text.left < box.left - 1)
+    const isHigh = overflowY !== 'visible' && (text.bottom > box.bottom + 1 || text.top < box.top - 1)
+    if (isWide || isHigh) return ['cut: ' + element.textContent.trim().slice(0, 60)]
+    if (position === 'fixed') break
+  }
+  const isBeyond = text.left < -1 || text.right > innerWidth + 1
+  // The link that skips the navigation comes into the page when it has the focus.
+  return isBeyond && !element.matches('.skip') ? ['beyond: ' + element.textContent.trim().slice(0, 60)] : []
+})`

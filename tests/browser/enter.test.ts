@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
-import { beside, firstLink } from '../management/browser.ts'
+import { firstLink, inviteFor as invite } from '../management/browser.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { CAN_BROWSE, picture, useBrowser } from './browser.ts'
 
@@ -17,10 +17,7 @@ const heading = (page: Page, name: string | RegExp) => page.getByRole('heading',
 
 /** A link for a new user with these roles. */
 const inviteFor = (name: string, role: 'viewer' | 'admin'): Promise<string> =>
-  beside(gateway.data, async ({ users, signIn }) => {
-    const id = await users.add({ name, roles: [{ scope: 'installation', role }] })
-    return (await signIn.newLink(id)).text
-  })
+  invite(gateway.data, { name, roles: [{ scope: 'installation', role }] })
 
 describe.skipIf(!CAN_BROWSE)('entering the console', () => {
   test('the first link makes an owner, leaves the address, and does not open twice', async () => {

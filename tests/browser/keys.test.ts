@@ -70,8 +70,13 @@ describe.skipIf(!CAN_BROWSE)('keys in the console', () => {
     await page.getByText('0.50', { exact: false }).first().waitFor()
     await picture(page, 'keys')
 
+    expect((await complete(text)).status).toBe(200)
+    expect((await complete(text, 'sandbox/none')).status).toBe(404)
+
     await page.getByRole('button', { name: 'limited' }).click()
     const sheet = dialog(page, 'limited')
+    await sheet.getByText('0.00 USD, 1 request, 0 failed, 1 refused').waitFor()
+    await sheet.getByRole('figure', { name: 'Requests by day: 1 in 30 days' }).waitFor()
     await sheet.getByLabel('Spending limit, USD').fill('20')
     await sheet.getByRole('button', { name: 'Save' }).click()
     await sheet.getByText('of 20.00').waitFor()

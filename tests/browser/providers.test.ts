@@ -6,6 +6,12 @@ const browser = useBrowser()
 let gateway: Gateway
 beforeAll(async () => {
   gateway = await startGateway()
+  for (const content of ['Hello', '[[error: 529 too busy]]'])
+    await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'sandbox/chat', messages: [{ role: 'user', content }] }),
+    })
 }, 60_000)
 afterAll(() => gateway.stop())
 
@@ -16,6 +22,9 @@ describe.skipIf(!CAN_BROWSE)('providers in the console', () => {
     const sandbox = page.getByRole('region', { name: 'Sandbox' })
     await sandbox.getByRole('button', { name: 'Test' }).click()
     await sandbox.getByText(/sandbox\/.* answered in/).waitFor()
+    await sandbox.getByText(/^2 calls in the last hour, 50 % failed/).waitFor()
+    await sandbox.getByText('Last errors').click()
+    await sandbox.getByText('too busy').waitFor()
 
     const key = `canary-${'0123456789'.repeat(3)}`
     await page.getByRole('button', { name: 'Set key of Groq' }).click()

@@ -18,6 +18,7 @@ const READ = {
   usage: (answer: Gateway.UsageAnswer): Console.Usage => answer,
   provider: (answer: Gateway.ProviderAnswer): Console.Provider => answer,
   providerTest: (answer: Gateway.ProviderTestAnswer): Console.ProviderTest => answer,
+  providerHealth: (answer: Gateway.ProviderHealthAnswer): Console.ProviderHealth => answer,
   model: (answer: Gateway.ModelAnswer): Console.Model => answer,
   plan: (answer: Gateway.PlanAnswer): Console.Plan => answer,
   change: (answer: Gateway.ChangeAnswer): Console.Change => answer,
@@ -28,6 +29,8 @@ const READ = {
   transfer: (answer: Gateway.TransferAnswer): Book.Transfer => answer,
   audit: (answer: Gateway.AuditAnswer): Book.Audit => answer,
   requestDetail: (answer: Gateway.RequestDetailAnswer): Omit<Detail.RequestDetail, 'outcome' | 'translation'> => answer,
+  session: (answer: Gateway.CapturesAnswer): Console.Session['capture'] => answer,
+  bodies: (answer: Gateway.BodiesAnswer): Console.Bodies => answer,
   linkPreview: (answer: Gateway.LinkPreview): Console.LinkPreview => answer,
 }
 

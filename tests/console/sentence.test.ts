@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import type { RequestRow } from '../../console/api/answers.ts'
 import type { Attempt } from '../../console/pages/request/detail.ts'
 import { OUTCOMES as ALL } from '../../src/ledger/outcomes.ts'
-import { OUTCOMES } from '../../console/parts/filters.ts'
+import { OUTCOMES } from '../../console/parts/outcomes.ts'
 import { adviceOf, outcomeSentence, outcomeWords } from '../../console/pages/request/sentence.ts'
 
 const row = (changes: Partial<RequestRow>): RequestRow => ({
@@ -63,6 +63,15 @@ describe('the sentence about a request', () => {
       'Acme answered 500, b did not answer in time. Nothing was charged.',
     )
     expect(outcomeSentence(failed)).toBe('Acme is down. Nothing was charged.')
+  })
+
+  test('an answer that broke off is no failure without a reason', () => {
+    const broken = row({ outcome: 'failed' })
+    expect(outcomeSentence(broken)).toBe('The answer of acme broke off after 719 ms. It cost 0.005211 USD.')
+    expect(outcomeSentence({ ...broken, ...free, first_token_ms: null })).toBe(
+      'Acme sent no answer that could be read. Nothing was charged.',
+    )
+    expect(adviceOf(broken)).toEqual([{ text: 'See acme', to: '/providers' }])
   })
 
   test('every outcome has a sentence', () => {

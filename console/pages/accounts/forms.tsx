@@ -1,4 +1,4 @@
-import { Button, Checkbox, NumberInput, Select, TextInput } from '@mantine/core'
+import { Button, Checkbox, NumberInput, Select, Switch, TextInput } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import type { Answer } from '../../api/ask.ts'
 import type { Account, Posted } from '../../api/answers.ts'
@@ -72,6 +72,32 @@ export function AddCredit({ id }: { id: string }) {
         Post it
       </Button>
     </form>
+  )
+}
+
+/** The switch that opens the requests of all keys to the members of the account. */
+export function MemberRequests({ answer: { data: account, etag } }: { answer: Answer<Account> }) {
+  const save = useChange<boolean>(
+    'PATCH',
+    () => `/accounts/${encodeURIComponent(account.id)}`,
+    ['/accounts', '/session', '/requests'],
+    (isOpen) => ({
+      body: { member_requests: isOpen ? 'all' : 'own' },
+      ...(etag === null ? {} : { ifMatch: etag }),
+    }),
+  )
+  return (
+    <section className="stack" aria-label="Members">
+      <h3>Members</h3>
+      <Switch
+        label="Members see the requests of all keys"
+        description="Otherwise they see those of their own keys. Bodies stay with the owner of a key and with admins."
+        checked={account.member_requests === 'all'}
+        disabled={save.isPending}
+        onChange={({ currentTarget: { checked } }) => save.mutate(checked)}
+      />
+      {save.error !== null && <Fault error={save.error} />}
+    </section>
   )
 }
 

@@ -2,12 +2,13 @@ import type { Answer } from '../../api/ask.ts'
 import type { Account } from '../../api/answers.ts'
 import { To } from '../../app/scope.tsx'
 import { useSigned } from '../../app/session.tsx'
+import { CaptureSwitch } from '../../parts/capture-switch.tsx'
 import { Fact, Facts } from '../../parts/facts.tsx'
 import { Id } from '../../parts/id.tsx'
 import { Meter } from '../../parts/meter.tsx'
 import { Money } from '../../parts/money.tsx'
 import { Ago, When } from '../../parts/when.tsx'
-import { AddCredit, ChangeAccount } from './forms.tsx'
+import { AddCredit, ChangeAccount, MemberRequests } from './forms.tsx'
 
 /** One account: what it has left and why, and what can be changed of it. */
 export function AccountSheet({ answer }: { answer: Answer<Account> }) {
@@ -69,6 +70,8 @@ export function AccountSheet({ answer }: { answer: Answer<Account> }) {
         </To>
       </div>
       {may.changeInstallation && <AddCredit id={account.id} />}
+      {may.manageAccount(account.id) && <MemberRequests answer={answer} />}
+      {may.changeInstallation && <CaptureSwitch path={`/accounts/${encodeURIComponent(account.id)}`} answer={answer} />}
       {may.changeInstallation && <ChangeAccount answer={answer} />}
     </div>
   )

@@ -45,7 +45,7 @@ export function AuditPanel() {
             Reads every record, transfer and balance, computes all of them again, and names the first that is wrong. In
             a terminal:
           </p>
-          <Code text="sluice ledger audit" name="command" />
+          <Code text="npx sluice ledger audit" name="command" />
         </div>
       ) : (
         <Outcome audit={audit} />

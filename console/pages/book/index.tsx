@@ -47,7 +47,7 @@ function Balances({ balances, isWhole }: { balances: readonly Balance[]; isWhole
       <table className="table">
         <thead>
           <tr>
-            <th>Account of the book</th>
+            <th>Account</th>
             <th>Of</th>
             <th className="right">Balance, USD</th>
           </tr>

@@ -1,7 +1,7 @@
 import { Button } from '@mantine/core'
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { To } from '../../app/scope.tsx'
-import { ask } from '../../api/ask.ts'
+import { ask, urlOf } from '../../api/ask.ts'
 import type { Page } from '../../api/answers.ts'
 import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
@@ -23,6 +23,7 @@ export function Transfers({ account }: { account: string | undefined }) {
         query: { account, limit: ROWS, cursor: pageParam as string | undefined },
         signal,
       }),
+    meta: { http: urlOf('/book/transfers', { account, limit: ROWS }) },
     initialPageParam: undefined,
     getNextPageParam: ({ next }) => next ?? undefined,
   })

@@ -80,6 +80,8 @@ export function LimitFields({ options, onChange, error, focus }: Props) {
         inputMode="decimal"
         pattern="\d+(\.\d{1,9})?"
         title="An amount of USD, such as 12.5"
+        // The form may be drawn after its drawer has opened and chosen what has the focus.
+        autoFocus={focus === 'limit'}
         data-autofocus={focus === 'limit' || undefined}
         value={options.limit_usd}
         error={refusalOf(error, 'limit_usd')}

@@ -3,8 +3,8 @@ import { type FormEvent, useState } from 'react'
 import type { Answer } from '../../api/ask.ts'
 import type { Key, NewKey } from '../../api/answers.ts'
 import { useChange, useTagged } from '../../api/queries.ts'
-import { To } from '../../app/scope.tsx'
 import { useSigned } from '../../app/session.tsx'
+import { CaptureSwitch } from '../../parts/capture-switch.tsx'
 import { Fact, Facts } from '../../parts/facts.tsx'
 import { Fault, Loaded } from '../../parts/fault.tsx'
 import { Id } from '../../parts/id.tsx'
@@ -13,6 +13,7 @@ import { Ago, When } from '../../parts/when.tsx'
 import { LimitMeter } from './limit-meter.tsx'
 import { keyText, KIND_NAMES, SOURCE_NAMES } from './list.tsx'
 import { bodyOf, LimitFields, ModelsField, NameField, optionsOf, RateField } from './options.tsx'
+import { KeyMonth } from './month.tsx'
 import { RevokeKey, RotateKey } from './replace.tsx'
 
 type Props = { id: string; change: string | null; onClose: () => void; onMade: (key: NewKey) => void }
@@ -64,11 +65,12 @@ function Sheet({ answer, change, onClose, onMade }: Omit<Props, 'id'> & { answer
           <Id id={row.id} />
         </Fact>
       </Facts>
-      <To path={`/requests?key=${encodeURIComponent(row.id)}`} className="link">
-        Requests of this key
-      </To>
+      {row.kind !== 'management' && <KeyMonth id={row.id} />}
       {isFile && <p className="note">This key is set up in sluice.yaml: change it there.</p>}
       {row.revoked_at !== null && <p className="note failed">Revoked. Requests with it get 401.</p>}
+      {canChange && row.kind !== 'management' && (
+        <CaptureSwitch path={`/keys/${encodeURIComponent(row.id)}`} answer={answer} />
+      )}
       {canChange && <ChangeForm answer={answer} focus={change} />}
       {canChange && (
         <div className="sheet-foot">

@@ -4,6 +4,7 @@ import { useState } from 'react'
 import { useSearchParams } from 'wouter'
 import type { Model, Page, Rate } from '../../api/answers.ts'
 import { useAsk } from '../../api/queries.ts'
+import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
 import { Icon } from '../../parts/icons.tsx'
@@ -12,6 +13,7 @@ import { Pager } from '../../parts/pager.tsx'
 import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 import { count, shortCount } from '../../parts/when.ts'
+import { ModelForm } from './form.tsx'
 import { ModelSheet } from './sheet.tsx'
 
 const PAGE = 100
@@ -25,11 +27,16 @@ export function Models() {
   const [all, setAll] = useState(false)
   const [cursors, setCursors] = useState<string[]>([])
   const [opened, setOpened] = useState<Model>()
+  const [form, setForm] = useState<{ id: string | undefined }>()
+  const { may } = useSigned()
   const provider = params.get('provider')
   const query = { q: q.trim(), provider, limit: PAGE, cursor: cursors.at(-1), ...(all ? {} : { on: true }) }
   const asked = useAsk<Page<Model>>('/models', query)
   return (
-    <PageFrame title="Models">
+    <PageFrame
+      title="Models"
+      actions={may.changeInstallation && <Button onClick={() => setForm({ id: undefined })}>Add a model</Button>}
+    >
       <div className="toolbar">
         <TextInput
           data-filter
@@ -66,10 +73,32 @@ export function Models() {
           )}
         </Loaded>
       </Panel>
-      <Drawer opened={opened !== undefined} onClose={() => setOpened(undefined)} title={opened?.id} size={520}>
-        {opened !== undefined && <ModelSheet model={opened} />}
-      </Drawer>
+      <ModelDrawer model={opened} onClose={() => setOpened(undefined)} onChange={(id) => setForm({ id })} />
+      {form !== undefined && (
+        <ModelForm
+          id={form.id}
+          onClose={() => {
+            setForm(undefined)
+            setOpened(undefined)
+          }}
+        />
+      )}
     </PageFrame>
+  )
+}
+
+function ModelDrawer(props: { model: Model | undefined; onClose: () => void; onChange: (id: string) => void }) {
+  const { model, onClose, onChange } = props
+  const { may } = useSigned()
+  return (
+    <Drawer opened={model !== undefined} onClose={onClose} title={model?.id} size={520}>
+      {model !== undefined && <ModelSheet model={model} />}
+      {model !== undefined && may.changeInstallation && model.set_in === null && (
+        <Button variant="default" onClick={() => onChange(model.id)}>
+          {model.set === null ? 'Set it up here' : 'Change it'}
+        </Button>
+      )}
+    </Drawer>
   )
 }
 

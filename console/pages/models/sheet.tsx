@@ -1,6 +1,7 @@
 import type { Model } from '../../api/answers.ts'
 import { To } from '../../app/scope.tsx'
 import { Fact, Facts } from '../../parts/facts.tsx'
+import { Origin } from '../../parts/object-form.tsx'
 import { visible } from '../../parts/visible.ts'
 import { count } from '../../parts/when.ts'
 
@@ -12,7 +13,7 @@ export function ModelSheet({ model }: { model: Model }) {
   return (
     <div className="stack-wide">
       <Facts>
-        <Fact name="From">{source}</Fact>
+        <Fact name="From">{source === 'catalogue' ? source : <Origin set_in={model.set_in} set={model.set} />}</Fact>
         <Fact name="Owned by">{visible(owned_by)}</Fact>
         <Fact name="Context">{count(context_length)} tokens</Fact>
         <Fact name="Most output">{count(max_output_tokens)} tokens</Fact>

@@ -16,7 +16,7 @@ export function Balances({ accounts }: { accounts: readonly Account[] }) {
           <li key={id}>
             <To path={`/accounts/${id}`} className="rows-link balance">
               <span className="rows-main">{visible(name)}</span>
-              <span>
+              <span className="number">
                 <Money usd={balance_usd} as="head" /> USD
                 <span className="dim">
                   , holds <Money usd={held_usd} as="head" />

@@ -6,6 +6,7 @@ import { useScope } from '../../app/scope.tsx'
 import { bucketOf } from '../../parts/range.ts'
 import { Loaded } from '../../parts/fault.tsx'
 import { PageFrame, Panel } from '../../parts/page.tsx'
+import { StillCounting } from '../../parts/still-counting.tsx'
 import { useZone } from '../../parts/when.tsx'
 import { Checklist } from './checklist.tsx'
 import { Balances } from './balances.tsx'
@@ -31,7 +32,7 @@ export function Home() {
     { refetchInterval: USAGE_EVERY_MS },
   )
   const before = useUsage({ ...scope, ...useRangeBefore(range), bucket: 'none' }, { refetchInterval: USAGE_EVERY_MS })
-  const speed = useSpeed({ ...scope, ...range, bucket: 'none' }, { refetchInterval: USAGE_EVERY_MS })
+  const speed = useSpeed({ tz, ...range, bucket: 'none' }, { refetchInterval: USAGE_EVERY_MS })
   const latest = useRequests(
     { account, outcome: [...SHOWN_OUTCOMES], limit: LATEST },
     { refetchInterval: LATEST_EVERY_MS },
@@ -48,12 +49,17 @@ export function Home() {
       </Loaded>
       <div className="home-grid">
         <Panel title="Cost by model">
-          <Loaded asked={usage} height={288}>
-            {(data) => <SpendChart usage={data} />}
+          <Loaded asked={usage} height={292}>
+            {(data) => (
+              <>
+                <SpendChart usage={data} />
+                <StillCounting of={data} />
+              </>
+            )}
           </Loaded>
         </Panel>
         <Panel title="Running now" flush>
-          <Loaded asked={latest} height={288} lines={6}>
+          <Loaded asked={latest} height={292} lines={6}>
             {({ data }) => <Running rows={data.filter(({ outcome }) => outcome === 'open')} />}
           </Loaded>
         </Panel>
@@ -62,9 +68,14 @@ export function Home() {
             {({ data }) => <Failures rows={data.filter(({ outcome }) => outcome !== 'open').slice(0, 5)} />}
           </Loaded>
         </Panel>
-        <Panel title="Speed" flush>
+        <Panel title="Time to the first token" flush>
           <Loaded asked={speed} height={216} lines={5}>
-            {(data) => <Speeds speed={data} />}
+            {(data) => (
+              <>
+                <Speeds speed={data} />
+                <StillCounting of={data} />
+              </>
+            )}
           </Loaded>
         </Panel>
       </div>

@@ -2,9 +2,11 @@ import { useEffect, useState } from 'react'
 import type { RequestRow } from '../../api/answers.ts'
 import { To } from '../../app/scope.tsx'
 import { Empty } from '../../parts/empty.tsx'
+import { OUTCOME_WORDS } from '../../parts/outcomes.ts'
 import { visible } from '../../parts/visible.ts'
 import { duration } from '../../parts/when.ts'
 import { When } from '../../parts/when.tsx'
+import { endSentence } from '../request/sentence.ts'
 
 const MOST_RUNNING = 7
 
@@ -60,16 +62,18 @@ export function Failures({ rows }: { rows: readonly RequestRow[] }) {
     )
   return (
     <ul className="rows">
-      {rows.map(({ id, at, model, outcome, error }) => (
-        <li key={id}>
-          <To path={`/requests?request=${id}`} className="rows-link">
+      {rows.map((row) => (
+        <li key={row.id}>
+          <To path={`/requests?request=${row.id}`} className="rows-link">
             <span className="dim rows-time">
-              <When at={at} />
+              <When at={row.at} />
             </span>
-            <span className={`rows-state ${outcome === 'refused' ? 'refused' : 'failed'}`}>{outcome}</span>
+            <span className={`rows-state ${row.outcome === 'refused' ? 'refused' : 'failed'}`}>
+              {OUTCOME_WORDS[row.outcome]}
+            </span>
             <span className="rows-main">
-              {visible(model ?? 'no model')}
-              <span className="dim"> {visible(error?.message ?? '')}</span>
+              {visible(row.model ?? 'no model')}
+              <span className="dim"> {visible(row.error?.message ?? endSentence(row))}</span>
             </span>
           </To>
         </li>

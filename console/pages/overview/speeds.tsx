@@ -24,7 +24,7 @@ export function Speeds({ speed }: { speed: Speed }) {
         <tr>
           <th>Model</th>
           <th className="right">Streams</th>
-          <th className="right">First token</th>
+          <th className="right">Median</th>
           <th className="right">p95</th>
         </tr>
       </thead>
@@ -33,10 +33,11 @@ export function Speeds({ speed }: { speed: Speed }) {
           .slice(0, MOST_SHOWN)
           .map(({ provider, model, total }) => (
             <tr key={`${provider} ${model}`}>
-              <td className="cut-narrow" title={provider === null ? model : `${model} at ${provider}`}>
+              <td className="cut-rest" title={provider === null ? model : `${model} at ${provider}`}>
                 <To path={`/requests?model=${encodeURIComponent(model)}`} className="link">
                   {visible(model)}
                 </To>
+                {provider !== null && <span className="dim"> {visible(provider)}</span>}
               </td>
               <td className="right number">{count(total.requests)}</td>
               <td className="right number">{duration(total.first_token_ms.p50)}</td>

@@ -8,15 +8,10 @@ import type { ChartSeries } from '../../parts/time-chart.tsx'
 import { visible } from '../../parts/visible.ts'
 import type { Zone } from '../../parts/when.ts'
 import { useZone } from '../../parts/when.tsx'
+import { axisTextOf } from '../usage/measures.ts'
 
 const HEIGHT = 248
 const COLORS = 8
-
-/** Beside a picture, an amount has no more digits than its place. */
-const axisUsd = (value: number): string => {
-  if (value === 0) return '0'
-  return value >= 100 ? value.toFixed(0) : value >= 0.1 ? value.toFixed(2) : String(Number(value.toPrecision(2)))
-}
 
 type Priced = { starts: number[]; end: number; series: ChartSeries[]; amounts: (string | null)[][] }
 
@@ -32,9 +27,10 @@ export function SpendChart({ usage }: { usage: Usage }) {
       {...{ starts, end, series, zone }}
       bucket={usage.bucket}
       height={HEIGHT}
+      empty={usage.total.requests > 0 ? 'Nothing was charged in this range' : 'No requests in this range'}
       label={`Cost by model in USD: ${words.join(', ') || 'none'}`}
       format={(_, one, at) => headUsd(amounts[one]?.[at] ?? null)}
-      formatAxis={axisUsd}
+      formatAxis={(value) => axisTextOf('cost', value)}
       onRange={(from, to) => setRange(customRange(from, to))}
     />
   )

@@ -51,9 +51,13 @@ export function Tiles({ usage, before, speed }: { usage: Usage; before?: Usage; 
         name="First token, median"
         value={duration(busiest?.total.first_token_ms.p50)}
         note={
-          busiest === undefined
-            ? 'no streams in this range'
-            : `${visible(busiest.model)}, p95 ${duration(busiest.total.first_token_ms.p95)}`
+          busiest === undefined ? (
+            'no streams in this range'
+          ) : (
+            <>
+              {visible(busiest.model)}, p95 <span className="number">{duration(busiest.total.first_token_ms.p95)}</span>
+            </>
+          )
         }
       />
     </div>
@@ -81,8 +85,7 @@ function Tile({ path, name, value, note, course, color }: TileProps) {
 }
 
 function Change({ percent: change }: { percent: number | undefined }) {
-  if (change === undefined) return <>nothing in the period before</>
-  const text =
-    change === 0 ? 'as in' : change > 0 ? `${count(change)} % more than in` : `${count(-change)} % less than in`
-  return <>{text} the period before</>
+  if (change === undefined) return <>none in the period before</>
+  if (change === 0) return <>as in the period before</>
+  return <>{`${count(Math.abs(change))} % ${change > 0 ? 'more' : 'less'} than before`}</>
 }

@@ -1,27 +1,47 @@
+import { Button } from '@mantine/core'
+import { useState } from 'react'
+import type { Plan } from '../../api/answers.ts'
 import { usePlans } from '../../api/queries.ts'
+import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
 import { windowName } from '../../parts/meter.tsx'
 import { Money } from '../../parts/money.tsx'
+import { ChangeButton, Origin } from '../../parts/object-form.tsx'
 import { PageFrame, Panel } from '../../parts/page.tsx'
 import { TableScroll } from '../../parts/table-scroll.tsx'
 import { count } from '../../parts/when.ts'
+import { PlanForm } from './form.tsx'
 
 /** Plans of subscriptions: what each window has in flows, and what that is worth at list prices. */
 export function Plans() {
   const asked = usePlans()
+  const { may } = useSigned()
+  const [form, setForm] = useState<{ tier: string | undefined }>()
   return (
-    <PageFrame title="Plans" note="Subscription keys spend flows of windows. An account has one plan.">
+    <PageFrame
+      title="Plans"
+      note="Subscription keys spend flows of windows. An account has one plan."
+      actions={may.changeInstallation && <Button onClick={() => setForm({ tier: undefined })}>Add a plan</Button>}
+    >
       <Panel flush>
         <Loaded asked={asked} height={200} lines={4}>
-          {({ data }) => (data.length === 0 ? <Empty icon="plan" title="No plans" /> : <PlanTable plans={data} />)}
+          {({ data }) =>
+            data.length === 0 ? (
+              <Empty icon="plan" title="No plans" />
+            ) : (
+              <PlanTable plans={data} onChange={(tier) => setForm({ tier })} />
+            )
+          }
         </Loaded>
       </Panel>
+      {form !== undefined && <PlanForm tier={form.tier} onClose={() => setForm(undefined)} />}
     </PageFrame>
   )
 }
 
-function PlanTable({ plans }: { plans: NonNullable<ReturnType<typeof usePlans>['data']>['data'] }) {
+function PlanTable({ plans, onChange }: { plans: readonly Plan[]; onChange: (tier: string) => void }) {
+  const { may } = useSigned()
   const windows = [...new Set(plans.flatMap((plan) => plan.windows.map(({ name }) => name)))]
   return (
     <TableScroll label="Plans">
@@ -36,6 +56,8 @@ function PlanTable({ plans }: { plans: NonNullable<ReturnType<typeof usePlans>['
                 Flows in {windowName(name)}
               </th>
             ))}
+            <th>Set by</th>
+            {may.changeInstallation && <th className="right">Change</th>}
           </tr>
         </thead>
         <tbody>
@@ -63,6 +85,14 @@ function PlanTable({ plans }: { plans: NonNullable<ReturnType<typeof usePlans>['
                   </td>
                 )
               })}
+              <td>
+                <Origin set_in={plan.set_in} set={plan.set} />
+              </td>
+              {may.changeInstallation && (
+                <td className="right">
+                  {plan.set_in === null && <ChangeButton name={plan.tier} onClick={() => onChange(plan.tier)} />}
+                </td>
+              )}
             </tr>
           ))}
         </tbody>

@@ -1,11 +1,14 @@
 import { Tabs } from '@mantine/core'
 import { To } from '../../app/scope.tsx'
+import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
+import { Loaded } from '../../parts/fault.tsx'
 import { JsonView } from '../../parts/json-view.tsx'
 import { headUsd } from '../../parts/money.ts'
 import { visible } from '../../parts/visible.ts'
 import { count, duration } from '../../parts/when.ts'
 import { Wire } from '../../parts/wire.tsx'
+import { BodyColumns, useBodies } from '../request/bodies.tsx'
 import { Comparison } from './comparison.tsx'
 import type { Draft } from './draft.ts'
 import type { RunState } from './run.ts'
@@ -58,6 +61,7 @@ function Column({ model, run, onGoOn }: ColumnProps) {
             <Tabs.Tab value="answer">Answer</Tabs.Tab>
             <Tabs.Tab value="sent">Sent</Tabs.Tab>
             <Tabs.Tab value="received">Received</Tabs.Tab>
+            <Tabs.Tab value="wire">Wire</Tabs.Tab>
           </Tabs.List>
           <Tabs.Panel value="answer" className="playground-panel">
             <AnswerView run={run} />
@@ -80,9 +84,35 @@ function Column({ model, run, onGoOn }: ColumnProps) {
           <Tabs.Panel value="received" className="playground-panel">
             <Wire http={run.http} frames={run.frames} body={run.received} />
           </Tabs.Panel>
+          <Tabs.Panel value="wire" className="playground-panel">
+            <BothSides run={run} />
+          </Tabs.Panel>
         </Tabs>
       )}
     </section>
+  )
+}
+
+/** The wire of both sides, which is captured for the user of the playground where sluice.yaml allows it. */
+function BothSides({ run: { record, generationId } }: { run: RunState }) {
+  const { capture } = useSigned().session
+  if (capture.most === 'off')
+    return (
+      <p className="dim">
+        What is sent to the provider is captured where sluice.yaml has <code>{'capture: { most: all }'}</code>.
+      </p>
+    )
+  if (record === undefined || generationId === undefined)
+    return <p className="dim">It is shown once the request has ended.</p>
+  return <WireOf id={generationId} />
+}
+
+function WireOf({ id }: { id: string }) {
+  const asked = useBodies(id)
+  return (
+    <Loaded asked={asked} height={200} lines={3}>
+      {({ parts }) => <BodyColumns id={id} parts={parts} />}
+    </Loaded>
   )
 }
 
@@ -93,7 +123,7 @@ function Status({ run }: { run: RunState | undefined }) {
 }
 
 /** Texts of a model, as text: nothing of them is markup here. */
-function AnswerView({ run: { answer, status } }: { run: RunState }) {
+function AnswerView({ run: { answer, status, http } }: { run: RunState }) {
   const { text, reasoning, refusal, calls, images, error } = answer
   return (
     <div className="answer" aria-live="polite" aria-busy={status === 'running'}>
@@ -114,6 +144,7 @@ function AnswerView({ run: { answer, status } }: { run: RunState }) {
       {images > 0 && <p className="dim">{images === 1 ? 'An image' : `${images} images`}: see what was received.</p>}
       {error !== undefined && (
         <p className="answer-error failed" role="alert">
+          {http !== undefined && http.status >= 400 && `HTTP ${http.status}: `}
           {visible(error)}
         </p>
       )}

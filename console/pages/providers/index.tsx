@@ -6,11 +6,14 @@ import { To } from '../../app/scope.tsx'
 import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
+import { ChangeButton, Origin } from '../../parts/object-form.tsx'
 import { PageFrame, Panel } from '../../parts/page.tsx'
 import { Code } from '../../parts/snippet.tsx'
 import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 import { count } from '../../parts/when.ts'
+import { ProviderForm } from './form.tsx'
+import { Health } from './health.tsx'
 import { RemoveKey, SetKey, TestProvider } from './key-forms.tsx'
 
 const SANDBOX = 'sandbox'
@@ -22,8 +25,13 @@ const CONSOLE = 'console'
 /** Providers that are on, each with what switched it on; and what switches the others on. */
 export function Providers() {
   const asked = useProviders()
+  const { may } = useSigned()
+  const [form, setForm] = useState<{ id: string | undefined }>()
   return (
-    <PageFrame title="Providers">
+    <PageFrame
+      title="Providers"
+      actions={may.changeInstallation && <Button onClick={() => setForm({ id: undefined })}>Add a provider</Button>}
+    >
       <Loaded asked={asked} height={320} lines={4}>
         {({ data }) => (
           <>
@@ -31,23 +39,24 @@ export function Providers() {
               {data
                 .filter(({ on }) => on)
                 .map((provider) => (
-                  <ProviderCard key={provider.id} provider={provider} />
+                  <ProviderCard key={provider.id} provider={provider} onChange={(id) => setForm({ id })} />
                 ))}
             </div>
             {data.every(({ on, id }) => !on || id === SANDBOX) && <HowToAdd />}
             <Panel title="Not switched on" flush>
-              <OffTable providers={data.filter(({ on }) => !on)} />
+              <OffTable providers={data.filter(({ on }) => !on)} onChange={(id) => setForm({ id })} />
             </Panel>
           </>
         )}
       </Loaded>
+      {form !== undefined && <ProviderForm id={form.id} onClose={() => setForm(undefined)} />}
     </PageFrame>
   )
 }
 
-function ProviderCard({ provider }: { provider: Provider }) {
+function ProviderCard({ provider, onChange }: { provider: Provider; onChange: (id: string) => void }) {
   const { may } = useSigned()
-  const { id, name, found_by, protocols, base_url, models, key } = provider
+  const { id, name, found_by, protocols, base_url, models, key, set, set_in } = provider
   return (
     <section className="card" aria-label={name}>
       <h2>{visible(name)}</h2>
@@ -55,11 +64,19 @@ function ProviderCard({ provider }: { provider: Provider }) {
       <dl className="facts">
         <div>
           <dt>Switched on by</dt>
-          <dd>{found_by ?? 'built in'}</dd>
+          <dd>{set === null && set_in === null ? (found_by ?? 'built in') : <Origin set_in={set_in} set={set} />}</dd>
         </div>
         <div>
           <dt>Key</dt>
-          <dd>{key === null ? <span className="dim">none</span> : <code className="small">...{key.last4}</code>}</dd>
+          <dd>
+            {key === null ? (
+              <span className="dim">none</span>
+            ) : key.last4 === '' ? (
+              'set'
+            ) : (
+              <code className="small">...{key.last4}</code>
+            )}
+          </dd>
         </div>
         <div>
           <dt>Protocols</dt>
@@ -74,9 +91,13 @@ function ProviderCard({ provider }: { provider: Provider }) {
           </dd>
         </div>
       </dl>
+      <Health id={id} />
       <div className="card-foot">
         {may.changeInstallation && <TestProvider provider={provider} />}
-        {may.changeInstallation && found_by === CONSOLE && <RemoveKey provider={provider} />}
+        {may.changeInstallation && set !== null && set_in === null && (
+          <ChangeButton name={name} onClick={() => onChange(id)} />
+        )}
+        {may.changeInstallation && found_by === CONSOLE && key !== null && <RemoveKey provider={provider} />}
         <To path={`/requests?provider=${encodeURIComponent(id)}`} className="link">
           Requests
         </To>
@@ -89,15 +110,15 @@ function HowToAdd() {
   return (
     <Panel title="Add a provider">
       <p className="dialog-text">
-        Set the key of a provider below, or in the environment of the server. Providers with an address of their own
-        stand in sluice.yaml.
+        Set the key of a provider below, or in the environment of the server. Providers with an address of their own are
+        added here, or stand in sluice.yaml.
       </p>
       <Code text="OPENAI_API_KEY=sk-... npm start" name="command" />
     </Panel>
   )
 }
 
-function OffTable({ providers }: { providers: readonly Provider[] }) {
+function OffTable({ providers, onChange }: { providers: readonly Provider[]; onChange: (id: string) => void }) {
   const { may } = useSigned()
   const [setting, setSetting] = useState<Provider>()
   if (providers.length === 0) return <Empty icon="check" title="Every known provider is on" />
@@ -115,7 +136,7 @@ function OffTable({ providers }: { providers: readonly Provider[] }) {
         </thead>
         <tbody>
           {providers.map((provider) => (
-            <OffRow key={provider.id} provider={provider} onSet={setSetting} />
+            <OffRow key={provider.id} provider={provider} onSet={setSetting} onChange={onChange} />
           ))}
         </tbody>
       </table>
@@ -124,14 +145,17 @@ function OffTable({ providers }: { providers: readonly Provider[] }) {
   )
 }
 
-function OffRow({ provider, onSet }: { provider: Provider; onSet: (provider: Provider) => void }) {
+function OffRow(props: { provider: Provider; onSet: (provider: Provider) => void; onChange: (id: string) => void }) {
+  const { provider, onSet, onChange } = props
   const { may } = useSigned()
-  const { name, switched_on_by, protocols, base_url } = provider
+  const { id, name, switched_on_by, protocols, base_url, set, set_in } = provider
   return (
     <tr>
       <td>{name}</td>
       <td>
-        {switched_on_by === null ? (
+        {set !== null || set_in !== null ? (
+          <Origin set_in={set_in} set={set} />
+        ) : switched_on_by === null ? (
           <span className="dim">sluice.yaml</span>
         ) : (
           <code className="small">{switched_on_by}</code>
@@ -141,6 +165,7 @@ function OffRow({ provider, onSet }: { provider: Provider; onSet: (provider: Pro
       <td className="wide cut dim">{base_url ?? ''}</td>
       {may.changeInstallation && (
         <td className="right">
+          {set !== null && set_in === null && <ChangeButton name={name} onClick={() => onChange(id)} />}
           {NEEDS_KEY.test(switched_on_by ?? '') && (
             <Button
               size="compact-sm"

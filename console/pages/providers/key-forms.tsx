@@ -8,7 +8,7 @@ import { duration } from '../../parts/when.ts'
 
 const pathOf = ({ id }: Provider): string => `/providers/${encodeURIComponent(id)}`
 /** What a provider that is switched on or off changes. */
-const TOUCHED = ['/providers', '/models']
+const TOUCHED = ['/providers', '/health', '/models']
 
 /** Sets the key of a built-in provider, which switches it on. The key is never read back. */
 export function SetKey({ provider, onClose }: { provider: Provider; onClose: () => void }) {

@@ -26,10 +26,10 @@ export function Cost({ request }: { request: RequestDetail }) {
       <section className="request-part">
         <h3>Hold</h3>
         <Facts>
-          <Fact name="Held at most">
+          <Fact name="Held at most, USD">
             <Money usd={hold?.held_usd ?? null} why="the hold is not recorded" />
           </Fact>
-          <Fact name="Settled">
+          <Fact name="Settled, USD">
             <Money usd={hold?.settled_usd ?? cost_usd} />
           </Fact>
           {flows !== null && <Fact name="Flows of the subscription">{count(flows)}</Fact>}
@@ -55,9 +55,9 @@ function Items({ rating }: { rating: Rating }) {
               <th>Item</th>
               <th className="right">Quantity</th>
               <th className="right">Rate, USD</th>
-              <th className="right">Price</th>
-              <th className="right">Discount</th>
-              <th className="right">Bill</th>
+              <th className="wide right">Price, USD</th>
+              <th className="wide right">Discount, USD</th>
+              <th className="right">Bill, USD</th>
             </tr>
           </thead>
           <tbody>
@@ -68,10 +68,10 @@ function Items({ rating }: { rating: Rating }) {
                 <td className="right number" title={exactUsd(rate_usd)}>
                   {headUsd(rate_usd)}
                 </td>
-                <td className="right">
+                <td className="wide right">
                   <Money usd={origin_usd} />
                 </td>
-                <td className="right">
+                <td className="wide right">
                   <Money usd={discount_usd} />
                 </td>
                 <td className="right">
@@ -81,10 +81,10 @@ function Items({ rating }: { rating: Rating }) {
             ))}
             <tr className="table-sum">
               <td colSpan={3}>Together</td>
-              <td className="right">
+              <td className="wide right">
                 <Money usd={rating.origin_usd} />
               </td>
-              <td className="right">
+              <td className="wide right">
                 <Money usd={rating.discount_usd} />
               </td>
               <td className="right">

@@ -43,5 +43,5 @@ export type RequestDetail = Omit<RequestRow, 'bodies'> & {
   hold: { held_usd: string | null; settled_usd: string | null } | null
   postings: Posting[]
   refusal?: { status: number; param: string | null } | null
-  bodies: { stored: boolean; parts: { name: string; bytes: number; cut: boolean }[]; why_not: string | null }
+  bodies: { stored: boolean; parts: { name: string; bytes: number; cut: number }[]; why_not: string | null }
 }

@@ -11,9 +11,11 @@ export function RequestHead({ id, request }: { id: string; request: RequestDetai
   const link = `${window.location.origin}/console${to(`/requests/${id}`)}`
   return (
     <header className="request-top">
-      <h2 className="request-model" title={request?.model ?? undefined}>
-        {request === undefined ? 'Request' : visible(request.model ?? 'no model')}
-      </h2>
+      {request !== undefined && (
+        <h2 className="request-model" title={request.model ?? undefined}>
+          {visible(request.model ?? 'no model')}
+        </h2>
+      )}
       <p className="request-line-two">
         {request !== undefined && <When at={request.at} />}
         {request !== undefined && request.outcome === 'completed' && <span className="tone-good">completed</span>}
@@ -24,9 +26,11 @@ export function RequestHead({ id, request }: { id: string; request: RequestDetai
             </span>
           ))}
         <Id id={request?.public_id ?? id} />
-        <button type="button" className="link" onClick={() => void copy(link, 'Link')}>
-          Copy link
-        </button>
+        {request !== undefined && (
+          <button type="button" className="link" onClick={() => void copy(link, 'Link')}>
+            Copy link
+          </button>
+        )}
         {request?.model && (
           <To path={`/playground?model=${encodeURIComponent(request.model)}`} className="link">
             Try the model

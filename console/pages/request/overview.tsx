@@ -35,17 +35,20 @@ export function Overview({ request }: { request: RequestDetail }) {
 
 /** A request without recorded tries had one, by its provider. */
 function stepsOf(request: RequestDetail): Step[] {
-  const { attempts, provider, api, total_ms, outcome } = request
-  const tone = outcome === 'open' ? 'open' : 'served'
+  const { attempts, provider, at, first_token_ms, total_ms, outcome } = request
+  const isOpen = outcome === 'open'
+  // An answer that broke off is in no try as an error.
+  const tone = isOpen || outcome === 'failed' ? outcome : 'served'
+  const lastMs = isOpen ? Date.now() - Date.parse(at) : total_ms
   if (attempts.length === 0)
     return provider === null || total_ms === null
       ? []
-      : [{ label: provider, detail: api, startMs: 0, endMs: total_ms, tone, note: outcome.replace('-', ' ') }]
+      : [{ label: provider, detail: '', startMs: 0, endMs: total_ms, tone, note: outcome.replace('-', ' ') }]
   let end = 0
   return attempts.map(({ provider: tried, protocol, started_ms, duration_ms, status, error }) => {
     const startMs = started_ms ?? end
     // The try that answered lasts to the end of its answer.
-    end = error === null && total_ms !== null ? Math.max(total_ms, startMs) : startMs + (duration_ms ?? 0)
+    end = error === null && lastMs !== null ? Math.max(lastMs, startMs) : startMs + (duration_ms ?? 0)
     const failure = error === null ? undefined : oneLine(`${status ?? ''} ${error.code} ${error.message ?? ''}`, 120)
     return {
       label: tried,
@@ -53,10 +56,13 @@ function stepsOf(request: RequestDetail): Step[] {
       startMs,
       endMs: end,
       tone: error === null ? tone : 'failed',
-      note: failure ?? (status === null ? 'answered' : `answered ${status}`),
+      note: failure ?? (isOpen ? (first_token_ms === null ? 'waiting' : 'answering') : answeredNote(tone, status)),
     }
   })
 }
+
+const answeredNote = (tone: Step['tone'], status: number | null): string =>
+  tone === 'failed' ? 'broke off' : status === null ? 'answered' : `answered ${status}`
 
 const BUCKETS: Record<string, string> = {
   inputTokens: 'Input, new',
@@ -86,7 +92,7 @@ function Tokens({ request }: { request: RequestDetail }) {
         </Fact>
       ))}
       {seconds > 0 && output > 1 && (
-        <Fact name="Speed after the first">
+        <Fact name="Speed after the first token">
           <span className="number">{count(Math.round(output / seconds))} tokens/s</span>
         </Fact>
       )}

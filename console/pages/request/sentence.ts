@@ -1,5 +1,6 @@
 import type { Named, RequestRow } from '../../api/answers.ts'
 import { headUsd } from '../../parts/money.ts'
+import { OUTCOME_WORDS } from '../../parts/outcomes.ts'
 import { count, duration } from '../../parts/when.ts'
 import type { Attempt } from './detail.ts'
 
@@ -18,7 +19,8 @@ export function outcomeSentence(row: Row, attempts: readonly Attempt[] = []): st
   return `${endSentence(row, attempts)} ${costSentence(row)}`.trim()
 }
 
-function endSentence(row: Row, attempts: readonly Attempt[]): string {
+/** How the request ended, in words. */
+export function endSentence(row: Row, attempts: readonly Attempt[] = []): string {
   const failed = attempts.filter(({ error }) => error !== null)
   const by = row.provider === null ? '' : ` by ${row.provider}`
   switch (row.outcome) {
@@ -55,8 +57,13 @@ function endSentence(row: Row, attempts: readonly Attempt[]): string {
 }
 
 function failedSentence(row: Row, failed: readonly Attempt[]): string {
-  if (failed.length === 0)
-    return row.error === null ? `${named(row)} failed.` : ended(row.error.message ?? row.error.code)
+  if (failed.length === 0 && row.error !== null) return ended(row.error.message ?? row.error.code)
+  if (failed.length === 0) {
+    const by = row.provider ?? named(row)
+    return row.first_token_ms === null
+      ? `${sentence(by)} sent no answer that could be read.`
+      : `The answer of ${by} broke off after ${duration(row.total_ms)}.`
+  }
   const isOne = new Set(failed.map(({ provider }) => provider)).size === 1
   return `${sentence(triesText(failed))}.${isOne ? ` No other endpoint serves ${named(row)}.` : ''}`
 }
@@ -132,20 +139,8 @@ const ADVICE: Record<string, Advise> = {
 /** What to do about it; empty where all went well. */
 export function adviceOf(row: Row): Advice[] {
   if (row.outcome === 'exhausted') return [...raiseLimit(row), ...addCredit(row)]
-  if (row.error === null) return row.outcome === 'timed-out' ? seeProviders(row) : []
+  if (row.error === null) return row.outcome === 'timed-out' || row.outcome === 'failed' ? seeProviders(row) : []
   return ADVICE[row.error.code]?.(row) ?? []
-}
-
-const OUTCOME_WORDS: Record<Row['outcome'], string> = {
-  open: 'open',
-  completed: 'completed',
-  failed: 'failed',
-  'timed-out': 'timed out',
-  'client-left': 'client left',
-  shutdown: 'shutdown',
-  crashed: 'crashed',
-  exhausted: 'balance used up',
-  refused: 'refused',
 }
 
 export type Tone = 'plain' | 'open' | 'failed' | 'refused' | 'lossy' | 'dim'

@@ -12,8 +12,12 @@ export function RequestSheet({ id, onClose, onStep }: Props) {
   const asked = useRequest(id)
   const host = useRef<HTMLElement>(null)
   useEffect(() => host.current?.scrollTo({ top: 0 }), [id])
+  // The next Tab is in the sheet, not behind the rows of the list; the keys of the list go on.
+  useEffect(() => {
+    if (document.activeElement?.matches('input, textarea') !== true) host.current?.focus({ preventScroll: true })
+  }, [])
   return (
-    <aside ref={host} className="sheet" aria-label="Request">
+    <aside ref={host} className="sheet" tabIndex={-1} aria-label="Request">
       <header className="sheet-bar">
         <SheetButton label="Previous request" keys="[" icon="up" onClick={() => onStep(-1)} />
         <SheetButton label="Next request" keys="]" icon="down" onClick={() => onStep(1)} />

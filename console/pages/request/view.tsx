@@ -2,10 +2,11 @@ import { Tabs } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { To } from '../../app/scope.tsx'
-import { ask } from '../../api/ask.ts'
+import { ask, urlOf } from '../../api/ask.ts'
 import { Loaded } from '../../parts/fault.tsx'
 import { Icon } from '../../parts/icons.tsx'
 import { visible } from '../../parts/visible.ts'
+import { BodiesTab } from './bodies.tsx'
 import { Cost } from './cost.tsx'
 import type { RequestDetail } from './detail.ts'
 import { Overview } from './overview.tsx'
@@ -22,6 +23,7 @@ export const useRequest = (id: string) =>
     queryFn: ({ signal }) => ask('GET', `/requests/${encodeURIComponent(id)}`, { signal }),
     refetchInterval: ({ state }) => (state.data?.outcome === 'open' ? AGAIN_MS : false),
     placeholderData: keepPreviousData,
+    meta: { http: urlOf(`/requests/${encodeURIComponent(id)}`) },
   })
 
 type Asked = ReturnType<typeof useRequest>
@@ -90,6 +92,7 @@ function Sections({ request }: { request: RequestDetail }) {
         <Tabs.Tab value="overview">Overview</Tabs.Tab>
         <Tabs.Tab value="translation">Translation{translation.length > 0 ? ` (${translation.length})` : ''}</Tabs.Tab>
         <Tabs.Tab value="cost">Cost</Tabs.Tab>
+        <Tabs.Tab value="bodies">Bodies</Tabs.Tab>
         <Tabs.Tab value="raw">Raw</Tabs.Tab>
       </Tabs.List>
       <Tabs.Panel value="overview">
@@ -100,6 +103,9 @@ function Sections({ request }: { request: RequestDetail }) {
       </Tabs.Panel>
       <Tabs.Panel value="cost">
         <Cost request={request} />
+      </Tabs.Panel>
+      <Tabs.Panel value="bodies">
+        <BodiesTab request={request} />
       </Tabs.Panel>
       <Tabs.Panel value="raw">
         <Raw request={request} />

@@ -2,26 +2,14 @@ import { useMemo } from 'react'
 import { useAsk } from '../../api/queries.ts'
 import type { Query } from '../../api/ask.ts'
 import type { Usage } from '../../api/answers.ts'
-import { OUTCOMES } from '../../parts/filters.ts'
 import { Loaded } from '../../parts/fault.tsx'
+import { OUTCOME_TONES, OUTCOME_WORDS, OUTCOMES } from '../../parts/outcomes.ts'
 import { bucketAt, bucketOf, bucketStarts, endOf, instantsOf, isOpenEnded, type Range } from '../../parts/range.ts'
 import { TimeChart, type ChartSeries } from '../../parts/time-chart.tsx'
 import { count, shortCount, type Zone } from '../../parts/when.ts'
 
 const HEIGHT = 104
 const AGAIN_MS = 5000
-
-const TONES: Record<string, string> = {
-  completed: 'chart-completed',
-  open: 'chart-open',
-  failed: 'chart-failed',
-  'timed-out': 'chart-3',
-  crashed: 'chart-5',
-  shutdown: 'chart-4',
-  exhausted: 'chart-8',
-  refused: 'chart-refused',
-  'client-left': 'chart-left',
-}
 
 type Props = {
   query: Query
@@ -81,6 +69,6 @@ function seriesOf({ groups }: Usage, starts: readonly number[]): ChartSeries[] {
       if (index >= 0)
         values[index] = (values[index] ?? 0) + (outcome === 'refused' ? Math.max(requests, refused) : requests)
     }
-    return [{ label: outcome.replace('-', ' '), tone: TONES[outcome] ?? 'chart-rest', values }]
+    return [{ label: OUTCOME_WORDS[outcome], tone: OUTCOME_TONES[outcome], values }]
   })
 }

@@ -36,7 +36,7 @@ export const COLUMNS = {
   },
   model: {
     title: 'Model',
-    width: 'minmax(120px, 1.7fr)',
+    width: 'minmax(110px, 1.7fr)',
     isUsual: true,
     filter: { field: 'model', valueOf: ({ model }) => model },
     cell: ({ model }) => text(model),
@@ -78,7 +78,7 @@ export const COLUMNS = {
   },
   outcome: {
     title: 'Outcome',
-    width: 'minmax(110px, 1.9fr)',
+    width: 'minmax(170px, 1.9fr)',
     isUsual: true,
     filter: { field: 'outcome', valueOf: ({ outcome }) => outcome },
     cell: (row) => <Outcome row={row} />,
@@ -86,21 +86,21 @@ export const COLUMNS = {
   },
   first: {
     title: 'First',
-    width: '72px',
+    width: '58px',
     isNumber: true,
     isUsual: true,
     cell: ({ first_token_ms }) => duration(first_token_ms),
   },
   total: {
     title: 'Total',
-    width: '84px',
+    width: '72px',
     isNumber: true,
     isUsual: true,
     cell: (row) => (row.outcome === 'open' ? <Elapsed since={row.at} /> : duration(row.total_ms)),
   },
   in: {
     title: 'In',
-    width: '72px',
+    width: '64px',
     isNumber: true,
     isUsual: true,
     cell: (row) => (isEmpty(row) ? '-' : count(tokensIn(row))),
@@ -108,7 +108,7 @@ export const COLUMNS = {
   },
   out: {
     title: 'Out',
-    width: '66px',
+    width: '58px',
     isNumber: true,
     isUsual: true,
     cell: (row) => (isEmpty(row) ? '-' : count(tokensOut(row))),
@@ -116,7 +116,7 @@ export const COLUMNS = {
   },
   cost: {
     title: 'Cost, USD',
-    width: '92px',
+    width: '88px',
     isNumber: true,
     isUsual: true,
     cell: ({ cost_usd, outcome }) => (outcome === 'open' ? '-' : listUsd(cost_usd)),
@@ -132,12 +132,24 @@ export const columnOf = (name: ColumnName): Column => COLUMNS[name]
 export const ALL_COLUMNS = Object.keys(COLUMNS) as ColumnName[]
 export const USUAL_COLUMNS = ALL_COLUMNS.filter((name) => columnOf(name).isUsual === true)
 
-/** The columns that a URL names, in the order of all columns. */
-export function readColumns(search: URLSearchParams): ColumnName[] {
-  const named = search.get('columns')?.split(',') ?? []
+const NARROW_COLUMNS: ColumnName[] = ['time', 'model', 'key', 'outcome', 'total', 'cost']
+/** Between columns, and at both ends, as in the sheet. */
+const GAP = 14
+const ENDS = 34
+
+/** The columns that a URL names, in the order of all columns; without any, those that fit. */
+export function readColumns(names: string | null, isNarrow: boolean): readonly ColumnName[] {
+  const named = names?.split(',') ?? []
   const chosen = ALL_COLUMNS.filter((name) => named.includes(name))
-  return chosen.length === 0 ? USUAL_COLUMNS : chosen
+  return chosen.length > 0 ? chosen : isNarrow ? NARROW_COLUMNS : USUAL_COLUMNS
 }
+
+/** The pixels that the columns take at least: the first number of each track. */
+export const leastWidth = (columns: readonly ColumnName[]): number =>
+  columns.reduce(
+    (sum, name) => sum + GAP + Number.parseInt(columnOf(name).width.replace('minmax(', ''), 10),
+    ENDS - GAP,
+  )
 
 function Outcome({ row }: { row: RequestRow }) {
   return outcomeWords(row).map(({ text: words, tone }) => (
@@ -157,5 +169,5 @@ function Elapsed({ since }: { since: string }) {
     return () => clearInterval(timer)
   }, [])
   const seconds = Math.max(0, Math.floor((now - Date.parse(since)) / 1000))
-  return `${count(seconds)} s`
+  return seconds < 120 ? `${seconds} s` : duration(seconds * 1000)
 }

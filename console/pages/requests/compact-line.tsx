@@ -1,5 +1,6 @@
 import { memo } from 'react'
 import type { RequestRow } from '../../api/answers.ts'
+import { NO_AMOUNT } from '../../parts/money.ts'
 import type { Zone } from '../../parts/when.ts'
 import { COLUMNS, type ColumnName } from './columns.tsx'
 
@@ -23,6 +24,7 @@ export const CompactLine = memo(
         </div>
       )
     const { time, model, key, outcome, total, cost } = COLUMNS
+    const amount = cost.cell(row)
     return (
       <div
         className="request-line request-compact"
@@ -35,11 +37,11 @@ export const CompactLine = memo(
       >
         <span role="gridcell" className="compact-pair">
           <b className="cut">{model.cell(row)}</b>
-          <span className="number">{cost.cell(row)}</span>
+          <span className="number">{amount === NO_AMOUNT ? amount : `${amount} USD`}</span>
         </span>
         <span role="gridcell" className="compact-pair dim">
           <span className="cut">
-            <span className="number">{time.cell(row, zone, now)}</span> {key.cell(row)} {outcome.cell(row)}
+            <span className="number">{time.cell(row, zone, now)}</span> {outcome.cell(row)} {key.cell(row)}
           </span>
           <span className="number">{total.cell(row)}</span>
         </span>

@@ -108,7 +108,7 @@ function MoreFilters({ filters, setFilters, scope }: Props) {
   const fields = Object.entries(FILTER_FIELDS).filter(([name]) => !IN_MENUS.has(name))
   const [field, setField] = useState(fields[0]![0])
   return (
-    <Popover opened={opened} onChange={close} position="bottom-start" trapFocus returnFocus>
+    <Popover opened={opened} onChange={close} width={280} position="bottom-start" trapFocus returnFocus>
       <Popover.Target>
         <button type="button" className="filter-button filter-more" aria-expanded={opened} onClick={toggle}>
           <Icon name="plus" size={12} />
@@ -139,7 +139,7 @@ function FieldValue({ field, filters, setFilters, scope, onDone }: FieldProps) {
     setFilters(withValues(filters, field, [text]))
     onDone()
   }
-  if (kind === 'choice') return <FilterMenu {...{ field, filters, setFilters, scope }} />
+  if (kind === 'choice') return <FilterMenu {...{ field, filters, setFilters, scope }} label="Choose values" />
   if (kind === 'flag')
     return (
       <div className="filter-flag">

@@ -4,16 +4,15 @@ import { type ComponentProps, useState } from 'react'
 import type { Query } from '../../api/ask.ts'
 import { useAsk } from '../../api/queries.ts'
 import type { Usage } from '../../api/answers.ts'
-import { FILTER_FIELDS, type Filters, OUTCOMES, toggled, withValues } from '../../parts/filters.ts'
+import { COUNTED_FIELDS, FILTER_FIELDS, type Filters, toggled, withValues } from '../../parts/filters.ts'
 import { Loaded } from '../../parts/fault.tsx'
 import { Icon } from '../../parts/icons.tsx'
+import { OUTCOMES, outcomeText } from '../../parts/outcomes.ts'
 import { oneLine } from '../../parts/visible.ts'
 import { count } from '../../parts/when.ts'
 
-type Props = { field: string; filters: Filters; setFilters(filters: Filters): void; scope: Query }
+type Props = { field: string; label?: string; filters: Filters; setFilters(filters: Filters): void; scope: Query }
 
-/** Groups of `/usage` that are the values of a filter. */
-const COUNTED = new Set(['model', 'key', 'provider', 'code', 'outcome'])
 const FIXED: Record<string, readonly string[]> = {
   outcome: OUTCOMES,
   api: ['chat.completions', 'responses', 'messages', 'generateContent', 'images', 'predictions'],
@@ -21,14 +20,14 @@ const FIXED: Record<string, readonly string[]> = {
 const MOST_VALUES = 100
 
 /** A button with the values of one filter, those of the range with their numbers of requests. */
-export function FilterMenu({ field, filters, setFilters, scope }: Props) {
+export function FilterMenu({ field, label, filters, setFilters, scope }: Props) {
   const [opened, { close, toggle }] = useDisclosure(false)
   const chosen = filters[field] ?? []
   return (
-    <Popover opened={opened} onChange={close} position="bottom-start" trapFocus returnFocus>
+    <Popover opened={opened} onChange={close} width={280} position="bottom-start" trapFocus returnFocus>
       <Popover.Target>
         <FilterButton isOpen={opened} number={chosen.length} onClick={toggle}>
-          {FILTER_FIELDS[field]?.label}
+          {label ?? FILTER_FIELDS[field]?.label}
         </FilterButton>
       </Popover.Target>
       <Popover.Dropdown className="filter-menu">
@@ -76,16 +75,17 @@ type ValuesProps = {
 
 function Values({ field, chosen, scope, onToggle, onClear }: ValuesProps) {
   const [search, setSearch] = useState('')
+  const isCounted = COUNTED_FIELDS.has(field)
   const usage = useAsk<Usage>(
     '/usage',
     { ...scope, group: field, bucket: 'none', top: MOST_VALUES },
-    { enabled: COUNTED.has(field) },
+    { enabled: isCounted },
   )
-  const known = valuesOf(field, COUNTED.has(field) ? usage.data : undefined, chosen)
+  const known = valuesOf(field, isCounted ? usage.data : undefined, chosen)
   const wanted = search.trim().toLowerCase()
   const shown = known.filter(({ label }) => label.toLowerCase().includes(wanted))
   const isNew = wanted !== '' && !known.some(({ label }) => label.toLowerCase() === wanted) && !(field in FIXED)
-  const asked = COUNTED.has(field) ? usage : { data: true, error: null, refetch: () => {} }
+  const asked = isCounted ? usage : { data: true, error: null, refetch: () => {} }
   return (
     <>
       {!(field in FIXED) && (
@@ -147,5 +147,5 @@ function valuesOf(field: string, usage: Usage | undefined, chosen: readonly stri
       values.set(key, { value: key, label: label ?? key, requests: total.requests })
   for (const value of [...(FIXED[field] ?? []), ...chosen])
     if (!values.has(value)) values.set(value, { value, label: value, requests: usage === undefined ? undefined : 0 })
-  return [...values.values()]
+  return [...values.values()].map((one) => (field === 'outcome' ? { ...one, label: outcomeText(one.value) } : one))
 }

@@ -3,10 +3,12 @@ import { useMediaQuery } from '@mantine/hooks'
 import { useMemo, useRef } from 'react'
 import { useSearchParams } from 'wouter'
 import { useScope } from '../../app/scope.tsx'
+import { useSigned } from '../../app/session.tsx'
+import { urlOf } from '../../api/ask.ts'
 import { useKeys } from '../../api/queries.ts'
-import { hasFilters, type Filters } from '../../parts/filters.ts'
-
+import { COUNTED_FIELDS, fieldOf, FILTER_FIELDS, hasFilters, type Filters } from '../../parts/filters.ts'
 import type { ListHandle } from '../../parts/list.tsx'
+import { outcomeText } from '../../parts/outcomes.ts'
 import { PageFrame } from '../../parts/page.tsx'
 import { customRange, isOpenEnded } from '../../parts/range.ts'
 import { useZone } from '../../parts/when.tsx'
@@ -21,13 +23,22 @@ import { queryOf, useFilters } from './use-filters.ts'
 import { useRows, useRowsState, type Rows } from './use-rows.ts'
 import { useSelection } from './use-selection.ts'
 
+/** Below these, the usual columns do not fit, and then those of a narrow page. */
+const NARROW = 1276
+const COMPACT = 980
+
+const useWidthBelow = (width: number): boolean =>
+  useMediaQuery(`(max-width: ${width}px)`, undefined, { getInitialValueInEffect: false }) ?? false
+
 /** All requests of the range, as they happen. */
 export function Requests() {
   const { account, range, setRange } = useScope()
   const [filters, setFilters] = useFilters()
   const zone = useZone()
   const [params, setParams] = useSearchParams()
-  const columns = useMemo(() => readColumns(params), [params.get('columns')])
+  const compact = useWidthBelow(COMPACT)
+  const isNarrow = useWidthBelow(NARROW)
+  const columns = useMemo(() => readColumns(params.get('columns'), isNarrow), [params.get('columns'), isNarrow])
   const isLive = params.get('live') !== 'off' && isOpenEnded(range)
   const scope = useMemo(() => ({ account, ...queryOf(filters) }), [account, filters])
   const span = useMemo(() => ({ from: range.from, to: range.to }), [range])
@@ -35,11 +46,11 @@ export function Requests() {
   const list = useRef<ListHandle>(null)
   const selection = useSelection(rows, list)
   const labelOf = useLabels(filters)
-  const compact = useMediaQuery('(max-width: 720px)') ?? false
   useListKeys(selection.keys)
   return (
     <PageFrame
       title="Requests"
+      http={[urlOf('/requests', { ...scope, ...span })]}
       actions={
         <>
           <LiveSwitch
@@ -48,7 +59,13 @@ export function Requests() {
             canBe={isOpenEnded(range)}
             onChange={(live) => setParams(withParam('live', live ? undefined : 'off'))}
           />
-          <ColumnMenu columns={columns} onChange={(names) => setParams(withParam('columns', names))} />
+          {!compact && (
+            <ColumnMenu
+              columns={columns}
+              usual={readColumns(null, isNarrow)}
+              onChange={(names) => setParams(withParam('columns', names))}
+            />
+          )}
           <RowExport query={{ ...scope, ...span }} />
         </>
       }
@@ -65,6 +82,7 @@ export function Requests() {
           onRange={(from, to) => setRange(customRange(from, to))}
           onBack={() => window.history.back()}
         />
+        <Uncounted filters={filters} />
       </section>
       <RequestList
         {...{ rows, columns, zone, compact, list, filters, setFilters, selection, isLive }}
@@ -85,12 +103,28 @@ const withParam = (name: string, value: string | undefined) => (before: URLSearc
   return next
 }
 
-/** Names of keys, whose filter has ids. */
+/** Names of keys, whose filter has ids, and the words of outcomes. */
 function useLabels(filters: Filters): (field: string, value: string) => string {
   const isNeeded = 'key' in filters || 'not_key' in filters
   const keys = useKeys({}, { enabled: isNeeded })
   return (field, value) =>
-    field === 'key' ? (keys.data?.data.find(({ id }) => id === value)?.name ?? value) : value.replaceAll('-', ' ')
+    field === 'key' ? (keys.data?.data.find(({ id }) => id === value)?.name ?? value) : outcomeText(value)
+}
+
+/** The bars are sums, which know few of the filters. */
+function Uncounted({ filters }: { filters: Filters }) {
+  const { may } = useSigned()
+  const fields = Object.keys(filters).flatMap((name) => {
+    const { field } = fieldOf(name)
+    return COUNTED_FIELDS.has(field) ? [] : [FILTER_FIELDS[field]!.label.toLowerCase()]
+  })
+  if (fields.length === 0 && may.seeOthers) return null
+  return (
+    <p className="dim bars-note">
+      {!may.seeOthers && 'The bars count all keys of the account, the list has requests of your own keys. '}
+      {fields.length > 0 && `The bars are not narrowed by: ${fields.join(', ')}.`}
+    </p>
+  )
 }
 
 function LiveText({ rows }: { rows: Rows }) {

@@ -2,25 +2,28 @@ import { Button, Menu, Popover } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { urlOf, type Query } from '../../api/ask.ts'
 import { ExportMenu } from '../../parts/export-menu.tsx'
-import { ALL_COLUMNS, columnOf, type ColumnName, USUAL_COLUMNS } from './columns.tsx'
+import { ALL_COLUMNS, columnOf, type ColumnName } from './columns.tsx'
 
 /** Which columns the list has. They are in the URL, too. */
 export function ColumnMenu({
   columns,
+  usual,
   onChange,
 }: {
   columns: readonly ColumnName[]
+  /** Those without a choice. */
+  usual: readonly ColumnName[]
   onChange(names: string | undefined): void
 }) {
   const [opened, { close, toggle }] = useDisclosure(false)
   const set = (next: readonly ColumnName[]): void => {
-    const isUsual = next.length === 0 || String(next) === String(USUAL_COLUMNS)
+    const isUsual = next.length === 0 || String(next) === String(usual)
     onChange(isUsual ? undefined : next.join(','))
   }
   return (
-    <Popover opened={opened} onChange={close} position="bottom-end" trapFocus returnFocus>
+    <Popover opened={opened} onChange={close} width={220} position="bottom-end" trapFocus returnFocus>
       <Popover.Target>
-        <Button variant="default" size="compact-sm" className="only-wide" aria-expanded={opened} onClick={toggle}>
+        <Button variant="default" size="compact-sm" aria-expanded={opened} onClick={toggle}>
           Columns
         </Button>
       </Popover.Target>

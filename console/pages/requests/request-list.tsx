@@ -1,12 +1,13 @@
 import { type MouseEvent, type RefObject, useCallback, useEffect, useState } from 'react'
 import { To, useScope } from '../../app/scope.tsx'
+import { useSigned } from '../../app/session.tsx'
 import type { RequestRow } from '../../api/answers.ts'
 import { Empty } from '../../parts/empty.tsx'
 import { Fault, Loading } from '../../parts/fault.tsx'
 import { toggled, type Filters } from '../../parts/filters.ts'
 import { List, type ListHandle } from '../../parts/list.tsx'
 import { count, shortWhenText, type Zone } from '../../parts/when.ts'
-import { columnOf, type ColumnName } from './columns.tsx'
+import { columnOf, type ColumnName, leastWidth } from './columns.tsx'
 import { CompactLine } from './compact-line.tsx'
 import { Line } from './line.tsx'
 import type { RowsState, RowStore } from './row-store.ts'
@@ -47,7 +48,7 @@ export function RequestList(props: Props) {
       role="grid"
       aria-label="Requests"
       aria-rowcount={state.isEnd ? state.count + 1 : -1}
-      style={{ '--tracks': tracks } as React.CSSProperties}
+      style={{ '--tracks': tracks, minWidth: compact ? undefined : leastWidth(columns) } as React.CSSProperties}
       data-compact={compact || undefined}
       onClick={onClick}
     >
@@ -142,6 +143,7 @@ function Foot({ store, state, zone }: { store: RowStore; state: RowsState; zone:
 
 function NoRows({ isNarrowed, onClear }: { isNarrowed: boolean; onClear(): void }) {
   const { range, preset } = useScope()
+  const { may } = useSigned()
   return (
     <section className="panel">
       {isNarrowed ? (
@@ -159,7 +161,7 @@ function NoRows({ isNarrowed, onClear }: { isNarrowed: boolean; onClear(): void 
       ) : (
         <Empty
           icon="requests"
-          title="No requests in this range"
+          title={may.seeOthers ? 'No requests in this range' : 'No requests of your keys in this range'}
           action={
             <To path="/playground" className="link">
               Open the playground

@@ -1,36 +1,43 @@
-import { useSettings, useSystem } from '../../api/queries.ts'
-import type { System } from '../../api/answers.ts'
+import { useSettings, useSystem, useTagged } from '../../api/queries.ts'
+import type { Capture, System } from '../../api/answers.ts'
+import { useSigned } from '../../app/session.tsx'
+import { CaptureSwitch } from '../../parts/capture-switch.tsx'
 import { Fact, Facts } from '../../parts/facts.tsx'
 import { Loaded } from '../../parts/fault.tsx'
 import { Icon } from '../../parts/icons.tsx'
 import { PageFrame, Panel } from '../../parts/page.tsx'
-import { Code } from '../../parts/snippet.tsx'
 import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 import { bytesText, count } from '../../parts/when.ts'
 import { Ago } from '../../parts/when.tsx'
+import { RunTimeSettings } from './run-time.tsx'
 
 const SYSTEM_EVERY_MS = 10_000
 
-/** The server and its settings as they are in force. They are changed where it is deployed from. */
+/** The server and its settings as they are in force, and those that can be changed here. */
 export function SettingsPage() {
   const system = useSystem({ refetchInterval: SYSTEM_EVERY_MS })
   const settings = useSettings()
+  const { may } = useSigned()
   return (
     <PageFrame title="Settings">
+      <RunTimeSettings />
       <div className="system-grid">
-        <Panel title="System">
-          <Loaded asked={system} height={280} lines={7}>
-            {(data) => <SystemFacts system={data} />}
-          </Loaded>
-        </Panel>
+        <div className="stack-wide">
+          <Panel title="System">
+            <Loaded asked={system} height={280} lines={7}>
+              {(data) => <SystemFacts system={data} />}
+            </Loaded>
+          </Panel>
+          {may.changeInstallation && <InstallationCapture />}
+        </div>
         <Panel title="Settings in force" flush>
           <Loaded asked={settings} height={400} lines={10}>
             {({ file, settings: members }) => (
               <>
                 <p className="table-note">
-                  {file === null ? 'There is no configuration file: these are defaults.' : `From ${file}.`} They are
-                  changed there, and hold from the next start.
+                  {file === null ? 'There is no configuration file: these are defaults.' : `From ${file}.`} A change
+                  there holds from the next start, or when the file is read again.
                 </p>
                 <SettingsTable members={members} />
               </>
@@ -39,6 +46,18 @@ export function SettingsPage() {
         </Panel>
       </div>
     </PageFrame>
+  )
+}
+
+/** The switch of all keys and accounts that have none of their own. */
+function InstallationCapture() {
+  const asked = useTagged<{ capture: Capture | null }>('/settings/capture')
+  return (
+    <Panel title="All keys and accounts">
+      <Loaded asked={asked} height={160} lines={3}>
+        {(answer) => <CaptureSwitch path="/settings/capture" answer={answer} />}
+      </Loaded>
+    </Panel>
   )
 }
 
@@ -66,13 +85,6 @@ function SystemFacts({ system }: { system: System }) {
         <Fact name="Data">{visible(system.data)}</Fact>
         <Fact name="Public address">{system.url ?? <span className="dim">none</span>}</Fact>
       </Facts>
-      <div>
-        <p className="snippet-title">The same over HTTP</p>
-        <Code
-          name="command"
-          text={`curl ${window.location.origin}/v1/management/system -H "authorization: Bearer $SLUICE_MANAGEMENT_KEY"`}
-        />
-      </div>
     </div>
   )
 }

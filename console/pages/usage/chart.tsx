@@ -1,6 +1,7 @@
 import { useMemo } from 'react'
 import { useScope } from '../../app/scope.tsx'
-import type { Usage, UsageGroup } from '../../api/answers.ts'
+import type { Outcome, Usage, UsageGroup } from '../../api/answers.ts'
+import { OUTCOME_TONES, outcomeText } from '../../parts/outcomes.ts'
 import { customRange } from '../../parts/range.ts'
 import { TimeChart } from '../../parts/time-chart.tsx'
 import { oneLine } from '../../parts/visible.ts'
@@ -19,12 +20,6 @@ type Props = {
 }
 
 const HEIGHT = 260
-const OUTCOME_TONES: Record<string, string> = {
-  completed: 'chart-completed',
-  failed: 'chart-failed',
-  refused: 'chart-refused',
-  'client-left': 'chart-left',
-}
 
 /** The metric over time; shares as lines, all others stacked. */
 export function UsageChart({ usage, starts, end, groups, metric, zone, by, then }: Props) {
@@ -33,7 +28,7 @@ export function UsageChart({ usage, starts, end, groups, metric, zone, by, then 
   const series = useMemo(
     () =>
       groups.map((group, index) => ({
-        label: groupName(group),
+        label: groupName(group, by),
         tone: toneOf(group, by, then, index),
         values: values[index]!.map((measures) =>
           measures === undefined ? (metric === 'cache' ? null : 0) : heightOf(metric, measures),
@@ -58,11 +53,11 @@ export function UsageChart({ usage, starts, end, groups, metric, zone, by, then 
 }
 
 /** What a group is called; a value that is absent has no name. */
-export const groupName = ({ key, label }: UsageGroup): string =>
-  oneLine(label ?? (key === null ? 'none' : String(key)), 60)
+export const groupName = ({ key, label }: UsageGroup, by: Group): string =>
+  oneLine(by === 'outcome' && typeof key === 'string' ? outcomeText(key) : (label ?? String(key ?? 'none')), 60)
 
 function toneOf(group: UsageGroup, by: Group, then: Group | undefined, index: number): string {
   if (isRest(group)) return 'chart-rest'
-  const own = by === 'outcome' && then === undefined ? OUTCOME_TONES[String(group.key)] : undefined
+  const own = by === 'outcome' && then === undefined ? OUTCOME_TONES[group.key as Outcome] : undefined
   return own ?? `chart-${(index % 8) + 1}`
 }

@@ -6,7 +6,7 @@ import { useAsk } from '../../api/queries.ts'
 import { Loaded } from '../../parts/fault.tsx'
 import { PageFrame } from '../../parts/page.tsx'
 import { bucketStarts, endOf, isOpenEnded } from '../../parts/range.ts'
-import { shortWhenText } from '../../parts/when.ts'
+import { StillCounting } from '../../parts/still-counting.tsx'
 import { useZone } from '../../parts/when.tsx'
 import { UsageChart } from './chart.tsx'
 import { Downloads } from './downloads.tsx'
@@ -54,16 +54,13 @@ export function Usage() {
         {({ usage, starts, end, groups }) => (
           <>
             <Totals usage={usage} />
-            <section className="panel usage-chart" aria-label="Chart">
-              <UsageChart {...{ usage, starts, end, groups, metric, zone, by, then }} />
-            </section>
-            <UsageTables {...{ usage, starts, groups, metric, zone, by, then }} />
-            {usage.counted_from !== null && Date.parse(usage.counted_from) > Date.parse(usage.from) && (
-              <p className="dim usage-note">
-                Counted from {shortWhenText(Date.parse(usage.counted_from), zone, Date.now())} on: nothing before it is
-                kept.
-              </p>
+            {groups.length > 0 && (
+              <section className="panel usage-chart" aria-label="Chart">
+                <UsageChart {...{ usage, starts, end, groups, metric, zone, by, then }} />
+              </section>
             )}
+            <UsageTables {...{ usage, starts, groups, metric, zone, by, then }} />
+            <StillCounting of={usage} />
           </>
         )}
       </Loaded>

@@ -25,8 +25,16 @@ export function UsageTables(props: Props) {
   if (props.groups.length === 0)
     return (
       <section className="panel">
-        <Empty icon="usage" title="Nothing was used in this range">
-          Choose a longer range above, or send a request from a client or the playground.
+        <Empty
+          icon="usage"
+          title="Nothing was used in this range"
+          action={
+            <To path="/playground" className="link">
+              Open the playground
+            </To>
+          }
+        >
+          Choose a longer range above, or send a request from a client with a key.
         </Empty>
       </section>
     )
@@ -101,7 +109,7 @@ function Numbers({ measures }: { measures: Measures }) {
 
 /** Leads to the requests of the group, where they can be filtered by it. */
 function GroupLink({ group, by, then }: { group: UsageGroup; by: Group; then: Group | undefined }) {
-  const name = groupName(group)
+  const name = groupName(group, by)
   const keys = group.key as GroupKey
   const values = Array.isArray(keys) ? keys : [keys]
   const fields = then === undefined ? [by] : [by, then]
@@ -117,7 +125,7 @@ function GroupLink({ group, by, then }: { group: UsageGroup; by: Group; then: Gr
 
 const MOST_TIMES = 750
 
-function TimeTable({ usage, starts, groups, metric, zone }: Props) {
+function TimeTable({ usage, starts, groups, metric, zone, by }: Props) {
   const values = useMemo(() => groups.map((group) => byBucket(group, starts)), [groups, starts])
   const times = starts.map((start, index) => ({ start, index })).toReversed()
   const used = times.filter(({ index }) => values.some((of) => of[index] !== undefined)).slice(0, MOST_TIMES)
@@ -134,7 +142,7 @@ function TimeTable({ usage, starts, groups, metric, zone }: Props) {
             <th className="first-big">{usage.bucket}</th>
             {groups.map((group, index) => (
               <th key={index} className="right cut">
-                {groupName(group)}
+                {groupName(group, by)}
               </th>
             ))}
           </tr>

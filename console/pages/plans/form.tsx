@@ -1,0 +1,28 @@
+import type { Plan } from '../../api/answers.ts'
+import { useTagged } from '../../api/queries.ts'
+import { type Field, ObjectForm } from '../../parts/object-form.tsx'
+
+const FIELDS: readonly Field[] = [
+  { path: 'usdPerMonth', label: 'USD a month', kind: 'number' },
+  { path: 'flows.5_hour', label: 'Flows in 5 hours', kind: 'number' },
+  { path: 'flows.7_day', label: 'Flows in 7 days', kind: 'number' },
+  { path: 'flows.monthly', label: 'Flows in a month', kind: 'number' },
+  { path: 'discount', label: 'Discount off pay-as-you-go bills, percent', kind: 'number' },
+]
+
+/** Sets up a plan, or changes one that is built in or was set up here: what stays empty is as it is built in. */
+export function PlanForm({ tier, onClose }: { tier: string | undefined; onClose: () => void }) {
+  const asked = useTagged<Plan>(`/plans/${encodeURIComponent(tier ?? '')}`, { enabled: tier !== undefined })
+  if (tier !== undefined && asked.data === undefined) return null
+  const set = asked.data?.data.set ?? null
+  return (
+    <ObjectForm
+      what="plan"
+      base="/plans"
+      nameLabel="Name"
+      fields={FIELDS}
+      object={{ name: tier, value: set?.value ?? {}, etag: asked.data?.etag ?? null, isSet: set !== null }}
+      onClose={onClose}
+    />
+  )
+}

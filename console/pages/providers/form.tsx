@@ -1,0 +1,38 @@
+import type { Provider } from '../../api/answers.ts'
+import { useTagged } from '../../api/queries.ts'
+import { type Field, ObjectForm } from '../../parts/object-form.tsx'
+
+const PROTOCOLS = ['chat.completions', 'responses', 'messages', 'generateContent', 'images', 'predictions']
+
+const FIELDS: readonly Field[] = [
+  { path: 'name', label: 'Display name' },
+  { path: 'protocol', label: 'Protocol', choices: PROTOCOLS },
+  {
+    path: 'baseUrl',
+    label: 'Base URL',
+    description: 'Everything before /chat/completions, /responses, /messages or /models.',
+  },
+  {
+    path: 'apiKey',
+    label: 'Key',
+    kind: 'secret',
+    description: 'Stored encrypted and never shown again. Empty: the stored one stays.',
+  },
+]
+
+/** Sets up a provider of one's own, or changes one that was set up here. */
+export function ProviderForm({ id, onClose }: { id: string | undefined; onClose: () => void }) {
+  const asked = useTagged<Provider>(`/providers/${encodeURIComponent(id ?? '')}`, { enabled: id !== undefined })
+  if (id !== undefined && asked.data === undefined) return null
+  const set = asked.data?.data.set ?? null
+  return (
+    <ObjectForm
+      what="provider"
+      base="/providers"
+      nameLabel="Id, as in the names of its models"
+      fields={FIELDS}
+      object={{ name: id, value: set?.value ?? {}, etag: asked.data?.etag ?? null, isSet: set !== null }}
+      onClose={onClose}
+    />
+  )
+}

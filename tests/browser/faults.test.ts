@@ -1,0 +1,63 @@
+/** What pages show when the server is gone, answers with errors, or no longer has their scripts. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { startGateway, type Gateway } from '../server.ts'
+import { CAN_BROWSE, MOBILE, picture, signIn, useBrowser } from './browser.ts'
+
+const browser = useBrowser()
+let gateway: Gateway
+beforeAll(async () => {
+  gateway = await startGateway()
+}, 60_000)
+afterAll(() => gateway.stop())
+
+describe.skipIf(!CAN_BROWSE)('a page that cannot be read again', () => {
+  test('it says since when, keeps what it had, and goes on when the server is back', async () => {
+    const { page, context, faults } = await signIn(browser, gateway)
+    await page.getByText('No requests in this range').waitFor()
+    const strip = page.getByRole('status').filter({ hasText: 'The server does not answer.' })
+    expect(await strip.count()).toBe(0)
+    await page.route('**/v1/management/**', (route) => route.abort())
+    await strip.filter({ hasText: /What is shown is as of \d\d:\d\d:\d\d\./ }).waitFor()
+    await page.getByText('No requests in this range').waitFor()
+    await picture(page, 'gone')
+    await page.unroute('**/v1/management/**')
+    await strip.getByRole('button', { name: 'Retry' }).click()
+    await strip.waitFor({ state: 'detached' })
+    expect(faults).toEqual([])
+    await context.close()
+  }, 90_000)
+
+  test('a first question that is not answered says so beside its place', async () => {
+    const { page, context } = await signIn(browser, gateway)
+    await page.route('**/v1/management/usage*', (route) => route.abort())
+    await page.goto(`${gateway.url}/console/usage`)
+    await page.getByRole('status').filter({ hasText: 'The server does not answer. The page tries again.' }).waitFor()
+    await context.close()
+  }, 90_000)
+
+  test('an error has its advice, and a button that fits on a phone', async () => {
+    const { page, context } = await signIn(browser, gateway, { viewport: MOBILE })
+    await page.goto(`${gateway.url}/console/requests/none`)
+    const fault = page.getByRole('alert').filter({ hasText: 'No such request.' })
+    await fault.getByText('It was deleted, is older than what is kept', { exact: false }).waitFor()
+    const isWhole = `(() => {
+      const { scrollWidth, clientWidth } = document.querySelector('.fault .mantine-Button-label')
+      return scrollWidth <= clientWidth
+    })()`
+    expect(await page.evaluate(isWhole)).toBe(true)
+    await picture(page, 'request-none-mobile')
+    await context.close()
+  }, 90_000)
+
+  test('a script that is gone takes the place of its part alone', async () => {
+    const { page, context } = await signIn(browser, gateway)
+    await page.route('**/assets/time-chart-*.js', (route) => route.abort())
+    await page.goto(`${gateway.url}/console`)
+    await page.getByText('Load the page again', { exact: false }).waitFor()
+    await page.getByRole('heading', { name: 'Running now' }).waitFor()
+    await page.unroute('**/assets/time-chart-*.js')
+    await page.getByRole('button', { name: 'Retry' }).click()
+    await page.getByText('No requests in this range').waitFor()
+    await context.close()
+  }, 90_000)
+})
