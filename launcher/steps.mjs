@@ -13,19 +13,22 @@ const TEST_TIMEOUT_MS = 15_000
 const WORKERS = availableParallelism() + 1
 
 /**
- * Runs the steps in order, prints the seconds of each, and ends with the line `N passed, N failed, N skipped`. A step
- * that only checks counts as one failure when it fails. Sets the exit code.
+ * Runs the steps in order, prints the seconds of each, names the failed tests, and ends with the line `N passed, N
+ * failed, N skipped`. A step that only checks counts as one failure when it fails. Sets the exit code.
  */
 export async function runSteps(steps) {
   installMissing({ tests: true })
   const sum = { passed: 0, failed: 0, skipped: 0 }
+  const failures = []
   for (const [name, step] of steps) {
     const began = performance.now()
     const counts = await step()
     for (const key of Object.keys(sum)) sum[key] += counts[key]
     const seconds = ((performance.now() - began) / 1000).toFixed(1)
     console.log(`${name}: ${counts.failed === 0 ? 'passed' : 'failed'} in ${seconds} s`)
+    if (counts.failed > 0) failures.push(...(counts.failures ?? []).map((test) => `failed in ${name}: ${test}`))
   }
+  for (const failure of failures) console.log(failure)
   console.log(`${sum.passed} passed, ${sum.failed} failed, ${sum.skipped} skipped`)
   process.exitCode = sum.failed === 0 ? 0 : 1
 }
@@ -40,16 +43,19 @@ export async function checkConsoleTypes() {
   return checkWith('typescript/bin/tsc', '--noEmit', '-p', join(root, 'console'))
 }
 
-/** `args`: paths and options of `bun test`. */
-export async function runTests(args, { env = {}, workers = WORKERS } = {}) {
+/** `args`: paths and options of `bun test`. `mayBeNone`: the options may choose none of the tests. */
+export async function runTests(args, { env = {}, workers = WORKERS, mayBeNone = false } = {}) {
   const options = ['--no-install', `--timeout=${TEST_TIMEOUT_MS}`, `--parallel=${workers}`, '--no-isolate']
-  const { code, tail } = await run(findBun(), ['test', ...options, ...args], env)
+  const { code, tail, failures } = await run(findBun(), ['test', ...options, ...args], env)
   const count = (outcome) => countOf(outcome, tail)
   const passed = count('pass')
+  if (mayBeNone && NO_TESTS.test(tail)) return { passed: 0, failed: 0, skipped: 0 }
   // A run without tests is a failure, and so is one that ends badly without a failed test.
   const failed = Math.max(count('fail'), code === 0 && passed > 0 ? 0 : 1)
-  return { passed, failed, skipped: count('skip') + count('todo') }
+  return { passed, failed, skipped: count('skip') + count('todo'), failures }
 }
+
+const NO_TESTS = /^error: regex .* matched 0 tests/m
 
 async function checkWith(program, ...args) {
   const { code } = await run(process.execPath, [join(root, 'node_modules', program), ...args])
@@ -62,21 +68,41 @@ function countOf(outcome, tail) {
   return Number(lines.at(-1)?.[1] ?? 0)
 }
 
-/** Passes the output on as it comes; resolves to the exit code and the end of what the command printed on stderr. */
+/** Bun's output: the name of a file before its tests, a mark before a failed test, and its failed tests once more. */
+const TEST_FILE = /^(\S+\.test\.ts):$/
+const FAILED_AGAIN = /^\d+ tests failed:$/
+const FAILED_TEST = /^(?:\(fail\)|✗) (.*?)(?: \[[\d.]+ms\])?$/
+
+/**
+ * Passes the output on as it comes; resolves to the exit code, the end of what the command printed on stderr, and the
+ * names of the tests that failed.
+ */
 function run(command, args, more = {}) {
   const env = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336', ...process.env, ...more }
   const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'inherit', 'pipe'], env })
   let tail = ''
+  let line = ''
+  let file = ''
+  const failures = []
   child.stderr.setEncoding('utf8').on('data', (text) => {
     process.stderr.write(text)
     // Colours would hide the summary.
-    tail = (tail + text.replace(/\x1b\[[\d;]*m/g, '')).slice(-TAIL_CHARACTERS)
+    const plain = text.replace(/\x1b\[[\d;]*m/g, '')
+    tail = (tail + plain).slice(-TAIL_CHARACTERS)
+    const lines = (line + plain).split('\n')
+    line = lines.pop()
+    for (const whole of lines) {
+      file = TEST_FILE.exec(whole)?.[1] ?? file
+      if (FAILED_AGAIN.test(whole)) file = undefined
+      const failed = FAILED_TEST.exec(whole)?.[1]
+      if (file !== undefined && failed !== undefined) failures.push(`${file}: ${failed}`)
+    }
   })
   return new Promise((resolve) => {
     child.on('error', (error) => {
       console.error(`${command} could not be started: ${error.message}`)
-      resolve({ code: 1, tail })
+      resolve({ code: 1, tail, failures: [] })
     })
-    child.on('close', (code) => resolve({ code: code ?? 1, tail }))
+    child.on('close', (code) => resolve({ code: code ?? 1, tail, failures }))
   })
 }

@@ -1,5 +1,6 @@
 // `npm test`: format, types and every test. `npm test -- tests/gateway -t name` runs a part of the tests.
 import { checkConsoleTypes, checkFormat, checkTypes, runSteps, runTests } from './steps.mjs'
+import { runTestsOnPostgres } from './stores.mjs'
 
 const args = process.argv.slice(2)
 const paths = args.some((arg) => !arg.startsWith('-')) ? args : ['./tests/', ...args]
@@ -9,4 +10,5 @@ await runSteps([
   ['types', checkTypes],
   ['types of the console', checkConsoleTypes],
   ['tests', () => runTests(paths)],
+  ['tests over PostgreSQL', () => runTestsOnPostgres(paths)],
 ])

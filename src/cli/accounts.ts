@@ -1,8 +1,10 @@
 import { Budgets } from '../accounts/budget.ts'
+import type { ChangeEntry } from '../accounts/change-log.ts'
 import { newId } from '../accounts/key-text.ts'
 import { FREE_TIER, Plans } from '../accounts/plans.ts'
-import { changePlan, newSubscription, renewed } from '../accounts/quota.ts'
-import { GENERATION_ID, topUp } from '../ledger/book.ts'
+import { changePlan, newSubscription, renewed } from '../accounts/subscription.ts'
+import { described } from '../endpoints/management/accounts.ts'
+import { conflictOf, isOperationReference, topUp } from '../ledger/book.ts'
 import { usdOf, usdText, type Nano } from '../money.ts'
 import {
   NotCovered,
@@ -37,9 +39,13 @@ export async function createAccount(given: Given, name: string): Promise<void> {
   await withData(given, async (data) => {
     const credits = (accountId: string): Operation[] =>
       amounts.map(({ amount, bonus }) =>
-        topUp({ reference: newId('op'), at: Date.now(), accountId, amount, bonus, note: 'Opening' }),
+        topUp({ reference: newId('op'), at: data.store.time(), accountId, amount, bonus, note: 'Opening' }),
       )
-    const account = await data.accounts.create(name, { tier, discount: basisPoints, credits })
+    const initial = { tier, discount: basisPoints, credits }
+    const account = await data.accounts.create(name, initial, (made, subscription) => {
+      const after = described(made, subscription, null)
+      return [data.line({ action: 'account.create', target: made.id, accountId: made.id, after })]
+    })
     if (given.on('json')) return print(toJson(await loadView(data, account)))
     console.log(`created ${account.name} (${account.id})`)
     console.error(`create a key for it: sluice keys create --account ${account.name}`)
@@ -49,7 +55,7 @@ export async function createAccount(given: Given, name: string): Promise<void> {
 export async function listAccounts(given: Given): Promise<void> {
   await withExistingData(given, async (data) => {
     const state = await data.store.ledger.state()
-    const views = (await data.accounts.list()).map((account) => toView(account, state, []))
+    const views = (await data.accounts.list()).map((account) => toView(account, state, [], data.store.time()))
     if (given.on('json')) return print(views.map(({ keys: _, ...shown }) => shown).map(toJson))
     const rows = views.map(({ account, subscription, credit, bonus }) => [
       account.name,
@@ -84,7 +90,7 @@ export async function showAccount(given: Given, name: string): Promise<void> {
     const rows = keys.map(({ key, spent }) => [
       key.id,
       key.kind,
-      stateOf(key),
+      stateOf(key, data.store.time()),
       key.models?.join(',') ?? 'all',
       limitText(key),
       spent === null ? '' : usdText(spent),
@@ -99,7 +105,7 @@ export async function creditAccount(given: Given, name: string, usd: string): Pr
   const amount = readUsd(usd, 'the amount', 'signed')
   if (amount === 0n) throw new UsageError('the amount must not be 0')
   const [note, reference = newId('op'), bonus] = [given.text('note'), given.text('reference'), given.on('bonus')]
-  if (!/^[\x21-\x7e]{1,100}$/.test(reference) || GENERATION_ID.test(reference))
+  if (!isOperationReference(reference))
     throw new UsageError(
       '--reference must be 1 to 100 printable characters without spaces, ' +
         'and not 32 hex digits, which are the id of a generation',
@@ -108,18 +114,24 @@ export async function creditAccount(given: Given, name: string, usd: string): Pr
     const account = await data.accounts.named(name)
     const operation = topUp({
       reference,
-      at: Date.now(),
+      at: data.store.time(),
       accountId: account.id,
       amount,
       bonus,
       ...(note === undefined ? {} : { note }),
     })
-    const posted = await data.store.ledger.post({ ...operation, covered: amount < 0n }).catch((error: unknown) => {
-      if (!(error instanceof NotCovered)) throw error
-      throw new Error(
-        `${account.name} has only ${usdText(error.balance)} USD of ${bonus ? 'bonus' : 'credit'}; nothing was changed`,
-      )
-    })
+    const after = { amount_usd: usdText(amount), bonus, reference, note: note ?? null }
+    const line = (): Promise<void> => data.line({ ...entryOf('account.credit', account), after })
+    const covered = { ...operation, covered: amount < 0n }
+    const posted = await data.store.ledger
+      .post(covered, () => [line()])
+      .catch((error: unknown) => {
+        if (!(error instanceof NotCovered)) throw error
+        const kind = bonus ? 'bonus' : 'credit'
+        throw new Error(`${account.name} has only ${usdText(error.balance)} USD of ${kind}; nothing was changed`)
+      })
+    const conflict = posted ? undefined : await conflictOf(data.store.ledger, operation)
+    if (conflict !== undefined) throw new Error(conflict)
     const { credit, bonus: granted } = await loadView(data, account)
     if (given.on('json'))
       return print({ account: account.name, reference, posted, balance: balanceToJson(credit, granted) })
@@ -140,7 +152,11 @@ export async function changeAccountPlan(given: Given, name: string, tier: string
     const { subscription: before } = await loadView(data, account)
     const changed = changePlan(before, tier, { now: given.on('now') }, new Plans(data.config))
     const subscription = { ...changed, renews: !given.on('no-renew') }
-    await data.store.ledger.setSubscription(subscription)
+    await data.logged(() => data.store.ledger.setSubscription(subscription), {
+      ...entryOf('account.change', account),
+      before: { plan: planToJson(before) },
+      after: { plan: planToJson(subscription) },
+    })
     console.log(
       given.on('json')
         ? JSON.stringify({ account: account.name, plan: planToJson(subscription) })
@@ -153,9 +169,13 @@ export async function setAccountStatus(given: Given, name: string, text: string)
   const status = STATUSES.find((one) => one === text)
   if (status === undefined)
     throw new UsageError(`the status must be one of ${STATUSES.join(', ')}${didYouMean(text, STATUSES)}`)
-  await withExistingData(given, async ({ accounts, store }) => {
+  await withExistingData(given, async ({ accounts, store, logged }) => {
     const account = await accounts.named(name)
-    await store.accounts.setStatus(account.id, status)
+    await logged(() => store.accounts.setStatus(account.id, status), {
+      ...entryOf('account.change', account),
+      before: { status: account.status },
+      after: { status },
+    })
     console.log(
       given.on('json')
         ? JSON.stringify({ account: account.name, status })
@@ -166,9 +186,13 @@ export async function setAccountStatus(given: Given, name: string, text: string)
 
 export async function setAccountDiscount(given: Given, name: string, text: string): Promise<void> {
   const discount = readPercent(text, 'the discount')
-  await withExistingData(given, async ({ accounts, store }) => {
+  await withExistingData(given, async ({ accounts, store, logged }) => {
     const account = await accounts.named(name)
-    await store.accounts.setDiscount(account.id, discount)
+    await logged(() => store.accounts.setDiscount(account.id, discount), {
+      ...entryOf('account.change', account),
+      before: { discount: account.discount / 100 },
+      after: { discount: discount / 100 },
+    })
     console.log(
       given.on('json')
         ? JSON.stringify({ account: account.name, discountPercent: discount / 100 })
@@ -176,6 +200,9 @@ export async function setAccountDiscount(given: Given, name: string, text: strin
     )
   })
 }
+
+/** A line of the change log about an account. */
+const entryOf = (action: string, { id }: Account): ChangeEntry => ({ action, target: id, accountId: id })
 
 /** Refuses a tier that is not configured, before anything is written. */
 function checkTier(tier: string, given: Given): void {
@@ -198,14 +225,15 @@ const loadView = async ({ store }: Data, account: Account): Promise<AccountView>
     account,
     await store.ledger.state(),
     (await store.accounts.keys()).filter(({ accountId }) => accountId === account.id),
+    store.time(),
   )
 
 function toView(
   account: Account,
   { balances, subscriptions, spends }: LedgerState,
   keys: readonly StoredKey[],
+  now: number,
 ): AccountView {
-  const now = Date.now()
   const balanceOf = (kind: 'credit' | 'bonus'): Nano =>
     balances.find((row) => row.kind === kind && row.owner === account.id)?.balance ?? 0n
   const stored =

@@ -1,32 +1,20 @@
-import type { Command, Option } from './command.ts'
-
-const DATA: Record<string, Option> = {
-  config: { value: 'FILE', summary: 'Configuration file (default: $SLUICE_CONFIG, or sluice.yaml if it exists)' },
-  data: {
-    value: 'FOLDER',
-    summary: 'Data folder (default: $SLUICE_DATA, or the one in the configuration, or ./data)',
-  },
-}
-
-const LISTEN: Record<string, Option> = {
-  host: { value: 'HOST', summary: 'Address to listen on' },
-  port: { value: 'PORT', summary: 'Port to listen on; 0 for any free port' },
-}
-
-const JSON_OUTPUT: Record<string, Option> = { json: { summary: 'Print JSON' } }
+import type { Command } from './command.ts'
+import { CONFIG_COMMANDS } from './config-commands.ts'
+import { DATA, JSON_OUTPUT, LISTEN } from './options.ts'
 
 const SERVE_NOTES = `The first start with a data folder creates the account "default" with a starting credit
 (billing.startingCredit, 100 USD) and one key of each kind. It prints them as "key KIND TEXT"; the texts are not shown
 again.
 
 $SLUICE_KEY replaces the random pay-as-you-go key. On later starts it is added if it is unknown, and refused if it was
-revoked. It must be sk-ai-v1- followed by 16 or more letters, digits, "-" or "_".
+revoked. It must be sk-ai-v1- followed by 16 or more letters, digits, "-" or "_". $SLUICE_PEPPER, 32 bytes in base64 or
+hexadecimal, is the secret of the hashes of keys, instead of the file "pepper" in the data folder.
 
 Sluice prints "listening on URL" when it is ready. Options override the variables SLUICE_HOST, SLUICE_PORT, SLUICE_DATA
 and SLUICE_CONFIG; variables override the file. A provider is switched on by the file or by its key in the environment.
 
 On SIGTERM, Ctrl-C or a closed terminal, Sluice refuses new requests, finishes those in flight and exits with 0. A
-second signal ends it at once.`
+second signal ends it at once. On SIGHUP without a terminal it reads the configuration file again.`
 
 const MODELS_NOTES = `CONTEXT is in tokens. INPUT and OUTPUT are the current USD per million tokens before discounts;
 "+" marks higher rates for long prompts. Unknown values are empty. Model servers on this machine are included. --json
@@ -36,6 +24,9 @@ const EXPLAIN_NOTES = `For each provider that would be tried, in order: URL, hea
 protocol cannot represent. A request in the provider's own protocol is sent unchanged. Providers of the model that are
 switched off are listed with what switches them on. Files, stored conversations and reasoning are not inserted; only a
 running server has them. Exits with 1 if no provider would be tried. Use - as the file to read the standard input.`
+
+const MIGRATE_NOTES = `The database must be empty. Counts, sums and the audit are compared on both sides. The folder
+stays as it is. What was broken off goes on where it is run again; no server starts on the database before the end.`
 
 /** Every command. Each imports its modules when it runs, so that it does not load those of the others. */
 export const COMMANDS: readonly Command[] = [
@@ -304,6 +295,37 @@ export const COMMANDS: readonly Command[] = [
     run: async (given, operands) => (await import('./store.ts')).backUpStore(given, operands[0] ?? ''),
   },
   {
+    words: 'store restore',
+    operands: '<folder>',
+    operandCount: 1,
+    summary: 'Put a copy that store backup made in the place of the content of the data folder',
+    notes: 'Refused while a server runs. What was there is moved to a folder in the data folder.',
+    options: { ...JSON_OUTPUT, ...DATA },
+    run: async (given, operands) => (await import('./store.ts')).restoreStore(given, operands[0] ?? ''),
+  },
+  {
+    words: 'store status',
+    operands: '',
+    operandCount: 0,
+    summary: 'Show schema, sizes, the processes that serve, what they have leased, and pending work',
+    options: { ...JSON_OUTPUT, ...DATA },
+    run: async (given) => (await import('./store-status.ts')).showStoreStatus(given),
+  },
+  {
+    words: 'store migrate',
+    operands: '',
+    operandCount: 0,
+    summary: 'Copy the data folder of a server that is stopped to PostgreSQL',
+    notes: MIGRATE_NOTES,
+    options: {
+      to: { value: 'URL', summary: 'postgres://user:password@host/database (default: store of the file)' },
+      'keep-files': { summary: 'Leave the contents of files in the folder, for files.store: folder' },
+      ...JSON_OUTPUT,
+      ...DATA,
+    },
+    run: async (given) => (await import('./store.ts')).migrateStore(given),
+  },
+  {
     words: 'health',
     operands: '',
     operandCount: 0,
@@ -331,12 +353,5 @@ export const COMMANDS: readonly Command[] = [
     },
     run: async (given) => (await import('./usage.ts')).printUsage(given),
   },
-  {
-    words: 'config check',
-    operands: '',
-    operandCount: 0,
-    summary: 'Check the configuration, report every problem with its line, and exit with 1 if there is one',
-    options: { ...JSON_OUTPUT, ...DATA, ...LISTEN },
-    run: async (given) => (await import('./serve.ts')).checkConfig(given),
-  },
+  ...CONFIG_COMMANDS,
 ]

@@ -2,6 +2,7 @@ import { openPeople } from '../accounts/people.ts'
 import { COMMAND_LINE } from '../accounts/change-log.ts'
 import { OWNER } from '../accounts/users.ts'
 import { consoleLink } from '../accounts/sign-in.ts'
+import { allOf } from '../store/refused.ts'
 import type { User } from '../store/store.ts'
 import type { Given } from './command.ts'
 import { instant, withExistingData } from './data.ts'
@@ -9,12 +10,15 @@ import { instant, withExistingData } from './data.ts'
 /** Prints a link that signs a user in, and opens it where there is a screen. */
 export async function openConsole(given: Given): Promise<void> {
   await withExistingData(given, async ({ config, store }) => {
-    const { users, signIn, changes } = openPeople(store, Date.now)
+    const { users, signIn, changes } = openPeople(store, store.time)
     const wanted = given.text('user')
     const user = wanted === undefined ? await firstOwner(users) : await users.named(wanted)
-    const { text, expiresAt } = await signIn.newLink(user)
-    if (user !== undefined)
-      await changes.add(COMMAND_LINE, { action: 'link.create', target: user.id, after: { user: user.name } })
+    const { link, text } = signIn.makeLink(user)
+    const entry = user && { action: 'link.create', target: user.id, after: { user: user.name } }
+    await allOf(
+      store.together(() => [signIn.addLink(link), ...(entry === undefined ? [] : [changes.add(COMMAND_LINE, entry)])]),
+    )
+    const { expiresAt } = link
     const { host, port } = config.listen
     const url = consoleLink(config, text, `http://${host.includes(':') ? `[${host}]` : host}:${port}`)
     if (given.on('json'))

@@ -1,15 +1,20 @@
 import { Keys, type ListedKey, type NewKey } from '../accounts/keys.ts'
 import { KEY_KINDS, LIMIT_PERIODS } from '../config/terms.ts'
 import { modelPatternProblem } from '../config/model-settings.ts'
+import { described } from '../endpoints/management/keys.ts'
 import { usdOf } from '../money.ts'
 import { limitText, readUsd } from './amounts.ts'
 import { columns, didYouMean, UsageError, type Given } from './command.ts'
 import { instant, withData, withExistingData, type Data } from './data.ts'
 
 export async function createKey(given: Given): Promise<void> {
-  const key = readKey(given)
+  // A mistake is refused before anything is made.
+  readKey(given, Date.now())
   await withData(given, async (data) => {
-    const created = await (await keysOf(data)).create(key)
+    const key = readKey(given, data.store.time())
+    const created = await (await keysOf(data)).create(key, (row, account) => [
+      data.line({ action: 'key.create', target: row.id, accountId: account.id, after: described(row, account, null) }),
+    ])
     if (given.on('json'))
       return console.log(
         JSON.stringify({ id: created.id, kind: key.kind, account: created.account, text: created.text }),
@@ -28,7 +33,7 @@ export async function listKeys(given: Given): Promise<void> {
       key.kind,
       key.account,
       key.text,
-      stateOf(key),
+      stateOf(key, data.store.time()),
       key.models?.join(',') ?? 'all',
       limitText(key),
       key.name ?? '',
@@ -39,7 +44,9 @@ export async function listKeys(given: Given): Promise<void> {
 
 export async function revokeKey(given: Given, which: string): Promise<void> {
   await withExistingData(given, async (data) => {
-    const { id } = await (await keysOf(data)).revoke(which)
+    const { id } = await (await keysOf(data)).revoke(which, (key) => [
+      data.line({ action: 'key.revoke', target: key.id, accountId: key.accountId }),
+    ])
     console.log(given.on('json') ? JSON.stringify({ id, revoked: true }) : `revoked ${id}`)
   })
 }
@@ -49,7 +56,14 @@ export async function rotateKey(given: Given, which: string): Promise<void> {
   const graceMs = grace === undefined ? 0 : readDuration(grace)
   if (graceMs === undefined) throw new UsageError('--grace must be a duration, such as 30m, 24h or 7d')
   await withExistingData(given, async (data) => {
-    const { id, text, old } = await (await keysOf(data)).rotate(which, graceMs)
+    const { id, text, old } = await (await keysOf(data)).rotate(which, graceMs, (row, replaced) => [
+      data.line({
+        action: 'key.rotate',
+        target: replaced.id,
+        accountId: row.accountId,
+        after: { id: row.id, grace_seconds: graceMs / 1000 },
+      }),
+    ])
     const worksUntil = instant(old.worksUntil)
     if (given.on('json'))
       return console.log(JSON.stringify({ id, kind: old.kind, text, old: { id: old.id, worksUntil } }))
@@ -61,9 +75,10 @@ export async function rotateKey(given: Given, which: string): Promise<void> {
   })
 }
 
-const keysOf = ({ config, store, accounts }: Data): Promise<Keys> => Keys.open({ store, accounts, folder: config.data })
+const keysOf = ({ config, store, accounts }: Data): Promise<Keys> =>
+  Keys.open({ store, accounts, folder: config.data, env: config.env })
 
-function readKey(given: Given): NewKey {
+function readKey(given: Given, now: number): NewKey {
   const kind = KEY_KINDS.find((known) => known === (given.text('kind') ?? 'pay-as-you-go'))
   if (kind === undefined)
     throw new UsageError(
@@ -82,7 +97,7 @@ function readKey(given: Given): NewKey {
     ...(name === undefined ? {} : { name }),
     ...readModels(given),
     ...readLimit(given),
-    ...(expires === undefined ? {} : { expiresAt: readInstant(expires, Date.now()) }),
+    ...(expires === undefined ? {} : { expiresAt: readInstant(expires, now) }),
     ...(requests === undefined ? {} : { requestsPerMinute: readCount(requests) }),
     ...(given.on('no-idempotency') ? { idempotency: false } : {}),
   }
@@ -143,12 +158,12 @@ function readCount(text: string): number {
 }
 
 /** `active`, `expires 2027-...`, `expired 2026-...` or `revoked 2026-...`. */
-export const stateOf = (key: Pick<ListedKey, 'expiresAt' | 'revokedAt'>): string =>
+export const stateOf = (key: Pick<ListedKey, 'expiresAt' | 'revokedAt'>, now: number): string =>
   key.revokedAt !== null
     ? `revoked ${instant(key.revokedAt)}`
     : key.expiresAt === null
       ? 'active'
-      : `${key.expiresAt > Date.now() ? 'expires' : 'expired'} ${instant(key.expiresAt)}`
+      : `${key.expiresAt > now ? 'expires' : 'expired'} ${instant(key.expiresAt)}`
 
 const toJson = ({ limit, ...key }: ListedKey): object => ({
   ...key,

@@ -1,18 +1,33 @@
 import { Plans } from '../accounts/plans.ts'
-import { audit, type Audit } from '../ledger/audit.ts'
-import type { WrongRollUp, WrongTotal } from '../store/store.ts'
+import type { Config } from '../config/load.ts'
+import { audit, type Audit, type Terms } from '../ledger/audit.ts'
+import type { Store, WrongRollUp, WrongTotal } from '../store/store.ts'
 import type { Given } from './command.ts'
 import { withExistingData } from './data.ts'
 
 export async function auditLedger(given: Given): Promise<void> {
   await withExistingData(given, async ({ store, config }) => {
-    printAudit(
-      await audit(store, { overdraft: config.billing.overdraft, usdPerFlow: new Plans(config).usdPerFlow }),
-      given.on('json'),
-    )
-    checkTotals(await store.kept.wrongTotals())
-    checkRollUps(await store.reports.wrongRollUps())
+    printAudit(await audit(store, termsOf(config)), given.on('json'))
+    await checkSums(store)
   })
+}
+
+/** The audit of a store whose book, totals and roll-ups are right. Fails with an Error for the operator. */
+export async function checkBook(store: Store, config: Config): Promise<Audit> {
+  const result = await audit(store, termsOf(config))
+  failIfWrong(result)
+  await checkSums(store)
+  return result
+}
+
+const termsOf = (config: Config): Terms => ({
+  overdraft: config.billing.overdraft,
+  usdPerFlow: new Plans(config).usdPerFlow,
+})
+
+async function checkSums(store: Store): Promise<void> {
+  checkTotals(await store.kept.wrongTotals())
+  checkRollUps(await store.reports.wrongRollUps())
 }
 
 function checkTotals([first, ...more]: WrongTotal[]): void {
@@ -39,12 +54,16 @@ function printAudit({ wrong, first, ...rows }: Audit, asJson: boolean): void {
       `read ${generations} generations, ${transfers} transfers, ${balances} balances, ${windows} quota windows, ` +
         `${spends} key limits`,
     )
+  failIfWrong({ wrong, first })
+  if (!asJson) console.log('the ledger is consistent')
+}
+
+function failIfWrong({ wrong, first }: Pick<Audit, 'wrong' | 'first'>): void {
   if (first !== undefined)
     throw new Error(
       `the ledger is inconsistent: ${first.table} ${first.id} must have ${first.expected}, ` +
         `but has ${first.found}${others(wrong - 1)}`,
     )
-  if (!asJson) console.log('the ledger is consistent')
 }
 
 const others = (more: number): string =>

@@ -1,10 +1,12 @@
+import { isAccepted } from '../store/refused.ts'
 import type { Given } from './command.ts'
 import { withExistingData } from './data.ts'
 
 export async function resetQuota(given: Given, name: string): Promise<void> {
-  await withExistingData(given, async ({ accounts, store }) => {
+  await withExistingData(given, async ({ accounts, store, line }) => {
     const account = await accounts.named(name)
-    const requested = await store.ledger.requestReset(account.id)
+    const entry = { action: 'quota.reset', target: account.id, accountId: account.id }
+    const requested = await isAccepted(store.together(() => [store.ledger.requestReset(account.id), line(entry)]))
     if (given.on('json')) return console.log(JSON.stringify({ account: account.name, requested }))
     console.log(
       requested

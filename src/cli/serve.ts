@@ -1,8 +1,11 @@
 import { readFileSync } from 'node:fs'
+import type { Running } from '../app.ts'
 import { loadConfig, type Config } from '../config/load.ts'
+import { shownUrl } from '../config/store-settings.ts'
 import { log } from '../log/log.ts'
 import { UsageError, type Given } from './command.ts'
 import { buildConsole } from './console-build.ts'
+import { asWorker, reportServing, Workers } from './workers.ts'
 
 const SANDBOX = { host: '127.0.0.1', port: 4311 }
 /** One Ctrl-C can arrive three times within this time: from the terminal, from npm and from the launcher. */
@@ -16,9 +19,51 @@ export async function serve(given: Given): Promise<void> {
   if (given.on('no-console')) config.console.enabled = false
   // An unhandled rejection concerns one request. It must not end the process and thereby all others.
   process.on('unhandledRejection', (error) => log.error('unhandled rejection', error))
+  if (given.on('replace') && config.store.postgres !== undefined)
+    throw new Error('--replace hands over the folder of SQLite; over PostgreSQL, servers run beside each other')
+  const worker = asWorker(config)
+  if (config.workers > 1 && worker === undefined) await untilSignal(Workers.start(config))
+  else await untilSignal(serveAlone(worker ?? config, given))
+  if (config.console.enabled && worker === undefined) buildConsole()
+}
+
+async function serveAlone(config: Config, given: Given): Promise<Stoppable> {
   const { start } = await import('../app.ts')
-  await untilSignal(start(config, given.on('replace')))
-  if (config.console.enabled) buildConsole()
+  const begin = async (replaces: boolean): Promise<Running> => {
+    const running = await start(config, replaces)
+    // A server that begins anew has the same port.
+    config.listen.port = Number(new URL(running.url).port)
+    if (config.worker !== undefined) reportServing(running.url, config.listen.port)
+    return running
+  }
+  return keepRunning(begin, given.on('replace'))
+}
+
+/** A server that begins anew when other processes have declared it dead: a machine that slept, for example. */
+async function keepRunning(start: (replaces: boolean) => Promise<Running>, replaces: boolean): Promise<Stoppable> {
+  let running = await start(replaces)
+  let isStopping = false
+  const follow = async (): Promise<void> => {
+    await running.fenced
+    if (isStopping) return
+    log.error('Other processes have taken over from this one, which did not report for too long. It begins anew.')
+    await running.stop(0).catch((error: unknown) => log.warn(String(error)))
+    running = await start(false)
+    void follow().catch(endAtOnce)
+  }
+  void follow().catch(endAtOnce)
+  return {
+    stop() {
+      isStopping = true
+      return running.stop()
+    },
+    reload: () => running.reload(),
+  }
+}
+
+function endAtOnce(error: unknown): void {
+  log.error('the server could not begin anew', error)
+  process.exit(1)
 }
 
 export async function sandbox(given: Given): Promise<void> {
@@ -39,6 +84,8 @@ export async function checkConfig(given: Given): Promise<void> {
   const config = configOf(given)
   refuseExampleKey(config)
   const { file, listen, data, providers, models, keys } = config
+  const { postgres } = config.store
+  const store = postgres === undefined ? null : shownUrl(postgres.url)
   if (given.on('json'))
     return console.log(
       JSON.stringify({
@@ -48,12 +95,13 @@ export async function checkConfig(given: Given): Promise<void> {
         keys: keys.length,
         listen,
         data,
+        store,
       }),
     )
   const counts = [`${providers.size} providers`, `${models.size} models`, `${keys.length} keys`].join(', ')
   console.log(
     `${file === undefined ? 'no configuration file, using defaults' : `${file} is valid: ${counts}`}\n` +
-      `listen on ${listen.host} port ${listen.port}, data in ${data}`,
+      `listen on ${listen.host} port ${listen.port}, data in ${data}${store === null ? '' : ` and ${store}`}`,
   )
 }
 
@@ -79,13 +127,17 @@ export const configOf = (given: Given): Config => {
   return loadConfig(Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)), process.env)
 }
 
-/** Signals that a terminal, a shell or a service manager ends a program with. */
-const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const
+/** Signals that a terminal, a shell or a service manager ends a program with. SIGHUP may ask for something else. */
+const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const
+
+/** `stop` gives a server that goes on, if one does. `reload` reads the configuration file again. */
+type Stoppable = { stop(): Promise<Stoppable | undefined | void>; reload?(): Promise<void> }
 
 /**
  * Stops the server on a signal, and handles signals before it has started, too. Fails if the server does not start.
  */
-async function untilSignal(starting: Promise<{ stop(): unknown }>): Promise<void> {
+async function untilSignal(starting: Promise<Stoppable>): Promise<void> {
+  let running = starting
   let first: number | undefined
   const stop = async (): Promise<void> => {
     if (first !== undefined) {
@@ -95,15 +147,23 @@ async function untilSignal(starting: Promise<{ stop(): unknown }>): Promise<void
     }
     first = performance.now()
     try {
-      await (await starting).stop()
-      process.exit(0)
+      const next = await (await running).stop()
+      if (next === undefined) process.exit(0)
+      running = Promise.resolve(next)
+      first = undefined
     } catch (error) {
       log.error(error instanceof Error ? error.message : String(error))
       process.exit(1)
     }
   }
+  // In a terminal SIGHUP says that it was closed. Elsewhere operators expect it to have the file read again.
+  const hangUp = async (): Promise<void> => {
+    const server = hasTerminal() || first !== undefined ? undefined : await running
+    return server?.reload === undefined ? stop() : server.reload()
+  }
+  for (const signal of SIGNALS) process.on(signal, stop)
   // `nohup` starts a program that goes on when its terminal is closed.
-  for (const signal of SIGNALS) if (signal !== 'SIGHUP' || !ignoresHangUp()) process.on(signal, stop)
+  if (!ignoresHangUp()) process.on('SIGHUP', hangUp)
   // A terminal that was closed takes no more output.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   // The launcher has the other end of the channel. If it was killed, nothing else could stop this server.
@@ -112,6 +172,8 @@ async function untilSignal(starting: Promise<{ stop(): unknown }>): Promise<void
   if (process.env.npm_lifecycle_event !== undefined) whenNpmEnds(stop)
   await starting
 }
+
+const hasTerminal = (): boolean => [process.stdin, process.stdout, process.stderr].some(({ isTTY }) => isTTY)
 
 /** True where this process was started with SIGHUP ignored, as far as the system shows it. */
 function ignoresHangUp(): boolean {

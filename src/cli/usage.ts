@@ -15,13 +15,13 @@ const TOP = 1_000
 export async function printUsage(given: Given): Promise<void> {
   const format = oneOf(FORMATS, given, 'format', 'table')
   const bucket: BucketName = oneOf(BUCKETS, given, 'bucket', 'none')
-  const clock = new SteadyClock()
-  const now = clock.now()
-  const [from, to] = [instant(given, 'from', DEFAULT_FROM, now), instant(given, 'to', '-0m', now)]
-  if (from >= to) throw new UsageError('--from must be before --to')
   const groups = readOption(() => readGroups(given.text('group')?.split(',') ?? []), 'group')
   const zone = readOption(() => new Zone(given.text('tz') ?? 'UTC'), 'tz')
   await withExistingData(given, async ({ store }) => {
+    const clock = new SteadyClock(store.time)
+    const now = clock.now()
+    const [from, to] = [instant(given, 'from', DEFAULT_FROM, now), instant(given, 'to', '-0m', now)]
+    if (from >= to) throw new UsageError('--from must be before --to')
     const name = given.text('account')
     const account = name === undefined ? undefined : await store.accounts.find(name)
     if (name !== undefined && account === undefined) throw new Error(`there is no account ${name}`)

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { topUp } from '../../src/ledger/book.ts'
 import { listening } from './listening.ts'
+import { ofSqlite, withStoreOption, withStoreText } from '../stores.ts'
 
 const main = join(import.meta.dir, '../../src/main.ts')
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-cli-accounts-'))
@@ -12,8 +13,8 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }))
 let folders = 0
 const newFolder = (): string => join(scratch, `data-${folders++}`)
 
-const start = (args: string[], folder: string): Bun.Subprocess<'ignore', 'pipe', 'pipe'> =>
-  Bun.spawn([process.execPath, main, ...args, '--data', folder], {
+const start = (args: string[]): Bun.Subprocess<'ignore', 'pipe', 'pipe'> =>
+  Bun.spawn([process.execPath, main, ...args], {
     cwd: scratch,
     env: { PATH: process.env.PATH ?? '', HOME: scratch, OLLAMA_HOST: 'http://127.0.0.1:9' },
     stdin: 'ignore',
@@ -22,7 +23,7 @@ const start = (args: string[], folder: string): Bun.Subprocess<'ignore', 'pipe',
   })
 
 async function run(folder: string, ...args: string[]): Promise<{ code: number; out: string; err: string }> {
-  const child = start(args, folder)
+  const child = start(await withStoreOption([...args, '--data', folder]))
   const [out, err, code] = await Promise.all([
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
@@ -194,23 +195,31 @@ test('the status and the discount of an account can be set', async () => {
   expect(await json(folder, 'accounts', 'show', 'team')).toMatchObject({ status: 'banned', discountPercent: 7.25 })
 }, 30_000)
 
-test('an unknown folder or account is reported with a remedy, and nothing is created by reading', async () => {
+ofSqlite('folder')(
+  'an unknown folder is reported, and not created by reading',
+  async () => {
+    const folder = newFolder()
+    for (const args of [
+      ['list'],
+      ['show', 'team'],
+      ['credit', 'team', '1'],
+      ['plan', 'team', 'pro'],
+      ['status', 'team', 'banned'],
+      ['discount', 'team', '1'],
+    ]) {
+      expect(await run(folder, 'accounts', ...args)).toEqual({
+        code: 1,
+        out: '',
+        err: `sluice: the data folder ${folder} does not exist\n`,
+      })
+    }
+    expect(existsSync(folder)).toBe(false)
+  },
+  40_000,
+)
+
+test('an unknown account is reported with a remedy', async () => {
   const folder = newFolder()
-  for (const args of [
-    ['list'],
-    ['show', 'team'],
-    ['credit', 'team', '1'],
-    ['plan', 'team', 'pro'],
-    ['status', 'team', 'banned'],
-    ['discount', 'team', '1'],
-  ]) {
-    expect(await run(folder, 'accounts', ...args)).toEqual({
-      code: 1,
-      out: '',
-      err: `sluice: the data folder ${folder} does not exist\n`,
-    })
-  }
-  expect(existsSync(folder)).toBe(false)
   await run(folder, 'accounts', 'create', 'team')
   const unknown =
     'sluice: there is no account "tema" (did you mean team?); ' +
@@ -231,12 +240,10 @@ test('an unknown folder or account is reported with a remedy, and nothing is cre
 test('the first start creates one account with the configured credit, and others without', async () => {
   const folder = newFolder()
   const config = join(scratch, 'first.yaml')
-  writeFileSync(
-    config,
-    'billing: { startingCredit: 12.25 }\nkeys: [{ key: sk-ai-v1-of-a-team-in-the-file, account: team }]\n',
-  )
+  const text = 'billing: { startingCredit: 12.25 }\nkeys: [{ key: sk-ai-v1-of-a-team-in-the-file, account: team }]\n'
+  writeFileSync(config, await withStoreText(text, folder))
   for (let starts = 0; starts < 2; starts++) {
-    const { child } = await listening(start(['serve', '--port', '0', '--config', config], folder))
+    const { child } = await listening(start(['serve', '--port', '0', '--config', config, '--data', folder]))
     child.kill('SIGTERM')
     expect(await child.exited).toBe(0)
   }

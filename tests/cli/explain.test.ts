@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Loss } from '../../src/protocols/translation.ts'
+import { MAIN, type Ran, runSluice } from './run.ts'
 
-const main = join(import.meta.dir, '../../src/main.ts')
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-explain-'))
 const calls: string[] = []
 const provider = Bun.serve({
@@ -48,21 +48,8 @@ afterAll(async () => {
   rmSync(scratch, { recursive: true, force: true })
 })
 
-async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
-  const child = Bun.spawn([process.execPath, main, 'explain', ...args], {
-    cwd: scratch,
-    env: { PATH: process.env.PATH ?? '', HOME: scratch, OLLAMA_HOST: '127.0.0.1:9' },
-    stdin: 'ignore',
-    stdout: 'pipe',
-    stderr: 'pipe',
-  })
-  const [out, err, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { code, out, err }
-}
+const run = (...args: string[]): Promise<Ran> =>
+  runSluice(['explain', ...args], { cwd: scratch, env: { HOME: scratch, OLLAMA_HOST: '127.0.0.1:9' } })
 
 type Explained = {
   model: string
@@ -189,7 +176,7 @@ Lost:
   })
 
   test('reads a request from the standard input', async () => {
-    const child = Bun.spawn([process.execPath, main, 'explain', '-'], {
+    const child = Bun.spawn([process.execPath, MAIN, 'explain', '-'], {
       cwd: scratch,
       env: { PATH: process.env.PATH ?? '', HOME: scratch, OLLAMA_HOST: '127.0.0.1:9' },
       stdin: Bun.file(join(scratch, 'chat.json')),

@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { listening, type Started } from './listening.ts'
+import { ofSqlite, withStoreOption, withStoreText } from '../stores.ts'
 
 const main = join(import.meta.dir, '../../src/main.ts')
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-cli-'))
@@ -21,7 +22,7 @@ const start = (args: string[], env: Record<string, string> = {}): Bun.Subprocess
   })
 
 async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
-  const child = start(args)
+  const child = start(args.includes('--data') ? await withStoreOption(args) : args)
   const [out, err, code] = await Promise.all([
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
@@ -30,8 +31,8 @@ async function run(...args: string[]): Promise<{ code: number; out: string; err:
   return { code, out, err }
 }
 
-const serve = (folder: string, env: Record<string, string> = {}): Promise<Started> =>
-  listening(start(['serve', '--port', '0', '--data', folder], env))
+const serve = async (folder: string, env: Record<string, string> = {}): Promise<Started> =>
+  listening(start(await withStoreOption(['serve', '--port', '0', '--data', folder]), env))
 
 const statusOf = async (url: string, key: string): Promise<number> => {
   const response = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
@@ -72,6 +73,12 @@ describe('the command line', () => {
       'explain',
       'route',
       'config check',
+      'config show',
+      'config export',
+      'store backup',
+      'store restore',
+      'store status',
+      'store migrate',
     ]) {
       expect(out).toContain(words)
       const help = await run(...words.split(' '), '--help')
@@ -130,10 +137,19 @@ describe('the command line', () => {
       code: 1,
       err: 'sluice: --port: must be a whole number from 0 to 65535\n',
     })
-    const folder = newFolder()
-    expect((await run('keys', 'list', '--data', folder)).err).toBe(`sluice: the data folder ${folder} does not exist\n`)
-    expect(existsSync(folder)).toBe(false)
   }, 15_000)
+
+  ofSqlite('folder')(
+    'a folder that does not exist is not made by a command that shows it',
+    async () => {
+      const folder = newFolder()
+      expect((await run('keys', 'list', '--data', folder)).err).toBe(
+        `sluice: the data folder ${folder} does not exist\n`,
+      )
+      expect(existsSync(folder)).toBe(false)
+    },
+    15_000,
+  )
 
   test('config check reports the problems of the file', async () => {
     const file = join(scratch, 'bad.yaml')
@@ -159,8 +175,21 @@ describe('the command line', () => {
         keys: 0,
         listen: { host: '127.0.0.1', port: 1, proxies: expect.arrayContaining(['127.0.0.0/8']) },
         data: scratch,
+        store: null,
       },
     ])
+  }, 15_000)
+
+  test('config check shows the database without its password', async () => {
+    const file = join(scratch, 'postgres.yaml')
+    await Bun.write(file, 'store: postgres://sluice:k-3f9a@127.0.0.1:9/sluice?sslpassword=k-3f9a\n')
+    const json = await run('config', 'check', '--json', '--config', file)
+    expect([json.code, JSON.parse(json.out).store]).toEqual([0, 'postgres://sluice@127.0.0.1:9/sluice'])
+    const text = await run('config', 'check', '--config', file)
+    expect(text.out).toContain('and postgres://sluice@127.0.0.1:9/sluice')
+    const away = await run('keys', 'list', '--config', file, '--data', scratch)
+    expect(away.err).toStartWith('sluice: cannot use the database postgres://sluice@127.0.0.1:9/sluice (')
+    expect(JSON.stringify([json, text, away])).not.toContain('k-3f9a')
   }, 15_000)
 
   test('keys are created, listed and revoked', async () => {
@@ -242,7 +271,7 @@ describe('serve', () => {
       const folder = newFolder()
       const env = { SLUICE_KEY: 'sk-ai-v1-chosen_by_the_operator' }
       const file = join(scratch, 'text.yaml')
-      writeFileSync(file, 'log: { format: text, requests: none }')
+      writeFileSync(file, await withStoreText('log: { format: text, requests: none }', folder))
       for (let starts = 0; starts < 2; starts++) {
         const { child } = await listening(start(['serve', '--port', '0', '--data', folder, '--config', file], env))
         const command = /^curl .*$/m
@@ -262,20 +291,24 @@ describe('serve', () => {
     30_000,
   )
 
-  test('starts again at once after SIGKILL, and refuses to start beside another server on the folder', async () => {
-    const folder = newFolder()
-    const first = await serve(folder)
-    const key = first.lines[0]!.split(' ')[2]!
-    const refused = await run('serve', '--port', '0', '--data', folder)
-    expect(refused.code).toBe(1)
-    expect(refused.err).toContain(`in use by another Sluice (process ${first.child.pid})`)
-    first.child.kill('SIGKILL')
-    await first.child.exited
-    const again = await serve(folder)
-    expect(await statusOf(again.url, key)).toBe(200)
-    again.child.kill('SIGKILL')
-    await again.child.exited
-  }, 30_000)
+  ofSqlite('folder')(
+    'starts again at once after SIGKILL, and refuses to start beside another server on the folder',
+    async () => {
+      const folder = newFolder()
+      const first = await serve(folder)
+      const key = first.lines[0]!.split(' ')[2]!
+      const refused = await run('serve', '--port', '0', '--data', folder)
+      expect(refused.code).toBe(1)
+      expect(refused.err).toContain(`in use by another Sluice (process ${first.child.pid})`)
+      first.child.kill('SIGKILL')
+      await first.child.exited
+      const again = await serve(folder)
+      expect(await statusOf(again.url, key)).toBe(200)
+      again.child.kill('SIGKILL')
+      await again.child.exited
+    },
+    30_000,
+  )
 
   test('sees created, rotated and revoked keys and a changed account status within two seconds', async () => {
     const folder = newFolder()

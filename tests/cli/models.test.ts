@@ -2,8 +2,8 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { type Ran, runSluice } from './run.ts'
 
-const main = join(import.meta.dir, '../../src/main.ts')
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-models-'))
 const local = Bun.serve({
   port: 0,
@@ -28,21 +28,11 @@ writeFileSync(
     'price: { prompt: [1.5, { over: 1000, rate: 3 }], completion: 4 }, contextLength: 1234 } }',
 )
 
-async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
-  const child = Bun.spawn([process.execPath, main, 'models', ...args], {
+const run = (...args: string[]): Promise<Ran> =>
+  runSluice(['models', ...args], {
     cwd: scratch,
-    env: { PATH: process.env.PATH ?? '', HOME: scratch, DEEPSEEK_API_KEY: 'k', OLLAMA_HOST: `127.0.0.1:${local.port}` },
-    stdin: 'ignore',
-    stdout: 'pipe',
-    stderr: 'pipe',
+    env: { HOME: scratch, DEEPSEEK_API_KEY: 'k', OLLAMA_HOST: `127.0.0.1:${local.port}` },
   })
-  const [out, err, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { code, out, err }
-}
 
 describe('sluice models', () => {
   test('lists all available models, including those of the file and of servers on this machine', async () => {

@@ -1,8 +1,9 @@
 import { afterEach, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
+import { sqlIn } from '../stores.ts'
 import { until } from '../transport/raw-server.ts'
 
 /** Signals, and a terminal that is closed, while a response streams. */
@@ -23,13 +24,20 @@ const streamOf = ({ url, key }: Pick<GatewayProcess, 'url' | 'key'>, content: st
 const shortStream = (gateway: Pick<GatewayProcess, 'url' | 'key'>): Promise<Response> =>
   streamOf(gateway, `[[reply: ${WORDS}]] [[chunk: 1]] [[pace: 300ms]]`)
 
+const complete = ({ url, key }: GatewayProcess, model: string): Promise<Response> =>
+  fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}` },
+    body: JSON.stringify({ model, messages: [{ role: 'user', content: 'hello' }] }),
+  })
+
 async function start(config?: string): Promise<GatewayProcess> {
   const gateway = await startGatewayProcess(config === undefined ? {} : { config })
   cleanUp.push(() => gateway.stop())
   return gateway
 }
 
-test.each(['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const)(
+test.each(['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const)(
   '%s lets a stream finish, says so, and ends the server with 0',
   async (signal) => {
     const gateway = await start()
@@ -43,6 +51,34 @@ test.each(['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as co
   },
   30_000,
 )
+
+test('on SIGHUP a server without a terminal reads its file again, and a stream goes on', async () => {
+  const gateway = await start('timeouts: { idle: 40s }\n')
+  const file = join(gateway.data, 'test-config.yaml')
+  const text = readFileSync(file, 'utf8')
+  const logged = (line: string): Promise<unknown> => until(() => gateway.output().stderr.includes(line))
+  const stream = await shortStream(gateway)
+  const fast = 'models: { fast: { endpoints: [{ provider: sandbox, model: chat }] } }\n'
+  const more = `keepAlive: 7s\nfetch: { requestUrls: true }\n${fast}`
+  writeFileSync(file, text.replace('idle: 40s', 'idle: 50s, total: 2h') + more)
+  gateway.kill('SIGHUP')
+  await logged(
+    'info  test-config.yaml is read again: changed timeouts.idle, timeouts.total, keepAlive, models.fast.endpoints; ' +
+      'from the next start on fetch.requestUrls\n',
+  )
+  expect((await complete(gateway, 'fast')).status).toBe(200)
+  gateway.kill('SIGHUP')
+  await logged('info  test-config.yaml is read again: nothing has changed\n')
+  writeFileSync(file, `${text}models: { fast: 7 }\nstrictly: true\n`)
+  gateway.kill('SIGHUP')
+  await logged('error test-config.yaml is not taken over, and what was in force stays:\n')
+  expect(gateway.output().stderr).toMatch(/test-config\.yaml:\d+:\d+: models\.fast[^]*strictly/)
+  expect((await complete(gateway, 'fast')).status).toBe(200)
+  writeFileSync(file, text)
+  expect(await stream.text()).toEndWith('data: [DONE]\n\n')
+  const [line] = await sqlIn(gateway.data, "SELECT actor_name AS who FROM changes WHERE action = 'settings.reload'")
+  expect(line).toEqual({ who: 'command line' })
+}, 30_000)
 
 test('a second signal of any kind ends the server at once, and it says so', async () => {
   const gateway = await start('timeouts: { drain: 60s }\n')

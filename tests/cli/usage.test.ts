@@ -2,17 +2,17 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { closing, record, withAccounts } from '../store/records.ts'
+import { storeIn, withStoreOption } from '../stores.ts'
+import { type Ran, runSluice } from './run.ts'
 
-const main = join(import.meta.dir, '../../src/main.ts')
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-cli-usage-'))
 afterAll(() => rmSync(scratch, { recursive: true, force: true }))
 const folder = join(scratch, 'data')
 const DAY = Date.UTC(2026, 10, 20)
 
 beforeAll(async () => {
-  const store = new SqliteStore({ folder, exclusive: false })
+  const store = await storeIn(folder)
   await withAccounts(store)
   const models = ['acme/large', 'acme/large', 'acme/small']
   for (const [number, model] of models.entries())
@@ -23,21 +23,9 @@ beforeAll(async () => {
   await store.close()
 })
 
-async function usage(...args: string[]): Promise<{ code: number; out: string; err: string }> {
-  const child = Bun.spawn([process.execPath, main, 'usage', '--data', folder, ...args], {
-    cwd: scratch,
-    env: { PATH: process.env.PATH ?? '', HOME: scratch },
-    stdin: 'ignore',
-    stdout: 'pipe',
-    stderr: 'pipe',
-  })
-  const [out, err, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { code, out, err }
-}
+const usage = async (...args: string[]): Promise<Ran> =>
+  runSluice(await withStoreOption(['usage', '--data', folder, ...args]), { cwd: scratch, env: { HOME: scratch } })
+
 const RANGE = ['--from', '2026-11-20', '--to', '2026-11-21']
 
 test('usage is printed as a table, as CSV and as JSON', async () => {

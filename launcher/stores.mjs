@@ -1,0 +1,105 @@
+// Tests that run over both stores: SQLite, and PostgreSQL. Plain Node, as steps.mjs.
+import { spawnSync } from 'node:child_process'
+import { findBun, root } from './install.mjs'
+import { runTests } from './steps.mjs'
+
+/** Folders whose tests depend on the store, but for the files of `ONCE`. */
+const FOLDERS = ['gateway', 'management', 'predictions', 'ledger', 'routing', 'reports', 'cli'].map(
+  (name) => `tests/${name}`,
+)
+
+/** Files of these folders that run over SQLite alone, by reason. */
+const ONCE = {
+  'they are about the files, the disk or the folder of SQLite': [
+    'cli/signals',
+    'gateway/durability',
+    'gateway/replace',
+    'gateway/reserve',
+    'gateway/rest',
+    'gateway/slow-disk',
+    'reports/recount',
+  ],
+  'they open stores of both kinds themselves': [
+    'gateway/workers',
+    'ledger/audit-leases',
+    'reports/equal',
+    'reports/store',
+  ],
+  'the store has no part in them, or the same as in the others': [
+    'cli/executable',
+    'cli/explain',
+    'cli/launcher',
+    'cli/models',
+    'gateway/body-limits',
+    'gateway/connections-per-address',
+    'gateway/descriptors',
+    'gateway/edges',
+    'gateway/extreme-answers',
+    'gateway/heavy',
+    'gateway/memory',
+    'gateway/model-paths',
+    'gateway/outside',
+    'gateway/own-protocol',
+    'gateway/pipelining',
+    'gateway/prefixes',
+    'gateway/provider-credentials',
+    'gateway/route-capabilities',
+    'gateway/route-header',
+    'gateway/routing-preferences',
+    'gateway/stalled-client',
+    'gateway/translation',
+    'ledger/counted-text',
+    'ledger/disputes',
+    'ledger/estimate',
+    'ledger/money',
+    'ledger/open-generation',
+    'ledger/output-speeds',
+    'ledger/price-import',
+    'ledger/prices',
+    'ledger/rating',
+    'ledger/service-classes',
+    'ledger/settlement',
+    'ledger/wallet',
+    'management/amounts',
+    'management/answer',
+    'management/console',
+    'management/explain',
+    'management/slow-body',
+    'reports/million',
+    'routing/choose',
+    'routing/learned',
+    'routing/simulation',
+  ],
+}
+
+const once = Object.values(ONCE).flatMap((names) => names.map((name) => `tests/${name}.test.ts`))
+
+/** Runs what depends on the store over PostgreSQL; skipped where it cannot start. `args`: as for `runTests`. */
+export function runTestsOnPostgres(args) {
+  const isPath = (arg, index) => !arg.startsWith('-') && !NAMED.includes(args[index - 1])
+  const given = args.filter(isPath)
+  const paths = given.length === 0 ? FOLDERS : [...new Set(given.flatMap(dependingOnStore))]
+  if (paths.length === 0) return { passed: 0, failed: 0, skipped: 0 }
+  if (!canStart()) return { passed: 0, failed: 0, skipped: 1 }
+  const options = args.filter((arg, index) => !isPath(arg, index))
+  const ignored = once.map((path) => `--path-ignore-patterns=${path}`)
+  const env = { SLUICE_TEST_STORE: 'postgres' }
+  return runTests([...options, ...ignored, ...paths.map((path) => `./${path}`)], { env, mayBeNone: true })
+}
+
+/** Options whose value is the next word. */
+const NAMED = ['-t', '--test-name-pattern']
+
+/** The parts of a path whose tests depend on the store. */
+function dependingOnStore(given) {
+  const path = given.replace(/^\.\//, '').replace(/\/$/, '')
+  if (once.includes(path)) return []
+  if (FOLDERS.some((folder) => path === folder || path.startsWith(`${folder}/`))) return [path]
+  return FOLDERS.filter((folder) => folder.startsWith(`${path}/`))
+}
+
+function canStart() {
+  const { status, stderr } = spawnSync(findBun(), ['--no-install', 'tests/postgres/try.ts'], { cwd: root })
+  if (status !== 0) console.log(`PostgreSQL does not start here: ${String(stderr).trim().split('\n').at(-1)}`)
+  return status === 0
+}
