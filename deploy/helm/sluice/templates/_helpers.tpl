@@ -12,3 +12,82 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
+
+{{- define "sluice.config" -}}
+{{- $store := ternary (dict "store" "${SLUICE_STORE_URL}") dict (not (empty .Values.postgres.existingSecret)) -}}
+{{- toYaml (merge (deepCopy .Values.config) $store) -}}
+{{- end -}}
+
+{{- define "sluice.pod" -}}
+metadata:
+  labels: {{- include "sluice.labels" . | nindent 4 }}
+  annotations:
+    checksum/config: {{ include "sluice.config" . | sha256sum }}
+spec:
+  automountServiceAccountToken: false
+  terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 65532
+    runAsGroup: 65532
+    fsGroup: 65532
+    seccompProfile: { type: RuntimeDefault }
+  {{- with .Values.imagePullSecrets }}
+  imagePullSecrets: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: sluice
+      image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      env:
+        - { name: SLUICE_CONFIG, value: /etc/sluice/sluice.yaml }
+      {{- with .Values.postgres.existingSecret }}
+        - name: SLUICE_STORE_URL
+          valueFrom:
+            secretKeyRef: { name: {{ . }}, key: {{ $.Values.postgres.key }} }
+      {{- end }}
+      {{- with .Values.existingSecret }}
+      envFrom:
+        - secretRef: { name: {{ . }} }
+      {{- end }}
+      ports:
+        - { name: http, containerPort: 4310 }
+      startupProbe:
+        httpGet: { path: /livez, port: http }
+        failureThreshold: 60
+        periodSeconds: 1
+      livenessProbe:
+        httpGet: { path: /livez, port: http }
+        timeoutSeconds: 5
+      readinessProbe:
+        httpGet: { path: /readyz, port: http }
+        periodSeconds: 5
+      resources: {{- toYaml .Values.resources | nindent 8 }}
+      securityContext:
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities: { drop: [ALL] }
+      volumeMounts:
+        - { name: data, mountPath: /data }
+        - { name: config, mountPath: /etc/sluice }
+        - { name: tmp, mountPath: /tmp }
+  volumes:
+    - name: config
+      configMap: { name: {{ include "sluice.name" . }} }
+    - name: tmp
+      emptyDir: {}
+    {{- if .Values.postgres.existingSecret }}
+    # Links to files that wait for an upload's end; the database has everything else.
+    - name: data
+      emptyDir: {}
+    {{- end }}
+  {{- with .Values.nodeSelector }}
+  nodeSelector: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.tolerations }}
+  tolerations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.affinity }}
+  affinity: {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
