@@ -1,32 +1,49 @@
 /**
- * Compares Sluice with nginx and two minimal Bun proxies on loopback: `npm run bench -- [--quick] [--only=NAME,...]
- * [--rows=REGEX] [--before=DIR]`, DIR being another checkout of Sluice. CPU time is taken from the kernel's accounting
- * of the process, so the load generator and a busy machine matter little. Each number is shown with its ratio to nginx
- * in the same run. `--observers` measures the log, metrics and traces instead.
+ * Compares Sluice with nginx and two minimal Bun proxies on loopback. CPU time is taken from the kernel's accounting of
+ * the process, so the load generator and a busy machine matter little. Each number is shown with its ratio to nginx in
+ * the same run.
  */
 import { join } from 'node:path'
+import { parseArgs } from 'node:util'
 import { contenders, startListening } from './contenders.ts'
 import type { Contender } from './contenders.ts'
 import { measureCpu, measureLatency, measurePauses, measureRest, memoryWithStreams, residentNow } from './measure.ts'
 import type { Entry, Timing } from './measure.ts'
 import { printObservers } from './observers.ts'
+import { printPostgres } from './postgres.ts'
 import { cpuRows, latencyRow, pauseRows } from './rows.ts'
 import type { Row } from './rows.ts'
 import { measureStored } from './stored.ts'
 import { printTable } from './table.ts'
 import type { Cell, TableRow } from './table.ts'
 
-const quick = process.argv.includes('--quick')
-const option = (name: string): string | undefined =>
-  process.argv.find((argument) => argument.startsWith(`--${name}=`))?.slice(name.length + 3)
-const only = option('only')?.split(',')
-const rowPattern = option('rows')
+const USAGE = `npm run bench -- [--quick] [--only=NAME,...] [--rows=REGEX] [--before=DIR] [--observers] [--postgres]
+
+  --quick       shorter slices, and no rows that take long
+  --only        contenders or observers, by name: nginx, ...
+  --rows        rows whose title matches
+  --before      another checkout of Sluice, as one more contender
+  --observers   CPU of the log, metrics and traces
+  --postgres    one, two and four processes over PostgreSQL
+`
+
+const options = readOptions()
+if (options.help === true) {
+  console.log(USAGE)
+  process.exit()
+}
+const quick = options.quick === true
+const only = options.only?.split(',')
+const rowPattern = options.rows
 
 const TIMING: Timing = quick
   ? { rounds: 2, sliceSeconds: 0.7, warmSeconds: 0.7 }
   : { rounds: 4, sliceSeconds: 2, warmSeconds: 2.5 }
-/** Before the first row: the JIT compiler needs this long once, and less for each further row. */
-const WARM_SECONDS = quick ? 3 : 8
+/**
+ * Before the first row: the JIT compiler works through about 17,000 requests once, at 100 us of CPU for each, and needs
+ * less for each further row.
+ */
+const WARM_SECONDS = 8
 const PAUSE_SECONDS = quick ? 1.5 : 3
 const REST_SECONDS = quick ? 5 : 10
 const SILENT_STREAMS = 500
@@ -37,27 +54,43 @@ const STARTED_SETTLE_MS = 2_000
 const OBSERVER_ROUNDS = quick ? 10 : 20
 const STORED = quick ? 100_000 : 1_000_000
 
+function readOptions() {
+  const flag = { type: 'boolean' } as const
+  const text = { type: 'string' } as const
+  const known = { quick: flag, observers: flag, postgres: flag, help: flag, only: text, rows: text, before: text }
+  try {
+    return parseArgs({ args: process.argv.slice(2), options: known }).values
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${USAGE}`)
+    process.exit(2)
+  }
+}
+
 const isWanted = (title: string): boolean => rowPattern === undefined || new RegExp(rowPattern, 'i').test(title)
 const wanted = <R extends Row>(rows: R[]): R[] => rows.filter(({ title, slow }) => isWanted(title) && !(quick && slow))
 
-const main = async (): Promise<void> => {
-  const { present, absent } = contenders(option('before'))
-  for (const line of absent) console.log(line)
-  const chosen = present.filter(({ name }) => only === undefined || only.includes(name))
+const withUpstream = async (run: (upstream: Upstream) => Promise<void>): Promise<void> => {
   const upstream = await startListening([process.execPath, join(import.meta.dir, 'upstream.ts'), '200', '2'])
   try {
-    const { names, rows } = await measureRunning(chosen, { port: upstream.port, pid: upstream.child.pid })
-    rows.push(
-      ...(await measureStarted(
-        chosen.filter(({ name }) => names.includes(name)),
-        upstream.port,
-      )),
-    )
-    printTable(names, rows, 'nginx')
+    await run({ port: upstream.port, pid: upstream.child.pid })
   } finally {
     upstream.child.kill()
     await upstream.child.exited
   }
+}
+
+const main = async (upstream: Upstream): Promise<void> => {
+  const { present, absent } = contenders(options.before)
+  for (const line of absent) console.log(line)
+  const chosen = present.filter(({ name }) => only === undefined || only.includes(name))
+  const { names, rows } = await measureRunning(chosen, upstream)
+  rows.push(
+    ...(await measureStarted(
+      chosen.filter(({ name }) => names.includes(name)),
+      upstream.port,
+    )),
+  )
+  printTable(names, rows, 'nginx')
 }
 
 type Upstream = { port: number; pid: number }
@@ -146,9 +179,16 @@ const printStored = async (): Promise<void> => {
   console.log(`\nBytes on disk per generation, posting included: ${bytesEach.toFixed(0)}`)
 }
 
-if (process.argv.includes('--observers')) {
-  await printObservers(OBSERVER_ROUNDS, TIMING.sliceSeconds, WARM_SECONDS)
+if (options.observers === true) {
+  await printObservers(only, OBSERVER_ROUNDS, TIMING.sliceSeconds, WARM_SECONDS)
   process.exit()
 }
-await main()
-if (only === undefined && rowPattern === undefined) await printStored()
+if (options.postgres === true) {
+  await withUpstream(({ port }) => printPostgres(port, { ...TIMING, warmSeconds: WARM_SECONDS }))
+  process.exit()
+}
+await withUpstream(main)
+if (only === undefined && rowPattern === undefined) {
+  await printStored()
+  await withUpstream(({ port }) => printPostgres(port, { ...TIMING, warmSeconds: WARM_SECONDS }))
+}

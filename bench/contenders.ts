@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
+import { startPostgres } from '../tests/postgres/server.ts'
 import { descendantsOf } from './process.ts'
 
 /** A running contender. `others`: its processes beside `pid`. */
@@ -162,6 +163,26 @@ const sluiceContender = (name: string, project: string, settings = ''): Contende
   return { name, translates: true, start: starting(serverOf), startAsUser: starting(npmStartOf) }
 }
 
+/** The same over a PostgreSQL of its own, which flushes commits to the disk. */
+const onPostgres = (name: string): Contender => ({
+  name,
+  translates: true,
+  async start(upstreamPort) {
+    const server = await startPostgres([])
+    try {
+      const running = await sluiceContender(name, PROJECT, `store: ${server.url}\n`).start(upstreamPort)
+      const stop = async () => {
+        await running.stop()
+        server.stop()
+      }
+      return { ...running, stop }
+    } catch (error) {
+      server.stop()
+      throw error
+    }
+  },
+})
+
 const serverOf = (project: string): string[] => [process.execPath, join(project, 'src', 'main.ts'), 'serve']
 const npmStartOf = (project: string): string[] => ['npm', 'start', '--prefix', project, '--']
 
@@ -219,6 +240,7 @@ export const contenders = (before?: string): { present: Contender[]; absent: str
   present.push(
     sluiceContender('Sluice', PROJECT),
     sluiceContender('Sluice (process)', PROJECT, 'store: { durability: process }\n'),
+    onPostgres('Sluice (PostgreSQL)'),
   )
   return { present, absent }
 }

@@ -1,6 +1,6 @@
 /**
- * CPU per request with the request log, metrics and traces off and on: `npm run bench -- --observers [--quick]`. The
- * row "nothing" shows how exact the others are.
+ * CPU per request with the request log, metrics, traces and the capture of all bodies off and on. The row "nothing"
+ * shows how exact the others are.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,6 +13,8 @@ import { SWITCHES } from './switches.ts'
 const HERE = import.meta.dir
 const row = cpuRows[0]!
 const SETTLE_MS = 50
+const LOG = 'log: { format: json, requests: all }\n'
+const CAPTURE = 'capture: { most: all, default: all }\n'
 
 /** The lines of the log are dropped: a terminal would cost more than they do. */
 const commandOf = (name: string, collector: string): string[] => [
@@ -30,13 +32,20 @@ const commandOf = (name: string, collector: string): string[] => [
   '--no-console',
 ]
 
-export async function printObservers(rounds: number, sliceSeconds: number, warmSeconds: number): Promise<void> {
+/** `only`: names of `SWITCHES`. */
+export async function printObservers(
+  only: string[] | undefined,
+  rounds: number,
+  sliceSeconds: number,
+  warmSeconds: number,
+): Promise<void> {
   const collector = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: async (request) => taken(request) })
   const upstream = await startListening([process.execPath, join(HERE, 'upstream.ts'), '200', '2'])
   console.log(`| ${row.title} | off | on | difference |\n|---|---:|---:|---:|`)
   try {
-    for (const name of SWITCHES) {
-      const { off, on } = await measure(commandOf(name, collector.url.origin), upstream.port, {
+    for (const name of SWITCHES.filter((name) => only?.includes(name) ?? true)) {
+      const config = name === 'capture' ? LOG + CAPTURE : LOG
+      const { off, on } = await measure(commandOf(name, collector.url.origin), upstream.port, config, {
         rounds,
         sliceSeconds,
         warmSeconds,
@@ -60,10 +69,11 @@ async function taken(request: Request): Promise<Response> {
 async function measure(
   command: string[],
   upstreamPort: number,
+  config: string,
   { rounds, sliceSeconds, warmSeconds }: { rounds: number; sliceSeconds: number; warmSeconds: number },
 ): Promise<{ off: number; on: number }> {
   const directory = mkdtempSync(join(tmpdir(), 'bench-observers-'))
-  const running = await startSluice(directory, upstreamPort, command, 'log: { format: json, requests: all }\n')
+  const running = await startSluice(directory, upstreamPort, command, config)
   try {
     await runLoad(loadOf(running, row, warmSeconds))
     const sums = { on: { cpu: 0, requests: 0 }, off: { cpu: 0, requests: 0 } }

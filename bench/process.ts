@@ -5,10 +5,10 @@ export type CpuTimes = ReadonlyMap<string, number>
 
 const SECONDS_PER_NANOSECOND = 1e-9
 
-/** From the scheduler, because `stat` counts in steps of 10 ms. */
+/** From the scheduler, because `stat` counts in steps of 10 ms. Empty for a process that has ended. */
 export const cpuTimes = (pid: number): CpuTimes =>
   new Map(
-    readdirSync(`/proc/${pid}/task`).flatMap((thread) => {
+    threadsOf(pid).flatMap((thread) => {
       const text = read(`/proc/${pid}/task/${thread}/schedstat`)
       return text === undefined ? [] : [[thread, Number(text.split(' ')[0]) * SECONDS_PER_NANOSECOND]]
     }),
@@ -23,10 +23,18 @@ export const residentMegabytes = (pid: number): number =>
 
 /** The processes that a process started, and those that these started. */
 export const descendantsOf = (pid: number): number[] => {
-  const children = readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+  const children = threadsOf(pid).flatMap((thread) =>
     (read(`/proc/${pid}/task/${thread}/children`) ?? '').split(' ').filter((text) => text !== ''),
   )
   return children.flatMap((child) => [Number(child), ...descendantsOf(Number(child))])
+}
+
+const threadsOf = (pid: number): string[] => {
+  try {
+    return readdirSync(`/proc/${pid}/task`)
+  } catch {
+    return []
+  }
 }
 
 /** Undefined for a thread or process that has just ended. */
