@@ -1,8 +1,8 @@
 /** `kill -9` under load: no whole answer is lost, billed twice or recorded otherwise than it was seen. */
 import { auditFault, balanceOf, recordOf } from './book.ts'
-import { type Asked, isWhole, outputTokensIn, PROTOCOLS, providersAt, send } from './requests.ts'
+import { isWhole, outputTokensIn, providersAt, randomRequest, send } from './requests.ts'
 import { Server, startSandbox } from './servers.ts'
-import { count, type Finding, percentile, pick, randomOf } from './table.ts'
+import { count, type Finding, percentile, randomOf } from './table.ts'
 
 const CLIENTS = 24
 const CREDIT = 1_000_000
@@ -103,13 +103,7 @@ class Load {
   async #run(): Promise<void> {
     const random = this.#random
     while (!this.#isEnding) {
-      const asked: Asked = {
-        client: pick(PROTOCOLS, random),
-        provider: pick(PROTOCOLS, random),
-        stream: random() < 0.6,
-        text: pick(TEXTS, random),
-        limit: 1_000,
-      }
+      const asked = randomRequest(TEXTS, random)
       const leaving = new AbortController()
       if (random() < 0.15) setTimeout(() => leaving.abort(), random() * 200)
       try {

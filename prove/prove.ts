@@ -1,14 +1,23 @@
 /**
  * Attacks a Sluice on this machine and prints what held as a table: `npm run prove -- attack [--quick] [--only=REGEX]`,
- * `npm run prove -- routing [--quick]`, or `npm run prove -- soak [--minutes=120]`. Ends with status 1 if something did
- * not hold.
+ * `npm run prove -- routing [--quick]`, `npm run prove -- scale [--quick] [--only=REGEX]`, or
+ * `npm run prove -- soak [--minutes=120] [--pause=MS]`. Ends with status 1 if something did not hold.
  */
 import { proveFaults } from './faults.ts'
 import { proveInput } from './input.ts'
 import { proveKills } from './kill.ts'
 import { proveLeaving } from './leaving.ts'
+import { proveLeases } from './lease-simulation.ts'
 import { proveOverspend } from './overspend.ts'
 import { proveRouting } from './routing.ts'
+import {
+  proveBrokenConnections,
+  proveKilledDatabase,
+  proveKilledProcesses,
+  provePausedProcess,
+  proveRaces,
+  proveRollingRestart,
+} from './scale.ts'
 import { proveSoak } from './soak.ts'
 import { proveStall } from './stall.ts'
 import { type Finding, tableOf } from './table.ts'
@@ -20,6 +29,9 @@ const option = (name: string): string | undefined =>
 const isQuick = process.argv.includes('--quick')
 const size = (whole: number, quick: number): number => (isQuick ? quick : whole)
 
+const MANY_LEASES = { processes: 1_000, accounts: 100_000, requests: 300_000, seconds: 120, deaths: 20 }
+const FEW_LEASES = { processes: 50, accounts: 2_000, requests: 10_000, seconds: 60, deaths: 3 }
+
 const SUITES: Record<string, Record<string, Proof>> = {
   attack: {
     kill: (progress) => proveKills(size(500, 20), progress),
@@ -30,7 +42,18 @@ const SUITES: Record<string, Record<string, Proof>> = {
     stall: (progress) => proveStall(size(3, 1), progress),
   },
   routing: { routing: (progress) => proveRouting(size(1_000, 100), progress) },
-  soak: { soak: (progress) => proveSoak(Number(option('minutes') ?? size(120, 2)), progress) },
+  scale: {
+    leases: (progress) => proveLeases(isQuick ? FEW_LEASES : MANY_LEASES, progress),
+    races: (progress) => proveRaces(size(3, 1), progress),
+    kills: (progress) => proveKilledProcesses(size(200, 10), progress),
+    pauses: (progress) => provePausedProcess(size(5, 1), progress),
+    database: (progress) => proveKilledDatabase(size(20, 3), progress),
+    connections: (progress) => proveBrokenConnections(size(300, 12), progress),
+    restarts: (progress) => proveRollingRestart(size(5, 1), progress),
+  },
+  soak: {
+    soak: (progress) => proveSoak(Number(option('minutes') ?? size(120, 2)), Number(option('pause') ?? 0), progress),
+  },
 }
 
 const suite = SUITES[process.argv[2] ?? '']

@@ -1,4 +1,5 @@
 /** Requests in the four protocols, and what their clients see. */
+import { pick } from './table.ts'
 
 export const PROTOCOLS = ['chat.completions', 'responses', 'messages', 'generateContent'] as const
 export type ProtocolName = (typeof PROTOCOLS)[number]
@@ -28,6 +29,15 @@ export type Asked = {
   limit: number
   key?: string
 }
+
+/** A request with one of these texts, between any two protocols. */
+export const randomRequest = (texts: readonly string[], random: () => number): Asked => ({
+  client: pick(PROTOCOLS, random),
+  provider: pick(PROTOCOLS, random),
+  stream: random() < 0.6,
+  text: pick(texts, random),
+  limit: 1_000,
+})
 
 /** Sends one request; `signal` ends it from the client's side. */
 export function send(

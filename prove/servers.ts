@@ -71,6 +71,10 @@ export class Server {
     return this.#process!.child.pid
   }
 
+  get printed(): string {
+    return this.#process!.printed()
+  }
+
   /** True until the process ends, whatever ended it. */
   get isAlive(): boolean {
     return this.#process?.child.exitCode === null && this.#process.child.signalCode === null

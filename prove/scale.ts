@@ -1,0 +1,320 @@
+/** Several processes over one PostgreSQL: no sum is exceeded, nothing is lost or billed twice, whatever is killed. */
+import { type Proxy, startProxy } from '../tests/postgres/proxy.ts'
+import { auditFault, balanceOf, recordOf } from './book.ts'
+import { isWhole, PROTOCOLS, providersAt, randomRequest, send } from './requests.ts'
+import type { Server } from './servers.ts'
+import { DEAD_MS, type Several, withSeveral } from './several.ts'
+import { count, type Finding, pick, randomOf } from './table.ts'
+
+const PROCESSES = 3
+const CLIENTS = 24
+const CREDIT = 1_000_000
+/** Time for a takeover: until the process is declared dead, and a round of those who look for one. */
+const TAKEOVER_MS = 2 * DEAD_MS + 6_000
+
+const config = (sandbox: string): string =>
+  `billing: { startingCredit: ${CREDIT}, delay: 0s }\nlimits: { requestsPerMinute: 1000000 }\n${providersAt(sandbox)}`
+
+const TEXTS = [
+  '[[length: 30]] [[usage: in=10 out=30]]',
+  '[[length: 60]] [[pace: 5ms]] [[usage: in=10 out=60 reasoning=7]]',
+  '[[delay: 30ms]] [[reply: Hello]] [[usage: in=5 out=2]]',
+  '[[length: 100]] [[pace: 20ms]]',
+]
+
+/** Clients of all processes. A request that fails is sent to another process by the next round of its client. */
+class Load {
+  readonly whole = new Set<string>()
+  readonly faults: string[] = []
+  asked = 0
+  /** Answers with an error of ours, and connections that broke. */
+  refused = 0
+  refusal: string | undefined
+  cut = 0
+  #servers: readonly Server[]
+  readonly #underWay = new Map<Server, number>()
+  readonly #random = randomOf(17)
+  readonly #clients: Promise<void>[]
+  #isEnding = false
+
+  constructor(servers: readonly Server[], clients = CLIENTS) {
+    this.#servers = servers
+    this.#clients = Array.from({ length: clients }, () => this.#run())
+  }
+
+  /** Sends no request to a server while `run` runs, which begins when those under way there have ended. */
+  async without(server: Server, run: () => Promise<void>): Promise<void> {
+    this.#servers = this.#servers.filter((one) => one !== server)
+    while ((this.#underWay.get(server) ?? 0) > 0) await Bun.sleep(10)
+    await run()
+    this.#servers = [...this.#servers, server]
+  }
+
+  async end(): Promise<this> {
+    this.#isEnding = true
+    await Promise.all(this.#clients)
+    return this
+  }
+
+  async #run(): Promise<void> {
+    const random = this.#random
+    while (!this.#isEnding) {
+      const asked = randomRequest(TEXTS, random)
+      const server = pick(this.#servers, random)
+      this.asked += 1
+      this.#underWay.set(server, (this.#underWay.get(server) ?? 0) + 1)
+      try {
+        const response = await send(server, asked, AbortSignal.timeout(60_000))
+        const text = await response.text()
+        const id = response.headers.get('x-generation-id')
+        if (!response.ok) {
+          this.refused += 1
+          this.refusal ??= text.slice(0, 200)
+        } else if (id === null || !isWhole(text, asked)) this.cut += 1
+        else if (this.whole.has(id)) this.faults.push(`${id} was given twice`)
+        else this.whole.add(id)
+      } catch {
+        this.cut += 1
+        await Bun.sleep(10)
+      } finally {
+        this.#underWay.set(server, this.#underWay.get(server)! - 1)
+      }
+    }
+  }
+}
+
+/** Compares what clients saw with the records, and audits the book. */
+async function compare(server: Server, { whole, faults }: Load): Promise<string[]> {
+  const wrong = [...faults]
+  for (const id of whole) {
+    const record = await recordOf(server, id)
+    if (record === undefined) wrong.push(`${id} has no record`)
+    else if (record.ending !== 'completed') wrong.push(`${id} was seen whole, its record says ${record.ending}`)
+  }
+  const audit = await auditFault(server)
+  if (audit !== undefined) wrong.push(audit)
+  const balance = await balanceOf(server)
+  if (!(balance >= 0 && balance <= CREDIT)) wrong.push(`a balance of ${balance}`)
+  return wrong
+}
+
+const finding = (what: string, tried: string, result: string, faults: readonly string[]): Finding => ({
+  what,
+  tried,
+  result,
+  ...(faults[0] === undefined ? {} : { fault: `${faults.length} faults, the first: ${faults[0]}` }),
+})
+
+const summary = ({ asked, whole, refused, cut }: Load): string =>
+  `${count(asked)} requests: ${count(whole.size)} whole, ${count(refused)} refused, ${count(cut)} cut; ` +
+  'each whole one has one record, and the book is right'
+
+/** `kill -9` of one process after the other under load. */
+export const proveKilledProcesses = (kills: number, progress: (text: string) => void): Promise<Finding[]> =>
+  withSeveral(PROCESSES, config, async ({ servers }) => {
+    const random = randomOf(23)
+    const load = new Load(servers)
+    for (let kill = 0; kill < kills; kill++) {
+      await Bun.sleep(100 + random() * 600)
+      const server = pick(servers, random)
+      await server.kill()
+      await server.start()
+      if (kill % 10 === 9) progress(`${kill + 1} of ${kills} kills, ${load.whole.size} whole answers`)
+    }
+    await load.end()
+    await Bun.sleep(TAKEOVER_MS)
+    const faults = await compare(servers[0]!, load)
+    return [finding(`kill -9 of one of ${PROCESSES} processes`, `${count(kills)} kills`, summary(load), faults)]
+  })
+
+/** A process that sleeps for longer than its death, and wakes up. */
+export const provePausedProcess = (rounds: number, progress: (text: string) => void): Promise<Finding[]> =>
+  withSeveral(2, config, async ({ servers }) => {
+    const [sleeper, other] = servers as [Server, Server]
+    const faults: string[] = []
+    const load = new Load(servers)
+    for (let round = 0; round < rounds; round++) {
+      await Bun.sleep(1_000)
+      process.kill(sleeper.pid, 'SIGSTOP')
+      await Bun.sleep(TAKEOVER_MS)
+      process.kill(sleeper.pid, 'SIGCONT')
+      await Bun.sleep(3_000)
+      const hasBegunAnew = sleeper.printed.split('taken over from this one').length - 1 > round
+      if (!hasBegunAnew) faults.push(`round ${round + 1}: the process was not fenced`)
+      progress(`${round + 1} of ${rounds} pauses, ${load.whole.size} whole answers`)
+    }
+    await load.end()
+    await Bun.sleep(TAKEOVER_MS)
+    faults.push(...(await compare(other, load)))
+    const what = 'A process that sleeps for longer than its death'
+    return [
+      finding(what, `${rounds} times SIGSTOP, SIGCONT`, `${summary(load)}; fenced each time, and began anew`, faults),
+    ]
+  })
+
+/** The database killed and started again under load. */
+export const proveKilledDatabase = (kills: number, progress: (text: string) => void): Promise<Finding[]> =>
+  withSeveral(2, config, async ({ postgres, servers }) => {
+    const load = new Load(servers)
+    for (let kill = 0; kill < kills; kill++) {
+      await Bun.sleep(1_500)
+      postgres.kill()
+      await Bun.sleep(kill % 4 === 3 ? 4_000 : 200)
+      postgres.start()
+      progress(`${kill + 1} of ${kills} deaths of PostgreSQL, ${load.whole.size} whole answers`)
+    }
+    await Bun.sleep(2_000)
+    const before = load.whole.size
+    await Bun.sleep(1_000)
+    const faults = load.whole.size > before ? [] : ['nothing is served after PostgreSQL is back']
+    await load.end()
+    await Bun.sleep(TAKEOVER_MS)
+    faults.push(...(await compare(servers[0]!, load)))
+    return [finding('PostgreSQL killed and started again', `${kills} deaths`, summary(load), faults)]
+  })
+
+/** Connections to the database that are cut, that stand still, and that break when a write was done but not said. */
+export async function proveBrokenConnections(faults: number, progress: (text: string) => void): Promise<Finding[]> {
+  let proxy: Proxy | undefined
+  const route = async (url: string): Promise<string> => (proxy = await startProxy(url)).url
+  const prove = async ({ servers }: Several): Promise<Finding[]> => {
+    const random = randomOf(31)
+    const load = new Load(servers)
+    for (let fault = 0; fault < faults; fault++) {
+      await Bun.sleep(50 + random() * 300)
+      if (fault % 3 === 0) proxy!.cut()
+      else if (fault % 3 === 1) proxy!.swallowAnswer()
+      else await proxy!.delay((random() * DEAD_MS) / 4)
+      if (fault % 30 === 29) progress(`${fault + 1} of ${faults} faults, ${load.whole.size} whole answers`)
+    }
+    await load.end()
+    await Bun.sleep(TAKEOVER_MS)
+    const wrong = await compare(servers[0]!, load)
+    if (load.cut > 0) wrong.push(`${load.cut} answers were cut`)
+    const tried = `${count(faults)} times, in turn; ${count(proxy!.swallowed)} acknowledgements swallowed`
+    return [finding('Connections to PostgreSQL cut, delayed, acknowledgements swallowed', tried, summary(load), wrong)]
+  }
+  return withSeveral(2, config, prove, route).finally(() => proxy?.stop())
+}
+
+/** All processes replaced one after the other under load. */
+export const proveRollingRestart = (rounds: number, progress: (text: string) => void): Promise<Finding[]> =>
+  withSeveral(2, config, async (several) => {
+    const faults: string[] = []
+    const load = new Load(several.servers, 8)
+    for (let round = 0; round < rounds; round++) {
+      for (const server of several.servers) await restart(server, load)
+      progress(`${round + 1} of ${rounds} rounds, ${load.refused} refused, ${load.cut} cut`)
+    }
+    await load.end()
+    faults.push(...(await compare(several.servers[0]!, load)))
+    if (load.refused > 0) faults.push(`${load.refused} requests were refused: ${load.refusal}`)
+    const tried = `${rounds * several.servers.length} restarts`
+    return [finding('Processes restarted one after the other', tried, summary(load), faults)]
+  })
+
+/** As a proxy does it: no new request is sent to a process that is about to end. */
+async function restart(server: Server, load: Load): Promise<void> {
+  await load.without(server, async () => {
+    await server.kill('SIGTERM')
+    await server.start()
+  })
+}
+
+type Sum = { name: string; config: string; setUp: (server: Server) => Promise<string>; served: number }
+
+const keyIn = (printed: string): string => (JSON.parse(printed) as { text: string }).text
+const newKey = async (server: Server, ...options: string[]): Promise<string> =>
+  keyIn(await server.sluice('keys', 'create', '--json', ...options))
+
+const RACERS = 64
+const COVERED = 5
+const UNLIMITED = 'limits: { requestsPerMinute: 1000000 }\n'
+
+/** Sums that cover so many requests of 1 USD, or of one permit. */
+const SUMS: Sum[] = [
+  {
+    name: 'credit',
+    config: `${UNLIMITED}billing: { startingCredit: ${COVERED}, delay: 0s }\n`,
+    setUp: async ({ key }) => key,
+    served: COVERED,
+  },
+  {
+    name: 'a limit of a key',
+    config: `${UNLIMITED}billing: { startingCredit: 1000, delay: 0s }\n`,
+    setUp: (server) => newKey(server, '--limit', `${COVERED}`),
+    served: COVERED,
+  },
+  {
+    name: 'quota windows',
+    config: `${UNLIMITED}billing: { startingCredit: 0, delay: 0s }\n`,
+    setUp: (server) => newKey(server, '--kind', 'subscription'),
+    served: COVERED,
+  },
+  {
+    name: 'a limit per minute',
+    config: 'limits: { requestsPerMinute: 20 }\nbilling: { startingCredit: 1000, delay: 0s }\n',
+    setUp: (server) => newKey(server),
+    served: 20,
+  },
+]
+
+/** Clients of all processes that race for a sum which covers few of them. */
+export async function proveRaces(rounds: number, progress: (text: string) => void): Promise<Finding[]> {
+  const findings: Finding[] = []
+  for (const sum of SUMS) {
+    const served: number[] = []
+    const faults: string[] = []
+    for (let round = 0; round < rounds; round++) {
+      const outcome = await race(sum)
+      served.push(outcome.served)
+      faults.push(...outcome.faults)
+    }
+    progress(`${sum.name}: ${served.join(', ')} served`)
+    findings.push(
+      finding(
+        `Race over ${PROCESSES} processes: ${sum.name}`,
+        `${RACERS * rounds} clients, ${sum.served} covered`,
+        `${[...new Set(served)].join(' or ')} served; book right`,
+        faults,
+      ),
+    )
+  }
+  return findings
+}
+
+const FLOWS = `{ "5_hour": ${COVERED}, "7_day": ${COVERED}, monthly: ${COVERED} }`
+
+const race = ({ config: own, setUp, served: covered }: Sum): Promise<{ served: number; faults: string[] }> =>
+  withSeveral(
+    PROCESSES,
+    (sandbox) =>
+      `${own}plans: { usdPerFlow: 1, tiers: { free: { usdPerMonth: 0, flows: ${FLOWS} } } }\n` +
+      providersAt(sandbox).replaceAll(/price: \{[^}]*\}/g, 'price: { prompt: 0, completion: 1000 }'),
+    async ({ servers }) => {
+      const key = await setUp(servers[0]!)
+      await Bun.sleep(2_500)
+      const statuses = await Promise.all(
+        Array.from({ length: RACERS }, async (_, index) => {
+          const response = await send(servers[index % PROCESSES]!, {
+            client: 'chat.completions',
+            provider: PROTOCOLS[index % 4]!,
+            stream: false,
+            text: '[[reply: Hello]] [[delay: 50ms]] [[usage: in=5 out=1000]]',
+            limit: 1_000,
+            key,
+          })
+          await response.text()
+          return response.status
+        }),
+      )
+      const served = statuses.filter((status) => status === 200).length
+      const faults: string[] = []
+      if (served !== covered) faults.push(`${served} were served, ${covered} are covered`)
+      const odd = statuses.find((status) => ![200, 402, 422, 429].includes(status))
+      if (odd !== undefined) faults.push(`one was answered ${odd}`)
+      const wrong = await auditFault(servers[0]!)
+      if (wrong !== undefined) faults.push(wrong)
+      return { served, faults }
+    },
+  )
