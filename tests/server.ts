@@ -6,6 +6,7 @@ import { loadConfig, type Config } from '../src/config/load.ts'
 import { expectBookRight } from './audit.ts'
 import type { MemoryGroup } from './memory-group.ts'
 import type { SmallDisk } from './small-disk.ts'
+import { declareDead, withStoreText } from './stores.ts'
 
 /** A running Sluice on a free port of the loopback interface, with a data folder of its own. */
 export type Gateway = {
@@ -45,7 +46,7 @@ const INHERITED = ['PATH', 'HOME', 'TMPDIR', 'LANG'] as const
  * or output use `startGatewayProcess`.
  */
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
-  const { data, key, file } = prepare(options)
+  const { data, key, file } = await prepare(options)
   const loaded = loadConfig({ file, data, host: '127.0.0.1', port: '0' }, environmentOf(key, options))
   // Nothing is drained: a test that waits for requests in flight does so itself.
   const quiet: Config['log'] = { format: 'text', level: 'error', requests: 'none' }
@@ -59,7 +60,7 @@ export async function startGatewayProcess(
   options: GatewayOptions & { disk?: SmallDisk; group?: Pick<MemoryGroup, 'command'> | undefined } = {},
 ): Promise<GatewayProcess> {
   const { disk, group } = options
-  const { data, key, file } = prepare(options)
+  const { data, key, file } = await prepare(options)
   const main = join(import.meta.dir, '../src/main.ts')
   const serve = [process.execPath, main, 'serve', '--config', file, '--data', data, '--port', '0']
   const child = Bun.spawn([...(group?.command ?? []), ...(disk?.command ?? []), ...serve], {
@@ -104,11 +105,12 @@ export async function startGatewayProcess(
 
 type Prepared = { data: string; key: string; file: string }
 
-function prepare(options: GatewayOptions & { disk?: SmallDisk }): Prepared {
+async function prepare(options: GatewayOptions & { disk?: SmallDisk }): Promise<Prepared> {
   const { disk } = options
   const data = disk?.path ?? options.data ?? mkdtempSync(join(tmpdir(), 'sluice-test-'))
   const file = join(disk?.folder ?? data, 'test-config.yaml')
-  writeFileSync(file, withTextLog(withBilling(options.config ?? '')))
+  await declareDead(data)
+  writeFileSync(file, await withStoreText(withTextLog(withBilling(options.config ?? '')), data))
   return { data, key: options.key ?? DEFAULT_KEY, file }
 }
 

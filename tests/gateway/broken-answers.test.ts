@@ -7,11 +7,12 @@ import type { Writer } from '../../src/protocols/protocol.ts'
 import { MeteredStream } from '../../src/pipeline/metered-stream.ts'
 import { TranslatedOutput } from '../../src/pipeline/output.ts'
 import { Relay } from '../../src/pipeline/relay.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import type { Store } from '../../src/store/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { ask, ENDED, PROTOCOLS } from './asking.ts'
 import { gatedConfig } from './gated.ts'
 import { COUNTED, framed, protocolOf, TALKS } from './scripted.ts'
+import { storeOf } from '../stores.ts'
 
 /**
  * Provider responses in which one value has the wrong type: whatever that breaks, the request ends once and no
@@ -76,7 +77,7 @@ afterAll(async () => {
 })
 
 /** Asserts that nothing is reserved: a request that needs the whole balance is admitted. */
-async function expectNothingHeld(store: SqliteStore): Promise<void> {
+async function expectNothingHeld(store: Store): Promise<void> {
   const { balances } = await store.ledger.state()
   // An output token costs 2000 nano-USD; for the input one token per two bytes of the body is reserved.
   const limit = Number(balances.find(({ kind }) => kind === 'credit')!.balance / 2_000n) - 100
@@ -102,7 +103,7 @@ describe('a provider response with one invalid value', () => {
   ])(
     '%s: the request is answered, recorded once, and leaves no reservation',
     async (_, away) => {
-      const store = new SqliteStore({ folder: gateway.data, exclusive: false })
+      const store = await storeOf(gateway)
       try {
         const before = (await store.ledger.generations(undefined, 1_000)).length
         for (broken of BROKEN) {

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
+import { storeIn, withStoreOption } from '../stores.ts'
 import { ask, PROTOCOLS } from './asking.ts'
 import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
 
@@ -15,6 +15,8 @@ const DAILY = 'sk-ai-v1-0123456789abcdef0123456789abcdef'
 const MANAGEMENT = 'sk-mg-v1-0123456789abcdef0123456789abcdef'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-clock-'))
+/** The data folder of the server. */
+let data = folder
 let provider: Gated
 let gateway: GatewayProcess
 
@@ -25,7 +27,7 @@ const pass = (ms: number): void => writeFileSync(join(folder, 'passed'), String(
 
 const start = (): Promise<GatewayProcess> =>
   startGatewayProcess({
-    data: join(folder),
+    data,
     env: { BUN_OPTIONS: `--preload=${join(folder, 'clock.ts')}` },
     config: `${gatedConfig({ up: provider })}
 plans: { usdPerFlow: 0.00001, tiers: { free: { flows: { 5_hour: 20, 7_day: 1000, monthly: 1000 } } } }
@@ -55,7 +57,7 @@ performance.now = () => elapsed() + read('passed')
 afterAll(async () => {
   await gateway?.stop()
   await provider?.stop()
-  rmSync(folder, { recursive: true, force: true })
+  for (const one of new Set([folder, data])) rmSync(one, { recursive: true, force: true })
 })
 
 test('durations and bills of generations in flight are right when the clock is changed', async () => {
@@ -71,7 +73,7 @@ test('durations and bills of generations in flight are right when the clock is c
   provider.open()
   await Promise.all(answers.map((answer) => answer.text()))
   jump(0)
-  const store = new SqliteStore({ folder, exclusive: false })
+  const store = await storeIn(folder)
   try {
     const records = await store.ledger.generations(undefined, 10)
     expect(
@@ -155,7 +157,8 @@ test('a quota window returns nothing and ends once when the clock is changed, ev
 }, 20_000)
 
 const sluice = async (...args: string[]): Promise<string> => {
-  const child = Bun.spawn([process.execPath, join(import.meta.dir, '../../src/main.ts'), ...args, '--data', folder], {
+  const words = await withStoreOption([...args, '--data', data])
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, '../../src/main.ts'), ...words], {
     env: { PATH: process.env.PATH ?? '', OLLAMA_HOST: 'http://127.0.0.1:9' },
     stdout: 'pipe',
     stderr: 'inherit',
@@ -166,8 +169,13 @@ const sluice = async (...args: string[]): Promise<string> => {
 }
 
 test('the command line resets a full quota of a running server, and of one that is not running', async () => {
-  provider.open()
+  // The time of the commands is that of the machine: the server of before has been further.
+  await gateway.stop()
   jump(0)
+  pass(0)
+  data = mkdtempSync(join(tmpdir(), 'sluice-clock-'))
+  gateway = await start()
+  provider.open()
   while ((await generate()) === 200) continue
   expect(await sluice('quota', 'reset', 'default')).toContain('begin anew')
   while ((await generate()) !== 200) await Bun.sleep(50)

@@ -2,8 +2,8 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGatewayProcess } from '../server.ts'
+import { storeIn } from '../stores.ts'
 
 const STREAMS = 5
 /** The documented loss is 100 ms; a busy machine may run a process that much later. */
@@ -52,7 +52,7 @@ test('a crash of the server loses of its streams only what was received just bef
     await Promise.all([gateway.exited, ...reading])
     const next = await startGatewayProcess({ data, config: CONFIG })
     await next.stop()
-    const store = new SqliteStore({ folder: data, exclusive: false })
+    const store = await storeIn(data)
     const records = await store.ledger.generations(undefined, 100)
     await store.close()
     for (const received of streams) {

@@ -9,14 +9,14 @@ import { Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { GatewayError } from '../../src/error.ts'
 import { log } from '../../src/log/log.ts'
 import type { GatewayContext } from '../../src/routes.ts'
-import type { SqliteStore } from '../../src/store/sqlite/store.ts'
+import type { Store } from '../../src/store/store.ts'
 import type { Overrides } from '../store/overriding.ts'
 import { inProcessGateway } from './in-process.ts'
 
 /** A gateway in this process, whose store fails and whose provider responds as a test sets. */
 
 let folder: string
-let sqlite: SqliteStore
+let plain: Store
 let app: GatewayContext
 let headers: Record<string, string>
 let upstream: Bun.Server<undefined>
@@ -67,7 +67,7 @@ providers:
     () => failing,
     () => now,
   )
-  sqlite = built.sqlite
+  plain = built.plain
   headers = built.headers
   app = Object.assign(built.app, {
     predictor: new Predictor(built.app, new Webhooks(built.app)),
@@ -77,7 +77,7 @@ afterEach(async () => {
   failing = {}
   await app.ledger.stop()
   await app.files.stop()
-  await sqlite.close()
+  await plain.close()
   await upstream.stop(true)
   rmSync(folder, { recursive: true, force: true })
 })
@@ -190,7 +190,7 @@ test('a response whose usage cannot be counted leaves no reservation', async () 
     follower.round()
     await until(() => app.ledger.deferred.length === 0)
     await follower.stop()
-    expect((await sqlite.ledger.findGeneration(open!.request.accountId, open!.request.id))?.ending).toBe('completed')
+    expect((await plain.ledger.findGeneration(open!.request.accountId, open!.request.id))?.ending).toBe('completed')
   } finally {
     logged.mockRestore()
   }

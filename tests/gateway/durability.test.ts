@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
 import { CAN_PRELOAD, preload } from '../preload.ts'
@@ -12,6 +11,7 @@ import { SmallDisk } from '../small-disk.ts'
 import { until } from '../transport/raw-server.ts'
 import { ask, ENDED, failureOf, PROTOCOLS } from './asking.ts'
 import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
+import { storeIn } from '../stores.ts'
 
 /** A gateway whose disk is full or fails, and its recovery. */
 
@@ -45,7 +45,7 @@ afterAll(async () => {
 async function recordsOn(
   disk: SmallDisk,
 ): Promise<{ records: GenerationRecord[]; open: number; credit: bigint | undefined }> {
-  const store = new SqliteStore({ folder: disk.copy(), exclusive: false })
+  const store = await storeIn(disk.copy())
   try {
     const { balances } = await store.ledger.state()
     return {

@@ -5,12 +5,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import type { Store } from '../../src/store/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { until, type RawServer } from '../transport/raw-server.ts'
 import { COUNTED, scriptedProvider, TALKS, TEXT, type Script } from './scripted.ts'
+import { storeIn, storeOf } from '../stores.ts'
 
 /**
  * The record and the cost of a generation for each outcome, in all four protocols, passed through and translated,
@@ -161,12 +162,12 @@ function reportedUsage(text: string, { client }: Way): typeof COUNTED | undefine
 /** The records and balances in the data folder of a running gateway. */
 class Books {
   readonly #gateway: GatewayProcess
-  readonly #store: SqliteStore
+  readonly #store: Store
   #last: string | undefined
 
-  constructor(gateway: GatewayProcess) {
+  constructor(gateway: GatewayProcess, store: Store) {
     this.#gateway = gateway
-    this.#store = new SqliteStore({ folder: gateway.data, exclusive: false })
+    this.#store = store
   }
 
   /** The records that were written since the last call. */
@@ -257,7 +258,7 @@ function withGateway(more: object = {}): { gateway: GatewayProcess; books: Books
   const here = {} as { gateway: GatewayProcess; books: Books }
   beforeAll(async () => {
     here.gateway = await startGatewayProcess({ config: configFor(provider, more) })
-    here.books = new Books(here.gateway)
+    here.books = new Books(here.gateway, await storeOf(here.gateway))
   })
   afterAll(async () => {
     await here.books?.close()
@@ -477,7 +478,7 @@ async function stopped(
       }),
     )
     const after = await stop(gateway)
-    const store = new SqliteStore({ folder: data, exclusive: false })
+    const store = await storeIn(data)
     const records = await store.ledger.generations(undefined, 1000)
     await store.close()
     await expectBookRight(data)

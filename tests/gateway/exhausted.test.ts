@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { audit } from '../../src/ledger/audit.ts'
 import { serveSandbox } from '../../src/providers/sandbox/server.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
+import { storeOf } from '../stores.ts'
 
 /** Streams whose account has less than their output may cost, over HTTP to a provider that streams for a while. */
 
@@ -17,16 +17,17 @@ beforeAll(() => {
 })
 afterAll(() => provider.stop())
 
-type Account = { usd: number; flows?: number; billing?: object }
+type Account = { usd: number; flows?: number; billing?: object; hedge?: string }
 
 async function withGateway(
-  { usd, flows = 1_000_000, billing }: Account,
+  { usd, flows = 1_000_000, billing, hedge }: Account,
   check: (gateway: Gateway, records: () => Promise<GenerationRecord[]>) => Promise<void>,
 ): Promise<void> {
   const gateway = await startGateway({
     config: Object.entries({
       billing: { startingCredit: usd, delay: '0s', ...billing },
       limits: { requestsPerMinute: 10_000 },
+      ...(hedge === undefined ? {} : { routing: { hedge } }),
       keys: [{ key: KEY, kind: 'subscription', account: 'default' }],
       plans: {
         usdPerFlow: 1,
@@ -35,7 +36,7 @@ async function withGateway(
       providers: { far: { protocol: 'chat.completions', baseUrl: `${provider.url}/v1`, apiKey: 'none' } },
       models: {
         long: {
-          endpoints: [{ provider: 'far', model: 'm' }],
+          endpoints: ['m', ...(hedge === undefined ? [] : ['n'])].map((model) => ({ provider: 'far', model })),
           price: { prompt: 0, completion: 20 },
           capabilities: { maxOutputTokens: OUTPUT_LIMIT },
         },
@@ -44,7 +45,7 @@ async function withGateway(
       .map(([name, value]) => `${name}: ${JSON.stringify(value)}\n`)
       .join(''),
   })
-  const store = new SqliteStore({ folder: gateway.data, exclusive: false })
+  const store = await storeOf(gateway)
   try {
     await check(gateway, () => store.ledger.generations(undefined, 1_000))
     expect((await audit(store, { overdraft: 0n, usdPerFlow: 1_000_000_000n })).first).toBeUndefined()
@@ -136,6 +137,39 @@ describe('pay-as-you-go streams', () => {
     60_000,
   )
 })
+
+test(
+  'streams with two endpoints, whose balance ends and whose clients leave, have one record and bill each',
+  () =>
+    withGateway({ usd: 0.6, hedge: 'p95' }, async (gateway, records) => {
+      for (let count = 0; count < 8; count++) await (await send(gateway, 'Hi')).text()
+      let left = 0
+      const ids = await Promise.all(
+        Array.from({ length: 40 }, async (_, n) => {
+          const response = await send(gateway, '[[delay: 150ms]] [[length: 3000]] [[chunk: 50]] [[pace: 5ms]]')
+          const reader = response.body!.getReader()
+          const { value } = await reader.read()
+          if (n % 2 === 0) left++
+          if (n % 4 === 1) while (!(await reader.read()).done) continue
+          await reader.cancel()
+          return response.status === 200 ? /"id":"(\w+-\w+)"/.exec(String(Buffer.from(value!)))![1]! : undefined
+        }),
+      )
+      const begun = ids.filter((id) => id !== undefined)
+      expect([left, begun.length > 10]).toEqual([20, true])
+      let ended = await records()
+      while (ended.length < 8 + begun.length) {
+        await Bun.sleep(20)
+        ended = await records()
+      }
+      expect(new Set(ended.map(({ id }) => id)).size).toBe(8 + begun.length)
+      expect(ended.filter(({ attempts }) => attempts?.includes('hedge lost')).length).toBeGreaterThan(0)
+      expect(ended.some(({ ending }) => ending === 'exhausted')).toBe(true)
+      expect(ended.every(({ bill, held }) => bill <= held!)).toBe(true)
+      expect(await balanceOf(gateway)).toBeCloseTo(0.6 - spentOf(ended), 6)
+    }),
+  60_000,
+)
 
 describe('streams of a subscription', () => {
   test('go on beyond a window, and end there with `cut`', async () => {

@@ -1,4 +1,3 @@
-import { Database } from 'bun:sqlite'
 import Anthropic from '@anthropic-ai/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createReadStream, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -7,10 +6,11 @@ import { join } from 'node:path'
 import OpenAI, { toFile } from 'openai'
 import Replicate from 'replicate'
 import { Files } from '../../src/files/files.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, startGatewayProcess, type Gateway } from '../server.ts'
 import { SmallDisk } from '../small-disk.ts'
+import { startS3 } from '../store/s3-server.ts'
 import { rawClient, requestHead, until } from '../transport/raw-server.ts'
+import { groupOfSqlite, newPostgresFolder, ofSqlite, ON_POSTGRES, sqlIn, storeIn } from '../stores.ts'
 
 const MIB = 1024 * 1024
 const FILE_LIMIT = MIB
@@ -21,7 +21,7 @@ const bearer = (account: string): string => `authorization: Bearer ${keyOf(accou
 const MULTIPART = 'content-type: multipart/form-data; boundary=b'
 const config = (more = ''): string => `
 limits: { requestsPerMinute: 100000, file: 1MiB }
-files: { quota: 3MiB }
+files: { quota: 3MiB${ON_POSTGRES ? ', store: folder' : ''} }
 accountStatus: { refusals: { monitored: 100000, abusive: 100000 } }
 keys: [${ACCOUNTS.map((account) => `{ key: ${keyOf(account)}, account: ${account} }`).join(', ')}]
 ${more}`
@@ -192,10 +192,7 @@ describe('a file', () => {
 
   test('an expired file is answered like one that never existed', async () => {
     const { json } = await upload('x', { 'expires_after[anchor]': 'created_at', 'expires_after[seconds]': '3600' })
-    const database = new Database(join(gateway.data, 'sluice.sqlite'))
-    database.run('PRAGMA busy_timeout = 5000')
-    database.run('UPDATE files SET expires_at = ? WHERE id = ?', [Date.now(), json.id])
-    database.close()
+    await sqlIn(gateway.data, 'UPDATE files SET expires_at = ? WHERE id = ?', Date.now(), json.id)
     for (const [method, path] of [
       ['GET', ''],
       ['GET', '/content'],
@@ -711,32 +708,36 @@ describe('an upload', () => {
     rmSync(data, { recursive: true })
   }, 20_000)
 
-  test('an upload in flight when the process is killed leaves nothing after the next start', async () => {
-    const data = mkdtempSync(join(tmpdir(), 'sluice-files-killed-'))
-    const first = await startGatewayProcess({ config: config(), data })
-    const kept = await send('POST', '/v1/files', { body: form('kept'), url: first.url })
-    const client = await rawClient(Number(new URL(first.url).port))
-    const head = requestHead('POST /v1/files', bearer('mine'), MULTIPART, 'transfer-encoding: chunked')
-    client.write(`${head}1000\r\n${`--b\r\n${filePart('')}`.padEnd(4096, 'x')}\r\n`)
-    await until(() => onDisk(data).uploads === 1)
-    // A blob that was moved to its place but not stored in the database.
-    const orphan = join(data, 'files', 'aa', 'a'.repeat(32))
-    await Bun.write(orphan, 'left')
-    await first.stop()
-    expect(onDisk(data)).toEqual({ blobs: 2, uploads: 1 })
-    const second = await startGatewayProcess({ config: config(), data })
-    await until(() => !existsSync(orphan))
-    expect(onDisk(data)).toEqual({ blobs: 1, uploads: 0 })
-    expect((await send('GET', `/v1/files/${kept.json.id}/content`, { url: second.url })).text).toBe('kept')
-    await second.stop()
-    rmSync(data, { recursive: true })
-  }, 20_000)
+  ofSqlite('folder')(
+    'an upload in flight when the process is killed leaves nothing after the next start',
+    async () => {
+      const data = mkdtempSync(join(tmpdir(), 'sluice-files-killed-'))
+      const first = await startGatewayProcess({ config: config(), data })
+      const kept = await send('POST', '/v1/files', { body: form('kept'), url: first.url })
+      const client = await rawClient(Number(new URL(first.url).port))
+      const head = requestHead('POST /v1/files', bearer('mine'), MULTIPART, 'transfer-encoding: chunked')
+      client.write(`${head}1000\r\n${`--b\r\n${filePart('')}`.padEnd(4096, 'x')}\r\n`)
+      await until(() => onDisk(data).uploads === 1)
+      // A blob that was moved to its place but not stored in the database.
+      const orphan = join(data, 'files', 'aa', 'a'.repeat(32))
+      await Bun.write(orphan, 'left')
+      await first.stop()
+      expect(onDisk(data)).toEqual({ blobs: 2, uploads: 1 })
+      const second = await startGatewayProcess({ config: config(), data })
+      await until(() => !existsSync(orphan))
+      expect(onDisk(data)).toEqual({ blobs: 1, uploads: 0 })
+      expect((await send('GET', `/v1/files/${kept.json.id}/content`, { url: second.url })).text).toBe('kept')
+      await second.stop()
+      rmSync(data, { recursive: true })
+    },
+    20_000,
+  )
 })
 
 describe('an output', () => {
   test('an output is served to everyone who knows its token, and a browser runs nothing in it', async () => {
     const data = mkdtempSync(join(tmpdir(), 'sluice-files-outputs-'))
-    const store = new SqliteStore({ folder: data, exclusive: false })
+    const store = await storeIn(data)
     const files = await Files.open({ store: store.files, folder: data, quotaBytes: 0, outputKeepMs: 3_600_000 })
     const publish = (mediaType: string, text: string): Promise<string> =>
       files.publish('somebody', { mediaType, data: Buffer.from(text) })
@@ -781,10 +782,7 @@ describe('an output', () => {
     ])
     const wrong = await send('GET', `/v1/outputs/${'A'.repeat(43)}`, { url: showing.url })
     expect([wrong.status, wrong.json.error.code]).toEqual([404, 'not_found'])
-    const database = new Database(join(data, 'sluice.sqlite'))
-    database.run('PRAGMA busy_timeout = 5000')
-    database.run('UPDATE outputs SET expires_at = ?', [Date.now()])
-    database.close()
+    await sqlIn(data, 'UPDATE outputs SET expires_at = ?', Date.now())
     const expired = await send('GET', `/v1/outputs/${tokens[0]}`, { url: showing.url })
     expect([expired.status, expired.json]).toEqual([404, wrong.json])
     await showing.stop()
@@ -837,7 +835,7 @@ describe('a path', () => {
   })
 })
 
-describe('a disk that is full', async () => {
+groupOfSqlite('disk')('a disk that is full', async () => {
   const disk = await SmallDisk.open(6)
   afterAll(() => disk?.close())
   test.skipIf(disk === undefined)(
@@ -879,10 +877,12 @@ describe('memory', () => {
     Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 
   /** The most by which the memory of a server grows, in MiB, while one client uploads a file and another reads it. */
-  async function growth(mebibytes: number, framing: string): Promise<number> {
+  async function growth(mebibytes: number, framing: string, data?: string): Promise<number> {
     const big = await startGatewayProcess({
+      ...(data === undefined ? {} : { data }),
       config: config()
-        .replace('file: 1MiB', 'file: 512MiB')
+        .replace(', store: folder', data === undefined ? ', store: folder' : '')
+        .replace('file: 1MiB', 'file: 1GiB')
         .replace('quota: 3MiB', 'quota: 2GiB')
         .concat('store: { quotaWithoutCredit: 2GiB }\n'),
     })
@@ -933,4 +933,49 @@ describe('memory', () => {
     },
     60_000,
   )
+
+  test.skipIf(!isLinux)(
+    'memory grows by less than half of an upload of 600 MiB into PostgreSQL',
+    async () => {
+      const data = newPostgresFolder()
+      try {
+        expect(await growth(600, 'chunked', data)).toBeLessThan(300)
+        expect(existsSync(join(data, 'files'))).toBe(false)
+      } finally {
+        rmSync(data, { recursive: true, force: true })
+      }
+    },
+    120_000,
+  )
+})
+
+test('files in S3 are stored, read in parts and deleted, and refused while the bucket is away', async () => {
+  const s3 = startS3()
+  const own = config().replace(/files: \{[^}]*\}/, 'files: { quota: 3MiB, store: "s3://files/p" }')
+  const cloud = await startGateway({ config: own, env: s3.env })
+  const headers = { authorization: `Bearer ${keyOf('mine')}` }
+  const upload = (): Promise<Response> => {
+    const body = new FormData()
+    body.set('purpose', 'user_data')
+    body.set('file', new File(['The tide turns.'], 'tide.txt'))
+    return fetch(`${cloud.url}/v1/files`, { method: 'POST', headers, body })
+  }
+  try {
+    const { id } = (await (await upload()).json()) as { id: string }
+    expect([...s3.objects.keys()].filter((key) => key.endsWith('/0')).length).toBe(1)
+    const url = `${cloud.url}/v1/files/${id}`
+    expect(await (await fetch(`${url}/content`, { headers: { ...headers, range: 'bytes=4-7' } })).text()).toBe('tide')
+    s3.failure = () => new Response('', { status: 500 })
+    for (const refused of [await fetch(`${url}/content`, { headers }), await upload()])
+      expect([refused.status, await refused.text()]).toEqual([
+        503,
+        expect.stringContaining('file store is unavailable'),
+      ])
+    s3.failure = undefined
+    expect((await fetch(url, { method: 'DELETE', headers })).status).toBe(200)
+    expect([...s3.objects.keys()].filter((key) => key.endsWith('/0'))).toEqual([])
+  } finally {
+    await cloud.stop()
+    await s3.stop()
+  }
 })

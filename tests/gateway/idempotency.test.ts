@@ -3,10 +3,10 @@ import OpenAI from 'openai'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { ask, failureOf, PROTOCOLS, type Asking } from './asking.ts'
 import { gatedConfig, gatedProvider, type Gated } from './gated.ts'
+import { storeIn } from '../stores.ts'
 
 /** Requests with an `Idempotency-Key` at a running gateway. */
 
@@ -95,7 +95,7 @@ const answer = async (response: Response): Promise<Answer> => ({
 })
 
 const recordsAndBill = async (): Promise<[number, bigint]> => {
-  const store = new SqliteStore({ folder, exclusive: false })
+  const store = await storeIn(folder)
   try {
     const records = await store.ledger.generations(undefined, 1_000)
     return [records.length, records.reduce((sum, { bill }) => sum + bill, 0n)]

@@ -13,6 +13,7 @@ import { ConversationMemory } from '../../src/protocols/conversation-memory.ts'
 import { SchemaCache } from '../../src/protocols/schema/cache.ts'
 import { Prices } from '../../src/ledger/prices.ts'
 import { ServiceClasses } from '../../src/ledger/service-classes.ts'
+import { Bodies } from '../../src/pipeline/bodies/bodies.ts'
 import { BackgroundResponses } from '../../src/pipeline/background.ts'
 import { Idempotency } from '../../src/pipeline/idempotency.ts'
 import { InFlightRequests } from '../../src/pipeline/in-flight.ts'
@@ -25,16 +26,17 @@ import { openRouting } from '../../src/pipeline/routing/open.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
 import { Tail } from '../../src/pipeline/tail.ts'
 import { RefusalLog } from '../../src/pipeline/refusal-log.ts'
-import { ProviderKeys } from '../../src/pipeline/provider-keys.ts'
+import { RunTimeSettings } from '../../src/pipeline/settings/run-time-settings.ts'
 import { ReasoningReplay } from '../../src/pipeline/reasoning-replay.ts'
 import { RequestCounts } from '../../src/pipeline/request-counts.ts'
 import { otlpSettings } from '../../src/telemetry/otlp-settings.ts'
 import type { AppContext } from '../../src/context.ts'
 import { Files } from '../../src/files/files.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import type { Store } from '../../src/store/store.ts'
 import { overriding, type Overrides } from '../store/overriding.ts'
+import { storeIn } from '../stores.ts'
 
-type InProcess = { sqlite: SqliteStore; app: AppContext; headers: Record<string, string> }
+type InProcess = { plain: Store; app: AppContext; headers: Record<string, string> }
 
 /**
  * A gateway in this process, some of whose store methods are replaced. `text`: its sluice.yaml; `failing`: the
@@ -49,8 +51,9 @@ export async function inProcessGateway(
   const file = join(folder, 'test-config.yaml')
   writeFileSync(file, text)
   const config = loadConfig({ file, data: folder }, {})
-  const sqlite = new SqliteStore({ folder, exclusive: true })
-  const store = overriding(sqlite, failing)
+  const clock = new SteadyClock()
+  const plain = await storeIn(folder, { exclusive: true })
+  const store = overriding(plain, failing)
   const keys = await Keys.open({ store, accounts: accountsOf(store, config), folder })
   const [first] = await keys.start()
   const prices = new Prices(config)
@@ -58,26 +61,26 @@ export async function inProcessGateway(
   const issuedIds = new IssuedIds(store, now ?? Date.now)
   const files = await Files.open({
     store: store.files,
+    blobs: plain.blobs,
     folder,
     quotaBytes: config.files.quotaBytes,
     outputKeepMs: config.files.outputKeepMs,
   })
-  const { kept, space } = sqlite
+  const { kept, space } = plain
   const abuseDetection = new AbuseDetection(config.accountStatus, now)
   const catalogue = new Catalogue(config)
-  const routing = await openRouting({ config, catalogue, prices, ledger, store })
+  const routing = await openRouting({ config, catalogue, prices, ledger, store, clock })
   const memory = new MemoryBudget(2 ** 30)
   const refusals = new RefusalLog(store.reports)
   const app = {
     config,
-    clock: new SteadyClock(),
-    idempotency: new Idempotency({ store, clock: new SteadyClock(), config, memory }),
+    clock,
+    idempotency: new Idempotency({ store, clock, config, memory }),
     store,
     space,
     keptQuota: new KeptQuota({ kept, ledger, config, space }),
     files,
     keys,
-    providerKeys: await ProviderKeys.open({ store, keys, catalogue }),
     people: openPeople(store, now ?? Date.now),
     limits: new Limits(),
     abuseDetection,
@@ -95,8 +98,9 @@ export async function inProcessGateway(
       issuedIds,
     }),
     memory,
-    background: new BackgroundResponses({ catalogue, config, ledger, store, issuedIds }),
+    background: new BackgroundResponses({ catalogue, config, ledger, store, issuedIds, clock }),
     inFlight: new InFlightRequests(0),
+    bodies: await Bodies.open({ config, store, keys, clock }),
     counts: new RequestCounts(false),
     refusals,
     tail: new Tail({ ledger, refusals }),
@@ -104,5 +108,6 @@ export async function inProcessGateway(
     tracing: undefined,
     draining: false,
   }
-  return { sqlite, app, headers: { host: 'sluice', authorization: `Bearer ${first?.text}` } }
+  const headers = { host: 'sluice', authorization: `Bearer ${first?.text}` }
+  return { plain, app: await RunTimeSettings.addedTo(app), headers }
 }

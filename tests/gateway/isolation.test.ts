@@ -3,10 +3,10 @@ import type { KeyKind } from '../../src/config/terms.ts'
 import type { ProtocolName } from '../../src/generation/request.ts'
 import { topUp } from '../../src/ledger/book.ts'
 import { routes, type Route } from '../../src/routes.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { ask } from './asking.ts'
 import { BILL, gatedProvider, type Gated } from './gated.ts'
+import { storeOf } from '../stores.ts'
 
 /** For every route: the keys that may use it, and that it reveals nothing about other accounts. */
 
@@ -157,7 +157,7 @@ models:
   drawn: { endpoints: [{ provider: sandbox, model: image }], price: { image: 0 } }
 `,
   })
-  const store = new SqliteStore({ folder: gateway.data, exclusive: false })
+  const store = await storeOf(gateway)
   for (const { id, name } of await store.accounts.list()) {
     if (name === 'stopped') await store.accounts.setStatus(id, 'suspended')
     else await store.ledger.post(topUp({ reference: name, at: 1, accountId: id, amount: CREDIT, bonus: false }))

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { rawServer, until, type RawServer, type RawSocket } from '../transport/raw-server.ts'
+import { storeIn } from '../stores.ts'
 
 /** Generations whose clients leave while their provider goes on. */
 
@@ -102,7 +102,7 @@ async function leave(gateway: GatewayProcess, model: string, stream: boolean, af
 }
 
 async function records({ data }: GatewayProcess, count: number): Promise<GenerationRecord[]> {
-  const store = new SqliteStore({ folder: data, exclusive: false })
+  const store = await storeIn(data)
   try {
     let found: GenerationRecord[] = []
     const deadline = performance.now() + 10_000

@@ -147,6 +147,21 @@ describe('a server that stops', () => {
     expect(await gateway.exited).toBe(0)
   })
 
+  test('a server that stops answers requests that wait for a place, of which none was made', async () => {
+    const upstream = endless()
+    const config = `timeouts: { drain: 300ms }\nlimits: { concurrency: 1 }\nproviders:\n${provider('up', upstream.url)}`
+    const gateway = await gatewayWith(config)
+    const streaming = await ask(gateway, 'chat.completions')
+    const waiting = Array.from({ length: 4 }, () => ask(gateway, 'chat.completions'))
+    const waitingNow = async (): Promise<string> => (await fetch(`${gateway.url}/metrics`)).text()
+    while (!/^sluice_requests_waiting 4$/m.test(await waitingNow())) await Bun.sleep(5)
+    gateway.kill('SIGTERM')
+    await streaming.text()
+    for (const response of await Promise.all(waiting))
+      expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1'])
+    expect([await gateway.exited, upstream.calls]).toEqual([0, 1])
+  }, 60_000)
+
   test("a server that stops ends streams that outlast the drain with the protocol's own error", async () => {
     const upstream = endless()
     const gateway = await gatewayWith(`timeouts: { drain: 200ms }\nproviders:\n${provider('up', upstream.url)}`)

@@ -5,9 +5,9 @@ import { noUsage } from '../../src/generation/usage.ts'
 import { chargesOf, topUp } from '../../src/ledger/book.ts'
 import { encodeRates, type Price } from '../../src/ledger/prices.ts'
 import { rate } from '../../src/ledger/rating.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
+import { storeOf, withStoreOption } from '../stores.ts'
 
 /** The routes by which an account reads its generations, balance and plan. */
 
@@ -50,8 +50,9 @@ beforeAll(async () => {
 afterAll(() => Promise.all([gateway?.stop(), late?.stop()]))
 
 async function keysOf(of: GatewayProcess): Promise<Keys> {
-  sluice('accounts', 'create', 'other', '--credit', '3', '--bonus', '0.5', '--data', of.data)
-  const made = sluice('keys', 'create', '--account', 'other', '--json', '--data', of.data)
+  const options = await withStoreOption(['--data', of.data])
+  sluice('accounts', 'create', 'other', '--credit', '3', '--bonus', '0.5', ...options)
+  const made = sluice('keys', 'create', '--account', 'other', '--json', ...options)
   const other = (JSON.parse(made) as { text: string }).text
   // The server reads changes of another process within two seconds.
   for (let tries = 0; tries < 100 && (await get(of, '/v1/models', other)).status !== 200; tries++) await Bun.sleep(50)
@@ -288,7 +289,7 @@ let stored = 0
 
 /** Stores a generation that ended earlier, from outside the running server. */
 async function store(of: GatewayProcess, account: string, extra: Partial<GenerationRecord> = {}): Promise<string> {
-  const beside = new SqliteStore({ folder: of.data, exclusive: false })
+  const beside = await storeOf(of)
   try {
     const accountId = (await beside.accounts.list()).find(({ name }) => name === account)!.id
     const kind = extra.kind ?? 'pay-as-you-go'

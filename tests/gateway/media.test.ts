@@ -1,14 +1,13 @@
-import { Database } from 'bun:sqlite'
 import { Glob } from 'bun'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { until, type RawServer } from '../transport/raw-server.ts'
 import { PROTOCOLS } from './asking.ts'
 import { scriptedProvider } from './scripted.ts'
+import { ofSqlite, ON_POSTGRES, sqlIn, storeOf, withStoreOption } from '../stores.ts'
 
 /** Files and URLs in requests, and what of them reaches a provider. */
 
@@ -260,12 +259,11 @@ describe('files', () => {
         method: 'DELETE',
         headers: { authorization: `Bearer ${gateway.key}` },
       })
-      const database = new Database(join(gateway.data, 'sluice.sqlite'))
-      database.run('UPDATE files SET expires_at = 1 WHERE id = ?', [expired])
+      await sqlIn(gateway.data, 'UPDATE files SET expires_at = 1 WHERE id = ?', expired)
       // The file is deleted after it was found and before it is read.
       const lost = await upload(PNG, 'a.png')
-      const { blob } = database.query('SELECT blob FROM files WHERE id = ?').get(lost) as { blob: string }
-      database.close()
+      const [{ blob } = {}] = await sqlIn<{ blob: string }>(gateway.data, 'SELECT blob FROM files WHERE id = ?', lost)
+      if (ON_POSTGRES) await sqlIn(gateway.data, 'DELETE FROM blob_chunks WHERE name = ?', blob!)
       for await (const path of new Glob(`**/${blob}`).scan({ cwd: gateway.data, absolute: true })) rmSync(path)
       const before = provider.requests.length
       const unknown = 'file-00000000000000000000000000000000'
@@ -326,7 +324,7 @@ describe('files', () => {
     const book = await upload(Buffer.alloc(1_000_000, 'word '), 'book.txt')
     for (const part of [{ type: 'text', text: 'short' }, PARTS.messages.file(book, 'file')])
       await (await send(part, { protocol: 'messages', model: 'priced' })).text()
-    const store = new SqliteStore({ folder: gateway.data, exclusive: false })
+    const store = await storeOf(gateway)
     const held = (await store.ledger.generations(undefined, 1_000))
       .filter(({ model }) => model === 'priced')
       .map((record) => Number(record.held))
@@ -623,12 +621,10 @@ describe('ids that only a provider knows', () => {
   })
 })
 
-test('every request returns its share of the media memory, however it ends', async () => {
+ofSqlite('files')('every request returns its share of the media memory, however it ends', async () => {
   const id = await upload(PNG, 'a.png')
   // Three of these fill the media memory, by the size in their row.
-  const database = new Database(join(gateway.data, 'sluice.sqlite'))
-  database.run('UPDATE files SET bytes = ? WHERE id = ?', [60 * 2 ** 20, id])
-  database.close()
+  await sqlIn(gateway.data, 'UPDATE files SET bytes = ? WHERE id = ?', 60 * 2 ** 20, id)
   const part = PARTS.generateContent.file(id, 'image')
   const ask = (script: string, stream: boolean, more: object = {}, signal?: AbortSignal): Promise<Response> =>
     fetch(
@@ -823,15 +819,9 @@ let other: Promise<string> | undefined
 const otherKey = (): Promise<string> => (other ??= makeOther())
 
 async function makeOther(): Promise<string> {
+  const options = await withStoreOption(['--data', gateway.data, '--json'])
   const sluice = (...words: string[]) =>
-    Bun.spawnSync([
-      process.execPath,
-      join(import.meta.dir, '../../src/main.ts'),
-      ...words,
-      '--data',
-      gateway.data,
-      '--json',
-    ])
+    Bun.spawnSync([process.execPath, join(import.meta.dir, '../../src/main.ts'), ...words, ...options])
   sluice('accounts', 'create', 'other')
   const { text } = JSON.parse(sluice('keys', 'create', '--account', 'other').stdout.toString()) as { text: string }
   // The server reads changes of another process within two seconds.

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { validateWebhook } from 'replicate'
 import type { GenerationRecord, PostedTransfer } from '../../src/store/store.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { IS_LONG, runs } from '../runs.ts'
 import { predictionUpstream } from '../predictions/upstream.ts'
+import { storeIn } from '../stores.ts'
 
 const ROUNDS = runs(4, 40)
 const PREDICTIONS = 20
@@ -211,7 +211,7 @@ async function expectAllOver({ gateway, tracked, hooks, shown, data, creates }: 
   // A prediction is created once at its provider, however often the gateway was killed.
   expect(creates.filter((key, index) => creates.indexOf(key) !== index)).toEqual([])
   await expectTold(gateway, known, hooks, ends)
-  const store = new SqliteStore({ folder: data, exclusive: false })
+  const store = await storeIn(data)
   try {
     while ((await store.ledger.openGenerations()).length > 0) await Bun.sleep(20)
     expectPaid(ends, await store.ledger.generations(undefined, 1_000), await store.ledger.transfers(undefined, 10_000))

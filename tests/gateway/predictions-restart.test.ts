@@ -3,12 +3,13 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { noUsage } from '../../src/generation/usage.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import type { Store } from '../../src/store/store.ts'
 import type { GenerationRecord, PredictionChange } from '../../src/store/store.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { until } from '../transport/raw-server.ts'
 import { gatedProvider, type Gated } from './gated.ts'
 import { predictionProvider, Predictions, type PredictionProvider, type Shown } from './predicting.ts'
+import { storeIn } from '../stores.ts'
 
 /** Predictions of a server that is stopped or killed, and of the server that replaces it. */
 
@@ -69,16 +70,16 @@ async function end(signal: Signal): Promise<void> {
   expect(await running.exited).toBe(signal === 'SIGTERM' ? 0 : 137)
 }
 
-async function restart(signal: Signal, between: (store: SqliteStore) => Promise<void> = async () => {}): Promise<void> {
+async function restart(signal: Signal, between: (store: Store) => Promise<void> = async () => {}): Promise<void> {
   await end(signal)
-  const store = new SqliteStore({ folder, exclusive: false })
+  const store = await storeIn(folder)
   await between(store)
   await store.close()
   await start()
 }
 
 async function kept(): Promise<{ records: GenerationRecord[]; open: number; credit: bigint | undefined }> {
-  const store = new SqliteStore({ folder, exclusive: false })
+  const store = await storeIn(folder)
   try {
     const { balances } = await store.ledger.state()
     return {
@@ -203,7 +204,7 @@ describe('killed between two writes', () => {
    */
   async function interrupted(
     prompt: string,
-    write: (store: SqliteStore, stored: PredictionChange) => Promise<void>,
+    write: (store: Store, stored: PredictionChange) => Promise<void>,
   ): Promise<string> {
     const { id } = await client.create('maker/flux', { prompt })
     await until(() => madeFor(prompt).length === 1 && madeFor(prompt)[0]!.polls > 0)

@@ -9,7 +9,7 @@ import { Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { GatewayError } from '../../src/error.ts'
 import { log } from '../../src/log/log.ts'
 import type { GatewayContext } from '../../src/routes.ts'
-import type { SqliteStore } from '../../src/store/sqlite/store.ts'
+import type { Store } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
 import { until } from '../transport/raw-server.ts'
 import type { Overrides } from '../store/overriding.ts'
@@ -20,7 +20,7 @@ import { predictionProvider, type PredictionProvider, type Shown } from './predi
 
 let provider: PredictionProvider
 let folder: string
-let sqlite: SqliteStore
+let plain: Store
 let app: GatewayContext
 let headers: Record<string, string>
 /** Replaced methods of the store. */
@@ -55,7 +55,7 @@ models: { maker/flux: { endpoints: [{ provider: up, model: maker/flux }], price:
 `,
     () => failing,
   )
-  sqlite = built.sqlite
+  plain = built.plain
   headers = built.headers
   webhooks = new Webhooks(built.app)
   app = Object.assign(built.app, { predictor: new Predictor(built.app, webhooks) })
@@ -66,7 +66,7 @@ afterEach(async () => {
   await webhooks.stop()
   await app.ledger.stop()
   await app.files.stop()
-  await sqlite.close()
+  await plain.close()
   await provider.stop()
   await hooks.stop(true)
   logged.mockRestore()
@@ -89,10 +89,10 @@ const look = async (id: string): Promise<Shown> => (await (await ask('GET', `/v1
 const list = async (): Promise<Shown[]> =>
   ((await (await ask('GET', '/v1/predictions')).json()) as { results: Shown[] }).results
 const credit = async (): Promise<bigint> =>
-  (await sqlite.ledger.state()).balances.find(({ kind }) => kind === 'credit')!.balance
+  (await plain.ledger.state()).balances.find(({ kind }) => kind === 'credit')!.balance
 
 /** The number of open generations. */
-const held = async (): Promise<number> => (await sqlite.ledger.openGenerations()).length
+const held = async (): Promise<number> => (await plain.ledger.openGenerations()).length
 
 test.each(['predictions.add', 'ledger.saveOpen'])(
   'a prediction that cannot be stored (%s) is refused, and nothing of it remains',
@@ -149,11 +149,11 @@ test.each(['slow', 'broken'])(
   'an end is not shown before its record can be looked up: a store that is %s',
   async (how) => {
     const written = Promise.withResolvers<void>()
-    const closeGeneration = sqlite.ledger.closeGeneration.bind(sqlite.ledger)
+    const closeGeneration = plain.ledger.closeGeneration.bind(plain.ledger)
     failing['ledger.closeGeneration'] = (
       how === 'broken'
         ? full
-        : async (...closing: Parameters<SqliteStore['ledger']['closeGeneration']>) => (
+        : async (...closing: Parameters<Store['ledger']['closeGeneration']>) => (
             await written.promise, closeGeneration(...closing)
           )
     ) as never
@@ -166,7 +166,7 @@ test.each(['slow', 'broken'])(
       streamed = true
     })
     const own = id.slice(PREFIX.length)
-    while ((await sqlite.predictions.unfinished()).length > 0) await Bun.sleep(5)
+    while ((await plain.predictions.unfinished()).length > 0) await Bun.sleep(5)
     for (let round = 0; round < 10; round++) {
       webhooks.round()
       await Bun.sleep(20)
@@ -192,7 +192,7 @@ test.each(['slow', 'broken'])(
 )
 
 test('a prediction whose provider id cannot be stored is followed all the same', async () => {
-  const changePrediction = sqlite.predictions.update.bind(sqlite.predictions)
+  const changePrediction = plain.predictions.update.bind(plain.predictions)
   failing['predictions.update'] = ((prediction: { state: string; completedAt: number | null }, deliveries: never) =>
     prediction.completedAt === null && prediction.state.includes('"upstream"')
       ? full()

@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { startGateway, startGatewayProcess, type Gateway } from '../server.ts'
+import { everythingIn } from '../stores.ts'
 import { PROTOCOLS } from './asking.ts'
 import { FORGETFUL, SIGNED, signedIn, signingProvider, type Answer } from './signing.ts'
 
@@ -202,11 +203,8 @@ test('stored reasoning outlives a killed server', async () => {
         answers.set(`${client} ${protocol}`, await first({ client, model: `${nameOf(protocol)}/m`, at: before }))
     before.kill('SIGKILL')
     await before.exited
-    // The file contains neither reasoning nor the ids with which it could be decrypted.
-    const kept = readdirSync(data)
-      .filter((name) => name.startsWith('sluice.sqlite'))
-      .map((name) => readFileSync(join(data, name), 'latin1'))
-      .join('')
+    // The database contains neither reasoning nor the ids with which it could be decrypted.
+    const kept = await everythingIn(data)
     expect(kept.includes('acct_')).toBe(true)
     for (const { callId, thought } of answers.values())
       expect([kept.includes(callId!), kept.includes(thought.slice(0, 10))]).toEqual([false, false])

@@ -1,14 +1,14 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createConnection, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { expectBookRight } from '../audit.ts'
 import { runs } from '../runs.ts'
 import { until } from '../transport/raw-server.ts'
 import { ask } from './asking.ts'
 import { gatedConfig, gatedProvider, type Gated } from './gated.ts'
+import { storeIn } from '../stores.ts'
 
 /** A server that takes over from another one on its folder and port, while clients go on. */
 
@@ -44,6 +44,14 @@ async function freePort(): Promise<number> {
 type Server = { child: Bun.Subprocess<'ignore', 'pipe', 'pipe'>; url: string; output: () => string }
 
 async function serve(folder: string, port: number, ...more: string[]): Promise<Server> {
+  const server = await begin(folder, port, ...more)
+  await server.listens
+  return server
+}
+
+type Starting = Server & { listens: Promise<void> }
+
+async function begin(folder: string, port: number, ...more: string[]): Promise<Starting> {
   const config = join(folder, 'sluice.yaml')
   await Bun.write(config, gatedConfig({ up: provider }))
   const child = Bun.spawn(
@@ -64,9 +72,10 @@ async function serve(folder: string, port: number, ...more: string[]): Promise<S
       if (/^listening on /m.test(output)) resolve()
     }
   })
-  await Promise.race([listens, Promise.all(read)])
-  if (!/^listening on /m.test(output)) throw new Error(output)
-  return { child, url: `http://127.0.0.1:${port}`, output: () => output }
+  const ended = Promise.all(read).then(() => {
+    if (!/^listening on /m.test(output)) throw new Error(output)
+  })
+  return { child, url: `http://127.0.0.1:${port}`, output: () => output, listens: Promise.race([listens, ended]) }
 }
 
 const askAt = (url: string, model: string, stream: boolean): Promise<Response> =>
@@ -125,7 +134,7 @@ test.if(process.platform === 'linux')(
     expect(answers.filter((answer) => answer !== 'HTTP/1.1 200 OK')).toEqual([])
     current.child.kill('SIGTERM')
     expect(await current.child.exited).toBe(0)
-    const store = new SqliteStore({ folder, exclusive: false })
+    const store = await storeIn(folder)
     cleanUp.push(() => store.close())
     const records = await store.ledger.generations(undefined, 1_000_000)
     expect([records.length, new Set(records.map(({ ending }) => ending))]).toEqual([
@@ -158,6 +167,65 @@ test.if(process.platform === 'linux')(
     child.kill('SIGTERM')
     expect(await child.exited).toBe(0)
     await expectBookRight(folder)
+  },
+  60_000,
+)
+
+/** Asks until it is answered: what the system gave to the process that was killed is reset. */
+async function answerAt(port: number): Promise<string> {
+  let answer = await exchange(port)
+  while (/ECONNRESET|closed/.test(answer)) answer = await exchange(port)
+  return answer
+}
+
+/** Kills a server that takes over, and expects that the other one serves, and can be replaced later. */
+async function expectGoesOn(folder: string, port: number, first: Server, second: Starting): Promise<void> {
+  second.listens.catch(() => {})
+  second.child.kill('SIGKILL')
+  // A request that is forwarded to a process that ends is refused, with a time to try again.
+  await second.child.exited
+  const answers = [1, 2, 3].map(() => answerAt(port))
+  provider.open()
+  expect(await Promise.all(answers)).toEqual(answers.map(() => 'HTTP/1.1 200 OK'))
+  expect(first.output()).toContain('ended before it served: this one goes on')
+  const third = await serve(folder, port, '--replace')
+  expect(await first.child.exited).toBe(0)
+  expect(await answerAt(port)).toBe('HTTP/1.1 200 OK')
+  third.child.kill('SIGTERM')
+  expect(await third.child.exited).toBe(0)
+  await expectBookRight(folder)
+}
+
+test.if(process.platform === 'linux')(
+  'a server goes on if the one that takes over is killed while streams end',
+  async () => {
+    const [folder, port] = [newFolder(), await freePort()]
+    const first = await serve(folder, port)
+    provider.shut()
+    const stream = await askAt(first.url, 'up/chat.completions', true)
+    const second = await begin(folder, port, '--replace')
+    await until(() => first.output().includes('waiting for 1 request'))
+    await expectGoesOn(folder, port, first, second)
+    expect(await stream.text()).toEndWith('data: [DONE]\n\n')
+  },
+  60_000,
+)
+
+test.if(process.platform === 'linux')(
+  'a server goes on if the one that takes over is killed when it could open the folder',
+  async () => {
+    const [folder, port] = [newFolder(), await freePort()]
+    const first = await serve(folder, port)
+    provider.shut()
+    const stream = await askAt(first.url, 'up/chat.completions', true)
+    const second = await begin(folder, port, '--replace')
+    await until(() => first.output().includes('waiting for 1 request'))
+    second.child.kill('SIGSTOP')
+    provider.open()
+    expect(await stream.text()).toEndWith('data: [DONE]\n\n')
+    // The first server has given up the folder once its name is gone.
+    await until(() => readFileSync(join(folder, 'server.pid'), 'utf8').trim() === '')
+    await expectGoesOn(folder, port, first, second)
   },
   60_000,
 )

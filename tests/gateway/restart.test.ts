@@ -2,12 +2,12 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { ask, ENDED, PROTOCOLS } from './asking.ts'
 import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
+import { groupOfSqlite, storeIn, withStoreOption } from '../stores.ts'
 
 /** The money of requests in flight when a server is stopped, and of the server that replaces it. */
 
@@ -41,7 +41,7 @@ async function start(data: string, more = '', env: Record<string, string> = {}):
 async function kept(
   folder: string,
 ): Promise<{ records: GenerationRecord[]; open: number; credit: bigint | undefined }> {
-  const store = new SqliteStore({ folder, exclusive: false })
+  const store = await storeIn(folder)
   try {
     const { balances } = await store.ledger.state()
     return {
@@ -138,8 +138,9 @@ describe('a server that is stopped', () => {
   test('a server stopped while it starts leaves a usable folder, with the keys that were printed', async () => {
     for (const afterMs of [0, 50, 80, 120, 180]) {
       const folder = newFolder()
+      const options = await withStoreOption(['--data', folder])
       const child = Bun.spawn(
-        [process.execPath, join(import.meta.dir, '../../src/main.ts'), 'serve', '--data', folder, '--port', '0'],
+        [process.execPath, join(import.meta.dir, '../../src/main.ts'), 'serve', ...options, '--port', '0'],
         { env: { PATH: process.env.PATH ?? '' }, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
       )
       await Bun.sleep(afterMs)
@@ -152,7 +153,7 @@ describe('a server that is stopped', () => {
       expect(await new Response(child.stderr).text()).not.toMatch(/error/i)
       const gateway = await start(folder)
       const listed = Bun.spawnSync(
-        [process.execPath, join(import.meta.dir, '../../src/main.ts'), 'keys', 'list', '--json', '--data', folder],
+        [process.execPath, join(import.meta.dir, '../../src/main.ts'), 'keys', 'list', '--json', ...options],
         { env: { PATH: process.env.PATH ?? '' } },
       )
       const others = (JSON.parse(listed.stdout.toString()) as { name: string; text: string }[])
@@ -164,7 +165,7 @@ describe('a server that is stopped', () => {
   }, 30_000)
 })
 
-describe('another server on the folder', () => {
+groupOfSqlite('folder')('another server on the folder', () => {
   test('a second server takes over from one that is closing, with all that it settled', async () => {
     const folder = newFolder()
     const first = await start(folder)

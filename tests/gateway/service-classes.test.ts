@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { ask, failureOf, PROTOCOLS } from './asking.ts'
 import { TALKS } from './scripted.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
+import { storeOf } from '../stores.ts'
 
 /** Classes of service with prices of their own, at a running gateway. */
 
@@ -69,7 +69,7 @@ afterAll(async () => {
 const PLAIN = 3_000_000n
 
 const lastRecord = async (): Promise<{ bill: bigint; version: string | undefined; held: bigint }> => {
-  const store = new SqliteStore({ folder: gateway.data, exclusive: false })
+  const store = await storeOf(gateway)
   try {
     const records = await store.ledger.generations(undefined, 1_000)
     const { bill, price, held } = records.toSorted((a, b) => a.createdAt - b.createdAt).at(-1)!

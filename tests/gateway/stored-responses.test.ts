@@ -1,7 +1,7 @@
-import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { startGateway, startGatewayProcess, type GatewayProcess } from '../server.ts'
+import { ofSqlite, sqlIn, withStoreOption } from '../stores.ts'
 
 /** Responses stored by Sluice: conversations continue by id with every provider, for their own account only. */
 
@@ -10,15 +10,9 @@ let gateway: GatewayProcess
 let OTHER: string
 beforeAll(async () => {
   gateway = await startGatewayProcess()
+  const options = await withStoreOption(['--data', gateway.data, '--json'])
   const sluice = (...words: string[]) =>
-    Bun.spawnSync([
-      process.execPath,
-      join(import.meta.dir, '../../src/main.ts'),
-      ...words,
-      '--data',
-      gateway.data,
-      '--json',
-    ])
+    Bun.spawnSync([process.execPath, join(import.meta.dir, '../../src/main.ts'), ...words, ...options])
   sluice('accounts', 'create', 'other')
   const made = sluice('keys', 'create', '--account', 'other')
   OTHER = (JSON.parse(made.stdout.toString()) as { text: string }).text
@@ -192,8 +186,7 @@ describe('stored responses', () => {
 
   test('a response that cannot be stored fails the request, streamed and not', async () => {
     const broken = await startGatewayProcess()
-    const database = new Database(join(broken.data, 'sluice.sqlite'))
-    database.run('ALTER TABLE responses RENAME TO missing')
+    await sqlIn(broken.data, 'ALTER TABLE responses RENAME TO missing')
     const ask = (model: string, stream: boolean): Promise<Response> =>
       fetch(`${broken.url}/v1/responses`, {
         method: 'POST',
@@ -219,21 +212,23 @@ describe('stored responses', () => {
       expect(events.at(-1)!.response!.status).toBe('failed')
       expect(text).not.toContain('response.completed')
     }
-    database.run('ALTER TABLE missing RENAME TO responses')
-    database.close()
+    await sqlIn(broken.data, 'ALTER TABLE missing RENAME TO responses')
     await broken.stop()
   }, 15_000)
 
   test('a stored response is found after a kill', async () => {
     const data = gateway.data
-    const one = await startGatewayProcess({ data, key: gateway.key }).catch((error: Error) => error)
-    expect(String(one)).toContain('in use by another Sluice')
     const { id } = (await create({ model: 'sandbox/chat', input: 'Hello' })).body
     gateway.kill('SIGKILL')
     await gateway.exited
     gateway = await startGatewayProcess({ data, key: gateway.key })
     expect((await call('GET', `/v1/responses/${id}`)).body.id).toBe(id)
   })
+})
+
+ofSqlite('folder')('a second server is refused on the folder of a running one', async () => {
+  const { data, key } = gateway
+  expect(await startGatewayProcess({ data, key }).catch(String)).toContain('in use by another Sluice')
 })
 
 describe('a response in the background', () => {

@@ -4,6 +4,7 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { rawClient } from '../transport/raw-server.ts'
 import { ask, PROTOCOLS } from './asking.ts'
+import { withStoreOption } from '../stores.ts'
 
 /** The quota of subscriptions, and its changes by operators while the gateway runs. */
 
@@ -225,13 +226,7 @@ test('a revoked key stops within two seconds, even on an open connection', async
     [
       process.execPath,
       join(import.meta.dir, '../../src/main.ts'),
-      'keys',
-      'create',
-      '--account',
-      'revoked',
-      '--json',
-      '--data',
-      gateway.data,
+      ...(await withStoreOption(['keys', 'create', '--account', 'revoked', '--json', '--data', gateway.data])),
     ],
     { env: { PATH: process.env.PATH ?? '' } },
   )

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { Accounts } from '../../src/accounts/accounts.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
+import { storeOf } from '../stores.ts'
 
 let gateway: Gateway
 const upstream = Bun.serve({
@@ -50,7 +50,7 @@ test('a model without a price is free for a single account, refused and not list
   const record = await fetch(`${gateway.url}/v1/management/generation?id=${id}`, { headers: headers() })
   expect(await record.json()).toMatchObject({ model: 'up/new', ending: 'completed' })
 
-  const store = new SqliteStore({ folder: gateway.data, exclusive: false })
+  const store = await storeOf(gateway)
   await new Accounts({ store }).create('second', {})
   await store.close()
   let status = 200

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { haveRecordings, recordings, type Recording } from './recordings.ts'
 import { PREFIX, startReplay, type Replay } from './replay-server.ts'
 import { frameDataOf, responseContent, type ResponseContent } from './response-content.ts'
+import { storeOf } from '../stores.ts'
 
 /**
  * Every recorded exchange, replayed through a running Sluice in its own protocol, leaves a generation record with the
@@ -20,7 +20,7 @@ beforeAll(async () => {
   if (!haveRecordings) return
   replay = await startReplay(byName, () => Infinity)
   for (const name of byName.keys()) await (await replay.send(name)).text()
-  const store = new SqliteStore({ folder: replay.gateway.data, exclusive: false })
+  const store = await storeOf(replay.gateway)
   records = new Map((await store.ledger.generations(undefined, 10_000)).map((record) => [record.model, record]))
   await store.close()
 }, 60_000)

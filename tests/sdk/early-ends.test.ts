@@ -4,8 +4,9 @@ import { GoogleGenAI } from '@google/genai'
 import OpenAI from 'openai'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { serveSandbox } from '../../src/providers/sandbox/server.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import type { Store } from '../../src/store/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
+import { storeOf } from '../stores.ts'
 
 /**
  * Streams that end because no more can be held for them, as the official SDKs read them: in all protocols, passed
@@ -34,7 +35,7 @@ const [LIMIT_USD, LIMIT_TOKENS] = [0.06, 3_000]
 
 let provider: ReturnType<typeof serveSandbox>
 let gateway: Gateway
-let store: SqliteStore
+let store: Store
 beforeAll(async () => {
   provider = serveSandbox({ host: '127.0.0.1', port: 0 })
   gateway = await startGateway({
@@ -62,7 +63,7 @@ beforeAll(async () => {
       .map(([name, value]) => `${name}: ${JSON.stringify(value)}\n`)
       .join(''),
   })
-  store = new SqliteStore({ folder: gateway.data, exclusive: false })
+  store = await storeOf(gateway)
 })
 afterAll(async () => {
   await store?.close()

@@ -17,7 +17,7 @@ import {
 } from './records.ts'
 
 /** Tests of any Store: the double-entry book. `open` returns a new, empty one and closes it after the test. */
-export function bookContract(name: string, open: () => Store): void {
+export function bookContract(name: string, open: () => Store | Promise<Store>): void {
   describe(`${name}: the book`, () => {
     test('an operation is posted once', async () => {
       const store = await withAccounts(open())

@@ -9,7 +9,7 @@ import { closing, idOf } from './records.ts'
 const TOGETHER = 7
 const [folder = '', first, durability] = process.argv.slice(2)
 const store = new SqliteStore({ folder, exclusive: true, durability: durability as Durability })
-await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
+await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' })
 for (let number = Number(first); ; number += TOGETHER) {
   const numbers = Array.from({ length: TOGETHER }, (_, index) => number + index)
   await store.ledger.saveOpen(

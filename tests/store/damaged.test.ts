@@ -25,9 +25,16 @@ async function used(): Promise<{ folder: string; database: string }> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-damaged-'))
   cleanUp.push(() => rmSync(folder, { recursive: true, force: true }))
   const store = new SqliteStore({ folder, exclusive: true })
-  await loadPepper(folder, store)
+  await loadPepper({ folder, store })
   for (let at = 0; at < 200; at++)
-    await store.accounts.add({ id: `a${at}`, name: `name ${at}`, status: 'healthy', createdAt: 1, discount: 0 })
+    await store.accounts.add({
+      id: `a${at}`,
+      name: `name ${at}`,
+      status: 'healthy',
+      createdAt: 1,
+      discount: 0,
+      memberRequests: 'own',
+    })
   await store.close()
   return { folder, database: join(folder, 'sluice.sqlite') }
 }

@@ -2,14 +2,14 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
-import type { StoredPrediction, WebhookDelivery } from '../../src/store/store.ts'
+import type { Store, StoredPrediction, WebhookDelivery } from '../../src/store/store.ts'
+import { storeIn } from '../stores.ts'
 
 let folder: string
-let store: SqliteStore
-beforeEach(() => {
+let store: Store
+beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'sluice-deliveries-'))
-  store = new SqliteStore({ folder, exclusive: false })
+  store = await storeIn(folder)
 })
 afterEach(async () => {
   await store.close()

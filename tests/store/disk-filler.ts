@@ -12,7 +12,7 @@ const disk = process.argv[2] ?? ''
 const ballast = join(disk, 'ballast')
 writeFileSync(ballast, new Uint8Array(1_500_000).fill(1))
 const store = new SqliteStore({ folder: join(disk, 'data'), exclusive: true })
-await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
+await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' })
 
 const big = (number: number) =>
   closing(number, 3n, {

@@ -5,16 +5,16 @@ import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
 import { Files } from '../../src/files/files.ts'
 import type { FileDetails } from '../../src/files/upload.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
-import type { StoredFile, StoredOutput } from '../../src/store/store.ts'
+import type { Store, StoredFile, StoredOutput } from '../../src/store/store.ts'
 import { overriding } from './overriding.ts'
+import { storeIn } from '../stores.ts'
 
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-type Opened = { files: Files; store: SqliteStore; folder: string; clock: { now: number } }
+type Opened = { files: Files; store: Store; folder: string; clock: { now: number } }
 
 async function open({
   quotaBytes = 1000,
@@ -28,7 +28,7 @@ async function open({
   const made = folder ?? mkdtempSync(join(tmpdir(), 'sluice-files-'))
   if (folder === undefined) cleanups.push(() => rmSync(made, { recursive: true, force: true }))
   const clock = { now: 1_700_000_000_000 }
-  const store = new SqliteStore({ folder: made, exclusive: false })
+  const store = await storeIn(made)
   const files = await Files.open({
     store: store.files,
     folder: made,
@@ -173,6 +173,21 @@ describe('a file', () => {
     await files.purge()
     expect(onDisk(folder).blobs).toEqual([next.blob])
   })
+})
+
+test('the blob of a deleted file is due again after waits that double up to an hour, until it is gone', async () => {
+  const { store, clock } = await open()
+  await store.files.addOutput({ token: 't', accountId: 'a', blob: 'x', mediaType: 'a/b', bytes: 1, expiresAt: 1 })
+  await store.files.purge(clock.now)
+  const waits: number[] = []
+  for (let tries = 0; tries < 9; tries++) {
+    let waited = 0
+    for (; (await store.files.takeRemovals(clock.now)).length === 0; waited++) clock.now += 60_000
+    waits.push(waited)
+  }
+  expect(waits).toEqual([0, 1, 2, 4, 8, 16, 32, 60, 60])
+  await store.files.endRemovals(['x'])
+  expect(await store.files.takeRemovals(clock.now + 1e12)).toEqual([])
 })
 
 describe('the quota', () => {

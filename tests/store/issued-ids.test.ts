@@ -2,7 +2,8 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import type { Store } from '../../src/store/store.ts'
+import { storeIn } from '../stores.ts'
 
 /** Ids that providers issued, in the store. */
 
@@ -11,16 +12,16 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-function open(): SqliteStore {
+async function open(): Promise<Store> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-issued-'))
   cleanups.push(() => rmSync(folder, { recursive: true, force: true }))
-  const store = new SqliteStore({ folder, exclusive: true })
+  const store = await storeIn(folder)
   cleanups.push(() => store.close())
   return store
 }
 
 test('an id belongs to the account and the provider that it was issued by last', async () => {
-  const { issuedIds } = open()
+  const { issuedIds } = await open()
   await issuedIds.add('a', 'p', ['x', 'y'], 10, 100)
   await issuedIds.add('b', 'q', ['y'], 10, 100)
   await issuedIds.add('a', 'r', ['y'], 10, 100)
@@ -34,7 +35,7 @@ test('an id belongs to the account and the provider that it was issued by last',
 })
 
 test('an account keeps so many ids and the latest, each until it expires', async () => {
-  const { issuedIds } = open()
+  const { issuedIds } = await open()
   const ids = Array.from({ length: 9 }, (_, number) => `id${number}`)
   for (const [number, id] of ids.entries()) await issuedIds.add('a', 'p', [id], 10 + number, 5)
   await issuedIds.add('b', 'p', ['other'], 1, 5)

@@ -6,22 +6,22 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { itemText, writtenResponse } from '../../src/store/responses.ts'
 import { KEPT_KINDS, type KeptKind } from '../../src/store/kept.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
-import type { PredictionChange } from '../../src/store/store.ts'
+import type { PredictionChange, Store } from '../../src/store/store.ts'
 import { runs } from '../runs.ts'
+import { ofSqlite, storeIn } from '../stores.ts'
 
 const ACCOUNTS = ['a', 'b'] as const
 
-async function withStore(use: (folder: string, open: () => Promise<SqliteStore>) => Promise<void>): Promise<void> {
+async function withStore(use: (folder: string, open: () => Promise<Store>) => Promise<void>): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-kept-'))
-  const stores: SqliteStore[] = []
+  const stores: Store[] = []
   try {
     await use(folder, async () => {
       await stores.pop()?.close()
-      const store = new SqliteStore({ folder, exclusive: false, now: () => 0 })
+      const store = await storeIn(folder, { now: () => 0 })
       stores.push(store)
       for (const id of ACCOUNTS)
-        await store.accounts.add({ id, name: id, status: 'healthy', createdAt: 1, discount: 0 })
+        await store.accounts.add({ id, name: id, status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' })
       return store
     })
   } finally {
@@ -43,76 +43,75 @@ const prediction = (accountId: string, id: string): PredictionChange & { input: 
 })
 
 /** Writes one thing under a number, again and again in place of the one before where the kind allows that. */
-const ADD: Record<KeptKind, (store: SqliteStore, accountId: string, number: number, text: string) => Promise<unknown>> =
-  {
-    responses: (store, accountId, number, text) =>
-      store.responses.save(accountId, {
-        ...writtenResponse({ id: `r${number}`, text, output: [{ id: 'o', text }, text] })!,
-        inputItems: [itemText({ id: 'i', text })],
-        expiresAt: number + 1,
-        ...(number % 2 === 0 ? { upstream: { provider: 'p', id: 'u' } } : {}),
-      }),
-    predictions: (store, accountId, number, text) =>
-      store.predictions.add({ ...prediction(accountId, `${accountId}${number}`), input: text }).catch(() => {}),
-    files: (store, accountId, number, text) =>
-      store.files
-        .add(
-          {
-            id: `f${number}`,
-            accountId,
-            blob: `f${number}`,
-            filename: '',
-            purpose: null,
-            bytes: text.length,
-            mediaType: '',
-            sha256: '',
-            metadata: null,
-            createdAt: 1,
-            expiresAt: number + 1,
-          },
-          { files: 5, bytes: 100 },
-        )
-        .catch(() => {}),
-    outputs: (store, accountId, number, text) =>
-      store.files
-        .addOutput({
-          token: `t${number}`,
+const ADD: Record<KeptKind, (store: Store, accountId: string, number: number, text: string) => Promise<unknown>> = {
+  responses: (store, accountId, number, text) =>
+    store.responses.save(accountId, {
+      ...writtenResponse({ id: `r${number}`, text, output: [{ id: 'o', text }, text] })!,
+      inputItems: [itemText({ id: 'i', text })],
+      expiresAt: number + 1,
+      ...(number % 2 === 0 ? { upstream: { provider: 'p', id: 'u' } } : {}),
+    }),
+  predictions: (store, accountId, number, text) =>
+    store.predictions.add({ ...prediction(accountId, `${accountId}${number}`), input: text }).catch(() => {}),
+  files: (store, accountId, number, text) =>
+    store.files
+      .add(
+        {
+          id: `f${number}`,
           accountId,
-          blob: `t${number}`,
-          mediaType: '',
+          blob: `f${number}`,
+          filename: '',
+          purpose: null,
           bytes: text.length,
+          mediaType: '',
+          sha256: '',
+          metadata: null,
+          createdAt: 1,
           expiresAt: number + 1,
-        })
-        .catch(() => {}),
-    idempotent_answers: (store, accountId, number, text) =>
-      store.idempotency.save(
-        {
-          accountId,
-          key: new Uint8Array(32).fill(number),
-          digest: new Uint8Array(32),
-          createdAt: number,
-          expiresAt: number + 1,
-          status: 200,
-          headers: '{}',
-          body: Buffer.from(text),
         },
-        { accountBytes: 60, totalBytes: 100 },
-      ),
-    reasoning: (store, accountId, number, text) =>
-      store.reasoning.save(
-        {
-          accountId,
-          key: `k${number}`,
-          provider: 'p',
-          model: 'm',
-          expiresAt: number + 1,
-          sealed: Buffer.from(text),
-        },
-        number % 3 === 0 ? 10 : 0,
-      ),
-  }
+        { files: 5, bytes: 100 },
+      )
+      .catch(() => {}),
+  outputs: (store, accountId, number, text) =>
+    store.files
+      .addOutput({
+        token: `t${number}`,
+        accountId,
+        blob: `t${number}`,
+        mediaType: '',
+        bytes: text.length,
+        expiresAt: number + 1,
+      })
+      .catch(() => {}),
+  idempotent_answers: (store, accountId, number, text) =>
+    store.idempotency.save(
+      {
+        accountId,
+        key: new Uint8Array(32).fill(number),
+        digest: new Uint8Array(32),
+        createdAt: number,
+        expiresAt: number + 1,
+        status: 200,
+        headers: '{}',
+        body: Buffer.from(text),
+      },
+      { accountBytes: 60, totalBytes: 100 },
+    ),
+  reasoning: (store, accountId, number, text) =>
+    store.reasoning.save(
+      {
+        accountId,
+        key: `k${number}`,
+        provider: 'p',
+        model: 'm',
+        expiresAt: number + 1,
+        sealed: Buffer.from(text),
+      },
+      number % 3 === 0 ? 10 : 0,
+    ),
+}
 
-const CHANGES: ((store: SqliteStore, accountId: string, number: number, text: string) => Promise<unknown>)[] = [
+const CHANGES: ((store: Store, accountId: string, number: number, text: string) => Promise<unknown>)[] = [
   (store, accountId, number, text) =>
     store.responses.finish(accountId, `r${number}`, { id: `r${number}`, output: [{ id: 'late', text }] }),
   (store, accountId, number) => store.responses.delete(accountId, `r${number}`),
@@ -175,7 +174,7 @@ test('a failed write leaves the totals as they were', async () => {
   })
 })
 
-test('a response is stored once: the database grows by little more than its bytes', async () => {
+ofSqlite('files')('a response is stored once: the database grows by little more than its bytes', async () => {
   await withStore(async (folder, open) => {
     let store = await open()
     const file = join(folder, 'sluice.sqlite')
@@ -194,34 +193,38 @@ test('a response is stored once: the database grows by little more than its byte
 
 describe('the space of what was deleted', () => {
   const MIB = 2 ** 20
-  const save = (store: SqliteStore, id: string, bytes: number): Promise<void> =>
+  const save = (store: Store, id: string, bytes: number): Promise<void> =>
     store.responses.save('a', {
       ...writtenResponse({ id, output: [] })!,
       inputItems: [itemText({ id: `in_${id}`, text: 'x'.repeat(bytes) })],
       expiresAt: 1,
     })
 
-  test('is given back to the disk, and what remains is intact', async () => {
-    await withStore(async (folder, open) => {
-      let store = await open()
-      for (let number = 0; number < 20; number++) await save(store, `r${number}`, 3 * MIB)
-      for (let number = 0; number < 19; number++) await store.responses.delete('a', `r${number}`)
-      store = await open()
-      const file = join(folder, 'sluice.sqlite')
-      const before = statSync(file).size
-      expect(before).toBeGreaterThan(57 * MIB)
-      await Promise.all([store.shrink(), save(store, 'meanwhile', MIB)])
-      const { size } = statSync(file)
-      expect([size < 30 * MIB, size > 16 * MIB]).toEqual([true, true])
-      for (const id of ['r19', 'meanwhile'])
-        expect((await store.responses.findItem('a', `in_${id}`))?.text).toHaveLength(id === 'r19' ? 3 * MIB : MIB)
-      store = await open()
-      expect(await store.kept.wrongTotals()).toEqual([])
-      const database = new Database(file)
-      expect(database.query('PRAGMA integrity_check').get()).toEqual({ integrity_check: 'ok' })
-      database.close()
-    })
-  }, 30_000)
+  ofSqlite('disk')(
+    'is given back to the disk, and what remains is intact',
+    async () => {
+      await withStore(async (folder, open) => {
+        let store = await open()
+        for (let number = 0; number < 20; number++) await save(store, `r${number}`, 3 * MIB)
+        for (let number = 0; number < 19; number++) await store.responses.delete('a', `r${number}`)
+        store = await open()
+        const file = join(folder, 'sluice.sqlite')
+        const before = statSync(file).size
+        expect(before).toBeGreaterThan(57 * MIB)
+        await Promise.all([store.shrink(), save(store, 'meanwhile', MIB)])
+        const { size } = statSync(file)
+        expect([size < 30 * MIB, size > 16 * MIB]).toEqual([true, true])
+        for (const id of ['r19', 'meanwhile'])
+          expect((await store.responses.findItem('a', `in_${id}`))?.text).toHaveLength(id === 'r19' ? 3 * MIB : MIB)
+        store = await open()
+        expect(await store.kept.wrongTotals()).toEqual([])
+        const database = new Database(file)
+        expect(database.query('PRAGMA integrity_check').get()).toEqual({ integrity_check: 'ok' })
+        database.close()
+      })
+    },
+    30_000,
+  )
 
   test('is used again in a database that cannot become shorter', async () => {
     await withStore(async (folder, open) => {

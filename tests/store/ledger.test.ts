@@ -53,7 +53,7 @@ test('the migration of a folder of version 2 keeps its data', async () => {
   database.close()
   const store = open(folder)
   expect(await store.accounts.list()).toEqual([
-    { id: 'a', name: 'first', status: 'monitored', createdAt: 7, discount: 0 },
+    { id: 'a', name: 'first', status: 'monitored', createdAt: 7, discount: 0, memberRequests: 'own' },
   ])
   expect(
     (await store.accounts.keys()).map(({ id, models, limit, limitPeriod }) => ({ id, models, limit, limitPeriod })),
@@ -82,7 +82,14 @@ test('queries on tables that grow with generations use an index', async () => {
     return prepare.call(this, sql, ...rest)
   } as typeof prepare
   try {
-    await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
+    await store.accounts.add({
+      id: 'a',
+      name: 'a',
+      status: 'healthy',
+      createdAt: 1,
+      discount: 0,
+      memberRequests: 'own',
+    })
     await store.ledger.saveOpen([{ id: idOf(1), accountId: 'a', state: '' }], true)
     const price = { version: '1', model: 'm', rates: '' }
     const full = closing(1, 5n, {

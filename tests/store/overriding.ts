@@ -10,7 +10,7 @@ export function overriding(store: Store, overrides: () => Overrides): Store {
       get(_target, name) {
         const member: unknown = overrides()[`${path}${String(name)}`] ?? Reflect.get(target, name, target)
         if (typeof member === 'function') return member.bind(target) as unknown
-        return path === '' ? withOverrides(member as object, `${String(name)}.`) : member
+        return path === '' && typeof member === 'object' ? withOverrides(member as object, `${String(name)}.`) : member
       },
     })
   return withOverrides(store, '')

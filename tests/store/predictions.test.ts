@@ -2,14 +2,14 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
-import type { StoredPrediction, WebhookDelivery } from '../../src/store/store.ts'
+import type { Store, StoredPrediction, WebhookDelivery } from '../../src/store/store.ts'
+import { storeIn } from '../stores.ts'
 
 let folder: string
-let store: SqliteStore
-beforeEach(() => {
+let store: Store
+beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'sluice-store-'))
-  store = new SqliteStore({ folder, exclusive: true })
+  store = await storeIn(folder)
 })
 afterEach(async () => {
   await store.close()
@@ -67,7 +67,7 @@ test('a prediction ends once, and only that end adds webhook calls', async () =>
 test('an end is not written if its webhook call cannot be written', async () => {
   await store.predictions.add(prediction(1))
   const twice = [delivery('msg_1'), delivery('msg_1')]
-  await expect(store.predictions.update(ended(1, 10), twice)).rejects.toThrow('UNIQUE')
+  await expect(store.predictions.update(ended(1, 10), twice)).rejects.toThrow(/unique/i)
   expect((await store.predictions.find('a', idOf(1)))?.status).toBe('starting')
   expect(await store.predictions.dueDeliveries(10, 10)).toEqual([])
 })

@@ -8,7 +8,8 @@ import type { GenerationRequest, Part, Turn } from '../../src/generation/request
 import { ReplayRecorder } from '../../src/generation/replay.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import { ReasoningReplay } from '../../src/pipeline/reasoning-replay.ts'
-import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import type { Store } from '../../src/store/store.ts'
+import { storeIn } from '../stores.ts'
 
 /** Signed reasoning is stored, and restored in requests of clients that left it out. */
 
@@ -22,13 +23,13 @@ afterEach(async () => {
 
 async function open(keepMs = DAY): Promise<{
   reasoning: ReasoningReplay
-  store: SqliteStore
+  store: Store
   clock: { now: number }
   again(keepMs: number): Promise<ReasoningReplay>
 }> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-reasoning-'))
   cleanups.push(() => rmSync(folder, { recursive: true, force: true }))
-  const store = new SqliteStore({ folder, exclusive: true })
+  const store = await storeIn(folder)
   cleanups.push(() => store.close())
   const clock = { now: 1_700_000_000_000 }
   const again = (ms: number): Promise<ReasoningReplay> => ReasoningReplay.open(store, ms, () => clock.now)

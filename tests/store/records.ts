@@ -104,8 +104,16 @@ export const failure = (promise: Promise<unknown>): Promise<unknown> =>
   )
 
 /** A store with the accounts `a` and `b`. */
-export async function withAccounts(store: Store): Promise<Store> {
+export async function withAccounts(opened: Store | Promise<Store>): Promise<Store> {
+  const store = await opened
   for (const id of ['a', 'b'])
-    await store.accounts.add({ id, name: `name of ${id}`, status: 'healthy', createdAt: 1, discount: 0 })
+    await store.accounts.add({
+      id,
+      name: `name of ${id}`,
+      status: 'healthy',
+      createdAt: 1,
+      discount: 0,
+      memberRequests: 'own',
+    })
   return store
 }

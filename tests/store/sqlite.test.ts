@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
 import { itemText, writtenResponse } from '../../src/store/responses.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
-import type { Account, StoredKey } from '../../src/store/store.ts'
+import { accountOf, keyOf } from './account-contract.ts'
 
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {
@@ -29,30 +29,6 @@ function open(options: { folder?: string; exclusive?: boolean; now?: () => numbe
   return store
 }
 
-const account = (id: string): Account => ({ id, name: `name of ${id}`, status: 'healthy', createdAt: 1, discount: 0 })
-
-const key = (id: string, accountId: string, fill: number): StoredKey => ({
-  id,
-  accountId,
-  kind: 'management',
-  hash: new Uint8Array(32).fill(fill),
-  prefix: 'sk-mg-v1-abc',
-  last4: 'wxyz',
-  name: null,
-  createdAt: 5,
-  expiresAt: null,
-  revokedAt: null,
-  requestsPerMinute: 7,
-  models: null,
-  limit: null,
-  limitPeriod: null,
-  idempotency: true,
-  role: null,
-  scope: null,
-  createdBy: null,
-  source: null,
-})
-
 const answer = (id: string, ...output: object[]) => ({
   ...writtenResponse({ id, output })!,
   inputItems: [],
@@ -61,57 +37,15 @@ const answer = (id: string, ...output: object[]) => ({
 
 async function withAccounts(options: Parameters<typeof open>[0] = {}): Promise<SqliteStore> {
   const store = open(options)
-  for (const id of ['a', 'b']) await store.accounts.add(account(id))
+  for (const id of ['a', 'b']) await store.accounts.add(accountOf(id))
   return store
 }
 
 describe('accounts and keys', () => {
-  test('accounts and keys are read as they were written', async () => {
-    const store = open()
-    expect(await store.accounts.add(account('a'))).toBe(true)
-    await Promise.all([store.accounts.addKey(key('k1', 'a', 1)), store.accounts.addKey(key('k2', 'a', 2))])
-    await store.accounts.addKey(key('k3', 'a', 3))
-    expect(await store.accounts.list()).toEqual([account('a')])
-    expect(await store.accounts.keys()).toEqual([key('k1', 'a', 1), key('k2', 'a', 2), key('k3', 'a', 3)])
-  })
-
-  test('an account with a taken name is not added', async () => {
-    const store = await withAccounts()
-    expect(await store.accounts.add({ ...account('c'), name: 'name of a' })).toBe(false)
-    expect((await store.accounts.list()).length).toBe(2)
-  })
-
-  test('a key that is revoked twice keeps the first instant', async () => {
-    const store = await withAccounts()
-    await store.accounts.addKey(key('k1', 'a', 1))
-    await store.accounts.revokeKey('k1', 10)
-    await store.accounts.revokeKey('k1', 20)
-    expect((await store.accounts.keys())[0]?.revokedAt).toBe(10)
-  })
-
-  test('a setting keeps the first value', async () => {
-    const store = open()
-    expect(await store.settings.get('x')).toBeUndefined()
-    expect(await store.settings.setOnce('x', 'one')).toBe('one')
-    expect(await store.settings.setOnce('x', 'two')).toBe('one')
-    expect(await store.settings.get('x')).toBe('one')
-  })
-
-  test('a failed write does not fail those in the same commit', async () => {
-    const store = await withAccounts()
-    const written = await Promise.allSettled([
-      store.accounts.addKey(key('k1', 'a', 1)),
-      store.accounts.addKey(key('k2', 'a', 1)),
-      store.accounts.addKey(key('k3', 'a', 3)),
-    ])
-    expect(written.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
-    expect((await store.accounts.keys()).map(({ id }) => id)).toEqual(['k1', 'k3'])
-  })
-
   test('a failure of the database is store_unavailable, a violated constraint is not', async () => {
     const folder = newFolder()
     const store = await withAccounts({ folder })
-    const broken = await store.accounts.addKey(key('k1', 'unknown', 1)).catch((error: unknown) => error)
+    const broken = await store.accounts.addKey(keyOf('k1', 'unknown', 1)).catch((error: unknown) => error)
     expect(broken).toBeInstanceOf(Error)
     expect(broken).not.toBeInstanceOf(GatewayError)
     const database = new Database(join(folder, 'sluice.sqlite'))
@@ -300,10 +234,10 @@ describe('the data folder', () => {
     expect(() => open({ folder, exclusive: true })).toThrow(
       new RegExp(`in use by another Sluice \\(process ${process.pid}\\)`),
     )
-    await open({ folder, exclusive: false }).accounts.add(account('a'))
-    expect(await first.accounts.list()).toEqual([account('a')])
+    await open({ folder, exclusive: false }).accounts.add(accountOf('a'))
+    expect(await first.accounts.list()).toEqual([accountOf('a')])
     await first.close()
-    expect(await open({ folder, exclusive: true }).accounts.list()).toEqual([account('a')])
+    expect(await open({ folder, exclusive: true }).accounts.list()).toEqual([accountOf('a')])
   }, 15_000)
 
   test('SIGKILL frees the folder and loses nothing that was reported as saved', async () => {
@@ -335,9 +269,9 @@ describe('the data folder', () => {
       })
     })
     store.watch(async () => void (calls.second += 1))
-    await store.accounts.add(account('own'))
+    await store.accounts.add(accountOf('own'))
     const other = open({ folder })
-    await other.accounts.add(account('a'))
+    await other.accounts.add(accountOf('a'))
     await notified
     expect(calls).toEqual({ first: 2, second: 2 })
   }, 15_000)
@@ -345,9 +279,9 @@ describe('the data folder', () => {
   test('closing commits pending writes', async () => {
     const folder = newFolder()
     const store = open({ folder })
-    const added = store.accounts.add(account('a'))
+    const added = store.accounts.add(accountOf('a'))
     await store.close()
     expect(await added).toBe(true)
-    expect(await open({ folder }).accounts.list()).toEqual([account('a')])
+    expect(await open({ folder }).accounts.list()).toEqual([accountOf('a')])
   })
 })

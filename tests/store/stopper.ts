@@ -8,7 +8,7 @@ import { closing } from './records.ts'
  */
 const [folder = '', meanwhile = ''] = process.argv.slice(2)
 const store = new SqliteStore({ folder, exclusive: true, durability: 'process' })
-await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
+await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' })
 const other = new SqliteStore({ folder, exclusive: false })
 writeFileSync(meanwhile, '')
 await store.ledger.closeGeneration(closing(1, 1n))

@@ -3,7 +3,7 @@ import { SqliteStore } from '../../src/store/sqlite/store.ts'
 
 /** Saves responses until it is killed, and prints each id once it is saved. */
 const store = new SqliteStore({ folder: process.argv[2] ?? '', exclusive: true })
-await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
+await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' })
 for (let number = 0; ; number++) {
   const id = `resp_${number}`
   await store.responses.save('a', {

@@ -1,0 +1,42 @@
+import { PostgresClient } from '../../src/store/postgres/client.ts'
+import { PostgresStore } from '../../src/store/postgres/store.ts'
+import { startPostgres } from './server.ts'
+
+/** The databases of this process: one server, and copies of one database with the tables. */
+
+const TEMPLATE = 'tables'
+
+type Databases = { admin: PostgresClient; urlOf(name: string): string }
+
+let opened: Promise<Databases> | undefined
+const databases = new Map<string, { url: Promise<string>; isUsed: () => boolean }>()
+
+/** The URL of a database, which is made at the first call; it may be removed once it is not used any more. */
+export function databaseFor(name: string, isUsed: () => boolean): Promise<string> {
+  let found = databases.get(name)
+  if (found === undefined) databases.set(name, (found = { url: create(name), isUsed }))
+  return found.url
+}
+
+async function create(name: string): Promise<string> {
+  const { admin, urlOf } = await (opened ??= open())
+  const unused = [...databases].filter(([, { isUsed }]) => !isUsed()).map(([old]) => old)
+  for (const old of unused) databases.delete(old)
+  await admin.script(`CREATE DATABASE ${name} TEMPLATE ${TEMPLATE}`)
+  for (const old of unused) void admin.script(`DROP DATABASE ${old} WITH (FORCE)`).catch(() => {})
+  return urlOf(name)
+}
+
+async function open(): Promise<Databases> {
+  const { url } = await startPostgres(SETTINGS)
+  const address = { url, connectMs: 5_000, statementMs: 60_000 }
+  const admin = await PostgresClient.open(address)
+  const urlOf = (name: string): string => url.replace(/postgres$/, name)
+  await admin.script(`CREATE DATABASE ${TEMPLATE}`)
+  const store = await PostgresStore.open({ url: urlOf(TEMPLATE), connections: 3, patienceMs: 1_000 })
+  await store.close()
+  return { admin, urlOf }
+}
+
+/** Nothing of these databases outlives the tests. */
+const SETTINGS = ['fsync=off', 'full_page_writes=off', 'wal_level=minimal', 'max_wal_senders=0', 'shared_buffers=64MB']

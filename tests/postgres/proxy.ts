@@ -1,0 +1,71 @@
+import { connect, createServer, type Socket } from 'node:net'
+
+/** A proxy before PostgreSQL whose connections can be cut. */
+export type Proxy = {
+  /** The URL of the database through it. */
+  url: string
+  /** Cuts all connections at once. */
+  cut(): void
+  /** Cuts all connections in place of the next answer of the server, which it has made by then. */
+  swallowAnswer(): void
+  /** The number of answers that it swallowed. */
+  readonly swallowed: number
+  /** Holds back all that the server sends on connections which are open, for so long. */
+  delay(ms: number): Promise<void>
+  stop(): void
+}
+
+export async function startProxy(databaseUrl: string): Promise<Proxy> {
+  const target = new URL(databaseUrl)
+  const sockets = new Set<Socket>()
+  const upstreams = new Set<Socket>()
+  let swallows = false
+  let swallowed = 0
+  const cut = (): void => {
+    for (const socket of sockets) socket.destroy()
+  }
+  const server = createServer((client) => {
+    const upstream = connect(Number(target.port), target.hostname)
+    upstreams.add(upstream)
+    upstream.on('close', () => upstreams.delete(upstream))
+    for (const [from, to] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      sockets.add(from)
+      from.on('data', (bytes) => {
+        if (from === upstream && swallows) {
+          swallows = false
+          swallowed += 1
+          cut()
+        } else to.write(bytes)
+      })
+      from.on('error', () => {})
+      from.on('close', () => {
+        sockets.delete(from)
+        to.destroy()
+      })
+    }
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const url = new URL(databaseUrl)
+  url.port = String((server.address() as { port: number }).port)
+  return {
+    url: url.href,
+    cut,
+    swallowAnswer: () => void (swallows = true),
+    get swallowed() {
+      return swallowed
+    },
+    async delay(ms) {
+      const delayed = [...upstreams]
+      for (const upstream of delayed) upstream.pause()
+      await Bun.sleep(ms)
+      for (const upstream of delayed) upstream.resume()
+    },
+    stop() {
+      cut()
+      server.close()
+    },
+  }
+}

