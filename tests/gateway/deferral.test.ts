@@ -200,7 +200,11 @@ test('two requests that observe the same end both wait for its record', async ()
   const { id } = (await (await create()).json()) as { id: string }
   const closing = Promise.withResolvers<never>()
   const get = () => handleRequest(app, new Request(`http://sluice/v1/responses/${id}`, { headers }))
-  failing['ledger.closeGeneration'] = () => closing.promise
+  let closed = 0
+  failing['ledger.closeGeneration'] = () => {
+    closed++
+    return closing.promise
+  }
   let answered = 0
   const both = [get(), get()].map((asking) =>
     asking.then(({ status }) => {
@@ -208,7 +212,7 @@ test('two requests that observe the same end both wait for its record', async ()
       return status
     }),
   )
-  await until(() => calls.filter((name) => name === 'GET /work-1').length === 2)
+  await until(() => calls.filter((name) => name === 'GET /work-1').length === 2 && closed > 0)
   await Bun.sleep(100)
   expect(answered).toBe(0)
   closing.reject(new GatewayError('store_unavailable', 'The disk is full.'))
