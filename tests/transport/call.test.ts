@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { readAll } from '../../src/http/call.ts'
 import { failure, longTimeouts, plain, post, postText, serve, stopServers } from './call-kit.ts'
-import { until, type RawSocket } from './raw-server.ts'
+import { until, writeLong, type RawSocket } from './raw-server.ts'
 
 afterEach(stopServers)
 
@@ -157,7 +157,7 @@ describe('an incoming response', () => {
 
   test('a body over the limit is an upstream error and closes the connection', async () => {
     const server = serve((socket) => {
-      socket.write(plain('x'.repeat(3_000_000)))
+      writeLong(socket, plain('x'.repeat(3_000_000)))
     })
     const incoming = await post(server)
     expect((await failure(readAll(incoming.body, 1_000_000))).message).toContain('1000000 bytes')
@@ -210,7 +210,7 @@ describe('timeouts', () => {
 
   test('the idle timeout does not run while the body is not being read', async () => {
     const server = serve((socket) => {
-      socket.write(plain('x'.repeat(2_000_000)))
+      writeLong(socket, plain('x'.repeat(2_000_000)))
     })
     const incoming = await post(server, { timeouts: { ...longTimeouts, idleMs: 50 } })
     await incoming.body.read()
@@ -270,7 +270,7 @@ describe('cancellation', () => {
 
   test('long chunks come in pieces of 16 KiB, and after a refused one the rest waits in order', async () => {
     const text = Array.from({ length: 500_000 }, (_, number) => String(number).padStart(8, '0')).join('')
-    const server = serve((socket) => socket.write(plain(text)))
+    const server = serve((socket) => writeLong(socket, plain(text)))
     const incoming = await post(server)
     const received: string[] = []
     let taken = 0
@@ -304,7 +304,7 @@ describe('cancellation', () => {
     }
 
     test('is consumed in several turns of the event loop, in order and to its end', async () => {
-      const server = serve((socket) => socket.write(plain(text)))
+      const server = serve((socket) => writeLong(socket, plain(text)))
       const incoming = await post(server)
       const first = Buffer.from((await incoming.body.read())!).toString()
       const { received, consume, most } = consumeSlowly()
@@ -314,10 +314,8 @@ describe('cancellation', () => {
     })
 
     test('is consumed up to a broken end, which is reported after it', async () => {
-      const server = serve((socket) => {
-        socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${text.length + 1}\r\n\r\n${text}`)
-        socket.end()
-      })
+      const head = `HTTP/1.1 200 OK\r\ncontent-length: ${text.length + 1}\r\n\r\n`
+      const server = serve((socket) => writeLong(socket, head + text, { end: true }))
       const incoming = await post(server)
       const first = Buffer.from((await incoming.body.read())!).toString()
       const { received, consume } = consumeSlowly()
@@ -326,7 +324,7 @@ describe('cancellation', () => {
     })
 
     test('ends with cancel, also between two turns', async () => {
-      const server = serve((socket) => socket.write(plain(text)))
+      const server = serve((socket) => writeLong(socket, plain(text)))
       const incoming = await post(server)
       const { received, consume } = consumeSlowly()
       await incoming.body.read()

@@ -10,19 +10,35 @@ export type RawServer = {
   stop(): void
 }
 
-export type RawSocket = Socket<{ number: number; text: string }>
+/** `unsent`: what the socket has not accepted yet of a long response. */
+type SocketState = { number: number; text: string; unsent: Buffer; endsThen: boolean }
+export type RawSocket = Socket<SocketState>
+
+/** Writes a text that may be longer than the buffers of the kernel, and then ends the connection if `end`. */
+export function writeLong(socket: RawSocket, text: string, { end = false } = {}): void {
+  socket.data.unsent = Buffer.from(text)
+  socket.data.endsThen = end
+  writeUnsent(socket)
+}
+
+function writeUnsent(socket: RawSocket): void {
+  const { data } = socket
+  if (data.unsent.length === 0) return
+  data.unsent = data.unsent.subarray(Math.max(0, socket.write(data.unsent)))
+  if (data.unsent.length === 0 && data.endsThen) socket.end()
+}
 
 /** `respond` is called once per complete request (head and content-length body), with its text and number from 1. */
 export const rawServer = (respond: (socket: RawSocket, request: string, count: number) => void): RawServer => {
   const seen = { connections: 0, open: 0, requests: [] as string[] }
-  const server = Bun.listen<{ number: number; text: string }>({
+  const server = Bun.listen<SocketState>({
     hostname: '127.0.0.1',
     port: 0,
     socket: {
       open(socket) {
         seen.open += 1
         seen.connections += 1
-        socket.data = { number: seen.connections, text: '' }
+        socket.data = { number: seen.connections, text: '', unsent: Buffer.alloc(0), endsThen: false }
       },
       data(socket, bytes) {
         socket.data.text += bytes.toString('latin1')
@@ -37,6 +53,7 @@ export const rawServer = (respond: (socket: RawSocket, request: string, count: n
           respond(socket, text.slice(0, length), seen.requests.length)
         }
       },
+      drain: writeUnsent,
       close() {
         seen.open -= 1
       },
