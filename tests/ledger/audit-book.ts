@@ -12,6 +12,7 @@ import type { Closing, GenerationRecord, QuotaWindow, StoredKey } from '../../sr
 import { USD_PER_FLOW } from '../audit.ts'
 import { keyOf } from '../store/account-contract.ts'
 import { changesIn, ON_POSTGRES, storeIn } from '../stores.ts'
+import { accountOf } from '../store/account.ts'
 
 /** Books for the tests of the audit: correct ones, and what breaks them. */
 
@@ -110,8 +111,7 @@ export async function correctBook(
   open: (folder: string) => Promise<Store> = storeIn,
 ): Promise<string> {
   const store = await open(folder)
-  for (const id of ['acc_a', 'acc_b'])
-    await store.accounts.add({ id, name: id, status: 'healthy', createdAt: START, discount: 0, memberRequests: 'own' })
+  for (const id of ['acc_a', 'acc_b']) await store.accounts.add(accountOf(id, { createdAt: START }))
   await store.ledger.post(
     topUp({ reference: 'op_1', at: START, accountId: 'acc_a', amount: 10_000_000n, bonus: false }),
   )

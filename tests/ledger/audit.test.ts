@@ -25,6 +25,7 @@ import {
   windows,
 } from './audit-book.ts'
 import { ofSqlite, ON_POSTGRES, storeIn, withStoreText } from '../stores.ts'
+import { accountOf } from '../store/account.ts'
 
 setDefaultTimeout(60_000)
 
@@ -46,14 +47,7 @@ describe('audit', () => {
   test('the audit finds credit below the overdraft and bonus below 0', async () => {
     const folder = newFolder()
     const store = await storeIn(folder)
-    await store.accounts.add({
-      id: 'acc_a',
-      name: 'a',
-      status: 'healthy',
-      createdAt: START,
-      discount: 0,
-      memberRequests: 'own',
-    })
+    await store.accounts.add(accountOf('acc_a', { createdAt: START }))
     await store.ledger.closeGeneration(closing(1))
     await store.close()
     expect((await auditOf(folder, 4_250_000n)).first).toBeUndefined()
@@ -77,14 +71,7 @@ describe('audit', () => {
   test('the audit accepts generations for which hold, flows or window cannot be determined', async () => {
     const folder = newFolder()
     const store = await storeIn(folder)
-    await store.accounts.add({
-      id: 'acc_a',
-      name: 'a',
-      status: 'healthy',
-      createdAt: START,
-      discount: 0,
-      memberRequests: 'own',
-    })
+    await store.accounts.add(accountOf('acc_a', { createdAt: START }))
     const search: Price = { version: 'v1', model: 'acme/m', rates: { web_search: { base: 10n, tiers: [] } } }
     const price = { version: 'v1', model: 'acme/m', rates: encodeRates(search.rates) }
     // Searches beyond the hold, at a price that amounts to no flows.
@@ -120,14 +107,7 @@ describe('audit', () => {
   test('the audit expects flows by the price of a flow', async () => {
     const folder = newFolder()
     const store = await storeIn(folder)
-    await store.accounts.add({
-      id: 'acc_a',
-      name: 'a',
-      status: 'healthy',
-      createdAt: START,
-      discount: 0,
-      memberRequests: 'own',
-    })
+    await store.accounts.add(accountOf('acc_a', { createdAt: START }))
     await store.ledger.closeGeneration({ ...closing(1, { kind: 'subscription', flows: 0n }), windows: windows(0n) })
     expect((await auditFor(store)).first?.expected).toBe('flows for a list price of 4250000 nano-USD')
     expect((await audit(store, { overdraft: 0n, usdPerFlow: 8_500_000_000_000n })).first).toBeUndefined()
@@ -137,14 +117,7 @@ describe('audit', () => {
   test('the audit lets a balance fall below 0 by what was withdrawn and spent before the server knew', async () => {
     const folder = newFolder()
     const store = await storeIn(folder)
-    await store.accounts.add({
-      id: 'acc_a',
-      name: 'a',
-      status: 'healthy',
-      createdAt: START,
-      discount: 0,
-      memberRequests: 'own',
-    })
+    await store.accounts.add(accountOf('acc_a', { createdAt: START }))
     await store.ledger.post(
       topUp({ reference: 'op_1', at: START, accountId: 'acc_a', amount: 4_250_000n, bonus: false }),
     )

@@ -9,6 +9,7 @@ import { noUsage } from '../../src/generation/usage.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { Rig } from './rig.ts'
 import { storeIn } from '../stores.ts'
+import { accountOf } from '../store/account.ts'
 
 setDefaultTimeout(60_000)
 
@@ -49,11 +50,7 @@ async function withRig(options: Options, check: (rig: Rig) => Promise<void>): Pr
     await rig.open()
     const amount = BigInt(options.cents ?? 1_000) * 10n * MILLI
     const money = amount === 0n ? [] : [topUp({ reference: 'start', at: 1, accountId: 'a', amount, bonus: false })]
-    await rig.other.accounts.add(
-      { id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' },
-      newSubscription('a', 'free', rig.now),
-      money,
-    )
+    await rig.other.accounts.add(accountOf('a'), newSubscription('a', 'free', rig.now), money)
     await rig.ledger.load()
     await check(rig)
   } finally {

@@ -11,6 +11,7 @@ import { COST, expectLedger, expectQuotas } from './model-checks.ts'
 import { counted, COUNTED_INPUT, nothing, WORD, type Rates, type Received, type Usage } from './model-pricing.ts'
 import { CREDIT, GIFT, KEYS, MICRO, TIERS, type Of, type Step } from './model-steps.ts'
 import { Rig } from './rig.ts'
+import { accountOf } from '../store/account.ts'
 
 /**
  * Real time at which a generation was admitted, received its first event, and was last due to be written as open.
@@ -64,11 +65,7 @@ export class LedgerPair {
         topUp({ reference: `start ${id}`, at: now, accountId: id, amount: CREDIT, bonus: false }),
         topUp({ reference: `gift ${id}`, at: now, accountId: id, amount: GIFT, bonus: true }),
       ]
-      await this.#rig.other.accounts.add(
-        { id, name: id, status: 'healthy', createdAt: now, discount: 0, memberRequests: 'own' },
-        newSubscription(id, tier, now),
-        money,
-      )
+      await this.#rig.other.accounts.add(accountOf(id, { createdAt: now }), newSubscription(id, tier, now), money)
       this.#model.posted.set(id, { credit: { all: CREDIT, unseen: 0n }, bonus: { all: GIFT, unseen: 0n } })
       this.#model.subscriptions.set(id, { anchor: now, tier, nextTier: null, renews: true, months: 0, seen: now })
     }

@@ -6,6 +6,7 @@ import { topUp } from '../../src/ledger/book.ts'
 import type { OpenGeneration } from '../../src/ledger/ledger.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { Rig } from './rig.ts'
+import { accountOf } from '../store/account.ts'
 
 const USD = 1_000_000_000n
 const LIMIT = 20_000
@@ -86,11 +87,9 @@ async function withModel(streamed: boolean, check: (model: Model) => Promise<voi
   const rig = new Rig(0n, { usdPerFlow: 0.01, tiers: [['free', { usdPerMonth: 0, flows, discount: 0 }]] })
   try {
     await rig.open()
-    await rig.other.accounts.add(
-      { id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' },
-      newSubscription('a', 'free', rig.now),
-      [topUp({ reference: 'credit', at: 1, accountId: 'a', amount: 100n * USD, bonus: false })],
-    )
+    await rig.other.accounts.add(accountOf('a'), newSubscription('a', 'free', rig.now), [
+      topUp({ reference: 'credit', at: 1, accountId: 'a', amount: 100n * USD, bonus: false }),
+    ])
     await rig.ledger.load()
     await check(new Model(rig, streamed))
   } finally {

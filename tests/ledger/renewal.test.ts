@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { newSubscription, renewed } from '../../src/accounts/subscription.ts'
 import { Rig } from './rig.ts'
+import { accountOf } from '../store/account.ts'
 
 const FLOWS = { '5_hour': 1, '7_day': 1, monthly: 1 }
 const DAY_MS = 86_400_000
@@ -16,10 +17,7 @@ test('a renewal does not overwrite a subscription that another process has just 
   try {
     await rig.open()
     const begun = newSubscription('a', 'free', rig.now)
-    await rig.other.accounts.add(
-      { id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' },
-      begun,
-    )
+    await rig.other.accounts.add(accountOf('a'), begun)
     await rig.ledger.load()
     rig.now += 40 * DAY_MS
     // The command line changes the plan, and the server renews before it loads that.
@@ -52,10 +50,7 @@ test('an account that the ledger has not loaded yet keeps its stored plan', asyn
   try {
     await rig.open()
     const bought = newSubscription('a', 'max', rig.now - DAY_MS)
-    await rig.other.accounts.add(
-      { id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' },
-      bought,
-    )
+    await rig.other.accounts.add(accountOf('a'), bought)
     rig.ledger.funds.quota('a')
     await rig.flush()
     expect((await rig.other.ledger.state()).subscriptions).toEqual([bought])

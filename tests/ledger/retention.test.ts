@@ -6,6 +6,7 @@ import { firstIdAt } from '../../src/store/generation-ids.ts'
 import type { Closing, GenerationRecord, Store } from '../../src/store/store.ts'
 import { newPostgresFolder, ON_POSTGRES, sqlIn, storeIn } from '../stores.ts'
 import { auditFor, closing, HOUR, key, newFolder, useScratch, windows } from './audit-book.ts'
+import { accountOf } from '../store/account.ts'
 
 setDefaultTimeout(60_000)
 
@@ -67,14 +68,7 @@ async function makeBook(folder: string): Promise<Store> {
         `CREATE TABLE ${table}_2025_01 PARTITION OF ${table}
          FOR VALUES FROM ('${firstIdAt(Date.UTC(2025, 0))}') TO ('${firstIdAt(Date.UTC(2025, 1))}')`,
       )
-  await store.accounts.add({
-    id: 'acc_a',
-    name: 'acc_a',
-    status: 'healthy',
-    createdAt: 1,
-    discount: 0,
-    memberRequests: 'own',
-  })
+  await store.accounts.add(accountOf('acc_a'))
   await store.accounts.addKey({ ...key('key_b', 1), limitPeriod: null })
   for (const [amount, isBonus] of [
     [100_000_000_000n, false],

@@ -5,6 +5,7 @@ import { topUp } from '../../src/ledger/book.ts'
 import type { OpenGeneration, ReservationRequest } from '../../src/ledger/ledger.ts'
 import { log } from '../../src/log/log.ts'
 import { Rig } from './rig.ts'
+import { accountOf } from '../store/account.ts'
 
 setDefaultTimeout(60_000)
 
@@ -25,11 +26,10 @@ async function withLedger(check: (rig: Rig) => Promise<void>): Promise<void> {
     await rig.open()
     const post = (bonus: boolean, amount: bigint) =>
       topUp({ reference: `${bonus}`, at: 1, accountId: 'a', amount, bonus })
-    await rig.other.accounts.add(
-      { id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' },
-      newSubscription('a', 'free', rig.now),
-      [post(false, 4n * CENT), post(true, 6n * CENT)],
-    )
+    await rig.other.accounts.add(accountOf('a'), newSubscription('a', 'free', rig.now), [
+      post(false, 4n * CENT),
+      post(true, 6n * CENT),
+    ])
     await rig.ledger.load()
     await check(rig)
   } finally {

@@ -6,6 +6,7 @@ import { MIGRATIONS, versionOf } from '../../src/store/postgres/migrations.ts'
 import { PostgresStore } from '../../src/store/postgres/store.ts'
 import { closing, expectBalanced, idOf, topUp } from '../store/records.ts'
 import { type PostgresServer, startPostgres } from './server.ts'
+import { accountOf } from '../store/account.ts'
 
 /**
  * Rolling upgrades: processes of two versions over one database. The tables of each version are kept in `tables/`, and
@@ -65,7 +66,7 @@ test('a process on the kept tables goes on while the next version adds to every 
   const client = await clientOf(url)
   await makeTables(client, BEFORE)
   const store = await PostgresStore.open({ url, connections: 6, patienceMs: 10_000, serves: SERVES })
-  await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' })
+  await store.accounts.add(accountOf('a'))
   await store.ledger.post(topUp('top-up', 1_000_000n))
   let isUpgraded = false
   let closed = 0

@@ -4,6 +4,7 @@ import { PostgresStore } from '../../src/store/postgres/store.ts'
 import type { PredictionNotice } from '../../src/store/store.ts'
 import { until } from '../store/account-contract.ts'
 import { type PostgresServer, startPostgres } from './server.ts'
+import { accountOf } from '../store/account.ts'
 
 setDefaultTimeout(60_000)
 
@@ -27,7 +28,7 @@ async function open(name: string, pollMs?: number): Promise<Opened> {
   const url = await server.createDatabase(name)
   const options = { url, connections: 4, patienceMs: 20_000 }
   const other = await PostgresStore.open(options)
-  await other.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' })
+  await other.accounts.add(accountOf('a'))
   const store = await PostgresStore.open({ ...options, ...(pollMs === undefined ? {} : { pollMs }) })
   let calls = 0
   store.watch(async () => void (calls += 1))

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/error.ts'
-import type { Account, Store, StoredKey } from '../../src/store/store.ts'
+import type { Store, StoredKey } from '../../src/store/store.ts'
+import { accountOf } from './account.ts'
 import { failure } from './records.ts'
 
 /** The part of a store that has accounts, people and settings. */
@@ -11,16 +12,6 @@ export type AccountPart = Pick<
 
 /** Opens the stores of two processes over one new database, and closes them after the test. */
 export type OpenTwo = () => Promise<{ store: AccountPart; other: AccountPart }>
-
-export const accountOf = (id: string, over: Partial<Account> = {}): Account => ({
-  id,
-  name: `name of ${id}`,
-  status: 'healthy',
-  createdAt: 1,
-  discount: 0,
-  memberRequests: 'own',
-  ...over,
-})
 
 export const keyOf = (id: string, accountId: string, fill: number, over: Partial<StoredKey> = {}): StoredKey => ({
   id,

@@ -1,6 +1,7 @@
 import type { Durability } from '../../src/config/terms.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { closing, idOf } from './records.ts'
+import { accountOf } from './account.ts'
 
 /**
  * Closes generations, a few at a time, until it is killed, and prints each number once it is committed. Arguments:
@@ -9,7 +10,7 @@ import { closing, idOf } from './records.ts'
 const TOGETHER = 7
 const [folder = '', first, durability] = process.argv.slice(2)
 const store = new SqliteStore({ folder, exclusive: true, durability: durability as Durability })
-await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' })
+await store.accounts.add(accountOf('a'))
 for (let number = Number(first); ; number += TOGETHER) {
   const numbers = Array.from({ length: TOGETHER }, (_, index) => number + index)
   await store.ledger.saveOpen(

@@ -16,6 +16,7 @@ import {
   topUp,
   withAccounts,
 } from './records.ts'
+import { accountOf } from './account.ts'
 
 /** Tests of any Store: accounts and the ledger. `open` returns a new, empty one and closes it after the test. */
 export function storeContract(name: string, open: () => Store | Promise<Store>): void {
@@ -31,14 +32,7 @@ export function storeContract(name: string, open: () => Store | Promise<Store>):
         renews: true,
         nextTier: null,
       }
-      const account = {
-        id: 'c',
-        name: 'c',
-        status: 'healthy',
-        createdAt: 1,
-        discount: 0,
-        memberRequests: 'own',
-      } as const
+      const account = accountOf('c')
       expect(await store.accounts.add({ ...account, name: 'name of a' }, plan, [topUp('first', 5n, 'c')])).toBe(false)
       expect(await failure(store.accounts.add(account, plan, [topUp('first', 0n, 'c')]))).toBeInstanceOf(Error)
       expect([

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { loadPepper } from '../../src/accounts/pepper.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { topUp } from '../../src/ledger/book.ts'
+import { accountOf } from './account.ts'
 
 /** Data folders whose files were removed, emptied or overwritten, and balances that do not fit. */
 
@@ -26,15 +27,7 @@ async function used(): Promise<{ folder: string; database: string }> {
   cleanUp.push(() => rmSync(folder, { recursive: true, force: true }))
   const store = new SqliteStore({ folder, exclusive: true })
   await loadPepper({ folder, store })
-  for (let at = 0; at < 200; at++)
-    await store.accounts.add({
-      id: `a${at}`,
-      name: `name ${at}`,
-      status: 'healthy',
-      createdAt: 1,
-      discount: 0,
-      memberRequests: 'own',
-    })
+  for (let at = 0; at < 200; at++) await store.accounts.add(accountOf(`a${at}`))
   await store.close()
   return { folder, database: join(folder, 'sluice.sqlite') }
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { allGenerations, closing, expectBalanced, record } from './records.ts'
+import { accountOf } from './account.ts'
 
 /**
  * Closes generations on a small disk until it is full, frees space, closes the failed ones again, and prints the
@@ -12,7 +13,7 @@ const disk = process.argv[2] ?? ''
 const ballast = join(disk, 'ballast')
 writeFileSync(ballast, new Uint8Array(1_500_000).fill(1))
 const store = new SqliteStore({ folder: join(disk, 'data'), exclusive: true })
-await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' })
+await store.accounts.add(accountOf('a'))
 
 const big = (number: number) =>
   closing(number, 3n, {

@@ -9,6 +9,7 @@ import { KEPT_KINDS, type KeptKind } from '../../src/store/kept.ts'
 import type { PredictionChange, Store } from '../../src/store/store.ts'
 import { runs } from '../runs.ts'
 import { ofSqlite, storeIn } from '../stores.ts'
+import { accountOf } from './account.ts'
 
 const ACCOUNTS = ['a', 'b'] as const
 
@@ -20,8 +21,7 @@ async function withStore(use: (folder: string, open: () => Promise<Store>) => Pr
       await stores.pop()?.close()
       const store = await storeIn(folder, { now: () => 0 })
       stores.push(store)
-      for (const id of ACCOUNTS)
-        await store.accounts.add({ id, name: id, status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' })
+      for (const id of ACCOUNTS) await store.accounts.add(accountOf(id))
       return store
     })
   } finally {

@@ -9,6 +9,7 @@ import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { bookContract } from './book-contract.ts'
 import { storeContract } from './contract.ts'
 import { allGenerations, allTransfers, closing, expectBalanced, idOf, topUp } from './records.ts'
+import { accountOf } from './account.ts'
 
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {
@@ -82,14 +83,7 @@ test('queries on tables that grow with generations use an index', async () => {
     return prepare.call(this, sql, ...rest)
   } as typeof prepare
   try {
-    await store.accounts.add({
-      id: 'a',
-      name: 'a',
-      status: 'healthy',
-      createdAt: 1,
-      discount: 0,
-      memberRequests: 'own',
-    })
+    await store.accounts.add(accountOf('a'))
     await store.ledger.saveOpen([{ id: idOf(1), accountId: 'a', state: '' }], true)
     const price = { version: '1', model: 'm', rates: '' }
     const full = closing(1, 5n, {

@@ -14,6 +14,7 @@ import { auditFor, closing, correctBook, HOUR, newFolder, useScratch } from '../
 import { databaseFor } from '../postgres/databases.ts'
 import { keyOf } from './account-contract.ts'
 import { allGenerations, allTransfers, failure } from './records.ts'
+import { accountOf } from './account.ts'
 
 useScratch()
 setDefaultTimeout(60_000)
@@ -269,14 +270,7 @@ describe('a move that was broken off', () => {
       })
       expect(String(await failure(broken))).toContain('broken off')
       const store = new SqliteStore({ folder, exclusive: true })
-      await store.accounts.add({
-        id: table,
-        name: table,
-        status: 'healthy',
-        createdAt: 1,
-        discount: 0,
-        memberRequests: 'own',
-      })
+      await store.accounts.add(accountOf(table))
       await store.accounts.setDiscount('acc_a', table.length)
       await store.setSettings.remove('k', TEXT)
       await store.close()

@@ -9,6 +9,7 @@ import type {
   PostedTransfer,
   Store,
 } from '../../src/store/store.ts'
+import { accountOf } from './account.ts'
 
 export const credit = (owner: string): BookAccount => ({ kind: 'credit', owner })
 export const REVENUE: BookAccount = { kind: 'revenue', owner: '' }
@@ -106,14 +107,6 @@ export const failure = (promise: Promise<unknown>): Promise<unknown> =>
 /** A store with the accounts `a` and `b`. */
 export async function withAccounts(opened: Store | Promise<Store>): Promise<Store> {
   const store = await opened
-  for (const id of ['a', 'b'])
-    await store.accounts.add({
-      id,
-      name: `name of ${id}`,
-      status: 'healthy',
-      createdAt: 1,
-      discount: 0,
-      memberRequests: 'own',
-    })
+  for (const id of ['a', 'b']) await store.accounts.add(accountOf(id))
   return store
 }

@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
 import { itemText, writtenResponse } from '../../src/store/responses.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
-import { accountOf, keyOf } from './account-contract.ts'
+import { accountOf } from './account.ts'
+import { keyOf } from './account-contract.ts'
 
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {

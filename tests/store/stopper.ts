@@ -1,6 +1,7 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { closing } from './records.ts'
+import { accountOf } from './account.ts'
 
 /**
  * Closes a generation with durability `process` and then the store. Arguments: folder, a file that exists meanwhile.
@@ -8,7 +9,7 @@ import { closing } from './records.ts'
  */
 const [folder = '', meanwhile = ''] = process.argv.slice(2)
 const store = new SqliteStore({ folder, exclusive: true, durability: 'process' })
-await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' })
+await store.accounts.add(accountOf('a'))
 const other = new SqliteStore({ folder, exclusive: false })
 writeFileSync(meanwhile, '')
 await store.ledger.closeGeneration(closing(1, 1n))

@@ -1,9 +1,10 @@
 import { writtenResponse } from '../../src/store/responses.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import { accountOf } from './account.ts'
 
 /** Saves responses until it is killed, and prints each id once it is saved. */
 const store = new SqliteStore({ folder: process.argv[2] ?? '', exclusive: true })
-await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0, memberRequests: 'own' })
+await store.accounts.add(accountOf('a'))
 for (let number = 0; ; number++) {
   const id = `resp_${number}`
   await store.responses.save('a', {
