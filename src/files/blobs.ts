@@ -38,11 +38,10 @@ export class FolderBlobs implements BlobStore {
     const name = randomBytes(16).toString('hex')
     const temporary = join(this.#uploads, name)
     const handle = await onDisk(open(temporary, 'wx', 0o600))
-    return new FileWriter(name, handle, temporary, () => this.#publish(name, temporary))
+    return new FileWriter(name, handle, { temporary, path: this.#path(name) }, (paths) => this.#publish(paths))
   }
 
-  async #publish(name: string, temporary: string): Promise<void> {
-    const path = this.#path(name)
+  async #publish({ temporary, path }: Paths): Promise<void> {
     const folder = join(path, '..')
     const isNew = (await mkdir(folder, { recursive: true, mode: 0o700 })) !== undefined
     await rename(temporary, path)
@@ -91,18 +90,22 @@ export class FolderBlobs implements BlobStore {
   }
 }
 
+/** Where a blob is while it is being written, and then. */
+type Paths = { temporary: string; path: string }
+
 /** A blob that is being written. */
 class FileWriter implements BlobWriter {
   readonly name: string
   readonly #handle: FileHandle
-  readonly #temporary: string
-  readonly #publish: () => Promise<void>
+  readonly #paths: Paths
+  readonly #publish: (paths: Paths) => Promise<void>
   #open = true
+  #isKept = false
 
-  constructor(name: string, handle: FileHandle, temporary: string, publish: () => Promise<void>) {
+  constructor(name: string, handle: FileHandle, paths: Paths, publish: (paths: Paths) => Promise<void>) {
     this.name = name
     this.#handle = handle
-    this.#temporary = temporary
+    this.#paths = paths
     this.#publish = publish
   }
 
@@ -113,12 +116,14 @@ class FileWriter implements BlobWriter {
   async keep(): Promise<void> {
     await onDisk(this.#handle.sync())
     await this.#close()
-    await onDisk(this.#publish())
+    await onDisk(this.#publish(this.#paths))
+    this.#isKept = true
   }
 
   async discard(): Promise<void> {
     await this.#close().catch(() => {})
-    await rm(this.#temporary, { force: true }).catch(() => {})
+    if (this.#isKept) return
+    for (const path of Object.values(this.#paths)) await rm(path, { force: true }).catch(() => {})
   }
 
   async #close(): Promise<void> {

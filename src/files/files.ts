@@ -148,14 +148,20 @@ export class Files {
     this.#pendingRows.add(blob.name)
     try {
       await blob.keep()
+      await this.#add(blob.name, addRow)
+    } finally {
+      this.#pendingRows.delete(blob.name)
+    }
+  }
+
+  async #add(blob: string, addRow: () => Promise<void>): Promise<void> {
+    try {
       await addRow()
     } catch (error) {
       // After a failed flush, the row may nevertheless have been written.
-      const known = await this.#store.knownBlobs([blob.name]).catch(() => undefined)
-      if (known?.size === 0) await this.#remove(blob.name)
+      const known = await this.#store.knownBlobs([blob]).catch(() => undefined)
+      if (known?.size === 0) await this.#remove(blob)
       throw error
-    } finally {
-      this.#pendingRows.delete(blob.name)
     }
   }
 

@@ -33,7 +33,7 @@ export type OutgoingRequest = {
   url: string
   /** The address to connect to, instead of resolving the URL's host. Such a call gets a connection of its own. */
   address?: string
-  method: 'POST' | 'GET' | 'DELETE'
+  method: 'POST' | 'GET' | 'PUT' | 'DELETE'
   headers: Record<string, string>
   body?: RequestBody
   timeouts: Timeouts

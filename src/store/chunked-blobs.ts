@@ -108,6 +108,7 @@ class ChunkWriter implements BlobWriter {
   #length = 0
   #number = 0
   #isKept = false
+  #hasFailed = false
 
   constructor(chunks: ChunkStore) {
     this.#chunks = chunks
@@ -134,7 +135,8 @@ class ChunkWriter implements BlobWriter {
   async discard(): Promise<void> {
     this.#chunk = undefined
     if (this.#isKept || this.#number === 0) return
-    // The mark has what is left removed.
+    // The mark has what is left removed, also what a write that failed may still become.
+    if (this.#hasFailed) return
     await this.#chunks
       .remove(this.name)
       .catch((error: unknown) => log.warn(`What an upload left is removed later: ${String(error)}`))
@@ -143,6 +145,11 @@ class ChunkWriter implements BlobWriter {
   async #flush(): Promise<void> {
     const content = this.#chunk!.subarray(0, this.#length)
     this.#length = 0
-    await this.#chunks.write(this.name, this.#number++, content)
+    try {
+      await this.#chunks.write(this.name, this.#number++, content)
+    } catch (error) {
+      this.#hasFailed = true
+      throw error
+    }
   }
 }

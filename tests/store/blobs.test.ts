@@ -309,7 +309,8 @@ describe('bytes in S3', () => {
     for (const problem of problems)
       expect(await problem().catch(({ code, message }: { code: string; message: string }) => [code, message])).toEqual([
         'store_unavailable',
-        'The file store is unavailable: AccessDenied; try again.',
+        'The file store is unavailable: its bucket refuses the request (AccessDenied). The operator of this server ' +
+          'has to check the name, the key and the policy of the bucket.',
       ])
     expect(await blobs.remove(name).catch(({ code }: { code: string }) => code)).toBe('store_unavailable')
     s3.failure = undefined
@@ -329,6 +330,8 @@ describe('bytes in S3', () => {
     const wrong = await messageFor('files', { AWS_SECRET_ACCESS_KEY: `${S3_KEY.secret}-wrong` })
     expect(wrong).toContain('(SignatureDoesNotMatch)')
     expect(wrong).not.toContain(S3_KEY.secret)
-    expect(await messageFor('files', { AWS_ENDPOINT_URL: 'http://127.0.0.1:9' })).toContain('(ConnectionRefused)')
+    expect(await messageFor('files', { AWS_ENDPOINT_URL: 'http://127.0.0.1:9' })).toContain('(ECONNREFUSED)')
+    const keyless = await messageFor('files', { AWS_ACCESS_KEY_ID: '' })
+    expect(keyless).toContain('set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY')
   })
 })

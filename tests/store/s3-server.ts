@@ -7,8 +7,8 @@ export type S3Server = {
   env: Record<string, string>
   objects: Map<string, { content: Uint8Array; at: number }>
   requests: { method: string; bytes: number }[]
-  /** Answers every request with this, until it is undefined. */
-  failure: (() => Response | Promise<Response>) | undefined
+  /** Answers requests with this, but those for which it has nothing. */
+  failure: ((method: string, key: string) => Response | Promise<Response> | undefined) | undefined
   stop(): Promise<void>
 }
 
@@ -25,8 +25,12 @@ export function startS3(): S3Server {
     async fetch(request) {
       const body = await request.bytes()
       state.requests.push({ method: request.method, bytes: body.length })
-      if (state.failure !== undefined) return state.failure()
-      return isSigned(request) ? answer(request, body, state) : fault(403, 'SignatureDoesNotMatch')
+      const failed = state.failure?.(request.method, keyOf(request))
+      if (failed !== undefined) return failed
+      if (!isSigned(request)) return fault(403, 'SignatureDoesNotMatch')
+      const hash = createHash('sha256').update(body).digest('hex')
+      if (request.headers.get('x-amz-content-sha256') !== hash) return fault(400, 'XAmzContentSHA256Mismatch')
+      return answer(request, body, state)
     },
   })
   return Object.assign(state, {
@@ -43,11 +47,13 @@ export function startS3(): S3Server {
 export const fault = (status: number, code: string): Response =>
   new Response(`<?xml version="1.0"?><Error><Code>${code}</Code><Message>${code}</Message></Error>`, { status })
 
+const keyOf = ({ url }: { url: string }): string =>
+  decodeURIComponent(new URL(url).pathname).split('/').slice(2).join('/')
+
 function answer({ method, url }: Request, body: Uint8Array, { objects }: Pick<S3Server, 'objects'>): Response {
   const { pathname, searchParams } = new URL(url)
-  const [, bucket, ...rest] = decodeURIComponent(pathname).split('/')
-  if (bucket !== 'files') return fault(404, 'NoSuchBucket')
-  const key = rest.join('/')
+  if (pathname.split('/')[1] !== 'files') return fault(404, 'NoSuchBucket')
+  const key = keyOf({ url })
   if (method === 'GET' && key === '') return listing(objects, searchParams)
   if (method === 'PUT') objects.set(key, { content: body, at: Date.now() })
   else if (method === 'DELETE') objects.delete(key)
