@@ -260,6 +260,24 @@ describe('the call for the end of a prediction', () => {
     }
   })
 
+  test('is made again soon also where a search ends only after the store failed', async () => {
+    const failed = Promise.withResolvers<void>()
+    const logged = spyOn(log, 'error').mockImplementation(() => failed.resolve())
+    const update = spyOn(store.predictions, 'updateDelivery').mockRejectedValueOnce(new Error('full'))
+    const search = spyOn(store.predictions, 'nextDelivery').mockImplementationOnce(async () => {
+      await failed.promise
+      return undefined
+    })
+    try {
+      await finish(webhooksWith(), ended(prediction('/a')))
+      await until(() => got.length === 2)
+      expect([update.mock.calls.length > 0, search.mock.calls.length > 0]).toEqual([true, true])
+      while ((await countDue()) > 0) await Bun.sleep(5)
+    } finally {
+      for (const spy of [logged, update, search]) spy.mockRestore()
+    }
+  })
+
   test('is made by the next process if the first one dies', async () => {
     const first = webhooksWith({ timeoutMs: 60_000 })
     answers.set('/a', () => new Promise(() => {}))

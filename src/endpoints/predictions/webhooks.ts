@@ -95,6 +95,8 @@ export class Webhooks implements Expiring {
   readonly #calls = new Map<string, { accountId: string; done: Promise<void> }>()
   /** Until the next call is due; set only while there is one. */
   readonly #nextRound = new Deadline(this)
+  /** A round is due after a failure: searches that began before it must not put it off. */
+  #isRecovering = false
   #search: Promise<void> = Promise.resolve()
   #isSearching = false
   #searchAgain = false
@@ -175,6 +177,7 @@ export class Webhooks implements Expiring {
   }
 
   onDeadline(): void {
+    this.#isRecovering = false
     this.round()
   }
 
@@ -198,6 +201,7 @@ export class Webhooks implements Expiring {
   }
 
   #roundAt(instant: number | undefined): void {
+    if (this.#isRecovering) return
     // Other processes leave calls, too.
     const next = instant ?? (this.#app.store.predictions.shared === undefined ? undefined : Infinity)
     if (next === undefined || this.#stopping.signal.aborted) deadlines.clear(this.#nextRound)
@@ -205,7 +209,9 @@ export class Webhooks implements Expiring {
   }
 
   #recover(): void {
-    if (!this.#stopping.signal.aborted) deadlines.setWithin(this.#nextRound, RECOVERY_MS)
+    if (this.#stopping.signal.aborted) return
+    this.#isRecovering = true
+    deadlines.setWithin(this.#nextRound, RECOVERY_MS)
   }
 
   /** Calls that must not be begun now, and accounts. */
