@@ -330,7 +330,9 @@ function startTimers(app: GatewayContext, signal: AbortSignal): Timer[] {
     every(PURGE_EVERY_MS, () => store.predictions.purge(clock.now() - config.predictions.keepDays * DAY_MS)),
     every(PURGE_EVERY_MS, () => removeOldRecords(store, config.retention, clock.now())),
     every(PURGE_EVERY_MS, () => store.reports.purgeRefusals(clock.now() - REFUSALS_DAYS * DAY_MS, REFUSALS_MAX)),
-    every(PURGE_FILES_EVERY_MS, () => Promise.all([app.bodies.purge(), files.purge().then(() => store.shrink())])),
+    every(PURGE_FILES_EVERY_MS, () =>
+      Promise.all([app.bodies.purge(), files.purge().then(() => store.shrink()), files.check()]),
+    ),
     every(EVALUATE_EVERY_MS, () => evaluateAccounts(app)),
   ]
 }

@@ -2,6 +2,7 @@ import type { S3Location } from '../config/config.ts'
 import { GatewayError } from '../error.ts'
 import { type ByteSource, send } from '../http/call.ts'
 import { hideSecret } from '../log/secrets.ts'
+import { type BucketFailure, BucketHealth, type BucketOperation } from './bucket-health.ts'
 import { escaped, type S3Credentials, signatureOf } from './s3-signature.ts'
 
 /** The longest that one operation may take, with its repetitions. One try gets half of it. */
@@ -12,9 +13,6 @@ const TRIES = 3
 const PAUSE_MS = 400
 /** Objects and pages of a list are smaller. */
 const ANSWER_BYTES = 8 * 2 ** 20
-
-/** The reason of a failure: nothing came in time, no connection, 4xx, or an error of the server. */
-export type BucketFailure = 'timeout' | 'connection' | 'refused' | 'failed'
 
 /** `reason`: the server's code, or what happened, without secrets. */
 export class BucketError extends Error {
@@ -38,7 +36,9 @@ export type BucketOptions = {
   limitMs?: number | undefined
 }
 
-type Operation = { method: 'GET' | 'PUT' | 'DELETE'; key: string; query?: Record<string, string>; content?: Uint8Array }
+const METHODS = { read: 'GET', list: 'GET', write: 'PUT', remove: 'DELETE' } as const
+
+type Operation = { kind: BucketOperation; key: string; query?: Record<string, string>; content?: Uint8Array }
 type Answer = { status: number; body: Uint8Array }
 
 const NEVER = new AbortController().signal
@@ -49,6 +49,7 @@ const NOTHING = new Uint8Array()
  * where that can help; a request that takes too long is ended with its connection.
  */
 export class Bucket {
+  readonly health: BucketHealth
   readonly #base: string
   readonly #region: string
   readonly #credentials: S3Credentials
@@ -59,6 +60,7 @@ export class Bucket {
   constructor({ location, env, now = Date.now, limitMs = LIMIT_MS }: BucketOptions) {
     const { id, secret, token, region, endpoint } = settingsOf(env)
     for (const one of [secret, token ?? '']) hideSecret(one)
+    this.health = new BucketHealth(location.bucket, now)
     this.#base = `${endpoint.replace(/\/+$/, '')}/${location.bucket}`
     this.#region = region
     this.#credentials = { id, secret, token }
@@ -68,16 +70,15 @@ export class Bucket {
 
   /** Undefined if there is no such object. */
   async get(key: string): Promise<Uint8Array | undefined> {
-    return (await this.#perform({ method: 'GET', key }))?.body
+    return (await this.#perform({ kind: 'read', key }))?.body
   }
 
   async put(key: string, content: Uint8Array): Promise<void> {
-    if ((await this.#perform({ method: 'PUT', key, content })) === undefined)
-      throw new BucketError('refused', 'NoSuchKey')
+    await this.#perform({ kind: 'write', key, content })
   }
 
   async delete(key: string): Promise<void> {
-    await this.#perform({ method: 'DELETE', key })
+    await this.#perform({ kind: 'remove', key })
   }
 
   /** A page of objects in the order of their keys, after one of them. */
@@ -94,7 +95,7 @@ export class Bucket {
       prefix,
       ...(after === undefined ? {} : { 'start-after': after }),
     }
-    const answer = await this.#perform({ method: 'GET', key: '', query })
+    const answer = await this.#perform({ kind: 'list', key: '', query })
     const text = textOf(answer?.body ?? NOTHING)
     if (!text.includes('<ListBucketResult')) throw new BucketError('failed', 'the answer is not a list of objects')
     const objects = [...text.matchAll(/<Contents>(.*?)<\/Contents>/gs)].map(([, object = '']) => ({
@@ -107,21 +108,31 @@ export class Bucket {
   /** Undefined where there is no such object. */
   async #perform(operation: Operation): Promise<Answer | undefined> {
     const end = performance.now() + this.#limitMs
+    const { kind } = operation
     for (let tries = 1; ; tries++) {
       try {
-        return await this.#try(operation, Math.min(this.#limitMs / 2, end - performance.now()))
+        const answer = await this.#try(operation, Math.min(this.#limitMs / 2, end - performance.now()))
+        this.health.count(kind, 'done')
+        this.health.succeeded(kind)
+        return answer
       } catch (error) {
+        if (!(error instanceof BucketError)) throw error
+        this.health.count(kind, error.failure)
         const pause = Math.random() * PAUSE_MS * tries
-        if (!(error instanceof BucketError) || error.failure === 'refused') throw error
-        if (tries === TRIES || performance.now() + pause >= end) throw error
+        const isLast = error.failure === 'refused' || tries === TRIES || performance.now() + pause >= end
+        if (isLast) {
+          this.health.failed(kind, error.reason)
+          throw error
+        }
         await Bun.sleep(pause)
       }
     }
   }
 
-  async #try({ method, key, query = {}, content }: Operation, limitMs: number): Promise<Answer | undefined> {
+  async #try({ kind, key, query = {}, content }: Operation, limitMs: number): Promise<Answer | undefined> {
     const url = new URL(key === '' ? this.#base : `${this.#base}/${key.split('/').map(escaped).join('/')}`)
     const sorted = Object.entries(query).sort(([one], [other]) => (one < other ? -1 : 1))
+    const method = METHODS[kind]
     const signed = { method, url, query: sorted, content: content ?? NOTHING, region: this.#region, at: this.#now() }
     const search = sorted.map(([name, value]) => `${escaped(name)}=${escaped(value)}`).join('&')
     const { status, body } = await send({
@@ -138,7 +149,7 @@ export class Bucket {
       })
     if (status < 300) return { status, body }
     const reason = codeIn(body) ?? `status ${status}`
-    if (status === 404 && reason === 'NoSuchKey') return undefined
+    if (status === 404 && reason === 'NoSuchKey' && kind !== 'write') return undefined
     const isPassing = status >= 500 || status === 429 || reason === 'RequestTimeout'
     throw new BucketError(isPassing ? 'failed' : 'refused', reason)
   }

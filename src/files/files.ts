@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { GatewayError } from '../error.ts'
 import { log } from '../log/log.ts'
 import type {
+  BlobHealth,
   BlobStore,
   BlobWriter,
   ContentRequest,
@@ -221,6 +222,16 @@ export class Files {
     await this.#removeNoted()
     if (this.#isShared && performance.now() - this.#sweptAt > SWEEP_EVERY_MS)
       this.#swept = this.#swept.then(() => this.#sweep()).catch(() => {})
+  }
+
+  /** Finds out whether the place of the bytes is there; `health` has the result. */
+  async check(): Promise<void> {
+    await this.#blobs.check?.().catch(() => {})
+  }
+
+  /** The state of a place of the bytes that can be away while the store is not. */
+  get health(): BlobHealth | undefined {
+    return this.#blobs.health
   }
 
   /** Ends with the first that fails: the others are due again later. */

@@ -1,12 +1,15 @@
 import type { S3Location } from '../config/config.ts'
 import { GatewayError } from '../error.ts'
 import type { ChunkStore } from '../store/chunked-blobs.ts'
+import type { BlobHealth } from '../store/store.ts'
 import { Bucket, BucketError, type BucketOptions, type Listed } from './bucket.ts'
 
 /** Bytes of an object: what a process holds in memory for one upload or download. */
 const CHUNK_BYTES = 4 * 2 ** 20
 /** The age of marks of blobs that must have a row by now. */
 const MARKED_MS = 3_600_000
+/** The longest for which an answer of the bucket counts. */
+const CHECKED_MS = 30_000
 
 export type S3Options = BucketOptions & { location: S3Location }
 
@@ -40,6 +43,23 @@ export class S3Chunks implements ChunkStore {
       )
     })
     return chunks
+  }
+
+  get health(): BlobHealth {
+    return this.#bucket.health
+  }
+
+  /** Asks for a list where nothing was asked for lately; while something fails, tries all that is needed. */
+  async check(): Promise<void> {
+    const { health } = this.#bucket
+    const isFailing = health.outage !== undefined
+    if (!isFailing && health.idleMs < CHECKED_MS) return
+    await this.#bucket.list(this.#prefix, { limit: 1 })
+    if (!isFailing) return
+    const key = `${this.#prefix}check`
+    await this.#bucket.put(key, new Uint8Array())
+    await this.#bucket.get(key)
+    await this.#bucket.delete(key)
   }
 
   async read(name: string, number: number): Promise<Uint8Array | undefined> {

@@ -5,7 +5,7 @@ import { deadlines } from '../deadlines.ts'
 import { log } from '../log/log.ts'
 import type { Family, Sample } from '../telemetry/family.ts'
 import { LoopDelay } from '../telemetry/loop-delay.ts'
-import type { Counts, ModelCounts } from './generation-counts.ts'
+import type { ModelCounts } from './generation-counts.ts'
 
 const NANO_PER_USD = 1e9
 /** The event loop is that of the process. */
@@ -38,7 +38,7 @@ const histogram = (name: string, help: string, samples: () => Sample[]): Family 
 
 const one = (value: number): Sample[] => [{ labels: {}, value }]
 
-const byLabel = (counts: Counts, name: string, labels: Sample['labels'] = {}): Sample[] =>
+const byLabel = (counts: ReadonlyMap<string, number>, name: string, labels: Sample['labels'] = {}): Sample[] =>
   [...counts].map(([label, value]) => ({ labels: { ...labels, [name]: label }, value }))
 
 const requestFamilies = ({ counts, inFlight, ledger, concurrency }: AppContext): Family[] => [
@@ -123,7 +123,7 @@ const snake = (bucket: string): string =>
     .replace(/(?<=[a-z])(?=[A-Z\d])/g, '_')
     .toLowerCase()
 
-const stateFamilies = ({ router, memory, ledger, store, space, tracing, bodies }: AppContext): Family[] => [
+const stateFamilies = ({ router, memory, ledger, store, space, files, tracing, bodies }: AppContext): Family[] => [
   histogram('commit_duration_seconds', 'Transactions of the database, and their flushes to the disk', () => [
     { labels: { step: 'write' }, value: store.timings.transactions },
     { labels: { step: 'flush' }, value: store.timings.flushes },
@@ -135,6 +135,12 @@ const stateFamilies = ({ router, memory, ledger, store, space, tracing, bodies }
     one(Number(ledger.isWritable)),
   ),
   gauge('disk_short', '1 while the free space of the disk is below the reserve', () => one(Number(space.isShort))),
+  gauge('bucket_up', '0 while the bucket of files cannot be used', () =>
+    files.health === undefined ? [] : one(Number(files.health.outage === undefined)),
+  ),
+  counter('bucket_requests_total', 'Requests to the bucket of files, by operation and outcome', () =>
+    [...(files.health?.requests ?? [])].flatMap(([operation, outcomes]) => byLabel(outcomes, 'outcome', { operation })),
+  ),
   gauge('request_memory_bytes', 'Memory that large requests in flight occupy', () => one(memory.used)),
   gauge('request_memory_limit_bytes', 'The most that they may occupy', () => one(memory.limit)),
   gauge('deadlines', 'Deadlines that are set: timeouts of calls and streams in flight, mostly', () =>

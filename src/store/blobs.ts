@@ -1,5 +1,9 @@
 /** The bytes of files and outputs, under random names. Methods throw GatewayError store_unavailable unless said. */
 export interface BlobStore {
+  /** The state of a place that can be away while the store is not. */
+  readonly health?: BlobHealth | undefined
+  /** Asks such a place whether it is there, where that is not known. Throws where it is not. */
+  check?(): Promise<void>
   /** A new blob, which need not be readable before `keep`. */
   create(): Promise<BlobWriter>
   /** All bytes, in memory; undefined if there is no such blob. `size`: their number. */
@@ -23,4 +27,12 @@ export interface BlobWriter {
   keep(): Promise<void>
   /** Removes the incomplete blob; does nothing after `keep`. Never fails. */
   discard(): Promise<void>
+}
+
+/** The state of a place of blobs, as far as it is known from what was asked of it. */
+export interface BlobHealth {
+  /** The reason why something failed last; undefined where all works. */
+  readonly outage: string | undefined
+  /** The number of requests by operation and outcome, which are few words. */
+  readonly requests: ReadonlyMap<string, ReadonlyMap<string, number>>
 }

@@ -2,12 +2,15 @@ import { randomBytes } from 'node:crypto'
 import { GatewayError } from '../error.ts'
 import { rangeOf } from '../http/content.ts'
 import { log } from '../log/log.ts'
-import type { BlobStore, BlobWriter, ContentRequest } from './blobs.ts'
+import type { BlobHealth, BlobStore, BlobWriter, ContentRequest } from './blobs.ts'
 
 /** A store of the chunks of blobs: all of a blob but the last have `chunkBytes`. Methods fail as those of BlobStore. */
 export interface ChunkStore {
   /** The most of a blob that is in memory at a time. */
   readonly chunkBytes: number
+  /** See BlobStore. */
+  readonly health?: BlobHealth
+  check?(): Promise<void>
   /** Undefined if there is no such chunk. */
   read(name: string, number: number): Promise<Uint8Array | undefined>
   /** Writes the chunk after a mark with the time: the blob may not have a row of a file yet, or never get one. */
@@ -24,6 +27,14 @@ export class ChunkedBlobs implements BlobStore {
 
   constructor(chunks: ChunkStore) {
     this.#chunks = chunks
+  }
+
+  get health(): BlobHealth | undefined {
+    return this.#chunks.health
+  }
+
+  async check(): Promise<void> {
+    await this.#chunks.check?.()
   }
 
   async create(): Promise<BlobWriter> {

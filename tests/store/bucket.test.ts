@@ -125,6 +125,45 @@ describe('an operation that fails', () => {
   })
 })
 
+describe('the check of a bucket', () => {
+  const opened = async (env: S3Server['env'], prefix = 'p'): Promise<S3Chunks> =>
+    S3Chunks.open({ location: { ...location, prefix }, env, limitMs: LIMIT_MS })
+
+  test('asks for nothing while it is used', async () => {
+    const s3 = newS3()
+    const chunks = await opened(s3.env)
+    await chunks.check()
+    expect(s3.requests.map(({ method }) => method)).toEqual(['GET'])
+  })
+
+  test('finds out that a bucket that nobody uses is away', async () => {
+    const s3 = newS3()
+    let at = Date.now()
+    const chunks = await S3Chunks.open({ location, env: s3.env, now: () => at })
+    s3.failure = () => fault(403, 'InvalidAccessKeyId')
+    await chunks.check()
+    expect(chunks.health.outage).toBeUndefined()
+    at += 60_000
+    expect(await failure(chunks.check())).toMatchObject({ reason: 'InvalidAccessKeyId' })
+    expect(chunks.health.outage).toBe('InvalidAccessKeyId')
+  })
+
+  test('finds the end of an outage, also where only writing failed, and leaves nothing', async () => {
+    const s3 = newS3()
+    const chunks = await opened(s3.env)
+    s3.failure = (method) => (method === 'PUT' ? fault(403, 'AccessDenied') : undefined)
+    expect(await failure(chunks.write('a', 0, PART))).toMatchObject({
+      code: 'store_unavailable',
+      retryAfterSeconds: 60,
+    })
+    expect(await failure(chunks.check())).toMatchObject({ reason: 'AccessDenied' })
+    expect([await chunks.read('b', 0), chunks.health.outage]).toEqual([undefined, 'AccessDenied'])
+    s3.failure = undefined
+    await chunks.check()
+    expect([chunks.health.outage, [...s3.objects.keys()]]).toEqual([undefined, []])
+  })
+})
+
 test('an object is not changed on its way without being noticed', async () => {
   const s3 = newS3()
   const changing = Bun.serve({

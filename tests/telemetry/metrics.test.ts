@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { request } from 'node:http'
 import { ask } from '../gateway/asking.ts'
 import { startGateway, startGatewayProcess, type Gateway } from '../server.ts'
+import { fault, startS3 } from '../store/s3-server.ts'
 import { until } from '../transport/raw-server.ts'
 
 /** Prometheus' view of a server: what it counts, who may see it, and that what is deployed beside it fits. */
@@ -33,12 +34,15 @@ providers: { acme: { protocol: chat.completions, baseUrl: 'http://127.0.0.1:${pr
 models: { acme/large: { endpoints: [{ provider: acme, model: large }], price: { prompt: 1, completion: 2 } } }
 `
 
+const s3 = startS3()
+
 let gateway: Gateway
 beforeAll(async () => {
-  gateway = await startGateway({ config: CONFIG })
+  gateway = await startGateway({ config: `files: { store: 's3://files/p' }\n${CONFIG}`, env: s3.env })
 })
 afterAll(async () => {
   await gateway.stop()
+  await s3.stop()
   await provider.stop(true)
 })
 
@@ -114,6 +118,72 @@ describe('the metrics', () => {
       delays = (await scrape()).get('sluice_event_loop_delay_seconds_count')!
     }
     expect(delays).toBeGreaterThan(0)
+  })
+})
+
+describe('the bucket of files', () => {
+  const owner = `sk-mg-v1-${'0123456789abcdef'.repeat(3)}`
+  let cloud: Gateway
+  beforeAll(async () => {
+    const config = `files: { store: 's3://files/q' }\n${CONFIG}`
+    cloud = await startGateway({ config, env: { ...s3.env, SLUICE_MANAGEMENT_KEY: owner } })
+  })
+  afterAll(() => cloud.stop())
+
+  const upload = async (): Promise<number> => {
+    const body = new FormData()
+    body.set('file', new File(['The tide turns.'], 'tide.txt'))
+    const headers = { authorization: `Bearer ${cloud.key}` }
+    const response = await fetch(`${cloud.url}/v1/files`, { method: 'POST', headers, body })
+    await response.text()
+    return response.status
+  }
+  const readiness = async (): Promise<[number, string]> => {
+    const response = await fetch(`${cloud.url}/readyz`)
+    return [response.status, await response.text()]
+  }
+  const generated = async (): Promise<number> => {
+    const { url, key } = cloud
+    const asked = { url, key, protocol: 'chat.completions', model: 'acme/large', stream: false, text: 'a' } as const
+    return (await ask(asked)).status
+  }
+  const problems = async (): Promise<string[]> => {
+    const headers = { authorization: `Bearer ${owner}` }
+    const response = await fetch(`${cloud.url}/v1/management/system`, { headers })
+    return ((await response.json()) as { problems: string[] }).problems.filter((one) => one.includes('bucket'))
+  }
+
+  test('is shown as away, while generations go on, until it works again', async () => {
+    // It is listed when it is opened, and for what ended processes left.
+    await until(() => s3.requests.filter(({ method }) => method === 'GET').length === 4)
+    expect(await upload()).toBe(200)
+    expect([await readiness(), (await scrape(cloud.url)).get('sluice_bucket_up')]).toEqual([[200, 'ok\n'], 1])
+    s3.failure = () => fault(503, 'SlowDown')
+    expect(await upload()).toBe(503)
+    expect([await readiness(), (await scrape(cloud.url)).get('sluice_bucket_up'), await problems()]).toEqual([
+      [200, 'degraded: the bucket of files cannot be used (SlowDown); refused: what needs files\n'],
+      0,
+      ['The bucket of files cannot be used (SlowDown): what needs files is refused.'],
+    ])
+    expect(await generated()).toBe(200)
+    s3.failure = undefined
+    expect(await upload()).toBe(200)
+    expect([await readiness(), await problems()]).toEqual([[200, 'ok\n'], []])
+    const values = await scrape(cloud.url)
+    const requests = (operation: string, outcome: string): number | undefined =>
+      values.get(`sluice_bucket_requests_total{operation="${operation}",outcome="${outcome}"}`)
+    expect(values.get('sluice_bucket_up')).toBe(1)
+    expect([requests('list', 'done'), requests('write', 'done'), requests('write', 'failed')]).toEqual([2, 4, 3])
+  })
+
+  test('has no metrics where there is none', async () => {
+    const folder = await startGateway({ config: CONFIG })
+    try {
+      const names = [...(await scrape(folder.url)).keys()]
+      expect(names.filter((name) => name.startsWith('sluice_bucket'))).toEqual([])
+    } finally {
+      await folder.stop()
+    }
   })
 })
 

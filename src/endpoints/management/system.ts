@@ -42,9 +42,10 @@ export async function getSystem(app: AppContext): Promise<Response> {
   return answer(system)
 }
 
-async function problemsOf({ ledger, space, store, catalogue, config }: AppContext): Promise<string[]> {
+async function problemsOf({ ledger, space, store, files, catalogue, config }: AppContext): Promise<string[]> {
   const { refused, reason } = await space.shortage()
   const outage = await store.outage()
+  const away = files.health?.outage
   const others = catalogue.providers().filter(({ inProcess }) => inProcess === undefined)
   const { host, publicUrl } = config.listen
   return [
@@ -53,6 +54,7 @@ async function problemsOf({ ledger, space, store, catalogue, config }: AppContex
       ? []
       : ['Charges cannot be recorded: generations are refused until the store can be written.']),
     ...(refused === 'nothing' ? [] : [`The disk is nearly full: ${reason}.`]),
+    ...(away === undefined ? [] : [`The bucket of files cannot be used (${away}): what needs files is refused.`]),
     ...(others.length > 0 ? [] : ['No provider is on but the sandbox: set the key of one.']),
     ...(isLoopbackHost(host.includes(':') ? `[${host}]` : host) || publicUrl?.startsWith('https:') === true
       ? []
