@@ -1,4 +1,4 @@
-import type { RateLimits } from '../accounts/limits.ts'
+import type { Permits } from '../accounts/permits.ts'
 import type { Config } from '../config/load.ts'
 import { GatewayError } from '../error.ts'
 import type { CallSignal } from '../http/connection.ts'
@@ -7,6 +7,7 @@ import type { Places } from '../ledger/places.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import type { Entry } from '../providers/routing/attempts.ts'
 import type { Router } from '../providers/routing/router.ts'
+import { hasRateLimits } from '../providers/routing/terms.ts'
 import { FairQueue } from './fair-queue.ts'
 import { leaseWhileWaiting } from './lease-waiting.ts'
 import { SharedEndpoints } from './shared-endpoints.ts'
@@ -18,6 +19,9 @@ const MEAN_WEIGHT = 0.1
 /** A generation among those that are counted. Ending it again has no effect. */
 export type Slot = { end(): void }
 
+/** A request that is about to be sent to an endpoint. */
+type EnteringRequest = { endpoint: Endpoint; accountId: string; signal: CallSignal; promptTokens: number }
+
 /** Requests that wait for an endpoint. `admitted`: those that were let in, and have not been sent yet. */
 type Entrance = { queue: FairQueue; limit: number; admitted: number }
 
@@ -26,8 +30,8 @@ type Services = {
   funds: Pick<AccountFunds, 'loadAccount' | 'tierOf'>
   /** Undefined where no other process shares the limits. */
   places: Places | undefined
-  /** Requests per minute of endpoints, where other processes share them. */
-  rates: RateLimits
+  /** The same for the rates of endpoints. */
+  permits: Permits | undefined
   router: Router
 }
 
@@ -54,8 +58,9 @@ export class Concurrency {
 
   constructor(services: Services) {
     this.#services = services
+    const { places, permits } = services
     const { limits, plans } = services.config
-    this.#shared = services.places && new SharedEndpoints(services.places, services.rates)
+    this.#shared = places && permits && new SharedEndpoints(places, permits)
     this.#hasPlanLimits = [...plans.tiers.values()].some((plan) => plan.concurrency !== undefined)
     this.#isLimited = limits.concurrency !== undefined || limits.accountConcurrency !== undefined || this.#hasPlanLimits
     services.router.onEnded = (id, inFlight) => this.#admitTo(id, inFlight)
@@ -125,21 +130,16 @@ export class Concurrency {
 
   /** True where requests to an endpoint pass through `room`. */
   isLimited({ routing: { limits } }: Endpoint): boolean {
-    const { concurrency, requestsPerMinute } = limits
-    return concurrency !== undefined || (requestsPerMinute !== undefined && this.#shared !== undefined)
+    return limits.concurrency !== undefined || (this.#shared !== undefined && hasRateLimits(limits))
   }
 
   /**
    * Undefined where an endpoint has room for a request; otherwise resolves when it has. One that is not the last may
    * resolve to undefined: another shall be tried.
    */
-  room(
-    endpoint: Endpoint,
-    accountId: string,
-    signal: CallSignal,
-    isLast: boolean,
-  ): Promise<Entry | undefined> | Entry | undefined {
-    if (this.#shared !== undefined) return this.#enterEndpoint(this.#shared, endpoint, accountId, signal, isLast)
+  room(routed: EnteringRequest, isLast: boolean): Promise<Entry | undefined> | Entry | undefined {
+    if (this.#shared !== undefined) return this.#enterEndpoint(this.#shared, routed, isLast)
+    const { endpoint, accountId, signal } = routed
     const limit = endpoint.routing.limits.concurrency
     if (limit === undefined) return undefined
     const { id, inFlight } = this.#services.router.stateOf(endpoint)
@@ -149,16 +149,15 @@ export class Concurrency {
   }
 
   /** The same at once, for a hedge: false where an endpoint has no room. */
-  roomNow(endpoint: Endpoint): Entry | undefined | false {
+  roomNow({ endpoint, promptTokens }: Pick<EnteringRequest, 'endpoint' | 'promptTokens'>): Entry | undefined | false {
     if (this.#shared === undefined || !this.isLimited(endpoint)) return undefined
-    return this.#shared.enterNow({ id: this.#services.router.stateOf(endpoint).id, endpoint }) ?? false
+    const { id } = this.#services.router.stateOf(endpoint)
+    return this.#shared.enterNow({ id, endpoint, promptTokens }) ?? false
   }
 
   #enterEndpoint(
     shared: SharedEndpoints,
-    endpoint: Endpoint,
-    accountId: string,
-    signal: CallSignal,
+    { endpoint, accountId, signal, promptTokens }: EnteringRequest,
     isLast: boolean,
   ): Promise<Entry | undefined> | Entry | undefined {
     if (!this.isLimited(endpoint)) return undefined
@@ -166,7 +165,8 @@ export class Concurrency {
     const { concurrency: limit = Infinity } = endpoint.routing.limits
     const wait = (queue: FairQueue): Promise<void> =>
       this.#wait(queue, accountId, signal, () => this.#endpointFull(endpoint, queue.size, limit))
-    return shared.enterNow({ id, endpoint }) ?? shared.enter({ id, endpoint, wait }, isLast)
+    const request = { id, endpoint, promptTokens }
+    return shared.enterNow(request) ?? shared.enter({ ...request, wait }, isLast)
   }
 
   #endpointFull({ provider }: Endpoint, waiting: number, limit: number): GatewayError {

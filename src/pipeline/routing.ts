@@ -12,6 +12,7 @@ import type { AttemptPlan } from '../providers/routing/attempts.ts'
 import type { Chosen, TokenPrice } from '../providers/routing/choose.ts'
 import type { Sending } from '../providers/routing/router.ts'
 import { Router } from '../providers/routing/router.ts'
+import { hasRateLimits } from '../providers/routing/terms.ts'
 import type { Store } from '../store/store.ts'
 import { type CallTrace, remoteParent } from '../telemetry/trace.ts'
 import { conversationOf } from './conversation-identity.ts'
@@ -100,10 +101,12 @@ export function routeOf(
     recorder: inbound.capture,
   }
   if (endpoints.some((endpoint) => app.concurrency.isLimited(endpoint))) {
-    plan.room = (endpoint, isLast) => app.concurrency.room(endpoint, inbound.identity.accountId, signal, isLast)
-    plan.roomNow = (endpoint) => app.concurrency.roomNow(endpoint)
+    const { promptTokens } = plan
+    const { accountId } = inbound.identity
+    plan.room = (endpoint, isLast) => app.concurrency.room({ endpoint, accountId, signal, promptTokens }, isLast)
+    plan.roomNow = (endpoint) => app.concurrency.roomNow({ endpoint, promptTokens })
   }
-  if (endpoints.length === 1 && !hasRateLimits(endpoints[0]!))
+  if (endpoints.length === 1 && !hasRateLimits(endpoints[0]!.routing.limits))
     return { plan, decision: undefined, conversation: undefined }
   const conversation = conversationOf(inbound.identity.accountId, context, preferences.sessionId)
   const decision = router.route(endpoints, {
@@ -117,9 +120,6 @@ export function routeOf(
   plan.endpoints = decision.candidates.map(({ endpoint }) => endpoint)
   return { plan, decision, conversation }
 }
-
-const hasRateLimits = ({ routing: { limits } }: Endpoint): boolean =>
-  limits.requestsPerMinute !== undefined || limits.tokensPerMinute !== undefined
 
 /** The endpoints of the model's `contextFallback`, where that is one of its fallbacks, too. */
 function longerAmong(
@@ -165,10 +165,12 @@ function checkPanic({ candidates, dropped, panicUntil }: Chosen<Endpoint>, now: 
 
 /** The end of a generation: what it says about its endpoint. */
 export function endSending(sending: Sending, outcome: Outcome, meter: Meter, streamed: boolean): void {
+  const tokens = completionTokens(meter.usage)
+  if (tokens > 0) sending.answered(tokens)
   if (outcome === 'failed' || outcome === 'timed-out') return sending.end('fault')
   if (streamed && meter.begunMs !== undefined) {
     const { begunMs } = meter
-    sending.measure(sending.ageMs - begunMs, completionTokens(meter.usage), begunMs)
+    sending.measure(sending.ageMs - begunMs, tokens, begunMs)
   }
   sending.end(outcome === 'completed' || meter.begunMs !== undefined ? 'success' : 'none')
 }

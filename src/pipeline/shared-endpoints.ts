@@ -1,5 +1,5 @@
-import type { RateLimits } from '../accounts/limits.ts'
-import { asGatewayError, GatewayError } from '../error.ts'
+import type { Limited, Permits } from '../accounts/permits.ts'
+import { GatewayError } from '../error.ts'
 import type { Places } from '../ledger/places.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import type { Entry } from '../providers/routing/attempts.ts'
@@ -9,30 +9,40 @@ import { leaseWhileWaiting } from './lease-waiting.ts'
 /** The time for which an endpoint without a free place, or over its limit, is not asked for again. */
 const REFUSED_MS = 1_000
 
-/** `wait`: for the turn in a queue; rejects where that takes too long. */
-export type EndpointAdmission = { id: string; endpoint: Endpoint; wait(queue: FairQueue): Promise<void> }
+/** A request of so many prompt tokens to an endpoint. */
+export type EndpointRequest = { id: string; endpoint: Endpoint; promptTokens: number }
 
-/** The limits of endpoints that several processes keep together: requests at the same time, and in a minute. */
+/** `wait`: for the turn in a queue; rejects where that takes too long. */
+export type EndpointAdmission = EndpointRequest & { wait(queue: FairQueue): Promise<void> }
+
+/** A limit per minute of an endpoint, and the part of it that one request takes. */
+type Rate = Limited & { unit: 'requests' | 'tokens'; amount: number }
+
+/** The limits of endpoints that several processes keep together: requests at the same time, and rates per minute. */
 export class SharedEndpoints {
   readonly #places: Places
-  readonly #rates: RateLimits
+  readonly #permits: Permits
   /** Requests that wait, by endpoint. */
   readonly #queues = new Map<string, FairQueue>()
   /** The instants until which an endpoint is not asked for. */
   readonly #refused = new Map<string, number>()
-  /** The errors for requests that exceed a limit per minute, while it is not asked for. */
-  readonly #limited = new Map<string, { until: number; error: GatewayError }>()
+  /** The errors for requests that exceed a limit per minute by as much, while it is not asked for. */
+  readonly #limited = new Map<string, { until: number; amount: number; error: GatewayError }>()
 
-  constructor(places: Places, rates: RateLimits) {
+  constructor(places: Places, permits: Permits) {
     this.#places = places
-    this.#rates = rates
+    this.#permits = permits
   }
 
   /** At once, without the store: undefined where that is not possible. */
-  enterNow({ id, endpoint }: Pick<EndpointAdmission, 'id' | 'endpoint'>): Entry | undefined {
-    const { concurrency, requestsPerMinute } = endpoint.routing.limits
-    if (concurrency === undefined || requestsPerMinute !== undefined || this.#queues.has(id)) return undefined
-    return this.#take(id, concurrency)
+  enterNow({ id, endpoint, promptTokens }: EndpointRequest): Entry | undefined {
+    if (this.#queues.has(id)) return undefined
+    const rates = ratesOf(id, endpoint, promptTokens)
+    if (!rates.every((rate) => this.#permits.has(rate, rate.amount))) return undefined
+    const place = this.#take(id, endpoint.routing.limits.concurrency)
+    if (place === undefined) return undefined
+    for (const rate of rates) this.#permits.take(rate, rate.amount)
+    return this.#entryOf(place, id, endpoint)
   }
 
   /**
@@ -40,21 +50,27 @@ export class SharedEndpoints {
    * overloaded or upstream_rate_limited where that takes too long.
    */
   async enter(admission: EndpointAdmission, isLast: boolean): Promise<Entry | undefined> {
-    const { id, endpoint } = admission
+    const { id, endpoint, promptTokens } = admission
     if (!isLast && performance.now() < (this.#refused.get(id) ?? 0)) return undefined
-    const { concurrency } = endpoint.routing.limits
-    const entry = concurrency === undefined ? {} : await this.#place(admission, concurrency, isLast)
-    if (entry === undefined) {
+    const rates = ratesOf(id, endpoint, promptTokens)
+    const limited = this.#limitedBy(rates)
+    if (limited !== undefined) {
+      if (isLast) throw limited
+      return undefined
+    }
+    const place = await this.#place(admission, endpoint.routing.limits.concurrency, isLast)
+    if (place === undefined) {
       this.#refuse(id)
       return undefined
     }
     try {
-      await this.#count(id, endpoint)
+      for (const rate of rates) await this.#permit(rate, endpoint)
       this.#refused.delete(id)
-      return entry
+      return this.#entryOf(place, id, endpoint)
     } catch (error) {
-      entry.end?.()
-      this.#refuse(id)
+      place.end?.()
+      // Where it is over a limit for this request, a smaller one may be sent.
+      if (this.#limitedBy(rates) === undefined) this.#refuse(id)
       if (isLast) throw error
       return undefined
     }
@@ -64,19 +80,24 @@ export class SharedEndpoints {
     this.#refused.set(id, performance.now() + REFUSED_MS)
   }
 
-  async #place({ id, wait }: EndpointAdmission, limit: number, isLast: boolean): Promise<Entry | undefined> {
+  async #place(
+    { id, wait }: EndpointAdmission,
+    limit: number | undefined,
+    isLast: boolean,
+  ): Promise<Entry | undefined> {
+    if (limit === undefined) return {}
     const waiting = this.#queues.get(id)
     if (waiting === undefined) {
       const free = this.#take(id, limit)
       if (free !== undefined) return free
       const owner = ownerOf(id)
       if (await this.#places.leaseOne(owner, limit, () => this.#places.take(owner, limit)))
-        return this.#entryOf(id, limit)
+        return this.#placeOf(id, limit)
     }
     if (!isLast) return undefined
     const queue = this.#queues.get(id) ?? this.#open(id, limit)
     await wait(queue)
-    return this.#entryOf(id, limit)
+    return this.#placeOf(id, limit)
   }
 
   /** A queue, with those who lease for it as long as any request waits. */
@@ -101,11 +122,12 @@ export class SharedEndpoints {
     this.#queues.delete(id)
   }
 
-  #take(id: string, limit: number): Entry | undefined {
-    return this.#places.take(ownerOf(id), limit) ? this.#entryOf(id, limit) : undefined
+  #take(id: string, limit: number | undefined): Entry | undefined {
+    if (limit === undefined) return {}
+    return this.#places.take(ownerOf(id), limit) ? this.#placeOf(id, limit) : undefined
   }
 
-  #entryOf(id: string, limit: number): Entry {
+  #placeOf(id: string, limit: number): Entry {
     return {
       end: () => {
         this.#places.leave(ownerOf(id))
@@ -114,25 +136,52 @@ export class SharedEndpoints {
     }
   }
 
-  async #count(id: string, { provider, routing }: Endpoint): Promise<void> {
-    const limited = this.#limited.get(id)
-    if (limited !== undefined && performance.now() < limited.until) throw limited.error
-    try {
-      await this.#rates.checkRateLimit('', ownerOf(id), routing.limits.requestsPerMinute)
-    } catch (error) {
-      const { code, retryAfterSeconds } = asGatewayError(error)
-      if (code !== 'rate_limit_exceeded') throw error
-      const refusal = new GatewayError(
-        'upstream_rate_limited',
-        `${provider.name} has had as many requests in this minute as it may (${routing.limits.requestsPerMinute}); ` +
-          `it accepts the next in ${retryAfterSeconds} s.`,
-        { retryAfterSeconds },
-      )
-      this.#limited.set(id, { until: performance.now() + REFUSED_MS, error: refusal })
-      throw refusal
+  #entryOf(place: Entry, id: string, { routing }: Endpoint): Entry {
+    const limit = routing.limits.tokensPerMinute
+    if (limit === undefined) return place
+    return { ...place, answered: (tokens) => this.#permits.count(tokensOf(id, limit), tokens) }
+  }
+
+  async #permit(rate: Rate, { provider }: Endpoint): Promise<void> {
+    if (this.#permits.take(rate, rate.amount)) return
+    const waitMs = await this.#permits.lease(rate, rate.amount)
+    if (waitMs === 0) return
+    const retryAfterSeconds = Math.ceil(waitMs / 1000)
+    const error = new GatewayError(
+      'upstream_rate_limited',
+      `${provider.name} gets at most ${rate.limit} ${rate.unit} per minute, of which too few are left; ` +
+        `it accepts this request in ${retryAfterSeconds} s.`,
+      { retryAfterSeconds },
+    )
+    this.#limited.set(rate.endpoint, { until: performance.now() + REFUSED_MS, amount: rate.amount, error })
+    throw error
+  }
+
+  /** The error of a limit that a request would exceed, as far as that is known. */
+  #limitedBy(rates: readonly Rate[]): GatewayError | undefined {
+    for (const { endpoint, amount } of rates) {
+      const limited = this.#limited.get(endpoint)
+      if (limited !== undefined && amount >= limited.amount && performance.now() < limited.until) return limited.error
     }
+    return undefined
   }
 }
 
 /** The owner of the places and permits of an endpoint. */
 const ownerOf = (id: string): string => `endpoint:${id}`
+
+/** The limit of its tokens. */
+const tokensOf = (id: string, limit: number): Limited => ({ keyId: '', endpoint: `tokens:${id}`, limit })
+
+function ratesOf(id: string, { routing }: Endpoint, promptTokens: number): Rate[] {
+  const { requestsPerMinute, tokensPerMinute } = routing.limits
+  const rates: Rate[] = []
+  if (requestsPerMinute !== undefined)
+    rates.push({ keyId: '', endpoint: ownerOf(id), limit: requestsPerMinute, unit: 'requests', amount: 1 })
+  if (tokensPerMinute !== undefined) {
+    // A request that is larger than the limit needs a whole minute.
+    const amount = Math.min(Math.max(1, promptTokens), tokensPerMinute)
+    rates.push({ ...tokensOf(id, tokensPerMinute), unit: 'tokens', amount })
+  }
+  return rates
+}

@@ -34,8 +34,28 @@ export type BudgetTerms = { keyId: string; since: number; limit: bigint; period:
 /** The least that a request needs, and all that is wanted. Where the least is not free, all that is free is leased. */
 export type Wanted = { least: bigint; most: bigint }
 
-/** `usableMs`: from the moment of the question. `waitMs`: until one is left, where none was granted. */
-export type PermitLease = { granted: number; usableMs: number; waitMs: number }
+/** Permits of one lease that were not used in time, and the time at which they were given. */
+export type UnusedPermits = { at: number; permits: number }
+
+/**
+ * Permits that a key at an endpoint needs, and wants; those that it used without a question before, and those that it
+ * did not use.
+ */
+export type WantedPermits = {
+  keyId: string
+  endpoint: string
+  limit: number
+  least: number
+  most: number
+  spent: number
+  unused: readonly UnusedPermits[]
+}
+
+/**
+ * `at`: the store's time from which they count. `usableMs`: from the moment of the question. `waitMs`: until as many
+ * are left as are needed, where none was granted.
+ */
+export type PermitLease = { granted: number; at: number; usableMs: number; waitMs: number }
 
 /** Places that a process has and asks for. `call`: its number, later ones are higher; `held`: those that it has. */
 export type WantedPlaces = { owner: string; call: number; held: number; limit: number; least: number; most: number }
@@ -64,10 +84,10 @@ export interface LeaseStore {
   windows(accountId: string, terms: readonly WindowTerms[], now: number, wanted: Wanted): Promise<WindowLease[]>
   budget(terms: BudgetTerms, wanted: Wanted): Promise<BudgetLease>
   /**
-   * Permits for requests of a key at an endpoint, of which no minute has more than `limit`: at most `wanted`, fewer as
+   * Permits of which no minute has more than the limit: at least as many as are needed, or none; fewer beyond that as
    * fewer are left.
    */
-  permits(keyId: string, endpoint: string, limit: number, wanted: number): Promise<PermitLease>
+  permits(wanted: WantedPermits): Promise<PermitLease>
   /**
    * Places among those of an owner of which `limit` may be used at the same time. With fewer `held` than before, the
    * others go back.

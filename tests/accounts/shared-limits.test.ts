@@ -4,9 +4,9 @@ import type { LeaseStore } from '../../src/store/leases.ts'
 
 test('a steady rate leases few more permits than it uses', async () => {
   let granted = 0
-  const permits: LeaseStore['permits'] = async (_key, _endpoint, _limit, wanted) => {
-    granted += wanted
-    return { granted: wanted, usableMs: 2_000, waitMs: 0 }
+  const permits: LeaseStore['permits'] = async ({ most }) => {
+    granted += most
+    return { granted: most, at: 0, usableMs: 2_000, waitMs: 0 }
   }
   const limits = limitsOf({ leases: { permits } as LeaseStore })
   let used = 0

@@ -114,6 +114,32 @@ describe('requests to an endpoint', () => {
       expect(statuses.filter((status) => status === 200).length).toBe(5)
       expect(statuses.filter((status) => status === 429).length).toBe(5)
     }))
+
+  test('have in a minute as many tokens at two processes as at one', () =>
+    withEndpoints(2, endpoints('{ tokensPerMinute: 5000 }'), async (servers) => {
+      // Some 1,000 tokens.
+      const text = `[[reply: Hello]] ${'word '.repeat(800)}`
+      const statuses: number[] = []
+      for (let round = 0; round < 6; round++)
+        for (const server of servers) {
+          const response = await ask(server, text)
+          await response.text()
+          statuses.push(response.status)
+        }
+      const served = statuses.filter((status) => status === 200).length
+      expect(served).toBeGreaterThanOrEqual(3)
+      expect(served).toBeLessThanOrEqual(5)
+      expect(statuses.filter((status) => status === 429).length).toBe(12 - served)
+    }))
+
+  test('are refused at each process after an answer at another one that has as many tokens as the limit', () =>
+    withEndpoints(2, endpoints('{ tokensPerMinute: 5000 }'), async (servers) => {
+      const [first, second] = servers as [Server, Server]
+      expect(await statusOf(second)).toBe(200)
+      await (await ask(first, '[[reply: Hello]] [[usage: in=5 out=5000]]')).text()
+      expect(await until(async () => (await statusOf(second)) === 429)).toBe(true)
+      expect(await statusOf(first)).toBe(429)
+    }))
 })
 
 describe('generations of an account', () => {

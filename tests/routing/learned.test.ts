@@ -184,19 +184,19 @@ describe('state of an endpoint', () => {
   test('a 429 cools it down for its Retry-After, at most ten minutes', () => {
     const state = new EndpointState('a', () => 0.5)
     begun(state, 'limited', 0, 12_000)
-    expect([state.unavailable(undefined, 0), state.unavailable(undefined, 12_000)]).toEqual([
+    expect([state.unavailable(undefined, 0, 10), state.unavailable(undefined, 12_000, 10)]).toEqual([
       { reason: 'cooling', until: 12_000 },
       undefined,
     ])
     begun(state, 'limited', 20_000, 86_400_000)
-    expect(state.unavailable(undefined, 20_000)).toEqual({ reason: 'cooling', until: 620_000 })
+    expect(state.unavailable(undefined, 20_000, 10)).toEqual({ reason: 'cooling', until: 620_000 })
   })
 
   test('cool-downs without a time grow until a request succeeds', () => {
     const state = new EndpointState('a', () => 0.5)
     const cooled = (now: number): number => {
       begun(state, 'limited', now)
-      return state.unavailable(undefined, now)!.until - now
+      return state.unavailable(undefined, now, 10)!.until - now
     }
     expect([cooled(0), cooled(10_000), cooled(20_000)]).toEqual([1_000, 2_000, 4_000])
     begun(state, 'success', 30_000)
@@ -227,21 +227,35 @@ describe('state of an endpoint', () => {
     const state = new EndpointState('a', () => 0.5)
     const limits = { requestsPerMinute: 2, concurrency: 1, tokensPerMinute: 1_000 }
     const request = { isProbe: state.begin(10, limits, 0), hasBegun: false }
-    expect(state.unavailable(limits, 0)?.reason).toBe('busy')
+    expect(state.unavailable(limits, 0, 10)?.reason).toBe('busy')
     state.end('success', request, 0)
-    expect(state.unavailable(limits, 0)).toBeUndefined()
+    expect(state.unavailable(limits, 0, 10)).toBeUndefined()
     state.begin(10, limits, 0)
     state.end('success', request, 0)
-    expect(state.unavailable(limits, 0)?.reason).toBe('limit')
-    expect(state.unavailable(limits, 3 * MINUTE)).toBeUndefined()
-    state.measureOutput(5_000, 10, limits, 3 * MINUTE)
-    expect(state.unavailable(limits, 3 * MINUTE)?.reason).toBe('limit')
+    expect(state.unavailable(limits, 0, 10)?.reason).toBe('limit')
+    expect(state.unavailable(limits, 3 * MINUTE, 10)).toBeUndefined()
+    state.count(5_000, limits, 3 * MINUTE)
+    expect(state.unavailable(limits, 3 * MINUTE, 10)?.reason).toBe('limit')
+  })
+
+  test('a request gets no more tokens than are left in the minute, and one beyond the limit a whole one', () => {
+    const state = new EndpointState('a', () => 0.5)
+    const limits = { tokensPerMinute: 1_000 }
+    expect(state.unavailable(limits, 0, 5_000)).toBeUndefined()
+    state.begin(400, limits, 0)
+    state.count(100, limits, 0)
+    expect(state.unavailable(limits, 0, 500)).toBeUndefined()
+    expect(state.unavailable(limits, 0, 501)?.reason).toBe('limit')
+    expect(state.unavailable(limits, 0, 5_000)?.reason).toBe('limit')
   })
 
   test('an exhausted quota of the provider keeps requests from it until it is full again', () => {
     const state = new EndpointState('a', () => 0.5)
     state.setQuota({ left: 0, resetMs: 5_000 }, 0)
-    expect([state.unavailable(undefined, 0)?.reason, state.unavailable(undefined, 5_000)]).toEqual(['quota', undefined])
+    expect([state.unavailable(undefined, 0, 10)?.reason, state.unavailable(undefined, 5_000, 10)]).toEqual([
+      'quota',
+      undefined,
+    ])
   })
 
   test('cool-downs and breakers are continued after a restart', () => {
@@ -252,8 +266,8 @@ describe('state of an endpoint', () => {
     const next = new EndpointState('a', () => 0.5)
     next.restore(saved, 1_000, 7)
     expect(next.breaker.state).toBe('open')
-    expect(next.unavailable(undefined, 7)).toEqual({ reason: 'cooling', until: 58_507 })
-    expect(next.unavailable(undefined, 58_507)).toBeUndefined()
+    expect(next.unavailable(undefined, 7, 10)).toEqual({ reason: 'cooling', until: 58_507 })
+    expect(next.unavailable(undefined, 58_507, 10)).toBeUndefined()
   })
 })
 

@@ -66,7 +66,7 @@ export function ours(strategy: Strategy, breaches: Breaches): (world: World) => 
         return slow === undefined ? FIXED_PATIENCE_MS : Math.max(10_000, 3 * slow)
       },
       mayRetry: (endpoint) =>
-        router.stateOf(endpoint).unavailable(undefined, world.now) === undefined &&
+        router.stateOf(endpoint).unavailable(undefined, world.now, 0) === undefined &&
         router.budgetOf(endpoint).take(world.now),
     }
   }

@@ -200,9 +200,10 @@ describe('permits of a key', () => {
   test('do not count that were given before the clock of the server was set back', () =>
     withProcesses(1, async ([member]) => {
       const { connection, processes } = member!
-      expect(await processes.permits('k', 'chat', 4, 4)).toMatchObject({ granted: 1 })
+      const wanted = { keyId: 'k', endpoint: 'chat', limit: 4, least: 1, most: 4, spent: 0, unused: [] }
+      expect(await processes.permits(wanted)).toMatchObject({ granted: 1 })
       await connection.run('UPDATE permits SET permits = 4, at = at + 3600000')
-      expect(await processes.permits('k', 'chat', 4, 4)).toMatchObject({ granted: 1, waitMs: 0 })
+      expect(await processes.permits(wanted)).toMatchObject({ granted: 1, waitMs: 0 })
     }))
 
   test('are fetched for many requests at a time, as long as many are left', () =>

@@ -1,5 +1,5 @@
 import type { Clock } from '../../accounts/clock.ts'
-import { limitsOf } from '../../accounts/shared-limits.ts'
+import { Permits } from '../../accounts/permits.ts'
 import type { Config } from '../../config/load.ts'
 import type { Ledger } from '../../ledger/ledger.ts'
 import type { Prices } from '../../ledger/prices.ts'
@@ -30,7 +30,7 @@ export async function openRouting({ config, catalogue, prices, ledger, store, cl
       config,
       funds: ledger.funds,
       places: ledger.places,
-      rates: limitsOf(store),
+      permits: store.leases && new Permits(store.leases),
       router,
     }),
   }

@@ -12,8 +12,11 @@ import { hedged, type HedgedCall } from './hedge.ts'
 import type { Router, Sending } from './router.ts'
 import type { Verdict } from './endpoint-state.ts'
 
-/** A request that an endpoint has room for. `sent`, `end`: to be called when it was sent, and when it has ended. */
-export type Entry = { sent?(): void; end?(): void }
+/**
+ * A request that an endpoint has room for. `sent`, `end`: to be called when it was sent, and when it has ended;
+ * `answered`: before that, with the tokens of its answer.
+ */
+export type Entry = { sent?(): void; answered?(tokens: number): void; end?(): void }
 
 /** One request as it is tried. */
 export type AttemptPlan = {
@@ -120,12 +123,13 @@ export class Attempts {
 
   /** The next endpoint that is available, or the last one. */
   #take(): Endpoint {
-    const { router } = this.#plan
+    const { router, promptTokens } = this.#plan
     while (this.#left.length > 1) {
       const endpoint = this.#left.shift()!
       const isFirst = this.#plan.records.length === 0
+      const { limits } = endpoint.routing
       const now = router.now()
-      if (isFirst || router.stateOf(endpoint).unavailable(endpoint.routing.limits, now) === undefined) return endpoint
+      if (isFirst || router.stateOf(endpoint).unavailable(limits, now, promptTokens) === undefined) return endpoint
     }
     return this.#left.shift()!
   }

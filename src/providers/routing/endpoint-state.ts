@@ -59,13 +59,13 @@ export class EndpointState {
     this.breaker = new Breaker(random)
   }
 
-  /** Undefined where a request may be sent now. */
-  unavailable(limits: EndpointLimits | undefined, now: number): Unavailable | undefined {
+  /** Undefined where a request of so many prompt tokens may be sent now. */
+  unavailable(limits: EndpointLimits | undefined, now: number, promptTokens: number): Unavailable | undefined {
     if (this.#coolUntil > now) return { reason: 'cooling', until: this.#coolUntil }
     const opensAt = this.breaker.opensAt(now)
     if (opensAt > now) return { reason: 'breaker', until: opensAt }
     if (this.#quotaLeft === 0 && this.#quotaUntil > now) return { reason: 'quota', until: this.#quotaUntil }
-    return limits && this.#overLimits(limits, now)
+    return limits && this.#overLimits(limits, now, promptTokens)
   }
 
   /** A request of so many prompt tokens is sent. True where it is a probe of an open breaker. */
@@ -73,7 +73,7 @@ export class EndpointState {
     this.#isRetested ||= this.#isStale(STALE_FAILURES_MS, now)
     this.inFlight++
     if (limits?.requestsPerMinute !== undefined) (this.#requests ??= new PerMinute()).add(1, now)
-    if (limits?.tokensPerMinute !== undefined) (this.#tokens ??= new PerMinute()).add(promptTokens, now)
+    this.count(promptTokens, limits, now)
     return this.breaker.begin(now)
   }
 
@@ -108,9 +108,13 @@ export class EndpointState {
     this.#recentCount.add(1, now)
   }
 
-  /** Tokens of one answer, and the time that they took after the first. */
-  measureOutput(tokens: number, ms: number, limits: EndpointLimits | undefined, now: number): void {
+  /** Counts tokens of a prompt or an answer. */
+  count(tokens: number, limits: EndpointLimits | undefined, now: number): void {
     if (limits?.tokensPerMinute !== undefined) (this.#tokens ??= new PerMinute()).add(tokens, now)
+  }
+
+  /** Tokens of one answer, and the time that they took after the first. */
+  measureOutput(tokens: number, ms: number, now: number): void {
     if (ms <= 0) return
     ;(this.#outputTokens ??= new DecayingSum(SPEED_HALF_LIFE_MS)).add(tokens, now)
     ;(this.#outputMs ??= new DecayingSum(SPEED_HALF_LIFE_MS)).add(ms, now)
@@ -199,12 +203,14 @@ export class EndpointState {
     this.#coolUntil = Math.max(this.#coolUntil, now + ms)
   }
 
-  #overLimits(limits: EndpointLimits, now: number): Unavailable | undefined {
+  #overLimits(limits: EndpointLimits, now: number, promptTokens: number): Unavailable | undefined {
     if (limits.concurrency !== undefined && this.inFlight >= limits.concurrency)
       return { reason: 'busy', until: now + 1 }
+    const { requestsPerMinute = Infinity, tokensPerMinute = Infinity } = limits
     const requests = this.#requests?.of(now) ?? 0
-    const tokens = this.#tokens?.of(now) ?? 0
-    return requests >= (limits.requestsPerMinute ?? Infinity) || tokens >= (limits.tokensPerMinute ?? Infinity)
+    // A request that is larger than the limit needs a whole minute.
+    const tokens = Math.floor(this.#tokens?.of(now) ?? 0) + Math.min(Math.max(1, promptTokens), tokensPerMinute)
+    return requests >= requestsPerMinute || tokens > tokensPerMinute
       ? { reason: 'limit', until: now + 60_000 - (now % 60_000) }
       : undefined
   }

@@ -90,7 +90,7 @@ export class Router {
         tier: tierOf(endpoint, order),
         place,
         price: this.#priceOf(endpoint),
-        unavailable: state.unavailable(routing.limits, now),
+        unavailable: state.unavailable(routing.limits, now, request.promptTokens),
         score: 0,
         slowness: 1,
         reason: '',
@@ -253,6 +253,12 @@ export class Sending {
   measure(firstTokenMs: number, tokens: number, streamMs: number): void {
     const now = this.#router.now()
     this.#state.measure(firstTokenMs, now)
-    this.#state.measureOutput(tokens, streamMs, this.endpoint.routing.limits, now)
+    this.#state.measureOutput(tokens, streamMs, now)
+  }
+
+  /** An answer has ended that has so many tokens, whole or not. */
+  answered(tokens: number): void {
+    this.#state.count(tokens, this.endpoint.routing.limits, this.#router.now())
+    this.entry?.answered?.(tokens)
   }
 }

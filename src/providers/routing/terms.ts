@@ -36,3 +36,7 @@ export type RoutingPreferences = {
   /** The client's name of its conversation. */
   sessionId?: string
 }
+
+/** True where an endpoint has a limit per minute. */
+export const hasRateLimits = ({ requestsPerMinute, tokensPerMinute }: EndpointLimits): boolean =>
+  requestsPerMinute !== undefined || tokensPerMinute !== undefined

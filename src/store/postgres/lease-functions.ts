@@ -108,34 +108,44 @@ export const LEASE_FUNCTIONS = `
     key_id text COLLATE "C" NOT NULL,
     endpoint text COLLATE "C" NOT NULL,
     at double precision NOT NULL,
+    process bigint NOT NULL,
     permits bigint NOT NULL
   );
   CREATE INDEX permits_of_key ON permits (key_id, endpoint, at);
 
-  CREATE FUNCTION lease_permits(of_process bigint, of_key text, of_endpoint text, most bigint, wanted bigint,
-    OUT granted bigint, OUT wait_ms bigint) LANGUAGE plpgsql AS $$
+  -- Of the limit, what was spent before counts in any case, and what was given before and stayed unused no longer.
+  CREATE FUNCTION lease_permits(of_process bigint, of_key text, of_endpoint text, most bigint, needed bigint,
+    wanted bigint, spent bigint, unused text, OUT granted bigint, OUT given_at double precision, OUT wait_ms bigint)
+  LANGUAGE plpgsql AS $$
   DECLARE
-    alive bigint; used bigint; at_ms double precision; counted_ms CONSTANT double precision := ${60_000 + PERMIT_MS};
+    alive bigint; used bigint; counted_ms CONSTANT double precision := ${60_000 + PERMIT_MS};
   BEGIN
     PERFORM hold_process(of_process);
     -- A crash of the server may lose what was given in the second before it.
     PERFORM set_config('synchronous_commit', 'off', true);
     PERFORM pg_advisory_xact_lock(hashtextextended(of_endpoint || ' ' || of_key, 19));
-    at_ms := extract(epoch FROM clock_timestamp()) * 1000;
+    given_at := extract(epoch FROM clock_timestamp()) * 1000;
     -- Those far ahead were given before the clock of the server was set back.
     DELETE FROM permits WHERE key_id = of_key AND endpoint = of_endpoint
-      AND (at <= at_ms - counted_ms OR at > at_ms + counted_ms);
-    SELECT coalesce(sum(permits), 0) INTO used FROM permits WHERE key_id = of_key AND endpoint = of_endpoint;
+      AND (at <= given_at - counted_ms OR at > given_at + counted_ms);
+    IF unused IS NOT NULL THEN
+      UPDATE permits AS p SET permits = p.permits - u.permits
+        FROM jsonb_to_recordset(unused::jsonb) AS u (at double precision, permits bigint)
+        WHERE p.key_id = of_key AND p.endpoint = of_endpoint AND p.at = u.at AND p.process = of_process;
+    END IF;
+    SELECT coalesce(sum(permits), 0) + spent INTO used FROM permits WHERE key_id = of_key AND endpoint = of_endpoint;
     SELECT greatest(count(*), 1) INTO alive FROM processes WHERE ended_at IS NULL;
     wait_ms := 0;
-    granted := greatest(0, least(wanted, greatest(1, (most - used) / (4 * alive)), most - used));
-    IF granted > 0 THEN
-      INSERT INTO permits VALUES (of_key, of_endpoint, at_ms, granted);
-    ELSE
-      -- The first instant at which fewer than the limit count.
-      SELECT ceil(min(p.at) + counted_ms - at_ms) INTO wait_ms FROM (
+    granted := least(wanted, greatest(needed, (most - used) / (4 * alive)));
+    IF granted > most - used THEN granted := 0; END IF;
+    IF granted + spent > 0 THEN
+      INSERT INTO permits VALUES (of_key, of_endpoint, given_at, of_process, granted + spent);
+    END IF;
+    IF granted < needed THEN
+      -- The first instant at which as many are left as are needed.
+      SELECT ceil(min(p.at) + counted_ms - given_at) INTO wait_ms FROM (
         SELECT at, sum(permits) OVER (ORDER BY at) AS gone FROM permits WHERE key_id = of_key AND endpoint = of_endpoint
-      ) AS p WHERE used - p.gone < most;
+      ) AS p WHERE used - p.gone + needed <= most;
     END IF;
   END $$;
 

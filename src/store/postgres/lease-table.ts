@@ -6,6 +6,7 @@ import type {
   PlaceLease,
   ReturnedLeases,
   Wanted,
+  WantedPermits,
   WantedPlaces,
   WindowLease,
   WindowTerms,
@@ -65,10 +66,10 @@ export class LeaseTable {
     return { since: row!.since, granted: BigInt(row!.granted), elsewhere: BigInt(row!.elsewhere) }
   }
 
-  async permits(keyId: string, endpoint: string, limit: number, wanted: number): Promise<PermitLease> {
-    const row = await this.#connection.one<{ granted: number; waitMs: number }>(
-      'SELECT granted, wait_ms AS "waitMs" FROM lease_permits($1, $2, $3, $4, $5)',
-      ...[this.#process, keyId, endpoint, limit, wanted],
+  async permits({ keyId, endpoint, limit, least, most, spent, unused }: WantedPermits): Promise<PermitLease> {
+    const row = await this.#connection.one<Omit<PermitLease, 'usableMs'>>(
+      'SELECT granted, given_at AS at, wait_ms AS "waitMs" FROM lease_permits($1, $2, $3, $4, $5, $6, $7, $8)',
+      ...[this.#process, keyId, endpoint, limit, least, most, spent, unused.length === 0 ? null : jsonOf(unused)],
     )
     return { ...row!, usableMs: PERMIT_MS }
   }
