@@ -6,6 +6,8 @@ export type Proxy = {
   url: string
   /** Cuts all connections at once. */
   cut(): void
+  /** Cuts all connections, and lets none through from then on, or lets them through again. */
+  keepAway(isAway: boolean): void
   /** Cuts all connections in place of the next answer of the server, which it has made by then. */
   swallowAnswer(): void
   /** The number of answers that it swallowed. */
@@ -21,10 +23,12 @@ export async function startProxy(databaseUrl: string): Promise<Proxy> {
   const upstreams = new Set<Socket>()
   let swallows = false
   let swallowed = 0
+  let isAway = false
   const cut = (): void => {
     for (const socket of sockets) socket.destroy()
   }
   const server = createServer((client) => {
+    if (isAway) return void client.destroy()
     const upstream = connect(Number(target.port), target.hostname)
     upstreams.add(upstream)
     upstream.on('close', () => upstreams.delete(upstream))
@@ -53,6 +57,10 @@ export async function startProxy(databaseUrl: string): Promise<Proxy> {
   return {
     url: url.href,
     cut,
+    keepAway(is) {
+      isAway = is
+      if (is) cut()
+    },
     swallowAnswer: () => void (swallows = true),
     get swallowed() {
       return swallowed

@@ -4,7 +4,8 @@ import { takeTurn } from '../../src/store/postgres/locks.ts'
 import { ProgressTable } from '../../src/store/postgres/progress-table.ts'
 import type { Inheritance } from '../../src/store/leases.ts'
 import { type PostgresServer, startPostgres } from '../postgres/server.ts'
-import { processesOver } from './members.ts'
+import { until } from './account-contract.ts'
+import { DIES_SOON, inherited, processesOver } from './members.ts'
 import { closing, failure, idOf, topUp } from './records.ts'
 
 setDefaultTimeout(60_000)
@@ -93,11 +94,7 @@ describe('a process that others have declared dead', () => {
         await dead!.ledger.saveOpen([{ id: idOf(1), accountId: 'a', state: '{}' }])
         let isFenced = false
         dead!.processes.onFenced(() => (isFenced = true))
-        await heir!.connection.run(
-          `UPDATE processes SET heartbeat_at = now() - interval '1 hour' WHERE id = $1`,
-          dead!.processes.id,
-        )
-        expect(await heir!.processes.inherit()).toEqual({
+        expect(await inherited(heir!, dead!)).toEqual({
           funds: [{ accountId: 'a', credit: 80n, bonus: 0n }],
           windows: [],
           budgets: [],
@@ -112,7 +109,21 @@ describe('a process that others have declared dead', () => {
         await heir!.ledger.closeGeneration(closing(1, 5n, { wasOpen: true }))
         expect(await heir!.ledger.openGenerations()).toEqual([])
       },
-      { deadMs: 60_000 },
+      DIES_SOON,
+    ))
+
+  test('is not one that could not report before another one started: that first gives it time', () =>
+    withProcesses(
+      2,
+      async ([silent, started]) => {
+        await started!.connection.run(
+          `UPDATE processes SET heartbeat_at = now() - interval '1 hour' WHERE id = $1`,
+          silent!.processes.id,
+        )
+        expect(await started!.processes.inherit()).toBeUndefined()
+        expect(await silent!.processes.confirm()).toBe(true)
+      },
+      { deadMs: 600_000 },
     ))
 
   test('was silent while others were not: after a time without the server, all can report first', () =>
@@ -136,13 +147,17 @@ describe('a process that others have declared dead', () => {
     ))
 
   test('is found also where it reported last before the clock of the server was set back', () =>
-    withProcesses(2, async ([dead, heir]) => {
-      await heir!.connection.run(
-        `UPDATE processes SET heartbeat_at = now() + interval '1 hour' WHERE id = $1`,
-        dead!.processes.id,
-      )
-      expect(await heir!.processes.inherit()).toBeDefined()
-    }))
+    withProcesses(
+      2,
+      async ([dead, heir]) => {
+        await heir!.connection.run(
+          `UPDATE processes SET heartbeat_at = now() + interval '1 hour' WHERE id = $1`,
+          dead!.processes.id,
+        )
+        expect(await until(async () => (await heir!.processes.inherit()) !== undefined)).toBe(true)
+      },
+      DIES_SOON,
+    ))
 
   test('leaves the last progress that it wrote, and writes none later', () =>
     withProcesses(
@@ -153,15 +168,14 @@ describe('a process that others have declared dead', () => {
         const texts = (): Promise<unknown[]> => heir!.connection.all('SELECT text FROM open_progress')
         for (const giveUpAt = Date.now() + 20_000; Date.now() < giveUpAt; await Bun.sleep(10))
           if (Bun.deepEquals(await texts(), [{ text: '["third"]' }])) break
-        await heir!.connection.run(`UPDATE processes SET heartbeat_at = '-infinity' WHERE id = $1`, dead!.processes.id)
-        expect((await heir!.processes.inherit())?.progress).toBe('["third"]')
+        expect((await inherited(heir!, dead!)).progress).toBe('["third"]')
         const { statements } = dead!.connection
         progress.write('["late"]')
         while (dead!.connection.statements === statements) await Bun.sleep(10)
         await heir!.connection.all('SELECT pg_sleep(0.3)')
         expect(await texts()).toEqual([])
       },
-      { deadMs: 60_000 },
+      DIES_SOON,
     ))
 
   test('learns of it by its next report', () =>
@@ -169,8 +183,7 @@ describe('a process that others have declared dead', () => {
       2,
       async ([dead, heir]) => {
         const fenced = new Promise<void>((resolve) => dead!.processes.onFenced(resolve))
-        await heir!.connection.run(`UPDATE processes SET heartbeat_at = '-infinity' WHERE id = $1`, dead!.processes.id)
-        await heir!.processes.inherit()
+        await heir!.connection.run('UPDATE processes SET ended_at = now() WHERE id = $1', dead!.processes.id)
         await fenced
         expect(dead!.processes.isAlive).toBe(false)
       },

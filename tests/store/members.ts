@@ -3,6 +3,7 @@ import { LedgerTables } from '../../src/store/postgres/ledger-tables.ts'
 import { migrate } from '../../src/store/postgres/migrations.ts'
 import { Processes, type ProcessOptions } from '../../src/store/postgres/processes.ts'
 import { StoreTime } from '../../src/store/postgres/store-time.ts'
+import type { Inheritance } from '../../src/store/leases.ts'
 import type { PostgresServer } from '../postgres/server.ts'
 
 /** One process of several over a database. */
@@ -11,6 +12,19 @@ export type Member = { connection: Connection; processes: Processes; ledger: Led
 const OPTIONS: ProcessOptions = { heartbeatMs: 60_000, deadMs: 60_000, version: 'test' }
 
 let databases = 0
+
+/** A process declares others dead no earlier than half of this time after its start. */
+export const DIES_SOON: Partial<ProcessOptions> = { deadMs: 2_000 }
+
+/** Takes over from a process that seems not to have reported for long. */
+export async function inherited(heir: Member, { processes }: Member): Promise<Inheritance> {
+  await heir.connection.run(`UPDATE processes SET heartbeat_at = '-infinity' WHERE id = $1`, processes.id)
+  for (;;) {
+    const inheritance = await heir.processes.inherit()
+    if (inheritance !== undefined) return inheritance
+    await Bun.sleep(50)
+  }
+}
 
 /** Gives the function that runs `run` with processes over a database of their own. */
 export const processesOver =

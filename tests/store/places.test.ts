@@ -4,7 +4,7 @@ import type { LeaseStore } from '../../src/store/leases.ts'
 import { randomOf } from '../../prove/table.ts'
 import { type PostgresServer, startPostgres } from '../postgres/server.ts'
 import { until } from './account-contract.ts'
-import { type Member, processesOver } from './members.ts'
+import { DIES_SOON, inherited, type Member, processesOver } from './members.ts'
 import { failure } from './records.ts'
 
 setDefaultTimeout(120_000)
@@ -22,15 +22,17 @@ async function withPlaces(
   count: number,
   run: (places: Places[], members: Member[]) => Promise<void>,
   store = (leases: LeaseStore): LeaseStore => leases,
+  options: Parameters<typeof withProcesses>[2] = {},
 ): Promise<void> {
-  await withProcesses(count, async (members) => {
+  const runWith = async (members: Member[]): Promise<void> => {
     const places = members.map(({ processes }) => new Places(store(processes)))
     try {
       await run(places, members)
     } finally {
       for (const one of places) one.stop()
     }
-  })
+  }
+  await withProcesses(count, runWith, options)
 }
 
 /** Takes a place as soon as there is one. */
@@ -160,20 +162,21 @@ describe('places of an owner', () => {
     }))
 
   test('of a process that others have declared dead come back, and that process gets none', () =>
-    withPlaces(2, async ([dead, heir], [lost, other]) => {
-      await taken(dead!, 'o', 1)
-      await heir!.lease('o', 1, 1)
-      expect(heir!.take('o', 1)).toBe(false)
-      await other!.connection.run(
-        `UPDATE processes SET heartbeat_at = now() - interval '1 hour' WHERE id = $1`,
-        lost!.processes.id,
-      )
-      await other!.processes.inherit()
-      await taken(heir!, 'o', 1)
-      dead!.leave('o')
-      expect(String(await failure(dead!.lease('other', 1, 1)))).toContain('unavailable')
-      expect(dead!.isAway('other')).toBe(true)
-    }))
+    withPlaces(
+      2,
+      async ([dead, heir], [lost, other]) => {
+        await taken(dead!, 'o', 1)
+        await heir!.lease('o', 1, 1)
+        expect(heir!.take('o', 1)).toBe(false)
+        await inherited(other!, lost!)
+        await taken(heir!, 'o', 1)
+        dead!.leave('o')
+        expect(String(await failure(dead!.lease('other', 1, 1)))).toContain('unavailable')
+        expect(dead!.isAway('other')).toBe(true)
+      },
+      (leases) => leases,
+      DIES_SOON,
+    ))
 
   test('stay with who has them while the store is away, and no others are used', () =>
     withPlaces(1, async ([places], [member]) => {

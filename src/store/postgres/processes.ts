@@ -30,8 +30,11 @@ export class Processes extends LeaseTable implements LeaseStore {
   #listener: PostgresClient | undefined
   readonly #reclaimed: ((owner: string) => void)[] = []
   #fenced: () => void = () => {}
-  /** After a time without the server, or a jump of its clock, others must be able to report first. */
-  #clearAt = -Infinity
+  /**
+   * After a time without the server, or a jump of its clock, others must be able to report first; also after a start,
+   * before which there may have been such a time.
+   */
+  #clearAt: number
   #isFenced = false
   #isClosed = false
   #isWrong = false
@@ -43,6 +46,7 @@ export class Processes extends LeaseTable implements LeaseStore {
     this.#connection = connection
     this.#time = time
     this.#options = options
+    this.#clearAt = performance.now() + this.#unclearMs
     connection.onFenced = () => this.#fence()
     this.#timer = setInterval(() => void this.#beat(), options.heartbeatMs).unref()
   }
@@ -62,7 +66,11 @@ export class Processes extends LeaseTable implements LeaseStore {
 
   /** Half of the time after which others may declare it dead, so that what has begun can be written. */
   get isAlive(): boolean {
-    return !this.#isFenced && performance.now() - this.#confirmedAt < this.#options.deadMs / 2
+    return !this.#isFenced && performance.now() - this.#confirmedAt < this.#unclearMs
+  }
+
+  get #unclearMs(): number {
+    return this.#options.deadMs / 2
   }
 
   onFenced(listener: () => void): void {
@@ -143,7 +151,7 @@ export class Processes extends LeaseTable implements LeaseStore {
       )
       if (row === undefined) return this.#fence()
       const [changedMs, now] = [this.#time.correct(row.time, sentAt), performance.now()]
-      const unclearMs = this.#options.deadMs / 2
+      const unclearMs = this.#unclearMs
       if (now - this.#confirmedAt > unclearMs || Math.abs(changedMs) > unclearMs) this.#clearAt = now + unclearMs
       this.#confirmedAt = sentAt
       this.#compareClocks()
