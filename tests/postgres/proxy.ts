@@ -12,7 +12,9 @@ export type Proxy = {
   swallowAnswer(): void
   /** The number of answers that it swallowed. */
   readonly swallowed: number
-  /** Holds back all that the server sends on connections which are open, for so long. */
+  /** Holds back all that the server sends on connections which are open, until the returned function is called. */
+  hold(): () => void
+  /** The same for so long. */
   delay(ms: number): Promise<void>
   stop(): void
 }
@@ -26,6 +28,13 @@ export async function startProxy(databaseUrl: string): Promise<Proxy> {
   let isAway = false
   const cut = (): void => {
     for (const socket of sockets) socket.destroy()
+  }
+  const hold = (): (() => void) => {
+    const held = [...upstreams]
+    for (const upstream of held) upstream.pause()
+    return () => {
+      for (const upstream of held) upstream.resume()
+    }
   }
   const server = createServer((client) => {
     if (isAway) return void client.destroy()
@@ -65,11 +74,11 @@ export async function startProxy(databaseUrl: string): Promise<Proxy> {
     get swallowed() {
       return swallowed
     },
+    hold,
     async delay(ms) {
-      const delayed = [...upstreams]
-      for (const upstream of delayed) upstream.pause()
+      const release = hold()
       await Bun.sleep(ms)
-      for (const upstream of delayed) upstream.resume()
+      release()
     },
     stop() {
       cut()

@@ -57,17 +57,14 @@ function nameOf(sql: string): string | undefined {
 /** One connection to PostgreSQL. `onEnd`: called once, when it has broken or was closed. */
 export class PostgresClient implements Queries, Questions {
   readonly #client: Client
+  readonly #onEnd: () => void
   isOpen = true
 
   private constructor(client: Client, onEnd: () => void) {
     this.#client = client
-    const end = (): void => {
-      if (!this.isOpen) return
-      this.isOpen = false
-      onEnd()
-    }
-    client.on('error', end)
-    client.on('end', end)
+    this.#onEnd = onEnd
+    client.on('error', () => this.#end())
+    client.on('end', () => this.#end())
   }
 
   static async open({ url, connectMs, statementMs }: Address, onEnd: () => void = () => {}): Promise<PostgresClient> {
@@ -122,9 +119,15 @@ export class PostgresClient implements Queries, Questions {
 
   /** Ends the connection without waiting for the server. */
   destroy(): void {
-    this.isOpen = false
     const { stream } = (this.#client as unknown as { connection: { stream: { destroy(): void } } }).connection
     stream.destroy()
+    this.#end()
+  }
+
+  #end(): void {
+    if (!this.isOpen) return
+    this.isOpen = false
+    this.#onEnd()
   }
 
   #query(sql: string, values: readonly Binding[]): Promise<{ rows: unknown[]; rowCount: number | null }> {

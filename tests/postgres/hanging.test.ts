@@ -1,0 +1,56 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { Connection } from '../../src/store/postgres/connection.ts'
+import { migrate } from '../../src/store/postgres/migrations.ts'
+import { Pool } from '../../src/store/postgres/pool.ts'
+import { Processes } from '../../src/store/postgres/processes.ts'
+import { StoreTime } from '../../src/store/postgres/store-time.ts'
+import { failure } from '../store/records.ts'
+import { type Proxy, startProxy } from './proxy.ts'
+import { type PostgresServer, startPostgres } from './server.ts'
+
+/** Connections to PostgreSQL on which nothing comes any more, as where a network forgets them. */
+
+setDefaultTimeout(120_000)
+
+let server: PostgresServer
+let proxy: Proxy
+beforeAll(async () => {
+  server = await startPostgres()
+  proxy = await startProxy(server.url)
+})
+afterAll(() => {
+  proxy.stop()
+  server.stop()
+})
+
+test('a connection of a pool that hangs is replaced', async () => {
+  const pool = new Pool({ url: proxy.url, connectMs: 5_000, statementMs: 100 }, 1)
+  const one = (): Promise<unknown> => pool.one('SELECT 1 AS one')
+  expect(await one()).toEqual({ one: 1 })
+  proxy.hold()
+  expect(String(await failure(one()))).toContain('unavailable')
+  expect(await Promise.race([one(), Bun.sleep(20_000)])).toEqual({ one: 1 })
+  await pool.close()
+})
+
+test('a process whose connections hang reports on another one before others take over from it', async () => {
+  const url = await server.createDatabase('hanging')
+  const options = { heartbeatMs: 500, deadMs: 6_000, version: 'test' }
+  const begin = async (at: string): Promise<{ connection: Connection; processes: Processes }> => {
+    const connection = new Connection({ url: at, connections: 4, patienceMs: 1_000 })
+    return { connection, processes: await Processes.begin(connection, new StoreTime(), options) }
+  }
+  const other = await startProxy(url)
+  await migrate({ url, connectMs: 5_000, statementMs: 30_000 })
+  const [hanging, heir] = [await begin(other.url), await begin(url)]
+  await hanging.processes.confirm()
+  other.hold()
+  for (const endsAt = performance.now() + 2 * options.deadMs; performance.now() < endsAt; await Bun.sleep(100))
+    expect(await heir.processes.inherit()).toBeUndefined()
+  expect(await hanging.processes.confirm()).toBe(true)
+  for (const { connection, processes } of [heir, hanging]) {
+    await processes.end()
+    await connection.close()
+  }
+  other.stop()
+})
