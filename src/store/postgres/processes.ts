@@ -73,6 +73,11 @@ export class Processes extends LeaseTable implements LeaseStore {
     return this.#options.deadMs / 2
   }
 
+  /** The longest wait for a connection or an answer, of which a report needs two at most. */
+  get #answerMs(): number {
+    return this.#unclearMs / 3
+  }
+
   onFenced(listener: () => void): void {
     this.#fenced = listener
   }
@@ -144,11 +149,7 @@ export class Processes extends LeaseTable implements LeaseStore {
 
   async #report(sentAt: number): Promise<void> {
     try {
-      const row = await this.#connection.one<{ time: number }>(
-        `UPDATE processes SET heartbeat_at = clock_timestamp() WHERE id = $1 AND ended_at IS NULL
-         RETURNING ${SERVER_TIME} AS time`,
-        this.id,
-      )
+      const row = await this.#askToReport()
       if (row === undefined) return this.#fence()
       const [changedMs, now] = [this.#time.correct(row.time, sentAt), performance.now()]
       const unclearMs = this.#unclearMs
@@ -159,6 +160,22 @@ export class Processes extends LeaseTable implements LeaseStore {
       // The next beat tries again; meanwhile `isAlive` turns false.
     } finally {
       this.#beating = undefined
+    }
+  }
+
+  /**
+   * Reads wait for a connection, and for a server that does not answer on it. A report does neither: it has to arrive
+   * while others still give it time.
+   */
+  async #askToReport(): Promise<{ time: number } | undefined> {
+    const listener = this.#listener?.isOpen === true ? this.#listener : undefined
+    const report = (listener ?? this.#connection).one<{ time: number }>(REPORT, this.id)
+    try {
+      return await within(report, this.#answerMs, () => Promise.reject(new Error('PostgreSQL does not answer')))
+    } catch (error) {
+      // It is opened again.
+      listener?.destroy()
+      throw error
     }
   }
 
@@ -183,10 +200,11 @@ export class Processes extends LeaseTable implements LeaseStore {
 
   /** Listens for other processes, on a connection of its own that is opened again after it broke. */
   async #listen(): Promise<void> {
+    const address = { ...this.#connection.address, connectMs: this.#answerMs }
     while (!this.#isClosed) {
       const broken = Promise.withResolvers<void>()
       try {
-        this.#listener = await PostgresClient.open(this.#connection.address, broken.resolve)
+        this.#listener = await PostgresClient.open(address, broken.resolve)
         await this.#listener.listen(RECLAIM, (payload) => {
           const end = payload.indexOf(' ')
           if (Number(payload.slice(0, end)) === this.id) return
@@ -200,6 +218,9 @@ export class Processes extends LeaseTable implements LeaseStore {
     }
   }
 }
+
+const REPORT = `UPDATE processes SET heartbeat_at = clock_timestamp() WHERE id = $1 AND ended_at IS NULL
+  RETURNING ${SERVER_TIME} AS time`
 
 /** A report of a time that is not yet was made before the clock of the server was set back. */
 const DECLARE_DEAD = `UPDATE processes SET ended_at = clock_timestamp() WHERE id IN (
