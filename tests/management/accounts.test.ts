@@ -95,6 +95,18 @@ test('a status counts at once; a change needs the version that was read', async 
   expect(plan.json.plan).toMatchObject({ tier: 'pro', renews: false })
 })
 
+test('what is spent or posted meanwhile is no conflict, and is not in the line of a change', async () => {
+  const { id } = await make('busy')
+  const { headers } = await owner.get(`/accounts/${id}`)
+  await owner.post(`/accounts/${id}/credits`, { amount_usd: '5' })
+  const tag = { 'if-match': headers.get('etag')! }
+  expect((await owner.ask('PATCH', `/accounts/${id}`, { discount: 5 }, tag)).status).toBe(200)
+  const path = `/changes?target=${id}&action=account.change`
+  const [line] = (await owner.get<Page<{ before: object; after: object }>>(path)).json.data
+  expect(line).toMatchObject({ before: { discount: 0 }, after: { discount: 5 } })
+  expect(Object.keys(line!.before).sort()).toEqual(Object.keys(line!.after).sort())
+})
+
 test('people of an account see it alone, and change nothing of it', async () => {
   const { id } = await make('mine')
   const admin = await signedIn(gateway, 'admin', [{ scope: id, role: 'admin' }])
@@ -114,5 +126,5 @@ test('pages of accounts follow one another', async () => {
     if (next === null) break
     cursor = `&cursor=${next}`
   }
-  expect(all.toSorted()).toEqual(['default', 'immense', 'mine', 'paying', 'suspect', 'team'])
+  expect(all.toSorted()).toEqual(['busy', 'default', 'immense', 'mine', 'paying', 'suspect', 'team'])
 })

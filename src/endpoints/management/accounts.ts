@@ -220,8 +220,16 @@ function checkTier({ config }: AppContext, tier: string | undefined): void {
   if (tier !== undefined && !tiers.includes(tier)) throw invalid('plan.tier', `must be one of ${tiers.join(', ')}`)
 }
 
-/** An account without what its use changes. */
-const changeable = ({ created_at: _, ...account }: LastingAccount): object => account
+/** An account without what its use changes: balances and windows are in no version, and in no line of the log. */
+const changeable = ({ id, name, status, discount, member_requests, plan, capture }: LastingAccount): object => ({
+  id,
+  name,
+  status,
+  discount,
+  member_requests,
+  plan,
+  capture,
+})
 
 type LastingAccount = Pick<
   AccountAnswer,
