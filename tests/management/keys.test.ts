@@ -189,6 +189,9 @@ test('each change is in the log, with the chain whole and without the texts of k
     const actions = new Set(rows.map(({ action }) => action))
     expect([...actions].sort()).toEqual(['key.change', 'key.create', 'key.revoke', 'key.rotate', 'session.begin'])
     expect(JSON.stringify(rows)).not.toContain(text)
+    // Its name is in no other list, once it is revoked.
+    const revoked = rows.filter(({ action }) => action === 'key.revoke')
+    expect(revoked.map(({ before }) => JSON.parse(before ?? '{}').name)).toContain('ours')
     expect(await changes.firstWrong()).toBeUndefined()
   })
 })

@@ -183,6 +183,7 @@ export async function revokeKey(app: AppContext, inbound: ManagementRequest): Pr
       action: 'key.revoke',
       target: key.id,
       accountId: key.accountId,
+      before: changeable(await shownOne(app, key)),
     })
   return nothing()
 }
