@@ -1,3 +1,4 @@
+import { Fragment } from 'react'
 import type { CaptureOn } from '../api/answers.ts'
 import { Icon } from '../parts/icons.tsx'
 import { visible } from '../parts/visible.ts'
@@ -15,11 +16,16 @@ export function CaptureStrip() {
   return (
     <p className="strip" role="status">
       <Icon name="alert" size={15} />
-      <span>Bodies are captured:</span>
-      {on.slice(0, SHOWN).map((one) => (
-        <Subject key={one.id} one={one} />
-      ))}
-      {on.length > SHOWN && <span>and {on.length - SHOWN} more</span>}
+      <span className="strip-text">
+        Bodies are captured:{' '}
+        {on.slice(0, SHOWN).map((one, index) => (
+          <Fragment key={one.id}>
+            {index > 0 && '; '}
+            <Subject one={one} />
+          </Fragment>
+        ))}
+        {on.length > SHOWN && `; and ${on.length - SHOWN} more`}
+      </span>
     </p>
   )
 }
@@ -35,9 +41,9 @@ function Subject({ one: { kind, id, name, mode, until } }: { one: CaptureOn }) {
         <To path={`/${kind}s/${encodeURIComponent(id)}`} className="link">
           {kind} {visible(name ?? id)}
         </To>
-      )}{' '}
-      {mode === 'errors' ? 'when requests fail, ' : ''}
-      {until === null ? 'for good' : 'ending '}
+      )}
+      {mode === 'errors' ? ', failed and lossy requests alone' : ''}
+      {until === null ? ', for good' : ', ending '}
       {until !== null && <Ago at={until} />}
     </span>
   )

@@ -32,7 +32,7 @@ export function Meter({ name, used, limit, resets_at, text }: Props) {
         {percent(used, limit)}
         {resets_at != null && (
           <span className="dim">
-            , resets <Ago at={resets_at} />
+            , {label} flows, resets <Ago at={resets_at} />
           </span>
         )}
       </span>

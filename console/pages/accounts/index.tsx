@@ -70,10 +70,10 @@ function AccountList({ accounts, onOpen }: { accounts: readonly Account[]; onOpe
             <th>Name</th>
             <th>Status</th>
             <th className="right">Balance, USD</th>
-            <th className="right wide">of it bonus</th>
-            <th className="right wide">Holds</th>
+            <th className="right wide">Bonus in it</th>
+            <th className="right wide">Held</th>
             <th className="wide">Plan</th>
-            <th className="wide">Windows</th>
+            <th className="wide">Windows of the plan</th>
           </tr>
         </thead>
         <tbody>
@@ -96,7 +96,7 @@ function AccountList({ accounts, onOpen }: { accounts: readonly Account[]; onOpe
               </td>
               <td className="wide">{plan.tier}</td>
               <td className="wide">
-                <span className="balance-windows">
+                <span className="account-windows">
                   {windows.map((window) => (
                     <Meter key={window.name} {...window} resets_at={null} />
                   ))}

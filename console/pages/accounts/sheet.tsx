@@ -20,11 +20,11 @@ export function AccountSheet({ answer }: { answer: Answer<Account> }) {
         <Fact name="Balance">
           <Money usd={account.balance_usd} as="head" /> USD
         </Fact>
-        <Fact name="of it bonus">
-          <Money usd={account.bonus_usd} as="head" />
+        <Fact name="Bonus in it">
+          <Money usd={account.bonus_usd} as="head" /> USD
         </Fact>
-        <Fact name="Holds">
-          <Money usd={account.held_usd} as="head" />
+        <Fact name="Held for requests in flight">
+          <Money usd={account.held_usd} as="head" /> USD
         </Fact>
         <Fact name="Status">
           <span className={account.status === 'healthy' ? '' : 'failed'}>{account.status}</span>

@@ -40,11 +40,11 @@ export function KeyList({ keys, filter, onOpen, onMake }: Props) {
   if (shown.length === 0) return <Empty icon="search" title={`No key matches "${filter}"`} />
   return (
     <TableScroll label="Keys">
-      <table className="table">
+      <table className="table table-fit">
         <thead>
           <tr>
             <th>Name</th>
-            <th>Key</th>
+            <th className="wide">Key</th>
             <th className="wide">Kind</th>
             <th className="wide">Account</th>
             <th className="wide">Models</th>
@@ -79,12 +79,15 @@ function KeyRow({ row, onOpen }: { row: Key; onOpen: (id: string) => void }) {
         >
           {name === null ? <span className="dim">no name</span> : visible(name)}
         </button>
+        <code className="narrow small dim">{keyText(row)}</code>
       </td>
-      <td>
+      <td className="wide">
         <code className="small">{keyText(row)}</code>
       </td>
       <td className="wide">{KIND_NAMES[kind]}</td>
-      <td className="wide cut">{visible(account.name ?? account.id)}</td>
+      <td className="wide cut" title={visible(account.name ?? account.id)}>
+        {visible(account.name ?? account.id)}
+      </td>
       <td className="wide cut" title={models?.join(', ')}>
         {models === null ? <span className="dim">all</span> : models.join(', ')}
       </td>
