@@ -163,12 +163,15 @@ function fontFaces(assets: Assets): string {
 /** The page of the API reference, with scripts and a sheet of its own. */
 function referencePage(assets: Assets): string {
   const swagger = (file: string): string => readFileSync(join(packages, 'swagger-ui-dist', file), 'utf8')
+  const own = (file: string): Buffer => readFileSync(join(here, 'styles/reference', file))
   const withoutMap = (text: string): string => text.replace(/(?:\/\/|\/\*)# sourceMappingURL=.*$/gm, '')
   return readFileSync(join(here, 'reference.html'), 'utf8')
     .replace('{icon.svg}', assets.add('icon.svg', readFileSync(join(here, 'styles/icon.svg'))))
     .replace('{swagger-ui.css}', assets.add('swagger-ui.css', withoutMap(swagger('swagger-ui.css'))))
     .replace('{swagger-ui.js}', assets.add('swagger-ui.js', withoutMap(swagger('swagger-ui-bundle.js'))))
-    .replace('{reference.js}', assets.add('reference.js', readFileSync(join(here, 'styles/reference.js'))))
+    .replace('{scheme.js}', assets.add('scheme.js', readFileSync(join(here, 'styles/scheme.js'))))
+    .replace('{reference.css}', assets.add('reference.css', own('reference.css')))
+    .replace('{reference.js}', assets.add('reference.js', own('reference.js')))
 }
 
 /** Builds into `folder`, which is replaced as a whole. */

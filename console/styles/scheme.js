@@ -6,4 +6,6 @@
   } catch {}
   const dark = chosen === 'dark' || (chosen !== 'light' && matchMedia('(prefers-color-scheme: dark)').matches)
   document.documentElement.setAttribute('data-mantine-color-scheme', dark ? 'dark' : 'light')
+  // The sheet of the API reference goes by a class.
+  document.documentElement.classList.toggle('dark-mode', dark)
 })()
