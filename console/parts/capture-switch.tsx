@@ -44,7 +44,7 @@ export function CaptureSwitch({ path, answer: { data, etag } }: Props) {
             <Choice most={capture.most} isPending={change.isPending} onChoose={(to) => change.mutate(to)} />
           ) : (
             <Button variant="default" loading={change.isPending} onClick={() => change.mutate(null)}>
-              {data.capture.mode === 'off' ? 'Leave it to what is further away' : 'Stop capturing'}
+              {data.capture.mode === 'off' ? 'Remove this switch' : 'Stop capturing'}
             </Button>
           )}
         </>

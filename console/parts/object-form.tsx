@@ -12,6 +12,8 @@ export type Field = {
   path: string
   label: string
   description?: string
+  /** What holds while the field is empty. */
+  placeholder?: string | undefined
   required?: boolean
   kind?: 'number' | 'secret' | 'lines'
   choices?: readonly string[]
@@ -123,8 +125,8 @@ export function ObjectForm({ what, base, object, nameLabel, fields, toBody = (bo
           />
         ))}
         <JsonInput
-          label="Further members, as JSON"
-          description="As under this object in sluice.yaml."
+          label="More, as JSON"
+          description="Anything else that it can have in sluice.yaml."
           autosize
           minRows={2}
           maxRows={12}
@@ -153,7 +155,7 @@ function Foot(props: {
   return (
     <>
       {errors.map((error) => error !== null && <Fault key={error.message} error={error} />)}
-      <div className="field-pair">
+      <div className="form-foot">
         <Button type="submit" loading={isSaving}>
           Save
         </Button>
@@ -181,8 +183,8 @@ function FieldInput(props: {
   onChange: (text: string) => void
 }) {
   const { field, text, error, onChange } = props
-  const { label, description, required = false, kind, choices } = field
-  const shared = { label, description, required, error, value: text, autoComplete: 'off' }
+  const { label, description, placeholder, required = false, kind, choices } = field
+  const shared = { label, description, placeholder, required, error, value: text, autoComplete: 'off' }
   if (choices !== undefined)
     return <Select {...shared} data={[...choices]} value={text || null} onChange={(value) => onChange(value ?? '')} />
   const typed = {

@@ -7,6 +7,7 @@ const FIELDS: readonly Field[] = [
     path: 'endpoints',
     label: 'Endpoints, in their order',
     kind: 'lines',
+    placeholder: 'openai/gpt-5',
     description: 'One on each line: the provider, a slash, its name of the model.',
   },
   { path: 'contextLength', label: 'Context, tokens', kind: 'number' },

@@ -1,6 +1,6 @@
 import { Button, Drawer, Switch, TextInput } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
-import { useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import { useSearchParams } from 'wouter'
 import type { Model, Page, Rate } from '../../api/answers.ts'
 import { useAsk } from '../../api/queries.ts'
@@ -35,7 +35,14 @@ export function Models() {
   return (
     <PageFrame
       title="Models"
-      actions={may.changeInstallation && <Button onClick={() => setForm({ id: undefined })}>Add a model</Button>}
+      note="Prices are USD per million tokens, before discounts."
+      actions={
+        may.changeInstallation && (
+          <Button leftSection={<Icon name="plus" />} onClick={() => setForm({ id: undefined })}>
+            Add a model
+          </Button>
+        )
+      }
     >
       <div className="toolbar">
         <TextInput
@@ -102,7 +109,7 @@ function ModelDrawer(props: { model: Model | undefined; onClose: () => void; onC
   )
 }
 
-const rateText = (rate: Rate | undefined): string => (rate === undefined ? '' : rate.usd)
+const rateText = (rate: Rate | undefined): ReactNode => rate?.usd ?? <span className="dim">-</span>
 
 function ModelTable({ models, onOpen }: { models: readonly Model[]; onOpen: (model: Model) => void }) {
   if (models.length === 0) return <Empty icon="search" title="No model has this name" />
@@ -146,7 +153,6 @@ function ModelTable({ models, onOpen }: { models: readonly Model[]; onOpen: (mod
           ))}
         </tbody>
       </table>
-      <p className="table-note dim">Prices are USD per million tokens, before discounts.</p>
     </TableScroll>
   )
 }

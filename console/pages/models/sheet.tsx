@@ -7,6 +7,8 @@ import { count } from '../../parts/when.ts'
 
 const known = (value: boolean | null): string => (value === null ? 'unknown' : value ? 'yes' : 'no')
 
+const tokens = (value: number | null): string => (value === null ? 'unknown' : `${count(value)} tokens`)
+
 /** What is known of one model: abilities, endpoints in their order, every price item. */
 export function ModelSheet({ model }: { model: Model }) {
   const { id, source, owned_by, context_length, max_output_tokens, input, output, reasoning, tools } = model
@@ -15,8 +17,8 @@ export function ModelSheet({ model }: { model: Model }) {
       <Facts>
         <Fact name="From">{source === 'catalogue' ? source : <Origin set_in={model.set_in} set={model.set} />}</Fact>
         <Fact name="Owned by">{visible(owned_by)}</Fact>
-        <Fact name="Context">{count(context_length)} tokens</Fact>
-        <Fact name="Most output">{count(max_output_tokens)} tokens</Fact>
+        <Fact name="Context">{tokens(context_length)}</Fact>
+        <Fact name="Most output">{tokens(max_output_tokens)}</Fact>
         <Fact name="Reads">{input?.join(', ') ?? 'unknown'}</Fact>
         <Fact name="Writes">{output?.join(', ') ?? 'unknown'}</Fact>
         <Fact name="Reasoning">{known(reasoning)}</Fact>
@@ -64,7 +66,7 @@ export function ModelSheet({ model }: { model: Model }) {
             ))}
           </ul>
         )}
-        {model.price_version !== null && <p className="dim small">Version {model.price_version}</p>}
+        {model.price_version !== null && <p className="dim small rows-note">Version {model.price_version}</p>}
       </section>
     </div>
   )

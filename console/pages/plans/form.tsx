@@ -10,17 +10,27 @@ const FIELDS: readonly Field[] = [
   { path: 'discount', label: 'Discount off pay-as-you-go bills, percent', kind: 'number' },
 ]
 
+/** What each field has now. */
+const inForceOf = ({ price_usd, discount, windows }: Plan): Record<string, string> => ({
+  usdPerMonth: price_usd,
+  discount: String(discount),
+  ...Object.fromEntries(windows.map(({ name, flows }) => [`flows.${name}`, String(flows)])),
+})
+
 /** Sets up a plan, or changes one that is built in or was set up here: what stays empty is as it is built in. */
 export function PlanForm({ tier, onClose }: { tier: string | undefined; onClose: () => void }) {
   const asked = useTagged<Plan>(`/plans/${encodeURIComponent(tier ?? '')}`, { enabled: tier !== undefined })
   if (tier !== undefined && asked.data === undefined) return null
-  const set = asked.data?.data.set ?? null
+  const plan = asked.data?.data
+  const set = plan?.set ?? null
+  const inForce = plan === undefined ? {} : inForceOf(plan)
   return (
     <ObjectForm
       what="plan"
       base="/plans"
       nameLabel="Name"
-      fields={FIELDS}
+      fields={FIELDS.map((field) => ({ ...field, placeholder: inForce[field.path] }))}
+      note={plan !== undefined && set === null && <p className="note">What stays empty is as it is built in.</p>}
       object={{ name: tier, value: set?.value ?? {}, etag: asked.data?.etag ?? null, isSet: set !== null }}
       onClose={onClose}
     />

@@ -5,6 +5,7 @@ import { usePlans } from '../../api/queries.ts'
 import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
+import { Icon } from '../../parts/icons.tsx'
 import { windowName } from '../../parts/meter.tsx'
 import { Money } from '../../parts/money.tsx'
 import { ChangeButton, Origin } from '../../parts/object-form.tsx'
@@ -22,7 +23,13 @@ export function Plans() {
     <PageFrame
       title="Plans"
       note="Subscription keys spend flows of windows. An account has one plan."
-      actions={may.changeInstallation && <Button onClick={() => setForm({ tier: undefined })}>Add a plan</Button>}
+      actions={
+        may.changeInstallation && (
+          <Button leftSection={<Icon name="plus" />} onClick={() => setForm({ tier: undefined })}>
+            Add a plan
+          </Button>
+        )
+      }
     >
       <Panel flush>
         <Loaded asked={asked} height={200} lines={4}>
@@ -40,6 +47,20 @@ export function Plans() {
   )
 }
 
+const periodOf = (window: string): string => (window === 'monthly' ? 'a month' : windowName(window))
+
+/** The flows of a window, and their worth at list prices. */
+function Flows({ window: { flows, value_usd } }: { window: Plan['windows'][number] }) {
+  return (
+    <>
+      {count(flows)}{' '}
+      <span className="dim">
+        (<Money usd={value_usd} as="head" /> USD)
+      </span>
+    </>
+  )
+}
+
 function PlanTable({ plans, onChange }: { plans: readonly Plan[]; onChange: (tier: string) => void }) {
   const { may } = useSigned()
   const windows = [...new Set(plans.flatMap((plan) => plan.windows.map(({ name }) => name)))]
@@ -49,43 +70,46 @@ function PlanTable({ plans, onChange }: { plans: readonly Plan[]; onChange: (tie
         <thead>
           <tr>
             <th>Plan</th>
-            <th className="right">USD a month</th>
-            <th className="right">Discount</th>
+            <th className="right wide">USD a month</th>
+            <th className="right wide">Discount</th>
             {windows.map((name) => (
-              <th key={name} className="right">
-                Flows in {windowName(name)}
+              <th key={name} className="right wide">
+                Flows in {periodOf(name)}
               </th>
             ))}
-            <th>Set by</th>
+            <th className="wide">Set by</th>
             {may.changeInstallation && <th className="right">Change</th>}
           </tr>
         </thead>
         <tbody>
           {plans.map((plan) => (
             <tr key={plan.tier}>
-              <td>{plan.tier}</td>
-              <td className="right">
+              <td>
+                {plan.tier}
+                <span className="narrow small">
+                  <Money usd={plan.price_usd} as="head" /> USD a month
+                </span>
+                {plan.windows.map((window) => (
+                  <span key={window.name} className="narrow small dim">
+                    <Flows window={window} /> in {periodOf(window.name)}
+                  </span>
+                ))}
+              </td>
+              <td className="right wide">
                 <Money usd={plan.price_usd} as="head" />
               </td>
-              <td className="right number">{plan.discount === 0 ? '' : `${plan.discount} %`}</td>
+              <td className="right number wide">
+                {plan.discount === 0 ? <span className="dim">-</span> : `${plan.discount} %`}
+              </td>
               {windows.map((name) => {
                 const found = plan.windows.find((window) => window.name === name)
                 return (
-                  <td key={name} className="right number">
-                    {found === undefined ? (
-                      '-'
-                    ) : (
-                      <>
-                        {count(found.flows)}{' '}
-                        <span className="dim">
-                          (<Money usd={found.value_usd} as="head" /> USD)
-                        </span>
-                      </>
-                    )}
+                  <td key={name} className="right number wide">
+                    {found === undefined ? '-' : <Flows window={found} />}
                   </td>
                 )
               })}
-              <td>
+              <td className="wide">
                 <Origin set_in={plan.set_in} set={plan.set} />
               </td>
               {may.changeInstallation && (

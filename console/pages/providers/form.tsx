@@ -10,13 +10,14 @@ const FIELDS: readonly Field[] = [
   {
     path: 'baseUrl',
     label: 'Base URL',
+    placeholder: 'https://api.example.com/v1',
     description: 'Everything before /chat/completions, /responses, /messages or /models.',
   },
   {
     path: 'apiKey',
     label: 'Key',
     kind: 'secret',
-    description: 'Stored encrypted and never shown again. Empty: the stored one stays.',
+    description: 'It is stored encrypted and never shown again.',
   },
 ]
 
@@ -25,12 +26,14 @@ export function ProviderForm({ id, onClose }: { id: string | undefined; onClose:
   const asked = useTagged<Provider>(`/providers/${encodeURIComponent(id ?? '')}`, { enabled: id !== undefined })
   if (id !== undefined && asked.data === undefined) return null
   const set = asked.data?.data.set ?? null
+  const key = asked.data?.data.key ?? null
+  const stored = key === null ? undefined : `...${key.last4}, as it is stored`
   return (
     <ObjectForm
       what="provider"
       base="/providers"
       nameLabel="Id, as in the names of its models"
-      fields={FIELDS}
+      fields={FIELDS.map((field) => (field.kind === 'secret' ? { ...field, placeholder: stored } : field))}
       object={{ name: id, value: set?.value ?? {}, etag: asked.data?.etag ?? null, isSet: set !== null }}
       onClose={onClose}
     />

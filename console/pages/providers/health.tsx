@@ -63,7 +63,14 @@ function LastHour({ health: { minutes, failures, open, errors } }: { health: Pro
           <ul className="health-errors">
             {errors.map(({ at, model, code, message }, index) => (
               <li key={index}>
-                <When at={at} /> <code>{visible(code)}</code> {oneLine(`${model ?? ''} ${message ?? ''}`, 160)}
+                <div className="health-error">
+                  <span className="failed">{visible(code)}</span>
+                  <span className="dim">
+                    <When at={at} />
+                  </span>
+                </div>
+                {model !== null && <b>{visible(model)} </b>}
+                {oneLine(message ?? '', 160)}
               </li>
             ))}
           </ul>

@@ -6,6 +6,7 @@ import { To } from '../../app/scope.tsx'
 import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
+import { Icon } from '../../parts/icons.tsx'
 import { ChangeButton, Origin } from '../../parts/object-form.tsx'
 import { PageFrame, Panel } from '../../parts/page.tsx'
 import { Code } from '../../parts/snippet.tsx'
@@ -30,7 +31,13 @@ export function Providers() {
   return (
     <PageFrame
       title="Providers"
-      actions={may.changeInstallation && <Button onClick={() => setForm({ id: undefined })}>Add a provider</Button>}
+      actions={
+        may.changeInstallation && (
+          <Button leftSection={<Icon name="plus" />} onClick={() => setForm({ id: undefined })}>
+            Add a provider
+          </Button>
+        )
+      }
     >
       <Loaded asked={asked} height={320} lines={4}>
         {({ data }) => (

@@ -10,6 +10,7 @@ import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 import { bytesText, count } from '../../parts/when.ts'
 import { Ago } from '../../parts/when.tsx'
+import { SettingPath } from './path.tsx'
 import { RunTimeSettings } from './run-time.tsx'
 
 const SYSTEM_EVERY_MS = 10_000
@@ -23,7 +24,7 @@ export function SettingsPage() {
     <PageFrame title="Settings">
       <RunTimeSettings />
       <div className="system-grid">
-        <div className="stack-wide">
+        <div>
           <Panel title="System">
             <Loaded asked={system} height={280} lines={7}>
               {(data) => <SystemFacts system={data} />}
@@ -31,11 +32,11 @@ export function SettingsPage() {
           </Panel>
           {may.changeInstallation && <InstallationCapture />}
         </div>
-        <Panel title="Settings in force" flush>
+        <Panel title="All settings in force" flush>
           <Loaded asked={settings} height={400} lines={10}>
             {({ file, settings: members }) => (
               <>
-                <p className="table-note">
+                <p className="table-note dim">
                   {file === null ? 'There is no configuration file: these are defaults.' : `From ${file}.`} A change
                   there holds from the next start, or when the file is read again.
                 </p>
@@ -77,8 +78,8 @@ function SystemFacts({ system }: { system: System }) {
           <Ago at={system.started_at} />
         </Fact>
         <Fact name="Requests in flight">{count(system.open_requests)}</Fact>
-        <Fact name="Memory">{bytesText(system.memory_bytes)}</Fact>
-        <Fact name="of it large requests">{bytesText(system.request_memory_bytes)}</Fact>
+        <Fact name="Memory in use">{bytesText(system.memory_bytes)}</Fact>
+        <Fact name="For large requests">{bytesText(system.request_memory_bytes)}</Fact>
         <Fact name="Free on disk">
           {system.disk_free_bytes === null ? 'unknown' : bytesText(system.disk_free_bytes)}
         </Fact>
@@ -111,8 +112,8 @@ function SettingsTable({ members }: { members: Record<string, unknown> }) {
         <tbody>
           {rowsOf(members).map(([path, value]) => (
             <tr key={path}>
-              <td>
-                <code className="small">{path}</code>
+              <td className="setting-name">
+                <SettingPath path={path} />
               </td>
               <td className="setting number">{visible(value)}</td>
             </tr>

@@ -6,6 +6,7 @@ import { useChange, useTagged } from '../../api/queries.ts'
 import { useSigned } from '../../app/session.tsx'
 import { Fault, Loaded } from '../../parts/fault.tsx'
 import { Panel } from '../../parts/page.tsx'
+import { SettingPath } from './path.tsx'
 import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 
@@ -36,7 +37,10 @@ export function RunTimeSettings() {
       <Loaded asked={asked} height={400} lines={10}>
         {({ data, etag }) => (
           <>
-            <p className="table-note">What the file has is changed there alone. The rest is changed here, at once.</p>
+            <p className="table-note dim">
+              What sluice.yaml sets is changed there alone. The rest is changed here, and holds from the next request
+              on.
+            </p>
             <RunTimeTable settings={data.run_time} onOpen={setOpened} />
             {opened !== undefined && (
               <ChangeSetting setting={opened} etag={etag} onClose={() => setOpened(undefined)} />
@@ -65,7 +69,7 @@ function RunTimeTable(props: { settings: readonly RunTimeSetting[]; onOpen: (set
           {props.settings.map((setting) => (
             <tr key={setting.path}>
               <td className="setting-name">
-                <code className="small">{setting.path}</code>
+                <SettingPath path={setting.path} />
               </td>
               <td className="wide dim">{setting.set_in ?? (setting.set === null ? 'default' : 'console')}</td>
               <td className="setting number">{visible(textOf(setting.in_force))}</td>
@@ -110,7 +114,7 @@ function ChangeSetting(props: { setting: RunTimeSetting; etag: string | null; on
       <form onSubmit={submit} className="stack" aria-label="Change the setting">
         <TextInput
           label="Value"
-          description={`${setting.description}. Empty: as without it.`}
+          description={`${setting.description}. Empty: the default.`}
           placeholder={textOf(setting.in_force)}
           data-autofocus
           autoComplete="off"
@@ -141,7 +145,7 @@ function FileActions() {
       {reload.error !== null && <Fault error={reload.error} />}
       {reload.data !== undefined && (
         <span role="status" className="dim">
-          {restart.length === 0 ? 'Read.' : `From the next start on: ${restart.join(', ')}`}
+          {restart.length === 0 ? 'The file was read again.' : `From the next start on: ${restart.join(', ')}`}
         </span>
       )}
       <Button size="compact-sm" variant="default" loading={reload.isPending} onClick={() => reload.mutate()}>
