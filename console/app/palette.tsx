@@ -1,7 +1,7 @@
 import { Spotlight, spotlight, type SpotlightActionData } from '@mantine/spotlight'
 import { useState } from 'react'
 import { useLocation } from 'wouter'
-import { useKeys, useModels } from '../api/queries.ts'
+import { useAccounts, useKeys, useModels } from '../api/queries.ts'
 import { Icon } from '../parts/icons.tsx'
 import { idIn } from '../parts/id.ts'
 import { namedPages } from './routes.tsx'
@@ -10,9 +10,9 @@ import { useSigned } from './session.tsx'
 
 export const openPalette = spotlight.open
 
-const MOST_SHOWN = 12
+const MOST_SHOWN = 14
 
-/** `mod k`: pages, models, keys, and any id that a client or an error showed. */
+/** `mod k`: pages, models, keys, accounts, and any id that a client or an error showed. */
 export function Palette() {
   const [query, setQuery] = useState('')
   const [opened, setOpened] = useState(false)
@@ -23,6 +23,8 @@ export function Palette() {
       query={query}
       onQueryChange={setQuery}
       shortcut={['mod + K']}
+      centered={false}
+      yOffset={80}
       limit={MOST_SHOWN}
       scrollable
       maxHeight={420}
@@ -33,7 +35,7 @@ export function Palette() {
       overlayProps={{ blur: 0, backgroundOpacity: 0.35 }}
       searchProps={{
         leftSection: <Icon name="search" />,
-        placeholder: 'Page, model, key or an id',
+        placeholder: 'Page, model, key, account or an id',
         'aria-label': 'Search',
       }}
     />
@@ -46,6 +48,7 @@ function useActions(query: string, opened: boolean): SpotlightActionData[] {
   const { to } = useScope()
   const models = useModels({ enabled: opened })
   const keys = useKeys({}, { enabled: opened })
+  const accounts = useAccounts({ enabled: opened })
   const go = (path: string) => () => navigate(to(path))
   const id = idIn(query)
   const found: SpotlightActionData[] =
@@ -59,6 +62,19 @@ function useActions(query: string, opened: boolean): SpotlightActionData[] {
       label: title,
       leftSection: <Icon name={icon!} />,
       onClick: go(path),
+    })),
+    {
+      id: 'reference',
+      label: 'API reference',
+      leftSection: <Icon name="reference" />,
+      onClick: () => location.assign('/console/reference'),
+    },
+    ...(accounts.data?.data ?? []).map(({ id, name }) => ({
+      id: `account ${id}`,
+      label: name,
+      description: 'Account',
+      leftSection: <Icon name="account" />,
+      onClick: go(`/accounts/${id}`),
     })),
     ...(keys.data?.data ?? []).map(({ id, name, prefix, last4 }) => ({
       id: `key ${id}`,

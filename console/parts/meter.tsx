@@ -1,7 +1,8 @@
 import { percent, shortCount } from './when.ts'
 import { Ago } from './when.tsx'
 
-type Props = { name: string; used: number; limit: number; resets_at?: string | null; text?: string }
+/** `unit`: of the amounts, which are shown then. */
+type Props = { name: string; used: number; limit: number; resets_at?: string | null; unit?: string }
 
 const NAMES: Record<string, string> = { '5_hour': '5 hours', '7_day': '7 days', monthly: 'month' }
 
@@ -9,10 +10,10 @@ const NAMES: Record<string, string> = { '5_hour': '5 hours', '7_day': '7 days', 
 export const windowName = (name: string): string => NAMES[name] ?? name
 
 /** How much of a limit is used: a bar that is read out, and changes its colour towards the end. */
-export function Meter({ name, used, limit, resets_at, text }: Props) {
+export function Meter({ name, used, limit, resets_at, unit }: Props) {
   const share = limit <= 0 ? 100 : Math.min(100, (used / limit) * 100)
   const state = share >= 100 ? 'full' : share >= 80 ? 'near' : 'free'
-  const label = text ?? `${shortCount(used)} of ${shortCount(limit)}`
+  const label = `${shortCount(used)} of ${shortCount(limit)}`
   return (
     <span className={`meter meter-${state}`}>
       <span className="meter-name">{windowName(name)}</span>
@@ -30,9 +31,10 @@ export function Meter({ name, used, limit, resets_at, text }: Props) {
       </span>
       <span className="meter-text number">
         {percent(used, limit)}
+        {unit !== undefined && <span className="dim">{`, ${label} ${unit}`}</span>}
         {resets_at != null && (
           <span className="dim">
-            , {label} flows, resets <Ago at={resets_at} />
+            , resets <Ago at={resets_at} />
           </span>
         )}
       </span>

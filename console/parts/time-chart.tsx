@@ -151,6 +151,8 @@ function optionsOf(element: HTMLElement, latest: Latest, setAt: (at: number | un
         ...axis,
         size: 52,
         space: 34,
+        // Lines would run through the text of a chart without values.
+        grid: { ...axis.grid, show: series.length > 0 },
         values: (_, splits) => splits.map((split) => (series.length === 0 ? '' : latest.current.formatAxis(split))),
       },
     ],

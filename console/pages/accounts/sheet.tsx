@@ -51,7 +51,7 @@ export function AccountSheet({ answer }: { answer: Answer<Account> }) {
       {account.windows.length > 0 && (
         <div className="stack">
           {account.windows.map((window) => (
-            <Meter key={window.name} {...window} />
+            <Meter key={window.name} {...window} unit="flows" />
           ))}
         </div>
       )}

@@ -19,7 +19,7 @@ export function Balances({ accounts }: { accounts: readonly Account[] }) {
               <span className="number">
                 <Money usd={balance_usd} as="head" /> USD
                 <span className="dim">
-                  , holds <Money usd={held_usd} as="head" />
+                  , held <Money usd={held_usd} as="head" />
                 </span>
               </span>
               <span className="balance-windows">

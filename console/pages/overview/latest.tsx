@@ -33,8 +33,8 @@ export function Running({ rows }: { rows: readonly RequestRow[] }) {
       ))}
       {rows.length > MOST_RUNNING && (
         <li>
-          <To path="/requests?outcome=open" className="rows-link link">
-            {rows.length - MOST_RUNNING} more
+          <To path="/requests?outcome=open" className="rows-link">
+            <span className="link">{rows.length - MOST_RUNNING} more</span>
           </To>
         </li>
       )}

@@ -30,6 +30,7 @@ export function RolesField({ roles, onChange }: Props) {
             onChange={(scope) => replace(index, { scope: scope ?? one.scope, role: 'viewer' })}
           />
           <Select
+            className="role-what"
             aria-label="Role"
             data={rolesIn(one.scope).map(([value, text]) => ({ value, label: `${value}: ${text}` }))}
             value={one.role}
