@@ -1,5 +1,7 @@
+import { Button } from '@mantine/core'
 import { type ReactNode, useEffect } from 'react'
 import { AsHttp } from './as-http.tsx'
+import { Icon } from './icons.tsx'
 
 /** A page: its title, what can be done on it, its content. `http`: addresses that it asks for beside its questions. */
 export function PageFrame({
@@ -34,6 +36,13 @@ export function PageFrame({
     </div>
   )
 }
+
+/** The button of a page that makes what the page is about. */
+export const AddButton = ({ onClick, children }: { onClick: () => void; children: ReactNode }) => (
+  <Button leftSection={<Icon name="plus" />} onClick={onClick}>
+    {children}
+  </Button>
+)
 
 /** A box with a heading of its own. */
 export function Panel({

@@ -7,10 +7,9 @@ import { useScope } from '../../app/scope.tsx'
 import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
 import { Fault, Loaded } from '../../parts/fault.tsx'
-import { Icon } from '../../parts/icons.tsx'
 import { Meter } from '../../parts/meter.tsx'
 import { Money } from '../../parts/money.tsx'
-import { PageFrame, Panel } from '../../parts/page.tsx'
+import { AddButton, PageFrame, Panel } from '../../parts/page.tsx'
 import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 import { AccountSheet } from './sheet.tsx'
@@ -25,13 +24,7 @@ export function Accounts() {
   return (
     <PageFrame
       title="Accounts"
-      actions={
-        may.changeInstallation && (
-          <Button leftSection={<Icon name="plus" />} onClick={() => setMaking(true)}>
-            Make an account
-          </Button>
-        )
-      }
+      actions={may.changeInstallation && <AddButton onClick={() => setMaking(true)}>Make an account</AddButton>}
     >
       <Panel flush>
         <Loaded asked={accounts} height={200} lines={4}>

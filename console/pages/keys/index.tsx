@@ -8,7 +8,7 @@ import { useScope } from '../../app/scope.tsx'
 import { useSigned } from '../../app/session.tsx'
 import { Loaded } from '../../parts/fault.tsx'
 import { Icon } from '../../parts/icons.tsx'
-import { PageFrame, Panel } from '../../parts/page.tsx'
+import { AddButton, PageFrame, Panel } from '../../parts/page.tsx'
 import { SnippetChooser } from '../../parts/snippet-chooser.tsx'
 import { KeyList } from './list.tsx'
 import { MadeKey } from './made.tsx'
@@ -34,11 +34,7 @@ export function Keys() {
           <Button variant="default" onClick={() => dialogs.open('connect')}>
             Connect a client
           </Button>
-          {may.makeKeys && (
-            <Button leftSection={<Icon name="plus" />} onClick={() => dialogs.open('make')}>
-              Make a key
-            </Button>
-          )}
+          {may.makeKeys && <AddButton onClick={() => dialogs.open('make')}>Make a key</AddButton>}
         </>
       }
     >

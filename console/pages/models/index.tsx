@@ -8,7 +8,7 @@ import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
 import { Icon } from '../../parts/icons.tsx'
-import { PageFrame, Panel } from '../../parts/page.tsx'
+import { AddButton, PageFrame, Panel } from '../../parts/page.tsx'
 import { Pager } from '../../parts/pager.tsx'
 import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
@@ -36,13 +36,7 @@ export function Models() {
     <PageFrame
       title="Models"
       note="Prices are USD per million tokens, before discounts."
-      actions={
-        may.changeInstallation && (
-          <Button leftSection={<Icon name="plus" />} onClick={() => setForm({ id: undefined })}>
-            Add a model
-          </Button>
-        )
-      }
+      actions={may.changeInstallation && <AddButton onClick={() => setForm({ id: undefined })}>Add a model</AddButton>}
     >
       <div className="toolbar">
         <TextInput

@@ -1,4 +1,4 @@
-import { Button, SegmentedControl } from '@mantine/core'
+import { SegmentedControl } from '@mantine/core'
 import { useState } from 'react'
 import { useSearchParams } from 'wouter'
 import type { User } from '../../api/answers.ts'
@@ -7,8 +7,7 @@ import { useOpened } from '../../app/opened.ts'
 import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
-import { Icon } from '../../parts/icons.tsx'
-import { PageFrame, Panel } from '../../parts/page.tsx'
+import { AddButton, PageFrame, Panel } from '../../parts/page.tsx'
 import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 import { Ago } from '../../parts/when.tsx'
@@ -36,13 +35,7 @@ export function People() {
   return (
     <PageFrame
       title="People"
-      actions={
-        may.managePeople && (
-          <Button leftSection={<Icon name="plus" />} onClick={() => setInviting(true)}>
-            Invite
-          </Button>
-        )
-      }
+      actions={may.managePeople && <AddButton onClick={() => setInviting(true)}>Invite</AddButton>}
     >
       {may.managePeople && (
         <div className="toolbar">

@@ -1,15 +1,13 @@
-import { Button } from '@mantine/core'
 import { useState } from 'react'
 import type { Plan } from '../../api/answers.ts'
 import { usePlans } from '../../api/queries.ts'
 import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
-import { Icon } from '../../parts/icons.tsx'
 import { windowName } from '../../parts/meter.tsx'
 import { Money } from '../../parts/money.tsx'
 import { ChangeButton, Origin } from '../../parts/object-form.tsx'
-import { PageFrame, Panel } from '../../parts/page.tsx'
+import { AddButton, PageFrame, Panel } from '../../parts/page.tsx'
 import { TableScroll } from '../../parts/table-scroll.tsx'
 import { count } from '../../parts/when.ts'
 import { PlanForm } from './form.tsx'
@@ -23,13 +21,7 @@ export function Plans() {
     <PageFrame
       title="Plans"
       note="Subscription keys spend flows of windows. An account has one plan."
-      actions={
-        may.changeInstallation && (
-          <Button leftSection={<Icon name="plus" />} onClick={() => setForm({ tier: undefined })}>
-            Add a plan
-          </Button>
-        )
-      }
+      actions={may.changeInstallation && <AddButton onClick={() => setForm({ tier: undefined })}>Add a plan</AddButton>}
     >
       <Panel flush>
         <Loaded asked={asked} height={200} lines={4}>

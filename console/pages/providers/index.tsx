@@ -6,9 +6,8 @@ import { To } from '../../app/scope.tsx'
 import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
-import { Icon } from '../../parts/icons.tsx'
 import { ChangeButton, Origin } from '../../parts/object-form.tsx'
-import { PageFrame, Panel } from '../../parts/page.tsx'
+import { AddButton, PageFrame, Panel } from '../../parts/page.tsx'
 import { Code } from '../../parts/snippet.tsx'
 import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
@@ -32,11 +31,7 @@ export function Providers() {
     <PageFrame
       title="Providers"
       actions={
-        may.changeInstallation && (
-          <Button leftSection={<Icon name="plus" />} onClick={() => setForm({ id: undefined })}>
-            Add a provider
-          </Button>
-        )
+        may.changeInstallation && <AddButton onClick={() => setForm({ id: undefined })}>Add a provider</AddButton>
       }
     >
       <Loaded asked={asked} height={320} lines={4}>
