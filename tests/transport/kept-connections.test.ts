@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, spyOn, test } from 'bun:test'
 import { Deadlines, deadlines } from '../../src/deadlines.ts'
+import { closeIdle } from '../../src/http/connection.ts'
 import { failure, plain, post, postText, serve, stopServers } from './call-kit.ts'
+import { until } from './raw-server.ts'
 
 afterEach(stopServers)
 
@@ -44,6 +46,16 @@ describe('a kept connection', () => {
     } finally {
       set.mockRestore()
     }
+  })
+
+  test('all are closed at the end of the program', async () => {
+    const server = serve((socket) => {
+      socket.write(plain('ok'))
+    })
+    await Promise.all(Array.from({ length: 8 }, () => postText(server)))
+    expect(server.open).toBeGreaterThan(1)
+    closeIdle()
+    await until(() => server.open === 0)
   })
 
   test('a reused connection that closes without a response is replaced once', async () => {
