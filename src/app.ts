@@ -14,7 +14,7 @@ import { Predictor } from './endpoints/predictions/predictor.ts'
 import { Webhooks } from './endpoints/predictions/webhooks.ts'
 import { asGatewayError } from './error.ts'
 import { Files } from './files/files.ts'
-import { S3Chunks } from './files/s3-chunks.ts'
+import { openBlobs } from './files/places.ts'
 import type { ProtocolName } from './generation/request.ts'
 import { refuseSurplus } from './http/descriptor-limit.ts'
 import { Forwarder } from './http/forward.ts'
@@ -55,10 +55,9 @@ import { startTelemetry } from './pipeline/telemetry.ts'
 import { Catalogue } from './providers/catalogue.ts'
 import { LocalModels } from './providers/local.ts'
 import { errorFormatOf, match, type GatewayContext, type Route } from './routes.ts'
-import { ChunkedBlobs } from './store/chunked-blobs.ts'
 import { clearSuccessor, Handover, takeOver } from './store/handover.ts'
 import { openStore } from './store/open.ts'
-import type { BlobStore, Store } from './store/store.ts'
+import type { Store } from './store/store.ts'
 
 /**
  * Request -> response; never rejects. This is the whole gateway without its socket. `address`: gives the client's IP
@@ -237,7 +236,7 @@ function run(
 async function open(config: Config, catalogue: Catalogue, store: Store, clock: Clock): Promise<AppContext> {
   const { now } = clock
   // A bucket that cannot be used is reported before the first keys are made.
-  const blobs = await blobsOf(config, store, now)
+  const blobs = await openBlobs(config.files.store, { env: config.env, stored: store.blobs, now })
   const keys = await Keys.open({
     now,
     store,
@@ -383,10 +382,4 @@ async function firstLink({ people, config }: AppContext): Promise<string | undef
     log.warn(`sluice console prints a link to the console later: ${(error as Error).message}`)
     return undefined
   }
-}
-
-/** The place of the bytes of files, if it is not the data folder. */
-async function blobsOf({ files, env }: Config, { blobs }: Store, now: Clock['now']): Promise<BlobStore | undefined> {
-  if (typeof files.store === 'object') return new ChunkedBlobs(await S3Chunks.open({ location: files.store, env, now }))
-  return files.store === 'postgres' ? blobs : undefined
 }

@@ -35,3 +35,5 @@ export const percentText = (basisPoints: number): string => `${basisPoints / 100
 /** `10 USD a month`, or `none`. */
 export const limitText = ({ limit, limitPeriod }: { limit: bigint | null; limitPeriod: LimitPeriod | null }): string =>
   limit === null ? 'none' : `${usdText(limit)} USD${limitPeriod === null ? '' : ` a ${limitPeriod}`}`
+
+export const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`

@@ -28,6 +28,10 @@ running server has them. Exits with 1 if no provider would be tried. Use - as th
 const MIGRATE_NOTES = `The database must be empty. Counts, sums and the audit are compared on both sides. The folder
 stays as it is. What was broken off goes on where it is run again; no server starts on the database before the end.`
 
+const MOVE_FILES_NOTES = `Every content is read again at the new place, and compared by size and hash. The old
+place stays as it is. Servers may run meanwhile. What was broken off goes on where it is run again, and what was stored
+since is copied. The key of a bucket comes from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, as for a server.`
+
 /** Every command. Each imports its modules when it runs, so that it does not load those of the others. */
 export const COMMANDS: readonly Command[] = [
   {
@@ -324,6 +328,20 @@ export const COMMANDS: readonly Command[] = [
       ...DATA,
     },
     run: async (given) => (await import('./store.ts')).migrateStore(given),
+  },
+  {
+    words: 'store move-files',
+    operands: '',
+    operandCount: 0,
+    summary: 'Copy the bytes of files and outputs to another place: folder, postgres or a bucket',
+    notes: MOVE_FILES_NOTES,
+    options: {
+      to: { value: 'PLACE', summary: 'folder, postgres or s3://bucket/prefix' },
+      from: { value: 'PLACE', summary: 'The same (default: files.store of the file)' },
+      ...JSON_OUTPUT,
+      ...DATA,
+    },
+    run: async (given) => (await import('./store-files.ts')).moveFiles(given),
   },
   {
     words: 'health',

@@ -5,6 +5,7 @@ import { hideSecret } from '../log/secrets.ts'
 import { usdText } from '../money.ts'
 import { postgresStatus, type ServingProcess, sqliteStatus, type StoreStatus } from '../store/status.ts'
 import { DATABASE } from '../store/sqlite/store.ts'
+import { megabytes } from './amounts.ts'
 import { columns, type Given } from './command.ts'
 import { instant } from './data.ts'
 import { configOf } from './serve.ts'
@@ -62,8 +63,6 @@ const rowOf = ({ id, name, version, startedAt, reportedMs, leased, openGeneratio
     `${openGenerations} open generations`,
   ].join(', '),
 ]
-
-const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`
 
 const jsonOf = (place: string, { engine, schema, bytes, processes, pending, isMoving }: StoreStatus): object => ({
   engine,

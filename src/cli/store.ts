@@ -101,7 +101,8 @@ function embedded(given: Given): Config {
 
 const ofPostgres = (): Error => new Error('the store is PostgreSQL: use its own tools, such as pg_dump and pg_restore')
 
-function requireDatabase(folder: string): void {
+/** Throws an error for the operator where there is no embedded store. */
+export function requireDatabase(folder: string): void {
   if (!existsSync(folder)) throw new Error(`the data folder ${folder} does not exist`)
   if (!existsSync(join(folder, DATABASE))) throw new Error(`the folder ${folder} has no database ${DATABASE}`)
 }

@@ -5,6 +5,7 @@ import { baseUrlProblem, provider, PROVIDER_ID } from './provider-settings.ts'
 import { concurrency, routing } from './routing-settings.ts'
 import { boolean, duration, list, located, map, name, number, object, size, string, type Shape } from './shape.ts'
 import { store } from './store-settings.ts'
+import { FILE_STORE } from './file-store.ts'
 import { FILE_STORES, LOG_FORMATS, LOG_LEVELS, LOG_REQUESTS, WHEN_EXHAUSTED } from './terms.ts'
 
 const ID_RULE = 'lower-case letters, digits, dots, - and _, beginning with a letter or digit'
@@ -160,10 +161,6 @@ const metrics = object(
     }),
   },
   { description: 'Metrics for Prometheus' },
-)
-
-const FILE_STORE = new RegExp(
-  `^(?:${FILE_STORES.join('|')}|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:/[\\w./-]{0,200})?)$`,
 )
 
 const files = object(

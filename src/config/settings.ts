@@ -16,12 +16,13 @@ import type {
   ProviderConfig,
   ServingFacts,
 } from './config.ts'
+import { fileStoreOf } from './file-store.ts'
 import type { ConfigLocation } from './location.ts'
 import type { PriceText } from './model-settings.ts'
 import { PROVIDER_ID } from './provider-settings.ts'
 import type { FILE } from './schema.ts'
 import type { Shape } from './shape.ts'
-import { type FileStoreName, WINDOW_NAMES } from './terms.ts'
+import { WINDOW_NAMES } from './terms.ts'
 
 export type ReadFile = typeof FILE extends Shape<infer T> ? T : never
 
@@ -131,12 +132,6 @@ function readFiles({ files = {}, store }: ReadFile): Config['files'] {
     quotaBytes: files.quota ?? 10 * 2 ** 30,
     outputKeepMs: files.outputKeep ?? 3_600_000,
   }
-}
-
-/** `text`: one of FILE_STORES, or `s3://bucket/prefix`. */
-function fileStoreOf(text: string): Config['files']['store'] {
-  const [, bucket, prefix = ''] = /^s3:\/\/([^/]+)(?:\/(.*?)\/*)?$/.exec(text) ?? []
-  return bucket === undefined ? (text as FileStoreName) : { bucket, prefix }
 }
 
 const readKept = (read: { quota?: number; count?: number } = {}): { quotaBytes: number; count: number } => ({

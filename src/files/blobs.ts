@@ -1,16 +1,16 @@
-import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, open, readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { GatewayError } from '../error.ts'
+import { newBlobName } from '../store/blobs.ts'
 import type { BlobStore, BlobWriter, ContentRequest } from '../store/store.ts'
 
 /** The age of what no upload of another process can be under way to any more. */
 const ABANDONED_MS = 3_600_000
 
 /**
- * File contents in the data folder under random names: `<2 hex>/<32 hex>`, and `uploads/<32 hex>` while they are
- * being written.
+ * File contents in the data folder under random names: `<2 hex>/<32 hex>`, and `uploads/<32 hex>` of another name while
+ * they are being written.
  */
 export class FolderBlobs implements BlobStore {
   readonly #folder: string
@@ -33,10 +33,14 @@ export class FolderBlobs implements BlobStore {
     return blobs
   }
 
+  /** For reading alone: nothing is created or removed. */
+  static in(folder: string): FolderBlobs {
+    return new FolderBlobs(folder, true)
+  }
+
   /** A new blob, which is not visible before `keep`. */
-  async create(): Promise<BlobWriter> {
-    const name = randomBytes(16).toString('hex')
-    const temporary = join(this.#uploads, name)
+  async create(name = newBlobName()): Promise<BlobWriter> {
+    const temporary = join(this.#uploads, newBlobName())
     const handle = await onDisk(open(temporary, 'wx', 0o600))
     return new FileWriter(name, handle, { temporary, path: this.#path(name) }, (paths) => this.#publish(paths))
   }

@@ -1,11 +1,24 @@
+import { randomBytes } from 'node:crypto'
+import { GatewayError } from '../error.ts'
+
+/** The name of a new blob. */
+export const newBlobName = (): string => randomBytes(16).toString('hex')
+
+/** Thrown for bytes that are not those that were written. */
+export class DamagedBlob extends GatewayError {
+  constructor(message: string) {
+    super('store_unavailable', message)
+  }
+}
+
 /** The bytes of files and outputs, under random names. Methods throw GatewayError store_unavailable unless said. */
 export interface BlobStore {
   /** The state of a place that can be away while the store is not. */
   readonly health?: BlobHealth | undefined
   /** Asks such a place whether it is there, where that is not known. Throws where it is not. */
   check?(): Promise<void>
-  /** A new blob, which need not be readable before `keep`. */
-  create(): Promise<BlobWriter>
+  /** A new blob, which need not be readable before `keep`. `name`: of a copy, in place of what is there. */
+  create(name?: string): Promise<BlobWriter>
   /** All bytes, in memory; undefined if there is no such blob. `size`: their number. */
   read(name: string, size: number): Promise<Uint8Array | undefined>
   /** Streams the bytes, or those of one range; undefined if there is no such blob. */

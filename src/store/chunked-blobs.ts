@@ -1,8 +1,13 @@
-import { randomBytes } from 'node:crypto'
-import { GatewayError } from '../error.ts'
 import { rangeOf } from '../http/content.ts'
 import { log } from '../log/log.ts'
-import type { BlobHealth, BlobStore, BlobWriter, ContentRequest } from './blobs.ts'
+import {
+  type BlobHealth,
+  type BlobStore,
+  type BlobWriter,
+  type ContentRequest,
+  DamagedBlob,
+  newBlobName,
+} from './blobs.ts'
 
 /** A store of the chunks of blobs: all of a blob but the last have `chunkBytes`. Methods fail as those of BlobStore. */
 export interface ChunkStore {
@@ -13,7 +18,10 @@ export interface ChunkStore {
   check?(): Promise<void>
   /** Undefined if there is no such chunk. */
   read(name: string, number: number): Promise<Uint8Array | undefined>
-  /** Writes the chunk after a mark with the time: the blob may not have a row of a file yet, or never get one. */
+  /**
+   * Writes the chunk, or writes it again, after a mark with the time: the blob may not have a row of a file yet, or
+   * never get one.
+   */
   write(name: string, number: number, content: Uint8Array): Promise<void>
   /** Removes all chunks; a mark has another process go on where this one ends. */
   remove(name: string): Promise<void>
@@ -37,8 +45,8 @@ export class ChunkedBlobs implements BlobStore {
     await this.#chunks.check?.()
   }
 
-  async create(): Promise<BlobWriter> {
-    return new ChunkWriter(this.#chunks)
+  async create(name = newBlobName()): Promise<BlobWriter> {
+    return new ChunkWriter(this.#chunks, name)
   }
 
   async read(name: string, size: number): Promise<Uint8Array | undefined> {
@@ -76,8 +84,7 @@ export class ChunkedBlobs implements BlobStore {
     const chunk = await this.#chunks.read(name, number)
     const expected = Math.min(chunkBytes, size - number * chunkBytes)
     if (chunk !== undefined && chunk.length !== expected)
-      throw new GatewayError(
-        'store_unavailable',
+      throw new DamagedBlob(
         `The content of the file is damaged: a part has ${chunk.length} bytes instead of ${expected}.`,
       )
     return chunk?.subarray(from - number * chunkBytes, to - number * chunkBytes)
@@ -113,7 +120,7 @@ export class ChunkedBlobs implements BlobStore {
 
 /** Collects the bytes of a chunk, which is written when it is full. */
 class ChunkWriter implements BlobWriter {
-  readonly name = randomBytes(16).toString('hex')
+  readonly name: string
   readonly #chunks: ChunkStore
   #chunk: Uint8Array | undefined
   #length = 0
@@ -121,8 +128,9 @@ class ChunkWriter implements BlobWriter {
   #isKept = false
   #hasFailed = false
 
-  constructor(chunks: ChunkStore) {
+  constructor(chunks: ChunkStore, name: string) {
     this.#chunks = chunks
+    this.name = name
   }
 
   async write(bytes: Uint8Array): Promise<void> {

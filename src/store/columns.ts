@@ -58,3 +58,7 @@ export const BODIES_COLUMNS = [
   // Its name is a word of SQL, and `parts` are JSON.
   ...['"offset"', 'CAST(parts AS text) AS parts'],
 ].join(', ')
+
+/** The number and the bytes of all contents. */
+export const CONTENT_USAGE = `SELECT count(*) AS files, CAST(coalesce(sum(bytes), 0) AS bigint) AS bytes
+  FROM (SELECT bytes FROM files UNION ALL SELECT bytes FROM outputs) AS contents`

@@ -35,6 +35,9 @@ export type StoredOutput = {
   expiresAt: number
 }
 
+/** The bytes of a file or an output. `sha256`: in hex; null for outputs, whose rows have none. */
+export type StoredContent = { blob: string; bytes: number; sha256: string | null }
+
 /** The time that a process has for the bytes of a row that it deleted, and for the first try of another one. */
 export const REMOVAL_AFTER_MS = 60_000
 export const REMOVAL_AT_MOST_MS = 3_600_000
@@ -63,4 +66,8 @@ export interface FileStore {
   endRemovals(blobs: readonly string[]): Promise<void>
   /** Those of `blobs` that a file or an output has. */
   knownBlobs(blobs: readonly string[]): Promise<Set<string>>
+  /** Contents of files and outputs in the order of their blobs, some of those after `blob`; empty at the end. */
+  contents(after: string): Promise<StoredContent[]>
+  /** The number and the bytes of all files and outputs. */
+  contentUsage(): Promise<FileUsage>
 }

@@ -86,6 +86,29 @@ const codeOf = async (failing: Promise<unknown>): Promise<string> => {
   return error instanceof GatewayError ? error.code : `${error}`
 }
 
+test('the contents of files and outputs are listed once each, in the order of their blobs', async () => {
+  const opened = await open({ quotaBytes: 1_000_000 })
+  const { files, store } = opened
+  const file = await add(opened, 'a', 3)
+  const sum = new Bun.CryptoHasher('sha256').update(new Uint8Array(3).fill(7)).digest('hex')
+  const output = (index: number) => ({ token: `token-${index}`, accountId: 'b', mediaType: 'a/b', expiresAt: 1 })
+  for (let index = 0; index < 450; index++)
+    await store.files.addOutput({ ...output(index), blob: index.toString(16).padStart(32, '0'), bytes: index })
+  const listed: unknown[] = []
+  let pages = 0
+  for (let after = ''; ; pages++) {
+    const page = await store.files.contents(after)
+    if (page.length === 0) break
+    listed.push(...page.map(({ blob, bytes, sha256 }) => `${blob} ${bytes} ${sha256}`))
+    after = page.at(-1)!.blob
+  }
+  const outputs = Array.from({ length: 450 }, (_, index) => `${index.toString(16).padStart(32, '0')} ${index} null`)
+  expect(listed).toEqual([...outputs, `${file.blob} 3 ${sum}`].sort())
+  expect(pages).toBeGreaterThan(1)
+  expect(await store.files.contentUsage()).toEqual({ files: 451, bytes: (449 * 450) / 2 + 3 })
+  await files.stop()
+})
+
 describe('a file', () => {
   test('a file is read as it was written, by its account only', async () => {
     const opened = await open()

@@ -1,4 +1,5 @@
 import type { Config } from '../../config/config.ts'
+import { fileStoreText } from '../../config/file-store.ts'
 import { FILE } from '../../config/schema.ts'
 import { usdText } from '../../money.ts'
 
@@ -54,13 +55,10 @@ const OF_BYTES = new Set(['fetch.size', 'capture.bytes'])
 const monthsText = (months: number | undefined): string =>
   months === undefined ? 'forever' : `${months} month${months === 1 ? '' : 's'}`
 
-const storeText = (store: Config['files']['store']): string =>
-  typeof store === 'string' ? store : `s3://${[store.bucket, store.prefix].filter((part) => part !== '').join('/')}`
-
 /** The value in force, as sluice.yaml would have it; null where there is none. */
 export function textOf(config: Config, path: string): unknown {
   if (path === 'retention.records') return monthsText(config.retention.recordMonths)
-  if (path === 'files.store') return storeText(config.files.store)
+  if (path === 'files.store') return fileStoreText(config.files.store)
   const name = MEMBERS[path] ?? path
   const plain = at(config, name)
   if (typeof plain === 'number' && OF_BYTES.has(path)) return inUnits(plain, SIZES, 'B')

@@ -42,7 +42,8 @@ export class ChunkTable implements ChunkStore {
 
   async write(name: string, number: number, content: Uint8Array): Promise<void> {
     await this.#connection.run(
-      `WITH marked AS (${MARK}) INSERT INTO blob_chunks (name, number, content) VALUES ($1, $2, $3)`,
+      `WITH marked AS (${MARK}) INSERT INTO blob_chunks (name, number, content) VALUES ($1, $2, $3)
+       ON CONFLICT (name, number) DO UPDATE SET content = excluded.content`,
       ...[name, number, content],
     )
   }

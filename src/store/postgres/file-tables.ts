@@ -1,4 +1,4 @@
-import { FILE_COLUMNS, OUTPUT_COLUMNS } from '../columns.ts'
+import { CONTENT_USAGE, FILE_COLUMNS, OUTPUT_COLUMNS } from '../columns.ts'
 import {
   type FileQuery,
   type FileStore,
@@ -6,6 +6,7 @@ import {
   REMOVAL_AFTER_MS,
   REMOVAL_AT_MOST_MS,
   REMOVALS_TAKEN,
+  type StoredContent,
   type StoredFile,
   type StoredOutput,
 } from '../files.ts'
@@ -149,6 +150,19 @@ export class FileTables implements FileStore {
       for (const { blob } of rows) known.add(blob)
     }
     return known
+  }
+
+  contents(after: string): Promise<StoredContent[]> {
+    return this.#connection.all<StoredContent>(
+      `SELECT blob, bytes, sha256 FROM files WHERE blob > $1
+       UNION ALL SELECT blob, bytes, NULL FROM outputs WHERE blob > $1 ORDER BY blob LIMIT $2`,
+      after,
+      BATCH_ROWS,
+    )
+  }
+
+  async contentUsage(): Promise<FileUsage> {
+    return (await this.#connection.one<FileUsage>(CONTENT_USAGE))!
   }
 }
 
