@@ -17,31 +17,39 @@ export function breakpointOf({ cache }: Cacheable, field: Capabilities['cacheBre
     : { prompt_cache_breakpoint: { mode: 'explicit' } }
 }
 
+type Json = Record<string, unknown>
+
 /**
- * Removes the first breakpoints of more than the provider accepts, since each covers all that is before it. `elements`:
- * body elements in prompt order. A breakpoint of the whole request counts too.
+ * Removes the first breakpoints of more than the provider accepts, since each covers all that is before it. `lists`:
+ * body elements in prompt order, of which those that change are copied. A breakpoint of the whole request counts too.
  */
-export function limitBreakpoints(elements: readonly Record<string, unknown>[], translation: Translation): void {
+export function limitBreakpoints<L extends readonly (readonly Json[])[]>(lists: L, translation: Translation): L {
   const { cache } = translation.request
   const most = cache === undefined ? BREAKPOINTS_MAX : BREAKPOINTS_MAX - 1
-  if (!elements.some(hasBreakpoint)) return
-  const marked = elements
-    .flatMap((element) => [...(Array.isArray(element.content) ? element.content.filter(isObject) : []), element])
-    .filter((element) => element.cache_control !== undefined)
-  if (marked.length <= most) return
   const breakpoints = breakpointsOf(translation.request)
+  if (breakpoints.length <= most) return lists
+  const marked = lists
+    .flatMap((list) => list.flatMap((element) => [...contentOf(element), element]))
+    .filter((element) => element.cache_control !== undefined)
+  if (marked.length <= most) return lists
   for (const element of breakpoints.slice(0, breakpoints.length - most))
     translation.lose(
       'cache_breakpoint_adjusted',
       translation.at(element, 'cache'),
       `the provider accepts at most ${BREAKPOINTS_MAX} cache breakpoints; the last ones are kept`,
     )
-  for (const element of marked.slice(0, -most)) delete element.cache_control
+  const surplus = new Set(marked.slice(0, -most))
+  const without = (element: Json): Json => {
+    const { cache_control: _, ...rest } = element
+    const own = surplus.has(element) ? rest : element
+    return contentOf(element).some((one) => surplus.has(one))
+      ? { ...own, content: (element.content as Json[]).map(without) }
+      : own
+  }
+  return lists.map((list) => list.map(without)) as unknown as L
 }
 
-const hasBreakpoint = ({ content, cache_control: own }: Record<string, unknown>): boolean =>
-  own !== undefined ||
-  (Array.isArray(content) && content.some((one) => isObject(one) && one.cache_control !== undefined))
+const contentOf = ({ content }: Json): Json[] => (Array.isArray(content) ? content.filter(isObject) : [])
 
 type Breakpoint = Cacheable & Located & { type: string }
 

@@ -1,6 +1,6 @@
 import { sameBeginning } from '../json/same-beginning.ts'
 import { ArrayText } from '../json/stringify-body.ts'
-import type { Extras, Fields } from './fields.ts'
+import type { Extras } from './fields.ts'
 import type { Target } from './protocol.ts'
 import type { Loss, Translation } from './translation.ts'
 
@@ -33,14 +33,19 @@ export const memoryOf = (value: unknown): ArrayMemory | undefined =>
 
 const READ = {}
 
-/** Has an array be remembered, if `source` is, of which it was made. `owner`: if that was not a reader. */
-export function rememberLike<T>(source: unknown, array: T[], owner: object = READ): T[] {
-  const memory = memoryOf(source)
-  if (memory !== undefined) memories.set(array, memory.of(owner, newMemory))
-  return array
+/** The memory of an array that is made of another one. */
+class Made {
+  readonly memory = new ArrayMemory()
 }
 
-const newMemory = (): ArrayMemory => new ArrayMemory()
+const newMade = (): Made => new Made()
+
+/** Has an array be remembered, if `source` is, of which it was made. `owner`: if that was not a reader. */
+export function rememberLike<T>(source: unknown, array: T[], owner: object = READ): T[] {
+  const made = memoryOf(source)?.of(owner, newMade)
+  if (made !== undefined) memories.set(array, made.memory)
+  return array
+}
 
 /** Reports whether a value is an array that is remembered. */
 export const isRemembered = (value: unknown): value is readonly unknown[] => memoryOf(value) !== undefined
@@ -68,62 +73,6 @@ export function someElement<T>(array: readonly T[], test: (element: T) => boolea
     if (test(array[index]!)) return true
   failed.elements = array
   return false
-}
-
-/** Elements of one array as they were read, at the places where they were. */
-class Readings<T> {
-  readonly #elements: unknown[] = []
-  readonly #values: (T | undefined)[] = []
-
-  /** Undefined for an element that was not read before, or has extras. */
-  at(index: number, element: unknown): T | undefined {
-    return this.#elements[index] === element ? this.#values[index] : undefined
-  }
-
-  set(index: number, element: unknown, value: T | undefined): void {
-    this.#elements[index] = element
-    this.#values[index] = value
-  }
-
-  shorten(length: number): void {
-    if (this.#elements.length <= length) return
-    this.#elements.length = length
-    this.#values.length = length
-  }
-}
-
-/** Elements of conversations as they were read. */
-export class ReadElements<T> {
-  /** The known elements of an array; undefined for one that is not remembered. */
-  of(source: unknown): Readings<T> | undefined {
-    const known = memoryOf(source)?.of(this, () => new Readings<T>())
-    known?.shorten((source as readonly unknown[]).length)
-    return known
-  }
-}
-
-/**
- * The result of `read`, which must depend on nothing but the element and its place. One without extras is kept in
- * `known`.
- */
-export function readElement<T>(
-  known: Readings<T> | undefined,
-  index: number,
-  element: Fields,
-  extras: Extras,
-  read: (element: Fields, extras: Extras) => T,
-): T {
-  if (known === undefined) return read(element, extras)
-  const { value: object, path } = element
-  const own: Extras = Object.create(null)
-  const value = read(element.inner(object, path, own), own)
-  let hasExtras = false
-  for (const name in own) {
-    extras[name] = own[name]
-    hasExtras = true
-  }
-  known.set(index, object, hasExtras ? undefined : value)
-  return value
 }
 
 /** Arrays as they were read, as a whole. */

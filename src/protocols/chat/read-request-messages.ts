@@ -1,10 +1,10 @@
 import { invalid } from '../../error.ts'
 import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
-import { readElement, ReadElements, rememberLike } from '../element-memory.ts'
 import { collectExtras, type Extras, type Fields, refuseUnreadable, tryRead } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { TextOffsets } from '../offsets.ts'
+import { ConversationReading } from '../pieces.ts'
 import { nativePart, readContent, readImage } from './read-request-parts.ts'
 import { inGenerationOrder, readReasoning, type Signable } from './read-request-reasoning.ts'
 import { imageId, readAnnotation } from './shapes.ts'
@@ -21,82 +21,66 @@ export function readMessages(
   messages: readonly unknown[],
   extras: Extras,
 ): { system: Part[]; turns: Turn[] } {
-  const known = readings.of(messages)
-  const system: Part[] = []
-  const turns = rememberLike<Turn>(messages, [])
+  const reading = new ConversationReading(extras)
+  const { system, turns } = reading
   const calls = new Map<string, ToolCallPart>()
-  const read = (message: Fields, own: Extras): MessageReading => readMessage(message, calls, own)
-  const add = ({ turn, calls: called }: MessageReading): void => {
-    for (const call of called) calls.set(call.id, call)
-    const last = turns.at(-1)
-    if (turn.role === 'tool' && last?.role === 'tool')
-      turns[turns.length - 1] = { ...last, parts: [...last.parts, ...turn.parts] }
-    else turns.push(turn)
-  }
-  for (let index = 0; index < messages.length; index++) {
-    const isLeading = turns.length === 0 && isInstructions(messages[index])
-    const before = isLeading ? undefined : known?.at(index, messages[index])
-    if (before !== undefined && (before.result === undefined || isSameCall(before.result, calls))) {
-      add(before)
-      continue
-    }
-    const message = body.element('messages', messages, index)
-    if (message === undefined) continue
-    if (isLeading) {
+  const read = (index: number): void => {
+    const { extras } = reading
+    const message = body.inner(body.value, body.path, extras).element('messages', messages, index)
+    if (message === undefined) return
+    if (turns.length === 0 && isInstructions(messages[index])) {
       message.take('role')
       for (const part of tryRead(readInstructions, message, extras) ?? [nativePart(message, 'message')])
         system.push(part)
       collectExtras(message, extras)
-      continue
+      return
     }
-    add(readElement(known, index, message, extras, read))
+    const turn = readMessage(message, calls, extras)
+    const last = turn.role === 'tool' ? reading.last('tool') : undefined
+    if (last === undefined) turns.push(turn)
+    else for (const part of turn.parts) last.parts.push(part)
   }
-  return { system, turns }
+  reading.read(messages, {
+    owner: readMessages,
+    isPlace,
+    resume: () => reading.forEachCall((call) => calls.set(call.id, call)),
+    read,
+  })
+  return reading
+}
+
+const isPlace = (messages: readonly unknown[], at: number): boolean => {
+  const message = messages[at]
+  return !isObject(message) || message.role !== 'tool'
 }
 
 const isInstructions = (message: unknown): boolean =>
   isObject(message) && (message.role === 'system' || message.role === 'developer')
 
-/** One message as a separate turn. `calls`: its tool calls; `result`: its tool result. */
-type MessageReading = { turn: Turn; calls: ToolCallPart[]; result?: ToolResultPart }
-
-const readings = new ReadElements<MessageReading>()
-
-/** Reports whether the call of a result has the form and the name that it had when the result was read. */
-function isSameCall({ callId, form, name }: ToolResultPart, calls: ReadonlyMap<string, ToolCallPart>): boolean {
-  const call = calls.get(callId)
-  return call !== undefined && call.form === form && call.name === name
-}
-
-function readMessage(message: Fields, calls: ReadonlyMap<string, ToolCallPart>, extras: Extras): MessageReading {
+/** One message as a separate turn. Adds its tool calls to `calls`. */
+function readMessage(message: Fields, calls: Map<string, ToolCallPart>, extras: Extras): Turn {
   try {
     return readOwnMessage(message, calls, extras)
   } catch (error) {
     refuseUnreadable(error, extras)
-    return { turn: { role: 'user', parts: [nativePart(message, 'message')], path: message.path }, calls: [] }
+    return { role: 'user', parts: [nativePart(message, 'message')], path: message.path }
   }
 }
 
-function readOwnMessage(message: Fields, calls: ReadonlyMap<string, ToolCallPart>, extras: Extras): MessageReading {
+function readOwnMessage(message: Fields, calls: Map<string, ToolCallPart>, extras: Extras): Turn {
+  const { path } = message
   if (message.value.role === 'function')
     throw invalid(
       message.at('role'),
       "must not be 'function': send results of calls with role 'tool' and a tool_call_id",
     )
   const role = message.require('role', message.oneOf('role', ROLES), `one of ${ROLES.join(', ')}`)
-  const reading: MessageReading =
-    role === 'tool'
-      ? resultReading(readToolResult(message, calls, extras), message.path)
-      : readTurn(message, role, extras)
+  const turn: Turn =
+    role === 'tool' ? { role, parts: [readToolResult(message, calls, extras)], path } : readTurn(message, role, extras)
   collectExtras(message, extras)
-  return reading
+  for (const part of turn.parts) if (part.type === 'tool-call') calls.set(part.id, part)
+  return turn
 }
-
-const resultReading = (result: ToolResultPart, path: string): MessageReading => ({
-  turn: { role: 'tool', parts: [result], path },
-  calls: [],
-  result,
-})
 
 function readInstructions(message: Fields, extras: Extras): Part[] {
   // Only checked: a name is kept for turns, and is an extra of leading instructions.
@@ -104,16 +88,15 @@ function readInstructions(message: Fields, extras: Extras): Part[] {
   return message.require('content', readContent(message, ['text'], extras), 'a string or an array of text parts')
 }
 
-function readTurn(message: Fields, role: Exclude<Turn['role'], 'tool'>, extras: Extras): MessageReading {
-  const calls = role === 'assistant' ? readToolCalls(message, extras) : []
+function readTurn(message: Fields, role: Exclude<Turn['role'], 'tool'>, extras: Extras): Turn {
   const parts =
     role === 'assistant'
-      ? readAssistant(message, calls, extras)
+      ? readAssistant(message, readToolCalls(message, extras), extras)
       : role === 'user'
         ? message.require('content', readContent(message, USER_PARTS, extras), 'a string or an array of parts')
         : readInstructions(message, extras)
   const name = message.string('name')
-  return { turn: { role, parts, ...(name === undefined ? {} : { name }), path: message.path }, calls }
+  return { role, parts, ...(name === undefined ? {} : { name }), path: message.path }
 }
 
 function readAssistant(message: Fields, toolCalls: ToolCallPart[], extras: Extras): Part[] {

@@ -7,11 +7,10 @@ import type {
   ToolResultPart,
   Turn,
 } from '../../generation/request.ts'
-import { sameBeginning } from '../../json/same-beginning.ts'
-import { memoryOf, rememberLike } from '../element-memory.ts'
+import { rememberWritten, writeTurns } from '../pieces.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { orderToolResults } from '../tool-results.ts'
-import type { Loss, Translation } from '../translation.ts'
+import type { Translation } from '../translation.ts'
 import { acceptedId } from './call-ids.ts'
 import type { Json } from './shapes.ts'
 import { AssistantWriter, loseId } from './write-request-assistant.ts'
@@ -22,40 +21,6 @@ const BRIDGE = 'I have read the results.'
 
 /** A message and the element of the client's request that it was written for. */
 type Message = { json: Json; element: Located }
-
-/** Numbers of turns, of the messages that they were written as, and of the losses of these. */
-type Place = { turns: number; messages: number; losses: number }
-
-/**
- * A conversation as it was written for one target. `places`: at which it may go on in another way, since what is before
- * them does not depend on what follows. `lead`: the instructions before it.
- */
-class WrittenConversation {
-  hasTools = false
-  turns: readonly Turn[] = []
-  readonly messages: Message[] = []
-  readonly losses: Loss[] = []
-  readonly places: Place[] = []
-  lead: Message | undefined
-
-  /** Forgets what is not the beginning of these turns. Returns the number of turns that are left. */
-  cut(turns: readonly Turn[], hasTools: boolean): number {
-    const { places, messages, losses } = this
-    const same = hasTools === this.hasTools ? sameBeginning(this.turns, turns) : 0
-    while (places.length > 0 && !this.#isPlaceIn(turns, same)) places.pop()
-    const last = places.at(-1)
-    this.hasTools = hasTools
-    this.turns = turns
-    messages.length = last?.messages ?? 0
-    losses.length = last?.losses ?? 0
-    return last?.turns ?? 0
-  }
-
-  #isPlaceIn(turns: readonly Turn[], same: number): boolean {
-    const at = this.places.at(-1)!.turns
-    return at <= same && (at === turns.length || isPlace(turns, at))
-  }
-}
 
 /** Turns as the provider's `messages`. Lives as long as one request is written. */
 export class MessagesWriter {
@@ -72,54 +37,16 @@ export class MessagesWriter {
     this.#assistant = new AssistantWriter(translation, this.#content, names)
   }
 
-  write(system: Part[], turns: Turn[]): Json[] {
-    const { target } = this.#translation
-    // Surplus breakpoints are removed from what was written.
-    const memory = target.capabilities.cacheBreakpoints === undefined ? memoryOf(turns) : undefined
-    const known = memory?.of(target, () => new WrittenConversation())
+  write(system: Part[]): Json[] {
     const lead = this.#content.texts(system, '\n\n')
     if (lead.length > 0) this.#writeInstructions(lead, system)
-    if (known === undefined) this.#writeTurns(turns)
-    else {
-      this.#reuseLead(known)
-      this.#writeKnown(known, turns)
-    }
+    const { length } = this.#messages
+    const hasTools = this.#translation.request.tools.length > 0
+    writeTurns(this.#translation, this.#messages, (turns) => this.#writeTurns(turns), hasTools)
     const messages = this.#isStrict ? this.#inStrictOrder() : this.#messages
     this.#reportPrefill(messages.at(-1))
     const written = messages.map(({ json }) => json)
-    return known === undefined ? written : rememberLike(turns, written, known)
-  }
-
-  /** Has instructions with the same text be the same object. */
-  #reuseLead(conversation: WrittenConversation): void {
-    const [lead] = this.#messages
-    if (lead === undefined) return
-    const known = conversation.lead?.json
-    if (known !== undefined && known.role === lead.json.role && known.content === lead.json.content)
-      this.#messages[0] = { json: known, element: lead.element }
-    else if (typeof lead.json.content === 'string') conversation.lead = lead
-  }
-
-  /** Writes turns, of known ones only what is new. */
-  #writeKnown(known: WrittenConversation, turns: readonly Turn[]): void {
-    const { request, report } = this.#translation
-    const lead = this.#messages.length
-    const { reported } = report
-    const lost = report.losses.length
-    let from = known.cut(turns, request.tools.length > 0)
-    for (const message of known.messages) this.#messages.push(message)
-    for (const { code, path, reason } of known.losses) this.#translation.lose(code, path, reason)
-    while (from < turns.length) {
-      let to = from + 1
-      while (to < turns.length && !isPlace(turns, to)) to++
-      this.#writeTurns(turns.slice(from, to))
-      from = to
-      // A loss that was reported before, or is one too many, is not listed.
-      if (report.reported - reported !== report.losses.length - lost) continue
-      for (let i = lead + known.messages.length; i < this.#messages.length; i++) known.messages.push(this.#messages[i]!)
-      for (let i = lost + known.losses.length; i < report.losses.length; i++) known.losses.push(report.losses[i]!)
-      known.places.push({ turns: to, messages: known.messages.length, losses: known.losses.length })
-    }
+    return rememberWritten(this.#translation, written, length)
   }
 
   #writeTurns(turns: readonly Turn[]): void {
@@ -313,7 +240,3 @@ export class MessagesWriter {
     )
   }
 }
-
-/** Reports whether a response begins here that is not joined with one before: it changes nothing before it. */
-const isPlace = (turns: readonly Turn[], at: number): boolean =>
-  turns[at]!.role === 'assistant' && turns[at - 1]?.role !== 'assistant'

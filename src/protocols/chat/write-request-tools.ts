@@ -27,15 +27,14 @@ export function writeTools(
   const chosen = choice === undefined ? undefined : chosenTools(choice, quirks)
   if (chosen !== undefined)
     translation.lose('tool_choice_adjusted', translation.setting('toolChoice'), 'only the allowed tools are sent')
-  // Surplus breakpoints are removed from what was written.
-  const isKept = chosen === undefined && capabilities.cacheBreakpoints === undefined
   const write = (): Json[] =>
     request.tools
       .filter((tool) => tool.type === 'native' || chosen?.includes(tool.name) !== false)
       .flatMap((tool) => writeTool(tool, names, translation))
-  const tools = isKept
-    ? writtenTools.of(request.tools, translation, () => rememberLike(request.tools, write(), translation.target))
-    : write()
+  const tools =
+    chosen === undefined
+      ? writtenTools.of(request.tools, translation, () => rememberLike(request.tools, write(), translation.target))
+      : write()
   if (tools.length === 0) {
     loseToolChoice(translation)
     return {}

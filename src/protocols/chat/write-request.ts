@@ -1,7 +1,6 @@
 import type { GenerationRequest } from '../../generation/request.ts'
 import { breakpointOf, limitBreakpoints, loseBreakpoints } from '../cache-breakpoints.ts'
 import { acceptsSampling, limitOutputTokens } from '../capabilities.ts'
-import { isObject } from '../../json/parse.ts'
 import { present, snakeCase } from '../fields.ts'
 import { withImageOutput, imageConfigOf } from '../image-config.ts'
 import { REFUSABLE, type Quirks } from '../protocol.ts'
@@ -29,10 +28,7 @@ export function writeRequest(translation: Translation): Json {
   loseCitations(translation)
   const names = new ToolNames(translation, OPENAI_NAMES)
   const format = writeFormat(request, translation)
-  const messages = new MessagesWriter(translation, names).write(
-    [...request.system, ...format.instructions],
-    request.turns,
-  )
+  const messages = new MessagesWriter(translation, names).write([...request.system, ...format.instructions])
   if (messages.length === 0) throw translation.emptyConversation()
   const reasoning = writeReasoning(preferForcedCall(request, capabilities, true, translation), translation)
   const reasons = mayReason(reasoning)
@@ -56,9 +52,10 @@ export function writeRequest(translation: Translation): Json {
   }
   removeRefused(body, quirks, translation)
   loseBreakpoints(translation, capabilities.cacheBreakpoints)
-  if (capabilities.cacheBreakpoints !== undefined)
-    limitBreakpoints([...(Array.isArray(body.tools) ? body.tools.filter(isObject) : []), ...messages], translation)
-  return body
+  if (capabilities.cacheBreakpoints === undefined) return body
+  const tools = Array.isArray(body.tools) ? (body.tools as Json[]) : []
+  const [limitedTools, limitedMessages] = limitBreakpoints([tools, messages] as const, translation)
+  return { ...body, messages: limitedMessages, ...(tools.length === 0 ? {} : { tools: limitedTools }) }
 }
 
 /** Removes the fields that the provider refuses. */

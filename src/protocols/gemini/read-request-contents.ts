@@ -1,43 +1,51 @@
 import { invalid } from '../../error.ts'
 import type { Part, ReasoningPart, TextPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import type { Signature } from '../../generation/signature.ts'
-import { parseExact } from '../../json/exact.ts'
+import { isObject } from '../../json/parse.ts'
 import { collectExtras, refuseUnreadable, tryRead } from '../fields.ts'
+import { ConversationReading } from '../pieces.ts'
 import type { RawRequest } from '../protocol.ts'
-import { either, type GoogleFields } from './fields.ts'
-import { nativePart, PartReader } from './read-request-parts.ts'
+import type { GoogleFields } from './fields.ts'
+import { nativePart, type OpenCall, PartReader } from './read-request-parts.ts'
 import { HIDDEN } from './shapes.ts'
 
 /** Reads `contents` and `systemInstruction` of one request. */
 export class ContentReader {
-  readonly #turns: Turn[] = []
-  readonly #extras: Record<string, unknown>
+  readonly reading: ConversationReading
   readonly #parts: PartReader
-  /** The contents with numbers as they were spelled, for arguments and results. */
-  readonly #exact: unknown
 
   constructor(rawRequest: RawRequest, extras: Record<string, unknown>) {
-    this.#extras = extras
-    this.#parts = new PartReader(extras)
-    this.#exact = either(exactBody(rawRequest), 'contents')
+    this.reading = new ConversationReading(extras)
+    this.#parts = new PartReader(rawRequest, this.reading)
   }
 
-  read(contents: GoogleFields[]): Turn[] {
-    for (const [index, content] of contents.entries()) this.#tryContent(content, index)
-    return this.#turns
+  read(body: GoogleFields, contents: readonly unknown[]): void {
+    const states: OpenCall[][] = []
+    this.reading.read(contents, {
+      owner: ContentReader,
+      isPlace,
+      states,
+      resume: () => this.#parts.open(states.at(-1)!),
+      read: (index) => {
+        const inPiece = body.inner(body.value, body.path, this.reading.extras)
+        const content = inPiece.element('contents', contents, index)
+        if (content !== undefined) this.#tryContent(content, index)
+      },
+      end: () => states.push(this.#parts.openCalls),
+    })
   }
 
   #tryContent(content: GoogleFields, index: number): void {
     try {
       this.#readContent(content, index)
     } catch (error) {
-      refuseUnreadable(error, this.#extras)
-      this.#turns.push({ role: 'user', parts: [nativePart(content, 'content')], path: content.path })
+      refuseUnreadable(error, this.reading.extras)
+      this.reading.turns.push({ role: 'user', parts: [nativePart(content, 'content')], path: content.path })
     }
   }
 
   readSystem(body: GoogleFields): Part[] {
-    return tryRead(() => this.#readSystem(body), body, this.#extras) ?? []
+    return tryRead(() => this.#readSystem(body), body, this.reading.extras) ?? []
   }
 
   /** A Content of any role, or a string, as some clients send it. */
@@ -49,7 +57,7 @@ export class ContentReader {
     const content = body.inner(value, path)
     content.string('role')
     const parts = (content.objects('parts') ?? []).flatMap((part) => this.#parts.read(part, 'system', undefined))
-    collectExtras(content, this.#extras)
+    collectExtras(content, this.reading.extras)
     if (parts.some(({ type }) => type === 'tool-result' || type === 'tool-call'))
       throw invalid(content.at('parts'), 'must not contain function calls or responses')
     return parts
@@ -62,8 +70,7 @@ export class ContentReader {
     const turns: Turn[] = []
     const results: ToolResultPart[] = []
     for (const [number, part] of content.objects('parts')!.entries()) {
-      const exact = elementAt(either(elementAt(this.#exact, index), 'parts'), number)
-      for (const read of this.#parts.read(part, role ?? 'user', { content: index, number, exact })) {
+      for (const read of this.#parts.read(part, role ?? 'user', { content: index, number })) {
         if (read.type === 'tool-result') {
           results.push(read)
           continue
@@ -75,26 +82,31 @@ export class ContentReader {
         appendPart(turns.at(-1)!.parts, read)
       }
     }
-    collectExtras(content, this.#extras)
+    collectExtras(content, this.reading.extras)
     if (results.length > 0) this.#addResults(results, path)
     this.#addTurns(turns)
   }
 
   #addResults(results: ToolResultPart[], path: string): void {
-    const last = this.#turns.at(-1)
-    if (last?.role === 'tool') for (const result of results) last.parts.push(result)
-    else this.#turns.push({ role: 'tool', parts: results, path })
+    const last = this.reading.last('tool')
+    if (last === undefined) this.reading.turns.push({ role: 'tool', parts: results, path })
+    else for (const result of results) last.parts.push(result)
   }
 
   /** Google's SDK keeps each chunk of a stream as a content of its own: such contents are one turn. */
   #addTurns(turns: Turn[]): void {
-    const last = this.#turns.at(-1)
-    const continues = last?.role === 'assistant' && turns[0]?.role === 'assistant'
-    if (continues)
+    const last = turns[0]?.role === 'assistant' ? this.reading.last('assistant') : undefined
+    if (last !== undefined)
       for (const part of turns.shift()!.parts) if (!continueText(last.parts.at(-1), part)) appendPart(last.parts, part)
-    for (const turn of turns) this.#turns.push(turn)
+    for (const turn of turns) this.reading.turns.push(turn)
   }
 }
+
+/** Reports whether contents of the model begin here. */
+const isPlace = (contents: readonly unknown[], at: number): boolean =>
+  isOfModel(contents[at]) && !isOfModel(contents[at - 1])
+
+const isOfModel = (content: unknown): boolean => isObject(content) && content.role === 'model'
 
 /** Appends a piece of text to the text before it; false where either is not plain text. */
 function continueText(last: Part | undefined, part: Part): boolean {
@@ -125,14 +137,3 @@ function appendPart(parts: Part[], part: Part): void {
 const isHidden = ({ issuer, note }: Signature): boolean => issuer === undefined || note === HIDDEN
 
 const hasText = (part: Part): part is TextPart | ReasoningPart => part.type === 'text' || part.type === 'reasoning'
-
-function exactBody(rawRequest: RawRequest): unknown {
-  try {
-    return parseExact(rawRequest.text)
-  } catch (error) {
-    if (error instanceof SyntaxError) return rawRequest.body
-    throw error
-  }
-}
-
-const elementAt = (value: unknown, index: number): unknown => (Array.isArray(value) ? value[index] : undefined)

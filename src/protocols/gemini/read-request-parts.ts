@@ -9,9 +9,11 @@ import type {
   ToolResultPart,
 } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
-import { collectExtras, present, refuseUnreadable } from '../fields.ts'
+import { collectExtras, type Extras, present, refuseUnreadable } from '../fields.ts'
+import { parseExact } from '../../json/exact.ts'
 import { isObject } from '../../json/parse.ts'
 import { checkBase64, mediaKind } from '../media.ts'
+import type { RawRequest } from '../protocol.ts'
 import { either, type GoogleFields } from './fields.ts'
 import { stepsOf } from './hosted-tools.ts'
 import { readResolution } from './read-request-config.ts'
@@ -22,17 +24,34 @@ const OPTIONAL: ReadonlySet<string> = new Set(['toolCall', 'toolResponse'])
 
 type Role = 'user' | 'model' | 'system'
 
-/** The position of a part in `contents`. `exact`: the part with numbers as they were spelled. */
-type PartPosition = { content: number; number: number; exact: unknown }
+/** The position of a part in `contents`. */
+type PartPosition = { content: number; number: number }
+
+/** A call without a response. `hasOwnId`: the id is the client's. */
+export type OpenCall = { id: string; name: string; hasOwnId: boolean }
 
 /** Reads the parts of one request, and matches function responses with calls. */
 export class PartReader {
-  readonly #extras: Record<string, unknown>
-  /** Calls without a response, oldest first. `hasOwnId`: the id is the client's. */
-  readonly #openCalls: { id: string; name: string; hasOwnId: boolean }[] = []
+  readonly #rawRequest: RawRequest
+  readonly #reading: { readonly extras: Extras }
+  /** Oldest first. */
+  #openCalls: OpenCall[] = []
+  /** The contents with numbers as they were spelled, for arguments and results; parsed when they are first needed. */
+  #exact: unknown
 
-  constructor(extras: Record<string, unknown>) {
-    this.#extras = extras
+  constructor(rawRequest: RawRequest, reading: { readonly extras: Extras }) {
+    this.#rawRequest = rawRequest
+    this.#reading = reading
+  }
+
+  /** The calls that wait for their responses. */
+  get openCalls(): OpenCall[] {
+    return [...this.#openCalls]
+  }
+
+  /** Continues with these calls. */
+  open(calls: readonly OpenCall[]): void {
+    this.#openCalls = [...calls]
   }
 
   /** `position`: absent in the system instruction. */
@@ -40,7 +59,7 @@ export class PartReader {
     try {
       return this.#read(part, role, position)
     } catch (error) {
-      refuseUnreadable(error, this.#extras)
+      refuseUnreadable(error, this.#reading.extras)
       return [nativePart(part, 'part')]
     }
   }
@@ -58,7 +77,7 @@ export class PartReader {
       read.push({ type: isReasoning ? 'reasoning' : 'text', text: '', path: part.path })
     if (read.length === 0)
       throw invalid(part.path, 'must have one of text, inlineData, fileData, functionCall, functionResponse')
-    collectExtras(part, this.#extras)
+    collectExtras(part, this.#reading.extras)
     const signed = signature === undefined ? undefined : read.find(canBeSigned)
     if (signed !== undefined) Object.assign(signed, { signature })
     return read
@@ -94,14 +113,14 @@ export class PartReader {
       video.number(name, { min: 0 })
     }
     video.number('fps', { min: 0 })
-    this.#extras[part.at('videoMetadata')] = video.value
+    this.#reading.extras[part.at('videoMetadata')] = video.value
   }
 
   #readInline(blob: GoogleFields, detail: string | undefined): MediaPart {
     const mediaType = blob.require('mimeType', blob.string('mimeType'), 'the media type of the data')
     const data = checkBase64(blob.require('data', blob.string('data'), 'the data in base64'), blob.at('data'))
     const filename = blob.string('displayName')
-    collectExtras(blob, this.#extras)
+    collectExtras(blob, this.#reading.extras)
     const standard = data.replaceAll('-', '+').replaceAll('_', '/')
     return mediaPart(mediaType, { type: 'data', mediaType, data: standard }, detail, filename)
   }
@@ -110,7 +129,7 @@ export class PartReader {
     const url = file.require('fileUri', file.string('fileUri'), 'the URI of the file')
     const mediaType = file.string('mimeType')
     const filename = file.string('displayName')
-    collectExtras(file, this.#extras)
+    collectExtras(file, this.#reading.extras)
     const typed = mediaType === undefined ? {} : { mediaType }
     return mediaPart(
       mediaType ?? '',
@@ -124,14 +143,14 @@ export class PartReader {
     const name = call.require('name', call.string('name'), 'the name of the called function')
     const ownId = call.string('id')
     const args = call.object('args')
-    collectExtras(call, this.#extras)
+    collectExtras(call, this.#reading.extras)
     const id = ownId ?? idAt(position)
     this.#openCalls.push({ id, name, hasOwnId: ownId !== undefined })
     return {
       type: 'tool-call',
       id,
       name,
-      arguments: args === undefined ? '{}' : exactText(position, 'functionCall', 'args', args.value),
+      arguments: args === undefined ? '{}' : this.#exactText(position, 'functionCall', 'args', args.value),
       form: 'function',
     }
   }
@@ -143,10 +162,10 @@ export class PartReader {
     const name = ownName ?? call?.name
     if (name === undefined) throw invalid(response.at('name'), 'is required: the name of the function that was called')
     const value = response.object('response')
-    const content = value === undefined ? [] : [readResult(value, position)]
+    const content = value === undefined ? [] : [this.#readResult(value, position)]
     const media = response.objects('parts')?.map((part) => this.#readResponsePart(part)) ?? []
     const isError = value !== undefined && isOnlyMember(value.value, 'error')
-    collectExtras(response, this.#extras)
+    collectExtras(response, this.#reading.extras)
     return {
       type: 'tool-result',
       callId: call?.id ?? ownId ?? `${idAt(position)}_result`,
@@ -162,7 +181,7 @@ export class PartReader {
     const inline = part.object('inlineData')
     const file = part.object('fileData')
     const detail = readResolution(part.take('mediaResolution'), part.at('mediaResolution'))
-    collectExtras(part, this.#extras)
+    collectExtras(part, this.#reading.extras)
     if (inline !== undefined) return { ...this.#readInline(inline, detail), path }
     if (file !== undefined) return { ...this.#readFile(file, detail), path }
     throw invalid(path, 'must have inlineData or fileData')
@@ -178,7 +197,40 @@ export class PartReader {
       byId >= 0 ? byId : this.#openCalls.findIndex((call) => (id === undefined || !call.hasOwnId) && call.name === name)
     return index < 0 ? undefined : this.#openCalls.splice(index, 1)[0]
   }
+
+  /** `{output}` and `{error}` are Google's envelopes of plain results; any other object is the result itself. */
+  #readResult(response: GoogleFields, position: PartPosition | undefined): TextPart {
+    const { value, path } = response
+    const envelope = ['output', 'error'].find((name) => isOnlyMember(value, name))
+    const inner = envelope === undefined ? undefined : value[envelope]
+    return {
+      type: 'text',
+      text:
+        typeof inner === 'string' ? inner : this.#exactText(position, 'functionResponse', 'response', value, envelope),
+      path: envelope === undefined ? path : response.at(envelope),
+    }
+  }
+
+  /** The JSON text of a member of a part with numbers as they were spelled. `inside`: of this member of it. */
+  #exactText(
+    position: PartPosition | undefined,
+    name: 'functionCall' | 'functionResponse',
+    member: 'args' | 'response',
+    value: Record<string, unknown>,
+    inside?: string,
+  ): string {
+    const text = JSON.stringify(inside === undefined ? value : value[inside])
+    // A double spells other numbers than whole ones, and some whole ones, in another way.
+    if (position === undefined || !NUMBER.test(text)) return text
+    this.#exact ??= exactContents(this.#rawRequest)
+    const part = elementAt(either(elementAt(this.#exact, position.content), 'parts'), position.number)
+    const exact = either(either(part, name), member)
+    return isObject(exact) ? JSON.stringify(inside === undefined ? exact : exact[inside]) : text
+  }
 }
+
+/** A number in a JSON text; one beyond the range of a double is written as null. */
+const NUMBER = /(?:^|[:,[])(?:-?\d|null)/
 
 const readNative = (part: GoogleFields): NativePart[] =>
   NATIVE_PARTS.flatMap((kind): NativePart[] =>
@@ -220,30 +272,16 @@ const mediaPart = (
   ...(filename === undefined ? {} : { filename }),
 })
 
-/** `{output}` and `{error}` are Google's envelopes of plain results; any other object is the result itself. */
-function readResult(response: GoogleFields, position: PartPosition | undefined): TextPart {
-  const { value, path } = response
-  const envelope = ['output', 'error'].find((name) => isOnlyMember(value, name))
-  const inner = envelope === undefined ? undefined : value[envelope]
-  return {
-    type: 'text',
-    text: typeof inner === 'string' ? inner : exactText(position, 'functionResponse', 'response', value, envelope),
-    path: envelope === undefined ? path : response.at(envelope),
-  }
-}
-
 const isOnlyMember = (value: Record<string, unknown>, name: string): boolean =>
   Object.hasOwn(value, name) && Object.keys(value).length === 1
 
-/** The JSON text of a member of a part with numbers as they were spelled. `inside`: of this member of it. */
-function exactText(
-  position: PartPosition | undefined,
-  name: 'functionCall' | 'functionResponse',
-  member: 'args' | 'response',
-  value: Record<string, unknown>,
-  inside?: string,
-): string {
-  const exact = either(either(position?.exact, name), member)
-  const found = isObject(exact) ? exact : value
-  return JSON.stringify(inside === undefined ? found : found[inside])
+function exactContents({ text, body }: RawRequest): unknown {
+  try {
+    return either(parseExact(text), 'contents')
+  } catch (error) {
+    if (error instanceof SyntaxError) return either(body, 'contents')
+    throw error
+  }
 }
+
+const elementAt = (value: unknown, index: number): unknown => (Array.isArray(value) ? value[index] : undefined)

@@ -1,7 +1,8 @@
 import { invalid } from '../../error.ts'
 import type { GenerationRequest, Tool, ToolChoice } from '../../generation/request.ts'
 import { isObject } from '../../json/parse.ts'
-import { collectExtras, describeType, present, tryRead } from '../fields.ts'
+import { ReadArrays, rememberLike } from '../element-memory.ts'
+import { collectExtras, describeType, type Extras, present, tryRead } from '../fields.ts'
 import type { GoogleFields } from './fields.ts'
 import { hostedTool } from './hosted-tools.ts'
 import { readSchema } from './read-request-schema.ts'
@@ -17,9 +18,20 @@ type ReadTools = Pick<GenerationRequest, 'tools' | 'webSearch'>
  * `tools`: each element may have declarations and any of Google's own tools. The mode VALIDATED holds calls to their
  * schemas.
  */
-export function readTools(body: GoogleFields, extras: Record<string, unknown>): ReadTools {
-  const read: ReadTools = { tools: [] }
+export function readTools(body: GoogleFields, extras: Extras): ReadTools {
   const strict = body.object('toolConfig')?.object('functionCallingConfig')?.take('mode') === 'VALIDATED'
+  const source = body.take('tools')
+  return readings[strict ? 'strict' : 'free'].of(source, extras, () => {
+    const read = readOwnTools(body, strict, extras)
+    rememberLike(source, read.tools, readings[strict ? 'strict' : 'free'])
+    return read
+  })
+}
+
+const readings = { strict: new ReadArrays<ReadTools>(), free: new ReadArrays<ReadTools>() }
+
+function readOwnTools(body: GoogleFields, strict: boolean, extras: Extras): ReadTools {
+  const read: ReadTools = { tools: [] }
   for (const tool of body.objects('tools') ?? []) {
     for (const declaration of tool.objects('functionDeclarations') ?? []) {
       const own = tryRead(readDeclaration, declaration, extras)
@@ -59,7 +71,7 @@ const unreadable = ({ value, path }: GoogleFields): Tool => ({
 
 const camelOf = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 
-function readDeclaration(declaration: GoogleFields, extras: Record<string, unknown>): Tool & { type: 'function' } {
+function readDeclaration(declaration: GoogleFields, extras: Extras): Tool & { type: 'function' } {
   const name = declaration.require('name', declaration.string('name'), 'the name of the function')
   const description = declaration.string('description')
   const schema = declaration.take('parameters')
@@ -86,7 +98,7 @@ function readObjectSchema(schema: unknown, path: string): unknown {
   return schema
 }
 
-export function readToolConfig(body: GoogleFields, extras: Record<string, unknown>): ToolChoice | undefined {
+export function readToolConfig(body: GoogleFields, extras: Extras): ToolChoice | undefined {
   const config = body.object('toolConfig')
   const calling = config?.object('functionCallingConfig')
   const mode = calling?.oneOf('mode', MODES)

@@ -17,8 +17,8 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
   body.string('model')
   const contents = tryRead(contentsOf, body, extras) ?? []
   const reader = new ContentReader(rawRequest, extras)
-  const system = reader.readSystem(body)
-  const turns = reader.read(contents)
+  for (const part of reader.readSystem(body)) reader.reading.system.push(part)
+  reader.read(body, contents)
   const toolChoice = readToolConfig(body, extras)
   const cached = body.string('cachedContent')
   if (cached !== undefined) extras[body.at('cachedContent')] = cached
@@ -27,8 +27,8 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
     extras[body.at('safetySettings')] = safety
   const request: GenerationRequest = {
     model: rawRequest.model ?? '',
-    system,
-    turns,
+    system: reader.reading.system,
+    turns: reader.reading.turns,
     ...readTools(body, extras),
     ...(toolChoice === undefined ? {} : { toolChoice }),
     ...readConfig(body.object('generationConfig') ?? body.inner({}, 'generationConfig'), extras),
@@ -40,7 +40,5 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
   return request
 }
 
-function contentsOf(body: GoogleFields): GoogleFields[] {
+const contentsOf = (body: GoogleFields): unknown[] =>
   body.require('contents', body.array('contents', { min: 1, of: 'contents' }), 'an array of at least one content')
-  return body.objects('contents')!
-}

@@ -1,15 +1,8 @@
-import type {
-  GenerationRequest,
-  MediaPart,
-  Part,
-  ReasoningPart,
-  ToolCallPart,
-  ToolResultPart,
-  Turn,
-} from '../../generation/request.ts'
+import type { MediaPart, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { isReplayableAt, type Signature } from '../../generation/signature.ts'
 import { readObject } from '../../json/exact.ts'
 import { unsupportedMedia } from '../media.ts'
+import { rememberWritten, writeTurns } from '../pieces.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { orderToolResults } from '../tool-results.ts'
 import type { Translation } from '../translation.ts'
@@ -21,7 +14,7 @@ const RESOLUTIONS: ReadonlySet<string> = new Set(['low', 'medium', 'high', 'ultr
 export class ContentWriter {
   readonly #translation: Translation
   readonly #names: ToolNames
-  readonly #contents: GeminiContent[] = []
+  #contents: GeminiContent[] = []
   /**
    * Calls of the last assistant turn: Google requires all their results right after them, in the order of the calls.
    */
@@ -32,10 +25,16 @@ export class ContentWriter {
     this.#names = names
   }
 
-  write({ system, turns }: GenerationRequest): { system: GeminiPart[]; contents: GeminiContent[] } {
+  write(): { system: GeminiPart[]; contents: GeminiContent[] } {
+    const { system } = this.#translation.request
     const instructions = this.#writeSystem(system)
-    for (const turn of orderToolResults(turns)) this.#writeTurn(turn)
-    if (this.#contents.length > 0) return { system: instructions, contents: this.#contents }
+    const lead = this.#contents
+    this.#contents = []
+    writeTurns(this.#translation, this.#contents, (turns) => {
+      for (const turn of orderToolResults(turns)) this.#writeTurn(turn)
+    })
+    const contents = rememberWritten(this.#translation, withLead(lead, this.#contents), lead.length)
+    if (contents.length > 0) return { system: instructions, contents }
     if (instructions.length === 0) return { system: [], contents: [{ role: 'user', parts: [{ text: '' }] }] }
     this.#translation.lose(
       'instructions_moved',
@@ -245,6 +244,15 @@ export class ContentWriter {
     if (last?.role === role) for (const part of parts) last.parts.push(part)
     else this.#contents.push({ role, parts: [...parts] })
   }
+}
+
+/** The contents with instructions before them, which become a part of the user's first content. */
+function withLead([lead]: readonly GeminiContent[], contents: GeminiContent[]): GeminiContent[] {
+  const [first] = contents
+  if (lead === undefined) return contents
+  return first?.role === lead.role
+    ? contents.with(0, { role: lead.role, parts: [...lead.parts, ...first.parts] })
+    : [lead, ...contents]
 }
 
 const withTags = (role: string, parts: readonly GeminiPart[]): GeminiPart[] => [

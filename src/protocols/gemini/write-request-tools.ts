@@ -1,5 +1,6 @@
 import type { GenerationRequest, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
 import { customToolSchema, loseGrammar } from '../custom-tools.ts'
+import { rememberLike, WrittenArrays } from '../element-memory.ts'
 import { present } from '../fields.ts'
 import { writeHosted } from '../hosted-tools.ts'
 import { loseToolChoice } from '../tool-choice.ts'
@@ -25,22 +26,36 @@ export function writeTools(
   names: ToolNames,
   translation: Translation,
 ): { tools: Json[]; toolConfig: Json | undefined } {
-  const declarations: Json[] = []
-  const others: Json[] = []
-  for (const tool of request.tools) {
-    if (tool.type === 'native') others.push(...writeNative(tool, translation))
-    else declarations.push(writeDeclaration(tool, names, translation))
-  }
-  const hasFunctions = declarations.length > 0
-  if (request.webSearch !== undefined)
-    others.push(...writeSearch(request.webSearch, request.toolChoice, hasFunctions, translation))
+  const written = writtenTools.of(request.tools, translation, () => {
+    const own = writeOwnTools(request.tools, names, translation)
+    rememberLike(request.tools, own.tools, translation.target)
+    return own
+  })
+  const { hasFunctions } = written
+  const { webSearch, toolChoice } = request
+  const others = webSearch === undefined ? [] : writeSearch(webSearch, toolChoice, hasFunctions, translation)
   if (!hasFunctions) loseToolChoice(translation)
   if (request.parallelTools === false && request.toolChoice?.type !== 'none')
     translation.lose('unsupported_field', translation.setting('parallelTools'))
   return {
-    tools: [...(hasFunctions ? [{ functionDeclarations: declarations }] : []), ...others],
+    tools: others.length === 0 ? written.tools : [...written.tools, ...others],
     toolConfig: hasFunctions ? writeToolChoice(request, names, translation) : undefined,
   }
+}
+
+type WrittenTools = { tools: Json[]; hasFunctions: boolean }
+
+const writtenTools = new WrittenArrays<WrittenTools>()
+
+function writeOwnTools(all: readonly Tool[], names: ToolNames, translation: Translation): WrittenTools {
+  const declarations: Json[] = []
+  const others: Json[] = []
+  for (const tool of all) {
+    if (tool.type === 'native') others.push(...writeNative(tool, translation))
+    else declarations.push(writeDeclaration(tool, names, translation))
+  }
+  const hasFunctions = declarations.length > 0
+  return { tools: [...(hasFunctions ? [{ functionDeclarations: declarations }] : []), ...others], hasFunctions }
 }
 
 function writeNative(tool: Tool & { type: 'native' }, translation: Translation): Json[] {

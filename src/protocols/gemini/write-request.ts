@@ -21,7 +21,7 @@ export function writeRequest(translation: Translation): Record<string, unknown> 
   const request = withImageOutput(translation.request, translation.target)
   loseCitations(translation)
   const names = new ToolNames(translation, GOOGLE_NAMES)
-  const { system, contents } = new ContentWriter(translation, names).write(request)
+  const { system, contents } = new ContentWriter(translation, names).write()
   const { tools, toolConfig } = writeTools(request, names, translation)
   const generationConfig = writeConfig(request, translation)
   loseSettings(

@@ -11,7 +11,6 @@ import type {
   Turn,
 } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
-import { readElement, ReadElements, rememberLike } from '../element-memory.ts'
 import {
   collectExtras,
   type Extras,
@@ -23,6 +22,7 @@ import {
   tryRead,
 } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
+import { ConversationReading } from '../pieces.ts'
 import type { RawRequest } from '../protocol.ts'
 import { readCitation } from './citations.ts'
 import { stepsOf } from './hosted-tools.ts'
@@ -37,10 +37,9 @@ export function readConversation(
   extras: Extras,
 ): { system: Part[]; turns: Turn[] } {
   const reader = new ConversationReader(rawRequest, extras)
-  const system = reader.contents(fields, 'system', false)
-  reader.messages(fields, tryRead(messagesOf, fields, extras) ?? [], system)
-  rememberLike(fields.value.messages, reader.turns)
-  return { system, turns: reader.turns }
+  for (const part of reader.contents(fields, 'system', false)) reader.reading.system.push(part)
+  reader.messages(fields, tryRead(messagesOf, fields, extras) ?? [])
+  return reader.reading
 }
 
 const messagesOf = (fields: Fields): unknown[] =>
@@ -52,94 +51,62 @@ const messagesOf = (fields: Fields): unknown[] =>
 
 type Role = 'user' | 'assistant' | 'system'
 
-/**
- * The turns of one message. `calls`: ids and names of its calls; `lookups`: ids of calls to which it has results, and
- * the names that they had.
- */
-type MessageReading = {
-  turns: Turn[]
-  calls: [id: string, name: string][]
-  lookups: [id: string, name: string | undefined][]
-}
-
-const readings = new ReadElements<MessageReading>()
-
 class ConversationReader {
-  readonly turns: Turn[] = []
+  readonly reading: ConversationReading
   /** Names of the called tools by the ids of their calls. */
   readonly #names = new Map<string, string>()
-  /** Calls and lookups of names in the message that is being read. */
-  #called: MessageReading['calls'] = []
-  #lookups: MessageReading['lookups'] = []
-  #extras: Extras
   readonly #rawRequest: Pick<RawRequest, 'text'>
   /** The body with its numbers as they are spelled, parsed when it is first needed. */
   #exact: unknown
 
   constructor(rawRequest: Pick<RawRequest, 'text'>, extras: Extras) {
     this.#rawRequest = rawRequest
-    this.#extras = extras
+    this.reading = new ConversationReading(extras)
   }
 
-  messages(fields: Fields, messages: readonly unknown[], system: Part[]): void {
-    const known = readings.of(messages)
-    const read = (message: Fields, extras: Extras): MessageReading => this.#tryRead(message, extras)
-    for (let index = 0; index < messages.length; index++) {
-      const before = known?.at(index, messages[index])
-      if (before !== undefined && this.#isValid(before)) {
-        this.#add(before, system)
-        continue
-      }
-      const message = fields.element('messages', messages, index)
-      if (message !== undefined) this.#add(readElement(known, index, message, this.#extras, read), system)
-    }
+  messages(fields: Fields, messages: readonly unknown[]): void {
+    this.reading.read(messages, {
+      owner: ConversationReader,
+      isPlace,
+      resume: () => this.reading.forEachCall(({ id, name }) => this.#names.set(id, name)),
+      read: (index) => {
+        const inPiece = fields.inner(fields.value, fields.path, this.reading.extras)
+        const message = inPiece.element('messages', messages, index)
+        if (message !== undefined) for (const turn of this.#tryRead(message)) this.#add(turn)
+      },
+    })
   }
 
-  /** Reports whether the calls of a message's results have the names that they had when it was read. */
-  #isValid({ lookups }: MessageReading): boolean {
-    for (const [id, name] of lookups) if (this.#names.get(id) !== name) return false
-    return true
-  }
-
-  #add({ turns, calls }: MessageReading, system: Part[]): void {
-    for (const [id, name] of calls) this.#names.set(id, name)
-    for (const turn of turns) {
-      const last = this.turns.at(-1)
-      if (turn.role === 'system' && last === undefined) for (const part of turn.parts) system.push(part)
+  #add(turn: Turn): void {
+    const { turns, system } = this.reading
+    if (turn.role === 'system' && turns.length === 0) for (const part of turn.parts) system.push(part)
+    else {
       // Tool results in a row are one turn, also across messages.
-      else if (turn.role === 'tool' && last?.role === 'tool')
-        this.turns[this.turns.length - 1] = { ...last, parts: [...last.parts, ...turn.parts] }
-      else this.turns.push(turn)
+      const last = turn.role === 'tool' ? this.reading.last('tool') : undefined
+      if (last === undefined) turns.push(turn)
+      else for (const part of turn.parts) last.parts.push(part)
     }
   }
 
-  #tryRead(message: Fields, extras: Extras): MessageReading {
-    const outer = this.#extras
+  #tryRead(message: Fields): Turn[] {
     try {
-      return this.#read(message, extras)
+      return this.#read(message)
     } catch (error) {
-      refuseUnreadable(error, extras)
-      const part = nativePart('message', message)
-      return { turns: [{ role: 'user', parts: [part], path: message.path }], calls: [], lookups: [] }
-    } finally {
-      this.#extras = outer
+      refuseUnreadable(error, this.reading.extras)
+      return [{ role: 'user', parts: [nativePart('message', message)], path: message.path }]
     }
   }
 
   /** The turns of one message, not yet joined with those before. */
-  #read(message: Fields, extras: Extras): MessageReading {
-    this.#extras = extras
-    this.#called = []
-    this.#lookups = []
+  #read(message: Fields): Turn[] {
     const role = message.require(
       'role',
       message.oneOf<Role>('role', ['user', 'assistant', 'system']),
       "one of 'user', 'assistant', 'system'",
     )
     const parts = this.contents(message, 'content', true, role)
-    collectExtras(message, extras)
-    const turns = role === 'user' ? userTurns(parts, message.path) : [{ role, parts, path: message.path }]
-    return { turns, calls: this.#called, lookups: this.#lookups }
+    collectExtras(message, this.reading.extras)
+    return role === 'user' ? userTurns(parts, message.path) : [{ role, parts, path: message.path }]
   }
 
   /** A member that is a string or an array of blocks. */
@@ -150,7 +117,7 @@ class ConversationReader {
     if (value === undefined && !required) return []
     if (!Array.isArray(value)) {
       const problem = `must be a string or an array of content blocks, not ${describeType(value)}`
-      refuseElsewhere(this.#extras, invalid(path, problem))
+      refuseElsewhere(this.reading.extras, invalid(path, problem))
       return []
     }
     const parts: Part[] = []
@@ -162,12 +129,12 @@ class ConversationReader {
 
   #tryBlock(element: unknown, path: string, role: Role, before: Part[]): Part[] {
     try {
-      const block = new Fields(element, path, this.#extras)
+      const block = new Fields(element, path, this.reading.extras)
       const unpacked = this.#unpackedDocument(block, role)
       const part = unpacked === undefined ? this.#block(block, role, before) : undefined
       return unpacked ?? (part === undefined ? [] : [part])
     } catch (error) {
-      refuseUnreadable(error, this.#extras)
+      refuseUnreadable(error, this.reading.extras)
       return [{ type: 'native', protocol: 'messages', kind: 'unknown', value: element, path }]
     }
   }
@@ -209,14 +176,14 @@ class ConversationReader {
       ...readCache(block),
       ...(citations.length === 0 ? {} : { citations }),
     }
-    collectExtras(block, this.#extras)
+    collectExtras(block, this.reading.extras)
     return part
   }
 
   #thinking(block: Fields): Part {
     const text = block.string('thinking') ?? ''
     const signature = block.string('signature')
-    collectExtras(block, this.#extras)
+    collectExtras(block, this.reading.extras)
     if (signature === undefined || signature === '') return { type: 'reasoning', path: block.path, text }
     const { note, ...own } = unwrapSignature(signature)
     const shown = text === '' && note !== undefined ? readHiddenText(note) : text
@@ -229,7 +196,7 @@ class ConversationReader {
     const signature = unwrapSignature(block.require('data', block.string('data'), 'the hidden reasoning'))
     const tagged = untagPartSignature(signature.data)
     if (tagged === undefined) {
-      collectExtras(block, this.#extras)
+      collectExtras(block, this.reading.extras)
       return { type: 'reasoning', path, text: '', redacted: true, signature }
     }
     const own = { ...signature, data: tagged.data }
@@ -247,10 +214,9 @@ class ConversationReader {
     // Every ordinary call has the caller `direct`.
     const caller = block.take('caller')
     if (caller !== undefined && !(isObject(caller) && caller.type === 'direct'))
-      this.#extras[block.at('caller')] = caller
-    collectExtras(block, this.#extras)
+      this.reading.extras[block.at('caller')] = caller
+    collectExtras(block, this.reading.extras)
     this.#names.set(id, name)
-    this.#called.push([id, name])
     return {
       type: 'tool-call',
       path: block.path,
@@ -270,8 +236,7 @@ class ConversationReader {
     )
     const cache = readCache(block)
     const name = this.#names.get(callId)
-    this.#lookups.push([callId, name])
-    collectExtras(block, this.#extras)
+    collectExtras(block, this.reading.extras)
     return {
       type: 'tool-result',
       path: block.path,
@@ -291,9 +256,9 @@ class ConversationReader {
 
   #media(block: Fields, type: 'image' | 'file'): MediaPart | undefined {
     const source = block.require('source', block.object('source'), 'where the content comes from')
-    const read = readSource(source, type, this.#extras)
+    const read = readSource(source, type, this.reading.extras)
     if (read === undefined) return undefined
-    collectExtras(source, this.#extras)
+    collectExtras(source, this.reading.extras)
     const filename = type === 'file' ? block.string('title') : undefined
     const part: MediaPart = {
       type,
@@ -302,7 +267,7 @@ class ConversationReader {
       ...(filename === undefined ? {} : { filename }),
       ...readCache(block),
     }
-    collectExtras(block, this.#extras)
+    collectExtras(block, this.reading.extras)
     return part
   }
 
@@ -318,8 +283,8 @@ class ConversationReader {
     Object.assign(parts.at(-1) ?? {}, readCache(block))
     for (const name of ['type', 'source', 'title']) block.take(name)
     inner.take('type')
-    collectExtras(inner, this.#extras)
-    collectExtras(block, this.#extras)
+    collectExtras(inner, this.reading.extras)
+    collectExtras(block, this.reading.extras)
     return parts
   }
 
@@ -328,11 +293,11 @@ class ConversationReader {
     const { path } = block
     const title = block.string('title')
     const url = block.string('source')
-    const content = readContentSource(block, this.#extras)
+    const content = readContentSource(block, this.reading.extras)
     if (content?.type !== 'text') return undefined
     const text = url === undefined ? content.text : `${url}\n${content.text}`
     const cache = readCache(block)
-    collectExtras(block, this.#extras)
+    collectExtras(block, this.reading.extras)
     if (role !== 'user') return { type: 'text', path, text: title === undefined ? text : `${title}\n${text}`, ...cache }
     const filename = title === undefined ? {} : { filename: title }
     return { type: 'file', path, source: { ...content, text }, ...filename, ...cache }
@@ -355,6 +320,12 @@ class ConversationReader {
       value = isObject(value) || Array.isArray(value) ? (value as Record<string, unknown>)[step] : undefined
     return value
   }
+}
+
+/** Only a message of the user may begin with results, which continue those before. */
+const isPlace = (messages: readonly unknown[], at: number): boolean => {
+  const message = messages[at]
+  return isObject(message) && message.role === 'assistant'
 }
 
 /** Results of tools are turns of their own; other parts between them keep their order. */

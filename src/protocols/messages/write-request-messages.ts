@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
-import type { Turn } from '../../generation/request.ts'
+import type { Part, Turn } from '../../generation/request.ts'
 import { jsonInstruction } from '../json-instruction.ts'
+import { rememberWritten, writeTurns } from '../pieces.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { orderToolResults } from '../tool-results.ts'
 import type { Translation } from '../translation.ts'
@@ -8,6 +9,9 @@ import { type Block, TOOL_ID } from './shapes.ts'
 import { type Item, PartWriter } from './write-request-parts.ts'
 
 type Message = { role: 'user' | 'assistant' | 'system'; content: Block[] }
+
+/** A message with the parts that its content was written from. */
+type Written = { json: Message; first: Part; last: Part }
 
 /** Turns of one role in a row, which become one message. */
 type Side = { role: Message['role']; items: Item[] }
@@ -20,11 +24,19 @@ export function writeConversation(
   names: ToolNames,
   translation: Translation,
 ): { system: Block[]; messages: Message[] } {
-  const { request } = translation
   const writer = new PartWriter(names, translation)
   const system = writeSystem(writer, translation)
-  const sides = sidesOf(orderToolResults(request.turns), writer, translation)
-  if (sides.length === 0 && system.length > 0) {
+  const written: Written[] = []
+  let pairing: CallPairing | undefined
+  writeTurns(translation, written, (turns) => {
+    pairing ??= new CallPairing(written, translation)
+    pairing.add(sidesOf(orderToolResults(turns), writer, translation))
+  })
+  const messages = written.map(({ json }) => json)
+  const [first] = written
+  const last = written.at(-1)
+  if (first === undefined || last === undefined) {
+    if (system.length === 0) throw translation.emptyConversation()
     translation.lose(
       'instructions_moved',
       translation.setting('system'),
@@ -32,17 +44,16 @@ export function writeConversation(
     )
     return { system: [], messages: [{ role: 'user', content: system }] }
   }
-  const [first] = sides
-  if (first === undefined) throw translation.emptyConversation()
-  if (first.role === 'assistant') {
-    const part = first.items[0]!.part
-    translation.lose('turn_added', translation.at(part), 'the provider requires that the user begins')
-    const text = '(The conversation begins with the assistant.)'
-    sides.unshift({ role: 'user', items: [textItem(text)] })
+  const isBegun = first.json.role === 'assistant'
+  if (isBegun) {
+    translation.lose('turn_added', translation.at(first.first), 'the provider requires that the user begins')
+    messages.unshift(userMessage('(The conversation begins with the assistant.)'))
   }
-  writePrefill(sides, translation)
-  return { system, messages: new CallPairing(translation).messages(sides) }
+  writePrefill(messages, last.last, translation)
+  return { system, messages: rememberWritten(translation, messages, isBegun ? 1 : 0) }
 }
+
+const userMessage = (text: string): Message => ({ role: 'user', content: [{ type: 'text', text }] })
 
 function writeSystem(writer: PartWriter, translation: Translation): Block[] {
   const { system, outputFormat } = translation.request
@@ -60,9 +71,6 @@ function writeSystem(writer: PartWriter, translation: Translation): Block[] {
     return []
   })
 }
-
-/** `part` of an item that the conversation does not have: it has no path. */
-const textItem = (text: string): Item => ({ block: { type: 'text', text }, part: { type: 'text', text } })
 
 function sidesOf(turns: Turn[], writer: PartWriter, translation: Translation): Side[] {
   const { systemTurns } = translation.target.capabilities
@@ -114,31 +122,45 @@ type Call = { item: Item; sentId: string }
 /** Puts each tool result first in the message after its call, and gives every call an id of its own. */
 class CallPairing {
   readonly #translation: Translation
+  readonly #messages: Written[]
   /** The number of uses of each id: a long conversation may use one id everywhere. */
   readonly #uses = new Map<string, number>()
   readonly #sentIds = new Set<string>()
 
-  constructor(translation: Translation) {
+  constructor(messages: Written[], translation: Translation) {
+    this.#messages = messages
     this.#translation = translation
+    for (const { json } of messages)
+      for (const block of json.content) if (block.type === 'tool_use') this.#sentIds.add(block.id as string)
   }
 
-  messages(sides: readonly Side[]): Message[] {
-    const messages: Message[] = []
+  add(sides: readonly Side[]): void {
     let calls: Call[] = []
     for (const { role, items } of sides) {
       if (role === 'user') {
-        messages.push({ role, content: this.#withResults(items, calls) })
+        this.#push(role, this.#withResults(items, calls), items)
         calls = []
         continue
       }
-      if (calls.length > 0) messages.push({ role: 'user', content: this.#withResults([], calls) })
+      if (calls.length > 0) this.#addMissing(calls)
       calls = items.flatMap((item) =>
         item.callId === undefined ? [] : [{ item, sentId: this.#uniqueId(item.callId) }],
       )
-      messages.push({ role, content: this.#withCalls(items, calls) })
+      this.#push(role, this.#withCalls(items, calls), items)
     }
-    if (calls.length > 0) messages.push({ role: 'user', content: this.#withResults([], calls) })
-    return messages
+    if (calls.length > 0) this.#addMissing(calls)
+  }
+
+  #addMissing(calls: readonly Call[]): void {
+    this.#push(
+      'user',
+      this.#withResults([], calls),
+      calls.map(({ item }) => item),
+    )
+  }
+
+  #push(role: Message['role'], content: Block[], items: readonly Item[]): void {
+    this.#messages.push({ json: { role, content }, first: items[0]!.part, last: items.at(-1)!.part })
   }
 
   /** Anthropic refuses text after a call: it moves before the first one. */
@@ -211,21 +233,21 @@ class CallPairing {
 
 /**
  * The beginning of a response that the model is to continue: Anthropic refuses whitespace at its end, and newer models
- * refuse it altogether.
+ * refuse it altogether. `part`: the last one of the conversation.
  */
-function writePrefill(sides: Side[], translation: Translation): void {
-  const { role, items } = sides.at(-1)!
-  if (role !== 'assistant' || items.some(({ callId }) => callId !== undefined)) return
-  const last = items.at(-1)!
+function writePrefill(messages: Message[], part: Part, translation: Translation): void {
+  const { role, content } = messages.at(-1)!
+  if (role !== 'assistant') return
   if (translation.target.capabilities.prefill === false) {
-    translation.lose('prefill_unsupported', translation.at(last.part), 'the user asks the model to continue it')
-    sides.push({ role: 'user', items: [textItem('(Continue your last answer where it ends.)')] })
+    translation.lose('prefill_unsupported', translation.at(part), 'the user asks the model to continue it')
+    messages.push(userMessage('(Continue your last answer where it ends.)'))
     return
   }
-  const text = last.block.type === 'text' ? String(last.block.text) : ''
+  const last = content.at(-1)!
+  const text = last.type === 'text' ? String(last.text) : ''
   if (text.trimEnd() === text) return
-  translation.lose('value_adjusted', translation.at(last.part), 'whitespace at the end of a begun response is removed')
-  items[items.length - 1] = { ...last, block: { ...last.block, text: text.trimEnd() } }
+  translation.lose('value_adjusted', translation.at(part), 'whitespace at the end of a begun response is removed')
+  messages[messages.length - 1] = { role, content: content.with(-1, { ...last, text: text.trimEnd() }) }
 }
 
 /** Reasoning with a budget is possible: the turn to be continued begins with reasoning, or with the user. */

@@ -1,5 +1,6 @@
 import type { Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
 import { customToolSchema as customSchema, loseGrammar } from '../custom-tools.ts'
+import { rememberLike, WrittenArrays } from '../element-memory.ts'
 import { present } from '../fields.ts'
 import type { Capabilities } from '../protocol.ts'
 import { writeHosted } from '../hosted-tools.ts'
@@ -14,24 +15,40 @@ import { type Json, TOOL_NAME } from './shapes.ts'
 /** Anthropic's rule for tool names. */
 export const ANTHROPIC_NAMES: NameRule = { valid: TOOL_NAME, invalid: /[^a-zA-Z0-9_-]/g, longest: 64 }
 
-export function writeTools(names: ToolNames, translation: Translation): { tools: Json[]; servers: Json[] } {
+export function writeTools(names: ToolNames, translation: Translation): WrittenTools {
   const { toolChoice, tools, webSearch } = translation.request
   const allowed = toolChoice?.type === 'allowed' ? new Set(toolChoice.names) : undefined
   if (allowed !== undefined)
     translation.lose('tool_choice_adjusted', translation.setting('toolChoice'), 'only the allowed tools are sent')
-  const sent = tools.filter((tool) => tool.type === 'native' || allowed?.has(tool.name) !== false)
+  const written =
+    allowed === undefined
+      ? writtenTools.of(tools, translation, () => {
+          const all = writeOwnTools(tools, names, translation)
+          rememberLike(tools, all.tools, translation.target)
+          return all
+        })
+      : writeOwnTools(
+          tools.filter((tool) => tool.type === 'native' || allowed.has(tool.name)),
+          names,
+          translation,
+        )
+  if (written.servers.length > 0) translation.headers['anthropic-beta'] = MCP.beta
+  if (webSearch === undefined) return written
+  return { ...written, tools: [...written.tools, writeWebSearch(webSearch, translation)] }
+}
+
+type WrittenTools = { tools: Json[]; servers: Json[] }
+
+const writtenTools = new WrittenArrays<WrittenTools>()
+
+function writeOwnTools(sent: Tool[], names: ToolNames, translation: Translation): WrittenTools {
   const strict = strictSchemas(sent, translation)
   const written = sent.flatMap((tool): WrittenTool[] =>
     tool.type === 'native' ? writeNative(tool, translation) : [{ tool: writeTool(tool, names, strict, translation) }],
   )
-  const servers = written.map(({ server }) => server).filter((server) => server !== undefined)
-  if (servers.length > 0) translation.headers['anthropic-beta'] = MCP.beta
   return {
-    tools: [
-      ...written.map(({ tool }) => tool),
-      ...(webSearch === undefined ? [] : [writeWebSearch(webSearch, translation)]),
-    ],
-    servers,
+    tools: written.map(({ tool }) => tool),
+    servers: written.map(({ server }) => server).filter((server) => server !== undefined),
   }
 }
 

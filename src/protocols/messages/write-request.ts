@@ -50,14 +50,17 @@ export function writeRequest(translation: Translation): Json {
   const reasons = thinking !== undefined && thinking.type !== 'disabled'
   const toolChoice = tools.length === 0 ? undefined : writeToolChoice(names, reasons, translation)
   if (tools.length === 0) loseToolChoice(translation)
-  limitBreakpoints([...tools, ...system, ...messages.flatMap(({ content }) => content)], translation)
+  const [limitedTools, limitedSystem, limitedMessages] = limitBreakpoints(
+    [tools, system, messages] as const,
+    translation,
+  )
   loseUnsupported(translation)
   return {
     model: target.model,
     max_tokens: maxTokens,
-    ...(system.length === 0 ? {} : { system }),
-    messages,
-    ...(tools.length === 0 ? {} : { tools }),
+    ...(system.length === 0 ? {} : { system: limitedSystem }),
+    messages: limitedMessages,
+    ...(tools.length === 0 ? {} : { tools: limitedTools }),
     ...(servers.length === 0 ? {} : { [MCP.member]: servers }),
     ...present('tool_choice', toolChoice),
     ...present('thinking', thinking),

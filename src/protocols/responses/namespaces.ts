@@ -1,5 +1,6 @@
 import type { RawRequest } from '../protocol.ts'
 import { isObject } from '../../json/parse.ts'
+import { ReadArrays, someElement } from '../element-memory.ts'
 import { omit } from '../media.ts'
 import { objectsOf, type Json } from './shapes.ts'
 
@@ -23,20 +24,36 @@ export const inputPath = (index: number, { inserted = 0 }: Pick<RawRequest, 'ins
 export function toolLists(rawRequest: InputOf): { path: string; tools: unknown }[] {
   const { body } = rawRequest
   const lists = [{ path: 'tools', tools: body.tools }]
-  for (const [index, item] of (Array.isArray(body.input) ? body.input : []).entries())
-    if (isObject(item) && (item.type === 'additional_tools' || item.type === 'tool_search_output'))
-      lists.push({ path: `${inputPath(index, rawRequest)}.tools`, tools: item.tools })
+  const input: unknown[] = Array.isArray(body.input) ? body.input : []
+  if (!someElement(input, bringsTools)) return lists
+  for (const [index, item] of input.entries())
+    if (bringsTools(item)) lists.push({ path: `${inputPath(index, rawRequest)}.tools`, tools: item.tools })
   return lists
 }
 
-/** A tool keeps its own name if it is unique in the request; otherwise its namespace is put before it. */
+const bringsTools = (item: unknown): item is Json =>
+  isObject(item) && (item.type === 'additional_tools' || item.type === 'tool_search_output')
+
+const NONE: NamespaceNames = { flatten: (_, name) => name, resolve: () => undefined }
+
+/**
+ * A tool keeps its own name if it is unique in the request; otherwise its namespace is put before it. The same object
+ * for the same tools.
+ */
 export function namespaceNames(body: Json): NamespaceNames {
+  const lists = toolLists({ body })
+  return lists.length === 1 ? known.of(body.tools, {}, () => namesIn(lists)) : namesIn(lists)
+}
+
+const known = new ReadArrays<NamespaceNames>()
+
+function namesIn(lists: readonly { tools: unknown }[]): NamespaceNames {
   const namespacesByName = new Map<string, Set<string>>()
   const namespaced: NamespacedTool[] = []
   const add = (name: string, namespace: string): void => {
     namespacesByName.set(name, (namespacesByName.get(name) ?? new Set()).add(namespace))
   }
-  for (const tool of toolLists({ body }).flatMap(({ tools }) => objectsOf(tools))) {
+  for (const tool of lists.flatMap(({ tools }) => objectsOf(tools))) {
     if (typeof tool.name !== 'string') continue
     if (tool.type !== 'namespace') {
       add(tool.name, '')
@@ -48,6 +65,7 @@ export function namespaceNames(body: Json): NamespaceNames {
       namespaced.push({ namespace: tool.name, name: inner.name })
     }
   }
+  if (namespaced.length === 0) return NONE
   const flatten = (namespace: string, name: string): string =>
     (namespacesByName.get(name)?.size ?? 0) > 1 ? `${namespace}__${name}` : name
   const byFlatName = new Map(namespaced.map((tool) => [flatten(tool.namespace, tool.name), tool]))

@@ -1,7 +1,9 @@
 import { GatewayError, invalid } from '../../error.ts'
-import type { Part, ReasoningPart, Turn } from '../../generation/request.ts'
+import type { Part, ReasoningPart } from '../../generation/request.ts'
 import { unwrapSignature, type Signature } from '../../generation/signature.ts'
 import { collectExtras, type Extras, Fields, present, refuseElsewhere, refuseUnreadable } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
+import { ConversationReading } from '../pieces.ts'
 import type { RawRequest } from '../protocol.ts'
 import { stepsOf } from './hosted-tools.ts'
 import { inputPath, type NamespaceNames } from './namespaces.ts'
@@ -30,24 +32,23 @@ const OWN_SUBJECTS: ReadonlySet<string> = new Set([SUBJECTS.redactedReasoning, S
  * results are another; system and developer messages that lead the conversation are its system text.
  */
 export class InputReader {
-  readonly system: Part[] = []
-  readonly turns: Turn[] = []
+  readonly reading: ConversationReading
   readonly #names: NamespaceNames
-  readonly #extras: Extras
   readonly #calls = new Map<string, { name: string; form: 'function' | 'custom' }>()
 
   constructor(names: NamespaceNames, extras: Extras) {
+    this.reading = new ConversationReading(extras)
     this.#names = names
-    this.#extras = extras
   }
 
   /** `instructions`: a string, or items in front of the input. */
   readInstructions(body: Fields): void {
     const value = body.take('instructions')
-    if (typeof value === 'string') this.system.push({ type: 'text', text: value, path: body.at('instructions') })
+    if (typeof value === 'string')
+      this.reading.system.push({ type: 'text', text: value, path: body.at('instructions') })
     else if (Array.isArray(value)) for (const item of body.objects('instructions') ?? []) this.#tryItem(item)
     else if (value !== undefined)
-      refuseElsewhere(this.#extras, invalid(body.at('instructions'), 'must be a string or an array of items'))
+      refuseElsewhere(this.reading.extras, invalid(body.at('instructions'), 'must be a string or an array of items'))
   }
 
   /** `input`: a string or an array of items, which are stored; absent is an empty conversation. */
@@ -55,18 +56,24 @@ export class InputReader {
     const value = body.take('input')
     if (value === undefined) return
     const path = body.at('input')
-    if (typeof value === 'string') this.turns.push({ role: 'user', parts: [{ type: 'text', text: value, path }], path })
+    if (typeof value === 'string')
+      this.reading.turns.push({ role: 'user', parts: [{ type: 'text', text: value, path }], path })
     else if (Array.isArray(value))
-      for (const [index, item] of value.entries())
-        this.#tryItem(new Fields(item, inputPath(index, rawRequest), this.#extras))
-    else refuseElsewhere(this.#extras, invalid(path, 'must be a string or an array of items'))
+      this.reading.read(value, {
+        owner: InputReader,
+        basis: this.#names,
+        isPlace,
+        resume: () => this.reading.forEachCall((call) => this.#calls.set(call.id, call)),
+        read: (index) => this.#tryItem(new Fields(value[index], inputPath(index, rawRequest), this.reading.extras)),
+      })
+    else refuseElsewhere(this.reading.extras, invalid(path, 'must be a string or an array of items'))
   }
 
   #tryItem(item: Fields): void {
     try {
       this.#item(item)
     } catch (error) {
-      refuseUnreadable(error, this.#extras)
+      refuseUnreadable(error, this.reading.extras)
       this.#native(item, 'unknown')
     }
   }
@@ -95,7 +102,7 @@ export class InputReader {
       // Its tools are read with the others.
       case 'additional_tools':
         for (const name of ['id', 'role', 'tools']) item.take(name)
-        return collectExtras(item, this.#extras)
+        return collectExtras(item, this.reading.extras)
       default:
         return this.#native(item, type!)
     }
@@ -108,26 +115,26 @@ export class InputReader {
 
   /** Adds to the last turn if it has this role, else begins a turn. */
   #append(role: 'assistant' | 'tool' | 'user', item: Fields, parts: Part[]): void {
-    const last = this.turns.at(-1)
-    if (last?.role === role) for (const part of parts) last.parts.push(part)
-    else this.turns.push({ role, parts, path: item.path })
+    const last = this.reading.last(role)
+    if (last === undefined) this.reading.turns.push({ role, parts, path: item.path })
+    else for (const part of parts) last.parts.push(part)
   }
 
   #message(item: Fields): void {
     const role = item.require('role', item.oneOf('role', ROLES), 'user, assistant, system or developer')
     item.string('id')
     item.oneOf('status', STATUSES)
-    const parts = readContent(item, 'content', this.#extras)
-    collectExtras(item, this.#extras)
+    const parts = readContent(item, 'content', this.reading.extras)
+    collectExtras(item, this.reading.extras)
     if (role === 'assistant') this.#append('assistant', item, parts)
-    else if (role !== 'user' && this.turns.length === 0) {
-      for (const part of parts) this.system.push(part)
-    } else this.turns.push({ role, parts, path: item.path })
+    else if (role !== 'user' && this.reading.turns.length === 0) {
+      for (const part of parts) this.reading.system.push(part)
+    } else this.reading.turns.push({ role, parts, path: item.path })
   }
 
   /** A message from one agent of the client to another (Codex): its text names both. */
   #agentMessage(item: Fields): void {
-    this.turns.push({ role: 'user', parts: readContent(item, 'content', this.#extras), path: item.path })
+    this.reading.turns.push({ role: 'user', parts: readContent(item, 'content', this.reading.extras), path: item.path })
   }
 
   #reasoning(item: Fields): void {
@@ -157,10 +164,11 @@ export class InputReader {
   #sign(item: Fields, subject: string, signature: Signature): void {
     if (subject === SUBJECTS.emptyText)
       return this.#append('assistant', item, [{ type: 'text', text: '', signature, path: item.path }])
-    const last = this.turns.findLast((turn) => turn.role === 'assistant')
-    const part = last?.parts.findLast(
-      (part) => part.type === subject || (part.type === 'tool-call' && part.id === subject),
-    )
+    const last = this.reading.turns.findLastIndex((turn) => turn.role === 'assistant')
+    if (last < 0) return
+    const part = this.reading
+      .changeable(last)
+      .parts.findLast((part) => part.type === subject || (part.type === 'tool-call' && part.id === subject))
     if (part?.type === 'text' || part?.type === 'tool-call' || part?.type === 'image') part.signature = signature
   }
 
@@ -172,7 +180,7 @@ export class InputReader {
       namespace = item.string('namespace')
     const name = namespace === undefined ? ownName : this.#names.flatten(namespace, ownName)
     const text = item.require(content, item.string(content), form === 'function' ? 'a JSON string' : 'a string')
-    collectExtras(item, this.#extras)
+    collectExtras(item, this.reading.extras)
     this.#calls.set(id, { name, form })
     this.#append('assistant', item, [{ type: 'tool-call', id, name, arguments: text, form, path: item.path }])
   }
@@ -181,8 +189,8 @@ export class InputReader {
     item.string('id')
     item.oneOf('status', STATUSES)
     const callId = item.require('call_id', item.string('call_id'), 'the id of the call')
-    const content = asResultContent(readContent(item, 'output', this.#extras))
-    collectExtras(item, this.#extras)
+    const content = asResultContent(readContent(item, 'output', this.reading.extras))
+    collectExtras(item, this.reading.extras)
     const call = this.#calls.get(callId)
     this.#append('tool', item, [
       {
@@ -219,6 +227,15 @@ export class InputReader {
     ])
   }
 }
+
+const typeOf = (item: unknown): unknown => (isObject(item) ? (item.type ?? 'message') : undefined)
+
+/** Reports whether a message of the user begins here, or the response to results or to such a message. */
+const isPlace = (items: readonly unknown[], at: number): boolean =>
+  isOfUser(items[at]) ||
+  (!RESULTS.test(String(typeOf(items[at]))) && (isOfUser(items[at - 1]) || RESULTS.test(String(typeOf(items[at - 1])))))
+
+const isOfUser = (item: unknown): boolean => isObject(item) && typeOf(item) === 'message' && item.role === 'user'
 
 /** The texts of the parts in a member, as paragraphs. */
 const textOfParts = (item: Fields, name: string): string =>

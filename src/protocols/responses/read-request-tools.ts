@@ -2,6 +2,7 @@ import { invalid } from '../../error.ts'
 import type { GenerationRequest, ImageOutput, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
 import { collectExtras, type Extras, Fields, present, refuseElsewhere, refuseUnreadable } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
+import { ReadArrays, rememberLike } from '../element-memory.ts'
 import { isImageTool, parseSize } from '../image-config.ts'
 import type { RawRequest } from '../protocol.ts'
 import { hostedTool, ownMembers } from './hosted-tools.ts'
@@ -17,9 +18,19 @@ export type ReadTools = { tools: Tool[]; webSearch?: WebSearch; imageOutput?: Im
 /** `tools`, and the tools that input items bring along (`additional_tools`, `tool_search_output`). */
 export function readTools(body: Fields, rawRequest: RawRequest, names: NamespaceNames, extras: Extras): ReadTools {
   body.array('tools')
+  const lists = toolLists(rawRequest)
+  const read = (): Tool[] => rememberLike(body.value.tools, readLists(lists, names, extras))
+  // Items may bring tools that change the names of those listed here.
+  const tools = lists.length > 1 ? readLists(lists, names, extras) : readings.of(body.value.tools, extras, read)
+  return { ...readWebSearch(body, tools, extras), ...present('imageOutput', readImageOutput(tools)) }
+}
+
+const readings = new ReadArrays<Tool[]>()
+
+function readLists(lists: ReturnType<typeof toolLists>, names: NamespaceNames, extras: Extras): Tool[] {
   const tools: Tool[] = []
   const seen = new Set<string>()
-  for (const { path, tools: list } of toolLists(rawRequest)) {
+  for (const { path, tools: list } of lists) {
     if (list === undefined || list === null) continue
     if (!Array.isArray(list)) {
       refuseElsewhere(extras, invalid(path, 'must be an array of tools'))
@@ -35,7 +46,7 @@ export function readTools(body: Fields, rawRequest: RawRequest, names: Namespace
       }
     }
   }
-  return { ...readWebSearch(body, tools, extras), ...present('imageOutput', readImageOutput(tools)) }
+  return tools
 }
 
 function tryTool(tool: unknown, path: string, names: NamespaceNames, extras: Extras): Tool[] {

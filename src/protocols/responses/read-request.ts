@@ -25,8 +25,8 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
   const tools = readTools(body, rawRequest, names, extras)
   const request: GenerationRequest = {
     model,
-    system: input.system,
-    turns: input.turns,
+    system: input.reading.system,
+    turns: input.reading.turns,
     ...tools,
     ...tryRead((fields) => readToolChoice(fields, names, tools, extras), body, extras),
     ...readReasoning(body, extras),

@@ -1,5 +1,6 @@
 import { invalid } from '../../error.ts'
 import { isObject } from '../../json/parse.ts'
+import { someElement } from '../element-memory.ts'
 import {
   dataUrl,
   isRemoteUrl,
@@ -28,10 +29,22 @@ const FILE_PARTS = 'input_file and input_image parts'
 export function references(body: Json, inserted = 0): Found {
   const found: Found = []
   for (const [i, item] of listedIn(body.instructions, ['instructions'])) addItem(item, ['instructions', i], found)
-  for (const [i, item] of listedIn(body.input, ['input'])) addInputItem(item, i, inserted, found)
+  if (!Array.isArray(body.input) || someElement(body.input, mayRefer))
+    for (const [i, item] of listedIn(body.input, ['input'])) addInputItem(item, i, inserted, found)
   if (isObject(body.prompt)) addPrompt(body.prompt, found)
   addTools(body, [], found)
   return found
+}
+
+/** Reports whether an item has references, or some that are refused. */
+function mayRefer(item: unknown): boolean {
+  const found: Found = []
+  try {
+    if (isObject(item)) addItem(item, [], found)
+    return found.length > 0
+  } catch {
+    return true
+  }
 }
 
 function addPrompt({ id, variables }: Json, found: Found): void {

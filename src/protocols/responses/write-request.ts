@@ -2,10 +2,12 @@ import type { Reasoning, Tool, ToolChoice, WebSearch } from '../../generation/re
 import { loseBreakpoints } from '../cache-breakpoints.ts'
 import { nearestEffort, acceptsSampling, limitOutputTokens, refuseAudioAlone } from '../capabilities.ts'
 import { isObject } from '../../json/parse.ts'
+import { rememberLike, WrittenArrays } from '../element-memory.ts'
 import { present } from '../fields.ts'
 import { writeHosted } from '../hosted-tools.ts'
 import { writeImageTool } from '../image-config.ts'
 import { jsonInstruction, mentionsJson } from '../json-instruction.ts'
+import { rememberWritten, writeTurns } from '../pieces.ts'
 import type { Capabilities, RawRequest } from '../protocol.ts'
 import { effortOfBudget } from '../reasoning-effort.ts'
 import { functionSchema, responseSchema } from '../schema/openai.ts'
@@ -75,21 +77,32 @@ function writeConversation(translation: Translation, names: ToolNames): Json {
     (first.cache === undefined || breakpoints(target) === undefined)
   const instructions = isPlain ? first.text : undefined
   if (instructions === undefined) input.system(system)
-  for (const turn of orderToolResults(request.turns)) input.turn(turn)
-  input.end()
+  const { items } = input
+  const { length } = items
+  writeTurns(translation, items, (turns) => {
+    for (const turn of orderToolResults(turns)) input.turn(turn)
+    input.end()
+  })
   const last = request.turns.at(-1)
-  if (last !== undefined && input.items.at(-1)?.role === 'assistant')
+  if (last !== undefined && items.at(-1)?.role === 'assistant')
     translation.lose('prefill_unsupported', translation.at(last))
-  return { ...present('instructions', instructions), input: input.items }
+  return { ...present('instructions', instructions), input: rememberWritten(translation, items, length) }
 }
 
 function writeTools(translation: Translation, names: ToolNames, reasons: boolean): Json {
   const { request, target } = translation
-  const tools = request.tools.flatMap((tool) => writeTool(tool, names, translation))
+  const written = writtenTools.of(request.tools, translation, () =>
+    rememberLike(
+      request.tools,
+      request.tools.flatMap((tool) => writeTool(tool, names, translation)),
+      target,
+    ),
+  )
   const { webSearch, toolChoice } = request
-  if (webSearch !== undefined) tools.push(writeWebSearch(webSearch, translation))
+  const others = webSearch === undefined ? [] : [writeWebSearch(webSearch, translation)]
   const imageTool = writeImageTool(request, translation)
-  if (imageTool !== undefined) tools.push(imageTool)
+  if (imageTool !== undefined) others.push(imageTool)
+  const tools = others.length === 0 ? written : [...written, ...others]
   if (tools.length === 0) {
     loseToolChoice(translation)
     return {}
@@ -103,6 +116,8 @@ function writeTools(translation: Translation, names: ToolNames, reasons: boolean
     ...present('parallel_tool_calls', request.parallelTools),
   }
 }
+
+const writtenTools = new WrittenArrays<Json[]>()
 
 function writeWebSearch(search: WebSearch, translation: Translation): Json {
   loseSearchOptions(search, translation, 'contextSize', 'userLocation', 'allowedDomains', 'maxUses')

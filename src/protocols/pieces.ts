@@ -1,0 +1,218 @@
+import type { Part, ToolCallPart, Turn } from '../generation/request.ts'
+import { sameBeginning } from '../json/same-beginning.ts'
+import { memoryOf, rememberLike } from './element-memory.ts'
+import type { Extras } from './fields.ts'
+import type { Loss, Translation } from './translation.ts'
+
+/**
+ * Conversations are read and written in pieces, which begin at places: what is made of the elements before a place does
+ * not depend on what follows. So of a conversation that comes again, only what follows the last place before its first
+ * change is read and written.
+ */
+
+/** A place, and the lengths of the lists that were made of what is before it. */
+type Place = { at: number; lengths: readonly number[] }
+
+/** Lists that were made of the beginning of an array that comes again. */
+class Beginning {
+  #basis: unknown
+  #elements: readonly unknown[] = []
+  #lists: unknown[][] = []
+  readonly #places: Place[] = []
+  /** Written instructions before the conversation, and their text. */
+  readonly #lead: { json: object; text: string }[] = []
+
+  /** Appends to `lists` what was made of the same elements. Returns the place where they end. */
+  continue<T>(elements: readonly T[], { basis, isPlace, lists }: Making<T>): number {
+    const places = this.#places
+    const same = basis === this.#basis ? sameBeginning(this.#elements, elements) : 0
+    const isStillPlace = (at: number): boolean => at <= same && (at === elements.length || isPlace(elements, at))
+    while (places.length > 0 && !isStillPlace(places.at(-1)!.at)) places.pop()
+    const last = places.at(-1)
+    this.#basis = basis
+    this.#elements = elements
+    if (this.#lists.length === 0) this.#lists = lists.map(() => [])
+    for (const [i, known] of this.#lists.entries()) {
+      known.length = last?.lengths[i] ?? 0
+      const list = lists[i]!
+      for (let at = 0; at < known.length; at++) list.push(known[at])
+    }
+    return last?.at ?? 0
+  }
+
+  /** `from`: the lengths of the lists before anything was made of these elements. */
+  keep(at: number, lists: readonly unknown[][], from: readonly number[]): void {
+    for (const [i, known] of this.#lists.entries())
+      for (let next = from[i]! + known.length; next < lists[i]!.length; next++) known.push(lists[i]![next])
+    this.#places.push({ at, lengths: this.#lists.map(({ length }) => length) })
+  }
+
+  /** The same object as before for an element of the lead that has the same text. */
+  lead(index: number, json: object): object {
+    const text = JSON.stringify(json)
+    const known = this.#lead[index]
+    if (known?.text === text) return known.json
+    this.#lead[index] = { json, text }
+    return json
+  }
+}
+
+const newBeginning = (): Beginning => new Beginning()
+
+type Making<T> = {
+  /** Something else on which the lists depend. */
+  basis: unknown
+  /** Reports whether a piece may begin at an element, which is not the first. */
+  isPlace(elements: readonly T[], at: number): boolean
+  /** The lists that grow with each piece. */
+  lists: readonly unknown[][]
+  /** Called after what is known has been appended to the lists. */
+  resume(): void
+  /** Reports whether what it made is the same in each request; else neither that nor what follows is kept. */
+  make(from: number, to: number): boolean
+}
+
+/** Makes lists of an array. `owner`: whose lists they are. */
+function inPieces<T>(elements: readonly T[], owner: object, making: Making<T>): void {
+  const { lists, isPlace } = making
+  let known = memoryOf(elements)?.of(owner, newBeginning)
+  const lengths = lists.map(({ length }) => length)
+  let from = known?.continue(elements, making) ?? 0
+  if (from > 0) making.resume()
+  // Also without a memory, so that nothing depends on that.
+  while (from < elements.length) {
+    let to = from + 1
+    while (to < elements.length && !isPlace(elements, to)) to++
+    if (!making.make(from, to)) known = undefined
+    known?.keep(to, lists, lengths)
+    from = to
+  }
+}
+
+type Reading = {
+  /** Whose turns they are: each reader has its own. */
+  owner: object
+  basis?: unknown
+  /** Reports whether this element does not continue the turn before it. */
+  isPlace(elements: readonly unknown[], at: number): boolean
+  /** State behind each piece, the last one at the end. */
+  states?: unknown[]
+  /** Called after turns that are known have been added. */
+  resume(): void
+  read(index: number): void
+  /** Called at the end of each piece. */
+  end?(): void
+}
+
+/** A conversation while it is read. Turns of earlier pieces are shared, and copied before they change. */
+export class ConversationReading {
+  readonly system: Part[] = []
+  readonly turns: Turn[] = []
+  /** Those of what is being read. */
+  extras: Extras
+  /** Turns before this one are shared. */
+  #own = 0
+  #isOwn = true
+
+  constructor(extras: Extras) {
+    this.extras = extras
+  }
+
+  /** Reads the elements of a conversation, each of which must depend on nothing but those before it, and `basis`. */
+  read(elements: readonly unknown[], { owner, basis, isPlace, states = [], resume, read, end }: Reading): void {
+    const { extras } = this
+    const found: [path: string, value: unknown][] = []
+    inPieces(elements, owner, {
+      basis,
+      isPlace,
+      lists: [this.turns, this.system, found, states],
+      resume: () => {
+        for (const [path, value] of found) extras[path] = value
+        resume()
+      },
+      make: (from, to) => {
+        this.#own = this.turns.length
+        this.extras = Object.create(null) as Extras
+        for (let index = from; index < to; index++) read(index)
+        end?.()
+        for (const path in this.extras) {
+          extras[path] = this.extras[path]
+          found.push([path, extras[path]])
+        }
+        return this.#isOwn
+      },
+    })
+    this.extras = extras
+    rememberLike(elements, this.turns)
+  }
+
+  /** The last turn, to be continued, if it has this role. */
+  last(role: Turn['role']): Turn | undefined {
+    return this.turns.at(-1)?.role === role ? this.changeable(this.turns.length - 1) : undefined
+  }
+
+  /** A turn that may be changed, with its parts. */
+  changeable(index: number): Turn {
+    const turn = this.turns[index]!
+    if (index >= this.#own) return turn
+    this.#isOwn = false
+    return (this.turns[index] = { ...turn, parts: turn.parts.map((part) => ({ ...part })) })
+  }
+
+  /** Each call of a tool so far. */
+  forEachCall(use: (call: ToolCallPart) => void): void {
+    for (const { role, parts } of this.turns)
+      if (role === 'assistant') for (const part of parts) if (part.type === 'tool-call') use(part)
+  }
+}
+
+/**
+ * Has the turns of a request be written in pieces: `write` appends to `items`, which begin with the instructions before
+ * the conversation. What it appends must depend on nothing but these turns, the target and `basis`.
+ */
+export function writeTurns(
+  { request: { turns }, report, target }: Translation,
+  items: unknown[],
+  write: (turns: readonly Turn[]) => void,
+  basis?: unknown,
+): void {
+  const losses: Loss[] = []
+  inPieces(turns, target, {
+    basis,
+    isPlace,
+    lists: [items, losses],
+    resume: () => {
+      for (const { code, path, reason } of losses) report.add(code, path, reason)
+    },
+    make: (from, to) => {
+      const { reported } = report
+      const lost = report.losses.length
+      write(to - from === turns.length ? turns : turns.slice(from, to))
+      for (let i = lost; i < report.losses.length; i++) losses.push(report.losses[i]!)
+      // A loss that was reported before, or is one too many, is not listed.
+      return report.reported - reported === report.losses.length - lost
+    },
+  })
+}
+
+/**
+ * Has the written items of a conversation be remembered. `lead`: the number of those before its turns, for which the
+ * same objects are put as before.
+ */
+export function rememberWritten<T extends object>({ request, target }: Translation, written: T[], lead: number): T[] {
+  const known = memoryOf(request.turns)?.of(target, newBeginning)
+  if (known === undefined) return written
+  for (let i = 0; i < lead; i++) written[i] = known.lead(i, written[i]!) as T
+  return rememberLike(request.turns, written, known)
+}
+
+/** Reports whether a response begins here: it changes nothing before it, since all protocols write both turns. */
+const isPlace = (turns: readonly Turn[], at: number): boolean => {
+  const [before, turn] = [turns[at - 1]!, turns[at]!]
+  return turn.role === 'assistant' && before.role !== 'assistant' && isWritten(turn) && isWritten(before)
+}
+
+const isWritten = ({ parts }: Turn): boolean =>
+  parts.some(({ type, text }: Part & { text?: string }) =>
+    type === 'text' ? /\S/.test(text!) : type === 'tool-call' || type === 'tool-result',
+  )
