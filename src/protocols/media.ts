@@ -141,9 +141,9 @@ export function refuseFileId(
   path: readonly (string | number)[],
   allowed: string,
 ): void {
+  if (!isNonEmptyString(object.file_id)) return
   const param = pathText([...path, 'file_id'])
-  if (isNonEmptyString(object.file_id))
-    throw new GatewayError('not_found', `${param}: file ids are accepted in ${allowed} only`, { param })
+  throw new GatewayError('not_found', `${param}: file ids are accepted in ${allowed} only`, { param })
 }
 
 /** A reference to an object that the provider stores, if the member is an id or a list of ids. */

@@ -12,7 +12,7 @@ export class GoogleFields extends Fields {
   }
 
   override take(name: string): unknown {
-    return super.take(this.#spelling(name))
+    return super.take(this.#spelling(name, knownSnakeCase(name)))
   }
 
   override at(name: string): string {
@@ -20,11 +20,10 @@ export class GoogleFields extends Fields {
   }
 
   override has(name: string): boolean {
-    return super.has(this.#spelling(name))
+    return super.has(this.#spelling(name, knownSnakeCase(name)))
   }
 
-  #spelling(name: string): string {
-    const snake = snakeCase(name)
+  #spelling(name: string, snake = snakeCase(name)): string {
     if (Object.hasOwn(this.value, name)) {
       // The provider might read the other one.
       if (snake !== name && Object.hasOwn(this.value, snake))
@@ -39,10 +38,21 @@ export class GoogleFields extends Fields {
   }
 }
 
+/** Names in snake_case that readers ask for: few, and all of them in the code. */
+const SNAKE_CASE = new Map<string, string>()
+
+function knownSnakeCase(name: string): string {
+  const known = SNAKE_CASE.get(name)
+  if (known !== undefined) return known
+  const snake = snakeCase(name)
+  SNAKE_CASE.set(name, snake)
+  return snake
+}
+
 /** A member of a value that is not validated, under either name. */
 export const either = (value: unknown, name: string): unknown => {
   if (!isObject(value)) return undefined
   if (Object.hasOwn(value, name)) return value[name]
-  const snake = snakeCase(name)
+  const snake = knownSnakeCase(name)
   return Object.hasOwn(value, snake) ? value[snake] : undefined
 }
