@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { type Limited, Permits } from '../../src/accounts/permits.ts'
 import type { LeaseStore } from '../../src/store/leases.ts'
+import { forgetPermits } from '../../src/store/postgres/lease-functions.ts'
 import { randomOf } from '../../prove/table.ts'
 import { type PostgresServer, startPostgres } from '../postgres/server.ts'
 import { until } from './account-contract.ts'
@@ -174,6 +175,17 @@ test('permits that a process has not used in time go back', () =>
     await pass(2_000)
     expect(await until(async () => (await inStore()) === used)).toBe(true)
     expect(await second!.lease(tokens(10_000), 10_000 - used)).toBe(0)
+  }))
+
+test('permits of owners that are not used any more are forgotten', () =>
+  withPermits(1, async ({ permits: [permits], pass, members: [member] }) => {
+    const owners = async (): Promise<unknown> => member!.connection.all('SELECT endpoint FROM permits')
+    await permits!.lease({ ...tokens(10), endpoint: 'old' }, 1)
+    await pass(600_001)
+    await permits!.lease({ ...tokens(10), endpoint: 'new' }, 1)
+    expect(await owners()).toEqual([{ endpoint: 'old' }, { endpoint: 'new' }])
+    await forgetPermits(member!.connection)
+    expect(await owners()).toEqual([{ endpoint: 'new' }])
   }))
 
 test('permits are leased for many requests at a time, as long as many are left', () =>

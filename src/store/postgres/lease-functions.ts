@@ -1,3 +1,5 @@
+import type { Queries } from './client.ts'
+
 /**
  * The time in which a permit for a request may be used. It counts for a minute from the end of it. Twice that for which
  * a process leases, so that what it fetches ahead of need does not end before it is used.
@@ -177,3 +179,9 @@ export const LEASE_FUNCTIONS = `
     END IF;
   END $$;
 `
+
+/** Removes permits that count no more, of owners for which none were leased since. It waits for no lease. */
+export async function forgetPermits(queries: Queries): Promise<void> {
+  await queries.run(`DELETE FROM permits WHERE ctid IN (
+    SELECT ctid FROM permits WHERE at < extract(epoch FROM clock_timestamp()) * 1000 - 600000 FOR UPDATE SKIP LOCKED)`)
+}

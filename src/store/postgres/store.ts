@@ -20,6 +20,7 @@ import { LedgerTables } from './ledger-tables.ts'
 import { takeTurn } from './locks.ts'
 import { migrate } from './migrations.ts'
 import { makePartitions } from './partitions.ts'
+import { forgetPermits } from './lease-functions.ts'
 import { forgetPlaces } from './place-functions.ts'
 import { PeopleTables } from './people-tables.ts'
 import { PredictionTables } from './prediction-tables.ts'
@@ -135,6 +136,7 @@ export class PostgresStore implements Store {
     await makePartitions(this.#connection)
     await foldRollUps(this.#connection)
     await forgetPlaces(this.#connection)
+    await forgetPermits(this.#connection)
   }
 
   snapshot<T>(read: () => Promise<T>): Promise<T> {
