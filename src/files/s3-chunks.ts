@@ -2,7 +2,8 @@ import type { S3Location } from '../config/config.ts'
 import { GatewayError } from '../error.ts'
 import type { ChunkStore } from '../store/chunked-blobs.ts'
 import type { BlobHealth } from '../store/store.ts'
-import { Bucket, BucketError, type BucketOptions, type Listed } from './bucket.ts'
+import { Bucket, type BucketOptions, type Listed } from './bucket.ts'
+import { BucketError } from './bucket-request.ts'
 
 /** Bytes of an object: what a process holds in memory for one upload or download. */
 const CHUNK_BYTES = 4 * 2 ** 20

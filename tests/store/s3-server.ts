@@ -7,6 +7,8 @@ export type S3Server = {
   env: Record<string, string>
   objects: Map<string, { content: Uint8Array; at: number }>
   requests: { method: string; bytes: number }[]
+  /** Session tokens of requests. */
+  tokens: Set<string>
   /** Answers requests with this, but those for which it has nothing. */
   failure: ((method: string, key: string) => Response | Promise<Response> | undefined) | undefined
   stop(): Promise<void>
@@ -14,9 +16,10 @@ export type S3Server = {
 
 /** A server with one bucket, `files`, that checks signatures and keeps objects in memory. */
 export function startS3(): S3Server {
-  const state: Pick<S3Server, 'objects' | 'requests' | 'failure'> = {
+  const state: Pick<S3Server, 'objects' | 'requests' | 'tokens' | 'failure'> = {
     objects: new Map(),
     requests: [],
+    tokens: new Set(),
     failure: undefined,
   }
   const server = Bun.serve({
@@ -28,6 +31,8 @@ export function startS3(): S3Server {
       const failed = state.failure?.(request.method, keyOf(request))
       if (failed !== undefined) return failed
       if (!isSigned(request)) return fault(403, 'SignatureDoesNotMatch')
+      const token = request.headers.get('x-amz-security-token')
+      if (token !== null) state.tokens.add(token)
       const hash = createHash('sha256').update(body).digest('hex')
       if (request.headers.get('x-amz-content-sha256') !== hash) return fault(400, 'XAmzContentSHA256Mismatch')
       return answer(request, body, state)
