@@ -15,7 +15,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- define "sluice.config" -}}
 {{- $store := ternary (dict "store" "${SLUICE_STORE_URL}") dict (not (empty .Values.postgres.existingSecret)) -}}
-{{- toYaml (merge (deepCopy .Values.config) $store) -}}
+{{- $files := ternary (dict "files" (dict "store" (printf "s3://%s" .Values.bucket.name))) dict (not (empty .Values.bucket.name)) -}}
+{{- toYaml (merge (deepCopy .Values.config) $store $files) -}}
 {{- end -}}
 
 {{- define "sluice.pod" -}}
@@ -25,6 +26,9 @@ metadata:
     checksum/config: {{ include "sluice.config" . | sha256sum }}
 spec:
   automountServiceAccountToken: false
+  {{- with .Values.serviceAccountName }}
+  serviceAccountName: {{ . }}
+  {{- end }}
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
   securityContext:
     runAsNonRoot: true
@@ -45,6 +49,22 @@ spec:
         - name: SLUICE_STORE_URL
           valueFrom:
             secretKeyRef: { name: {{ . }}, key: {{ $.Values.postgres.key }} }
+      {{- end }}
+      {{- if .Values.bucket.name }}
+      {{- with .Values.bucket.region }}
+        - { name: AWS_REGION, value: {{ . | quote }} }
+      {{- end }}
+      {{- with .Values.bucket.endpoint }}
+        - { name: AWS_ENDPOINT_URL, value: {{ . | quote }} }
+      {{- end }}
+      {{- with .Values.bucket.existingSecret }}
+        - name: AWS_ACCESS_KEY_ID
+          valueFrom:
+            secretKeyRef: { name: {{ . }}, key: {{ $.Values.bucket.idKey }} }
+        - name: AWS_SECRET_ACCESS_KEY
+          valueFrom:
+            secretKeyRef: { name: {{ . }}, key: {{ $.Values.bucket.secretKey }} }
+      {{- end }}
       {{- end }}
       {{- with .Values.existingSecret }}
       envFrom:
