@@ -132,11 +132,13 @@ describe('requests to an endpoint', () => {
       expect(statuses.filter((status) => status === 429).length).toBe(12 - served)
     }))
 
-  test('are refused at each process after an answer at another one that has as many tokens as the limit', () =>
-    withEndpoints(2, endpoints('{ tokensPerMinute: 5000 }'), async (servers) => {
+  test('are refused at each process after answers at another one that have as many tokens as the limit', () =>
+    withEndpoints(2, endpoints('{ tokensPerMinute: 200000 }'), async (servers) => {
       const [first, second] = servers as [Server, Server]
       expect(await statusOf(second)).toBe(200)
-      await (await ask(first, '[[reply: Hello]] [[usage: in=5 out=5000]]')).text()
+      const answered = async (): Promise<unknown> =>
+        (await ask(first, '[[delay: 1s]] [[reply: Hello]] [[usage: in=5 out=10000]]')).text()
+      await Promise.all(Array.from({ length: 20 }, answered))
       expect(await until(async () => (await statusOf(second)) === 429)).toBe(true)
       expect(await statusOf(first)).toBe(429)
     }))
