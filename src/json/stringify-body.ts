@@ -1,11 +1,16 @@
 import type { BodyPieces } from './splice-bytes.ts'
 import { sameBeginning } from './same-beginning.ts'
 
+/** Room for elements that follow later, without which each of them would cost a copy of all before. */
+const SLACK = 1.25
+
 /** The text of an array that comes again with more elements: the elements, and where each ends. */
 export class ArrayText {
   #elements: readonly unknown[] = []
   #ends: number[] = []
   #bytes: Buffer = Buffer.alloc(0)
+  /** The bytes that have been written, and may have been given away. */
+  #used = 0
 
   /** The bytes of `[`, the elements with commas between them, and no end. Only elements not known are written. */
   of(elements: readonly unknown[]): Buffer {
@@ -15,8 +20,8 @@ export class ArrayText {
   }
 
   #add(elements: readonly unknown[], known: number): void {
-    let end = known === 0 ? 0 : this.#ends[known - 1]!
-    const before = this.#bytes.subarray(0, end)
+    const from = known === 0 ? 0 : this.#ends[known - 1]!
+    let end = from
     this.#ends.length = known
     let text = ''
     for (let index = known; index < elements.length; index++) {
@@ -24,8 +29,14 @@ export class ArrayText {
       text += element
       this.#ends.push((end += Buffer.byteLength(element)))
     }
-    // Bytes that were given away stay as they are.
-    this.#bytes = Buffer.concat([before, Buffer.from(text)])
+    // Bytes that were given away stay as they are, so that only what follows all of them is written in place.
+    if (from < this.#used || end > this.#bytes.length) {
+      const bytes = Buffer.allocUnsafeSlow(Math.ceil(end * SLACK))
+      this.#bytes.copy(bytes, 0, 0, from)
+      this.#bytes = bytes
+    }
+    this.#bytes.write(text, from)
+    this.#used = end
     this.#elements = elements
   }
 }
