@@ -1,8 +1,9 @@
+import { createHash } from 'node:crypto'
+import { AwsV4Signer } from 'aws4fetch'
 import type { S3Location } from '../config/config.ts'
 import { BucketHealth, type BucketOperation } from './bucket-health.ts'
 import { type Answer, answerTo, BucketError, memberOf, refusalOf, textOf } from './bucket-request.ts'
 import { credentialsOf, type CredentialSource, type S3Environment, valueIn } from './s3-credentials.ts'
-import { escaped, signatureOf } from './s3-signature.ts'
 
 /** The longest that one operation may take, with its repetitions. One try gets half of it. */
 const LIMIT_MS = 30_000
@@ -113,16 +114,23 @@ export class Bucket {
   async #try({ kind, key, query = {}, content }: Operation, limitMs: number): Promise<Answer | undefined> {
     const end = performance.now() + limitMs
     const credentials = await this.#credentials(limitMs)
-    const url = new URL(key === '' ? this.#base : `${this.#base}/${key.split('/').map(escaped).join('/')}`)
-    const sorted = Object.entries(query).sort(([one], [other]) => (one < other ? -1 : 1))
+    const url = new URL(key === '' ? this.#base : `${this.#base}/${key.split('/').map(encodeURIComponent).join('/')}`)
+    url.search = new URLSearchParams(query).toString()
     const method = METHODS[kind]
-    const signed = { method, url, query: sorted, content: content ?? NOTHING, region: this.#region, at: this.#now() }
-    const search = sorted.map(([name, value]) => `${escaped(name)}=${escaped(value)}`).join('&')
+    // With the hash of the content, a server refuses one that was changed on its way.
+    const hash = createHash('sha256')
+      .update(content ?? '')
+      .digest('hex')
+    const signer = new AwsV4Signer({
+      ...{ method, url: url.href, headers: { 'x-amz-content-sha256': hash }, ...credentials },
+      ...{ service: 's3', region: this.#region, datetime: amazonTime(this.#now()) },
+    })
+    const signed = await signer.sign()
     const answer = await answerTo(
       {
-        url: search === '' ? url.href : `${url.href}?${search}`,
+        url: signed.url.href,
         method,
-        headers: signatureOf(signed, credentials),
+        headers: Object.fromEntries(signed.headers),
         ...(content === undefined ? {} : { body: [content] }),
       },
       end - performance.now(),
@@ -133,6 +141,9 @@ export class Bucket {
     throw refusal
   }
 }
+
+/** Such as `20260102T030405Z`. */
+const amazonTime = (at: number): string => new Date(at).toISOString().replace(/[-:]|\.\d+/g, '')
 
 const DEFAULT_REGION = 'us-east-1'
 

@@ -1,7 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { hideSecret } from '../log/secrets.ts'
 import { type Answer, answerTo, BucketError, memberOf, refusalOf, textOf } from './bucket-request.ts'
-import type { S3Credentials } from './s3-signature.ts'
+
+/** A key of the bucket, as it is signed with. `sessionToken`: of temporary credentials. */
+export type S3Credentials = { accessKeyId: string; secretAccessKey: string; sessionToken?: string }
 
 export type S3Environment = Readonly<Record<string, string | undefined>>
 
@@ -27,7 +29,12 @@ export function credentialsOf(env: S3Environment, region: string, now: () => num
   if (id !== undefined && secret !== undefined) {
     const token = valueIn(env, 'S3_SESSION_TOKEN', 'AWS_SESSION_TOKEN')
     for (const one of [secret, token ?? '']) hideSecret(one)
-    return () => ({ id, secret, token })
+    const credentials = {
+      accessKeyId: id,
+      secretAccessKey: secret,
+      ...(token === undefined ? {} : { sessionToken: token }),
+    }
+    return () => credentials
   }
   const [role, file] = [valueIn(env, 'AWS_ROLE_ARN'), valueIn(env, 'AWS_WEB_IDENTITY_TOKEN_FILE')]
   if (role !== undefined && file !== undefined) {
@@ -112,7 +119,7 @@ function temporary(valueOf: (name: string) => string | undefined): Temporary {
   const [id, secret, token] = ['AccessKeyId', 'SecretAccessKey', 'Token'].map(valueOf)
   const endsAt = Date.parse(valueOf('Expiration') ?? '')
   if (!id || !secret || !token || Number.isNaN(endsAt)) throw incomplete()
-  return { credentials: { id, secret, token }, endsAt }
+  return { credentials: { accessKeyId: id, secretAccessKey: secret, sessionToken: token }, endsAt }
 }
 
 const incomplete = (): BucketError => new BucketError('failed', 'the role gave no key (the answer is incomplete)')
