@@ -331,3 +331,10 @@ describe('roles', () => {
     expect([seen.rating, seen.hold]).toEqual([null, null])
   })
 })
+
+test('a request of a key that was just made has its name', async () => {
+  await list()
+  const { json } = await owner.post<{ id: string; text: string }>('/keys', { kind: 'pay-as-you-go', name: 'new' })
+  await generate('first', { model: 'sandbox/chat' }, json.text)
+  expect((await list(`?key=${json.id}`)).data.map(({ key }) => key)).toEqual([{ id: json.id, name: 'new' }])
+})

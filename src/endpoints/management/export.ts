@@ -70,7 +70,7 @@ class Export implements TextSource {
       if (next === null) this.#isDone = true
       else this.#before = next
       const withBodies = await this.#app.bodies.among(rows.map(({ id }) => id))
-      const write = await rowWriter(this.#app, this.#inbound, withBodies)
+      const write = await rowWriter(this.#app, this.#inbound, rows, withBodies)
       const lines = rows.map(write)
       return this.#format === 'csv'
         ? lines.map((line) => csvLine(COLUMNS.map(([, cell]) => cell(line)))).join('')

@@ -12,18 +12,26 @@ type Services = Pick<AppContext, 'store' | 'clock'>
 
 const known = new WeakMap<Services, Names>()
 
-/** Names of accounts and of keys by id, at most some seconds old. */
-export async function namesOf(app: Services): Promise<Pick<Names, 'accounts' | 'keys'>> {
+/**
+ * Names of accounts and of keys by id, at most some seconds old. `needed`: ids of keys; where one of them is not known,
+ * as that of a key that was just made, names are read again, once for as long as they are kept.
+ */
+export async function namesOf(
+  app: Services,
+  needed: readonly (string | null)[] = [],
+): Promise<Pick<Names, 'accounts' | 'keys'>> {
   const now = app.clock.elapsed()
   const kept = known.get(app)
-  if (kept !== undefined && now - kept.at < KEPT_MS) return kept
+  const isKnown = (id: string | null): boolean => id === null || kept?.keys.has(id) === true
+  if (kept !== undefined && now - kept.at < KEPT_MS && needed.every(isKnown)) return kept
   const { accounts: store } = app.store
   const [accounts, keys] = await Promise.all([store.list(), store.keys()])
-  const names = {
+  const names: Names = {
     accounts: new Map(accounts.map(({ id, name }) => [id, name])),
     keys: new Map(keys.map(({ id, name }) => [id, name])),
     at: now,
   }
+  for (const id of needed) if (id !== null && !names.keys.has(id)) names.keys.set(id, null)
   known.set(app, names)
   return names
 }

@@ -99,7 +99,8 @@ class RequestStream implements TextSource {
     }
     if (this.#isEnded) return undefined
     const events = this.#events.splice(0)
-    const write = await rowWriter(this.#app, this.#inbound)
+    const rows = events.map(({ row }) => row)
+    const write = await rowWriter(this.#app, this.#inbound, rows)
     let text = events.map(({ type, row }) => frame(type, write(row))).join('')
     if (this.#dropTimer === undefined && this.#dropped > 0) {
       text += frame('dropped', { count: this.#dropped })

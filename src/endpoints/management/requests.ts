@@ -107,9 +107,17 @@ export type RowWriter = (row: RequestRow) => RequestAnswer
 
 const NONE: ReadonlySet<string> = new Set()
 
-/** A function that writes lines for this caller. `withBodies`: the ids of requests whose bodies are stored. */
-export async function rowWriter(app: AppContext, inbound: ManagementRequest, withBodies = NONE): Promise<RowWriter> {
-  const names = await namesOf(app)
+/** A function that writes these rows for this caller. `withBodies`: the ids of requests whose bodies are stored. */
+export async function rowWriter(
+  app: AppContext,
+  inbound: ManagementRequest,
+  rows: readonly Pick<RequestRow, 'keyId'>[],
+  withBodies = NONE,
+): Promise<RowWriter> {
+  const names = await namesOf(
+    app,
+    rows.map(({ keyId }) => keyId),
+  )
   const listPrices = seesListPrices(inbound)
   return (row) => ({
     id: row.id,
@@ -148,7 +156,8 @@ export async function listRequests(app: AppContext, inbound: ManagementRequest):
   const left = limit - open.length
   const { rows, next, scannedTo } =
     left === 0 ? { rows: [], next: LAST_ID, scannedTo: null } : await app.store.reports.requests(filter, before, left)
-  const write = await rowWriter(app, inbound, await app.bodies.among(rows.map(({ id }) => id)))
+  const withBodies = await app.bodies.among(rows.map(({ id }) => id))
+  const write = await rowWriter(app, inbound, [...open, ...rows], withBodies)
   // A generation may have ended while the store was asked.
   const ended = new Set(rows.map(({ id }) => id))
   const page: Page<RequestAnswer> = {
@@ -163,15 +172,16 @@ export async function listRequests(app: AppContext, inbound: ManagementRequest):
 export async function getRequest(app: AppContext, inbound: ManagementRequest): Promise<Response> {
   const id = idIn(inbound.params[0]!)
   const scope = await scopeOf(app, inbound, 'requests.read')
-  const write = await rowWriter(app, inbound)
   const detail = id === undefined ? undefined : await app.store.reports.request(id, scope)
   if (detail !== undefined) {
     const bodies = await bodiesOf(app, detail.row)
+    const write = await rowWriter(app, inbound, [detail.row])
     return answer({ ...writeDetail(detail, write, seesListPrices(inbound)), bodies } satisfies RequestDetailAnswer)
   }
   const open = id === undefined ? undefined : await findOpen(app, id)
   const row = open && rowOfOpen(open)
   if (row === undefined || !isInScope(scope, row)) throw unknown('request', 'id')
+  const write = await rowWriter(app, inbound, [row])
   const { tries, losses } = open!.meter
   const attempts: AttemptAnswer[] = (tries as readonly StoredAttempt[]).map(writeAttempt)
   const bodies = await bodiesOf(app, row)
