@@ -113,14 +113,16 @@ export function duration(ms: number | null | undefined): string {
 export function agoText(at: number, now: number): string {
   const size = Math.abs(now - at)
   if (size < 5000) return 'now'
+  // What was given three days a moment ago ends in three, not in two.
+  const whole = at <= now ? Math.floor : Math.round
   const text =
     size < MINUTE
-      ? `${Math.floor(size / 1000)} s`
+      ? `${whole(size / 1000)} s`
       : size < HOUR
-        ? `${Math.floor(size / MINUTE)} min`
+        ? `${whole(size / MINUTE)} min`
         : size < 2 * DAY
-          ? `${Math.floor(size / HOUR)} h`
-          : `${Math.floor(size / DAY)} d`
+          ? `${whole(size / HOUR)} h`
+          : `${whole(size / DAY)} d`
   return at <= now ? `${text} ago` : `in ${text}`
 }
 

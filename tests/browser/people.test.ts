@@ -15,7 +15,6 @@ describe.skipIf(!CAN_BROWSE)('accounts and people in the console', () => {
     await page.getByRole('link', { name: 'People' }).click()
     await page.getByRole('button', { name: 'Invite' }).click()
     await page.getByLabel('Name').fill('Mia Member')
-    await page.getByRole('button', { name: 'Add a role' }).click()
     await page.getByRole('combobox', { name: 'Where' }).click()
     await page.getByRole('option', { name: 'default' }).click()
     await page.getByRole('combobox', { name: 'Role' }).click()

@@ -89,10 +89,13 @@ describe('times on the page', () => {
       '0.4 %',
       '12 %',
     ])
-    expect([agoText(NOW - 1, NOW), agoText(NOW - 190_000, NOW), agoText(NOW + 7_200_000, NOW)]).toEqual([
+    const text = (ms: number): string => agoText(NOW + ms, NOW)
+    expect([-1, -190_000, -239_000, 7_200_000, 72 * 3_600_000 - 900].map(text)).toEqual([
       'now',
       '3 min ago',
+      '3 min ago',
       'in 2 h',
+      'in 3 d',
     ])
   })
 })

@@ -1,8 +1,9 @@
 import { Button, Modal, Radio, Select, Stack } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
-import type { Account, KeyKind, NewKey } from '../../api/answers.ts'
+import type { KeyKind, NewKey } from '../../api/answers.ts'
 import { useAccounts, useChange } from '../../api/queries.ts'
 import { useScope } from '../../app/scope.tsx'
+import { usualAccount } from '../../parts/accounts.ts'
 import { Fault } from '../../parts/fault.tsx'
 import { KIND_NAMES } from './list.tsx'
 import { bodyOf, LimitFields, ModelsField, NameField, NO_OPTIONS, RateField } from './options.tsx'
@@ -23,10 +24,6 @@ const LIFETIMES = [
 const DAY_MS = 86_400_000
 
 type Body = ReturnType<typeof bodyOf> & { kind: KeyKind; account?: string; expires_at: string | null }
-
-/** The account that the installation began with, of those that one may see. */
-const oldestOf = (accounts: readonly Account[]): Account | undefined =>
-  accounts.toSorted((a, b) => (a.created_at < b.created_at ? -1 : 1))[0]
 
 /** Members that were left empty are left out. */
 const given = (body: Body): Partial<Body> =>
@@ -49,7 +46,7 @@ function MakeForm({ onMade }: { onMade: (key: NewKey) => void }) {
   const [chosen, setChosen] = useState<string | null>(null)
   const [lifetime, setLifetime] = useState('')
   const [options, setOptions] = useState(NO_OPTIONS)
-  const account = chosen ?? scoped ?? oldestOf(accounts)?.id
+  const account = chosen ?? usualAccount(accounts, scoped)?.id ?? scoped
   const make = useChange<Body, NewKey>(
     'POST',
     () => '/keys',

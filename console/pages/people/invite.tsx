@@ -1,7 +1,10 @@
 import { Button, Modal, TextInput } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import type { NewLink, RoleOn, User } from '../../api/answers.ts'
-import { useChange } from '../../api/queries.ts'
+import { useAccounts, useChange } from '../../api/queries.ts'
+import { useScope } from '../../app/scope.tsx'
+import { useSigned } from '../../app/session.tsx'
+import { usualAccount } from '../../parts/accounts.ts'
 import { Fault } from '../../parts/fault.tsx'
 import { Code } from '../../parts/snippet.tsx'
 import { Ago } from '../../parts/when.tsx'
@@ -33,7 +36,7 @@ export function Link({ link, onClose }: { link: NewLink; onClose: () => void }) 
   return (
     <div className="stack">
       <p className="dialog-text">
-        Send it over a channel that you trust. It opens once, <Ago at={link.expires_at} /> at the latest, and is{' '}
+        Send it over a channel that you trust. It works once, ends <Ago at={link.expires_at} />, and is{' '}
         <strong>never shown again</strong>.
       </p>
       <Code text={link.url} name="link" />
@@ -45,7 +48,12 @@ export function Link({ link, onClose }: { link: NewLink; onClose: () => void }) 
 function InviteForm({ onInvited }: { onInvited: (invited: Invited) => void }) {
   const [name, setName] = useState('')
   const [email, setEmail] = useState('')
-  const [roles, setRoles] = useState<RoleOn[]>([])
+  const [chosen, setChosen] = useState<RoleOn[]>()
+  const { account } = useScope()
+  const { may } = useSigned()
+  const managed = (useAccounts().data?.data ?? []).filter(({ id }) => may.manageAccount(id))
+  const usual = usualAccount(managed, account)
+  const roles = chosen ?? (usual === undefined ? [] : [{ scope: usual.id, role: 'member' as const }])
   const make = useChange<void, User>(
     'POST',
     () => '/users',
@@ -82,7 +90,7 @@ function InviteForm({ onInvited }: { onInvited: (invited: Invited) => void }) {
         value={email}
         onChange={({ currentTarget: { value } }) => setEmail(value)}
       />
-      <RolesField roles={roles} onChange={setRoles} />
+      <RolesField roles={roles} onChange={setChosen} />
       {error !== null && <Fault error={error} />}
       <Button type="submit" loading={make.isPending || link.isPending} disabled={roles.length === 0}>
         Make the link
