@@ -141,11 +141,13 @@ function optionsOf(element: HTMLElement, latest: Latest, setAt: (at: number | un
         grid: { show: false },
         // A text at the right end would be cut.
         values: ({ bbox }, splits) =>
-          splits.map((split) => {
-            const { starts, end } = latest.current
-            const left = ((end - split * 1000) / (end - (starts[0] ?? 0))) * (bbox.width / devicePixelRatio)
-            return left < 12 ? '' : axisText(split * 1000, bucket, zone)
-          }),
+          splits
+            .map((split) => {
+              const { starts, end } = latest.current
+              const left = ((end - split * 1000) / (end - (starts[0] ?? 0))) * (bbox.width / devicePixelRatio)
+              return left < 12 ? '' : axisText(split * 1000, bucket, zone)
+            })
+            .map((text, index, all) => (text === all[index - 1] ? '' : text)),
       },
       {
         ...axis,

@@ -1,5 +1,7 @@
+import type { Named } from '../../api/answers.ts'
 import { exactUsd, headUsd } from '../../parts/money.ts'
 import { Money } from '../../parts/money.tsx'
+import { visible } from '../../parts/visible.ts'
 import { count } from '../../parts/when.ts'
 import type { Posting, Rating, RequestDetail } from './detail.ts'
 import { Fact, Facts } from '../../parts/facts.tsx'
@@ -38,7 +40,7 @@ export function Cost({ request }: { request: RequestDetail }) {
       {postings.length > 0 && (
         <section className="request-part">
           <h3>Postings</h3>
-          <Postings postings={postings} />
+          <Postings postings={postings} account={request.account} />
         </section>
       )}
     </>
@@ -102,7 +104,9 @@ function Items({ rating }: { rating: Rating }) {
   )
 }
 
-export function Postings({ postings }: { postings: readonly Posting[] }) {
+function Postings({ postings, account }: { postings: readonly Posting[]; account: Named | null }) {
+  const named = (side: string): string =>
+    account?.name == null ? side : side.replace(` ${account.id}`, `, ${visible(account.name)}`)
   return (
     <div className="table-scroll" tabIndex={0} role="region" aria-label="Postings">
       <table className="table">
@@ -118,8 +122,8 @@ export function Postings({ postings }: { postings: readonly Posting[] }) {
           {postings.map(({ kind, debit, credit, amount_usd }, index) => (
             <tr key={index}>
               <td>{kind}</td>
-              <td>{debit}</td>
-              <td>{credit}</td>
+              <td>{named(debit)}</td>
+              <td>{named(credit)}</td>
               <td className="right">
                 <Money usd={amount_usd} />
               </td>
