@@ -118,7 +118,7 @@ function ChangeRow({ change: { at, actor, action, target, before, after, address
           {action}
         </button>
         <span className="narrow small dim">
-          {visible(name ?? target)}, by {visible(actor.name)}
+          {[...new Set([name ?? target, actor.name])].filter(Boolean).map(visible).join(', by ')}
         </span>
       </td>
       <td className="wide cut" title={visible(target)}>
