@@ -162,6 +162,6 @@ export function bookContract(name: string, open: () => Store | Promise<Store>): 
         }),
         { numRuns: 30 },
       )
-    }, 30_000)
+    }, 120_000)
   })
 }
