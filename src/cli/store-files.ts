@@ -79,14 +79,26 @@ function report(given: Given, { missing, damaged, ...moved }: MovedContents, fro
     const { files, bytes, copied } = moved
     const there = files === copied ? '' : `, ${files - copied} of them before`
     console.log(
-      `${files} files (${megabytes(bytes)}) are in ${to}${there}, each read again and compared. ${from} is as it ` +
-        `was.\nNext: set files.store to ${to} in sluice.yaml and restart every process. For files that were stored ` +
+      `${files} files (${megabytes(bytes)}) are in ${to}${there}, each read again and compared. ${from} is as it was.`,
+    )
+  }
+  const problems = [
+    ...(missing.length === 0 ? [] : [`${missing.length} contents are not in ${from} (${someOf(missing)})`]),
+    ...(damaged.length === 0
+      ? []
+      : [`${damaged.length} contents in ${from} are damaged or cannot be read (${someOf(damaged)})`]),
+  ]
+  if (problems.length > 0) throw new Error(`${problems.join(', and ')}: these were not copied`)
+  if (!given.on('json'))
+    console.log(
+      `Next: set files.store to ${to} in sluice.yaml and restart every process. For files that were stored ` +
         `meanwhile, run sluice store move-files --from ${from} --to ${to} once more.`,
     )
-    for (const blob of missing) console.error(`the content ${blob} is not in ${from}`)
-  }
-  if (damaged.length === 0) return
-  throw new Error(
-    `${damaged.length} contents in ${from} are damaged or cannot be read, and were not copied: ${damaged.join(', ')}`,
-  )
 }
+
+const SHOWN = 5
+
+const someOf = (blobs: readonly string[]): string =>
+  [...blobs.slice(0, SHOWN), ...(blobs.length > SHOWN ? [`${blobs.length - SHOWN} more; --json has all`] : [])].join(
+    ', ',
+  )
