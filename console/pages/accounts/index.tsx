@@ -63,8 +63,8 @@ function AccountList({ accounts, onOpen }: { accounts: readonly Account[]; onOpe
             <th>Name</th>
             <th>Status</th>
             <th className="right">Balance, USD</th>
-            <th className="right wide">Bonus in it</th>
-            <th className="right wide">Held</th>
+            <th className="right wide wider">Bonus in it</th>
+            <th className="right wide wider">Held</th>
             <th className="wide">Plan</th>
             <th className="wide">Windows of the plan</th>
           </tr>
@@ -81,10 +81,10 @@ function AccountList({ accounts, onOpen }: { accounts: readonly Account[]; onOpe
               <td className="right">
                 <Money usd={balance_usd} />
               </td>
-              <td className="right wide dim">
+              <td className="right wide wider dim">
                 <Money usd={bonus_usd} />
               </td>
-              <td className="right wide dim">
+              <td className="right wide wider dim">
                 <Money usd={held_usd} />
               </td>
               <td className="wide">{plan.tier}</td>

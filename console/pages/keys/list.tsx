@@ -47,11 +47,11 @@ export function KeyList({ keys, filter, onOpen, onMake }: Props) {
             <th className="wide">Key</th>
             <th className="wide">Kind</th>
             <th className="wide">Account</th>
-            <th className="wide">Models</th>
+            <th className="wide wider">Models</th>
             <th>Limit</th>
             <th className="wide">Last used</th>
-            <th className="wide">Expires</th>
-            <th className="wide">From</th>
+            <th className="wide wider">Expires</th>
+            <th className="wide wider">From</th>
           </tr>
         </thead>
         <tbody>
@@ -88,17 +88,17 @@ function KeyRow({ row, onOpen }: { row: Key; onOpen: (id: string) => void }) {
       <td className="wide cut" title={visible(account.name ?? account.id)}>
         {visible(account.name ?? account.id)}
       </td>
-      <td className="wide cut" title={models?.join(', ')}>
+      <td className="wide wider cut" title={models?.join(', ')}>
         {models === null ? <span className="dim">all</span> : models.join(', ')}
       </td>
       <td>{revoked_at === null ? <LimitMeter row={row} /> : <span className="failed">revoked</span>}</td>
       <td className="wide">
         <Ago at={last_used_at} />
       </td>
-      <td className="wide">
+      <td className="wide wider">
         <Ago at={expires_at} />
       </td>
-      <td className="wide dim">{SOURCE_NAMES[source] ?? source}</td>
+      <td className="wide wider dim">{SOURCE_NAMES[source] ?? source}</td>
     </tr>
   )
 }

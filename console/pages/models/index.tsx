@@ -114,7 +114,7 @@ function ModelTable({ models, onOpen }: { models: readonly Model[]; onOpen: (mod
           <tr>
             <th>Model</th>
             <th className="right wide">Context</th>
-            <th className="wide">Reads</th>
+            <th className="wide wider">Reads</th>
             <th className="wide">Can</th>
             <th className="right">Input</th>
             <th className="right wide">Cached</th>
@@ -133,7 +133,7 @@ function ModelTable({ models, onOpen }: { models: readonly Model[]; onOpen: (mod
               <td className="right number wide" title={count(model.context_length)}>
                 {model.context_length === null ? <span className="dim">-</span> : shortCount(model.context_length)}
               </td>
-              <td className="wide dim">{model.input?.join(', ') ?? ''}</td>
+              <td className="wide wider dim">{model.input?.join(', ') ?? ''}</td>
               <td className="wide dim">
                 {[model.reasoning === true ? 'reasoning' : '', model.tools === true ? 'tools' : '']
                   .filter(Boolean)

@@ -63,13 +63,13 @@ function PlanTable({ plans, onChange }: { plans: readonly Plan[]; onChange: (tie
           <tr>
             <th>Plan</th>
             <th className="right wide">USD a month</th>
-            <th className="right wide">Discount</th>
+            <th className="right wide wider">Discount</th>
             {windows.map((name) => (
               <th key={name} className="right wide">
                 Flows in {periodOf(name)}
               </th>
             ))}
-            <th className="wide">Set by</th>
+            <th className="wide wider">Set by</th>
             {may.changeInstallation && <th className="right">Change</th>}
           </tr>
         </thead>
@@ -90,7 +90,7 @@ function PlanTable({ plans, onChange }: { plans: readonly Plan[]; onChange: (tie
               <td className="right wide">
                 <Money usd={plan.price_usd} as="head" />
               </td>
-              <td className="right number wide">
+              <td className="right number wide wider">
                 {plan.discount === 0 ? <span className="dim">-</span> : `${plan.discount} %`}
               </td>
               {windows.map((name) => {
@@ -101,7 +101,7 @@ function PlanTable({ plans, onChange }: { plans: readonly Plan[]; onChange: (tie
                   </td>
                 )
               })}
-              <td className="wide">
+              <td className="wide wider">
                 <Origin set_in={plan.set_in} set={plan.set} />
               </td>
               {may.changeInstallation && (
