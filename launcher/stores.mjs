@@ -20,6 +20,7 @@ const ONCE = {
     'reports/recount',
   ],
   'they open stores of both kinds themselves': [
+    'cli/move-files',
     'gateway/workers',
     'ledger/audit-leases',
     'reports/equal',
