@@ -25,6 +25,7 @@ import type { LoadableReference, LoadedMedia } from '../media-memory.ts'
 import { type PreparingModules, read, type SelectedRequest, select } from '../prepare.ts'
 import { restoreReasoning } from '../reasoning-replay.ts'
 import type { TranslationOptions } from '../strict.ts'
+import { useKnownTargets } from './known-targets.ts'
 
 /**
  * Reading and writing of one request in a process that has neither store nor catalogue. What it needs of those is given
@@ -146,6 +147,7 @@ async function selectGiven(
   bytes: Buffer,
 ): Promise<{ selected: SelectedRequest; api: ApiFound | undefined }> {
   const { protocol, fromPath, options, mayStayUnread, accountId, given } = job
+  if (given.endpoints !== undefined && 'list' in given.endpoints) useKnownTargets(given.endpoints.list)
   const data = given.data ?? []
   const bodyEnd = bytes.length - data.reduce((sum, length) => sum + length, 0)
   const body = bytes.subarray(0, bodyEnd)
