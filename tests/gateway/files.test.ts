@@ -8,7 +8,7 @@ import Replicate from 'replicate'
 import { Files } from '../../src/files/files.ts'
 import { startGateway, startGatewayProcess, type Gateway } from '../server.ts'
 import { SmallDisk } from '../small-disk.ts'
-import { startS3 } from '../store/s3-server.ts'
+import { fault, startS3 } from '../store/s3-server.ts'
 import { rawClient, requestHead, until } from '../transport/raw-server.ts'
 import { groupOfSqlite, newPostgresFolder, ofSqlite, ON_POSTGRES, sqlIn, storeIn } from '../stores.ts'
 
@@ -965,12 +965,29 @@ test('files in S3 are stored, read in parts and deleted, and refused while the b
     expect([...s3.objects.keys()].filter((key) => key.endsWith('/0')).length).toBe(1)
     const url = `${cloud.url}/v1/files/${id}`
     expect(await (await fetch(`${url}/content`, { headers: { ...headers, range: 'bytes=4-7' } })).text()).toBe('tide')
-    s3.failure = () => new Response('', { status: 500 })
-    for (const refused of [await fetch(`${url}/content`, { headers }), await upload()])
-      expect([refused.status, await refused.text()]).toEqual([
-        503,
-        expect.stringContaining('file store is unavailable'),
-      ])
+    const named = (): Promise<Response> =>
+      fetch(`${cloud.url}/v1/responses`, {
+        method: 'POST',
+        headers: { ...headers, 'content-type': 'application/json' },
+        body: JSON.stringify({
+          model: 'sandbox/responses',
+          input: [{ role: 'user', content: [{ type: 'input_file', file_id: id }] }],
+        }),
+      })
+    const read = (): Promise<Response> => fetch(`${url}/content`, { headers })
+    for (const [status, code, seconds, again, message] of [
+      [500, 'InternalError', '5', 'true', 'does not answer as it should (InternalError); try again.'],
+      [403, 'AccessDenied', '60', 'false', 'refuses the request (AccessDenied). The operator of this server has to'],
+    ] as const) {
+      s3.failure = () => fault(status, code)
+      for (const refused of [await read(), await upload(), await named()]) {
+        const { headers: sent } = refused
+        expect([refused.status, sent.get('retry-after'), sent.get('x-should-retry'), await refused.text()]).toEqual([
+          ...[503, seconds, again],
+          expect.stringContaining(message),
+        ])
+      }
+    }
     s3.failure = undefined
     expect((await fetch(url, { method: 'DELETE', headers })).status).toBe(200)
     expect([...s3.objects.keys()].filter((key) => key.endsWith('/0'))).toEqual([])
