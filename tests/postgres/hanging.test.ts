@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { ChangeWatch } from '../../src/store/postgres/change-watch.ts'
 import { Connection } from '../../src/store/postgres/connection.ts'
 import { migrate } from '../../src/store/postgres/migrations.ts'
 import { Pool } from '../../src/store/postgres/pool.ts'
@@ -53,4 +54,20 @@ test('a process whose connections hang reports on another one before others take
     await connection.close()
   }
   other.stop()
+})
+
+test('connections that hang when they begin to listen are closed', async () => {
+  const url = await server.createDatabase('listening')
+  await migrate({ url, connectMs: 5_000, statementMs: 30_000 })
+  const other = await startProxy(url)
+  other.holdAfter('LISTEN')
+  const watch = new ChangeWatch({ url: other.url, connectMs: 5_000, statementMs: 5_000 }, 0, 10)
+  watch.add(() => Promise.resolve())
+  const opened: number[] = []
+  for (const endsAt = performance.now() + 10_000; performance.now() < endsAt; await Bun.sleep(50))
+    if (other.open !== opened.at(-1)) opened.push(other.open)
+  // Each is closed before the next one is opened.
+  expect([Math.max(...opened), opened.filter((count) => count === 1).length > 1]).toEqual([1, true])
+  other.stop()
+  await watch.close()
 })

@@ -14,7 +14,11 @@ export type Proxy = {
   readonly swallowed: number
   /** Holds back all that the server sends on connections which are open, until the returned function is called. */
   hold(): () => void
-  /** The same for so long. */
+  /** The same from then on for each connection on which a client sends this text. */
+  holdAfter(text: string): void
+  /** Connections of clients that are open. */
+  readonly open: number
+  /** Holds back for so long what the server sends on open connections. */
   delay(ms: number): Promise<void>
   stop(): void
 }
@@ -26,6 +30,8 @@ export async function startProxy(databaseUrl: string): Promise<Proxy> {
   let swallows = false
   let swallowed = 0
   let isAway = false
+  let heldText: string | undefined
+  let open = 0
   const cut = (): void => {
     for (const socket of sockets) socket.destroy()
   }
@@ -41,12 +47,15 @@ export async function startProxy(databaseUrl: string): Promise<Proxy> {
     const upstream = connect(Number(target.port), target.hostname)
     upstreams.add(upstream)
     upstream.on('close', () => upstreams.delete(upstream))
+    open += 1
+    client.on('close', () => (open -= 1))
     for (const [from, to] of [
       [client, upstream],
       [upstream, client],
     ] as const) {
       sockets.add(from)
       from.on('data', (bytes) => {
+        if (from === client && heldText !== undefined && bytes.includes(heldText)) upstream.pause()
         if (from === upstream && swallows) {
           swallows = false
           swallowed += 1
@@ -75,6 +84,10 @@ export async function startProxy(databaseUrl: string): Promise<Proxy> {
       return swallowed
     },
     hold,
+    holdAfter: (text) => void (heldText = text),
+    get open() {
+      return open
+    },
     async delay(ms) {
       const release = hold()
       await Bun.sleep(ms)

@@ -95,13 +95,18 @@ export class ChangeWatch {
   /** A new connection has missed notifications, so that the position is read after it listens. */
   async #listen(): Promise<PostgresClient> {
     const client = await PostgresClient.open(this.#address, () => this.#wake?.())
-    await client.listen(CHANGES_CHANNEL, () => {
-      this.#isNotified = true
-      this.#wake?.()
-    })
-    await client.listen(this.messageChannel, (payload) => this.onMessage?.(payload))
-    await client.listen(PREDICTIONS_CHANNEL, (payload) => this.onPrediction?.(payload))
-    return client
+    try {
+      await client.listen(CHANGES_CHANNEL, () => {
+        this.#isNotified = true
+        this.#wake?.()
+      })
+      await client.listen(this.messageChannel, (payload) => this.onMessage?.(payload))
+      await client.listen(PREDICTIONS_CHANNEL, (payload) => this.onPrediction?.(payload))
+      return client
+    } catch (error) {
+      client.destroy()
+      throw error
+    }
   }
 
   /** Until the next poll, a notification, or the end of the connection, which may have come before the call. */

@@ -203,16 +203,21 @@ export class Processes extends LeaseTable implements LeaseStore {
     const address = { ...this.#connection.address, connectMs: this.#answerMs }
     while (!this.#isClosed) {
       const broken = Promise.withResolvers<void>()
+      let opened: PostgresClient | undefined
       try {
-        this.#listener = await PostgresClient.open(address, broken.resolve)
-        await this.#listener.listen(RECLAIM, (payload) => {
+        opened = await PostgresClient.open(address, broken.resolve)
+        await opened.listen(RECLAIM, (payload) => {
           const end = payload.indexOf(' ')
           if (Number(payload.slice(0, end)) === this.id) return
           for (const listener of this.#reclaimed) listener(payload.slice(end + 1))
         })
+        if (this.#isClosed) return
+        this.#listener = opened
         await broken.promise
       } catch {
         // The server is away: it is asked again below.
+      } finally {
+        opened?.destroy()
       }
       await pause()
     }
