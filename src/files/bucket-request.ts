@@ -28,8 +28,8 @@ export async function answerTo(
 ): Promise<Answer> {
   const timeouts = { connectMs: CONNECT_MS, firstByteMs: limitMs, idleMs: limitMs, totalMs: limitMs }
   try {
-    const { status, body } = await send({ ...request, timeouts, signal: NEVER })
-    return { status, body: await readBytes(body) }
+    const { status, headers, body } = await send({ ...request, timeouts, signal: NEVER })
+    return { status, body: await readBytes(body, Number(headers.get('content-length') ?? 0)) }
   } catch (error) {
     throw failureOf(error, limitMs)
   }
@@ -42,18 +42,25 @@ export function refusalOf({ status, body }: Answer): BucketError {
   return new BucketError(isPassing ? 'failed' : 'refused', reason)
 }
 
-async function readBytes(source: ByteSource): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = []
+/** `declared`: the number of bytes, as far as it is known. */
+async function readBytes(source: ByteSource, declared: number): Promise<Uint8Array> {
+  let bytes = new Uint8Array(Math.min(declared, ANSWER_BYTES))
   let length = 0
   for (let chunk = await source.read(); chunk !== undefined; chunk = await source.read()) {
-    length += chunk.length
-    if (length > ANSWER_BYTES) {
+    const end = length + chunk.length
+    if (end > ANSWER_BYTES) {
       source.cancel()
       throw new BucketError('failed', `an answer of more than ${ANSWER_BYTES} bytes`)
     }
-    chunks.push(chunk)
+    if (end > bytes.length) {
+      const longer = new Uint8Array(Math.max(end, 2 * bytes.length))
+      longer.set(bytes)
+      bytes = longer
+    }
+    bytes.set(chunk, length)
+    length = end
   }
-  return Buffer.concat(chunks, length)
+  return bytes.subarray(0, length)
 }
 
 /** The text of what failed below is about providers. */
