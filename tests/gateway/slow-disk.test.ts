@@ -10,7 +10,7 @@ import { ask } from './asking.ts'
 
 /** A gateway on a disk whose flushes are slow. */
 
-const FLUSH_MS = 500
+const FLUSH_MS = 1_000
 
 /** Each flush is logged when it begins, and slow while a file exists. */
 const SLOW = ({ slow, log }: Paths): string => `

@@ -71,7 +71,8 @@ describe('group commit', () => {
     using timers = spyOn(globalThis, 'setTimeout')
     await Promise.all(['a', 'b', 'c', 'd'].map((name) => write(store, name)))
     await write(store, 'e')
-    expect(timers).not.toHaveBeenCalled()
+    // Other tests of the process may leave longer ones.
+    expect(timers.mock.calls.filter(([, ms]) => ms === 1)).toEqual([])
   })
 
   test('a transaction waits for others while many writes arrive', async () => {
