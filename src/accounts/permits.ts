@@ -7,7 +7,7 @@ const PACE_MS = 1_000
 const IDLE_MS = 120_000
 /** Permits that stay unused go back by a question of their own where they are a larger part of the limit. */
 const SMALL_PART = 1 / 100
-/** The time after which a store that did not answer is told again of what was used. */
+/** The time after which what was used is reported again to a store that did not answer. */
 const REPORT_AGAIN_MS = 1_000
 
 /** The owner of a limit per minute: a key at an endpoint, or an endpoint of a model, without a key. */

@@ -13,7 +13,7 @@ export class RepeatedFrame {
     this.#behind = behind
   }
 
-  /** `read` gives the text of a value. Undefined where the text that is the value of `name` cannot be told apart. */
+  /** `read` gives the text of a value. Undefined where the text that is the value of `name` cannot be identified. */
   static of(data: string, name: string, read: (value: Record<string, unknown>) => unknown): RepeatedFrame | undefined {
     const found = new RegExp(`"${name}"\\s*:\\s*"`).exec(data)
     if (found === null) return undefined

@@ -119,7 +119,7 @@ describe('an operation that fails', () => {
     expect(await failure(bucket.get('a'))).toMatchObject({ failure: 'refused', message: 'status 404' })
   })
 
-  test('says that nobody listens', async () => {
+  test('says that no server listens', async () => {
     const bucket = bucketAt('http://127.0.0.1:9')
     expect(await failure(bucket.get('a'))).toMatchObject({ failure: 'connection', reason: 'ECONNREFUSED' })
   })
@@ -136,7 +136,7 @@ describe('the check of a bucket', () => {
     expect(s3.requests.map(({ method }) => method)).toEqual(['GET'])
   })
 
-  test('finds out that a bucket that nobody uses is away', async () => {
+  test('finds out that an unused bucket is away', async () => {
     const s3 = newS3()
     let at = Date.now()
     const chunks = await S3Chunks.open({ location, env: s3.env, now: () => at })

@@ -73,7 +73,7 @@ const TABLES = `
     -- JSON: the result, and where it runs.
     state text NOT NULL,
     bytes bigint NOT NULL,
-    -- The process that runs it, and a wish of a client of another one that it be cancelled.
+    -- The process that runs it, and the request of a client of another one to cancel it.
     process bigint,
     is_unwanted boolean NOT NULL DEFAULT false,
     -- It is one of those of its account that run at the same time.

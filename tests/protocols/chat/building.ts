@@ -81,7 +81,7 @@ export const chunksIn = (frames: readonly Frame[]): Json[] =>
 
 export const START: GenerationEvent = { type: 'start', id: 'up', model: 'm' }
 
-/** Two calls with one id cannot be told apart, so ids are made unique. */
+/** Two calls with one id cannot be distinguished, so ids are made unique. */
 export const withUniqueIds = (events: GenerationEvent[]): GenerationEvent[] =>
   events.map((event) =>
     event.type === 'part-start' && event.head.type === 'tool-call'

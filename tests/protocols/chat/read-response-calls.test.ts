@@ -71,7 +71,7 @@ describe('tool calls', () => {
     expect(types(more(1, '{"y":1}'))).toEqual(['part-delta', 'part-end', 'part-start', 'part-delta'])
   })
 
-  test('calls are told apart by index, by id, or by their position in a whole message', () => {
+  test('calls are distinguished by index, by id, or by their position in a whole message', () => {
     expect(
       callsOf(begin(undefined, 'a', 'f', '{"x":1}'), begin(undefined, 'b', 'g', '{"y":'), more(undefined, '2}')),
     ).toEqual([

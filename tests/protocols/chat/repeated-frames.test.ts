@@ -58,7 +58,7 @@ test('a stream of chunks that are alike is read as one of chunks that are not', 
   )
 })
 
-test('a text is told apart only where it is what is read', () => {
+test('a text is identified only where it is what is read', () => {
   const of = (data: string) => RepeatedFrame.of(data, 'content', ({ content }) => content)
   expect(of('{"content":"a","n":1}')?.textOf('{"content":"b \\"c\\"\\n","n":1}')).toBe('b "c"\n')
   expect(of('{"content":"a","n":1}')?.textOf('{"content":"b","n":2}')).toBeUndefined()
