@@ -58,6 +58,8 @@ export class BackgroundResponses implements Expiring {
   readonly #polls = new Map<OpenGeneration, Promise<void>>()
   /** Several callers may learn of one end: each waits for the same record before it reports that. */
   readonly #settlements = new WeakMap<OpenGeneration, Promise<void>>()
+  /** Settlements under way, by account and response: their generations are not open any more. */
+  readonly #settling = new Map<string, Promise<void>>()
   readonly #stopping = new AbortController()
   readonly #nextRound = new Deadline(this)
 
@@ -179,7 +181,7 @@ export class BackgroundResponses implements Expiring {
   ): Promise<void> {
     const provider = stored?.upstream?.provider ?? open?.background?.provider
     await Promise.all([
-      open === undefined ? undefined : this.#settleOnce(open, reported),
+      open === undefined ? this.#settling.get(`${accountId} ${stored?.id}`) : this.#settleOnce(open, reported),
       provider === undefined ? undefined : this.#keepIds(accountId, provider, reported),
       stored?.upstream === undefined
         ? undefined
@@ -194,8 +196,12 @@ export class BackgroundResponses implements Expiring {
   }
 
   #settleOnce(open: OpenGeneration, reported: ProviderResponse): Promise<void> {
-    const settlement = this.#settlements.get(open) ?? settle(this.#modules.ledger, open, reported)
+    const known = this.#settlements.get(open)
+    if (known !== undefined) return known
+    const key = `${open.request.accountId} ${idOf(open)}`
+    const settlement = settle(this.#modules.ledger, open, reported).finally(() => this.#settling.delete(key))
     this.#settlements.set(open, settlement)
+    this.#settling.set(key, settlement)
     return settlement
   }
 
