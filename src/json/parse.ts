@@ -21,3 +21,15 @@ export function canonical(json: string): string {
 /** True for a JSON object; false for arrays and null. */
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** An object as it is, an empty one for any other value. */
+export const objectOf = (value: unknown): Record<string, unknown> => (isObject(value) ? value : {})
+
+/** An array as it is, an empty one for any other value. */
+export const arrayOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : [])
+
+/** The objects of an array. */
+export const objectsOf = (value: unknown): Record<string, unknown>[] => arrayOf(value).filter(isObject)
+
+/** A string as it is, '' for any other value: `String` throws for an object without a text. */
+export const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '')

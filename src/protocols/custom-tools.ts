@@ -1,5 +1,5 @@
 import type { Tool } from '../generation/request.ts'
-import { isObject } from '../json/parse.ts'
+import { isObject, stringOf } from '../json/parse.ts'
 import type { Translation } from './translation.ts'
 
 type CustomTool = Tool & { type: 'custom' }
@@ -27,6 +27,6 @@ const grammarOf = (format: unknown): Record<string, unknown> | undefined =>
 function grammarNote(format: unknown): string {
   const grammar = grammarOf(format)
   return typeof grammar?.definition === 'string'
-    ? `The whole input as free text, in this ${String(grammar.syntax ?? '')} grammar:\n${grammar.definition}`
+    ? `The whole input as free text, in this ${stringOf(grammar.syntax)} grammar:\n${grammar.definition}`
     : 'The whole input as free text.'
 }

@@ -1,6 +1,6 @@
 import { isObject, tryParse } from '../json/parse.ts'
 import type { ErrorCode, GatewayError } from '../error.ts'
-import { plainText, upstreamError } from './upstream-error.ts'
+import { plainText, upstreamError, validationProblems } from './upstream-error.ts'
 
 const TYPE_BY_CODE: Partial<Record<ErrorCode, string>> = {
   invalid_api_key: 'authentication_error',
@@ -54,21 +54,6 @@ export function readError(status: number, body: string): GatewayError {
       ...(nonEmpty(error.param) === undefined ? {} : { param: error.param as string }),
     },
   )
-}
-
-/** Errors of pydantic, as Mistral and others return them, in one line: `seed: Extra inputs are not permitted`. */
-function validationProblems(detail: unknown): string | undefined {
-  if (
-    !Array.isArray(detail) ||
-    !detail.every((one) => isObject(one) && Array.isArray(one.loc) && typeof one.msg === 'string') ||
-    detail.length === 0
-  )
-    return undefined
-  return detail
-    .map(
-      ({ loc, msg }: { loc: unknown[]; msg: string }) => `${loc.filter((step) => step !== 'body').join('.')}: ${msg}`,
-    )
-    .join('; ')
 }
 
 /** OpenRouter returns the error of the provider behind it in `metadata.raw`. */

@@ -1,4 +1,5 @@
 import { GatewayError, type ErrorCode } from '../error.ts'
+import { objectOf } from '../json/parse.ts'
 import { isDeeperThan } from '../json/scan.ts'
 import { scrub } from '../log/secrets.ts'
 
@@ -163,3 +164,18 @@ function anyOf(...patterns: RegExp[]): RegExp {
 }
 
 const truncated = (text: string): string => (text.length > 4000 ? `${text.slice(0, 4000)}…` : text)
+
+/**
+ * Errors of pydantic in one line, as Mistral, Cog's servers and others return them: `seed: Extra inputs are not
+ * permitted`. Undefined for any other value.
+ */
+export function validationProblems(detail: unknown): string | undefined {
+  const problems = Array.isArray(detail) ? detail.map(validationProblem) : []
+  return problems.length > 0 && problems.every((one) => one !== undefined) ? problems.join('; ') : undefined
+}
+
+function validationProblem(value: unknown): string | undefined {
+  const { loc, msg } = objectOf(value)
+  if (!Array.isArray(loc) || typeof msg !== 'string') return undefined
+  return `${loc.filter((step) => step !== 'body' && typeof step !== 'object').join('.')}: ${msg}`
+}

@@ -1,5 +1,5 @@
 import type { HostedStep, HostedTool } from '../../generation/request.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, stringOf } from '../../json/parse.ts'
 import { snakeCase } from '../fields.ts'
 import type { GeminiPart } from './shapes.ts'
 
@@ -18,11 +18,10 @@ export function stepsOf(kind: string, part: unknown, id = ''): HostedStep[] | un
   const inner = isObject(part) ? (part[kind] ?? part[snakeCase(kind)]) : undefined
   if (!isObject(inner)) return undefined
   const own = typeof inner.id === 'string' && inner.id !== '' ? inner.id : id
-  const text = (value: unknown): string => (typeof value === 'string' ? value : '')
-  if (kind === 'executableCode') return [{ type: 'code', id: own, code: text(inner.code) }]
+  if (kind === 'executableCode') return [{ type: 'code', id: own, code: stringOf(inner.code) }]
   if (kind !== 'codeExecutionResult') return undefined
   const failed = typeof inner.outcome === 'string' && inner.outcome !== 'OUTCOME_OK'
-  return [{ type: 'code-result', id: own, output: text(inner.output), failed }]
+  return [{ type: 'code-result', id: own, output: stringOf(inner.output), failed }]
 }
 
 /** The part of a step that another provider reports; undefined where Google has none. */

@@ -5,7 +5,7 @@ import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { applyEdits, splice, type Edit } from '../../json/edit.ts'
 import { elements, members } from '../../json/scan.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, stringOf } from '../../json/parse.ts'
 import { scrub } from '../../log/secrets.ts'
 import type { EarlyEnd, Passthrough, RawRequest, Target, ResponseContext, TranslationContext } from '../protocol.ts'
 import type { LossReport } from '../translation.ts'
@@ -94,7 +94,7 @@ function readPart(part: GeminiPart, content: number, index: number): ModelPart {
     content,
     index,
     isReasoning: part.thought === true,
-    ...(isObject(call) ? { callId: typeof call.id === 'string' ? call.id : '' } : {}),
+    ...(isObject(call) ? { callId: stringOf(call.id) } : {}),
     signature: typeof signature === 'string' && signature !== '' ? unwrapSignature(signature) : undefined,
     signatureMember: ['thoughtSignature', 'thought_signature'].find((name) => Object.hasOwn(part, name)),
   }

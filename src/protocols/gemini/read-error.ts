@@ -1,5 +1,5 @@
 import type { GatewayError } from '../../error.ts'
-import { isObject, tryParse } from '../../json/parse.ts'
+import { isObject, tryParse, stringOf } from '../../json/parse.ts'
 import { plainText, upstreamError, upstreamStreamError, type ProviderErrorFields } from '../upstream-error.ts'
 
 /** An error response: google.rpc.Status, alone or in an array, or whatever a proxy in front of Google sent. */
@@ -25,7 +25,7 @@ function findError(value: unknown): Record<string, unknown> | undefined {
   return typeof first.message === 'string' ? first : undefined
 }
 
-const messageOf = ({ message }: Record<string, unknown>): string => (typeof message === 'string' ? message : '')
+const messageOf = ({ message }: Record<string, unknown>): string => stringOf(message)
 
 function detailsOf({ status, code, details }: Record<string, unknown>): ProviderErrorFields {
   const entries = Array.isArray(details) ? details.filter(isObject) : []

@@ -3,7 +3,7 @@ import type { ContentFilter, GenerationEvent } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
 import type { Frame } from '../../http/frames.ts'
 import { parseWithExact } from '../../json/exact.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, stringOf } from '../../json/parse.ts'
 import { present } from '../fields.ts'
 import { mediaKind } from '../media.ts'
 import { type OpenPart, PartSequence } from '../part-sequence.ts'
@@ -124,8 +124,8 @@ export class GeminiResponseReader implements Reader {
   #start({ responseId, modelVersion }: Record<string, unknown>): void {
     if (this.#started) return
     this.#started = true
-    this.#id = typeof responseId === 'string' ? responseId : ''
-    this.#out.push({ type: 'start', id: this.#id, model: typeof modelVersion === 'string' ? modelVersion : '' })
+    this.#id = stringOf(responseId)
+    this.#out.push({ type: 'start', id: this.#id, model: stringOf(modelVersion) })
   }
 
   /** Feedback without a reason means a block only where there is no candidate. */

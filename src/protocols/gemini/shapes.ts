@@ -1,7 +1,7 @@
 import type { ContentFilter, FinishReason } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
 import { completionTokens, count, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, stringOf } from '../../json/parse.ts'
 
 /** An element of `content.parts` as Sluice writes it. */
 export type GeminiPart = Record<string, unknown>
@@ -167,9 +167,9 @@ export function readRatings(source: ContentFilter['source'], ratings: unknown): 
   const read = Array.isArray(ratings) ? ratings.filter(isObject) : []
   if (read.length === 0) return undefined
   const results = read.map(({ category, probability, blocked }): [string, ContentFilter['results'][string]] => {
-    const severity = String(probability ?? 'unknown').toLowerCase()
+    const severity = (stringOf(probability) || 'unknown').toLowerCase()
     return [
-      String(category)
+      stringOf(category)
         .replace(/^HARM_CATEGORY_/, '')
         .toLowerCase(),
       { filtered: blocked === true, severity: severity === 'negligible' ? 'safe' : severity },
@@ -192,7 +192,7 @@ export function readLogprobs(result: unknown): TokenLogprob[] | undefined {
 }
 
 const readToken = ({ token, logProbability }: Record<string, unknown>): { token: string; logprob: number } => ({
-  token: typeof token === 'string' ? token : '',
+  token: stringOf(token),
   logprob: typeof logProbability === 'number' ? logProbability : 0,
 })
 

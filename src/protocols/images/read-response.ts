@@ -2,7 +2,7 @@ import { GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
-import { isObject, tryParse } from '../../json/parse.ts'
+import { isObject, tryParse, stringOf } from '../../json/parse.ts'
 import { PartSequence } from '../part-sequence.ts'
 import type { Reader } from '../protocol.ts'
 import { truncatedStream, upstreamStreamError } from '../upstream-error.ts'
@@ -24,9 +24,9 @@ export function readResponse(body: unknown): GenerationEvent[] {
 }
 
 function readFailure(error: unknown): GatewayError {
-  if (!isObject(error)) return upstreamStreamError(typeof error === 'string' ? error : '')
+  if (!isObject(error)) return upstreamStreamError(stringOf(error))
   const { message, type, code, param } = error
-  return upstreamStreamError(typeof message === 'string' ? message : '', {
+  return upstreamStreamError(stringOf(message), {
     ...(typeof type === 'string' ? { type } : {}),
     ...(typeof code === 'string' || typeof code === 'number' ? { code } : {}),
     ...(typeof param === 'string' ? { param } : {}),

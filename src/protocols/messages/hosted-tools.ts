@@ -1,5 +1,5 @@
 import type { HostedStep, HostedTool } from '../../generation/request.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, stringOf } from '../../json/parse.ts'
 import { readInput, type Block, type Json } from './shapes.ts'
 
 /** Tools that Anthropic runs, in the terms of all protocols. */
@@ -69,21 +69,21 @@ const RUNS = new Set(['code_execution', 'bash_code_execution', 'text_editor_code
 
 /** The steps in a block; undefined where it has none. */
 export function stepsOf(kind: string, block: Json): HostedStep[] | undefined {
-  const id = String(block.id ?? block.tool_use_id ?? '')
+  const id = stringOf(block.id ?? block.tool_use_id)
   const input = isObject(block.input) ? block.input : {}
-  const name = String(block.name ?? '')
+  const name = stringOf(block.name)
   if (kind === 'server_tool_use' && RUNS.has(name)) {
     const code = [input.code, input.command].find((text) => typeof text === 'string') ?? JSON.stringify(input)
     return [{ type: 'code', id, code }]
   }
   if (kind === 'mcp_tool_use')
-    return [{ type: 'mcp-call', id, server: String(block.server_name ?? ''), name, arguments: JSON.stringify(input) }]
+    return [{ type: 'mcp-call', id, server: stringOf(block.server_name), name, arguments: JSON.stringify(input) }]
   if (kind === 'mcp_tool_result')
     return [{ type: 'mcp-result', id, output: textIn(block.content), failed: block.is_error === true }]
   if (!/^(bash_|text_editor_)?code_execution_tool_result$/.test(kind)) return undefined
   const result = isObject(block.content) ? block.content : {}
   const failed =
-    String(result.type).endsWith('_error') || (typeof result.return_code === 'number' && result.return_code !== 0)
+    stringOf(result.type).endsWith('_error') || (typeof result.return_code === 'number' && result.return_code !== 0)
   return [{ type: 'code-result', id, output: outputIn(result), failed }]
 }
 
@@ -91,7 +91,7 @@ const textIn = (content: unknown): string =>
   typeof content === 'string'
     ? content
     : Array.isArray(content)
-      ? content.map((part) => (isObject(part) && typeof part.text === 'string' ? part.text : '')).join('\n')
+      ? content.map((part) => (isObject(part) ? stringOf(part.text) : '')).join('\n')
       : ''
 
 function outputIn({ type, stdout, stderr, ...others }: Json): string {

@@ -6,7 +6,7 @@ import type { Frame } from '../../http/frames.ts'
 import { applyEdits, type Edit, splice } from '../../json/edit.ts'
 import { parseExact } from '../../json/exact.ts'
 import { members } from '../../json/scan.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, stringOf } from '../../json/parse.ts'
 import { scrub } from '../../log/secrets.ts'
 import { objectsIn } from '../media.ts'
 import type { EarlyEnd, Passthrough, RawRequest, Target, ResponseContext, TranslationContext } from '../protocol.ts'
@@ -66,7 +66,7 @@ function reasoningEdits(
 function restoringEdits(path: (string | number)[], blocks: Json[], state: ReplayState, target: Target): Edit[] {
   const edits: Edit[] = []
   const elements = blocks.map(({ type, id }) =>
-    type === 'tool_use' ? { type: 'tool-call', id: String(id) } : { type: String(type) },
+    type === 'tool_use' ? { type: 'tool-call', id: stringOf(id) } : { type: stringOf(type) },
   )
   for (const { part, before } of replayPositions(state, elements).reasoning) {
     if (part.signature === undefined && !requiresReasoning(target)) continue

@@ -1,5 +1,5 @@
 import type { PartHead } from '../../generation/event.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, stringOf } from '../../json/parse.ts'
 import type { OpenPart, PartSequence } from '../part-sequence.ts'
 import { present } from '../fields.ts'
 import { readCitation } from './citations.ts'
@@ -120,7 +120,7 @@ function headOf({ type, id, name }: Block, index: number): PartHead | undefined 
         type: 'tool-call',
         // Results find their calls by the id, so that it is never empty.
         id: typeof id === 'string' && id !== '' ? id : `toolu_${index}`,
-        name: typeof name === 'string' ? name : '',
+        name: stringOf(name),
         form: 'function',
       }
     default:

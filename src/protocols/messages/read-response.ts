@@ -4,7 +4,7 @@ import { readServiceClass } from '../../generation/service-class.ts'
 import { present } from '../fields.ts'
 import type { Frame } from '../../http/frames.ts'
 import { parseExact } from '../../json/exact.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, stringOf } from '../../json/parse.ts'
 import { PartSequence } from '../part-sequence.ts'
 import type { Reader } from '../protocol.ts'
 import { truncatedStream } from '../upstream-error.ts'
@@ -111,8 +111,8 @@ class MessagesResponseReader implements Reader {
     this.#started = true
     this.#events.push({
       type: 'start',
-      id: typeof id === 'string' ? id : '',
-      model: typeof model === 'string' ? model : '',
+      id: stringOf(id),
+      model: stringOf(model),
     })
   }
 

@@ -1,10 +1,10 @@
-import { isObject, tryParse } from '../../json/parse.ts'
+import { isObject, stringOf, tryParse } from '../../json/parse.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import type { PredictionStatus } from '../../store/store.ts'
 import { scrub } from '../../log/secrets.ts'
 import { describeType, present } from '../fields.ts'
 import type { Target } from '../protocol.ts'
-import { plainText, upstreamError, type ProviderErrorFields } from '../upstream-error.ts'
+import { plainText, upstreamError, validationProblems, type ProviderErrorFields } from '../upstream-error.ts'
 
 /** The client side of Replicate's HTTP API: a prediction is created, polled until it ends, and may be cancelled. */
 
@@ -120,8 +120,7 @@ const truncated = (text: string, length: number): string =>
 
 function errorText(error: unknown): string | null {
   if (error === undefined || error === null || error === '') return null
-  const text =
-    typeof error === 'string' ? error : isObject(error) ? (detailOf(error.detail ?? error.message) ?? '') : ''
+  const text = reasonOf(isObject(error) ? (error.detail ?? error.message) : error)
   return text === '' ? 'The provider gave no reason.' : truncated(scrub(text), ERROR_LENGTH)
 }
 
@@ -152,9 +151,8 @@ function instantOf(value: unknown): number | undefined {
 export function readError(status: number, body: string): GatewayError {
   const value = tryParse(body)
   if (!isObject(value)) return upstreamError(status, typeof value === 'string' ? value : plainText(body))
-  const detail = detailOf(value.detail ?? value.error ?? value.message)
-  const message = [value.title, detail]
-    .filter((text): text is string => typeof text === 'string' && text.trim() !== '')
+  const message = [stringOf(value.title), reasonOf(value.detail ?? value.error ?? value.message)]
+    .filter((text) => text !== '')
     .join(': ')
   const fields: ProviderErrorFields = {
     ...present('param', firstInvalidField(value)),
@@ -163,15 +161,7 @@ export function readError(status: number, body: string): GatewayError {
   return upstreamError(status, message === '' ? plainText(body) : message, fields)
 }
 
-/** A text, or FastAPI's list of `{loc, msg}` from Cog's servers. */
-function detailOf(detail: unknown): string | undefined {
-  if (typeof detail === 'string') return detail.trim()
-  if (!Array.isArray(detail)) return undefined
-  return detail
-    .filter(isObject)
-    .map(({ loc, msg }) => `${Array.isArray(loc) ? `${loc.join('.')}: ` : ''}${String(msg)}`)
-    .join('; ')
-}
+const reasonOf = (detail: unknown): string => validationProblems(detail) ?? stringOf(detail).trim()
 
 function firstInvalidField({ invalid_fields: fields }: Record<string, unknown>): string | undefined {
   const first: unknown = Array.isArray(fields) ? fields[0] : undefined

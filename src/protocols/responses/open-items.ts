@@ -1,5 +1,5 @@
-import { tryParse } from '../../json/parse.ts'
-import { objectOf, stringOf, type Json } from './shapes.ts'
+import { tryParse, stringOf, objectOf } from '../../json/parse.ts'
+import { type Json } from './shapes.ts'
 
 /** Writes a frame of a type. */
 type Emit = (type: string, fields: Json) => void

@@ -1,9 +1,10 @@
+import { objectsOf } from '../../json/parse.ts'
 import { invalid } from '../../error.ts'
 import type { Citation, NativePart, MediaPart, MediaSource, Part, TextPart } from '../../generation/request.ts'
 import { collectExtras, type Extras, Fields, present, refuseUnreadable } from '../fields.ts'
 import { checkBase64, readDataUrl } from '../media.ts'
 import { TextOffsets } from '../offsets.ts'
-import { objectsOf, readAnnotation, type Json } from './shapes.ts'
+import { readAnnotation, type Json } from './shapes.ts'
 
 const DETAILS = ['low', 'high', 'auto', 'original'] as const
 

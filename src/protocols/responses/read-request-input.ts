@@ -2,7 +2,7 @@ import { GatewayError, invalid } from '../../error.ts'
 import type { Part, ReasoningPart } from '../../generation/request.ts'
 import { unwrapSignature, type Signature } from '../../generation/signature.ts'
 import { collectExtras, type Extras, Fields, present, refuseElsewhere, refuseUnreadable } from '../fields.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, stringOf } from '../../json/parse.ts'
 import { ConversationReading } from '../pieces.ts'
 import type { RawRequest } from '../protocol.ts'
 import { stepsOf } from './hosted-tools.ts'
@@ -232,8 +232,9 @@ const typeOf = (item: unknown): unknown => (isObject(item) ? (item.type ?? 'mess
 
 /** Reports whether a message of the user begins here, or the response to results or to such a message. */
 const isPlace = (items: readonly unknown[], at: number): boolean =>
-  isOfUser(items[at]) ||
-  (!RESULTS.test(String(typeOf(items[at]))) && (isOfUser(items[at - 1]) || RESULTS.test(String(typeOf(items[at - 1])))))
+  isOfUser(items[at]) || (!isResult(items[at]) && (isOfUser(items[at - 1]) || isResult(items[at - 1])))
+
+const isResult = (item: unknown): boolean => RESULTS.test(stringOf(typeOf(item)))
 
 const isOfUser = (item: unknown): boolean => isObject(item) && typeOf(item) === 'message' && item.role === 'user'
 

@@ -1,11 +1,11 @@
 import type { PartHead } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, stringOf, arrayOf, objectsOf } from '../../json/parse.ts'
 import { present } from '../fields.ts'
 import { TextOffsets } from '../offsets.ts'
 import type { OpenPart, PartSequence } from '../part-sequence.ts'
 import { stepsOf } from './hosted-tools.ts'
-import { arrayOf, objectsOf, readAnnotation, readLogprobs, stringOf, type Json } from './shapes.ts'
+import { readAnnotation, readLogprobs, type Json } from './shapes.ts'
 
 /**
  * One output item of a provider while it is streamed. Deltas, `.done` frames and the finished item repeat the same text

@@ -2,13 +2,13 @@ import { GatewayError } from '../../error.ts'
 import type { FinishReason, GenerationEvent } from '../../generation/event.ts'
 import { readServiceClass } from '../../generation/service-class.ts'
 import { present } from '../fields.ts'
-import { isObject, tryParse } from '../../json/parse.ts'
+import { isObject, tryParse, stringOf, objectOf, objectsOf } from '../../json/parse.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Reader } from '../protocol.ts'
 import { PartSequence } from '../part-sequence.ts'
 import { truncatedStream, upstreamStreamError } from '../upstream-error.ts'
 import { CallItem, MessageItem, newItem, ReasoningItem, type OutputItem } from './read-response-items.ts'
-import { objectOf, objectsOf, readIncomplete, readUsage, stringOf, type Json } from './shapes.ts'
+import { readIncomplete, readUsage, type Json } from './shapes.ts'
 
 /**
  * A provider's streaming events -> generation events. Items are identified by their `output_index`, because some

@@ -3,15 +3,11 @@ import type { GatewayError } from '../../error.ts'
 import type { FinishReason } from '../../generation/event.ts'
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import { completionTokens, count, countSearches, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, stringOf, objectOf, objectsOf } from '../../json/parse.ts'
 import type { TextOffsets } from '../offsets.ts'
 
 /** A JSON object whose members are not checked yet. */
 export type Json = Record<string, unknown>
-export const objectOf = (value: unknown): Json => (isObject(value) ? value : {})
-export const arrayOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : [])
-export const objectsOf = (value: unknown): Json[] => arrayOf(value).filter(isObject)
-export const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '')
 
 /** An item id with the prefix that clients and providers expect; 128 random bits make it unique across responses. */
 export const newId = (prefix: 'msg' | 'rs' | 'fc' | 'ctc' | 'ig' | 'ci' | 'mcp' | 'item'): string =>

@@ -1,10 +1,11 @@
+import { stringOf } from '../../json/parse.ts'
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import { wrapSignature } from '../../generation/signature.ts'
 import type { Frame } from '../../http/frames.ts'
 import { lose, loseCitationDetails } from '../losses.ts'
 import { TextOffsets } from '../offsets.ts'
 import type { ResponseContext } from '../protocol.ts'
-import { newId, stringOf, writeAnnotation, writeLogprobs, type Json } from './shapes.ts'
+import { newId, writeAnnotation, writeLogprobs, type Json } from './shapes.ts'
 import { tagSignature } from './tagged-signature.ts'
 
 /** An item that was added and has not ended, and its index in the output. */

@@ -1,3 +1,4 @@
+import { stringOf, objectOf } from '../../json/parse.ts'
 import type { GatewayError } from '../../error.ts'
 import type { ContentFilter, GenerationEvent, PartHead } from '../../generation/event.ts'
 import type { HostedStep } from '../../generation/request.ts'
@@ -17,7 +18,7 @@ import type { ResponseContext, Writer } from '../protocol.ts'
 import { writeSteps } from './hosted-tools.ts'
 import { type NamespaceNames, namespaceNames } from './namespaces.ts'
 import { responseObject } from './response-object.ts'
-import { failureCode, failureMessage, INCOMPLETE, newId, objectOf, stringOf, writeUsage, type Json } from './shapes.ts'
+import { failureCode, failureMessage, INCOMPLETE, newId, writeUsage, type Json } from './shapes.ts'
 import { ResponseOutput } from './write-response-output.ts'
 import {
   CallWriter,
