@@ -1,4 +1,4 @@
-import { isObject } from '../../json/parse.ts'
+import { isObject, stringOf } from '../../json/parse.ts'
 import { allDisjoint, intersect, literals } from '../schema/intersect.ts'
 import { tooLarge } from '../schema/references.ts'
 import {
@@ -90,9 +90,13 @@ export class ConstrainedSchemaWriter {
     return this.#annotated(schema, [], { type: ['string', 'number', 'boolean', 'null'] }, path)
   }
 
+  /** The schema with its `allOf` intersected, at any depth of them; the loss is reported where that is not exact. */
   #joined(schema: Schema, path: string): Schema {
     const { allOf, ...rest } = schema
-    return (allOf as unknown[]).filter(isObject).reduce<Schema>((joined, branch) => {
+    return (allOf as unknown[]).reduce<Schema>((joined, one) => {
+      if (one === false) this.unknowns.add('allOf with false', path)
+      if (!isObject(one)) return joined
+      const branch = Array.isArray(one.allOf) ? this.#joined(one, path) : one
       const exact = intersect(joined, branch, this.#budget)
       if (exact !== undefined) return exact
       this.unknowns.add('allOf', path)
@@ -165,7 +169,7 @@ export class ConstrainedSchemaWriter {
     if (type === 'array') return this.#array(schema, path)
     const known = [
       'type',
-      ...(types.includes('string') && FORMATS.has(String(schema.format)) ? ['format'] : []),
+      ...(types.includes('string') && FORMATS.has(stringOf(schema.format)) ? ['format'] : []),
       ...(types.includes('string') && typeof schema.pattern === 'string' && !UNSUPPORTED_PATTERN.test(schema.pattern)
         ? ['pattern']
         : []),

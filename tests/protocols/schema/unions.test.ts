@@ -122,3 +122,20 @@ test('the shared values of a const and an enum are left of allOf', () => {
   const none = { type: 'object', properties: { a: { allOf: [{ const: -3 }, { enum: ['x'] }] } } }
   expect(reasonsOf(geminiTool(none))).toContain('allOf')
 })
+
+test('a constraint of an allOf inside an allOf is joined, and reported where nothing is left of it', () => {
+  const nested = (inner: unknown) => ({
+    type: 'object',
+    properties: { a: { allOf: [{ enum: ['x', 'y'] }, { allOf: [inner] }] } },
+    required: ['a'],
+    additionalProperties: false,
+  })
+  for (const write of [anthropicResponse, geminiTool]) {
+    expect(write(nested({ enum: ['y', 'z'] })).schema).toMatchObject({ properties: { a: { enum: ['y'] } } })
+    expect(reasonsOf(write(nested({ enum: ['z'] })))).toContain('allOf')
+  }
+})
+
+test('an allOf that accepts nothing is reported where it cannot be written', () => {
+  expect(reasonsOf(anthropicResponse({ allOf: [{ type: 'string' }, false] }))).toContain('allOf with false')
+})
