@@ -53,19 +53,25 @@ async function go(page: Page, letter: string, title: string): Promise<void> {
   await page.getByRole('heading', { name: title, level: 1 }).waitFor()
 }
 
-/** Chooses an option of a select that has the focus. */
+/** Chooses an option of a select. */
 async function choose(page: Page, select: Locator, option: string | RegExp): Promise<void> {
   await tabTo(page, select)
   await page.keyboard.press('ArrowDown')
   const wanted = page.getByRole('option', { name: option })
   await wanted.waitFor()
-  for (let step = 0; step < STOPS; step++) {
-    const active = await select.getAttribute('aria-activedescendant')
-    if (active !== null && (await wanted.getAttribute('id')) === active) break
+  const id = await wanted.getAttribute('id')
+  await settle(page)
+  for (let step = 0; (await select.getAttribute('aria-activedescendant')) !== id; step++) {
+    if (step === STOPS) throw new Error(`${STOPS} times ArrowDown do not reach ${String(option)}`)
     await page.keyboard.press('ArrowDown')
+    await settle(page)
   }
   await page.keyboard.press('Enter')
 }
+
+/** Waits for the effect of a key: a select marks its option by a timer, after a render. */
+const settle = (page: Page): Promise<unknown> =>
+  page.evaluate('new Promise((resolve) => setTimeout(() => requestAnimationFrame(() => setTimeout(resolve)), 20))')
 
 const button = (page: Page | Locator, name: string | RegExp): Locator => page.getByRole('button', { name, exact: true })
 const rows = (page: Page) => page.locator('.request-line')

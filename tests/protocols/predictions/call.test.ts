@@ -264,7 +264,7 @@ describe('reading an error', () => {
     [
       422,
       { detail: [{ loc: ['body', 'input', 'steps'], msg: 'must be at most 4' }] },
-      { code: 'invalid_request', status: 400, message: 'body.input.steps: must be at most 4' },
+      { code: 'invalid_request', status: 400, message: 'input.steps: must be at most 4' },
     ],
     [
       400,
