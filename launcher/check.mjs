@@ -2,10 +2,18 @@
 import { availableParallelism } from 'node:os'
 import { checkFormat, checkTypes, runSteps, runTests } from './steps.mjs'
 
-/** Folders whose tests start no process, and files of them that wait for timers or compile large schemas. */
+/**
+ * Folders whose tests start no process, and files of them that do: PostgreSQL, a gateway, tests that wait for timers,
+ * measure growth or compile large schemas.
+ */
 const QUICK = ['accounts', 'config', 'matrix', 'protocols', 'providers']
 const SLOW = [
   'accounts/keys',
+  'accounts/pepper',
+  'accounts/shared-activity',
+  'accounts/shared-limits',
+  'accounts/tries',
+  'protocols/many-calls',
   'protocols/images/billing',
   'protocols/images/gateway',
   'protocols/responses/clients',

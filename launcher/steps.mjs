@@ -35,13 +35,21 @@ export async function runSteps(steps) {
 
 export const checkFormat = () => checkWith('@biomejs/biome/bin/biome', 'format', root)
 
-export const checkTypes = () => checkWith('typescript/bin/tsc', '--noEmit', '-p', root)
+export const checkTypes = () => checkTypesOf(root, 'types')
 
 /** Without its packages, as on a machine without network, the console is neither checked nor tried in a browser. */
 export async function checkConsoleTypes() {
   if (!installConsole()) return { passed: 0, failed: 0, skipped: 1 }
-  return checkWith('typescript/bin/tsc', '--noEmit', '-p', join(root, 'console'))
+  return checkTypesOf(join(root, 'console'), 'console-types')
 }
+
+/** What did not change since the last check is not checked again. */
+const checkTypesOf = (folder, name) =>
+  checkWith(
+    'typescript/bin/tsc',
+    ...['--noEmit', '-p', folder],
+    ...['--incremental', '--tsBuildInfoFile', join(root, `node_modules/.cache/sluice/${name}.json`)],
+  )
 
 /** `args`: paths and options of `bun test`. `mayBeNone`: the options may choose none of the tests. */
 export async function runTests(args, { env = {}, workers = WORKERS, mayBeNone = false } = {}) {

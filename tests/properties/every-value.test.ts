@@ -30,11 +30,11 @@ const REPLACEMENTS: readonly unknown[] = [
 ]
 
 /** Generated bodies are the same in each run. */
-const SAMPLES = runs(6, 200)
+const SAMPLES = runs(3, 200)
 const samplesOf = <T>(arbitrary: fc.Arbitrary<T>): T[] => fc.sample(arbitrary, { numRuns: SAMPLES, seed: 1 })
 
 /** Recorded bodies above this length have the same members as shorter ones. */
-const RECORDED_LENGTH = 40_000
+const RECORDED_LENGTH = 10_000
 const recorded = (name: ConversationName, bodyOf: (one: Recording) => unknown): unknown[] =>
   recordings()
     .filter(({ protocol }) => protocol === name)

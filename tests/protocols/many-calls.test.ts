@@ -44,7 +44,7 @@ const interleaved = (frames: Frame[]): Frame[] => {
 }
 
 /** The compiler and the garbage collector of the process, which other tests share, add to some runs, never to all. */
-const LEAST_RUNS = 6
+const LEAST_RUNS = 2
 const MOST_RUNS = 30
 
 /** Processor time of a run: a busy machine lengthens it by less than the time that passes. */
