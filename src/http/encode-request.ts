@@ -65,19 +65,27 @@ export const encodeRequest = (request: RequestHead, { path, host }: RequestTarge
   const { method, headers, body, address } = request
   let head = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\naccept-encoding: identity\r\n`
   if (address !== undefined) head += 'connection: close\r\n'
-  for (const name in headers) {
-    if (CONNECTION_HEADERS.has(name.toLowerCase())) continue
-    const line = `${name}: ${headers[name]}\r\n`
-    if (!HEADER_LINE.test(line))
-      throw new GatewayError('internal_error', `The header "${name}" has a character that HTTP does not allow.`)
-    head += line
-  }
+  for (const name in headers) head += headerLine(name, headers[name]!)
   const bodyBytes = body === undefined ? 0 : lengthOf(body)
   if (body !== undefined || method === 'POST') head += `content-length: ${bodyBytes}\r\n`
   head += '\r\n'
   const length = head.length + bodyBytes
   if (body === undefined) return { pieces: [head], length }
   return { pieces: typeof body === 'string' ? [head, body] : [head, ...body], length }
+}
+
+/** The last line of each header: most requests to providers have the same. Names come from clients, too. */
+const knownLines = new BoundedMap<string, { value: string; line: string }>(256)
+
+/** Empty for a header of the connection. */
+function headerLine(name: string, value: string): string {
+  const known = knownLines.get(name)
+  if (known?.value === value) return known.line
+  const line = CONNECTION_HEADERS.has(name.toLowerCase()) ? '' : `${name}: ${value}\r\n`
+  if (line !== '' && !HEADER_LINE.test(line))
+    throw new GatewayError('internal_error', `The header "${name}" has a character that HTTP does not allow.`)
+  knownLines.set(name, { value, line })
+  return line
 }
 
 /** The number of bytes of a body. */

@@ -1,4 +1,5 @@
 import type { RequestSettings } from '../generation/request.ts'
+import { BoundedMap } from '../http/bounded-map.ts'
 import { type BodyScan, Watched } from '../json/body-scan.ts'
 import { omit } from './media.ts'
 import type { Protocol, RawRequest, ScannedBody } from './protocol.ts'
@@ -29,31 +30,59 @@ export type UnreadRequest = {
   cacheLifetime: '5m' | '1h' | undefined
 }
 
+/** Settings of a request as they were read. Requests with the same settings share them, so they are frozen. */
+type ReadSettings = { body: Record<string, unknown>; request: RequestSettings }
+
+/** Settings that are kept, and their longest text: agents send the same ones with every turn. */
+const KEPT_MAX = 1_000
+const KEPT_LENGTH = 2_000
+
+/** By the rules of their protocol: what was read of a text with placeholders; null where the conversation is read. */
+const KEPT = new WeakMap<UnreadRules, BoundedMap<string, ReadSettings | null>>()
+
 /** Undefined where the conversation has to be read. Throws as `readRequest` does, for invalid settings. */
-export function leaveUnread(
-  rawRequest: RawRequest,
-  { unread: rules, readRequest, references }: Protocol['serve'],
-): UnreadRequest | undefined {
+export function leaveUnread(rawRequest: RawRequest, serve: Protocol['serve']): UnreadRequest | undefined {
   const { scanned, headers, model, stream } = rawRequest
+  const { unread: rules } = serve
   if (scanned === undefined || rules?.mayPass(scanned.scan, scanned.bytes) !== true) return undefined
   const text = withPlaceholders(scanned, rules.placeholders)
-  const settings: RawRequest = {
-    body: JSON.parse(text),
-    text,
-    headers,
-    ...(model === undefined ? {} : { model, stream }),
-  }
-  const read = readRequest(settings)
-  // Settings may name stored objects, and define tools of their own.
-  if (read.tools.length > 0 || (references?.(settings.body) ?? []).length > 0) return undefined
+  const fromPath = model === undefined ? {} : { model, stream }
+  const read = keptSettings(model === undefined ? text : `${stream} ${model}\n${text}`, rules, () =>
+    readSettings({ body: JSON.parse(text), text, headers, ...fromPath }, serve),
+  )
+  if (read === null) return undefined
   const { members, seen, seenInTools, values } = scanned.scan
   return {
-    settings,
-    request: read,
+    settings: { body: read.body, text, headers, ...fromPath },
+    request: read.request,
     hasTools: members.some(({ name, elements }) => name === 'tools' && elements > 0),
     cacheLifetime:
       ((seen | seenInTools) & Watched.cacheControl) === 0 ? undefined : values & Watched.oneHour ? '1h' : '5m',
   }
+}
+
+function keptSettings(key: string, rules: UnreadRules, read: () => ReadSettings | null): ReadSettings | null {
+  let kept = KEPT.get(rules)
+  if (kept === undefined) KEPT.set(rules, (kept = new BoundedMap(KEPT_MAX)))
+  const known = kept.get(key)
+  if (known !== undefined) return known
+  const settings = read()
+  if (key.length <= KEPT_LENGTH) kept.set(key, frozen(settings))
+  return settings
+}
+
+/** Null where the settings name stored objects, or define tools of their own. */
+function readSettings(settings: RawRequest, { readRequest, references }: Protocol['serve']): ReadSettings | null {
+  const request = readRequest(settings)
+  if (request.tools.length > 0 || (references?.(settings.body) ?? []).length > 0) return null
+  return { body: settings.body, request }
+}
+
+/** Freezes a value with all its members. */
+function frozen<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
+  for (const member of Object.values(Object.freeze(value))) frozen(member)
+  return value
 }
 
 /** The references of a request, without a search of the conversation where that has none. */

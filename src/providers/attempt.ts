@@ -207,7 +207,7 @@ export function prepare(endpoint: Endpoint, context: RequestContext, schemaCache
   const { call } = protocols[name]
   const { request, rawRequest } = context
   const isForwarded = request.protocol === name
-  const { headers, ...prepared } =
+  const { headers, body, losses, transforms } =
     context.settings !== undefined
       ? forwardUnread(context, call, target)
       : isForwarded
@@ -221,7 +221,9 @@ export function prepare(endpoint: Endpoint, context: RequestContext, schemaCache
       ...call.headers(isForwarded ? rawRequest : undefined),
       ...headers,
     },
-    ...prepared,
+    body,
+    losses,
+    transforms,
   }
 }
 

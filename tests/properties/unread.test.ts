@@ -85,6 +85,26 @@ const outcomeOf = (get: () => unknown): unknown => {
 const inputOf = ({ inputTokens, cacheWrite5mTokens, cacheWrite1hTokens }: Usage): number =>
   inputTokens + cacheWrite5mTokens + cacheWrite1hTokens
 
+test('requests of the same settings share what was read of them, and those of others do not', async () => {
+  const read = async (protocol: ConversationName, body: object, fromPath?: { model: string; stream: boolean }) => {
+    const request = new Request('http://host/', { method: 'POST', body: JSON.stringify(body) })
+    return leaveUnread(await readRawRequest(READING, received(request), fromPath), protocols[protocol].serve)!
+  }
+  const chat = (content: string, more: object = {}) => ({ model: 'm', messages: [{ role: 'user', content }], ...more })
+  const first = await read('chat.completions', chat('a'))
+  expect((await read('chat.completions', chat('b'))).request).toBe(first.request)
+  expect(Object.isFrozen(first.request.sampling)).toBe(true)
+  expect((await read('chat.completions', chat('a', { n: 2 }))).request).toMatchObject({ candidates: 2 })
+  expect((await read('messages', chat('a', { max_tokens: 5 }))).request).toMatchObject({ protocol: 'messages' })
+  const contents = { contents: [{ role: 'user', parts: [{ text: 'a' }] }] }
+  for (const fromPath of [
+    { model: 'one', stream: true },
+    { model: 'one', stream: false },
+    { model: 'two', stream: true },
+  ])
+    expect((await read('generateContent', contents, fromPath)).request).toMatchObject(fromPath)
+})
+
 describe.each(['chat.completions', 'messages', 'generateContent'] as const)('requests of %s', (protocol) => {
   let unread = 0
 
@@ -98,7 +118,10 @@ describe.each(['chat.completions', 'messages', 'generateContent'] as const)('req
     async () => {
       await assertAsyncProperty(
         fc.asyncProperty(bodies, async (body) => {
-          if (await checkUnread(protocol, JSON.stringify(body), true)) unread++
+          const isUnread = await checkUnread(protocol, JSON.stringify(body), true)
+          if (isUnread) unread++
+          // Now its settings are known.
+          assertSame(await checkUnread(protocol, JSON.stringify(body), true), isUnread, 'the same request again')
         }),
         3,
       )

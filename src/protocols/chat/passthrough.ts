@@ -148,8 +148,8 @@ export class ChatPassthrough implements Passthrough {
   readonly #responseIdentity: ResponseIdentity
   readonly #changes: Record<string, string>
   readonly #hidesUsage: boolean
-  /** Indexes of choices that have not ended, where there are several. */
-  readonly #open: Set<number>
+  /** Indexes of choices that have not ended; undefined where there is only the first. */
+  readonly #open: Set<number> | undefined
   #hasBegun = false
   /** The start of the last chunk, to the end of its id and model, and its replacement: most chunks start alike. */
   #start = ''
@@ -159,13 +159,14 @@ export class ChatPassthrough implements Passthrough {
     this.#responseIdentity = responseIdentity
     this.#changes = { id: JSON.stringify(responseIdentity.id), model: JSON.stringify(responseIdentity.model) }
     this.#hidesUsage = request.includeUsage !== true
-    this.#open = new Set(Array(request.candidates ?? 1).keys())
+    const { candidates = 1 } = request
+    if (candidates > 1) this.#open = new Set(Array(candidates).keys())
   }
 
   frame(frame: Frame): Frame | undefined {
     const { data } = frame
     this.#hasBegun = true
-    if (this.#open.size > 1) this.#recordEnds(data)
+    if (this.#open !== undefined && this.#open.size > 1) this.#recordEnds(data, this.#open)
     // `end` writes the end of the stream, once the response is known to be complete.
     if (data.trim() === '[DONE]') return undefined
     const mayHaveUsage = this.#hidesUsage && USAGE.test(data)
@@ -201,11 +202,11 @@ export class ChatPassthrough implements Passthrough {
     return { ...frame, data: changed }
   }
 
-  #recordEnds(data: string): void {
+  #recordEnds(data: string, open: Set<number>): void {
     if (!data.includes('"finish_reason"')) return
     const chunk = tryParse(data)
     for (const [, { index, finish_reason: reason }] of objectsIn(isObject(chunk) ? chunk.choices : undefined))
-      if (typeof reason === 'string') this.#open.delete(Number(index))
+      if (typeof reason === 'string') open.delete(Number(index))
   }
 
   fail(error: GatewayError): Frame[] {
@@ -214,7 +215,7 @@ export class ChatPassthrough implements Passthrough {
 
   endEarly({ report }: EarlyEnd): Frame[] {
     const delta = this.#hasBegun ? {} : { role: 'assistant', content: '' }
-    return [limitFrame(this.#responseIdentity, [...this.#open], delta, report)]
+    return [limitFrame(this.#responseIdentity, [...(this.#open ?? [0])], delta, report)]
   }
 
   end(counted?: Usage): Frame[] {
