@@ -19,8 +19,8 @@ class Beginning {
   #elements: readonly unknown[] = []
   #lists: unknown[][] = []
   readonly #places: Place[] = []
-  /** Written instructions before the conversation, and their text. */
-  readonly #lead: { json: object; text: string }[] = []
+  /** Written instructions before the conversation. */
+  readonly #lead: object[] = []
 
   /** Appends to `lists` what was made of the same elements. Returns the place where they end. */
   continue<T>(elements: readonly T[], { basis, isPlace, lists }: Making<T>): number {
@@ -47,12 +47,11 @@ class Beginning {
     this.#places.push({ at, lengths: this.#lists.map(({ length }) => length) })
   }
 
-  /** The same object as before for an element of the lead that has the same text. */
+  /** The same object as before for an equal element of the lead. */
   lead(index: number, json: object): object {
-    const text = JSON.stringify(json)
     const known = this.#lead[index]
-    if (known?.text === text) return known.json
-    this.#lead[index] = { json, text }
+    if (known !== undefined && Bun.deepEquals(known, json, true)) return known
+    this.#lead[index] = json
     return json
   }
 }
@@ -98,7 +97,7 @@ type Reading = {
   /** State behind each piece, the last one at the end. */
   states?: unknown[]
   /** Called after turns that are known have been added. */
-  resume(): void
+  resume?(): void
   read(index: number): void
   /** Called at the end of each piece. */
   end?(): void
@@ -108,6 +107,8 @@ type Reading = {
 export class ConversationReading {
   readonly system: Part[] = []
   readonly turns: Turn[] = []
+  /** The calls of tools so far. */
+  readonly calls = new Calls(this.turns)
   /** Those of what is being read. */
   extras: Extras
   /** Turns before this one are shared. */
@@ -128,7 +129,8 @@ export class ConversationReading {
       lists: [this.turns, this.system, found, states],
       resume: () => {
         for (const [path, value] of found) extras[path] = value
-        resume()
+        this.calls.resume()
+        resume?.()
       },
       make: (from, to) => {
         this.#own = this.turns.length
@@ -158,11 +160,44 @@ export class ConversationReading {
     this.#isOwn = false
     return (this.turns[index] = { ...turn, parts: turn.parts.map((part) => ({ ...part })) })
   }
+}
 
-  /** Each call of a tool so far. */
-  forEachCall(use: (call: ToolCallPart) => void): void {
-    for (const { role, parts } of this.turns)
-      if (role === 'assistant') for (const part of parts) if (part.type === 'tool-call') use(part)
+type Call = Pick<ToolCallPart, 'name' | 'form'>
+
+/** Calls of tools by their ids. Of equal ids the last counts. */
+class Calls {
+  readonly #turns: readonly Turn[]
+  /** Those that were read after the last `resume`. */
+  readonly #read = new Map<string, Call>()
+  /** Those of turns before it, as far as they were searched. */
+  readonly #earlier = new Map<string, Call>()
+  /** Turns before it that were not searched: results follow their calls, so most never are. */
+  #unsearched = 0
+
+  constructor(turns: readonly Turn[]) {
+    this.#turns = turns
+  }
+
+  /** Called when turns from an earlier request have been added. */
+  resume(): void {
+    this.#read.clear()
+    this.#unsearched = this.#turns.length
+  }
+
+  set(id: string, call: Call): void {
+    this.#read.set(id, call)
+  }
+
+  get(id: string): Call | undefined {
+    let found = this.#read.get(id) ?? this.#earlier.get(id)
+    while (found === undefined && this.#unsearched > 0) {
+      const { role, parts } = this.#turns[--this.#unsearched]!
+      if (role !== 'assistant') continue
+      for (const part of parts.toReversed())
+        if (part.type === 'tool-call' && !this.#earlier.has(part.id)) this.#earlier.set(part.id, part)
+      found = this.#earlier.get(id)
+    }
+    return found
   }
 }
 

@@ -22,8 +22,7 @@ export function readMessages(
   extras: Extras,
 ): { system: Part[]; turns: Turn[] } {
   const reading = new ConversationReading(extras)
-  const { system, turns } = reading
-  const calls = new Map<string, ToolCallPart>()
+  const { system, turns, calls } = reading
   const read = (index: number): void => {
     const { extras } = reading
     const message = body.inner(body.value, body.path, extras).element('messages', messages, index)
@@ -43,7 +42,6 @@ export function readMessages(
   reading.read(messages, {
     owner: readMessages,
     isPlace,
-    resume: () => reading.forEachCall((call) => calls.set(call.id, call)),
     read,
   })
   return reading
@@ -58,7 +56,7 @@ const isInstructions = (message: unknown): boolean =>
   isObject(message) && (message.role === 'system' || message.role === 'developer')
 
 /** One message as a separate turn. Adds its tool calls to `calls`. */
-function readMessage(message: Fields, calls: Map<string, ToolCallPart>, extras: Extras): Turn {
+function readMessage(message: Fields, calls: ConversationReading['calls'], extras: Extras): Turn {
   try {
     return readOwnMessage(message, calls, extras)
   } catch (error) {
@@ -67,7 +65,7 @@ function readMessage(message: Fields, calls: Map<string, ToolCallPart>, extras: 
   }
 }
 
-function readOwnMessage(message: Fields, calls: Map<string, ToolCallPart>, extras: Extras): Turn {
+function readOwnMessage(message: Fields, calls: ConversationReading['calls'], extras: Extras): Turn {
   const { path } = message
   if (message.value.role === 'function')
     throw invalid(
@@ -212,7 +210,7 @@ function readThoughtSignature(call: Fields): ToolCallPart['signature'] {
   return unwrapSignature(signature)
 }
 
-function readToolResult(message: Fields, calls: ReadonlyMap<string, ToolCallPart>, extras: Extras): ToolResultPart {
+function readToolResult(message: Fields, calls: ConversationReading['calls'], extras: Extras): ToolResultPart {
   const content = message.require(
     'content',
     readContent(message, USER_PARTS, extras),

@@ -53,8 +53,6 @@ type Role = 'user' | 'assistant' | 'system'
 
 class ConversationReader {
   readonly reading: ConversationReading
-  /** Names of the called tools by the ids of their calls. */
-  readonly #names = new Map<string, string>()
   readonly #rawRequest: Pick<RawRequest, 'text'>
   /** The body with its numbers as they are spelled, parsed when it is first needed. */
   #exact: unknown
@@ -68,7 +66,6 @@ class ConversationReader {
     this.reading.read(messages, {
       owner: ConversationReader,
       isPlace,
-      resume: () => this.reading.forEachCall(({ id, name }) => this.#names.set(id, name)),
       read: (index) => {
         const inPiece = fields.inner(fields.value, fields.path, this.reading.extras)
         const message = inPiece.element('messages', messages, index)
@@ -216,7 +213,7 @@ class ConversationReader {
     if (caller !== undefined && !(isObject(caller) && caller.type === 'direct'))
       this.reading.extras[block.at('caller')] = caller
     collectExtras(block, this.reading.extras)
-    this.#names.set(id, name)
+    this.reading.calls.set(id, { name, form: 'function' })
     return {
       type: 'tool-call',
       path: block.path,
@@ -235,7 +232,7 @@ class ConversationReader {
       this.#resultPart(part, `${block.at('content')}[${index}]`),
     )
     const cache = readCache(block)
-    const name = this.#names.get(callId)
+    const name = this.reading.calls.get(callId)?.name
     collectExtras(block, this.reading.extras)
     return {
       type: 'tool-result',

@@ -34,7 +34,6 @@ const OWN_SUBJECTS: ReadonlySet<string> = new Set([SUBJECTS.redactedReasoning, S
 export class InputReader {
   readonly reading: ConversationReading
   readonly #names: NamespaceNames
-  readonly #calls = new Map<string, { name: string; form: 'function' | 'custom' }>()
 
   constructor(names: NamespaceNames, extras: Extras) {
     this.reading = new ConversationReading(extras)
@@ -63,7 +62,6 @@ export class InputReader {
         owner: InputReader,
         basis: this.#names,
         isPlace,
-        resume: () => this.reading.forEachCall((call) => this.#calls.set(call.id, call)),
         read: (index) => this.#tryItem(new Fields(value[index], inputPath(index, rawRequest), this.reading.extras)),
       })
     else refuseElsewhere(this.reading.extras, invalid(path, 'must be a string or an array of items'))
@@ -181,7 +179,7 @@ export class InputReader {
     const name = namespace === undefined ? ownName : this.#names.flatten(namespace, ownName)
     const text = item.require(content, item.string(content), form === 'function' ? 'a JSON string' : 'a string')
     collectExtras(item, this.reading.extras)
-    this.#calls.set(id, { name, form })
+    this.reading.calls.set(id, { name, form })
     this.#append('assistant', item, [{ type: 'tool-call', id, name, arguments: text, form, path: item.path }])
   }
 
@@ -191,7 +189,7 @@ export class InputReader {
     const callId = item.require('call_id', item.string('call_id'), 'the id of the call')
     const content = asResultContent(readContent(item, 'output', this.reading.extras))
     collectExtras(item, this.reading.extras)
-    const call = this.#calls.get(callId)
+    const call = this.reading.calls.get(callId)
     this.#append('tool', item, [
       {
         type: 'tool-result',
