@@ -1,6 +1,7 @@
-import type { GenerationRequest, MediaPart, Part, RequestSettings, Tool } from '../generation/request.ts'
+import type { GenerationRequest, MediaPart, Part, RequestSettings, Tool, Turn } from '../generation/request.ts'
 import { TOKENS_MAX, noUsage, type Usage } from '../generation/usage.ts'
 import { log } from '../log/log.ts'
+import { matchingElements } from '../protocols/element-memory.ts'
 import { isImageTool } from '../protocols/image-config.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
 import type { RequestedOutput } from '../protocols/requested-output.ts'
@@ -193,9 +194,17 @@ function promptTotals({ system, tools, turns }: GenerationRequest): PromptTotals
   }
   system.forEach(add)
   tools.forEach(add)
-  for (const turn of turns) turn.parts.forEach(add)
+  for (const turn of matchingElements(turns, hasCounted)) turn.parts.forEach(add)
   return totals
 }
+
+const hasCounted = ({ parts }: Turn): boolean => parts.some(isCounted)
+
+/** True for a part that adds to the totals. */
+const isCounted = (part: Part): boolean =>
+  ('cache' in part && part.cache !== undefined) ||
+  'source' in part ||
+  (part.type === 'tool-result' && part.content.some(isCounted))
 
 function addMedia(part: MediaPart, media: PromptTotals['media']): void {
   const encoded = part.source.type === 'data' ? part.source.data.length : 0

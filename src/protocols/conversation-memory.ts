@@ -3,8 +3,11 @@ import { ScanMemory } from '../json/scan-memory.ts'
 import { remember } from './element-memory.ts'
 import type { ScannedBody } from './protocol.ts'
 
-/** Memory of an array for each of its bytes, measured: the bytes, their values, and what was made of them. */
-const WEIGHT = 12
+/** Memory of an array for each of its bytes, measured: their values, and what was made of them. */
+const WEIGHT = 11
+
+/** A body of at most so many times the bytes of an array is kept for it: a copy would cost each turn more. */
+const MOST_OTHERS = 4
 
 /** Keys of arrays that came once: about a hundred bytes each. */
 const MOST_SEEN = 4096
@@ -108,11 +111,12 @@ const hashOf = (bytes: Buffer, { spans }: LongMember, elements = spans.length / 
 const hashesOf = (bytes: Buffer, long: readonly LongMember[]): string =>
   long.map((member) => hashOf(bytes, member, KEY_ELEMENTS)).join(' ')
 
-/** An array to remember. The bytes of a body are kept for most of it only. */
+/** An array to remember, with the bytes of its body, or a copy of its own where those are many more. */
 function knownArray(bytes: Buffer, { start, end, spans }: LongMember, values: unknown[]): KnownArray {
-  if (2 * (end - start) > bytes.length) return { bytes, spans, values, weight: bytes.length * WEIGHT }
+  const length = end - start
+  if (bytes.length <= MOST_OTHERS * length) return { bytes, spans, values, weight: bytes.length + length * WEIGHT }
   const own = Buffer.from(bytes.subarray(start, end))
-  return { bytes: own, spans: spans.map((at) => at - start), values, weight: own.length * WEIGHT }
+  return { bytes: own, spans: spans.map((at) => at - start), values, weight: length + length * WEIGHT }
 }
 
 /** The text of the body, with these arrays empty. */

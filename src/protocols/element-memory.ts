@@ -75,6 +75,26 @@ export function someElement<T>(array: readonly T[], test: (element: T) => boolea
   return false
 }
 
+/** The elements that were tested, and the indexes of those that passed. */
+class Tested {
+  elements: readonly unknown[] = []
+  passed: number[] = []
+}
+
+const newTested = (): Tested => new Tested()
+
+/** `array.filter(test)`, with each element tested once; see `someElement`. */
+export function matchingElements<T>(array: readonly T[], test: (element: T) => boolean): T[] {
+  const tested = memoryOf(array)?.of(test, newTested)
+  if (tested === undefined) return array.filter(test)
+  const same = sameBeginning(tested.elements, array)
+  const passed = tested.passed.filter((index) => index < same)
+  for (let index = same; index < array.length; index++) if (test(array[index]!)) passed.push(index)
+  tested.elements = array
+  tested.passed = passed
+  return passed.map((index) => array[index]!)
+}
+
 /** Arrays as they were read, as a whole. */
 export class ReadArrays<T> {
   readonly #known = new WeakMap<readonly unknown[], T>()

@@ -113,12 +113,13 @@ describe('ConversationMemory', () => {
 
   test('a conversation that comes once is not remembered', () => {
     const memory = new ConversationMemory(1e9)
-    const text = JSON.stringify({ messages: [{ text: 'x'.repeat(10_000) }] })
+    const messages = [{ text: 'x'.repeat(10_000) }]
+    const text = JSON.stringify({ messages })
     const [first, second, third] = [1, 2, 3].map(() => (parse(memory, 'a', text).messages as object[])[0])
     expect(second).not.toBe(first)
     expect(third).toBe(second)
     for (let i = 0; i < 10_000; i++) parse(memory, 'a', JSON.stringify({ messages: [{ i, text: 'x'.repeat(5_000) }] }))
-    expect(memory.bytes).toBe(12 * text.length)
+    expect(memory.bytes).toBe(text.length + 11 * JSON.stringify(messages).length)
   })
 
   test('a member named __proto__ is an ordinary member', () => {
