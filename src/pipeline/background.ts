@@ -129,7 +129,11 @@ export class BackgroundResponses implements Expiring {
   /** A stored response as it is now, or as it was stored where its provider does not report it. */
   async refresh(accountId: string, stored: StoredResponse, cancel: boolean, signal: CallSignal): Promise<Json> {
     const { id, upstream, response } = stored
-    if (upstream === undefined) return response
+    if (upstream === undefined) {
+      // Its record may be written in a transaction of its own, a moment later.
+      await this.#settling.get(`${accountId} ${id}`)
+      return response
+    }
     const open = this.#find(accountId, id)
     const reported = await this.#query(String(response.model), { ...upstream, unwanted: cancel }, signal)
     if (reported === undefined) return response

@@ -1,6 +1,6 @@
 import type { HostedStep, HostedTool } from '../../generation/request.ts'
 import { isObject, stringOf, objectsOf } from '../../json/parse.ts'
-import { type Json } from './shapes.ts'
+import type { Json } from './shapes.ts'
 
 /** Tools that OpenAI runs, in the terms of all protocols. */
 

@@ -2,7 +2,7 @@ import type { RawRequest } from '../protocol.ts'
 import { isObject, objectsOf } from '../../json/parse.ts'
 import { ReadArrays, someElement } from '../element-memory.ts'
 import { omit } from '../media.ts'
-import { type Json } from './shapes.ts'
+import type { Json } from './shapes.ts'
 
 /** A tool inside a `namespace` tool. */
 export type NamespacedTool = { namespace: string; name: string }

@@ -1,5 +1,5 @@
 import { tryParse, stringOf, objectOf } from '../../json/parse.ts'
-import { type Json } from './shapes.ts'
+import type { Json } from './shapes.ts'
 
 /** Writes a frame of a type. */
 type Emit = (type: string, fields: Json) => void

@@ -1,6 +1,6 @@
 import type { ResponseContext } from '../protocol.ts'
 import { isObject, arrayOf, objectOf } from '../../json/parse.ts'
-import { type Json } from './shapes.ts'
+import type { Json } from './shapes.ts'
 
 /**
  * The response object before anything was generated: every member that OpenAI documents, with the client's values or

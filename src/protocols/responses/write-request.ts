@@ -20,7 +20,7 @@ import { loseSettings } from '../unsupported-settings.ts'
 import { writeUserIds } from '../user-ids.ts'
 import { loseCitations, loseSearchOptions, locationFields } from '../web-search.ts'
 import { writeHostedTool } from './hosted-tools.ts'
-import { type Json } from './shapes.ts'
+import type { Json } from './shapes.ts'
 import { breakpoints, InputWriter } from './write-request-input.ts'
 
 export const path = (): string => '/responses'
