@@ -15,6 +15,8 @@ export type Load = {
   /** The same body for each request, or an agent's conversations. */
   body: string | Agent
   connections: number
+  /** Requests per second of all connections together; without it each sends its next one at once. */
+  perSecond?: number
   seconds: number
   /** The process whose CPU time is measured. */
   pid?: number
@@ -46,6 +48,8 @@ class LoadConnection {
   #buffer: Buffer = Buffer.alloc(0)
   #length = -1
   #startedAt = 0
+  /** When its next request is due, at a fixed rate. */
+  #dueAt = performance.now()
   #hasResponse = false
   #streaming = false
   #tail = ''
@@ -133,7 +137,11 @@ class LoadConnection {
     requests += 1
     times.push(performance.now() - this.#startedAt)
     this.#responds()
-    this.#send()
+    if (spec.perSecond === undefined) return this.#send()
+    // Connections begin together: the first wait of each spreads them.
+    const share = requests <= spec.connections ? Math.random() : 1
+    this.#dueAt = Math.max(performance.now(), this.#dueAt + share * (spec.connections / spec.perSecond) * 1000)
+    setTimeout(() => this.#send(), this.#dueAt - performance.now())
   }
 }
 

@@ -72,6 +72,7 @@ export const loadOf = (
   path: row.path,
   body: row.body,
   connections: row.connections,
+  ...(row.perSecond === undefined ? {} : { perSecond: row.perSecond }),
   seconds,
 })
 

@@ -10,6 +10,8 @@ export type Row = {
   translated: boolean
   body: Load['body']
   connections: number
+  /** The rate of requests, the same for each contender; without it, as many as it takes. */
+  perSecond?: number
   /** Left out of a quick run. */
   slow?: boolean
 }
@@ -55,6 +57,15 @@ const PACED_SECONDS = 2
 export const cpuRows: CpuRow[] = [
   ...lanes<CpuRow>({ title: 'CPU per request, 1 KB JSON, LANE (µs)', connections: 16, per: 'requests' }, () =>
     textBody(false, 'Where does the water go?'),
+  ),
+  ...lanes<CpuRow>(
+    {
+      title: 'CPU per request, 1 KB JSON, 200 a second, LANE (µs)',
+      connections: 16,
+      perSecond: 200,
+      per: 'requests',
+    },
+    () => textBody(false, 'Where does the water go?'),
   ),
   ...lanes<CpuRow>(
     { title: "CPU per request, an agent's 60 KB, LANE (µs)", connections: 16, per: 'requests' },
