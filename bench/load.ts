@@ -141,7 +141,7 @@ class LoadConnection {
     // Connections begin together: the first wait of each spreads them.
     const share = requests <= spec.connections ? Math.random() : 1
     this.#dueAt = Math.max(performance.now(), this.#dueAt + share * (spec.connections / spec.perSecond) * 1000)
-    setTimeout(() => this.#send(), this.#dueAt - performance.now())
+    setTimeout(() => this.#send(), Math.max(0, this.#dueAt - performance.now()))
   }
 }
 
