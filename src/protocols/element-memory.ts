@@ -55,26 +55,6 @@ export const textOf = (value: unknown): ArrayText | undefined => memoryOf(value)
 
 const newText = (): ArrayText => new ArrayText()
 
-/** The elements that failed a test. */
-class Failed {
-  elements: readonly unknown[] = []
-}
-
-const newFailed = (): Failed => new Failed()
-
-/**
- * `array.some(test)`. Elements that failed before are not tested again: the test must depend on nothing but the element
- * and be a constant.
- */
-export function someElement<T>(array: readonly T[], test: (element: T) => boolean): boolean {
-  const failed = memoryOf(array)?.of(test, newFailed)
-  if (failed === undefined) return array.some(test)
-  for (let index = sameBeginning(failed.elements, array); index < array.length; index++)
-    if (test(array[index]!)) return true
-  failed.elements = array
-  return false
-}
-
 /** The elements that were tested, and the indexes of those that passed. */
 class Tested {
   elements: readonly unknown[] = []
@@ -83,7 +63,10 @@ class Tested {
 
 const newTested = (): Tested => new Tested()
 
-/** `array.filter(test)`, with each element tested once; see `someElement`. */
+/**
+ * `array.filter(test)`. Elements that were tested before are not tested again: the test must depend on nothing but the
+ * element and be a constant.
+ */
 export function matchingElements<T>(array: readonly T[], test: (element: T) => boolean): T[] {
   const tested = memoryOf(array)?.of(test, newTested)
   if (tested === undefined) return array.filter(test)
@@ -94,6 +77,10 @@ export function matchingElements<T>(array: readonly T[], test: (element: T) => b
   tested.passed = passed
   return passed.map((index) => array[index]!)
 }
+
+/** `array.some(test)`; see `matchingElements`. */
+export const someElement = <T>(array: readonly T[], test: (element: T) => boolean): boolean =>
+  memoryOf(array) === undefined ? array.some(test) : matchingElements(array, test).length > 0
 
 /** Arrays as they were read, as a whole. */
 export class ReadArrays<T> {
