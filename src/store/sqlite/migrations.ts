@@ -316,4 +316,6 @@ export const MIGRATIONS: readonly string[] = [
   `
   ALTER TABLE accounts ADD COLUMN member_requests TEXT NOT NULL DEFAULT 'own' CHECK (member_requests IN ('own', 'all'));
   `,
+  // Whoever posts an operation records its accounts as changed.
+  'DROP TRIGGER transfers_INSERT',
 ]
