@@ -3,12 +3,13 @@ import type { AppContext } from '../context.ts'
 import { log } from '../log/log.ts'
 import type { Family, Labels } from '../telemetry/family.ts'
 import type { Histogram } from '../telemetry/histogram.ts'
+import { beginMessage, endMessage, writeMetric, writerOf } from '../telemetry/otlp.ts'
 import { post } from '../telemetry/otlp-exporter.ts'
-import { envelope, metricsJson } from '../telemetry/otlp-json.ts'
 import { type OtlpSettings, otlpSettings } from '../telemetry/otlp-settings.ts'
 import type { ModelCounts } from './generation-counts.ts'
 import { metricFamilies } from './metric-families.ts'
-import { genAiProvider, Tracing } from './tracing.ts'
+import { genAiProvider } from './span-writer.ts'
+import { Tracing } from './tracing.ts'
 
 /** Time for what is left to reach the collector when the server stops. */
 const LAST_MS = 2_000
@@ -35,12 +36,18 @@ function startMetrics(
   resource: Labels,
 ): () => Promise<unknown> {
   const families = [...metricFamilies(app), ...genAiFamilies(app)]
-  const { head, tail } = envelope('Metrics', resource, version)
+  const out = writerOf(target.protocol)
   const startMs = app.clock.now()
   let sending: Promise<unknown> | undefined
+  const message = (): Uint8Array => {
+    beginMessage(out, 'metrics', resource, version)
+    const nowMs = app.clock.now()
+    for (const family of families) writeMetric(out, family, startMs, nowMs)
+    return endMessage(out)
+  }
   // A message that cannot be delivered is made up for by the next, whose values include its own.
   const sendNow = (): Promise<unknown> =>
-    (sending ??= post(target, head + metricsJson(families, startMs, app.clock.now()) + tail).finally(() => {
+    (sending ??= post(target, message()).finally(() => {
       sending = undefined
     }))
   const timer = setInterval(() => void sendNow(), target.everyMs).unref()

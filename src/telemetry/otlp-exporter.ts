@@ -1,23 +1,28 @@
 import { readAll, send } from '../http/call.ts'
-import type { RequestBody } from '../http/encode-request.ts'
 import { log } from '../log/log.ts'
 import type { OtlpTarget } from './otlp-settings.ts'
+import { endMessage, writerOf } from './otlp.ts'
+import type { OtlpProtocol, OtlpWriter } from './otlp-writer.ts'
 
 /** Answers of a collector after which the same may be sent again. */
 const RETRYABLE = new Set([429, 502, 503, 504])
 const TRIES = 5
 const FIRST_WAIT_MS = 1_000
 const ANSWER_BYTES = 64 * 1024
+const CONTENT_TYPES: Record<OtlpProtocol, string> = {
+  'http/protobuf': 'application/x-protobuf',
+  'http/json': 'application/json',
+}
 const NEVER = new AbortController().signal
 
 /** Sends one message. False where it may be sent again. Throws nothing. */
-export async function post({ url, headers, timeoutMs }: OtlpTarget, body: RequestBody): Promise<boolean> {
+export async function post({ url, protocol, headers, timeoutMs }: OtlpTarget, message: Uint8Array): Promise<boolean> {
   try {
     const { status, body: answer } = await send({
       url,
       method: 'POST',
-      headers: { 'content-type': 'application/json', ...headers },
-      body,
+      headers: { 'content-type': CONTENT_TYPES[protocol], ...headers },
+      body: [message],
       timeouts: { connectMs: timeoutMs, firstByteMs: timeoutMs, idleMs: timeoutMs, totalMs: timeoutMs },
       signal: NEVER,
     })
@@ -42,23 +47,25 @@ function report(url: string, failure: string | undefined): void {
   }
 }
 
-export type BatchOptions<Item> = OtlpTarget & {
+export type BatchOptions = OtlpTarget & {
   /** Spans that wait at most, and that leave together at least. */
   queue: number
   batch: number
   delayMs: number
-  /** The message with these items, valid until the next one is written. */
-  write(items: readonly Item[]): Uint8Array
 }
 
 /**
- * Spans on their way to a collector, in items of those that end together. One message is under way at a time; what does
- * not fit in the queue meanwhile is dropped and counted, so that a collector that is slow or gone costs nothing else.
+ * Spans on their way to a collector, in the message that takes them there. One message is under way at a time; what
+ * does not fit in the queue meanwhile is dropped and counted, so that a collector that is slow or gone costs nothing
+ * else.
  */
-export class BatchExporter<Item extends { spans: number }> {
-  readonly #options: BatchOptions<Item>
-  #waiting: Item[] = []
-  /** The number of spans in the items that wait. */
+export class BatchExporter {
+  readonly #options: BatchOptions
+  readonly #begin: (out: OtlpWriter) => void
+  /** The message that spans are added to, and the memory of the one that is under way. */
+  #waiting: OtlpWriter
+  #leaving: OtlpWriter
+  /** The number of spans that wait. */
   #spans = 0
   #timer: Timer | undefined
   #sending: Promise<void> | undefined
@@ -66,24 +73,32 @@ export class BatchExporter<Item extends { spans: number }> {
   sent = 0
   dropped = 0
 
-  constructor(options: BatchOptions<Item>) {
+  /** `begin`: begins a message. */
+  constructor(options: BatchOptions, begin: (out: OtlpWriter) => void) {
     this.#options = options
+    this.#begin = begin
+    this.#waiting = writerOf(options.protocol)
+    this.#leaving = writerOf(options.protocol)
   }
 
-  add(item: Item): void {
+  /** The message to write so many spans into, in this turn; undefined where they are dropped. */
+  messageFor(spans: number): OtlpWriter | undefined {
     const { queue, batch, delayMs } = this.#options
-    if (this.#spans + item.spans > queue) {
-      this.dropped += item.spans
-      return
+    if (this.#spans + spans > queue) {
+      this.dropped += spans
+      return undefined
     }
-    this.#waiting.push(item)
-    this.#spans += item.spans
-    if (this.#sending !== undefined) return
-    if (this.#spans >= batch) this.#begin()
-    else this.#timer ??= setTimeout(this.#begin, delayMs).unref()
+    if (this.#spans === 0) this.#begin(this.#waiting)
+    this.#spans += spans
+    if (this.#sending === undefined) {
+      // The message leaves in a later turn, with these spans.
+      if (this.#spans >= batch) this.#send()
+      else this.#timer ??= setTimeout(this.#send, delayMs).unref()
+    }
+    return this.#waiting
   }
 
-  readonly #begin = (): void => {
+  readonly #send = (): void => {
     clearTimeout(this.#timer)
     this.#timer = undefined
     this.#sending ??= this.#sendWaiting().finally(() => {
@@ -94,25 +109,27 @@ export class BatchExporter<Item extends { spans: number }> {
   /** Sends until less than a batch is left; that waits for more. */
   async #sendWaiting(): Promise<void> {
     const { batch, delayMs } = this.#options
+    await undefined
     do {
       const spans = this.#spans
       const isTaken = await this.#deliver(this.#takeMessage())
       if (isTaken) this.sent += spans
       else this.dropped += spans
-    } while (this.#spans >= batch || (this.#isStopped && this.#waiting.length > 0))
-    if (this.#waiting.length > 0) this.#timer ??= setTimeout(this.#begin, delayMs).unref()
+    } while (this.#spans >= batch || (this.#isStopped && this.#spans > 0))
+    if (this.#spans > 0) this.#timer ??= setTimeout(this.#send, delayMs).unref()
   }
 
   #takeMessage(): Uint8Array {
-    const items = this.#waiting
-    this.#waiting = []
+    const message = this.#waiting
+    this.#waiting = this.#leaving
+    this.#leaving = message
     this.#spans = 0
-    return this.#options.write(items)
+    return endMessage(message)
   }
 
   async #deliver(message: Uint8Array): Promise<boolean> {
     for (let tries = 1, wait = FIRST_WAIT_MS; ; tries++, wait *= 2) {
-      if (await post(this.#options, [message])) return true
+      if (await post(this.#options, message)) return true
       if (tries === TRIES || this.#isStopped) return false
       await Bun.sleep(wait)
     }
@@ -122,7 +139,7 @@ export class BatchExporter<Item extends { spans: number }> {
   async stop(atMostMs: number): Promise<void> {
     this.#isStopped = true
     clearTimeout(this.#timer)
-    if (this.#waiting.length > 0) this.#begin()
+    if (this.#spans > 0) this.#send()
     await Promise.race([this.#sending, Bun.sleep(atMostMs)])
   }
 }

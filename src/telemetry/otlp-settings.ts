@@ -1,7 +1,8 @@
+import type { OtlpProtocol } from './otlp-writer.ts'
 import type { Sampler } from './trace.ts'
 
 /** One kind of data on its way to a collector. */
-export type OtlpTarget = { url: string; headers: Record<string, string>; timeoutMs: number }
+export type OtlpTarget = { url: string; protocol: OtlpProtocol; headers: Record<string, string>; timeoutMs: number }
 
 export type OtlpSettings = {
   traces: (OtlpTarget & { sampler: Sampler; queue: number; batch: number; delayMs: number }) | undefined
@@ -33,7 +34,10 @@ export function otlpSettings(env: Environment): OtlpSettings {
     },
     metrics: metrics && { ...metrics, everyMs: count(env, 'OTEL_METRIC_EXPORT_INTERVAL', 60_000) },
     resource: resourceOf(env),
-    warnings: traces === undefined && metrics === undefined ? [] : warningsOf(env, [traces, metrics]),
+    warnings: warningsOf(env, [
+      ['traces', traces],
+      ['metrics', metrics],
+    ]),
   }
 }
 
@@ -48,6 +52,7 @@ function targetOf(env: Environment, kind: 'traces' | 'metrics'): OtlpTarget | un
     throw new Error(`${name} must be an http:// or https:// URL, such as http://127.0.0.1:4318`)
   return {
     url: url.href,
+    protocol: protocolOf(env, kind) === 'http/json' ? 'http/json' : DEFAULT_PROTOCOL,
     headers: {
       ...pairs(env.OTEL_EXPORTER_OTLP_HEADERS),
       ...pairs(env[`OTEL_EXPORTER_OTLP_${KIND}_HEADERS`]),
@@ -55,6 +60,14 @@ function targetOf(env: Environment, kind: 'traces' | 'metrics'): OtlpTarget | un
     timeoutMs: count(env, `OTEL_EXPORTER_OTLP_${KIND}_TIMEOUT`, count(env, 'OTEL_EXPORTER_OTLP_TIMEOUT', 10_000)),
   }
 }
+
+/** That which OpenTelemetry recommends. */
+const DEFAULT_PROTOCOL = 'http/protobuf'
+
+/** As the environment names it, which may be one that is not spoken. */
+const protocolOf = (env: Environment, kind: 'traces' | 'metrics'): string =>
+  [env[`OTEL_EXPORTER_OTLP_${kind.toUpperCase()}_PROTOCOL`], env.OTEL_EXPORTER_OTLP_PROTOCOL].find(present) ??
+  DEFAULT_PROTOCOL
 
 const present = (text: string | undefined): text is string => text !== undefined && text.trim() !== ''
 
@@ -97,10 +110,17 @@ function resourceOf(env: Environment): Record<string, string> {
   return { 'service.instance.id': crypto.randomUUID(), ...named, 'service.name': name }
 }
 
-function warningsOf(env: Environment, targets: (OtlpTarget | undefined)[]): string[] {
-  const protocol = env.OTEL_EXPORTER_OTLP_PROTOCOL ?? 'http/json'
-  const warnings = protocol === 'http/json' ? [] : [`OTLP is sent as http/json, not as ${protocol.slice(0, 40)}`]
-  if (targets.some((target) => target !== undefined && new URL(target.url).port === '4317'))
-    warnings.push('port 4317 of a collector is usually that for gRPC; for OTLP over HTTP it is 4318')
-  return warnings
+function warningsOf(
+  env: Environment,
+  targets: [kind: 'traces' | 'metrics', target: OtlpTarget | undefined][],
+): string[] {
+  const warnings = new Set<string>()
+  for (const [kind, target] of targets) {
+    if (target === undefined) continue
+    const named = protocolOf(env, kind)
+    if (named !== target.protocol) warnings.add(`OTLP is sent as ${target.protocol}, not as ${named.slice(0, 40)}`)
+    if (new URL(target.url).port === '4317')
+      warnings.add('port 4317 of a collector is usually that for gRPC; for OTLP over HTTP it is 4318')
+  }
+  return [...warnings]
 }

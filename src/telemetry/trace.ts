@@ -86,4 +86,6 @@ const BITS = 2 ** 56
 
 /** The same for all servers of a trace: its last 56 bits are random. */
 export const isSampled = ({ ratio, isParentBased }: Sampler, traceId: string, parent?: RemoteParent): boolean =>
-  isParentBased && parent !== undefined ? parent.isSampled : Number.parseInt(traceId.slice(18), 16) < ratio * BITS
+  isParentBased && parent !== undefined
+    ? parent.isSampled
+    : ratio === 1 || Number.parseInt(traceId.slice(18), 16) < ratio * BITS

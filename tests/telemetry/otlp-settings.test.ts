@@ -35,6 +35,18 @@ describe('the settings of OpenTelemetry', () => {
     expect(settings.resource).toMatchObject({ 'service.name': 'b', k: 'v' })
   })
 
+  test('have the protocol of a kind before that of both, and http/protobuf without one', () => {
+    const own = { OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/protobuf', OTEL_EXPORTER_OTLP_METRICS_PROTOCOL: ' ' }
+    const protocolsOf = (env: Record<string, string>) => {
+      const { traces, metrics, warnings } = otlpSettings({ ...ENDPOINT, ...env })
+      return [traces?.protocol, metrics?.protocol, warnings.length]
+    }
+    expect(protocolsOf({})).toEqual(['http/protobuf', 'http/protobuf', 0])
+    expect(protocolsOf({ OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json' })).toEqual(['http/json', 'http/json', 0])
+    expect(protocolsOf({ OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json', ...own })).toEqual(['http/protobuf', 'http/json', 0])
+    expect(protocolsOf({ OTEL_EXPORTER_OTLP_METRICS_PROTOCOL: 'grpc' })).toEqual(['http/protobuf', 'http/protobuf', 1])
+  })
+
   test('warn of a protocol that is not spoken and of the port for gRPC', () => {
     const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4317', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }
     expect(otlpSettings(env).warnings.length).toBe(2)

@@ -70,7 +70,7 @@ afterAll(async () => {
 })
 beforeEach(() => {
   received.length = 0
-  collector.bodies.length = 0
+  collector.clear()
 })
 
 type Asked = { protocol?: 'chat.completions' | 'messages' | 'responses'; stream?: boolean; text?: string }
@@ -215,41 +215,77 @@ test('without a collector the trace of a client passes unchanged, and there is n
   }
 })
 
-test('metrics reach the collector, those of the GenAI conventions too', async () => {
-  const metrics = new Collector()
-  const server = await startGatewayProcess({
-    config: CONFIG,
-    env: { OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: `${metrics.url}/v1/metrics`, OTEL_SERVICE_NAME: 'mine' },
-  })
+test.each([
+  [undefined, 'http/protobuf'],
+  ['http/json', 'http/json'],
+  ['grpc', 'http/protobuf'],
+])('where the environment has the protocol %s, spans come by %s', async (named, spoken) => {
+  const other = new Collector()
+  const env = { ...QUICK, OTEL_EXPORTER_OTLP_ENDPOINT: other.url, OTEL_METRICS_EXPORTER: 'none' }
+  const server = await startGateway({ config: CONFIG, env: { ...env, OTEL_EXPORTER_OTLP_PROTOCOL: named ?? '' } })
   try {
-    await generate({}, {}, server)
-    server.kill('SIGTERM')
-    expect(await server.exited).toBe(0)
-    const named = (name: string) => metrics.metrics.find((metric) => metric.name === name)
-    expect(metrics.resources[0]).toMatchObject({ 'service.name': 'mine' })
-    expect(named('sluice_requests')?.sum).toMatchObject({ aggregationTemporality: 2, isMonotonic: true })
-    expect(named('process_resident_memory_bytes')).toMatchObject({ unit: 'By', gauge: { dataPoints: [{}] } })
-    const usage = named('gen_ai.client.token.usage')!
-    expect(usage.unit).toBe('{token}')
-    expect(usage.histogram.dataPoints.map(({ attributes, count, sum }) => [valuesOf(attributes), count, sum])).toEqual(
-      [['input', 7] as const, ['output', 5] as const].map(([type, sum]) => [
-        {
-          'gen_ai.operation.name': 'chat',
-          'gen_ai.provider.name': 'acme',
-          'gen_ai.request.model': 'acme/large',
-          'gen_ai.token.type': type,
-        },
-        '1',
-        sum,
-      ]),
-    )
-    const [{ bucketCounts, explicitBounds }] = usage.histogram.dataPoints as [(typeof usage.histogram.dataPoints)[0]]
-    expect(bucketCounts!.length).toBe(explicitBounds!.length + 1)
+    await generate({ stream: true }, fromClient('01'), server)
+    await until(() => other.spans.length === 2)
+    expect(other.protocols).toEqual([spoken])
+    const [request, call] = other.spans.toSorted((a, b) => a.kind - b.kind) as [Span, Span]
+    expect(request).toMatchObject({ traceId: TRACE, parentSpanId: PARENT, traceState: 'vendor=a,other=b' })
+    expect(call).toMatchObject({ traceId: TRACE, parentSpanId: request.spanId, name: 'chat large-2026' })
+    expect(valuesOf(request.attributes)).toMatchObject({ 'sluice.outcome': 'completed', 'sluice.cost_usd': 0.000017 })
+    expect(valuesOf(call.attributes)).toMatchObject({
+      'gen_ai.response.finish_reasons': ['stop'],
+      'gen_ai.usage.output_tokens': 5,
+    })
   } finally {
     await server.stop()
-    await metrics.stop()
+    await other.stop()
   }
 })
+
+test.each(['http/protobuf', 'http/json'])(
+  'metrics reach the collector by %s, those of the GenAI conventions too',
+  async (protocol) => {
+    const metrics = new Collector()
+    const server = await startGatewayProcess({
+      config: CONFIG,
+      env: {
+        OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: `${metrics.url}/v1/metrics`,
+        OTEL_SERVICE_NAME: 'mine',
+        OTEL_EXPORTER_OTLP_METRICS_PROTOCOL: protocol,
+      },
+    })
+    try {
+      await generate({}, {}, server)
+      server.kill('SIGTERM')
+      expect(await server.exited).toBe(0)
+      const named = (name: string) => metrics.metrics.find((metric) => metric.name === name)
+      expect(new Set(metrics.protocols)).toEqual(new Set([protocol]))
+      expect(metrics.resources[0]).toMatchObject({ 'service.name': 'mine' })
+      expect(named('sluice_requests')?.sum).toMatchObject({ aggregationTemporality: 2, isMonotonic: true })
+      expect(named('process_resident_memory_bytes')).toMatchObject({ unit: 'By', gauge: { dataPoints: [{}] } })
+      const usage = named('gen_ai.client.token.usage')!
+      expect(usage.unit).toBe('{token}')
+      expect(
+        usage.histogram.dataPoints.map(({ attributes, count, sum }) => [valuesOf(attributes), count, sum]),
+      ).toEqual(
+        [['input', 7] as const, ['output', 5] as const].map(([type, sum]) => [
+          {
+            'gen_ai.operation.name': 'chat',
+            'gen_ai.provider.name': 'acme',
+            'gen_ai.request.model': 'acme/large',
+            'gen_ai.token.type': type,
+          },
+          '1',
+          sum,
+        ]),
+      )
+      const [{ bucketCounts, explicitBounds }] = usage.histogram.dataPoints as [(typeof usage.histogram.dataPoints)[0]]
+      expect(bucketCounts!.length).toBe(explicitBounds!.length + 1)
+    } finally {
+      await server.stop()
+      await metrics.stop()
+    }
+  },
+)
 
 describe('a collector that takes nothing', () => {
   const bad = {

@@ -1,0 +1,148 @@
+import providerNames from '../../catalog/telemetry-names.json'
+import { completionTokens, promptTokens } from '../generation/usage.ts'
+import { BoundedMap } from '../http/bounded-map.ts'
+import type { OpenGeneration } from '../ledger/ledger.ts'
+import type { RequestEntry } from '../log/request-line.ts'
+import type { AttemptRecord } from '../providers/attempt-record.ts'
+import type { GenerationRecord } from '../store/store.ts'
+import {
+  beginSpan,
+  doubleAttribute,
+  KIND_CLIENT,
+  KIND_SERVER,
+  sharedBySpans,
+  textAttribute,
+  textsAttribute,
+  wholeAttribute,
+} from '../telemetry/otlp.ts'
+import type { OtlpWriter, Prepared } from '../telemetry/otlp-writer.ts'
+import type { RequestTrace } from '../telemetry/trace.ts'
+
+/** The facts of all attempts of a generation. */
+type Attempts = Pick<OpenGeneration['meter'], 'tries' | 'served' | 'begunMs'>
+
+const SHARED_MAX = 1_000
+/** A value that is absent, in a list of values: no name has it. */
+const NONE = '\r'
+
+/** Provider ids -> names of the GenAI semantic conventions, where those differ. */
+const NAMES = new Map(Object.entries(providerNames))
+
+export const genAiProvider = (id: string): string => NAMES.get(id) ?? id
+
+/** The operation of a protocol in the GenAI semantic conventions. */
+const genAiOperation = (protocol: string | undefined): string =>
+  protocol === 'generateContent' || protocol === 'images' ? 'generate_content' : 'chat'
+
+/** Writes the spans of requests that have ended, always in the same encoding. */
+export class SpanWriter {
+  /** Fields that many spans share, by the values in them. */
+  readonly #shared = new BoundedMap<string, Prepared>(SHARED_MAX)
+
+  writeRequest(out: OtlpWriter, trace: RequestTrace, entry: RequestEntry): void {
+    const { startedAt, spanId, parent } = trace
+    const shared = this.#sharedByRequests(out, trace, entry)
+    beginSpan(out, trace, spanId, parent?.spanId, startedAt, startedAt + entry.ms, entry.level === 'error', shared)
+    const { requestId, generation } = entry
+    textAttribute(out, 'sluice.request_id', requestId)
+    if (generation !== undefined) {
+      const { id, cost, losses } = generation
+      textAttribute(out, 'sluice.generation_id', id)
+      doubleAttribute(out, 'sluice.cost_usd', Number(cost))
+      if (losses.length > 0) textsAttribute(out, 'sluice.losses', losses)
+    }
+    out.end()
+  }
+
+  /** `attempt`: one of `attempts.tries`, with a span. */
+  writeAttempt(
+    out: OtlpWriter,
+    trace: RequestTrace,
+    entry: RequestEntry,
+    attempt: AttemptRecord,
+    { tries, served, begunMs }: Attempts,
+    record: GenerationRecord,
+  ): void {
+    const startMs = trace.attemptsAt + (attempt.startedMs ?? 0)
+    const isLast = attempt === tries.at(-1) && attempt.error === undefined
+    const endMs = isLast ? trace.startedAt + entry.ms : startMs + attempt.milliseconds
+    const hasFailed = attempt.error !== undefined || (isLast && entry.level === 'error')
+    const shared = this.#sharedByAttempts(out, attempt, record, isLast, served?.model)
+    beginSpan(out, trace, attempt.spanId!, trace.spanId, startMs, endMs, hasFailed, shared)
+    if (!isLast) writeFailure(out, attempt)
+    else {
+      writeUsage(out, record.usage)
+      // The first chunk of its stream came.
+      if (record.streamed && begunMs !== undefined) {
+        const seconds = Math.max(0, trace.startedAt + record.latency - startMs) / 1000
+        doubleAttribute(out, 'gen_ai.response.time_to_first_chunk', seconds)
+      }
+    }
+    out.end()
+  }
+
+  #sharedByRequests(out: OtlpWriter, { method }: RequestTrace, entry: RequestEntry): Prepared {
+    const { route, status, key, model, error, generation, level } = entry
+    const outcome = generation?.outcome
+    const errorType = error ?? (level === 'error' ? (outcome ?? String(status)) : undefined)
+    // Names of keys and models are texts of users, with any character.
+    const ofKey = key === undefined ? NONE : `${key.length} ${key}`
+    const ended = `${status}\n${outcome ?? NONE}\n${errorType ?? NONE}`
+    const values = `${method}\n${route}\n${ended}\n${ofKey}\n${model ?? NONE}`
+    const known = this.#shared.get(values)
+    if (known !== undefined) return known
+    const prepared = sharedBySpans(out, `${method} ${route}`, KIND_SERVER, (shared) => {
+      textAttribute(shared, 'http.request.method', method)
+      textAttribute(shared, 'http.route', route)
+      wholeAttribute(shared, 'http.response.status_code', status)
+      textAttribute(shared, 'url.scheme', 'http')
+      if (key !== undefined) textAttribute(shared, 'sluice.key', key)
+      if (model !== undefined) textAttribute(shared, 'gen_ai.request.model', model)
+      if (errorType !== undefined) textAttribute(shared, 'error.type', errorType)
+      if (outcome !== undefined) textAttribute(shared, 'sluice.outcome', outcome)
+    })
+    this.#shared.set(values, prepared)
+    return prepared
+  }
+
+  /** `isLast`: it served the request, by `servedModel`, the model that the provider named in its response. */
+  #sharedByAttempts(
+    out: OtlpWriter,
+    { provider, protocol, model: requested }: AttemptRecord,
+    record: GenerationRecord,
+    isLast: boolean,
+    servedModel: string | undefined,
+  ): Prepared {
+    const operation = genAiOperation(protocol)
+    const model = requested ?? record.model
+    const served = isLast ? servedModel : undefined
+    const finish = isLast ? record.finish : undefined
+    const values = `${operation}\n${provider}\n${finish ?? NONE}\n${model.length} ${model}\n${served ?? NONE}`
+    const known = this.#shared.get(values)
+    if (known !== undefined) return known
+    const prepared = sharedBySpans(out, `${operation} ${model}`, KIND_CLIENT, (shared) => {
+      textAttribute(shared, 'gen_ai.operation.name', operation)
+      textAttribute(shared, 'gen_ai.provider.name', genAiProvider(provider))
+      textAttribute(shared, 'gen_ai.request.model', model)
+      if (served !== undefined) textAttribute(shared, 'gen_ai.response.model', served)
+      if (finish !== undefined) textsAttribute(shared, 'gen_ai.response.finish_reasons', [finish])
+    })
+    this.#shared.set(values, prepared)
+    return prepared
+  }
+}
+
+/** `error.type` is the code of the failure; a call that lost a race has none. */
+function writeFailure(out: OtlpWriter, { error, status }: AttemptRecord): void {
+  if (error !== undefined) textAttribute(out, 'error.type', error)
+  if (status !== undefined) wholeAttribute(out, 'http.response.status_code', status)
+}
+
+function writeUsage(out: OtlpWriter, usage: GenerationRecord['usage']): void {
+  wholeAttribute(out, 'gen_ai.usage.input_tokens', promptTokens(usage))
+  wholeAttribute(out, 'gen_ai.usage.output_tokens', completionTokens(usage))
+  if (usage.cacheReadTokens > 0) wholeAttribute(out, 'gen_ai.usage.cache_read.input_tokens', usage.cacheReadTokens)
+  const written = usage.cacheWrite5mTokens + usage.cacheWrite1hTokens
+  if (written > 0) wholeAttribute(out, 'gen_ai.usage.cache_creation.input_tokens', written)
+  if (usage.reasoningTokens > 0) wholeAttribute(out, 'gen_ai.usage.reasoning.output_tokens', usage.reasoningTokens)
+}
