@@ -1,6 +1,7 @@
 import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
 import { type EncodedRequest, encodeRequest, knownTarget, parseTarget, type RequestBody } from './encode-request.ts'
+import type { HeaderReader } from './header-lines.ts'
 import { UNCOUNTED_BYTES } from './memory-budget.ts'
 import { ResponseParser } from './response-parser.ts'
 import { type CallSignal, Connection, type ConnectionUser, takeIdle } from './connection.ts'
@@ -26,7 +27,7 @@ export interface ByteSource {
 }
 
 /** The head of a response, and its body. 3xx is a status like any other. */
-export type IncomingResponse = { status: number; headers: Headers; body: ByteSource }
+export type IncomingResponse = { status: number; headers: HeaderReader; body: ByteSource }
 
 /** One outgoing request. `signal` closes the connection in any phase. */
 export type OutgoingRequest = {

@@ -1,4 +1,5 @@
 import { GatewayError } from '../error.ts'
+import { HeaderLines, type HeaderReader } from './header-lines.ts'
 
 /** Longest head (status line and headers), and longest trailer section, in bytes. */
 const MAX_HEAD_BYTES = 64 * 1024
@@ -11,7 +12,7 @@ const MAX_SIZE_DIGITS = 12
 const LF = 10
 const CR = 13
 
-export type ResponseHead = { status: number; headers: Headers; keepAlive: boolean }
+export type ResponseHead = { status: number; headers: HeaderReader; keepAlive: boolean }
 
 type State = 'head' | 'length' | 'until-close' | 'chunk-size' | 'chunk-data' | 'chunk-end' | 'trailers' | 'complete'
 
@@ -78,27 +79,21 @@ export class ResponseParser {
     return all.subarray(end + 4)
   }
 
-  /** `text`: the head, each line with its CRLF. `Headers` itself throws for malformed names and values. */
+  /** `text`: the head, each line with its CRLF. */
   #parseHead(text: string): void {
-    let at = text.indexOf('\r\n')
+    const at = text.indexOf('\r\n')
     const status = Number(text.slice(9, 12))
     if (!text.startsWith('HTTP/1.') || !(status >= 100) || text[8] !== ' ' || (at !== 12 && text[12] !== ' '))
       throw protocolError('The provider did not respond with HTTP/1.1.')
     if (status === 101) throw protocolError('The provider switched protocols, which was not requested.')
     if (status < 200) return
-    const headers = new Headers()
-    while (at + 2 < text.length) {
-      const from = at + 2
-      at = text.indexOf('\r\n', from)
-      const colon = text.indexOf(':', from)
-      if (colon === -1 || colon > at) throw protocolError('The provider sent a malformed header.')
-      headers.append(text.slice(from, colon), text.slice(colon + 1, at))
-    }
+    const headers = HeaderLines.of(text.slice(at + 2))
+    if (headers === undefined) throw protocolError('The provider sent a malformed header.')
     const coding = headers.get('transfer-encoding')?.toLowerCase()
     if (coding !== undefined && coding !== 'chunked')
       throw protocolError('The provider used a transfer encoding other than chunked.')
     const length = headers.get('content-length') ?? undefined
-    // `Headers` joins repeated headers with commas, so they fail this test too.
+    // Repeated headers are joined with commas, so they fail this test too.
     if (length !== undefined && !/^\d{1,15}$/.test(length))
       throw protocolError('The provider sent an invalid content-length.')
     this.#selectFraming(status, length, coding)
