@@ -21,8 +21,9 @@ const SLOW = [
 ]
 
 /** Properties are tried less often than by `npm test`. Quick tests wait for nothing, so each core has one worker. */
-const quickTests = () =>
+const quickTests = (print) =>
   runTests(
+    print,
     [
       '--only-failures',
       ...SLOW.map((name) => `--path-ignore-patterns=tests/${name}.test.ts`),

@@ -13,19 +13,17 @@ const TEST_TIMEOUT_MS = 15_000
 const WORKERS = availableParallelism() + 1
 
 /**
- * Runs the steps in order, prints the seconds of each, names the failed tests, and ends with the line `N passed, N
- * failed, N skipped`. A step that only checks counts as one failure when it fails. Sets the exit code.
+ * Runs the steps at the same time, prints the seconds of each, names the failed tests, and ends with the line `N
+ * passed, N failed, N skipped`. A step that only checks counts as one failure when it fails. Sets the exit code. The
+ * output of the last step is shown as it comes, that of each other one when it ends.
  */
 export async function runSteps(steps) {
   installMissing({ tests: true })
+  const ended = steps.map(([name, step], index) => runStep(name, step, index === steps.length - 1))
   const sum = { passed: 0, failed: 0, skipped: 0 }
   const failures = []
-  for (const [name, step] of steps) {
-    const began = performance.now()
-    const counts = await step()
+  for (const { name, counts } of await Promise.all(ended)) {
     for (const key of Object.keys(sum)) sum[key] += counts[key]
-    const seconds = ((performance.now() - began) / 1000).toFixed(1)
-    console.log(`${name}: ${counts.failed === 0 ? 'passed' : 'failed'} in ${seconds} s`)
     if (counts.failed > 0) failures.push(...(counts.failures ?? []).map((test) => `failed in ${name}: ${test}`))
   }
   for (const failure of failures) console.log(failure)
@@ -33,28 +31,40 @@ export async function runSteps(steps) {
   process.exitCode = sum.failed === 0 ? 0 : 1
 }
 
-export const checkFormat = () => checkWith('@biomejs/biome/bin/biome', 'format', root)
+async function runStep(name, step, isShown) {
+  const printed = []
+  const began = performance.now()
+  const counts = await step(isShown ? (text) => process.stderr.write(text) : (text) => printed.push(text))
+  process.stderr.write(printed.join(''))
+  const seconds = ((performance.now() - began) / 1000).toFixed(1)
+  console.log(`${name}: ${counts.failed === 0 ? 'passed' : 'failed'} in ${seconds} s`)
+  return { name, counts }
+}
 
-export const checkTypes = () => checkTypesOf(root, 'types')
+/** The steps are given what takes their output. */
+export const checkFormat = (print) => checkWith(print, '@biomejs/biome/bin/biome', 'format', root)
+
+export const checkTypes = (print) => checkTypesOf(print, root, 'types')
 
 /** Without its packages, as on a machine without network, the console is neither checked nor tried in a browser. */
-export async function checkConsoleTypes() {
+export async function checkConsoleTypes(print) {
   if (!installConsole()) return { passed: 0, failed: 0, skipped: 1 }
-  return checkTypesOf(join(root, 'console'), 'console-types')
+  return checkTypesOf(print, join(root, 'console'), 'console-types')
 }
 
 /** What did not change since the last check is not checked again. */
-const checkTypesOf = (folder, name) =>
+const checkTypesOf = (print, folder, name) =>
   checkWith(
+    print,
     'typescript/bin/tsc',
     ...['--noEmit', '-p', folder],
     ...['--incremental', '--tsBuildInfoFile', join(root, `node_modules/.cache/sluice/${name}.json`)],
   )
 
 /** `args`: paths and options of `bun test`. `mayBeNone`: the options may choose none of the tests. */
-export async function runTests(args, { env = {}, workers = WORKERS, mayBeNone = false } = {}) {
+export async function runTests(print, args, { env = {}, workers = WORKERS, mayBeNone = false } = {}) {
   const options = ['--no-install', `--timeout=${TEST_TIMEOUT_MS}`, `--parallel=${workers}`, '--no-isolate']
-  const { code, tail, failures } = await run(findBun(), ['test', ...options, ...args], env)
+  const { code, tail, failures } = await run(print, findBun(), ['test', ...options, ...args], env)
   const count = (outcome) => countOf(outcome, tail)
   const passed = count('pass')
   if (mayBeNone && NO_TESTS.test(tail)) return { passed: 0, failed: 0, skipped: 0 }
@@ -65,8 +75,8 @@ export async function runTests(args, { env = {}, workers = WORKERS, mayBeNone = 
 
 const NO_TESTS = /^error: regex .* matched 0 tests/m
 
-async function checkWith(program, ...args) {
-  const { code } = await run(process.execPath, [join(root, 'node_modules', program), ...args])
+async function checkWith(print, program, ...args) {
+  const { code } = await run(print, process.execPath, [join(root, 'node_modules', program), ...args])
   return { passed: 0, failed: code === 0 ? 0 : 1, skipped: 0 }
 }
 
@@ -82,18 +92,19 @@ const FAILED_AGAIN = /^\d+ tests failed:$/
 const FAILED_TEST = /^(?:\(fail\)|✗) (.*?)(?: \[[\d.]+ms\])?$/
 
 /**
- * Passes the output on as it comes; resolves to the exit code, the end of what the command printed on stderr, and the
- * names of the tests that failed.
+ * Gives the output to `print` as it comes; resolves to the exit code, the end of what the command printed on stderr,
+ * and the names of the tests that failed.
  */
-function run(command, args, more = {}) {
+function run(print, command, args, more = {}) {
   const env = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336', ...process.env, ...more }
-  const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'inherit', 'pipe'], env })
+  const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], env })
   let tail = ''
   let line = ''
   let file = ''
   const failures = []
+  child.stdout.setEncoding('utf8').on('data', print)
   child.stderr.setEncoding('utf8').on('data', (text) => {
-    process.stderr.write(text)
+    print(text)
     // Colours would hide the summary.
     const plain = text.replace(/\x1b\[[\d;]*m/g, '')
     tail = (tail + plain).slice(-TAIL_CHARACTERS)

@@ -1,5 +1,6 @@
 // Tests that run over both stores: SQLite, and PostgreSQL. Plain Node, as steps.mjs.
 import { spawnSync } from 'node:child_process'
+import { availableParallelism } from 'node:os'
 import { findBun, root } from './install.mjs'
 import { runTests } from './steps.mjs'
 
@@ -75,17 +76,24 @@ const ONCE = {
 
 const once = Object.values(ONCE).flatMap((names) => names.map((name) => `tests/${name}.test.ts`))
 
-/** Runs what depends on the store over PostgreSQL; skipped where it cannot start. `args`: as for `runTests`. */
-export function runTestsOnPostgres(args) {
+/** These tests run beside all tests over SQLite, which take three times as long with a worker more than cores. */
+const WORKERS = Math.max(1, Math.floor(availableParallelism() / 2))
+
+/**
+ * Runs what depends on the store over PostgreSQL; skipped where it cannot start. `print` and `args`: as for
+ * `runTests`.
+ */
+export async function runTestsOnPostgres(print, args) {
   const isPath = (arg, index) => !arg.startsWith('-') && !NAMED.includes(args[index - 1])
   const given = args.filter(isPath)
   const paths = given.length === 0 ? FOLDERS : [...new Set(given.flatMap(dependingOnStore))]
   if (paths.length === 0) return { passed: 0, failed: 0, skipped: 0 }
-  if (!canStart()) return { passed: 0, failed: 0, skipped: 1 }
+  if (!canStart(print)) return { passed: 0, failed: 0, skipped: 1 }
   const options = args.filter((arg, index) => !isPath(arg, index))
   const ignored = once.map((path) => `--path-ignore-patterns=${path}`)
   const env = { SLUICE_TEST_STORE: 'postgres' }
-  return runTests([...options, ...ignored, ...paths.map((path) => `./${path}`)], { env, mayBeNone: true })
+  const chosen = [...options, ...ignored, ...paths.map((path) => `./${path}`)]
+  return runTests(print, chosen, { env, workers: WORKERS, mayBeNone: true })
 }
 
 /** Options whose value is the next word. */
@@ -99,8 +107,8 @@ function dependingOnStore(given) {
   return FOLDERS.filter((folder) => folder.startsWith(`${path}/`))
 }
 
-function canStart() {
+function canStart(print) {
   const { status, stderr } = spawnSync(findBun(), ['--no-install', 'tests/postgres/try.ts'], { cwd: root })
-  if (status !== 0) console.log(`PostgreSQL does not start here: ${String(stderr).trim().split('\n').at(-1)}`)
+  if (status !== 0) print(`PostgreSQL does not start here: ${String(stderr).trim().split('\n').at(-1)}\n`)
   return status === 0
 }

@@ -9,6 +9,6 @@ await runSteps([
   ['format', checkFormat],
   ['types', checkTypes],
   ['types of the console', checkConsoleTypes],
-  ['tests', () => runTests(paths)],
-  ['tests over PostgreSQL', () => runTestsOnPostgres(paths)],
+  ['tests over PostgreSQL', (print) => runTestsOnPostgres(print, paths)],
+  ['tests', (print) => runTests(print, paths)],
 ])
