@@ -42,8 +42,17 @@ export const UNDOCUMENTED_FRAMES = [
 /** The problem of a value, or an empty string. */
 export type SchemaValidator = (what: 'request' | 'response' | 'frame', value: unknown) => string
 
+const validators = new Map<ConversationName, SchemaValidator>()
+
 /** A validator by the schemas that the vendors publish. Accepts every value if they are absent. */
 export function schemaValidator(protocol: ConversationName): SchemaValidator {
+  // Compiling the schemas takes seconds.
+  const validate = validators.get(protocol) ?? newValidator(protocol)
+  validators.set(protocol, validate)
+  return validate
+}
+
+function newValidator(protocol: ConversationName): SchemaValidator {
   const { file, frame } = FILES[protocol]
   const path = join(FOLDER, `${file}.schema.json`)
   if (!existsSync(path)) return () => ''
@@ -60,11 +69,12 @@ export function schemaValidator(protocol: ConversationName): SchemaValidator {
   if (protocol === 'responses')
     for (const definition of Object.values<Any>(schema.$defs))
       definition.required = definition.required?.filter((name: string) => name !== 'detail') ?? []
-  const ajv = new Ajv2020({ strict: false, validateFormats: false })
+  const ajv = new Ajv2020({ strict: false, validateFormats: false, code: { optimize: false } })
+  ajv.addSchema({ $id: file, $defs: schema.$defs })
   const compiled = new Map<string, ReturnType<Ajv2020['compile']>>()
   return (what, value) => {
     const root = schema.roots[what === 'frame' ? frame : what] as string
-    const validate = compiled.get(root) ?? ajv.compile({ $defs: schema.$defs, $ref: `#/$defs/${root}` })
+    const validate = compiled.get(root) ?? ajv.compile({ $ref: `${file}#/$defs/${root}` })
     compiled.set(root, validate)
     return validate(JSON.parse(JSON.stringify(value))) ? '' : ajv.errorsText(validate.errors).slice(0, 400)
   }
