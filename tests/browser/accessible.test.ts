@@ -66,33 +66,46 @@ async function goTo(page: Page, path: string, ready: string, tab?: string): Prom
   await page.waitForFunction(`document.querySelector('[aria-busy=true]') === null`)
 }
 
+/** Waits until the page is drawn in the scheme, as when the system changes it. */
+async function changeTo(page: Page, scheme: 'light' | 'dark'): Promise<void> {
+  await page.emulateMedia({ colorScheme: scheme })
+  await page.waitForFunction(`document.documentElement.dataset.mantineColorScheme === '${scheme}'`)
+}
+
 const VIEWS = [
-  ['light', DESKTOP],
-  ['dark', DESKTOP],
-  ['light', MOBILE],
-  ['dark', MOBILE],
-  ['light', ZOOMED],
-  ['dark', ZOOMED],
+  ['light', 'dark', DESKTOP],
+  ['dark', 'light', DESKTOP],
+  ['light', 'dark', MOBILE],
+  ['dark', 'light', MOBILE],
+  ['light', 'dark', ZOOMED],
+  ['dark', 'light', ZOOMED],
 ] as const
 
 describe.skipIf(!CAN_BROWSE)('accessibility of the console', () => {
+  // Loading a page takes longer than looking at it, so each is loaded once for both schemes.
   test.each(VIEWS)(
-    'no rule is broken in %s at %p',
-    async (scheme, viewport) => {
+    'no rule is broken by pages that are loaded in %s and change to %s at %p',
+    async (first, second, viewport) => {
       const { page, context } = await signIn(browser, gateway, {
-        scheme,
+        scheme: first,
         viewport,
         scale: viewport === ZOOMED ? 2 : 1,
         bypassCSP: true,
       })
       const found: string[] = []
-      for (const [name, path, ready, tab] of PLACES) {
+      const parity = first === 'light' ? 0 : 1
+      for (const [name, path, ready, tab] of PLACES.filter((_, index) => index % 2 === parity)) {
+        await changeTo(page, first)
         await goTo(page, path, ready, tab)
-        found.push(...(await violationsOn(page)).map((violation) => `${name}: ${violation}`))
-        found.push(...(await cutOffOn(page)).map((text) => `${name}: ${text}`))
-        const width = await page.evaluate('document.documentElement.scrollWidth')
-        if (Number(width) > viewport.width) found.push(`${name}: ${width} px wide`)
-        await picture(page, `all-${name.replace(', ', '-').replace(' ', '-')}-${scheme}-${viewport.width}`)
+        for (const scheme of [first, second]) {
+          await changeTo(page, scheme)
+          const look = `${name}, ${scheme}`
+          found.push(...(await violationsOn(page)).map((violation) => `${look}: ${violation}`))
+          found.push(...(await cutOffOn(page)).map((text) => `${look}: ${text}`))
+          const width = await page.evaluate('document.documentElement.scrollWidth')
+          if (Number(width) > viewport.width) found.push(`${look}: ${width} px wide`)
+          await picture(page, `all-${name.replace(', ', '-').replace(' ', '-')}-${scheme}-${viewport.width}`)
+        }
       }
       expect(found).toEqual([])
       await context.close()
