@@ -127,6 +127,15 @@ export const proveKilledProcesses = (kills: number, progress: (text: string) => 
     return [finding(`kill -9 of one of ${PROCESSES} processes`, `${count(kills)} kills`, summary(load), faults)]
   })
 
+const times = (line: string, { printed }: Server): number => printed.split(line).length - 1
+
+/** True once it is so, false after the longest time. */
+async function until(isSo: () => boolean, longestMs: number): Promise<boolean> {
+  for (const end = performance.now() + longestMs; !isSo(); await Bun.sleep(20))
+    if (performance.now() > end) return false
+  return true
+}
+
 /** A process that sleeps for longer than its death, and wakes up. */
 export const provePausedProcess = (rounds: number, progress: (text: string) => void): Promise<Finding[]> =>
   withSeveral(2, config, async ({ servers }) => {
@@ -136,11 +145,13 @@ export const provePausedProcess = (rounds: number, progress: (text: string) => v
     for (let round = 0; round < rounds; round++) {
       await Bun.sleep(1_000)
       process.kill(sleeper.pid, 'SIGSTOP')
-      await Bun.sleep(TAKEOVER_MS)
+      const isDead = await until(() => times('took over from process', other) > round, TAKEOVER_MS)
       process.kill(sleeper.pid, 'SIGCONT')
-      await Bun.sleep(3_000)
-      const hasBegunAnew = sleeper.printed.split('taken over from this one').length - 1 > round
+      const hasBegunAnew = await until(() => times('taken over from this one', sleeper) > round, TAKEOVER_MS)
+      if (!isDead) faults.push(`round ${round + 1}: the process was not declared dead`)
       if (!hasBegunAnew) faults.push(`round ${round + 1}: the process was not fenced`)
+      // It serves again.
+      await Bun.sleep(1_000)
       progress(`${round + 1} of ${rounds} pauses, ${load.whole.size} whole answers`)
     }
     await load.end()
