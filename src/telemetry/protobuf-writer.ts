@@ -43,7 +43,7 @@ export class ProtobufWriter extends ByteWriter implements OtlpWriter {
     let at = this.length
     data[at++] = tag
     data[at++] = length / 2
-    for (let i = 0; i < length; i += 2) data[at++] = (digit(hex.charCodeAt(i)) << 4) | digit(hex.charCodeAt(i + 1))
+    for (let i = 0; i < length; i += 2) data[at++] = (DIGITS[hex.charCodeAt(i)]! << 4) | DIGITS[hex.charCodeAt(i + 1)]!
     this.length = at
   }
 
@@ -67,9 +67,12 @@ export class ProtobufWriter extends ByteWriter implements OtlpWriter {
     this.reserve(1 + FIXED_BYTES)
     this.data[this.length++] = tag
     // The product has more digits than a double: it is made of two parts.
-    const high = Math.floor(ms / TWO_16) * NANOSECONDS
-    const low = (high % TWO_16) * TWO_16 + (ms % TWO_16) * NANOSECONDS
-    this.#writeFixed(low >>> 0, Math.floor(high / TWO_16) + Math.floor(low / TWO_32))
+    const whole = Math.floor(ms / TWO_16)
+    const high = whole * NANOSECONDS
+    const top = Math.floor(high / TWO_16)
+    const low = (high - top * TWO_16) * TWO_16 + (ms - whole * TWO_16) * NANOSECONDS
+    const carried = Math.floor(low / TWO_32)
+    this.#writeFixed(low - carried * TWO_32, top + carried)
   }
 
   double({ tag }: Field, value: number): void {
@@ -148,8 +151,8 @@ export class ProtobufWriter extends ByteWriter implements OtlpWriter {
   #writeFixed(low: number, high: number): void {
     const { data } = this
     let at = this.length
-    for (let rest = low, i = 0; i < 4; i++, rest >>>= 8) data[at++] = rest
-    for (let rest = high, i = 0; i < 4; i++, rest >>>= 8) data[at++] = rest
+    for (let rest = low | 0, i = 0; i < 4; i++, rest >>= 8) data[at++] = rest
+    for (let rest = high | 0, i = 0; i < 4; i++, rest >>= 8) data[at++] = rest
     this.length = at
   }
 
@@ -163,8 +166,8 @@ export class ProtobufWriter extends ByteWriter implements OtlpWriter {
   }
 }
 
-/** The value of a hexadecimal digit. */
-const digit = (unit: number): number => (unit < 58 ? unit - 48 : unit - 87)
+/** The values of hexadecimal digits, by their characters. */
+const DIGITS = Uint8Array.from({ length: 128 }, (_, unit) => Number.parseInt(String.fromCharCode(unit), 16) || 0)
 
 /** The bytes that a number takes: seven bits in each. */
 const bytesOf = (value: number): number => {
