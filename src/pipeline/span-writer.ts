@@ -22,6 +22,8 @@ import type { RequestTrace } from '../telemetry/trace.ts'
 type Attempts = Pick<OpenGeneration['meter'], 'tries' | 'served' | 'begunMs'>
 
 const SHARED_MAX = 1_000
+/** Names of models are cut to this length: clients could fill the memory with them. */
+const NAME_LENGTH = 256
 /** A value that is absent, in a list of values: no name has it. */
 const NONE = '\r'
 
@@ -82,7 +84,8 @@ export class SpanWriter {
   }
 
   #sharedByRequests(out: OtlpWriter, { method }: RequestTrace, entry: RequestEntry): Prepared {
-    const { route, status, key, model, error, generation, level } = entry
+    const { route, status, key, error, generation, level } = entry
+    const model = entry.model?.slice(0, NAME_LENGTH)
     const outcome = generation?.outcome
     const errorType = error ?? (level === 'error' ? (outcome ?? String(status)) : undefined)
     // Names of keys and models are texts of users, with any character.
@@ -105,7 +108,7 @@ export class SpanWriter {
     return prepared
   }
 
-  /** `isLast`: it served the request, by `servedModel`, the model that the provider named in its response. */
+  /** `isLast`: it served the request, by `servedModel`. */
   #sharedByAttempts(
     out: OtlpWriter,
     { provider, protocol, model: requested }: AttemptRecord,
@@ -114,8 +117,8 @@ export class SpanWriter {
     servedModel: string | undefined,
   ): Prepared {
     const operation = genAiOperation(protocol)
-    const model = requested ?? record.model
-    const served = isLast ? servedModel : undefined
+    const model = (requested ?? record.model).slice(0, NAME_LENGTH)
+    const served = isLast ? servedModel?.slice(0, NAME_LENGTH) : undefined
     const finish = isLast ? record.finish : undefined
     const values = `${operation}\n${provider}\n${finish ?? NONE}\n${model.length} ${model}\n${served ?? NONE}`
     const known = this.#shared.get(values)

@@ -188,6 +188,16 @@ describe('the trace of a generation', () => {
     expect(collector.spans.length).toBe(1)
   })
 
+  test('has the beginning of a long name of a model', async () => {
+    const { url, key } = gateway
+    await ask({ url, key, protocol: 'messages', model: `acme/${'m'.repeat(10_000)}`, stream: false })
+    const [request] = (await spans(1)) as [Span]
+    expect(valuesOf(request.attributes)).toMatchObject({
+      'gen_ai.request.model': `acme/${'m'.repeat(251)}`,
+      'error.type': 'invalid_request',
+    })
+  })
+
   test('messages have the headers and the resource of the environment, and no prompt, answer or key', async () => {
     await generate({ stream: true })
     await generate({ protocol: 'messages' })
