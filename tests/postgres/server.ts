@@ -41,8 +41,10 @@ const AS_USER = isRoot ? ['setpriv', `--reuid=${USER}`, `--regid=${USER}`, '--cl
 
 /** Linux has a file system in memory here. */
 const MEMORY = '/dev/shm'
-/** A server takes 50 MB and 8 MB for each database; several run at the same time. */
+/** A server takes 50 MB, 8 MB for each database, and its log; several run at the same time. */
 const MEMORY_BYTES = 2 * 2 ** 30
+/** The log would grow to 1 GB before its first checkpoint, which costs nothing in memory. */
+const IN_MEMORY = ['max_wal_size=64MB']
 
 /** A server that never waits for the disk needs none, and copies databases several times faster without. */
 function parentOf(settings: readonly string[]): string {
@@ -54,12 +56,19 @@ function parentOf(settings: readonly string[]): string {
 /** Starts a server; its data is removed when it stops. `settings`: for its command line, `fsync=off`. */
 export async function startPostgres(settings: readonly string[] = ['fsync=off']): Promise<PostgresServer> {
   const bin = binaries()
-  const folder = mkdtempSync(join(parentOf(settings), 'sluice-postgres-'))
+  const parent = parentOf(settings)
+  const folder = mkdtempSync(join(parent, 'sluice-postgres-'))
   if (isRoot) chownSync(folder, USER, USER)
   const data = join(folder, 'data')
   run([join(bin, 'initdb'), '-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8', '--locale=C'])
   const port = await freePort()
-  const options = ['listen_addresses=127.0.0.1', 'max_connections=300', ...settings].map((one) => `-c ${one}`).join(' ')
+  const all = [
+    'listen_addresses=127.0.0.1',
+    'max_connections=300',
+    ...settings,
+    ...(parent === MEMORY ? IN_MEMORY : []),
+  ]
+  const options = all.map((one) => `-c ${one}`).join(' ')
   const start = (): void => {
     const command = [join(bin, 'pg_ctl'), '-D', data, '-w', '-l', join(folder, 'log')]
     // The processes of a server that was killed hold its memory for a moment.
