@@ -70,7 +70,7 @@ export async function handleRequest(
   inFlight = 0,
 ): Promise<Response> {
   const receivedAt = app.clock.now()
-  const id = Bun.randomUUIDv7('hex', receivedAt).replaceAll('-', '')
+  const id = Bun.randomUUIDv7('buffer', receivedAt).toString('hex')
   const inbound: PublicRequest = {
     request,
     receivedAt,

@@ -31,7 +31,7 @@ export class AuditJobs {
   begin(request: AuditRequest & { total: number; now: () => number }): AuditJob {
     if (this.#running !== undefined) return this.#running
     const { config, terms, total, now } = request
-    const id = Bun.randomUUIDv7().replaceAll('-', '')
+    const id = Bun.randomUUIDv7('buffer').toString('hex')
     const job: AuditJob = {
       id,
       state: 'running',

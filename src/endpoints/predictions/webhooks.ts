@@ -158,7 +158,7 @@ export class Webhooks implements Expiring {
         return void this.#live.delete(predictionId)
       const [event, prediction] = next
       live.waiting.delete(event)
-      const id = `msg_${Bun.randomUUIDv7().replaceAll('-', '')}`
+      const id = `msg_${Bun.randomUUIDv7('buffer').toString('hex')}`
       await this.#post({
         id,
         accountId: live.accountId,

@@ -40,6 +40,8 @@ export class LedgerTables implements LedgerStore {
   readonly #connection: Connection
   readonly #names: InternedRows
   readonly #prices: InternedRows
+  /** Ids by price, which is the same object for each generation: the text of its rates is long. */
+  #priceIds = new WeakMap<StoredPrice, number>()
   readonly #bookAccounts: InternedRows
   /** Book account -> change of its balance in the current transaction, which is written once, before the commit. */
   readonly #moved = new Map<number, bigint>()
@@ -368,8 +370,14 @@ export class LedgerTables implements LedgerStore {
     return this.#names.id(text, text)
   }
 
-  #price({ version, model, rates }: StoredPrice): number {
-    return this.#prices.id(`${version}\n${model}\n${rates}`, version, model, rates)
+  #price(price: StoredPrice): number {
+    let id = this.#priceIds.get(price)
+    if (id === undefined) {
+      const { version, model, rates } = price
+      id = this.#prices.id(`${version}\n${model}\n${rates}`, version, model, rates)
+      this.#priceIds.set(price, id)
+    }
+    return id
   }
 
   #bookAccount({ kind, owner }: BookAccount): number {
@@ -378,6 +386,7 @@ export class LedgerTables implements LedgerStore {
 
   #reset(): void {
     this.#moved.clear()
+    this.#priceIds = new WeakMap()
     for (const interned of [this.#names, this.#prices, this.#bookAccounts]) interned.clearCache()
   }
 }
