@@ -1,5 +1,5 @@
 import type { PartHead } from '../../generation/event.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, objectOf } from '../../json/parse.ts'
 import type { OpenPart, PartSequence } from '../part-sequence.ts'
 import { JsonEnd } from '../../json/scan.ts'
 import { nonEmpty, type Json } from './shapes.ts'
@@ -138,5 +138,5 @@ function innerOf({ function: inner, custom, type }: Json): Json {
     (nonEmpty(inner.name) !== undefined || nonEmpty(inner.arguments) !== undefined || type !== 'custom')
   )
     return inner
-  return isObject(custom) ? custom : {}
+  return objectOf(custom)
 }

@@ -1,7 +1,7 @@
 import type { FinishReason } from '../../generation/event.ts'
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import { completionTokens, count, countSearches, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, objectOf } from '../../json/parse.ts'
 import type { TextOffsets } from '../offsets.ts'
 
 /**
@@ -67,8 +67,8 @@ export const writeFinishReason = (reason: FinishReason, refused: boolean): strin
  */
 export function readUsage(usage: unknown): Partial<Usage> | undefined {
   if (!isObject(usage) || (!isCount(usage.prompt_tokens) && !isCount(usage.completion_tokens))) return undefined
-  const prompt = detailsOf(usage.prompt_tokens_details)
-  const completion = detailsOf(usage.completion_tokens_details)
+  const prompt = objectOf(usage.prompt_tokens_details)
+  const completion = objectOf(usage.completion_tokens_details)
   // A part is never more than its whole, whatever the provider counts.
   const prompted = count(usage.prompt_tokens)
   const cacheRead = Math.min(first(prompt.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens), prompted)
@@ -93,8 +93,8 @@ export function readUsage(usage: unknown): Partial<Usage> | undefined {
     outputImageTokens: imageOut,
     webSearches: countSearches(
       first(
-        detailsOf(usage.server_tool_use_details).web_search_requests,
-        detailsOf(usage.server_tool_use).web_search_requests,
+        objectOf(usage.server_tool_use_details).web_search_requests,
+        objectOf(usage.server_tool_use).web_search_requests,
         usage.num_search_queries,
       ),
     ),
@@ -122,8 +122,6 @@ export function writeUsage(usage: Usage): Json {
     ...(usage.webSearches > 0 ? { server_tool_use_details: { web_search_requests: usage.webSearches } } : {}),
   }
 }
-
-const detailsOf = (value: unknown): Json => (isObject(value) ? value : {})
 
 /** The first number among the values, as a count. */
 const first = (...values: unknown[]): number => count(values.find((value) => typeof value === 'number'))

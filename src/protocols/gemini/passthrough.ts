@@ -5,7 +5,7 @@ import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { applyEdits, splice, type Edit } from '../../json/edit.ts'
 import { elements, members } from '../../json/scan.ts'
-import { isObject, stringOf } from '../../json/parse.ts'
+import { arrayOf, isObject, objectOf, stringOf } from '../../json/parse.ts'
 import { scrub } from '../../log/secrets.ts'
 import type { EarlyEnd, Passthrough, RawRequest, Target, ResponseContext, TranslationContext } from '../protocol.ts'
 import type { LossReport } from '../translation.ts'
@@ -39,9 +39,9 @@ export function forward(
 
 /** Contents whose parts are objects; others than Google documents have none, so that indexes stay. */
 const contentsOf = (contents: unknown): Content[] =>
-  (Array.isArray(contents) ? contents : []).map((content: unknown) => {
-    const { role, parts } = isObject(content) ? content : {}
-    return { role, parts: (Array.isArray(parts) ? parts : []).map((part: unknown) => (isObject(part) ? part : {})) }
+  arrayOf(contents).map((content) => {
+    const { role, parts } = objectOf(content)
+    return { role, parts: arrayOf(parts).map(objectOf) }
   })
 
 type Content = { role: unknown; parts: GeminiPart[] }

@@ -1,5 +1,5 @@
 import { invalid } from '../../error.ts'
-import { isObject } from '../../json/parse.ts'
+import { objectOf } from '../../json/parse.ts'
 import { Fields, describeType } from '../fields.ts'
 
 /**
@@ -94,6 +94,6 @@ function checkLeaves(fields: Fields): void {
 
 /** A choice of strings as Google's `Schema`; Google takes JSON Schema for everything else. */
 export const writeEnumSchema = (schema: unknown): Record<string, unknown> => ({
-  ...(isObject(schema) ? schema : {}),
+  ...objectOf(schema),
   type: 'STRING',
 })

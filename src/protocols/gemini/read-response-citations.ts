@@ -1,5 +1,5 @@
 import type { Citation } from '../../generation/request.ts'
-import { isObject } from '../../json/parse.ts'
+import { arrayOf, isObject } from '../../json/parse.ts'
 import { TextOffsets } from '../offsets.ts'
 
 type Range = { start: number; end: number }
@@ -39,20 +39,20 @@ export class CitationReader {
     if (isObject(groundingMetadata)) this.#recordGrounding(groundingMetadata)
     if (isObject(urlContextMetadata)) this.#metadata.urlContextMetadata = urlContextMetadata
     if (!isObject(citationMetadata)) return
-    for (const source of [...list(citationMetadata.citations), ...list(citationMetadata.citationSources)])
+    for (const source of [...arrayOf(citationMetadata.citations), ...arrayOf(citationMetadata.citationSources)])
       if (isObject(source)) this.#sources.set(JSON.stringify(source), source)
   }
 
   /** Metadata may be repeated, and may be empty in a later chunk. */
   #recordGrounding({ groundingChunks, groundingSupports, ...others }: Record<string, unknown>): void {
     Object.assign(this.#metadata, others)
-    const chunks = list(groundingChunks)
+    const chunks = arrayOf(groundingChunks)
     // Google documents that a stream sends only new sources; a server that repeats them sends the known ones first.
     const repeated = this.#chunks.every((known, index) => Bun.deepEquals(known, chunks[index]))
     this.#chunks = repeated ? chunks : [...this.#chunks, ...chunks]
-    for (const support of list(groundingSupports))
+    for (const support of arrayOf(groundingSupports))
       if (isObject(support)) this.#supports.set(JSON.stringify(support), support)
-    for (const query of list(others.webSearchQueries)) if (typeof query === 'string') this.#queries.add(query)
+    for (const query of arrayOf(others.webSearchQueries)) if (typeof query === 'string') this.#queries.add(query)
   }
 
   /**
@@ -74,7 +74,7 @@ export class CitationReader {
     const used = new Set<number>()
     for (const { segment, groundingChunkIndices } of this.#supports.values()) {
       if (!isObject(segment)) continue
-      for (const index of list(groundingChunkIndices)) {
+      for (const index of arrayOf(groundingChunkIndices)) {
         const source = typeof index === 'number' ? sources[index] : undefined
         if (source === undefined) continue
         used.add(index as number)
@@ -139,5 +139,3 @@ const urlAndTitle = (url: unknown, title: unknown): Citation => ({
   ...(typeof url === 'string' && url !== '' ? { url } : {}),
   ...(typeof title === 'string' && title !== '' ? { title } : {}),
 })
-
-const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : [])

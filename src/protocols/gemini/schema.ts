@@ -1,5 +1,5 @@
 import type { OutputFormat } from '../../generation/request.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, objectOf } from '../../json/parse.ts'
 import type { FunctionTool, SchemaLoss } from '../schema/cache.ts'
 import { standardSchema } from '../schema/dialect.ts'
 import { allDisjoint, intersect, literals } from '../schema/intersect.ts'
@@ -125,7 +125,7 @@ class SchemaWriter {
     if (missing.length === 0) return
     if (others === false) this.unknowns.add('a required property that the object may not have', path)
     schema.properties = blank(
-      isObject(properties) ? properties : {},
+      objectOf(properties),
       Object.fromEntries(missing.map((name) => [name, isObject(others) ? others : blank()])),
     )
   }

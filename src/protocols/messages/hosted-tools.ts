@@ -1,5 +1,5 @@
 import type { HostedStep, HostedTool } from '../../generation/request.ts'
-import { isObject, stringOf } from '../../json/parse.ts'
+import { isObject, objectOf, stringOf } from '../../json/parse.ts'
 import { readInput, type Block, type Json } from './shapes.ts'
 
 /** Tools that Anthropic runs, in the terms of all protocols. */
@@ -36,7 +36,7 @@ function allowedIn(configuration: unknown): string[] | undefined {
 function enabledIn(toolset: unknown): string[] | undefined {
   if (!isObject(toolset) || !isObject(toolset.default_config) || toolset.default_config.enabled !== false)
     return undefined
-  return Object.entries(isObject(toolset.configs) ? toolset.configs : {}).flatMap(([name, config]) =>
+  return Object.entries(objectOf(toolset.configs)).flatMap(([name, config]) =>
     isObject(config) && config.enabled === true ? [name] : [],
   )
 }
@@ -70,7 +70,7 @@ const RUNS = new Set(['code_execution', 'bash_code_execution', 'text_editor_code
 /** The steps in a block; undefined where it has none. */
 export function stepsOf(kind: string, block: Json): HostedStep[] | undefined {
   const id = stringOf(block.id ?? block.tool_use_id)
-  const input = isObject(block.input) ? block.input : {}
+  const input = objectOf(block.input)
   const name = stringOf(block.name)
   if (kind === 'server_tool_use' && RUNS.has(name)) {
     const code = [input.code, input.command].find((text) => typeof text === 'string') ?? JSON.stringify(input)
@@ -81,7 +81,7 @@ export function stepsOf(kind: string, block: Json): HostedStep[] | undefined {
   if (kind === 'mcp_tool_result')
     return [{ type: 'mcp-result', id, output: textIn(block.content), failed: block.is_error === true }]
   if (!/^(bash_|text_editor_)?code_execution_tool_result$/.test(kind)) return undefined
-  const result = isObject(block.content) ? block.content : {}
+  const result = objectOf(block.content)
   const failed =
     stringOf(result.type).endsWith('_error') || (typeof result.return_code === 'number' && result.return_code !== 0)
   return [{ type: 'code-result', id, output: outputIn(result), failed }]

@@ -6,7 +6,7 @@ import type { Frame } from '../../http/frames.ts'
 import { applyEdits, type Edit, splice } from '../../json/edit.ts'
 import { parseExact } from '../../json/exact.ts'
 import { members } from '../../json/scan.ts'
-import { isObject, stringOf } from '../../json/parse.ts'
+import { arrayOf, isObject, objectOf, stringOf } from '../../json/parse.ts'
 import { scrub } from '../../log/secrets.ts'
 import { objectsIn } from '../media.ts'
 import type { EarlyEnd, Passthrough, RawRequest, Target, ResponseContext, TranslationContext } from '../protocol.ts'
@@ -79,8 +79,7 @@ function restoringEdits(path: (string | number)[], blocks: Json[], state: Replay
 }
 
 /** With an empty object for each element that is none, so that indexes stay. */
-const blocksOf = (content: unknown): Json[] =>
-  Array.isArray(content) ? content.map((block: unknown) => (isObject(block) ? block : {})) : []
+const blocksOf = (content: unknown): Json[] => arrayOf(content).map(objectOf)
 
 const callsOf = (content: unknown): Json[] => blocksOf(content).filter(({ type }) => type === 'tool_use')
 

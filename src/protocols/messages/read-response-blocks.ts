@@ -1,5 +1,5 @@
 import type { PartHead } from '../../generation/event.ts'
-import { isObject, stringOf } from '../../json/parse.ts'
+import { isObject, objectOf, stringOf } from '../../json/parse.ts'
 import type { OpenPart, PartSequence } from '../part-sequence.ts'
 import { present } from '../fields.ts'
 import { readCitation } from './citations.ts'
@@ -64,7 +64,7 @@ export class BlockReader {
     this.stopped = true
     const { type, input } = this.#block
     // A call without deltas has its input in the block, or none.
-    if (this.isCall && this.#input === '') this.#append(JSON.stringify(isObject(input) ? input : {}))
+    if (this.isCall && this.#input === '') this.#append(JSON.stringify(objectOf(input)))
     if (this.#part.head === undefined) {
       const value = this.#nativeValue()
       const steps = stepsOf(type, value)

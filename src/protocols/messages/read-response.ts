@@ -4,7 +4,7 @@ import { readServiceClass } from '../../generation/service-class.ts'
 import { present } from '../fields.ts'
 import type { Frame } from '../../http/frames.ts'
 import { parseExact } from '../../json/exact.ts'
-import { isObject, stringOf } from '../../json/parse.ts'
+import { isObject, objectOf, stringOf } from '../../json/parse.ts'
 import { PartSequence } from '../part-sequence.ts'
 import type { Reader } from '../protocol.ts'
 import { truncatedStream } from '../upstream-error.ts'
@@ -71,7 +71,7 @@ class MessagesResponseReader implements Reader {
   #readEvent(data: Json, frame: Frame): void {
     switch (data.type ?? frame.event) {
       case 'message_start':
-        return this.#startMessage(isObject(data.message) ? data.message : {})
+        return this.#startMessage(objectOf(data.message))
       case 'content_block_start':
         this.#start()
         return this.#startBlock(data.index, exactBlock(data.content_block, frame))

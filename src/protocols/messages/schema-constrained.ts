@@ -1,4 +1,4 @@
-import { isObject, stringOf } from '../../json/parse.ts'
+import { isObject, objectOf, stringOf } from '../../json/parse.ts'
 import { allDisjoint, intersect, literals } from '../schema/intersect.ts'
 import { tooLarge } from '../schema/references.ts'
 import {
@@ -65,7 +65,7 @@ export class ConstrainedSchemaWriter {
   }
 
   write(schema: Schema | boolean, path: string): Schema {
-    if (acceptsAnything(schema) || !isObject(schema)) return this.#anything(isObject(schema) ? schema : {}, path)
+    if (acceptsAnything(schema) || !isObject(schema)) return this.#anything(objectOf(schema), path)
     const all = Array.isArray(schema.allOf) ? this.#joined(schema, path) : schema
     for (const keyword of ['anyOf', 'oneOf']) if (Array.isArray(all[keyword])) return this.#union(all, keyword, path)
     const values = literals(all)
@@ -181,9 +181,7 @@ export class ConstrainedSchemaWriter {
   }
 
   #object(schema: Schema, path: string): Schema {
-    const allowed = Object.entries(isObject(schema.properties) ? schema.properties : {}).filter(
-      ([, inner]) => inner !== false,
-    )
+    const allowed = Object.entries(objectOf(schema.properties)).filter(([, inner]) => inner !== false)
     const properties = blank(
       Object.fromEntries(
         allowed.map(([name, inner]) => [

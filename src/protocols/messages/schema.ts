@@ -1,5 +1,5 @@
 import type { OutputFormat, Tool } from '../../generation/request.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, objectOf } from '../../json/parse.ts'
 import type { FunctionTool, SchemaLoss } from '../schema/cache.ts'
 import { standardSchema } from '../schema/dialect.ts'
 import { withFormatNotes } from '../schema/format-notes.ts'
@@ -101,7 +101,7 @@ function costOf(schema: unknown): Cost {
   if (Array.isArray(schema)) return sumOf(schema.map(costOf))
   if (!isObject(schema)) return { optional: 0, unions: 0 }
   const required = new Set(names(schema.required))
-  const properties = isObject(schema.properties) ? schema.properties : {}
+  const properties = objectOf(schema.properties)
   const isUnion = schema.anyOf !== undefined || Array.isArray(schema.type)
   return sumOf([
     { optional: Object.keys(properties).filter((name) => !required.has(name)).length, unions: isUnion ? 1 : 0 },

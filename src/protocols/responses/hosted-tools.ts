@@ -1,5 +1,5 @@
 import type { HostedStep, HostedTool } from '../../generation/request.ts'
-import { isObject, stringOf, objectsOf } from '../../json/parse.ts'
+import { isObject, objectOf, objectsOf, stringOf } from '../../json/parse.ts'
 import type { Json } from './shapes.ts'
 
 /** Tools that OpenAI runs, in the terms of all protocols. */
@@ -36,7 +36,7 @@ const hasFiles = ({ file_ids: files }: Json): boolean => Array.isArray(files) &&
 /** The bearer token for a server; null where it gets other headers, for which other providers have no field. */
 function tokenOf({ authorization, headers }: Json): string | undefined | null {
   if (typeof authorization === 'string') return authorization
-  const entries = Object.entries(isObject(headers) ? headers : {})
+  const entries = Object.entries(objectOf(headers))
   const [name = '', value] = entries[0] ?? []
   if (entries.length === 0) return undefined
   const token = /^bearer (.*)$/i.exec(stringOf(value))?.[1]
@@ -50,7 +50,7 @@ function allowedIn(allowed: unknown): string[] | undefined {
 
 /** Members of a hosted tool that only this protocol has, by their paths within it. */
 export function ownMembers({ container, ...tool }: Json): [path: string, value: unknown][] {
-  const { type: _, ...options } = isObject(container) ? container : {}
+  const { type: _, ...options } = objectOf(container)
   return [
     ...Object.entries(options).map(([name, value]): [string, unknown] => [`container.${name}`, value]),
     ...Object.entries(tool).filter(([name]) => !CARRIED.has(name)),

@@ -1,4 +1,4 @@
-import { isObject } from '../../json/parse.ts'
+import { isObject, objectOf } from '../../json/parse.ts'
 import { blank, mapSchemas, type Schema } from './schema.ts'
 
 const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'boolean', 'array', 'object', 'null'])
@@ -78,13 +78,7 @@ function convertDependencies(schema: Schema): void {
   ]
   delete schema.dependencies
   if (required.length > 0)
-    schema.dependentRequired = blank(
-      isObject(schema.dependentRequired) ? schema.dependentRequired : {},
-      Object.fromEntries(required),
-    )
+    schema.dependentRequired = blank(objectOf(schema.dependentRequired), Object.fromEntries(required))
   if (schemas.length > 0)
-    schema.dependentSchemas = blank(
-      isObject(schema.dependentSchemas) ? schema.dependentSchemas : {},
-      Object.fromEntries(schemas),
-    )
+    schema.dependentSchemas = blank(objectOf(schema.dependentSchemas), Object.fromEntries(schemas))
 }

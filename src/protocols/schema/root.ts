@@ -1,4 +1,4 @@
-import { isObject } from '../../json/parse.ts'
+import { isObject, objectOf } from '../../json/parse.ts'
 import { hasReferences, inlined, tooLarge } from './references.ts'
 import { intersect } from './intersect.ts'
 import { blank, names, type Schema, type SchemaBudget, typesOf, type UnknownKeywords } from './schema.ts'
@@ -81,7 +81,7 @@ function merged(root: Schema, branches: Schema[], all: boolean, budget: SchemaBu
   const alternatives = new Map<string, Map<string, unknown>>()
   for (const { properties } of [root, ...branches]) {
     if (!budget.affords('steps', isObject(properties) ? Object.keys(properties).length : 0)) throw tooLarge()
-    for (const [name, schema] of Object.entries(isObject(properties) ? properties : {})) {
+    for (const [name, schema] of Object.entries(objectOf(properties))) {
       const known = alternatives.get(name) ?? new Map<string, unknown>()
       alternatives.set(name, known.set(JSON.stringify(schema), schema))
     }

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../error.ts'
+import { stringOf } from '../../json/parse.ts'
 
 /** This process was declared dead by another one, which has taken over what it had open. It must not write any more. */
 export class Fenced extends Error {
@@ -19,10 +20,7 @@ const UNAVAILABLE = /^(?:08|53|57|58|XX|25006|SLF01)/
 /** A table or column that is missing, or that this user may not use: of one write, unlike the others. */
 const OF_TABLE = /^(?:42P01|42703|42501)$/
 
-const codeOf = (error: unknown): string => {
-  const { code } = error as { code?: unknown }
-  return typeof code === 'string' ? code : ''
-}
+const codeOf = (error: unknown): string => stringOf((error as { code?: unknown }).code)
 
 export const isRepeatable = (error: unknown): boolean => REPEATABLE.has(codeOf(error))
 
