@@ -1,15 +1,16 @@
 import type { Nano } from '../money.ts'
-import type {
-  Balance,
-  BookAccount,
-  GenerationRecord,
-  KeySpend,
-  Leased,
-  LedgerState,
-  PostedTransfer,
-  QuotaWindow,
-  Store,
-  Transfer,
+import {
+  type Balance,
+  type BookAccount,
+  type GenerationRecord,
+  isOfAccount,
+  type KeySpend,
+  type Leased,
+  type LedgerState,
+  type PostedTransfer,
+  type QuotaWindow,
+  type Store,
+  type Transfer,
 } from '../store/store.ts'
 import { LimitSums, type Fault } from './audit-limits.ts'
 import { isGenerationId } from '../store/generation-ids.ts'
@@ -196,7 +197,7 @@ class Auditor {
 
   /** The lowest valid balance: a withdrawal needs a balance, so only payments for generations go below 0. */
   #lowestOf(balance: BookAccount): Nano | undefined {
-    if (balance.kind !== 'credit' && balance.kind !== 'bonus') return undefined
+    if (!isOfAccount(balance)) return undefined
     const [withdrawn, paid] = [this.#withdrawn, this.#paid].map((sums) => sums.get(accountText(balance)) ?? 0n) as [
       Nano,
       Nano,

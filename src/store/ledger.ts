@@ -9,6 +9,9 @@ export type BookAccount = {
   owner: string
 }
 
+/** True for what belongs to an account of Sluice: its credit and its bonus. */
+export const isOfAccount = ({ kind }: BookAccount): boolean => kind === 'credit' || kind === 'bonus'
+
 /**
  * A movement of money, in nano-USD, above 0. A balance is credits less debits; all balances add up to 0.
  */

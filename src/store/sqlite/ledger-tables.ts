@@ -19,6 +19,7 @@ import {
   type Carried,
   type Closing,
   type GenerationRecord,
+  isOfAccount,
   type KeySpend,
   type Leased,
   type LedgerState,
@@ -390,8 +391,6 @@ export class LedgerTables implements LedgerStore {
     for (const interned of [this.#names, this.#prices, this.#bookAccounts]) interned.clearCache()
   }
 }
-
-const isOfAccount = ({ kind }: BookAccount): boolean => kind === 'credit' || kind === 'bonus'
 
 type TransferRow = ReadTransfer & Omit<PostedTransfer, keyof Transfer>
 
