@@ -1,5 +1,5 @@
 import { dlopen } from 'bun:ffi'
-import { readdirSync } from 'node:fs'
+import { readdirSync, statSync } from 'node:fs'
 
 /** Constants of the C library of Linux. */
 const SOL_TCP = 6
@@ -23,11 +23,16 @@ const SYMBOLS = {
 /** The first 12 bytes of an IPv4 address that is written as one of IPv6. */
 const MAPPED = Buffer.from('00000000000000000000ffff', 'hex')
 
+const DESCRIPTORS = '/proc/self/fd'
+
 /** The state of an open connection: whether its client sent anything, and how long ago it did last. */
 export type Traffic = { isSilent: boolean; lastDataMs: number }
 
 /** The descriptors of this process. Throws where the system does not list them. */
-export const descriptors = (): number[] => readdirSync('/proc/self/fd').map(Number)
+export const descriptors = (): number[] => readdirSync(DESCRIPTORS).map(Number)
+
+/** How many there are. Linux has it as the size of the folder from 6.2 on. Throws as `descriptors` does. */
+export const descriptorCount = (): number => statSync(DESCRIPTORS).size || descriptors().length
 
 /**
  * The connections that a server has accepted, as the system knows them: the runtime shows none without a request. On

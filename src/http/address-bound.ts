@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
-import { type AcceptedSockets, descriptors } from './accepted-sockets.ts'
+import { type AcceptedSockets, descriptorCount, descriptors } from './accepted-sockets.ts'
 import { blockListOf } from './addresses.ts'
+import { providerReserve } from './descriptor-limit.ts'
 import { log } from '../log/log.ts'
 
 /** A line about closed connections is printed at most so often. */
@@ -20,13 +21,12 @@ export class AddressBound {
     this.#proxies = blockListOf(...proxies)
   }
 
-  /** Costs a list of the descriptors, and system calls for each only where there are more than one address may have. */
+  /** Costs one system call, and some for each descriptor only where there are more than one address may have. */
   enforce(sockets: () => AcceptedSockets): void {
-    const all = descriptors()
-    if (all.length <= this.#limit) return
+    if (descriptorCount() - providerReserve.used <= this.#limit) return
     const accepted = sockets()
     const byOrigin = new Map<number | string, number[]>()
-    for (const fd of accepted.among(all)) {
+    for (const fd of accepted.among(descriptors())) {
       const origin = accepted.originOf(fd)
       const list = byOrigin.get(origin)
       if (list === undefined) byOrigin.set(origin, [fd])
