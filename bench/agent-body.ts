@@ -206,13 +206,13 @@ export const ID_LENGTH = 16
 /** The first request of a conversation that grows is shorter than its size by this part, and the last one longer. */
 const GROWTH = 1 / 8
 const NEW_TURN_BYTES = 1_010
-/** Above this size the results of tools are long, and not only many. */
-const LONG_RESULTS_BYTES = 100_000
+/** Above a size the results of tools are longer, and not only more: few requests have ten thousands of messages. */
+const resultLengthOf = (bytes: number): number => (bytes > 5_000_000 ? 28_000 : bytes > 100_000 ? 2_800 : 700)
 
 /** A conversation whose requests have about this size. Each of its new turns is a call, the result and a text. */
 export const conversation = (path: string, model: string, bytes: number, grows: boolean): Conversation => {
   const format = FORMATS[path]!
-  const resultLength = bytes > LONG_RESULTS_BYTES ? 2_800 : 700
+  const resultLength = resultLengthOf(bytes)
   const id = '0'.repeat(ID_LENGTH)
   const growth = grows ? bytes * GROWTH : 0
   const begin = format.begin(model, `Conversation ${id}. ${SYSTEM}`)

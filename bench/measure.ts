@@ -76,9 +76,11 @@ export const loadOf = (
   seconds,
 })
 
-const reportErrors = ({ contender }: Entry, { title }: Row, result: LoadResult | undefined): void => {
+/** The result, unless more than one request of a hundred failed: refusals cost less than answers. */
+const usable = ({ contender }: Entry, { title }: Row, result: LoadResult | undefined): LoadResult | undefined => {
   if (result === undefined) console.error(`${contender.name}: no result in "${title}"`)
   else if (result.errors > 0) console.error(`${contender.name}: ${result.errors} errors in "${title}"`)
+  return result !== undefined && result.errors * 100 <= result.requests ? result : undefined
 }
 
 export const measureCpu = async (row: CpuRow, entries: Entry[], timing: Timing): Promise<TableRow> => {
@@ -88,8 +90,8 @@ export const measureCpu = async (row: CpuRow, entries: Entry[], timing: Timing):
       if (row.translated && !entry.contender.translates) continue
       // Round -1 is the warm-up.
       const seconds = round === -1 ? timing.warmSeconds : (row.seconds ?? timing.sliceSeconds)
-      const { result } = await runLoad(loadOf(entry.running, row, seconds))
-      reportErrors(entry, row, result)
+      const loaded = await runLoad(loadOf(entry.running, row, seconds))
+      const result = usable(entry, row, loaded.result)
       if (round === -1 || result === undefined) continue
       costs[i]!.cpu += result.cpuSeconds
       costs[i]!.units += result[row.per]
@@ -132,8 +134,8 @@ export const measurePauses = async (
       const { result, started: stopPoll } = await runLoad(loadOf(entry.running, row, sliceSeconds), () =>
         startPoll(entry.running.port),
       )
-      reportErrors(entry, row, result)
       const milliseconds = await stopPoll?.()
+      if (usable(entry, row, result) === undefined) continue
       if (round >= 0 && milliseconds !== undefined) longest[i]!.push(milliseconds)
     }
   }
@@ -180,17 +182,19 @@ export const memoryWithStreams = async (running: Running, count: number): Promis
 export const residentNow = ({ pid, others }: Running): number =>
   [pid, ...others].reduce((sum, one) => sum + residentMegabytes(one), 0)
 
-/** Milliseconds of CPU time per second, of all contenders in the same time. `streams`: silent ones on each. */
+/**
+ * Milliseconds of CPU time per second, of all contenders in the same time. `streams`: silent ones on each. `settleMs`:
+ * the time before, in which runtimes collect garbage and give memory back.
+ */
 export const measureRest = async (
   title: string,
   entries: Entry[],
-  seconds: number,
-  streams: number,
+  { seconds, settleMs, streams }: { seconds: number; settleMs: number; streams: number },
 ): Promise<TableRow> => {
   const closing = await Promise.all(
     entries.map(({ running }) => (streams > 0 ? openStreams(running, streams) : undefined)),
   )
-  await Bun.sleep(4 * SETTLE_MS)
+  await Bun.sleep(settleMs)
   const before = entries.map(({ running }) => cpuTimes(running.pid))
   await Bun.sleep(seconds * 1000)
   const cells = entries.map(({ running }, i) => (cpuSecondsSince(running.pid, before[i]!) / seconds) * 1000)
