@@ -24,9 +24,6 @@ type Attempts = Pick<OpenGeneration['meter'], 'tries' | 'served' | 'begunMs'>
 const SHARED_MAX = 1_000
 /** Names of models are cut to this length: clients could fill the memory with them. */
 const NAME_LENGTH = 256
-/** A value that is absent, in a list of values: no name has it. */
-const NONE = '\r'
-
 /** Provider ids -> names of the GenAI semantic conventions, where those differ. */
 const NAMES = new Map(Object.entries(providerNames))
 
@@ -36,10 +33,41 @@ export const genAiProvider = (id: string): string => NAMES.get(id) ?? id
 const genAiOperation = (protocol: string | undefined): string =>
   protocol === 'generateContent' || protocol === 'images' ? 'generate_content' : 'chat'
 
+type Value = string | number | undefined
+
+/** Fields that many spans share, by the values in them. Most spans need those of the one before. */
+class SharedFields {
+  readonly #known = new BoundedMap<string, Prepared>(SHARED_MAX)
+  #lastValues: readonly Value[] = []
+  #last: Prepared | undefined
+
+  /** `values`: always as many. */
+  get(values: readonly Value[]): Prepared | undefined {
+    if (isSame(values, this.#lastValues)) return this.#last
+    this.#lastValues = values
+    return (this.#last = this.#known.get(keyOf(values)))
+  }
+
+  set(values: readonly Value[], prepared: Prepared): void {
+    this.#lastValues = values
+    this.#last = prepared
+    this.#known.set(keyOf(values), prepared)
+  }
+}
+
+function isSame(values: readonly Value[], others: readonly Value[]): boolean {
+  for (let i = 0; i < values.length; i++) if (values[i] !== others[i]) return false
+  return true
+}
+
+/** Names of keys and models are texts of users, with any character: each text has its length before it. */
+const keyOf = (values: readonly Value[]): string =>
+  values.map((value) => (typeof value === 'string' ? `${value.length} ${value}` : String(value))).join('\n')
+
 /** Writes the spans of requests that have ended, always in the same encoding. */
 export class SpanWriter {
-  /** Fields that many spans share, by the values in them. */
-  readonly #shared = new BoundedMap<string, Prepared>(SHARED_MAX)
+  readonly #ofRequests = new SharedFields()
+  readonly #ofAttempts = new SharedFields()
 
   writeRequest(out: OtlpWriter, trace: RequestTrace, entry: RequestEntry): void {
     const { startedAt, spanId, parent } = trace
@@ -88,11 +116,8 @@ export class SpanWriter {
     const model = entry.model?.slice(0, NAME_LENGTH)
     const outcome = generation?.outcome
     const errorType = error ?? (level === 'error' ? (outcome ?? String(status)) : undefined)
-    // Names of keys and models are texts of users, with any character.
-    const ofKey = key === undefined ? NONE : `${key.length} ${key}`
-    const ended = `${status}\n${outcome ?? NONE}\n${errorType ?? NONE}`
-    const values = `${method}\n${route}\n${ended}\n${ofKey}\n${model ?? NONE}`
-    const known = this.#shared.get(values)
+    const values = [method, route, status, outcome, errorType, key, model]
+    const known = this.#ofRequests.get(values)
     if (known !== undefined) return known
     const prepared = sharedBySpans(out, `${method} ${route}`, KIND_SERVER, (shared) => {
       textAttribute(shared, 'http.request.method', method)
@@ -104,7 +129,7 @@ export class SpanWriter {
       if (errorType !== undefined) textAttribute(shared, 'error.type', errorType)
       if (outcome !== undefined) textAttribute(shared, 'sluice.outcome', outcome)
     })
-    this.#shared.set(values, prepared)
+    this.#ofRequests.set(values, prepared)
     return prepared
   }
 
@@ -120,8 +145,8 @@ export class SpanWriter {
     const model = (requested ?? record.model).slice(0, NAME_LENGTH)
     const served = isLast ? servedModel?.slice(0, NAME_LENGTH) : undefined
     const finish = isLast ? record.finish : undefined
-    const values = `${operation}\n${provider}\n${finish ?? NONE}\n${model.length} ${model}\n${served ?? NONE}`
-    const known = this.#shared.get(values)
+    const values = [operation, provider, finish, model, served]
+    const known = this.#ofAttempts.get(values)
     if (known !== undefined) return known
     const prepared = sharedBySpans(out, `${operation} ${model}`, KIND_CLIENT, (shared) => {
       textAttribute(shared, 'gen_ai.operation.name', operation)
@@ -130,7 +155,7 @@ export class SpanWriter {
       if (served !== undefined) textAttribute(shared, 'gen_ai.response.model', served)
       if (finish !== undefined) textsAttribute(shared, 'gen_ai.response.finish_reasons', [finish])
     })
-    this.#shared.set(values, prepared)
+    this.#ofAttempts.set(values, prepared)
     return prepared
   }
 }
