@@ -31,7 +31,7 @@ export type Traffic = { isSilent: boolean; lastDataMs: number }
 /** The descriptors of this process. Throws where the system does not list them. */
 export const descriptors = (): number[] => readdirSync(DESCRIPTORS).map(Number)
 
-/** How many there are. Linux has it as the size of the folder from 6.2 on. Throws as `descriptors` does. */
+/** Their number, which Linux has as the size of the folder from 6.2 on. Throws as `descriptors` does. */
 export const descriptorCount = (): number => statSync(DESCRIPTORS).size || descriptors().length
 
 /**
