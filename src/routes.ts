@@ -111,19 +111,14 @@ const publisherModels = (end: string): RegExp =>
 
 type MakeHooks = (app: GatewayContext, inbound: AuthenticatedRequest) => GenerationHooks
 
-const NO_HOOKS: MakeHooks = () => ({})
+const NO_HOOKS: GenerationHooks = {}
 
-const generation = (name: string, path: string, protocol: ProtocolName, hooks = NO_HOOKS): Route[] =>
-  ['', '/relay'].map((prefix) =>
-    once(
-      post(
-        prefix + name,
-        prefix + path,
-        (app, inbound) => generate(app, inbound, { protocol, hooks: hooks(app, inbound) }),
-        { errorFormat: protocol },
-      ),
-    ),
-  )
+const generation = (name: string, path: string, protocol: ProtocolName, makeHooks?: MakeHooks): Route[] => {
+  const withoutHooks = { protocol, hooks: NO_HOOKS }
+  const handle: AuthenticatedRoute['handle'] = (app, inbound) =>
+    generate(app, inbound, makeHooks === undefined ? withoutHooks : { protocol, hooks: makeHooks(app, inbound) })
+  return ['', '/relay'].map((prefix) => once(post(prefix + name, prefix + path, handle, { errorFormat: protocol })))
+}
 
 const googleGeneration = (name: string, stream: boolean): Route =>
   once(
@@ -133,7 +128,7 @@ const googleGeneration = (name: string, stream: boolean): Route =>
       (app, inbound) =>
         generate(app, inbound, {
           protocol: 'generateContent',
-          hooks: {},
+          hooks: NO_HOOKS,
           fromPath: { model: googleModel(inbound), stream },
           jsonArray: stream && inbound.query.get('alt') !== 'sse',
         }),
