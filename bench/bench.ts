@@ -45,8 +45,7 @@ const TIMING: Timing = quick
  */
 const WARM_SECONDS = 8
 const PAUSE_SECONDS = quick ? 1.5 : 3
-const REST_SECONDS = quick ? 10 : 20
-const REST_SETTLE_MS = 30_000
+const REST = { windows: 5, seconds: quick ? 5 : 10, settleMs: 30_000 }
 const SILENT_STREAMS = 500
 const OPEN_STREAMS = quick ? 500 : 2_000
 const STARTED_STREAMS = 2_000
@@ -139,8 +138,7 @@ const measureAll = async (entries: Entry[], upstream: Upstream): Promise<TableRo
     rows.push(await measurePauses(row, entries, { ...TIMING, rounds: quick ? 1 : 3, sliceSeconds: PAUSE_SECONDS }))
   for (const streams of [0, SILENT_STREAMS]) {
     const title = `CPU ${streams === 0 ? 'at rest' : `with ${streams} silent streams`} (ms/s)`
-    const rest = { seconds: REST_SECONDS, settleMs: REST_SETTLE_MS, streams }
-    if (isWanted(title)) rows.push(await measureRest(title, entries, rest))
+    if (isWanted(title)) rows.push(await measureRest(title, entries, { ...REST, streams }))
   }
   const openTitle = `Memory with ${OPEN_STREAMS} open streams, after the load (MB)`
   if (!isWanted(openTitle)) return rows

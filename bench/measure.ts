@@ -183,21 +183,25 @@ export const residentNow = ({ pid, others }: Running): number =>
   [pid, ...others].reduce((sum, one) => sum + residentMegabytes(one), 0)
 
 /**
- * Milliseconds of CPU time per second, of all contenders in the same time. `streams`: silent ones on each. `settleMs`:
- * the time before, in which runtimes collect garbage and give memory back.
+ * Milliseconds of CPU time per second, of all contenders in the same time: the median of `windows`, because runtimes
+ * collect garbage in some of them. `streams`: silent ones on each. `settleMs`: the time before, after a load.
  */
 export const measureRest = async (
   title: string,
   entries: Entry[],
-  { seconds, settleMs, streams }: { seconds: number; settleMs: number; streams: number },
+  { windows, seconds, settleMs, streams }: { windows: number; seconds: number; settleMs: number; streams: number },
 ): Promise<TableRow> => {
   const closing = await Promise.all(
     entries.map(({ running }) => (streams > 0 ? openStreams(running, streams) : undefined)),
   )
   await Bun.sleep(settleMs)
-  const before = entries.map(({ running }) => cpuTimes(running.pid))
-  await Bun.sleep(seconds * 1000)
-  const cells = entries.map(({ running }, i) => (cpuSecondsSince(running.pid, before[i]!) / seconds) * 1000)
+  const measured = entries.map(() => [] as number[])
+  for (let window = 0; window < windows; window += 1) {
+    const before = entries.map(({ running }) => cpuTimes(running.pid))
+    await Bun.sleep(seconds * 1000)
+    for (const [i, { running }] of entries.entries())
+      measured[i]!.push((cpuSecondsSince(running.pid, before[i]!) / seconds) * 1000)
+  }
   for (const close of closing) await close?.()
-  return { title, cells, digits: 2 }
+  return { title, cells: measured.map(median), digits: 2 }
 }
