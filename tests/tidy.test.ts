@@ -310,11 +310,9 @@ describe('names and texts', () => {
   })
 
   test.each(Object.entries(GLOSSARY))('the word %s is not used in identifiers: the glossary says %s', (word, term) => {
-    const found = code.flatMap((file) =>
-      [...new Set(identifiersIn(read(file)))]
-        .filter((name) => wordsOf(name).includes(word))
-        .map((name) => `${file} ${name}: say ${term}`),
-    )
+    const found = identifiers()
+      .filter(({ words }) => words.includes(word))
+      .map(({ file, name }) => `${file} ${name}: say ${term}`)
     expect(found.filter((one) => !one.startsWith(STORED_NAME))).toEqual([])
   })
 
@@ -414,6 +412,15 @@ const identifiersIn = (text: string): string[] =>
     .match(/(?<![\w$])[A-Za-z_$][\w$]*/g) ?? []
 
 /** `resolveMediaURL` -> resolve, media, url. */
+/** The identifiers in the code, found once for all words. */
+const identifiers = (): readonly Identifier[] => (identifiersOfCode ??= code.flatMap(identifiersOf))
+let identifiersOfCode: readonly Identifier[] | undefined
+
+type Identifier = { file: string; name: string; words: string[] }
+
+const identifiersOf = (file: string): Identifier[] =>
+  [...new Set(identifiersIn(read(file)))].map((name) => ({ file, name, words: wordsOf(name) }))
+
 const wordsOf = (name: string): string[] => name.split(/[_$\d]+|(?<=[a-z])(?=[A-Z])/).map((word) => word.toLowerCase())
 
 const withoutComments = (text: string): string => text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '')
