@@ -14,13 +14,17 @@ const SLOW = [
   'accounts/shared-limits',
   'accounts/tries',
   'protocols/many-calls',
+  'protocols/offsets',
   'protocols/images/billing',
   'protocols/images/gateway',
   'protocols/responses/clients',
   'providers/local',
 ]
 
-/** Properties are tried less often than by `npm test`. Quick tests wait for nothing, so each core has one worker. */
+/**
+ * Properties are tried less often than by `npm test`. Quick tests wait for nothing, so each core has one worker. They
+ * end before the third JIT compiler of the runtime pays for itself.
+ */
 const quickTests = (print) =>
   runTests(
     print,
@@ -31,7 +35,7 @@ const quickTests = (print) =>
       './tests/scenarios/',
       ...QUICK.map((name) => `./tests/${name}/`),
     ],
-    { env: { SLUICE_QUICK_TESTS: '1' }, workers: availableParallelism() },
+    { env: { SLUICE_QUICK_TESTS: '1', BUN_JSC_useFTLJIT: '0' }, workers: availableParallelism() },
   )
 
 await runSteps([
