@@ -21,10 +21,7 @@ const SLOW = [
   'providers/local',
 ]
 
-/**
- * Properties are tried less often than by `npm test`. Quick tests wait for nothing, so each core has one worker. They
- * end before the third JIT compiler of the runtime pays for itself.
- */
+/** Properties are tried less often than by `npm test`. Quick tests wait for nothing, so each core has one worker. */
 const quickTests = (print) =>
   runTests(
     print,
@@ -35,7 +32,7 @@ const quickTests = (print) =>
       './tests/scenarios/',
       ...QUICK.map((name) => `./tests/${name}/`),
     ],
-    { env: { SLUICE_QUICK_TESTS: '1', BUN_JSC_useFTLJIT: '0' }, workers: availableParallelism() },
+    { env: { SLUICE_QUICK_TESTS: '1' }, workers: availableParallelism() },
   )
 
 await runSteps([

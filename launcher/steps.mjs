@@ -86,6 +86,9 @@ function countOf(outcome, tail) {
   return Number(lines.at(-1)?.[1] ?? 0)
 }
 
+/** Settings of Bun for tests: they end before its third JIT compiler pays for itself. */
+const RUNTIME = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336', BUN_JSC_useFTLJIT: '0' }
+
 /** Bun's output: the name of a file before its tests, a mark before a failed test, and its failed tests once more. */
 const TEST_FILE = /^(\S+\.test\.ts):$/
 const FAILED_AGAIN = /^\d+ tests failed:$/
@@ -96,7 +99,7 @@ const FAILED_TEST = /^(?:\(fail\)|✗) (.*?)(?: \[[\d.]+ms\])?$/
  * and the names of the tests that failed.
  */
 function run(print, command, args, more = {}) {
-  const env = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336', ...process.env, ...more }
+  const env = { ...RUNTIME, ...process.env, ...more }
   const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], env })
   let tail = ''
   let line = ''
