@@ -24,6 +24,7 @@ type Attempts = Pick<OpenGeneration['meter'], 'tries' | 'served' | 'begunMs'>
 const SHARED_MAX = 1_000
 /** Names of models are cut to this length: clients could fill the memory with them. */
 const NAME_LENGTH = 256
+
 /** Provider ids -> names of the GenAI semantic conventions, where those differ. */
 const NAMES = new Map(Object.entries(providerNames))
 
