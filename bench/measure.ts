@@ -48,7 +48,10 @@ const linesOf = (child: Child): (() => Promise<string | undefined>) => {
   }
 }
 
-/** `during` runs from the first response of each connection on. */
+/**
+ * `during` runs from the first response of each connection on. No result where more than one request of a hundred
+ * failed: refusals cost less than answers.
+ */
 export const runLoad = async <T>(
   load: Load,
   during?: () => T,
@@ -57,8 +60,15 @@ export const runLoad = async <T>(
   if ((await line()) === undefined) return { result: undefined }
   const started = during?.()
   const last = await line()
-  const result = last === undefined ? undefined : (JSON.parse(last) as LoadResult)
+  const result = last === undefined ? undefined : withAnswers(JSON.parse(last) as LoadResult)
   return { result, ...(started === undefined ? {} : { started }) }
+}
+
+function withAnswers(result: LoadResult): LoadResult | undefined {
+  const { errors, requests } = result
+  if (errors * 100 <= requests) return result
+  console.error(`${errors} errors in ${requests} requests`)
+  return undefined
 }
 
 export const loadOf = (
@@ -76,11 +86,9 @@ export const loadOf = (
   seconds,
 })
 
-/** The result, unless more than one request of a hundred failed: refusals cost less than answers. */
-const usable = ({ contender }: Entry, { title }: Row, result: LoadResult | undefined): LoadResult | undefined => {
+const reportErrors = ({ contender }: Entry, { title }: Row, result: LoadResult | undefined): void => {
   if (result === undefined) console.error(`${contender.name}: no result in "${title}"`)
   else if (result.errors > 0) console.error(`${contender.name}: ${result.errors} errors in "${title}"`)
-  return result !== undefined && result.errors * 100 <= result.requests ? result : undefined
 }
 
 export const measureCpu = async (row: CpuRow, entries: Entry[], timing: Timing): Promise<TableRow> => {
@@ -90,8 +98,8 @@ export const measureCpu = async (row: CpuRow, entries: Entry[], timing: Timing):
       if (row.translated && !entry.contender.translates) continue
       // Round -1 is the warm-up.
       const seconds = round === -1 ? timing.warmSeconds : (row.seconds ?? timing.sliceSeconds)
-      const loaded = await runLoad(loadOf(entry.running, row, seconds))
-      const result = usable(entry, row, loaded.result)
+      const { result } = await runLoad(loadOf(entry.running, row, seconds))
+      reportErrors(entry, row, result)
       if (round === -1 || result === undefined) continue
       costs[i]!.cpu += result.cpuSeconds
       costs[i]!.units += result[row.per]
@@ -134,9 +142,9 @@ export const measurePauses = async (
       const { result, started: stopPoll } = await runLoad(loadOf(entry.running, row, sliceSeconds), () =>
         startPoll(entry.running.port),
       )
+      reportErrors(entry, row, result)
       const milliseconds = await stopPoll?.()
-      if (usable(entry, row, result) === undefined) continue
-      if (round >= 0 && milliseconds !== undefined) longest[i]!.push(milliseconds)
+      if (round >= 0 && result !== undefined && milliseconds !== undefined) longest[i]!.push(milliseconds)
     }
   }
   return { title: row.title, cells: longest.map(median), digits: 0 }

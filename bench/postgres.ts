@@ -123,7 +123,8 @@ const measureSlice = async (
   }
   const load = loadOf(running, { ...row, connections: CONNECTIONS * processes }, seconds)
   const { result, started } = await runLoad(load, measure)
-  if (result === undefined || result.errors > 0) throw new Error(`the load had ${result?.errors ?? 'no'} errors`)
+  if (result === undefined) throw new Error('the load had no result')
+  if (result.errors > 0) throw new Error(`the load had ${result.errors} errors`)
   return { ...(await (await started!)()), requests: result.requests, frames: result.frames, seconds }
 }
 
