@@ -1,7 +1,7 @@
-import { readdirSync } from 'node:fs'
 import { version } from '../../package.json'
 import type { AppContext } from '../context.ts'
 import { deadlines } from '../deadlines.ts'
+import { descriptorCount } from '../http/accepted-sockets.ts'
 import { log } from '../log/log.ts'
 import type { Family, Sample } from '../telemetry/family.ts'
 import { LoopDelay } from '../telemetry/loop-delay.ts'
@@ -195,7 +195,7 @@ const processFamilies = (): Family[] => [
 /** None where the system does not show them. */
 function openDescriptors(): Sample[] {
   try {
-    return one(readdirSync('/proc/self/fd').length)
+    return one(descriptorCount())
   } catch {
     return []
   }
