@@ -411,7 +411,6 @@ const identifiersIn = (text: string): string[] =>
     .replace(/ \/\/ .*$/gm, '')
     .match(/(?<![\w$])[A-Za-z_$][\w$]*/g) ?? []
 
-/** `resolveMediaURL` -> resolve, media, url. */
 /** The identifiers in the code, found once for all words. */
 const identifiers = (): readonly Identifier[] => (identifiersOfCode ??= code.flatMap(identifiersOf))
 let identifiersOfCode: readonly Identifier[] | undefined
@@ -421,6 +420,7 @@ type Identifier = { file: string; name: string; words: string[] }
 const identifiersOf = (file: string): Identifier[] =>
   [...new Set(identifiersIn(read(file)))].map((name) => ({ file, name, words: wordsOf(name) }))
 
+/** `resolveMediaURL` -> resolve, media, url. */
 const wordsOf = (name: string): string[] => name.split(/[_$\d]+|(?<=[a-z])(?=[A-Z])/).map((word) => word.toLowerCase())
 
 const withoutComments = (text: string): string => text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '')
