@@ -26,7 +26,8 @@ export function writeReasoning(reasoning: Reasoning | undefined, translation: Tr
     capabilities.reasoning === 'level'
       ? writeLevel(reasoning, capabilities, translation)
       : writeBudget(reasoning, capabilities.budget, translation)
-  const visible = reasoning.visible !== false && reasoning.effort !== 'none'
+  // Google refuses to show the thoughts of a model that is told not to think.
+  const visible = reasoning.visible !== false && reasoning.effort !== 'none' && reasoning.budgetTokens !== 0
   return visible || effort !== undefined ? { ...effort, ...(visible ? { includeThoughts: true } : {}) } : undefined
 }
 

@@ -285,6 +285,7 @@ describe('reasoning', () => {
       [{ code: 'effort_adjusted', path: effort }],
     ])
     expect(thinking({ effort: 'none' })).toEqual([{ thinkingBudget: 0 }, []])
+    expect(thinking({ budgetTokens: 0 })).toEqual([{ thinkingBudget: 0 }, []])
     for (const range of [undefined, pro])
       expect(thinking({ budgetTokens: -1 }, range)).toEqual([{ thinkingBudget: -1, includeThoughts: true }, []])
   })
