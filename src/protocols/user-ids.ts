@@ -1,10 +1,19 @@
 import { createHash } from 'node:crypto'
+import type { Extras, Fields } from './fields.ts'
 import type { Translation } from './translation.ts'
 
 /** OpenAI's limit on the id of an end user and on a cache key, in characters. */
 const LENGTH_MAX = 64
 
 const FIELDS = { user: 'user', cacheKey: 'prompt_cache_key' } as const
+
+/** The end user of a request in one of OpenAI's protocols: `safety_identifier` is the newer name of `user`. */
+export function readUser(body: Fields, extras: Extras): string | undefined {
+  const user = body.string('user'),
+    safety = body.string('safety_identifier')
+  if (user !== undefined && safety !== undefined && user !== safety) extras.safety_identifier = safety
+  return user ?? safety
+}
 
 /**
  * The end user and the cache key as OpenAI's protocols accept them: a longer one is replaced by its hash, the same in

@@ -15,6 +15,7 @@ import { collectExtras, type Extras, Fields, present, refuseElsewhere, tryRead }
 import { isObject } from '../../json/parse.ts'
 import type { RawRequest } from '../protocol.ts'
 import { takeRoutingMembers } from '../routing-members.ts'
+import { readUser } from '../user-ids.ts'
 import { readMessages } from './read-request-messages.ts'
 import { readCache } from './read-request-parts.ts'
 
@@ -49,7 +50,7 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
     imageOutput: readImageConfig(body, extras),
     verbosity: body.oneOf('verbosity', ['low', 'medium', 'high'] as const),
     webSearch: readWebSearch(body, extras) ?? readSearchTool(search, extras) ?? readPlugins(body, extras),
-    user: body.string('user'),
+    user: readUser(body, extras),
     metadata: readMetadata(body),
     serviceTier: body.string('service_tier'),
     cacheKey: body.string('prompt_cache_key'),

@@ -30,7 +30,7 @@ export const paths: RequestPaths = {
     outputModalities: ['modalities'],
     imageOutput: ['image_config'],
     verbosity: ['verbosity'],
-    user: ['user'],
+    user: ['user', 'safety_identifier'],
     metadata: ['metadata'],
     serviceTier: ['service_tier'],
     cacheKey: ['prompt_cache_key'],

@@ -3,6 +3,7 @@ import { EFFORTS, type GenerationRequest, type OutputFormat, type Reasoning } fr
 import { collectExtras, type Extras, Fields, present, tryRead } from '../fields.ts'
 import type { RawRequest } from '../protocol.ts'
 import { takeRoutingMembers } from '../routing-members.ts'
+import { readUser } from '../user-ids.ts'
 import { namespaceNames } from './namespaces.ts'
 import { InputReader } from './read-request-input.ts'
 import { readTools, readToolChoice } from './read-request-tools.ts'
@@ -118,11 +119,8 @@ function readSampling(body: Fields, extras: Extras): GenerationRequest['sampling
 type Metadata = Pick<GenerationRequest, 'user' | 'metadata' | 'serviceTier' | 'cacheKey' | 'cacheRetention'>
 
 function readMetadata(body: Fields, extras: Extras): Metadata {
-  const user = body.string('user'),
-    safety = body.string('safety_identifier')
-  if (user !== undefined && safety !== undefined && user !== safety) extras.safety_identifier = safety
   return {
-    ...present('user', user ?? safety),
+    ...present('user', readUser(body, extras)),
     ...present('metadata', body.object('metadata')?.value),
     ...present('serviceTier', body.string('service_tier')),
     ...present('cacheKey', body.string('prompt_cache_key')),

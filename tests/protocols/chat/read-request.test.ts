@@ -56,6 +56,12 @@ describe('valid requests', () => {
     expect(request.extras).toEqual({ store: false })
   })
 
+  test('the end user is named by either field, and a second name is kept for providers of this protocol', () => {
+    expect(read({ safety_identifier: 'a' })).toMatchObject({ user: 'a', extras: {} })
+    expect(read({ user: 'a', safety_identifier: 'a' })).toMatchObject({ user: 'a', extras: {} })
+    expect(read({ user: 'a', safety_identifier: 'b' })).toMatchObject({ user: 'a', extras: { safety_identifier: 'b' } })
+  })
+
   test('leading instructions are the system, later ones stay turns', () => {
     const request = readTurns(
       {
