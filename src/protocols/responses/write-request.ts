@@ -70,7 +70,9 @@ function writeConversation(translation: Translation, names: ToolNames): Json {
     )
   const system = [...request.system, ...(needsJson ? [jsonInstruction()] : [])]
   const [first] = system
+  // The provider refuses an empty input, also beside instructions.
   const isPlain =
+    request.turns.length > 0 &&
     target.capabilities.system !== false &&
     system.length === 1 &&
     first?.type === 'text' &&

@@ -33,9 +33,16 @@ describe('the body of a request', () => {
     })
   })
 
+  test('has a system text that is all of the conversation as a message, since an empty input is refused', () => {
+    const { body } = write({ system: [text('A')], turns: [] })
+    expect(body.input).toEqual([{ type: 'message', role: 'system', content: [{ type: 'input_text', text: 'A' }] }])
+    expect(body).not.toHaveProperty('instructions')
+  })
+
   test('declares tools as not strict unless the client made them strict', () => {
     const tools: GenerationRequest['tools'] = [
       { type: 'function', name: 'f' },
+      { type: 'function', name: 'e', strict: true },
       {
         type: 'function',
         name: 'g',
