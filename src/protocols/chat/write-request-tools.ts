@@ -90,7 +90,7 @@ function writeTool(tool: Tool, names: ToolNames, translation: Translation): Json
         function: {
           name,
           ...described,
-          ...(tool.parameters === undefined
+          ...(tool.parameters === undefined && tool.strict !== true
             ? present('strict', tool.strict)
             : translation.schemaCache.write(functionSchema, tool, translation)),
         },

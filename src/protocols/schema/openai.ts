@@ -18,7 +18,8 @@ import {
 
 /**
  * The schema of a function's arguments for OpenAI's protocols, and whether it is strict. References are kept, even
- * recursive ones. Throws SchemaRefusal if the root cannot become an object because a reference has no target.
+ * recursive ones. A strict function without parameters gets the closed schema that OpenAI requires. Throws
+ * SchemaRefusal if the root cannot become an object because a reference has no target.
  */
 export function functionSchema(
   tool: FunctionTool,
@@ -26,7 +27,8 @@ export function functionSchema(
   lose: (loss: SchemaLoss) => void,
 ): { parameters: Schema; strict?: boolean } {
   const unknowns = new UnknownKeywords()
-  const schema = objectRoot(standardSchema(tool.parameters ?? true, true), unknowns, budget)
+  const without = tool.strict === true ? { type: 'object', additionalProperties: false } : true
+  const schema = objectRoot(standardSchema(tool.parameters ?? without, true), unknowns, budget)
   const { reason } = unknowns
   if (reason !== undefined) lose({ code: 'schema_adjusted', field: 'parameters', reason })
   if (!isObject(schema.properties)) schema.properties = {}

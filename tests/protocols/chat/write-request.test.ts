@@ -153,6 +153,16 @@ describe('requests to a provider', () => {
     ])
   })
 
+  test('a strict function without parameters is sent with the closed schema that strictness requires', () => {
+    const { body, lost } = written({ tools: [{ type: 'function', name: 'f', strict: true }] })
+    expect(body.tools[0].function).toEqual({
+      name: 'f',
+      parameters: { type: 'object', properties: {}, additionalProperties: false },
+      strict: true,
+    })
+    expect(lost).toEqual([])
+  })
+
   test('a schema is sent; an enum and audio output are refused with their path', () => {
     expect(written({ outputFormat: { type: 'schema', schema: { type: 'object' } } }).body.response_format).toEqual({
       type: 'json_schema',

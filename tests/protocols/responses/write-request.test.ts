@@ -57,6 +57,12 @@ describe('the body of a request', () => {
         { type: 'function', name: 'f', parameters: { type: 'object', properties: {} }, strict: false },
         {
           type: 'function',
+          name: 'e',
+          parameters: { type: 'object', properties: {}, additionalProperties: false },
+          strict: true,
+        },
+        {
+          type: 'function',
           name: 'g',
           description: 'd',
           parameters: { type: 'object', properties: {}, additionalProperties: false },
