@@ -20,7 +20,7 @@ import { PreparedRequests, type RequestWriter } from '../providers/attempt.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import type { RoutingPreferences } from '../providers/routing/terms.ts'
 import { HeavyRequest } from './heavy/request.ts'
-import { hasHeavySettings, HEAVY, isHeavy, TooHeavy } from './heavy/weight.ts'
+import { comesAgain, hasHeavySettings, HEAVY, isHeavy, TooHeavy } from './heavy/weight.ts'
 import type { Generation, GenerationHooks, GenerationRoute } from './hooks.ts'
 import { finishesWithoutClient } from './images.ts'
 import { makesObjects } from './issued-ids.ts'
@@ -82,8 +82,8 @@ export type PreparingModules = Pick<AppContext, 'schemaCache'> & {
 }
 
 /**
- * Reads the request, with its stored content and media put into it. One that is heavy is left to another process.
- * Throws a GatewayError that names the path.
+ * Reads the request, with its stored content and media put into it. One that is heavy is left to another process,
+ * unless its conversation came before. Throws a GatewayError that names the path.
  */
 export async function parse(
   app: AppContext,
@@ -114,7 +114,7 @@ export async function parse(
   if (waiting !== undefined) await waiting
   if (unread !== undefined) return { rawRequest, options, unread, request: unread.request }
   const received = { bytes: body.bytes, options, model: modelOf(rawRequest), mayStayUnread }
-  if (heavy) return new HeavyRequest(app, inbound, route, received)
+  if (heavy && !comesAgain(body, app.conversations, accountId)) return new HeavyRequest(app, inbound, route, received)
   const mostMediaBytes = protocol === 'images' ? Infinity : HEAVY.bytes
   return read(app, inbound, route, rawRequest, options, mostMediaBytes).catch((error: unknown) => {
     if (error instanceof TooHeavy) return new HeavyRequest(app, inbound, route, { ...received, api: error.api })

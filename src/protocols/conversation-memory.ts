@@ -20,6 +20,7 @@ const WHOLE = 'tools'
 
 type LongMember = BodyMember & { spans: Uint32Array }
 type KnownArray = { bytes: Buffer; spans: Uint32Array; values: unknown[]; weight: number }
+type FoundArray = { member: LongMember; key: string; known: KnownArray | undefined }
 
 /**
  * Remembers conversations that came more than once, because agents send a growing conversation again with every turn.
@@ -51,14 +52,11 @@ export class ConversationMemory {
    * The value of a body, equal to that of JSON.parse. Elements of long arrays may be shared with other requests and
    * must not be changed.
    */
-  parse(accountId: string, { bytes, scan }: ScannedBody): Record<string, unknown> {
-    const long = scan.members.filter(isLong)
-    const again: { member: LongMember; key: string; known: KnownArray | undefined }[] = []
-    for (const member of long) {
-      const key = `${accountId} ${member.name} ${member.name === WHOLE ? hashOf(bytes, member) : hashesOf(bytes, long)}`
-      const known = this.#known.get(key)
-      if (known !== undefined || this.#comesAgain(key)) again.push({ member, key, known })
-    }
+  parse(accountId: string, scanned: ScannedBody): Record<string, unknown> {
+    const { bytes } = scanned
+    const again = this.#find(accountId, scanned).filter(
+      ({ key, known }) => known !== undefined || this.#comesAgain(key),
+    )
     if (again.length === 0) return JSON.parse(bytes.toString()) as Record<string, unknown>
     const emptied = withEmptied(
       bytes,
@@ -74,12 +72,43 @@ export class ConversationMemory {
     return body
   }
 
+  /**
+   * The number of bytes of a body besides elements that are remembered, and arrays that `parse` would remember because
+   * they have come before. Arrays that come for the first time are noted as in `parse`.
+   */
+  newBytes(accountId: string, scanned: ScannedBody): number {
+    const { bytes } = scanned
+    let count = bytes.length
+    for (const { member, key, known } of this.#find(accountId, scanned)) {
+      const { spans } = member
+      if (known === undefined && !this.#seen.has(key)) this.#note(key)
+      else {
+        const same = known === undefined ? spans.length / 2 : sharedElements(bytes, spans, known.bytes, known.spans)
+        if (same > 0) count -= spans[2 * same - 1]! - spans[0]!
+      }
+    }
+    return count
+  }
+
+  /** The long arrays of a body, with what is remembered of them. */
+  #find(accountId: string, { bytes, scan }: ScannedBody): FoundArray[] {
+    const long = scan.members.filter(isLong)
+    return long.map((member) => {
+      const key = `${accountId} ${member.name} ${member.name === WHOLE ? hashOf(bytes, member) : hashesOf(bytes, long)}`
+      return { member, key, known: this.#known.get(key) }
+    })
+  }
+
   /** Reports whether an array has come before; only then is it worth remembering. */
   #comesAgain(key: string): boolean {
     if (this.#seen.delete(key)) return true
+    this.#note(key)
+    return false
+  }
+
+  #note(key: string): void {
     this.#seen.add(key)
     if (this.#seen.size > MOST_SEEN) this.#seen.delete(this.#seen.keys().next().value!)
-    return false
   }
 
   #remember(key: string, array: KnownArray): void {

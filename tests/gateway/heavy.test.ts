@@ -98,6 +98,52 @@ describe('a request with very many parts', () => {
   })
 })
 
+describe('a conversation that grows to the weight of heavy requests', () => {
+  let gateway: Gateway
+  beforeAll(async () => {
+    gateway = await startGateway({ config })
+  })
+  afterAll(() => gateway.stop())
+
+  const turns = (count: number, name: string): object[] =>
+    Array.from({ length: count }, (_, at) => ({
+      role: at % 2 === 0 ? 'user' : 'assistant',
+      content: [{ type: 'text', text: `${name} ${at}` }],
+    }))
+  const calls = async (counts: readonly number[], name: string): Promise<number> => {
+    const reading = spyOn(protocols['chat.completions'].serve, 'readRequest')
+    for (const count of counts) {
+      const messages = turns(count, name)
+      const response = await post(gateway, { model: MODEL, max_tokens: 10, messages })
+      expect([response.status, await response.text()]).toEqual([200, expect.stringContaining('Done.')])
+      expect(JSON.parse(received).messages).toEqual(messages)
+    }
+    const { length } = reading.mock.calls
+    reading.mockRestore()
+    return length
+  }
+  /** Messages of six values. */
+  const LIGHT = Math.floor(HEAVY.elements / 6) - 10
+
+  test('is read by the server itself where it continues one that the server remembers', async () => {
+    expect(await calls([LIGHT, LIGHT, LIGHT + 21, LIGHT + 41], 'one')).toBe(4)
+  })
+
+  test('is read by the server itself once it comes again', async () => {
+    expect(await calls([LIGHT + 21], 'two')).toBe(0)
+    expect(await calls([LIGHT + 21, LIGHT + 41], 'two')).toBe(2)
+  })
+
+  test('is not where much of it is new', async () => {
+    const long = `three ${'x'.repeat(100)}`
+    expect(await calls([LIGHT - 701, LIGHT - 701, LIGHT + 21], long)).toBe(2)
+  })
+
+  test('is not at twice that weight', async () => {
+    expect(await calls([LIGHT, LIGHT, Math.floor(1.5 * LIGHT), 2 * LIGHT - 1, 2 * LIGHT + 41], 'four')).toBe(4)
+  })
+})
+
 describe('a short request that refers to a lot', () => {
   let gateway: Gateway
   beforeAll(async () => {

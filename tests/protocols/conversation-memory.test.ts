@@ -79,6 +79,27 @@ describe('ConversationMemory', () => {
     )
   })
 
+  test('what is remembered for an account, or will be because it comes again, is not new', () => {
+    const memory = new ConversationMemory(1e9)
+    const turns = Array.from({ length: 40 }, (_, i) => ({ role: 'user', content: `${i} ${'x'.repeat(200)}` }))
+    const newBytes = (accountId: string, messages: readonly object[]): number => {
+      const bytes = Buffer.from(JSON.stringify({ model: 'm', messages }))
+      return memory.newBytes(accountId, { bytes, scan: scanBody(bytes, LIMITS) as BodyScan })
+    }
+    const lengthOf = (messages: readonly object[]): number => JSON.stringify({ model: 'm', messages }).length
+    const before = turns.slice(0, 38)
+    const known = JSON.stringify(before).length - 2
+    expect(newBytes('a', before)).toBe(lengthOf(before))
+    expect(newBytes('a', before)).toBe(lengthOf(before) - known)
+    expect(newBytes('b', before)).toBe(lengthOf(before))
+    const first = parse(memory, 'a', JSON.stringify({ model: 'm', messages: before })).messages
+    expect(parse(memory, 'a', JSON.stringify({ model: 'm', messages: before })).messages).toBe(first)
+    expect(newBytes('a', before)).toBe(lengthOf(before) - known)
+    expect(newBytes('a', turns)).toBe(lengthOf(turns) - known)
+    const edited = turns.with(10, { role: 'user', content: 'new' })
+    expect(newBytes('a', edited)).toBe(lengthOf(edited) - (JSON.stringify(turns.slice(0, 10)).length - 2))
+  })
+
   test('tools that came before are the same objects in another conversation of the account', () => {
     const memory = new ConversationMemory(1e9)
     const tools = Array.from({ length: 5 }, (_, i) => ({ name: `tool_${i}`, description: 'x'.repeat(1000) }))

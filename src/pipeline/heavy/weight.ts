@@ -1,5 +1,7 @@
 import type { ProtocolName } from '../../generation/request.ts'
+import type { ConversationMemory } from '../../protocols/conversation-memory.ts'
 import { protocols } from '../../protocols/index.ts'
+import type { ScannedBody } from '../../protocols/protocol.ts'
 import type { ReceivedBody } from '../../protocols/raw-request.ts'
 
 /**
@@ -16,13 +18,27 @@ export const HEAVY = {
   answer: 256 * 1024,
 }
 
+/**
+ * Times the weight up to which the server itself reads a conversation that comes again. One of which nothing can be
+ * reused holds up the event loop for less than 50 ms, too.
+ */
+const CONTINUED = 2
+
 /** Reports whether a request has to be read and written in another process. Those for images are short or one text. */
-export function isHeavy({ bytes, scan }: ReceivedBody, { protocol }: { protocol: ProtocolName }): boolean {
-  if (protocol === 'images') return false
-  return scan === undefined
-    ? bytes.length >= HEAVY.unscanned
-    : bytes.length >= HEAVY.bytes || scan.elements >= HEAVY.elements
+export function isHeavy(body: ReceivedBody, { protocol }: { protocol: ProtocolName }): boolean {
+  return protocol !== 'images' && weighs(body, 1)
 }
+
+const weighs = ({ bytes, scan }: ReceivedBody, times: number): boolean =>
+  scan === undefined
+    ? bytes.length >= HEAVY.unscanned
+    : bytes.length >= times * HEAVY.bytes || scan.elements >= times * HEAVY.elements
+
+/** Reports whether the server itself reads a heavy request, because most of its conversation came before. */
+export const comesAgain = (body: ReceivedBody, conversations: ConversationMemory, accountId: string): boolean =>
+  isScanned(body) && !weighs(body, CONTINUED) && conversations.newBytes(accountId, body) < HEAVY.unscanned
+
+const isScanned = (body: ReceivedBody): body is ReceivedBody & ScannedBody => body.scan !== undefined
 
 /** Reports whether a request is heavy even without its conversation. */
 export function hasHeavySettings({ bytes, scan }: ReceivedBody, protocol: ProtocolName): boolean {
