@@ -37,7 +37,7 @@ export type KeyOptions = {
 }
 
 /** A key of the configuration file: never stored. Without `kind` its prefix decides, else it is pay-as-you-go. */
-export type ConfiguredKey = KeyOptions & { key: string; kind?: KeyKind; account?: string; name?: string }
+export type ConfiguredKey = KeyOptions & { key: string; kind: KeyKind; account?: string; name?: string }
 
 /** Such a key as shown. `prefix`: empty where the text has none of ours. */
 export type ListedConfiguredKey = KeyOptions & {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import { KEY_KINDS, KEY_PREFIXES, type KeyKind } from '../config/terms.ts'
+import { KEY_PREFIXES, type KeyKind } from '../config/terms.ts'
 
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
@@ -17,10 +17,6 @@ export function newKeyText(kind: KeyKind): string {
 
 /** A new id with 128 random bits: `key_...`, `acct_...`. */
 export const newId = (prefix: string): string => `${prefix}_${base62(randomBytes(16), 22)}`
-
-/** The kind given by a key's prefix; undefined where it has none of ours. */
-export const kindOfText = (text: string): KeyKind | undefined =>
-  KEY_KINDS.find((kind) => text.startsWith(KEY_PREFIXES[kind]))
 
 /** True where an operator may choose this text for a key: it must be long enough not to be guessed. */
 export const isKeyText = (text: string, kind: KeyKind): boolean =>

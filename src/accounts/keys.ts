@@ -1,4 +1,4 @@
-import { KEY_KINDS, type KeyKind } from '../config/terms.ts'
+import { KEY_KINDS, kindOfText, type KeyKind } from '../config/terms.ts'
 import { GatewayError } from '../error.ts'
 import { BoundedMap } from '../http/bounded-map.ts'
 import { allOf, isAccepted } from '../store/refused.ts'
@@ -6,7 +6,7 @@ import type { Account, AccountStatus, Store, StoredKey } from '../store/store.ts
 import { FIRST_ACCOUNT, type Accounts } from './accounts.ts'
 import { AccountChanges } from './account-changes.ts'
 import { invalidKey, KEY_HEADERS, type KeyHeader } from './key-headers.ts'
-import { chosenKeys, isKeyText, keyTextRule, kindOfText, newId, newKeyText } from './key-text.ts'
+import { chosenKeys, isKeyText, keyTextRule, newId, newKeyText } from './key-text.ts'
 import {
   identityOf,
   optionsOf,
@@ -350,7 +350,7 @@ export class Keys {
     // The id is derived from the hash, so that counters and records have the same one after a restart.
     const id = `${CONFIGURED}${hash.toString('hex').slice(0, 16)}`
     this.#active.set(hash.toString('base64'), {
-      identity: identityOf({ id, name: null }, owner, kind ?? kindOfText(key) ?? 'pay-as-you-go', options),
+      identity: identityOf({ id, name: null }, owner, kind, options),
       expiresAt: Infinity,
       use: this.#useOf(id),
     })

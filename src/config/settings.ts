@@ -22,7 +22,7 @@ import type { PriceText } from './model-settings.ts'
 import { PROVIDER_ID } from './provider-settings.ts'
 import type { FILE } from './schema.ts'
 import type { Shape } from './shape.ts'
-import { WINDOW_NAMES } from './terms.ts'
+import { KEY_PREFIXES, kindOfText, WINDOW_NAMES } from './terms.ts'
 
 export type ReadFile = typeof FILE extends Shape<infer T> ? T : never
 
@@ -372,9 +372,14 @@ function readKeys(read: NonNullable<ReadFile['keys']>): KeyConfig[] {
     if (key === undefined) continue
     if (keys.some((other) => other.key === key)) location.fail('is the same key as an earlier one')
     if (limit === undefined && rest.limitPeriod !== undefined) location.fail('has a limitPeriod, but no limit')
+    const ofText = kindOfText(key)
+    if (ofText !== undefined && kind !== undefined && kind !== ofText)
+      location.fail(
+        `has the kind ${kind}, but a key that begins with ${KEY_PREFIXES[ofText]}: that is one of ${ofText}`,
+      )
     keys.push({
       key,
-      kind: kind ?? 'pay-as-you-go',
+      kind: kind ?? ofText ?? 'pay-as-you-go',
       name: name ?? `key ${index + 1}`,
       ...rest,
       ...(models === undefined ? {} : { models: models.map((pattern) => pattern.value) }),

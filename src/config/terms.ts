@@ -9,6 +9,10 @@ export const KEY_PREFIXES: Record<KeyKind, string> = {
   management: 'sk-mg-v1-',
 }
 
+/** The kind given by a key's prefix; undefined where it has none of ours. */
+export const kindOfText = (text: string): KeyKind | undefined =>
+  KEY_KINDS.find((kind) => text.startsWith(KEY_PREFIXES[kind]))
+
 /** Periods after which a key's spending limit resets; they begin with the day, the Monday and the month in UTC. */
 export const LIMIT_PERIODS = ['day', 'week', 'month'] as const
 export type LimitPeriod = (typeof LIMIT_PERIODS)[number]

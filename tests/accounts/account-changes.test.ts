@@ -106,7 +106,7 @@ describe('changes of accounts', () => {
 
 describe('keys', () => {
   const fixture = new KeyFixture()
-  const CONFIGURED = { key: 'sk-ai-v1-configured-0123456789', account: 'team' }
+  const CONFIGURED = { key: 'sk-ai-v1-configured-0123456789', kind: 'pay-as-you-go' as const, account: 'team' }
 
   test('a stored key that is revoked stays so, although the file has it and its account changes', async () => {
     const admin = await fixture.open()

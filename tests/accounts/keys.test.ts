@@ -24,7 +24,7 @@ describe('the first start', () => {
   })
 
   test('the first start creates keys beside those of the configuration file', async () => {
-    const keys = await fixture.open([{ key: 'sk-ai-v1-written-in-the-file' }])
+    const keys = await fixture.open([{ key: 'sk-ai-v1-written-in-the-file', kind: 'pay-as-you-go' }])
     expect((await keys.start()).length).toBe(3)
     expect(await keys.start()).toEqual([])
   })
@@ -319,13 +319,14 @@ describe('keys of the configuration file', () => {
     const configured: ConfiguredKey[] = [
       {
         key: 'sk-ss-v1-written-in-the-file',
+        kind: 'subscription',
         requestsPerMinute: 3,
         account: 'team',
         models: ['a*'],
         limit: 9n,
         limitPeriod: 'week',
       },
-      { key: 'any old text' },
+      { key: 'any old text', kind: 'pay-as-you-go' },
     ]
     const keys = await fixture.open(configured)
     const found = keys.identify(bearer('sk-ss-v1-written-in-the-file'))
@@ -340,6 +341,8 @@ describe('keys of the configuration file', () => {
   test('a configured key that was revoked stays revoked', async () => {
     const { text } = await (await fixture.open()).create({ kind: 'pay-as-you-go', text: CHOSEN })
     await (await fixture.open()).revoke(text)
-    expect(identify(await fixture.open([{ key: CHOSEN }]), bearer(CHOSEN))).toBe('invalid_api_key')
+    expect(identify(await fixture.open([{ key: CHOSEN, kind: 'pay-as-you-go' }]), bearer(CHOSEN))).toBe(
+      'invalid_api_key',
+    )
   })
 })

@@ -262,6 +262,16 @@ describe('accounts and keys', () => {
     })
   })
 
+  test('a key without a kind has the kind that its text begins with', () => {
+    const keys = ['sk-ss-v1', 'sk-mg-v1', 'sk-ai-v1', 'any'].map((begin) => ({ key: `${begin}-0123456789abcdef` }))
+    expect(read(`keys: ${JSON.stringify(keys)}`).keys.map(({ kind }) => kind)).toEqual([
+      'subscription',
+      'management',
+      'pay-as-you-go',
+      'pay-as-you-go',
+    ])
+  })
+
   test('a key is read with every option', () => {
     const { keys } = read(
       'keys: [{ key: "${LONG}", kind: subscription, account: team, models: ["openai/*", fast], ' +

@@ -322,6 +322,10 @@ const PROBLEMS: [string, string[]][] = [
     'keys: [{ key: 0123456789abcdefg, kind: payg }]',
     ['1:40: keys[0].kind must be one of pay-as-you-go, subscription, management'],
   ],
+  [
+    'keys: [{ key: sk-ss-v1-0123456789abcdef, kind: pay-as-you-go }]',
+    ['1:8: keys[0] has the kind pay-as-you-go, but a key that begins with sk-ss-v1-: that is one of subscription'],
+  ],
 ]
 
 describe('problems', () => {
