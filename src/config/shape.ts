@@ -6,7 +6,7 @@ import type { ConfigLocation } from './location.ts'
 export type Shape<T> = { read(location: ConfigLocation): T | undefined; schema: Record<string, unknown> }
 
 /** A string with a variable. The schema accepts it for any value, since its value is known only at the start. */
-const VARIABLE = { type: 'string', pattern: '\\$\\{[A-Za-z_]' }
+export const VARIABLE = { type: 'string', pattern: '\\$\\{[A-Za-z_]' }
 
 export type StringRule = {
   what: string

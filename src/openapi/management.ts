@@ -1,6 +1,7 @@
 import { plan } from '../config/account-settings.ts'
 import { model } from '../config/model-settings.ts'
 import { provider } from '../config/provider-settings.ts'
+import { VARIABLE } from '../config/shape.ts'
 import * as accounts from '../endpoints/management/accounts.ts'
 import * as capture from '../endpoints/management/capture.ts'
 import * as keys from '../endpoints/management/keys.ts'
@@ -9,6 +10,7 @@ import * as providerKeys from '../endpoints/management/provider-keys.ts'
 import { managementRoutes } from '../endpoints/management/routes.ts'
 import * as session from '../endpoints/management/session.ts'
 import * as users from '../endpoints/management/users.ts'
+import { isObject } from '../json/parse.ts'
 import answers from './answers.json'
 import {
   CODES,
@@ -230,6 +232,18 @@ const BASE = '/v1/management'
 const nameOf = (method: string, path: string): string =>
   `${method} ${path.startsWith(BASE) ? path.slice(BASE.length) : path}`
 
+/** A schema of the file without the variables that may stand for its values: bodies are refused with them. */
+function withoutVariables(schema: Schema): Schema {
+  const { anyOf, ...rest } = schema
+  const plain = Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, inside(value)]))
+  if (!Array.isArray(anyOf)) return plain
+  const kept = anyOf.filter((one) => one !== VARIABLE).map(inside)
+  return kept.length === 1 ? { ...(kept[0] as Schema), ...plain } : { anyOf: kept, ...plain }
+}
+
+const inside = (value: unknown): unknown =>
+  Array.isArray(value) ? value.map(inside) : isObject(value) ? withoutVariables(value) : value
+
 export const management: readonly Operation[] = managementRoutes.map(({ method, template, action, keys: _ }) => {
   const name = nameOf(method, template)
   const { summary, query, body, answer, status = 200, also, type } = DESCRIBED[name] ?? { summary: name }
@@ -246,7 +260,7 @@ export const management: readonly Operation[] = managementRoutes.map(({ method, 
         ? [...CODES.management, 'conflict', 'set_in_file', 'precondition_required']
         : CODES.management,
     ...(query === undefined ? {} : { query }),
-    ...(body === undefined ? {} : { body: { type: 'application/json', schema: body.schema } }),
+    ...(body === undefined ? {} : { body: { type: 'application/json', schema: withoutVariables(body.schema) } }),
     answer: {
       status,
       description: summary,

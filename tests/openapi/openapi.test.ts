@@ -6,7 +6,7 @@ import { openApiDocument } from '../../src/openapi/document.ts'
 import { unmatched } from '../../src/openapi/management.ts'
 import { match, routes, type Route } from '../../src/routes.ts'
 import { answerSchemas } from '../../scripts/answer-schemas.ts'
-import { ownerOf } from '../management/browser.ts'
+import { ownerOf, type Browser } from '../management/browser.ts'
 import { startGateway, type Gateway } from '../server.ts'
 
 /** The OpenAPI document against the routes, the types and a running server. */
@@ -85,8 +85,10 @@ async function misfit({ operation }: (typeof operations)[number], response: Resp
 
 describe('a running server', () => {
   let gateway: Gateway
+  let owner: Browser
   beforeAll(async () => {
     gateway = await startGateway({ config: 'limits: { requestsPerMinute: 100000 }\n' })
+    owner = await ownerOf(gateway)
   })
   afterAll(() => gateway.stop())
 
@@ -122,7 +124,6 @@ describe('a running server', () => {
   })
 
   test('answers an owner as documented', async () => {
-    const owner = await ownerOf(gateway)
     await send(named.find(([name]) => name === 'POST /v1/chat/completions')![1], gateway.key)
     const lists = named.filter(([name]) => /^GET \/v1\/management\/[^{]*$/.test(name) && !name.endsWith('stream'))
     const isRecord = /generation$|balance$|detail$/
@@ -141,6 +142,24 @@ describe('a running server', () => {
     for (const [at, [, one]] of making.entries()) {
       const { status, headers, text } = await owner.post(one.path.replace('/v1/management', ''), bodies[at]!)
       expect([status, await misfit(one, new Response(text, { status, headers }))]).toEqual([201, ''])
+    }
+  })
+
+  test('takes no variable of sluice.yaml in a body, as documented', async () => {
+    const bodies: Record<string, [good: object, withVariable: object]> = {
+      'POST /keys': [{ kind: 'pay-as-you-go' }, { kind: '${KIND}' }],
+      'PUT /models/{name}': [{ contextLength: 5 }, { contextLength: '${LENGTH}' }],
+      'PUT /plans/{tier}': [{ usdPerMonth: 5 }, { usdPerMonth: '${PRICE}' }],
+      'PUT /providers/{id}': [{ protocol: 'messages' }, { protocol: '${PROTOCOL}' }],
+    }
+    for (const [name, [good, bad]] of Object.entries(bodies)) {
+      const [method, path] = name.split(' ') as [string, string]
+      const [, one] = named.find(([documented]) => documented === `${method} /v1/management${path}`)!
+      const schema = one.operation.requestBody!.content['application/json']!.schema as { required?: string[] }
+      const optional = { ...schema, required: [] }
+      expect([name, problems(optional, good), problems(optional, bad) === '']).toEqual([name, '', false])
+      const { status } = await owner.ask(method, pathOf(path), bad)
+      expect([name, status]).toEqual([name, 400])
     }
   })
 
