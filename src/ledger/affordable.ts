@@ -1,4 +1,4 @@
-import type { Usage } from '../generation/usage.ts'
+import { noUsage, type Usage } from '../generation/usage.ts'
 import type { Nano } from '../money.ts'
 import type { ReservationRequest } from './open-generation.ts'
 import type { Price } from './prices.ts'
@@ -21,7 +21,8 @@ export function lower(request: ReservationRequest, available: Nano): boolean {
 
 /** A sentence on what to request instead: the output limit that `available` nano-USD of the balance pay for. */
 export function adviceFor(available: Nano, worst: Usage, price: Price, discount: number): string {
-  if (worst.images > 0) return 'Add credit, or request fewer or smaller images.'
+  if (costsImages(worst, price)) return 'Add credit, or request fewer or smaller images.'
+  if (feeOf(price, discount) > available) return 'The balance does not cover the fee of a request: add credit.'
   const fits = outputThatFits(available, worst, price, discount)
   if (fits === undefined) return 'The balance does not cover its input: add credit, or shorten the request.'
   return `Add credit, or set an output limit of at most ${fits} tokens.`
@@ -29,10 +30,18 @@ export function adviceFor(available: Nano, worst: Usage, price: Price, discount:
 
 /** The same for what is left of its key's limit. */
 export function keyAdviceFor(left: Nano, worst: Usage, price: Price, discount: number): string {
-  if (worst.images > 0) return 'Request fewer or smaller images.'
+  if (costsImages(worst, price)) return 'Request fewer or smaller images.'
+  if (feeOf(price, discount) > left) return 'That does not cover the fee of a request.'
   const fits = outputThatFits(left, worst, price, discount)
   return fits === undefined ? 'That does not cover its input.' : `An output limit of at most ${fits} tokens fits.`
 }
+
+/** False for predictions that have a fee for each, whose images are counted all the same. */
+const costsImages = (worst: Usage, price: Price): boolean =>
+  worst.images > 0 &&
+  rateWorst(worst, price, 0).bill > rateWorst({ ...worst, images: 0, outputTokens: 0 }, price, 0).bill
+
+const feeOf = (price: Price, discount: number): Nano => rateWorst(noUsage(), price, discount).bill
 
 /** The largest output limit that `available` nano-USD pay for, at most the held one; undefined if the input is more. */
 function outputThatFits(available: Nano, worst: Usage, price: Price, discount: number): number | undefined {

@@ -431,7 +431,16 @@ describe('an account', () => {
   test('an account without enough credit cannot create a prediction', async () => {
     expect(
       await errorOf(poor.send('POST', '/v1/predictions', { model: 'maker/dear', input: { prompt: 'Dear' } })),
-    ).toMatchObject({ status: 402, code: 'insufficient_credit' })
+    ).toMatchObject({
+      status: 402,
+      code: 'insufficient_credit',
+      message: expect.stringContaining('The balance does not cover the fee of a request: add credit.'),
+    })
+    const many = { model: 'maker/flux', input: { prompt: 'Many', num_outputs: 1000 } }
+    expect(await errorOf(poor.send('POST', '/v1/predictions', many))).toMatchObject({
+      status: 402,
+      message: expect.stringContaining('Add credit, or request fewer or smaller images.'),
+    })
     expect(await (await poor.send('GET', '/v1/predictions')).json()).toEqual({
       previous: null,
       next: null,
