@@ -79,7 +79,8 @@ export class ContentReader {
         const isModel = role === 'model' || read.type === 'tool-call' || read.type === 'reasoning'
         const turnRole = isModel ? 'assistant' : 'user'
         if (turns.at(-1)?.role !== turnRole) turns.push({ role: turnRole, parts: [], path })
-        appendPart(turns.at(-1)!.parts, read)
+        const { parts } = turns.at(-1)!
+        if (!isModel || !continueText(parts.at(-1), read)) appendPart(parts, read)
       }
     }
     collectExtras(content, this.reading.extras)

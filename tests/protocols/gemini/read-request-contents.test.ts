@@ -133,6 +133,15 @@ describe('signatures', () => {
     ])
   })
 
+  test('pieces of a text of the model are one text, and parts of the user stay apart', () => {
+    const pieces = [{ text: 'First.' }, { text: '\n\n' }, { text: 'Second.' }]
+    const { turns } = read({ contents: [user(...pieces), model(...pieces, call('f'), { text: 'Third.' })] })
+    expect(turns.map(({ parts }) => parts.map((part) => (part.type === 'text' ? part.text : part.type)))).toEqual([
+      ['First.', '\n\n', 'Second.'],
+      ['First.\n\nSecond.', 'tool-call', 'Third.'],
+    ])
+  })
+
   test('reasoning with only a signature is redacted', () => {
     const contents = [model({ text: '', thought: true, thoughtSignature: 'c2ln' }, { text: 'x' })]
     expect(withoutPaths(read({ contents }).turns[0]!.parts[0]!)).toEqual({
