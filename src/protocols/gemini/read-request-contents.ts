@@ -129,7 +129,13 @@ function appendPart(parts: Part[], part: Part): void {
     return
   }
   if (!hasText(part) || part.text !== '' || part.signature === undefined) parts.push(part)
-  else if (last !== undefined && hasText(last) && last.type === part.type && last.signature === undefined)
+  else if (
+    last !== undefined &&
+    hasText(last) &&
+    last.type === part.type &&
+    last.signature === undefined &&
+    part.signature.note !== HIDDEN
+  )
     last.signature = part.signature
   else parts.push(part.type === 'reasoning' && isHidden(part.signature) ? { ...part, redacted: true } : part)
 }

@@ -142,6 +142,17 @@ describe('signatures', () => {
     ])
   })
 
+  test('redacted reasoning does not sign the reasoning before it', () => {
+    const issuer = { provider: 'p', model: 'm' }
+    const hidden = { text: '', thought: true, thoughtSignature: wrapSignature('e', issuer, 'hidden') }
+    const { turns } = read({ contents: [model({ text: 'a', thought: true }, hidden, { text: 'b' })] })
+    expect(withoutPaths(turns[0]!.parts)).toEqual([
+      { type: 'reasoning', text: 'a' },
+      { type: 'reasoning', text: '', redacted: true, signature: { data: 'e', issuer, note: 'hidden' } },
+      { type: 'text', text: 'b' },
+    ])
+  })
+
   test('reasoning with only a signature is redacted', () => {
     const contents = [model({ text: '', thought: true, thoughtSignature: 'c2ln' }, { text: 'x' })]
     expect(withoutPaths(read({ contents }).turns[0]!.parts[0]!)).toEqual({
