@@ -59,8 +59,10 @@ const cellOf = (action: Action, role: Role): Cell =>
     : (TABLE[action][COLUMNS.indexOf(columnOf(role))] ?? '-')
 
 /** The least role with an action, in words. */
-export const leastRole = (action: Action): string =>
-  COLUMNS.findLast((_, index) => TABLE[action][index] !== '-') ?? 'owner'
+export function leastRole(action: Action): string {
+  const least = COLUMNS.findLast((_, index) => TABLE[action][index] !== '-') ?? 'owner'
+  return least.startsWith('account ') ? least : `${least} of the installation`
+}
 
 /**
  * The accounts in which an action is allowed: all there are; or those in `accounts`, and those in `own` for what

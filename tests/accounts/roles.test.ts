@@ -55,8 +55,8 @@ describe('roles', () => {
   test('the error for a missing role names the least one that is enough', () => {
     expect([leastRole('keys.change'), leastRole('settings.change'), leastRole('book.audit')]).toEqual([
       'account member',
-      'admin',
-      'viewer',
+      'admin of the installation',
+      'viewer of the installation',
     ])
     const refused = (caller: Caller): unknown[] => {
       try {
@@ -69,7 +69,7 @@ describe('roles', () => {
     expect(refused(callerWith(on('acct_1', 'admin')))).toEqual([
       403,
       'role_required',
-      'This takes the role admin, for settings.change. You are admin of acct_1.',
+      'This takes the role admin of the installation, for settings.change. You are admin of acct_1.',
     ])
     expect(refused(Caller.anonymous).slice(0, 2)).toEqual([401, 'sign_in_required'])
     expect(refused(callerWith(on(INSTALLATION, 'admin')))).toEqual([undefined])
