@@ -46,7 +46,7 @@ describe('a key', () => {
       limit_usd: '12.500000001',
       limit_period: 'month',
       requests_per_minute: 7,
-      expires_at: '2099-01-01T00:00:00Z',
+      expires_at: '2099-01-01T00:00:00.123456Z',
     })
     expect((await models(made.text)).status).toBe(200)
     const { json, text } = await owner.get(`/keys/${made.id}`)
@@ -59,7 +59,7 @@ describe('a key', () => {
       limit_usd: '12.500000001',
       spent_usd: '0',
       period_ends_at: expect.stringMatching(/-01T00:00:00.000Z$/),
-      expires_at: '2099-01-01T00:00:00.000Z',
+      expires_at: '2099-01-01T00:00:00.123Z',
       last_used_at: expect.stringMatching(/Z$/),
       created_by: expect.stringMatching(/^usr_/),
       source: 'api',

@@ -24,7 +24,7 @@ export const usdAmount = (description: string, isSigned = false): Shape<Nano> =>
   },
 })
 
-const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d)$/
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/
 
 /** An instant in ISO 8601 with its zone, read as Unix milliseconds. */
 export const instantShape = (description: string): Shape<number> => ({
