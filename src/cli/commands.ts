@@ -1,6 +1,6 @@
 import type { Command } from './command.ts'
 import { CONFIG_COMMANDS } from './config-commands.ts'
-import { DATA, JSON_OUTPUT, LISTEN } from './options.ts'
+import { DATA, JSON_OUTPUT, LISTEN, SERVER } from './options.ts'
 
 const SERVE_NOTES = `The first start with a data folder creates the account "default" with a starting credit
 (billing.startingCredit, 100 USD) and one key of each kind. It prints them as "key KIND TEXT"; the texts are not shown
@@ -68,7 +68,7 @@ export const COMMANDS: readonly Command[] = [
       user: { value: 'NAME', summary: 'Name or e-mail address of a user who is locked out' },
       ...JSON_OUTPUT,
       ...DATA,
-      ...LISTEN,
+      ...SERVER,
     },
     run: async (given) => (await import('./console.ts')).openConsole(given),
   },
@@ -275,7 +275,7 @@ export const COMMANDS: readonly Command[] = [
       protocol: { value: 'NAME', summary: 'Protocol of the request: chat, responses, messages or generateContent' },
       key: { value: 'KEY', summary: 'Management key (default: $SLUICE_MANAGEMENT_KEY)' },
       ...JSON_OUTPUT,
-      ...LISTEN,
+      ...SERVER,
       config: DATA['config']!,
     },
     run: async (given, [model = '']) => (await import('./route.ts')).showRoute(given, model),
@@ -348,7 +348,7 @@ export const COMMANDS: readonly Command[] = [
     operands: '',
     operandCount: 0,
     summary: 'Ask the server at this address whether it takes requests, and exit with 1 if it does not',
-    options: { ...DATA, ...LISTEN },
+    options: { ...DATA, ...SERVER },
     run: async (given) => (await import('./health.ts')).checkHealth(given),
   },
   {

@@ -15,4 +15,10 @@ export const LISTEN: Record<string, Option> = {
   port: { value: 'PORT', summary: 'Port to listen on; 0 for any free port' },
 }
 
+/** The same of a command that speaks to the server. */
+export const SERVER: Record<string, Option> = {
+  host: { value: 'HOST', summary: 'Address of the server (default: the one in the configuration)' },
+  port: { value: 'PORT', summary: 'Port of the server (default: the one in the configuration)' },
+}
+
 export const JSON_OUTPUT: Record<string, Option> = { json: { summary: 'Print JSON' } }

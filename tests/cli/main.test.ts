@@ -54,6 +54,18 @@ async function until(url: string, key: string, status: number): Promise<number> 
 }
 
 describe('the command line', () => {
+  test('--host and --port are those of the server in a command that asks it', async () => {
+    for (const command of ['console', 'health', 'route']) {
+      const { out } = await run(command, '--help')
+      expect([command, out.includes('Port of the server'), out.includes('to listen on')]).toEqual([
+        command,
+        true,
+        false,
+      ])
+    }
+    expect((await run('serve', '--help')).out).toContain('Port to listen on')
+  })
+
   test('--help describes the program and every command', async () => {
     const { code, out } = await run('--help')
     expect(code).toBe(0)
