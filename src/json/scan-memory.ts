@@ -19,16 +19,17 @@ const MOST_ALIKE = 16
 /** Keys of bodies that came once. */
 const MOST_SEEN = 4096
 
-/** A long array, and the offset behind its last element. */
 type LongArray = BodyMember & { spans: Uint32Array }
-type Known = { key: string; bytes: Buffer; scan: BodyScan; depth: number; array: LongArray; elementsEnd: number }
+type Known = { key: string; bytes: Buffer; scan: BodyScan; depth: number; arrays: readonly LongArray[] }
+/** A known body, and the array whose elements a later body has with others behind them. */
+type Beginning = { known: Known; array: LongArray }
 
 /** Values in the text that is scanned for the new elements, beside these: the object, the array, its first element. */
 const FRAME_VALUES = 3
 
 /**
  * Remembers scans of bodies that grow, as those of agents do with every turn. A body that differs from a known one only
- * by elements added to its longest array is not scanned again: the new elements are, and their counts are added. The
+ * by elements added to a long array is not scanned again: the new elements are, and their counts are added. The
  * result is always that of `scanBody`.
  */
 export class ScanMemory {
@@ -53,13 +54,20 @@ export class ScanMemory {
   scan(owner: string, bytes: Buffer, limits: BodyLimits): ReturnType<typeof scanBody> {
     if (bytes.length < LEAST_BYTES || bytes.length > SHARED_BYTES) return scanBody(bytes, limits)
     const key = `${owner} ${Bun.hash.xxHash32(bytes.subarray(0, KEY_BYTES))}`
-    const known = this.#byKey.get(key)?.find((one) => one.depth === limits.depth && isGrown(one, bytes))
-    const grown = known === undefined ? undefined : scanGrown(known, bytes, limits)
+    const beginning = this.#beginningOf(key, bytes, limits.depth)
+    const grown = beginning === undefined ? undefined : scanGrown(beginning, bytes, limits)
     const scan = grown ?? scanShort(bytes, limits)
     if (typeof scan !== 'object') return scan
-    if (known !== undefined) this.#forget(known)
-    if (known !== undefined || this.#comesAgain(key)) this.#remember(key, bytes, scan, limits.depth)
+    if (beginning !== undefined) this.#forget(beginning.known)
+    if (beginning !== undefined || this.#comesAgain(key)) this.#remember(key, bytes, scan, limits.depth)
     return scan
+  }
+
+  #beginningOf(key: string, bytes: Buffer, depth: number): Beginning | undefined {
+    for (const known of this.#byKey.get(key) ?? [])
+      if (known.depth === depth)
+        for (const array of known.arrays) if (isGrown(known.bytes, array, bytes)) return { known, array }
+    return undefined
   }
 
   /** One that comes once would only cost. */
@@ -71,11 +79,11 @@ export class ScanMemory {
   }
 
   #remember(key: string, bytes: Buffer, scan: BodyScan, depth: number): void {
-    const array = longestArray(scan)
-    if (array === undefined || bytes.length > this.#limitBytes) return
+    const arrays = scan.members.filter(isLong)
+    if (arrays.length === 0 || bytes.length > this.#limitBytes) return
     const alike = this.#byKey.get(key) ?? []
     if (alike.length === MOST_ALIKE) this.#forget(alike[0]!)
-    const known = { key, bytes, scan, depth, array, elementsEnd: array.spans.at(-1)! }
+    const known = { key, bytes, scan, depth, arrays }
     this.#byKey.set(key, [...(this.#byKey.get(key) ?? []), known])
     this.#known.add(known)
     this.#bytes += bytes.length
@@ -94,29 +102,25 @@ export class ScanMemory {
   }
 }
 
-function longestArray({ members }: BodyScan): LongArray | undefined {
-  let longest: LongArray | undefined
-  for (const member of members)
-    if (member.spans !== undefined && (longest === undefined || lengthOf(member) > lengthOf(longest)))
-      longest = member as LongArray
-  return longest
-}
+const isLong = (member: BodyMember): member is LongArray => member.spans !== undefined
 
 const lengthOf = ({ start, end }: BodyMember): number => end - start
 
-/** Reports whether a body has all bytes of a known one, and others only behind the last element of its array. */
-function isGrown({ bytes: known, elementsEnd, array }: Known, bytes: Buffer): boolean {
-  const behind = known.length - array.end
+/** Reports whether a body has all bytes of a known one, and others only behind the last element of this array of it. */
+function isGrown(known: Buffer, { spans, end }: LongArray, bytes: Buffer): boolean {
+  const elementsEnd = spans.at(-1)!
+  const behind = known.length - end
   return (
     bytes.length - behind > elementsEnd &&
     bytes.compare(known, 0, elementsEnd, 0, elementsEnd) === 0 &&
-    bytes.compare(known, array.end, known.length, bytes.length - behind) === 0
+    bytes.compare(known, end, known.length, bytes.length - behind) === 0
   )
 }
 
 /** Undefined where the whole body has to be scanned. */
-function scanGrown(known: Known, bytes: Buffer, limits: BodyLimits): BodyScan | undefined {
-  const { scan, array, elementsEnd } = known
+function scanGrown({ known, array }: Beginning, bytes: Buffer, limits: BodyLimits): BodyScan | undefined {
+  const { scan } = known
+  const elementsEnd = array.spans.at(-1)!
   const moved = bytes.length - known.bytes.length
   // An empty text in place of the elements before: nothing that follows it can be a part of it.
   const begin = `{"${array.name}":[""`

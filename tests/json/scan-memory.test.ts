@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { scanBody } from '../../src/json/body-scan.ts'
+import { type BodyScan, scanBody } from '../../src/json/body-scan.ts'
 import { ScanMemory } from '../../src/json/scan-memory.ts'
 import { LIMITS } from './limits.ts'
 
@@ -99,6 +99,24 @@ describe('ScanMemory', () => {
     const memory = new ScanMemory(1e9)
     return bodies.map((bytes) => memory.scan('a', bytes, limits)).at(-1)
   }
+
+  test('of a body that grows in any of its long arrays only the new elements are scanned', () => {
+    const arrayOf = (elements: number): string => JSON.stringify(Array.from({ length: elements }, () => FILL))
+    const bodies = (grow: (elements: number) => string): Buffer[] => [5, 6, 7].map((n) => Buffer.from(grow(n)))
+    const grown = [
+      bodies((n) => `{"model":"m","messages":${arrayOf(n)},"tools":${arrayOf(9)}}`),
+      bodies((n) => `{"model":"m","tools":${arrayOf(9)},"messages":${arrayOf(n)}}`),
+      bodies((n) => `{"model":"m","messages":${arrayOf(n)},"tools":[]}`),
+    ]
+    for (const [first, second, third] of grown) {
+      const memory = new ScanMemory(1e9)
+      const scanned = [first!, second!, third!].map((bytes) => memory.scan('a', bytes, LIMITS) as BodyScan)
+      expect(scanned[2]).toEqual(scanBody(third!, LIMITS) as BodyScan)
+      // A scan of all bytes makes all members anew.
+      expect(scanned[1]!.members[0]).not.toBe(scanned[0]!.members[0]!)
+      expect(scanned[2]!.members[0]).toBe(scanned[1]!.members[0]!)
+    }
+  })
 
   test('limits count what was known, too', () => {
     const limits = { ...LIMITS, parts: 1_000, elements: 2_101 }
