@@ -14,6 +14,8 @@ export class OpenPart {
   /** Its number once it has started. */
   number: number | undefined
   #head: PartHead | undefined
+  /** The arguments have more than white space. */
+  #hasBegun = false
   #waiting: Delta[] = []
   #citations: Citation[] = []
   readonly #sequence: PartSequence
@@ -36,7 +38,16 @@ export class OpenPart {
   append(text: string, logprobs?: TokenLogprob[]): void {
     if (text === '' && logprobs === undefined) return
     if (this.number === undefined) this.#waiting.push({ text, logprobs })
-    else if (!this.closed) this.#sequence.write(this.number, text, logprobs)
+    else if (!this.closed) this.write(this.number, text, logprobs)
+  }
+
+  /** White space before arguments is left out: arguments of nothing else are as empty as those without it. */
+  write(number: number, text: string, logprobs: TokenLogprob[] | undefined): void {
+    if (this.#hasBegun || this.#head?.type !== 'tool-call' || this.#head.form !== 'function')
+      return this.#sequence.write(number, text, logprobs)
+    const begun = text.trimStart()
+    this.#hasBegun = begun !== ''
+    if (this.#hasBegun) this.#sequence.write(number, begun, logprobs)
   }
 
   /** A citation of this text. */
@@ -142,7 +153,7 @@ export class PartSequence {
       part.number = this.#next++
       this.#out.push({ type: 'part-start', part: part.number, head })
     }
-    for (const { text, logprobs } of part.take()) this.write(part.number, text, logprobs)
+    for (const { text, logprobs } of part.take()) part.write(part.number, text, logprobs)
     if (this.inlineCitations) this.#writeCitations(part)
     if (!part.closed) return
     const { number, signature } = part

@@ -74,3 +74,16 @@ test.each(ROUTES)(
   },
   60_000,
 )
+
+test.each(ROUTES.filter(([, provider]) => provider === 'chat.completions' || provider === 'responses'))(
+  'arguments of nothing but white space are an empty object for %s from %s, whole and in a stream',
+  (client, provider) => {
+    const context = contextOf(client, spelled({ ...HELLO[client], ...toolsOf[client]([{ name: 'f' }]) }))
+    const { whole, stream } = callsReceived(client, provider, context, [
+      { name: 'f', args: ' \n', pieces: [' ', '\n'] },
+    ])
+    // A block of messages without deltas has the empty input with which it began.
+    const streamed = client === 'messages' ? '' : '{}'
+    expect([whole, stream]).toEqual([[{ name: 'f', args: '{}' }], [{ name: 'f', args: streamed }]])
+  },
+)
