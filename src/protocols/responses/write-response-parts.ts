@@ -183,9 +183,49 @@ export function writeNativeItem(output: ResponseOutput, kind: string, value: Jso
   output.endOpenItems('completed')
   const id = typeof value.id === 'string' && value.id !== '' ? value.id : newId('item')
   const item: Json = { ...value, type: kind, id }
-  const open = output.addItem(item.status === undefined ? item : { ...item, status: 'in_progress' })
-  if (kind === 'web_search_call')
-    for (const step of ['in_progress', 'searching', 'completed'])
-      output.emit(`response.web_search_call.${step}`, positionOf(open))
+  const begun = item.status === undefined ? item : { ...item, ...EMPTY.get(kind), status: 'in_progress' }
+  const open = output.addItem(begun)
+  for (const [name, content] of eventsOf(kind, item))
+    output.emit(`response.${name}`, { ...positionOf(open), ...content })
   output.endItem(open, item)
+}
+
+/** Members of calls that are empty when they begin: some clients read the input of a call from its events alone. */
+const EMPTY: ReadonlyMap<string, Json> = new Map([
+  ['code_interpreter_call', { code: '', outputs: null }],
+  ['mcp_call', { arguments: '', output: null, error: null }],
+])
+
+type ItemEvent = [name: string, content?: Json]
+
+/** The streaming events of a call by the provider, in OpenAI's order. */
+function eventsOf(kind: string, { status, code, arguments: args }: Json): ItemEvent[] {
+  // Code that failed has no event for its end.
+  const completed: ItemEvent[] = status === 'completed' ? [[`${kind}.completed`]] : []
+  switch (kind) {
+    case 'web_search_call':
+      return [[`${kind}.in_progress`], [`${kind}.searching`], [`${kind}.completed`]]
+    case 'code_interpreter_call':
+      return [
+        [`${kind}.in_progress`],
+        ...inputEvents(`${kind}_code`, 'code', code),
+        [`${kind}.interpreting`],
+        ...completed,
+      ]
+    case 'mcp_call':
+      return [
+        [`${kind}.in_progress`],
+        ...inputEvents(`${kind}_arguments`, 'arguments', args),
+        [`${kind}.${status === 'failed' ? 'failed' : 'completed'}`],
+      ]
+    default:
+      return []
+  }
+}
+
+/** The input of a call as one piece, and its end. */
+function inputEvents(event: string, member: string, input: unknown): ItemEvent[] {
+  if (typeof input !== 'string') return []
+  const done: ItemEvent = [`${event}.done`, { [member]: input }]
+  return input === '' ? [done] : [[`${event}.delta`, { delta: input }], done]
 }

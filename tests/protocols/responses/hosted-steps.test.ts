@@ -1,0 +1,78 @@
+import { expect, test } from 'bun:test'
+import type { HostedStep } from '../../../src/generation/request.ts'
+import { framesOf, parsed, sentence, stop, type Any } from './fixtures.ts'
+
+/** The streams of steps that providers of other protocols ran: code, and calls of remote servers of tools. */
+
+/** `begun`: members of the item that is added, which `item` has at the end. `events`: names and contents. */
+type Case = { steps: HostedStep[]; item: Any; begun: Any; events: string[] }
+
+const mcpCall = { type: 'mcp-call', id: 'a', server: 's', name: 'f', arguments: '{"a":1}' } as const
+const mcpEvents = ['mcp_call.in_progress', 'mcp_call_arguments.delta {"a":1}', 'mcp_call_arguments.done {"a":1}']
+
+test.each<[string, Case]>([
+  [
+    'code',
+    {
+      steps: [
+        { type: 'code', id: 'a', code: 'print(1)' },
+        { type: 'code-result', id: 'a', output: '1', failed: false },
+      ],
+      item: { type: 'code_interpreter_call', code: 'print(1)', outputs: [{ type: 'logs', logs: '1' }] },
+      begun: { code: '', outputs: null },
+      events: [
+        'code_interpreter_call.in_progress',
+        'code_interpreter_call_code.delta print(1)',
+        'code_interpreter_call_code.done print(1)',
+        'code_interpreter_call.interpreting',
+        'code_interpreter_call.completed',
+      ],
+    },
+  ],
+  [
+    'code that failed',
+    {
+      steps: [
+        { type: 'code', id: 'a', code: '' },
+        { type: 'code-result', id: 'a', output: 'no', failed: true },
+      ],
+      item: { type: 'code_interpreter_call', code: '', status: 'failed' },
+      begun: { code: '', outputs: null },
+      events: [
+        'code_interpreter_call.in_progress',
+        'code_interpreter_call_code.done',
+        'code_interpreter_call.interpreting',
+      ],
+    },
+  ],
+  [
+    'a call of a server',
+    {
+      steps: [mcpCall, { type: 'mcp-result', id: 'a', output: 'yes', failed: false }],
+      item: { type: 'mcp_call', status: 'completed', arguments: '{"a":1}', output: 'yes', error: null },
+      begun: { arguments: '', output: null, error: null },
+      events: [...mcpEvents, 'mcp_call.completed'],
+    },
+  ],
+  [
+    'a call of a server that failed',
+    {
+      steps: [mcpCall, { type: 'mcp-result', id: 'a', output: 'no', failed: true }],
+      item: { type: 'mcp_call', status: 'failed', arguments: '{"a":1}', output: null, error: 'no' },
+      begun: { arguments: '', output: null, error: null },
+      events: [...mcpEvents, 'mcp_call.failed'],
+    },
+  ],
+])("%s has OpenAI's events, and a content that comes with them", (_, { steps, item, begun, events }) => {
+  const native = { type: 'native', protocol: 'messages', kind: 'x', value: {}, steps }
+  const [added, ...others] = parsed(framesOf([...sentence([native, []]), stop])).slice(2, -1)
+  const done = others.pop()
+  expect(added).toMatchObject({ type: 'response.output_item.added', item: { ...begun, status: 'in_progress' } })
+  expect(
+    others.map(({ type, delta, code, arguments: args }) =>
+      `${type.replace('response.', '')} ${delta ?? code ?? args ?? ''}`.trim(),
+    ),
+  ).toEqual(events)
+  for (const { item_id, output_index } of others) expect([item_id, output_index]).toEqual([added!.item.id, 0])
+  expect(done).toMatchObject({ type: 'response.output_item.done', item: { ...item, id: added!.item.id } })
+})
