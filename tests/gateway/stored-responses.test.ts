@@ -150,6 +150,13 @@ describe('stored responses', () => {
     expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
   })
 
+  test('a stored response is refused as a stream, rather than sent as one without events', async () => {
+    const { id } = (await create({ model: 'sandbox/chat', input: 'x' })).body
+    const { status, body } = await call('GET', `/v1/responses/${id}?stream=true`)
+    expect([status, body.error?.code, body.error?.param]).toEqual([400, 'unsupported_parameter', 'stream'])
+    expect((await call('GET', `/v1/responses/${id}?stream=false`)).status).toBe(200)
+  })
+
   test('a response with store: false is not stored', async () => {
     const { body } = await create({ model: 'sandbox/chat', input: 'Hello', store: false })
     expect(body.store).toBe(false)

@@ -18,8 +18,14 @@ const notStored = (id: string): GatewayError =>
   new GatewayError('not_found', `No response '${id}' is stored.`, { param: 'response_id' })
 
 /** `GET /v1/responses/{id}`: as stored, or as its provider reports it while it runs in the background. */
-export const getResponse = async (app: AppContext, inbound: AuthenticatedRequest): Promise<Response> =>
-  Response.json(await refresh(app, inbound, await findStored(app, inbound), false))
+export async function getResponse(app: AppContext, inbound: AuthenticatedRequest): Promise<Response> {
+  // OpenAI's client reads JSON in the place of a stream as one without events.
+  if (inbound.query.get('stream') === 'true')
+    throw new GatewayError('unsupported_parameter', 'stream is not supported here; a stored response is sent as JSON', {
+      param: 'stream',
+    })
+  return Response.json(await refresh(app, inbound, await findStored(app, inbound), false))
+}
 
 /** `POST /v1/responses/{id}/cancel`: only a response that runs in the background can be cancelled. */
 export async function cancelResponse(app: AppContext, inbound: AuthenticatedRequest): Promise<Response> {
