@@ -34,8 +34,8 @@ beforeAll(async () => {
           PROTOCOLS.map((protocol) => [`p-${protocol.toLowerCase()}`, { protocol, baseUrl: `${provider.url}/v1` }]),
         ),
       )}`,
-      `models: ${JSON.stringify(
-        Object.fromEntries(
+      `models: ${JSON.stringify({
+        ...Object.fromEntries(
           PROTOCOLS.map((protocol) => [
             `to-${protocol}`,
             {
@@ -45,7 +45,9 @@ beforeAll(async () => {
             },
           ]),
         ),
-      )}\n`,
+        // One whose output limit is not known.
+        'to-unknown': { endpoints: [{ provider: 'p-messages', model: 'up-messages' }], price: { completion: 10 } },
+      })}\n`,
     ].join('\n'),
   })
 })
@@ -54,12 +56,28 @@ afterAll(async () => {
   provider?.stop()
 })
 
-type Asked = { client: ConversationName; to: ConversationName; limit?: number; stream?: boolean; strict?: boolean }
-function ask({ client, to, limit, stream = false, strict = false }: Asked): Promise<Response> {
-  const model = `to-${to}`
+type Asked = {
+  client: ConversationName
+  to: ConversationName
+  model?: string
+  limit?: number
+  /** Of the limit, in chat completions. */
+  name?: string
+  stream?: boolean
+  strict?: boolean
+}
+function ask({
+  client,
+  to,
+  model = `to-${to}`,
+  limit,
+  name = 'max_tokens',
+  stream = false,
+  strict = false,
+}: Asked): Promise<Response> {
   const messages = [{ role: 'user', content: 'Hello' }]
   const [path, body] = {
-    'chat.completions': ['/v1/chat/completions', { model, stream, max_tokens: limit, messages }],
+    'chat.completions': ['/v1/chat/completions', { model, stream, [name]: limit, messages }],
     responses: ['/v1/responses', { model, stream, max_output_tokens: limit, input: 'Hello', store: false }],
     messages: ['/v1/messages', { model, stream, max_tokens: limit, messages }],
     generateContent: [
@@ -102,6 +120,21 @@ describe('a whole answer whose output limit cannot be paid', () => {
     for (const client of PROTOCOLS.filter((one) => one !== 'messages')) {
       const response = await ask({ client, to: client })
       expect([client, response.status]).toEqual([client, 200])
+      expect(sentLimit()).toBeWithin(9_000, 10_001)
+    }
+  })
+
+  test('gets no higher limit than the one that its provider requires', async () => {
+    const response = await ask({ client: 'chat.completions', to: 'messages', model: 'to-unknown' })
+    expect([response.status, sentLimit()]).toEqual([200, 4_096])
+    const losses = JSON.parse(response.headers.get('x-sluice-translation')!) as { code: string }[]
+    expect(losses.map(({ code }) => code)).toEqual(['limit_required'])
+  })
+
+  test('gets a report that names the limit as its client wrote it', async () => {
+    for (const name of ['max_tokens', 'max_completion_tokens']) {
+      const response = await ask({ client: 'chat.completions', to: 'chat.completions', limit: 100_000, name })
+      expect(response.headers.get('x-sluice-translation')).toContain(`"path":"${name}"`)
       expect(sentLimit()).toBeWithin(9_000, 10_001)
     }
   })
