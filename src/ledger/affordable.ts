@@ -25,6 +25,7 @@ export function adviceFor(available: Nano, worst: Usage, price: Price, discount:
   if (feeOf(price, discount) > available) return 'The balance does not cover the fee of a request: add credit.'
   const fits = outputThatFits(available, worst, price, discount)
   if (fits === undefined) return 'The balance does not cover its input: add credit, or shorten the request.'
+  if (fits === 0) return 'The balance covers none of its output: add credit, or shorten the request.'
   return `Add credit, or set an output limit of at most ${fits} tokens.`
 }
 
@@ -33,7 +34,8 @@ export function keyAdviceFor(left: Nano, worst: Usage, price: Price, discount: n
   if (costsImages(worst, price)) return 'Request fewer or smaller images.'
   if (feeOf(price, discount) > left) return 'That does not cover the fee of a request.'
   const fits = outputThatFits(left, worst, price, discount)
-  return fits === undefined ? 'That does not cover its input.' : `An output limit of at most ${fits} tokens fits.`
+  if (fits === undefined) return 'That does not cover its input.'
+  return fits === 0 ? 'That covers none of its output.' : `An output limit of at most ${fits} tokens fits.`
 }
 
 /** False for predictions that have a fee for each, whose images are counted all the same. */

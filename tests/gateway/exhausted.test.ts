@@ -111,6 +111,19 @@ describe('pay-as-you-go streams', () => {
   )
 
   test(
+    'are not advised to have an output limit of 0 where not one token can be paid',
+    () =>
+      withGateway({ usd: 0.000_01 }, async (gateway) => {
+        const refused = await send(gateway, 'x')
+        expect(refused.status).toBe(402)
+        expect(((await refused.json()) as { error: { message: string } }).error.message).toContain(
+          'The balance covers none of its output: add credit, or shorten the request.',
+        )
+      }),
+    60_000,
+  )
+
+  test(
     'with several choices hold for each, and end each of them',
     () =>
       withGateway({ usd: 0.2 }, async (gateway, records) => {
