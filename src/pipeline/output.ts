@@ -86,7 +86,9 @@ export class PassthroughOutput implements Output {
 
   /** A frame that is left out for this client says nothing about whether the one before it was the last. */
   frame(frame: Frame, mayBeLast: boolean, out: Frame[]): void {
-    const passed = this.#passthrough.frame(this.#withUsage(frame))
+    // Clients skip JSON without a field, which may be the provider's error; where they do not, the passthrough knows.
+    const named = frame.unprefixed === true ? { data: frame.data } : frame
+    const passed = this.#passthrough.frame(this.#withUsage(named))
     if (passed === undefined) return
     this.#release(out)
     if (mayBeLast) this.#held = passed

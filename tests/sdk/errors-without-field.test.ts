@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import Anthropic from '@anthropic-ai/sdk'
+import { GoogleGenAI } from '@google/genai'
+import OpenAI from 'openai'
+import type { ConversationName } from '../../src/generation/request.ts'
+import { startGateway, type Gateway } from '../server.ts'
+
+/**
+ * Providers that answer a streaming request with an error body in place of events, under the type of a stream: the
+ * official SDKs skip lines without a field, and would read an empty response.
+ */
+
+const ERRORS: Record<ConversationName, object> = {
+  'chat.completions': { error: { message: 'out of memory', type: 'server_error' } },
+  responses: { error: { message: 'out of memory', type: 'server_error' } },
+  messages: { type: 'error', error: { type: 'api_error', message: 'out of memory' } },
+  generateContent: { error: { code: 500, message: 'out of memory', status: 'INTERNAL' } },
+}
+const NAMES = Object.keys(ERRORS) as ConversationName[]
+const providerOf = (protocol: ConversationName): string => `up-${protocol.toLowerCase()}`
+
+let provider: Bun.Server<undefined>
+let gateway: Gateway
+beforeAll(async () => {
+  provider = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: (request) => {
+      const name = NAMES.find((protocol) => request.url.includes(`/${providerOf(protocol)}/`))!
+      const headers = { 'content-type': 'text/event-stream' }
+      return new Response(JSON.stringify(ERRORS[name], null, 2), { headers })
+    },
+  })
+  const providers = NAMES.map((protocol) => {
+    const baseUrl = `"http://127.0.0.1:${provider.port}/${providerOf(protocol)}/v1"`
+    return `  ${providerOf(protocol)}: { protocol: ${protocol}, baseUrl: ${baseUrl}, apiKey: none, unlisted: true }\n`
+  })
+  gateway = await startGateway({ config: `providers:\n${providers.join('')}` })
+})
+afterAll(async () => {
+  await gateway?.stop()
+  await provider?.stop(true)
+})
+
+/** Reads a stream event by event, as the SDK gives it. */
+const READERS: Record<ConversationName, (model: string) => Promise<unknown>> = {
+  'chat.completions': async (model) => {
+    const messages = [{ role: 'user' as const, content: 'hi' }]
+    return Array.fromAsync(await openai().chat.completions.create({ model, messages, stream: true }))
+  },
+  responses: async (model) =>
+    Array.fromAsync(await openai().responses.create({ model, input: 'hi', store: false, stream: true })),
+  messages: async (model) => {
+    const anthropic = new Anthropic({ baseURL: gateway.url, apiKey: gateway.key, maxRetries: 0 })
+    const messages = [{ role: 'user' as const, content: 'hi' }]
+    return Array.fromAsync(await anthropic.messages.create({ model, max_tokens: 9, messages, stream: true }))
+  },
+  generateContent: async (model) => {
+    const httpOptions = { baseUrl: gateway.url, apiVersion: 'v1beta' }
+    const genai = new GoogleGenAI({ apiKey: gateway.key, httpOptions })
+    return Array.fromAsync(await genai.models.generateContentStream({ model, contents: 'hi' }))
+  },
+}
+const openai = (): OpenAI => new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: gateway.key, maxRetries: 0 })
+
+test.each(NAMES.flatMap((client) => NAMES.map((from): [ConversationName, ConversationName] => [client, from])))(
+  'a client of %s gets the error of a provider of %s',
+  async (client, from) => {
+    expect(READERS[client](`${providerOf(from)}/m`)).rejects.toThrow('out of memory')
+  },
+)
