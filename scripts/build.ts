@@ -54,7 +54,8 @@ function buildFor(platform: string): void {
 }
 
 function build(output: string, options: string[]): void {
-  const format = ['--root=src', '--minify-whitespace', '--minify-syntax']
+  // Bytecode makes the file a sixth larger, and saves two thirds of the CPU of a start.
+  const format = ['--root=src', '--format=esm', '--bytecode', '--minify-whitespace', '--minify-syntax']
   const autoload = ['--no-compile-autoload-dotenv', '--no-compile-autoload-bunfig']
   const assets = mkdtempSync(join(tmpdir(), 'sluice-assets-'))
   try {
