@@ -19,7 +19,11 @@ const MOST_ALIKE = 16
 /** Keys of bodies that came once. */
 const MOST_SEEN = 4096
 
-type LongArray = BodyMember & { spans: Uint32Array }
+/** A conversation has fewer long arrays, with shorter names. Each is compared and hashed, and its name may be kept. */
+const MOST_ARRAYS = 8
+const LONGEST_NAME = 64
+
+export type LongArray = BodyMember & { spans: Uint32Array }
 type Known = { key: string; bytes: Buffer; scan: BodyScan; depth: number; arrays: readonly LongArray[] }
 /** A known body, and the array whose elements a later body has with others behind them. */
 type Beginning = { known: Known; array: LongArray }
@@ -79,7 +83,7 @@ export class ScanMemory {
   }
 
   #remember(key: string, bytes: Buffer, scan: BodyScan, depth: number): void {
-    const arrays = scan.members.filter(isLong)
+    const arrays = longArrays(scan)
     if (arrays.length === 0 || bytes.length > this.#limitBytes) return
     const alike = this.#byKey.get(key) ?? []
     if (alike.length === MOST_ALIKE) this.#forget(alike[0]!)
@@ -102,7 +106,14 @@ export class ScanMemory {
   }
 }
 
-const isLong = (member: BodyMember): member is LongArray => member.spans !== undefined
+/** The long arrays of a conversation; none of a body that has too many for one. */
+export function longArrays({ members }: BodyScan): LongArray[] {
+  const long = members.filter(isLong)
+  return long.length > MOST_ARRAYS ? [] : long
+}
+
+const isLong = (member: BodyMember): member is LongArray =>
+  member.spans !== undefined && member.name.length <= LONGEST_NAME
 
 const lengthOf = ({ start, end }: BodyMember): number => end - start
 

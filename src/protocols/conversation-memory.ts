@@ -1,5 +1,4 @@
-import type { BodyMember } from '../json/body-scan.ts'
-import { ScanMemory } from '../json/scan-memory.ts'
+import { type LongArray, longArrays, ScanMemory } from '../json/scan-memory.ts'
 import { remember } from './element-memory.ts'
 import type { ScannedBody } from './protocol.ts'
 
@@ -18,9 +17,8 @@ const KEY_ELEMENTS = 2
 /** The array that does not grow, and is the same in many conversations: all of it is its key. */
 const WHOLE = 'tools'
 
-type LongMember = BodyMember & { spans: Uint32Array }
 type KnownArray = { bytes: Buffer; spans: Uint32Array; values: unknown[]; weight: number }
-type FoundArray = { member: LongMember; key: string; known: KnownArray | undefined }
+type FoundArray = { member: LongArray; key: string; known: KnownArray | undefined }
 
 /**
  * Remembers conversations that came more than once, because agents send a growing conversation again with every turn.
@@ -92,9 +90,10 @@ export class ConversationMemory {
 
   /** The long arrays of a body, with what is remembered of them. */
   #find(accountId: string, { bytes, scan }: ScannedBody): FoundArray[] {
-    const long = scan.members.filter(isLong)
+    const long = longArrays(scan)
+    const hashes = hashesOf(bytes, long)
     return long.map((member) => {
-      const key = `${accountId} ${member.name} ${member.name === WHOLE ? hashOf(bytes, member) : hashesOf(bytes, long)}`
+      const key = `${accountId} ${member.name} ${member.name === WHOLE ? hashOf(bytes, member) : hashes}`
       return { member, key, known: this.#known.get(key) }
     })
   }
@@ -130,18 +129,16 @@ export class ConversationMemory {
   }
 }
 
-const isLong = (member: BodyMember): member is LongMember => member.spans !== undefined
-
 // Bytes are compared before anything is shared, so that a collision only costs an array its memory.
-const hashOf = (bytes: Buffer, { spans }: LongMember, elements = spans.length / 2): number =>
+const hashOf = (bytes: Buffer, { spans }: LongArray, elements = spans.length / 2): number =>
   Bun.hash.xxHash32(bytes.subarray(spans[0], spans[2 * Math.min(elements, spans.length / 2) - 1]))
 
 /** The key of a conversation: how each of its arrays begins. */
-const hashesOf = (bytes: Buffer, long: readonly LongMember[]): string =>
+const hashesOf = (bytes: Buffer, long: readonly LongArray[]): string =>
   long.map((member) => hashOf(bytes, member, KEY_ELEMENTS)).join(' ')
 
 /** An array to remember, with the bytes of its body, or a copy of its own where those are many more. */
-function knownArray(bytes: Buffer, { start, end, spans }: LongMember, values: unknown[]): KnownArray {
+function knownArray(bytes: Buffer, { start, end, spans }: LongArray, values: unknown[]): KnownArray {
   const length = end - start
   if (bytes.length <= MOST_OTHERS * length) return { bytes, spans, values, weight: bytes.length + length * WEIGHT }
   const own = Buffer.from(bytes.subarray(start, end))
@@ -149,7 +146,7 @@ function knownArray(bytes: Buffer, { start, end, spans }: LongMember, values: un
 }
 
 /** The text of the body, with these arrays empty. */
-function withEmptied(bytes: Buffer, long: readonly LongMember[]): string {
+function withEmptied(bytes: Buffer, long: readonly LongArray[]): string {
   let text = ''
   let from = 0
   for (const { start, end } of long) {
@@ -160,7 +157,7 @@ function withEmptied(bytes: Buffer, long: readonly LongMember[]): string {
 }
 
 /** The elements of an array: those that the known one begins with, too, and the others parsed. */
-function elementsOf(bytes: Buffer, { spans, end }: LongMember, known: KnownArray | undefined): unknown[] {
+function elementsOf(bytes: Buffer, { spans, end }: LongArray, known: KnownArray | undefined): unknown[] {
   const shared = known === undefined ? 0 : sharedElements(bytes, spans, known.bytes, known.spans)
   if (shared === spans.length / 2 && shared === known!.values.length) return known!.values
   const parsed =

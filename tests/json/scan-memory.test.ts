@@ -118,6 +118,20 @@ describe('ScanMemory', () => {
     }
   })
 
+  test('a body with very many long arrays, or long names of them, is not remembered', () => {
+    const filled = JSON.stringify([FILL])
+    const named = (name: (index: number) => string, arrays: number): Buffer =>
+      Buffer.from(`{${Array.from({ length: arrays }, (_, index) => `"${name(index)}":${filled}`)}}`)
+    const remembered = (bytes: Buffer): number => {
+      const memory = new ScanMemory(1e9)
+      for (const owner of ['a', 'a']) memory.scan(owner, bytes, LIMITS)
+      return memory.bytes
+    }
+    expect(remembered(named(String, 8))).toBeGreaterThan(0)
+    expect(remembered(named(String, 9))).toBe(0)
+    expect(remembered(named((index) => 'n'.repeat(65) + index, 4))).toBe(0)
+  })
+
   test('limits count what was known, too', () => {
     const limits = { ...LIMITS, parts: 1_000, elements: 2_101 }
     const bodies = [990, 995, 1_000, 1_001].map((elements) => body(elements))

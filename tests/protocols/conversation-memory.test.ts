@@ -143,6 +143,16 @@ describe('ConversationMemory', () => {
     expect(memory.bytes).toBe(text.length + 11 * JSON.stringify(messages).length)
   })
 
+  test('an array with a long name is not remembered, because a memory of names would have no bound', () => {
+    const arrayNamed = (name: string): ConversationMemory => {
+      const memory = new ConversationMemory(1e9)
+      for (let i = 0; i < 2; i++) parse(memory, 'a', JSON.stringify({ [name]: ['x'.repeat(5_000)] }))
+      return memory
+    }
+    expect(arrayNamed('n'.repeat(64)).bytes).toBeGreaterThan(0)
+    expect(arrayNamed('n'.repeat(65)).bytes).toBe(0)
+  })
+
   test('a member named __proto__ is an ordinary member', () => {
     const text = `{"__proto__":[${Array.from({ length: 3000 }, () => '1')}],"messages":[]}`
     const body = parse(new ConversationMemory(1e9), 'a', text)
