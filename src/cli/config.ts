@@ -4,7 +4,6 @@ import { Accounts } from '../accounts/accounts.ts'
 import { Keys } from '../accounts/keys.ts'
 import type { Config } from '../config/load.ts'
 import { ConfigFile } from '../config/config-file.ts'
-import { shownUrl } from '../config/store-settings.ts'
 import { exportedText, type SettingsView } from '../endpoints/management/settings-export.ts'
 import { HIDDEN, withoutSecrets } from '../endpoints/management/set-objects.ts'
 import { buildFitting, idOf, pathOf, setUpBy } from '../pipeline/settings/build.ts'
@@ -86,7 +85,7 @@ function shownSettings({ config, file, all, problemOf }: View, given: Given): Sh
   }
   return ALL_LEAVES.filter(({ path }) => !OBJECTS.some((one) => path === one)).map(({ path }) => ({
     path,
-    value: path === 'store.url' && config.store.postgres ? shownUrl(config.store.postgres.url) : textOf(config, path),
+    value: textOf(config, path),
     origin: originOf(path),
   }))
 }

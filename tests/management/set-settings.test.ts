@@ -40,7 +40,7 @@ test('a setting is changed at once, and returns to its default', async () => {
   expect((await patch({ timeouts: { total: '30s' }, strict: true })).status).toBe(200)
   expect(await setting('timeouts.total')).toMatchObject({ in_force: '30s', set: '30s' })
   const { settings } = (await owner.get<SettingsAnswer>('/settings')).json
-  expect(settings).toMatchObject({ timeouts: { totalMs: 30_000, idleMs: 40_000 }, strict: true })
+  expect(settings).toMatchObject({ timeouts: { total: '30s', idle: '40s' }, strict: true })
   expect((await patch({ timeouts: { total: null } })).status).toBe(200)
   expect([await setting('timeouts.total'), await setting('strict')]).toMatchObject([
     { in_force: '1h', set: null },

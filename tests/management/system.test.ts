@@ -13,6 +13,7 @@ import type {
   SystemAnswer,
 } from '../../src/endpoints/management/answers.ts'
 import { readConfig } from '../../src/config/load.ts'
+import { at } from '../../src/pipeline/settings/leaves.ts'
 import { shownSettings } from '../../src/endpoints/management/settings.ts'
 import { managementRoutes } from '../../src/endpoints/management/routes.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
@@ -51,21 +52,31 @@ describe('what the server is', () => {
     expect(Date.parse(json.started_at)).toBeLessThanOrEqual(Date.parse(json.now))
   })
 
-  test('settings are those in force', async () => {
-    const { settings } = (await owner.get<SettingsAnswer>('/settings')).json
+  test('settings are those in force, by the names and in the units of the file', async () => {
+    const { settings, run_time } = (await owner.get<SettingsAnswer>('/settings')).json
     expect(settings).toMatchObject({
-      limits: { requestsPerMinute: 600 },
-      billing: { startingCredit: '100', unpriced: 'free' },
-      store: { quotaBytes: null },
+      limits: { requestsPerMinute: 600, body: '32MiB' },
+      timeouts: { connect: '10s' },
+      billing: { startingCredit: '100', unpriced: 'free', delay: '3m' },
+      store: { quota: null, reserve: '5%, at most 1GiB' },
       console: { enabled: true },
     })
-    expect(Object.keys(settings)).not.toContain('env')
+    for (const { path, in_force } of run_time) expect([path, at(settings, path)]).toEqual([path, in_force])
+    const shownElsewhere = ['data', 'providers', 'models', 'plans', 'keys']
+    expect(Object.keys(settings).filter((name) => shownElsewhere.includes(name))).toEqual([])
+  })
+
+  test('a chosen reserve is shown as the share or the size that it is', () => {
+    for (const reserve of ['2.5%', '2GiB', '0B'])
+      expect(shownSettings(readConfig(`store: { reserve: ${reserve} }`, 'sluice.yaml', {}))).toMatchObject({
+        store: { reserve },
+      })
   })
 
   test('the setting of a database is shown without its password', async () => {
     const config = readConfig('store: postgres://sluice:canary-password-9012@db.example/sluice', 'sluice.yaml', {})
     const settings = shownSettings(config)
-    expect(settings.store).toMatchObject({ postgres: { url: 'postgres://sluice@db.example/sluice', connections: 10 } })
+    expect(settings.store).toMatchObject({ url: 'postgres://sluice@db.example/sluice', connections: 10 })
   })
 
   test('providers are listed, also those that are off, with the end of their keys', async () => {

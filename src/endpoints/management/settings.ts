@@ -1,11 +1,10 @@
 import { type Config, ConfigError } from '../../config/config.ts'
-import { shownUrl } from '../../config/store-settings.ts'
 import type { AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import { isRunTime, RUN_TIME, SettingsProblems } from '../../pipeline/settings/build.ts'
 import { ALL_LEAVES, at, isMembers, textOf } from '../../pipeline/settings/leaves.ts'
 import { reloadFile } from '../../pipeline/settings/reload.ts'
-import { answer, usd, versioned } from './answer.ts'
+import { answer, versioned } from './answer.ts'
 import { logChange } from './change-log.ts'
 import type { ManagementRequest } from './route.ts'
 import { byOf, changeObject, objectOf, patched, refusal, shownSet, type SetAnswer, versionOf } from './set-objects.ts'
@@ -20,7 +19,7 @@ export type RunTimeSettingAnswer = {
   set_in: string | null
 }
 
-/** Settings as they are in force. Amounts are decimal strings; what has no limit is null. */
+/** Settings as they are in force and as sluice.yaml has them, `10s` or `1GiB`; what has no value is null. */
 export type SettingsAnswer = {
   file: string | null
   settings: Record<string, unknown>
@@ -31,10 +30,8 @@ export type SettingsAnswer = {
 /** `restart`: paths of the file that have changed, and hold from the next start on. */
 export type ReloadAnswer = { restart: string[] }
 
-/** Parts of the configuration that have views of their own, or secrets. */
-const ELSEWHERE = new Set(['env', 'file', 'text', 'data', 'providers', 'models', 'plans', 'keys'])
-
-const SECRET = /^(?:api_?key|headers|key|password|secret|token)$/i
+/** Parts of the file that have views of their own. */
+const ELSEWHERE = new Set(['data', 'providers', 'models', 'plans', 'keys'])
 
 /** `GET /v1/management/settings`: those in force, of command line, environment, file, console and defaults. */
 export function getSettings(app: AppContext): Response {
@@ -55,21 +52,17 @@ export function getSettings(app: AppContext): Response {
   return versioned(body, versionOf(app, 'settings', ''))
 }
 
-/** All that are in force, without secrets. */
+/** All that are in force, as sluice.yaml would have them. */
 export function shownSettings(config: Config): SettingsAnswer['settings'] {
-  const settings = Object.fromEntries(Object.entries(config).filter(([name]) => !ELSEWHERE.has(name)))
-  const { postgres } = config.store
-  if (postgres !== undefined)
-    settings.store = { ...config.store, postgres: { ...postgres, url: shownUrl(postgres.url) } }
-  return JSON.parse(
-    JSON.stringify(settings, (name, value: unknown) => (SECRET.test(name) ? '(hidden)' : plainValue(value))),
-  ) as SettingsAnswer['settings']
-}
-
-const plainValue = (value: unknown): unknown => {
-  if (typeof value === 'bigint') return usd(value)
-  if (value === Infinity) return null
-  return value instanceof Map ? Object.fromEntries(value) : value
+  const settings: SettingsAnswer['settings'] = {}
+  for (const { path } of ALL_LEAVES) {
+    const names = path.split('.')
+    if (ELSEWHERE.has(names[0]!)) continue
+    const last = names.pop()!
+    const of = names.reduce((above, name) => (above[name] ??= {}) as Record<string, unknown>, settings)
+    of[last] = textOf(config, path)
+  }
+  return settings
 }
 
 /** Settings that can be changed at run time. */

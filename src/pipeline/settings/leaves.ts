@@ -1,6 +1,7 @@
 import type { Config } from '../../config/config.ts'
 import { fileStoreText } from '../../config/file-store.ts'
 import { FILE } from '../../config/schema.ts'
+import { shownUrl } from '../../config/store-settings.ts'
 import { usdText } from '../../money.ts'
 
 /** A setting that is no mapping, by its path in sluice.yaml. */
@@ -55,15 +56,26 @@ const OF_BYTES = new Set(['fetch.size', 'capture.bytes'])
 const monthsText = (months: number | undefined): string =>
   months === undefined ? 'forever' : `${months} month${months === 1 ? '' : 's'}`
 
-/** The value in force, as sluice.yaml would have it; null where there is none. */
+/** `5%, at most 1GiB`: the default is both, what the file has is one of them. */
+function reserveText(store: Config['store']): string | null {
+  if (store.postgres !== undefined) return null
+  const { share, bytes } = store.reserve
+  const size = Number.isFinite(bytes) ? [inUnits(bytes, SIZES, 'B')] : []
+  return (share === 1 ? size : [`${Number((share * 100).toFixed(6))}%`, ...size]).join(', at most ')
+}
+
+/** The value in force, as sluice.yaml would have it, without a password; null where there is none. */
 export function textOf(config: Config, path: string): unknown {
+  const { postgres } = config.store
+  if (path === 'store.url') return postgres === undefined ? null : shownUrl(postgres.url)
+  if (path === 'store.reserve') return reserveText(config.store)
   if (path === 'retention.records') return monthsText(config.retention.recordMonths)
   if (path === 'files.store') return fileStoreText(config.files.store)
   const name = MEMBERS[path] ?? path
   const plain = at(config, name)
   if (typeof plain === 'number' && OF_BYTES.has(path)) return inUnits(plain, SIZES, 'B')
   if (typeof plain === 'bigint') return usdText(plain)
-  if (plain !== undefined && (!isMembers(plain) || path === 'store.reserve')) return plain
+  if (plain !== undefined && !isMembers(plain)) return plain
   const ms = at(config, `${name}Ms`)
   if (typeof ms === 'number') return inUnits(ms, UNITS, 'ms')
   const bytes = at(config, `${name}Bytes`)
