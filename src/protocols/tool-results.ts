@@ -13,7 +13,7 @@ class OpenCalls {
     this.#calls.set(id, { unanswered: (this.#calls.get(id)?.unanswered ?? 0) + 1 })
   }
 
-  /** `stray`: no such call is open; `repeated`: the same result came before. */
+  /** `stray`: no such call is open, or it has another result; `repeated`: the same result came before. */
   answer(result: ToolResultPart): 'answered' | 'stray' | 'repeated' {
     const call = this.#calls.get(result.callId)
     if (call === undefined) return 'stray'
@@ -21,7 +21,7 @@ class OpenCalls {
     call.unanswered--
     if (!isFirst && isDeepStrictEqual(withoutPath(call.last), withoutPath(result))) return 'repeated'
     call.last = result
-    return 'answered'
+    return isFirst ? 'answered' : 'stray'
   }
 }
 

@@ -186,6 +186,14 @@ describe.each(NAMES)('for a provider of %s', (provider) => {
     expect(codesAndPaths(losses)).toContain('result_added messages[1].content[0]')
   })
 
+  test('a second result of a call follows the results of all calls', () => {
+    const results = user([block.result('a', 'one'), block.result('a', 'other'), block.result('b', 'two')])
+    const sent = linesOf('messages', [user('q'), block.calls('a', 'b'), results])
+    expect(sent.slice(0, 3)).toEqual(['q', 'call a', 'call b'])
+    expect(sent.slice(3, 5).sort()).toEqual(['a returned one', 'b returned two'])
+    expect(sent.slice(5).join('')).toContain('other')
+  })
+
   test('a result without a call is sent as text that names the call, which is reported', () => {
     const { body, losses } = write('messages', [user('q'), user([block.result('lost', 'found')])], provider)
     expect(lines[provider](body).join('|')).toMatch(/^q\|Result of .*lost:(\n|\|)found$/)
