@@ -64,6 +64,7 @@ export const filterQuery = (filters: Filters): [string, string][] =>
 
 /** One value more or less. A value that is asked for is no longer left out, and the reverse. */
 export function toggled(filters: Filters, field: string, value: string, excludes = false): Filters {
+  if (FILTER_FIELDS[field]?.kind === 'flag') return toggledFlag(filters, field, excludes ? 'false' : value)
   const name = excludes ? NOT + field : field
   const opposite = excludes ? field : NOT + field
   const values = filters[name] ?? []
@@ -74,6 +75,10 @@ export function toggled(filters: Filters, field: string, value: string, excludes
     [opposite]: (filters[opposite] ?? []).filter((one) => one !== value),
   })
 }
+
+/** A flag has one value: what leaves `true` out is `false`. */
+const toggledFlag = (filters: Filters, field: string, value: string): Filters =>
+  withValues(filters, field, filters[field]?.[0] === value ? [] : [value])
 
 const withToggled = (values: readonly string[], value: string): readonly string[] =>
   values.includes(value) ? values.filter((one) => one !== value) : [...values, value]

@@ -143,6 +143,25 @@ describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
     await context.close()
   }, 60_000)
 
+  test('a click on a word of the outcome filters by what it says', async () => {
+    await complete('[[no-usage]] counted here')
+    await complete('x', { model: 'no/such' })
+    const { page, context, faults } = await opened()
+    const word = (text: string) => rows(page).locator('.cell-value', { hasText: text }).first()
+    await word('model_not_found').click()
+    await page.waitForURL(({ search }) => search === '?code=model_not_found')
+    await word('refused').click({ modifiers: ['Alt'] })
+    await page.waitForURL(/not_outcome=refused/)
+    await page.getByRole('button', { name: 'Clear the filters' }).click()
+    await word('estimated').click()
+    await page.waitForURL(({ search }) => search === '?estimated=true')
+    await word('estimated').click({ modifiers: ['Alt'] })
+    await page.waitForURL(({ search }) => search === '?estimated=false')
+    await rows(page).filter({ hasText: 'estimated' }).first().waitFor({ state: 'detached' })
+    expect(faults).toEqual([])
+    await context.close()
+  }, 60_000)
+
   test('all rows of the filters are exported', async () => {
     await complete('x', { agent: 'exported/1' })
     const { page, context, faults } = await opened('?client=exported/1')

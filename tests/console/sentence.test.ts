@@ -97,7 +97,8 @@ describe('the sentence about a request', () => {
       '1 lost',
     ])
     expect(outcomeWords(row({ outcome: 'refused', ...error('quota_exceeded', '') }))).toEqual([
-      { text: 'refused quota_exceeded', tone: 'refused' },
+      { text: 'refused', tone: 'refused', filter: { field: 'outcome', value: 'refused' } },
+      { text: 'quota_exceeded', tone: 'refused', filter: { field: 'code', value: 'quota_exceeded' } },
     ])
   })
 })

@@ -145,17 +145,20 @@ export function adviceOf(row: Row): Advice[] {
 
 export type Tone = 'plain' | 'open' | 'failed' | 'refused' | 'lossy' | 'dim'
 
+/** `filter`: the field and value by which requests of this kind are found. */
+export type OutcomeWord = { text: string; tone: Tone; filter: { field: string; value: string } }
+
 /** The words of a row about its end: nothing for what is plainly completed. */
-export function outcomeWords(row: Row): { text: string; tone: Tone }[] {
-  const words: { text: string; tone: Tone }[] = []
+export function outcomeWords(row: Row): OutcomeWord[] {
+  const words: OutcomeWord[] = []
   const { outcome, tries, losses, error, estimated } = row
-  if (outcome !== 'completed') {
-    const code = outcome === 'refused' && error !== null ? ` ${error.code}` : ''
-    words.push({ text: OUTCOME_WORDS[outcome] + code, tone: TONES[outcome] })
-  }
-  if (tries > 1) words.push({ text: `${tries} tries`, tone: 'dim' })
-  if (losses > 0) words.push({ text: `${losses} lost`, tone: 'lossy' })
-  if (estimated) words.push({ text: 'estimated', tone: 'dim' })
+  const add = (text: string, tone: Tone, field: string, value = 'true') =>
+    words.push({ text, tone, filter: { field, value } })
+  if (outcome !== 'completed') add(OUTCOME_WORDS[outcome], TONES[outcome], 'outcome', outcome)
+  if (outcome === 'refused' && error !== null) add(error.code, TONES.refused, 'code', error.code)
+  if (tries > 1) add(`${tries} tries`, 'dim', 'retried')
+  if (losses > 0) add(`${losses} lost`, 'lossy', 'lossy')
+  if (estimated) add('estimated', 'dim', 'estimated')
   return words
 }
 

@@ -80,7 +80,6 @@ export const COLUMNS = {
     title: 'Outcome',
     width: 'minmax(170px, 1.9fr)',
     isUsual: true,
-    filter: { field: 'outcome', valueOf: ({ outcome }) => outcome },
     cell: (row) => <Outcome row={row} />,
     hint: ({ error }) => (error === null ? undefined : oneLine(error.message ?? error.code, 300)),
   },
@@ -152,8 +151,8 @@ export const leastWidth = (columns: readonly ColumnName[]): number =>
   )
 
 function Outcome({ row }: { row: RequestRow }) {
-  return outcomeWords(row).map(({ text: words, tone }) => (
-    <span key={words} className={`tone-${tone}`}>
+  return outcomeWords(row).map(({ text: words, tone, filter: { field, value } }) => (
+    <span key={field} className={`tone-${tone} cell-value`} data-field={field} data-value={value}>
       {words}
     </span>
   ))

@@ -35,17 +35,22 @@ export const Line = memo(
       >
         {columns.map((name) => {
           const { cell, hint, isNumber, filter } = columnOf(name)
-          const isFilter = filter !== undefined && filter.valueOf(row) !== null
+          const value = filter?.valueOf(row) ?? null
           return (
             <span
               key={name}
               role="gridcell"
               className={isNumber === true ? 'number right' : 'cut'}
               data-column={name}
-              data-filters={isFilter || undefined}
               title={hint?.(row)}
             >
-              {isFilter ? <span className="cell-value">{cell(row, zone, now)}</span> : cell(row, zone, now)}
+              {filter === undefined || value === null ? (
+                cell(row, zone, now)
+              ) : (
+                <span className="cell-value" data-field={filter.field} data-value={value}>
+                  {cell(row, zone, now)}
+                </span>
+              )}
             </span>
           )
         })}

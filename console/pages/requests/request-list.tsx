@@ -1,7 +1,6 @@
 import { type MouseEvent, type RefObject, useCallback, useEffect, useState } from 'react'
 import { To, useScope } from '../../app/scope.tsx'
 import { useSigned } from '../../app/session.tsx'
-import type { RequestRow } from '../../api/answers.ts'
 import { Empty } from '../../parts/empty.tsx'
 import { Fault, Loading } from '../../parts/fault.tsx'
 import { toggled, type Filters } from '../../parts/filters.ts'
@@ -178,21 +177,18 @@ function NoRows({ isNarrowed, onClear }: { isNarrowed: boolean; onClear(): void 
 }
 
 /** A click on a value filters by it, with Alt it is left out; anywhere else on a row it opens the request. */
-function useRowClicks({ rows, filters, setFilters, selection }: Props): (event: MouseEvent) => void {
+function useRowClicks({ rows, compact, filters, setFilters, selection }: Props): (event: MouseEvent) => void {
   const { setAccount } = useScope()
   return (event) => {
     const target = event.target as HTMLElement
     const line = target.closest<HTMLElement>('[data-index]')
     const row = line === null ? undefined : rows.store.rowAt(Number(line.dataset['index']))
     if (row === undefined || String(window.getSelection()) !== '') return
-    const cell = target.closest('.cell-value')?.parentElement
-    const filter =
-      cell === undefined || cell === null ? undefined : columnOf(cell.dataset['column'] as ColumnName).filter
-    const value = filter?.valueOf(row as RequestRow)
+    const { field, value } = (compact ? null : target.closest<HTMLElement>('.cell-value'))?.dataset ?? {}
     selection.select(row)
-    if (filter === undefined || value === null || value === undefined) selection.openId(row.id)
-    else if (filter.field === 'account') setAccount(value)
-    else setFilters(toggled(filters, filter.field, value, event.altKey))
+    if (field === undefined || value === undefined) selection.openId(row.id)
+    else if (field === 'account') setAccount(value)
+    else setFilters(toggled(filters, field, value, event.altKey))
   }
 }
 
