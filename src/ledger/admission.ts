@@ -49,6 +49,8 @@ type GenerationTerms = {
   lowerable?: { maxOutputTokens?: number | undefined } | undefined
   /** Set where the response can be ended before its model ends it: the limit in the request. */
   endable?: { maxOutputTokens?: number | undefined } | undefined
+  /** Number of responses that the client asks for. */
+  choices?: number | undefined
   countInput: () => Promise<number>
   /** The classes of service that it asks for. */
   classes?: readonly RequestedClass[]
@@ -62,7 +64,19 @@ type GenerationTerms = {
 export function reserve(
   { ledger, prices, serviceClasses, abuseDetection, config, keys, space }: Services,
   { request, id, identity, receivedAt, address }: Caller,
-  { api, model, endpoints, streamed, worst, hasTools, lowerable, endable, countInput, classes = [] }: GenerationTerms,
+  {
+    api,
+    model,
+    endpoints,
+    streamed,
+    worst,
+    hasTools,
+    lowerable,
+    endable,
+    choices,
+    countInput,
+    classes = [],
+  }: GenerationTerms,
 ): OpenGeneration {
   const { accountId, keyId, kind, limit } = identity
   space.checkGeneration()
@@ -99,6 +113,7 @@ export function reserve(
       mayLower: lowerable !== undefined && isPlain(most, lowerable.maxOutputTokens ?? modelLimit),
       mayEnd: endable !== undefined && most.images === 0,
       candidates: endable && candidatesOf(most, endable.maxOutputTokens ?? modelLimit),
+      choices,
     },
     countInput,
   )

@@ -146,7 +146,7 @@ export class Ledger implements Expiring {
     const open: OpenGeneration = {
       request,
       hold: this.#holds.take(request),
-      meter: new Meter(countInput, this.#clock.now() - request.createdAt),
+      meter: new Meter(countInput, this.#clock.now() - request.createdAt, request.choices),
     }
     open.meter.onMoved = this.#onMoved
     this.#holds.follow(open)

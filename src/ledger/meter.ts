@@ -50,6 +50,7 @@ export class Meter {
   /** Set where any of the usage was counted here because the provider did not report it. */
   estimation: Estimation | undefined
   readonly #countInput: () => Promise<number>
+  readonly #choices: number
   #startedAt = performance.now()
   #firstEventAt: number | undefined
   /** The first text or tool call: reasoning comes before it. */
@@ -81,9 +82,10 @@ export class Meter {
   onMoved: (() => void) | undefined
   #counting: Promise<Usage> | undefined
 
-  /** `ageMs`: milliseconds since its request arrived. */
-  constructor(countInput: () => Promise<number>, ageMs = 0) {
+  /** `ageMs`: milliseconds since its request arrived; `choices`: responses, of which only the first is read. */
+  constructor(countInput: () => Promise<number>, ageMs = 0, choices = 1) {
     this.#countInput = countInput
+    this.#choices = choices
     this.#startedAt -= Math.max(0, ageMs)
   }
 
@@ -299,11 +301,12 @@ export class Meter {
     this.estimation = 'counted'
     if (input) this.usage.inputTokens = await this.#countInput()
     if (output) {
+      const candidates = Math.max(this.#choices, this.exhausted?.candidates ?? 1)
+      const counted = (await countText(this.#text)) * candidates
+      const reasoning = (await countText(this.#reasoning)) * this.#choices
       // An interim report of the provider may exceed what was received.
-      const { candidates = 1 } = this.exhausted ?? {}
-      const counted = await countText(this.#text)
-      this.usage.outputTokens = Math.max(this.usage.outputTokens, counted * candidates)
-      this.usage.reasoningTokens = Math.max(this.usage.reasoningTokens, await countText(this.#reasoning))
+      this.usage.outputTokens = Math.max(this.usage.outputTokens, counted)
+      this.usage.reasoningTokens = Math.max(this.usage.reasoningTokens, reasoning)
       if (this.finish === undefined) this.#addUnseen(unseen)
     }
     return this.usage

@@ -31,8 +31,10 @@ export type ReservationRequest = Pick<
   /** The most it may use. */
   worst: Usage
   hasTools?: boolean | undefined
-  /** Number of responses that are generated for it, all within its output. */
+  /** Number of responses that may be generated for it, all within its output. */
   candidates?: number | undefined
+  /** Number of responses that its client asks for, of which only the first is read. */
+  choices?: number | undefined
   /** Its response can be ended before its model ends it. */
   mayEnd?: boolean | undefined
   /** Its output limit may be lowered to what can be paid; `loweredTo`: it was. */
@@ -215,8 +217,8 @@ const isNano = (value: unknown): value is { nano: string } =>
   Object.keys(value).length === 1
 
 /** Reported usage, raised to an estimate from the lengths received where that is more. */
-function usageAtCrash({ usage, heard }: State, inputTokens: number): Usage {
-  const tokens = (characters: number): number => Math.ceil(characters / CHARACTERS_PER_TOKEN)
+function usageAtCrash({ ask: { choices = 1 }, usage, heard }: State, inputTokens: number): Usage {
+  const tokens = (characters: number): number => Math.ceil(characters / CHARACTERS_PER_TOKEN) * choices
   return {
     ...usage,
     inputTokens: promptTokens(usage) === 0 ? inputTokens : usage.inputTokens,

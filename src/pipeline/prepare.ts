@@ -355,6 +355,7 @@ export function reserve(
       hasTools,
       lowerable: mayLower(app, inbound, request) && !continues ? request : undefined,
       endable: mayEnd(app, inbound, request) && !continues ? request : undefined,
+      choices: request.candidates,
       countInput: promptCount.tokens,
       classes,
     })

@@ -16,13 +16,13 @@ const USAGE = {
 const BILL = BigInt(20 * 1000 + 12_000 * 2000)
 
 const HEAD = (type: string): string => `HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\nconnection: close\r\n\r\n`
-const chunk = (delta: object, finish: string | null, more: object = {}): string =>
+const chunk = (delta: object, finish: string | null, more: object = {}, index = 0): string =>
   `data: ${JSON.stringify({
     id: 'c',
     object: 'chat.completion.chunk',
     created: 1,
     model: 'm',
-    choices: [{ index: 0, delta, finish_reason: finish }],
+    choices: [{ index, delta, finish_reason: finish }],
     ...more,
   })}\n\n`
 
@@ -77,11 +77,23 @@ const configOf = (timeouts: object): string =>
     .map(([setting, value]) => `${setting}: ${JSON.stringify(value)}\n`)
     .join('')
 
-function ask(gateway: GatewayProcess, model: string, stream: boolean, signal: AbortSignal): Promise<Response> {
+function ask(
+  gateway: GatewayProcess,
+  model: string,
+  stream: boolean,
+  signal: AbortSignal,
+  more: object = {},
+): Promise<Response> {
   return fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${gateway.key}` },
-    body: JSON.stringify({ model, stream, max_tokens: 20_000, messages: [{ role: 'user', content: 'Think' }] }),
+    body: JSON.stringify({
+      model,
+      stream,
+      max_tokens: 20_000,
+      messages: [{ role: 'user', content: 'Think' }],
+      ...more,
+    }),
     signal,
   })
 }
@@ -147,6 +159,25 @@ describe('a client that leaves', () => {
       const [record] = await records(gateway, 1)
       expect(record).toMatchObject({ ending: 'client-left', estimated: true, estimation: 'counted' })
       await until(() => provider.open === 0)
+    })
+  })
+
+  test('of a stream with several choices pays for all of them', async () => {
+    await withGateway({}, async (gateway) => {
+      for (const candidates of [1, 4]) {
+        const leaving = new AbortController()
+        const answer = await ask(gateway, 'stops-on', true, leaving.signal, { n: candidates })
+        const reader = answer.body!.getReader()
+        for (let index = 0; index < candidates; index++)
+          waiting.at(-1)!.socket.write(chunk({ content: 'word '.repeat(100) }, null, {}, index))
+        waiting.at(-1)!.socket.write(chunk({ content: 'END' }, null, {}, candidates - 1))
+        for (let text = ''; !text.includes('"END"'); ) text += new TextDecoder().decode((await reader.read()).value)
+        leaving.abort()
+        await records(gateway, candidates === 1 ? 1 : 2)
+      }
+      const [one, four] = (await records(gateway, 2)).map(({ usage }) => usage.outputTokens).sort((a, b) => a - b)
+      expect(one).toBeGreaterThan(100)
+      expect(four).toBe(4 * one!)
     })
   })
 
