@@ -291,13 +291,17 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
   onDeadline(): void {
     const now = performance.now()
     if (now < this.#phaseEnd && now < this.#totalEnd) return this.#setDeadline()
-    const phase = this.#phaseEnd >= this.#totalEnd ? 'total' : this.#phase === 'first byte' ? 'first byte' : 'idle'
-    this.#fail(new GatewayError('upstream_timeout', `The provider did not respond in time (${phase} timeout).`))
+    this.#fail(
+      timedOut(this.#phaseEnd >= this.#totalEnd ? 'total' : this.#phase === 'first byte' ? 'first byte' : 'idle'),
+    )
   }
 }
 
 /** Shared by all calls, so that the end of a body allocates nothing. */
 const ENDED = Promise.resolve(undefined)
+
+export const timedOut = (phase: 'first byte' | 'idle' | 'total'): GatewayError =>
+  new GatewayError('upstream_timeout', `The provider did not respond in time (${phase} timeout).`)
 
 const cancelled = (): GatewayError => new GatewayError('upstream_error', 'The call to the provider was cancelled.')
 
