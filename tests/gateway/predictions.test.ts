@@ -216,6 +216,19 @@ describe('a prediction', () => {
     const made = await mine.create('maker/twice', { prompt: 'A cat' }, {}, 'wait=30')
     expect(made).toMatchObject({ status: 'failed', error: expect.stringContaining(says) })
     expect(await recordOf(made.id)).toMatchObject({ bill: 0n, ending: 'failed', retries: 0 })
+    const record = (await (await mine.send('GET', `/v1/management/generation?id=${made.id}`)).json()) as object
+    expect(record).toMatchObject({
+      attempts: [
+        {
+          provider: 'up',
+          model: 'maker/twice',
+          protocol: 'predictions',
+          status,
+          error: expect.any(String),
+          message: expect.stringContaining(says),
+        },
+      ],
+    })
   })
 
   test('a prediction goes to the next provider if the first one did not accept it', async () => {

@@ -1,5 +1,5 @@
 import type { AppContext } from '../../context.ts'
-import { GatewayError } from '../../error.ts'
+import { asGatewayError, GatewayError } from '../../error.ts'
 import { readAll } from '../../http/call.ts'
 import type { CallSignal } from '../../http/connection.ts'
 import type { Meter } from '../../ledger/meter.ts'
@@ -12,6 +12,7 @@ import {
   type UpstreamPrediction,
 } from '../../protocols/predictions/call.ts'
 import { parseResponse, transport, UpstreamRefusal, withRetryAfter } from '../../providers/attempt.ts'
+import { recordFailure } from '../../providers/attempt-record.ts'
 import type { PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { ForwardedWork } from './work.ts'
 
@@ -55,7 +56,12 @@ export async function createPrediction(
 ): Promise<{ endpoint: PredictionEndpoint; reported: UpstreamPrediction }> {
   for (const [index, endpoint] of endpoints.entries()) {
     const startedAt = performance.now()
-    const tried: Meter['tries'][number] = { provider: endpoint.provider.id, milliseconds: 0 }
+    const tried: Meter['tries'][number] = {
+      provider: endpoint.provider.id,
+      model: endpoint.target.model,
+      protocol: 'predictions',
+      milliseconds: 0,
+    }
     if (endpoint.credential !== undefined) tried.credential = endpoint.credential
     meter.tries.push(tried)
     try {
@@ -73,8 +79,8 @@ export async function createPrediction(
       meter.served = endpoint.target
       return { endpoint, reported }
     } catch (error) {
-      tried.error =
-        error instanceof ErrorStatus ? error.error.code : error instanceof GatewayError ? error.code : 'internal_error'
+      if (error instanceof ErrorStatus) tried.status = error.status
+      recordFailure(tried, asGatewayError(error instanceof ErrorStatus ? error.error : error))
       const mayHaveTaken = error instanceof ErrorStatus ? !NOT_TAKEN.has(error.status) : tried.sent === true
       if (mayHaveTaken || index === endpoints.length - 1 || signal.aborted)
         throw error instanceof ErrorStatus ? asRefusal(error, mayHaveTaken, endpoint.provider.id, index + 1) : error
