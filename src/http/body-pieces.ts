@@ -1,8 +1,15 @@
 import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
+import { ownTurn } from '../json/own-turn.ts'
 
 /** The least that must come of a body in each period. */
 type Pace = { periodMs: number; bytes: number }
 const PACE: Pace = { periodMs: 10_000, bytes: 10 * 1024 }
+
+/**
+ * After a smaller piece others are waited for: a client may send a body in chunks of one byte, each of which would be
+ * a hundred in memory. The runtime joins those that nobody waits for.
+ */
+const SMALL_BYTES = 1024
 
 /**
  * A request body as it arrives; the client's socket is read only as fast as `next` is called. A body whose client stops
@@ -19,6 +26,7 @@ export class BodyPieces implements Expiring {
   readonly #pace: Pace
   #receivedBefore = 0
   #isReading = false
+  #wasSmall = false
 
   constructor(body: ReadableStream<Uint8Array>, atMostMs: number, pace = PACE) {
     this.#pace = pace
@@ -29,10 +37,12 @@ export class BodyPieces implements Expiring {
 
   /** The next piece, or undefined at the end. Rejects if the client leaves. */
   async next(): Promise<Uint8Array | undefined> {
+    if (this.#wasSmall) await ownTurn()
     this.#isReading = true
     const { value } = await this.#reader.read()
     this.#isReading = false
     this.received += value?.length ?? 0
+    this.#wasSmall = value !== undefined && value.length < SMALL_BYTES
     return value
   }
 

@@ -136,6 +136,23 @@ describe('a body in pieces', () => {
     client.close()
   })
 
+  test('in chunks of one byte is read in much fewer pieces', async () => {
+    const most = 50_000
+    const server = start(async (request) => {
+      const pieces = new BodyPieces(request.body!, 60_000)
+      let count = 0
+      while ((await pieces.next()) !== undefined) count++
+      pieces.end()
+      return Response.json({ received: pieces.received, isJoined: count < most / 10 })
+    })
+    const client = await rawClient(server.port)
+    client.write('POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n')
+    client.write('1\r\nx\r\n'.repeat(most) + '0\r\n\r\n')
+    await until(() => client.text().includes('}'))
+    client.close()
+    expect(client.text()).toEndWith(JSON.stringify({ received: most, isJoined: true }))
+  })
+
   test('of more than a megabyte is read whole, and cut off at the end of the connection', async () => {
     const lengths: number[] = []
     const server = start(async (request) => {
