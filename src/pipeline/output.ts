@@ -1,3 +1,4 @@
+import type { GatewayError } from '../error.ts'
 import type { GenerationEvent } from '../generation/event.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Frame } from '../http/frames.ts'
@@ -67,6 +68,8 @@ export class PassthroughOutput implements Output {
   /** The frame that may be the last one: it leaves with the next frame, or with the end, so never before the commit. */
   #held: Frame | undefined
   #usage: Usage | undefined
+  /** The error that the provider's frame reports. */
+  #error: GatewayError | undefined
 
   /** `reports`: the client requests the losses in the body. */
   constructor(passthrough: Passthrough, reports: boolean) {
@@ -78,6 +81,7 @@ export class PassthroughOutput implements Output {
   event(event: GenerationEvent, isFramed: boolean, out: Frame[]): void {
     if (isFramed) {
       if (event.type === 'part-delta') this.#passthrough.append?.(event.text)
+      else if (event.type === 'error') this.#error = event.error
       return
     }
     this.#release(out)
@@ -89,7 +93,7 @@ export class PassthroughOutput implements Output {
     // Clients skip JSON without a field, which may be the provider's error; where they do not, the passthrough knows.
     const named = frame.unprefixed === true ? { data: frame.data } : frame
     const passed = this.#passthrough.frame(this.#withUsage(named))
-    if (passed === undefined) return
+    if (passed === undefined) return this.#writeError(out)
     this.#release(out)
     if (mayBeLast) this.#held = passed
     else out.push(passed)
@@ -114,6 +118,13 @@ export class PassthroughOutput implements Output {
 
   #withUsage(frame: Frame): Frame {
     return this.#usage === undefined ? frame : (this.#passthrough.counted?.(frame, this.#usage) ?? frame)
+  }
+
+  /** Writes an error whose frame is left out: clients do not read its form. */
+  #writeError(out: Frame[]): void {
+    if (this.#error === undefined) return
+    this.#release(out)
+    out.push(...this.#passthrough.fail(this.#error))
   }
 
   #release(out: Frame[]): void {

@@ -6,8 +6,8 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { startGateway, type Gateway } from '../server.ts'
 
 /**
- * Providers that answer a streaming request with an error body in place of events, under the type of a stream: the
- * official SDKs skip lines without a field, and would read an empty response.
+ * Providers that answer a streaming request with an error body in place of events, under the type of a stream, or with
+ * an error in a form of another protocol: the official SDKs skip both, and would read an empty response.
  */
 
 const ERRORS: Record<ConversationName, object> = {
@@ -19,6 +19,8 @@ const ERRORS: Record<ConversationName, object> = {
 const NAMES = Object.keys(ERRORS) as ConversationName[]
 const providerOf = (protocol: ConversationName): string => `up-${protocol.toLowerCase()}`
 
+/** The response of the provider; undefined for its protocol's error. */
+let body: string | undefined
 let provider: Bun.Server<undefined>
 let gateway: Gateway
 beforeAll(async () => {
@@ -28,7 +30,7 @@ beforeAll(async () => {
     fetch: (request) => {
       const name = NAMES.find((protocol) => request.url.includes(`/${providerOf(protocol)}/`))!
       const headers = { 'content-type': 'text/event-stream' }
-      return new Response(JSON.stringify(ERRORS[name], null, 2), { headers })
+      return new Response(body ?? JSON.stringify(ERRORS[name], null, 2), { headers })
     },
   })
   const providers = NAMES.map((protocol) => {
@@ -66,6 +68,15 @@ const openai = (): OpenAI => new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: 
 test.each(NAMES.flatMap((client) => NAMES.map((from): [ConversationName, ConversationName] => [client, from])))(
   'a client of %s gets the error of a provider of %s',
   async (client, from) => {
-    expect(READERS[client](`${providerOf(from)}/m`)).rejects.toThrow('out of memory')
+    body = undefined
+    await expect(READERS[client](`${providerOf(from)}/m`)).rejects.toThrow('out of memory')
   },
 )
+
+test.each<[ConversationName, string]>([
+  ['messages', 'data: {"error":{"message":"out of memory"}}\n\n'],
+  ['generateContent', '[{"error":{"code":500,"message":"out of memory","status":"INTERNAL"}}]\n\n'],
+])('a client of %s gets an error of its protocol for one in another form', async (client, sent) => {
+  body = sent
+  await expect(READERS[client](`${providerOf(client)}/m`)).rejects.toThrow('out of memory')
+})
