@@ -1,3 +1,4 @@
+import { version } from '../../package.json'
 import type { OtlpProtocol } from './otlp-writer.ts'
 import type { Sampler } from './trace.ts'
 
@@ -107,7 +108,7 @@ function samplerOf(env: Environment): Sampler {
 function resourceOf(env: Environment): Record<string, string> {
   const named = pairs(env.OTEL_RESOURCE_ATTRIBUTES)
   const name = present(env.OTEL_SERVICE_NAME) ? env.OTEL_SERVICE_NAME : (named['service.name'] ?? 'sluice')
-  return { 'service.instance.id': crypto.randomUUID(), ...named, 'service.name': name }
+  return { 'service.version': version, 'service.instance.id': crypto.randomUUID(), ...named, 'service.name': name }
 }
 
 function warningsOf(

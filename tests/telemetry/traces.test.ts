@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { version } from '../../package.json'
 import { ask } from '../gateway/asking.ts'
 import { startGateway, startGatewayProcess, type Gateway } from '../server.ts'
 import { until } from '../transport/raw-server.ts'
@@ -205,6 +206,7 @@ describe('the trace of a generation', () => {
     expect(collector.headers.at(-1)!.get('x-team')).toBe('a b')
     expect(collector.resources[0]).toMatchObject({
       'service.name': 'sluice',
+      'service.version': version,
       'service.instance.id': expect.any(String),
       'deployment.environment.name': 'test',
     })
