@@ -59,6 +59,20 @@ describe('strategies', () => {
     expect(fixture.names([a, b, c], { preferences: { allowFallbacks: false } })).toEqual(['a'])
   })
 
+  test('without fallbacks, the endpoint that is preferred is the only one', () => {
+    const fixture = new Fixture()
+    const preferences = { allowFallbacks: false }
+    const [dear, cheap] = [endpointNamed('dear'), endpointNamed('cheap')]
+    expect(fixture.names([a, endpointNamed('late', { priority: -1 })], { preferences })).toEqual(['late'])
+    expect(fixture.names([dear, cheap], { preferences: { ...preferences, strategy: 'price' } })).toEqual(['cheap'])
+    const other = endpointNamed('other', { fallback: 'other-model' })
+    expect(fixture.names([other], { preferences })).toEqual(['other'])
+    fixture.end(a, 'fault', 5)
+    expect(fixture.names([a, b, other], { preferences })).toEqual(['b'])
+    fixture.end(b, 'fault', 5)
+    expect(['a', 'b']).toContain(fixture.names([a, b, other], { preferences }).join())
+  })
+
   test('keys of one endpoint are drawn by weight under every strategy', () => {
     const fixture = new Fixture()
     const [one, two] = [1, 3].map((weight) =>
@@ -253,6 +267,22 @@ describe('conversations', () => {
       candidates: [{ endpoint: cheap }, { endpoint: dear }],
       missedCacheTokens: 10_000,
     })
+  })
+
+  test('it leaves where the client names another endpoint, and stays among keys of one place in its order', () => {
+    const fixture = new Fixture()
+    at(fixture, b)
+    expect(fixture.chosen([a, b, c], { conversation, preferences: { order: ['c', 'b'] } })).toMatchObject({
+      candidates: [{ endpoint: c }, { endpoint: b }, { endpoint: a }],
+      missedCacheTokens: 10_000,
+    })
+    const [one, two] = ['k1', 'k2'].map((credential) => endpointNamed('c', { credential, target: c.target }))
+    at(fixture, two!)
+    expect(fixture.names([a, one!, two!], { conversation, preferences: { order: ['c'] } })).toEqual([
+      'c/k2',
+      'c/k1',
+      'a',
+    ])
   })
 
   test('it leaves an endpoint that is not available', () => {

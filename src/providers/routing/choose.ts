@@ -11,8 +11,10 @@ export type Choosable<Endpoint> = {
   weight: number
   /** 0 for the requested model, then one for each fallback model: conversations do not stay at a fallback. */
   group: number
-  /** Within a group, endpoints of a lower one are all preferred to those of a higher one. */
-  tier: number
+  /** The place in the client's order, behind which all others are. */
+  named: number
+  /** Among those of one place there, a lower one precedes others, whatever the strategy. */
+  priority: number
   /** In the order of the file; the same for all keys of one endpoint. */
   place: number
   price: TokenPrice | undefined
@@ -49,8 +51,8 @@ const LOWEST_SUCCESS = 0.05
 
 /**
  * The order in which endpoints are tried. Endpoints that are not available are left out, or the one that recovers first
- * is the only candidate. Others come in the order of their tiers, then of the strategy; among near-equals the first is
- * drawn by weight. A conversation stays where its prompt is cached as long as that is the cheaper place.
+ * is the only candidate. Others come in the client's order, then by priority, then by the strategy; among near-equals
+ * the first is drawn by weight. A conversation stays where its prompt is cached as long as that is the cheaper place.
  */
 export function choose<Endpoint>(
   all: readonly Choosable<Endpoint>[],
@@ -69,7 +71,7 @@ export function choose<Endpoint>(
   const { cached } = size
   if (candidates.length === 0) return { ...panic(all, dropped), cached }
   score(candidates, strategy, size, now)
-  candidates.sort((a, b) => a.group - b.group || a.tier - b.tier || a.score - b.score)
+  candidates.sort((a, b) => a.group - b.group || a.named - b.named || a.priority - b.priority || a.score - b.score)
   draw(candidates, strategy, random)
   holdBack(candidates, random, now)
   const missedCacheTokens = stick(candidates, size)
@@ -164,7 +166,10 @@ function draw<Endpoint>(ranked: Choosable<Endpoint>[], strategy: Strategy, rando
 }
 
 const isNear = <Endpoint>(one: Choosable<Endpoint>, first: Choosable<Endpoint>, near: number): boolean =>
-  one.group === first.group && one.tier === first.tier && one.score <= first.score * near
+  one.group === first.group &&
+  one.named === first.named &&
+  one.priority === first.priority &&
+  one.score <= first.score * near
 
 /** A draw without replacement, in which each is next with a probability in proportion to its weight. */
 function shuffle<Endpoint>(ranked: Choosable<Endpoint>[], from: number, to: number, random: () => number): void {
@@ -192,8 +197,8 @@ function holdBack<Endpoint>(ranked: Choosable<Endpoint>[], random: () => number,
 }
 
 /**
- * Puts the endpoint that has the conversation's prompt in its cache first, unless another one is cheaper even so. Gives
- * the tokens that are lost where it is not first.
+ * Puts the endpoint that has the conversation's prompt in its cache first, unless another one is cheaper even so, or
+ * precedes it in the client's order. Gives the tokens that are lost where it is not first.
  */
 function stick<Endpoint>(ranked: Choosable<Endpoint>[], size: RequestSize): number {
   const { cached } = size
@@ -203,7 +208,9 @@ function stick<Endpoint>(ranked: Choosable<Endpoint>[], size: RequestSize): numb
     first.reason = 'cache'
     return 0
   }
-  const at = ranked.findIndex(({ state, group }) => state.id === cached.id && group === first.group)
+  const at = ranked.findIndex(
+    ({ state, group, named }) => state.id === cached.id && group === first.group && named === first.named,
+  )
   if (at < 0) return cached.tokens
   const there = ranked[at]!
   // Without prices a full prompt is taken to be dearer than a cached one.

@@ -87,7 +87,8 @@ export class Router {
         state,
         weight: routing.weight,
         group,
-        tier: tierOf(endpoint, order),
+        named: placeIn(order, endpoint),
+        priority: routing.priority,
         place,
         price: this.#priceOf(endpoint),
         unavailable: state.unavailable(routing.limits, now, request.promptTokens),
@@ -96,10 +97,16 @@ export class Router {
         reason: '',
       })
     }
-    const usable = allowFallbacks === false ? withoutFallbacks(all, order) : all
     const strategy = request.preferences.strategy ?? request.strategy ?? this.#settings.strategy
     const { promptTokens, outputTokens } = request
-    return choose(usable, strategy, { promptTokens, outputTokens, cached }, this.random, now)
+    const size = { promptTokens, outputTokens, cached }
+    if (allowFallbacks !== false) return choose(all, strategy, size, this.random, now)
+    // Endpoints that the client named, or the first of the model.
+    const own = all.filter((one) => one.group === all[0]!.group)
+    const named = own.filter((one) => one.named < (order?.length ?? 0))
+    if (named.length > 0) return choose(named, strategy, size, this.random, now)
+    const chosen = choose(own, strategy, size, this.random, now)
+    return { ...chosen, candidates: chosen.candidates.slice(0, 1) }
   }
 
   /** The number of endpoints by the state of their breakers. */
@@ -179,25 +186,9 @@ export class Router {
 
 type SavedStates = { savedAt: number; states: SavedState[] }
 
-/** The place in the client's order, before the priority of the file. */
-function tierOf({ provider, name, routing }: Endpoint, order: readonly string[] | undefined): number {
-  const { priority } = routing
-  if (order === undefined || order.length === 0) return priority
+const placeIn = (order: readonly string[] = [], { provider, name }: Endpoint): number => {
   const place = order.findIndex((one) => one === provider.id || one === name)
-  return (place < 0 ? order.length : place) * PRIORITIES + priority
-}
-
-/** More than the highest priority. */
-const PRIORITIES = 1e6
-
-/** The endpoints that the client named, or the first one. */
-function withoutFallbacks(
-  all: readonly Choosable<Endpoint>[],
-  order: readonly string[] | undefined,
-): readonly Choosable<Endpoint>[] {
-  const limit = (order?.length ?? 0) * PRIORITIES
-  const named = order === undefined ? [] : all.filter(({ tier, group }) => group === 0 && tier < limit)
-  return named.length > 0 ? named : all.slice(0, 1)
+  return place < 0 ? order.length : place
 }
 
 /** A request on its way to an endpoint, until its answer ends. */
