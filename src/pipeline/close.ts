@@ -1,8 +1,9 @@
-import { asGatewayError } from '../error.ts'
+import { asGatewayError, type GatewayError } from '../error.ts'
 import type { Frame } from '../http/frames.ts'
 import type { Outcome } from '../ledger/outcomes.ts'
 import { protocols } from '../protocols/index.ts'
 import type { ResponseContext } from '../protocols/protocol.ts'
+import { recordFailure } from '../providers/attempt-record.ts'
 import type { ClosableGeneration } from './hooks.ts'
 import { endSending } from './routing.ts'
 
@@ -44,6 +45,14 @@ export async function closeStream(
       protocols[context.request.protocol].serve.writer(context).write({ type: 'error', error })
     )
   }
+}
+
+/** The attempt that was answered failed after the head of its response, before anything was sent to the client. */
+export function failAttempt({ sending, inFlight, open }: ClosableGeneration, error: GatewayError): void {
+  if (sending === undefined || inFlight.aborted || inFlight.left || inFlight.reason !== undefined) return
+  const record = open.meter.tries.at(-1)!
+  record.milliseconds = Math.round(sending.ageMs)
+  recordFailure(record, error)
 }
 
 /** The client is not waited for any more, and the memory of its media is free. */

@@ -1,5 +1,6 @@
 import { ownTurn } from '../json/own-turn.ts'
 import type { AppContext, AuthenticatedRequest } from '../context.ts'
+import { GatewayError } from '../error.ts'
 import { whenLeased } from '../ledger/leases.ts'
 import { adoptTerms } from '../ledger/model-terms.ts'
 import { outcomeOf } from '../ledger/outcomes.ts'
@@ -9,14 +10,14 @@ import { servedBy, UpstreamRefusal, type Upstream } from '../providers/attempt.t
 import { LoweredRequests } from '../providers/lowered-requests.ts'
 import { Attempts } from '../providers/routing/attempts.ts'
 import type { Sending } from '../providers/routing/router.ts'
-import { close } from './close.ts'
+import { close, failAttempt } from './close.ts'
 import type { Slot } from './concurrency.ts'
 import type { Generation, GenerationRoute } from './hooks.ts'
 import { parse, reserve, select, type SelectedRequest } from './prepare.ts'
 import { stream, whole } from './respond.ts'
 import { identityHeaders } from './response-headers.ts'
 import { routeText } from './routing/route-text.ts'
-import { type RoutedGeneration, routeOf } from './routing.ts'
+import { checkLimits, type RoutedGeneration, routeOf } from './routing.ts'
 
 /** Answers a request, and captures its bodies where that is wanted. */
 export function generate(app: AppContext, inbound: AuthenticatedRequest, route: GenerationRoute): Promise<Response> {
@@ -45,6 +46,7 @@ async function answer(app: AppContext, inbound: AuthenticatedRequest, route: Gen
     const routed = routeOf(generation, selected, onSent)
     if (inbound.request.headers.has('x-sluice-report'))
       generation.chosen = { endpoints, decision: routed.decision, dropped: selected.dropped }
+    checkLimits(routed, app.router.now())
     const attempts = new Attempts(routed.plan, requests)
     for (;;) {
       const { upstream, sending } = await attempts.next()
@@ -59,6 +61,7 @@ async function answer(app: AppContext, inbound: AuthenticatedRequest, route: Gen
       if (response !== undefined) return response
     }
   } catch (error) {
+    if (isUpstreamFailure(error)) failAttempt(generation, error)
     // A response that could not be recorded is not sent, so it must not be charged when the record is written later.
     app.ledger.voidCharge(open)
     // The client gets the error of its request; a record that cannot be written now is written by a later sweep.
@@ -89,6 +92,10 @@ function serve(
   if (cached !== undefined && cached.id !== app.router.stateOf(endpoint).id)
     open.meter.tries.at(-1)!.missedCacheTokens = cached.tokens
 }
+
+/** Reports whether a provider failed after the head of its response. */
+const isUpstreamFailure = (error: unknown): error is GatewayError =>
+  error instanceof GatewayError && (error.code === 'upstream_error' || error.code === 'upstream_timeout')
 
 /** Leaves out what a streamed response does not need: it would stay in memory for as long as that streams. */
 function withoutConversation(upstream: Upstream<RequestContext>): Upstream {
@@ -155,18 +162,22 @@ async function prepare(app: AppContext, inbound: AuthenticatedRequest, route: Ge
  */
 function refuse({ app, inbound, inFlight, chosen, open }: Generation, error: unknown): Response {
   if (inFlight.reason !== undefined) throw inFlight.reason
-  if (!(error instanceof UpstreamRefusal)) throw error
-  const headers: Record<string, string> = {
-    'x-sluice-provider': error.provider,
-    'x-sluice-attempts': String(error.attempts),
+  const { tries } = open.meter
+  const refusal = error instanceof UpstreamRefusal ? error : undefined
+  const headers: Record<string, string> = {}
+  const provider = refusal?.provider ?? tries.at(-1)?.provider
+  if (provider !== undefined) {
+    headers['x-sluice-provider'] = provider
+    headers['x-sluice-attempts'] = String(refusal?.attempts ?? tries.length)
   }
-  if (chosen !== undefined) headers['x-sluice-route'] = routeText(chosen, open.meter.tries, app.router.now())
+  if (chosen !== undefined) headers['x-sluice-route'] = routeText(chosen, tries, app.router.now())
   Object.assign(inbound.errorHeaders, headers)
-  if (error.native === undefined) throw error.error
-  const { retryAfterSeconds } = error.error
+  if (refusal === undefined) throw error
+  if (refusal.native === undefined) throw refusal.error
+  const { retryAfterSeconds } = refusal.error
   if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds)
-  return new Response(error.native.body, {
-    status: error.native.status,
+  return new Response(refusal.native.body, {
+    status: refusal.native.status,
     headers: { ...inbound.errorHeaders, ...headers, 'content-type': 'application/json', ...identityHeaders(inbound) },
   })
 }

@@ -7,7 +7,7 @@ import { protocols } from '../protocols/index.ts'
 import type { RequestContext } from '../protocols/protocol.ts'
 import { tryReadEvents, readEvents, readerOf, type Upstream } from '../providers/attempt.ts'
 import type { Attempts } from '../providers/routing/attempts.ts'
-import { close, closeStream, leave } from './close.ts'
+import { close, closeStream, failAttempt, leave } from './close.ts'
 import { chunkText, eventStream, JsonArray, type Framing } from './framing.ts'
 import { isHeavyAnswer, readHeavyAnswer } from './heavy/answer.ts'
 import type { Generation } from './hooks.ts'
@@ -131,7 +131,11 @@ function relayOf(
     incoming.body,
     metered,
     framingOf(generation),
-    (outcome, last) => (triesAgain(others, metered) ? NOTHING : closeStream(closable, context, outcome, last)),
+    (outcome, last) => {
+      if (triesAgain(others, metered)) return NOTHING
+      if (metered.failedAtOnce !== undefined) failAttempt(closable, metered.failedAtOnce)
+      return closeStream(closable, context, outcome, last)
+    },
     generation.inFlight,
   )
   const { meter } = generation.open

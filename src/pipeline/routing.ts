@@ -77,7 +77,6 @@ export type RoutedGeneration = {
   conversation: string | undefined
 }
 
-/** Throws upstream_rate_limited where every endpoint is over its limits for some time. */
 export function routeOf(
   { app, open, inbound, inFlight: signal }: Generation,
   { context, endpoints, longer, preferences }: SelectedRequest,
@@ -116,7 +115,6 @@ export function routeOf(
     outputTokens: Math.min(worst.outputTokens, USUAL_OUTPUT_TOKENS),
     conversation,
   })
-  if (decision.panicUntil !== undefined) checkPanic(decision, router.now())
   plan.endpoints = decision.candidates.map(({ endpoint }) => endpoint)
   return { plan, decision, conversation }
 }
@@ -150,12 +148,14 @@ export function settingsOf(
   return own === undefined ? routing : { ...routing, ...own }
 }
 
-/** Where every endpoint is over a limit, the client gets the time after which the first is not. */
-function checkPanic({ candidates, dropped, panicUntil }: Chosen<Endpoint>, now: number): void {
+/** Throws upstream_rate_limited, with the time of the first, where every endpoint is over its limits for some time. */
+export function checkLimits({ decision }: RoutedGeneration, now: number): void {
+  if (decision?.panicUntil === undefined) return
+  const { candidates, dropped, panicUntil } = decision
   const limited = dropped.every(({ unavailable: { reason } }) => reason === 'cooling' || reason === 'limit')
   const [{ reason }] = candidates as [Chosen<Endpoint>['candidates'][number]]
   if (!limited || !/\((?:cooling|limit)\)/.test(reason)) return
-  const retryAfterSeconds = Math.max(1, Math.ceil((panicUntil! - now) / 1_000))
+  const retryAfterSeconds = Math.max(1, Math.ceil((panicUntil - now) / 1_000))
   throw new GatewayError(
     'upstream_rate_limited',
     `All endpoints of this model are at their limits; the first accepts requests in ${retryAfterSeconds} s.`,

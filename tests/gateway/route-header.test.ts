@@ -5,9 +5,11 @@ import { CLIENTS, requestIn, send, startUpstreams } from './route-upstreams.ts'
 /** The header that says how the endpoint of a request was chosen. */
 
 let failing: ReadonlySet<string> = new Set()
-const upstreams = startUpstreams(({ provider }) =>
-  failing.has(provider) ? Response.json({ error: { message: 'down' } }, { status: 503 }) : undefined,
-)
+let garbled = false
+const upstreams = startUpstreams(({ provider }) => {
+  if (garbled) return new Response('<html>', { headers: { 'content-type': 'text/html' } })
+  return failing.has(provider) ? Response.json({ error: { message: 'down' } }, { status: 503 }) : undefined
+})
 let gateway: Gateway
 beforeAll(async () => {
   const provider = (id: string, rest = ''): string =>
@@ -17,7 +19,8 @@ beforeAll(async () => {
       `billing: { unpriced: free }\nproviders:\n${provider('one', ', apiKeys: [{ name: k, key: secret }]')}` +
       `${provider('two')}${provider('three')}` +
       'models:\n  many: { endpoints: [{ provider: one, model: a }, { provider: two, model: b }, ' +
-      '{ provider: three, model: c }] }\n  single: { endpoints: [{ provider: two, model: b }] }\n',
+      '{ provider: three, model: c }] }\n  single: { endpoints: [{ provider: two, model: b }] }\n' +
+      '  limited: { endpoints: [{ provider: three, model: d, limits: { requestsPerMinute: 1 } }] }\n',
   })
 })
 afterAll(async () => {
@@ -26,6 +29,7 @@ afterAll(async () => {
 })
 beforeEach(() => {
   failing = new Set()
+  garbled = false
 })
 
 const routeOf = async (
@@ -58,4 +62,28 @@ test('an endpoint that failed is named with the code of its failure', async () =
   )
   failing = new Set(['two'])
   expect(await routeOf('single', { 'x-sluice-report': 'body' })).toMatch(/^two;overloaded/)
+})
+
+for (const client of CLIENTS)
+  for (const stream of [false, true])
+    test(`${client}${stream ? ', streamed' : ''}: an answer that cannot be read is a failed attempt`, async () => {
+      garbled = true
+      const { path, body } = requestIn(client, 'single', { stream })
+      const { status, headers } = await send(gateway, path, body, REPORTED)
+      const names = ['x-sluice-provider', 'x-sluice-attempts', 'x-sluice-route']
+      expect(names.map((name) => headers.get(name))).toEqual(['two', '1', 'two;upstream_error'])
+      // A client of the provider's protocol gets the error in the stream.
+      expect(status).toBe(stream && client === 'chat.completions' ? 200 : 502)
+      const record = await fetch(`${gateway.url}/v1/management/requests/${headers.get('x-request-id')}`, {
+        headers: { authorization: `Bearer ${gateway.createdKeys.management}` },
+      })
+      expect(await record.json()).toMatchObject({
+        error: { code: 'upstream_error' },
+        attempts: [{ provider: 'two', error: { code: 'upstream_error' } }],
+      })
+    })
+
+test('a request that no endpoint can take now gets the reason of each', async () => {
+  expect(await routeOf('limited', REPORTED)).toBe('three;order')
+  expect(await routeOf('limited', REPORTED)).toBe('three;recovers first (limit)')
 })

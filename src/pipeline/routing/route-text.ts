@@ -34,7 +34,10 @@ export function routeText(
   return [
     ...tried.filter(({ served }) => served),
     ...tried.filter(({ served }) => !served),
-    ...left.map((endpoint) => ({ name: labelOf(endpoint), reason: 'not tried' })),
+    ...left.map((endpoint) => ({
+      name: labelOf(endpoint),
+      reason: decision?.panicUntil === undefined ? 'not tried' : reasons.get(endpoint.name)!,
+    })),
     ...(decision?.dropped ?? []).map(({ endpoint, unavailable: { reason, until } }) => ({
       name: labelOf(endpoint),
       reason: reason === 'busy' ? reason : `${reason} ${Math.max(0, Math.ceil((until - now) / 1_000))}s`,
