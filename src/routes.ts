@@ -102,8 +102,10 @@ const googleMethod = (method: string): RegExp =>
       `([^:]+(?::[^:/]+)*):${method}$`,
   )
 
+const METHODS: readonly string[] = ['generateContent', 'streamGenerateContent', 'countTokens']
+
 /** Before a model's name: a GET of one of its methods is a 405, not a model of that name. */
-const NO_METHOD = '(?!.*:(?:generateContent|streamGenerateContent|countTokens)$)'
+const NO_METHOD = `(?!.*:(?:${METHODS.join('|')})$)`
 
 /** Where Google's clients in their Vertex AI mode look for models. */
 const publisherModels = (end: string): RegExp =>
@@ -220,6 +222,12 @@ export function match(method: string, path: string): { route: Route; params: (st
     const groups = route.method === method ? route.path.exec(path) : null
     if (groups !== null) return { route, params: groups.slice(1).map(decoded) }
   }
+  if (method === 'POST' && isUnservedMethod(path))
+    throw notFound(
+      method,
+      path,
+      'The methods of a model are :generateContent, :streamGenerateContent and :countTokens.',
+    )
   const others = routes.filter((route) => isPath(route, path)).map((route) => route.method)
   if (others.length > 0) throw wrongMethod(method, path, [...new Set(others)])
   const meant = meantPath(path)
@@ -229,8 +237,20 @@ export function match(method: string, path: string): { route: Route; params: (st
         '/v1/publishers/{provider}/models/{model}:generateContent, /v1/images/generations, /v1/predictions, ' +
         '/v1/files and /v1/models.'
       : `Did you mean ${meant}?`
-  throw new GatewayError('not_found', `No route for ${method} ${path.slice(0, 200)}. ${advice}`)
+  throw notFound(method, path, advice)
 }
+
+/** True for a method of Google's API behind a model, such as `:embedContent`, which is no model to GET. */
+function isUnservedMethod(path: string): boolean {
+  const colon = path.lastIndexOf(':')
+  const method = path.slice(colon + 1)
+  return path.lastIndexOf('/models/', colon) >= 0 && !METHODS.includes(method) && METHOD.test(method)
+}
+
+const METHOD = /^(?:predict|[a-z]+[A-Z])\w*$/
+
+const notFound = (method: string, path: string, advice: string): GatewayError =>
+  new GatewayError('not_found', `No route for ${method} ${path.slice(0, 200)}. ${advice}`)
 
 const wrongMethod = (method: string, path: string, others: readonly string[]): GatewayError =>
   new GatewayError('method_not_allowed', `${path.slice(0, 200)} takes ${others.join(' or ')}, not ${method}.`, {

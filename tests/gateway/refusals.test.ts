@@ -58,6 +58,16 @@ test.each([
   expect([status, text]).toEqual([404, expect.stringContaining(`Did you mean ${meant}?`)])
 })
 
+test.each([
+  '/v1beta/models/sandbox/gemini:embedContent',
+  '/v1/publishers/sandbox/models/gemini:predict',
+  '/v1beta1/publishers/google/models/imagen-4:predictLongRunning',
+])('POST %s is answered with 404, which names the methods of a model', async (path) => {
+  const { status, text } = await send('POST', path, { body: '{}' })
+  const methods = 'The methods of a model are :generateContent, :streamGenerateContent and :countTokens.'
+  expect([status, text]).toEqual([404, expect.stringContaining(methods)])
+})
+
 test('a path that resembles none has no suggestion', async () => {
   for (const path of ['/', '/nothing', `/${'a/'.repeat(50)}v1/models`])
     expect([path, (await send('GET', path)).text.includes('Did you mean')]).toEqual([path, false])
