@@ -51,11 +51,11 @@ export class MeteredStream {
     return out
   }
 
-  /** The stream broke. No effect after a terminal event. */
+  /** The stream broke: the provider's own error says more. No effect after a terminal event. */
   fail(error: GatewayError): Frame[] {
     if (this.ended !== undefined) return []
     const out: Frame[] = []
-    this.#record([{ type: 'error', error }], undefined, out)
+    this.#record([{ type: 'error', error: this.#reader.failure ?? error }], undefined, out)
     return out
   }
 

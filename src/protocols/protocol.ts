@@ -234,6 +234,8 @@ export interface Reader {
    * frame or the end.
    */
   readonly finishing?: boolean
+  /** The error that the provider has reported, while it waits for its details. */
+  readonly failure?: GatewayError | undefined
 }
 
 /** Writes the events of one response as the client's frames. An `error` event becomes the protocol's stream error. */

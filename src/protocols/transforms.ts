@@ -48,5 +48,8 @@ export function transformed(reader: Reader, undos: readonly Undo[]): Reader {
     get finishing() {
       return reader.finishing === true
     },
+    get failure() {
+      return reader.failure
+    },
   }
 }

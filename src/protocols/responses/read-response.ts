@@ -55,6 +55,10 @@ export class ResponsesResponseReader implements Reader {
     return this.#error !== undefined
   }
 
+  get failure(): GatewayError | undefined {
+    return this.#error
+  }
+
   #receive(type: string, event: Json): void {
     if (isObject(event.response)) this.#start(event.response)
     switch (type) {
