@@ -12,8 +12,11 @@ export type May = {
   /** Whether keys of others in `account` can be made and changed. */
   manageAccount(account: string): boolean
   makeKeys: boolean
+  /** Own keys, those of the playground too, in `account`. */
+  makeKeysIn(account: string): boolean
   /** Bodies of requests, at least of own keys. */
   seeBodies: boolean
+  seeChanges: boolean
   /** Postings of the installation, or of some account. */
   seeBook: boolean
   /** Requests of keys of others; sums count them for everybody. */
@@ -30,6 +33,7 @@ function mayOf({ roles }: Session): May {
   const changeInstallation = isOwner || here.includes('admin')
   const seeBook = roles.some(({ scope, role }) => scope === 'installation' || role !== 'member')
   const administered = new Set(roles.filter(({ role }) => role === 'admin').map(({ scope }) => scope))
+  const makers = new Set(roles.filter(({ role }) => role !== 'viewer').map(({ scope }) => scope))
   return {
     isOwner,
     changeInstallation,
@@ -38,8 +42,10 @@ function mayOf({ roles }: Session): May {
     manageAccount: (account) => changeInstallation || administered.has(account),
     seeBook,
     seeOthers: seeBook || roles.some(({ requests }) => requests === 'all'),
-    seeBodies: changeInstallation || roles.some(({ role }) => role === 'admin' || role === 'member'),
-    makeKeys: changeInstallation || roles.some(({ role }) => role === 'admin' || role === 'member'),
+    seeBodies: changeInstallation || makers.size > 0,
+    makeKeys: changeInstallation || makers.size > 0,
+    makeKeysIn: (account) => changeInstallation || makers.has(account),
+    seeChanges: here.length > 0 || administered.size > 0,
   }
 }
 

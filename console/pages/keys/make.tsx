@@ -3,6 +3,7 @@ import { type FormEvent, useState } from 'react'
 import type { KeyKind, NewKey } from '../../api/answers.ts'
 import { useAccounts, useChange } from '../../api/queries.ts'
 import { useScope } from '../../app/scope.tsx'
+import { useSigned } from '../../app/session.tsx'
 import { usualAccount } from '../../parts/accounts.ts'
 import { Fault } from '../../parts/fault.tsx'
 import { KIND_NAMES } from './list.tsx'
@@ -41,7 +42,8 @@ export function MakeKey({ opened, onClose, onMade }: Props) {
 
 function MakeForm({ onMade }: { onMade: (key: NewKey) => void }) {
   const { account: scoped } = useScope()
-  const accounts = useAccounts().data?.data ?? []
+  const { may } = useSigned()
+  const accounts = (useAccounts().data?.data ?? []).filter(({ id }) => may.makeKeysIn(id))
   const [kind, setKind] = useState<KeyKind>('pay-as-you-go')
   const [chosen, setChosen] = useState<string | null>(null)
   const [lifetime, setLifetime] = useState('')

@@ -30,14 +30,14 @@ export function People() {
       else next.set(name, value)
       return next
     })
-  const shown = params.get('show') === 'changes' ? 'changes' : 'people'
+  const shown = may.seeChanges && params.get('show') === 'changes' ? 'changes' : 'people'
   const { id: opened, open } = useOpened('/people')
   return (
     <PageFrame
       title="People"
       actions={may.managePeople && <AddButton onClick={() => setInviting(true)}>Invite</AddButton>}
     >
-      {may.managePeople && (
+      {may.seeChanges && (
         <div className="toolbar">
           <SegmentedControl
             size="xs"
@@ -96,7 +96,7 @@ function PersonRow({ user, onOpen }: { user: User; onOpen: (id: string) => void 
   return (
     <tr className="opens" onClick={() => onOpen(id)}>
       <td className="cut">
-        <button type="button" className="row-name" onClick={() => onOpen(id)}>
+        <button type="button" className="row-name">
           {visible(name)}
           {id === session.user.id && <span className="dim">, you</span>}
         </button>

@@ -1,7 +1,9 @@
 import { Button, Modal, Tabs } from '@mantine/core'
 import { useState } from 'react'
 import { useScope } from '../../app/scope.tsx'
+import { useSigned } from '../../app/session.tsx'
 import { useAccounts } from '../../api/queries.ts'
+import { usualAccount } from '../../parts/accounts.ts'
 import { Icon } from '../../parts/icons.tsx'
 import { copy } from '../../parts/id.tsx'
 import { PageFrame } from '../../parts/page.tsx'
@@ -73,12 +75,13 @@ const isRunning = (runs: readonly (RunState | undefined)[]): boolean =>
 
 function useRuns(draft: Draft) {
   const { account } = useScope()
-  const accounts = useAccounts()
+  const { may } = useSigned()
+  const usable = (useAccounts().data?.data ?? []).filter(({ id }) => may.makeKeysIn(id))
   const [runs, setRuns] = useState<(RunState | undefined)[]>([])
   const [running, setRunning] = useState<Run[]>([])
   const send = (): void => {
     const { models, protocol, form } = draft
-    const payer = account ?? accounts.data?.data[0]?.id ?? ''
+    const payer = account ?? usualAccount(usable, undefined)?.id ?? ''
     const bodies = models.map((model) => writtenBody(draft, model))
     if (bodies.some(({ error }) => error !== undefined)) return
     for (const run of running) run.stop()

@@ -1,0 +1,72 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import type { Role } from '../../src/accounts/roles.ts'
+import type { AccountAnswer, Page as Rows } from '../../src/endpoints/management/answers.ts'
+import { inviteFor, ownerOf } from '../management/browser.ts'
+import { startGateway, type Gateway } from '../server.ts'
+import { CAN_BROWSE, useBrowser } from './browser.ts'
+
+const browser = useBrowser()
+let gateway: Gateway
+let accounts: AccountAnswer[]
+beforeAll(async () => {
+  gateway = await startGateway()
+  const owner = await ownerOf(gateway)
+  await owner.post('/accounts', { name: 'team' })
+  accounts = (await owner.get<Rows<AccountAnswer>>('/accounts')).json.data
+}, 60_000)
+afterAll(() => gateway.stop())
+
+/** A page on which a new user with these roles is signed in. */
+async function signInAs(name: string, roles: Role[]) {
+  const link = await inviteFor(gateway.data, { name, roles })
+  const opened = await browser.open(`${gateway.url}/console/enter#${link}`)
+  await opened.page.getByRole('button', { name: 'Join' }).click()
+  await opened.page.getByRole('heading', { name: 'Home', level: 1 }).waitFor()
+  return opened
+}
+
+const goTo = async (page: Page, path: string): Promise<void> => {
+  await page.goto(`${gateway.url}/console${path}`)
+  await page.locator('h1').waitFor()
+}
+
+describe.skipIf(!CAN_BROWSE)('roles', () => {
+  test('whoever may read the change log finds it, and nobody else is led to it', async () => {
+    const viewer = await signInAs('Vera', [{ scope: 'installation', role: 'viewer' }])
+    await goTo(viewer.page, '/people')
+    await viewer.page.getByText('Change log').click()
+    await viewer.page
+      .getByRole('row', { name: /session.begin/ })
+      .first()
+      .waitFor()
+    await viewer.context.close()
+    const member = await signInAs('Mia', [{ scope: accounts[0]!.id, role: 'member' }])
+    await goTo(member.page, '/people?show=changes')
+    await member.page.getByRole('button', { name: /^Mia/ }).waitFor()
+    expect(await member.page.getByText('Change log').count()).toBe(0)
+    expect(member.faults).toEqual([])
+    await member.context.close()
+  }, 60_000)
+
+  test('the playground and new keys are of an account in which their user may make keys', async () => {
+    const [seen, used] = [accounts[0]!, accounts.at(-1)!]
+    const { page, context, faults } = await signInAs('Paul', [
+      { scope: seen.id, role: 'viewer' },
+      { scope: used.id, role: 'member' },
+    ])
+    await goTo(page, '/playground')
+    await page.getByPlaceholder('Ask something').fill('hello')
+    await page.getByRole('button', { name: 'Send' }).click()
+    await page
+      .getByText(/You said: "hello"/)
+      .first()
+      .waitFor()
+    await goTo(page, '/keys?make=1')
+    const dialog = page.getByRole('dialog', { name: 'Make a key' })
+    await dialog.getByRole('button', { name: 'Make the key' }).click()
+    await page.getByRole('button', { name: 'I have copied it' }).waitFor()
+    expect(faults).toEqual([])
+    await context.close()
+  }, 60_000)
+})
