@@ -84,6 +84,24 @@ export async function askWithTag<T>(method: Method, path: string, options: AskOp
 export const ask = async <T>(method: Method, path: string, options: AskOptions = {}): Promise<T> =>
   (await askWithTag<T>(method, path, options)).data
 
+const PAGE_ROWS = 200
+/** More would be too much for a page to draw, and for a server to be asked for at once. */
+const MOST_ROWS = 10_000
+
+/** All pages of a list as one, for choices and for filters of the page. `next`: set where there are too many. */
+export async function askAll<T>(path: string, { query = {}, signal }: Pick<AskOptions, 'query' | 'signal'>) {
+  const all: { data: T[]; next: string | null } = { data: [], next: null }
+  do {
+    const page: typeof all = await ask('GET', path, {
+      query: { ...query, limit: PAGE_ROWS, cursor: all.next },
+      ...(signal === undefined ? {} : { signal }),
+    })
+    all.data.push(...page.data)
+    all.next = page.next
+  } while (all.next !== null && all.data.length < MOST_ROWS)
+  return all
+}
+
 async function send(method: Method, path: string, { query, body, signal, ifMatch }: AskOptions): Promise<Response> {
   const headers: Record<string, string> = { 'x-sluice-console': '1' }
   if (body !== undefined) headers['content-type'] = 'application/json'

@@ -1,6 +1,16 @@
 /** Questions to the management API with their cache, one hook each. */
 import { keepPreviousData, QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { type Answer, ApiError, ask, askWithTag, type AskOptions, type Method, type Query, urlOf } from './ask.ts'
+import {
+  type Answer,
+  ApiError,
+  ask,
+  askAll,
+  askWithTag,
+  type AskOptions,
+  type Method,
+  type Query,
+  urlOf,
+} from './ask.ts'
 import type {
   Account,
   Change,
@@ -49,6 +59,16 @@ export const useAsk = <T>(path: string, query: Query = {}, options: Options = {}
     ...options,
   })
 
+/** All pages of a list. Data of the former query stays until there is new data. */
+export const useAll = <T>(path: string, query: Query = {}, options: Options = {}) =>
+  useQuery<Pick<Page<T>, 'data' | 'next'>, Error>({
+    queryKey: [path, query, 'all'],
+    queryFn: ({ signal }) => askAll<T>(path, { query, signal }),
+    placeholderData: keepPreviousData,
+    meta: { http: urlOf(path, query) },
+    ...options,
+  })
+
 /** One thing with its version, for changes of it. */
 export const useTagged = <T>(path: string, options: Options = {}) =>
   useQuery<Answer<T>, Error>({
@@ -91,14 +111,14 @@ export const useSession = () =>
     staleTime: 60_000,
   })
 
-export const useAccounts = (options?: Options) => useAsk<Page<Account>>('/accounts', {}, options)
-export const useKeys = (query: Query = {}, options?: Options) => useAsk<Page<Key>>('/keys', query, options)
+export const useAccounts = (options?: Options) => useAll<Account>('/accounts', {}, options)
+export const useKeys = (query: Query = {}, options?: Options) => useAll<Key>('/keys', query, options)
 export const useUsers = (options?: Options) => useAsk<Page<User>>('/users', {}, options)
 export const useProviders = (options?: Options) => useAsk<Page<Provider>>('/providers', {}, options)
 /** The last hour of all providers that are on. */
 export const useProviderHealth = (options?: Options) => useAsk<Page<ProviderHealth>>('/health/providers', {}, options)
 /** Models that can be used. */
-export const useModels = (options?: Options) => useAsk<Page<Model>>('/models', { on: true, limit: 200 }, options)
+export const useModels = (options?: Options) => useAll<Model>('/models', { on: true }, options)
 export const usePlans = (options?: Options) => useAsk<Page<Plan>>('/plans', {}, options)
 export const useChanges = (query: Query = {}, options?: Options) => useAsk<Page<Change>>('/changes', query, options)
 export const useSettings = (options?: Options) => useAsk<Settings>('/settings', {}, options)

@@ -1,4 +1,13 @@
 import { Button } from '@mantine/core'
+import { useState } from 'react'
+import type { Query } from '../api/ask.ts'
+
+/** The cursors of the turned pages of a question. Another question begins with its first page. */
+export function useCursors(question: Query): [cursors: readonly string[], turn: (cursors: readonly string[]) => void] {
+  const key = JSON.stringify(question)
+  const [turned, setTurned] = useState<{ key: string; cursors: readonly string[] }>({ key, cursors: [] })
+  return [turned.key === key ? turned.cursors : [], (cursors) => setTurned({ key, cursors })]
+}
 
 type Props = {
   /** Where the next page begins; null at the end. */

@@ -73,7 +73,7 @@ function AccountList({ accounts, onOpen }: { accounts: readonly Account[]; onOpe
           {accounts.map(({ id, name, status, balance_usd, bonus_usd, held_usd, plan, windows }) => (
             <tr key={id} className="opens" onClick={() => onOpen(id)}>
               <td className="cut">
-                <button type="button" className="row-name" onClick={() => onOpen(id)}>
+                <button type="button" className="row-name">
                   {visible(name)}
                 </button>
               </td>

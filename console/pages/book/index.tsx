@@ -1,7 +1,6 @@
 import { useScope } from '../../app/scope.tsx'
 import { useSigned } from '../../app/session.tsx'
-import type { Page } from '../../api/answers.ts'
-import { useAsk } from '../../api/queries.ts'
+import { useAll } from '../../api/queries.ts'
 import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
 import { Money } from '../../parts/money.tsx'
@@ -12,13 +11,11 @@ import { AuditPanel } from './audit.tsx'
 import type { Balance } from './shapes.ts'
 import { Transfers } from './transfers.tsx'
 
-const MOST_BALANCES = 200
-
 /** The double-entry book: balances, postings, and the proof that they are right. */
 export function Book() {
   const { account } = useScope()
   const { may } = useSigned()
-  const balances = useAsk<Page<Balance>>('/book/balances', { account, limit: MOST_BALANCES })
+  const balances = useAll<Balance>('/book/balances', { account })
   return (
     <PageFrame title="Book" note="Every amount is a transfer from one account of the book to another.">
       {may.readInstallation && <AuditPanel />}

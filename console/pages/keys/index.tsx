@@ -4,6 +4,7 @@ import { useSearchParams } from 'wouter'
 import type { NewKey } from '../../api/answers.ts'
 import { useKeys } from '../../api/queries.ts'
 import { type Opened, useOpened } from '../../app/opened.ts'
+import { useParam } from '../../app/param.ts'
 import { useScope } from '../../app/scope.tsx'
 import { useSigned } from '../../app/session.tsx'
 import { Loaded } from '../../parts/fault.tsx'
@@ -21,11 +22,11 @@ const DIALOGS = ['change', 'make', 'connect'] as const
 export function Keys() {
   const { account } = useScope()
   const { may } = useSigned()
-  const [filter, setFilter] = useState('')
-  const [revoked, setRevoked] = useState(false)
+  const [filter, setFilter] = useParam('q')
+  const [revoked, setRevoked] = useParam('revoked')
   const dialogs = useDialogs()
   const opened = useOpened('/keys')
-  const keys = useKeys({ account, limit: 200, ...(revoked ? { revoked: true } : {}) })
+  const keys = useKeys({ account, ...(revoked === '' ? {} : { revoked: true }) })
   return (
     <PageFrame
       title="Keys"
@@ -49,8 +50,8 @@ export function Keys() {
         />
         <Switch
           label="Show revoked"
-          checked={revoked}
-          onChange={({ currentTarget: { checked } }) => setRevoked(checked)}
+          checked={revoked !== ''}
+          onChange={({ currentTarget: { checked } }) => setRevoked(checked ? 'true' : '')}
         />
       </div>
       <Panel flush>

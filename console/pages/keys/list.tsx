@@ -69,14 +69,7 @@ function KeyRow({ row, onOpen }: { row: Key; onOpen: (id: string) => void }) {
   return (
     <tr className={revoked_at === null ? 'opens' : 'opens gone'} onClick={() => onOpen(id)}>
       <td className="cut">
-        <button
-          type="button"
-          className="row-name"
-          onClick={(event) => {
-            event.stopPropagation()
-            onOpen(id)
-          }}
-        >
+        <button type="button" className="row-name">
           {name === null ? <span className="dim">no name</span> : visible(name)}
         </button>
         <code className="narrow small dim">{keyText(row)}</code>

@@ -1,15 +1,15 @@
 import { Button, Drawer, Switch, TextInput } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { type ReactNode, useState } from 'react'
-import { useSearchParams } from 'wouter'
 import type { Model, Page, Rate } from '../../api/answers.ts'
 import { useAsk } from '../../api/queries.ts'
+import { useParam } from '../../app/param.ts'
 import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
 import { Loaded } from '../../parts/fault.tsx'
 import { Icon } from '../../parts/icons.tsx'
 import { AddButton, PageFrame, Panel } from '../../parts/page.tsx'
-import { Pager } from '../../parts/pager.tsx'
+import { Pager, useCursors } from '../../parts/pager.tsx'
 import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 import { count, shortCount } from '../../parts/when.ts'
@@ -21,17 +21,16 @@ const TYPING_MS = 200
 
 /** Every model with its price: those that are on, or all that the catalogue knows. */
 export function Models() {
-  const [params, setParams] = useSearchParams()
-  const [text, setText] = useState(params.get('q') ?? '')
+  const [text, setText] = useParam('q')
+  const [provider, setProvider] = useParam('provider')
+  const [all, setAll] = useParam('all')
   const [q] = useDebouncedValue(text, TYPING_MS)
-  const [all, setAll] = useState(false)
-  const [cursors, setCursors] = useState<string[]>([])
+  const narrowed = { q: q.trim(), provider, ...(all === '' ? { on: true } : {}) }
+  const [cursors, setCursors] = useCursors(narrowed)
   const [opened, setOpened] = useState<Model>()
   const [form, setForm] = useState<{ id: string | undefined }>()
   const { may } = useSigned()
-  const provider = params.get('provider')
-  const query = { q: q.trim(), provider, limit: PAGE, cursor: cursors.at(-1), ...(all ? {} : { on: true }) }
-  const asked = useAsk<Page<Model>>('/models', query)
+  const asked = useAsk<Page<Model>>('/models', { ...narrowed, limit: PAGE, cursor: cursors.at(-1) })
   return (
     <PageFrame
       title="Models"
@@ -45,21 +44,15 @@ export function Models() {
           placeholder="Filter by name"
           leftSection={<Icon name="search" />}
           value={text}
-          onChange={({ currentTarget: { value } }) => {
-            setText(value)
-            setCursors([])
-          }}
+          onChange={({ currentTarget: { value } }) => setText(value)}
         />
         <Switch
           label="Also of providers that are off"
-          checked={all}
-          onChange={({ currentTarget: { checked } }) => {
-            setAll(checked)
-            setCursors([])
-          }}
+          checked={all !== ''}
+          onChange={({ currentTarget: { checked } }) => setAll(checked ? 'true' : '')}
         />
-        {provider !== null && (
-          <Button size="compact-sm" variant="default" onClick={() => setParams({})}>
+        {provider !== '' && (
+          <Button size="compact-sm" variant="default" onClick={() => setProvider('')}>
             Only {provider}: show all
           </Button>
         )}
@@ -126,7 +119,7 @@ function ModelTable({ models, onOpen }: { models: readonly Model[]; onOpen: (mod
           {models.map((model) => (
             <tr key={model.id} className={model.on ? 'opens' : 'opens gone'} onClick={() => onOpen(model)}>
               <td className="cut">
-                <button type="button" className="row-name" onClick={() => onOpen(model)}>
+                <button type="button" className="row-name">
                   {visible(model.id)}
                 </button>
               </td>

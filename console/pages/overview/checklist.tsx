@@ -1,6 +1,7 @@
 import { Button } from '@mantine/core'
 import { useState } from 'react'
-import { useKeys, useProviders } from '../../api/queries.ts'
+import type { Key, Page } from '../../api/answers.ts'
+import { useAsk, useProviders } from '../../api/queries.ts'
 import { To } from '../../app/scope.tsx'
 import { useSigned } from '../../app/session.tsx'
 import { Icon } from '../../parts/icons.tsx'
@@ -33,7 +34,7 @@ export function Checklist({ hasRequests }: { hasRequests: boolean | undefined })
 
 function Steps() {
   const { may } = useSigned()
-  const keys = useKeys({ limit: 1 })
+  const keys = useAsk<Page<Key>>('/keys', { limit: 1 })
   const providers = useProviders({ enabled: may.readInstallation })
   const hasKey = (keys.data?.data.length ?? 0) > 0
   const hasProvider = providers.data?.data.some(({ id, on }) => on && id !== 'sandbox') ?? false

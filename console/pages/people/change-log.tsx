@@ -8,7 +8,7 @@ import { Fact, Facts } from '../../parts/facts.tsx'
 import { Loaded } from '../../parts/fault.tsx'
 import { Id } from '../../parts/id.tsx'
 import { Panel } from '../../parts/page.tsx'
-import { Pager } from '../../parts/pager.tsx'
+import { Pager, useCursors } from '../../parts/pager.tsx'
 import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 import { When } from '../../parts/when.tsx'
@@ -21,7 +21,7 @@ const IS_ID = /^[a-z]+_\w{16,}$/
 /** What was changed, by whom, and how it was before. */
 export function ChangeLog() {
   const { account } = useScope()
-  const [cursors, setCursors] = useState<string[]>([])
+  const [cursors, setCursors] = useCursors({ account })
   const asked = useChanges({ account, limit: PAGE, cursor: cursors.at(-1) })
   return (
     <Panel flush>
@@ -79,7 +79,7 @@ function ChangeTable({ changes }: { changes: readonly Change[] }) {
 /** Names of what was changed: those of now, else those that its lines have. */
 function useNames(changes: readonly Change[]): (id: string) => string | undefined {
   const { session } = useSigned()
-  const [accounts, users, keys] = [useAccounts(), useUsers(), useKeys({ limit: 200 })]
+  const [accounts, users, keys] = [useAccounts(), useUsers(), useKeys()]
   const lists: (readonly { id: string; name: string | null }[] | undefined)[] = [
     accounts.data?.data,
     users.data?.data,
