@@ -102,13 +102,20 @@ describe('the list of requests', () => {
     expect((await owner.get(`/requests?limit=1&cursor=${first.next}&model=x`)).code).toBe('invalid_request')
   })
 
-  test.each(['q=ab', 'from=yesterday', 'streamed=maybe', 'min_cost_usd=x', 'min_tokens=-1', 'limit=0', 'cursor=x'])(
-    'a wrong filter is refused: %s',
-    async (query) => {
-      const { status, code } = await owner.get(`/requests?${query}`)
-      expect([status, code]).toEqual([400, 'invalid_request'])
-    },
-  )
+  test.each([
+    'q=ab',
+    'from=yesterday',
+    'streamed=maybe',
+    'min_cost_usd=x',
+    'min_tokens=-1',
+    'limit=0',
+    'cursor=x',
+    'outcome=success',
+    'outcome=open&not_outcome=success',
+  ])('a wrong filter is refused: %s', async (query) => {
+    const { status, code } = await owner.get(`/requests?${query}`)
+    expect([status, code]).toEqual([400, 'invalid_request'])
+  })
 })
 
 describe('one request', () => {

@@ -1,5 +1,6 @@
 import type { AppContext } from '../../context.ts'
 import { invalid } from '../../error.ts'
+import { OUTCOMES } from '../../ledger/outcomes.ts'
 import { nanoOf } from '../../money.ts'
 import { protocols } from '../../protocols/index.ts'
 import { CHOICES, FLAGS, type Choice, type ChoiceName, type RequestFilter, type Scope } from '../../store/store.ts'
@@ -28,10 +29,17 @@ export function readInstant(text: string, name: string, now: number): number {
   return at
 }
 
+/** Requests have no others. */
+const KNOWN_OUTCOMES: readonly string[] = [...Object.keys(OUTCOMES), 'open', 'refused']
+
 /** The values of a repeated filter, and those that it excludes (`not_model=`). */
 function choiceIn({ query }: ManagementRequest, name: ChoiceName): Choice | undefined {
   const [only, not] = [query.getAll(name), query.getAll(`not_${name}`)]
   if (only.length === 0 && not.length === 0) return undefined
+  if (name === 'outcome')
+    for (const [param, values] of [[name, only] as const, [`not_${name}`, not] as const])
+      if (!values.every((value) => KNOWN_OUTCOMES.includes(value)))
+        throw invalid(param, `must be one of ${KNOWN_OUTCOMES.join(', ')}`)
   return { ...(only.length === 0 ? {} : { only }), ...(not.length === 0 ? {} : { not }) }
 }
 
