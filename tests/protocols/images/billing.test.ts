@@ -46,9 +46,10 @@ describe('the bill of an image request', () => {
     ])
   })
 
-  test('is zero if the provider returns far too many images', async () => {
+  test('is zero if the provider returns far too many images, which the client does not get', async () => {
     const response = await generate({ model: 'by-image-flood', n: 2 })
-    expect([response.status, (await record(response)).usage]).toEqual([200, 0])
+    expect([response.status, (await record(response)).usage]).toEqual([502, 0])
+    expect(await response.text()).toContain('1000 images; at most 100 are accepted')
   })
 
   test('is the sum of several calls', async () => {
