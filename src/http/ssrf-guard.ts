@@ -26,6 +26,8 @@ export type GuardOptions = {
 }
 
 const MAX_URL_CHARACTERS = 4096
+/** No name in DNS is longer. */
+const MAX_HOST_CHARACTERS = 255
 const MAX_REDIRECTS = 3
 /** Addresses of one host that are tried in each family, because a machine may have a route for only one family. */
 const MAX_ADDRESSES_PER_FAMILY = 2
@@ -99,6 +101,8 @@ export function publicUrlProblem(url: string, options: Pick<GuardOptions, 'priva
   if (isExempt(parsed, options.private)) return undefined
   if (parsed.port !== '' && parsed.port !== '80' && parsed.port !== '443') return `${NOT_PUBLIC} on port 80 or 443`
   const host = withoutBrackets(parsed)
+  // To strip the dots at the end of a host takes quadratic time for many in its middle.
+  if (host.length > MAX_HOST_CHARACTERS) return NOT_PUBLIC
   const isLocal = isIP(host) === 0 ? LOCAL_NAME.test(host.replace(/\.+$/, '')) : !isPublicAddress(host)
   return isLocal ? NOT_PUBLIC : undefined
 }

@@ -83,6 +83,8 @@ describe('local hosts and URLs', () => {
     ['https://8.8.8.8/', undefined],
     ['https://[2606:4700::1111]/', undefined],
     ['https://example.com./', undefined],
+    [`https://${'.'.repeat(252)}a.b/`, undefined],
+    [`https://${'.'.repeat(253)}a.b/`, 'must be a public http:// or https:// URL'],
     [`https://example.com/${'x'.repeat(4076)}`, undefined],
   ]
 
