@@ -62,14 +62,25 @@ export function checkDepth(json: string): void {
     )
 }
 
-/** An error body that is not JSON (an HTML page, plain text) as one line. */
+/**
+ * An error body that is not JSON (an HTML page, plain text) as one line. No expression looks beyond the next tag: a
+ * body full of opened ones would take minutes.
+ */
 export const plainText = (body: string): string =>
   body
-    .replace(/<(script|style)[\s\S]*?<\/\1>/gi, ' ')
-    .replace(/<[^>]*>/g, ' ')
+    .split(/<(?=script|style)/i)
+    .map((text, index) => (index === 0 ? text : withoutCode(text)))
+    .join('')
+    .replace(/<[^<>]*>/g, ' ')
     .replace(/\s+/g, ' ')
     .trim()
     .slice(0, 500)
+
+/** `text`: from the name of a tag whose content is code, to the next one. */
+function withoutCode(text: string): string {
+  const [code, ...rest] = text.split(/<\/(?:script|style)>/i)
+  return rest.length === 0 ? `<${code}` : ` ${rest.join(' ')}`
+}
 
 /** `message`: replaces the provider's message, or precedes it with `quote`. */
 type Mapping = { code: ErrorCode; status?: number; message?: string; quote?: boolean }
