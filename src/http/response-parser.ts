@@ -1,13 +1,15 @@
 import { GatewayError } from '../error.ts'
 import { HeaderLines, type HeaderReader } from './header-lines.ts'
 
-/** Longest head (status line and headers), and longest trailer section, in bytes. */
+/** Longest head (status line and headers) with the informational ones before it, and longest trailers, in bytes. */
 const MAX_HEAD_BYTES = 64 * 1024
 /** Longest chunk-size line, extensions included. */
 const MAX_SIZE_LINE_BYTES = 1024
 
 /** Digits of a chunk's size: a double has such a number exactly. */
 const MAX_SIZE_DIGITS = 12
+
+const STATUS_LINE = /^HTTP\/1\.[0-9] [1-9][0-9]{2}(?: [^\0\r\n]*)?\r\n/
 
 const LF = 10
 const CR = 13
@@ -29,6 +31,7 @@ export class ResponseParser {
   #remaining = 0
   #line = ''
   #trailerBytes = 0
+  #informationalBytes = 0
   #pendingHead: Buffer | undefined
 
   get complete(): boolean {
@@ -68,7 +71,7 @@ export class ResponseParser {
   #readHead(bytes: Buffer): Buffer | undefined {
     const all = this.#pendingHead === undefined ? bytes : Buffer.concat([this.#pendingHead, bytes])
     const end = all.indexOf('\r\n\r\n')
-    if ((end === -1 ? all.length : end) > MAX_HEAD_BYTES)
+    if ((end === -1 ? all.length : end) + this.#informationalBytes > MAX_HEAD_BYTES)
       throw protocolError("The head of the provider's response is larger than 64 KiB.")
     if (end === -1) {
       this.#pendingHead = all
@@ -76,15 +79,15 @@ export class ResponseParser {
     }
     this.#pendingHead = undefined
     this.#parseHead(all.toString('latin1', 0, end + 2))
+    this.#informationalBytes += end + 4
     return all.subarray(end + 4)
   }
 
   /** `text`: the head, each line with its CRLF. */
   #parseHead(text: string): void {
     const at = text.indexOf('\r\n')
+    if (!STATUS_LINE.test(text)) throw protocolError('The provider did not respond with HTTP/1.1.')
     const status = Number(text.slice(9, 12))
-    if (!text.startsWith('HTTP/1.') || !(status >= 100) || text[8] !== ' ' || (at !== 12 && text[12] !== ' '))
-      throw protocolError('The provider did not respond with HTTP/1.1.')
     if (status === 101) throw protocolError('The provider switched protocols, which was not requested.')
     if (status < 200) return
     const headers = HeaderLines.of(text.slice(at + 2))

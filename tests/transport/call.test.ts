@@ -112,6 +112,9 @@ describe('an incoming response', () => {
     ['a head that is cut', 'HTTP/1.1 200 OK\r\ncontent-le'],
     ['an empty response', ''],
     ['a protocol other than HTTP', 'SSH-2.0-OpenSSH_9.2\r\n\r\n'],
+    ['a status other than three digits', 'HTTP/1.1 2e2 OK\r\ncontent-length: 5\r\n\r\nhello'],
+    ['a status line with a line feed', 'HTTP/1.1 200 OK\nx: y\r\ncontent-length: 5\r\n\r\nhello'],
+    ['a flood of informational responses', 'HTTP/1.1 100 Continue\r\n\r\n'.repeat(5_000) + plain('hello')],
     ['an invalid chunk size', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-3\r\nabc\r\n0\r\n\r\n'],
     [
       'a chunk size of more than twelve digits',
