@@ -111,10 +111,10 @@ function exampleOf(name: string, path: string): { example?: string } {
 }
 
 function responsesOf({ answer, codes, errors, body, hasProviderErrors }: Operation): Record<string, object> {
-  const { status = 200, also, type = 'application/json', schema, description, stream } = answer
+  const { status = 200, also, type = 'application/json', otherTypes = [], schema, description } = answer
   const content = {
     ...(schema === undefined ? {} : { [type]: type === 'text/event-stream' ? {} : { schema } }),
-    ...(stream === true ? { 'text/event-stream': {} } : {}),
+    ...Object.fromEntries(otherTypes.map((other) => [other, {}])),
   }
   const error = { 'application/json': { schema: reference(errors) } }
   const answered = { description, ...(Object.keys(content).length === 0 ? {} : { content }) }

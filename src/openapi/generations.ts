@@ -135,7 +135,11 @@ const generation = ({ request, response, example, isStreamed = true, ...rest }: 
   codes: CODES.generation,
   hasProviderErrors: true,
   body: { type: 'application/json', schema: reference(request), example },
-  answer: { schema: reference(response), description: 'The response; with `stream`, its events', stream: isStreamed },
+  answer: {
+    schema: reference(response),
+    description: 'The response; with `stream`, its events',
+    otherTypes: isStreamed ? ['text/event-stream'] : [],
+  },
 })
 
 const OPENAI = 'OpenAIError'

@@ -38,6 +38,7 @@ type Described = {
   status?: number
   also?: number
   type?: string
+  otherTypes?: readonly string[]
 }
 
 const one = (name: keyof typeof answers): Schema => reference(name)
@@ -104,6 +105,7 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
     summary: 'All requests, as a file',
     query: { ...FILTERS, format: oneOf('csv', 'jsonl') },
     type: 'text/csv',
+    otherTypes: ['application/jsonl'],
     answer: text,
   },
   'GET /requests/{id}': { summary: 'A request', answer: one('RequestDetailAnswer') },
@@ -121,6 +123,7 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
       format: oneOf('json', 'csv'),
     },
     answer: one('UsageAnswer'),
+    otherTypes: ['text/csv'],
   },
   'GET /speed': {
     summary: 'Percentiles of first tokens and tokens a second',
@@ -246,7 +249,16 @@ const inside = (value: unknown): unknown =>
 
 export const management: readonly Operation[] = managementRoutes.map(({ method, template, action, keys: _ }) => {
   const name = nameOf(method, template)
-  const { summary, query, body, answer, status = 200, also, type } = DESCRIBED[name] ?? { summary: name }
+  const {
+    summary,
+    query,
+    body,
+    answer,
+    status = 200,
+    also,
+    type,
+    otherTypes = [],
+  } = DESCRIBED[name] ?? { summary: name }
   const isChange = method !== 'GET' && method !== 'POST'
   return {
     method: method.toLowerCase() as Operation['method'],
@@ -266,6 +278,7 @@ export const management: readonly Operation[] = managementRoutes.map(({ method, 
       description: summary,
       ...(answer === undefined ? {} : { schema: answer }),
       ...(type === undefined ? {} : { type }),
+      otherTypes,
       ...(also === undefined ? {} : { also }),
     },
   }

@@ -23,8 +23,15 @@ export type Operation = {
   answer: Answer
 }
 
-/** `also`: another status with the same body. */
-type Answer = { status?: number; also?: number; type?: string; schema?: Schema; description: string; stream?: boolean }
+/** `also`: another status with the same body. `otherTypes`: other content types, as the client asks. */
+type Answer = {
+  status?: number
+  also?: number
+  type?: string
+  otherTypes?: readonly string[]
+  schema?: Schema
+  description: string
+}
 
 export const text: Schema = { type: 'string' }
 export const whole: Schema = { type: 'integer' }

@@ -15,6 +15,7 @@ type Content = Record<string, { schema?: object; example?: unknown }>
 type Documented = {
   operationId: string
   security: object[]
+  parameters?: { name: string; schema: { enum?: string[] } }[]
   requestBody?: { content: Content }
   responses: Record<string, { content?: Content }>
 }
@@ -83,6 +84,10 @@ async function misfit({ operation }: (typeof operations)[number], response: Resp
   return type === 'application/json' ? problems(schema, JSON.parse(text)) : ''
 }
 
+/** The formats of which a client may choose one. */
+const formatsOf = ({ operation: { parameters = [] } }: (typeof operations)[number]): string[] =>
+  parameters.flatMap(({ name, schema }) => (name === 'format' ? (schema.enum ?? []) : []))
+
 describe('a running server', () => {
   let gateway: Gateway
   let owner: Browser
@@ -137,6 +142,16 @@ describe('a running server', () => {
     }
     expect(lists.length).toBeGreaterThan(10)
     expect(wrong).toEqual([])
+    const formats = named.flatMap(([, one]) => formatsOf(one).map((format) => [one, format] as const))
+    expect(formats.length).toBe(4)
+    for (const [one, format] of formats) {
+      const { status, headers, text } = await owner.get(`${one.path.replace('/v1/management', '')}?format=${format}`)
+      expect([one.path, format, await misfit(one, new Response(text, { status, headers }))]).toEqual([
+        one.path,
+        format,
+        '',
+      ])
+    }
     const making = named.filter(([name]) => ['POST /v1/management/keys', 'POST /v1/management/accounts'].includes(name))
     const bodies = [{ kind: 'pay-as-you-go', name: 'x' }, { name: 'team' }]
     for (const [at, [, one]] of making.entries()) {
