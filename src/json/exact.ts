@@ -1,6 +1,7 @@
 /** Parsing and printing that keep the spelling of numbers that a double would change. */
 
 import { isObject } from './parse.ts'
+import { isDeeperThan, WRITABLE_LEVELS } from './scan.ts'
 
 /**
  * JSON.parse whose result stringifies with the original spelling of numbers: those that a double would print
@@ -34,8 +35,12 @@ function withExactMembers(plain: unknown, exact: unknown, name: string): unknown
   return plain
 }
 
-/** `parseExact` for a text that should be a JSON object; undefined if it is incomplete, invalid or anything else. */
+/**
+ * `parseExact` for a text that should be a JSON object; undefined if it is incomplete, invalid or anything else, and
+ * for one that could not be written again.
+ */
 export function readObject(text: string): Record<string, unknown> | undefined {
+  if (isDeeperThan(WRITABLE_LEVELS, text)) return undefined
   try {
     const value = parseExact(text)
     return isObject(value) && !isRawJson(value) ? value : undefined

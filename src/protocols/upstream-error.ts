@@ -1,6 +1,6 @@
 import { GatewayError, type ErrorCode } from '../error.ts'
 import { objectOf } from '../json/parse.ts'
-import { isDeeperThan } from '../json/scan.ts'
+import { isDeeperThan, WRITABLE_LEVELS } from '../json/scan.ts'
 import { scrub } from '../log/secrets.ts'
 
 /** The fields of a provider's error beside its message. */
@@ -50,15 +50,12 @@ export const upstreamStreamError = (message: string, fields: ProviderErrorFields
 export const truncatedStream = (): GatewayError =>
   new GatewayError('upstream_error', "The provider's stream ended before its answer was complete.")
 
-/** Writing a value of 100,000 levels as JSON takes two seconds, and then fails. */
-const MAX_DEPTH = 1_000
-
 /** Throws upstream_error for a response that could not be written again. */
 export function checkDepth(json: string): void {
-  if (isDeeperThan(MAX_DEPTH, json))
+  if (isDeeperThan(WRITABLE_LEVELS, json))
     throw new GatewayError(
       'upstream_error',
-      `The provider's response is nested deeper than ${MAX_DEPTH} levels, which Sluice does not pass on.`,
+      `The provider's response is nested deeper than ${WRITABLE_LEVELS} levels, which Sluice does not pass on.`,
     )
 }
 

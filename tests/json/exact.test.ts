@@ -20,6 +20,9 @@ test('parseWithExact keeps the spelling only in members with the given name', ()
 test('readObject reads a complete object and nothing else', () => {
   expect(JSON.stringify(readObject(` {"n": ${BIG}} `))).toBe(`{"n":${BIG}}`)
   for (const text of ['', ' ', '{"a":1', '[1]', '1.0', '"a"', 'null', 'x']) expect(readObject(text)).toBeUndefined()
+  const nested = (levels: number): string => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`
+  expect(readObject(nested(1_000))).toBeDefined()
+  expect(readObject(nested(1_001))).toBeUndefined()
 })
 
 test('stringifyAs spells big integers as the source does, unless two of them round to the same double', () => {
