@@ -76,6 +76,16 @@ test.each(ROUTES)('%s on %s: a response that is nested too deeply is a 502', asy
   expect(logged).not.toHaveBeenCalled()
 })
 
+test.each(ROUTES)('%s on %s: an error that is nested too deeply is one without a message', async (client, upstream) => {
+  using logged = spyOn(log, 'error')
+  respond = () => ({ head: { status: 400, type: 'application/json' }, text: `{"detail":${NESTED}}` })
+  for (const stream of [false, true]) {
+    const response = await askFor(client, upstream, stream)
+    expect([response.status, await response.text()]).toEqual([400, expect.stringContaining('400 and no message')])
+  }
+  expect(logged).not.toHaveBeenCalled()
+})
+
 test.each(ROUTES)('%s on %s: a frame that is nested too deeply is no error of Sluice', async (client, upstream) => {
   using logged = spyOn(log, 'error')
   for (const place of ['text', 'member'] as const) {
