@@ -26,12 +26,14 @@ export class PartWriter {
   }
 
   items(parts: readonly Part[], role: 'user' | 'assistant'): Item[] {
-    return parts.flatMap((part): Item[] => {
+    const items: Item[] = []
+    for (const part of parts) {
       const block = this.#block(part, role)
-      if (block === undefined) return []
-      if (part.type === 'tool-call') return [{ block, part, callId: part.id }]
-      return [part.type === 'tool-result' ? { block, part, resultOf: part.callId } : { block, part }]
-    })
+      if (block === undefined) continueText(items.at(-1), part)
+      else if (part.type === 'tool-call') items.push({ block, part, callId: part.id })
+      else items.push(part.type === 'tool-result' ? { block, part, resultOf: part.callId } : { block, part })
+    }
+    return items
   }
 
   #block(part: Part, role: 'user' | 'assistant'): Block | undefined {
@@ -159,6 +161,12 @@ export const thinkingBlock = (reasoning: { text: string; redacted?: boolean; sig
   reasoning.redacted === true && reasoning.text === ''
     ? { type: 'redacted_thinking', data: reasoning.signature }
     : { type: 'thinking', thinking: reasoning.text, signature: reasoning.signature }
+
+/** Whitespace that may not be a text of its own, such as the break between two paragraphs, ends the text before it. */
+function continueText(before: Item | undefined, part: Part): void {
+  if (part.type === 'text' && before?.part.type === 'text')
+    Object.assign(before.block, { text: `${before.block.text as string}${part.text}` }, cacheControl(part))
+}
 
 const cacheControl = ({ cache }: { cache?: { ttl?: '5m' | '1h' } | undefined }): { cache_control?: object } =>
   cache === undefined ? {} : { cache_control: { type: 'ephemeral', ...cache } }

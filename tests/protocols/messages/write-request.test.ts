@@ -179,6 +179,16 @@ describe('a conversation', () => {
     expect(() => write({ turns: [user(' ')] })).toThrow('messages')
   })
 
+  test('has whitespace between two texts at the end of the first', () => {
+    const end: Part = { type: 'text', text: '\n\n', cache: {} }
+    const { body, lost } = write({ turns: [{ role: 'user', parts: [text(' '), text('a'), text(''), end, text('b')] }] })
+    expect(body.messages[0].content).toEqual([
+      { type: 'text', text: 'a\n\n', cache_control: { type: 'ephemeral' } },
+      { type: 'text', text: 'b' },
+    ])
+    expect(lost).toEqual([])
+  })
+
   test('may end with the beginning of a response, without whitespace at its end', () => {
     const { body, lost } = write({ turns: [user('a'), assistant(text('Once upon '))] })
     expect(body.messages.at(-1)).toEqual({ role: 'assistant', content: [{ type: 'text', text: 'Once upon' }] })
