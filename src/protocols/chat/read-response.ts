@@ -17,7 +17,7 @@ import { nonEmpty, readFinishReason, readUsage, type Json } from './shapes.ts'
 export function readResponse(body: unknown): GenerationEvent[] {
   if (!isObject(body))
     throw new GatewayError('upstream_error', 'The response of the provider is not a chat completion.')
-  if (!hasChoices(body) && (body.error === undefined || body.error === null))
+  if (!hasChoices(body) && failureIn(body) === undefined)
     throw new GatewayError('upstream_error', 'The response of the provider is a chat completion without choices.')
   const reader = new ChatResponseReader()
   const events = reader.whole(body)
@@ -83,8 +83,8 @@ export class ChatResponseReader implements Reader {
 
   #chunk(chunk: Json, whole = false): void {
     const choice = firstChoice(chunk.choices)
-    const failure = chunk.error ?? choice?.error
-    if (failure !== undefined && failure !== null) return this.#fail(readFailure(failure))
+    const failure = failureIn(chunk, choice)
+    if (failure !== undefined) return this.#fail(readFailure(failure))
     this.#onHead(chunk)
     this.#message.addSources(chunk)
     if (choice !== undefined) this.#onChoice(choice, whole)
@@ -208,6 +208,10 @@ function firstChoice(choices: unknown): Json | undefined {
       isObject(choice) && (choice.index === undefined || choice.index === null || choice.index === 0),
   )
 }
+
+/** The error of a body or chunk: vLLM has reported it without a member `error`, as an object of the kind `error`. */
+const failureIn = (body: Json, choice?: Json): unknown =>
+  body.error ?? choice?.error ?? (body.object === 'error' ? body : undefined)
 
 /** The error of an error object in a stream or in a 200 body, or of a plain string. */
 function readFailure(failure: unknown): GatewayError {

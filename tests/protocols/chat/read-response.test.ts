@@ -271,6 +271,7 @@ describe('the end of a stream', () => {
       'upstream_rate_limited',
     )
     expect(last({ error: { message: 'Busy', code: 503 } })).toBe('overloaded')
+    expect(last({ object: 'error', message: 'Busy', code: 503 })).toBe('overloaded')
     expect(last({ error: { message: 'Odd', type: 'server_error' } })).toBe('upstream_error')
     expect(last({ error: 'down' })).toBe('upstream_error')
     expect(last(chunkOf({ content: 'x' }, { finish_reason: 'error', error: { code: 429, message: 'x' } }))).toBe(
@@ -279,6 +280,14 @@ describe('the end of a stream', () => {
     expect(last(stop('error'))).toBe('upstream_error')
     expect(last(stop('insufficient_system_resource'))).toBe('overloaded')
   })
+  test('a whole body that is an error is thrown with its message', () => {
+    for (const error of [
+      { error: { message: 'Too long', code: 400 } },
+      { object: 'error', message: 'Too long', code: 400 },
+    ])
+      expect(() => eventsOf('chat.completions', error)).toThrow('Too long')
+  })
+
   test('a body that is not a chat completion is refused', () => {
     for (const body of [null, 'x', [], {}, { choices: [] }, { error: { message: 'x' } }])
       expect(() => eventsOf('chat.completions', body)).toThrow()
