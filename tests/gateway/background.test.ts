@@ -264,6 +264,19 @@ test('a background response is cancelled if its client left before receiving its
   expect(await balance()).toBe(0.994)
 }, 30_000)
 
+test('a background response can be followed up once it has ended', async () => {
+  const { id } = (await create()).body as unknown as { id: string }
+  const followUp = { background: false, previous_response_id: id }
+  expect(await create(followUp)).toMatchObject({
+    status: 400,
+    body: { error: { param: 'previous_response_id', message: expect.stringContaining('has not ended yet') } },
+  })
+  expect(calls.filter((name) => name === 'POST ')).toHaveLength(1)
+  status = 'completed'
+  await call('GET', `/v1/responses/${id}`)
+  expect((await create(followUp)).status).toBe(200)
+})
+
 test('a background response is refused with store: false', async () => {
   const refused = await create({ store: false })
   expect([refused.status, (refused.body as { error?: { param: string } }).error?.param]).toEqual([400, 'background'])

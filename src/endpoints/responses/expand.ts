@@ -1,5 +1,6 @@
 import { GatewayError, invalid } from '../../error.ts'
 import { isObject } from '../../json/parse.ts'
+import { isPending } from '../../pipeline/background.ts'
 import type { RawRequest } from '../../protocols/protocol.ts'
 import type { Store, StoredResponse } from '../../store/store.ts'
 
@@ -22,7 +23,7 @@ const CHAIN_MAX = 1_000
  * Replaces `previous_response_id` by the turns behind it, and each `item_reference` by its item. Changes body and text
  * of `rawRequest` only where there is something to expand. Returns the items that the client itself sent, to be stored
  * with the response. Throws not_found for an unknown id, request_too_large for more bytes of stored items than the
- * limit, and invalid_request for more items.
+ * limit, and invalid_request for more items, or a response that runs in the background, whose items are not known yet.
  */
 export async function expand(
   rawRequest: RawRequest,
@@ -117,6 +118,8 @@ class StoredItems {
           { param: 'previous_response_id' },
         )
       const { inputItems, response } = found
+      if (response.background === true && isPending(response))
+        throw invalid('previous_response_id', `response '${next}' has not ended yet: fetch it until it has`)
       const output = Array.isArray(response.output) ? (response.output as Item[]) : []
       chain.push(this.#count([...(inputItems as Item[]), ...output]))
       const before: unknown = response.previous_response_id
