@@ -13,6 +13,7 @@ import * as users from '../endpoints/management/users.ts'
 import { isObject } from '../json/parse.ts'
 import answers from './answers.json'
 import {
+  anything,
   CODES,
   flag,
   listOf,
@@ -164,7 +165,7 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
   'GET /settings/export.yaml': {
     summary: 'File and console as one sluice.yaml, with variables for secrets',
     type: 'application/yaml',
-    answer: text,
+    answer: anything,
   },
   'GET /providers': { summary: 'Providers', answer: all('ProviderAnswer') },
   'GET /providers/{id}': { summary: 'A provider', answer: one('ProviderAnswer') },
