@@ -12,7 +12,7 @@ import { unwrapSignature } from '../../generation/signature.ts'
 import { collectExtras, type Extras, present, refuseUnreadable } from '../fields.ts'
 import { parseExact } from '../../json/exact.ts'
 import { isObject } from '../../json/parse.ts'
-import { checkBase64, mediaKind } from '../media.ts'
+import { checkBase64, checkMediaType, mediaKind } from '../media.ts'
 import type { RawRequest } from '../protocol.ts'
 import { either, type GoogleFields } from './fields.ts'
 import { stepsOf } from './hosted-tools.ts'
@@ -117,7 +117,8 @@ export class PartReader {
   }
 
   #readInline(blob: GoogleFields, detail: string | undefined): MediaPart {
-    const mediaType = blob.require('mimeType', blob.string('mimeType'), 'the media type of the data')
+    const named = blob.require('mimeType', blob.string('mimeType'), 'the media type of the data')
+    const mediaType = checkMediaType(named, blob.at('mimeType'))
     const data = checkBase64(blob.require('data', blob.string('data'), 'the data in base64'), blob.at('data'))
     const filename = blob.string('displayName')
     collectExtras(blob, this.#reading.extras)

@@ -1,7 +1,7 @@
 import { invalid } from '../../error.ts'
 import type { MediaSource } from '../../generation/request.ts'
 import { collectExtras, describeType, type Extras, Fields } from '../fields.ts'
-import { checkBase64 } from '../media.ts'
+import { checkBase64, checkMediaType } from '../media.ts'
 
 /** The source of a medium; undefined for a kind that only Anthropic has. */
 export function readSource(source: Fields, type: 'image' | 'file', extras: Extras): MediaSource | undefined {
@@ -11,7 +11,10 @@ export function readSource(source: Fields, type: 'image' | 'file', extras: Extra
     case 'base64':
       return {
         type: 'data',
-        mediaType: source.require('media_type', mediaType, 'the media type of the data'),
+        mediaType: checkMediaType(
+          source.require('media_type', mediaType, 'the media type of the data'),
+          source.at('media_type'),
+        ),
         data: checkBase64(source.require('data', source.string('data'), 'the content as base64'), source.at('data')),
       }
     case 'url':

@@ -24,6 +24,7 @@ const REFUSED: [string, unknown][] = [
   ['contents[0].parts[1]', bodyOf({ text: 'a' }, null)],
   ['contents[0].parts[0].text', bodyOf({ text: 1 })],
   ['contents[0].parts[0].inlineData.mimeType', bodyOf({ inlineData: { data: 'AAAA' } })],
+  ['contents[0].parts[0].inlineData.mimeType', bodyOf({ inlineData: { mimeType: '', data: 'AAAA' } })],
   ['contents[0].parts[0].inlineData.data', bodyOf({ inlineData: { mimeType: 'image/png' } })],
   ['contents[0].parts[0].inline_data.data', bodyOf({ inline_data: { mime_type: 'image/png', data: '<png>' } })],
   ['contents[0].parts[0].fileData.fileUri', bodyOf({ fileData: { mimeType: 'image/png' } })],

@@ -41,6 +41,14 @@ describe('a request', () => {
       },
     ],
     [
+      'messages[0].content[0].source.media_type',
+      {
+        messages: [
+          { role: 'user', content: [{ type: 'image', source: { type: 'base64', media_type: 'png', data: 'AAAA' } }] },
+        ],
+      },
+    ],
+    [
       'messages[0].content[0].source.url',
       { messages: [{ role: 'user', content: [{ type: 'image', source: { type: 'url' } }] }] },
     ],
