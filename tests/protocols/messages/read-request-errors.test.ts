@@ -44,7 +44,7 @@ describe('a request', () => {
       'messages[0].content[0].source.media_type',
       {
         messages: [
-          { role: 'user', content: [{ type: 'image', source: { type: 'base64', media_type: 'png', data: 'AAAA' } }] },
+          { role: 'user', content: [{ type: 'image', source: { type: 'base64', media_type: ' ', data: 'AAAA' } }] },
         ],
       },
     ],
