@@ -283,9 +283,7 @@ async function refusalOf(
 ): Promise<UpstreamRefusal> {
   const received = await readAll(incoming.body, ERROR_BODY_BYTES)
   const body = isDeeperThan(WRITABLE_LEVELS, received) ? '' : received
-  const own = withRetryAfter(protocol.call.readError(incoming.status, body), incoming.headers)
-  // The path is that in the provider's request, which a client of another protocol did not write.
-  const read = sameProtocol || own.param === undefined ? own : own.with({ param: undefined })
+  const read = withRetryAfter(protocol.call.readError(incoming.status, body), incoming.headers)
   // Sluice's credentials or format are at fault: nothing may look like a fault of the client (docs/decisions/0002).
   const isOfOperator = incoming.status < 500 && read.code === 'upstream_error'
   const error = isOfOperator
