@@ -17,7 +17,7 @@ import { at } from '../../src/pipeline/settings/leaves.ts'
 import { shownSettings } from '../../src/endpoints/management/settings.ts'
 import { managementRoutes } from '../../src/endpoints/management/routes.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
-import { sqlIn } from '../stores.ts'
+import { ON_POSTGRES, sqlIn } from '../stores.ts'
 import { type Browser, firstLink, ownerOf, signedIn } from './browser.ts'
 
 const CANARIES = ['canary-provider-key-1234', 'canary-header-5678', 'canary-password-9012']
@@ -58,7 +58,7 @@ describe('what the server is', () => {
       limits: { requestsPerMinute: 600, body: '32MiB' },
       timeouts: { connect: '10s' },
       billing: { startingCredit: '100', unpriced: 'free', delay: '3m' },
-      store: { quota: null, reserve: '5%, at most 1GiB' },
+      store: { quota: null, reserve: ON_POSTGRES ? null : '5%, at most 1GiB' },
       console: { enabled: true },
     })
     for (const { path, in_force } of run_time) expect([path, at(settings, path)]).toEqual([path, in_force])
