@@ -67,7 +67,7 @@ function expectOnly(debt: readonly string[], found: string[], rule: string): voi
 
 describe('modules', () => {
   const ORDER = [
-    ['error', 'json', 'config'],
+    ['collections', 'error', 'json', 'config'],
     ['log'],
     ['http', 'worker', 'generation'],
     ['telemetry'],

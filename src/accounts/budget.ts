@@ -24,7 +24,7 @@ type Spend = { since: number; spent: bigint; held: bigint; elapsedMs: number; le
 /** The use of keys' spending limits, in memory. A key never goes back to an earlier period, whatever the clock says. */
 export class Budgets {
   readonly #spends: Map<string, Spend>
-  readonly #open = new Set<BudgetHold>()
+  readonly #open = new WeakSet<BudgetHold>()
   readonly #elapsed: () => number
   readonly #isLeased: boolean
 

@@ -1,6 +1,6 @@
 import { KEY_KINDS, kindOfText, type KeyKind } from '../config/terms.ts'
 import { GatewayError } from '../error.ts'
-import { BoundedMap } from '../http/bounded-map.ts'
+import { BoundedMap } from '../collections/bounded-map.ts'
 import { allOf, isAccepted } from '../store/refused.ts'
 import type { Account, AccountStatus, Store, StoredKey } from '../store/store.ts'
 import { FIRST_ACCOUNT, type Accounts } from './accounts.ts'

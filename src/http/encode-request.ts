@@ -1,5 +1,5 @@
 import { GatewayError } from '../error.ts'
-import { BoundedMap } from './bounded-map.ts'
+import { BoundedMap } from '../collections/bounded-map.ts'
 import type { Origin } from './connection.ts'
 
 /** A body: a text, or bytes and texts one after the other. */

@@ -1,5 +1,6 @@
 import type { BudgetHold, KeyLimit } from '../accounts/budget.ts'
 import type { QuotaHold } from '../accounts/quota.ts'
+import type { Listed } from '../collections/linked-set.ts'
 import { noUsage, promptTokens, USAGE_BUCKETS, type Usage } from '../generation/usage.ts'
 import type { RequestEntry } from '../log/request-line.ts'
 import type { Nano } from '../money.ts'
@@ -59,7 +60,7 @@ export type Hold = {
 }
 
 /** One generation from its reservation to its record. */
-export type OpenGeneration = {
+export type OpenGeneration = Listed & {
   request: ReservationRequest
   hold: Hold
   meter: Meter

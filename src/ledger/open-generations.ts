@@ -1,3 +1,4 @@
+import { LinkedSet } from '../collections/linked-set.ts'
 import { serializeProgress, type OpenGeneration } from './open-generation.ts'
 
 /** The progress of all responses is written at once, within this time after any received something. */
@@ -14,9 +15,9 @@ const GROUP_REWRITES_MS = 250
 /** All open generations, and which of them have to be written. */
 export class OpenGenerations {
   /** Not written since their response began, or never. */
-  readonly #young = new Set<OpenGeneration>()
+  readonly #young = new LinkedSet<OpenGeneration>()
   /** The one that was looked at longest ago first. Only those that are due are looked at. */
-  readonly #old = new Set<OpenGeneration>()
+  readonly #old = new LinkedSet<OpenGeneration>()
 
   /** Returns the milliseconds until it may be due. */
   add(open: OpenGeneration): number {

@@ -1,5 +1,5 @@
 import { completionTokens } from '../generation/usage.ts'
-import { BoundedMap } from '../http/bounded-map.ts'
+import { BoundedMap } from '../collections/bounded-map.ts'
 import { CHARACTERS_PER_TOKEN } from './estimate.ts'
 import type { OpenGeneration } from './open-generation.ts'
 

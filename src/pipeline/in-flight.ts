@@ -1,4 +1,5 @@
 import { edenGC } from 'bun:jsc'
+import { type Listed, LinkedSet } from '../collections/linked-set.ts'
 import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
 import type { GatewayError } from '../error.ts'
 import type { CallSignal } from '../http/connection.ts'
@@ -10,7 +11,9 @@ import { ReadOn } from './read-on.ts'
  * One request in flight. It is the abort signal of its outgoing calls, which fires when the server stops, and when the
  * client leaves unless the provider is read on.
  */
-export class InFlightRequest implements CallSignal, Expiring {
+export class InFlightRequest implements CallSignal, Expiring, Listed {
+  /** See `Listed`. */
+  place: Listed['place']
   aborted = false
   /** The client left. */
   left = false
@@ -24,14 +27,14 @@ export class InFlightRequest implements CallSignal, Expiring {
   onCut: ((error: GatewayError) => void) | undefined
   readonly #listeners: (() => void)[] = []
   readonly #clientSignal: AbortSignal
-  readonly #registry: Set<InFlightRequest>
+  readonly #registry: LinkedSet<InFlightRequest>
   readonly #readOn: ReadOn
   /** Goes on without its client, as if that were there. */
   #goesOn = false
   /** Set while the provider is read on. */
   #givenUp: Deadline | undefined
 
-  constructor(clientSignal: AbortSignal, registry: Set<InFlightRequest>, readOn: ReadOn) {
+  constructor(clientSignal: AbortSignal, registry: LinkedSet<InFlightRequest>, readOn: ReadOn) {
     this.#clientSignal = clientSignal
     this.#registry = registry
     this.#readOn = readOn
@@ -110,7 +113,7 @@ const COLLECT_EVERY = 256
 
 /** All requests in flight. */
 export class InFlightRequests {
-  readonly #all = new Set<InFlightRequest>()
+  readonly #all = new LinkedSet<InFlightRequest>()
   readonly #readOn: ReadOn
   #drained: GatewayError | undefined
   #mostAtCollection = 0

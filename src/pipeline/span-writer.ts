@@ -1,6 +1,6 @@
 import providerNames from '../../catalog/telemetry-names.json'
 import { completionTokens, promptTokens } from '../generation/usage.ts'
-import { BoundedMap } from '../http/bounded-map.ts'
+import { BoundedMap } from '../collections/bounded-map.ts'
 import type { OpenGeneration } from '../ledger/ledger.ts'
 import type { RequestEntry } from '../log/request-line.ts'
 import type { AttemptRecord } from '../providers/attempt-record.ts'

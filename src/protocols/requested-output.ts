@@ -1,6 +1,6 @@
 import { CLASS_MEMBERS, type ClassMember, classValue } from '../generation/service-class.ts'
 import { TOKENS_MAX } from '../generation/usage.ts'
-import { BoundedMap } from '../http/bounded-map.ts'
+import { BoundedMap } from '../collections/bounded-map.ts'
 import { isObject, tryParse } from '../json/parse.ts'
 
 /** A class of service that a request asks for. `param`: the member as the client wrote it. */

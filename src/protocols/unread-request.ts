@@ -1,5 +1,5 @@
 import type { RequestSettings } from '../generation/request.ts'
-import { BoundedMap } from '../http/bounded-map.ts'
+import { BoundedMap } from '../collections/bounded-map.ts'
 import { type BodyScan, Watched } from '../json/body-scan.ts'
 import { omit } from './media.ts'
 import type { Protocol, RawRequest, ScannedBody } from './protocol.ts'

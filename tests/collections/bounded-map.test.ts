@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { BoundedMap } from '../../src/http/bounded-map.ts'
+import { BoundedMap } from '../../src/collections/bounded-map.ts'
 
 test('a bounded map is emptied when a new key would exceed its size', () => {
   const map = new BoundedMap<string, number>(2)
