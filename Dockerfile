@@ -12,6 +12,8 @@ FROM gcr.io/distroless/cc-debian12:nonroot
 COPY --from=build /sluice/dist/sluice /sluice
 COPY --from=build --chown=nonroot:nonroot /empty /data
 ENV SLUICE_HOST=0.0.0.0 SLUICE_PORT=4310 SLUICE_DATA=/data
+# See ALLOCATOR in launcher/install.mjs.
+ENV MIMALLOC_PURGE_HOLES_MIN_INTERVAL=1000
 VOLUME /data
 EXPOSE 4310
 STOPSIGNAL SIGTERM

@@ -1,15 +1,6 @@
 // Plain Node: this runs before anything is installed.
 import { spawnSync } from 'node:child_process'
-import {
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -54,25 +45,45 @@ export function findBun() {
 }
 
 /**
- * Makes `bun`, as scripts of package.json find it, the platform's executable. The package's own install script would do
- * that, but may not have run.
+ * Settings of Bun's memory allocator. Its thread looks through all memory for what can be given back each second rather
+ * than each 100 ms: for a server with 200 requests a second that is a tenth of its CPU time.
+ */
+export const ALLOCATOR = { MIMALLOC_PURGE_HOLES_MIN_INTERVAL: '1000' }
+
+/**
+ * Makes `bun`, as scripts of package.json find it, a script that starts the platform's executable with the settings of
+ * the allocator, which reads them before any code runs. The package's own install script may not have run.
  */
 export function linkBun() {
-  const bun = findBun()
   const folder = join(root, 'node_modules', '.bin')
-  if (process.platform === 'win32') {
-    const shim = join(folder, 'bun.cmd')
-    const text = `@"%~dp0${relative(folder, bun)}" %*\r\n`
-    if (existsSync(shim) && readFileSync(shim, 'utf8') === text) return
-    mkdirSync(folder, { recursive: true })
-    return writeFileSync(shim, text)
-  }
-  const link = join(folder, 'bun')
-  if (existsSync(link) && realpathSync(link) === realpathSync(bun)) return
+  const bun = relative(folder, findBun())
+  const isWindows = process.platform === 'win32'
+  const file = join(folder, isWindows ? 'bun.cmd' : 'bun')
+  const text = isWindows ? windowsScript(bun) : posixScript(bun)
+  if (lstatSync(file, { throwIfNoEntry: false })?.isFile() && readFileSync(file, 'utf8') === text) return
   mkdirSync(folder, { recursive: true })
-  rmSync(link, { force: true })
-  symlinkSync(relative(folder, bun), link)
+  // A link would be written through, into the executable.
+  rmSync(file, { force: true })
+  writeFileSync(file, text, { mode: 0o755 })
 }
+
+const settings = (line) => Object.entries(ALLOCATOR).map(([name, value]) => line(name, value))
+
+const windowsScript = (bun) =>
+  [
+    '@setlocal',
+    ...settings((name, value) => `@if not defined ${name} set ${name}=${value}`),
+    `@"%~dp0${bun}" %*`,
+    '',
+  ].join('\r\n')
+
+const posixScript = (bun) =>
+  [
+    '#!/bin/sh',
+    ...settings((name, value) => `export ${name}="\${${name}:-${value}}"`),
+    `exec "\${0%/*}/${bun}" "$@"`,
+    '',
+  ].join('\n')
 
 export function fail(message) {
   console.error(`sluice: ${message}`)

@@ -2,12 +2,12 @@
 // The command `sluice`: runs it under its own Bun, after installing missing packages.
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
-import { findBun, installMissing, root } from './install.mjs'
+import { ALLOCATOR, findBun, installMissing, root } from './install.mjs'
 
 installMissing()
 const bun = findBun()
 // A server that was started here builds its console. One that a script runs directly is left as it is.
-const env = { ...process.env, SLUICE_BUILD_CONSOLE: '1' }
+const env = { ...ALLOCATOR, ...process.env, SLUICE_BUILD_CONSOLE: '1' }
 const args = ['--no-install', join(root, 'src', 'main.ts'), ...process.argv.slice(2)]
 
 // A waiting Node would occupy as much memory as half the server. Windows and Node before 22.15 cannot do without.

@@ -90,7 +90,10 @@ test.if(canReplaceItself)(
 
 const pidIn = (lines: string[]): number => Number(lines[0]?.split(' ').at(-1))
 
-test('a script of package.json runs under the Bun of the project, whether or not it was linked', async () => {
+/** The setting of the memory allocator with which the launcher starts Bun. */
+const ALLOCATOR = 'MIMALLOC_PURGE_HOLES_MIN_INTERVAL'
+
+test('a script of package.json runs under the Bun of the project with its settings, whatever was linked', async () => {
   const other = join(copy, 'other')
   cpSync(join(copy, 'launcher'), join(other, 'launcher'), { recursive: true })
   cpSync(join(copy, 'package-lock.json'), join(other, 'package-lock.json'))
@@ -100,16 +103,15 @@ test('a script of package.json runs under the Bun of the project, whether or not
     join(other, 'package.json'),
     JSON.stringify({ scripts: { other: 'node launcher/prepare.mjs && bun other.ts' } }),
   )
-  writeFileSync(join(other, 'other.ts'), `console.log(process.argv.slice(2).join(' '), Bun.version)`)
+  writeFileSync(join(other, 'other.ts'), `console.log(...process.argv.slice(2), Bun.version, process.env.${ALLOCATOR})`)
   const bin = join(other, 'node_modules/.bin/bun')
   const run = (): string =>
     Bun.spawnSync(['npm', 'run', '-s', 'other', '--', '--fast', 'x'], { cwd: other }).stdout.toString()
-  for (const before of ['missing', 'broken', 'linked']) {
-    if (before === 'broken') {
-      rmSync(bin)
-      writeFileSync(bin, 'exit 1')
-    }
-    expect(`${before}: ${run()}`).toBe(`${before}: --fast x ${Bun.version}\n`)
+  for (const before of ['missing', 'broken', 'linked by npm', 'as it was left']) {
+    if (before !== 'as it was left') rmSync(bin, { force: true })
+    if (before === 'broken') writeFileSync(bin, 'exit 1')
+    if (before === 'linked by npm') symlinkSync(process.execPath, bin)
+    expect(`${before}: ${run()}`).toBe(`${before}: --fast x ${Bun.version} 1000\n`)
   }
 }, 30_000)
 
