@@ -1,5 +1,5 @@
 /** A link of the ring of a set. */
-type Place<Member> = { next: Place<Member>; previous: Place<Member>; member?: Member; set?: LinkedSet<never> }
+type Place<Member> = { next: Place<Member>; previous: Place<Member>; member?: Member; set?: unknown }
 
 /** A member of at most one `LinkedSet` at a time. `place`: written by the set only. */
 export type Listed = { place?: Place<unknown> | undefined }
@@ -22,10 +22,15 @@ export class LinkedSet<Member extends Listed> {
     return this.#size
   }
 
+  /** The member that came first, of those that are left. */
+  get first(): Member | undefined {
+    return this.#head.next.member
+  }
+
   add(member: Member): void {
     if (this.has(member)) return
     const head = this.#head
-    const place: Place<Member> = { next: head, previous: head.previous, member, set: this as LinkedSet<never> }
+    const place: Place<Member> = { next: head, previous: head.previous, member, set: this }
     head.previous.next = place
     head.previous = place
     member.place = place
@@ -33,7 +38,7 @@ export class LinkedSet<Member extends Listed> {
   }
 
   has({ place }: Member): boolean {
-    return place?.set === (this as LinkedSet<never>)
+    return place?.set === this
   }
 
   /** False where it is no member. */

@@ -1,3 +1,4 @@
+import { type Listed, LinkedSet } from '../collections/linked-set.ts'
 import {
   type BodyMember,
   type BodyScan,
@@ -24,7 +25,7 @@ const MOST_ARRAYS = 8
 const LONGEST_NAME = 64
 
 export type LongArray = BodyMember & { spans: Uint32Array }
-type Known = { key: string; bytes: Buffer; scan: BodyScan; depth: number; arrays: readonly LongArray[] }
+type Known = Listed & { key: string; bytes: Buffer; scan: BodyScan; depth: number; arrays: readonly LongArray[] }
 /** A known body, and the array whose elements a later body has with others behind them. */
 type Beginning = { known: Known; array: LongArray }
 
@@ -40,7 +41,7 @@ export class ScanMemory {
   readonly #limitBytes: number
   readonly #byKey = new Map<string, Known[]>()
   /** The one used last is at the end. */
-  readonly #known = new Set<Known>()
+  readonly #known = new LinkedSet<Known>()
   readonly #seen = new Set<string>()
   #bytes = 0
 
@@ -62,8 +63,10 @@ export class ScanMemory {
     const grown = beginning === undefined ? undefined : scanGrown(beginning, bytes, limits)
     const scan = grown ?? scanShort(bytes, limits)
     if (typeof scan !== 'object') return scan
-    if (beginning !== undefined) this.#forget(beginning.known)
-    if (beginning !== undefined || this.#comesAgain(key)) this.#remember(key, bytes, scan, limits.depth)
+    if (beginning !== undefined || this.#comesAgain(key)) {
+      const arrays = longArrays(scan)
+      this.#remember({ key, bytes, scan, depth: limits.depth, arrays }, beginning?.known)
+    }
     return scan
   }
 
@@ -82,27 +85,38 @@ export class ScanMemory {
     return false
   }
 
-  #remember(key: string, bytes: Buffer, scan: BodyScan, depth: number): void {
-    const arrays = longArrays(scan)
-    if (arrays.length === 0 || bytes.length > this.#limitBytes) return
-    const alike = this.#byKey.get(key) ?? []
-    if (alike.length === MOST_ALIKE) this.#forget(alike[0]!)
-    const known = { key, bytes, scan, depth, arrays }
-    this.#byKey.set(key, [...(this.#byKey.get(key) ?? []), known])
-    this.#known.add(known)
-    this.#bytes += bytes.length
-    for (const oldest of this.#known) {
-      if (this.#bytes <= this.#limitBytes) return
-      this.#forget(oldest)
+  /** `before`: what it grew from, which is forgotten. */
+  #remember(known: Known, before: Known | undefined): void {
+    const { key, bytes, arrays } = known
+    const others = (this.#byKey.get(key) ?? []).filter((one) => one !== before)
+    if (before !== undefined) this.#remove(before)
+    if (arrays.length > 0 && bytes.length <= this.#limitBytes) {
+      if (others.length === MOST_ALIKE) this.#remove(others.shift()!)
+      others.push(known)
+      this.#known.add(known)
+      this.#bytes += bytes.length
     }
+    this.#keep(key, others)
+    while (this.#bytes > this.#limitBytes) this.#forget(this.#known.first!)
   }
 
   #forget(known: Known): void {
+    this.#remove(known)
+    this.#keep(
+      known.key,
+      this.#byKey.get(known.key)!.filter((one) => one !== known),
+    )
+  }
+
+  #remove(known: Known): void {
     this.#known.delete(known)
     this.#bytes -= known.bytes.length
-    const rest = this.#byKey.get(known.key)!.filter((one) => one !== known)
-    if (rest.length > 0) this.#byKey.set(known.key, rest)
-    else this.#byKey.delete(known.key)
+  }
+
+  /** A key that goes on is not deleted in between: see `LinkedSet`. */
+  #keep(key: string, alike: Known[]): void {
+    if (alike.length > 0) this.#byKey.set(key, alike)
+    else this.#byKey.delete(key)
   }
 }
 

@@ -1,3 +1,4 @@
+import { type Listed, LinkedSet } from '../collections/linked-set.ts'
 import { type LongArray, longArrays, ScanMemory } from '../json/scan-memory.ts'
 import { remember } from './element-memory.ts'
 import type { ScannedBody } from './protocol.ts'
@@ -17,7 +18,7 @@ const KEY_ELEMENTS = 2
 /** The array that does not grow, and is the same in many conversations: all of it is its key. */
 const WHOLE = 'tools'
 
-type KnownArray = { bytes: Buffer; spans: Uint32Array; values: unknown[]; weight: number }
+type KnownArray = Listed & { key: string; bytes: Buffer; spans: Uint32Array; values: unknown[]; weight: number }
 type FoundArray = { member: LongArray; key: string; known: KnownArray | undefined }
 
 /**
@@ -26,8 +27,10 @@ type FoundArray = { member: LongArray; key: string; known: KnownArray | undefine
  */
 export class ConversationMemory {
   readonly #limitBytes: number
-  /** By account, name and hashes; the array used last is at the end. */
+  /** By account, name and hashes. */
   readonly #known = new Map<string, KnownArray>()
+  /** The array used last is at the end. */
+  readonly #used = new LinkedSet<KnownArray>()
   /** Keys of arrays that came once. */
   readonly #seen = new Set<string>()
   #bytes = 0
@@ -64,7 +67,7 @@ export class ConversationMemory {
     for (const { member, key, known } of again) {
       const values = elementsOf(bytes, member, known)
       remember(values, known?.values)
-      this.#remember(key, known?.values === values ? known : knownArray(bytes, member, values))
+      this.#remember(known?.values === values ? known : knownArray(key, bytes, member, values))
       body[member.name] = values
     }
     return body
@@ -110,22 +113,23 @@ export class ConversationMemory {
     if (this.#seen.size > MOST_SEEN) this.#seen.delete(this.#seen.keys().next().value!)
   }
 
-  #remember(key: string, array: KnownArray): void {
-    this.#forget(key)
-    if (array.weight > this.#limitBytes) return
-    this.#known.set(key, array)
+  /** A key that goes on is not deleted in between: see `LinkedSet`. */
+  #remember(array: KnownArray): void {
+    const before = this.#known.get(array.key)
+    if (before !== undefined) this.#remove(before)
+    this.#known.set(array.key, array)
+    this.#used.add(array)
     this.#bytes += array.weight
-    for (const oldest of this.#known.keys()) {
-      if (this.#bytes <= this.#limitBytes) return
-      this.#forget(oldest)
+    while (this.#bytes > this.#limitBytes) {
+      const oldest = this.#used.first!
+      this.#remove(oldest)
+      this.#known.delete(oldest.key)
     }
   }
 
-  #forget(key: string): void {
-    const known = this.#known.get(key)
-    if (known === undefined) return
-    this.#known.delete(key)
-    this.#bytes -= known.weight
+  #remove(array: KnownArray): void {
+    this.#used.delete(array)
+    this.#bytes -= array.weight
   }
 }
 
@@ -138,11 +142,11 @@ const hashesOf = (bytes: Buffer, long: readonly LongArray[]): string =>
   long.map((member) => hashOf(bytes, member, KEY_ELEMENTS)).join(' ')
 
 /** An array to remember, with the bytes of its body, or a copy of its own where those are many more. */
-function knownArray(bytes: Buffer, { start, end, spans }: LongArray, values: unknown[]): KnownArray {
+function knownArray(key: string, bytes: Buffer, { start, end, spans }: LongArray, values: unknown[]): KnownArray {
   const length = end - start
-  if (bytes.length <= MOST_OTHERS * length) return { bytes, spans, values, weight: bytes.length + length * WEIGHT }
+  if (bytes.length <= MOST_OTHERS * length) return { key, bytes, spans, values, weight: bytes.length + length * WEIGHT }
   const own = Buffer.from(bytes.subarray(start, end))
-  return { bytes: own, spans: spans.map((at) => at - start), values, weight: length + length * WEIGHT }
+  return { key, bytes: own, spans: spans.map((at) => at - start), values, weight: length + length * WEIGHT }
 }
 
 /** The text of the body, with these arrays empty. */

@@ -25,8 +25,9 @@ describe('LinkedSet', () => {
         }
         expect([...linked]).toEqual([...plain])
         expect(linked.size).toBe(plain.size)
+        expect(linked.first).toBe([...plain][0])
       }),
-      runs(200),
+      { numRuns: runs(200, 20_000) },
     )
   })
 
