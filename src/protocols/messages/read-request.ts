@@ -84,8 +84,8 @@ function read(fields: Fields, rawRequest: RawRequest): GenerationRequest {
 
 function readSampling(fields: Fields): GenerationRequest['sampling'] {
   const temperature = fields.number('temperature')
-  const topP = fields.number('top_p')
-  const topK = fields.integer('top_k')
+  const topP = chosen(fields.number('top_p'))
+  const topK = chosen(fields.integer('top_k'))
   const stop = fields.strings('stop_sequences')
   return {
     ...(temperature === undefined ? {} : { temperature }),
@@ -94,6 +94,9 @@ function readSampling(fields: Fields): GenerationRequest['sampling'] {
     ...(stop === undefined || stop.length === 0 ? {} : { stop }),
   }
 }
+
+/** Anthropic takes -1 for its default, as its first clients sent it; the other providers refuse it. */
+const chosen = (value: number | undefined): number | undefined => (value === -1 ? undefined : value)
 
 function readToolChoice(
   fields: Fields,

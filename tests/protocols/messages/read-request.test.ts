@@ -33,6 +33,11 @@ describe('a request', () => {
     expect(() => readToTranslate('messages', rawRequest)).toThrow('max_tokens')
   })
 
+  test('has no top_p and top_k of -1, by which Anthropic understands its defaults', () => {
+    expect(read({ top_p: -1, top_k: -1, temperature: 1 }).sampling).toEqual({ temperature: 1 })
+    expect(read({ top_p: 0, top_k: 0 }).sampling).toEqual({ topP: 0, topK: 0 })
+  })
+
   test('has leading instructions as system text, and later ones as turns', () => {
     const { system, turns } = read({
       system: [{ type: 'text', text: 'A', cache_control: { type: 'ephemeral', ttl: '1h' } }],
