@@ -1,5 +1,6 @@
 import { invalid } from '../../error.ts'
 import type { MediaPart, MediaSource, NativePart, Part, TextPart } from '../../generation/request.ts'
+import { SNIFFED_BYTES, sniff } from '../../http/sniff.ts'
 import { collectExtras, type Extras, Fields, refuseUnreadable } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { audioMediaType, checkBase64, mediaKind, readDataUrl } from '../media.ts'
@@ -112,11 +113,22 @@ function readUrl(url: string, path: string): MediaSource & { type: 'data' | 'url
 }
 
 function readAudio(part: Fields, extras: Extras): MediaPart {
+  if (typeof part.value.input_audio === 'string')
+    return { type: 'audio', source: readPlainAudio(part.string('input_audio')!, part.at('input_audio')) }
   const audio = part.require('input_audio', part.object('input_audio'), 'an object with data and format')
   const data = checkBase64(audio.require('data', audio.string('data'), 'the audio in base64'), audio.at('data'))
   const format = audio.require('format', audio.string('format'), "the audio's format, such as 'wav' or 'mp3'")
   collectExtras(audio, extras)
   return { type: 'audio', source: { type: 'data', mediaType: audioMediaType(format), data } }
+}
+
+/** Mistral's form: base64 without a format, a data URL or a URL. */
+function readPlainAudio(audio: string, path: string): MediaSource & { type: 'data' | 'url' } {
+  if (audio.includes(':')) return readUrl(audio, path)
+  const data = checkBase64(audio, path)
+  const mediaType = sniff(Buffer.from(data.slice(0, SNIFFED_BYTES), 'base64'))
+  if (!mediaType.startsWith('audio/')) throw invalid(path, 'must be audio in base64, a data URL or a URL')
+  return { type: 'data', mediaType, data }
 }
 
 /** OpenRouter's part. */

@@ -124,6 +124,8 @@ describe('invalid messages', () => {
       'messages[0].content[0].input_audio.data',
       [{ role: 'user', content: [{ type: 'input_audio', input_audio: { data: '!', format: 'wav' } }] }],
     ],
+    ['messages[0].content[0].input_audio', [{ role: 'user', content: [{ type: 'input_audio', input_audio: '!' }] }]],
+    ['messages[0].content[0].input_audio', [{ role: 'user', content: [{ type: 'input_audio', input_audio: 'AAAA' }] }]],
     ['messages[0].content[0].file', [{ role: 'user', content: [{ type: 'file', file: {} }] }]],
     ['messages[1].content', [user, { role: 'assistant' }]],
     ['messages[1].content', [user, { role: 'assistant', content: null, tool_calls: [] }]],

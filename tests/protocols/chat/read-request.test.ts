@@ -211,6 +211,20 @@ describe('valid requests', () => {
     ])
   })
 
+  test("audio is read from Mistral's string: base64, a data URL or a URL", () => {
+    const audioOf = (audio: string): unknown =>
+      readTurns({ role: 'user', content: [{ type: 'input_audio', input_audio: audio }] }).turns[0]!.parts[0]
+    const wav = Buffer.from('RIFF    WAVEfmt ').toString('base64')
+    expect(audioOf(wav)).toEqual({ type: 'audio', source: { type: 'data', mediaType: 'audio/wav', data: wav } })
+    // A frame of MP3 without an ID3 tag.
+    expect(audioOf('//NkxAAA')).toMatchObject({ source: { mediaType: 'audio/mpeg', data: '//NkxAAA' } })
+    expect(audioOf('data:audio/ogg;base64,T2dnUw==')).toMatchObject({
+      type: 'audio',
+      source: { mediaType: 'audio/ogg', data: 'T2dnUw==' },
+    })
+    expect(audioOf('https://a.b/c.mp3')).toEqual({ type: 'audio', source: { type: 'url', url: 'https://a.b/c.mp3' } })
+  })
+
   test('tools, choices, formats, reasoning and usage options are read in each spelling', () => {
     expect(
       read({
