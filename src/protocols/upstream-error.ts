@@ -115,7 +115,8 @@ function mappingOf(status: number, text: string): Mapping {
     case 413:
       return { code: 'request_too_large' }
     case 404:
-      return { code: /model/i.test(text) ? 'model_not_found' : 'not_found' }
+      // Azure has deployments of models.
+      return { code: /model|DeploymentNotFound/i.test(text) ? 'model_not_found' : 'not_found' }
     // Sluice chooses the method, media type and protocol version, not the client.
     case 405:
     case 406:

@@ -27,6 +27,9 @@ describe('errors of providers', () => {
       code: 'model_not_found',
       status: 404,
     })
+    expect(
+      readAs(404, { error: { message: 'The API deployment does not exist.', code: 'DeploymentNotFound' } }).code,
+    ).toBe('model_not_found')
     expect(readAs(413, '<html><h1>Too large</h1></html>')).toMatchObject({
       code: 'request_too_large',
       status: 413,
