@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'bun:test'
-import { existsSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { GatewayError } from '../../src/error.ts'
 import { Fold, type GenerationEvent } from '../../src/generation/event.ts'
@@ -10,27 +9,9 @@ import { chat } from '../../src/protocols/chat/index.ts'
 import type { TranslationContext, RawRequest } from '../../src/protocols/protocol.ts'
 import { checkGrammar } from '../grammar.ts'
 import { runs } from '../runs.ts'
+import { haveRecordings, rowsOf, textOf, type Row } from './recordings.ts'
 
-const FOLDER = new URL('../../../shared/recordings/', import.meta.url).pathname
-const PRESENT = existsSync(`${FOLDER}INDEX.jsonl`)
-
-type Row = {
-  id: string
-  protocol: string
-  stream: boolean
-  status: number
-  dialect: string
-  kinds: string[]
-  files: { request?: string; response?: string }
-}
-const rows: Row[] = PRESENT
-  ? readFileSync(`${FOLDER}INDEX.jsonl`, 'utf8')
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as Row)
-      .filter((row) => row.protocol === 'openai-chat')
-  : []
-const text = (file: string): string => readFileSync(FOLDER + file, 'utf8')
+const rows = rowsOf('openai-chat')
 const withFile = (kind: 'request' | 'response', ending: string): Row[] =>
   rows.filter((row) => row.files[kind]?.endsWith(ending))
 
@@ -71,7 +52,7 @@ const read = (frames: Frame[]): GenerationEvent[] => {
 /** Several choices are refused; every other recorded request with a 2xx is accepted. */
 const isRefused = (body: Record<string, unknown>): boolean => typeof body.n === 'number' && body.n > 1
 
-describe.skipIf(!PRESENT)('recorded chat completions', () => {
+describe.skipIf(!haveRecordings)('recorded chat completions', () => {
   test('there are recorded streams and requests', () => {
     expect(withFile('response', '.sse').length).toBeGreaterThan(40)
     expect(withFile('request', '.json').length).toBeGreaterThan(100)
@@ -79,7 +60,7 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
 
   for (const row of withFile('request', '.json').filter((one) => one.status < 300)) {
     test(`reads the request of ${row.id}`, () => {
-      const rawRequest = rawRequestOf(text(row.files.request!))
+      const rawRequest = rawRequestOf(textOf(row.files.request!))
       // One recorder left the model out of the body: its server took it from the path.
       if (rawRequest.body.model === undefined) rawRequest.body.model = 'from/path'
       if (isRefused(rawRequest.body))
@@ -92,7 +73,7 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
   }
 
   for (const row of withFile('response', '.sse')) {
-    const whole = text(row.files.response!)
+    const whole = textOf(row.files.response!)
     test(`reads the stream of ${row.id}`, () => {
       const events = read(framesOf(whole))
       checkGrammar(events)
@@ -140,13 +121,13 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
 
   for (const row of withFile('response', '.json')) {
     test(`reads the response of ${row.id}`, () => {
-      const source = text(row.files.response!)
+      const source = textOf(row.files.response!)
       const body = JSON.parse(source) as Json
       if (body.error !== undefined || row.status >= 400) {
         expect(() => chat.call.readResponse(body, {})).toThrow(GatewayError)
         const error = chat.call.readError(row.status, source)
         expect(error.message.length).toBeGreaterThan(10)
-        expect(error.status).toBe([401, 500].includes(row.status) ? 502 : row.status)
+        expect(error.status).toBe([401, 403, 500].includes(row.status) ? 502 : row.status)
         return
       }
       const events = chat.call.readResponse(body, {})
@@ -172,7 +153,7 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
 
   test('a damaged recorded request is read or refused with a GatewayError', () => {
     const sources = withFile('request', '.json')
-      .map((row) => text(row.files.request!))
+      .map((row) => textOf(row.files.request!))
       .filter((source) => source.length < 20_000)
     const odd = fc.constantFrom<unknown>(
       null,
@@ -294,7 +275,12 @@ function expected(frames: Frame[]): Json {
     const choice = (chunk.choices ?? []).find((one: Json) => one.index === 0)
     if (choice === undefined) continue
     const delta = choice.delta ?? {}
-    out.text += delta.content || (delta.audio?.transcript ?? '')
+    // Mistral's models that reason have a list of typed parts instead of a text.
+    for (const part of Array.isArray(delta.content) ? delta.content : []) {
+      if (part.type === 'thinking') out.reasoning += part.thinking.map(({ text }: Json) => text).join('')
+      else out.text += part.text
+    }
+    out.text += typeof delta.content === 'string' && delta.content ? delta.content : (delta.audio?.transcript ?? '')
     const details = (delta.reasoning_details ?? []) as Json[]
     out.reasoning += details.some((detail) => detail.text || detail.summary)
       ? details.map((detail) => detail.text ?? detail.summary ?? '').join('')

@@ -7,12 +7,28 @@ import type { Frame } from '../../src/http/frames.ts'
  * Recorded exchanges with providers. They are licensed by their sources and kept outside the repository: tests are
  * skipped where they are absent.
  */
-const folder = join(import.meta.dir, '../../../shared/recordings')
+const folders = ['recordings', 'exams/held']
+  .map((name) => join(import.meta.dir, '../../../shared', name))
+  .filter((folder) => existsSync(join(folder, 'INDEX.jsonl')))
 
-export const haveRecordings = existsSync(join(folder, 'INDEX.jsonl'))
+export const haveRecordings = folders.length > 0
+export const haveAll = folders.length === 2
 
 /** Edited by hand, so that its deltas contradict its finished item. */
 export const INCONSISTENT = 'vercel-ai__openai-openai-shell-container.1'
+/** Edited by hand: its first, fifth and last frame are not JSON. */
+export const MALFORMED = 'vercel-ai__openai-parallel-tool-call-wrapper.1'
+/** Several responses of a provider one after the other, of which the first one counts. */
+export const SEVERAL = [
+  'vercel-ai__anthropic-anthropic-programmatic-tool-calling.1',
+  'vercel-ai__azure-azure-reasoning-encrypted-content.1',
+  'vercel-ai__openai-openai-reasoning-encrypted-content.1',
+]
+/** Other ids of the same item in each frame. */
+export const ROTATING = [
+  'vercel-ai__openai-github-copilot-id-rotation.1',
+  'pydantic-ai__openai-responses-openai-responses-raw-cot-stream-openrouter',
+]
 
 export type Recording = {
   id: string
@@ -33,22 +49,34 @@ const PROTOCOLS: Record<string, ConversationName> = {
   'google-generate-content': 'generateContent',
 }
 
-type Row = {
+export type Row = {
   id: string
   protocol: string
+  dialect: string
   stream: boolean
   status: number
   kinds: string[]
+  /** Paths. */
   files: { request?: string; response: string }
   responseHeaders: Record<string, string>
 }
 
-const rows: Row[] = haveRecordings
-  ? readFileSync(join(folder, 'INDEX.jsonl'), 'utf8')
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as Row)
-  : []
+const rows: Row[] = folders.flatMap((folder) =>
+  readFileSync(join(folder, 'INDEX.jsonl'), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => {
+      const row = JSON.parse(line) as Row
+      for (const kind of ['request', 'response'] as const)
+        if (row.files[kind] !== undefined) row.files[kind] = join(folder, row.files[kind])
+      return row
+    }),
+)
+
+/** The rows of one protocol, by its name in the index. */
+export const rowsOf = (name: string): Row[] => rows.filter(({ protocol }) => protocol === name)
+
+export const textOf = (file: string): string => readFileSync(file, 'utf8')
 
 /** Number of recorded exchanges of each protocol, including those that are not conversations. */
 export const INDEXED: Record<string, number> = {}
@@ -57,7 +85,8 @@ for (const { protocol } of rows) INDEXED[protocol] = (INDEXED[protocol] ?? 0) + 
 export function recordings(): Recording[] {
   return rows.flatMap((row) => {
     const protocol = PROTOCOLS[row.protocol]
-    if (protocol === undefined) return []
+    // One response is an HTML page with the status 200.
+    if (protocol === undefined || row.files.response.endsWith('.html')) return []
     const isStream = row.files.response.endsWith('.sse')
     return [
       {
@@ -71,9 +100,9 @@ export function recordings(): Recording[] {
         request: () => {
           const file = row.files.request
           if (file === undefined || !file.endsWith('.json')) return undefined
-          return JSON.parse(readFileSync(join(folder, file), 'utf8')) as Record<string, unknown>
+          return JSON.parse(textOf(file)) as Record<string, unknown>
         },
-        response: () => new Uint8Array(readFileSync(join(folder, row.files.response))),
+        response: () => new Uint8Array(readFileSync(row.files.response)),
       },
     ]
   })

@@ -31,6 +31,9 @@ const contentOf = ({ protocol, stream, response }: Recording): ResponseContent =
   return responseContent(protocol, stream ? frameDataOf(text) : [JSON.parse(text)], stream)
 }
 
+/** OpenRouter raised the limit of one token to the least of OpenAI. What exceeds the client's limit is not charged. */
+const RAISED = 'rig__openrouter-streaming-logprobs-matrix-streaming-gpt-4-1-mini-length-top-zero'
+
 const tokensOf = ({ usage }: GenerationRecord): ResponseContent['usage'] => ({
   prompt: promptTokens(usage),
   completion: completionTokens(usage),
@@ -53,7 +56,7 @@ for (const protocol of Object.keys(PREFIX) as ConversationName[]) {
         expect(record.ending).toBe('completed')
         if (content.usage === undefined)
           return expect([record.estimated, promptTokens(record.usage) > 0]).toEqual([true, true])
-        expect(tokensOf(record)).toEqual(content.usage)
+        expect(tokensOf(record)).toEqual({ ...content.usage, ...(recording.id === RAISED ? { completion: 1 } : {}) })
         expect(record.estimated).toBe(false)
       })
     }

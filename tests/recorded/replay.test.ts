@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
-import { haveRecordings, recordings, type Recording } from './recordings.ts'
+import { haveRecordings, MALFORMED, recordings, ROTATING, SEVERAL, type Recording } from './recordings.ts'
 import { startReplay, type Replay } from './replay-server.ts'
 import { frameDataOf, responseContent } from './response-content.ts'
 
@@ -21,25 +21,30 @@ beforeAll(async () => {
 afterAll(() => replay?.stop())
 
 /** Recordings that are not one complete response: these are not compared for equality. */
-const SPECIAL: Record<string, 'cut' | 'several responses' | 'rotating ids' | 'contains a credential'> = {
+const SPECIAL: Record<string, 'cut' | 'malformed' | 'several responses' | 'rotating ids' | 'contains a credential'> = {
+  'composite__connection-cut-test-prompt-with-prefill-and-s': 'cut',
   'composite__connection-cut-test-sync-chat-completions-str': 'cut',
   'responses lingua__multimodalRequest-followup-response-streaming': 'cut',
   'firebase-mock__vertexai-streaming-failure-invalid-json': 'cut',
   'firebase-mock__vertexai-streaming-failure-malformed-content': 'cut',
-  'vercel-ai__azure-azure-reasoning-encrypted-content.1': 'several responses',
-  'vercel-ai__anthropic-anthropic-programmatic-tool-calling.1': 'several responses',
-  'vercel-ai__openai-github-copilot-id-rotation.1': 'rotating ids',
+  'firebase-mock__vertexai-streaming-failure-empty-content': 'cut',
+  'firebase-mock__vertexai-streaming-success-quotes-escaped': 'cut',
+  [MALFORMED]: 'malformed',
   'firebase-mock__vertexai-streaming-failure-api-key': 'contains a credential',
   'firebase-mock__vertexai-unary-failure-api-key': 'contains a credential',
+  ...Object.fromEntries(SEVERAL.map((id) => [id, 'several responses'])),
+  ...Object.fromEntries(ROTATING.map((id) => [id, 'rotating ids'])),
 }
 
 function compareStreams(recording: Recording, received: unknown[], recorded: unknown[]): void {
   switch (SPECIAL[recording.id] ?? SPECIAL[`${recording.protocol} ${recording.id}`]) {
     case 'cut': {
-      const whole = recorded.filter((frame) => typeof (frame as { data: unknown }).data === 'object')
-      expect(received.slice(0, whole.length)).toEqual(whole)
-      return expect(JSON.stringify(received.slice(whole.length))).toContain('error')
+      const { length } = whole(recorded)
+      expect(received.slice(0, length)).toEqual(whole(recorded))
+      return expect(JSON.stringify(received.slice(length))).toContain('error')
     }
+    case 'malformed':
+      return expect(whole(received)).toEqual(whole(recorded))
     // Frames after the terminal event of the first response are not passed on.
     case 'several responses':
       return expect(received).toEqual(recorded.slice(0, received.length))
@@ -50,11 +55,16 @@ function compareStreams(recording: Recording, received: unknown[], recorded: unk
   }
 }
 
+/** Frames whose data is JSON. */
+const whole = (frames: unknown[]): unknown[] =>
+  frames.filter((frame) => typeof (frame as { data: unknown }).data === 'object')
+
 const withoutItemIds = (value: unknown): unknown =>
   JSON.parse(JSON.stringify(value, (key, member: unknown) => (key === 'item_id' || key === 'id' ? undefined : member)))
 
 const refusesKey = (status: number, text: string): boolean =>
-  [401, 402, 403].includes(status) || (status === 400 && /API[ _]key not valid|API_KEY_INVALID/i.test(text))
+  [401, 402, 403].includes(status) ||
+  (status === 400 && /API[ _]key not valid|API_KEY_INVALID|incorrect API key/i.test(text))
 
 const hidden = (text: string): string => text.replaceAll(/AIz[\w-]{20,}/g, '[hidden]')
 

@@ -81,7 +81,7 @@ function readChat(body: Any, out: RequestContent): void {
 
 function readResponses(body: Any, out: RequestContent): void {
   if (typeof body.instructions === 'string') out.texts.push(body.instructions)
-  for (const item of typeof body.input === 'string' ? [{ content: body.input }] : (body.input as Any[])) {
+  for (const item of typeof body.input === 'string' ? [{ content: body.input }] : listOf(body.input)) {
     switch (item.type ?? 'message') {
       case 'message':
         for (const one of partsOf(item.content)) addPart(one, out)
@@ -101,7 +101,7 @@ function readResponses(body: Any, out: RequestContent): void {
         break
     }
   }
-  const tools = [body, ...listOf(body.input)].flatMap((holder) => listOf(holder.tools))
+  const tools = [body, ...listOf(body.input), ...listOf(body.tools)].flatMap((holder) => listOf(holder.tools))
   out.tools = tools
     .filter((tool) => tool.type === 'function' || tool.type === 'custom')
     .map((tool) => signatureOf(tool, tool.type === 'custom' ? CUSTOM : tool.parameters))

@@ -37,23 +37,28 @@ const BOOKKEEPING: [path: RegExp, value: RegExp, why: string][] = [
   [/^tools\[\]\.(type|name|id)$/, /^(openrouter:)?web_?search/, 'a web search has another name'],
   [/^(model|stream|stream_options\..*)$/, /^/, 'part of the target or of the URL, or always requested'],
   [/^(n|generationConfig\.candidateCount)$/, /^1$/, 'one choice is the only number'],
-  [/^store$/, /^false$/, 'nothing is stored'],
+  [/^store$/, /^/, 'the server stores responses'],
   [/^include\[\]$/, /^reasoning\.encrypted_content$/, 'signatures are always requested'],
   [/\.(thought|strict|is_error)$/, /^false$/, 'the default'],
   [/^contents\[\]\.parts\[\]\.thought$/, /^true$/, 'the type of a part'],
   [/\.detail$/, /^auto$/, 'the default'],
   [/^parallel_tool_calls$/, /^true$/, 'the default'],
   [/^tool_choice(\.type)?$/, /^auto$/, 'the default'],
+  [/^top_[pk]$/, /^-1$/, 'the default of Anthropic'],
   [/^temperature$/, /^1$/, 'the only temperature of reasoning models of the messages API'],
   [/^generationConfig\.responseModalities\[\]$/, /^TEXT$/, 'the default'],
   [/^input\[\]\.(id|status)$|^messages\[\]\.tool_calls\[\]\.index$/, /^/, 'bookkeeping of the provider'],
   [/^text\.format\.name$/, /^/, 'other protocols have no names of formats, and OpenAI requires one'],
   [/^(provider|models|route|session_id)\b/, /^/, 'preferences about endpoints, which the server keeps or refuses'],
   [/^previous_response_id$/, /^/, 'the server replaces it by the conversation'],
-  [/\.thinkingConfig\.include_?[tT]houghts$|^include_reasoning$/, /^true$/, 'reasoning is visible by default'],
-  [/\.fileData\.mimeType$/, /^/, 'other protocols have no media type of a URL'],
   [
-    /\.(parameters|parametersJsonSchema)(\.|\[|$).*\.?(\$schema|propertyOrdering\[\])$/,
+    /\.thinkingConfig\.include_?[tT]houghts$|^include_reasoning$|^thinking\.display$/,
+    /^(true|summarized)$/,
+    'reasoning is visible by default',
+  ],
+  [/\.(fileData|file_data)\.mime_?[tT]ype$/, /^/, 'other protocols have no media type of a URL'],
+  [
+    /\.(parameters|parametersJsonSchema|responseJsonSchema|schema)(\.|\[|$).*\.?(\$schema|propertyOrdering\[\])$/,
     /^/,
     'the dialect of a schema, and the order in which its properties are written',
   ],
@@ -81,9 +86,13 @@ const TRANSLATED: [path: RegExp, value: RegExp, sent: RegExp][] = [
     /^(none|disabled|0)$/,
     /"thinkingBudget":0|"disabled"|"none"/,
   ],
-  [/^thinking\.type$/, /^(enabled|adaptive)$/, /"(thinkingBudget|reasoning_effort|effort|adaptive)"/],
   [
-    /^(response_format|text\.format|output_config\.format)\.type$|[mM]ime_?[tT]ype$/,
+    /^(thinking\.type|reasoning\.enabled)$/,
+    /^(enabled|adaptive|true)$/,
+    /"(thinkingBudget|reasoning_effort|effort|adaptive)"/,
+  ],
+  [
+    /^(response_format|text\.format|output_config\.format|output_format)\.type$|[mM]ime_?[tT]ype$/,
     /^(json_schema|json_object|text|application\/json|text\/plain)$/,
     /"(responseMimeType|response_format|text|output_config)":/,
   ],
@@ -92,6 +101,13 @@ const TRANSLATED: [path: RegExp, value: RegExp, sent: RegExp][] = [
     /^(true|message\.output_text\.logprobs)$/,
     /"(logprobs|responseLogprobs)":true|output_text\.logprobs/,
   ],
+  [/^top_logprobs$/, /^0$/, /"responseLogprobs":true/],
+  [
+    /^tools\[\]\.(type|require_approval)$|^mcp_servers\[\]\.(type|tool_configuration\.enabled)$/,
+    /^(mcp|never|url|true)$/,
+    /"mcp_servers":|"type":"mcp"/,
+  ],
+  [/^tools\[\]\.allowed_tools\[\]$/, /^/, /"default_config":\{"enabled":false\},"configs":/],
   [
     /^tools\[\]\.(type|name|container\.type)$/,
     /^(code_interpreter|auto|code_execution(_\d+)?)$/,
@@ -99,7 +115,7 @@ const TRANSLATED: [path: RegExp, value: RegExp, sent: RegExp][] = [
   ],
   [/\.source\.media_type$/, /^text\/plain$/, /"(input_text|text)"/],
   [/\.\$ref$/, /^#\//, /"properties":/],
-  [/\.(inlineData\.mimeType|input_audio\.format)$/, /^(audio\/mpeg|wav)$/, /"(mp3|audio\/wav)"/],
+  [/\.(inline_?[dD]ata\.mime_?[tT]ype|input_audio\.format)$/, /^(audio\/(mpeg|x-wav)|wav)$/, /"(mp3|wav|audio\/wav)"/],
 ]
 
 const known = (path: string, value: string, sent: string): boolean =>
@@ -141,7 +157,10 @@ function writtenOrUndefined(...given: Parameters<typeof written>): Written | und
     return written(...given)
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error
-    expect([error.status, error.param!, isPathIn(given[1], error.param!)]).toEqual([400, error.param!, true])
+    // A request of a stored prompt has no input.
+    const { prompt } = given[1]
+    const isThere = isPathIn(given[1], error.param!) || (error.param === 'input' && prompt !== undefined)
+    expect([error.status, error.param!, isThere]).toEqual([400, error.param!, true])
     expect(error.message).toStartWith(`${error.param}: `)
     return undefined
   }

@@ -96,7 +96,13 @@ function chatContent(frames: unknown[], stream: boolean): ResponseContent {
     usage = chunk.usage ?? chunk.x_groq?.usage ?? usage
     const choice = (chunk.choices ?? []).find((one: Any) => one.index === 0)
     const delta = (stream ? choice?.delta : choice?.message) ?? {}
-    text += delta.content || (delta.audio?.transcript ?? '')
+    // Mistral's models that reason have a list of typed parts instead of a text.
+    const parts = Array.isArray(delta.content) ? (delta.content as Any[]) : undefined
+    text += parts?.map((part) => part.text ?? '').join('') ?? (delta.content || (delta.audio?.transcript ?? ''))
+    reasoning += (parts ?? [])
+      .flatMap((part) => (part.thinking ?? []) as Any[])
+      .map((inner) => inner.text)
+      .join('')
     refusal += delta.refusal ?? ''
     const details = ((delta.reasoning_details ?? []) as Any[])
       .map((detail) => detail.text ?? detail.summary ?? '')
@@ -158,7 +164,8 @@ function responsesContent(frames: unknown[], stream: boolean): ResponseContent {
   // A response that is incomplete without a reason was cut.
   const unexplained = terminal?.status === 'incomplete' ? 'max_output_tokens' : terminal?.status
   const finishReason = terminal?.incomplete_details?.reason ?? unexplained ?? ''
-  const usage: Any | undefined = terminal?.usage ?? undefined
+  // Zeros are no report.
+  const usage: Any | undefined = terminal?.usage?.total_tokens === 0 ? undefined : (terminal?.usage ?? undefined)
   return {
     text: content.map((part) => part.text ?? part.refusal ?? '').join(''),
     refused,

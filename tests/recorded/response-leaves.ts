@@ -26,7 +26,9 @@ const BOOKKEEPING = [
   /\.(provider|service_tier|serviceTier|trafficType|inference_geo|x_groq\.\w+)$/,
   /\.(background|quality|size|output_format|action)$/,
   // Ratings.
-  /[sS]afety|content_filter|\.avgLogprobs$|\.confidenceScores$/,
+  /[sS]afety|content_filter|\.avgLogprobs$|\.candidates\.score$|\.confidenceScores$/,
+  // Where the client's own tool is: only clients of the responses API group their tools.
+  /\[function_call\]\.namespace$/,
 ]
 
 /** Compared in another way: finish reasons, usage and offsets, which each protocol counts differently. */

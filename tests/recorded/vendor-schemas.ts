@@ -33,6 +33,8 @@ const RECENT_MEMBERS = new Set([
 
 /** OpenAI's schema has custom tool calls only in whole responses, not in chunks. */
 export const UNDOCUMENTED_FRAMES = [
+  'lingua__responsesAdditionalToolsMultipleToolsParam-followup-response',
+  'lingua__responsesAdditionalToolsMultipleToolsParam-followup-response-streaming',
   'lingua__responsesCustomToolCallStreamingParam-response-streaming',
   'lingua__responsesCustomToolCallStreamingParam-response',
   'vercel-ai__openai-openai-custom-tool.1',
