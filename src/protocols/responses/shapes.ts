@@ -102,6 +102,9 @@ export function readAnnotation(annotation: Json, text: TextOffsets): Citation {
   }
 }
 
+/** Annotations of this protocol; citations of others have members of the same names. */
+const ANNOTATIONS: readonly unknown[] = ['url_citation', 'file_citation', 'container_file_citation', 'file_path']
+
 /**
  * A citation of a text -> an annotation of one of the document's types. One without a URL points into a file of the
  * request.
@@ -109,7 +112,7 @@ export function readAnnotation(annotation: Json, text: TextOffsets): Citation {
 export function writeAnnotation({ native, url, title = '', start = 0, end }: Citation, text: TextOffsets): Json {
   const own = objectOf(native)
   if (
-    typeof own.type === 'string' &&
+    ANNOTATIONS.includes(own.type) &&
     (typeof own.file_id === 'string' || (typeof own.url === 'string' && typeof own.end_index === 'number'))
   )
     return own

@@ -3,6 +3,7 @@ import { GatewayError } from '../../../src/error.ts'
 import type { ContentFilter, GenerationEvent } from '../../../src/generation/event.ts'
 import { wrapSignature } from '../../../src/generation/signature.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
+import { LossReport } from '../../../src/protocols/translation.ts'
 import { call, contextOf, framesOf, length, parsed, sentence, stop, text, type Any } from './fixtures.ts'
 
 /** Streams and whole responses to clients of the Responses API. */
@@ -194,6 +195,28 @@ test('a text and a refusal are one message, and citations come before the end of
     { type: 'output_text', text: 'see', annotations: [annotation], logprobs: [] },
     { type: 'refusal', refusal: 'no' },
   ])
+})
+
+test("citations of Anthropic's files are annotations of a file, with the loss of their position", () => {
+  const losses = new LossReport()
+  const native = {
+    type: 'char_location',
+    file_id: 'file_1',
+    document_index: 0,
+    document_title: 'Doc',
+    start_char_index: 0,
+    end_char_index: 3,
+    cited_text: 'yes',
+  }
+  const events = [
+    ...sentence([text, ['see']], [{ type: 'citation', citation: { title: 'Doc', citedText: 'yes', native } }, []]),
+    stop,
+  ]
+  const frames = parsed(framesOf(events, contextOf({}, { losses })))
+  expect(last(frames).output[0].content[0].annotations).toEqual([
+    { type: 'file_citation', file_id: '', filename: 'Doc', index: 0 },
+  ])
+  expect(losses.losses).toMatchObject([{ code: 'response_citation_adjusted', path: 'response.citations' }])
 })
 
 test('an empty text before a call is not a message', () => {
