@@ -182,10 +182,10 @@ class MessagesResponseReader implements Reader {
     this.#ended = true
     const { raw = '', sequence, details } = this.#stop ?? {}
     // A server that ends properly without a stop reason has simply stopped.
-    const reason = this.#stop === undefined ? 'stop' : readStopReason(raw)
+    const stop = this.#stop === undefined ? 'end_turn' : raw
     this.#events.push({
       type: 'finish',
-      reason: this.#hasCalls && (reason === 'stop' || reason === 'other') ? 'tool-calls' : reason,
+      reason: readStopReason(stop, this.#hasCalls),
       raw,
       ...(sequence === undefined ? {} : { stopSequence: sequence }),
       ...(details === undefined ? {} : { details }),

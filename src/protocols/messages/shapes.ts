@@ -28,7 +28,12 @@ const FINISH: ReadonlyMap<string, FinishReason> = new Map([
   ['refusal', 'refusal'],
 ])
 
-export const readStopReason = (raw: string): FinishReason => FINISH.get(raw) ?? 'other'
+/** `called`: the response has a tool call of the client, which decides whether it is a tool turn. */
+export function readStopReason(raw: string, called: boolean): FinishReason {
+  const reason = FINISH.get(raw) ?? 'other'
+  if (called && (reason === 'stop' || reason === 'other')) return 'tool-calls'
+  return reason === 'tool-calls' && !called ? 'stop' : reason
+}
 
 const STOP_REASONS: Record<FinishReason, string> = {
   stop: 'end_turn',
@@ -46,7 +51,7 @@ const STOP_REASONS: Record<FinishReason, string> = {
  * OpenAI finishes with `stop`.
  */
 export function writeStopReason(finish: { reason: FinishReason; raw: string }, refused: boolean): string {
-  if (readStopReason(finish.raw) === finish.reason && FINISH.has(finish.raw)) return finish.raw
+  if (FINISH.get(finish.raw) === finish.reason) return finish.raw
   return refused && finish.reason === 'stop' ? 'refusal' : STOP_REASONS[finish.reason]
 }
 

@@ -175,6 +175,18 @@ describe('a response', () => {
     ])
   })
 
+  test('without a tool call has another finish reason than tool-calls', () => {
+    expect(
+      events([
+        begin,
+        open(0, { type: 'text', text: 'a' }),
+        shut(0),
+        { type: 'message_delta', delta: { stop_reason: 'tool_use' } },
+        { type: 'message_stop' },
+      ]).at(-1),
+    ).toEqual({ type: 'finish', reason: 'stop', raw: 'tool_use' })
+  })
+
   test('with a tool call has the finish reason tool-calls', () => {
     expect(events([begin, open(0, call('a')), shut(0), ...end]).at(-1)).toEqual({
       type: 'finish',
