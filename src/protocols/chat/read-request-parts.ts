@@ -174,7 +174,7 @@ function readFileData(
   filename: string | undefined,
   path: string,
 ): MediaSource & { type: 'data' | 'url' } {
-  if (/^(data|https?):/i.test(data)) return readUrl(data, path)
+  if (/^[a-z][\w+.-]*:/i.test(data)) return readUrl(data, path)
   const extension = filename?.split('.').at(-1)?.toLowerCase() ?? ''
   const mediaType = data.startsWith('JVBERi')
     ? 'application/pdf'

@@ -197,6 +197,7 @@ describe('valid requests', () => {
         { type: 'file', file: { file_data: 'data:application/pdf;base64,JVBERi0=', filename: 'a.pdf' } },
         { type: 'file', file: { file_data: 'JVBERi0=' } },
         { type: 'file', file: { file_id: 'file-1' } },
+        { type: 'file', file: { file_data: 'gs://bucket/a.mp4', filename: 'a.mp4' } },
         { type: 'video_url', video_url: { url: 'https://a.b/c.mp4' } },
       ],
     })
@@ -207,6 +208,7 @@ describe('valid requests', () => {
       { type: 'file', source: { type: 'data', mediaType: 'application/pdf', data: 'JVBERi0=' }, filename: 'a.pdf' },
       { type: 'file', source: { type: 'data', mediaType: 'application/pdf', data: 'JVBERi0=' } },
       { type: 'file', source: { type: 'file', id: 'file-1' } },
+      { type: 'file', source: { type: 'url', url: 'gs://bucket/a.mp4' }, filename: 'a.mp4' },
       { type: 'video', source: { type: 'url', url: 'https://a.b/c.mp4' } },
     ])
   })
