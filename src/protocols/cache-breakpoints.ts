@@ -1,4 +1,4 @@
-import type { GenerationRequest, Located, Part, Tool, Turn } from '../generation/request.ts'
+import type { GenerationRequest, Located, Part, Tool, ToolResultPart, Turn } from '../generation/request.ts'
 import { isObject } from '../json/parse.ts'
 import { someElement } from './element-memory.ts'
 import type { Capabilities } from './protocol.ts'
@@ -71,6 +71,10 @@ const hasCache = ({ parts }: Turn): boolean => parts.some(isOrHasCached)
 const isOrHasCached = (part: Part): boolean =>
   ('cache' in part && part.cache !== undefined) || (part.type === 'tool-result' && part.content.some(isOrHasCached))
 
+/** True for a result without a text, which OpenAI's protocols have as an empty string. */
+export const isEmptyResult = ({ content, isError }: Pick<ToolResultPart, 'content' | 'isError'>): boolean =>
+  isError !== true && content.every((part) => part.type === 'text' && part.text === '')
+
 /** Reports the breakpoints of which a provider of another protocol than messages is not sent all. */
 export function loseBreakpoints(translation: Translation, field: Capabilities['cacheBreakpoints']): void {
   const { request } = translation
@@ -84,6 +88,8 @@ export function loseBreakpoints(translation: Translation, field: Capabilities['c
     if (field === undefined) translation.lose('cache_breakpoint_dropped', path)
     else if (element.type === 'tool-call' || (tools.has(element) && field !== 'cache_control'))
       translation.lose('cache_breakpoint_dropped', path, 'the next cache breakpoint covers it')
+    else if (element.type === 'tool-result' && isEmptyResult(element as ToolResultPart))
+      translation.lose('cache_breakpoint_dropped', path, 'there is no text that could have it')
     else if (field !== 'cache_control' && element.cache?.ttl !== undefined)
       translation.lose('cache_lifetime_adjusted', path)
   }

@@ -276,6 +276,36 @@ describe('a request to a responses provider', () => {
   })
 })
 
+describe('the empty result of a tool', () => {
+  const withResult = (result: Json): Json => ({
+    max_tokens: 100,
+    messages: [
+      { role: 'user', content: 'a' },
+      { role: 'assistant', content: [{ type: 'tool_use', id: 'c1', name: 'f', input: {} }] },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c1', cache_control: BREAKPOINT, ...result }] },
+    ],
+  })
+  const FIELDS = [
+    ['chat.completions', 'cache_control'],
+    ['chat.completions', 'prompt_cache_breakpoint'],
+    ['responses', 'prompt_cache_breakpoint'],
+  ] as const
+  const resultOf = ({ messages, input }: Json): unknown => messages?.[2].content ?? input[2].output
+
+  test.each(FIELDS)('is an empty text without a breakpoint for %s with %s', (provider, cacheBreakpoints) => {
+    for (const content of ['', [], [{ type: 'text', text: '' }]]) {
+      const { body, lost } = sent('messages', provider, withResult({ content }), { cacheBreakpoints })
+      expect(resultOf(body)).toBe('')
+      expect(lost).toEqual(['cache_breakpoint_dropped messages[2].content[0].cache_control'])
+    }
+  })
+
+  test.each(FIELDS)('that failed has its breakpoint for %s with %s', (provider, cacheBreakpoints) => {
+    const { body, lost } = sent('messages', provider, withResult({ is_error: true }), { cacheBreakpoints })
+    expect([breakpointsIn(resultOf(body)).length, lost]).toEqual([1, []])
+  })
+})
+
 describe('the key and the retention of a cache', () => {
   const chat = { prompt_cache_key: 'k', prompt_cache_retention: '24h', messages: [{ role: 'user', content: 'a' }] }
   const responses = { prompt_cache_key: 'k', prompt_cache_retention: '24h', input: 'a' }

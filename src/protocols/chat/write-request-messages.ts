@@ -190,8 +190,7 @@ export class MessagesWriter {
       texts.push({ type: 'text', text: '[The content follows in the next user message.]' })
     }
     const written = this.#content.texts(texts, '\n')
-    if (typeof written !== 'string' && written.length > 0)
-      Object.assign(written.at(-1)!, this.#content.breakpoint(result))
+    if (typeof written !== 'string') Object.assign(written.at(-1)!, this.#content.breakpoint(result))
     return written
   }
 

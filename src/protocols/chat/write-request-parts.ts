@@ -69,7 +69,8 @@ export class ContentWriter {
       this.loseContent(part)
       return []
     })
-    return this.#hasBreakpoints
+    // OpenAI refuses an empty list.
+    return this.#hasBreakpoints && texts.length > 0
       ? texts.map((part) => ({ type: 'text', text: part.text, ...this.breakpoint(part) }))
       : texts.map(({ text }) => text).join(separator)
   }

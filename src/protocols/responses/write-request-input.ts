@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Located, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { isReplayableAt, type Signature } from '../../generation/signature.ts'
-import { breakpointOf } from '../cache-breakpoints.ts'
+import { breakpointOf, isEmptyResult } from '../cache-breakpoints.ts'
 import type { Target } from '../protocol.ts'
 import type { ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
@@ -215,20 +215,17 @@ export class InputWriter {
    * One string; parts where each may have a cache breakpoint, whether it has one or not, so that moving a breakpoint
    * changes nothing else of the prefix.
    */
-  #outputOf({
-    content: given,
-    isError,
-    cache,
-  }: Pick<ToolResultPart, 'content' | 'isError' | 'cache'>): string | Json[] {
+  #outputOf(result: ToolResultPart): string | Json[] {
+    if (isEmptyResult(result)) return ''
+    const { content: given, isError, cache } = result
+    const whole = isError === true ? [FAILED, ...given] : given
+    const texts = whole.flatMap((part) => (part.type === 'text' ? [part.text] : []))
+    if (given.length <= 1 && texts.length === whole.length && breakpoints(this.#target) === undefined)
+      return texts.join(' ')
     const content =
       cache === undefined
-        ? given
-        : given.map((part, index) => (index === given.length - 1 && part.type !== 'native' ? { ...part, cache } : part))
-    const [only] = content
-    if (only === undefined) return isError === true ? FAILED.text : ''
-    if (content.length === 1 && only.type === 'text' && breakpoints(this.#target) === undefined)
-      return isError === true ? `${FAILED.text} ${only.text}` : only.text
-    if (isError === true) return this.#outputOf({ content: [FAILED, ...content] })
+        ? whole
+        : whole.map((part, index) => (index === whole.length - 1 && part.type !== 'native' ? { ...part, cache } : part))
     return content.flatMap((part): Json[] => {
       if (part.type !== 'native') return [this.#inputPart(part)].filter((written) => written !== undefined)
       if (part.protocol === 'responses') return [part.value as Json]
