@@ -138,7 +138,7 @@ function writeWebSearch({ webSearch, toolChoice }: GenerationRequest, translatio
   }
 }
 
-const SERVICE_TIERS = ['auto', 'default', 'flex', 'scale', 'priority']
+const SERVICE_TIERS = ['auto', 'default', 'flex', 'scale', 'priority', 'fast']
 const METADATA_MAX = 16
 
 /** User, cache key, service tier and metadata. */

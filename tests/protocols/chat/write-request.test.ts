@@ -68,6 +68,10 @@ describe('requests to a provider', () => {
     expect('reasoning_effort' in written({ reasoning: { budgetTokens: -1 } }).body).toBe(false)
   })
 
+  test.each(['flex', 'priority', 'fast'])('the service tier %s is sent', (serviceTier) => {
+    expect(written({ serviceTier })).toMatchObject({ body: { service_tier: serviceTier }, lost: [] })
+  })
+
   test('a setting that cannot be sent is reported with its path', () => {
     const { body, lost } = written({
       sampling: { topK: 5, temperature: 0, stop: ['1', '2', '3', '4', '5'] },
