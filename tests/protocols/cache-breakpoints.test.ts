@@ -13,7 +13,7 @@ function sent(
   provider: ConversationName,
   body: Json,
   capabilities: Capabilities = {},
-): { body: Json; lost: string[] } {
+): { body: Json; losses: string[]; lost: string[] } {
   const text = JSON.stringify({ model: 'x', ...body })
   const request = protocols[client].serve.readRequest({
     body: JSON.parse(text) as Json,
@@ -27,6 +27,7 @@ function sent(
   const ofCaches = losses.filter(({ code, path }) => code.startsWith('cache_') || path.startsWith('prompt_cache_'))
   return {
     body: JSON.parse(JSON.stringify(json)) as Json,
+    losses: losses.map(({ code, path }) => `${code} ${path}`),
     lost: ofCaches.map(({ code, path }) => `${code} ${path}`),
   }
 }
@@ -274,6 +275,14 @@ describe('a request to a responses provider', () => {
         JSON.stringify(sent('messages', provider, plain).body),
       )
   })
+})
+
+test('a breakpoint in the spelling of both OpenRouter and OpenAI is one, with its lifetime', () => {
+  const part = { type: 'text', text: 'a', cache_control: HOUR, prompt_cache_breakpoint: { mode: 'explicit' } }
+  const request = { messages: [{ role: 'user', content: [part] }] }
+  const { body, losses } = sent('chat.completions', 'messages', request)
+  expect(body.messages[0].content).toEqual([{ type: 'text', text: 'a', cache_control: HOUR }])
+  expect(losses).toEqual(['limit_required max_completion_tokens'])
 })
 
 describe('the empty result of a tool', () => {

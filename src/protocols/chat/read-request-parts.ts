@@ -77,14 +77,12 @@ function readKnownPart(part: Fields, type: string, extras: Extras): Part {
   }
 }
 
-/** OpenRouter's `cache_control` or OpenAI's `prompt_cache_breakpoint`: a cache breakpoint. */
+/** OpenRouter's `cache_control`, OpenAI's `prompt_cache_breakpoint` or both: one cache breakpoint. */
 export function readCache(part: Fields): Pick<TextPart, 'cache'> {
   const { cache_control: control, prompt_cache_breakpoint: breakpoint } = part.value
-  if (isObject(breakpoint)) {
-    part.take('prompt_cache_breakpoint')
-    return { cache: {} }
-  }
-  if (!isObject(control) || control.type !== 'ephemeral') return {}
+  const isOpenAi = isObject(breakpoint)
+  if (isOpenAi) part.take('prompt_cache_breakpoint')
+  if (!isObject(control) || control.type !== 'ephemeral') return isOpenAi ? { cache: {} } : {}
   part.take('cache_control')
   return { cache: control.ttl === '5m' || control.ttl === '1h' ? { ttl: control.ttl } : {} }
 }
