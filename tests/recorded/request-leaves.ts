@@ -43,6 +43,8 @@ function isReportedBy({ code, path: lost, effect, reason }: Loss, { path }: Leaf
     return true
   if (!/\[/.test(path) && !/\[/.test(lost) && namesOf(lost).includes(snakeCase(nameOf(path)))) return true
   if (path === lost) return true
+  // Strictness is lost with the schema that it cannot enforce.
+  if (code === 'schema_not_enforced' && path === lost.replace(/\.schema$/, '.strict')) return true
   // The signature of a part of which only its provider knows the kind is lost with it.
   if ((code === 'content_native' || code === 'content_as_text') && path === lost.replace(/\.\w+$/, '.thoughtSignature'))
     return true

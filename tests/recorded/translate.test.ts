@@ -10,6 +10,7 @@ import type { Loss } from '../../src/protocols/translation.ts'
 import { checkGrammar } from '../grammar.ts'
 import { requestContent, type RequestContent } from './request-content.ts'
 import { schemaValidator, UNDOCUMENTED_FRAMES, type SchemaValidator } from './vendor-schemas.ts'
+import { cases } from './cases.ts'
 import { INCONSISTENT, haveRecordings, recordings, type Recording } from './recordings.ts'
 import { CUT, frameDataOf, responseContent, type Any, type ResponseContent } from './response-content.ts'
 import { expectedFinishReason } from './finish-reasons.ts'
@@ -129,7 +130,9 @@ for (const client of NAMES)
   describe.skipIf(!haveRecordings)(`responses for clients of ${client}`, () => {
     const { serve } = protocols[client]
     const validate = schemaValidator(client)
-    for (const recording of recordings().filter(({ protocol, status }) => protocol !== client && status < 300)) {
+    for (const recording of [...recordings(), ...cases('response')].filter(
+      ({ protocol, status }) => protocol !== client && status < 300,
+    )) {
       if (recording.id === INCONSISTENT) continue
       const check: SchemaValidator = (what, value) =>
         what === 'frame' && UNDOCUMENTED_FRAMES.includes(`${client} ${recording.id}`) ? '' : validate(what, value)

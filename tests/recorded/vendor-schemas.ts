@@ -37,6 +37,7 @@ export const UNDOCUMENTED_FRAMES = [
   'lingua__responsesAdditionalToolsMultipleToolsParam-followup-response-streaming',
   'lingua__responsesCustomToolCallStreamingParam-response-streaming',
   'lingua__responsesCustomToolCallStreamingParam-response',
+  'agentgateway response/responses/custom-tool/responses-responses',
   'vercel-ai__openai-openai-custom-tool.1',
   'vercel-ai__openai-openai-custom-tool.1~2',
 ].map((id) => `chat.completions ${id}`)
