@@ -2,6 +2,7 @@ import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
 import { type EncodedRequest, encodeRequest, knownTarget, parseTarget, type RequestBody } from './encode-request.ts'
 import type { HeaderReader } from './header-lines.ts'
+import { ownTurn } from '../json/own-turn.ts'
 import { UNCOUNTED_BYTES } from './memory-budget.ts'
 import { ResponseParser } from './response-parser.ts'
 import { type CallSignal, Connection, type ConnectionUser, takeIdle } from './connection.ts'
@@ -54,8 +55,24 @@ const MAX_QUEUED_BYTES = 16 * 1024
 /** A reader that consumes gets a longer read in pieces of so many bytes, and its time is measured. */
 const PIECE_BYTES = 16 * 1024
 
-/** The time that consuming long reads may take in one turn of the event loop. What is left waits for the next. */
+/**
+ * The time that consuming long reads of all calls may take in one turn of the event loop. Each call with bytes left
+ * goes on in a later turn of its own.
+ */
 const TURN_MS = 8
+
+/** When the first long read of this turn of the event loop came. */
+let turnStartedAt: number | undefined
+
+/** Reports whether long reads have taken their time in this turn. */
+const isTurnOver = (): boolean => {
+  const now = performance.now()
+  if (turnStartedAt === undefined) {
+    turnStartedAt = now
+    setImmediate(() => (turnStartedAt = undefined))
+  }
+  return now - turnStartedAt > TURN_MS
+}
 
 /**
  * Sends one request and resolves at the response head. Throws GatewayError upstream_error (could not connect, broken
@@ -99,7 +116,6 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
   #paused = false
   /** Long reads have taken their time in this turn: the rest of them is in the queue. */
   #resting = false
-  #busySince = 0
   #failure: GatewayError | undefined
   readonly #deadline = new Deadline(this)
   #onAbort = () => this.cancel()
@@ -122,24 +138,15 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
   }
 
   read(consume?: (chunk: Uint8Array) => boolean): Promise<Uint8Array | undefined> {
-    const chunk = this.#queue.shift()
-    if (chunk !== undefined) {
-      this.#queuedBytes -= chunk.length
-      if (consume === undefined || chunk.length <= PIECE_BYTES) return Promise.resolve(chunk)
-      this.#putBack(chunk.subarray(PIECE_BYTES))
-      return Promise.resolve(chunk.subarray(0, PIECE_BYTES))
+    if (this.#queue.length > 0 && consume === undefined) return Promise.resolve(this.#takeQueued())
+    if (this.#queue.length === 0) {
+      if (this.#failure !== undefined) return Promise.reject(this.#failure)
+      if (this.#phase === 'over') return ENDED
     }
-    if (this.#failure !== undefined) return Promise.reject(this.#failure)
-    if (this.#phase === 'over') return ENDED
-    if (this.#paused) {
-      this.#paused = false
-      this.#connection.resume()
-    }
-    this.#waitingSince = performance.now()
     this.#consume = consume
-    this.#reader = Promise.withResolvers()
-    this.#setDeadline()
-    return this.#reader.promise
+    const { promise } = (this.#reader = Promise.withResolvers())
+    if (!this.#resting) this.#goOn()
+    return promise
   }
 
   cancel(): void {
@@ -201,14 +208,12 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
 
   /** The rest waits as bytes where a client's socket is full, and where it would take too long in this turn. */
   #deliverInPieces(body: Uint8Array): void {
-    const startedAt = performance.now()
-    if (startedAt - this.#waitingSince > 1) this.#busySince = startedAt
     for (let from = 0; from < body.length; from += PIECE_BYTES) {
       if (this.#reader === undefined || this.#resting) return this.#putBack(body.subarray(from))
       const piece = body.subarray(from, from + PIECE_BYTES)
       if (!this.#consume!(piece)) this.#resolve(piece)
       this.#waitingSince = performance.now()
-      if (this.#waitingSince - this.#busySince > TURN_MS) this.#rest()
+      if (isTurnOver()) this.#rest()
     }
   }
 
@@ -217,24 +222,35 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
     this.#queuedBytes += body.length
   }
 
-  /** Leaves the event loop to others for a turn. */
+  #takeQueued(): Uint8Array {
+    const body = this.#queue.shift()!
+    this.#queuedBytes -= body.length
+    return body
+  }
+
+  /** Leaves the event loop to others. */
   #rest(): void {
     this.#resting = true
-    setImmediate(() => {
+    void ownTurn().then(() => {
+      turnStartedAt = undefined
       this.#resting = false
-      this.#busySince = performance.now()
-      while (this.#queue.length > 0 && this.#reader !== undefined && !this.#resting) {
-        const body = this.#queue.shift()!
-        this.#queuedBytes -= body.length
-        this.#deliver(body)
-      }
-      if (this.#resting || this.#reader === undefined) return
-      if (this.#phase === 'over') this.#end()
-      else if (this.#paused) {
-        this.#paused = false
-        this.#connection.resume()
-      }
+      if (this.#reader !== undefined) this.#goOn()
     })
+  }
+
+  /** The reader gets what is queued, then the end, or waits for more. */
+  #goOn(): void {
+    while (this.#queue.length > 0 && this.#reader !== undefined && !this.#resting)
+      if (this.#consume === undefined) this.#resolve(this.#takeQueued())
+      else this.#deliverInPieces(this.#takeQueued())
+    if (this.#resting || this.#reader === undefined) return
+    if (this.#phase === 'over') return this.#end()
+    if (this.#paused) {
+      this.#paused = false
+      this.#connection.resume()
+    }
+    this.#waitingSince = performance.now()
+    this.#setDeadline()
   }
 
   #resolve(body: Uint8Array | undefined): void {

@@ -18,6 +18,9 @@ const isWhole = ({ data }: Frame): boolean => {
   }
 }
 
+/** Takes the place of the client who left. */
+const discard: WriteNow = () => 'written'
+
 /** The wait for the bytes after a terminal event, so that the provider's connection can be reused. */
 const TAIL_MS = 1_000
 
@@ -78,7 +81,7 @@ export class Relay {
   }
 
   async #next(write: WriteNow | undefined): Promise<Chunk | undefined> {
-    const consume = write === undefined ? undefined : (bytes: Uint8Array) => this.#consume(bytes, write)
+    const consume = (bytes: Uint8Array) => this.#consume(bytes, write)
     try {
       while (!this.#done) {
         let frames: Frame[]
@@ -119,7 +122,7 @@ export class Relay {
   }
 
   /** Relays a chunk in the turn in which it came. False where the loop has to go on, with what is in `#rest`. */
-  #consume(bytes: Uint8Array, write: WriteNow): boolean {
+  #consume(bytes: Uint8Array, write: WriteNow | undefined): boolean {
     try {
       const frames = this.#take(bytes)
       if (this.#stream.ended === undefined) return this.#write(frames, write)
@@ -132,10 +135,10 @@ export class Relay {
     return false
   }
 
-  #write(frames: Frame[], write: WriteNow): boolean {
+  #write(frames: Frame[], write: WriteNow | undefined): boolean {
     const chunk = this.#framing.write(frames, false)
     if (chunk === '') return true
-    const result = typeof chunk === 'string' ? write(chunk) : 'refused'
+    const result = typeof chunk === 'string' && write !== undefined ? write(chunk) : 'refused'
     if (result === 'written') return true
     this.#rest = () => (result === 'full' ? '' : chunk)
     return false
@@ -192,7 +195,7 @@ export class Relay {
   /** Meters the rest of a response. Its end, also one by a failure, closes the generation. */
   async #readOn(): Promise<void> {
     try {
-      while ((await this.#last) !== undefined) this.#last = this.#next(undefined)
+      while ((await this.#last) !== undefined) this.#last = this.#next(discard)
     } catch {
       // A defect of Sluice, which the client would have seen.
     }

@@ -316,6 +316,15 @@ describe('cancellation', () => {
       expect(most()).toBeLessThanOrEqual(8)
     })
 
+    test('shares the time of a turn with others', async () => {
+      const server = serve((socket) => writeLong(socket, plain(text.slice(0, 400_000))))
+      const incoming = await Promise.all(Array.from({ length: 8 }, () => post(server)))
+      const { consume, most } = consumeSlowly()
+      for (const { body } of incoming) await body.read()
+      await Promise.all(incoming.map(({ body }) => body.read(consume)))
+      expect(most()).toBeLessThanOrEqual(20)
+    })
+
     test('is consumed up to a broken end, which is reported after it', async () => {
       const head = `HTTP/1.1 200 OK\r\ncontent-length: ${text.length + 1}\r\n\r\n`
       const server = serve((socket) => writeLong(socket, head + text, { end: true }))

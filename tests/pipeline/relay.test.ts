@@ -1,0 +1,51 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import type { Frame } from '../../src/http/frames.ts'
+import { eventStream } from '../../src/pipeline/framing.ts'
+import type { MeteredStream } from '../../src/pipeline/metered-stream.ts'
+import { Relay } from '../../src/pipeline/relay.ts'
+import { plain, post, serve, stopServers } from '../transport/call-kit.ts'
+import { writeLong } from '../transport/raw-server.ts'
+
+afterEach(stopServers)
+
+/** Frames of 1 KB, each of which takes 0.1 ms to read. */
+const FRAMES = 2_000
+const FRAME_MS = 0.1
+
+/** A stream whose frames give the client nothing before its end, and the most of them in one turn of the event loop. */
+function silentStream(): { stream: MeteredStream; most: () => number } {
+  let [seen, inTurn, most] = [0, 0, 0]
+  let ended: 'completed' | undefined
+  const take = (frames: readonly Frame[]): Frame[] => {
+    for (const _ of frames) {
+      if (inTurn++ === 0) setImmediate(() => (inTurn = 0))
+      most = Math.max(most, inTurn)
+      for (const end = performance.now() + FRAME_MS; performance.now() < end; ) continue
+    }
+    seen += frames.length
+    if (seen < FRAMES) return []
+    ended = 'completed'
+    return [{ data: 'all' }]
+  }
+  const stream = { take, conclude: () => Promise.resolve([]), end: () => [], fail: () => [] }
+  return { stream: Object.defineProperty(stream, 'ended', { get: () => ended }) as never, most: () => most }
+}
+
+describe('frames that give the client nothing are read in several turns of the event loop', () => {
+  const text = `data: ${'x'.repeat(1_016)}\n\n`.repeat(FRAMES)
+
+  test.each([
+    ['before the response begins', 0],
+    ['after that', 100],
+    ['where many have come meanwhile', 0, 100],
+  ])('%s', async (_, beginMs, waitMs = 0) => {
+    const server = serve((socket) => writeLong(socket, plain(text)))
+    const { body } = await post(server)
+    const { stream, most } = silentStream()
+    const relay = new Relay(body, stream, eventStream, (_outcome, last) => Promise.resolve(last))
+    await Bun.sleep(waitMs)
+    if (beginMs === 0) await relay.begin(60_000)
+    expect(await relay.pull(() => 'written')).toBe('data: all\n\n')
+    expect(most()).toBeLessThanOrEqual(200)
+  })
+})
