@@ -2,7 +2,7 @@ import type { OutputFormat } from '../../generation/request.ts'
 import { isObject, objectOf } from '../../json/parse.ts'
 import type { FunctionTool, SchemaLoss } from '../schema/cache.ts'
 import { standardSchema } from '../schema/dialect.ts'
-import { allDisjoint, intersect, literals } from '../schema/intersect.ts'
+import { allDisjoint, intersectAll, literals } from '../schema/intersect.ts'
 import { withFormatNotes } from '../schema/format-notes.ts'
 import { inlined } from '../schema/references.ts'
 import { objectRoot } from '../schema/root.ts'
@@ -109,12 +109,14 @@ class SchemaWriter {
 
   /** The schema with its `allOf` intersected, or unchanged where that is not exact. */
   #joined({ allOf, ...rest }: Schema): Schema {
-    let joined: Schema | undefined = blank(rest)
-    for (const branch of allOf as unknown[]) {
-      if (branch === true) continue
-      if (joined === undefined || !isObject(branch)) return blank(rest, { allOf })
-      joined = intersect(joined, Array.isArray(branch.allOf) ? this.#joined(branch) : branch, this.#budget)
-    }
+    const branches = (allOf as unknown[]).filter((branch) => branch !== true)
+    const joined = branches.every(isObject)
+      ? intersectAll(
+          rest,
+          branches.map((branch) => (Array.isArray(branch.allOf) ? this.#joined(branch) : branch)),
+          this.#budget,
+        )
+      : undefined
     return joined ?? blank(rest, { allOf })
   }
 

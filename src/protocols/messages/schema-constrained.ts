@@ -1,5 +1,5 @@
 import { isObject, objectOf, stringOf } from '../../json/parse.ts'
-import { allDisjoint, intersect, literals } from '../schema/intersect.ts'
+import { allDisjoint, intersect, Intersection, literals } from '../schema/intersect.ts'
 import { tooLarge } from '../schema/references.ts'
 import {
   blank,
@@ -93,16 +93,16 @@ export class ConstrainedSchemaWriter {
   /** The schema with its `allOf` intersected, at any depth of them; the loss is reported where that is not exact. */
   #joined(schema: Schema, path: string): Schema {
     const { allOf, ...rest } = schema
-    return (allOf as unknown[]).reduce<Schema>((joined, one) => {
+    const joined = new Intersection(rest, this.#budget)
+    for (const one of allOf as unknown[]) {
       if (one === false) this.unknowns.add('allOf with false', path)
-      if (!isObject(one)) return joined
+      if (!isObject(one)) continue
       const branch = Array.isArray(one.allOf) ? this.#joined(one, path) : one
-      const exact = intersect(joined, branch, this.#budget)
-      if (exact !== undefined) return exact
+      if (joined.add(branch)) continue
       this.unknowns.add('allOf', path)
-      for (const keyword of Object.keys(branch)) joined[keyword] ??= branch[keyword]
-      return joined
-    }, blank(rest))
+      for (const keyword of Object.keys(branch)) joined.schema[keyword] ??= branch[keyword]
+    }
+    return joined.schema
   }
 
   /** Accounts for keywords beside alternatives, which are repeated in each of them. */

@@ -24,41 +24,131 @@ const DEPENDENT: ReadonlySet<string> = new Set([
  * cannot express it, or if the budget is used up.
  */
 export function intersect(first: Schema, second: Schema, budget: SchemaBudget): Schema | undefined {
-  // The first test avoids even computing the size when the budget is used up.
-  if (!budget.affords('steps', 1) || !budget.affords('steps', sizeOf(first) + sizeOf(second))) return undefined
-  const both = blank(first)
-  for (const keyword of DEPENDENT) {
-    const isUsed = Object.hasOwn(first, keyword) || Object.hasOwn(second, keyword)
-    if (isUsed && !keepsMeaning(keyword, first, second)) return undefined
+  const both = new Intersection(first, budget)
+  return both.add(second) ? both.schema : undefined
+}
+
+/** The same for many schemas. */
+export function intersectAll(first: Schema, others: readonly Schema[], budget: SchemaBudget): Schema | undefined {
+  const all = new Intersection(first, budget)
+  return others.every((other) => all.add(other)) ? all.schema : undefined
+}
+
+type Change = { of: Schema; name: string; before: unknown; existed: boolean }
+
+/** One schema for the values that all of many schemas accept. Each costs its own size, however many came before. */
+export class Intersection {
+  readonly schema: Schema
+  readonly #budget: SchemaBudget
+  /** Copies, which may be changed. */
+  readonly #owned = new Set<Schema>()
+  #changes: Change[] = []
+
+  /** `first`: has the annotations. */
+  constructor(first: Schema, budget: SchemaBudget) {
+    this.#budget = budget
+    this.schema = this.#own(first)
   }
-  // `const` of one and `enum` of the other are one list of values.
-  const isMixed = isConst(first) !== isConst(second) && literals(first) !== undefined && literals(second) !== undefined
-  if (isMixed) {
-    const shared = sharedValues(literals(first), literals(second))
-    if (shared === undefined) return undefined
-    delete both.const
-    both.enum = shared
+
+  /** False, and nothing is changed, if a single schema cannot express it, or if the budget is used up. */
+  add(second: Schema): boolean {
+    this.#changes = []
+    if (this.#join(this.schema, second)) return true
+    for (const { of, name, before, existed } of this.#changes.reverse())
+      if (existed) of[name] = before
+      else delete of[name]
+    return false
   }
-  for (const [keyword, value] of Object.entries(second)) {
-    if (isMixed && (keyword === 'const' || keyword === 'enum')) continue
-    const known = both[keyword]
-    if (known === undefined) both[keyword] = value
-    else if (isAnnotation(keyword) || isSame(known, value)) continue
-    else {
-      const joined = joinKeyword(keyword, known, value, budget)
-      if (joined === undefined) return undefined
-      both[keyword] = joined
+
+  #own(schema: Schema): Schema {
+    if (this.#owned.has(schema)) return schema
+    this.#budget.affords('steps', sizeOf(schema))
+    const copy = blank(schema)
+    this.#owned.add(copy)
+    return copy
+  }
+
+  #set(of: Schema, name: string, value: unknown): void {
+    if (of[name] === value) return
+    this.#changes.push({ of, name, before: of[name], existed: Object.hasOwn(of, name) })
+    if (value === undefined) delete of[name]
+    else of[name] = value
+  }
+
+  #join(both: Schema, second: Schema): boolean {
+    if (!this.#budget.affords('steps', sizeOf(second))) return false
+    for (const keyword of DEPENDENT) {
+      const isUsed = Object.hasOwn(both, keyword) || Object.hasOwn(second, keyword)
+      if (isUsed && !keepsMeaning(keyword, both, second)) return false
     }
+    // `const` of one and `enum` of the other are one list of values.
+    const isMixed = isConst(both) !== isConst(second) && literals(both) !== undefined && literals(second) !== undefined
+    if (isMixed) {
+      const shared = sharedValues(literals(both), literals(second))
+      if (shared === undefined) return false
+      this.#set(both, 'const', undefined)
+      this.#set(both, 'enum', shared)
+    }
+    for (const [keyword, value] of Object.entries(second))
+      if (!(isMixed && (keyword === 'const' || keyword === 'enum')) && !this.#joinKeyword(both, keyword, value))
+        return false
+    return true
   }
-  return both
+
+  #joinKeyword(both: Schema, keyword: string, value: unknown): boolean {
+    const known = both[keyword]
+    if (known === undefined) this.#set(both, keyword, value)
+    else if (isAnnotation(keyword)) return true
+    else if (keyword === 'properties' && isObject(known) && isObject(value))
+      return this.#joinProperties(this.#ownMember(both, keyword, known), value)
+    else if (!isSame(known, value)) {
+      // Lists are joined by copying them.
+      if (Array.isArray(known) && !this.#budget.affords('steps', known.length)) return false
+      const joined = joinKeyword(keyword, known, value)
+      if (joined === undefined) return false
+      this.#set(both, keyword, joined)
+    }
+    return true
+  }
+
+  #joinProperties(all: Schema, second: Schema): boolean {
+    for (const [name, schema] of Object.entries(second)) {
+      const known = all[name]
+      if (known === undefined || known === true) this.#set(all, name, schema)
+      else if (schema === true || known === schema) continue
+      else if (!isObject(known) || !isObject(schema) || !this.#join(this.#ownMember(all, name, known), schema))
+        return false
+    }
+    return true
+  }
+
+  #ownMember(of: Schema, name: string, known: Schema): Schema {
+    const owned = this.#own(known)
+    this.#set(of, name, owned)
+    return owned
+  }
 }
 
 /** Number of keywords and properties: the cost of joining a schema. */
 const sizeOf = (schema: Schema): number =>
   Object.keys(schema).length + (isObject(schema.properties) ? Object.keys(schema.properties).length : 0)
 
-const isSame = (a: unknown, b: unknown): boolean =>
-  a === b || (typeof a === 'object' && typeof b === 'object' && JSON.stringify(a) === JSON.stringify(b))
+/** Reports whether two JSON values are equal, at the cost of the smaller one. */
+function isSame(one: unknown, other: unknown): boolean {
+  if (one === other) return true
+  if (Array.isArray(one) && Array.isArray(other))
+    return one.length === other.length && one.every((value, index) => isSame(value, other[index]))
+  return isObject(one) && isObject(other) && hasSameNames(one, other, isSame)
+}
+
+function hasSameNames(one: Schema, other: Schema, isAlike: (value: unknown, another: unknown) => boolean): boolean {
+  let names = 0
+  for (const name in other) {
+    if (!Object.hasOwn(one, name) || !isAlike(one[name], other[name])) return false
+    names++
+  }
+  return Object.keys(one).length === names
+}
 
 /** True if a dependent keyword has the same keywords beside it in the joined schema, so that it means the same. */
 function keepsMeaning(keyword: string, first: Schema, second: Schema): boolean {
@@ -68,14 +158,14 @@ function keepsMeaning(keyword: string, first: Schema, second: Schema): boolean {
       : keyword.includes('roperties')
         ? ['additionalProperties', 'patternProperties', 'unevaluatedProperties', 'properties']
         : [...DEPENDENT].filter((one) => !one.includes('roperties'))
-  const groupText = (schema: Schema): string =>
-    JSON.stringify(
-      group.map((one) =>
-        one === 'properties' && isObject(schema[one]) ? Object.keys(schema[one]).sort() : schema[one],
-      ),
-    )
+  const isAlike = (one: string): boolean => {
+    const [value, other] = [first[one], second[one]]
+    return one === 'properties' && isObject(value) && isObject(other)
+      ? hasSameNames(value, other, () => true)
+      : isSame(value, other)
+  }
   const hasNone = (schema: Schema): boolean => group.every((one) => schema[one] === undefined)
-  if (hasNone(first) || hasNone(second) || groupText(first) === groupText(second)) return true
+  if (hasNone(first) || hasNone(second) || group.every(isAlike)) return true
   // `additionalProperties: true` restricts nothing.
   const isOpen = (schema: Schema): boolean =>
     group.every(
@@ -85,7 +175,7 @@ function keepsMeaning(keyword: string, first: Schema, second: Schema): boolean {
   return keyword === 'additionalProperties' && isOpen(first) && isOpen(second)
 }
 
-function joinKeyword(keyword: string, first: unknown, second: unknown, budget: SchemaBudget): unknown {
+function joinKeyword(keyword: string, first: unknown, second: unknown): unknown {
   if (LOWER.has(keyword) && typeof first === 'number' && typeof second === 'number') return Math.max(first, second)
   if (UPPER.has(keyword) && typeof first === 'number' && typeof second === 'number') return Math.min(first, second)
   switch (keyword) {
@@ -97,8 +187,6 @@ function joinKeyword(keyword: string, first: unknown, second: unknown, budget: S
       return first === true ? second : second === true ? first : undefined
     case 'enum':
       return sharedValues(first, second)
-    case 'properties':
-      return isObject(first) && isObject(second) ? joinProperties(first, second, budget) : undefined
     default:
       return undefined
   }
@@ -125,21 +213,6 @@ function joinTypes(first: string[] | undefined, second: string[] | undefined): s
       type !== 'number' || !shared.includes('integer') || (first.includes('number') && second.includes('number')),
   )
   return narrowest.length === 0 ? undefined : narrowest.length === 1 ? narrowest[0] : narrowest
-}
-
-function joinProperties(first: Schema, second: Schema, budget: SchemaBudget): Schema | undefined {
-  const all = blank(first)
-  for (const [name, schema] of Object.entries(second)) {
-    const known = all[name]
-    if (known === undefined || known === true) all[name] = schema
-    else if (schema === true || isSame(known, schema)) continue
-    else {
-      const joined = isObject(known) && isObject(schema) ? intersect(known, schema, budget) : undefined
-      if (joined === undefined) return undefined
-      all[name] = joined
-    }
-  }
-  return all
 }
 
 /** Text that is equal for equal JSON values. */

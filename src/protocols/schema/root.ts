@@ -1,6 +1,6 @@
 import { isObject, objectOf } from '../../json/parse.ts'
 import { hasReferences, inlined, tooLarge } from './references.ts'
-import { intersect } from './intersect.ts'
+import { intersectAll } from './intersect.ts'
 import { blank, names, type Schema, type SchemaBudget, typesOf, type UnknownKeywords } from './schema.ts'
 
 const UNIONS = ['allOf', 'anyOf', 'oneOf'] as const
@@ -58,10 +58,7 @@ function withoutUnions(schema: Schema, unknowns: UnknownKeywords, budget: Schema
       isObject(branch) ? [resolved(branch, schema)] : branch === false ? [] : [blank()],
     )
     const rest = without(root, keyword)
-    const exact =
-      keyword === 'allOf' || branches.length === 1
-        ? branches.reduce<Schema | undefined>((joined, branch) => joined && intersect(joined, branch, budget), rest)
-        : undefined
+    const exact = keyword === 'allOf' || branches.length === 1 ? intersectAll(rest, branches, budget) : undefined
     if (exact === undefined) unknowns.add(`${keyword} at the root, which becomes one object`, '')
     root = exact ?? merged(rest, branches, keyword === 'allOf', budget)
   }

@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'bun:test'
+import { intersectAll, Intersection } from '../../../src/protocols/schema/intersect.ts'
+import { SchemaBudget } from '../../../src/protocols/schema/schema.ts'
 import { anthropicResponse, anthropicTool, geminiTool, openaiTool, reasonsOf, refusalOf } from './targets.ts'
 
 /** Unions in schemas for each provider. */
@@ -12,12 +14,40 @@ describe('unions', () => {
     const one = (length: number) =>
       inside({ oneOf: many(length, (n) => ({ type: 'object', properties: { k: { const: n } }, required: ['k'] })) })
     const constants = (length: number) => inside({ oneOf: many(length, (n) => ({ const: `c${n}` })) })
-    for (const schema of [all(300), one(150), constants(20_000)]) expect(geminiTool(schema).losses).toEqual([])
-    expect(reasonsOf(geminiTool(all(3000)))).toContain('allOf')
+    for (const schema of [all(3_000), one(150), constants(20_000)]) expect(geminiTool(schema).losses).toEqual([])
+    expect(reasonsOf(geminiTool(all(100_000)))).toContain('allOf')
     expect(reasonsOf(geminiTool(one(1500)))).toContain('oneOf, which it reads as anyOf')
     expect(reasonsOf(geminiTool(inside({ oneOf: [{ const: 1 }, { enum: [2, 1] }] })))).toContain(
       'oneOf, which it reads as anyOf',
     )
+  })
+
+  test('of an allOf are joined in time in proportion to their number', () => {
+    const steps: number[] = []
+    for (const length of [500, 2_000]) {
+      const budget = new SchemaBudget()
+      let taken = 0
+      const counting = {
+        affords: (unit: 'steps' | 'characters', cost: number) => ((taken += cost), budget.affords(unit, cost)),
+      }
+      expect(
+        intersectAll({}, many(length, (n) => ({ properties: { [`p${n}`]: {} } })) as never, counting as never),
+      ).toBeDefined()
+      steps.push(taken)
+    }
+    expect(steps[1]! / steps[0]!).toBeLessThan(5)
+  })
+
+  test('that cannot be joined leave what was joined before as it was', () => {
+    const known = { a: { type: 'object', minProperties: 1, properties: { b: { minimum: 1 } } } }
+    const all = new Intersection({ properties: known }, new SchemaBudget())
+    const properties = { c: {}, a: { minProperties: 2, properties: { b: { minimum: 3, pattern: 'x' } }, pattern: 'y' } }
+    expect(all.add({ required: ['z'], properties, type: 'object' })).toBe(true)
+    const joined = JSON.stringify(all.schema)
+    const other = { ...properties, a: { minProperties: 5, maxProperties: 9, properties: { b: { pattern: 'z' } } } }
+    expect(all.add({ required: ['y'], properties: { ...other, d: {} }, type: ['object', 'string'] })).toBe(false)
+    expect(JSON.stringify(all.schema)).toBe(joined)
+    expect(JSON.stringify(known)).toBe('{"a":{"type":"object","minProperties":1,"properties":{"b":{"minimum":1}}}}')
   })
 
   test('that repeat long keywords beside them are refused, and duplicate types are removed', () => {

@@ -12,7 +12,7 @@ const SCHEMA = {
 /** Joining the two parts of these parameters takes 1,000 steps, so 200 tools use up the budget of a request. */
 const PARAMETERS = {
   type: 'object',
-  allOf: [{ properties: Object.fromEntries(Array.from({ length: 996 }, (_, n) => [`p${n}`, true])) }],
+  allOf: [{ properties: Object.fromEntries(Array.from({ length: 997 }, (_, n) => [`p${n}`, true])) }],
 }
 
 const chatRequest = (tools: number) => ({
