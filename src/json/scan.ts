@@ -188,7 +188,7 @@ export function skipSpace(text: string, i: number): number {
 }
 
 /** From the opening quote of a string to just after the closing one. */
-function skipString(text: string, i: number): number {
+export function skipString(text: string, i: number): number {
   for (;;) {
     i = text.indexOf('"', i + 1)
     if (i < 0) return text.length

@@ -12,6 +12,41 @@ test('parseExact prints numbers as they were spelled', () => {
   expect(() => parseExact('{"a":1.0')).toThrow(SyntaxError)
 })
 
+test('parseExact and JSON.parse agree on every number that a double prints as it is spelled', () => {
+  const digits = fc.stringMatching(/^[0-9]{1,17}$/)
+  const number = fc
+    .tuple(
+      fc.constantFrom('', '-'),
+      fc.oneof(fc.constantFrom('0', '1', '10'), digits),
+      fc.option(fc.oneof(digits, fc.constantFrom('0', '5', '50', '05', '00000012'))),
+      fc.option(fc.constantFrom('e3', 'E+20', 'e-7', 'e0')),
+    )
+    .map(([sign, whole, fraction, exponent]) =>
+      [sign, whole.replace(/^0+(?=.)/, ''), fraction === null ? '' : `.${fraction}`, exponent ?? ''].join(''),
+    )
+  fc.assert(
+    fc.property(number, fc.string(), (one, text) => {
+      const source = JSON.stringify({ [text]: text, n: 0 }).replace(/0}$/, `${one}}`)
+      expect(JSON.stringify(parseExact(source))).toBe(source)
+      expect(isRawJson((parseExact(source) as { n: unknown }).n)).toBe(String(Number(one)) !== one)
+    }),
+    { numRuns: 2_000 },
+  )
+})
+
+test('parseExact takes little longer than JSON.parse where no number is spelled in another way', () => {
+  const text = JSON.stringify(Array.from({ length: 50_000 }, (_, index) => [index * 7.5, `1e3 ${index}`]))
+  const fastest = (parse: () => unknown): number => {
+    const times = Array.from({ length: 10 }, () => {
+      const startedAt = performance.now()
+      parse()
+      return performance.now() - startedAt
+    })
+    return Math.min(...times)
+  }
+  expect(fastest(() => parseExact(text)) / fastest(() => JSON.parse(text))).toBeLessThan(3)
+})
+
 test('parseWithExact keeps the spelling only in members with the given name', () => {
   const value = parseWithExact(`{"n":${BIG},"calls":[{"args":{"n":${BIG}}}]}`, 'args')
   expect(JSON.stringify(value)).toBe(`{"n":${Number(BIG)},"calls":[{"args":{"n":${BIG}}}]}`)
