@@ -7,7 +7,7 @@
  * invalid: the caller then checks the text in another way. DONE means a JSON object without duplicate names. The counts
  * go up to where the body is invalid, so that an expensive one is refused before anything else is done with it.
  */
-import { QUOTE, skipNumber, skipString, special } from './body-tokens.as.ts'
+import { countCommas, QUOTE, skipNumber, skipString, special } from './body-tokens.as.ts'
 
 /** Results of `scan`. MORE: the slice is used up; call again to go on. */
 const DONE: i32 = 0
@@ -20,7 +20,7 @@ const MAX_MEMBERS: u32 = 64
 
 /**
  * Memory layout, for at most 256 levels. RESULTS: elements (values, containers included), members, seen, seenInTools,
- * values, spans, parts, tools, widest. STACK: the kind of each open container; BASES: where its names begin; COUNTS:
+ * values, spans, parts, tools, widest, embedded. STACK: the kind of each open container; BASES: where its names begin; COUNTS:
  * how many it has. NAMES: hashes of the names in all open objects. MEMBERS: six u32 for each member of the outermost
  * object. WATCHED: slots of a hash and a bit. SPANS: start and end of the elements of its members that are arrays.
  */
@@ -69,6 +69,8 @@ let parts: u32 = 0
 let tools: u32 = 0
 /** Names in the object that has the most. */
 let widest: u32 = 0
+/** Commas in texts that begin like an object. */
+let embedded: u32 = 0
 /** In `seen`: a number of at least 16 characters, which a double may round. */
 const LONG_NUMBER: u32 = 1 << 30
 /** Any other name or type of a tool. */
@@ -121,6 +123,7 @@ export function begin(length: u32, levels: u32): void {
   parts = 0
   tools = 0
   widest = 0
+  embedded = 0
   inTools = false
   matters = 0
 }
@@ -262,6 +265,7 @@ export function scan(slice: u32): i32 {
   store<u32>(RESULTS + 24, parts)
   store<u32>(RESULTS + 28, tools)
   store<u32>(RESULTS + 32, widest)
+  store<u32>(RESULTS + 36, embedded)
   return verdict
 }
 
@@ -315,11 +319,18 @@ function readTokens(slice: u32): i32 {
       at++
       continue
     }
-    at = c == QUOTE ? skipString(at + 1) : skipScalar(at)
+    at = c == QUOTE ? skipText(at + 1) : skipScalar(at)
     if (at == 0 || depth == 0) return UNSURE
     next = COMMA_OR_END
     if (!unsure) endValue(at)
   }
+}
+
+/** `skipString` for a value, with what is embedded in it. */
+function skipText(at: usize): usize {
+  const behind = skipString(at)
+  if (behind != 0 && load<u8>(skipSpace(at)) == 123) embedded += countCommas(at, behind)
+  return behind
 }
 
 /** Counts an object that begins, if it is an element of an array. */

@@ -26,6 +26,8 @@ export type BodyScan = {
   parts: number
   tools: number
   widest: number
+  /** Commas in texts that begin like an object: the values in the arguments of calls, and in JSON results of tools. */
+  embedded: number
   /** Watched names seen outside `tools`. */
   seen: number
   /** Watched names seen in the objects of `tools`, above their schemas. */
@@ -184,7 +186,14 @@ class Scanner {
         member.spans = numbers.slice(spanAt, next)
       spanAt = next
     }
-    return { members, ...weight, seen: numbers[2]!, seenInTools: numbers[3]!, values: numbers[4]! }
+    return {
+      members,
+      ...weight,
+      embedded: numbers[9]!,
+      seen: numbers[2]!,
+      seenInTools: numbers[3]!,
+      values: numbers[4]!,
+    }
   }
 }
 

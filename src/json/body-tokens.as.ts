@@ -49,6 +49,18 @@ export function skipString(at: usize): usize {
   }
 }
 
+/** The number of commas in [`from`, `end`). */
+export function countCommas(from: usize, end: usize): u32 {
+  let commas: u32 = 0
+  let at = from
+  for (; at + 8 <= end; at += 8) {
+    const differs = load<u64>(at) ^ (ONES * 44)
+    commas += 8 - <u32>popcnt((((differs & ~HIGH) + ~HIGH) | differs) & HIGH)
+  }
+  for (; at < end; at++) if (load<u8>(at) == 44) commas++
+  return commas
+}
+
 function isDigit(at: usize): bool {
   return <u32>load<u8>(at) - 48 < 10
 }

@@ -183,6 +183,7 @@ function addScans(one: BodyScan, other: BodyScan): BodyScan & { members: BodyMem
     parts: one.parts + other.parts,
     tools: one.tools + other.tools,
     widest: Math.max(one.widest, other.widest),
+    embedded: one.embedded + other.embedded,
     seen: (one.seen | other.seen) >>> 0,
     seenInTools: (one.seenInTools | other.seenInTools) >>> 0,
     values: (one.values | other.values) >>> 0,

@@ -240,6 +240,19 @@ describe('scanBody', () => {
     expect(within(body, { parts: 8 })).toBeObject()
   })
 
+  test('commas in texts that begin like an object are counted', () => {
+    const commas = fc.integer({ min: 0, max: 40 })
+    fc.assert(
+      fc.property(fc.array(fc.tuple(fc.constantFrom('', ' ', 'x', '['), fc.string(), commas)), (texts) => {
+        const written = texts.map(
+          ([begin, text, count]) => `${begin}{"${text.replaceAll(',', '')}"${','.repeat(count)}}`,
+        )
+        const expected = texts.reduce((sum, [begin, , count], index) => sum + (begin.trim() === '' ? count : 0), 0)
+        expect(scan(JSON.stringify({ a: written, 'x,': '[,,,,,,,,,,]' }))?.embedded).toBe(expected)
+      }),
+    )
+  })
+
   test('tools are counted with the functions in them, without their schemas', () => {
     const tool = { input_schema: { anyOf: [{}, {}, {}] } }
     const group = { functionDeclarations: [{ parameters: { anyOf: [{}, {}] } }, {}] }

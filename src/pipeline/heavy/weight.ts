@@ -6,9 +6,9 @@ import type { ReceivedBody } from '../../protocols/raw-request.ts'
 
 /**
  * From these weights on, reading and writing a request would hold up the event loop for more than about 20 ms.
- * `elements`: values in the body. `unscanned`: bytes of a body that the scan could not judge, for example because an
- * object has very many members. `settings`: bytes besides the conversation and its tools. `answer`: characters of a
- * response in one piece.
+ * `elements`: values in the body, of which EMBEDDED in the text of a call count as one. `unscanned`: bytes of a body
+ * that the scan could not judge, for example because an object has very many members. `settings`: bytes besides the
+ * conversation and its tools. `answer`: characters of a response in one piece.
  */
 export const HEAVY = {
   bytes: 1024 * 1024,
@@ -17,6 +17,9 @@ export const HEAVY = {
   settings: 64 * 1024,
   answer: 256 * 1024,
 }
+
+/** Protocols that have the arguments of calls as objects parse them, which costs so much less than reading values. */
+const EMBEDDED = 4
 
 /**
  * Times the weight up to which the server itself reads a conversation that comes again. One of which nothing can be
@@ -32,7 +35,7 @@ export function isHeavy(body: ReceivedBody, { protocol }: { protocol: ProtocolNa
 const weighs = ({ bytes, scan }: ReceivedBody, times: number): boolean =>
   scan === undefined
     ? bytes.length >= HEAVY.unscanned
-    : bytes.length >= times * HEAVY.bytes || scan.elements >= times * HEAVY.elements
+    : bytes.length >= times * HEAVY.bytes || scan.elements + scan.embedded / EMBEDDED >= times * HEAVY.elements
 
 /** Reports whether the server itself reads a heavy request, because most of its conversation came before. */
 export const comesAgain = (body: ReceivedBody, conversations: ConversationMemory, accountId: string): boolean =>
