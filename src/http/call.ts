@@ -177,7 +177,7 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
       return this.#response.resolve(undefined)
     }
     try {
-      this.#parser.end()
+      this.#parser.end(cause !== undefined)
       this.#finish()
     } catch (error) {
       this.#fail(new GatewayError('upstream_error', (error as Error).message, { cause }))

@@ -26,7 +26,7 @@ export interface CallSignal {
 /** Receives the events of the connection that it uses. */
 export interface ConnectionUser {
   onData(bytes: Buffer): void
-  /** Closed by the remote end or by an error; never called for our own `close`. */
+  /** Closed by the remote end, or broken by `cause`; never called for our own `close`. */
   onClosed(cause: unknown): void
 }
 

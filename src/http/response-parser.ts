@@ -61,9 +61,12 @@ export class ResponseParser {
     }
   }
 
-  /** The connection has closed. Throws if the response is incomplete. */
-  end(): void {
-    if (this.#state === 'until-close') this.#state = 'complete'
+  /**
+   * The connection has closed, or was broken. Throws if the response is incomplete: one without a length ends where its
+   * connection is closed, and nowhere else.
+   */
+  end(isBroken: boolean): void {
+    if (this.#state === 'until-close' && !isBroken) this.#state = 'complete'
     if (this.#state !== 'complete')
       throw protocolError('The connection to the provider closed before its response was complete.')
   }

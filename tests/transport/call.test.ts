@@ -104,6 +104,23 @@ describe('an incoming response', () => {
     expect(await postText(server)).toBe('hello')
   })
 
+  test('a response without a length whose connection is reset is an upstream error', async () => {
+    const text = 'x'.repeat(1_000_000)
+    for (const [body, waitMs] of [
+      ['hel', 0],
+      [text, 0],
+      [text, 100],
+    ] as const) {
+      const server = serve((socket) => {
+        writeLong(socket, `HTTP/1.1 200 OK\r\n\r\n${body}`)
+        setTimeout(() => socket.terminate(), 30)
+      })
+      const { body: source } = await post(server)
+      await Bun.sleep(waitMs)
+      expect((await failure(readAll(source, 1e9))).message).toContain('closed before its response was complete')
+    }
+  })
+
   const broken: [string, string][] = [
     ['a body shorter than its length', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello'],
     ['a body cut in a chunk', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n10\r\nabc'],
