@@ -86,15 +86,19 @@ export class Relay {
       while (!this.#done) {
         let frames: Frame[]
         try {
-          const bytes = await this.#source.read(consume)
-          const rest = this.#takeRest()
-          if (typeof rest === 'function') return rest()
-          frames = rest ?? this.#take(bytes)
-        } catch (error) {
+          let bytes: Uint8Array | undefined
+          let broke: unknown
+          try {
+            bytes = await this.#source.read(consume)
+          } catch (error) {
+            broke = error
+          }
           // A source that was cancelled meanwhile rejects what it has read.
           const rest = this.#takeRest()
           if (typeof rest === 'function') return rest()
-          frames = rest ?? this.#end(error)
+          frames = rest ?? (broke === undefined ? this.#take(bytes) : this.#takeBroken(broke))
+        } catch (error) {
+          frames = this.#fail(error)
         }
         const isLast = this.#stream.ended !== undefined
         if (isLast) frames = await this.#finish(frames)
@@ -116,9 +120,19 @@ export class Relay {
     return rest
   }
 
-  /** The frames after which no more bytes come. */
-  #end(error: unknown): Frame[] {
+  /** The frames of a connection that broke. What the provider sent last says more: Google ends with a bare error. */
+  #takeBroken(error: unknown): Frame[] {
+    const last = this.#done || this.#isExhausted || this.#cut !== undefined ? [] : this.#takeLast()
+    return [...last, ...this.#fail(error)]
+  }
+
+  /** The frames after which no more come. */
+  #fail(error: unknown): Frame[] {
     return this.#isExhausted ? this.#take(undefined) : this.#stream.fail(this.#cut ?? asGatewayError(error))
+  }
+
+  #takeLast(): Frame[] {
+    return this.#stream.take(this.#splitter.end().filter(isWhole))
   }
 
   /** Relays a chunk in the turn in which it came. False where the loop has to go on, with what is in `#rest`. */
@@ -148,8 +162,7 @@ export class Relay {
     if (this.#cut !== undefined) return this.#stream.fail(this.#cut)
     let frames: Frame[] = []
     if (bytes !== undefined) frames = this.#stream.take(this.#splitter.push(bytes))
-    else if (!this.#isExhausted)
-      frames = [...this.#stream.take(this.#splitter.end().filter(isWhole)), ...this.#stream.end()]
+    else if (!this.#isExhausted) frames = [...this.#takeLast(), ...this.#stream.end()]
     if (this.#isExhausted) this.#stream.exhaust()
     return frames
   }

@@ -1,8 +1,12 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import type { Frame } from '../../src/http/frames.ts'
-import { eventStream } from '../../src/pipeline/framing.ts'
-import type { MeteredStream } from '../../src/pipeline/metered-stream.ts'
+import { Meter } from '../../src/ledger/meter.ts'
+import { chunkText, eventStream } from '../../src/pipeline/framing.ts'
+import { MeteredStream } from '../../src/pipeline/metered-stream.ts'
+import { TranslatedOutput } from '../../src/pipeline/output.ts'
 import { Relay } from '../../src/pipeline/relay.ts'
+import { protocols } from '../../src/protocols/index.ts'
+import { contextOf } from '../matrix/routes.ts'
 import { plain, post, serve, stopServers } from '../transport/call-kit.ts'
 import { writeLong } from '../transport/raw-server.ts'
 
@@ -30,6 +34,28 @@ function silentStream(): { stream: MeteredStream; most: () => number } {
   const stream = { take, conclude: () => Promise.resolve([]), end: () => [], fail: () => [] }
   return { stream: Object.defineProperty(stream, 'ended', { get: () => ended }) as never, most: () => most }
 }
+
+test.each([
+  ['an object', (error: object) => JSON.stringify(error, undefined, 2)],
+  ['an array', (error: object) => JSON.stringify([error], undefined, 2)],
+])('%s of an error without its frame is the error of a stream whose connection is reset', async (_, written) => {
+  const chunk = { candidates: [{ content: { role: 'model', parts: [{ text: 'Hi' }] }, index: 0 }] }
+  const error = { error: { code: 429, message: 'slow down', status: 'RESOURCE_EXHAUSTED' } }
+  const server = serve((socket) => {
+    socket.write(`HTTP/1.1 200 OK\r\n\r\ndata: ${JSON.stringify(chunk)}\n\n${written(error)}`)
+    setTimeout(() => socket.terminate(), 30)
+  })
+  const { body } = await post(server)
+  const reader = protocols.generateContent.call.reader({}, false)
+  const output = new TranslatedOutput(protocols['chat.completions'].serve.writer(contextOf('chat.completions')))
+  const stream = new MeteredStream(reader, output, new Meter(() => Promise.resolve(1)))
+  const relay = new Relay(body, stream, eventStream, (_outcome, last) => Promise.resolve(last))
+  let text = ''
+  for (let next = await relay.pull(); next !== undefined; next = await relay.pull()) text += chunkText(next)
+  expect(text).toContain('Hi')
+  expect(text).toContain('slow down')
+  expect(stream.error?.code).toBe('upstream_rate_limited')
+})
 
 describe('frames that give the client nothing are read in several turns of the event loop', () => {
   const text = `data: ${'x'.repeat(1_016)}\n\n`.repeat(FRAMES)
