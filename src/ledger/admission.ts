@@ -47,8 +47,10 @@ type GenerationTerms = {
   hasTools?: boolean
   /** Set where the output limit may be lowered to what can be paid: the limit in the request. */
   lowerable?: { maxOutputTokens?: number | undefined } | undefined
-  /** Set where the response can be ended before its model ends it: the limit in the request. */
-  endable?: { maxOutputTokens?: number | undefined } | undefined
+  /** The response can be ended before its model ends it. */
+  isEndable?: boolean
+  /** The most responses that may be generated. */
+  candidates?: number
   /** Number of responses that the client asks for. */
   choices?: number | undefined
   countInput: () => Promise<number>
@@ -72,7 +74,8 @@ export function reserve(
     worst,
     hasTools,
     lowerable,
-    endable,
+    isEndable = false,
+    candidates,
     choices,
     countInput,
     classes = [],
@@ -111,8 +114,8 @@ export function reserve(
       worst: most,
       hasTools,
       mayLower: lowerable !== undefined && isPlain(most, lowerable.maxOutputTokens ?? modelLimit),
-      mayEnd: endable !== undefined && most.images === 0,
-      candidates: endable && candidatesOf(most, endable.maxOutputTokens ?? modelLimit),
+      mayEnd: isEndable && most.images === 0,
+      candidates: isEndable ? candidates : undefined,
       choices,
     },
     countInput,
@@ -137,10 +140,6 @@ const servesUnpricedClasses = ({ billing }: Config, keys: AccountCount): boolean
 /** True where the output is bounded by this limit alone: not by several answers, images or other members. */
 const isPlain = ({ outputTokens, images }: Usage, limit = ASSUMED_OUTPUT_TOKENS): boolean =>
   images === 0 && outputTokens === limit
-
-/** The number of responses that have so much output together. */
-const candidatesOf = ({ outputTokens }: Usage, limit = ASSUMED_OUTPUT_TOKENS): number =>
-  Math.ceil(outputTokens / Math.max(1, limit))
 
 /** The largest output limit of the endpoints; undefined where none is known. */
 export function modelLimitOf(endpoints: readonly Pick<Endpoint, 'target'>[]): number | undefined {

@@ -4,7 +4,7 @@ import { log } from '../log/log.ts'
 import { matchingElements } from '../protocols/element-memory.ts'
 import { isImageTool } from '../protocols/image-config.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
-import type { RequestedOutput } from '../protocols/requested-output.ts'
+import { mostCandidates, type RequestedOutput } from '../protocols/requested-output.ts'
 import { threadModule } from '../worker/modules.ts'
 import { countedText } from './counted-text.ts'
 import type { CountRequest, CountResponse } from './count-tokens-worker.ts'
@@ -257,5 +257,5 @@ function outputLimit(
   // The model's own limit bounds what is only taken for one of the request.
   const asked = forwarded.unlimited ? Math.max(unlimited, forwarded.tokens) : forwarded.tokens
   const most = Math.max(limit, Math.min(asked, modelLimit ?? asked))
-  return most * Math.max(candidates, forwarded.count) + textTokens(forwarded.predicted)
+  return most * mostCandidates({ candidates }, forwarded) + textTokens(forwarded.predicted)
 }

@@ -13,7 +13,12 @@ import type {
   UnreadContext,
 } from '../protocols/protocol.ts'
 import { bodyBytes, rawRequestOf, receiveBody, type ParseBody } from '../protocols/raw-request.ts'
-import { type RequestedClass, type RequestedOutput, requestedOutput } from '../protocols/requested-output.ts'
+import {
+  mostCandidates,
+  type RequestedClass,
+  type RequestedOutput,
+  requestedOutput,
+} from '../protocols/requested-output.ts'
 import { routingMembers } from '../protocols/routing-members.ts'
 import { leaveUnread, type UnreadRequest } from '../protocols/unread-request.ts'
 import { PreparedRequests, type RequestWriter } from '../providers/attempt.ts'
@@ -68,6 +73,8 @@ export type SelectedRequest = Pick<ParsedRequest, 'media'> & {
   makesObjects: boolean
   /** The most that it may use. */
   worst(modelLimit: number | undefined): Usage
+  /** The most responses that may be generated for it. */
+  candidates: number
   promptCount: Pick<PromptCount, 'tokens' | 'free'>
   /** The classes of service that it asks for. */
   classes: readonly RequestedClass[]
@@ -251,6 +258,7 @@ async function selectRead(
     hasTools: request.tools.length > 0,
     makesObjects: makesObjects(request, request.tools),
     worst: (modelLimit) => worstCase(request, sentBytes, modelLimit, capabilities, forwarded),
+    candidates: mostCandidates(request, forwarded),
     classes: forwarded?.classes ?? translatedClasses(request, endpoints, preparedRequests),
     // Restored reasoning is only in the request as it was read.
     promptCount: new PromptCount(rawRequest, replayStates.length === 0 ? serve.readRequest : () => request, request),
@@ -281,6 +289,7 @@ function selectUnread(
     hasTools,
     makesObjects: makesObjects(request, []),
     worst: (modelLimit) => worstTextCase(request, cacheLifetime, ownBytes, modelLimit, capabilities, forwarded),
+    candidates: mostCandidates(request, forwarded),
     classes: forwarded?.classes ?? [],
     promptCount: new PromptCount(rawRequest, protocols[route.protocol].serve.readRequest, undefined),
   }
@@ -339,7 +348,7 @@ export function reserve(
   app: AppContext,
   inbound: AuthenticatedRequest,
   route: GenerationRoute,
-  { media, context, endpoints, longer = [], worst, hasTools, promptCount, classes }: SelectedRequest,
+  { media, context, endpoints, longer = [], worst, candidates, hasTools, promptCount, classes }: SelectedRequest,
 ): Generation {
   const { request } = context
   const continues = survivesClient(route.hooks, request, endpoints)
@@ -354,7 +363,8 @@ export function reserve(
       worst,
       hasTools,
       lowerable: mayLower(app, inbound, request) && !continues ? request : undefined,
-      endable: mayEnd(app, inbound, request) && !continues ? request : undefined,
+      isEndable: mayEnd(app, inbound, request) && !continues,
+      candidates,
       choices: request.candidates,
       countInput: promptCount.tokens,
       classes,

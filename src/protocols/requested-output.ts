@@ -95,6 +95,12 @@ export function requestedOutput(body: Record<string, unknown>, own: readonly str
   return requested
 }
 
+/** The most responses that may be generated for a request whose members are passed on as they are. */
+export const mostCandidates = (
+  { candidates = 1 }: { candidates?: number },
+  forwarded: Pick<RequestedOutput, 'count'> | undefined,
+): number => Math.max(candidates, forwarded?.count ?? 1)
+
 function readMembers(
   object: Record<string, unknown>,
   own: readonly string[],

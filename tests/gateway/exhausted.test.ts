@@ -138,6 +138,19 @@ describe('pay-as-you-go streams', () => {
   )
 
   test(
+    'with a long prediction and a small limit are one response each, and end where it does',
+    () =>
+      withGateway({ usd: 0.1 }, async (gateway, records) => {
+        const prediction = { type: 'content', content: 'x'.repeat(40_000) }
+        const response = await send(gateway, '[[length: 80]] [[chunk: 10]]', { body: { max_tokens: 100, prediction } })
+        expect(finishOf(await response.text())).toBe('stop')
+        expect((await records())[0]).toMatchObject({ ending: 'completed', estimated: false })
+        expect(spentOf(await records())).toBeCloseTo(80 * 20e-6, 6)
+      }),
+    60_000,
+  )
+
+  test(
     'go on beyond the balance with `finish`, and write the rest off',
     () =>
       withGateway({ usd: 0.05, billing: { whenExhausted: { payAsYouGo: 'finish' } } }, async (gateway, records) => {

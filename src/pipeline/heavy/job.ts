@@ -98,6 +98,7 @@ export type HeavyRead = {
   hasTools: boolean
   makesObjects: boolean
   worst: Usage
+  candidates: number
   classes: readonly RequestedClass[]
   endpoints: number[]
   written: Written[]
@@ -257,7 +258,7 @@ const loadable = ({ path, param, source, kind }: LoadableReference): LoadableRef
 })
 
 async function writeFrom(
-  { context, endpoints, hasTools, makesObjects, worst, classes, preparedRequests }: SelectedRequest,
+  { context, endpoints, hasTools, makesObjects, worst, candidates, classes, preparedRequests }: SelectedRequest,
   { given, ask, protocol }: HeavyJob,
 ): Promise<{ output: HeavyRead; bytes: Uint8Array[] }> {
   const written: Written[] = []
@@ -282,6 +283,7 @@ async function writeFrom(
     hasTools,
     makesObjects,
     worst: worst(modelLimitOf(endpoints)),
+    candidates,
     classes,
     endpoints: endpoints.map((endpoint) => list.indexOf(endpoint)),
     written,

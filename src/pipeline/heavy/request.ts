@@ -76,7 +76,7 @@ export class HeavyRequest implements RequestWriter {
     const { model } = this.#received
     if (model !== undefined) this.#supplyEndpoints(model)
     const { output, bytes } = await this.#write(0)
-    const { hasTools, makesObjects, worst, classes, endpoints, found } = output
+    const { hasTools, makesObjects, worst, candidates: responses, classes, endpoints, found } = output
     this.#endpoints = endpoints.map((index) => this.#all[index]!)
     if (found !== undefined) this.#route.hooks.adopt?.(found, bytes, this.#received.bytes.length)
     this.#context = this.#contextOf(output)
@@ -92,6 +92,7 @@ export class HeavyRequest implements RequestWriter {
       hasTools,
       makesObjects,
       worst: () => worst,
+      candidates: responses,
       classes,
       promptCount: { tokens: () => this.#countTokens(), free() {} },
     }
