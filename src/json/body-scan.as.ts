@@ -20,9 +20,10 @@ const MAX_MEMBERS: u32 = 64
 
 /**
  * Memory layout, for at most 256 levels. RESULTS: elements (values, containers included), members, seen, seenInTools,
- * values, spans, parts, tools, widest, embedded. STACK: the kind of each open container; BASES: where its names begin; COUNTS:
- * how many it has. NAMES: hashes of the names in all open objects. MEMBERS: six u32 for each member of the outermost
- * object. WATCHED: slots of a hash and a bit. SPANS: start and end of the elements of its members that are arrays.
+ * values, spans, parts, tools, widest, embedded. STACK: the kind of each open container; BASES: where its names begin;
+ * COUNTS: how many it has. NAMES: hashes of the names in all open objects. MEMBERS: six u32 for each member of the
+ * outermost object. WATCHED: slots of a hash and a bit. SPANS: start and end of the elements of its members that are
+ * arrays.
  */
 const RESULTS: usize = 0
 const STACK: usize = 1024

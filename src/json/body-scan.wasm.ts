@@ -1,5 +1,5 @@
 /** Compiled from `body-scan.as.ts` by `npm run scan`; do not edit. */
-export const SOURCE_SHA256 = '388e3f7e224a4c0abf4dde003bfa2dad146da97c04a22b39be8853d4e2797f73'
+export const SOURCE_SHA256 = '004380c58295d34a434451d91c0989901faa54456c8bdfdec7cd059b1c4d976f'
 
 export const BINARY = [
   'AGFzbQEAAAABEgRgAX8Bf2AAAX9gAn9/AGAAAAMMCwAAAwIBAAAAAQECBQMBAAQGZRR/AUEAC38BQQALfwFBAAt/AUEAC38BQQAL',

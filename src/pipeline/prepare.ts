@@ -44,6 +44,8 @@ import {
 import { capableEndpoints, demandsOf, TEXT_ONLY } from './routing/capable.ts'
 import {
   losslessEndpoints,
+  mayEnd,
+  mayLower,
   representingEndpoints,
   schemaGrowth,
   type TranslationOptions,
@@ -315,30 +317,6 @@ function checkModel(
   protocols[protocol].serve.checkModel?.(request, capabilities)
   return capabilities
 }
-
-/**
- * True where a request may be sent with a lower output limit than its own: an answer in one piece, whose client accepts
- * losses. A budget of reasoning must stay below the limit.
- */
-const mayLower = (
-  { config }: AppContext,
-  { request: { headers }, candidates }: AuthenticatedRequest,
-  { stream, reasoning }: RequestSettings,
-): boolean =>
-  !stream &&
-  reasoning?.budgetTokens === undefined &&
-  candidates?.preferences.requireParameters !== true &&
-  !translationOptions(headers, config).strict
-
-/**
- * True where the response may be ended before its model ends it: a stream of text, whose client accepts losses. No
- * other kind of output shows how many tokens it has.
- */
-const mayEnd = (
-  { config }: AppContext,
-  { request: { headers } }: AuthenticatedRequest,
-  { stream, outputModalities = ['text'] }: RequestSettings,
-): boolean => stream && outputModalities.every((one) => one === 'text') && !translationOptions(headers, config).strict
 
 /**
  * Registers the request as in flight and holds the most that it may cost: from here on it has a record, also when it

@@ -1,7 +1,8 @@
 import type { Config } from '../config/load.ts'
+import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import { GatewayError, invalid } from '../error.ts'
 import { lengthOf } from '../http/encode-request.ts'
-import type { GenerationRequest, Tool } from '../generation/request.ts'
+import type { GenerationRequest, RequestSettings, Tool } from '../generation/request.ts'
 import { classValue } from '../generation/service-class.ts'
 import { isPlain } from '../ledger/service-classes.ts'
 import { isRemembered } from '../protocols/element-memory.ts'
@@ -133,3 +134,27 @@ function lossRefusal(prepared: readonly { endpoint: Endpoint; losses: readonly L
     { param: losses[0]!.path, metadata: { translation: losses } },
   )
 }
+
+/**
+ * True where a request may be sent with a lower output limit than its own: an answer in one piece, whose client accepts
+ * losses. A budget of reasoning must stay below the limit.
+ */
+export const mayLower = (
+  { config }: Pick<AppContext, 'config'>,
+  { request: { headers }, candidates }: AuthenticatedRequest,
+  { stream, reasoning }: RequestSettings,
+): boolean =>
+  !stream &&
+  reasoning?.budgetTokens === undefined &&
+  candidates?.preferences.requireParameters !== true &&
+  !translationOptions(headers, config).strict
+
+/**
+ * True where the response may be ended before its model ends it: a stream of text, whose client accepts losses. No
+ * other kind of output shows how many tokens it has.
+ */
+export const mayEnd = (
+  { config }: Pick<AppContext, 'config'>,
+  { request: { headers } }: AuthenticatedRequest,
+  { stream, outputModalities = ['text'] }: RequestSettings,
+): boolean => stream && outputModalities.every((one) => one === 'text') && !translationOptions(headers, config).strict
