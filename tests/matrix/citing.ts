@@ -1,3 +1,4 @@
+import { expect } from 'bun:test'
 import fc from 'fast-check'
 import { fold, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
@@ -47,6 +48,28 @@ export function writeTo(client: ConversationName, events: GenerationEvent[], str
     .map(({ data }) => `data: ${data}\n\n`)
     .join('')
   return { text, losses }
+}
+
+/**
+ * What a client of messages has of a text: a block of white space is put before the text that follows it, or left out
+ * where none does.
+ */
+export const inBlocks = (text: string): string => text.replace(/\s+/g, '')
+
+/** Citations of passages that a client of messages has. */
+export const citedInBlocks = (citations: readonly Citation[]): Citation[] =>
+  citations
+    .map((citation) => ({ ...citation, passage: inBlocks(citation.passage) }))
+    .filter(({ passage }) => passage !== '')
+
+/**
+ * The sources of a client of messages in a stream are those of the provider. A citation of white space is one of the
+ * text beside it.
+ */
+export function expectSources(found: readonly Citation[], from: readonly Citation[]): void {
+  const urls = new Set(urlsOf(citedInBlocks(found)))
+  expect([...urls].toSorted()).toEqual([...new Set(urlsOf(from.filter(({ url }) => urls.has(url))))].toSorted())
+  for (const { url } of citedInBlocks(from)) expect(urls).toContain(url)
 }
 
 /** A whole response as the client receives it. */

@@ -245,22 +245,65 @@ const RESPONSES: Change[] = [
   finishesWithoutCalls({ 'stop-sequence': 'stop' }),
 ]
 
+/** No block is white space alone. In a stream its citations are of the text before, if there is one. */
+const noCitationsOfBlanks = (way: Way): Change => ({
+  name: 'no citations of white space',
+  loss: ['response_citation_dropped', 'response.citations'],
+  make: citations((one, of, at, all) =>
+    of.text.trim() !== '' || (way === 'streamed' && textBefore(all, at) !== undefined) ? [one] : [],
+  ),
+})
+
+const blanksInTexts: Change = {
+  name: 'white space before the text that follows, or none',
+  make: (answer) => {
+    let blank = ''
+    return parts((part, at, all) => {
+      const before = blank
+      blank = part.type === 'text' && part.text.trim() === '' ? before + part.text : ''
+      if (part.type !== 'text' || blank !== '') return blank === '' ? [part] : []
+      const text = before + part.text
+      const own = (part.citations ?? []).map((one) =>
+        one.start === 0 && one.end === part.text.length ? { ...one, end: text.length } : one,
+      )
+      const cited = [...own, ...blanksAfter(all, at).flatMap(({ citations: more = [] }) => more)]
+      return [{ ...part, text, ...(cited.length === 0 ? {} : { citations: cited }) }]
+    })(answer)
+  },
+}
+
+const isBlank = (part: Part): boolean => part.type === 'text' && part.text.trim() === ''
+
+/** The text with more than white space before the one at this index, with no other part between them. */
+function textBefore(all: readonly Part[], at: number): Part | undefined {
+  const before = all.slice(0, at).findLast((part) => !isBlank(part))
+  return before?.type === 'text' ? before : undefined
+}
+
+function blanksAfter(all: readonly Part[], at: number): TextPart[] {
+  const after = all.slice(at + 1)
+  const end = after.findIndex((part) => !isBlank(part))
+  return after.slice(0, end === -1 ? undefined : end).filter((part) => part.type === 'text')
+}
+
 const MESSAGES = (way: Way): Change[] => [
   ...BEGIN,
+  ...(way === 'streamed' ? [noCitationsOfBlanks(way)] : []),
   ...withoutNative('messages'),
   emptyArguments,
   reasoningForms(() => undefined),
   noLogprobs,
-  replacedByText('image'),
-  replacedByText('audio'),
   withoutEmpty,
   ...(way === 'whole' ? argumentsAsObjects : []),
+  ...(way === 'whole' ? [splitAtCitations, noCitationsOfBlanks(way)] : []),
+  withoutUnlinkedSources,
+  replacedByText('image'),
+  replacedByText('audio'),
   {
     name: 'a refusal is a text',
     make: parts((part) => [part.type === 'refusal' ? { type: 'text', text: part.text } : part]),
   },
-  ...(way === 'whole' ? [splitAtCitations] : []),
-  withoutUnlinkedSources,
+  blanksInTexts,
   {
     name: 'citations of whole blocks',
     loss: ['response_citation_adjusted', 'response.citations'],

@@ -18,10 +18,10 @@ export const parts =
   (answer: GenerationResponse): GenerationResponse => ({ ...answer, parts: answer.parts.flatMap(change) })
 export const texts = (change: (part: TextPart, index: number, all: Part[]) => Part[]) =>
   parts((part, index, all) => (part.type === 'text' ? change(part, index, all) : [part]))
-export const citations = (change: (citation: Citation, of: TextPart) => Citation[]) =>
-  texts((part) => {
+export const citations = (change: (citation: Citation, of: TextPart, index: number, all: Part[]) => Citation[]) =>
+  texts((part, index, all) => {
     const { citations: cited = [], ...rest } = part
-    const kept = cited.flatMap((one) => change(one, part))
+    const kept = cited.flatMap((one) => change(one, part, index, all))
     return [kept.length === 0 ? rest : { ...rest, citations: kept }]
   })
 export const usage =

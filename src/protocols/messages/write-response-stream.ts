@@ -9,6 +9,7 @@ import { type Block, type Json, tagPartSignature, writeStopReason, writeUsage } 
 import {
   citationOf,
   hidesReasoning,
+  isBlank,
   loseCitationWithoutText,
   loseFinish,
   loseLastSignature,
@@ -43,6 +44,10 @@ class MessagesResponseWriter implements Writer {
   #taggedSignature: string | undefined
   /** The text of the open reasoning, which the client wants omitted. */
   #hidden = ''
+  /** The last part has a block of text. */
+  #isWritten = false
+  /** White space that is waiting for a text to stand before. */
+  #blank = ''
   /** The length of the last part's text. */
   #length = 0
   #refused = false
@@ -102,6 +107,8 @@ class MessagesResponseWriter implements Writer {
     this.#head = head
     if (head.type === 'citation') return this.#cite(head)
     this.#length = 0
+    this.#isWritten = false
+    if (head.type === 'text') return []
     const frames = this.#closeBlock()
     switch (head.type) {
       case 'refusal':
@@ -134,10 +141,7 @@ class MessagesResponseWriter implements Writer {
     switch (this.#head?.type) {
       case 'text':
       case 'refusal':
-        return [
-          ...(this.#open ? [] : this.#openBlock({ type: 'text', text: '' })),
-          this.#delta({ type: 'text_delta', text }),
-        ]
+        return this.#appendText(text)
       case 'reasoning':
         if (hidesReasoning(this.#context)) {
           this.#hidden += text
@@ -159,14 +163,27 @@ class MessagesResponseWriter implements Writer {
     }
   }
 
+  #appendText(text: string): Frame[] {
+    if (this.#isWritten) return [this.#delta({ type: 'text_delta', text })]
+    const all = this.#blank + text
+    if (isBlank(text)) {
+      this.#blank = all
+      return []
+    }
+    this.#isWritten = true
+    return [
+      ...this.#closeBlock(),
+      ...this.#openBlock({ type: 'text', text: '' }),
+      this.#delta({ type: 'text_delta', text: all }),
+    ]
+  }
+
   #partEnd(signature: string | undefined): Frame[] {
     const head = this.#head
     this.#head = undefined
     switch (head?.type) {
       case 'text':
-        this.#awaitsCitations = this.#open
-        this.#taggedSignature = signature === undefined ? undefined : tagPartSignature(signature, !this.#open)
-        return []
+        return this.#endText(signature)
       case 'reasoning':
         return this.#endReasoning(head.redacted ?? false, signature)
       case 'tool-call':
@@ -179,14 +196,19 @@ class MessagesResponseWriter implements Writer {
         return this.#closeBlock()
       case 'image':
       case 'audio':
-        return [
-          ...this.#openBlock({ type: 'text', text: '' }),
-          this.#delta({ type: 'text_delta', text: mediaText(this.#context, head.type, head.mediaType) }),
-          ...this.#closeBlock(),
-        ]
+        return [...this.#appendText(mediaText(this.#context, head.type, head.mediaType)), ...this.#closeBlock()]
       default:
         return []
     }
+  }
+
+  /** The block before a text that is not written stays open for its citations. */
+  #endText(signature: string | undefined): Frame[] {
+    this.#awaitsCitations = this.#open
+    if (signature === undefined) return []
+    const frames = this.#isWritten ? [] : this.#closeBlock()
+    this.#taggedSignature = tagPartSignature(signature, !this.#isWritten)
+    return frames
   }
 
   #endReasoning(redacted: boolean, signature: string | undefined): Frame[] {
@@ -216,7 +238,7 @@ class MessagesResponseWriter implements Writer {
       loseCitationWithoutText(this.#context)
       return []
     }
-    const isWider = citation.start !== 0 || citation.end !== this.#length
+    const isWider = !this.#isWritten || citation.start !== 0 || citation.end !== this.#length
     const written = citationOf(citation, isWider, this.#context)
     return written === undefined ? [] : [this.#delta({ type: 'citations_delta', citation: written })]
   }
@@ -251,6 +273,7 @@ class MessagesResponseWriter implements Writer {
 
   #openBlock(block: Block): Frame[] {
     this.#open = true
+    this.#blank = ''
     return [frameOf({ type: 'content_block_start', index: this.#next++, content_block: block })]
   }
 

@@ -19,7 +19,7 @@ import {
 /** The message object of a non-streaming response. */
 export function writeResponse({ parts, finish, usage }: GenerationResponse, context: ResponseContext): object {
   const { id, model } = context.responseIdentity
-  const content = parts.flatMap((part, index) => blocksOf(part, context, index === parts.length - 1))
+  const content = joinBlank(parts.flatMap((part, index) => blocksOf(part, context, index === parts.length - 1)))
   loseFinish(context, finish)
   const refused = parts.some(({ type }) => type === 'refusal')
   return {
@@ -32,6 +32,23 @@ export function writeResponse({ parts, finish, usage }: GenerationResponse, cont
     stop_sequence: finish.stopSequence ?? null,
     usage: writeUsage(usage),
   }
+}
+
+/** Text without anything but white space: the API refuses such a block when a client sends it back. */
+export const isBlank = (text: unknown): boolean => typeof text === 'string' && text.trim() === ''
+
+/** Puts white space alone in front of the text that follows it; before anything else it is left out. */
+function joinBlank(blocks: readonly Block[]): Block[] {
+  let blank = ''
+  return blocks.flatMap((block) => {
+    if (block.type === 'text' && isBlank(block.text)) {
+      blank += block.text
+      return []
+    }
+    const before = blank
+    blank = ''
+    return before === '' || block.type !== 'text' ? [block] : [{ ...block, text: before + String(block.text) }]
+  })
 }
 
 export function loseFinish(context: ResponseContext, finish: GenerationResponse['finish']): void {
@@ -98,6 +115,7 @@ function blocksOf(part: Part, context: ResponseContext, isLast: boolean): Block[
 function textBlocks({ text, citations = [] }: TextPart, context: ResponseContext): Block[] {
   if (text === '' && citations.length > 0) loseCitationWithoutText(context)
   return passagesOf(text, citations).map((passage) => {
+    if (isBlank(passage.text) && passage.citations.length > 0) loseCitationWithoutText(context)
     const written = passage.citations
       .map((citation) => citationOf(citation, passage.isWider, context))
       .filter((citation) => citation !== undefined)
@@ -106,7 +124,7 @@ function textBlocks({ text, citations = [] }: TextPart, context: ResponseContext
 }
 
 function signatureBlocksOfText(part: TextPart, context: ResponseContext, isLast: boolean): Block[] {
-  if (!isLast) return signatureBlocks(part.signature, context.responseIdentity.issuer, part.text === '')
+  if (!isLast) return signatureBlocks(part.signature, context.responseIdentity.issuer, isBlank(part.text))
   if (part.signature !== undefined) loseLastSignature(context)
   return []
 }

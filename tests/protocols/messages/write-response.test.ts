@@ -85,6 +85,34 @@ describe('a response stream', () => {
     ).toEqual(['0 {"type":"text","text":""}', '0 {"type":"text_delta","text":"a"}', '0 stop'])
   })
 
+  test('has no blocks of white space, which stays before a text that follows it', () => {
+    const call: PartHead = { type: 'tool-call', id: 'c', name: 'f', form: 'function' }
+    const events: GenerationEvent[] = [
+      START,
+      ...part(0, { type: 'text' }, ['\n', '\n']),
+      ...part(1, { type: 'text' }, [' ', 'One.']),
+      ...part(2, { type: 'text' }, [' ']),
+      ...part(3, { type: 'text' }, ['Two.', '\n']),
+      ...part(4, { type: 'text' }, ['\n\n']),
+      ...part(5, call, ['{}']),
+      ...part(6, { type: 'refusal' }, [' ']),
+      stop(),
+    ]
+    const { content } = writeResponse(fold(events), context()) as { content: Any[] }
+    expect(content.map(({ type, text }) => text ?? type)).toEqual(['\n\n One.', ' Two.\n', 'tool_use'])
+    expect(inside(events.slice(1, -1)).filter((line) => !line.includes('json'))).toEqual([
+      '0 {"type":"text","text":""}',
+      '0 {"type":"text_delta","text":"\\n\\n One."}',
+      '0 stop',
+      '1 {"type":"text","text":""}',
+      '1 {"type":"text_delta","text":" Two."}',
+      '1 {"type":"text_delta","text":"\\n"}',
+      '1 stop',
+      expect.stringContaining('2 {"type":"tool_use"'),
+      '2 stop',
+    ])
+  })
+
   test('has signatures of thinking, redacted or without text, wrapped with their issuer', () => {
     const issuer = { provider: 'g', model: 'm' }
     expect(
