@@ -17,7 +17,8 @@ export type GenerationEvent =
   | { type: 'part-end'; part: number; signature?: string }
   /** Running totals, never increments: a bucket replaces its earlier value, an absent one keeps it. */
   /** `service`: the class in which the provider served the response. */
-  | { type: 'usage'; usage: Partial<Usage>; service?: ServiceClass | undefined }
+  /** `interim`: more output may follow, which is not counted. */
+  | { type: 'usage'; usage: Partial<Usage>; service?: ServiceClass | undefined; interim?: true }
   /**
    * `raw`: the provider's own finish reason. `stopSequence`: the one that ended the response. `details`: the provider's
    * own object about the reason (Anthropic's `stop_details`). `filters`: its ratings of prompt and response.

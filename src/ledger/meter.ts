@@ -139,7 +139,7 @@ export class Meter {
           this.#appendText(event.text)
           break
         case 'usage':
-          this.#recordUsage(event.usage)
+          this.#recordUsage(event.usage, event.interim)
           if (event.service !== undefined) this.service = { ...this.service, ...event.service }
           break
         case 'finish':
@@ -195,10 +195,10 @@ export class Meter {
     return this.#firstEventAt === undefined ? undefined : performance.now() - this.#firstEventAt
   }
 
-  #recordUsage(usage: Partial<Usage>): void {
+  #recordUsage(usage: Partial<Usage>, interim = false): void {
     // Images are counted from their parts: no provider reports them.
     Object.assign(this.usage, usage, { images: this.usage.images })
-    this.#outputReported ||= usage.outputTokens !== undefined
+    this.#outputReported ||= usage.outputTokens !== undefined && !interim
   }
 
   /** Media are not text: only the provider knows their tokens. */

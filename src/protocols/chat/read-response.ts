@@ -1,6 +1,7 @@
 import { GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import { readServiceClass } from '../../generation/service-class.ts'
+import type { Usage } from '../../generation/usage.ts'
 import { present } from '../fields.ts'
 import type { Frame } from '../../http/frames.ts'
 import { isObject, tryParse } from '../../json/parse.ts'
@@ -41,6 +42,8 @@ export class ChatResponseReader implements Reader {
   /** The last choice of a stream that has the message so far, which is read at the end if no delta had content. */
   #choiceSoFar: Json | undefined
   #metered = false
+  /** The usage reported since the last output and before the reason for the end: the total, if nothing follows. */
+  #interim: Partial<Usage> | undefined
   /** A chunk that was nothing but a text; how many more are looked at before another one is like it. */
   #textChunk: RepeatedFrame | undefined
   #lookedAt = MOST_UNLIKE
@@ -58,6 +61,7 @@ export class ChatResponseReader implements Reader {
     if (text !== undefined) {
       this.#lookedAt = MOST_UNLIKE
       this.#message.addText(text)
+      this.#interim = undefined
       return this.#take()
     }
     if (data.trim() === '[DONE]') {
@@ -92,7 +96,10 @@ export class ChatResponseReader implements Reader {
     const usage = readUsage(chunk.usage) ?? readUsage(isObject(chunk.x_groq) ? chunk.x_groq.usage : undefined)
     if (usage === undefined) return
     this.#metered = true
-    this.#push({ type: 'usage', usage, ...present('service', readServiceClass(chunk)) })
+    const isInterim = this.#finishReason === undefined
+    this.#interim = isInterim ? usage : undefined
+    const service = present('service', readServiceClass(chunk))
+    this.#push({ type: 'usage', usage, ...service, ...(isInterim ? { interim: true } : {}) })
     const isUsageChunk = choice === undefined ? !hasChoices(chunk) : nonEmpty(choice.finish_reason) === undefined
     if (this.#finishReason !== undefined && isUsageChunk) this.#finish(this.#finishReason)
   }
@@ -138,7 +145,10 @@ export class ChatResponseReader implements Reader {
   #onChoice(choice: Json, whole: boolean): void {
     const { delta, message, logprobs } = choice
     if (whole && isObject(message)) this.#message.add(message, logprobs, true)
-    else if (isObject(delta)) this.#message.add(delta, logprobs, false)
+    else if (isObject(delta)) {
+      this.#message.add(delta, logprobs, false)
+      if (hasOutput(delta)) this.#interim = undefined
+    }
     if (!whole && isObject(message)) this.#choiceSoFar = choice
     const reason = nonEmpty(choice.finish_reason)
     if (reason === undefined) return
@@ -159,6 +169,7 @@ export class ChatResponseReader implements Reader {
     const { message, logprobs } = this.#choiceSoFar ?? {}
     if (isObject(message) && this.#message.isEmpty) this.#message.add(message, logprobs, true)
     this.#message.close()
+    if (this.#interim !== undefined) this.#push({ type: 'usage', usage: this.#interim })
     this.#ended = true
     const { called, refused } = this.#message
     const reason = raw === '' ? (called ? 'tool-calls' : 'stop') : readFinishReason(raw, called)
@@ -174,6 +185,13 @@ export class ChatResponseReader implements Reader {
     return this.#out.splice(0)
   }
 }
+
+/** Reports whether a delta has more than a role and empty members. */
+const hasOutput = (delta: Json): boolean =>
+  Object.entries(delta).some(([name, value]) => name !== 'role' && !isEmpty(value))
+
+const isEmpty = (value: unknown): boolean =>
+  value === null || ((typeof value === 'string' || Array.isArray(value)) && value.length === 0)
 
 const hasChoices = ({ choices }: Json): boolean => Array.isArray(choices) && choices.length > 0
 

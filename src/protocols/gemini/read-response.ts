@@ -82,8 +82,8 @@ export class GeminiResponseReader implements Reader {
   #finishMessage: string | undefined
   readonly #usage: Record<string, unknown> = {}
   #reportedUsage = ''
-  /** Usage came with the end or after it. */
-  #isUsageComplete = false
+  /** Output came after the usage. */
+  #isUsageStale = true
   /** All visible text, and where its last part begins: offsets of citations count in it. */
   #text = ''
   #lastTextStart: number | undefined
@@ -119,6 +119,7 @@ export class GeminiResponseReader implements Reader {
     if (candidate !== undefined) this.#readCandidate(candidate)
     if (isObject(chunk.promptFeedback)) this.#readFeedback(chunk.promptFeedback)
     if (isObject(chunk.usageMetadata)) this.#readUsage(chunk.usageMetadata)
+    else if (candidate?.content !== undefined) this.#isUsageStale = true
   }
 
   #start({ responseId, modelVersion }: Record<string, unknown>): void {
@@ -139,12 +140,18 @@ export class GeminiResponseReader implements Reader {
   /** Counts are running totals: the last value of each counts, also where later chunks omit it. */
   #readUsage(usage: Record<string, unknown>): void {
     Object.assign(this.#usage, usage)
-    this.#isUsageComplete ||= this.finishing && Object.keys(usage).length > 0
-    const read = readUsage(this.#usage, this.#citations.searches, this.#isUsageComplete)
-    const text = JSON.stringify(read)
+    this.#isUsageStale = Object.keys(usage).length === 0
+    this.#reportUsage()
+  }
+
+  #reportUsage(): void {
+    const isComplete = this.finishing && !this.#isUsageStale
+    const isSilent = this.#text === '' && this.#calls === 0
+    const read = readUsage(this.#usage, this.#citations.searches, isComplete && isSilent)
+    const text = JSON.stringify([read, isComplete])
     if (read === undefined || text === this.#reportedUsage) return
     this.#reportedUsage = text
-    this.#out.push({ type: 'usage', usage: read })
+    this.#out.push({ type: 'usage', usage: read, ...(isComplete ? {} : { interim: true }) })
   }
 
   #readCandidate(candidate: Record<string, unknown>): void {
@@ -284,7 +291,7 @@ export class GeminiResponseReader implements Reader {
       for (const citation of this.#citations.read(this.#text, textStart, this.#partStarts))
         this.#parts.whole({ type: 'citation', citation })
     for (const [kind, value] of this.#citations.metadata(textStart !== undefined)) this.#native(kind, value)
-    this.#readUsage({})
+    this.#reportUsage()
     this.#ended = true
     const raw = this.#finishReason
     this.#out.push({

@@ -90,13 +90,13 @@ const COUNTS = [
 
 /**
  * `usageMetadata` as disjoint counts; undefined where it has none. Google counts cached and audio tokens inside the
- * prompt, reasoning beside the candidates. Its JSON omits zeros: while a response is incomplete (`complete` false), an
- * omitted output count is unknown.
+ * prompt, reasoning beside the candidates. Its JSON omits zeros: an omitted output count is one in a complete response
+ * without output (`silent`), and unknown in any other.
  */
 export function readUsage(
   usage: Record<string, unknown>,
   webSearches: number,
-  complete: boolean,
+  silent: boolean,
 ): Partial<Usage> | undefined {
   if (!COUNTS.some((name) => isCount(usage[name]))) return undefined
   const { tools, thoughtsInside } = sumsOf(usage)
@@ -107,7 +107,7 @@ export function readUsage(
   const candidates = Math.max(count(usage.candidatesTokenCount) - thoughtsInside, 0)
   const audioOut = Math.min(modality(usage.candidatesTokensDetails, 'AUDIO'), candidates)
   const imageOut = Math.min(modality(usage.candidatesTokensDetails, 'IMAGE'), candidates - audioOut)
-  const isOutputKnown = isCount(usage.candidatesTokenCount ?? (complete ? 0 : undefined))
+  const isOutputKnown = isCount(usage.candidatesTokenCount ?? (silent ? 0 : undefined))
   return {
     inputTokens: prompt - cached - audio,
     cacheReadTokens: cached,
