@@ -207,6 +207,31 @@ describe('the usage of a stream', () => {
     ).toEqual({ ...noUsage(), inputTokens: 7, cacheReadTokens: 100, cacheWrite5mTokens: 20, outputTokens: 9 })
   })
 
+  test('messages: what summaries wrote to the cache has the lifetime that they report', () => {
+    const summary = (written: number, lifetimes: unknown): Json => ({
+      type: 'compaction',
+      input_tokens: 100,
+      output_tokens: 20,
+      cache_creation_input_tokens: written,
+      cache_creation: lifetimes,
+    })
+    const hour = { ephemeral_5m_input_tokens: 10, ephemeral_1h_input_tokens: 30 }
+    expect(
+      read('messages', {
+        input_tokens: 1,
+        output_tokens: 2,
+        cache_creation_input_tokens: 7,
+        cache_creation: { ephemeral_5m_input_tokens: 4, ephemeral_1h_input_tokens: 3 },
+        iterations: [summary(40, hour), summary(5, null), { type: 'message', input_tokens: 1, output_tokens: 2 }],
+      }),
+    ).toEqual({ ...noUsage(), inputTokens: 201, cacheWrite5mTokens: 19, cacheWrite1hTokens: 33, outputTokens: 42 })
+    // A part is never more than its whole.
+    expect(read('messages', { input_tokens: 1, output_tokens: 2, iterations: [summary(12, hour)] })).toMatchObject({
+      cacheWrite5mTokens: 0,
+      cacheWrite1hTokens: 12,
+    })
+  })
+
   test('generateContent: the last running total counts', () => {
     const chunk = (usageMetadata: Json, more: Json = {}): Json => ({
       responseId: 'g',

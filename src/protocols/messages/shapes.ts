@@ -90,11 +90,12 @@ export class ReportedUsage {
     const written = get('cache_creation_input_tokens')
     const hour = Math.min(get('1h'), written)
     const reasoning = Math.min(get('thinking'), get('output_tokens'))
+    const summarised = get('compaction.cache_creation_input_tokens')
     return {
       inputTokens: get('input_tokens') + get('compaction.input_tokens'),
       cacheReadTokens: get('cache_read_input_tokens') + get('compaction.cache_read_input_tokens'),
-      cacheWrite5mTokens: written - hour + get('compaction.cache_creation_input_tokens'),
-      cacheWrite1hTokens: hour,
+      cacheWrite5mTokens: written - hour + summarised - get('compaction.1h'),
+      cacheWrite1hTokens: hour + get('compaction.1h'),
       inputAudioTokens: 0,
       ...(this.#values.has('output_tokens')
         ? { outputTokens: get('output_tokens') - reasoning + get('compaction.output_tokens') }
@@ -127,8 +128,16 @@ export class ReportedUsage {
       const sum = compactions.reduce((total, compaction) => total + count(compaction[name]), 0)
       this.#values.set(`compaction.${name}`, count(sum))
     }
+    const hour = compactions.reduce((total, { cache_creation: lifetimes }) => total + hourOf(lifetimes), 0)
+    this.#values.set(
+      'compaction.1h',
+      Math.min(count(hour), this.#values.get('compaction.cache_creation_input_tokens')!),
+    )
   }
 }
+
+/** Tokens written to the cache with the longer lifetime. */
+const hourOf = (lifetimes: unknown): number => (isObject(lifetimes) ? count(lifetimes.ephemeral_1h_input_tokens) : 0)
 
 /** The `usage` object: prompt tokens without cached ones, output with reasoning; details only where there are any. */
 export function writeUsage(usage: Usage): Json {
