@@ -54,7 +54,7 @@ type GenerationTerms = {
   /** Number of responses that the client asks for. */
   choices?: number | undefined
   countInput: () => Promise<number>
-  /** The classes of service that it asks for. */
+  /** The classes of service that it asks for, and the other models that it has its provider use. */
   classes?: readonly RequestedClass[]
 }
 
@@ -83,6 +83,7 @@ export function reserve(
 ): OpenGeneration {
   const { accountId, keyId, kind, limit } = identity
   space.checkGeneration()
+  checkOtherModels(identity, endpoints, classes, servesUnpriced(config, keys))
   const models = endpointsByModel(model, endpoints).map(([name, own]): ModelTerms => {
     checkAllowed(identity, name)
     const price = prices.of(name, own)
@@ -153,7 +154,8 @@ function pricedClasses(
   classes: readonly RequestedClass[],
 ): PricedClasses | undefined {
   if (classes.length === 0 && Object.keys(factors).length === 0) return undefined
-  return { factors, requested: Object.fromEntries(classes.map(({ member, value }) => [member, value])) }
+  const own = classes.filter(({ member }) => member !== 'model')
+  return { factors, requested: Object.fromEntries(own.map(({ member, value }) => [member, value])) }
 }
 
 /** Throws unsupported_parameter for a class of service that could not be billed. */
@@ -174,6 +176,34 @@ function checkClasses(
       'sluice.yaml.',
     { param },
   )
+}
+
+/**
+ * Throws for another model that a request has its provider use: permission_denied where the key may not use it, and
+ * unsupported_parameter where its use, which the response reports apart or not at all, would have to be billed.
+ */
+function checkOtherModels(
+  { allows }: Identity,
+  endpoints: GenerationTerms['endpoints'],
+  classes: readonly RequestedClass[],
+  mayBeFree: boolean,
+): void {
+  for (const { member, value, param } of classes) {
+    if (member !== 'model') continue
+    const names = [value, ...endpoints.map(({ target }) => `${target.provider}/${value}`)]
+    const name = value.slice(0, 64)
+    if (!names.some(allows))
+      throw new GatewayError('permission_denied', `${param}: this key is not allowed to use the model ${name}.`, {
+        param,
+      })
+    if (!mayBeFree)
+      throw new GatewayError(
+        'unsupported_parameter',
+        `${param}: what ${name} costs beside the requested model cannot be billed; leave it out. ` +
+          'Its operator can set billing.unpriced: free in sluice.yaml.',
+        { param },
+      )
+  }
 }
 
 const unpriced = (model: string): GatewayError =>

@@ -2,9 +2,13 @@ import { CLASS_MEMBERS, type ClassMember, classValue } from '../generation/servi
 import { TOKENS_MAX } from '../generation/usage.ts'
 import { BoundedMap } from '../collections/bounded-map.ts'
 import { isObject, tryParse } from '../json/parse.ts'
+import { otherModels } from './other-models.ts'
 
-/** A class of service that a request asks for. `param`: the member as the client wrote it. */
-export type RequestedClass = { member: ClassMember; value: string; param: string }
+/**
+ * A class of service that a request asks for, or another model that it has its provider use. `param`: the member as the
+ * client wrote it.
+ */
+export type RequestedClass = { member: ClassMember | 'model'; value: string; param: string }
 
 /**
  * The most output that the members of a body ask for, whichever of them its provider obeys: servers read names without
@@ -92,6 +96,7 @@ const DEPTH_MAX = 4
 export function requestedOutput(body: Record<string, unknown>, own: readonly string[] = []): RequestedOutput {
   const requested: RequestedOutput = { tokens: 0, unlimited: false, count: 1, predicted: 0, classes: [] }
   readMembers(body, own, requested, DEPTH_MAX)
+  requested.classes.push(...otherModels(body))
   return requested
 }
 
