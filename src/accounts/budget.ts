@@ -25,6 +25,8 @@ type Spend = { since: number; spent: bigint; held: bigint; elapsedMs: number; le
 export class Budgets {
   readonly #spends: Map<string, Spend>
   readonly #open = new WeakSet<BudgetHold>()
+  /** The use of the limit in the period of each hold, which may be over. */
+  readonly #ofHolds = new WeakMap<BudgetHold, Spend>()
   readonly #elapsed: () => number
   readonly #isLeased: boolean
 
@@ -39,6 +41,16 @@ export class Budgets {
   /** Nano-USD of a key's limit that a hold may use. */
   left(keyId: string, limit: KeyLimit, now: number): bigint {
     return this.#leftOf(this.#current(keyId, limit, now), limit)
+  }
+
+  /** Nano-USD by which a hold may grow: of the limit in its own period, also where that is over. */
+  leftFor(hold: BudgetHold, limit: KeyLimit): bigint {
+    return this.#leftOf(this.#ofHolds.get(hold)!, limit)
+  }
+
+  /** True for a hold of a period that is over, of which nothing more can be leased. */
+  isOver(hold: BudgetHold): boolean {
+    return this.#spends.get(hold.keyId) !== this.#ofHolds.get(hold)
   }
 
   #leftOf({ spent, held, leased = 0n }: Spend, { amount }: KeyLimit): bigint {
@@ -98,14 +110,14 @@ export class Budgets {
     this.#spends.set(keyId, current)
     const hold = { keyId, since: current.since, amount }
     this.#open.add(hold)
+    this.#ofHolds.set(hold, current)
     return hold
   }
 
   /** Holds more, in the period of the hold. */
   grow(hold: BudgetHold, amount: bigint): void {
     hold.amount += amount
-    const current = this.#spends.get(hold.keyId)
-    if (current?.since === hold.since) current.held += amount
+    this.#ofHolds.get(hold)!.held += amount
   }
 
   /**
@@ -115,21 +127,18 @@ export class Budgets {
   settle(hold: BudgetHold, used: bigint): KeySpend {
     if (!this.#open.delete(hold)) throw new Error('This hold of a spending limit is not open.')
     const { keyId, since, amount } = hold
-    const current = this.#spends.get(keyId)
-    if (current?.since === since) {
-      current.held -= amount
-      use(current, used)
-    }
+    const spend = this.#ofHolds.get(hold)!
+    spend.held -= amount
+    use(spend, used)
     return { keyId, since, spent: used }
   }
 
   /** Reverts `settle`, for a settlement that the store did not take: the hold is open again. */
   revert(hold: BudgetHold, used: bigint): void {
     this.#open.add(hold)
-    const current = this.#spends.get(hold.keyId)
-    if (current?.since !== hold.since) return
-    current.held += hold.amount
-    use(current, -used)
+    const spend = this.#ofHolds.get(hold)!
+    spend.held += hold.amount
+    use(spend, -used)
   }
 
   /** Restores a hold that a crash left open. */
@@ -137,9 +146,11 @@ export class Budgets {
     this.#open.add(hold)
     const { keyId, since, amount } = hold
     const current = this.#spends.get(keyId)
-    if (current?.since === since) current.held += amount
-    else if (current === undefined || current.since < since)
-      this.#spends.set(keyId, { since, spent: 0n, held: amount, elapsedMs: this.#elapsed() })
+    const isCurrent = current?.since === since
+    const spend = isCurrent ? current : { since, spent: 0n, held: 0n, elapsedMs: this.#elapsed() }
+    spend.held += amount
+    this.#ofHolds.set(hold, spend)
+    if (!isCurrent && (current === undefined || current.since < since)) this.#spends.set(keyId, spend)
   }
 
   /** Nano-USD settled in the current period, without holds. */

@@ -141,8 +141,10 @@ export class Holds {
 
   /** True where more may be leased for a hold that could not grow, of what several processes share. */
   #mayLease({ request, hold }: OpenGeneration, wanted: number): boolean {
-    const { leases } = this.#sources.funds
+    const { leases, budgets } = this.#sources.funds
     if (leases === undefined) return false
+    // Another period of the limit has begun, whose lease is of no use to this hold.
+    if (hold.budget !== undefined && budgets.isOver(hold.budget) && !this.#fits(request, hold, wanted).key) return false
     const { amount, flows } = this.#costOf(request, wanted)
     const held = { flows: hold.quota?.flows ?? 0n, budgeted: hold.budget?.amount ?? amount }
     return leases.grow(request, {
@@ -179,7 +181,7 @@ export class Holds {
 
   /** Reports whether a hold of so much output fits into the balance or the windows, and into the key's limit. */
   #fits(request: ReservationRequest, hold: Hold, outputTokens: number): { funds: boolean; key: boolean } {
-    const { accountId, keyId, kind, limit, createdAt: now } = request
+    const { accountId, kind, limit } = request
     const { wallet, quota, budgets } = this.#sources.funds
     const { amount, flows } = this.#costOf(request, outputTokens)
     const more = amount - hold.amount
@@ -188,7 +190,7 @@ export class Holds {
         ? quota(accountId).fits(hold.quota!, flows - hold.quota!.flows)
         : more <= 0n || more <= wallet(accountId).available
     const missing = hold.budget === undefined ? 0n : amount - hold.budget.amount
-    const key = limit === undefined || missing <= 0n || missing <= budgets.left(keyId, limit, now)
+    const key = limit === undefined || missing <= 0n || missing <= budgets.leftFor(hold.budget!, limit)
     return { funds, key }
   }
 

@@ -54,6 +54,26 @@ describe('spending limit', () => {
     )
   })
 
+  test('a hold grows within the limit of its own period, also when that is over', () => {
+    let elapsed = 0
+    const budgets = new Budgets([{ keyId: 'k', since: at('2028-02-29'), spent: 6n * USD }], () => elapsed)
+    const before = at('2028-02-29T23:59:59Z')
+    const [first, second] = [budgets.hold('k', daily, USD, before), budgets.hold('k', daily, USD, before)]
+    elapsed += 2_000
+    const after = before + 2_000
+    const next = budgets.hold('k', daily, 9n * USD, after)
+    expect([first, second, next].map((hold) => budgets.leftFor(hold, daily))).toEqual([2n * USD, 2n * USD, USD])
+    budgets.grow(first, 2n * USD)
+    expect([second, next].map((hold) => budgets.leftFor(hold, daily))).toEqual([0n, USD])
+    expect([first, second, next].map((hold) => budgets.isOver(hold))).toEqual([true, true, false])
+    expect(budgets.settle(first, USD)).toEqual({ keyId: 'k', since: at('2028-02-29'), spent: USD })
+    expect(budgets.leftFor(second, daily)).toBe(2n * USD)
+    budgets.revert(first, USD)
+    expect(budgets.leftFor(second, daily)).toBe(0n)
+    expect(budgets.spent('k', daily, after)).toBe(0n)
+    expect(budgets.left('k', daily, after)).toBe(USD)
+  })
+
   test('a limit without a period never resets', () => {
     const budgets = new Budgets([])
     const total: KeyLimit = { amount: USD, period: null }

@@ -229,6 +229,25 @@ describe('concurrent reservations', () => {
       )
     }, 60_000)
 
+    test('stay within the limit of their key for the day on which they began, when the next one has come', async () => {
+      await withRig({}, async (rig) => {
+        // 10,000 tokens a day.
+        const limit = { amount: 100n * MILLI, period: 'day' as const }
+        const all = [admit(rig, { ...more, limit }), admit(rig, { ...more, limit })]
+        rig.now += 86_400_000
+        const next = admit(rig, { ...more, limit })
+        for (const open of [...all, next]) open.meter.record(text(9_000))
+        expect(all.map(({ hold }) => hold.amount)).toEqual([79_520_000n, 20_480_000n])
+        expect(next.hold.amount).toBe(100n * MILLI)
+        expect([...all, next].map(({ meter }) => meter.exhausted?.cause)).toEqual([
+          'limit of the key',
+          'limit of the key',
+          undefined,
+        ])
+        for (const open of [...all, next]) await rig.ledger.close(open, 'exhausted')
+      })
+    })
+
     test('of hidden reasoning hold more as time passes, and end where no more can be held', async () => {
       await withRig({ cents: 5 }, async (rig) => {
         const open = admit(rig, more)

@@ -202,8 +202,12 @@ export class Model {
 
   spending(key: string, limit: Limit, now: number): { since: number; spent: bigint; held: bigint } {
     const mine = this.log.filter((entry) => entry.key === key && entry.limit !== undefined)
-    const since = Math.max(calendarStart(now, limit.period), ...mine.map((entry) => entry.since))
-    const within = mine.filter((entry) => entry.since === since)
+    return this.spendingSince(key, Math.max(calendarStart(now, limit.period), ...mine.map((entry) => entry.since)))
+  }
+
+  /** The use of a key's limit in the period that began at `since`. */
+  spendingSince(key: string, since: number): { since: number; spent: bigint; held: bigint } {
+    const within = this.log.filter((entry) => entry.key === key && entry.limit !== undefined && entry.since === since)
     return {
       since,
       spent: sum(within.map(({ closed }) => closed?.bill ?? 0n)),
@@ -327,7 +331,7 @@ export class Model {
   roomFor(entry: Entry, output: number, now: number): { funds: boolean; key: boolean } {
     const { held, flows } = this.heldFor(entry, output)
     const [more, missing] = [held - entry.held, held - entry.budget]
-    const spending = entry.limit && this.spending(entry.key, entry.limit, entry.createdAt)
+    const spending = entry.limit && this.spendingSince(entry.key, entry.since)
     return {
       funds: entry.subscribed
         ? flows <= entry.flows || flows - entry.flows <= this.flowsLeft(entry, now)
