@@ -1,5 +1,6 @@
 import { noUsage, type Usage } from '../generation/usage.ts'
 import type { Nano } from '../money.ts'
+import { termsFor } from './model-terms.ts'
 import type { ReservationRequest } from './open-generation.ts'
 import type { Price } from './prices.ts'
 import { rateWorst } from './rating.ts'
@@ -10,9 +11,11 @@ const LEAST_OUTPUT_TOKENS = 256
 
 /** Lowers the output limit of a request to what `available` nano-USD pay for; false where that is too little. */
 export function lower(request: ReservationRequest, available: Nano): boolean {
-  const { price, classes, worst, discount } = request
-  if (price === undefined) return false
-  const fits = outputThatFits(available, worst, heldPrice(price, classes), discount)
+  const { worst, discount } = request
+  const fits = outputFitting(available, worst, (usage) => {
+    const { price, classes } = termsFor(request, usage)
+    return price === undefined ? 0n : rateWorst(usage, heldPrice(price, classes), discount).bill
+  })
   if (fits === undefined || fits < LEAST_OUTPUT_TOKENS || fits >= worst.outputTokens) return false
   request.worst = { ...worst, outputTokens: fits }
   request.loweredTo = fits
@@ -46,8 +49,11 @@ const costsImages = (worst: Usage, price: Price): boolean =>
 const feeOf = (price: Price, discount: number): Nano => rateWorst(noUsage(), price, discount).bill
 
 /** The largest output limit that `available` nano-USD pay for, at most the held one; undefined if the input is more. */
-function outputThatFits(available: Nano, worst: Usage, price: Price, discount: number): number | undefined {
-  const bill = (outputTokens: number): Nano => rateWorst({ ...worst, outputTokens }, price, discount).bill
+const outputThatFits = (available: Nano, worst: Usage, price: Price, discount: number): number | undefined =>
+  outputFitting(available, worst, (usage) => rateWorst(usage, price, discount).bill)
+
+function outputFitting(available: Nano, worst: Usage, billOf: (usage: Usage) => Nano): number | undefined {
+  const bill = (outputTokens: number): Nano => billOf({ ...worst, outputTokens })
   if (bill(0) > available) return undefined
   if (bill(worst.outputTokens) <= available) return worst.outputTokens
   return mostOutput(0, worst.outputTokens, (tokens) => bill(tokens) <= available)

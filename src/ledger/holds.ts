@@ -3,6 +3,7 @@ import type { WhenExhausted } from '../config/terms.ts'
 import type { Nano } from '../money.ts'
 import type { AccountFunds } from './account-funds.ts'
 import { adviceFor, keyAdviceFor, lower, mostOutput } from './affordable.ts'
+import { termsFor } from './model-terms.ts'
 import type { Hold, OpenGeneration, ReservationRequest } from './open-generation.ts'
 import type { OutputSpeeds } from './output-speeds.ts'
 import { rateWorst } from './rating.ts'
@@ -194,9 +195,12 @@ export class Holds {
     return { funds, key }
   }
 
-  #costOf({ kind, worst, price, classes, discount, penalty }: ReservationRequest, outputTokens: number): Cost {
+  #costOf(request: ReservationRequest, outputTokens: number): Cost {
+    const { kind, discount, penalty } = request
+    const worst = { ...request.worst, outputTokens }
+    const { price, classes } = termsFor(request, worst)
     if (price === undefined) return { amount: 0n, flows: 0n }
-    const { origin, bill } = rateWorst({ ...worst, outputTokens }, heldPrice(price, classes), discount)
+    const { origin, bill } = rateWorst(worst, heldPrice(price, classes), discount)
     if (kind !== 'subscription') return { amount: bill, flows: 0n }
     return { amount: origin, flows: this.#sources.plans.flowsOf(origin, penalty) }
   }

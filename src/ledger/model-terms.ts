@@ -1,6 +1,6 @@
 import type { Usage } from '../generation/usage.ts'
 import type { Endpoint, PredictionEndpoint } from '../providers/catalogue.ts'
-import type { OpenGeneration } from './open-generation.ts'
+import type { OpenGeneration, ReservationRequest } from './open-generation.ts'
 import type { Price } from './prices.ts'
 import { rateWorst } from './rating.ts'
 import { heldPrice, type PricedClasses } from './service-classes.ts'
@@ -26,10 +26,14 @@ export function dearest(terms: readonly ModelTerms[], worst: Usage): ModelTerms 
   return terms.reduce((most, one) => (cost(one) > cost(most) ? one : most))
 }
 
+/** The terms under which so much usage of a request costs most: those of the model that answers, once one does. */
+export const termsFor = (request: ReservationRequest, usage: Usage): Pick<ReservationRequest, 'price' | 'classes'> =>
+  request.models === undefined || request.isAnswered === true ? request : dearest(request.models, usage)
+
 /** A model answers: the generation is charged and recorded on its terms. */
 export function adoptTerms({ request }: OpenGeneration, fallback: string | undefined): void {
   const { models } = request
   if (models === undefined) return
   const terms = models.find(({ model }) => model === fallback) ?? models[0]!
-  Object.assign(request, terms)
+  Object.assign(request, terms, { isAnswered: true })
 }

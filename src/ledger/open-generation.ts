@@ -25,6 +25,8 @@ export type ReservationRequest = Pick<
   classes?: PricedClasses | undefined
   /** Where other models may answer: the terms of each, the requested one first; those above are the dearest. */
   models?: readonly ModelTerms[] | undefined
+  /** One of them answers. */
+  isAnswered?: boolean
   /** Basis points off pay-as-you-go bills: the larger of the account's and its plan's. */
   discount: number
   /** Factor on the flows of a subscription. */

@@ -6,6 +6,8 @@ import type { Outcome } from '../../src/ledger/outcomes.ts'
 import type { ReservationRequest, OpenGeneration } from '../../src/ledger/ledger.ts'
 import type { GenerationEvent } from '../../src/generation/event.ts'
 import { noUsage } from '../../src/generation/usage.ts'
+import { adoptTerms } from '../../src/ledger/model-terms.ts'
+import type { Price } from '../../src/ledger/prices.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { Rig } from './rig.ts'
 import { storeIn } from '../stores.ts'
@@ -245,6 +247,48 @@ describe('concurrent reservations', () => {
           undefined,
         ])
         for (const open of [...all, next]) await rig.ledger.close(open, 'exhausted')
+      })
+    })
+
+    describe('that several models may answer', () => {
+      const priceOf = (prompt: bigint, completion: bigint): Price => ({
+        version: '1',
+        model: 'm',
+        rates: { prompt: { base: prompt * MILLI, tiers: [] }, completion: { base: completion * MILLI, tiers: [] } },
+      })
+      // For all of the output the second is dearer, for its beginning the first.
+      const models = [priceOf(5_000n, 25_000n), priceOf(1_000n, 90_000n)].map((price, index) => ({
+        model: `m${index}`,
+        price,
+        classes: undefined,
+      }))
+      const dear = { models, price: models[1]!.price, worst: { ...worst, inputTokens: 1_000_000 } }
+      const firstCost = 5_000n * MILLI + 2_048n * 25_000n
+
+      test('hold the most that any of them costs, at first and while they grow', async () => {
+        await withRig({ cents: 1_500 }, async (rig) => {
+          const open = admit(rig, { ...more, ...dear })
+          expect(open.hold.amount).toBe(firstCost)
+          adoptTerms(open, 'm1')
+          open.meter.record(text(100_000))
+          expect(open.hold.amount).toBe(1_000n * MILLI + 102_048n * 90_000n)
+        })
+      })
+
+      test('begin only if the balance covers each of them, with a subscription, too', async () => {
+        await withRig({ cents: 505, flows: 505 }, async (rig) => {
+          expect(() => admit(rig, { ...more, ...dear })).toThrow('This request holds $5.0512')
+          expect(() => admit(rig, { ...more, ...dear, kind: 'subscription' })).toThrow(
+            'This request holds 505.12 flows',
+          )
+        })
+      })
+
+      test('in one piece have the limit that is affordable with each of them', async () => {
+        await withRig({ cents: 550 }, async (rig) => {
+          const open = admit(rig, { ...more, ...dear, streamed: false, mayEnd: false, mayLower: true })
+          expect([open.request.loweredTo, open.hold.amount]).toEqual([20_000, 5_500n * MILLI])
+        })
       })
     })
 
