@@ -17,17 +17,38 @@ export function authorize(
   name: string,
   keys: readonly KeyKind[],
 ): Promise<void> | void {
-  const { kind, accountStatus, keyId } = identity
+  const { kind, keyId } = identity
   if (!keys.includes(kind))
     throw new GatewayError(
       'permission_denied',
       `A ${kind} key may not use this endpoint; it takes a ${keys.join(' or ')} key.`,
     )
   // The owner of a suspended account can still read its records, balance and status.
-  const isManagement = keys.includes('management')
-  if (!isManagement && (accountStatus === 'suspended' || accountStatus === 'banned'))
-    throw new GatewayError('account_suspended', `This account is ${accountStatus}.`)
+  if (!keys.includes('management')) checkStatus(identity)
   return app.limits.checkRateLimit(keyId, name, rateLimitOf(app.config, identity), path)
+}
+
+/** A request that has not begun after so long is authorized again: changes of keys and accounts apply in seconds. */
+const AUTHORIZED_MS = 1_000
+
+/**
+ * Authorizes a request again that was received slowly, or waited in a queue, before it is admitted: its key may have
+ * been revoked or changed meanwhile, and its account suspended.
+ */
+export function authorizeAgain({ keys, clock }: AppContext, inbound: AuthenticatedRequest): void {
+  if (clock.now() - inbound.receivedAt < AUTHORIZED_MS) return
+  const identity = keys.identify(inbound.request.headers)
+  checkStatus(identity)
+  if (identity.accountId !== inbound.identity.accountId)
+    throw new GatewayError('permission_denied', 'This key was given to another account: send the request again.', {
+      shouldRetry: true,
+    })
+  inbound.identity = identity
+}
+
+function checkStatus({ accountStatus }: Identity): void {
+  if (accountStatus === 'suspended' || accountStatus === 'banned')
+    throw new GatewayError('account_suspended', `This account is ${accountStatus}.`)
 }
 
 /** Subscriptions of abusive accounts pay a penalty instead. */

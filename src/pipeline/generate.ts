@@ -10,6 +10,7 @@ import { servedBy, UpstreamRefusal, type Upstream } from '../providers/attempt.t
 import { LoweredRequests } from '../providers/lowered-requests.ts'
 import { Attempts } from '../providers/routing/attempts.ts'
 import type { Sending } from '../providers/routing/router.ts'
+import { authorizeAgain } from './authorize.ts'
 import { close, failAttempt } from './close.ts'
 import type { Slot } from './concurrency.ts'
 import type { Generation, GenerationRoute } from './hooks.ts'
@@ -142,6 +143,7 @@ async function prepare(app: AppContext, inbound: AuthenticatedRequest, route: Ge
   try {
     const selecting = select(app, inbound, route, parsed)
     const selected = selecting instanceof Promise ? await selecting : selecting
+    authorizeAgain(app, inbound)
     const loading = app.ledger.funds.loadAccount(inbound.identity.accountId)
     if (loading !== undefined) await loading
     const { context, endpoints } = selected

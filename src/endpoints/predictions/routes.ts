@@ -2,6 +2,7 @@ import type { AppContext, AuthenticatedRequest } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import { originOf } from '../../http/serve.ts'
 import { parseExact } from '../../json/exact.ts'
+import { authorizeAgain } from '../../pipeline/authorize.ts'
 import { identityHeaders } from '../../pipeline/response-headers.ts'
 import { refusePreferences } from '../../pipeline/routing/preferences.ts'
 import { Fields, present } from '../../protocols/fields.ts'
@@ -38,6 +39,7 @@ async function readNewPrediction(app: App, inbound: AuthenticatedRequest): Promi
   refusePreferences(inbound.request.headers, 'predictions')
   const rawRequest = await readRawRequest(app, inbound)
   await app.memory.work(inbound.request.signal, 'read')
+  authorizeAgain(app, inbound)
   const body = new Fields(rawRequest.body)
   const model = inbound.params[0] ?? body.string('model')
   const resolved = resolveModel(app, model, body.string('version'))

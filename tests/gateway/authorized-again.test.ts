@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { connect } from 'node:net'
+import type { NewKeyAnswer } from '../../src/endpoints/management/answers.ts'
+import { type Browser, ownerOf } from '../management/browser.ts'
+import { startGateway, type Gateway } from '../server.ts'
+import { ask, failureOf } from './asking.ts'
+import { type Gated, gatedConfig, gatedProvider } from './gated.ts'
+
+/** Keys and accounts that change while their requests wait, or arrive slowly. */
+
+const MODEL = 'one/messages'
+/** A request is authorized again after one second. */
+const WAIT_MS = 1_100
+
+let provider: Gated
+let gateway: Gateway
+let owner: Browser
+beforeAll(async () => {
+  provider = gatedProvider()
+  const config = gatedConfig({ one: provider }).replace('limits: {', 'limits: { concurrency: 1,')
+  gateway = await startGateway({ config })
+  owner = await ownerOf(gateway)
+})
+afterAll(async () => {
+  await gateway.stop()
+  await provider.stop()
+})
+
+const change = (path: string, body: object): Promise<unknown> => owner.ask('PATCH', path, body, { 'if-match': '*' })
+
+const CHANGES: [what: string, change: (key: NewKeyAnswer) => Promise<unknown>, status: number, message: RegExp][] = [
+  ['a revoked key', ({ id }) => owner.ask('DELETE', `/keys/${id}`), 401, /API key/],
+  [
+    'a suspended account',
+    ({ account: { id } }) => change(`/accounts/${id}`, { status: 'suspended' }),
+    403,
+    /suspended/,
+  ],
+  ['a key for other models', ({ id }) => change(`/keys/${id}`, { models: ['other'] }), 403, /not allowed/],
+  ['a key whose limit is used up', ({ id }) => change(`/keys/${id}`, { limit_usd: '0' }), 402, /limit of \$0/],
+]
+
+const SLOW: [path: string, body: object][] = [
+  ['/v1/messages', { max_tokens: 100, messages: [{ role: 'user', content: 'Hello' }] }],
+  ['/v1/predictions', { input: { prompt: 'Hello' } }],
+]
+
+async function newKey(): Promise<NewKeyAnswer> {
+  const name = `team-${crypto.randomUUID()}`
+  await owner.post('/accounts', { name })
+  await owner.post(`/accounts/${name}/credits`, { amount_usd: '1' })
+  return (await owner.post<NewKeyAnswer>('/keys', { kind: 'pay-as-you-go', account: name })).json
+}
+
+describe.each(CHANGES)('%s', (_, apply, status, message) => {
+  test('does not get its turn in the queue', async () => {
+    const key = await newKey()
+    const asking = { url: gateway.url, protocol: 'messages' as const, model: MODEL, stream: false }
+    provider.shut()
+    const first = ask({ ...asking, key: gateway.key })
+    const { begun } = provider
+    while (provider.begun === begun) await Bun.sleep(5)
+    const waiting = ask({ ...asking, key: key.text })
+    await Bun.sleep(WAIT_MS)
+    await apply(key)
+    provider.open()
+    expect((await first).status).toBe(200)
+    expect(await failureOf(await waiting, 'messages')).toMatchObject({
+      status,
+      message: expect.stringMatching(message) as unknown,
+    })
+    expect(provider.begun).toBe(begun + 1)
+  })
+
+  test.each(SLOW)('is refused where a request to %s arrives slowly', async (path, request) => {
+    const key = await newKey()
+    const { hostname, port } = new URL(gateway.url)
+    const body = JSON.stringify({ model: MODEL, ...request })
+    const socket = connect(Number(port), hostname)
+    socket.write(
+      `POST ${path} HTTP/1.1\r\nhost: ${hostname}\r\nx-api-key: ${key.text}\r\nconnection: close\r\n` +
+        `content-length: ${body.length}\r\n\r\n${body.slice(0, 10)}`,
+    )
+    await Bun.sleep(WAIT_MS)
+    await apply(key)
+    socket.write(body.slice(10))
+    const answer = await new Response(socket as unknown as ReadableStream).text()
+    expect(answer).toStartWith(`HTTP/1.1 ${status}`)
+    expect(answer).toMatch(message)
+  })
+})
