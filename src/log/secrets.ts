@@ -22,10 +22,18 @@ export const configuredCredentials = (): readonly string[] => configuredSecrets
 /** Patterns of credentials, each with its replacement. */
 export const SECRET_PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/\b(Bearer|Basic)\s+[\w.~+/=-]{6,}/gi, '$1 [hidden]'],
-  [/\b(?:sk|pk|rk|gsk|xai|key|pplx|nvapi|hf|r8)[-_][\w*.-]{6,}/gi, '[hidden]'],
+  [/\b(?:sk|pk|rk|gsk|xai|key|pplx|nvapi|hf|r8|gh[oprsu]|github_pat)[-_][\w*.-]{6,}/gi, '[hidden]'],
   [/\bAIza[\w*-]{4,}/g, '[hidden]'],
   [/\bya29\.[\w.-]+/g, '[hidden]'],
-  [/\b(api[-_ ]?key|access[-_ ]?token|key)(["']?\s*[=:]\s*["']?)[\w*.-]{8,}/gi, '$1$2[hidden]'],
+  // In JSON within JSON, such as the arguments of tools, quotes are escaped.
+  [
+    new RegExp(
+      '\\b(api[-_ ]?key|(?:access|auth|authorization|refresh)[-_ ]?token|authorization|client[-_ ]?secret|key)' +
+        `(\\\\*["']?\\s*[=:]\\s*\\\\*["']?)[\\w*.~+/=-]{8,}`,
+      'gi',
+    ),
+    '$1$2[hidden]',
+  ],
 ]
 
 /**

@@ -111,10 +111,32 @@ describe('texts', () => {
   })
 
   test('texts that look like keys are replaced', () => {
-    for (const secret of ['sk-ai-v1-0123456789abcdef', 'AIzaSyA0123456789', 'gsk_0123456789'])
+    for (const secret of ['sk-ai-v1-0123456789abcdef', 'AIzaSyA0123456789', 'gsk_0123456789', 'ghp_0123456789'])
       expect(scrub(`refused ${secret}, twice ${secret}!`)).toBe('refused [hidden], twice [hidden]!')
     expect(scrub('Bearer abc.def-ghi12')).toBe('Bearer [hidden]')
     expect(scrub('a risk-free message')).toBe('a risk-free message')
+  })
+
+  test.each(['api_key', 'apiKey', 'authorization', 'authorization_token', 'refresh_token', 'client_secret'])(
+    'a member %s is replaced, also in JSON within JSON',
+    (name) => {
+      let text = JSON.stringify({ [name]: '0123456789ab/cdef+ghi=', url: 'https://example.com/mcp' })
+      for (let depth = 0; depth < 3; depth++) {
+        expect(scrub(text)).not.toMatch(/0123456789|cdef|ghi/)
+        expect(scrub(text)).toContain('https://example.com/mcp')
+        text = JSON.stringify({ arguments: text })
+      }
+      expect(scrub(`${name}: 0123456789abcdef`)).toBe(`${name}: [hidden]`)
+    },
+  )
+
+  test('texts of requests that are no credentials stay', () => {
+    for (const text of [
+      '{"token":" something","max_tokens":12345678}',
+      '{"authorization":{"type":"none"}}',
+      '{"prompt_cache_key":"conversation-1234"}',
+    ])
+      expect(scrub(text)).toBe(text)
   })
 
   test('configured credentials are replaced whole, although one contains another', () => {
