@@ -1,4 +1,5 @@
 import { accountNameProblem } from '../config/account-settings.ts'
+import { GatewayError } from '../error.ts'
 import { nearest } from '../nearest.ts'
 import { isAccepted } from '../store/refused.ts'
 import type { Account, Operation, Store, Subscription } from '../store/store.ts'
@@ -55,15 +56,17 @@ export class Accounts {
   }
 
   /**
-   * Fails with an Error for the operator where the name is taken or invalid. `also` hands writes to the store that are
-   * made together with it.
+   * Throws conflict (409) for a name that is taken; fails with an Error for the operator where it is invalid. `also`
+   * hands writes to the store that are made together with it.
    */
   async create(name: string, initial: InitialState, also?: Also): Promise<Account> {
     const wrong = accountNameProblem(name)
     if (wrong !== undefined) throw new Error(`an account name ${wrong}`)
     const account = await this.#add(name, initial, also)
     if (account === undefined)
-      throw new Error(`the account ${name} already exists; sluice accounts show ${name} shows it`)
+      throw new GatewayError('conflict', `the account ${name} already exists; sluice accounts show ${name} shows it`, {
+        param: 'name',
+      })
     return account
   }
 

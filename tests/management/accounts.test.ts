@@ -128,3 +128,10 @@ test('pages of accounts follow one another', async () => {
   }
   expect(all.toSorted()).toEqual(['busy', 'default', 'immense', 'mine', 'paying', 'suspect', 'team'])
 })
+
+test('of accounts that are made with one name at the same time one is made, and the others are conflicts', async () => {
+  const made = await Promise.all(Array.from({ length: 5 }, () => owner.post('/accounts', { name: 'raced' })))
+  expect(made.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409])
+  const { code, json } = made.find(({ status }) => status === 409)!
+  expect([code, json]).toMatchObject(['conflict', { error: { param: 'name' } }])
+})

@@ -115,8 +115,6 @@ export async function createAccount(app: AppContext, inbound: ManagementRequest)
   const body = await bodyOf(inbound, CREATE)
   const tier = body.plan?.tier
   checkTier(app, tier)
-  if ((await app.store.accounts.find(body.name!)) !== undefined)
-    throw new GatewayError('conflict', `There is an account ${body.name} already.`, { param: 'name' })
   const initial = {
     ...(tier === undefined ? {} : { tier }),
     ...(body.discount === undefined ? {} : { discount: Math.round(body.discount * 100) }),
