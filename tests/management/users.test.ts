@@ -103,6 +103,25 @@ describe('people', () => {
     expect((await owner.get('/session')).json).toMatchObject({ roles: [on('installation', 'owner')] })
   })
 
+  test('other people can be changed and removed where a management key is the only owner', async () => {
+    const key = 'sk-mg-v1-0123456789abcdef'
+    const alone = await startGateway({ env: { SLUICE_MANAGEMENT_KEY: key } })
+    const send = async (method: string, path: string, body?: object): Promise<[number, { id: string }]> => {
+      const response = await fetch(`${alone.url}/v1/management/users${path}`, {
+        method,
+        headers: { authorization: `Bearer ${key}`, 'if-match': '*', 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      })
+      return [response.status, response.status === 204 ? { id: '' } : ((await response.json()) as { id: string })]
+    }
+    const [, { id }] = await send('POST', '', { name: 'Admin', roles: [on('installation', 'admin')] })
+    expect((await send('PATCH', `/${id}`, { roles: [on('installation', 'viewer')] }))[0]).toBe(200)
+    expect((await send('DELETE', `/${id}`))[0]).toBe(204)
+    const [, owning] = await send('POST', '', { name: 'Owner', roles: [on('installation', 'owner')] })
+    expect((await send('DELETE', `/${owning.id}`))[0]).toBe(409)
+    await alone.stop()
+  })
+
   test('two people cannot have one e-mail address', async () => {
     await owner.post('/users', { name: 'One', email: 'same@x.test', roles: [] })
     const two = await owner.post('/users', { name: 'Two', email: 'SAME@x.test', roles: [] })

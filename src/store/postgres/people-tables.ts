@@ -66,7 +66,7 @@ export class PeopleTables implements PeopleStore {
 
   setRoles(userId: string, roles: readonly StoredRole[]): Promise<boolean> {
     return this.#inTurn(async (transaction) => {
-      if (!roles.some(isOwner) && !(await hasOwnerBeside(transaction, userId))) return false
+      if (!roles.some(isOwner) && (await isLastOwner(transaction, userId))) return false
       await transaction.run('DELETE FROM user_roles WHERE user_id = $1', userId)
       await addRoles(transaction, userId, roles)
       await transaction.run('UPDATE sessions SET is_stale = true WHERE user_id = $1', userId)
@@ -77,7 +77,7 @@ export class PeopleTables implements PeopleStore {
 
   removeUser(userId: string): Promise<boolean> {
     return this.#inTurn(async (transaction) => {
-      if (!(await hasOwnerBeside(transaction, userId))) return false
+      if (await isLastOwner(transaction, userId)) return false
       return (await transaction.run('DELETE FROM users WHERE id = $1', userId)).changes > 0
     })
   }
@@ -189,8 +189,10 @@ async function addRoles(transaction: Queries, userId: string, roles: readonly St
 
 const isOwner = ({ scope, role }: StoredRole): boolean => scope === 'installation' && role === 'owner'
 
-const hasOwnerBeside = async (transaction: Queries, userId: string): Promise<boolean> =>
-  (await transaction.one(
-    "SELECT 1 FROM user_roles WHERE scope = 'installation' AND role = 'owner' AND user_id <> $1 LIMIT 1",
-    userId,
-  )) !== undefined
+/** An installation without any person who is an owner has a management key that is. */
+async function isLastOwner(transaction: Queries, userId: string): Promise<boolean> {
+  const owners = await transaction.all<{ userId: string }>(
+    `SELECT user_id AS "userId" FROM user_roles WHERE scope = 'installation' AND role = 'owner' LIMIT 2`,
+  )
+  return owners.length === 1 && owners[0]!.userId === userId
+}

@@ -69,24 +69,30 @@ export class PeopleTables implements PeopleStore {
 
   setRoles(userId: string, roles: readonly StoredRole[]): Promise<boolean> {
     return this.#attempt((refusal) => {
+      const wasOwner = this.#isOwner(userId)
       this.#connection.run('DELETE FROM user_roles WHERE user_id = ?', userId)
       this.#addRoles(userId, roles)
       this.#connection.run('UPDATE sessions SET is_stale = 1 WHERE user_id = ?', userId)
       this.#connection.run('DELETE FROM sign_in_links WHERE user_id = ?', userId)
-      this.#requireOwner(refusal)
+      if (wasOwner) this.#requireOwner(refusal)
     })
   }
 
   removeUser(userId: string): Promise<boolean> {
     return this.#attempt((refusal) => {
+      const wasOwner = this.#isOwner(userId)
       if (this.#connection.run('DELETE FROM users WHERE id = ?', userId).changes === 0) throw refusal
-      this.#requireOwner(refusal)
+      if (wasOwner) this.#requireOwner(refusal)
     })
   }
 
   #addRoles(userId: string, roles: readonly StoredRole[]): void {
     for (const { scope, role } of roles)
       this.#connection.run('INSERT INTO user_roles (user_id, scope, role) VALUES (?, ?, ?)', userId, scope, role)
+  }
+
+  #isOwner(userId: string): boolean {
+    return this.#connection.one(`${OWNERS} AND user_id = ?`, userId) !== undefined
   }
 
   #requireOwner(refusal: Refused): void {
