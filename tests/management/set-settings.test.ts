@@ -49,6 +49,22 @@ test('a setting is changed at once, and returns to its default', async () => {
   await patch({ strict: null })
 })
 
+test('a member or an object with the name of a prototype is one as any other', async () => {
+  for (const text of ['{"__proto__":{"idle":"1s"}}', '{"timeouts":{"__proto__":{"total":"1s"}}}'])
+    expect(await refusal(JSON.parse(text) as object)).toMatchObject([
+      400,
+      'invalid_request',
+      text.startsWith('{"t') ? 'timeouts' : 'body',
+      expect.stringContaining('__proto__'),
+    ])
+  const provider = { protocol: 'messages', baseUrl: 'http://127.0.0.1:9' }
+  expect((await owner.ask('PUT', '/providers/__proto__', provider)).status).toBe(400)
+  const model = { endpoints: [{ provider: 'sandbox', model: 'chat' }] }
+  const put = await owner.ask('PUT', '/models/__proto__', model)
+  expect([put.status, put.json]).toMatchObject([200, { on: true, source: 'console', set: { value: model } }])
+  expect((await owner.change('DELETE', '/models/__proto__')).status).toBe(204)
+})
+
 test('a setting decides about the next request', async () => {
   const limits = (requestsPerMinute: number | null): Promise<unknown> => patch({ limits: { requestsPerMinute } })
   const ask = async (): Promise<number> =>

@@ -85,7 +85,7 @@ export function withSecrets(value: unknown, stored: unknown): unknown {
 /** A value changed by another one: members that are null are removed, all others replace, mappings one by one. */
 export function patched(value: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return patch
-  const result: Record<string, unknown> = isObject(value) ? { ...value } : {}
+  const result: Record<string, unknown> = Object.assign(Object.create(null), isObject(value) ? value : {})
   for (const [name, member] of Object.entries(patch)) {
     if (member === null) delete result[name]
     else result[name] = patched(result[name], member)

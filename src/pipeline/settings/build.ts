@@ -78,12 +78,14 @@ export function setUpBy(file: ConfigFile, { env }: Config, kind: SetKind, name: 
 
 /** Objects and settings as sluice.yaml would have them. */
 export function layerOf(objects: Iterable<SetObject>): SettingsLayer {
-  const [providers, models, tiers]: Record<string, unknown>[] = [{}, {}, {}]
+  // Any text may be a name, `__proto__`, too.
+  const named = (): Record<string, unknown> => Object.create(null)
+  const [providers, models, tiers] = [named(), named(), named()]
   let settings: Record<string, unknown> = {}
   for (const { kind, name, value } of objects) {
-    if (kind === 'provider') providers![name] = value
-    else if (kind === 'model') models![name] = value
-    else if (kind === 'plan') tiers![name] = value
+    if (kind === 'provider') providers[name] = value
+    else if (kind === 'model') models[name] = value
+    else if (kind === 'plan') tiers[name] = value
     else if (kind === 'settings') settings = value as Record<string, unknown>
   }
   return { ...settings, providers, models, plans: { tiers } }
