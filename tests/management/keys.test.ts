@@ -89,6 +89,8 @@ describe('a key', () => {
     expect(await param({ kind: 'pay-as-you-go', limit_usd: 5 })).toEqual([400, 'limit_usd'])
     expect(await param({ kind: 'pay-as-you-go', limit_usd: '-5' })).toEqual([400, 'limit_usd'])
     expect(await param({ kind: 'pay-as-you-go', expires_at: '2001-01-01T00:00:00Z' })).toEqual([400, 'expires_at'])
+    expect(await param({ kind: 'pay-as-you-go', expires_at: '2099-02-29T00:00:00Z' })).toEqual([400, 'expires_at'])
+    expect(await param({ kind: 'pay-as-you-go', limit_period: 'day' })).toEqual([400, 'limit_period'])
     expect(await param({ kind: 'pay-as-you-go', models: ['a', ''] })).toEqual([400, 'models[1]'])
     expect(await param({ kind: 'pay-as-you-go', role: 'viewer' })).toEqual([400, 'role'])
     expect(await param({ kind: 'management', role: 'member', scope: 'installation' })).toEqual([400, 'role'])

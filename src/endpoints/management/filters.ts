@@ -7,6 +7,7 @@ import { CHOICES, FLAGS, type Choice, type ChoiceName, type RequestFilter, type 
 import type { Action } from '../../accounts/roles.ts'
 import { accountsOf } from './answer.ts'
 import type { ManagementRequest } from './route.ts'
+import { parseInstant } from './shapes.ts'
 
 /** Filters of requests in the query of a URL; the list, the export, the live view and the sums share them. */
 
@@ -23,7 +24,7 @@ export function readInstant(text: string, name: string, now: number): number {
   const [, count, unit = ''] = /^-(\d{1,6})([mhd])$/.exec(text) ?? []
   if (count !== undefined) return now - Number(count) * UNITS[unit]!
   const at = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2}))?$/.test(text)
-    ? Date.parse(text)
+    ? parseInstant(text)
     : Number.NaN
   if (Number.isNaN(at)) throw invalid(name, 'must be an instant such as 2026-11-23T14:00:00Z, or -30m, -24h or -7d')
   return at

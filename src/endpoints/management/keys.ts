@@ -129,6 +129,7 @@ export async function createKey(app: AppContext, inbound: ManagementRequest): Pr
   const kind = body.kind!
   const role = roleOf(inbound, kind, body, account.id)
   const given = readOptions(app, body)
+  checkPeriod(given)
   const capture = readSwitch(app, body.capture)
   const wanted: NewKey = {
     kind,
@@ -163,7 +164,7 @@ export async function changeKey(app: AppContext, inbound: ManagementRequest): Pr
   const isOtherRole = body.role !== undefined || body.scope !== undefined
   const role = isOtherRole ? roleOf(inbound, key.kind, body, key.accountId) : undefined
   const changed = { ...key, ...readOptions(app, body), ...(isOtherRole ? storedRole(role) : {}) }
-  if (changed.limitPeriod !== null && changed.limit === null) throw invalid('limit_period', 'requires limit_usd')
+  checkPeriod(changed)
   const capture = readSwitch(app, body.capture)
   await changeLogged(app, inbound, () => [app.keys.change(changed), setSwitch(app, inbound, key.id, capture)], {
     action: 'key.change',
@@ -264,6 +265,10 @@ const storedRole = (role: Role | undefined): Pick<StoredKey, 'role' | 'scope'> =
 })
 
 type Options = Partial<Pick<StoredKey, 'name' | 'models' | 'limit' | 'limitPeriod' | 'requestsPerMinute' | 'expiresAt'>>
+
+function checkPeriod({ limit, limitPeriod }: Options): void {
+  if (limitPeriod != null && limit == null) throw invalid('limit_period', 'requires limit_usd')
+}
 
 /** The members that the body has, null where it clears them. */
 function readOptions(app: AppContext, body: Given): Options {

@@ -26,6 +26,13 @@ export const usdAmount = (description: string, isSigned = false): Shape<Nano> =>
 
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/
 
+/** Unix milliseconds; NaN also for a day that its month does not have, which would be one of the next month. */
+export function parseInstant(text: string): number {
+  const day = text.slice(0, 10)
+  const midnight = new Date(`${day}T00:00:00Z`)
+  return Number.isNaN(midnight.getTime()) || !midnight.toISOString().startsWith(day) ? NaN : Date.parse(text)
+}
+
 /** An instant in ISO 8601 with its zone, read as Unix milliseconds. */
 export const instantShape = (description: string): Shape<number> => ({
   schema: { type: 'string', format: 'date-time', description },
@@ -33,7 +40,7 @@ export const instantShape = (description: string): Shape<number> => ({
     const what = 'an instant with its zone, such as "2027-01-31T12:00:00Z"'
     const text = location.text(what)
     if (text === undefined) return undefined
-    const at = INSTANT.test(text) ? Date.parse(text) : NaN
+    const at = INSTANT.test(text) ? parseInstant(text) : NaN
     return Number.isNaN(at) ? location.fail(`must be ${what}`) : at
   },
 })
