@@ -9,6 +9,8 @@ import type { Ledger, OpenGeneration } from '../ledger/ledger.ts'
 import type { Outcome } from '../ledger/outcomes.ts'
 import { isObject } from '../json/parse.ts'
 import { log } from '../log/log.ts'
+import { scrub } from '../log/secrets.ts'
+import { present } from '../protocols/fields.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Quirks } from '../protocols/protocol.ts'
 import { parseResponse, transport } from '../providers/attempt.ts'
@@ -243,15 +245,19 @@ export class BackgroundResponses implements Expiring {
   }
 }
 
-/** A provider's response with the members by which its client knows it. */
+/** A provider's response with the members by which its client knows it. Its error shows no credential. */
 const withClientIdentity = (reported: Json, { id, response }: StoredResponse): Json => ({
   ...response,
   ...reported,
+  ...present('error', withoutSecrets(reported.error)),
   id,
   model: response.model,
   store: response.store,
   previous_response_id: response.previous_response_id,
 })
+
+const withoutSecrets = (error: unknown): Json | undefined =>
+  isObject(error) && typeof error.message === 'string' ? { ...error, message: scrub(error.message) } : undefined
 
 async function settle(ledger: Ledger, open: OpenGeneration, { response, quirks }: ProviderResponse): Promise<void> {
   const { status, usage, output } = response

@@ -126,6 +126,17 @@ async function restart(): Promise<void> {
   gateway = await startGatewayProcess({ config, data })
 }
 
+test('the error of a background response that failed shows no credential', async () => {
+  const { body } = await create()
+  status = 'failed'
+  const error = { code: 'server_error', message: 'Incorrect API key provided: sk-proj-0123456789abcdef' }
+  respond = (name) => (name.startsWith('GET') ? Response.json({ ...theirs(), error }) : undefined)
+  const shown = { ...error, message: 'Incorrect API key provided: [hidden]' }
+  expect((await call('GET', `/v1/responses/${body.id}`)).body).toMatchObject({ status: 'failed', error: shown })
+  // As it was stored, too.
+  expect((await call('GET', `/v1/responses/${body.id}`)).body).toMatchObject({ status: 'failed', error: shown })
+})
+
 /** Starts a streamed response. Returns its id and a function by which its client leaves. */
 async function begin(): Promise<{ id: string; leave(): void }> {
   const abort = new AbortController()
