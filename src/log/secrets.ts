@@ -25,11 +25,12 @@ export const SECRET_PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/\b(?:sk|pk|rk|gsk|xai|key|pplx|nvapi|hf|r8|gh[oprsu]|github_pat)[-_][\w*.-]{6,}/gi, '[hidden]'],
   [/\bAIza[\w*-]{4,}/g, '[hidden]'],
   [/\bya29\.[\w.-]+/g, '[hidden]'],
-  // In JSON within JSON, such as the arguments of tools, quotes are escaped.
+  // In JSON within JSON, such as the arguments of tools, quotes are escaped. A value of JSON without quotes is a
+  // number, which stays: what is left must be JSON, too.
   [
     new RegExp(
       '\\b(api[-_ ]?key|(?:access|auth|authorization|refresh)[-_ ]?token|authorization|client[-_ ]?secret|key)' +
-        `(\\\\*["']?\\s*[=:]\\s*\\\\*["']?)[\\w*.~+/=-]{8,}`,
+        `(\\\\*["']\\s*[=:]\\s*\\\\*["']|\\s*[=:]\\s*\\\\*["']?)[\\w*.~+/=-]{8,}`,
       'gi',
     ),
     '$1$2[hidden]',

@@ -130,11 +130,12 @@ describe('texts', () => {
     },
   )
 
-  test('texts of requests that are no credentials stay', () => {
+  test('members of JSON that are no credentials stay', () => {
     for (const text of [
       '{"token":" something","max_tokens":12345678}',
       '{"authorization":{"type":"none"}}',
       '{"prompt_cache_key":"conversation-1234"}',
+      '{"key":12345678901,"api_key":1234567890.5}',
     ])
       expect(scrub(text)).toBe(text)
   })
