@@ -1,5 +1,5 @@
 // Steps of `npm run check` and `npm test`. Plain Node: this runs before anything is installed.
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { findBun, installConsole, installMissing, root } from './install.mjs'
@@ -15,10 +15,13 @@ const WORKERS = availableParallelism() + 1
 /**
  * Runs the steps at the same time, prints the seconds of each, names the failed tests, and ends with the line `N
  * passed, N failed, N skipped`. A step that only checks counts as one failure when it fails. Sets the exit code. The
- * output of the last step is shown as it comes, that of each other one when it ends.
+ * output of the last step is shown as it comes, that of each other one when it ends. `program`: builds the executable
+ * that tests start.
  */
-export async function runSteps(steps) {
+export async function runSteps(steps, { program = false } = {}) {
   installMissing({ tests: true })
+  // Once, before several workers want it. One that cannot be built is reported by each test that needs it.
+  if (program) spawnSync(findBun(), ['--no-install', 'tests/program.ts'], { cwd: root, stdio: 'ignore' })
   const ended = steps.map(([name, step], index) => runStep(name, step, index === steps.length - 1))
   const sum = { passed: 0, failed: 0, skipped: 0 }
   const failures = []

@@ -26,7 +26,7 @@ const CONSOLE = 'console/dist'
 const { values, positionals } = parseArgs({
   args: process.argv.slice(2),
   allowPositionals: true,
-  options: { output: { type: 'string', default: join(root, 'dist') } },
+  options: { output: { type: 'string', default: join(root, 'dist') }, 'without-console': { type: 'boolean' } },
 })
 const platforms = positionals.includes('all') ? Object.keys(PLATFORMS) : positionals
 const unknown = platforms.find((platform) => PLATFORMS[platform] === undefined)
@@ -78,6 +78,7 @@ function threads(): string[] {
 
 /** The option that takes the console in, whose path inside begins with the name of the folder given. */
 function consoleIn(assets: string): string[] {
+  if (values['without-console'] === true) return []
   const [folder = ''] = CONSOLE.split('/')
   if (existsSync(join(root, CONSOLE))) {
     cpSync(join(root, CONSOLE), join(assets, CONSOLE), { recursive: true })

@@ -5,6 +5,7 @@ import { start } from '../src/app.ts'
 import { loadConfig, type Config } from '../src/config/load.ts'
 import { expectBookRight } from './audit.ts'
 import type { MemoryGroup } from './memory-group.ts'
+import { program } from './program.ts'
 import type { SmallDisk } from './small-disk.ts'
 import { declareDead, withStoreText } from './stores.ts'
 
@@ -61,8 +62,7 @@ export async function startGatewayProcess(
 ): Promise<GatewayProcess> {
   const { disk, group } = options
   const { data, key, file } = await prepare(options)
-  const main = join(import.meta.dir, '../src/main.ts')
-  const serve = [process.execPath, main, 'serve', '--config', file, '--data', data, '--port', '0']
+  const serve = [program(), 'serve', '--config', file, '--data', data, '--port', '0']
   const child = Bun.spawn([...(group?.command ?? []), ...(disk?.command ?? []), ...serve], {
     env: {
       ...Object.fromEntries(INHERITED.map((name) => [name, process.env[name]])),

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { topUp } from '../../src/ledger/book.ts'
 import { listening } from './listening.ts'
+import { program } from '../program.ts'
 import { ofSqlite, withStoreOption, withStoreText } from '../stores.ts'
 
-const main = join(import.meta.dir, '../../src/main.ts')
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-cli-accounts-'))
 afterAll(() => rmSync(scratch, { recursive: true, force: true }))
 
@@ -14,7 +14,7 @@ let folders = 0
 const newFolder = (): string => join(scratch, `data-${folders++}`)
 
 const start = (args: string[]): Bun.Subprocess<'ignore', 'pipe', 'pipe'> =>
-  Bun.spawn([process.execPath, main, ...args], {
+  Bun.spawn([program(), ...args], {
     cwd: scratch,
     env: { PATH: process.env.PATH ?? '', HOME: scratch, OLLAMA_HOST: 'http://127.0.0.1:9' },
     stdin: 'ignore',

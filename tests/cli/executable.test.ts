@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { program } from '../program.ts'
 import { listening, type Started } from './listening.ts'
 
 // Each test starts processes of a large file.
 setDefaultTimeout(60_000)
 
-const project = join(import.meta.dir, '../..')
 const folder = mkdtempSync(join(tmpdir(), 'sluice-executable-'))
 const executable = join(folder, process.platform === 'win32' ? 'sluice.exe' : 'sluice')
 const data = join(folder, 'data')
@@ -29,10 +29,7 @@ const post = (path: string, body: object): Promise<Response> =>
   })
 
 beforeAll(async () => {
-  const build = Bun.spawn([process.execPath, join(project, 'scripts/build.ts'), '--output', folder], {
-    stdio: ['ignore', 'ignore', 'pipe'],
-  })
-  if ((await build.exited) !== 0) throw new Error(await new Response(build.stderr).text())
+  copyFileSync(program(), executable)
   const child = Bun.spawn([executable, 'serve', '--port', '0', '--data', data], {
     cwd: folder,
     env,

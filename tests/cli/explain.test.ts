@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Loss } from '../../src/protocols/translation.ts'
-import { MAIN, type Ran, runSluice } from './run.ts'
+import { type Ran, runSluice } from './run.ts'
+import { program } from '../program.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-explain-'))
 const calls: string[] = []
@@ -176,7 +177,7 @@ Lost:
   })
 
   test('reads a request from the standard input', async () => {
-    const child = Bun.spawn([process.execPath, MAIN, 'explain', '-'], {
+    const child = Bun.spawn([program(), 'explain', '-'], {
       cwd: scratch,
       env: { PATH: process.env.PATH ?? '', HOME: scratch, OLLAMA_HOST: '127.0.0.1:9' },
       stdin: Bun.file(join(scratch, 'chat.json')),

@@ -6,11 +6,11 @@ import { Files } from '../../src/files/files.ts'
 import { openStore } from '../../src/store/open.ts'
 import type { Store } from '../../src/store/store.ts'
 import { databaseFor } from '../postgres/databases.ts'
+import { program } from '../program.ts'
 import { type S3Server, startS3 } from '../store/s3-server.ts'
 
 setDefaultTimeout(120_000)
 
-const main = join(import.meta.dir, '../../src/main.ts')
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-move-files-'))
 const s3: S3Server = startS3()
 afterAll(async () => {
@@ -63,15 +63,12 @@ async function fill(place: Place, isInStore: boolean): Promise<string[]> {
 }
 
 function move({ data, config }: Place, ...args: string[]) {
-  const child = Bun.spawn(
-    [process.execPath, main, 'store', 'move-files', '--data', data, '--config', config, ...args],
-    {
-      env: { PATH: process.env.PATH ?? '', HOME: scratch, ...s3.env },
-      stdin: 'ignore',
-      stdout: 'pipe',
-      stderr: 'pipe',
-    },
-  )
+  const child = Bun.spawn([program(), 'store', 'move-files', '--data', data, '--config', config, ...args], {
+    env: { PATH: process.env.PATH ?? '', HOME: scratch, ...s3.env },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
   const ended = (async () => {
     const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
     return { code: await child.exited, out, err }

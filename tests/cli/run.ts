@@ -1,6 +1,4 @@
-import { join } from 'node:path'
-
-export const MAIN = join(import.meta.dir, '../../src/main.ts')
+import { program } from '../program.ts'
 
 export type Ran = { code: number; out: string; err: string }
 
@@ -9,7 +7,7 @@ export async function runSluice(
   words: readonly string[],
   { cwd, env = {} }: { cwd?: string; env?: Record<string, string> } = {},
 ): Promise<Ran> {
-  const child = Bun.spawn([process.execPath, MAIN, ...words], {
+  const child = Bun.spawn([program(), ...words], {
     ...(cwd === undefined ? {} : { cwd }),
     env: { PATH: process.env.PATH ?? '', ...env },
     stdin: 'ignore',

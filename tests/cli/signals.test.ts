@@ -2,6 +2,7 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { program } from '../program.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { sqlIn } from '../stores.ts'
 import { until } from '../transport/raw-server.ts'
@@ -95,12 +96,11 @@ test('a second signal of any kind ends the server at once, and it says so', asyn
   await Promise.all(streams.map((stream) => stream.text().catch(() => {})))
 }, 30_000)
 
-const MAIN = join(import.meta.dir, '../../src/main.ts')
 const ENV = { PATH: process.env.PATH ?? '', OLLAMA_HOST: 'http://127.0.0.1:9' }
 const serve = (): string[] => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-signals-'))
   cleanUp.push(() => rmSync(folder, { recursive: true, force: true }))
-  return [process.execPath, MAIN, 'serve', '--port', '0', '--data', folder]
+  return [program(), 'serve', '--port', '0', '--data', folder]
 }
 
 /** Waits for the lines of a start. */

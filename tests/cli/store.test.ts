@@ -3,12 +3,12 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { databaseFor } from '../postgres/databases.ts'
+import { program } from '../program.ts'
 import { until } from '../store/account-contract.ts'
 import { listening, type Started } from './listening.ts'
 
 setDefaultTimeout(120_000)
 
-const main = join(import.meta.dir, '../../src/main.ts')
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-cli-store-'))
 const running = new Set<Started['child']>()
 afterAll(async () => {
@@ -23,7 +23,7 @@ const OWNER_KEY = 'sk-mg-v1-0123456789abcdef'
 const start = (args: string[]): Started['child'] => {
   const env = { PATH: process.env.PATH ?? '', HOME: scratch, SLUICE_KEY: KEY, SLUICE_MANAGEMENT_KEY: OWNER_KEY }
   const io = { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' } as const
-  const child = Bun.spawn([process.execPath, main, ...args], { cwd: scratch, env, ...io })
+  const child = Bun.spawn([program(), ...args], { cwd: scratch, env, ...io })
   running.add(child)
   return child
 }

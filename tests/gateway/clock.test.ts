@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { program } from '../program.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { ON_POSTGRES, storeIn, withStoreOption } from '../stores.ts'
 import { ask, PROTOCOLS } from './asking.ts'
@@ -163,7 +164,7 @@ test('a quota window returns nothing and ends once when the clock is changed, ev
 
 const sluice = async (...args: string[]): Promise<string> => {
   const words = await withStoreOption([...args, '--data', data])
-  const child = Bun.spawn([process.execPath, join(import.meta.dir, '../../src/main.ts'), ...words], {
+  const child = Bun.spawn([program(), ...words], {
     env: { PATH: process.env.PATH ?? '', OLLAMA_HOST: 'http://127.0.0.1:9' },
     stdout: 'pipe',
     stderr: 'inherit',

@@ -6,6 +6,7 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
 import { CAN_PRELOAD, preload } from '../preload.ts'
+import { program } from '../program.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { SmallDisk } from '../small-disk.ts'
 import { until } from '../transport/raw-server.ts'
@@ -198,8 +199,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
     return [await child.exited, await new Response(child.stderr).text()]
   }
 
-  const sluice = (...args: string[]): Promise<[number, string]> =>
-    run(process.execPath, join(import.meta.dir, '../../src/main.ts'), ...args, '--data', small.path)
+  const sluice = (...args: string[]): Promise<[number, string]> => run(program(), ...args, '--data', small.path)
   const start = (more = '', on = small): Promise<GatewayProcess> =>
     startGatewayProcess({ disk: on, config: more + configFor(provider) })
 

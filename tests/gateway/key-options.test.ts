@@ -1,9 +1,9 @@
 /** Settings of keys and accounts, changed by the command line while the gateway runs. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
+import { program } from '../program.ts'
 import { startGateway, type Gateway } from '../server.ts'
 
-const main = join(import.meta.dir, '../../src/main.ts')
 const CONFIG = `
 billing: { unpriced: refuse, startingCredit: 1 }
 accountStatus: { requestsPerMinute: 2 }
@@ -21,16 +21,7 @@ afterAll(() => gateway.stop())
 /** Runs a command on the gateway's data folder. Returns its JSON output. */
 async function sluice<T = Record<string, unknown>>(...args: string[]): Promise<T> {
   const child = Bun.spawn(
-    [
-      process.execPath,
-      main,
-      ...args,
-      '--json',
-      '--data',
-      gateway.data,
-      '--config',
-      join(gateway.data, 'test-config.yaml'),
-    ],
+    [program(), ...args, '--json', '--data', gateway.data, '--config', join(gateway.data, 'test-config.yaml')],
     { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
   )
   const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])

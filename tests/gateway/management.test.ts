@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { join } from 'node:path'
 import fc from 'fast-check'
 import { noUsage } from '../../src/generation/usage.ts'
 import { chargesOf, topUp } from '../../src/ledger/book.ts'
 import { encodeRates, type Price } from '../../src/ledger/prices.ts'
 import { rate } from '../../src/ledger/rating.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
+import { program } from '../program.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { ON_POSTGRES, storeOf, withStoreOption } from '../stores.ts'
 
@@ -60,10 +60,7 @@ async function keysOf(of: GatewayProcess): Promise<Keys> {
 }
 
 function sluice(...args: string[]): string {
-  const { stdout, stderr, exitCode } = Bun.spawnSync(
-    [process.execPath, join(import.meta.dir, '../../src/main.ts'), ...args],
-    { env: { PATH: process.env.PATH ?? '' } },
-  )
+  const { stdout, stderr, exitCode } = Bun.spawnSync([program(), ...args], { env: { PATH: process.env.PATH ?? '' } })
   if (exitCode !== 0) throw new Error(stderr.toString())
   return stdout.toString()
 }

@@ -1,8 +1,8 @@
 import { Glob } from 'bun'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
-import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
+import { program } from '../program.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { until, type RawServer } from '../transport/raw-server.ts'
 import { PROTOCOLS } from './asking.ts'
@@ -820,8 +820,7 @@ const otherKey = (): Promise<string> => (other ??= makeOther())
 
 async function makeOther(): Promise<string> {
   const options = await withStoreOption(['--data', gateway.data, '--json'])
-  const sluice = (...words: string[]) =>
-    Bun.spawnSync([process.execPath, join(import.meta.dir, '../../src/main.ts'), ...words, ...options])
+  const sluice = (...words: string[]) => Bun.spawnSync([program(), ...words, ...options])
   sluice('accounts', 'create', 'other')
   const { text } = JSON.parse(sluice('keys', 'create', '--account', 'other').stdout.toString()) as { text: string }
   // The server reads changes of another process within two seconds.

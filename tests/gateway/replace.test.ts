@@ -4,6 +4,7 @@ import { createConnection, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expectBookRight } from '../audit.ts'
+import { program } from '../program.ts'
 import { runs } from '../runs.ts'
 import { until } from '../transport/raw-server.ts'
 import { ask } from './asking.ts'
@@ -23,7 +24,6 @@ beforeAll(() => {
 })
 afterAll(() => provider.stop())
 
-const MAIN = join(import.meta.dir, '../../src/main.ts')
 const KEY = 'sk-ai-v1-chosen_by_the_operator'
 
 function newFolder(): string {
@@ -54,15 +54,12 @@ type Starting = Server & { listens: Promise<void> }
 async function begin(folder: string, port: number, ...more: string[]): Promise<Starting> {
   const config = join(folder, 'sluice.yaml')
   await Bun.write(config, gatedConfig({ up: provider }))
-  const child = Bun.spawn(
-    [process.execPath, MAIN, 'serve', '--config', config, '--data', folder, '--port', String(port), ...more],
-    {
-      env: { PATH: process.env.PATH ?? '', OLLAMA_HOST: 'http://127.0.0.1:9', SLUICE_KEY: KEY },
-      stdin: 'ignore',
-      stdout: 'pipe',
-      stderr: 'pipe',
-    },
-  )
+  const child = Bun.spawn([program(), 'serve', '--config', config, '--data', folder, '--port', String(port), ...more], {
+    env: { PATH: process.env.PATH ?? '', OLLAMA_HOST: 'http://127.0.0.1:9', SLUICE_KEY: KEY },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
   cleanUp.push(() => child.kill('SIGKILL'))
   let output = ''
   const { promise: listens, resolve } = Promise.withResolvers<void>()

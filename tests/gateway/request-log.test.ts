@@ -3,6 +3,7 @@ import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { listening } from '../cli/listening.ts'
+import { program } from '../program.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { until } from '../transport/raw-server.ts'
 import { ask, PROTOCOLS } from './asking.ts'
@@ -279,9 +280,8 @@ test.skipIf(!hasFifo)(
     // Open for both, so that the server finds a reader.
     const reader = openSync(fifo, 'r+')
     const key = `sk-ai-v1-test${'0123456789abcdef'.repeat(3)}`
-    const main = join(import.meta.dir, '../../src/main.ts')
     const child = Bun.spawn(
-      ['sh', '-c', 'exec "$0" "$@" 2> "$FIFO"', process.execPath, main, 'serve', '--port', '0', '--data', folder],
+      ['sh', '-c', 'exec "$0" "$@" 2> "$FIFO"', program(), 'serve', '--port', '0', '--data', folder],
       {
         cwd: folder,
         env: {

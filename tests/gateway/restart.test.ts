@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
+import { program } from '../program.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { ask, ENDED, PROTOCOLS } from './asking.ts'
 import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
@@ -139,10 +140,12 @@ describe('a server that is stopped', () => {
     for (const afterMs of [0, 50, 80, 120, 180]) {
       const folder = newFolder()
       const options = await withStoreOption(['--data', folder])
-      const child = Bun.spawn(
-        [process.execPath, join(import.meta.dir, '../../src/main.ts'), 'serve', ...options, '--port', '0'],
-        { env: { PATH: process.env.PATH ?? '' }, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
-      )
+      const child = Bun.spawn([program(), 'serve', ...options, '--port', '0'], {
+        env: { PATH: process.env.PATH ?? '' },
+        stdin: 'ignore',
+        stdout: 'pipe',
+        stderr: 'pipe',
+      })
       await Bun.sleep(afterMs)
       child.kill('SIGTERM')
       const shown = [...(await new Response(child.stdout).text()).matchAll(/^key \S+ (\S+)$/gm)].map(
@@ -152,10 +155,9 @@ describe('a server that is stopped', () => {
       expect([0, 143]).toContain(await child.exited)
       expect(await new Response(child.stderr).text()).not.toMatch(/error/i)
       const gateway = await start(folder)
-      const listed = Bun.spawnSync(
-        [process.execPath, join(import.meta.dir, '../../src/main.ts'), 'keys', 'list', '--json', ...options],
-        { env: { PATH: process.env.PATH ?? '' } },
-      )
+      const listed = Bun.spawnSync([program(), 'keys', 'list', '--json', ...options], {
+        env: { PATH: process.env.PATH ?? '' },
+      })
       const others = (JSON.parse(listed.stdout.toString()) as { name: string; text: string }[])
         .filter(({ name }) => name === 'first')
         .map(({ text }) => text.slice(-4))

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { join } from 'node:path'
+import { program } from '../program.ts'
 import { startGateway, startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { ofSqlite, sqlIn, withStoreOption } from '../stores.ts'
 
@@ -11,8 +11,7 @@ let OTHER: string
 beforeAll(async () => {
   gateway = await startGatewayProcess()
   const options = await withStoreOption(['--data', gateway.data, '--json'])
-  const sluice = (...words: string[]) =>
-    Bun.spawnSync([process.execPath, join(import.meta.dir, '../../src/main.ts'), ...words, ...options])
+  const sluice = (...words: string[]) => Bun.spawnSync([program(), ...words, ...options])
   sluice('accounts', 'create', 'other')
   const made = sluice('keys', 'create', '--account', 'other')
   OTHER = (JSON.parse(made.stdout.toString()) as { text: string }).text

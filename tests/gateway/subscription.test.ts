@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
+import { program } from '../program.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { rawClient } from '../transport/raw-server.ts'
 import { ask, PROTOCOLS } from './asking.ts'
@@ -37,15 +38,7 @@ afterAll(() => gateway?.stop())
 
 async function sluice(...args: string[]): Promise<void> {
   const child = Bun.spawn(
-    [
-      process.execPath,
-      join(import.meta.dir, '../../src/main.ts'),
-      ...args,
-      '--data',
-      gateway.data,
-      '--config',
-      join(gateway.data, 'test-config.yaml'),
-    ],
+    [program(), ...args, '--data', gateway.data, '--config', join(gateway.data, 'test-config.yaml')],
     { env: { PATH: process.env.PATH ?? '' }, stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' },
   )
   expect([await new Response(child.stderr).text(), await child.exited]).toEqual(['', 0])
@@ -224,8 +217,7 @@ test('another plan applies within two seconds and keeps the usage', async () => 
 test('a revoked key stops within two seconds, even on an open connection', async () => {
   const created = Bun.spawnSync(
     [
-      process.execPath,
-      join(import.meta.dir, '../../src/main.ts'),
+      program(),
       ...(await withStoreOption(['keys', 'create', '--account', 'revoked', '--json', '--data', gateway.data])),
     ],
     { env: { PATH: process.env.PATH ?? '' } },

@@ -6,6 +6,7 @@ import { audit } from '../../src/ledger/audit.ts'
 import { topUp } from '../../src/ledger/book.ts'
 import { encodeRates, type Price } from '../../src/ledger/prices.ts'
 import { USD_PER_FLOW } from '../audit.ts'
+import { program } from '../program.ts'
 import { startGateway } from '../server.ts'
 import {
   addToBalance,
@@ -208,10 +209,10 @@ describe('sluice ledger audit', () => {
   const run = async (folder: string, ...args: string[]): Promise<{ code: number; out: string; err: string }> => {
     const config = join(scratch, 'sluice.yaml')
     writeFileSync(config, await withStoreText('{}\n', folder))
-    const { exitCode, stdout, stderr } = Bun.spawnSync(
-      [process.execPath, join(import.meta.dir, '../../src/main.ts'), 'ledger', 'audit', '--data', folder, ...args],
-      { cwd: scratch, env: { PATH: process.env.PATH ?? '' } },
-    )
+    const { exitCode, stdout, stderr } = Bun.spawnSync([program(), 'ledger', 'audit', '--data', folder, ...args], {
+      cwd: scratch,
+      env: { PATH: process.env.PATH ?? '' },
+    })
     return { code: exitCode, out: stdout.toString(), err: stderr.toString() }
   }
 

@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { RouteAnswer } from '../../src/endpoints/management/answers.ts'
 import { startUpstreams } from '../gateway/route-upstreams.ts'
+import { program } from '../program.ts'
 import { startGateway, type Gateway } from '../server.ts'
 
 /** The preview of a choice, through the API and on the command line. */
 
 setDefaultTimeout(60_000)
 
-const main = join(import.meta.dir, '../../src/main.ts')
 const upstreams = startUpstreams()
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-route-'))
 let gateway: Gateway
@@ -113,7 +113,7 @@ test('sluice route prints them as a table and as JSON', async () => {
   writeFileSync(file, '{"model":"many","messages":[{"role":"user","content":"Hi"}],"provider":{"only":["one","two"]}}')
   const run = async (env: Record<string, string>, ...args: string[]): Promise<[number, string, string]> => {
     const { port } = new URL(gateway.url)
-    const child = Bun.spawn([process.execPath, main, 'route', '--port', port, ...args], {
+    const child = Bun.spawn([program(), 'route', '--port', port, ...args], {
       cwd: scratch,
       env: { PATH: process.env.PATH ?? '', HOME: scratch, ...env },
       stdout: 'pipe',

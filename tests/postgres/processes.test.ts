@@ -3,12 +3,12 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { listening, type Started } from '../cli/listening.ts'
+import { program } from '../program.ts'
 import { until } from '../store/account-contract.ts'
 import { databaseFor } from './databases.ts'
 
 setDefaultTimeout(120_000)
 
-const main = join(import.meta.dir, '../../src/main.ts')
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-processes-'))
 const children: Started['child'][] = []
 afterAll(async () => {
@@ -21,7 +21,7 @@ const config = join(scratch, 'sluice.yaml')
 
 /** Runs a command with a data folder of its own, as on another machine. */
 function start(folder: string, words: string[], env: Record<string, string> = {}): Started['child'] {
-  const args = [process.execPath, main, ...words, '--config', config, '--data', join(scratch, folder)]
+  const args = [program(), ...words, '--config', config, '--data', join(scratch, folder)]
   const child = Bun.spawn(args, {
     ...{ cwd: scratch, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
     env: { PATH: process.env.PATH ?? '', HOME: scratch, ...env },
