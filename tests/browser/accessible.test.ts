@@ -1,6 +1,6 @@
 /** Rules of WCAG 2.2 AA on every page and dialog, in both schemes, on a desktop, on a phone and at 200 %. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Page } from 'playwright-core'
+import type { CDPSession, Page } from 'playwright-core'
 import { ownerOf } from '../management/browser.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { CAN_BROWSE, cutOffOn, DESKTOP, MOBILE, picture, signIn, useBrowser, violationsOn, ZOOMED } from './browser.ts'
@@ -66,45 +66,49 @@ async function goTo(page: Page, path: string, ready: string, tab?: string): Prom
   await page.waitForFunction(`document.querySelector('[aria-busy=true]') === null`)
 }
 
-/** Waits until the page is drawn in the scheme, as when the system changes it. */
-async function changeTo(page: Page, scheme: 'light' | 'dark'): Promise<void> {
+type Look = { scheme: 'light' | 'dark'; view: View }
+type View = { width: number; height: number; scale: number }
+
+const VIEWS: readonly View[] = [DESKTOP, MOBILE, ZOOMED].map((size) => ({ ...size, scale: size === ZOOMED ? 2 : 1 }))
+const LOOKS: readonly Look[] = VIEWS.flatMap((view) => [
+  { scheme: 'light', view },
+  { scheme: 'dark', view },
+])
+
+/** Waits until the page is drawn in this look, as when the system changes it. */
+async function changeTo(page: Page, screen: CDPSession, { scheme, view }: Look): Promise<void> {
+  const { width, height, scale } = view
+  await screen.send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: scale, mobile: false })
   await page.emulateMedia({ colorScheme: scheme })
-  await page.waitForFunction(`document.documentElement.dataset.mantineColorScheme === '${scheme}'`)
+  await page.waitForFunction(
+    `innerWidth === ${width} && document.documentElement.dataset.mantineColorScheme === '${scheme}'`,
+  )
+  // Components follow the width after a frame of it.
+  await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
+  await page.waitForFunction(`document.querySelector('[aria-busy=true]') === null`)
 }
 
-const VIEWS = [
-  ['light', 'dark', DESKTOP],
-  ['dark', 'light', DESKTOP],
-  ['light', 'dark', MOBILE],
-  ['dark', 'light', MOBILE],
-  ['light', 'dark', ZOOMED],
-  ['dark', 'light', ZOOMED],
-] as const
-
 describe.skipIf(!CAN_BROWSE)('accessibility of the console', () => {
-  // Loading a page takes longer than looking at it, so each is loaded once for both schemes.
-  test.each(VIEWS)(
-    'no rule is broken by pages that are loaded in %s and change to %s at %p',
-    async (first, second, viewport) => {
-      const { page, context } = await signIn(browser, gateway, {
-        scheme: first,
-        viewport,
-        scale: viewport === ZOOMED ? 2 : 1,
-        bypassCSP: true,
-      })
+  // Loading a page takes longer than looking at it, so each is loaded once, in one of the looks.
+  test.each(LOOKS.map(({ scheme, view }, index) => [scheme, view.width, index] as const))(
+    'no rule is broken by pages that are loaded in %s at %i px and change to each other look',
+    async (_scheme, _width, first) => {
+      const looks = [...LOOKS.slice(first), ...LOOKS.slice(0, first)]
+      const { page, context } = await signIn(browser, gateway, { bypassCSP: true })
+      const screen = await context.newCDPSession(page)
       const found: string[] = []
-      const parity = first === 'light' ? 0 : 1
-      for (const [name, path, ready, tab] of PLACES.filter((_, index) => index % 2 === parity)) {
-        await changeTo(page, first)
+      for (const [name, path, ready, tab] of PLACES.filter((_, index) => index % LOOKS.length === first)) {
+        await changeTo(page, screen, looks[0]!)
         await goTo(page, path, ready, tab)
-        for (const scheme of [first, second]) {
-          await changeTo(page, scheme)
-          const look = `${name}, ${scheme}`
-          found.push(...(await violationsOn(page)).map((violation) => `${look}: ${violation}`))
-          found.push(...(await cutOffOn(page)).map((text) => `${look}: ${text}`))
+        for (const look of looks) {
+          const { scheme, view } = look
+          await changeTo(page, screen, look)
+          const where = `${name}, ${scheme}, ${view.width} px`
+          found.push(...(await violationsOn(page)).map((violation) => `${where}: ${violation}`))
+          found.push(...(await cutOffOn(page)).map((text) => `${where}: ${text}`))
           const width = await page.evaluate('document.documentElement.scrollWidth')
-          if (Number(width) > viewport.width) found.push(`${look}: ${width} px wide`)
-          await picture(page, `all-${name.replace(', ', '-').replace(' ', '-')}-${scheme}-${viewport.width}`)
+          if (Number(width) > view.width) found.push(`${where}: ${width} px wide`)
+          await picture(page, `all-${name.replace(', ', '-').replace(' ', '-')}-${scheme}-${view.width}`)
         }
       }
       expect(found).toEqual([])

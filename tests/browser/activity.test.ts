@@ -33,8 +33,7 @@ describe.skipIf(!CAN_BROWSE)('usage', () => {
       await complete('priced/one', `[[usage: ${usage}]]`)
     await complete('priced/two', '[[usage: in=10 out=10]]')
     // 1335 x 3 + 9 x 15 and 10 x 3 + 10 x 15 millionths.
-    const { page, context, faults } = await signIn(browser, gateway)
-    await page.goto(`${gateway.url}/console/usage`)
+    const { page, context, faults } = await signIn(browser, gateway, { path: '/usage' })
     await page
       .getByRole('row', { name: /priced\/one/ })
       .getByTitle('0.00414 USD')
@@ -103,8 +102,7 @@ describe.skipIf(!CAN_BROWSE)('the playground', () => {
   test.each(['Responses', 'Messages', 'generateContent'])(
     '%s is spoken, and explained',
     async (protocol) => {
-      const { page, context, faults } = await signIn(browser, gateway)
-      await page.goto(`${gateway.url}/console/playground`)
+      const { page, context, faults } = await signIn(browser, gateway, { path: '/playground' })
       await page.getByRole('combobox', { name: 'Protocol' }).click()
       await page.getByRole('option', { name: protocol }).click()
       await prompt(page).fill('[[reply: In other words]]')
@@ -154,8 +152,7 @@ describe.skipIf(!CAN_BROWSE)('the playground', () => {
   }, 90_000)
 
   test('a long body is cut into lines beside the page, and only those that are seen are on it', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
-    await page.goto(`${gateway.url}/console/playground`)
+    const { page, context, faults } = await signIn(browser, gateway, { path: '/playground' })
     await page.getByRole('tab', { name: 'JSON' }).click()
     const messages = Array.from({ length: 4000 }, (_, index) => ({ role: 'user', content: `number ${index}` }))
     await page.getByLabel('Body of the request').fill(JSON.stringify({ model: 'sandbox/chat', messages }))
@@ -170,8 +167,11 @@ describe.skipIf(!CAN_BROWSE)('the playground', () => {
   }, 90_000)
 
   test('a stream that hangs can be stopped', async () => {
-    const { page, context, faults } = await signIn(browser, gateway, { viewport: MOBILE, scheme: 'dark' })
-    await page.goto(`${gateway.url}/console/playground`)
+    const { page, context, faults } = await signIn(browser, gateway, {
+      path: '/playground',
+      viewport: MOBILE,
+      scheme: 'dark',
+    })
     await page.getByRole('button', { name: /Sandbox does/ }).click()
     await page.getByRole('menuitem', { name: 'No answer at all' }).click()
     expect(await prompt(page).inputValue()).toBe('[[hang]]')
@@ -187,8 +187,7 @@ describe.skipIf(!CAN_BROWSE)('the playground', () => {
 describe.skipIf(!CAN_BROWSE)('the book', () => {
   test('it adds up to zero, its postings lead to requests, and the audit says that it is right', async () => {
     await complete('priced/one', '[[usage: in=1000 out=10]]')
-    const { page, context, faults } = await signIn(browser, gateway)
-    await page.goto(`${gateway.url}/console/book`)
+    const { page, context, faults } = await signIn(browser, gateway, { path: '/book' })
     await page
       .getByRole('row', { name: /^Together/ })
       .getByTitle('0 USD', { exact: true })

@@ -89,8 +89,7 @@ describe.skipIf(!CAN_BROWSE)('bodies', () => {
   }, 60_000)
 
   test('the playground shows the wire of both sides of its own request', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
-    await page.goto(`${gateway.url}/console/playground`)
+    const { page, context, faults } = await signIn(browser, gateway, { path: '/playground' })
     await page.getByRole('button', { name: /^Send/ }).first().click()
     await page
       .getByText(/tokens/)
@@ -105,8 +104,7 @@ describe.skipIf(!CAN_BROWSE)('bodies', () => {
   }, 60_000)
 
   test('what they contain is text and nothing else, also on a phone', async () => {
-    const { page, context, faults } = await signIn(browser, gateway, { viewport: MOBILE })
-    await page.goto(`${gateway.url}/console/accounts/default`)
+    const { page, context, faults } = await signIn(browser, gateway, { path: '/accounts/default', viewport: MOBILE })
     await page.getByRole('combobox', { name: 'Time' }).click()
     await page.getByRole('option', { name: 'for good' }).click()
     await page.getByRole('combobox', { name: 'Capture' }).click()

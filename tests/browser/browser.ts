@@ -7,7 +7,7 @@ import chromium from '@sparticuz/chromium'
 import { chromium as playwright, type Browser, type BrowserContext, type Page } from 'playwright-core'
 import { alone } from '../../console/build.ts'
 import type { Role } from '../../src/accounts/roles.ts'
-import { beside, inviteFor } from '../management/browser.ts'
+import { beside, signedIn } from '../management/browser.ts'
 
 const root = join(import.meta.dir, '../..')
 /** The package's own arguments are for another place: they switch the web's security off. */
@@ -56,6 +56,8 @@ export type View = {
   timezoneId?: string
   /** For tools that inject scripts, such as axe. Violations are not found then. */
   bypassCSP?: boolean
+  /** The cookie of a session. */
+  cookie?: string
 }
 
 export type Opened = {
@@ -82,11 +84,21 @@ export function useBrowser(): BrowserTools {
   return {
     async open(
       url,
-      { viewport = DESKTOP, scheme = 'light', scale = 1, timezoneId = 'Europe/Berlin', bypassCSP = false } = {},
+      {
+        viewport = DESKTOP,
+        scheme = 'light',
+        scale = 1,
+        timezoneId = 'Europe/Berlin',
+        bypassCSP = false,
+        cookie = '',
+      } = {},
     ) {
       const options = { viewport, deviceScaleFactor: scale, colorScheme: scheme, timezoneId, bypassCSP } as const
       const context = await browser!.newContext({ ...options, locale: 'en-GB', reducedMotion: 'reduce' })
       context.setDefaultTimeout(WAIT_MS)
+      const [, name, value] = /^(.*?)=(.*)$/.exec(cookie) ?? []
+      if (name !== undefined && value !== undefined)
+        await context.addCookies([{ name, value, url: new URL(url).origin, httpOnly: true, sameSite: 'Strict' }])
       const page = await context.newPage()
       const faults: string[] = []
       watch(page, new URL(url).origin, faults)
@@ -96,18 +108,20 @@ export function useBrowser(): BrowserTools {
   }
 }
 
-/** A page on which the installation's owner, or another one, is signed in; it shows Home. */
+/**
+ * A page on which a new owner of the installation is signed in. It shows Home, or is still loading `path` of the
+ * console. The page of a sign-in link is left out, because each page takes as long as a test (enter.test.ts).
+ */
 export async function signIn(
   browser: BrowserTools,
   gateway: { url: string; data: string },
-  view?: View,
+  { path = '/', ...view }: View & { path?: string } = {},
 ): Promise<Opened> {
   const others = await beside(gateway.data, ({ users }) => users.list())
   const roles: Role[] = [{ scope: 'installation', role: 'owner' }]
-  const link = await inviteFor(gateway.data, { name: `Owner ${others.length + 1}`, roles })
-  const opened = await browser.open(`${gateway.url}/console/enter#${link}`, view)
-  await opened.page.getByRole('button', { name: /^(?:Join|Sign in)$/ }).click()
-  await opened.page.getByRole('heading', { name: 'Home', level: 1 }).waitFor()
+  const { cookie } = await signedIn(gateway, `Owner ${others.length + 1}`, roles)
+  const opened = await browser.open(`${gateway.url}/console${path}`, { ...view, cookie })
+  if (path === '/') await opened.page.getByRole('heading', { name: 'Home', level: 1 }).waitFor()
   return opened
 }
 
@@ -123,22 +137,31 @@ function watch(page: Page, origin: string, faults: string[]): void {
   })
 }
 
-/** Writes a picture of the page to `tests/browser/seen/`, to be looked at. */
+const HAS_PICTURES = process.env.SLUICE_PICTURES === '1'
+
+/** With `SLUICE_PICTURES=1`, writes a picture of the page to `tests/browser/seen/`, to be looked at. */
 export async function picture(page: Page, name: string): Promise<void> {
+  if (!HAS_PICTURES) return
   const folder = join(import.meta.dir, 'seen')
   mkdirSync(folder, { recursive: true })
   await page.screenshot({ path: join(folder, `${name}.png`) })
 }
 
+const AXE = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8')
+/** Of what is no violation, one element for each rule is described. */
+const RUN_AXE = `axe
+  .run(document, {
+    runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
+    resultTypes: ['violations'],
+  })
+  .then(({ violations }) => violations)`
+
 type Violation = { id: string; help: string; nodes: { html: string; failureSummary?: string }[] }
 
 /** Rules of accessibility that the page breaks. Its context bypasses the policy, which forbids scripts of others. */
 export async function violationsOn(page: Page): Promise<string[]> {
-  await page.evaluate(readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8'))
-  const found = (await page.evaluate(
-    `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] })
-      .then(({ violations }) => violations)`,
-  )) as Violation[]
+  if ((await page.evaluate('typeof axe')) === 'undefined') await page.evaluate(AXE)
+  const found = (await page.evaluate(RUN_AXE)) as Violation[]
   return found.map(
     ({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html.slice(0, 200)).join(' | ')}`,
   )

@@ -51,8 +51,7 @@ describe.skipIf(!CAN_BROWSE)('a page that cannot be read again', () => {
   }, 90_000)
 
   test('an error has its advice, and a button that fits on a phone', async () => {
-    const { page, context } = await signIn(browser, gateway, { viewport: MOBILE })
-    await page.goto(`${gateway.url}/console/requests/none`)
+    const { page, context } = await signIn(browser, gateway, { path: '/requests/none', viewport: MOBILE })
     const fault = page.getByRole('alert').filter({ hasText: 'No such request.' })
     await fault.getByText('It was deleted, is older than what is kept', { exact: false }).waitFor()
     const isWhole = `(() => {

@@ -57,8 +57,7 @@ describe.skipIf(!CAN_BROWSE)('keys in the console', () => {
   }, 60_000)
 
   test('a limit is raised from the sheet of a key, and a revoked key is refused', async () => {
-    const { page, context, faults } = await signIn(browser, gateway)
-    await page.goto(`${gateway.url}/console/keys?make=1`)
+    const { page, context, faults } = await signIn(browser, gateway, { path: '/keys?make=1' })
     await page.getByLabel('Name', { exact: true }).fill('limited')
     await page.getByText('Limits, models, expiry').click()
     await page.getByLabel('Spending limit, USD').fill('0.5')
@@ -94,8 +93,7 @@ describe.skipIf(!CAN_BROWSE)('keys in the console', () => {
   }, 60_000)
 
   test('a refused value is said at its field, and the form stays', async () => {
-    const { page, context, faults } = await signIn(browser, gateway, { viewport: MOBILE })
-    await page.goto(`${gateway.url}/console/keys?make=1`)
+    const { page, context, faults } = await signIn(browser, gateway, { path: '/keys?make=1', viewport: MOBILE })
     await page.getByLabel('Name', { exact: true }).fill('phone')
     await page.getByText('Limits, models, expiry').click()
     await page.getByRole('combobox', { name: 'Models' }).fill('no!model')

@@ -51,8 +51,7 @@ async function expectWithinBudget(page: Page): Promise<void> {
 }
 
 async function opened() {
-  const all = await signIn(browser, gateway)
-  await all.page.goto(`${gateway.url}/console/requests`)
+  const all = await signIn(browser, gateway, { path: '/requests' })
   await all.page.locator('.live[data-state=open]').waitFor()
   return all
 }

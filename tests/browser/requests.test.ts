@@ -30,8 +30,7 @@ const rows = (page: Page) => page.locator('.request-line')
 const sheet = (page: Page) => page.getByRole('complementary', { name: 'Request' })
 
 async function opened(query = '', view = {}) {
-  const all = await signIn(browser, gateway, view)
-  await all.page.goto(`${gateway.url}/console/requests${query}`)
+  const all = await signIn(browser, gateway, { path: `/requests${query}`, ...view })
   await all.page.getByRole('heading', { name: 'Requests', level: 1 }).waitFor()
   return all
 }
