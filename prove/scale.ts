@@ -165,24 +165,29 @@ export const provePausedProcess = (rounds: number, progress: (text: string) => v
 
 /** The database killed and started again under load. */
 export const proveKilledDatabase = (kills: number, progress: (text: string) => void): Promise<Finding[]> =>
-  withSeveral(2, config, async ({ postgres, servers }) => {
-    const load = new Load(servers)
-    for (let kill = 0; kill < kills; kill++) {
-      await Bun.sleep(1_500)
-      postgres.kill()
-      await Bun.sleep(kill % 4 === 3 ? 4_000 : 200)
-      postgres.start()
-      progress(`${kill + 1} of ${kills} deaths of PostgreSQL, ${load.whole.size} whole answers`)
-    }
-    await Bun.sleep(2_000)
-    const before = load.whole.size
-    await Bun.sleep(1_000)
-    const faults = load.whole.size > before ? [] : ['nothing is served after PostgreSQL is back']
-    await load.end()
-    await Bun.sleep(TAKEOVER_MS)
-    faults.push(...(await compare(servers[0]!, load)))
-    return [finding('PostgreSQL killed and started again', `${kills} deaths`, summary(load), faults)]
-  })
+  withSeveral(
+    2,
+    config,
+    async ({ postgres, servers }) => {
+      const load = new Load(servers)
+      for (let kill = 0; kill < kills; kill++) {
+        await Bun.sleep(1_500)
+        postgres.kill()
+        await Bun.sleep(kill % 4 === 3 ? 4_000 : 200)
+        postgres.start()
+        progress(`${kill + 1} of ${kills} deaths of PostgreSQL, ${load.whole.size} whole answers`)
+      }
+      await Bun.sleep(2_000)
+      const before = load.whole.size
+      await Bun.sleep(1_000)
+      const faults = load.whole.size > before ? [] : ['nothing is served after PostgreSQL is back']
+      await load.end()
+      await Bun.sleep(TAKEOVER_MS)
+      faults.push(...(await compare(servers[0]!, load)))
+      return [finding('PostgreSQL killed and started again', `${kills} deaths`, summary(load), faults)]
+    },
+    { isKilled: true },
+  )
 
 /** Connections to the database that are cut, that stand still, and that break when a write was done but not said. */
 export async function proveBrokenConnections(faults: number, progress: (text: string) => void): Promise<Finding[]> {
@@ -205,7 +210,7 @@ export async function proveBrokenConnections(faults: number, progress: (text: st
     const tried = `${count(faults)} times, in turn; ${count(proxy!.swallowed)} acknowledgements swallowed`
     return [finding('Connections to PostgreSQL cut, delayed, acknowledgements swallowed', tried, summary(load), wrong)]
   }
-  return withSeveral(2, config, prove, route).finally(() => proxy?.stop())
+  return withSeveral(2, config, prove, { route }).finally(() => proxy?.stop())
 }
 
 /** All processes replaced one after the other under load. */

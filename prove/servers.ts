@@ -4,7 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
 
-const MAIN = join(import.meta.dir, '../src/main.ts')
+/** The command line of Sluice. */
+let sluice: readonly string[] = [process.execPath, join(import.meta.dir, '../src/main.ts')]
+
+/** Has another command run Sluice: tests start an executable, which takes less time. */
+export const runWith = (...command: string[]): void => void (sluice = command)
+
 const KEY = `sk-ai-v1-prove${'0123456789abcdef'.repeat(3)}`
 
 type Process = { child: Subprocess<'ignore', 'pipe', 'pipe'>; port: number; printed(): string }
@@ -36,7 +41,7 @@ async function listening(command: string[], env: Record<string, string>): Promis
 
 /** The sandbox in a process of its own. Its URL has no path. */
 export async function startSandbox(): Promise<{ url: string; stop(): Promise<void> }> {
-  const { child, port } = await listening([process.execPath, MAIN, 'sandbox', '--port', '0'], {})
+  const { child, port } = await listening([...sluice, 'sandbox', '--port', '0'], {})
   return {
     url: `http://127.0.0.1:${port}`,
     stop: async () => {
@@ -83,7 +88,7 @@ export class Server {
   /** Starts it, at the port of its first start. `prefix`: a command that runs it, such as `prlimit`. */
   async start(prefix: string[] = []): Promise<void> {
     const serve = ['serve', '--config', this.#config, '--data', this.data, '--port', String(this.#port)]
-    this.#process = await listening([...prefix, process.execPath, MAIN, ...serve], { SLUICE_KEY: KEY })
+    this.#process = await listening([...prefix, ...sluice, ...serve], { SLUICE_KEY: KEY })
     this.#port = this.#process.port
   }
 
@@ -94,7 +99,7 @@ export class Server {
 
   /** Runs another command of Sluice on its data. Returns its output; throws with it if the command fails. */
   async sluice(...args: string[]): Promise<string> {
-    const child = Bun.spawn([process.execPath, MAIN, ...args, '--data', this.data, '--config', this.#config], {
+    const child = Bun.spawn([...sluice, ...args, '--data', this.data, '--config', this.#config], {
       env: { PATH: process.env.PATH ?? '', SLUICE_KEY: KEY },
       stdin: 'ignore',
       stdout: 'pipe',

@@ -11,20 +11,30 @@ export type Several = {
   servers: Server[]
 }
 
+export type SeveralOptions = {
+  /** Gives the URL by which the processes reach the database. */
+  route?: (url: string) => Promise<string>
+  /** True where the server of the database is killed: what is committed must survive that. */
+  isKilled?: boolean
+}
+
+let shared: Promise<PostgresServer> | undefined
+let databases = 0
+
 /**
  * Runs `run` with so many processes over a database of their own. `config`: given the URL of the sandbox, the text of
- * sluice.yaml without its store. `route`: gives the URL by which they reach the database.
+ * sluice.yaml without its store.
  */
 export async function withSeveral<T>(
   processes: number,
   config: (sandbox: string) => string,
   run: (several: Several) => Promise<T>,
-  route: (url: string) => Promise<string> = async (url) => url,
+  { route = async (url) => url, isKilled = false }: SeveralOptions = {},
 ): Promise<T> {
-  // What is committed must survive the death of the server.
-  const postgres = await startPostgres(['fsync=on'])
+  const postgres = await (isKilled ? startPostgres(['fsync=on']) : (shared ??= startPostgres()))
   const sandbox = await startSandbox()
-  const url = await route(await postgres.createDatabase('proof'))
+  const name = `proof_${databases++}`
+  const url = await route(await postgres.createDatabase(name))
   const store = `store: { url: "${url}", deadAfter: ${DEAD_MS / 1000}s }\n`
   const servers = Array.from({ length: processes }, () => new Server(store + config(sandbox.url)))
   try {
@@ -34,6 +44,7 @@ export async function withSeveral<T>(
   } finally {
     for (const server of servers) await server.remove()
     await sandbox.stop()
-    postgres.stop()
+    if (isKilled) postgres.stop()
+    else await postgres.dropDatabase(name)
   }
 }

@@ -1,8 +1,11 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { providersAt, send } from '../../prove/requests.ts'
-import type { Server } from '../../prove/servers.ts'
+import { runWith, type Server } from '../../prove/servers.ts'
 import { withSeveral } from '../../prove/several.ts'
+import { program } from '../program.ts'
 import { until } from '../store/account-contract.ts'
+
+runWith(program())
 
 /** Limits of concurrency hold over all processes. */
 

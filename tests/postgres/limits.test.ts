@@ -1,8 +1,11 @@
 import { afterAll, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { Server } from '../../prove/servers.ts'
+import { runWith, type Server } from '../../prove/servers.ts'
 import { withSeveral } from '../../prove/several.ts'
 import { predictionUpstream } from '../predictions/upstream.ts'
+import { program } from '../program.ts'
 import { until } from '../store/account-contract.ts'
+
+runWith(program())
 
 /** Limits of an account hold over all processes. */
 

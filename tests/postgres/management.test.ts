@@ -1,8 +1,11 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
-import type { Server } from '../../prove/servers.ts'
+import { runWith, type Server } from '../../prove/servers.ts'
 import { withSeveral } from '../../prove/several.ts'
 import { Browser } from '../management/browser.ts'
+import { program } from '../program.ts'
 import { until } from '../store/account-contract.ts'
+
+runWith(program())
 
 /** The management API at several processes over one PostgreSQL, which share nothing else. */
 

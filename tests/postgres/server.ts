@@ -25,6 +25,8 @@ export type PostgresServer = {
   readonly pid: number
   /** Creates an empty database and gives its URL. */
   createDatabase(name: string): Promise<string>
+  /** Ends the connections to a database, and removes it. */
+  dropDatabase(name: string): Promise<void>
   /** Ends it as a power cut would. */
   kill(): void
   /** Starts it again on the same folder and port. */
@@ -91,13 +93,10 @@ export async function startPostgres(settings: readonly string[] = ['fsync=off'])
     },
     start,
     async createDatabase(name) {
-      const { Client } = await import('pg')
-      const client = new Client(url)
-      await client.connect()
-      await client.query(`CREATE DATABASE ${name}`)
-      await client.end()
+      await query(url, `CREATE DATABASE ${name}`)
       return url.replace(/postgres$/, name)
     },
+    dropDatabase: (name) => query(url, `DROP DATABASE ${name} WITH (FORCE)`),
     kill() {
       process.kill(pidIn(data), 'SIGKILL')
     },
@@ -106,6 +105,14 @@ export async function startPostgres(settings: readonly string[] = ['fsync=off'])
       rmSync(folder, { recursive: true, force: true })
     },
   }
+}
+
+async function query(url: string, statement: string): Promise<void> {
+  const { Client } = await import('pg')
+  const client = new Client(url)
+  await client.connect()
+  await client.query(statement)
+  await client.end()
 }
 
 const pidIn = (data: string): number => Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0])

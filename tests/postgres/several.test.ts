@@ -9,9 +9,12 @@ import {
   proveRaces,
   proveRollingRestart,
 } from '../../prove/scale.ts'
-import type { Server } from '../../prove/servers.ts'
+import { runWith, type Server } from '../../prove/servers.ts'
 import { withSeveral } from '../../prove/several.ts'
 import type { Finding } from '../../prove/table.ts'
+import { program } from '../program.ts'
+
+runWith(program())
 
 /** Short forms of `npm run prove -- scale`: real processes over one PostgreSQL. */
 
