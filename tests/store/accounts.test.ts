@@ -1,10 +1,10 @@
-import { afterAll, afterEach, beforeAll, setDefaultTimeout } from 'bun:test'
+import { afterEach, setDefaultTimeout } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PostgresStore } from '../../src/store/postgres/store.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
-import { type PostgresServer, startPostgres } from '../postgres/server.ts'
+import { databaseFor } from '../postgres/databases.ts'
 import { accountContract } from './account-contract.ts'
 import { peopleContract } from './people-contract.ts'
 
@@ -14,12 +14,6 @@ const cleanups: (() => unknown)[] = []
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
-
-let server: PostgresServer
-beforeAll(async () => {
-  server = await startPostgres()
-})
-afterAll(() => server.stop())
 
 async function openSqlite(): Promise<{ store: SqliteStore; other: SqliteStore }> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-accounts-'))
@@ -35,7 +29,9 @@ async function openSqlite(): Promise<{ store: SqliteStore; other: SqliteStore }>
 let databases = 0
 
 async function openPostgres(): Promise<{ store: PostgresStore; other: PostgresStore }> {
-  const url = await server.createDatabase(`accounts_${databases++}`)
+  let isUsed = true
+  cleanups.push(() => (isUsed = false))
+  const url = await databaseFor(`accounts_${databases++}`, () => isUsed)
   const open = async (): Promise<PostgresStore> => {
     const store = await PostgresStore.open({ url, connections: 4, patienceMs: 10_000 })
     cleanups.push(() => store.close())

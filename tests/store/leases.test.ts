@@ -1,22 +1,13 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { limitsOf } from '../../src/accounts/shared-limits.ts'
 import { takeTurn } from '../../src/store/postgres/locks.ts'
 import { ProgressTable } from '../../src/store/postgres/progress-table.ts'
 import type { Inheritance } from '../../src/store/leases.ts'
-import { type PostgresServer, startPostgres } from '../postgres/server.ts'
 import { until } from './account-contract.ts'
-import { DIES_SOON, inherited, processesOver } from './members.ts'
+import { DIES_SOON, inherited, withProcesses } from './members.ts'
 import { closing, failure, idOf, topUp } from './records.ts'
 
 setDefaultTimeout(60_000)
-
-let server: PostgresServer
-beforeAll(async () => {
-  server = await startPostgres()
-})
-afterAll(() => server.stop())
-
-const withProcesses = processesOver(() => server)
 
 const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((a, b) => a + b, 0n)
 

@@ -1,10 +1,9 @@
 import { Connection } from '../../src/store/postgres/connection.ts'
 import { LedgerTables } from '../../src/store/postgres/ledger-tables.ts'
-import { migrate } from '../../src/store/postgres/migrations.ts'
 import { Processes, type ProcessOptions } from '../../src/store/postgres/processes.ts'
 import { StoreTime } from '../../src/store/postgres/store-time.ts'
 import type { Inheritance } from '../../src/store/leases.ts'
-import type { PostgresServer } from '../postgres/server.ts'
+import { databaseFor } from '../postgres/databases.ts'
 
 /** One process of several over a database. */
 export type Member = { connection: Connection; processes: Processes; ledger: LedgerTables }
@@ -26,28 +25,27 @@ export async function inherited(heir: Member, { processes }: Member): Promise<In
   }
 }
 
-/** Gives the function that runs `run` with processes over a database of their own. */
-export const processesOver =
-  (server: () => PostgresServer) =>
-  async (
-    count: number,
-    run: (members: Member[]) => Promise<void>,
-    options: Partial<ProcessOptions> = {},
-  ): Promise<void> => {
-    const url = await server().createDatabase(`leases_${++databases}`)
-    const members: Member[] = []
-    try {
-      for (let index = 0; index < count; index++) {
-        const connection = new Connection({ url, connections: 6, patienceMs: 1_000 })
-        if (index === 0) await migrate(connection.address)
-        const processes = await Processes.begin(connection, new StoreTime(), { ...OPTIONS, ...options })
-        members.push({ connection, processes, ledger: new LedgerTables(connection) })
-      }
-      await run(members)
-    } finally {
-      for (const { processes, connection } of members) {
-        await processes.end().catch(() => {})
-        await connection.close()
-      }
+/** Runs `run` with processes over a database of their own. */
+export async function withProcesses(
+  count: number,
+  run: (members: Member[]) => Promise<void>,
+  options: Partial<ProcessOptions> = {},
+): Promise<void> {
+  let isUsed = true
+  const url = await databaseFor(`members_${++databases}`, () => isUsed)
+  const members: Member[] = []
+  try {
+    for (let index = 0; index < count; index++) {
+      const connection = new Connection({ url, connections: 6, patienceMs: 1_000 })
+      const processes = await Processes.begin(connection, new StoreTime(), { ...OPTIONS, ...options })
+      members.push({ connection, processes, ledger: new LedgerTables(connection) })
     }
+    await run(members)
+  } finally {
+    for (const { processes, connection } of members) {
+      await processes.end().catch(() => {})
+      await connection.close()
+    }
+    isUsed = false
   }
+}

@@ -1,23 +1,14 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { type Limited, Permits } from '../../src/accounts/permits.ts'
 import type { LeaseStore } from '../../src/store/leases.ts'
 import { forgetPermits } from '../../src/store/postgres/lease-functions.ts'
 import { randomOf } from '../../prove/table.ts'
-import { type PostgresServer, startPostgres } from '../postgres/server.ts'
 import { until } from './account-contract.ts'
-import { type Member, processesOver } from './members.ts'
+import { type Member, withProcesses } from './members.ts'
 
 /** Amounts per minute that several processes share. Their time, and that of the permits in the store, is moved on. */
 
 setDefaultTimeout(180_000)
-
-let server: PostgresServer
-beforeAll(async () => {
-  server = await startPostgres()
-})
-afterAll(() => server.stop())
-
-const withProcesses = processesOver(() => server)
 
 const MINUTE_MS = 60_000
 /** A permit counts for so much longer than it may be used. */

@@ -1,21 +1,12 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Places } from '../../src/ledger/places.ts'
 import type { LeaseStore } from '../../src/store/leases.ts'
 import { randomOf } from '../../prove/table.ts'
-import { type PostgresServer, startPostgres } from '../postgres/server.ts'
 import { until } from './account-contract.ts'
-import { DIES_SOON, inherited, type Member, processesOver } from './members.ts'
+import { DIES_SOON, inherited, type Member, withProcesses } from './members.ts'
 import { failure } from './records.ts'
 
 setDefaultTimeout(120_000)
-
-let server: PostgresServer
-beforeAll(async () => {
-  server = await startPostgres()
-})
-afterAll(() => server.stop())
-
-const withProcesses = processesOver(() => server)
 
 /** The places of each process. `store`: wraps its leases. */
 async function withPlaces(
