@@ -22,7 +22,7 @@ const OF_SQLITE = {
   files: 'the database and its log are files, which are opened, copied, locked, damaged or cut',
 } as const
 
-const nothing = Object.assign(() => {}, { skipIf: () => () => {} }) as never
+const nothing = Object.assign(() => {}, { skipIf: () => nothing, each: () => () => {} }) as never
 
 /** `test` for what is about SQLite alone: over PostgreSQL, there is no such test. */
 export const ofSqlite = (_subject: keyof typeof OF_SQLITE): typeof test => (ON_POSTGRES ? nothing : test)
@@ -36,6 +36,12 @@ const SQLITE: Config['store'] = {
   durability: 'power',
   reserve: { share: 0, bytes: 0 },
 }
+
+/**
+ * `test` for what opens its stores itself, or in which the store has no part or the same as in other tests: it runs
+ * over SQLite alone. Whole files of such tests are in launcher/stores.mjs.
+ */
+export const once: typeof test = ON_POSTGRES ? nothing : test
 
 /** Opens the store of a data folder; a gateway may run on it unless `exclusive`. */
 export async function storeIn(

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
-import { newPostgresFolder } from '../stores.ts'
+import { newPostgresFolder, once } from '../stores.ts'
 
 /**
  * Background responses end long after the response to their request. They are reserved, metered and billed all the
@@ -316,30 +316,34 @@ test('a background response that was streaming when the server was killed is fol
   expect(await settled(id)).toMatchObject({ ending: 'completed', ...PAID })
 }, 30_000)
 
-test('a response is read and deleted at a process that does not follow it, and cancelled at its provider', async () => {
-  const folder = newPostgresFolder()
-  const own = gateway
-  const both = [
-    await startGatewayProcess({ config, data: folder }),
-    await startGatewayProcess({ config, data: folder }),
-  ] as const
-  try {
-    gateway = both[0]
-    const { body } = await create()
-    const id = String(body.id)
-    gateway = both[1]
-    expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'queued' })
-    respond = (name) => {
-      if (name === 'POST /resp_theirs/cancel') status = 'cancelled'
-      return undefined
+once(
+  'a response is read and deleted at a process that does not follow it, and cancelled at its provider',
+  async () => {
+    const folder = newPostgresFolder()
+    const own = gateway
+    const both = [
+      await startGatewayProcess({ config, data: folder }),
+      await startGatewayProcess({ config, data: folder }),
+    ] as const
+    try {
+      gateway = both[0]
+      const { body } = await create()
+      const id = String(body.id)
+      gateway = both[1]
+      expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'queued' })
+      respond = (name) => {
+        if (name === 'POST /resp_theirs/cancel') status = 'cancelled'
+        return undefined
+      }
+      expect((await call('DELETE', `/v1/responses/${id}`)).body).toMatchObject({ id, deleted: true })
+      expect(calls).toContain('POST /resp_theirs/cancel')
+      expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
+      expect(await settled(id)).toMatchObject({ ending: 'client-left', streamed: false })
+    } finally {
+      gateway = own
+      for (const one of both) await one.stop()
+      rmSync(folder, { recursive: true, force: true })
     }
-    expect((await call('DELETE', `/v1/responses/${id}`)).body).toMatchObject({ id, deleted: true })
-    expect(calls).toContain('POST /resp_theirs/cancel')
-    expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
-    expect(await settled(id)).toMatchObject({ ending: 'client-left', streamed: false })
-  } finally {
-    gateway = own
-    for (const one of both) await one.stop()
-    rmSync(folder, { recursive: true, force: true })
-  }
-}, 60_000)
+  },
+  60_000,
+)

@@ -11,7 +11,7 @@ import { expectBookRight } from '../audit.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { until, type RawServer } from '../transport/raw-server.ts'
 import { COUNTED, scriptedProvider, TALKS, TEXT, type Script } from './scripted.ts'
-import { storeIn, storeOf } from '../stores.ts'
+import { ON_POSTGRES, storeIn, storeOf } from '../stores.ts'
 
 /**
  * The record and the cost of a generation for each outcome, in all four protocols, passed through and translated,
@@ -89,9 +89,11 @@ const configFor = (provider: RawServer, more: object = {}): string =>
     .join('')
 
 type Way = { client: ConversationName; provider: ConversationName; stream: boolean }
-const WAYS: Way[] = PROTOCOLS.flatMap((client) =>
+const ALL_WAYS: Way[] = PROTOCOLS.flatMap((client) =>
   [client, OTHER[client]].flatMap((provider) => [true, false].map((stream) => ({ client, provider, stream }))),
 )
+/** The store gets the same from all ways: over PostgreSQL each client has one, and all four are different. */
+const WAYS = ON_POSTGRES ? ALL_WAYS.filter((_, index) => index % (PROTOCOLS.length + 1) === 0) : ALL_WAYS
 const named = ({ client, provider, stream }: Way): string =>
   `${client}${client === provider ? '' : ` over ${provider}`}${stream ? ', streamed' : ''}`
 const ways: [string, Way][] = WAYS.map((way) => [named(way), way])

@@ -10,7 +10,7 @@ import { startGateway, startGatewayProcess, type Gateway } from '../server.ts'
 import { SmallDisk } from '../small-disk.ts'
 import { fault, startS3 } from '../store/s3-server.ts'
 import { rawClient, requestHead, until } from '../transport/raw-server.ts'
-import { groupOfSqlite, newPostgresFolder, ofSqlite, ON_POSTGRES, sqlIn, storeIn } from '../stores.ts'
+import { groupOfSqlite, newPostgresFolder, ofSqlite, ON_POSTGRES, once, sqlIn, storeIn } from '../stores.ts'
 
 const MIB = 1024 * 1024
 const FILE_LIMIT = MIB
@@ -923,7 +923,7 @@ describe('memory', () => {
   }
 
   const isLinux = process.platform === 'linux'
-  test.skipIf(!isLinux).each([
+  once.skipIf(!isLinux).each([
     [64, 'length'],
     [400, 'chunked'],
   ])(
@@ -934,7 +934,7 @@ describe('memory', () => {
     60_000,
   )
 
-  test.skipIf(!isLinux)(
+  once.skipIf(!isLinux)(
     'memory grows by less than half of an upload of 600 MiB into PostgreSQL',
     async () => {
       const data = newPostgresFolder()

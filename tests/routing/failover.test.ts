@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { ask, ENDED, PROTOCOLS } from '../gateway/asking.ts'
 import { type Gateway, startGateway } from '../server.ts'
+import { once } from '../stores.ts'
 import { inParallel, type Mood, poolConfig, upstream, type Upstream } from './upstreams.ts'
 
 setDefaultTimeout(60_000)
@@ -51,7 +52,7 @@ const FAULTS: [Mood, Mood][] = [
 
 describe('one healthy endpoint of three', () => {
   for (const [first, second] of FAULTS)
-    test.each(PROTOCOLS)(`no request fails while the others are ${first} and ${second}: %s`, async (protocol) => {
+    once.each(PROTOCOLS)(`no request fails while the others are ${first} and ${second}: %s`, async (protocol) => {
       const { gateway, upstreams } = await gatewayOver(protocol, [first, second, 'well'], {
         routing: { patience: '1s' },
       })
@@ -63,7 +64,7 @@ describe('one healthy endpoint of three', () => {
       expect(requestsTo(upstreams)).toBeLessThanOrEqual(1.2 * requests + 10)
     })
 
-  test('an endpoint that cannot be reached costs one attempt until its breaker opens', async () => {
+  once('an endpoint that cannot be reached costs one attempt until its breaker opens', async () => {
     const { gateway, upstreams } = await gatewayOver('chat.completions', ['well', 'well'])
     upstreams[0]!.stop()
     const attempts: number[] = []
@@ -73,7 +74,7 @@ describe('one healthy endpoint of three', () => {
     expect(attempts.slice(5).filter((count) => count > 1).length).toBeLessThanOrEqual(3)
   })
 
-  test.each(['chat.completions', 'messages'] as const)(
+  once.each(['chat.completions', 'messages'] as const)(
     'a request that another process writes is written again for the next endpoint: %s',
     async (protocol) => {
       const { gateway, upstreams } = await gatewayOver('chat.completions', ['failing', 'failing', 'well'])
@@ -84,19 +85,19 @@ describe('one healthy endpoint of three', () => {
     },
   )
 
-  test('a stream that dies after its first byte ends with an error, and is not tried again', async () => {
+  once('a stream that dies after its first byte ends with an error, and is not tried again', async () => {
     const { gateway, upstreams } = await gatewayOver('messages', ['dying', 'well'])
     const { status, text, attempts } = await send(gateway, 'messages', true)
     expect([status, attempts, ENDED.messages.failed.test(text), upstreams[1]!.requests]).toEqual([200, 1, true, 0])
   })
 
-  test.each(PROTOCOLS)('a request that the provider refuses is not tried again: %s', async (protocol) => {
+  once.each(PROTOCOLS)('a request that the provider refuses is not tried again: %s', async (protocol) => {
     const { gateway, upstreams } = await gatewayOver(protocol, ['refusing', 'well'])
     const { status } = await send(gateway, protocol, true)
     expect([status, upstreams.map(({ requests }) => requests)]).toEqual([400, [1, 0]])
   })
 
-  test('all endpoints that name the time of their limits: the client gets it without another attempt', async () => {
+  once('all endpoints that name the time of their limits: the client gets it without another attempt', async () => {
     const { gateway, upstreams } = await gatewayOver('chat.completions', ['limited', 'limited'])
     for (const one of upstreams) one.retryAfter = '90'
     expect((await send(gateway, 'chat.completions', true)).status).toBe(429)
@@ -107,7 +108,7 @@ describe('one healthy endpoint of three', () => {
 })
 
 describe('recovery', () => {
-  test('traffic returns to an endpoint that is well again, through probes', async () => {
+  once('traffic returns to an endpoint that is well again, through probes', async () => {
     const { gateway, upstreams } = await gatewayOver('chat.completions', ['failing', 'well'])
     const [first] = upstreams as [Upstream, Upstream]
     await inParallel(30, 4, async () => void (await send(gateway, 'chat.completions', true)))
@@ -143,7 +144,7 @@ describe('recovery', () => {
 })
 
 describe('a model with one endpoint', () => {
-  test.each(['resetting', 'failing'] as const)('it is tried again after a failure: %s', async (mood) => {
+  once.each(['resetting', 'failing'] as const)('it is tried again after a failure: %s', async (mood) => {
     const { gateway, upstreams } = await gatewayOver('chat.completions', [mood])
     const [only] = upstreams as [Upstream]
     const answering = send(gateway, 'chat.completions', false)
@@ -153,7 +154,7 @@ describe('a model with one endpoint', () => {
     expect([status, attempts, only.requests]).toEqual([200, 2, 2])
   })
 
-  test('a limit is waited for where it is short', async () => {
+  once('a limit is waited for where it is short', async () => {
     const { gateway, upstreams } = await gatewayOver('chat.completions', ['limited'])
     const [only] = upstreams as [Upstream]
     only.retryAfter = '1'
@@ -166,11 +167,11 @@ describe('a model with one endpoint', () => {
     expect(await send(gateway, 'chat.completions', false)).toMatchObject({ status: 429, attempts: 1 })
   })
 
-  test('it is not tried more than four times, nor where the operator wants one attempt', async () => {
+  once('it is not tried more than four times, nor where the operator wants one attempt', async () => {
     const { gateway, upstreams } = await gatewayOver('chat.completions', ['failing'])
     expect(await send(gateway, 'chat.completions', false)).toMatchObject({ status: 500, attempts: 4 })
-    const once = await gatewayOver('chat.completions', ['failing'], { routing: { attempts: 1 } })
-    expect(await send(once.gateway, 'chat.completions', false)).toMatchObject({ status: 500, attempts: 1 })
-    expect([upstreams[0]!.requests, once.upstreams[0]!.requests]).toEqual([4, 1])
+    const single = await gatewayOver('chat.completions', ['failing'], { routing: { attempts: 1 } })
+    expect(await send(single.gateway, 'chat.completions', false)).toMatchObject({ status: 500, attempts: 1 })
+    expect([upstreams[0]!.requests, single.upstreams[0]!.requests]).toEqual([4, 1])
   })
 })

@@ -5,7 +5,7 @@ import { ask, ENDED, PROTOCOLS } from '../gateway/asking.ts'
 import { type Gateway, startGateway } from '../server.ts'
 import { seeded } from './randoms.ts'
 import { inParallel, type Mood, poolConfig, upstream, type Upstream } from './upstreams.ts'
-import { storeIn } from '../stores.ts'
+import { once, storeIn } from '../stores.ts'
 
 setDefaultTimeout(60_000)
 
@@ -96,7 +96,7 @@ describe('fallback models', () => {
 })
 
 describe('a refusal of the content', () => {
-  test.each([
+  once.each([
     [{}, [1, 0, 0], 400],
     [{ routing: { fallbackOn: ['refusal'] } }, [1, 1, 0], 200],
   ])('is final, unless the file says otherwise: %p', async (more, requests, status) => {
