@@ -11,7 +11,7 @@ import { IS_LONG, runs } from '../runs.ts'
 
 const example = readFileSync(join(import.meta.dir, '../../sluice.example.yaml'), 'utf8')
 const tree: unknown = parse(example)
-const RUNS = runs(400, 10_000)
+const RUNS = runs(200, 10_000)
 const PATIENCE_MS = IS_LONG ? 600_000 : 30_000
 
 /** Loads a text and returns whether it is valid. Every refusal must be a ConfigError whose problems are located. */

@@ -4,7 +4,7 @@ import { runs } from '../runs.ts'
 import { ON_POSTGRES } from '../stores.ts'
 import { KillHarness } from './kill.ts'
 
-const ROUNDS = ON_POSTGRES ? runs(3, 50) : runs(10, 200)
+const ROUNDS = ON_POSTGRES ? runs(3, 50) : runs(6, 200)
 
 describe.each(ON_POSTGRES ? [undefined] : DURABILITIES)('with durability %s', (durability) => {
   test(`a server killed ${ROUNDS} times has recorded and charged every finished generation once`, async () => {

@@ -12,7 +12,7 @@ beforeAll(() => logged.forEach((spy) => spy.mockImplementation(() => {})))
 afterAll(() => logged.forEach((spy) => spy.mockRestore()))
 
 const policy = fc.constantFrom<'cut' | 'finish'>('cut', 'finish')
-const RUNS = ON_POSTGRES ? runs(12, 600) : runs(60, 3_000)
+const RUNS = ON_POSTGRES ? runs(12, 600) : runs(30, 3_000)
 
 test('the ledger agrees with its model after any sequence of steps', async () => {
   await fc.assert(

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { IS_LONG, runs } from '../runs.ts'
 
-/** Cases of each property; `SLUICE_LONG_TESTS=1` tries thirty times as many. */
-const RUNS = runs(100, 3000)
+/** Cases of each property; `SLUICE_LONG_TESTS=1` tries sixty times as many. */
+const RUNS = runs(50, 3000)
 
 /** Limit for one property. */
 export const TIMEOUT_MS = IS_LONG ? 600_000 : 30_000

@@ -30,7 +30,7 @@ const REPLACEMENTS: readonly unknown[] = [
 ]
 
 /** Generated bodies are the same in each run. */
-const SAMPLES = runs(3, 200)
+const SAMPLES = runs(2, 200)
 const samplesOf = <T>(arbitrary: fc.Arbitrary<T>): T[] => fc.sample(arbitrary, { numRuns: SAMPLES, seed: 1 })
 
 /** Recorded bodies above this length have the same members as shorter ones. */

@@ -123,7 +123,7 @@ describe.each(['chat.completions', 'messages', 'generateContent'] as const)('req
           // Now its settings are known.
           assertSame(await checkUnread(protocol, JSON.stringify(body), true), isUnread, 'the same request again')
         }),
-        3,
+        6,
       )
       expect(unread).toBeGreaterThan(5)
     },

@@ -155,7 +155,7 @@ test('the totals are the sums of the rows, whatever is written, removed, expired
         for (const { allBytes } of totals) expect(allBytes).toBe(sum)
       }),
     ),
-    { numRuns: runs(30, 1_000) },
+    { numRuns: runs(15, 1_000) },
   )
 }, 60_000)
 

@@ -88,7 +88,7 @@ const RULES: Record<keyof typeof TARGETS, (schema: Schema) => void> = {
   },
 }
 
-const RUNS = runs(60, 3000)
+const RUNS = runs(30, 3000)
 
 describe('any schema', () => {
   test.each(Object.keys(TARGETS) as (keyof typeof TARGETS)[])(
