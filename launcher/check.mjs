@@ -4,20 +4,27 @@ import { checkFormat, checkTypes, runSteps, runTests } from './steps.mjs'
 
 /**
  * Folders whose tests start no process, and files of them that do: PostgreSQL, a gateway, tests that wait for timers,
- * measure growth or compile large schemas.
+ * measure growth, compile large schemas or try thousands of cases.
  */
 const QUICK = ['accounts', 'config', 'matrix', 'protocols', 'providers']
 const SLOW = [
   'accounts/keys',
   'accounts/pepper',
+  'accounts/quota-model',
   'accounts/shared-activity',
   'accounts/shared-limits',
+  'accounts/sign-in',
   'accounts/tries',
-  'protocols/many-calls',
-  'protocols/offsets',
+  'config/mutations',
+  'matrix/citation-streams',
   'protocols/images/billing',
   'protocols/images/gateway',
+  'protocols/many-calls',
+  'protocols/offsets',
+  'protocols/predictions/call',
   'protocols/responses/clients',
+  'protocols/schema/any-schema',
+  'providers/dialects',
   'providers/local',
 ]
 
