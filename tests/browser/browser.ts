@@ -1,4 +1,4 @@
-/** A real browser for the tests of this folder: one for each file, with the console that its sources give. */
+/** A real browser for the tests of this folder, with the console that its sources give. */
 import { afterAll, beforeAll, expect } from 'bun:test'
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -72,15 +72,21 @@ export type BrowserTools = {
   open(url: string, view?: View): Promise<Opened>
 }
 
-/** Starts one browser before the tests of a file, and ends it after them; each test's faults fail it at the end. */
+/** The browser of all files that this process tests. It ends with the process, whose end closes its pipe. */
+let browser: Browser | undefined
+
+/** Starts the browser before the tests of a file; each test's faults fail it at the end. */
 export function useBrowser(): BrowserTools {
-  let browser: Browser | undefined
   beforeAll(async () => {
     if (!CAN_BROWSE) return
     await buildConsole()
-    browser = await playwright.launch({ executablePath: await chromiumPath(), args: ARGUMENTS })
+    if (browser?.isConnected() !== true)
+      browser = await playwright.launch({ executablePath: await chromiumPath(), args: ARGUMENTS })
   }, START_MS)
-  afterAll(async () => browser?.close())
+  // Contexts of tests that failed.
+  afterAll(async () => {
+    for (const context of browser?.contexts() ?? []) await context.close()
+  })
   return {
     async open(
       url,

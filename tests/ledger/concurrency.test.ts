@@ -10,13 +10,16 @@ import { adoptTerms } from '../../src/ledger/model-terms.ts'
 import type { Price } from '../../src/ledger/prices.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { Rig } from './rig.ts'
-import { storeIn } from '../stores.ts'
+import { runs } from '../runs.ts'
+import { ON_POSTGRES, storeIn } from '../stores.ts'
 import { accountOf } from '../store/account.ts'
 
 setDefaultTimeout(60_000)
 
 const MILLI = 1_000_000n
 const CLIENTS = 64
+/** A store of PostgreSQL takes several times as long as one of SQLite. */
+const RUNS = ON_POSTGRES ? runs(4, 10) : 10
 
 /** A request costs one cent, whatever it uses; a flow is worth one cent. */
 const REQUEST: Omit<ReservationRequest, 'id'> = {
@@ -89,7 +92,7 @@ describe('concurrent reservations', () => {
           expect(await admitAll(rig, turns, {})).toHaveLength(Math.min(cents, CLIENTS))
         }),
       ),
-      { numRuns: 10 },
+      { numRuns: RUNS },
     )
   }, 60_000)
 
@@ -103,7 +106,7 @@ describe('concurrent reservations', () => {
           ).toHaveLength(Math.min(fits, cents, CLIENTS))
         }),
       ),
-      { numRuns: 10 },
+      { numRuns: RUNS },
     )
   }, 60_000)
 
@@ -376,7 +379,7 @@ describe('concurrent reservations', () => {
           expect(rig.ledger.funds.wallet('a').balance.credit).toBe(10_000n * MILLI - BigInt(first.size) * 15n * MILLI)
         }),
       ),
-      { numRuns: 10 },
+      { numRuns: RUNS },
     )
   })
 
