@@ -75,10 +75,24 @@ describe("a report of output in the midst of Google's stream", () => {
     expect(await metered('generateContent', frames)).toEqual({ output: 70, counted: false })
   })
 
-  test.each([{}, { candidatesTokenCount: null }])('may be omitted only where there is no output', async (omitted) => {
+  test('is omitted where there is no output, or where the total shows that none is charged', async () => {
     const silent = { candidates: [{ index: 0, ...stop }], ...counts({}) }
     expect(await metered('generateContent', [silent])).toEqual({ output: 0, counted: false })
-    const frames = [{ ...chunk(words, stop), ...counts(omitted) }]
-    expect(await metered('generateContent', frames)).toEqual({ output: 8, counted: true })
+    for (const [total, thoughts, tools] of [
+      [5, 0, 0],
+      [18, 6, 7],
+    ]) {
+      const free = { totalTokenCount: total, thoughtsTokenCount: thoughts, toolUsePromptTokenCount: tools }
+      const frames = [{ ...chunk(words, { finishReason: 'SAFETY' }), ...counts(free) }]
+      expect(await metered('generateContent', frames)).toEqual({ output: thoughts!, counted: false })
+    }
   })
+
+  test.each([{}, { candidatesTokenCount: null }, { totalTokenCount: 60 }])(
+    'that is omitted otherwise is counted: %j',
+    async (omitted) => {
+      const frames = [{ ...chunk(words, stop), ...counts(omitted) }]
+      expect(await metered('generateContent', frames)).toEqual({ output: 8, counted: true })
+    },
+  )
 })

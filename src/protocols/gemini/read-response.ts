@@ -147,7 +147,7 @@ export class GeminiResponseReader implements Reader {
   #reportUsage(): void {
     const isComplete = this.finishing && !this.#isUsageStale
     const isSilent = this.#text === '' && this.#calls === 0
-    const read = readUsage(this.#usage, this.#citations.searches, isComplete && isSilent)
+    const read = readUsage(this.#usage, this.#citations.searches, { isComplete, isSilent })
     const text = JSON.stringify([read, isComplete])
     if (read === undefined || text === this.#reportedUsage) return
     this.#reportedUsage = text

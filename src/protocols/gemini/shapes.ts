@@ -90,13 +90,13 @@ const COUNTS = [
 
 /**
  * `usageMetadata` as disjoint counts; undefined where it has none. Google counts cached and audio tokens inside the
- * prompt, reasoning beside the candidates. Its JSON omits zeros: an omitted output count is one in a complete response
- * without output (`silent`), and unknown in any other.
+ * prompt, reasoning beside the candidates. Its JSON omits zeros: in a complete response, an omitted output count is one
+ * if there was no output (`isSilent`), or if the total has none either, as for output that Google does not charge.
  */
 export function readUsage(
   usage: Record<string, unknown>,
   webSearches: number,
-  silent: boolean,
+  { isComplete, isSilent }: { isComplete: boolean; isSilent: boolean },
 ): Partial<Usage> | undefined {
   if (!COUNTS.some((name) => isCount(usage[name]))) return undefined
   const { tools, thoughtsInside } = sumsOf(usage)
@@ -107,7 +107,8 @@ export function readUsage(
   const candidates = Math.max(count(usage.candidatesTokenCount) - thoughtsInside, 0)
   const audioOut = Math.min(modality(usage.candidatesTokensDetails, 'AUDIO'), candidates)
   const imageOut = Math.min(modality(usage.candidatesTokensDetails, 'IMAGE'), candidates - audioOut)
-  const isOutputKnown = isCount(usage.candidatesTokenCount ?? (silent ? 0 : undefined))
+  const isZero = isComplete && (isSilent || prompt + count(usage.thoughtsTokenCount) === usage.totalTokenCount)
+  const isOutputKnown = isCount(usage.candidatesTokenCount ?? (isZero ? 0 : undefined))
   return {
     inputTokens: prompt - cached - audio,
     cacheReadTokens: cached,
