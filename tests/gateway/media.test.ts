@@ -467,6 +467,17 @@ describe('ids that only a provider knows', () => {
       { max_tokens: 1, messages: [user], container: { skills: [{ type: 'custom', skill_id: 'skill_1' }] } },
       'container.skills[0].skill_id',
     ],
+    ['chat.completions', { messages: [user], cached_content: 'cachedContents/1' }, 'cached_content'],
+    [
+      'chat.completions',
+      { messages: [user], extra_body: { google: { cached_content: 'cachedContents/1' } } },
+      'extra_body.google.cached_content',
+    ],
+    [
+      'chat.completions',
+      { messages: [user], tools: [{ type: 'file_search', vector_store_ids: ['vs_1'] }] },
+      'tools[0].vector_store_ids',
+    ],
     ['generateContent', { contents: [{ parts: [{ text: 'x' }] }], cachedContent: 'cachedContents/1' }, 'cachedContent'],
     [
       'generateContent',

@@ -1,5 +1,5 @@
 import { invalid } from '../../error.ts'
-import { isObject } from '../../json/parse.ts'
+import { isObject, objectOf } from '../../json/parse.ts'
 import {
   audioFormat,
   dataUrl,
@@ -24,9 +24,23 @@ type Found = (MediaReference | ProviderReference)[]
 
 const POSITIONS = 'file parts'
 
-/** Files, URLs and earlier audio in a body's messages of every role. */
+/**
+ * Files, URLs and earlier audio in a body's messages of every role, and what compatible servers store: the cached
+ * contents of Google's, and the vector stores of search tools.
+ */
 export function references(body: Json): Found {
   const found: Found = []
+  found.push(...providerReferences(body.cached_content, ['cached_content'], 'a cached content'))
+  for (const [vendor, options] of Object.entries(objectOf(body.extra_body)))
+    found.push(
+      ...providerReferences(
+        objectOf(options).cached_content,
+        ['extra_body', vendor, 'cached_content'],
+        'a cached content',
+      ),
+    )
+  for (const [t, tool] of listedIn(body.tools, ['tools']))
+    found.push(...providerReferences(tool.vector_store_ids, ['tools', t, 'vector_store_ids'], 'a vector store'))
   for (const [m, message] of listedIn(body.messages, ['messages'])) {
     if (isObject(message.audio))
       for (const reference of providerReferences(message.audio.id, ['messages', m, 'audio', 'id'], 'an audio response'))

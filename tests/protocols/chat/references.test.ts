@@ -11,6 +11,22 @@ const body = (...parts: unknown[]): Record<string, unknown> => ({
   ],
 })
 
+test('what compatible servers store is found', () => {
+  expect(
+    found(
+      references({
+        cached_content: 'cachedContents/1',
+        extra_body: { google: { cached_content: 'cachedContents/2' } },
+        tools: [{ type: 'function' }, { type: 'file_search', vector_store_ids: ['vs_1'] }],
+      }),
+    ),
+  ).toEqual([
+    'cached_content <- a cached content of a provider',
+    'extra_body.google.cached_content <- a cached content of a provider',
+    'tools[1].vector_store_ids <- a vector store of a provider',
+  ])
+})
+
 test('files and addresses are found in messages of every role, and nothing else is', () => {
   const said = {
     messages: [
