@@ -152,6 +152,43 @@ for (const [provider, responses] of Object.entries(RESPONSES) as [ConversationNa
         })
       })
 
+const SUMMARIES = [
+  { type: 'reasoning.summary', summary: 'One.', format: 'openai-responses-v1', index: 0 },
+  { type: 'reasoning.encrypted', data: 'E', format: 'openai-responses-v1', index: 0, id: 'rs_1' },
+  { type: 'reasoning.text', text: 'Two.', format: 'google-gemini-v1', index: 1 },
+  { type: 'reasoning.encrypted', data: 'G', format: 'google-gemini-v1', index: 1, id: 'g_1' },
+]
+
+const WAYS = NAMES.slice(1).flatMap((client): [ConversationName, string, boolean][] => [
+  [client, 'whole', false],
+  ...(client === 'messages' ? [] : [[client, 'streamed', true] as [ConversationName, string, boolean]]),
+])
+
+test.each(WAYS)(
+  'summaries and texts before encrypted reasoning come back through a %s client, %s',
+  (client, _way, stream) => {
+    const message = { role: 'assistant', content: 'x', reasoning_details: SUMMARIES }
+    const quirks: Quirks = { reasoningField: 'reasoning_details' }
+    const answer = fold(
+      protocols['chat.completions'].call.readResponse(
+        { choices: [{ index: 0, message, finish_reason: 'stop' }] },
+        quirks,
+      ),
+    )
+    const { request } = contextOf(client, NEXT_REQUEST[client](received(client, answer, stream)))
+    const { body } = written('chat.completions', request, { ...OURS, quirks, capabilities: {} })
+    const found = (body.messages as Any[])[1]!.reasoning_details as Any[]
+    const inShort = (entries: Any[]): unknown[] =>
+      entries.map(({ type, summary, text, data, signature }) => [type, summary ?? text ?? data, signature])
+    // Clients of the responses API get every text as a summary.
+    const expected =
+      client === 'responses'
+        ? SUMMARIES.map((one) => (one.text === undefined ? one : { ...one, type: 'reasoning.summary' }))
+        : SUMMARIES
+    expect(inShort(found)).toEqual(inShort(expected))
+  },
+)
+
 test.each(NAMES.slice(1))('reasoning_details come back through a %s client with their format and id', (client) => {
   const entries = [
     { type: 'reasoning.text', text: 't', signature: 'S', format: 'anthropic-claude-v1', index: 0 },

@@ -33,6 +33,8 @@ export class MessageReader {
   #hasText = false
   readonly #audio: string[] = []
   #hasTranscript = false
+  /** The last entry of reasoning was a summary, which the next encrypted one signs. */
+  #hasSummary = false
 
   constructor(out: GenerationEvent[]) {
     this.#sequence = new PartSequence(out)
@@ -211,13 +213,16 @@ export class MessageReader {
     if (detail.type === 'reasoning.encrypted') {
       if (nonEmpty(detail.data) === undefined) return
       this.#writeCitations()
-      this.#whole({ type: 'reasoning', redacted: true, ...named }, '', withEntry(detail.data as string, detail))
+      const signature = withEntry(detail.data as string, detail, this.#hasSummary ? 'summary' : 'encrypted')
+      this.#hasSummary = false
+      this.#whole({ type: 'reasoning', redacted: true, ...named }, '', signature)
       return
     }
     const isSummary = detail.type === 'reasoning.summary'
     const text = nonEmpty(isSummary ? detail.summary : detail.text) ?? ''
     const signature = nonEmpty(detail.signature)
     if (text === '' && signature === undefined) return
+    this.#hasSummary = isSummary
     const open = this.#find('reasoning')
     const key =
       open !== undefined && detail.index === undefined
