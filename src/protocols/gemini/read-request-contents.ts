@@ -65,12 +65,13 @@ export class ContentReader {
 
   #readContent(content: GoogleFields, index: number): void {
     const { path } = content
-    const role = content.oneOf('role', ['user', 'model'])
+    // Earlier versions of the API had a role of its own for the results of calls.
+    const role = content.oneOf('role', ['user', 'model', 'function'])
     content.require('parts', content.array('parts', { min: 1, of: 'parts' }), 'an array of at least one part')
     const turns: Turn[] = []
     const results: ToolResultPart[] = []
     for (const [number, part] of content.objects('parts')!.entries()) {
-      for (const read of this.#parts.read(part, role ?? 'user', { content: index, number })) {
+      for (const read of this.#parts.read(part, role === 'model' ? 'model' : 'user', { content: index, number })) {
         if (read.type === 'tool-result') {
           results.push(read)
           continue

@@ -41,6 +41,13 @@ describe('calls and results', () => {
     ])
   })
 
+  test('results may have the role of earlier versions of the API', () => {
+    const contents = (role: string) => [user({ text: 'a' }), model(call('f')), { ...user(result('f', '1')), role }]
+    expect(withoutPaths(read({ contents: contents('function') }).turns)).toEqual(
+      withoutPaths(read({ contents: contents('user') }).turns),
+    )
+  })
+
   test('results with ids answer the calls with these ids in any order', () => {
     expect(
       pairsOf([
