@@ -204,6 +204,13 @@ describe('the data folder', () => {
       expect([file, statSync(join(folder, file)).mode & 0o077]).toEqual([file, 0])
   })
 
+  test('one that was removed meanwhile is no error at the end', async () => {
+    const folder = newFolder()
+    const store = await withAccounts({ folder, exclusive: true })
+    rmSync(folder, { recursive: true })
+    expect(await store.close()).toBeUndefined()
+  })
+
   test('written data is there after a restart', async () => {
     const folder = newFolder()
     const store = await withAccounts({ folder })

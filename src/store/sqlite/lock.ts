@@ -33,8 +33,13 @@ export function lockFolder(folder: string): { release(): void } {
   writeOwner(pidFile, processName())
   return {
     release() {
-      writeOwner(pidFile, '')
-      lock.close()
+      try {
+        writeOwner(pidFile, '')
+      } catch {
+        // The folder was removed, for example. A name that stays there is that of a process that has ended.
+      } finally {
+        lock.close()
+      }
     },
   }
 }
