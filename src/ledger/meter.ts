@@ -39,6 +39,8 @@ export class Meter {
   readonly usage: Usage = noUsage()
   /** The provider that responds, and its own name of the model. */
   served: { provider: string; model: string; credential?: string } | undefined
+  /** The model as it is named in the response; '' where it is not. */
+  namedModel = ''
   /** The class of service in which it responds, where it says. */
   service: ServiceClass | undefined
   /** Losses of the translation between client and provider; more come while the response is written. */
@@ -123,6 +125,7 @@ export class Meter {
       switch (event.type) {
         // A background response is read again from its beginning.
         case 'start':
+          this.namedModel = event.model
           this.#text.clear()
           this.#reasoning.clear()
           this.#narrow = this.usage.images = 0

@@ -19,7 +19,7 @@ import type { OtlpWriter, Prepared } from '../telemetry/otlp-writer.ts'
 import type { RequestTrace } from '../telemetry/trace.ts'
 
 /** The facts of all attempts of a generation. */
-type Attempts = Pick<OpenGeneration['meter'], 'tries' | 'served' | 'begunMs'>
+type Attempts = Pick<OpenGeneration['meter'], 'tries' | 'served' | 'namedModel' | 'begunMs'>
 
 const SHARED_MAX = 1_000
 /** Names of models are cut to this length: clients could fill the memory with them. */
@@ -91,14 +91,14 @@ export class SpanWriter {
     trace: RequestTrace,
     entry: RequestEntry,
     attempt: AttemptRecord,
-    { tries, served, begunMs }: Attempts,
+    { tries, served, namedModel, begunMs }: Attempts,
     record: GenerationRecord,
   ): void {
     const startMs = trace.attemptsAt + (attempt.startedMs ?? 0)
     const isLast = attempt === tries.at(-1) && attempt.error === undefined
     const endMs = isLast ? trace.startedAt + entry.ms : startMs + attempt.milliseconds
     const hasFailed = attempt.error !== undefined || (isLast && entry.level === 'error')
-    const shared = this.#sharedByAttempts(out, attempt, record, isLast, served?.model)
+    const shared = this.#sharedByAttempts(out, attempt, record, isLast, namedModel === '' ? served?.model : namedModel)
     beginSpan(out, trace, attempt.spanId!, trace.spanId, startMs, endMs, hasFailed, shared)
     if (!isLast) writeFailure(out, attempt)
     else {
@@ -134,7 +134,7 @@ export class SpanWriter {
     return prepared
   }
 
-  /** `isLast`: it served the request, by `servedModel`. */
+  /** `isLast`: it served the request, by `servedModel`, as the response names it. */
   #sharedByAttempts(
     out: OtlpWriter,
     { provider, protocol, model: requested }: AttemptRecord,

@@ -12,7 +12,7 @@ const answer = {
   id: 'c',
   object: 'chat.completion',
   created: 1,
-  model: 'm',
+  model: 'large-2026-11-01',
   choices: [{ index: 0, message: { role: 'assistant', content: CANARY.answer }, finish_reason: 'stop' }],
   usage: { prompt_tokens: 7, completion_tokens: 5, total_tokens: 12 },
 }
@@ -128,7 +128,7 @@ describe('the trace of a generation', () => {
       'gen_ai.operation.name': 'chat',
       'gen_ai.provider.name': 'acme',
       'gen_ai.request.model': 'large-2026',
-      'gen_ai.response.model': 'large-2026',
+      'gen_ai.response.model': 'large-2026-11-01',
       'gen_ai.response.finish_reasons': ['stop'],
       'gen_ai.usage.input_tokens': 7,
       'gen_ai.usage.output_tokens': 5,
