@@ -93,8 +93,8 @@ const ONCE = {
 
 const once = Object.values(ONCE).flatMap((names) => names.map((name) => `tests/${name}.test.ts`))
 
-/** These tests run beside all tests over SQLite, which take three times as long with a worker more than cores. */
-const WORKERS = Math.max(1, Math.floor(availableParallelism() / 2))
+/** These tests run beside all tests over SQLite, and wait for their server and for timers half of the time. */
+const WORKERS = availableParallelism()
 
 /**
  * Runs what depends on the store over PostgreSQL; skipped where it cannot start. `print` and `args`: as for

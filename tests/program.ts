@@ -14,6 +14,9 @@ const FILE = process.platform === 'win32' ? 'sluice.exe' : 'sluice'
 /** Everything that the executable is made of, besides installed packages and Bun. */
 const SOURCES = new Bun.Glob('{src,catalog}/**')
 const SINGLE_SOURCES = ['package.json', 'scripts/build.ts', 'node_modules/.package-lock.json']
+/** True for a file that is part of the digest. `path`: from the folder of package.json. */
+export const isSource = (path: string): boolean => SOURCES.match(path) || SINGLE_SOURCES.includes(path)
+
 /** Tests of another state of the sources may still run. */
 const KEPT = 3
 
