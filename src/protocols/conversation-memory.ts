@@ -3,8 +3,11 @@ import { type LongArray, longArrays, ScanMemory } from '../json/scan-memory.ts'
 import { remember } from './element-memory.ts'
 import type { ScannedBody } from './protocol.ts'
 
-/** Memory of an array for each of its bytes, measured: their values, and what was made of them. */
-const WEIGHT = 11
+/**
+ * Memory of an array besides its bytes, measured: its values, the turns that were read of them, and the items that were
+ * written for one target, with their text. `byte`: for each of its bytes; `value`, `part`: for each of those in it.
+ */
+const WEIGHT = { byte: 2.5, value: 150, part: 300 }
 
 /** A body of at most so many times the bytes of an array is kept for it: a copy would cost each turn more. */
 const MOST_OTHERS = 4
@@ -67,7 +70,7 @@ export class ConversationMemory {
     for (const { member, key, known } of again) {
       const values = elementsOf(bytes, member, known)
       remember(values, known?.values)
-      this.#remember(known?.values === values ? known : knownArray(key, bytes, member, values))
+      this.#remember(known?.values === values ? known : knownArray(key, scanned, member, values))
       body[member.name] = values
     }
     return body
@@ -142,11 +145,18 @@ const hashesOf = (bytes: Buffer, long: readonly LongArray[]): string =>
   long.map((member) => hashOf(bytes, member, KEY_ELEMENTS)).join(' ')
 
 /** An array to remember, with the bytes of its body, or a copy of its own where those are many more. */
-function knownArray(key: string, bytes: Buffer, { start, end, spans }: LongArray, values: unknown[]): KnownArray {
+function knownArray(
+  key: string,
+  { bytes, scan }: ScannedBody,
+  { start, end, spans }: LongArray,
+  values: unknown[],
+): KnownArray {
   const length = end - start
-  if (bytes.length <= MOST_OTHERS * length) return { key, bytes, spans, values, weight: bytes.length + length * WEIGHT }
+  const share = length / bytes.length
+  const made = length * WEIGHT.byte + share * (scan.elements * WEIGHT.value + scan.parts * WEIGHT.part)
+  if (bytes.length <= MOST_OTHERS * length) return { key, bytes, spans, values, weight: bytes.length + made }
   const own = Buffer.from(bytes.subarray(start, end))
-  return { key, bytes: own, spans: spans.map((at) => at - start), values, weight: length + length * WEIGHT }
+  return { key, bytes: own, spans: spans.map((at) => at - start), values, weight: length + made }
 }
 
 /** The text of the body, with these arrays empty. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { join } from 'node:path'
 import { type BodyScan, scanBody } from '../../src/json/body-scan.ts'
 import { ConversationMemory } from '../../src/protocols/conversation-memory.ts'
 import { LIMITS } from '../json/limits.ts'
@@ -118,7 +119,7 @@ describe('ConversationMemory', () => {
   test('the conversations used last are kept within the limit', () => {
     const text = (name: string): string =>
       JSON.stringify({ messages: [{ name }, { name }, { name, text: 'x'.repeat(10_000) }] })
-    const memory = new ConversationMemory(300_000)
+    const memory = new ConversationMemory(100_000)
     const twice = (name: string): object[] => {
       parse(memory, 'a', text(name))
       return parse(memory, 'a', text(name)).messages as object[]
@@ -128,7 +129,7 @@ describe('ConversationMemory', () => {
     expect((parse(memory, 'a', text('first')).messages as object[])[2]).toBe(first[2]!)
     twice('third')
     twice('fourth')
-    expect(memory.bytes).toBeLessThanOrEqual(300_000)
+    expect(memory.bytes).toBeLessThanOrEqual(100_000)
     expect((parse(memory, 'a', text('first')).messages as object[])[2]).not.toBe(first[2]!)
   })
 
@@ -139,9 +140,22 @@ describe('ConversationMemory', () => {
     const [first, second, third] = [1, 2, 3].map(() => (parse(memory, 'a', text).messages as object[])[0])
     expect(second).not.toBe(first)
     expect(third).toBe(second)
+    const { bytes } = memory
+    expect(bytes).toBeGreaterThan(2 * text.length)
     for (let i = 0; i < 10_000; i++) parse(memory, 'a', JSON.stringify({ messages: [{ i, text: 'x'.repeat(5_000) }] }))
-    expect(memory.bytes).toBe(text.length + 11 * JSON.stringify(messages).length)
+    expect(memory.bytes).toBe(bytes)
   })
+
+  test.each([60_000, 1_000_000])(
+    'counts the memory that conversations of %i bytes take',
+    async (length) => {
+      const child = Bun.spawn([process.execPath, join(import.meta.dir, 'remembering.ts'), String(length)])
+      const { taken, counted } = (await new Response(child.stdout).json()) as { taken: number; counted: number }
+      expect(counted / taken).toBeGreaterThan(0.85)
+      expect(counted / taken).toBeLessThan(1.15)
+    },
+    60_000,
+  )
 
   test('an array with a long name is not remembered, because a memory of names would have no bound', () => {
     const arrayNamed = (name: string): ConversationMemory => {
