@@ -21,6 +21,13 @@ const blocksOf = (stream: string): Json[] => {
   )
 }
 
+/** The content as Claude Code sends it back: it moves the calls to the end. */
+const sentBack = (stream: string): Json[] => {
+  const blocks = blocksOf(stream)
+  const isCall = ({ type }: Json): boolean => type === 'tool_use'
+  return [...blocks.filter((block) => !isCall(block)), ...blocks.filter(isCall)]
+}
+
 const BETAS = [
   'claude-code-20250219',
   'interleaved-thinking-2025-05-14',
@@ -106,7 +113,7 @@ export const claudeCode: Agent = {
       ...body,
       messages: [
         ...history(body),
-        { role: 'assistant', content: blocksOf(stream) },
+        { role: 'assistant', content: sentBack(stream) },
         { role: 'user', content: results },
       ],
     }
@@ -115,7 +122,7 @@ export const claudeCode: Agent = {
     ...body,
     messages: [
       ...history(body),
-      ...(stream === undefined ? [] : [{ role: 'assistant', content: blocksOf(stream) }]),
+      ...(stream === undefined ? [] : [{ role: 'assistant', content: sentBack(stream) }]),
       { role: 'user', content: [{ type: 'text', text: prompt, cache_control: { type: 'ephemeral' } }] },
     ],
   }),

@@ -10,7 +10,7 @@ import type {
   ToolResultPart,
   Turn,
 } from '../../generation/request.ts'
-import { unwrapSignature } from '../../generation/signature.ts'
+import { type Signature, unwrapSignature } from '../../generation/signature.ts'
 import {
   collectExtras,
   type Extras,
@@ -56,6 +56,8 @@ class ConversationReader {
   readonly #rawRequest: Pick<RawRequest, 'text'>
   /** The body with its numbers as they are spelled, parsed when it is first needed. */
   #exact: unknown
+  /** Signatures of calls by their ids, from the message that is being read. */
+  readonly #callSignatures = new Map<string, Signature>()
 
   constructor(rawRequest: Pick<RawRequest, 'text'>, extras: Extras) {
     this.#rawRequest = rawRequest
@@ -101,9 +103,20 @@ class ConversationReader {
       message.oneOf<Role>('role', ['user', 'assistant', 'system']),
       "one of 'user', 'assistant', 'system'",
     )
+    this.#callSignatures.clear()
     const parts = this.contents(message, 'content', true, role)
+    this.#sign(parts)
     collectExtras(message, this.reading.extras)
     return role === 'user' ? userTurns(parts, message.path) : [{ role, parts, path: message.path }]
+  }
+
+  /** Calls get their signatures after the whole message was read: clients change the order of its blocks. */
+  #sign(parts: readonly Part[]): void {
+    if (this.#callSignatures.size === 0) return
+    for (const part of parts) {
+      const signature = part.type === 'tool-call' ? this.#callSignatures.get(part.id) : undefined
+      if (part.type === 'tool-call' && signature !== undefined) part.signature = signature
+    }
   }
 
   /** A member that is a string or an array of blocks. */
@@ -187,7 +200,7 @@ class ConversationReader {
     return { type: 'reasoning', path: block.path, text: shown, signature: own }
   }
 
-  /** Either reasoning whose text is hidden, or the signature of the part before it (`tagPartSignature`). */
+  /** Either reasoning whose text is hidden, or the signature of another part (`tagPartSignature`). */
   #redacted(block: Fields, before: Part[]): Part | undefined {
     const { path } = block
     const signature = unwrapSignature(block.require('data', block.string('data'), 'the hidden reasoning'))
@@ -197,9 +210,10 @@ class ConversationReader {
       return { type: 'reasoning', path, text: '', redacted: true, signature }
     }
     const own = { ...signature, data: tagged.data }
-    if (tagged.isEmpty) return { type: 'text', path, text: '', signature: own }
+    if (tagged.of === 'empty-text') return { type: 'text', path, text: '', signature: own }
     const owner = before.at(-1)
-    if (owner?.type === 'tool-call' || owner?.type === 'text') owner.signature = own
+    if (typeof tagged.of === 'object') this.#callSignatures.set(tagged.of.call, own)
+    else if (owner?.type === 'text') owner.signature = own
     return undefined
   }
 

@@ -166,20 +166,31 @@ export function writeUsage(usage: Usage): Json {
 export const readInput = (text: string): Json | undefined => (text.trim() === '' ? {} : readObject(text))
 
 /**
- * A signature of another protocol may belong to a tool call or a text, where this protocol has no field for one.
- * Clients send whole turns back unchanged, so such a signature is a `redacted_thinking` block right after its part.
+ * A signature of another protocol may belong to a tool call or a text, where this protocol has no field for one. It is
+ * a `redacted_thinking` block right after its part. Clients send all blocks of a turn back, but not always in order:
+ * Claude Code moves calls to the end. Therefore the signature of a call names it.
  */
-const AFTER_PART = 'of-part:'
+const AFTER_TEXT = 'of-part:'
 const AFTER_EMPTY_TEXT = 'of-text:'
+const OF_CALL = 'of-call:'
 
-/** `isEmpty`: the part was an empty text, which leaves no block. */
-export const tagPartSignature = (signature: string, isEmpty = false): string =>
-  (isEmpty ? AFTER_EMPTY_TEXT : AFTER_PART) + signature
+/** The part that a signature belongs to: a tool call, the text before it, or an empty text, which leaves no block. */
+export type SignedPart = { call: string } | 'text' | 'empty-text'
 
-/** The tagged signature, and if its part was an empty text; undefined for a provider's own redacted thinking. */
-export function untagPartSignature(data: string): { data: string; isEmpty: boolean } | undefined {
-  const isEmpty = data.startsWith(AFTER_EMPTY_TEXT)
-  return isEmpty || data.startsWith(AFTER_PART) ? { data: data.slice(AFTER_PART.length), isEmpty } : undefined
+/** An id may contain any character, so its length is before it. */
+export const tagPartSignature = (signature: string, of: SignedPart): string =>
+  typeof of === 'object'
+    ? `${OF_CALL}${of.call.length}:${of.call}${signature}`
+    : (of === 'text' ? AFTER_TEXT : AFTER_EMPTY_TEXT) + signature
+
+/** The tagged signature and its part; undefined for a provider's own redacted thinking. */
+export function untagPartSignature(data: string): { data: string; of: SignedPart } | undefined {
+  if (data.startsWith(AFTER_TEXT)) return { data: data.slice(AFTER_TEXT.length), of: 'text' }
+  if (data.startsWith(AFTER_EMPTY_TEXT)) return { data: data.slice(AFTER_EMPTY_TEXT.length), of: 'empty-text' }
+  const [beginning, length] = /^of-call:(\d+):/.exec(data) ?? []
+  if (beginning === undefined) return undefined
+  const end = beginning.length + Number(length)
+  return { data: data.slice(end), of: { call: data.slice(beginning.length, end) } }
 }
 
 /**

@@ -187,7 +187,7 @@ class MessagesResponseWriter implements Writer {
       case 'reasoning':
         return this.#endReasoning(head.redacted ?? false, signature)
       case 'tool-call':
-        this.#taggedSignature = signature === undefined ? undefined : tagPartSignature(signature)
+        this.#taggedSignature = signature === undefined ? undefined : tagPartSignature(signature, { call: head.id })
         return [
           ...(head.form === 'custom' ? [this.#delta({ type: 'input_json_delta', partial_json: '"}' })] : []),
           ...this.#closeBlock(),
@@ -207,7 +207,7 @@ class MessagesResponseWriter implements Writer {
     this.#awaitsCitations = this.#open
     if (signature === undefined) return []
     const frames = this.#isWritten ? [] : this.#closeBlock()
-    this.#taggedSignature = tagPartSignature(signature, !this.#isWritten)
+    this.#taggedSignature = tagPartSignature(signature, this.#isWritten ? 'text' : 'empty-text')
     return frames
   }
 

@@ -11,6 +11,7 @@ import {
   hiddenText,
   type Json,
   readInput,
+  type SignedPart,
   tagPartSignature,
   writeStopReason,
   writeUsage,
@@ -97,7 +98,7 @@ function blocksOf(part: Part, context: ResponseContext, isLast: boolean): Block[
         ? reasoningBlocks('', part.redacted ?? false, part.signature?.data, issuer, part.text)
         : reasoningBlocks(part.text, part.redacted ?? false, part.signature?.data, issuer)
     case 'tool-call':
-      return [callBlock(part, context), ...signatureBlocks(part.signature, issuer)]
+      return [callBlock(part, context), ...signatureBlocks(part.signature, issuer, { call: part.id })]
     case 'native':
       if (part.protocol === 'messages' && isObject(part.value)) return [part.value as Block]
       if (part.steps !== undefined) return stepBlocks(part.steps, part.kind, context)
@@ -124,7 +125,8 @@ function textBlocks({ text, citations = [] }: TextPart, context: ResponseContext
 }
 
 function signatureBlocksOfText(part: TextPart, context: ResponseContext, isLast: boolean): Block[] {
-  if (!isLast) return signatureBlocks(part.signature, context.responseIdentity.issuer, isBlank(part.text))
+  const of = isBlank(part.text) ? 'empty-text' : 'text'
+  if (!isLast) return signatureBlocks(part.signature, context.responseIdentity.issuer, of)
   if (part.signature !== undefined) loseLastSignature(context)
   return []
 }
@@ -166,10 +168,10 @@ export function stepBlocks(steps: readonly HostedStep[], kind: string, context: 
   return steps.map(writeStep)
 }
 
-const signatureBlocks = (signature: Signature | undefined, issuer: Issuer | undefined, isEmpty = false): Block[] =>
-  signature === undefined ? [] : [signatureBlock(tagPartSignature(signature.data, isEmpty), issuer)]
+const signatureBlocks = (signature: Signature | undefined, issuer: Issuer | undefined, of: SignedPart): Block[] =>
+  signature === undefined ? [] : [signatureBlock(tagPartSignature(signature.data, of), issuer)]
 
-/** The block with the tagged signature of the part before it. */
+/** The block with the tagged signature of a part. */
 export const signatureBlock = (tagged: string, issuer: Issuer | undefined): Block => ({
   type: 'redacted_thinking',
   data: wrapSignature(tagged, issuer),

@@ -211,7 +211,7 @@ describe('a request', () => {
     })
   })
 
-  test('has reasoning with plain and wrapped signatures, and the signature of the part before', () => {
+  test('has reasoning with plain and wrapped signatures, and the signatures of calls wherever they are', () => {
     const issuer = { provider: 'g', model: 'm' }
     const { turns } = read({
       messages: [
@@ -223,8 +223,11 @@ describe('a request', () => {
             { type: 'thinking', thinking: '', signature: wrapSignature('secret', issuer) },
             { type: 'thinking', thinking: 'unsigned', signature: '' },
             { type: 'redacted_thinking', data: 'hidden' },
-            { type: 'tool_use', id: 'a', name: 'f', input: {} },
-            { type: 'redacted_thinking', data: wrapSignature('of-part:call-signature', issuer) },
+            { type: 'text', text: 'words' },
+            { type: 'redacted_thinking', data: wrapSignature('of-call:3:a:1call-signature', issuer) },
+            { type: 'tool_use', id: 'a:1', name: 'f', input: {} },
+            { type: 'tool_use', id: 'b', name: 'f', input: {} },
+            { type: 'redacted_thinking', data: wrapSignature('of-call:9:elsewherecall-signature', issuer) },
             { type: 'redacted_thinking', data: wrapSignature('of-text:alone', issuer) },
           ],
         },
@@ -235,14 +238,16 @@ describe('a request', () => {
       { type: 'reasoning', text: '', signature: { data: 'secret', issuer } },
       { type: 'reasoning', text: 'unsigned' },
       { type: 'reasoning', text: '', redacted: true, signature: { data: 'hidden' } },
+      { type: 'text', text: 'words' },
       {
         type: 'tool-call',
-        id: 'a',
+        id: 'a:1',
         name: 'f',
         arguments: '{}',
         form: 'function',
         signature: { data: 'call-signature', issuer },
       },
+      { type: 'tool-call', id: 'b', name: 'f', arguments: '{}', form: 'function' },
       { type: 'text', text: '', signature: { data: 'alone', issuer } },
     ])
   })
@@ -349,7 +354,7 @@ describe('a request', () => {
             { type: 'thinking', thinking: 'hm', signature: 's' },
             { type: 'redacted_thinking', data: 'd' },
             { type: 'tool_use', id: 'a', name: 'f', input: {} },
-            { type: 'redacted_thinking', data: 'of-part:signature' },
+            { type: 'redacted_thinking', data: 'of-call:1:asignature' },
             { type: 'redacted_thinking', data: 'of-text:signature' },
           ],
         },
