@@ -22,6 +22,7 @@ const SLOW = [
   'protocols/many-calls',
   'protocols/offsets',
   'protocols/predictions/call',
+  'protocols/remembered-memory',
   'protocols/responses/clients',
   'protocols/schema/any-schema',
   'providers/dialects',

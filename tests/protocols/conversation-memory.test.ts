@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { join } from 'node:path'
 import { type BodyScan, scanBody } from '../../src/json/body-scan.ts'
 import { ConversationMemory } from '../../src/protocols/conversation-memory.ts'
 import { LIMITS } from '../json/limits.ts'
@@ -145,17 +144,6 @@ describe('ConversationMemory', () => {
     for (let i = 0; i < 10_000; i++) parse(memory, 'a', JSON.stringify({ messages: [{ i, text: 'x'.repeat(5_000) }] }))
     expect(memory.bytes).toBe(bytes)
   })
-
-  test.each([60_000, 1_000_000])(
-    'counts the memory that conversations of %i bytes take',
-    async (length) => {
-      const child = Bun.spawn([process.execPath, join(import.meta.dir, 'remembering.ts'), String(length)])
-      const { taken, counted } = (await new Response(child.stdout).json()) as { taken: number; counted: number }
-      expect(counted / taken).toBeGreaterThan(0.85)
-      expect(counted / taken).toBeLessThan(1.15)
-    },
-    60_000,
-  )
 
   test('an array with a long name is not remembered, because a memory of names would have no bound', () => {
     const arrayNamed = (name: string): ConversationMemory => {

@@ -30,6 +30,9 @@ export const ROTATING = [
   'pydantic-ai__openai-responses-openai-responses-raw-cot-stream-openrouter',
 ]
 
+/** Made by hand: its usage has the prompt alone, which Google never sends beside a text. The text is counted. */
+export const WITHOUT_OUTPUT = 'firebase-mock__vertexai-unary-success-partial-usage-metadata'
+
 export type Recording = {
   id: string
   protocol: ConversationName

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
-import { haveRecordings, recordings, type Recording } from './recordings.ts'
+import { haveRecordings, recordings, type Recording, WITHOUT_OUTPUT } from './recordings.ts'
 import { PREFIX, startReplay, type Replay } from './replay-server.ts'
 import { frameDataOf, responseContent, type ResponseContent } from './response-content.ts'
 import { storeOf } from '../stores.ts'
@@ -54,6 +54,8 @@ for (const protocol of Object.keys(PREFIX) as ConversationName[]) {
         expect([record.api, record.streamed]).toEqual([protocol, recording.stream])
         if (content === undefined || content.outcome === 'failed') return expect(record.ending).toBe('failed')
         expect(record.ending).toBe('completed')
+        if (recording.id === WITHOUT_OUTPUT)
+          return expect([record.estimated, tokensOf(record)!.prompt]).toEqual([true, content.usage!.prompt])
         if (content.usage === undefined)
           return expect([record.estimated, promptTokens(record.usage) > 0]).toEqual([true, true])
         expect(tokensOf(record)).toEqual({ ...content.usage, ...(recording.id === RAISED ? { completion: 1 } : {}) })
