@@ -143,6 +143,12 @@ function watch(page: Page, origin: string, faults: string[]): void {
   })
 }
 
+/** Waits until an expression is true. The policy of a page forbids the way in which waitForFunction looks again. */
+export async function waitUntil(page: Page, expression: string): Promise<void> {
+  for (const end = Date.now() + WAIT_MS; (await page.evaluate(expression)) !== true; await Bun.sleep(20))
+    if (Date.now() > end) throw new Error(`it is not so after ${WAIT_MS} ms: ${expression}`)
+}
+
 const HAS_PICTURES = process.env.SLUICE_PICTURES === '1'
 
 /** With `SLUICE_PICTURES=1`, writes a picture of the page to `tests/browser/seen/`, to be looked at. */

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { startGateway, type Gateway } from '../server.ts'
-import { CAN_BROWSE, picture, signIn, useBrowser } from './browser.ts'
+import { CAN_BROWSE, picture, signIn, useBrowser, waitUntil } from './browser.ts'
 
 const browser = useBrowser()
 let gateway: Gateway
@@ -97,10 +97,8 @@ describe.skipIf(!CAN_BROWSE)('the live list', () => {
       await page.mouse.wheel(0, 900)
       await Bun.sleep(50)
     }
-    await page.waitForFunction('document.documentElement.scrollTop > 5000')
-    await page.waitForFunction(
-      `[...document.querySelectorAll('.request-line[data-index]')].at(-1)?.dataset.index > 150`,
-    )
+    await waitUntil(page, 'document.documentElement.scrollTop > 5000')
+    await waitUntil(page, `[...document.querySelectorAll('.request-line[data-index]')].at(-1)?.dataset.index > 150`)
     await expectWithinBudget(page)
     expect(await page.evaluate('window.outside')).toEqual([])
 
@@ -144,7 +142,7 @@ describe.skipIf(!CAN_BROWSE)('the live list', () => {
       page.on('request', listen)
       await page.goto(`${gateway.url}/console/${path}`)
       await page.locator('.request-line, .table tbody tr').first().waitFor()
-      await page.waitForFunction(`document.querySelector('[aria-busy=true]') === null`)
+      await waitUntil(page, `document.querySelector('[aria-busy=true]') === null`)
       page.off('request', listen)
       expect(new Set(asked).size).toBeGreaterThan(0)
       expect(new Set(asked).size).toBeLessThanOrEqual(4)

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { startGateway, type Gateway } from '../server.ts'
-import { CAN_BROWSE, MOBILE, picture, signIn, useBrowser } from './browser.ts'
+import { CAN_BROWSE, MOBILE, picture, signIn, useBrowser, waitUntil } from './browser.ts'
 
 const browser = useBrowser()
 let gateway: Gateway
@@ -62,7 +62,7 @@ describe.skipIf(!CAN_BROWSE)('the list of requests', () => {
     for (const width of [1440, 1280, 1277, 1276, 1100, 1024, 981, 980, 768, 721]) {
       await page.setViewportSize({ width, height: 800 })
       await rows(page).filter({ hasText: 'model_not_found' }).first().waitFor()
-      await page.waitForFunction(`innerWidth === ${width} && document.documentElement.scrollWidth <= ${width}`)
+      await waitUntil(page, `innerWidth === ${width} && document.documentElement.scrollWidth <= ${width}`)
     }
     await context.close()
   }, 60_000)
