@@ -7,7 +7,7 @@ import type { ScannedBody } from './protocol.ts'
  * Memory of an array besides its bytes, measured: its values, the turns that were read of them, and the items that were
  * written for one target, with their text. `byte`: for each of its bytes; `value`, `part`: for each of those in it.
  */
-const WEIGHT = { byte: 2.5, value: 150, part: 300 }
+const WEIGHT = { byte: 2.4, value: 140, part: 250 }
 
 /** A body of at most so many times the bytes of an array is kept for it: a copy would cost each turn more. */
 const MOST_OTHERS = 4
