@@ -8,7 +8,15 @@ import { openaiChat } from '../sdk/openai-chat.ts'
 import { openaiResponses } from '../sdk/openai-responses.ts'
 import { schemaValidator, UNDOCUMENTED_FRAMES } from './vendor-schemas.ts'
 import { missingLeaves } from './response-leaves.ts'
-import { INCONSISTENT, haveAll, haveRecordings, INDEXED, recordings, type Recording } from './recordings.ts'
+import {
+  INCONSISTENT,
+  haveAll,
+  haveRecordings,
+  INDEXED,
+  recordings,
+  WITHOUT_OUTPUT,
+  type Recording,
+} from './recordings.ts'
 import { PREFIX, startReplay, type Replay } from './replay-server.ts'
 import { CUT, frameDataOf, responseContent, type Any, type ResponseContent } from './response-content.ts'
 import { tokenSums } from './token-sums.ts'
@@ -96,7 +104,8 @@ for (const client of CLIENTS)
         const result = await fetched(client, name, recording)
         const recorded = dataOf(recording, new TextDecoder().decode(recording.response()))
         if (recording.status !== 200) return expectRefusal(client, recording.status, recorded, result)
-        const source = responseContent(recording.protocol, recorded, recording.stream)
+        const said = responseContent(recording.protocol, recorded, recording.stream)
+        const source = recording.id === WITHOUT_OUTPUT ? { ...said, usage: undefined } : said
         if (source.outcome === 'failed') return expect(result).toHaveProperty('failure')
         if ('failure' in result) throw result.failure
         const frames = dataOf(recording, received.text)

@@ -115,13 +115,18 @@ function blocksOf(part: Part, context: ResponseContext, isLast: boolean): Block[
 /** A text in blocks, cut at the cited passages. */
 function textBlocks({ text, citations = [] }: TextPart, context: ResponseContext): Block[] {
   if (text === '' && citations.length > 0) loseCitationWithoutText(context)
-  return passagesOf(text, citations).map((passage) => {
+  const blocks = passagesOf(text, citations).map((passage): Block => {
     if (isBlank(passage.text) && passage.citations.length > 0) loseCitationWithoutText(context)
     const written = passage.citations
       .map((citation) => citationOf(citation, passage.isWider, context))
       .filter((citation) => citation !== undefined)
     return { type: 'text', text: passage.text, ...(written.length === 0 ? {} : { citations: written }) }
   })
+  const last = blocks.at(-1)
+  const before = blocks.at(-2)
+  if (before === undefined || !isBlank(last?.text)) return blocks
+  // As in a stream, whose block is still open.
+  return [...blocks.slice(0, -2), { ...before, text: `${before.text}${last!.text}` }]
 }
 
 function signatureBlocksOfText(part: TextPart, context: ResponseContext, isLast: boolean): Block[] {
