@@ -6,6 +6,7 @@ import { splice } from '../../src/json/edit.ts'
 import { spliceBytes } from '../../src/json/splice-bytes.ts'
 import { LIMITS } from './limits.ts'
 import { spaced, spaces } from './spaced.ts'
+import { runs } from '../runs.ts'
 
 const NAMES = ['a', 'b', 'model', 'é', 'toString']
 const object = fc.dictionary(fc.constantFrom(...NAMES, 'x', 'y'), fc.jsonValue(), { noNullPrototype: true })
@@ -31,7 +32,7 @@ test('members of bytes are set and removed as those of a text', () => {
       const isRemoving = Object.entries(texts).some(([name, one]) => one === undefined && name in value)
       if (!isRemoving && Object.keys(value).length > 0) expect(written.length).toBe(splice(text, texts).length)
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(600, 2000) },
   )
 })
 
