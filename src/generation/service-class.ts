@@ -20,8 +20,8 @@ export const classValue = (value: string): string => value.toLowerCase().replace
 
 const OPENAI_TIERS: ReadonlySet<string> = new Set(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast'])
 
-/** A reported tier by OpenAI's name; undefined where OpenAI has none. */
+/** A requested or reported tier by OpenAI's name; undefined where OpenAI has none. */
 export function openaiTier(tier: string | undefined): string | undefined {
-  if (tier === 'standard') return 'default'
+  if (tier === 'standard' || tier === 'standard_only') return 'default'
   return tier !== undefined && OPENAI_TIERS.has(tier) ? tier : undefined
 }

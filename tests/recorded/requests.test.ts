@@ -111,6 +111,7 @@ const TRANSLATED: [path: RegExp, value: RegExp, sent: RegExp][] = [
   [/^tools\[\]\.max_uses$/, /^/, /"max_tool_calls":/],
   [/^generationConfig\.responseModalities\[\]$/, /^IMAGE$/, /"image_generation"/],
   [/^service_tier$/, /^default$/, /"standard_only"/],
+  [/^service_tier$/, /^standard_only$/, /"service_tier":"default"/],
   [/\.image_url\.url$/, /^image\/jpg$/, /"image\/jpeg"/],
   [/^top_logprobs$/, /^0$/, /"responseLogprobs":true/],
   [

@@ -1,4 +1,5 @@
 import type { GenerationRequest } from '../../generation/request.ts'
+import { openaiTier } from '../../generation/service-class.ts'
 import { breakpointOf, limitBreakpoints, loseBreakpoints } from '../cache-breakpoints.ts'
 import { acceptsSampling, limitOutputTokens } from '../capabilities.ts'
 import { present, snakeCase } from '../fields.ts'
@@ -146,7 +147,8 @@ function writeIdentity(request: GenerationRequest, translation: Translation): Js
   const { cacheRetention, serviceTier, metadata = {} } = request
   const written: Json = { ...writeUserIds(translation), ...present('prompt_cache_retention', cacheRetention) }
   if (serviceTier !== undefined) {
-    if (SERVICE_TIERS.includes(serviceTier)) written.service_tier = serviceTier
+    const tier = openaiTier(serviceTier)
+    if (tier !== undefined && SERVICE_TIERS.includes(tier)) written.service_tier = tier
     else
       translation.lose(
         'unsupported_by_provider',

@@ -1,4 +1,5 @@
 import type { Reasoning, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
+import { openaiTier } from '../../generation/service-class.ts'
 import { loseBreakpoints } from '../cache-breakpoints.ts'
 import { nearestEffort, acceptsSampling, limitOutputTokens, refuseAudioAlone } from '../capabilities.ts'
 import { isObject, objectOf } from '../../json/parse.ts'
@@ -291,13 +292,12 @@ function writeFormat(translation: Translation): Json | undefined {
   }
 }
 
-const TIERS: ReadonlySet<string> = new Set(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast'])
-
 function writeMetadata(translation: Translation): Json {
   const { metadata, serviceTier, cacheRetention } = translation.request
   const body: Json = writeUserIds(translation)
   if (cacheRetention !== undefined) body.prompt_cache_retention = cacheRetention
-  if (serviceTier !== undefined && TIERS.has(serviceTier)) body.service_tier = serviceTier
+  const tier = openaiTier(serviceTier)
+  if (tier !== undefined) body.service_tier = tier
   else if (serviceTier !== undefined)
     translation.lose(
       'unsupported_by_provider',

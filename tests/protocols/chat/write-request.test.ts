@@ -72,10 +72,14 @@ describe('requests to a provider', () => {
     expect(written({ serviceTier })).toMatchObject({ body: { service_tier: serviceTier }, lost: [] })
   })
 
+  test('the service tier of messages without priority is the default one', () => {
+    expect(written({ serviceTier: 'standard_only' })).toMatchObject({ body: { service_tier: 'default' }, lost: [] })
+  })
+
   test('a setting that cannot be sent is reported with its path', () => {
     const { body, lost } = written({
       sampling: { topK: 5, temperature: 0, stop: ['1', '2', '3', '4', '5'] },
-      serviceTier: 'standard_only',
+      serviceTier: 'batch',
       system: [{ type: 'text', text: 'S', cache: {}, path: 'system[0]' }],
     })
     expect(body).toMatchObject({ temperature: 0, stop: ['1', '2', '3', '4'] })

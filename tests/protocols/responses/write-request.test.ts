@@ -123,12 +123,17 @@ describe('the body of a request', () => {
     expect(lossesOf({ maxOutputTokens: 20 })).toEqual([])
   })
 
+  test('has the default service tier for that of messages without priority', () => {
+    expect(write({ serviceTier: 'standard_only' }).body.service_tier).toBe('default')
+    expect(lossesOf({ serviceTier: 'standard_only' })).toEqual([])
+  })
+
   test('reports settings that the protocol or the provider does not have', () => {
     expect(
       lossesOf({
         sampling: { topK: 1, seed: 0, stop: ['x'], frequencyPenalty: 1, presencePenalty: 1, logitBias: { 1: 2 } },
         outputModalities: ['text', 'audio'],
-        serviceTier: 'standard_only',
+        serviceTier: 'batch',
         metadata: { a: 1 },
         protocol: 'chat.completions',
       }).sort(),
