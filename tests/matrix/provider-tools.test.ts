@@ -32,7 +32,6 @@ const variantsOf = (schemas: Json, name: string): string[] =>
 const TRANSLATED_TOOLS = new Set([
   'function',
   'custom',
-  'namespace',
   'web_search',
   'web_search_2025_08_26',
   'web_search_preview',
@@ -125,7 +124,10 @@ function tablesOfResponses(): Table[] {
       what: 'tools',
       kinds: variantsOf(schemas, 'Tool').filter((kind) => !TRANSLATED_TOOLS.has(kind)),
       path: () => 'tools[0]',
-      body: (type) => ({ ...HELLO.responses, tools: [{ type }] }),
+      body: (type) => ({
+        ...HELLO.responses,
+        tools: [{ type, ...(type === 'namespace' ? { name: 'n', tools: [] } : {}) }],
+      }),
     },
     {
       client: 'responses',

@@ -11,7 +11,7 @@ import { toolLists, type NamespaceNames } from './namespaces.ts'
 /**
  * Tools that agents offer with each request: a model works without them. All others that a provider runs are required.
  */
-const OPTIONAL = /^(web_search|tool_search|programmatic_tool_calling)(_preview)?(_\d{4}_\d{2}_\d{2})?$/
+const OPTIONAL = /^(web_search|namespace|tool_search|programmatic_tool_calling)(_preview)?(_\d{4}_\d{2}_\d{2})?$/
 
 export type ReadTools = { tools: Tool[]; webSearch?: WebSearch; imageOutput?: ImageOutput }
 
@@ -159,18 +159,15 @@ function readCustom(tool: Fields, names: NamespaceNames, extras: Extras, namespa
   }
 }
 
-/**
- * The tools of a namespace, which are ordinary tools elsewhere: their calls get the namespace back. Only one inside
- * another cannot be sent.
- */
+/** The tools of a namespace are ordinary tools elsewhere; a model does not need the namespace. */
 function readNamespace(tool: Fields, names: NamespaceNames, extras: Extras): Tool[] {
   const name = tool.require('name', tool.string('name'), 'the name of the namespace')
   const inner = tool.require('tools', tool.objects('tools'), 'the tools of the namespace')
-  return inner.flatMap((one): Tool[] =>
-    one.value.type === 'namespace'
-      ? [{ type: 'native', protocol: 'responses', kind: 'namespace', value: one.value, path: one.path, optional: true }]
-      : readTool(one, names, extras, name),
-  )
+  const flat = inner.flatMap((one) => (one.value.type === 'namespace' ? [] : readTool(one, names, extras, name)))
+  return [
+    ...flat,
+    { type: 'native', protocol: 'responses', kind: 'namespace', value: tool.value, path: tool.path, optional: true },
+  ]
 }
 
 const MODES = ['none', 'auto', 'required'] as const

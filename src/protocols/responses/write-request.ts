@@ -156,7 +156,7 @@ function writeTool(tool: Tool, names: ToolNames, translation: Translation): Json
         },
       ]
     case 'native':
-      // Tools of namespaces are written without them, so one inside another is lost.
+      // The tools of a namespace are written without it.
       if (tool.protocol === 'responses' && tool.kind !== 'namespace') return [objectOf(tool.value)]
       return writeHosted(tool, translation, writeHostedTool)
   }

@@ -97,7 +97,6 @@ describe('a request', () => {
           tools: [
             { type: 'function', name: 'look' },
             { type: 'function', name: 'f' },
-            { type: 'namespace', name: 'inner', tools: [] },
           ],
         },
         { type: 'web_search', external_web_access: true },
@@ -110,7 +109,6 @@ describe('a request', () => {
         ['custom', 'patch'],
         ['function', 'look'],
         ['function', 'mcp__f'],
-        // Only one inside another, which the provider documents nowhere, is lost.
         ['namespace', true],
         ['web_search', true],
         ['code_interpreter', undefined],
@@ -236,6 +234,7 @@ describe('the path of an element', () => {
     expect(readWithPaths({ tools, input }).tools.map(({ path }) => path)).toEqual([
       'tools[0]',
       'tools[1].tools[0]',
+      'tools[1]',
       'tools[2]',
       'input[0].tools[0]',
     ])
