@@ -1,7 +1,7 @@
 import { protocols } from './protocols/index.ts'
 import type { AppContext, AuthenticatedRequest, PublicRequest } from './context.ts'
 import { getConsole } from './endpoints/console.ts'
-import { countGeminiTokens, countMessagesTokens } from './endpoints/count-tokens.ts'
+import { countGeminiTokens, countMessagesTokens, countResponsesTokens } from './endpoints/count-tokens.ts'
 import { createFile, deleteFile, getFile, getFileContent, listFiles } from './endpoints/files/files.ts'
 import { getBalance, getGeneration, getGenerationAtOldPath, getSubscription } from './endpoints/management/records.ts'
 import type { ManagementRoute } from './endpoints/management/route.ts'
@@ -20,6 +20,7 @@ import type { PredictionContext } from './endpoints/predictions/predictor.ts'
 import { cancelPrediction, createPrediction, getPrediction, listPredictions } from './endpoints/predictions/routes.ts'
 import { streamPrediction } from './endpoints/predictions/stream.ts'
 import { getWebhookSecret } from './endpoints/predictions/webhooks.ts'
+import { expand } from './endpoints/responses/expand.ts'
 import { ResponseStore } from './endpoints/responses/response-store.ts'
 import {
   cancelResponse,
@@ -162,6 +163,15 @@ export const routes: readonly Route[] = [
     { errorFormat: 'generateContent' },
   ),
 
+  post(
+    'responses.input_tokens',
+    '/v1/responses/input_tokens',
+    (app, inbound) =>
+      countResponsesTokens(app, inbound, (rawRequest) =>
+        expand(rawRequest, app.store.responses, inbound.identity.accountId, app.config.limits),
+      ),
+    { errorFormat: 'responses' },
+  ),
   get('responses.upgrade', '/v1/responses', refuseUpgrade, { errorFormat: 'responses' }),
   get('responses.get', /^\/v1\/responses\/([^/]+)$/, getResponse, { errorFormat: 'responses' }),
   post('responses.cancel', /^\/v1\/responses\/([^/]+)\/cancel$/, cancelResponse, { errorFormat: 'responses' }),

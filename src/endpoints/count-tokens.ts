@@ -25,6 +25,8 @@ type Counting = {
   read(rawRequest: RawRequest): GenerationRequest
   /** The member of the response that has the number. */
   member: 'input_tokens' | 'totalTokens'
+  /** Other members of the response. */
+  rest?: object
   /** The request to a provider of the same protocol. Called after media were put into `rawRequest`. */
   request(endpoint: Endpoint): { path: string; body: RequestBody; headers: Record<string, string> }
 }
@@ -40,6 +42,33 @@ export async function countMessagesTokens(app: AppContext, inbound: Authenticate
       path: '/messages/count_tokens',
       body: withModel(rawRequest, target.model),
       headers: protocols.messages.call.headers(rawRequest),
+    }),
+  })
+}
+
+/**
+ * `POST /v1/responses/input_tokens`. `expand` replaces references to stored responses, which only Sluice knows, by
+ * their items.
+ */
+export async function countResponsesTokens(
+  app: AppContext,
+  inbound: AuthenticatedRequest,
+  expand: (rawRequest: RawRequest) => Promise<unknown>,
+): Promise<Response> {
+  const rawRequest = await readRawRequest(app, inbound)
+  await expand(rawRequest)
+  return count(app, inbound, rawRequest, {
+    protocol: 'responses',
+    read: protocols.responses.serve.readRequest,
+    member: 'input_tokens',
+    rest: { object: 'response.input_tokens' },
+    request: ({ target }) => ({
+      path: '/responses/input_tokens',
+      body: splice(rawRequest.text, {
+        model: JSON.stringify(target.model),
+        ...(Object.hasOwn(rawRequest.body, 'previous_response_id') ? { previous_response_id: undefined } : {}),
+      }),
+      headers: {},
     }),
   })
 }
@@ -94,7 +123,7 @@ async function count(
   rawRequest: RawRequest,
   counting: Counting,
 ): Promise<Response> {
-  const { protocol, member } = counting
+  const { protocol, member, rest } = counting
   const media = await app.media.resolve(inbound, protocol, rawRequest)
   try {
     // Parsing and counting a long body take tens of milliseconds each.
@@ -110,7 +139,7 @@ async function count(
         : undefined
     if (typeof counted?.[member] === 'number') return Response.json(counted)
     const headers = { 'x-sluice-estimated': 'true' }
-    return Response.json({ [member]: await estimateInputTokens(request) }, { headers })
+    return Response.json({ ...rest, [member]: await estimateInputTokens(request) }, { headers })
   } finally {
     media?.release()
   }

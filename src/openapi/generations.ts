@@ -234,6 +234,14 @@ const countMessages = (prefix: string): Operation =>
     { model: SANDBOX, messages: [{ role: 'user', content: 'Hello' }] },
   )
 
+const countResponses = counting(
+  '/v1/responses/input_tokens',
+  OPENAI,
+  object({ '!model': MODEL, input: {} }),
+  object({ '!object': { const: 'response.input_tokens' }, '!input_tokens': whole }),
+  { model: SANDBOX, input: 'Hello' },
+)
+
 const withAlt = (operation: Operation): Operation =>
   operation.path.endsWith(':streamGenerateContent') ? { ...operation, query: { alt: oneOf('sse', 'json') } } : operation
 
@@ -242,6 +250,7 @@ export const generations: readonly Operation[] = [
     ...openAi.map((one) => generation({ ...one, path: prefix + one.path })),
     countMessages(prefix),
   ]),
+  countResponses,
   ...google.map(generation).map(withAlt),
   ...GOOGLE_MODELS.map((models) =>
     counting(`${models}:countTokens`, 'GoogleError', object({}), object({ '!totalTokens': whole }), { contents }),

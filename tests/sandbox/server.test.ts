@@ -261,6 +261,10 @@ test('token counting endpoints return the prompt tokens', async () => {
       messages: [{ role: 'user', content: 'one two three' }],
     }),
   ).toEqual({ input_tokens: 3 })
+  expect(await postJson('/v1/responses/input_tokens', { model: 'responses', input: 'one two three' })).toEqual({
+    object: 'response.input_tokens',
+    input_tokens: 3,
+  })
   expect(await postJson('/v1beta/models/gemini:countTokens', { contents: [{ parts: [{ text: 'one two' }] }] })).toEqual(
     {
       totalTokens: 2,

@@ -33,6 +33,28 @@ test('models are listed and retrieved by name', async () => {
   expect(await failure(client.models.retrieve('sandbox/none'))).toMatchObject({ status: 404 })
 })
 
+test.each(MODELS)('input tokens are counted on %s, with those of the response before', async (model) => {
+  const count = async (more: object): Promise<number> => {
+    const counted = await client.responses.inputTokens.count({ model, input: 'one two three', ...more })
+    expect(counted.object).toBe('response.input_tokens')
+    return counted.input_tokens
+  }
+  const alone = await count({})
+  expect(alone).toBeGreaterThanOrEqual(3)
+  const { id } = await client.responses.create({ model, input: 'four five six seven' })
+  expect(await count({ previous_response_id: id })).toBeGreaterThanOrEqual(alone + 7)
+  expect(await failure(client.responses.inputTokens.count({ model, previous_response_id: 'resp_none' }))).toMatchObject(
+    {
+      status: 404,
+      param: 'previous_response_id',
+    },
+  )
+  expect(await failure(client.responses.inputTokens.count({ input: 'one' }))).toMatchObject({
+    status: 400,
+    param: 'model',
+  })
+})
+
 test.each(MODELS)('runTools completes a tool loop on %s, streamed and not', async (model) => {
   for (const stream of [false, true]) {
     const calls: string[] = []

@@ -173,6 +173,7 @@ function tokenCount(rawRequest: RawRequest, route: RouteOf<'count'>): object {
   const count = (body: Record<string, unknown>): number =>
     promptTokens(readWhole({ ...rawRequest, body, text: JSON.stringify(body) }, route.protocol))
   if (route.protocol === 'messages') return { input_tokens: count({ max_tokens: 1, ...rawRequest.body }) }
+  if (route.protocol === 'responses') return { object: 'response.input_tokens', input_tokens: count(rawRequest.body) }
   const inner = rawRequest.body['generateContentRequest']
   const isWrapped = typeof inner === 'object' && inner !== null
   return { totalTokens: count(isWrapped ? (inner as Record<string, unknown>) : rawRequest.body) }
