@@ -84,6 +84,7 @@ const TABLE: Record<string, Row> = {
     keys: USERS,
   },
   'POST countTokens generateContent': { path: '/v1beta/models/sandbox/gemini:countTokens', body: google, keys: USERS },
+  'POST responses.input_tokens responses': responses('/v1/responses/input_tokens'),
   'GET responses.upgrade responses': { path: '/v1/responses', keys: USERS },
   'GET responses.get responses': inPath((id) => `/v1/responses/${id}`),
   'POST responses.cancel responses': inPath((id) => `/v1/responses/${id}/cancel`),
