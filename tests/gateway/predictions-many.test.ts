@@ -2,13 +2,12 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { runs } from '../runs.ts'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { predictionProvider, Predictions } from './predicting.ts'
 
 /** Many predictions with large inputs: queued ones are on disk and not in memory. */
 
-const COUNT = runs(200, 400)
+const COUNT = 400
 const INPUT_BYTES = 1_000_000
 
 const residentMiB = ({ pid }: GatewayProcess): number =>
