@@ -1,7 +1,6 @@
 import providerNames from '../../catalog/telemetry-names.json'
 import { completionTokens, promptTokens } from '../generation/usage.ts'
 import { BoundedMap } from '../collections/bounded-map.ts'
-import type { OpenGeneration } from '../ledger/ledger.ts'
 import type { RequestEntry } from '../log/request-line.ts'
 import type { AttemptRecord } from '../providers/attempt-record.ts'
 import type { GenerationRecord } from '../store/store.ts'
@@ -18,8 +17,16 @@ import {
 import type { OtlpWriter, Prepared } from '../telemetry/otlp-writer.ts'
 import type { RequestTrace } from '../telemetry/trace.ts'
 
-/** The facts of all attempts of a generation. */
-type Attempts = Pick<OpenGeneration['meter'], 'tries' | 'served' | 'namedModel' | 'begunMs'>
+/** A request that has ended, as far as its spans show it. */
+export type EndedRequest = { trace: RequestTrace; entry: RequestEntry; generation: EndedGeneration | undefined }
+
+/** `servedModel`: as the response names it. `hasBegun`: the first event of the response came. */
+export type EndedGeneration = {
+  attempts: readonly AttemptRecord[]
+  servedModel: string | undefined
+  hasBegun: boolean
+  record: GenerationRecord
+}
 
 const SHARED_MAX = 1_000
 /** Names of models are cut to this length: clients could fill the memory with them. */
@@ -70,7 +77,15 @@ export class SpanWriter {
   readonly #ofRequests = new SharedFields()
   readonly #ofAttempts = new SharedFields()
 
-  writeRequest(out: OtlpWriter, trace: RequestTrace, entry: RequestEntry): void {
+  /** Writes the span of a request, and those of its attempts that have one. */
+  write(out: OtlpWriter, { trace, entry, generation }: EndedRequest): void {
+    this.#writeRequest(out, trace, entry)
+    if (generation === undefined) return
+    for (const attempt of generation.attempts)
+      if (attempt.spanId !== undefined) this.#writeAttempt(out, trace, entry, attempt, generation)
+  }
+
+  #writeRequest(out: OtlpWriter, trace: RequestTrace, entry: RequestEntry): void {
     const { startedAt, spanId, parent } = trace
     const shared = this.#sharedByRequests(out, trace, entry)
     beginSpan(out, trace, spanId, parent?.spanId, startedAt, startedAt + entry.ms, entry.level === 'error', shared)
@@ -85,26 +100,25 @@ export class SpanWriter {
     out.end()
   }
 
-  /** `attempt`: one of `attempts.tries`, with a span. */
-  writeAttempt(
+  /** `attempt`: one of `attempts`, with a span. */
+  #writeAttempt(
     out: OtlpWriter,
     trace: RequestTrace,
     entry: RequestEntry,
     attempt: AttemptRecord,
-    { tries, served, namedModel, begunMs }: Attempts,
-    record: GenerationRecord,
+    { attempts, servedModel, hasBegun, record }: EndedGeneration,
   ): void {
     const startMs = trace.attemptsAt + (attempt.startedMs ?? 0)
-    const isLast = attempt === tries.at(-1) && attempt.error === undefined
+    const isLast = attempt === attempts.at(-1) && attempt.error === undefined
     const endMs = isLast ? trace.startedAt + entry.ms : startMs + attempt.milliseconds
     const hasFailed = attempt.error !== undefined || (isLast && entry.level === 'error')
-    const shared = this.#sharedByAttempts(out, attempt, record, isLast, namedModel === '' ? served?.model : namedModel)
+    const shared = this.#sharedByAttempts(out, attempt, record, isLast, servedModel)
     beginSpan(out, trace, attempt.spanId!, trace.spanId, startMs, endMs, hasFailed, shared)
     if (!isLast) writeFailure(out, attempt)
     else {
       writeUsage(out, record.usage)
       // The first chunk of its stream came.
-      if (record.streamed && begunMs !== undefined) {
+      if (record.streamed && hasBegun) {
         const seconds = Math.max(0, trace.startedAt + record.latency - startMs) / 1000
         doubleAttribute(out, 'gen_ai.response.time_to_first_chunk', seconds)
       }
@@ -134,7 +148,7 @@ export class SpanWriter {
     return prepared
   }
 
-  /** `isLast`: it served the request, by `servedModel`, as the response names it. */
+  /** `isLast`: it served the request, by `servedModel`. */
   #sharedByAttempts(
     out: OtlpWriter,
     { provider, protocol, model: requested }: AttemptRecord,

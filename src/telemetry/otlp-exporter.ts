@@ -54,18 +54,28 @@ export type BatchOptions = OtlpTarget & {
   delayMs: number
 }
 
+/** Begins a message, and writes the spans of one item into it. */
+export type BatchFormat<T> = { begin(out: OtlpWriter): void; write(out: OtlpWriter, item: T): void }
+
 /**
- * Spans on their way to a collector, in the message that takes them there. One message is under way at a time; what
- * does not fit in the queue meanwhile is dropped and counted, so that a collector that is slow or gone costs nothing
- * else.
+ * Items are written so many in a row. For one alone the code is no longer in the processor's caches; of many more the
+ * items are not.
  */
-export class BatchExporter {
+const WRITTEN_TOGETHER = 8
+
+/**
+ * Items with spans on their way to a collector. One message is under way at a time; what does not fit in the queue
+ * meanwhile is dropped and counted, so that a collector that is slow or gone costs nothing else.
+ */
+export class BatchExporter<T> {
   readonly #options: BatchOptions
-  readonly #begin: (out: OtlpWriter) => void
+  readonly #format: BatchFormat<T>
+  readonly #unwritten: T[] = []
   /** The message that spans are added to, and the memory of the one that is under way. */
   #waiting: OtlpWriter
   #leaving: OtlpWriter
-  /** The number of spans that wait. */
+  #isBegun = false
+  /** The number of spans that wait, written or not. */
   #spans = 0
   #timer: Timer | undefined
   #sending: Promise<void> | undefined
@@ -73,29 +83,35 @@ export class BatchExporter {
   sent = 0
   dropped = 0
 
-  /** `begin`: begins a message. */
-  constructor(options: BatchOptions, begin: (out: OtlpWriter) => void) {
+  constructor(options: BatchOptions, format: BatchFormat<T>) {
     this.#options = options
-    this.#begin = begin
+    this.#format = format
     this.#waiting = writerOf(options.protocol)
     this.#leaving = writerOf(options.protocol)
   }
 
-  /** The message to write so many spans into, in this turn; undefined where they are dropped. */
-  messageFor(spans: number): OtlpWriter | undefined {
+  /** `spans`: how many the item has. */
+  add(item: T, spans: number): void {
     const { queue, batch, delayMs } = this.#options
     if (this.#spans + spans > queue) {
       this.dropped += spans
-      return undefined
+      return
     }
-    if (this.#spans === 0) this.#begin(this.#waiting)
     this.#spans += spans
-    if (this.#sending === undefined) {
-      // The message leaves in a later turn, with these spans.
-      if (this.#spans >= batch) this.#send()
-      else this.#timer ??= setTimeout(this.#send, delayMs).unref()
+    this.#unwritten.push(item)
+    if (this.#unwritten.length === WRITTEN_TOGETHER) this.#write()
+    if (this.#sending !== undefined) return
+    if (this.#spans >= batch) this.#send()
+    else this.#timer ??= setTimeout(this.#send, delayMs).unref()
+  }
+
+  #write(): void {
+    if (!this.#isBegun) {
+      this.#isBegun = true
+      this.#format.begin(this.#waiting)
     }
-    return this.#waiting
+    for (const item of this.#unwritten) this.#format.write(this.#waiting, item)
+    this.#unwritten.length = 0
   }
 
   readonly #send = (): void => {
@@ -109,7 +125,6 @@ export class BatchExporter {
   /** Sends until less than a batch is left; that waits for more. */
   async #sendWaiting(): Promise<void> {
     const { batch, delayMs } = this.#options
-    await undefined
     do {
       const spans = this.#spans
       const isTaken = await this.#deliver(this.#takeMessage())
@@ -120,6 +135,8 @@ export class BatchExporter {
   }
 
   #takeMessage(): Uint8Array {
+    this.#write()
+    this.#isBegun = false
     const message = this.#waiting
     this.#waiting = this.#leaving
     this.#leaving = message
