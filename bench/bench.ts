@@ -37,12 +37,9 @@ const only = options.only?.split(',')
 const rowPattern = options.rows
 
 const TIMING: Timing = quick
-  ? { rounds: 2, sliceSeconds: 0.7, warmSeconds: 0.7 }
+  ? { rounds: 3, sliceSeconds: 0.7, warmSeconds: 1.5 }
   : { rounds: 4, sliceSeconds: 2, warmSeconds: 2.5 }
-/**
- * Before the first row: the JIT compiler works through about 17,000 requests once, at 100 us of CPU for each, and needs
- * less for each further row.
- */
+/** For what has no rows: the JIT compiler needs about 25,000 small requests. */
 const WARM_SECONDS = 8
 const PAUSE_SECONDS = quick ? 1.5 : 3
 const REST = { windows: 5, seconds: quick ? 5 : 10, settleMs: 30_000 }
@@ -131,8 +128,7 @@ const measureAll = async (entries: Entry[], upstream: Upstream): Promise<TableRo
       entries.map(({ running }) => residentNow(running)),
     ),
   ].filter(({ title }) => isWanted(title))
-  for (const [i, row] of wanted(cpuRows).entries())
-    rows.push(await measureCpu(row, entries, i > 0 ? TIMING : { ...TIMING, warmSeconds: WARM_SECONDS }))
+  for (const row of wanted(cpuRows)) rows.push(await measureCpu(row, entries, TIMING))
   for (const row of wanted([latencyRow])) rows.push(await measureLatency(row, upstream, entries, TIMING))
   for (const row of wanted(pauseRows))
     rows.push(await measurePauses(row, entries, { ...TIMING, rounds: quick ? 1 : 3, sliceSeconds: PAUSE_SECONDS }))

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Subprocess } from 'bun'
 import type { Contender, Running } from './contenders.ts'
 import type { Load, LoadResult } from './load.ts'
-import { cpuSecondsSince, cpuTimes, residentMegabytes } from './process.ts'
+import { compilerSeconds, cpuSecondsSince, cpuTimes, residentMegabytes } from './process.ts'
 import { silentStream } from './rows.ts'
 import type { CpuRow, Row } from './rows.ts'
 import { median } from './table.ts'
@@ -11,7 +11,7 @@ import type { Cell, TableRow } from './table.ts'
 
 export type Entry = { contender: Contender; running: Running }
 
-/** `warmSeconds`: before each row, so that JIT-compiled contenders are measured in their steady state. */
+/** `warmSeconds`: the length of the slices before each row, in which JIT compilers work. */
 export type Timing = { rounds: number; sliceSeconds: number; warmSeconds: number }
 
 const STREAMS_OPEN_MS = 30_000
@@ -91,18 +91,37 @@ const reportErrors = ({ contender }: Entry, { title }: Row, result: LoadResult |
   else if (result.errors > 0) console.error(`${contender.name}: ${result.errors} errors in "${title}"`)
 }
 
+const serves = ({ contender }: Entry, { translated }: CpuRow): boolean => contender.translates || !translated
+
+const WARM_SLICES = 10
+/** Of the CPU time of a slice. Below it, what is compiled still is a matter of chance. */
+const COMPILER_SHARE = 0.03
+
+/**
+ * Runs a row until the contender's compiler rests: it works through about 25,000 small requests, at 100 us of CPU for
+ * each, and what a server costs after that is to be measured.
+ */
+const warm = async (row: CpuRow, entry: Entry, seconds: number): Promise<void> => {
+  const { pid } = entry.running
+  for (let slice = 0; slice < WARM_SLICES; slice++) {
+    const before = compilerSeconds(pid)
+    const { result } = await runLoad(loadOf(entry.running, row, seconds))
+    reportErrors(entry, row, result)
+    if (result === undefined || compilerSeconds(pid) - before < COMPILER_SHARE * result.cpuSeconds) return
+  }
+}
+
 export const measureCpu = async (row: CpuRow, entries: Entry[], timing: Timing): Promise<TableRow> => {
   const costs = entries.map(() => ({ cpu: 0, units: 0 }))
-  for (let round = -1; round < timing.rounds; round += 1) {
-    for (const [i, entry] of entries.entries()) {
-      if (row.translated && !entry.contender.translates) continue
-      // Round -1 is the warm-up.
-      const seconds = round === -1 ? timing.warmSeconds : (row.seconds ?? timing.sliceSeconds)
-      const { result } = await runLoad(loadOf(entry.running, row, seconds))
+  const measured = entries.map((entry, i) => ({ entry, cost: costs[i]! })).filter(({ entry }) => serves(entry, row))
+  for (const { entry } of measured) await warm(row, entry, timing.warmSeconds)
+  for (let round = 0; round < timing.rounds; round += 1) {
+    for (const { entry, cost } of measured) {
+      const { result } = await runLoad(loadOf(entry.running, row, row.seconds ?? timing.sliceSeconds))
       reportErrors(entry, row, result)
-      if (round === -1 || result === undefined) continue
-      costs[i]!.cpu += result.cpuSeconds
-      costs[i]!.units += result[row.per]
+      if (result === undefined) continue
+      cost.cpu += result.cpuSeconds
+      cost.units += result[row.per]
     }
   }
   return {

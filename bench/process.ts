@@ -18,6 +18,16 @@ export const cpuTimes = (pid: number): CpuTimes =>
 export const cpuSecondsSince = (pid: number, before: CpuTimes): number =>
   [...cpuTimes(pid)].reduce((sum, [thread, seconds]) => sum + seconds - (before.get(thread) ?? 0), 0)
 
+/** Threads on which JavaScriptCore compiles. */
+const COMPILER = 'JITWorker\n'
+
+/** CPU time of a process's JIT compiler until now; 0 for a process without one. */
+export const compilerSeconds = (pid: number): number =>
+  [...cpuTimes(pid)].reduce(
+    (sum, [thread, seconds]) => (read(`/proc/${pid}/task/${thread}/comm`) === COMPILER ? sum + seconds : sum),
+    0,
+  )
+
 export const residentMegabytes = (pid: number): number =>
   Number(/VmRSS:\s+(\d+)/.exec(read(`/proc/${pid}/status`) ?? '')?.[1] ?? NaN) / 1024
 
