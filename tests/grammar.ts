@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { GatewayError } from '../src/error.ts'
-import type { FinishReason, GenerationEvent, PartHead } from '../src/generation/event.ts'
+import { FINISH_REASONS, type GenerationEvent, type PartHead } from '../src/generation/event.ts'
 import { noUsage, type Usage } from '../src/generation/usage.ts'
 
 const BUCKETS = new Set(Object.keys(noUsage()))
@@ -100,18 +100,8 @@ const usages: fc.Arbitrary<Partial<Usage>> = fc.record(
   { requiredKeys: ['inputTokens'] },
 )
 
-const reasons: FinishReason[] = [
-  'stop',
-  'stop-sequence',
-  'length',
-  'tool-calls',
-  'content-filter',
-  'refusal',
-  'pause',
-  'other',
-]
 const finish: fc.Arbitrary<GenerationEvent> = fc
-  .constantFrom(...reasons)
+  .constantFrom(...FINISH_REASONS)
   .map((reason) => ({ type: 'finish', reason, raw: `raw-${reason}` }))
 const failure: fc.Arbitrary<GenerationEvent> = fc
   .constantFrom('upstream_error' as const, 'overloaded' as const, 'upstream_rate_limited' as const)

@@ -26,17 +26,20 @@ export type GenerationEvent =
   | ({ type: 'finish' } & Finish)
   | { type: 'error'; error: GatewayError }
 
-export type FinishReason =
-  | 'stop'
-  | 'stop-sequence'
-  | 'length'
-  | 'tool-calls'
-  | 'content-filter'
-  | 'refusal'
-  /** The provider paused a long turn; the client may send it back to continue (Anthropic's `pause_turn`). */
-  | 'pause'
-  /** A reason that only this provider has; it is in `raw`. */
-  | 'other'
+/** The reasons for which responses end, in the terms of no protocol. */
+export const FINISH_REASONS = [
+  'stop',
+  'stop-sequence',
+  'length',
+  'tool-calls',
+  'content-filter',
+  'refusal',
+  // The provider paused a long turn; the client may send it back to continue (Anthropic's `pause_turn`).
+  'pause',
+  // A reason that only this provider has; it is in `raw`.
+  'other',
+] as const
+export type FinishReason = (typeof FINISH_REASONS)[number]
 
 export type Finish = {
   reason: FinishReason

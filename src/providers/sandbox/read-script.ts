@@ -1,4 +1,4 @@
-import type { FinishReason } from '../../generation/event.ts'
+import { FINISH_REASONS } from '../../generation/event.ts'
 import {
   citationStep,
   duration,
@@ -12,17 +12,6 @@ import {
 } from './directive-arguments.ts'
 import { findDirectives, type Directive } from './directives.ts'
 import type { Script, ScriptedResponse, Step } from './script.ts'
-
-const FINISH_REASONS: readonly FinishReason[] = [
-  'stop',
-  'stop-sequence',
-  'length',
-  'tool-calls',
-  'content-filter',
-  'refusal',
-  'pause',
-  'other',
-]
 
 const HTML_PAGE = '<html><body><h1>Sandbox page</h1><p>This is no answer in any protocol.</p></body></html>'
 
