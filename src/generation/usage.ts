@@ -43,7 +43,23 @@ export function addUsage(sum: Usage, usage: Usage): void {
   for (const bucket of USAGE_BUCKETS) sum[bucket] += usage[bucket]
 }
 
-/** All prompt-side tokens, as OpenAI's `prompt_tokens` counts them. */
+/** The buckets of a prompt, and those of what was generated for it; the other two count searches and images. */
+export const PROMPT_BUCKETS = [
+  'inputTokens',
+  'cacheReadTokens',
+  'cacheWrite5mTokens',
+  'cacheWrite1hTokens',
+  'inputAudioTokens',
+] as const satisfies readonly (keyof Usage)[]
+export const OUTPUT_BUCKETS = [
+  'outputTokens',
+  'reasoningTokens',
+  'outputAudioTokens',
+  'outputImageTokens',
+] as const satisfies readonly (keyof Usage)[]
+export type OutputBucket = (typeof OUTPUT_BUCKETS)[number]
+
+/** All prompt-side tokens, as OpenAI's `prompt_tokens` counts them. Written out, because streams call it often. */
 export const promptTokens = (u: Usage): number =>
   u.inputTokens + u.cacheReadTokens + u.cacheWrite5mTokens + u.cacheWrite1hTokens + u.inputAudioTokens
 

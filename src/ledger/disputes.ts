@@ -1,4 +1,4 @@
-import { completionTokens, promptTokens, type Usage } from '../generation/usage.ts'
+import { completionTokens, OUTPUT_BUCKETS, PROMPT_BUCKETS, promptTokens, type Usage } from '../generation/usage.ts'
 import { ASSUMED_OUTPUT_TOKENS } from './estimate.ts'
 
 /**
@@ -13,15 +13,6 @@ const CREDIBLE_SEARCHES = 100
  * generated several times.
  */
 const CREDIBLE_EXCESS = 10
-
-const PROMPT_BUCKETS = [
-  'inputTokens',
-  'cacheReadTokens',
-  'cacheWrite5mTokens',
-  'cacheWrite1hTokens',
-  'inputAudioTokens',
-] as const
-const OUTPUT_BUCKETS = ['outputTokens', 'reasoningTokens', 'outputAudioTokens', 'outputImageTokens'] as const
 
 /**
  * Reported usage that a request cannot have asked for: output above its limit, and a prompt far above its size. That

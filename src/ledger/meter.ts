@@ -1,5 +1,5 @@
 import type { FinishReason, GenerationEvent, PartHead } from '../generation/event.ts'
-import { completionTokens, noUsage, promptTokens, type Usage } from '../generation/usage.ts'
+import { completionTokens, noUsage, OUTPUT_BUCKETS, promptTokens, type Usage } from '../generation/usage.ts'
 import type { ServiceClass } from '../generation/service-class.ts'
 import type { Loss } from '../protocols/translation.ts'
 import type { AttemptRecord } from '../providers/attempt-record.ts'
@@ -330,7 +330,7 @@ export class Meter {
       this.estimation = 'timed'
     }
     if (exhausted === undefined) return
-    for (const bucket of ['outputTokens', 'reasoningTokens', 'outputAudioTokens', 'outputImageTokens'] as const)
+    for (const bucket of OUTPUT_BUCKETS)
       usage[bucket] -= Math.min(usage[bucket], Math.max(0, completionTokens(usage) - exhausted.tokens))
   }
 

@@ -1,5 +1,5 @@
 import { FEE_ITEMS, isCounted, type FeeItem } from '../config/terms.ts'
-import { promptTokens, type Usage } from '../generation/usage.ts'
+import { OUTPUT_BUCKETS, type OutputBucket, promptTokens, USAGE_BUCKETS, type Usage } from '../generation/usage.ts'
 import { divideHalfEven, type Nano } from '../money.ts'
 import type { Price, Rate } from './prices.ts'
 
@@ -13,19 +13,19 @@ export type RatedItem = { item: FeeItem; quantity: number; rate: Nano; origin: N
 export type Rating = { version: string; items: RatedItem[]; origin: Nano; discount: Nano; bill: Nano }
 
 /** The fee item of each usage bucket. */
-const BUCKETS: readonly { bucket: keyof Usage; item: FeeItem }[] = [
-  { bucket: 'inputTokens', item: 'prompt' },
-  { bucket: 'cacheReadTokens', item: 'input_cache_read' },
-  { bucket: 'cacheWrite5mTokens', item: 'input_cache_write_5_min' },
-  { bucket: 'cacheWrite1hTokens', item: 'input_cache_write_1_h' },
-  { bucket: 'inputAudioTokens', item: 'input_audio' },
-  { bucket: 'outputTokens', item: 'completion' },
-  { bucket: 'reasoningTokens', item: 'reasoning' },
-  { bucket: 'outputAudioTokens', item: 'output_audio' },
-  { bucket: 'outputImageTokens', item: 'output_image' },
-  { bucket: 'webSearches', item: 'web_search' },
-  { bucket: 'images', item: 'image' },
-]
+const ITEM_OF: Readonly<Record<keyof Usage, FeeItem>> = {
+  inputTokens: 'prompt',
+  cacheReadTokens: 'input_cache_read',
+  cacheWrite5mTokens: 'input_cache_write_5_min',
+  cacheWrite1hTokens: 'input_cache_write_1_h',
+  inputAudioTokens: 'input_audio',
+  outputTokens: 'completion',
+  reasoningTokens: 'reasoning',
+  outputAudioTokens: 'output_audio',
+  outputImageTokens: 'output_image',
+  webSearches: 'web_search',
+  images: 'image',
+}
 
 /** Where a price has no rate for an item, it is billed as this one. */
 const FALLBACK_ITEM: Partial<Record<FeeItem, FeeItem>> = {
@@ -74,14 +74,6 @@ export function rate(usage: Usage, price: Price, discountBasisPoints: number): R
   return rating
 }
 
-type OutputBucket = 'outputTokens' | 'reasoningTokens' | 'outputAudioTokens' | 'outputImageTokens'
-const OUTPUT_BUCKETS: readonly OutputBucket[] = [
-  'outputTokens',
-  'reasoningTokens',
-  'outputAudioTokens',
-  'outputImageTokens',
-]
-
 /** Rates usage with its output as the most expensive kind, because the kind of output is not known in advance. */
 export function rateWorst(usage: Usage, price: Price, discountBasisPoints: number): Rating {
   const { reasoning, output_audio, output_image } = price.rates
@@ -104,7 +96,7 @@ function linesOf(price: Price): readonly Line[] {
   const { rates } = price
   const lines = FEE_ITEMS.map((item) => ({
     item,
-    buckets: BUCKETS.filter((of) => billedAs(of.item, rates) === item).map(({ bucket }) => bucket),
+    buckets: USAGE_BUCKETS.filter((bucket) => billedAs(ITEM_OF[bucket], rates) === item),
     rate: rates[item],
     unit: isCounted(item) ? 1n : MILLION,
   })).filter(({ item, buckets }) => buckets.length > 0 || (item === 'request' && rates.request !== undefined))

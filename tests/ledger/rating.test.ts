@@ -1,7 +1,15 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { FEE_ITEMS, isCounted, type FeeItem } from '../../src/config/terms.ts'
-import { completionTokens, noUsage, promptTokens, type Usage } from '../../src/generation/usage.ts'
+import {
+  completionTokens,
+  noUsage,
+  OUTPUT_BUCKETS,
+  PROMPT_BUCKETS,
+  promptTokens,
+  USAGE_BUCKETS,
+  type Usage,
+} from '../../src/generation/usage.ts'
 import { decodeRates, encodeRates, ratesOf, type Price, type Rate } from '../../src/ledger/prices.ts'
 import { rate } from '../../src/ledger/rating.ts'
 
@@ -29,6 +37,12 @@ const FULL = {
   request: 0.005,
 }
 const TWO = { prompt: 1, completion: 10 }
+
+test('each bucket counts as prompt, as output, or as searches or images', () => {
+  const one: Usage = Object.assign(noUsage(), Object.fromEntries(USAGE_BUCKETS.map((bucket) => [bucket, 1])))
+  expect([...PROMPT_BUCKETS, ...OUTPUT_BUCKETS, 'webSearches', 'images'].sort()).toEqual([...USAGE_BUCKETS].sort())
+  expect([promptTokens(one), completionTokens(one)]).toEqual([PROMPT_BUCKETS.length, OUTPUT_BUCKETS.length])
+})
 
 describe('lines of a bill', () => {
   test.each([
