@@ -1,4 +1,4 @@
-import { addUsage, noUsage, USAGE_BUCKETS, type Usage } from '../generation/usage.ts'
+import { addUsage, noUsage, OUTPUT_BUCKETS, USAGE_BUCKETS, type Usage } from '../generation/usage.ts'
 
 const COLUMNS: Record<keyof Usage, string> = {
   inputTokens: 'input_tokens',
@@ -19,6 +19,8 @@ export const USAGE_COLUMNS: readonly string[] = USAGE_BUCKETS.map((bucket) => CO
 
 /** SQL of all tokens of a row. */
 export const TOKENS = USAGE_COLUMNS.filter((column) => column.endsWith('_tokens')).join(' + ')
+/** SQL of the generated ones. */
+export const OUTPUT_TOKENS = OUTPUT_BUCKETS.map((bucket) => COLUMNS[bucket]).join(' + ')
 
 /** SQL that gives each column, or what is made of it, the name of its bucket. */
 export const usageSelected = (expression: (column: string) => string): string =>

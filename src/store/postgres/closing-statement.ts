@@ -1,5 +1,5 @@
 import { USAGE_BUCKETS } from '../../generation/usage.ts'
-import { USAGE_COLUMNS } from '../usage-columns.ts'
+import { OUTPUT_TOKENS, USAGE_COLUMNS } from '../usage-columns.ts'
 
 /** Column of generations -> member of a record as it is sent, and its type. */
 const COLUMNS: readonly (readonly [column: string, member: string, type: string])[] = [
@@ -46,10 +46,6 @@ export const SPEED_SUMS: readonly string[] = ['requests', 'tokens', 'duration']
 
 const added = (table: string, columns: readonly string[]): string =>
   columns.map((column) => `${column} = ${table}.${column} + excluded.${column}`).join(', ')
-
-export const OUTPUT_TOKENS = ['output_tokens', 'reasoning_tokens', 'output_audio_tokens', 'output_image_tokens'].join(
-  ' + ',
-)
 
 /** The bucket of a time to the first token, 9 % wide. */
 export const SPEED_BUCKET = 'round(8 * ln(greatest(1, latency)::float8) / ln(2::float8))::integer'

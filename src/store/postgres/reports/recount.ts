@@ -1,5 +1,6 @@
 import { HOUR_MS } from '../../usage-pieces.ts'
-import { OUTPUT_TOKENS, SPEED_BUCKET, SPEED_SUMS, USAGE_SUMS } from '../closing-statement.ts'
+import { OUTPUT_TOKENS } from '../../usage-columns.ts'
+import { SPEED_BUCKET, SPEED_SUMS, USAGE_SUMS } from '../closing-statement.ts'
 
 const USAGE_KEY = ['hour', 'account', 'key', 'model', 'provider', 'ending']
 const SPEED_KEY = ['hour', 'provider', 'model', 'bucket']

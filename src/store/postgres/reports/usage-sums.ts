@@ -2,11 +2,11 @@ import { conditionsOf, REFUSED_CHOICES, SPEED_CHOICES, USAGE_CHOICES, where } fr
 import { firstIdAt } from '../../generation-ids.ts'
 import type { SpeedQuestion, SpeedRow, UsageGroup, UsageQuestion, UsageRow } from '../../reports.ts'
 import { ID_SLACK_MS } from '../../request-page.ts'
-import { usageSelected } from '../../usage-columns.ts'
+import { OUTPUT_TOKENS, usageSelected } from '../../usage-columns.ts'
 import { HOUR_MS, mayBeRefused, type Piece, piecesOf } from '../../usage-pieces.ts'
 import { type SpeedSum, speedRowsOf, type UsedSum, UsageTable } from '../../usage-table.ts'
 import type { Questions } from '../client.ts'
-import { OUTPUT_TOKENS, SPEED_BUCKET } from '../closing-statement.ts'
+import { SPEED_BUCKET } from '../closing-statement.ts'
 import { Values } from './conditions.ts'
 import { textOf } from './request-rows.ts'
 

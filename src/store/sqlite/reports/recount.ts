@@ -1,12 +1,10 @@
 import { firstIdAt as firstHexIdAt } from '../../generation-ids.ts'
 import { HOUR_MS } from '../../usage-pieces.ts'
-import { USAGE_COLUMNS } from '../../usage-columns.ts'
+import { OUTPUT_TOKENS, USAGE_COLUMNS } from '../../usage-columns.ts'
 import { SPEED_KEY, SPEED_SUMS, USAGE_KEY, USAGE_SUMS } from './roll-ups.ts'
 
 /** Ids begin with the time of their request; those of earlier versions and the time of a record may differ by this. */
 export const ID_SLACK_MS = 2 * HOUR_MS
-
-const OUTPUT = ['output_tokens', 'reasoning_tokens', 'output_audio_tokens', 'output_image_tokens'].join(' + ')
 
 /** The first token's time as its bucket in speed_hours. */
 const BUCKET = 'CAST(round(8 * log2(max(1, latency))) AS INTEGER)'
@@ -22,7 +20,7 @@ const usageOf = (where: string): string => `
 
 const speedsOf = (where: string): string => `
   SELECT created_at / ${HOUR_MS} AS hour, coalesce(provider, 0) AS provider, model, ${BUCKET} AS bucket, 1 AS requests,
-    ${OUTPUT} AS tokens, duration
+    ${OUTPUT_TOKENS} AS tokens, duration
   FROM generations ${where} streamed = 1 AND ending = ${idOf('completed')}`
 
 const difference = (key: readonly string[], sums: readonly string[], records: string, rolled: string): string => `
