@@ -40,10 +40,10 @@ export async function proveSoak(
   )
   const samples: Sample[] = []
   let asked = 0
-  const tell = (): void => progress(`${count(asked)} requests; ${slopesOf(samples)}`)
+  const report = (): void => progress(`${count(asked)} requests; ${slopesOf(samples)}`)
   const interrupted = Promise.withResolvers<void>()
   const stop = (): void => {
-    tell()
+    report()
     interrupted.resolve()
   }
   try {
@@ -64,7 +64,7 @@ export async function proveSoak(
       await Promise.race([Bun.sleep(Math.min(SAMPLE_MS, endsAt - performance.now())), interrupted.promise])
       if (endsAt === 0 || !server.isAlive) break
       samples.push(await sampleOf(server, (performance.now() - startedAt) / 3_600_000))
-      if (samples.length % 8 === 0) tell()
+      if (samples.length % 8 === 0) report()
     }
     await Promise.all(clients)
     return [await findingOf(server, samples, asked, endsAt === 0)]

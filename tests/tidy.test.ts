@@ -163,7 +163,7 @@ describe('modules', () => {
     ]).toEqual([])
   })
 
-  test('outgoing requests use send() to providers and the guard of src/http/outside.ts to all other hosts', () => {
+  test('outgoing requests use send() to providers and the guard of src/http/ssrf-guard.ts to all other hosts', () => {
     const around = source.filter(
       (file) =>
         !file.startsWith('src/http/') &&
@@ -408,7 +408,8 @@ function idsOf(catalogue: unknown): Record<string, unknown> {
 
 const identifiersIn = (text: string): string[] =>
   withoutComments(text)
-    .replace(/'(?:[^'\\\n]|\\.)*'|`[^`$]*`/g, '')
+    .replace(/'(?:[^'\\\n]|\\.)*'/g, '')
+    .replace(/`(?:[^`\\]|\\.)*`/g, (template) => (template.match(/(?<=\$\{)[^}]*/g) ?? []).join(' '))
     .replace(/ \/\/ .*$/gm, '')
     .match(/(?<![\w$])[A-Za-z_$][\w$]*/g) ?? []
 
