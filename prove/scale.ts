@@ -189,7 +189,7 @@ export const proveKilledDatabase = (kills: number, progress: (text: string) => v
     { isKilled: true },
   )
 
-/** Connections to the database that are cut, that stand still, and that break when a write was done but not said. */
+/** Connections to the database that are cut, that stall, and that break after a write, before its answer. */
 export async function proveBrokenConnections(faults: number, progress: (text: string) => void): Promise<Finding[]> {
   let proxy: Proxy | undefined
   const route = async (url: string): Promise<string> => (proxy = await startProxy(url)).url

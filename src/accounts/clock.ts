@@ -34,7 +34,7 @@ export class SteadyClock implements Clock {
       this.#now += passed
       this.#elapsedAt += passed
     } else {
-      // Behind one that drifted back, it stands still until that has caught up.
+      // Behind one that drifted back, it stops until that has caught up.
       this.#now = Math.max(this.#now, system)
       this.#elapsedAt = elapsed
     }

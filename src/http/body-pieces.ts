@@ -7,7 +7,7 @@ const PACE: Pace = { periodMs: 10_000, bytes: 10 * 1024 }
 
 /**
  * After a smaller piece others are waited for: a client may send a body in chunks of one byte, each of which would be
- * a hundred in memory. The runtime joins those that nobody waits for.
+ * a hundred in memory. The runtime joins those for which no read waits.
  */
 const SMALL_BYTES = 1024
 

@@ -153,7 +153,7 @@ async function call(
 }
 
 /**
- * Never empty. An unknown host and one that is not public get the same message, because the difference would tell which
+ * Never empty. An unknown host and one that is not public get the same message, because the difference would show which
  * names exist in our network.
  */
 async function addressesOf(url: string, options: GuardOptions, signal: CallSignal): Promise<string[]> {

@@ -236,7 +236,7 @@ const BASE = '/v1/management'
 const nameOf = (method: string, path: string): string =>
   `${method} ${path.startsWith(BASE) ? path.slice(BASE.length) : path}`
 
-/** A schema of the file without the variables that may stand for its values: bodies are refused with them. */
+/** A schema of the file without the variables that may take the place of its values: bodies are refused with them. */
 function withoutVariables(schema: Schema): Schema {
   const { anyOf, ...rest } = schema
   const plain = Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, inside(value)]))

@@ -9,7 +9,7 @@ type Cacheable = { cache?: { ttl?: '5m' | '1h' } | undefined }
 /** Anthropic refuses a request with more, and OpenAI ignores more. */
 const BREAKPOINTS_MAX = 4
 
-/** The breakpoint of an element as a member of it; none for a provider that caches by itself. */
+/** The breakpoint of an element as a member of it; none for a provider that caches without them. */
 export function breakpointOf({ cache }: Cacheable, field: Capabilities['cacheBreakpoints']): Record<string, unknown> {
   if (cache === undefined || field === undefined) return {}
   return field === 'cache_control'

@@ -51,7 +51,7 @@ export const LOSS_CODES = {
   arguments_dropped: ['dropped', 'the arguments are not a JSON object'],
   result_added: ['approximated', 'the provider requires a result for each tool call'],
   citations_dropped: ['dropped', 'the provider accepts only its own citations'],
-  cache_breakpoint_dropped: ['dropped', 'the provider has no cache breakpoints; it caches by itself'],
+  cache_breakpoint_dropped: ['dropped', 'the provider has no cache breakpoints; it caches without them'],
   cache_breakpoint_adjusted: ['approximated', 'the provider accepts fewer cache breakpoints'],
   cache_lifetime_adjusted: ['approximated', 'the provider decides how long it keeps a cached prefix'],
   // Response

@@ -14,7 +14,7 @@ class InProcessCall implements ByteSource, Expiring {
   readonly #deadline = new Deadline(this)
   readonly #onAbort = (): void => this.#end()
   #phase: 'first byte' | 'idle' = 'first byte'
-  /** The beginning of the present wait for the sandbox; undefined while nobody waits. */
+  /** The beginning of the present wait for the sandbox; undefined while none waits. */
   #waitingSince: number | undefined = this.#startedAt
   #failure: GatewayError | undefined
   #reader: { read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>; cancel(): Promise<void> } | undefined

@@ -37,7 +37,7 @@ const SUFFIXES: Readonly<Record<string, Strategy>> = { ':floor': 'price', ':nitr
 
 /**
  * Splits `model:floor`, `model:nitro` and `model@provider`. A listed model keeps its whole name, and so does one of a
- * provider that reads such suffixes itself; what stands behind `@` must be a provider.
+ * provider that reads such suffixes itself; what follows `@` must be a provider.
  */
 export function readModelName(
   name: string,

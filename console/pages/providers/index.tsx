@@ -113,7 +113,7 @@ function HowToAdd() {
     <Panel title="Add a provider">
       <p className="dialog-text">
         Set the key of a provider below, or in the environment of the server. Providers with an address of their own are
-        added here, or stand in sluice.yaml.
+        added here, or are in sluice.yaml.
       </p>
       <Code text="OPENAI_API_KEY=sk-... npm start" name="command" />
     </Panel>

@@ -190,7 +190,7 @@ export class RunTimeSettings {
   }
 }
 
-/** Texts are as they stand here. In a file, `${NAME}` is a variable of the server, so none may look like one. */
+/** Texts are taken as they are. In a file, `${NAME}` is a variable of the server, so none may look like one. */
 function checkLiteral(value: unknown, path = ''): void {
   if (typeof value === 'string' && value.includes('${'))
     throw new SettingsProblems([{ path, message: 'must not contain ${: variables are for sluice.yaml alone' }])

@@ -4,7 +4,7 @@ import { log } from '../../log/log.ts'
 import type { SetSetting, Store } from '../../store/store.ts'
 
 /**
- * Kinds of what is set at run time: objects as they stand under `providers`, `models` and `plans.tiers`, the text of a
+ * Kinds of what is set at run time: objects as they are under `providers`, `models` and `plans.tiers`, the text of a
  * provider's key, and all other settings in one object without a name.
  */
 const SET_KINDS = ['provider', 'provider-key', 'model', 'plan', 'settings'] as const

@@ -205,7 +205,7 @@ export function parseDataUrl(url: string): { mediaType: string; data: string } |
   return { mediaType: mediaType.toLowerCase(), data: url.slice(comma + 1) }
 }
 
-/** Base64 that came in pieces: each padded by itself, or one text cut anywhere. */
+/** Base64 that came in pieces: each padded on its own, or one text cut anywhere. */
 export const joinedBase64 = (pieces: readonly string[]): string =>
   pieces.slice(0, -1).some((piece) => piece.endsWith('='))
     ? Buffer.concat(pieces.map((piece) => Buffer.from(piece, 'base64'))).toString('base64')

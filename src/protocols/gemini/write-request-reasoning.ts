@@ -26,7 +26,7 @@ export function writeReasoning(reasoning: Reasoning | undefined, translation: Tr
     capabilities.reasoning === 'level'
       ? writeLevel(reasoning, capabilities, translation)
       : writeBudget(reasoning, capabilities.budget, translation)
-  // Google refuses to show the thoughts of a model that is told not to think.
+  // Google refuses to show the thoughts of a model that must not think.
   const visible = reasoning.visible !== false && reasoning.effort !== 'none' && reasoning.budgetTokens !== 0
   return visible || effort !== undefined ? { ...effort, ...(visible ? { includeThoughts: true } : {}) } : undefined
 }

@@ -46,7 +46,7 @@ class MessagesResponseWriter implements Writer {
   #hidden = ''
   /** The last part has a block of text. */
   #isWritten = false
-  /** White space that is waiting for a text to stand before. */
+  /** White space that waits for the text behind it. */
   #blank = ''
   /** The length of the last part's text. */
   #length = 0

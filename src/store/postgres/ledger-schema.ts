@@ -149,7 +149,7 @@ export const LEDGER = `
   CREATE INDEX key_spends_of_shard ON key_spends (shard) WHERE shard <> 0;
 `
 
-/** Roll-ups of generations and refusals, and the refusals themselves. An empty text stands for none. */
+/** Roll-ups of generations and refusals, and the refusals themselves. An empty text means none. */
 export const ROLL_UPS = `
   -- Sums of the generations of one hour (since 1970, of created_at), by the process that wrote them, so that none waits
   -- for another. bill: of pay-as-you-go keys; listed: the list price of what subscriptions used.

@@ -1,6 +1,6 @@
 /**
  * Texts of PostgreSQL cannot contain U+0000, which clients may send. It is stored as two characters, of which the first
- * is doubled where it stands for itself.
+ * is doubled where it means itself.
  */
 
 const ESCAPE = '\u001b'

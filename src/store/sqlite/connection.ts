@@ -325,7 +325,7 @@ export class Connection {
       for (const { beforeCommit } of this.#hooks) beforeCommit?.()
       this.run('COMMIT')
     } catch (error) {
-      // SQLite rolls back by itself when the disk is full.
+      // SQLite rolls back on its own when the disk is full.
       if (this.#database.inTransaction) this.#database.run('ROLLBACK')
       for (const { afterRollback } of this.#hooks) afterRollback()
       throw error

@@ -63,7 +63,7 @@ export const lineOf = (row: LineRow): RequestRow =>
     flows: BigInt(row.flows),
   })
 
-/** Null for the empty text, which stands for none. */
+/** Null for the empty text, which means none. */
 export const textOf = (text: string): string | null => (text === '' ? null : text)
 
 export const refusalLineOf = ({ account, key, ...row }: RefusalRow): RequestRow =>

@@ -3,7 +3,7 @@ import { USAGE_COLUMNS } from '../../usage-columns.ts'
 const BUCKETS = USAGE_COLUMNS.map((column) => `${column} INTEGER NOT NULL,`).join('\n    ')
 
 /**
- * Roll-ups of generations and refusals, and the refusals themselves. All texts are ids in names; 0 stands for none.
+ * Roll-ups of generations and refusals, and the refusals themselves. All texts are ids in names; 0 means none.
  */
 export const REPORT_TABLES = `
   -- Sums of the generations of one hour (since 1970, of created_at). bill: of pay-as-you-go keys; listed: the list
