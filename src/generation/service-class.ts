@@ -25,3 +25,10 @@ export function openaiTier(tier: string | undefined): string | undefined {
   if (tier === 'standard' || tier === 'standard_only') return 'default'
   return tier !== undefined && OPENAI_TIERS.has(tier) ? tier : undefined
 }
+
+/** A requested tier by Google's name; undefined where Google has none. */
+export function googleTier(tier: string): string | undefined {
+  if (tier === 'auto') return 'unspecified'
+  const name = openaiTier(tier) === 'default' ? 'standard' : tier
+  return name === 'standard' || name === 'flex' || name === 'priority' ? name : undefined
+}

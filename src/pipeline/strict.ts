@@ -8,6 +8,8 @@ import { isPlain } from '../ledger/service-classes.ts'
 import { isRemembered } from '../protocols/element-memory.ts'
 import { refusalOf } from '../protocols/fields.ts'
 import type { RequestedClass } from '../protocols/requested-output.ts'
+import { protocols } from '../protocols/index.ts'
+import { settingPath } from '../protocols/request-paths.ts'
 import { hasReferences } from '../protocols/schema/references.ts'
 import type { Loss } from '../protocols/translation.ts'
 import type { PreparedRequests } from '../providers/attempt.ts'
@@ -90,17 +92,19 @@ function hasKnownReferences(tool: Tool): boolean {
 
 /** The service tier of a request that is translated, unless it gets lost on the way to every endpoint. */
 export function translatedClasses(
-  { serviceTier }: GenerationRequest,
+  { serviceTier, protocol }: GenerationRequest,
+  body: Record<string, unknown>,
   endpoints: readonly Endpoint[],
   preparedRequests: PreparedRequests,
 ): RequestedClass[] {
   const value = serviceTier === undefined ? undefined : classValue(serviceTier)
   if (value === undefined || isPlain('service_tier', value)) return []
+  const param = settingPath(protocols[protocol].serve.paths, body, 'serviceTier')
   const isSent = endpoints.some((endpoint) => {
     const { losses } = prepared(preparedRequests, endpoint)?.losses ?? {}
-    return losses?.every(({ path }) => path !== 'service_tier') === true
+    return losses?.every(({ path }) => path !== param) === true
   })
-  return isSent ? [{ member: 'service_tier', value, param: 'service_tier' }] : []
+  return isSent ? [{ member: 'service_tier', value, param }] : []
 }
 
 const toolReferences = new WeakMap<Tool, boolean>()

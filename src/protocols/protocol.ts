@@ -276,7 +276,8 @@ export type Quirks = {
   maxTokensField?: 'max_tokens' | 'max_completion_tokens'
   /**
    * chat: fields that the provider refuses with a 4xx. They are dropped from translated requests and reported, except
-   * `stream_options`, which Sluice itself adds: the provider then sends usage always or never.
+   * `stream_options`, which Sluice itself adds: the provider then sends usage always or never. generateContent:
+   * `service_tier`, for a server without `serviceTier`.
    */
   refuses?: Refusable[]
   /** chat: the field of the seed. Default `seed`. */

@@ -24,19 +24,23 @@ const provider = Bun.serve({
         '/v1/chat/completions': 'chat.completions',
         '/v1/responses': 'responses',
         '/v1/messages': 'messages',
+        '/v1/models/m:generateContent': 'generateContent',
       } as Record<string, ConversationName>
     )[pathname]!
     upstream.bodies.push((await request.json()) as Record<string, unknown>)
-    const whole = TALKS[protocol].whole(COUNTED) as { usage: object }
+    const whole = TALKS[protocol].whole(COUNTED) as { usage: object; usageMetadata: object }
     return Response.json(
       protocol === 'messages'
         ? { ...whole, usage: withClass(whole.usage, 'service_tier') }
-        : withClass(whole, 'service_tier'),
+        : protocol === 'generateContent'
+          ? { ...whole, usageMetadata: withClass(whole.usageMetadata, 'serviceTier') }
+          : withClass(whole, 'service_tier'),
     )
   },
 })
-const models = (['chat.completions', 'responses', 'messages'] as const).map((protocol) => {
-  const name = protocol.replace('.', '-')
+const nameOf = (protocol: ConversationName): string => protocol.toLowerCase().replace('.', '-')
+const models = PROTOCOLS.map((protocol) => {
+  const name = nameOf(protocol)
   return {
     provider: `  ${name}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${provider.port}/v1" }`,
     model: `  ${name}/m:
@@ -85,7 +89,7 @@ const send = (protocol: ConversationName, model: string, more: object): Promise<
 const SAME = PROTOCOLS.filter((protocol) => protocol !== 'generateContent')
 
 test.each(SAME)('a class of %s is held and billed at its price, and as it was served', async (protocol) => {
-  const model = `${protocol.replace('.', '-')}/m`
+  const model = `${nameOf(protocol)}/m`
   const cases: [requested: string | undefined, served: string | undefined, halves: bigint][] = [
     [undefined, undefined, 2n],
     ['priority', undefined, 4n],
@@ -147,4 +151,24 @@ test('a tier that is translated is priced, and one that the translation drops is
   const dropped = await send('chat.completions', 'messages/m', { service_tier: 'flex' })
   expect([dropped.status, dropped.headers.get('x-sluice-translation')?.includes('service_tier')]).toEqual([200, true])
   expect((await lastRecord()).bill).toBe(PLAIN)
+})
+
+test('a tier of generateContent is priced where it is carried, in both directions', async () => {
+  upstream.served = undefined
+  expect((await send('generateContent', 'chat-completions/m', { serviceTier: 'priority' })).status).toBe(200)
+  expect(upstream.bodies.at(-1)!.service_tier).toBe('priority')
+  expect((await lastRecord()).bill).toBe(PLAIN * 2n)
+  const dropped = await send('generateContent', 'messages/m', { serviceTier: 'priority' })
+  expect([dropped.status, dropped.headers.get('x-sluice-translation')?.includes('"serviceTier"')]).toEqual([200, true])
+  expect((await lastRecord()).bill).toBe(PLAIN)
+  for (const [served, halves] of [
+    ['flex', 1n],
+    ['standard', 2n],
+  ] as const) {
+    upstream.served = served
+    const response = await send('chat.completions', 'generatecontent/m', { service_tier: 'flex' })
+    expect(await response.json()).toMatchObject({ service_tier: served === 'flex' ? 'flex' : 'default' })
+    expect(upstream.bodies.at(-1)!.serviceTier).toBe('flex')
+    expect((await lastRecord()).bill).toBe((PLAIN * halves) / 2n)
+  }
 })

@@ -1,5 +1,6 @@
 import type { GenerationRequest } from '../../generation/request.ts'
-import { collectExtras, type Extras, tryRead } from '../fields.ts'
+import { classValue } from '../../generation/service-class.ts'
+import { collectExtras, type Extras, present, tryRead } from '../fields.ts'
 import type { RawRequest } from '../protocol.ts'
 import { GoogleFields } from './fields.ts'
 import { readConfig } from './read-request-config.ts'
@@ -32,12 +33,20 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
     ...readTools(body, extras),
     ...(toolChoice === undefined ? {} : { toolChoice }),
     ...readConfig(body.object('generationConfig') ?? body.inner({}, 'generationConfig'), extras),
+    ...present('serviceTier', readServiceTier(body)),
     stream: rawRequest.stream ?? false,
     protocol: 'generateContent',
     extras,
   }
   collectExtras(body, extras)
   return request
+}
+
+function readServiceTier(body: GoogleFields): string | undefined {
+  const tier = body.string('serviceTier')
+  if (tier === undefined) return undefined
+  const value = classValue(tier)
+  return value === 'unspecified' ? 'auto' : value
 }
 
 const contentsOf = (body: GoogleFields): unknown[] =>

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../error.ts'
 import type { ContentFilter, GenerationEvent } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
+import { classValue, type ServiceClass } from '../../generation/service-class.ts'
 import type { Frame } from '../../http/frames.ts'
 import { parseWithExact } from '../../json/exact.ts'
 import { isObject, stringOf } from '../../json/parse.ts'
@@ -148,10 +149,16 @@ export class GeminiResponseReader implements Reader {
     const isComplete = this.finishing && !this.#isUsageStale
     const isSilent = this.#text === '' && this.#calls === 0
     const read = readUsage(this.#usage, this.#citations.searches, { isComplete, isSilent })
-    const text = JSON.stringify([read, isComplete])
+    const service = serviceIn(this.#usage)
+    const text = JSON.stringify([read, isComplete, service])
     if (read === undefined || text === this.#reportedUsage) return
     this.#reportedUsage = text
-    this.#out.push({ type: 'usage', usage: read, ...(isComplete ? {} : { interim: true }) })
+    this.#out.push({
+      type: 'usage',
+      usage: read,
+      ...present('service', service),
+      ...(isComplete ? {} : { interim: true }),
+    })
   }
 
   #readCandidate(candidate: Record<string, unknown>): void {
@@ -309,6 +316,9 @@ export class GeminiResponseReader implements Reader {
     this.#out.push({ type: 'error', error })
   }
 }
+
+const serviceIn = ({ serviceTier: tier }: Record<string, unknown>): ServiceClass | undefined =>
+  typeof tier === 'string' ? { service_tier: classValue(tier) } : undefined
 
 function parseChunk(text: string): unknown {
   try {

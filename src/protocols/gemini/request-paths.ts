@@ -29,6 +29,7 @@ export const paths: RequestPaths = {
     outputModalities: ['generationConfig.responseModalities'],
     imageOutput: ['generationConfig.imageConfig'],
     webSearch: ['tools'],
+    serviceTier: ['serviceTier'],
   },
   fields: {
     name: ['name'],

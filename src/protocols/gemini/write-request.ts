@@ -1,3 +1,4 @@
+import { googleTier } from '../../generation/service-class.ts'
 import { loseBreakpoints } from '../cache-breakpoints.ts'
 import { withImageOutput } from '../image-config.ts'
 import type { Target } from '../protocol.ts'
@@ -26,7 +27,7 @@ export function writeRequest(translation: Translation): Record<string, unknown> 
   const generationConfig = writeConfig(request, translation)
   loseSettings(
     translation,
-    ['logitBias', 'user', 'metadata', 'reasoning.summary', 'verbosity', 'serviceTier', 'cacheKey', 'cacheRetention'],
+    ['logitBias', 'user', 'metadata', 'reasoning.summary', 'verbosity', 'cacheKey', 'cacheRetention'],
     'unsupported_field',
   )
   loseBreakpoints(translation, undefined)
@@ -36,5 +37,19 @@ export function writeRequest(translation: Translation): Record<string, unknown> 
     ...(tools.length === 0 ? {} : { tools }),
     ...(toolConfig === undefined ? {} : { toolConfig }),
     ...(Object.keys(generationConfig).length === 0 ? {} : { generationConfig }),
+    ...writeServiceTier(request.serviceTier, translation),
   }
+}
+
+function writeServiceTier(requested: string | undefined, translation: Translation): { serviceTier?: string } {
+  if (requested === undefined) return {}
+  const tier = googleTier(requested)
+  if (tier !== undefined && translation.target.quirks.refuses?.includes('service_tier') !== true)
+    return { serviceTier: tier }
+  translation.lose(
+    'unsupported_by_provider',
+    translation.setting('serviceTier'),
+    `the provider has no service tier '${requested}'`,
+  )
+  return {}
 }

@@ -174,7 +174,7 @@ const writeTopP = (topP: number | undefined, least: number): Json =>
 function writeServiceTier(tier: string | undefined, translation: Translation): Json {
   if (tier === undefined) return {}
   if (tier === 'auto' || tier === 'standard_only') return { service_tier: tier }
-  if (tier === 'default') return { service_tier: 'standard_only' }
+  if (tier === 'default' || tier === 'standard') return { service_tier: 'standard_only' }
   translation.lose(
     'unsupported_by_provider',
     translation.setting('serviceTier'),

@@ -51,6 +51,13 @@ describe('settings', () => {
     expect(read(config({ thinkingConfig: { thinkingBudget: 0 } })).reasoning).toEqual({ effort: 'none' })
   })
 
+  test('a service tier is read by its name in either spelling, and the default as auto', () => {
+    expect(read(hello({ serviceTier: 'flex' })).serviceTier).toBe('flex')
+    expect(read(hello({ service_tier: 'SERVICE_TIER_PRIORITY' })).serviceTier).toBe('priority')
+    const { serviceTier, extras } = read(hello({ serviceTier: 'unspecified' }))
+    expect([serviceTier, Object.keys(extras)]).toEqual(['auto', []])
+  })
+
   test('unknown fields are kept with their paths, and null fields are absent', () => {
     const { extras } = read(
       hello({

@@ -24,6 +24,12 @@ describe('usage', () => {
     ).toMatchObject({ inputTokens: 10, outputTokens: 5, reasoningTokens: 7 })
   })
 
+  test('has the service tier in which the response was served', () => {
+    const usageMetadata = { promptTokenCount: 10, candidatesTokenCount: 1, serviceTier: 'flex' }
+    const { service } = fold(eventsOf([{ ...chunkOf([{ text: 'a' }], STOP), usageMetadata }]))
+    expect(service).toEqual({ service_tier: 'flex' })
+  })
+
   test('keeps counts that a chunk does not have', () => {
     expect(usageOf({ promptTokenCount: 10, thoughtsTokenCount: 7 }, { candidatesTokenCount: 5 })).toMatchObject({
       inputTokens: 10,

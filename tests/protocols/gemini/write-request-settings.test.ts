@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import type { GenerationRequest, Part } from '../../../src/generation/request.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
-import { assistant, callOf, resultOf, results, textOf, write } from './building.ts'
+import { written } from '../../translating.ts'
+import { assistant, callOf, requestOf, resultOf, results, targetOf, textOf, write } from './building.ts'
 
 /** Tools and settings that are sent to providers of generateContent. */
 
@@ -194,7 +195,7 @@ describe('settings', () => {
       user: 'u',
       metadata: { a: 1 },
       parallelTools: false,
-      serviceTier: 'flex',
+      serviceTier: 'fast',
       cacheKey: 'k',
       verbosity: 'low',
     })
@@ -206,7 +207,7 @@ describe('settings', () => {
       'presence_penalty value_adjusted',
       'prompt_cache_key unsupported_field',
       'seed unsupported_by_provider',
-      'service_tier unsupported_field',
+      'service_tier unsupported_by_provider',
       'stop stop_applied_here',
       'user unsupported_field',
       'verbosity unsupported_field',
@@ -304,4 +305,28 @@ test('citations of earlier responses are reported', () => {
   expect(write({ turns: [assistant(cited)] }).lost).toEqual([
     { code: 'citations_dropped', path: 'messages[0].content[0]' },
   ])
+})
+
+describe('a service tier', () => {
+  test.each([
+    ['flex', 'flex'],
+    ['priority', 'priority'],
+    ['default', 'standard'],
+    ['standard_only', 'standard'],
+    ['auto', 'unspecified'],
+  ])('%s is sent as %s', (serviceTier, sent) => {
+    const { body, lost } = write({ serviceTier })
+    expect([body.serviceTier, lost]).toEqual([sent, []])
+  })
+
+  test('that Google does not have is lost', () => {
+    const { body, lost } = write({ serviceTier: 'scale' })
+    expect([body.serviceTier, lost]).toEqual([undefined, [{ code: 'unsupported_by_provider', path: 'service_tier' }]])
+  })
+
+  test('is lost at a provider without the field', () => {
+    const target: Target = { ...targetOf(), quirks: { refuses: ['service_tier'] } }
+    const { body, losses } = written('generateContent', requestOf({ serviceTier: 'flex' }), target)
+    expect([body.serviceTier, losses.map(({ path }) => path)]).toEqual([undefined, ['service_tier']])
+  })
 })
