@@ -1,6 +1,5 @@
 import { EFFORTS, type Effort } from '../generation/request.ts'
 import type { Capabilities } from './protocol.ts'
-import type { SettingName } from './request-paths.ts'
 import type { Translation } from './translation.ts'
 
 /**
@@ -10,7 +9,7 @@ import type { Translation } from './translation.ts'
 export function nearestEffort(
   requested: Effort,
   { efforts }: Capabilities,
-  setting: SettingName,
+  setting: 'reasoning.effort' | 'reasoning.budgetTokens',
   translation: Translation,
 ): Effort | undefined {
   if (efforts === undefined || efforts.includes(requested)) return requested
@@ -18,7 +17,9 @@ export function nearestEffort(
   const [nearest] = efforts
     .filter((effort) => effort !== 'none')
     .toSorted((a, b) => distance(a) - distance(b) || EFFORTS.indexOf(a) - EFFORTS.indexOf(b))
-  const path = translation.setting(setting)
+  // Clients write the effort none in other members than an effort.
+  const isOff = requested === 'none' && setting === 'reasoning.effort'
+  const path = translation.setting(isOff ? 'reasoning.off' : setting)
   if (nearest === undefined)
     translation.lose('reasoning_not_possible', path, 'the model decides itself how much it reasons')
   else

@@ -24,6 +24,7 @@ export type SettingName =
   | 'maxOutputTokens'
   | 'reasoning'
   | 'reasoning.effort'
+  | 'reasoning.off'
   | 'reasoning.budgetTokens'
   | 'reasoning.adaptive'
   | 'reasoning.visible'

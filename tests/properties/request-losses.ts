@@ -30,6 +30,7 @@ const paths: RequestPaths = {
     maxOutputTokens: ['maxOutputTokens'],
     reasoning: ['reasoning'],
     'reasoning.effort': ['reasoning.effort'],
+    'reasoning.off': ['reasoning.effort'],
     'reasoning.budgetTokens': ['reasoning.budgetTokens'],
     'reasoning.adaptive': ['reasoning.adaptive'],
     'reasoning.visible': ['reasoning.visible'],

@@ -124,6 +124,13 @@ describe('the path of a loss', () => {
     ['chat.completions', 'messages', { max_tokens: 9000, reasoning_effort: 'low' }, {}, ['reasoning_effort']],
     ['chat.completions', 'messages', { max_tokens: 9000, reasoning: { effort: 'low' } }, {}, ['reasoning.effort']],
     [
+      'messages',
+      'chat.completions',
+      { thinking: { type: 'disabled' }, output_config: { effort: 'high' } },
+      { reasoning: 'effort', efforts: ['low', 'high'] },
+      ['thinking'],
+    ],
+    [
       'responses',
       'generateContent',
       { max_output_tokens: 50, reasoning: { effort: 'xhigh' } },

@@ -21,6 +21,7 @@ export const paths: RequestPaths = {
     maxOutputTokens: ['max_completion_tokens', 'max_tokens'],
     reasoning: ['reasoning_effort', 'reasoning', 'include_reasoning'],
     'reasoning.effort': ['reasoning_effort', 'reasoning.effort', 'reasoning.enabled'],
+    'reasoning.off': ['reasoning_effort', 'reasoning.effort', 'reasoning.enabled'],
     'reasoning.budgetTokens': ['reasoning.max_tokens'],
     'reasoning.adaptive': ['reasoning.enabled'],
     'reasoning.visible': ['reasoning.exclude', 'include_reasoning'],

@@ -21,6 +21,7 @@ export const paths: RequestPaths = {
       'generationConfig.thinkingConfig.thinkingLevel',
       'generationConfig.thinkingConfig.thinkingBudget',
     ],
+    'reasoning.off': ['generationConfig.thinkingConfig.thinkingBudget'],
     'reasoning.budgetTokens': ['generationConfig.thinkingConfig.thinkingBudget'],
     'reasoning.adaptive': ['generationConfig.thinkingConfig.thinkingBudget'],
     'reasoning.visible': ['generationConfig.thinkingConfig.includeThoughts'],

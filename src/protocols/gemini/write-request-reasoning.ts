@@ -72,11 +72,18 @@ function writeBudget(
 /** The budget for an effort; 0 switches reasoning off. */
 function writeEffort(effort: Effort, range: Capabilities['budget'], translation: Translation): number {
   const budget = acceptedBudget(budgetOfEffort(effort), range)
-  const path = translation.setting('reasoning.effort')
   if (effort !== 'none')
-    translation.lose('effort_as_budget', path, `the model takes a budget instead of an effort: ${budget} tokens`)
+    translation.lose(
+      'effort_as_budget',
+      translation.setting('reasoning.effort'),
+      `the model takes a budget instead of an effort: ${budget} tokens`,
+    )
   else if (budget !== 0)
-    translation.lose('effort_adjusted', path, `the model always reasons: sent as a budget of ${budget} tokens`)
+    translation.lose(
+      'effort_adjusted',
+      translation.setting('reasoning.off'),
+      `the model always reasons: sent as a budget of ${budget} tokens`,
+    )
   return budget
 }
 

@@ -15,6 +15,7 @@ export const paths: RequestPaths = {
     maxOutputTokens: ['max_tokens'],
     reasoning: ['thinking', 'output_config.effort'],
     'reasoning.effort': ['output_config.effort', 'thinking'],
+    'reasoning.off': ['thinking'],
     'reasoning.budgetTokens': ['thinking.budget_tokens'],
     'reasoning.adaptive': ['thinking'],
     'reasoning.visible': ['thinking.display'],

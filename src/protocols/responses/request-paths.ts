@@ -14,6 +14,7 @@ export const paths: RequestPaths = {
     maxOutputTokens: ['max_output_tokens'],
     reasoning: ['reasoning'],
     'reasoning.effort': ['reasoning.effort'],
+    'reasoning.off': ['reasoning.effort'],
     'reasoning.visible': ['reasoning.summary', 'reasoning.generate_summary'],
     'reasoning.summary': ['reasoning.summary', 'reasoning.generate_summary'],
     outputFormat: ['text.format'],
