@@ -114,11 +114,16 @@ function writeModalities(request: GenerationRequest, translation: Translation): 
       'audio output is not available: chat completions requires a voice and a format, which this request does not have',
     )
   const config = imageConfigOf(request, translation)
+  // A model that makes only images refuses a request for text; all others require one.
+  const hasText = output?.includes('text') !== false
+  if (hasText && requested.includes('image') && !requested.includes('text'))
+    translation.lose(
+      'value_adjusted',
+      translation.setting('outputModalities'),
+      'the provider makes images only beside text',
+    )
   return {
-    // A model that makes only images refuses a request for text.
-    ...(requested.includes('image')
-      ? { modalities: requested.filter((kind) => kind !== 'text' || output?.includes(kind) !== false) }
-      : {}),
+    ...(requested.includes('image') ? { modalities: hasText ? ['text', 'image'] : ['image'] } : {}),
     ...(config === undefined
       ? {}
       : {

@@ -153,6 +153,20 @@ describe('a request for an image', () => {
     expect(bodyFor('chat.completions', 'chat.completions', target(['image'])).modalities).toEqual(['image'])
   })
 
+  test('without text asks a provider of chat completions for text too, except a model without text output', () => {
+    const generationConfig = { responseModalities: ['IMAGE'] }
+    const request = requestOf('generateContent', { generationConfig })
+    const sentTo = (to: Target): Written => written('chat.completions', request, to, { generationConfig })
+    for (const output of [undefined, ['text', 'image']] as const) {
+      const { body, losses } = sentTo(target(output?.slice()))
+      expect([body.modalities, losses.map(({ code, path }) => [code, path])]).toEqual([
+        ['text', 'image'],
+        [['value_adjusted', 'generationConfig.responseModalities']],
+      ])
+    }
+    expect(sentTo(target(['image']))).toMatchObject({ body: { modalities: ['image'] }, losses: [] })
+  })
+
   test('of responses is refused for a model without known image output', () => {
     for (const provider of ['generateContent', 'chat.completions'] as const)
       expect(() => bodyFor('responses', provider, target())).toThrow(/image_generation/)
