@@ -32,6 +32,7 @@ const variantsOf = (schemas: Json, name: string): string[] =>
 const TRANSLATED_TOOLS = new Set([
   'function',
   'custom',
+  'namespace',
   'web_search',
   'web_search_2025_08_26',
   'web_search_preview',
@@ -126,7 +127,7 @@ function tablesOfResponses(): Table[] {
       path: () => 'tools[0]',
       body: (type) => ({
         ...HELLO.responses,
-        tools: [{ type, ...(type === 'namespace' ? { name: 'n', tools: [] } : {}) }],
+        tools: [{ type }],
       }),
     },
     {

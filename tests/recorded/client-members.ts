@@ -84,6 +84,7 @@ export const CLIENTS: Record<ConversationName, Client> = {
       ...SAMPLES,
       image_url: 'https://example.com/a.png',
       'ToolChoiceAllowed.tools': [[{ type: 'function', name: 'look' }]],
+      'NamespaceToolParam.name': 'space',
     },
     required: { FunctionCallOutputItemParam: ['call_id'], ComputerToolCall: ['action'] },
     // References are replaced by stored items before the request is read.
@@ -155,6 +156,7 @@ export const SILENT: Record<ConversationName, [path: RegExp, values: readonly un
     [/^input\[\d\]\.content\[0\]\.logprobs/, 'any'],
     // The namespace is a part of the name where names are not unique.
     [/^input\[\d\]\.namespace$/, 'any'],
+    [/^(input\[\d\]\.)?tools\[\d\]\.name$/, ['space']],
     // A string and one text part are the same.
     [/^input\[\d\]\.(content|output)$/, 'any'],
     // Defaults.

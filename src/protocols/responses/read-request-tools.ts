@@ -108,17 +108,7 @@ function readTool(tool: Fields, names: NamespaceNames, extras: Extras, namespace
     default: {
       const hosted = hostedTool(type, tool.value)
       if (hosted !== undefined) for (const [path, value] of ownMembers(tool.value)) extras[tool.at(path)] = value
-      return [
-        {
-          type: 'native',
-          protocol: 'responses',
-          kind: type,
-          value: tool.value,
-          path: tool.path,
-          ...(OPTIONAL.test(type) ? { optional: true } : {}),
-          ...present('hosted', hosted),
-        },
-      ]
+      return [{ ...nativeTool(tool, type), ...present('hosted', hosted) }]
     }
   }
 }
@@ -159,16 +149,25 @@ function readCustom(tool: Fields, names: NamespaceNames, extras: Extras, namespa
   }
 }
 
-/** The tools of a namespace are ordinary tools elsewhere; a model does not need the namespace. */
+/** The tools of a namespace are ordinary tools elsewhere; only its description is lost. */
 function readNamespace(tool: Fields, names: NamespaceNames, extras: Extras): Tool[] {
   const name = tool.require('name', tool.string('name'), 'the name of the namespace')
   const inner = tool.require('tools', tool.objects('tools'), 'the tools of the namespace')
-  const flat = inner.flatMap((one) => (one.value.type === 'namespace' ? [] : readTool(one, names, extras, name)))
-  return [
-    ...flat,
-    { type: 'native', protocol: 'responses', kind: 'namespace', value: tool.value, path: tool.path, optional: true },
-  ]
+  if (tool.value.description === '') tool.take('description')
+  collectExtras(tool, extras)
+  return inner.flatMap((one) =>
+    one.value.type === 'namespace' ? [nativeTool(one, 'namespace')] : readTool(one, names, extras, name),
+  )
 }
+
+const nativeTool = ({ value, path }: Fields, kind: string): Tool & { type: 'native' } => ({
+  type: 'native',
+  protocol: 'responses',
+  kind,
+  value,
+  path,
+  ...(OPTIONAL.test(kind) ? { optional: true } : {}),
+})
 
 const MODES = ['none', 'auto', 'required'] as const
 

@@ -156,8 +156,7 @@ function writeTool(tool: Tool, names: ToolNames, translation: Translation): Json
         },
       ]
     case 'native':
-      // The tools of a namespace are written without it.
-      if (tool.protocol === 'responses' && tool.kind !== 'namespace') return [objectOf(tool.value)]
+      if (tool.protocol === 'responses') return [objectOf(tool.value)]
       return writeHosted(tool, translation, writeHostedTool)
   }
 }

@@ -86,7 +86,7 @@ describe('a request', () => {
   })
 
   test('has tools of agents that any model can use', () => {
-    const { tools, webSearch } = read({
+    const { tools, webSearch, extras } = read({
       tools: [
         { type: 'function', name: 'f', description: 'd', parameters: { type: 'object' }, strict: null },
         { type: 'custom', name: 'patch', format: { type: 'grammar', syntax: 'lark', definition: 'x' } },
@@ -109,12 +109,24 @@ describe('a request', () => {
         ['custom', 'patch'],
         ['function', 'look'],
         ['function', 'mcp__f'],
-        ['namespace', true],
         ['web_search', true],
         ['code_interpreter', undefined],
       ],
     )
     expect(webSearch).toBeUndefined()
+    expect({ ...extras }).toEqual({ 'tools[2].description': 'd' })
+  })
+
+  test('has the tools of a namespace, and a namespace inside it as one that no other protocol has', () => {
+    const look = { type: 'function', name: 'look' }
+    const { tools, extras } = readWithPaths({
+      tools: [{ type: 'namespace', name: 'mcp', description: '', tools: [look, { type: 'namespace', name: 'n' }] }],
+    })
+    expect(tools).toMatchObject([
+      { type: 'function', name: 'look' },
+      { type: 'native', kind: 'namespace', optional: true, path: 'tools[0].tools[1]' },
+    ])
+    expect({ ...extras }).toEqual({})
   })
 
   test('has a call of a tool in a namespace under its flat name', () => {
@@ -234,7 +246,6 @@ describe('the path of an element', () => {
     expect(readWithPaths({ tools, input }).tools.map(({ path }) => path)).toEqual([
       'tools[0]',
       'tools[1].tools[0]',
-      'tools[1]',
       'tools[2]',
       'input[0].tools[0]',
     ])
