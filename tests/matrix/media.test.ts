@@ -151,7 +151,12 @@ const MEDIA: [what: string, parts: Parts, outcomes: Outcomes][] = [
   ],
   [
     'a video',
-    [{ type: 'video_url', video_url: { url: dataUrl('video/mp4') } }, undefined, undefined, inline('video/mp4')],
+    [
+      { type: 'video_url', video_url: { url: dataUrl('video/mp4') } },
+      { type: 'input_video', video_url: dataUrl('video/mp4') },
+      undefined,
+      inline('video/mp4'),
+    ],
     {
       'chat.completions': refused('video input given as data'),
       responses: refused('video input'),
@@ -162,7 +167,7 @@ const MEDIA: [what: string, parts: Parts, outcomes: Outcomes][] = [
     'a video by its URL',
     [
       { type: 'video_url', video_url: { url: MEDIA_URL } },
-      undefined,
+      { type: 'input_video', video_url: MEDIA_URL },
       undefined,
       { fileData: { mimeType: 'video/mp4', fileUri: MEDIA_URL } },
     ],

@@ -32,7 +32,17 @@ const jsonOf = (text: string): unknown => (text.trim() === '' ? {} : JSON.parse(
 const listOf = (value: unknown): Any[] => (Array.isArray(value) ? value : [])
 const partsOf = (content: unknown): Any[] =>
   typeof content === 'string' ? [{ type: 'text', text: content }] : listOf(content)
-const MEDIA = ['image_url', 'input_audio', 'file', 'input_image', 'input_file', 'image', 'document', 'video_url']
+const MEDIA = [
+  'image_url',
+  'input_audio',
+  'file',
+  'input_image',
+  'input_file',
+  'input_video',
+  'image',
+  'document',
+  'video_url',
+]
 
 /** Adds a part of OpenAI's or Anthropic's protocols; parts of other kinds have no counterpart and are not counted. */
 function addPart(one: Any, out: RequestContent): void {

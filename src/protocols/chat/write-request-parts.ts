@@ -26,6 +26,11 @@ const writeDocument = (source: FileSource, { filename }: MediaPart): Json => ({
   ...present('document_name', filename),
 })
 
+const writeVideo = (source: FileSource): Json => ({ type: 'video_url', video_url: { url: urlOf(source) } })
+
+/** The form of OpenRouter, vLLM and others for models with video input; OpenAI has none. */
+const VIDEO: NonNullable<MediaWriters['video']> = { data: writeVideo, url: writeVideo }
+
 /** Media that can be sent, by the kind of the part and of its source, in OpenAI's form. */
 const OBJECTS: MediaWriters = {
   image: { data: writeImage, url: writeImage },
@@ -112,10 +117,12 @@ export class ContentWriter {
     }
     if (type !== 'file' && filename !== undefined)
       this.#translation.lose('unsupported_field', this.#translation.at(part, 'filename'), 'only files have a name')
-    const { mediaParts } = this.#translation.target.quirks
-    const write = (mediaParts === 'strings' ? STRINGS : OBJECTS)[type]?.[source.type] as
-      | ((source: MediaSource, part: MediaPart) => Json)
-      | undefined
+    const { quirks, capabilities } = this.#translation.target
+    const writers =
+      type === 'video' && capabilities.input?.includes('video') === true
+        ? VIDEO
+        : (quirks.mediaParts === 'strings' ? STRINGS : OBJECTS)[type]
+    const write = writers?.[source.type] as ((source: MediaSource, part: MediaPart) => Json) | undefined
     if (write === undefined)
       throw unsupportedMedia(part, this.#translation, `${type} input given as ${SOURCE_NAMES[source.type]}`)
     return { ...write(source, type === 'image' ? this.#withDetail(part) : part), ...this.breakpoint(part) }

@@ -50,6 +50,8 @@ function readPart(part: Fields, extras: Extras): Part {
       return readFile(part, extras)
     case 'input_audio':
       return readAudio(part)
+    case 'input_video':
+      return readVideo(part, extras)
     case 'encrypted_content':
       return readEncrypted(part) ?? { ...native(part, type), optional: true }
     default:
@@ -137,6 +139,13 @@ function readAudio(part: Fields): MediaPart {
     source: { type: 'data', mediaType: format === 'mp3' ? 'audio/mpeg' : `audio/${format}`, data },
     path: part.path,
   }
+}
+
+/** Open Responses has video in a message or a result, OpenAI has not. */
+function readVideo(part: Fields, extras: Extras): MediaPart {
+  const url = part.require('video_url', part.string('video_url'), 'a URL or a base64 data URL')
+  collectExtras(part, extras)
+  return { type: 'video', source: urlSource(url, part.at('video_url')), path: part.path }
 }
 
 function fileSource(part: Fields, id: string | undefined, oneOf: string): MediaSource {

@@ -80,6 +80,7 @@ function addItem(item: Json, path: Path, found: Found): void {
 function addPart(part: Json, path: Path, found: Found): void {
   if (part.type === 'input_file') addFile(part, path, found)
   else if (part.type === 'input_image') addImage(part, path, found)
+  else if (part.type === 'input_video') addUrl(part, 'video', path, found)
   else refuseFileId(part, path, FILE_PARTS)
 }
 
@@ -95,14 +96,14 @@ function addImage(image: Json, path: Path, found: Found): void {
       kind: 'image',
       inline: (medium) => ({ ...omit(image, 'file_id', 'image_url'), image_url: dataUrl(medium) }),
     })
-  else if (isRemoteUrl(url))
-    found.push({
-      path: [...path, 'image_url'],
-      param: pathText([...path, 'image_url']),
-      source: { type: 'url', url },
-      kind: 'image',
-      inline: dataUrl,
-    })
+  else addUrl(image, 'image', path, found)
+}
+
+function addUrl(part: Json, kind: 'image' | 'video', path: Path, found: Found): void {
+  const at = [...path, `${kind}_url`]
+  const url = part[`${kind}_url`]
+  if (isRemoteUrl(url))
+    found.push({ path: at, param: pathText(at), source: { type: 'url', url }, kind, inline: dataUrl })
 }
 
 function addFile(file: Json, path: Path, found: Found): void {

@@ -207,6 +207,22 @@ describe('conversations', () => {
     ])
   })
 
+  test('a video is sent to a model that is known to read video, and refused by others', () => {
+    const url = { type: 'url', url: 'https://a.example/v.mp4' } as const
+    for (const [source, sent] of [
+      [url, url.url],
+      [{ type: 'data', mediaType: 'video/mp4', data: 'AAAA' }, 'data:video/mp4;base64,AAAA'],
+    ] as const) {
+      const turns: Turn[] = [{ role: 'user', parts: [textOf('see'), { type: 'video', source }] }]
+      expect(written({ turns }, {}, { input: ['text', 'video'] }).body.messages[0].content[1]).toEqual({
+        type: 'video_url',
+        video_url: { url: sent },
+      })
+      for (const input of [undefined, ['text', 'image']] as const)
+        expect(() => written({ turns }, {}, input === undefined ? {} : { input: [...input] })).toThrow('video input')
+    }
+  })
+
   test('every call gets a result right after it, and a result without a call becomes text of the user', () => {
     const missing = messagesOf([
       { role: 'assistant', parts: [callOf('a'), callOf('b')] },

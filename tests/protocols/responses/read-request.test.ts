@@ -165,7 +165,7 @@ describe('input', () => {
     ])
   })
 
-  test('has images, files and audio from data, URLs and file ids', () => {
+  test('has images, files, audio and video from data, URLs and file ids', () => {
     const content = [
       { type: 'input_image', detail: 'high', image_url: 'data:image/png;base64,aGk=' },
       { type: 'input_image', file_id: 'file-1' },
@@ -173,7 +173,7 @@ describe('input', () => {
       { type: 'input_file', filename: 'b.csv', file_data: 'aGk=' },
       { type: 'input_file', file_url: 'https://x.y/d.pdf' },
       { type: 'input_audio', input_audio: { data: 'aGk=', format: 'mp3' } },
-      { type: 'input_video', video_url: 'x' },
+      { type: 'input_video', video_url: 'https://x.y/d.mp4' },
     ]
     expect(one({ role: 'user', content })).toEqual([
       { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'aGk=' }, detail: 'high' },
@@ -182,7 +182,7 @@ describe('input', () => {
       { type: 'file', filename: 'b.csv', source: { type: 'data', mediaType: 'text/csv', data: 'aGk=' } },
       { type: 'file', source: { type: 'url', url: 'https://x.y/d.pdf' } },
       { type: 'audio', source: { type: 'data', mediaType: 'audio/mpeg', data: 'aGk=' } },
-      { type: 'native', protocol: 'responses', kind: 'input_video', value: content[6] },
+      { type: 'video', source: { type: 'url', url: 'https://x.y/d.mp4' } },
     ])
   })
 

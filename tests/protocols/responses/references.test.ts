@@ -85,6 +85,17 @@ test('a medium replaces its reference and keeps the other members', () => {
   })
 })
 
+test('the URL of a video is found, and data replaces it', () => {
+  const video = { type: 'input_video', video_url: 'https://a' }
+  expect(references(body(video))).toMatchObject([
+    { param: 'input[0].content[0].video_url', source: { type: 'url', url: 'https://a' }, kind: 'video' },
+  ])
+  expect(inlined(references, body(video), PNG, ['input', 0, 'content', 0])).toEqual({
+    type: 'input_video',
+    video_url: 'data:image/png;base64,iVBORw==',
+  })
+})
+
 test('references to objects of a provider are found', () => {
   const tools = [
     { type: 'code_interpreter', container: 'cntr_1' },
