@@ -344,3 +344,51 @@ test('the details of a refusal are read from a response of the messages API', ()
     raw: 'refusal',
   })
 })
+
+/** Members that only the server of a chat completion has: names, and objects with a name of each kind. */
+const UNREAD = {
+  choice: { stop_reason: 128009, token_ids: null },
+  message: { executed_tools: [{ type: 'search' }], thinking_blocks: [], prefix: false, channel: 'final' },
+  call: { provider_specific_fields: { a: 1 } },
+}
+const CALL = { index: 0, id: 'c', type: 'function', function: { name: 'f', arguments: '{}', parsed: { b: 2 } } }
+const UNREAD_PATHS = [
+  'related_questions',
+  'stop_reason',
+  'executed_tools',
+  'tool_calls.provider_specific_fields',
+  'tool_calls.parsed',
+].map((name) => `response.${name}`)
+
+describe.each(CLIENTS.slice(1))('members that only the server has are lost for a client of %s', (client) => {
+  const message = { role: 'assistant', content: 'Hello', ...UNREAD.message, tool_calls: [{ ...CALL, ...UNREAD.call }] }
+  const choice = { index: 0, finish_reason: 'tool_calls', ...UNREAD.choice }
+  const head = { id: 'x', object: 'chat.completion', model: 'm', system_fingerprint: 'f', related_questions: ['Why?'] }
+
+  test('and reported once, in a whole response and in a stream', () => {
+    const [whole, streamed] = [contextOf(client), contextOf(client)]
+    const body = { ...head, choices: [{ ...choice, message }] }
+    protocols[client].serve.writeResponse(fold(eventsOf('chat.completions', body)), whole)
+    const reader = protocols['chat.completions'].call.reader({})
+    const frames = [
+      { ...head, choices: [{ index: 0, delta: message }] },
+      { ...head, choices: [{ index: 0, delta: { content: ' there', executed_tools: [{ type: 'search' }] } }] },
+      { ...head, choices: [{ ...choice, delta: {} }] },
+    ]
+    const events = [...frames.flatMap((frame) => reader.read({ data: JSON.stringify(frame) })), ...reader.end()]
+    const writer = protocols[client].serve.writer(streamed)
+    for (const event of events) writer.write(event)
+    for (const { losses } of [whole.losses!, streamed.losses!]) {
+      expect(losses.map(({ path }) => path).toSorted()).toEqual(UNREAD_PATHS.toSorted())
+      expect(losses.map(({ code }) => code)).toEqual(UNREAD_PATHS.map(() => 'response_content_native'))
+    }
+  })
+
+  test('and a server that invents them without end does not fill the report', () => {
+    const context = contextOf(client)
+    const invented = Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`member_${n}`, n]))
+    const body = { ...head, ...invented, choices: [{ ...choice, message: { content: 'Hello' } }] }
+    protocols[client].serve.writeResponse(fold(eventsOf('chat.completions', body)), context)
+    expect(context.losses!.losses).toHaveLength(100)
+  })
+})

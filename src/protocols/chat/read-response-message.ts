@@ -5,6 +5,7 @@ import { mediaKind } from '../media.ts'
 import { TextOffsets } from '../offsets.ts'
 import { PartSequence, type OpenPart } from '../part-sequence.ts'
 import { ToolCalls } from './read-response-calls.ts'
+import { UnreadMembers } from './read-response-members.ts'
 import { withEntry } from './reasoning-details.ts'
 import { joinedBase64, nonEmpty, parseDataUrl, readAnnotation, readLogprobs, type Json } from './shapes.ts'
 
@@ -15,6 +16,8 @@ import { joinedBase64, nonEmpty, parseDataUrl, readAnnotation, readLogprobs, typ
 export class MessageReader {
   /** The message has a refusal, with which OpenAI's finish reason is `stop`. */
   refused = false
+  /** Members of the whole response that are lost across protocols. */
+  readonly unread = new UnreadMembers()
   readonly #sequence: PartSequence
   readonly #calls: ToolCalls
   /** Tells the last opened part from others of its kind: deltas with the same key are appended to it. */
@@ -53,6 +56,7 @@ export class MessageReader {
 
   /** `whole`: a message in one piece, in which the position of a call is its index. */
   add(message: Json, logprobs: unknown, whole: boolean): void {
+    this.unread.ofMessage(message)
     this.#onReasoning(message)
     this.#onContent(message.content, readLogprobs(logprobs))
     if (Array.isArray(message.annotations)) for (const one of message.annotations) this.#annotations.push(one)
@@ -68,7 +72,7 @@ export class MessageReader {
     if (isObject(message.audio)) this.#onAudio(message.audio)
     if (Array.isArray(message.tool_calls))
       for (const [position, call] of message.tool_calls.entries())
-        if (isObject(call)) this.#calls.add(call, whole ? position : undefined)
+        if (isObject(call)) this.#onCall(call, whole ? position : undefined)
     this.#onFunctionCall(message.function_call)
   }
 
@@ -110,7 +114,7 @@ export class MessageReader {
       this.#native.push(['annotations', this.#annotations])
     if (this.#audio.length > 0)
       this.#sequence.whole({ type: 'audio', mediaType: 'audio/wav' }, joinedBase64(this.#audio))
-    for (const [kind, value] of this.#native)
+    for (const [kind, value] of [...this.#native, ...this.unread.found])
       this.#sequence.whole({ type: 'native', protocol: 'chat.completions', kind, value })
   }
 
@@ -251,6 +255,11 @@ export class MessageReader {
     if (transcript === undefined || (this.#hasText && !this.#hasTranscript)) return
     this.#hasTranscript = true
     this.#onText(transcript, undefined)
+  }
+
+  #onCall(call: Json, position: number | undefined): void {
+    this.unread.ofCall(call)
+    this.#calls.add(call, position)
   }
 
   /** The deprecated field of a single call. */

@@ -30,7 +30,7 @@ export function readResponse(body: unknown): GenerationEvent[] {
 /** Some servers change more than the text in every chunk. */
 const MOST_UNLIKE = 4
 
-/** `chat.completion.chunk` frames as events, with the variations of compatible servers. Unknown members are ignored. */
+/** `chat.completion.chunk` frames as events, with the variations of compatible servers. */
 export class ChatResponseReader implements Reader {
   readonly #out: GenerationEvent[] = []
   readonly #message: MessageReader
@@ -90,6 +90,7 @@ export class ChatResponseReader implements Reader {
     const failure = failureIn(chunk, choice)
     if (failure !== undefined) return this.#fail(readFailure(failure))
     this.#onHead(chunk)
+    this.#message.unread.ofResponse(chunk)
     this.#message.addSources(chunk)
     if (choice !== undefined) this.#onChoice(choice, whole)
     if (this.#ended) return
@@ -144,12 +145,16 @@ export class ChatResponseReader implements Reader {
   /** Perplexity has both members: an empty delta in a whole body, the message so far in the chunks of a stream. */
   #onChoice(choice: Json, whole: boolean): void {
     const { delta, message, logprobs } = choice
+    this.#message.unread.ofChoice(choice)
     if (whole && isObject(message)) this.#message.add(message, logprobs, true)
     else if (isObject(delta)) {
       this.#message.add(delta, logprobs, false)
       if (hasOutput(delta)) this.#interim = undefined
     }
-    if (!whole && isObject(message)) this.#choiceSoFar = choice
+    if (!whole && isObject(message)) {
+      this.#message.unread.ofMessage(message)
+      this.#choiceSoFar = choice
+    }
     const reason = nonEmpty(choice.finish_reason)
     if (reason === undefined) return
     if (reason === 'error' || reason === 'network_error')
