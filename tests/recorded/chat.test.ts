@@ -306,8 +306,11 @@ function expected(frames: Frame[]): Json {
 
 function count(out: Json, usage: Json | undefined): void {
   if (usage === undefined || usage === null) return
+  // Mistral's audio is beside the prompt.
+  const audio = usage.prompt_tokens_details?.audio_tokens ?? 0
+  const isBeside = usage.total_tokens === usage.prompt_tokens + usage.completion_tokens + audio
   out.usage = [
-    usage.prompt_tokens,
+    usage.prompt_tokens + (isBeside ? audio : 0),
     usage.completion_tokens,
     usage.prompt_tokens_details?.cached_tokens ?? usage.prompt_cache_hit_tokens ?? 0,
     usage.completion_tokens_details?.reasoning_tokens ?? usage.reasoning_tokens ?? 0,

@@ -139,8 +139,10 @@ function chatContent(frames: unknown[], stream: boolean): ResponseContent {
 function chatUsage(usage: Any): ResponseContent['usage'] {
   const reasoning = usage.completion_tokens_details?.reasoning_tokens ?? usage.reasoning_tokens ?? 0
   const beside = reasoning > 0 && usage.total_tokens === usage.prompt_tokens + usage.completion_tokens + reasoning
+  const audio = usage.prompt_tokens_details?.audio_tokens ?? 0
+  const isAudioBeside = usage.total_tokens === usage.prompt_tokens + usage.completion_tokens + audio
   return {
-    prompt: usage.prompt_tokens,
+    prompt: usage.prompt_tokens + (isAudioBeside ? audio : 0),
     completion: usage.completion_tokens + (beside ? reasoning : 0),
     reasoning,
     cached: usage.prompt_tokens_details?.cached_tokens ?? usage.prompt_cache_hit_tokens ?? 0,

@@ -70,14 +70,17 @@ export function readUsage(usage: unknown): Partial<Usage> | undefined {
   const prompt = objectOf(usage.prompt_tokens_details)
   const completion = objectOf(usage.completion_tokens_details)
   // A part is never more than its whole, whatever the provider counts.
-  const prompted = count(usage.prompt_tokens)
-  const cacheRead = Math.min(first(prompt.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens), prompted)
-  const cacheWrite = Math.min(count(prompt.cache_write_tokens), prompted - cacheRead)
-  const audioIn = Math.min(count(prompt.audio_tokens), prompted - cacheRead - cacheWrite)
-  const reasoning = first(completion.reasoning_tokens, usage.reasoning_tokens)
+  const counted = count(usage.prompt_tokens)
   const generated = count(usage.completion_tokens)
-  // xAI counts reasoning beside the completion, which only the total shows.
-  const beside = reasoning > 0 && count(usage.total_tokens) === prompted + generated + reasoning
+  // What only the total counts: xAI's reasoning is beside the completion, Mistral's audio beside the prompt.
+  const beyond = count(usage.total_tokens) - counted - generated
+  const reasoning = first(completion.reasoning_tokens, usage.reasoning_tokens)
+  const beside = reasoning > 0 && (beyond === reasoning || chargesReasoningApart(usage))
+  const audio = count(prompt.audio_tokens)
+  const prompted = !beside && beyond === audio ? counted + audio : counted
+  const cacheRead = Math.min(first(prompt.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens), counted)
+  const cacheWrite = Math.min(count(prompt.cache_write_tokens), counted - cacheRead)
+  const audioIn = Math.min(audio, prompted - cacheRead - cacheWrite)
   const inside = beside ? 0 : Math.min(reasoning, generated)
   const audioOut = Math.min(count(completion.audio_tokens), generated - inside)
   const imageOut = Math.min(count(completion.image_tokens), generated - inside - audioOut)
@@ -101,6 +104,13 @@ export function readUsage(usage: unknown): Partial<Usage> | undefined {
     images: 0,
   }
 }
+
+/**
+ * Perplexity's models for research count their reasoning neither in the completion nor in the total, and charge for it
+ * beside both. Only they count and charge citations.
+ */
+const chargesReasoningApart = ({ citation_tokens: citations, cost }: Json): boolean =>
+  isCount(citations) || isCount(objectOf(cost).reasoning_tokens_cost)
 
 /** Usage as OpenAI's usage object; details without tokens are left out, except the cached and the reasoning ones. */
 export function writeUsage(usage: Usage): Json {

@@ -197,6 +197,34 @@ describe('usage', () => {
       }),
     ).toMatchObject({ inputTokens: 250, outputTokens: 11, reasoningTokens: 222 })
   })
+  test('reasoning tokens that are charged apart are beside the completion', () => {
+    const counts = { prompt_tokens: 33, completion_tokens: 11_395, total_tokens: 11_428, reasoning_tokens: 193_947 }
+    const apart = { inputTokens: 33, outputTokens: 11_395, reasoningTokens: 193_947, webSearches: 21 }
+    expect(usage({ ...counts, citation_tokens: 19_028, num_search_queries: 21 })).toMatchObject(apart)
+    const cost = { input_tokens_cost: 0, output_tokens_cost: 0.091, reasoning_tokens_cost: 0.582 }
+    expect(usage({ ...counts, num_search_queries: 21, cost })).toMatchObject(apart)
+    // Of a server that says neither, a part is never more than its whole.
+    const uncharged = { citation_tokens: null, cost: { output_tokens_cost: 0.1, reasoning_tokens_cost: null } }
+    expect(usage({ ...counts, completion_tokens: 10, reasoning_tokens: 11, ...uncharged })).toMatchObject({
+      outputTokens: 0,
+      reasoningTokens: 10,
+    })
+  })
+  test('audio tokens beside the prompt are recognised by the total', () => {
+    const details = { audio_tokens: 375, cached_tokens: 9 }
+    const counts = { prompt_tokens: 11, completion_tokens: 15, prompt_tokens_details: details }
+    expect(usage({ ...counts, total_tokens: 401 })).toMatchObject({
+      inputTokens: 2,
+      cacheReadTokens: 9,
+      inputAudioTokens: 375,
+      outputTokens: 15,
+    })
+    expect(usage({ ...counts, prompt_tokens: 386, total_tokens: 401 })).toMatchObject({
+      inputTokens: 2,
+      cacheReadTokens: 9,
+      inputAudioTokens: 375,
+    })
+  })
   test('cached and audio tokens are counted once, and never exceed the whole', () => {
     expect(
       usage({ prompt_tokens: 100, completion_tokens: 5, prompt_cache_hit_tokens: 64, prompt_cache_miss_tokens: 36 }),
