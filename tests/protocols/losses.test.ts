@@ -5,7 +5,7 @@ import { protocols } from '../../src/protocols/index.ts'
 import { lose, lossesHeader } from '../../src/protocols/losses.ts'
 import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { LossReport, type Loss } from '../../src/protocols/translation.ts'
-import { eventsOf } from '../translating.ts'
+import { eventsOf, streamedEventsOf } from '../translating.ts'
 
 /** Losses of responses: what each client protocol cannot represent, the same for whole and streamed responses. */
 
@@ -345,50 +345,180 @@ test('the details of a refusal are read from a response of the messages API', ()
   })
 })
 
-/** Members that only the server of a chat completion has: names, and objects with a name of each kind. */
-const UNREAD = {
-  choice: { stop_reason: 128009, token_ids: null },
-  message: { executed_tools: [{ type: 'search' }], thinking_blocks: [], prefix: false, channel: 'final' },
-  call: { provider_specific_fields: { a: 1 } },
-}
-const CALL = { index: 0, id: 'c', type: 'function', function: { name: 'f', arguments: '{}', parsed: { b: 2 } } }
-const UNREAD_PATHS = [
-  'related_questions',
-  'stop_reason',
-  'executed_tools',
-  'tool_calls.provider_specific_fields',
-  'tool_calls.parsed',
-].map((name) => `response.${name}`)
+/** Members that only the server has, in each object of a response, and the names under which they are lost. */
+const UNREAD: [ConversationName, frames: object[], whole: object, lost: string[]][] = [
+  [
+    'chat.completions',
+    [
+      {
+        id: 'x',
+        model: 'm',
+        related_questions: ['Why?'],
+        choices: [{ index: 0, delta: { executed_tools: [{ n: 1 }] } }],
+      },
+      {
+        id: 'x',
+        choices: [
+          {
+            index: 0,
+            delta: {
+              executed_tools: [{ n: 2 }],
+              content: 'Hello',
+              prefix: false,
+              channel: 'final',
+              thinking_blocks: [{ text: '' }],
+              tool_calls: [
+                { index: 0, id: 'c', extra: { a: 1 }, function: { name: 'f', arguments: '{}', parsed: { b: 2 } } },
+              ],
+            },
+          },
+        ],
+      },
+      {
+        id: 'x',
+        choices: [{ index: 0, delta: {}, stop_reason: 128009, token_ids: null, finish_reason: 'tool_calls' }],
+      },
+    ],
+    {
+      id: 'x',
+      model: 'm',
+      related_questions: ['Why?'],
+      choices: [
+        {
+          index: 0,
+          stop_reason: 128009,
+          finish_reason: 'tool_calls',
+          message: {
+            executed_tools: [{ n: 1 }],
+            content: 'Hello',
+            tool_calls: [{ id: 'c', extra: { a: 1 }, function: { name: 'f', arguments: '{}', parsed: { b: 2 } } }],
+          },
+        },
+      ],
+    },
+    ['related_questions', 'stop_reason', 'executed_tools', 'tool_calls.extra', 'tool_calls.parsed'],
+  ],
+  [
+    'responses',
+    [
+      {
+        type: 'response.output_item.done',
+        output_index: 0,
+        item: { type: 'message', mood: 'calm', content: [{ type: 'output_text', text: 'Hello', tone: 1 }] },
+      },
+      {
+        type: 'response.output_item.done',
+        output_index: 1,
+        item: { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}', caller: { type: 'program' } },
+      },
+      { type: 'response.completed', response: { id: 'x', model: 'm', status: 'completed', output: [] } },
+    ],
+    {
+      id: 'x',
+      model: 'm',
+      status: 'completed',
+      output: [
+        { type: 'message', mood: 'calm', content: [{ type: 'output_text', text: 'Hello', tone: 1 }] },
+        { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}', caller: { type: 'program' } },
+      ],
+    },
+    ['mood', 'tone', 'caller'],
+  ],
+  [
+    'messages',
+    [
+      { type: 'message_start', message: { id: 'x', model: 'm', content: [], region: 'eu' } },
+      { type: 'content_block_start', index: 0, content_block: { type: 'text', text: 'Hello', tone: 1 } },
+      { type: 'content_block_stop', index: 0 },
+      {
+        type: 'content_block_start',
+        index: 1,
+        content_block: { type: 'tool_use', id: 'c', name: 'f', input: {}, caller: { type: 'code_execution_20250825' } },
+      },
+      { type: 'content_block_stop', index: 1 },
+      {
+        type: 'message_delta',
+        delta: { stop_reason: 'tool_use' },
+        context_management: { applied_edits: [{ type: 'clear_tool_uses_20250919' }] },
+      },
+      { type: 'message_stop' },
+    ],
+    {
+      id: 'x',
+      model: 'm',
+      region: 'eu',
+      content: [
+        { type: 'text', text: 'Hello', tone: 1 },
+        { type: 'tool_use', id: 'c', name: 'f', input: {}, caller: { type: 'code_execution_20250825' } },
+        { type: 'tool_use', id: 'd', name: 'f', input: {}, caller: { type: 'direct' } },
+      ],
+      stop_reason: 'tool_use',
+      context_management: { applied_edits: [{ type: 'clear_tool_uses_20250919' }] },
+    },
+    ['region', 'tone', 'caller', 'context_management'],
+  ],
+  [
+    'generateContent',
+    [
+      { responseId: 'x', candidates: [{ content: { parts: [{ text: 'Hello', tone: 1 }, { hologram: { a: 1 } }] } }] },
+      {
+        responseId: 'x',
+        serverHint: 'a',
+        candidates: [
+          {
+            mood: 'calm',
+            finishReason: 'STOP',
+            content: { parts: [{ functionCall: { name: 'f', args: {}, caller: 'x' } }] },
+          },
+        ],
+      },
+    ],
+    {
+      responseId: 'x',
+      serverHint: 'a',
+      candidates: [
+        {
+          mood: 'calm',
+          finishReason: 'STOP',
+          content: {
+            parts: [
+              { text: 'Hello', tone: 1 },
+              { hologram: { a: 1 } },
+              { functionCall: { name: 'f', args: {}, caller: 'x' } },
+            ],
+          },
+        },
+      ],
+    },
+    ['serverHint', 'mood', 'tone', 'hologram', 'functionCall.caller'],
+  ],
+]
 
-describe.each(CLIENTS.slice(1))('members that only the server has are lost for a client of %s', (client) => {
-  const message = { role: 'assistant', content: 'Hello', ...UNREAD.message, tool_calls: [{ ...CALL, ...UNREAD.call }] }
-  const choice = { index: 0, finish_reason: 'tool_calls', ...UNREAD.choice }
-  const head = { id: 'x', object: 'chat.completion', model: 'm', system_fingerprint: 'f', related_questions: ['Why?'] }
+describe.each(UNREAD)('members that only a server of %s has', (provider, frames, whole, lost) => {
+  const others = CLIENTS.filter((client) => client !== provider)
 
-  test('and reported once, in a whole response and in a stream', () => {
-    const [whole, streamed] = [contextOf(client), contextOf(client)]
-    const body = { ...head, choices: [{ ...choice, message }] }
-    protocols[client].serve.writeResponse(fold(eventsOf('chat.completions', body)), whole)
-    const reader = protocols['chat.completions'].call.reader({})
-    const frames = [
-      { ...head, choices: [{ index: 0, delta: message }] },
-      { ...head, choices: [{ index: 0, delta: { content: ' there', executed_tools: [{ type: 'search' }] } }] },
-      { ...head, choices: [{ ...choice, delta: {} }] },
-    ]
-    const events = [...frames.flatMap((frame) => reader.read({ data: JSON.stringify(frame) })), ...reader.end()]
+  test.each(others)('are reported for a client of %s, each once, in a whole response and in a stream', (client) => {
+    const [once, streamed] = [contextOf(client), contextOf(client)]
+    protocols[client].serve.writeResponse(fold(eventsOf(provider, whole)), once)
     const writer = protocols[client].serve.writer(streamed)
-    for (const event of events) writer.write(event)
-    for (const { losses } of [whole.losses!, streamed.losses!]) {
-      expect(losses.map(({ path }) => path).toSorted()).toEqual(UNREAD_PATHS.toSorted())
-      expect(losses.map(({ code }) => code)).toEqual(UNREAD_PATHS.map(() => 'response_content_native'))
+    for (const event of streamedEventsOf(
+      provider,
+      frames.map((frame) => ({ data: JSON.stringify(frame) })),
+    ))
+      writer.write(event)
+    for (const { losses } of [once.losses!, streamed.losses!]) {
+      expect(losses.map(({ path }) => path).toSorted()).toEqual(lost.map((name) => `response.${name}`).toSorted())
+      expect(losses.map(({ code }) => code)).toEqual(lost.map(() => 'response_content_native'))
     }
   })
 
-  test('and a server that invents them without end does not fill the report', () => {
-    const context = contextOf(client)
+  test('do not fill the report where it invents them without end', () => {
     const invented = Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`member_${n}`, n]))
-    const body = { ...head, ...invented, choices: [{ ...choice, message: { content: 'Hello' } }] }
-    protocols[client].serve.writeResponse(fold(eventsOf('chat.completions', body)), context)
+    const first = (value: unknown): unknown =>
+      Array.isArray(value) ? [{ ...(value[0] as object), ...invented }, ...(value as unknown[]).slice(1)] : value
+    const changed = Object.fromEntries(Object.entries(whole).map(([name, value]) => [name, first(value)]))
+    const context = contextOf(others[0]!)
+    protocols[others[0]!].serve.writeResponse(fold(eventsOf(provider, changed)), context)
     expect(context.losses!.losses).toHaveLength(100)
   })
 })

@@ -4,8 +4,9 @@ import { isObject } from '../../json/parse.ts'
 import { mediaKind } from '../media.ts'
 import { TextOffsets } from '../offsets.ts'
 import { PartSequence, type OpenPart } from '../part-sequence.ts'
+import { UnreadMembers } from '../unread-members.ts'
 import { ToolCalls } from './read-response-calls.ts'
-import { UnreadMembers } from './read-response-members.ts'
+import { addUnreadOfCall, MESSAGE } from './read-response-members.ts'
 import { withEntry } from './reasoning-details.ts'
 import { joinedBase64, nonEmpty, parseDataUrl, readAnnotation, readLogprobs, type Json } from './shapes.ts'
 
@@ -56,7 +57,7 @@ export class MessageReader {
 
   /** `whole`: a message in one piece, in which the position of a call is its index. */
   add(message: Json, logprobs: unknown, whole: boolean): void {
-    this.unread.ofMessage(message)
+    this.unread.add(message, MESSAGE)
     this.#onReasoning(message)
     this.#onContent(message.content, readLogprobs(logprobs))
     if (Array.isArray(message.annotations)) for (const one of message.annotations) this.#annotations.push(one)
@@ -114,8 +115,9 @@ export class MessageReader {
       this.#native.push(['annotations', this.#annotations])
     if (this.#audio.length > 0)
       this.#sequence.whole({ type: 'audio', mediaType: 'audio/wav' }, joinedBase64(this.#audio))
-    for (const [kind, value] of [...this.#native, ...this.unread.found])
+    for (const [kind, value] of this.#native)
       this.#sequence.whole({ type: 'native', protocol: 'chat.completions', kind, value })
+    this.unread.writeTo(this.#sequence, 'chat.completions')
   }
 
   /** Citations go out before the next part begins, since they belong to the last text part before them. */
@@ -258,7 +260,7 @@ export class MessageReader {
   }
 
   #onCall(call: Json, position: number | undefined): void {
-    this.unread.ofCall(call)
+    addUnreadOfCall(this.unread, call)
     this.#calls.add(call, position)
   }
 

@@ -8,6 +8,7 @@ import { isObject, tryParse } from '../../json/parse.ts'
 import type { Reader } from '../protocol.ts'
 import { RepeatedFrame } from '../repeated-frame.ts'
 import { truncatedStream, upstreamStreamError } from '../upstream-error.ts'
+import { CHOICE, MESSAGE, RESPONSE } from './read-response-members.ts'
 import { MessageReader } from './read-response-message.ts'
 import { nonEmpty, readFinishReason, readUsage, type Json } from './shapes.ts'
 
@@ -90,7 +91,7 @@ export class ChatResponseReader implements Reader {
     const failure = failureIn(chunk, choice)
     if (failure !== undefined) return this.#fail(readFailure(failure))
     this.#onHead(chunk)
-    this.#message.unread.ofResponse(chunk)
+    this.#message.unread.add(chunk, RESPONSE)
     this.#message.addSources(chunk)
     if (choice !== undefined) this.#onChoice(choice, whole)
     if (this.#ended) return
@@ -145,14 +146,14 @@ export class ChatResponseReader implements Reader {
   /** Perplexity has both members: an empty delta in a whole body, the message so far in the chunks of a stream. */
   #onChoice(choice: Json, whole: boolean): void {
     const { delta, message, logprobs } = choice
-    this.#message.unread.ofChoice(choice)
+    this.#message.unread.add(choice, CHOICE)
     if (whole && isObject(message)) this.#message.add(message, logprobs, true)
     else if (isObject(delta)) {
       this.#message.add(delta, logprobs, false)
       if (hasOutput(delta)) this.#interim = undefined
     }
     if (!whole && isObject(message)) {
-      this.#message.unread.ofMessage(message)
+      this.#message.unread.add(message, MESSAGE)
       this.#choiceSoFar = choice
     }
     const reason = nonEmpty(choice.finish_reason)

@@ -9,11 +9,13 @@ import { present } from '../fields.ts'
 import { mediaKind } from '../media.ts'
 import { type OpenPart, PartSequence } from '../part-sequence.ts'
 import type { Reader } from '../protocol.ts'
+import { UnreadMembers } from '../unread-members.ts'
 import { truncatedStream } from '../upstream-error.ts'
 import { stepsOf } from './hosted-tools.ts'
 import { readStreamError } from './read-error.ts'
 import { StreamedArguments } from './read-response-arguments.ts'
 import { CitationReader } from './read-response-citations.ts'
+import { CALL, CANDIDATE, PART, RESPONSE } from './read-response-members.ts'
 import {
   finishReasonName,
   NATIVE_PARTS,
@@ -66,6 +68,7 @@ export class GeminiResponseReader implements Reader {
   readonly #out: GenerationEvent[] = []
   readonly #parts = new PartSequence(this.#out)
   readonly #citations = new CitationReader()
+  readonly #unread = new UnreadMembers()
   #started = false
   #ended = false
   #id = ''
@@ -114,6 +117,7 @@ export class GeminiResponseReader implements Reader {
     if (isObject(error)) return this.#fail(readStreamError(error))
     if (!isChunk(chunk)) return
     this.#start(chunk)
+    this.#unread.add(chunk, RESPONSE)
     const candidates = Array.isArray(chunk.candidates) ? chunk.candidates.filter(isObject) : []
     // Further candidates are billed, but no other protocol can represent them.
     const candidate = candidates.find(({ index }, position) => (index ?? position) === 0)
@@ -163,6 +167,7 @@ export class GeminiResponseReader implements Reader {
 
   #readCandidate(candidate: Record<string, unknown>): void {
     const { content, finishMessage } = candidate
+    this.#unread.add(candidate, CANDIDATE)
     this.#hasCandidate = true
     if (this.#blockReason === '') this.#blockReason = undefined
     let logprobs = readLogprobs(candidate.logprobsResult)
@@ -187,6 +192,7 @@ export class GeminiResponseReader implements Reader {
     const { functionCall, inlineData, text, thoughtSignature } = part
     const signature = typeof thoughtSignature === 'string' && thoughtSignature !== '' ? thoughtSignature : undefined
     const isReasoning = part.thought === true
+    this.#unread.add(part, PART)
     if (isObject(functionCall)) return this.#readCall(functionCall, signature)
     if (typeof text === 'string') return this.#readText(text, isReasoning, signature, logprobs)
     if (isObject(inlineData)) return this.#readMedia(inlineData, signature)
@@ -226,6 +232,7 @@ export class GeminiResponseReader implements Reader {
   /** A piece without a name continues the call before it. */
   #readCall(piece: Record<string, unknown>, signature: string | undefined): void {
     const { id, name, args, partialArgs, willContinue } = piece
+    this.#unread.add(piece, CALL, 'functionCall.')
     if (typeof name === 'string' && name !== '') {
       this.#closePart()
       this.#call = {
@@ -298,6 +305,7 @@ export class GeminiResponseReader implements Reader {
       for (const citation of this.#citations.read(this.#text, textStart, this.#partStarts))
         this.#parts.whole({ type: 'citation', citation })
     for (const [kind, value] of this.#citations.metadata(textStart !== undefined)) this.#native(kind, value)
+    this.#unread.writeTo(this.#parts, 'generateContent')
     this.#reportUsage()
     this.#ended = true
     const raw = this.#finishReason

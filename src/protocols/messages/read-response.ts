@@ -7,9 +7,11 @@ import { parseExact } from '../../json/exact.ts'
 import { isObject, objectOf, stringOf } from '../../json/parse.ts'
 import { PartSequence } from '../part-sequence.ts'
 import type { Reader } from '../protocol.ts'
+import { UnreadMembers } from '../unread-members.ts'
 import { truncatedStream } from '../upstream-error.ts'
 import { errorOf } from './read-error.ts'
 import { BlockReader } from './read-response-blocks.ts'
+import { BLOCKS, MESSAGE, MESSAGE_DELTA } from './read-response-members.ts'
 import { type Block, type Json, readStopReason, ReportedUsage } from './shapes.ts'
 
 export const reader = (): Reader => new MessagesResponseReader()
@@ -27,6 +29,7 @@ class MessagesResponseReader implements Reader {
   readonly #events: GenerationEvent[] = []
   readonly #sequence = new PartSequence(this.#events)
   readonly #usage = new ReportedUsage()
+  readonly #unread = new UnreadMembers()
   #started = false
   #ended = false
   #hasCalls = false
@@ -95,6 +98,7 @@ class MessagesResponseReader implements Reader {
   #startMessage(message: Json, isWhole = typeof message.stop_reason === 'string'): void {
     if (this.#started) this.#stopAll()
     else this.#start(message)
+    this.#unread.add(message, MESSAGE)
     // The output of a response that has only begun is not its total: that comes with `message_delta`.
     this.#addUsage(isWhole || !isObject(message.usage) ? message.usage : { ...message.usage, output_tokens: undefined })
     // A call by the provider's own code execution comes complete in this frame, with its stop reason (seen 2025-12).
@@ -132,6 +136,15 @@ class MessagesResponseReader implements Reader {
     this.#open.add(started)
     this.#last = started
     if (started.isCall) this.#hasCalls = true
+    this.#addUnread(block as Block)
+  }
+
+  #addUnread(block: Block): void {
+    const { caller, ...others } = block
+    const known = BLOCKS.get(block.type)
+    // A call that no program of the provider makes.
+    const isDirect = isObject(caller) && caller.type === 'direct'
+    if (known !== undefined) this.#unread.add(isDirect ? others : block, known)
   }
 
   #deltaOfBlock(index: unknown, delta: Json): void {
@@ -152,7 +165,11 @@ class MessagesResponseReader implements Reader {
 
   #deltaOfMessage(data: Json): void {
     this.#start()
-    if (isObject(data.delta) && this.#readStop(data.delta)) this.#stopAll()
+    this.#unread.add(data, MESSAGE_DELTA)
+    if (isObject(data.delta)) {
+      this.#unread.add(data.delta, MESSAGE)
+      if (this.#readStop(data.delta)) this.#stopAll()
+    }
     this.#addUsage(data.usage)
   }
 
@@ -179,6 +196,7 @@ class MessagesResponseReader implements Reader {
   #finish(): void {
     this.#start()
     this.#stopAll()
+    this.#unread.writeTo(this.#sequence, 'messages')
     this.#ended = true
     const { raw = '', sequence, details } = this.#stop ?? {}
     // A server that ends properly without a stop reason has simply stopped.

@@ -6,8 +6,10 @@ import { isObject, tryParse, stringOf, objectOf, objectsOf } from '../../json/pa
 import type { Frame } from '../../http/frames.ts'
 import type { Reader } from '../protocol.ts'
 import { PartSequence } from '../part-sequence.ts'
+import { UnreadMembers } from '../unread-members.ts'
 import { truncatedStream, upstreamStreamError } from '../upstream-error.ts'
 import { CallItem, MessageItem, newItem, ReasoningItem, type OutputItem } from './read-response-items.ts'
+import { addUnreadOfItem } from './read-response-members.ts'
 import { readIncomplete, readUsage, type Json } from './shapes.ts'
 
 /**
@@ -21,6 +23,7 @@ export class ResponsesResponseReader implements Reader {
   #lastIndex = -1
   readonly #indexById = new Map<string, number>()
   readonly #done = new Set<number>()
+  readonly #unread = new UnreadMembers()
   #started = false
   #ended = false
   #searches = 0
@@ -113,6 +116,7 @@ export class ResponsesResponseReader implements Reader {
     if (item.type !== finished.type) return
     this.#done.add(index)
     item.finish(finished)
+    addUnreadOfItem(this.#unread, finished)
     const action = objectOf(finished.action).type
     if (finished.type === 'web_search_call' && (action === undefined || action === 'search')) this.#searches++
   }
@@ -194,6 +198,7 @@ export class ResponsesResponseReader implements Reader {
     for (const [index, item] of objectsOf(response.output).entries())
       this.#itemDone(this.#finalIndex(index, item, streamed), item)
     for (const item of this.#items.values()) item.close()
+    this.#unread.writeTo(this.#sequence, 'responses')
     this.#reportUsage(response)
     this.#ended = true
     this.#events.push({ type: 'finish', ...this.#reason(type, response) })

@@ -1,4 +1,4 @@
-import { stringOf, objectOf } from '../../json/parse.ts'
+import { isObject, stringOf } from '../../json/parse.ts'
 import type { GatewayError } from '../../error.ts'
 import type { ContentFilter, GenerationEvent, PartHead } from '../../generation/event.ts'
 import type { HostedStep } from '../../generation/request.ts'
@@ -118,7 +118,7 @@ export class ResponsesResponseWriter implements Writer {
         lose(this.#context, 'response_content_dropped', 'audio')
         return NO_PART
       case 'native':
-        if (head.protocol === 'responses') writeNativeItem(this.#output, head.kind, objectOf(head.value))
+        if (head.protocol === 'responses' && isObject(head.value)) writeNativeItem(this.#output, head.kind, head.value)
         else if (head.steps !== undefined) {
           adjustSteps(this.#context, head.kind)
           for (const step of head.steps) this.#writeStep(step)

@@ -404,3 +404,26 @@ test('nothing follows the end, and the response is stored once', () => {
   expect(kept.length).toBe(1)
   expect(kept[0]).toMatchObject({ status: 'completed', output: [{ type: 'message' }] })
 })
+
+test('the stream of a response that came in one piece has no item for a member of an item', () => {
+  const events = responses.call.readResponse(
+    {
+      id: 'resp_0',
+      model: 'm',
+      status: 'completed',
+      output: [
+        {
+          type: 'message',
+          id: 'msg_0',
+          phase: 'final_answer',
+          mood: { a: 1 },
+          content: [{ type: 'output_text', text: 'x' }],
+        },
+      ],
+    },
+    {},
+  )
+  const frames = parsed(framesOf(events))
+  expect(last(frames).output.map(({ type }: Any) => type)).toEqual(['message'])
+  expect(frames.filter(({ type }) => type === 'response.output_item.done')).toHaveLength(1)
+})
