@@ -1,7 +1,7 @@
 import { ownTurn } from '../json/own-turn.ts'
 import { checkAllowed } from '../accounts/allowed-models.ts'
 import type { AppContext, AuthenticatedRequest } from '../context.ts'
-import { GatewayError } from '../error.ts'
+import { GatewayError, invalid } from '../error.ts'
 import type { GenerationRequest, ProtocolName } from '../generation/request.ts'
 import { readAll } from '../http/call.ts'
 import type { RequestBody } from '../http/encode-request.ts'
@@ -78,8 +78,8 @@ function withModel({ text, scanned }: RawRequest, name: string): RequestBody {
   return scanned === undefined ? splice(text, { model }) : spliceBytes(scanned.bytes, scanned.scan.members, { model })
 }
 
-/** Google's member that may contain the request whose tokens are counted. */
-const WRAPPER = 'generateContentRequest'
+/** Google's member that may contain the request whose tokens are counted, under both of its names. */
+const WRAPPERS = ['generateContentRequest', 'generate_content_request']
 
 /** `POST .../models/{model}:countTokens` */
 export async function countGeminiTokens(
@@ -95,7 +95,7 @@ export async function countGeminiTokens(
       ? rawRequest
       : {
           ...rawRequest,
-          body: rawRequest.body[WRAPPER] as Record<string, unknown>,
+          body: rawRequest.body[wrapped.key] as Record<string, unknown>,
           text: rawRequest.text.slice(wrapped.start, wrapped.end),
         }
   return count(app, inbound, inner, {
@@ -104,16 +104,23 @@ export async function countGeminiTokens(
     member: 'totalTokens',
     request: ({ target }) => ({
       path: `/models/${target.model}:countTokens`,
-      body: wrapped === undefined ? inner.text : splice(rawRequest.text, { [WRAPPER]: inner.text }),
+      body: wrapped === undefined ? inner.text : splice(rawRequest.text, { [wrapped.key]: inner.text }),
       headers: {},
     }),
   })
 }
 
-/** Where the wrapped request is in the text; a scan that has not seen one saves the search. */
-function wrappedIn({ text, scanned }: RawRequest): { start: number; end: number } | undefined {
-  if (scanned?.scan.members.some(({ name }) => name === WRAPPER) === false) return undefined
-  return members(text).find(({ key, start }) => key === WRAPPER && text[start] === '{')
+/**
+ * Where the wrapped request is in the text; a scan that has not seen one saves the search. Throws invalid_request for
+ * another request beside it: only one is checked and counted.
+ */
+function wrappedIn({ text, body, scanned }: RawRequest): { key: string; start: number; end: number } | undefined {
+  if (scanned?.scan.members.some(({ name }) => WRAPPERS.includes(name)) === false) return undefined
+  const wrapped = members(text).filter(({ key, start }) => WRAPPERS.includes(key) && text[start] === '{')
+  const [first] = wrapped
+  if (first !== undefined && (wrapped.length > 1 || Object.hasOwn(body, 'contents')))
+    throw invalid(first.key, 'must be the only request to count: leave out the other one')
+  return first
 }
 
 /** The provider's own count where it speaks the protocol, otherwise an estimate (`x-sluice-estimated: true`). */
