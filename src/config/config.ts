@@ -136,6 +136,8 @@ export type ProviderConfig = {
   unlisted?: boolean
   /** Kinds of media whose URLs it fetches itself. */
   fetches?: MediaKind[]
+  /** `gs://bucket/prefix`: what every account may name of the storage that the provider reads with its key. */
+  buckets?: string[]
   /** Every account may refer to what it stores under its key. */
   sharedIds?: boolean
   quirks: Quirks

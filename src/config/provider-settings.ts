@@ -1,7 +1,7 @@
 import type { Quirks } from '../protocols/protocol.ts'
 import { API_NAMES, QUIRK_VALUES, type Modality } from './provider-terms.ts'
 import { apiKeys, servingFacts } from './routing-settings.ts'
-import { boolean, map, name, names, object, oneOf, string, type Shape } from './shape.ts'
+import { boolean, map, name, names, object, oneOf, string, type Shape, values } from './shape.ts'
 
 /** The header in which a provider expects its key. */
 export const AUTHS = ['bearer', 'x-api-key', 'x-goog-api-key', 'api-key', 'none'] as const
@@ -81,6 +81,18 @@ export const provider = object({
     what: 'kinds of media',
     description: 'Kinds of media whose URLs the provider fetches itself; these URLs are passed on',
   }),
+  buckets: values(
+    string({
+      what: 'gs://bucket or gs://bucket/path',
+      pattern: /^gs:\/\/[a-z0-9][a-z0-9._-]*(?:\/[^/?#\s]+)*\/?$/,
+    }),
+    {
+      what: 'gs:// URIs',
+      description:
+        'Buckets and paths of Cloud Storage that every account may name in gs:// URIs; ' +
+        "the provider reads them with the operator's rights",
+    },
+  ),
   sharedIds: boolean(
     'true: every account may refer to what the provider stores under its key, ' +
       'such as vector stores, stored prompts, cached contents and containers',

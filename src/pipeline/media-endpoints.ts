@@ -117,22 +117,63 @@ function splitUrls(
   for (const reference of references) {
     const { source, param } = reference
     if (source.type !== 'url') continue
-    const only = Object.values(protocols).find(({ call }) => call.opensOnly?.(source.url) === true)?.name
-    if (only !== undefined)
-      endpoints = filtered(
-        endpoints,
-        ({ protocol }) => protocol === only,
-        () =>
-          invalid(
-            param,
-            `is a URL that only providers of ${only} open, and ${namesOf(all)} is not one: ` + 'send the data inline',
-          ),
-      )
+    const opening = openingOnly(source.url)
+    if (opening !== undefined) endpoints = openingEndpoints(endpoints, opening, source.url, param, all)
     else if (!/^https?:$/.test(URL.parse(source.url)?.protocol ?? ''))
       throw invalid(param, 'must be an http(s) URL or the data itself')
     else web.push({ ...reference, url: source.url })
   }
   return { endpoints, web }
+}
+
+type Opening = { only: ProtocolName; rights: 'anyone' | 'operator' }
+
+/** The one protocol whose providers open a URL; undefined for URLs of the web. */
+function openingOnly(url: string): Opening | undefined {
+  for (const { name, call } of Object.values(protocols)) {
+    const rights = call.opensOnly?.(url)
+    if (rights !== undefined) return { only: name, rights }
+  }
+  return undefined
+}
+
+/** The endpoints that open such a URL, and may for any account. */
+function openingEndpoints(
+  endpoints: readonly Endpoint[],
+  { only, rights }: Opening,
+  url: string,
+  param: string,
+  all: readonly Endpoint[],
+): readonly Endpoint[] {
+  const opening = filtered(
+    endpoints,
+    ({ protocol }) => protocol === only,
+    () =>
+      invalid(
+        param,
+        `is a URL that only providers of ${only} open, and ${namesOf(all)} is not one: ` + 'send the data inline',
+      ),
+  )
+  if (rights === 'anyone') return opening
+  return filtered(
+    opening,
+    ({ provider }) => provider.buckets.some((bucket) => isWithin(bucket, url)),
+    () =>
+      new GatewayError(
+        'permission_denied',
+        `${param}: ${namesOf(opening)} would read this object with the rights of the operator, who has not listed ` +
+          'its bucket in providers.<id>.buckets: send the data inline, or upload it with POST /v1/files.',
+        { param },
+      ),
+  )
+}
+
+/** True for a bucket or path itself, and for what is below it. A scheme has no case, the rest is literal. */
+function isWithin(bucket: string, url: string): boolean {
+  const path = url.replace(/^[a-z]+/i, (scheme) => scheme.toLowerCase())
+  if (/\/\.{1,2}(?:\/|$)/.test(path)) return false
+  const root = bucket.replace(/\/$/, '')
+  return path === root || path.startsWith(`${root}/`)
 }
 
 /** The endpoints that may be given a URL to open, where Sluice fetches none itself. */
@@ -163,7 +204,6 @@ function fetchingEndpoints(
   )
 }
 
-/** Cloud Storage and YouTube, which only Google opens. */
 /**
  * Reports whether a provider opens such URLs itself; undefined where that is not configured. A reference without a kind
  * may be any file: a URL that is not an image is a file to most providers.

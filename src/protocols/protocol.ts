@@ -64,8 +64,8 @@ export type Protocol = {
   call: {
     /** The authentication of providers of this protocol, unless their configuration says otherwise. */
     auth: Auth
-    /** Reports whether only providers of this protocol open such a URL. */
-    opensOnly?(url: string): boolean
+    /** Whose rights providers of this protocol open a URL with that no others open; undefined for any other URL. */
+    opensOnly?(url: string): 'anyone' | 'operator' | undefined
     /** Path and query after the provider's base URL. */
     path(target: Target, stream: boolean): string
     /**

@@ -32,6 +32,8 @@ export type Provider = {
   /** Called in this process instead of over the network. */
   inProcess?: 'sandbox'
   media?: MediaFacts
+  /** The Cloud Storage that every account may name. */
+  buckets: readonly string[]
   /** Every account may refer to objects stored at the provider: it is configured so, or the provider stores none. */
   sharedIds: boolean
   /** Facts that requests can demand, as far as they are known. */

@@ -26,6 +26,7 @@ export function configuredProvider(own: ProviderConfig, config: Config): Provide
     headers: own.headers,
     quirks: own.quirks,
     unlisted: own.unlisted ?? !listed,
+    buckets: own.buckets ?? [],
     sharedIds: own.sharedIds ?? false,
     foundBy: own.setBy ?? 'sluice.yaml',
     apis: [
@@ -94,6 +95,7 @@ export function builtInProvider(row: ProviderRow, config: Config): Provider | un
     headers: own?.headers ?? {},
     quirks: { ...quirksOf(row), ...own?.quirks },
     unlisted: own?.unlisted ?? row.unlisted ?? true,
+    buckets: own?.buckets ?? [],
     sharedIds: own?.sharedIds ?? row.inProcess !== undefined,
     foundBy,
     apis: row.protocols

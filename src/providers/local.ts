@@ -113,6 +113,7 @@ export class LocalModels {
           headers: {},
           quirks: quirksOf(row),
           unlisted: true,
+          buckets: [],
           sharedIds: false,
           facts: {},
           foundBy: DISCOVERED,

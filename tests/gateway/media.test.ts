@@ -36,7 +36,7 @@ const configFor = (requestUrls: boolean): string => {
       `  ${idOf(protocol)}${suffix}: ` +
       `{ protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true${options} }\n`
     return [
-      row('', ', fetches: []'),
+      row('', ', fetches: [], buckets: ["gs://bucket", "gs://shared/public/"]'),
       row('-shared', ', sharedIds: true'),
       row('-default', ''),
       row('-fetching', ', fetches: [image, file]'),
@@ -210,6 +210,20 @@ const refusal = async (response: Response): Promise<{ status: number; message: s
     message: error.message,
     param: param ?? error.message.slice(0, error.message.indexOf(':')),
   }
+}
+
+/** The refusal of a request that no provider may see. */
+const never = async (path: string, text: string): Promise<{ status: number; param: string; message: string }> => {
+  const before = provider.requests.length
+  const answer = await refusal(
+    await fetch(gateway.url + path, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.key}` },
+      body: text,
+    }),
+  )
+  expect(provider.requests.length).toBe(before)
+  return answer
 }
 
 describe('files', () => {
@@ -441,19 +455,6 @@ test('inline media are never taken for a stored file', async () => {
 })
 
 describe('ids that only a provider knows', () => {
-  const never = async (path: string, text: string): Promise<{ status: number; param: string; message: string }> => {
-    const before = provider.requests.length
-    const answer = await refusal(
-      await fetch(gateway.url + path, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${gateway.key}` },
-        body: text,
-      }),
-    )
-    expect(provider.requests.length).toBe(before)
-    return answer
-  }
-
   const user = { role: 'user', content: 'x' }
   const KEPT: [protocol: ConversationName, body: object, param: string][] = [
     ['responses', { input: 'x', prompt: { id: 'pmpt_1' } }, 'prompt.id'],
@@ -758,6 +759,82 @@ describe('URLs', () => {
       }
     })
   }
+
+  for (const protocol of PROTOCOLS)
+    test(`${protocol}: gs:// objects are named only below the buckets that the operator lists`, async () => {
+      const ask = async (url: string, model = 'own-gemini/metered'): Promise<string> => {
+        const response = await send(PARTS[protocol].url(url, 'image'), { protocol, model })
+        return `${response.status} ${await response.text()}`
+      }
+      for (const url of ['gs://bucket/a.png', 'GS://bucket/b/c.png', 'gs://shared/public/a.png']) {
+        expect(await ask(url)).toStartWith('200 ')
+        expect(received().text).toContain(url)
+      }
+      const sent = provider.requests.length
+      for (const url of [
+        'gs://bucket-2/a.png',
+        'gs://other/a.png',
+        'gs://shared/a.png',
+        'gs://shared/publicity.png',
+        'gs://shared/public/../a.png',
+        'gs://BUCKET/a.png',
+      ])
+        expect(await ask(url)).toMatch(/^403 .*providers\.<id>\.buckets/)
+      for (const model of ['own-gemini-default/metered', 'own-gemini-shared/metered', 'google/metered'])
+        expect(await ask('gs://bucket/a.png', model)).toMatch(/^403 .*providers\.<id>\.buckets/)
+      expect(provider.requests.length).toBe(sent)
+    })
+
+  test('gs:// objects are found wherever a request may name a file', async () => {
+    const other = 'gs://other/a.png'
+    const path = '/v1beta/models/own-gemini/metered'
+    const part = { file_data: { file_uri: other, mime_type: 'image/png' } }
+    const text = { role: 'user', parts: [{ text: 'Look' }] }
+    const bodies: [method: string, body: object, param: string][] = [
+      ['generateContent', { contents: [{ parts: [part] }] }, 'contents[0].parts[0].file_data.file_uri'],
+      [
+        'generateContent',
+        { contents: [{ parts: [{ functionResponse: { name: 'f', response: {}, parts: [part] } }] }] },
+        'contents[0].parts[0].functionResponse.parts[0].file_data.file_uri',
+      ],
+      [
+        'generateContent',
+        { contents: [text], system_instruction: { parts: [part] } },
+        'system_instruction.parts[0].file_data.file_uri',
+      ],
+      [
+        'countTokens',
+        { generateContentRequest: { contents: [{ parts: [part] }] } },
+        'contents[0].parts[0].file_data.file_uri',
+      ],
+    ]
+    for (const [method, body, param] of bodies)
+      expect(await never(`${path}:${method}`, JSON.stringify(body))).toMatchObject({ status: 403, param })
+    const result = { type: 'tool_result', tool_use_id: 't', content: [PARTS.messages.url(other, 'image')] }
+    expect(
+      await never(
+        '/v1/messages',
+        JSON.stringify({
+          model: 'own-gemini/metered',
+          max_tokens: 1,
+          messages: [{ role: 'user', content: [result] }],
+        }),
+      ),
+    ).toMatchObject({ status: 403, param: 'messages[0].content[0].content[0].source.url' })
+  })
+
+  test('a count of tokens has one request to count, under either name of its member', async () => {
+    const path = '/v1beta/models/own-gemini/metered:countTokens'
+    const request = (fileUri: string): object => ({ contents: [{ parts: [{ fileData: { fileUri } }] }] })
+    for (const name of ['generateContentRequest', 'generate_content_request'])
+      expect(await never(path, JSON.stringify({ [name]: request('files/evil') }))).toMatchObject({ status: 404 })
+    for (const body of [
+      { ...request('files/evil'), generateContentRequest: request('gs://bucket/a') },
+      { ...request('gs://bucket/a'), generate_content_request: request('files/evil') },
+      { generateContentRequest: request('gs://bucket/a'), generate_content_request: request('files/evil') },
+    ])
+      expect(await never(path, JSON.stringify(body))).toMatchObject({ status: 400 })
+  })
 
   test('an endpoint that does not accept URLs is skipped', async () => {
     const part = PARTS['chat.completions'].url(`http://127.0.0.1:${site.port}/a.png`, 'image')

@@ -12,8 +12,9 @@ import { headers, path, writeRequest } from './write-request.ts'
 import { writeResponse } from './write-response.ts'
 import { GeminiResponseWriter } from './write-response-stream.ts'
 
-/** Cloud Storage and YouTube. */
-const GOOGLE_URL = /^gs:\/\/|^https?:\/\/((www\.|m\.)?youtube\.com|youtu\.be)\//i
+/** Read with the operator's rights, whoever names the object. */
+const CLOUD_STORAGE = /^gs:\/\//i
+const YOUTUBE = /^https?:\/\/((www\.|m\.)?youtube\.com|youtu\.be)\//i
 
 /** Google's generateContent. No keep-alive: its Python client parses a comment line as JSON. */
 export const gemini: Protocol = {
@@ -35,7 +36,7 @@ export const gemini: Protocol = {
   },
   call: {
     auth: 'x-goog-api-key',
-    opensOnly: (url) => GOOGLE_URL.test(url),
+    opensOnly: (url) => (CLOUD_STORAGE.test(url) ? 'operator' : YOUTUBE.test(url) ? 'anyone' : undefined),
     path,
     headers,
     writeRequest,
