@@ -197,6 +197,11 @@ export class Concurrency {
         entrance.admitted--
         close()
       },
+      abandon: () => {
+        entrance.admitted--
+        this.#admitTo(id, this.#services.router.stateOf(endpoint).inFlight)
+        close()
+      },
     }
   }
 

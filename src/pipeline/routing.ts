@@ -1,20 +1,23 @@
+import { checkAllowed } from '../accounts/allowed-models.ts'
 import type { Clock } from '../accounts/clock.ts'
 import { Deadline, deadlines } from '../deadlines.ts'
 import type { Config, ModelRoutingConfig } from '../config/config.ts'
 import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import { GatewayError } from '../error.ts'
 import { completionTokens, promptTokens } from '../generation/usage.ts'
+import type { OpenGeneration } from '../ledger/open-generation.ts'
 import type { Outcome } from '../ledger/outcomes.ts'
 import type { Price, Prices } from '../ledger/prices.ts'
 import type { Meter } from '../ledger/meter.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
-import type { AttemptPlan } from '../providers/routing/attempts.ts'
+import type { AttemptPlan, Entry } from '../providers/routing/attempts.ts'
 import type { Chosen, TokenPrice } from '../providers/routing/choose.ts'
 import type { Sending } from '../providers/routing/router.ts'
 import { Router } from '../providers/routing/router.ts'
 import { hasRateLimits } from '../providers/routing/terms.ts'
 import type { Store } from '../store/store.ts'
 import { type CallTrace, remoteParent } from '../telemetry/trace.ts'
+import { authorizeAgain } from './authorize.ts'
 import { conversationOf } from './conversation-identity.ts'
 import type { Generation } from './hooks.ts'
 import type { SelectedRequest } from './prepare.ts'
@@ -102,7 +105,10 @@ export function routeOf(
   if (endpoints.some((endpoint) => app.concurrency.isLimited(endpoint))) {
     const { promptTokens } = plan
     const { accountId } = inbound.identity
-    plan.room = (endpoint, isLast) => app.concurrency.room({ endpoint, accountId, signal, promptTokens }, isLast)
+    plan.room = (endpoint, isLast) => {
+      const entering = app.concurrency.room({ endpoint, accountId, signal, promptTokens }, isLast)
+      return entering instanceof Promise ? entering.then((entry) => authorized(app, inbound, open, entry)) : entering
+    }
     plan.roomNow = (endpoint) => app.concurrency.roomNow({ endpoint, promptTokens })
   }
   if (endpoints.length === 1 && !hasRateLimits(endpoints[0]!.routing.limits))
@@ -117,6 +123,24 @@ export function routeOf(
   })
   plan.endpoints = decision.candidates.map(({ endpoint }) => endpoint)
   return { plan, decision, conversation }
+}
+
+/** A request that waited for an endpoint: its key and account may have changed meanwhile. */
+function authorized(
+  app: AppContext,
+  inbound: AuthenticatedRequest,
+  { request }: OpenGeneration,
+  entry: Entry | undefined,
+): Entry | undefined {
+  try {
+    authorizeAgain(app, inbound)
+    for (const { model } of request.models ?? [request]) checkAllowed(inbound.identity, model)
+    return entry
+  } catch (error) {
+    const leave = entry?.abandon ?? entry?.end
+    leave?.()
+    throw error
+  }
 }
 
 /** The endpoints of the model's `contextFallback`, where that is one of its fallbacks, too. */

@@ -26,18 +26,31 @@ afterAll(async () => {
   await provider.stop()
 })
 
-const change = (path: string, body: object): Promise<unknown> => owner.ask('PATCH', path, body, { 'if-match': '*' })
+type Change = (key: NewKeyAnswer, by?: Browser) => Promise<unknown>
 
-const CHANGES: [what: string, change: (key: NewKeyAnswer) => Promise<unknown>, status: number, message: RegExp][] = [
-  ['a revoked key', ({ id }) => owner.ask('DELETE', `/keys/${id}`), 401, /API key/],
+const change = (by: Browser, path: string, body: object): Promise<unknown> =>
+  by.ask('PATCH', path, body, { 'if-match': '*' })
+
+const CHANGES: [what: string, change: Change, status: number, message: RegExp][] = [
+  ['a revoked key', ({ id }, by = owner) => by.ask('DELETE', `/keys/${id}`), 401, /API key/],
   [
     'a suspended account',
-    ({ account: { id } }) => change(`/accounts/${id}`, { status: 'suspended' }),
+    ({ account: { id } }, by = owner) => change(by, `/accounts/${id}`, { status: 'suspended' }),
     403,
     /suspended/,
   ],
-  ['a key for other models', ({ id }) => change(`/keys/${id}`, { models: ['other'] }), 403, /not allowed/],
-  ['a key whose limit is used up', ({ id }) => change(`/keys/${id}`, { limit_usd: '0' }), 402, /limit of \$0/],
+  [
+    'a key for other models',
+    ({ id }, by = owner) => change(by, `/keys/${id}`, { models: ['other'] }),
+    403,
+    /not allowed/,
+  ],
+  [
+    'a key whose limit is used up',
+    ({ id }, by = owner) => change(by, `/keys/${id}`, { limit_usd: '0' }),
+    402,
+    /limit of \$0/,
+  ],
 ]
 
 const SLOW: [path: string, body: object][] = [
@@ -45,11 +58,11 @@ const SLOW: [path: string, body: object][] = [
   ['/v1/predictions', { input: { prompt: 'Hello' } }],
 ]
 
-async function newKey(): Promise<NewKeyAnswer> {
+async function newKey(by = owner): Promise<NewKeyAnswer> {
   const name = `team-${crypto.randomUUID()}`
-  await owner.post('/accounts', { name })
-  await owner.post(`/accounts/${name}/credits`, { amount_usd: '1' })
-  return (await owner.post<NewKeyAnswer>('/keys', { kind: 'pay-as-you-go', account: name })).json
+  await by.post('/accounts', { name })
+  await by.post(`/accounts/${name}/credits`, { amount_usd: '1' })
+  return (await by.post<NewKeyAnswer>('/keys', { kind: 'pay-as-you-go', account: name })).json
 }
 
 describe.each(CHANGES)('%s', (_, apply, status, message) => {
@@ -87,5 +100,35 @@ describe.each(CHANGES)('%s', (_, apply, status, message) => {
     const answer = await new Response(socket as unknown as ReadableStream).text()
     expect(answer).toStartWith(`HTTP/1.1 ${status}`)
     expect(answer).toMatch(message)
+  })
+})
+
+// What a request may cost was held before it waited.
+describe.each(CHANGES.filter(([, , status]) => status !== 402))('%s', (_, apply, status) => {
+  test('does not get its turn at an endpoint that is full, and the next one does', async () => {
+    const at = await startGateway({
+      config: gatedConfig({ one: provider }).replaceAll('model: m }', 'model: m, limits: { concurrency: 1 } }'),
+    })
+    try {
+      const its = await ownerOf(at)
+      const key = await newKey(its)
+      const asking = { url: at.url, protocol: 'messages' as const, model: MODEL, stream: false }
+      provider.shut()
+      const { begun } = provider
+      const first = ask({ ...asking, key: at.key })
+      while (provider.begun === begun) await Bun.sleep(5)
+      const waiting = ask({ ...asking, key: key.text })
+      await Bun.sleep(WAIT_MS)
+      const last = ask({ ...asking, key: at.key })
+      await Bun.sleep(100)
+      await apply(key, its)
+      provider.open()
+      expect((await first).status).toBe(200)
+      expect(await failureOf(await waiting, 'messages')).toMatchObject({ status })
+      expect((await last).status).toBe(200)
+      expect(provider.begun).toBe(begun + 2)
+    } finally {
+      await at.stop()
+    }
   })
 })

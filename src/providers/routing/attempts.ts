@@ -14,9 +14,9 @@ import type { Verdict } from './endpoint-state.ts'
 
 /**
  * A request that an endpoint has room for. `sent`, `end`: to be called when it was sent, and when it has ended;
- * `answered`: before that, with the tokens of its answer.
+ * `answered`: before that, with the tokens of its answer. `abandon`: in place of them all, where it is not sent.
  */
-export type Entry = { sent?(): void; answered?(tokens: number): void; end?(): void }
+export type Entry = { sent?(): void; answered?(tokens: number): void; end?(): void; abandon?(): void }
 
 /** One request as it is tried. */
 export type AttemptPlan = {
