@@ -386,6 +386,7 @@ export class Keys {
       models: key.models ?? null,
       limit: key.limit ?? null,
       limitPeriod: key.limitPeriod ?? null,
+      limitSince: null,
       idempotency: key.idempotency ?? true,
       role: key.role?.role ?? null,
       scope: key.role?.scope ?? null,

@@ -7,6 +7,11 @@ export type Fault = { expected: string; found: string }
 /** The range that a count must be in. */
 type Sum = { least: bigint; most: bigint }
 
+/** The time after a change of a key's limit in which some processes may not know it. */
+const CHANGING_MS = 60_000
+
+type KeySum = Sum & { since: number; isStored: boolean; hasRow: boolean }
+
 /**
  * The use of quota windows and spending limits, recomputed from generations: one sum for each stored window and each
  * key with a limit. A generation counts in the window of the latest instant its server had seen, which is later than
@@ -15,7 +20,9 @@ type Sum = { least: bigint; most: bigint }
  */
 export class LimitSums {
   readonly #windows = new Map<string, (QuotaWindow & Sum)[]>()
-  readonly #keys = new Map<string, Sum & { since: number; isStored: boolean; hasRow: boolean }>()
+  readonly #keys = new Map<string, KeySum>()
+  /** By key that got its limit later: the time from which all of its requests count. */
+  readonly #countsFrom: ReadonlyMap<string, number>
   /** Per account: see Subscription. */
   readonly #repeatedUntil: ReadonlyMap<string, number>
   /** The time of each subscription's last request. */
@@ -32,6 +39,9 @@ export class LimitSums {
         ...(this.#windows.get(window.accountId) ?? []),
         { ...window, least: 0n, most: 0n },
       ])
+    this.#countsFrom = new Map(
+      keys.flatMap(({ id, limitSince }) => (limitSince === null ? [] : [[id, limitSince + CHANGING_MS]])),
+    )
     const stored = new Set(keys.filter(({ limit }) => limit !== null).map(({ id }) => id))
     for (const id of stored) this.#keys.set(id, { since: 0, least: 0n, most: 0n, isStored: true, hasRow: false })
     for (const { keyId, since } of spends)
@@ -46,8 +56,9 @@ export class LimitSums {
         if (createdAt < window.endsAt) addTo(window, flows, createdAt >= window.startedAt && isOrdered)
     }
     const key = this.#keys.get(keyId)
-    // A key of the configuration file may have got its limit after some of its generations.
-    if (key !== undefined) addTo(key, bill, key.isStored && createdAt >= key.since)
+    // A key of the configuration file may have got its limit after some of its generations, too.
+    const from = this.#countsFrom.get(keyId) ?? 0
+    if (key !== undefined) addTo(key, bill, key.isStored && createdAt >= Math.max(key.since, from))
   }
 
   /**
@@ -57,7 +68,8 @@ export class LimitSums {
   addCarried({ accountId, keyId, bill, flows }: Carried['usage'][number]): void {
     for (const window of this.#windows.get(accountId) ?? []) addTo(window, flows, false)
     const key = this.#keys.get(keyId)
-    if (key !== undefined) addTo(key, bill, key.isStored && key.hasRow && key.since === 0)
+    const isWhole = key?.isStored === true && key.hasRow && key.since === 0 && !this.#countsFrom.has(keyId)
+    if (key !== undefined) addTo(key, bill, isWhole)
   }
 
   *faultsOfWindow({ accountId, window, used }: QuotaWindow): Generator<Fault> {

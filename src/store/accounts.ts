@@ -39,6 +39,8 @@ export type StoredKey = {
   /** Nano-USD that may be spent per period, or in total if the period is null. */
   limit: bigint | null
   limitPeriod: LimitPeriod | null
+  /** The time at which it got this limit, or its period, after some of its requests; null: it was made with it. */
+  limitSince: number | null
   /** False: `Idempotency-Key` is ignored. */
   idempotency: boolean
   /** Role and scope of a management key; without them it is a viewer of its account. */

@@ -20,7 +20,7 @@ export const ACCOUNT_COLUMNS = columnsOf<Account>('id', 'name', 'status', 'creat
 export const KEY_COLUMNS = [
   columnsOf<StoredKey>('id', 'accountId', 'kind', 'hash', 'prefix', 'last4', 'name', 'createdAt', 'expiresAt'),
   columnsOf<StoredKey>('revokedAt', 'requestsPerMinute', 'models', 'limitPeriod', 'idempotency', 'role', 'scope'),
-  columnsOf<StoredKey>('createdBy', 'source'),
+  columnsOf<StoredKey>('limitSince', 'createdBy', 'source'),
   // Integers of databases arrive in JavaScript as doubles.
   'CAST(spend_limit AS text) AS "limit"',
 ].join(', ')

@@ -28,6 +28,7 @@ export const keyOf = (id: string, accountId: string, fill: number, over: Partial
   models: null,
   limit: null,
   limitPeriod: null,
+  limitSince: null,
   idempotency: true,
   role: null,
   scope: null,
@@ -166,6 +167,7 @@ export function accountContract(name: string, openTwo: OpenTwo): void {
       models: ['maker/*', 'other/\0"one'],
       limit: 9_007_199_254_740_993n,
       limitPeriod: 'month',
+      limitSince: 7,
       idempotency: false,
       role: 'admin',
       scope: 'a',
@@ -204,8 +206,9 @@ export function accountContract(name: string, openTwo: OpenTwo): void {
       const { store, other } = await withAccounts('a')
       await store.accounts.addKey(keyOf('k2', 'a', 2))
       await store.accounts.changeKey({ ...full, last4: 'none', kind: 'subscription' })
-      const { name: text, expiresAt, requestsPerMinute, models, limit, limitPeriod, role, scope } = full
-      const changed = { name: text, expiresAt, requestsPerMinute, models, limit, limitPeriod, role, scope }
+      const { name: text, expiresAt, requestsPerMinute, models, limit, limitPeriod, limitSince, role, scope } = full
+      const limits = { requestsPerMinute, models, limit, limitPeriod, limitSince }
+      const changed = { name: text, expiresAt, ...limits, role, scope }
       expect(await other.accounts.keyWithId('k2')).toEqual({ ...keyOf('k2', 'a', 2), ...changed })
     })
 

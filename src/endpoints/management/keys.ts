@@ -165,6 +165,8 @@ export async function changeKey(app: AppContext, inbound: ManagementRequest): Pr
   const role = isOtherRole ? roleOf(inbound, key.kind, body, key.accountId) : undefined
   const changed = { ...key, ...readOptions(app, body), ...(isOtherRole ? storedRole(role) : {}) }
   checkPeriod(changed)
+  if ((changed.limit === null) !== (key.limit === null) || changed.limitPeriod !== key.limitPeriod)
+    changed.limitSince = app.clock.now()
   const capture = readSwitch(app, body.capture)
   await changeLogged(app, inbound, () => [app.keys.change(changed), setSwitch(app, inbound, key.id, capture)], {
     action: 'key.change',
@@ -342,6 +344,7 @@ async function shownConfigured(
     models: key.models ?? null,
     limit: key.limit ?? null,
     limitPeriod: key.limitPeriod ?? null,
+    limitSince: null,
     role: null,
     scope: null,
     ...{ id: key.id, accountId: key.accountId, kind: key.kind, name: key.name, prefix: key.prefix, last4: key.last4 },

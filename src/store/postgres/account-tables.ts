@@ -131,9 +131,9 @@ export class AccountTables implements AccountStore {
   async changeKey(key: StoredKey): Promise<void> {
     await this.#write(
       `UPDATE keys SET name = $1, expires_at = $2, requests_per_minute = $3, models = $4, spend_limit = $5,
-         limit_period = $6, role = $7, scope = $8 WHERE id = $9`,
+         limit_period = $6, limit_since = $7, role = $8, scope = $9 WHERE id = $10`,
       ...[key.name, key.expiresAt, key.requestsPerMinute, modelsText(key)],
-      ...[key.limit, key.limitPeriod, key.role, key.scope, key.id],
+      ...[key.limit, key.limitPeriod, key.limitSince, key.role, key.scope, key.id],
     )
   }
 
@@ -196,10 +196,10 @@ export class AccountTables implements AccountStore {
 async function insertKey(transaction: Queries, key: StoredKey): Promise<void> {
   await transaction.run(
     `INSERT INTO keys (id, account_id, kind, hash, prefix, last4, name, created_at, expires_at, revoked_at,
-       requests_per_minute, models, spend_limit, limit_period, idempotency, role, scope, created_by, source)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
+       requests_per_minute, models, spend_limit, limit_period, limit_since, idempotency, role, scope, created_by, source)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
     ...[key.id, key.accountId, key.kind, key.hash, key.prefix, key.last4, key.name, key.createdAt, key.expiresAt],
-    ...[key.revokedAt, key.requestsPerMinute, modelsText(key), key.limit, key.limitPeriod, key.idempotency],
-    ...[key.role, key.scope, key.createdBy, key.source],
+    ...[key.revokedAt, key.requestsPerMinute, modelsText(key), key.limit, key.limitPeriod, key.limitSince],
+    ...[key.idempotency, key.role, key.scope, key.createdBy, key.source],
   )
 }

@@ -151,15 +151,16 @@ export class AccountTables implements AccountStore {
     models,
     limit,
     limitPeriod,
+    limitSince,
     role,
     scope,
   }: StoredKey): Promise<void> {
     await this.#connection.commit(() =>
       this.#connection.run(
         `UPDATE keys SET name = ?, expires_at = ?, requests_per_minute = ?, models = ?, spend_limit = ?,
-           limit_period = ?, role = ?, scope = ? WHERE id = ?`,
+           limit_period = ?, limit_since = ?, role = ?, scope = ? WHERE id = ?`,
         ...[name, expiresAt, requestsPerMinute, modelsText({ models })],
-        ...[limit === null ? null : int64(limit), limitPeriod, role, scope, id],
+        ...[limit === null ? null : int64(limit), limitPeriod, limitSince, role, scope, id],
       ),
     )
   }
@@ -198,8 +199,9 @@ export class AccountTables implements AccountStore {
   #insertKey(key: StoredKey): void {
     this.#connection.run(
       `INSERT INTO keys (id, account_id, kind, hash, prefix, last4, name, created_at, expires_at, revoked_at,
-         requests_per_minute, models, spend_limit, limit_period, idempotency, role, scope, created_by, source)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+         requests_per_minute, models, spend_limit, limit_period, limit_since, idempotency, role, scope, created_by,
+         source)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       key.id,
       key.accountId,
       key.kind,
@@ -214,6 +216,7 @@ export class AccountTables implements AccountStore {
       modelsText(key),
       key.limit === null ? null : int64(key.limit),
       key.limitPeriod,
+      key.limitSince,
       key.idempotency ? 1 : 0,
       ...[key.role, key.scope, key.createdBy, key.source],
     )

@@ -318,4 +318,9 @@ export const MIGRATIONS: readonly string[] = [
   `,
   // Whoever posts an operation records its accounts as changed.
   'DROP TRIGGER transfers_INSERT',
+  // When limits of keys were changed before is not known.
+  `
+  ALTER TABLE keys ADD COLUMN limit_since INTEGER;
+  UPDATE keys SET limit_since = 1000 * unixepoch() WHERE spend_limit IS NOT NULL;
+  `,
 ]

@@ -80,6 +80,8 @@
     models text,
     spend_limit bigint CHECK (spend_limit >= 0),
     limit_period text CHECK (limit_period IN ('day', 'week', 'month')),
+    -- Requests before it may not count in the spending.
+    limit_since bigint,
     idempotency boolean NOT NULL,
     -- Without a role, a management key is a viewer of its account.
     role text,
