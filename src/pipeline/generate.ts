@@ -43,7 +43,10 @@ async function answer(app: AppContext, inbound: AuthenticatedRequest, route: Gen
     const leaves = memory.used > 0 && endpoints.every(({ provider }) => provider.inProcess === undefined)
     const onSent = leaves ? () => memory.sent(generation.clientSignal) : undefined
     const { loweredTo } = open.request
-    const requests = loweredTo === undefined ? preparedRequests : new LoweredRequests(preparedRequests, loweredTo)
+    const requests =
+      loweredTo === undefined
+        ? preparedRequests
+        : new LoweredRequests(preparedRequests, { limit: loweredTo, reason: 'balance' })
     const routed = routeOf(generation, selected, onSent)
     if (inbound.request.headers.has('x-sluice-report'))
       generation.chosen = { endpoints, decision: routed.decision, dropped: selected.dropped }

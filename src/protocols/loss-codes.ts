@@ -15,7 +15,7 @@ export const LOSS_CODES = {
   value_adjusted: ['approximated', 'replaced by the nearest value that is accepted'],
   value_hashed: ['approximated', 'replaced by a hash, since it is too long'],
   limit_required: ['approximated', 'the provider requires an output limit'],
-  limit_lowered: ['approximated', 'the account cannot pay for a higher output limit'],
+  limit_lowered: ['approximated', 'the account cannot pay for a higher output limit, or the provider allows none'],
   // Request: reasoning
   reasoning_unsupported: ['dropped', 'the model does not reason'],
   reasoning_not_possible: ['dropped', 'the model cannot reason in this request'],

@@ -53,6 +53,8 @@ export class Translation {
   /** Work that the schemas of this request may still cost. */
   readonly schemaBudget = new SchemaBudget()
   readonly schemaCache: SchemaCache
+  /** An output limit that the provider requires and nothing else determines. */
+  assumedLimit: number | undefined
   /** Headers that the written request needs besides those of every request. */
   readonly headers: Record<string, string> = {}
   readonly #body: Record<string, unknown>

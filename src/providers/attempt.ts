@@ -29,6 +29,7 @@ import { type Loss, LossReport, Translation } from '../protocols/translation.ts'
 import { cutsAtPassages, transformed, transformOf, type Undo } from '../protocols/transforms.ts'
 import { checkDepth } from '../protocols/upstream-error.ts'
 import type { TraceHeaders } from '../telemetry/trace.ts'
+import { allowedLimit } from './allowed-limit.ts'
 import type { Endpoint } from './catalogue.ts'
 import { retryAfterMs } from './routing/provider-limits.ts'
 import { callSandbox } from './sandbox-process.ts'
@@ -65,6 +66,8 @@ export class UpstreamRefusal extends Error {
   readonly status: number | undefined
   /** The time after which it accepts a retry, if it says so. */
   readonly retryAfterMs: number | undefined
+  /** The output limit to ask again with, where Sluice has chosen one that is too high. */
+  allowedLimit: number | undefined
 
   constructor(
     error: GatewayError,
@@ -118,7 +121,7 @@ export async function callEndpoint(
   const { provider, model } = endpoint.target
   const sameProtocol = requestContext.request.protocol === endpoint.protocol
   const taken = requests.take(endpoint)
-  const { url, headers, body, losses, transforms } = taken instanceof Promise ? await taken : taken
+  const { url, headers, body, losses, transforms, assumedLimit } = taken instanceof Promise ? await taken : taken
   const { fallback } = endpoint
   const context =
     sameProtocol && fallback === undefined
@@ -157,7 +160,10 @@ export async function callEndpoint(
       transforms,
       attempts: number,
     }
-  throw await refusalOf(incoming, endpoint, protocol, sameProtocol, number)
+  const refusal = await refusalOf(incoming, endpoint, protocol, sameProtocol, number)
+  if (assumedLimit !== undefined && incoming.status === 400)
+    refusal.allowedLimit = allowedLimit(refusal.error.message, assumedLimit)
+  throw refusal
 }
 
 /** A request for one endpoint; the provider's configured headers and its key are added when it is sent. */
@@ -167,6 +173,8 @@ export type PreparedRequest = {
   body: RequestBody
   losses: LossReport
   transforms: readonly Undo[]
+  /** An output limit that was chosen for a provider that requires one: it may be refused as too high. */
+  assumedLimit?: number | undefined
 }
 
 /** One client request, as each endpoint is sent it. */
@@ -208,7 +216,7 @@ export function prepare(endpoint: Endpoint, context: RequestContext, schemaCache
   const { call } = protocols[name]
   const { request, rawRequest } = context
   const isForwarded = request.protocol === name
-  const { headers, body, losses, transforms } =
+  const { headers, body, losses, transforms, assumedLimit } =
     context.settings !== undefined
       ? forwardUnread(context, call, target)
       : isForwarded
@@ -225,10 +233,13 @@ export function prepare(endpoint: Endpoint, context: RequestContext, schemaCache
     body,
     losses,
     transforms,
+    assumedLimit,
   }
 }
 
-type PreparedBody = Pick<PreparedRequest, 'body' | 'losses' | 'transforms'> & { headers?: Record<string, string> }
+type PreparedBody = Pick<PreparedRequest, 'body' | 'losses' | 'transforms' | 'assumedLimit'> & {
+  headers?: Record<string, string>
+}
 
 /** The bytes of the client's own body, of which Sluice knows only the settings. */
 function forwardUnread({ settings, rawRequest }: UnreadContext, call: Protocol['call'], target: Target): PreparedBody {
@@ -262,6 +273,7 @@ function translate(
     body: hasLongNumbers ? stringifyAs(rawRequest.text, body) : stringifyBody(body, textOf),
     losses: translation.report,
     transforms: translation.transforms,
+    assumedLimit: translation.assumedLimit,
     headers: translation.headers,
   }
 }

@@ -82,6 +82,7 @@ export type Written =
       bytes: number
       losses: readonly Loss[]
       transforms: readonly Undo[]
+      assumedLimit: number | undefined
     }
   | { error: ErrorData }
 
@@ -265,10 +266,10 @@ async function writeFrom(
   let bytes: Uint8Array[] = []
   for (const endpoint of endpoints.slice(ask.type === 'write' ? ask.from : 0)) {
     try {
-      const { url, headers, body, losses, transforms } = await preparedRequests.take(endpoint)
+      const { url, headers, body, losses, transforms, assumedLimit } = await preparedRequests.take(endpoint)
       bytes = piecesOf(body)
       const length = bytes.reduce((sum, piece) => sum + piece.length, 0)
-      written.push({ url, headers, bytes: length, losses: losses.losses, transforms })
+      written.push({ url, headers, bytes: length, losses: losses.losses, transforms, assumedLimit })
       break
     } catch (error) {
       const data = errorData(error)

@@ -12,7 +12,13 @@ type ReasoningFields = { maxTokens: number; thinking?: Json; effort?: Effort }
 /** Anthropic's smallest budget, tokens. */
 const BUDGET_MIN = 1_024
 
-/** Room for a response where no output limit is known; other gateways use the same number. */
+/**
+ * The limit where none is known: room for a turn of an agent, and what a request without a limit holds. A provider that
+ * refuses it is asked again with a lower one.
+ */
+const ASSUMED_LIMIT = 32_768
+
+/** Room for a response beside a budget that is chosen without a limit. */
 const RESPONSE_TOKENS = 4_096
 
 /** `allowsThinking`: a model with a thinking budget accepts the conversation. */
@@ -53,13 +59,13 @@ function writeLimit(
   translation: Translation,
 ): number {
   const limit = limitOutputTokens(maxOutputTokens, capabilities, translation) ?? capabilities.maxOutputTokens
-  if (limit === undefined)
-    translation.lose(
-      'limit_required',
-      translation.setting('maxOutputTokens'),
-      `the provider requires an output limit: the response may have ${RESPONSE_TOKENS} tokens`,
-    )
-  return limit ?? RESPONSE_TOKENS
+  if (limit !== undefined) return limit
+  translation.lose(
+    'limit_required',
+    translation.setting('maxOutputTokens'),
+    `the provider requires an output limit: the response may have ${ASSUMED_LIMIT} tokens`,
+  )
+  return (translation.assumedLimit = ASSUMED_LIMIT)
 }
 
 /** The protocol's efforts, for models whose own are not known. */
@@ -96,7 +102,8 @@ function writeBudget(
   const bounded = Math.min(Math.max(requested, min, BUDGET_MIN), max)
   // A limit of the client is never exceeded; Sluice's own default leaves the response its room beside the budget.
   const hasLimit = request.maxOutputTokens !== undefined || target.capabilities.maxOutputTokens !== undefined
-  const maxTokens = hasLimit ? limit : bounded + RESPONSE_TOKENS
+  const maxTokens = hasLimit ? limit : Math.max(limit, bounded + RESPONSE_TOKENS)
+  if (!hasLimit) translation.assumedLimit = maxTokens
   // A fifth is left for the response, since the limit includes the reasoning.
   const budget = bounded < maxTokens ? bounded : Math.max(BUDGET_MIN, Math.floor(maxTokens * 0.8))
   if (budget >= maxTokens) {

@@ -8,6 +8,7 @@ import type { CallTrace } from '../../telemetry/trace.ts'
 import { callEndpoint, type CallRecorder, UpstreamRefusal, type RequestWriter, type Upstream } from '../attempt.ts'
 import { recordFailure, type AttemptRecord } from '../attempt-record.ts'
 import type { Endpoint } from '../catalogue.ts'
+import { LoweredRequests } from '../lowered-requests.ts'
 import { hedged, type HedgedCall } from './hedge.ts'
 import type { Router, Sending } from './router.ts'
 import type { Verdict } from './endpoint-state.ts'
@@ -68,7 +69,7 @@ const UNMEASURED_PATIENCE_MS = 30_000
  */
 export class Attempts {
   readonly #plan: AttemptPlan
-  readonly #requests: RequestWriter
+  #requests: RequestWriter
   readonly #startedAt: number
   #left: Endpoint[]
   /** Attempts that count: a request that could not be written for an endpoint is none. */
@@ -193,6 +194,13 @@ export class Attempts {
     if (!(refusal instanceof UpstreamRefusal) || this.#isOver) throw refusal
     const { longer, settings, records } = this.#plan
     const { code } = refusal.error
+    // The refused call may be the other one of two.
+    if (refusal.allowedLimit !== undefined && this.#mayTry && refusal.provider === endpoint.provider.id) {
+      const lowering = { limit: refusal.allowedLimit, reason: 'the provider allows no more', only: endpoint }
+      this.#requests = new LoweredRequests(this.#requests, lowering)
+      this.#left.unshift(endpoint)
+      return 0
+    }
     if (code === 'context_length_exceeded' && longer !== undefined) {
       this.#left = longer.filter((one) => !this.#plan.endpoints.includes(one) || this.#left.includes(one))
       if (this.#left.length > 0 && this.#mayTry) return 0

@@ -60,7 +60,14 @@ describe('reasoning and the output limit', () => {
       'the default output limit leaves room for a budget',
       { reasoning: { effort: 'medium' }, maxOutputTokens: undefined },
       {},
-      { max_tokens: 12_288, thinking: { type: 'enabled', budget_tokens: 8192 } },
+      { max_tokens: 32_768, thinking: { type: 'enabled', budget_tokens: 8192 } },
+      ['limit_required max_completion_tokens', 'effort_as_budget reasoning_effort'],
+    ],
+    [
+      'the default output limit leaves room for the largest budget',
+      { reasoning: { effort: 'max' }, maxOutputTokens: undefined },
+      {},
+      { max_tokens: 36_864, thinking: { type: 'enabled', budget_tokens: 32_768 } },
       ['limit_required max_completion_tokens', 'effort_as_budget reasoning_effort'],
     ],
     [
