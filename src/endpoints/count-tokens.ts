@@ -4,15 +4,14 @@ import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import { GatewayError, invalid } from '../error.ts'
 import type { GenerationRequest, ProtocolName } from '../generation/request.ts'
 import { readAll } from '../http/call.ts'
-import type { RequestBody } from '../http/encode-request.ts'
 import { splice } from '../json/edit.ts'
 import { members } from '../json/scan.ts'
-import { spliceBytes } from '../json/splice-bytes.ts'
 import { estimateInputTokens } from '../ledger/estimate.ts'
 import { protocols } from '../protocols/index.ts'
 import { readCountRequest } from '../protocols/messages/read-request.ts'
 import type { RawRequest } from '../protocols/protocol.ts'
 import { readRawRequest } from '../protocols/raw-request.ts'
+import { LossReport } from '../protocols/translation.ts'
 import { representingEndpoints } from '../pipeline/strict.ts'
 import { transport } from '../providers/attempt.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
@@ -27,8 +26,10 @@ type Counting = {
   member: 'input_tokens' | 'totalTokens'
   /** Other members of the response. */
   rest?: object
-  /** The request to a provider of the same protocol. Called after media were put into `rawRequest`. */
-  request(endpoint: Endpoint): { path: string; body: RequestBody; headers: Record<string, string> }
+  /** The path at a provider of the same protocol. */
+  path(endpoint: Endpoint): string
+  /** The body of a count, from that which a generation would be sent. */
+  body?(forwarded: string, endpoint: Endpoint): string
 }
 
 /** `POST /v1/messages/count_tokens` */
@@ -38,11 +39,7 @@ export async function countMessagesTokens(app: AppContext, inbound: Authenticate
     protocol: 'messages',
     read: readCountRequest,
     member: 'input_tokens',
-    request: ({ target }) => ({
-      path: '/messages/count_tokens',
-      body: withModel(rawRequest, target.model),
-      headers: protocols.messages.call.headers(rawRequest),
-    }),
+    path: () => '/messages/count_tokens',
   })
 }
 
@@ -62,21 +59,15 @@ export async function countResponsesTokens(
     read: protocols.responses.serve.readRequest,
     member: 'input_tokens',
     rest: { object: 'response.input_tokens' },
-    request: ({ target }) => ({
-      path: '/responses/input_tokens',
-      body: splice(rawRequest.text, {
-        model: JSON.stringify(target.model),
-        ...(Object.hasOwn(rawRequest.body, 'previous_response_id') ? { previous_response_id: undefined } : {}),
-      }),
-      headers: {},
-    }),
+    path: () => '/responses/input_tokens',
+    // Only a generation has what Sluice adds to these.
+    body: (forwarded) => splice(forwarded, ownMembers(rawRequest.body, ['store', 'include'])),
   })
 }
 
-function withModel({ text, scanned }: RawRequest, name: string): RequestBody {
-  const model = JSON.stringify(name)
-  return scanned === undefined ? splice(text, { model }) : spliceBytes(scanned.bytes, scanned.scan.members, { model })
-}
+/** These members as the client sent them: undefined where it did not. */
+const ownMembers = (body: Record<string, unknown>, names: readonly string[]): Record<string, string | undefined> =>
+  Object.fromEntries(names.map((name) => [name, Object.hasOwn(body, name) ? JSON.stringify(body[name]) : undefined]))
 
 /** Google's member that may contain the request whose tokens are counted, under both of its names. */
 const WRAPPERS = ['generateContentRequest', 'generate_content_request']
@@ -102,11 +93,9 @@ export async function countGeminiTokens(
     protocol: 'generateContent',
     read: protocols.generateContent.serve.readRequest,
     member: 'totalTokens',
-    request: ({ target }) => ({
-      path: `/models/${target.model}:countTokens`,
-      body: wrapped === undefined ? inner.text : splice(rawRequest.text, { [wrapped.key]: inner.text }),
-      headers: {},
-    }),
+    path: ({ target }) => `/models/${target.model}:countTokens`,
+    body: (forwarded, { target }) =>
+      wrapped === undefined ? forwarded : inWrapper(rawRequest, wrapped.key, forwarded, target),
   })
 }
 
@@ -121,6 +110,18 @@ function wrappedIn({ text, body, scanned }: RawRequest): { key: string; start: n
   if (first !== undefined && (wrapped.length > 1 || Object.hasOwn(body, 'contents')))
     throw invalid(first.key, 'must be the only request to count: leave out the other one')
   return first
+}
+
+/** The request in its wrapper, which names the model as a resource. */
+function inWrapper(
+  { text, body }: RawRequest,
+  wrapper: string,
+  forwarded: string,
+  { model }: Endpoint['target'],
+): string {
+  const { model: named } = body[wrapper] as Record<string, unknown>
+  const request = named === undefined ? forwarded : splice(forwarded, { model: JSON.stringify(`models/${model}`) })
+  return splice(text, { [wrapper]: request })
 }
 
 /** The provider's own count where it speaks the protocol, otherwise an estimate (`x-sluice-estimated: true`). */
@@ -142,7 +143,11 @@ async function count(
     const endpoint = representingEndpoints(request, all)[0]!
     const counted =
       endpoint.protocol === protocol
-        ? await countAtProvider(app, inbound.request.signal, endpoint, counting.request(endpoint))
+        ? await countAtProvider(app, inbound.request.signal, endpoint, {
+            path: counting.path(endpoint),
+            body: await bodyFor(app, inbound, endpoint, { rawRequest, request, counting }),
+            headers: protocols[protocol].call.headers(rawRequest),
+          })
         : undefined
     if (typeof counted?.[member] === 'number') return Response.json(counted)
     const headers = { 'x-sluice-estimated': 'true' }
@@ -152,12 +157,25 @@ async function count(
   }
 }
 
+/** What a generation would be sent: with signatures of this model alone, and those that the client left out. */
+async function bodyFor(
+  app: AppContext,
+  { identity }: AuthenticatedRequest,
+  endpoint: Endpoint,
+  { rawRequest, request, counting }: { rawRequest: RawRequest; request: GenerationRequest; counting: Counting },
+): Promise<string> {
+  const { replayStates } = await app.reasoningReplay.restore(identity.accountId, request, [endpoint])
+  const context = { rawRequest, restoredReasoning: replayStates }
+  const forwarded = protocols[endpoint.protocol].call.forward(context, endpoint.target, new LossReport())
+  return counting.body?.(forwarded, endpoint) ?? forwarded
+}
+
 /** Undefined where the provider does not count. Throws its refusal of the request. */
 async function countAtProvider(
   app: AppContext,
   signal: AbortSignal,
   endpoint: Endpoint,
-  { path, body, headers }: ReturnType<Counting['request']>,
+  { path, body, headers }: { path: string; body: string; headers: Record<string, string> },
 ): Promise<Record<string, unknown> | undefined> {
   try {
     const incoming = await transport(endpoint)({

@@ -79,7 +79,7 @@ export type Protocol = {
      * Same protocol on both sides: the text of the client's body with the provider's model name and a request for
      * usage. Values that had to be added are reported.
      */
-    forward(context: TranslationContext, target: Target, report: LossReport): string
+    forward(context: ForwardContext, target: Target, report: LossReport): string
     /**
      * The same for a request whose conversation was not read: JSON texts of members that are set, and undefined for
      * those that are removed. `settings`: the request without its conversation. Absent without `serve.unread`.
@@ -209,6 +209,9 @@ export type ResponseContext = {
 
 /** The same with the whole request, as sending it needs it. */
 export type TranslationContext = ResponseContext & { request: GenerationRequest; settings?: undefined }
+
+/** What the client's own body depends on for a provider of its protocol. */
+export type ForwardContext = Pick<TranslationContext, 'rawRequest'> & Partial<TranslationContext>
 
 /** The same for a request whose conversation was not read. `settings`: the request without its conversation. */
 export type UnreadContext = ResponseContext & { settings: RawRequest }

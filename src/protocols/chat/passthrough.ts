@@ -17,7 +17,7 @@ import type {
   ResponseIdentity,
   Target,
   ResponseContext,
-  TranslationContext,
+  ForwardContext,
 } from '../protocol.ts'
 import { callSignature, writeEntries } from './reasoning-details.ts'
 import { nonEmpty, writeUsage, type Json } from './shapes.ts'
@@ -48,7 +48,7 @@ export function memberChanges(
 }
 
 /** The client's own body with these changes, and with reasoning as this provider accepts it. */
-export function forward({ rawRequest, restoredReasoning }: TranslationContext, target: Target): string {
+export function forward({ rawRequest, restoredReasoning }: ForwardContext, target: Target): string {
   const { quirks } = target
   const { body } = rawRequest
   const changes = memberChanges(rawRequest, target)

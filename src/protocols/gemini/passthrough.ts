@@ -7,7 +7,7 @@ import { applyEdits, splice, type Edit } from '../../json/edit.ts'
 import { elements, members } from '../../json/scan.ts'
 import { arrayOf, isObject, objectOf, stringOf } from '../../json/parse.ts'
 import { scrub } from '../../log/secrets.ts'
-import type { EarlyEnd, Passthrough, RawRequest, Target, ResponseContext, TranslationContext } from '../protocol.ts'
+import type { EarlyEnd, Passthrough, RawRequest, Target, ResponseContext, ForwardContext } from '../protocol.ts'
 import type { LossReport } from '../translation.ts'
 import { either } from './fields.ts'
 import { PLACEHOLDER_SIGNATURE, writeUsage, type GeminiPart } from './shapes.ts'
@@ -22,11 +22,7 @@ export const memberChanges = ({ body }: RawRequest, { model }: Target): Record<s
   Object.hasOwn(body, 'model') ? { model: JSON.stringify(model) } : {}
 
 /** The client's body unchanged, since the path names the model; in a body that names it too, the provider's name. */
-export function forward(
-  { rawRequest, restoredReasoning }: TranslationContext,
-  target: Target,
-  report: LossReport,
-): string {
+export function forward({ rawRequest, restoredReasoning }: ForwardContext, target: Target, report: LossReport): string {
   const { text, body } = rawRequest
   const edits: Edit[] = []
   if (Object.hasOwn(body, 'model')) edits.push({ path: ['model'], op: 'replace', value: JSON.stringify(target.model) })

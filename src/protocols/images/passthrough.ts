@@ -4,7 +4,7 @@ import { members } from '../../json/scan.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { scrub } from '../../log/secrets.ts'
-import type { Passthrough, Target, ResponseContext, TranslationContext } from '../protocol.ts'
+import type { Passthrough, Target, ResponseContext, ForwardContext } from '../protocol.ts'
 import { errorFrame } from './write-response-stream.ts'
 import { imageOf, writeUsage, type Json } from './shapes.ts'
 
@@ -12,7 +12,7 @@ import { imageOf, writeUsage, type Json } from './shapes.ts'
  * The client's own body with the provider's model name. Images are requested in base64, since the client receives URLs
  * of Sluice.
  */
-export const forward = ({ rawRequest }: TranslationContext, target: Target): string =>
+export const forward = ({ rawRequest }: ForwardContext, target: Target): string =>
   splice(rawRequest.text, {
     model: JSON.stringify(target.model),
     response_format: target.capabilities.base64Only === true ? undefined : '"b64_json"',

@@ -9,7 +9,7 @@ import { members } from '../../json/scan.ts'
 import { arrayOf, isObject, objectOf, stringOf } from '../../json/parse.ts'
 import { scrub } from '../../log/secrets.ts'
 import { objectsIn } from '../media.ts'
-import type { EarlyEnd, Passthrough, RawRequest, Target, ResponseContext, TranslationContext } from '../protocol.ts'
+import type { EarlyEnd, Passthrough, RawRequest, Target, ResponseContext, ForwardContext } from '../protocol.ts'
 import { type Json, untagPartSignature, writeUsage } from './shapes.ts'
 import { thinkingBlock } from './write-request-parts.ts'
 import { writeError } from './write-error.ts'
@@ -23,7 +23,7 @@ export const memberChanges = (_settings: RawRequest, { model }: Target): Record<
  * The client's own body with the provider's model name. It is changed further only if other models took part in the
  * conversation, or if it lacks reasoning that the provider requires.
  */
-export function forward({ rawRequest, restoredReasoning }: TranslationContext, target: Target): string {
+export function forward({ rawRequest, restoredReasoning }: ForwardContext, target: Target): string {
   const named = splice(rawRequest.text, memberChanges(rawRequest, target))
   const { thinking, messages } = rawRequest.body
   // Earlier reasoning is not needed without thinking, which is on by default where unsigned reasoning is required.

@@ -7,7 +7,7 @@ import { insertAt, replaceAt, splice } from '../../json/edit.ts'
 import { isObject, tryParse, stringOf, arrayOf } from '../../json/parse.ts'
 import { members } from '../../json/scan.ts'
 import { scrub } from '../../log/secrets.ts'
-import type { EarlyEnd, Passthrough, Target, ResponseContext, TranslationContext } from '../protocol.ts'
+import type { EarlyEnd, Passthrough, Target, ResponseContext, ForwardContext } from '../protocol.ts'
 import { removeRoutingMembers } from '../routing-members.ts'
 import { checkDepth } from '../upstream-error.ts'
 import { OpenItems } from './open-items.ts'
@@ -23,7 +23,7 @@ import { reasoningItem } from './write-request-input.ts'
  * already, the provider stores nothing (unless it has to, to work in the background), and its reasoning comes back
  * encrypted so that a later turn can replay it.
  */
-export function forward({ rawRequest, restoredReasoning }: TranslationContext, target: Target): string {
+export function forward({ rawRequest, restoredReasoning }: ForwardContext, target: Target): string {
   const { body } = rawRequest
   const added = Array.isArray(body.input) ? missingItems(body.input, issuedBy(restoredReasoning, target)) : []
   const text =
