@@ -157,7 +157,7 @@ async function count(
   }
 }
 
-/** What a generation would be sent: with signatures of this model alone, and those that the client left out. */
+/** The body of a generation: with signatures of this model alone, and those that the client left out. */
 async function bodyFor(
   app: AppContext,
   { identity }: AuthenticatedRequest,

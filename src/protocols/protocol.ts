@@ -209,8 +209,6 @@ export type ResponseContext = {
 
 /** The same with the whole request, as sending it needs it. */
 export type TranslationContext = ResponseContext & { request: GenerationRequest; settings?: undefined }
-
-/** What the client's own body depends on for a provider of its protocol. */
 export type ForwardContext = Pick<TranslationContext, 'rawRequest'> & Partial<TranslationContext>
 
 /** The same for a request whose conversation was not read. `settings`: the request without its conversation. */
