@@ -15,7 +15,6 @@ import { Webhooks } from './endpoints/predictions/webhooks.ts'
 import { asGatewayError } from './error.ts'
 import { Files } from './files/files.ts'
 import { openBlobs } from './files/places.ts'
-import type { ProtocolName } from './generation/request.ts'
 import { refuseSurplus } from './http/descriptor-limit.ts'
 import { Forwarder } from './http/forward.ts'
 import { type Handler, holdRequests } from './http/held-requests.ts'
@@ -81,15 +80,13 @@ export async function handleRequest(
     requestId: `req_${id}`,
     errorHeaders: {},
   }
-  /** Undefined while the path decides it, which is looked up only for an error. */
-  let errorFormat: ProtocolName | undefined = 'chat.completions'
+  let route: Route | undefined
   let response: Response | undefined
   try {
     checkHost(request.headers.get('host'))
-    errorFormat = undefined
-    const { route, params } = match(request.method, inbound.path)
-    errorFormat = route.errorFormat
-    inbound.params = params
+    const matched = match(request.method, inbound.path)
+    route = matched.route
+    inbound.params = matched.params
     inbound.route = route.name
     if (route.keys === 'public') return (response = await route.handle(app, inbound))
     if (route.keys === 'by role') return (response = await answerManaged(app, inbound, route))
@@ -102,7 +99,8 @@ export async function handleRequest(
     return (response = await answering)
   } catch (error) {
     reportRefusal(app, inbound, error)
-    return (response = errorResponse(asGatewayError(error), errorFormat ?? errorFormatOf(inbound.path), inbound))
+    const format = errorFormatOf(route, inbound.path, request.headers)
+    return (response = errorResponse(asGatewayError(error), format, inbound))
   } finally {
     // A stream needs its memory until its end.
     if (app.memory.used > 0 && !isStreamed(request.signal)) app.memory.release(request.signal)
@@ -115,15 +113,16 @@ export async function handleRequest(
 function answerOnce(
   app: GatewayContext,
   inbound: AuthenticatedRequest,
-  { handle, errorFormat }: Extract<Route, { isIdempotent?: boolean }>,
+  route: Extract<Route, { isIdempotent?: boolean }>,
   key: string,
 ): Promise<Response> {
   return app.idempotency.answer(inbound, key, async () => {
     try {
-      return await handle(app, inbound)
+      return await route.handle(app, inbound)
     } catch (error) {
       reportRefusal(app, inbound, error)
-      return errorResponse(asGatewayError(error), errorFormat, inbound)
+      const format = errorFormatOf(route, inbound.path, inbound.request.headers)
+      return errorResponse(asGatewayError(error), format, inbound)
     }
   })
 }

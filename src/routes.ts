@@ -48,8 +48,8 @@ type Row = {
   method: string
   /** A literal path, or an expression whose groups become `inbound.params`, percent-decoded. */
   path: string | RegExp
-  /** The protocol in whose error format this route refuses a request. */
-  errorFormat: ProtocolName
+  /** The protocol in whose error format this route refuses a request; `client`: that of the client. */
+  errorFormat: ProtocolName | 'client'
 }
 
 /** A route that needs no key. */
@@ -75,7 +75,7 @@ const withKey =
     name: string,
     path: string | RegExp,
     handle: AuthenticatedRoute['handle'],
-    { errorFormat = 'chat.completions', keys = USERS }: { errorFormat?: ProtocolName; keys?: readonly KeyKind[] } = {},
+    { errorFormat = 'chat.completions', keys = USERS }: { errorFormat?: Row['errorFormat']; keys?: typeof USERS } = {},
   ): AuthenticatedRoute => ({ name, method, path, errorFormat, keys, handle })
 
 /** A route on which something is made, and billed. */
@@ -113,6 +113,9 @@ const publisherModels = (end: string): RegExp =>
   new RegExp(`^/v1(?:beta1?|alpha)?/(?:projects/[^/]+/locations/[^/]+/)?publishers/([^/]+)/models${end}`)
 
 type MakeHooks = (app: GatewayContext, inbound: AuthenticatedRequest) => GenerationHooks
+
+/** Routes that the clients of several protocols request. */
+const SHARED = { errorFormat: 'client' } as const
 
 const NO_HOOKS: GenerationHooks = {}
 
@@ -180,8 +183,8 @@ export const routes: readonly Route[] = [
     errorFormat: 'responses',
   }),
 
-  get('models', '/v1/models', listModels),
-  get('models.get', /^\/v1\/models\/(.+)$/, getModel),
+  get('models', '/v1/models', listModels, SHARED),
+  get('models.get', /^\/v1\/models\/(.+)$/, getModel, SHARED),
   get('models', /^\/v1(?:beta1?|alpha)\/models$/, listGoogleModels, { errorFormat: 'generateContent' }),
   get('models.get', new RegExp(`^/v1(?:beta1?|alpha)/models/${NO_METHOD}(.+)$`), getGoogleModel, {
     errorFormat: 'generateContent',
@@ -199,11 +202,11 @@ export const routes: readonly Route[] = [
   publicRoute('predictions.stream', 'GET', /^\/v1\/streams\/([^/]+)$/, streamPrediction),
   get('webhooks.secret', '/v1/webhooks/default/secret', getWebhookSecret),
 
-  post('files.create', '/v1/files', createFile),
-  get('files', '/v1/files', listFiles),
-  get('files.get', /^\/v1\/files\/([^/]+)$/, getFile),
-  get('files.content', /^\/v1\/files\/([^/]+)\/content$/, getFileContent),
-  remove('files.delete', /^\/v1\/files\/([^/]+)$/, deleteFile),
+  post('files.create', '/v1/files', createFile, SHARED),
+  get('files', '/v1/files', listFiles, SHARED),
+  get('files.get', /^\/v1\/files\/([^/]+)$/, getFile, SHARED),
+  get('files.content', /^\/v1\/files\/([^/]+)\/content$/, getFileContent, SHARED),
+  remove('files.delete', /^\/v1\/files\/([^/]+)$/, deleteFile, SHARED),
   publicRoute('outputs.get', 'GET', /^\/v1\/outputs\/([^/]+)$/, getOutput),
 
   get('management.generation', '/v1/management/generation', getGeneration, { keys: ALL }),
@@ -297,6 +300,15 @@ const decoded = (group: string | undefined): string | undefined => {
   }
 }
 
-/** The error format of a path that matches no row: that of the protocol to which the path belongs, else OpenAI's. */
-export const errorFormatOf = (path: string): ProtocolName =>
-  Object.values(protocols).find(({ serve }) => serve.ownsPath?.(path) === true)?.name ?? 'chat.completions'
+/**
+ * The error format of a request: that of its route; on a shared route, and on a path that matches none, that of its
+ * client by the headers that SDKs send, then by the path, else OpenAI's.
+ */
+export function errorFormatOf(route: Route | undefined, path: string, headers: Headers): ProtocolName {
+  if (route !== undefined && route.errorFormat !== 'client') return route.errorFormat
+  const all = Object.values(protocols)
+  const owner =
+    all.find(({ serve }) => serve.ownsHeaders?.(headers) === true) ??
+    (route === undefined ? all.find(({ serve }) => serve.ownsPath?.(path) === true) : undefined)
+  return owner?.name ?? 'chat.completions'
+}

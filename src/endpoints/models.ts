@@ -127,10 +127,11 @@ function toPublisherModel({ id, name }: Model): object {
   }
 }
 
-const isAnthropic = ({ request: { headers } }: AuthenticatedRequest): boolean => headers.has('anthropic-version')
+const isAnthropic = ({ request: { headers } }: AuthenticatedRequest): boolean =>
+  protocols.messages.serve.ownsHeaders!(headers)
 /** Google's clients request `/v1/models`, too. */
 const isGoogle = ({ request: { headers } }: AuthenticatedRequest): boolean =>
-  headers.has('x-goog-api-client') || headers.has('x-goog-api-key')
+  protocols.generateContent.serve.ownsHeaders!(headers)
 
 /** The JSON of each model in the catalogue. */
 const TEXTS = new WeakMap<Model, string>()

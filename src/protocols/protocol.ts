@@ -50,7 +50,8 @@ export type Protocol = {
     keepAlive?: string
     /** Prefix of response ids in this protocol (`chatcmpl-`). */
     idPrefix: string
-    /** Reports whether a path without a route is one of this protocol, whose error format is then used. */
+    /** Report whether headers are those of this protocol's clients, and a path without a route is one of its own. */
+    ownsHeaders?(headers: Headers): boolean
     ownsPath?(path: string): boolean
     /** Rates a body without a path as a request of this protocol: 0 (it is none), 1, or 2 (fields that only it has). */
     recognize(body: Record<string, unknown>): 0 | 1 | 2
@@ -213,7 +214,6 @@ export type ForwardContext = Pick<TranslationContext, 'rawRequest'> & Partial<Tr
 
 /** The same for a request whose conversation was not read. `settings`: the request without its conversation. */
 export type UnreadContext = ResponseContext & { settings: RawRequest }
-
 export type RequestContext = TranslationContext | UnreadContext
 
 /** The provider's model to which a request is sent. */

@@ -68,15 +68,15 @@ const messages = [
   },
   { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1', content: '2' }] },
 ]
-const thinking = { type: 'enabled', budget_tokens: 1024 }
+const reasons = { type: 'enabled', budget_tokens: 1024 }
 
 test('a count of messages has the signatures that a generation would have', async () => {
-  const body = { model: 'm/model', thinking, messages }
+  const body = { model: 'm/model', thinking: reasons, messages }
   const generation = await send('/v1/messages', { ...body, max_tokens: 2048 })
   const count = await send('/v1/messages/count_tokens', body)
   expect(count.answer).toEqual({ input_tokens: 7 })
   expect(JSON.stringify(generation.sent)).toContain('b3duIHNpZ25hdHVyZQ==')
-  expect({ ...count.sent, max_tokens: 2048 }).toEqual(generation.sent)
+  expect<object>({ ...count.sent, max_tokens: 2048 }).toEqual(generation.sent)
 })
 
 const reasoning = (id: string, signature: string): object => ({

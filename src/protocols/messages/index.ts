@@ -37,7 +37,9 @@ export const messages: Protocol = {
     statusOf,
     keepAlive: 'event: ping\ndata: {"type": "ping"}\n\n',
     idPrefix: 'msg_',
-    ownsPath: (path) => path.includes('/messages') || path.startsWith('/api/'),
+    ownsHeaders: (headers) => headers.has('anthropic-version'),
+    // OpenAI has messages of threads and of stored completions.
+    ownsPath: (path) => /^(?:\/relay)?(?:\/v1)*\/messages(?:\/|$)|^\/api\//.test(path),
     recognize,
     cutsAtPassages: true,
     usageAtStart: true,
