@@ -241,6 +241,7 @@ export function match(method: string, path: string): { route: Route; params: (st
       path,
       'The methods of a model are :generateContent, :streamGenerateContent and :countTokens.',
     )
+  if (method === 'POST' && path === '/v1/responses/compact') throw notFound(method, path, NO_COMPACTION)
   const others = routes.filter((route) => isPath(route, path)).map((route) => route.method)
   if (others.length > 0) throw wrongMethod(method, path, [...new Set(others)])
   const meant = meantPath(path)
@@ -261,6 +262,12 @@ function isUnservedMethod(path: string): boolean {
 }
 
 const METHOD = /^(?:predict|[a-z]+[A-Z])\w*$/
+
+/** OpenAI's route has the path of a stored response. */
+const NO_COMPACTION =
+  'Conversations are compacted by clients: request a summary by POST /v1/responses and go on with that. ' +
+  'A provider of the responses API does it with context_management of POST /v1/responses. ' +
+  "Codex does it for every provider whose name is not 'OpenAI'."
 
 const notFound = (method: string, path: string, advice: string): GatewayError =>
   new GatewayError('not_found', `No route for ${method} ${path.slice(0, 200)}. ${advice}`)

@@ -68,6 +68,11 @@ test.each([
   expect([status, text]).toEqual([404, expect.stringContaining(methods)])
 })
 
+test('POST /v1/responses/compact is answered with 404, which says how conversations are compacted', async () => {
+  const { status, text } = await send('POST', '/v1/responses/compact', { body: '{}' })
+  expect([status, text]).toEqual([404, expect.stringMatching(/compacted by clients.*context_management.*Codex/)])
+})
+
 test('a path that resembles none has no suggestion', async () => {
   for (const path of ['/', '/nothing', `/${'a/'.repeat(50)}v1/models`])
     expect([path, (await send('GET', path)).text.includes('Did you mean')]).toEqual([path, false])
