@@ -47,7 +47,7 @@ export async function closeStream(
   }
 }
 
-/** The attempt that was answered failed after the head of its response, before anything was sent to the client. */
+/** The attempt that was answered failed after the head of its response: at once, or in the midst of a stream. */
 export function failAttempt({ sending, inFlight, open }: ClosableGeneration, error: GatewayError): void {
   if (sending === undefined || inFlight.aborted || inFlight.left || inFlight.reason !== undefined) return
   const record = open.meter.tries.at(-1)!

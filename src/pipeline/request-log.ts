@@ -21,6 +21,8 @@ export function completed(entry: RequestEntry, open: OpenGeneration | undefined)
   if (record === undefined) return entry
   entry.generation = generationOf(open!, record)
   entry.model = record.model
+  // The client of a stream got its error behind the status.
+  if (record.ending === 'failed' || record.ending === 'timed-out') entry.error ??= open!.meter.tries.at(-1)?.error
   entry.ms = record.latency + record.duration
   return entry
 }

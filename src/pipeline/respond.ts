@@ -133,7 +133,7 @@ function relayOf(
     framingOf(generation),
     (outcome, last) => {
       if (triesAgain(others, metered)) return NOTHING
-      if (metered.failedAtOnce !== undefined) failAttempt(closable, metered.failedAtOnce)
+      if (metered.error !== undefined) failAttempt(closable, metered.error)
       return closeStream(closable, context, outcome, last)
     },
     generation.inFlight,

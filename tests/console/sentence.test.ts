@@ -55,7 +55,7 @@ describe('the sentence about a request', () => {
   })
 
   test('a failure names each endpoint that was tried', () => {
-    const failed = row({ outcome: 'failed', ...free, ...error('upstream_error', 'acme is down') })
+    const failed = row({ outcome: 'failed', ...free, first_token_ms: null, ...error('upstream_error', 'acme is down') })
     expect(outcomeSentence(failed, [attempt('acme', 529), attempt('acme', 529)])).toBe(
       'Acme answered 529 twice. No other endpoint serves acme/large. Nothing was charged.',
     )
@@ -68,6 +68,16 @@ describe('the sentence about a request', () => {
   test('an answer that broke off is no failure without a reason', () => {
     const broken = row({ outcome: 'failed' })
     expect(outcomeSentence(broken)).toBe('The answer of acme broke off after 719 ms. It cost 0.005211 USD.')
+    const failures = [
+      attempt('other', 529),
+      { ...attempt('acme', null), error: { code: 'x', message: 'reset by peer' } },
+    ]
+    expect(outcomeSentence({ ...broken, ...error('x', 'reset by peer') }, failures)).toBe(
+      'The answer of acme broke off after 719 ms, after other answered 529: Reset by peer. It cost 0.005211 USD.',
+    )
+    expect(outcomeSentence(row({ outcome: 'timed-out' }), [attempt('acme', null, 'upstream_timeout')])).toBe(
+      'The answer of acme broke off after 719 ms: Upstream_timeout. It cost 0.005211 USD.',
+    )
     expect(outcomeSentence({ ...broken, ...free, first_token_ms: null })).toBe(
       'Acme sent no answer that could be read. Nothing was charged.',
     )

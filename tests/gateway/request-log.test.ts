@@ -149,10 +149,17 @@ describe('one line for each request', () => {
     expect((await lineOf(lossy)).losses).toEqual([expect.stringMatching(/^[a-z_]+$/)])
   })
 
-  test('a stream that breaks off has its line at the end, with the outcome', async () => {
+  test('a stream that breaks off has its line at the end, with the outcome and the code of its error', async () => {
     const response = await send('acme/large', true, 'please stop')
     await response.text()
-    expect(await lineOf(response)).toMatchObject({ level: 'error', status: 200, outcome: 'failed', stream: true })
+    expect(await lineOf(response)).toMatchObject({
+      level: 'error',
+      status: 200,
+      outcome: 'failed',
+      stream: true,
+      error: 'upstream_error',
+      attempts: [{ provider: 'acme', error: 'upstream_error', milliseconds: expect.any(Number) }],
+    })
   })
 
   test('a client that leaves a stream has one line, once the provider has ended', async () => {

@@ -1,5 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Page, RequestAnswer, RequestDetailAnswer } from '../../src/endpoints/management/answers.ts'
+import type {
+  Page,
+  ProviderHealthAnswer,
+  RequestAnswer,
+  RequestDetailAnswer,
+} from '../../src/endpoints/management/answers.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { ownerOf, signedIn, type Browser } from './browser.ts'
 
@@ -132,6 +137,20 @@ describe('one request', () => {
     expect((await owner.get('/requests/req_00000000000000000000000000000000')).status).toBe(404)
     expect((await owner.get('/requests/nothing')).status).toBe(404)
   })
+
+  test('a stream that broke off in its midst has the error, also in the health of its provider', async () => {
+    const response = await generate('[[length: 60]] [[error-after: 3 529 too busy]]', { stream: true })
+    expect(response.status).toBe(200)
+    const [line] = (await list('?outcome=failed&streamed=true')).data
+    expect(line).toMatchObject({
+      error: { code: 'overloaded', message: expect.stringContaining('too busy') },
+      tries: 1,
+    })
+    const detail = (await owner.get(`/requests/${line!.id}`)).json as unknown as RequestDetailAnswer
+    expect(detail.attempts).toMatchObject([{ provider: 'sandbox', model: 'chat', error: { code: 'overloaded' } }])
+    const health = (await owner.get('/providers/sandbox/health')).json as unknown as ProviderHealthAnswer
+    expect(health.failures.map(({ code }) => code)).toContain('overloaded')
+  }, 30_000)
 
   test('a refusal says which status and parameter', async () => {
     const [line] = (await list('?outcome=refused')).data

@@ -40,6 +40,7 @@ export function endSentence(row: Row, attempts: readonly Attempt[] = []): string
         (row.first_token_ms === null && row.streamed ? ', before the first token.' : '.')
       )
     case 'timed-out':
+      if (row.first_token_ms !== null) return brokenSentence(row, failed)
       return failed.length > 0
         ? `${sentence(triesText(failed))}.`
         : `${sentence(row.provider ?? 'the provider')} did not answer in time.`
@@ -57,15 +58,21 @@ export function endSentence(row: Row, attempts: readonly Attempt[] = []): string
 }
 
 function failedSentence(row: Row, failed: readonly Attempt[]): string {
+  if (row.first_token_ms !== null) return brokenSentence(row, failed)
   if (failed.length === 0 && row.error !== null) return ended(row.error.message ?? row.error.code)
-  if (failed.length === 0) {
-    const by = row.provider ?? named(row)
-    return row.first_token_ms === null
-      ? `${sentence(by)} sent no answer that could be read.`
-      : `The answer of ${by} broke off after ${duration(row.total_ms)}.`
-  }
+  if (failed.length === 0) return `${sentence(row.provider ?? named(row))} sent no answer that could be read.`
   const isOne = new Set(failed.map(({ provider }) => provider)).size === 1
   return `${sentence(triesText(failed))}.${isOne ? ` No other endpoint serves ${named(row)}.` : ''}`
+}
+
+/** The failure of a stream that had begun: no other endpoint can go on with it. */
+function brokenSentence(row: Row, failed: readonly Attempt[]): string {
+  const [before, last] = [failed.slice(0, -1), failed.at(-1)?.error]
+  return (
+    `The answer of ${row.provider ?? named(row)} broke off after ${duration(row.total_ms)}` +
+    (before.length > 0 ? `, after ${triesText(before)}` : '') +
+    (last == null ? '.' : `: ${ended(last.message ?? last.code)}`)
+  )
 }
 
 /** `acme answered 529 twice, other did not answer`. */
