@@ -26,7 +26,7 @@ export async function printUsage(given: Given): Promise<void> {
     const account = name === undefined ? undefined : await store.accounts.find(name)
     if (name !== undefined && account === undefined) throw new Error(`there is no account ${name}`)
     const scope = { ...(account === undefined ? {} : { accountIds: [account.id] }), choices: {} }
-    const usage = await sumUsage({ store, clock }, { from, to, zone, bucket, groups, top: TOP, scope })
+    const usage = await sumUsage({ store, clock }, { now, from, to, zone, bucket, groups, top: TOP, scope })
     console.log(write(format, usage, groups))
   })
 }

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { RefusalLog } from '../../src/pipeline/refusal-log.ts'
 import type { Refusal } from '../../src/store/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
+import { ownerOf } from './browser.ts'
 import { ON_POSTGRES, sqlIn } from '../stores.ts'
 
 let gateway: Gateway
@@ -56,6 +57,17 @@ test('requests that never become a generation are kept with their reason; others
     message: expect.stringContaining('model: is required'),
     client: 'a-client/1.0',
   })
+}, 30_000)
+
+test('refusals that are only counted are in the usage of the present hour', async () => {
+  const hello = { model: 'sandbox/chat', messages: [{ role: 'user', content: 'Hello' }] }
+  for (let number = 0; number < 25; number++) await send('/v1/chat/completions', hello, 'sk-ai-v1-wrong')
+  const owner = await ownerOf(gateway)
+  for (const bucket of ['none', 'minute', 'hour', 'day'])
+    expect((await owner.get(`/usage?from=-30m&bucket=${bucket}&group=code`)).json).toMatchObject({
+      total: { refused: 25 },
+      groups: [{ key: 'invalid_api_key', total: { refused: 25 } }],
+    })
 }, 30_000)
 
 const refusal = (keyId: string | null, at: number): Refusal => ({

@@ -42,7 +42,8 @@ export type UsageAnswer = {
 export const GROUPS = ['model', 'key', 'account', 'provider', 'outcome', 'code', 'user'] as const
 type GroupName = (typeof GROUPS)[number]
 
-const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
 const TOP = 8
 const TOP_MAX = 1_000
 
@@ -70,6 +71,7 @@ async function usageOf(app: AppContext, inbound: ManagementRequest): Promise<Usa
   const groups = groupsIn(inbound)
   const isByKey = choices.key !== undefined || groups.includes('key') || groups.includes('user')
   return sumUsage(app, {
+    now,
     from,
     to,
     zone: new Zone(inbound.query.get('tz') ?? 'UTC'),
@@ -82,6 +84,7 @@ async function usageOf(app: AppContext, inbound: ManagementRequest): Promise<Usa
 }
 
 type UsageRequest = {
+  now: number
   from: number
   to: number
   zone: Zone
@@ -102,6 +105,8 @@ export async function sumUsage(app: Pick<AppContext, 'store' | 'clock'>, request
   const { from, to, zone, bucket, groups, top, scope } = request
   const { reports, accounts } = app.store
   const bounds = zone.bounds(bucket, from, to)
+  // Refusals that are only counted belong to the piece with the end of their hour, which the present one has not reached.
+  if (to >= request.now) bounds.splice(-1, 1, Math.ceil(to / HOUR_MS) * HOUR_MS)
   const stored = groups.map((name): UsageGroup => (name === 'user' ? 'key' : name))
   const rows = await reports.usage({ ...scope, bounds, groups: stored })
   const keys = groups.includes('user') ? new Map((await accounts.keys()).map((key) => [key.id, key])) : undefined
