@@ -28,5 +28,11 @@ export const OUTCOME_TONES: Readonly<Record<Outcome, string>> = {
 
 export const OUTCOMES = Object.keys(OUTCOME_WORDS) as readonly Outcome[]
 
+/** The outcomes that sums count as failed. */
+const FAILED: readonly Outcome[] = ['failed', 'timed-out', 'shutdown', 'crashed']
+
+/** The list of the requests that sums count as failed. */
+export const FAILED_PATH = `/requests?${FAILED.map((outcome) => `outcome=${outcome}`).join('&')}`
+
 /** The words of an outcome; other texts as they are. */
 export const outcomeText = (value: string): string => OUTCOME_WORDS[value as Outcome] ?? value

@@ -4,6 +4,7 @@ import { To } from '../../app/scope.tsx'
 import { Spark } from '../../parts/chart.tsx'
 import { changePercent, chartUsd } from '../../parts/money.ts'
 import { Money } from '../../parts/money.tsx'
+import { FAILED_PATH } from '../../parts/outcomes.ts'
 import { visible } from '../../parts/visible.ts'
 import { count, duration, percent } from '../../parts/when.ts'
 import { byUse } from './speeds.tsx'
@@ -39,7 +40,7 @@ export function Tiles({ usage, before, speed }: { usage: Usage; before?: Usage; 
         course={courseOf(usage, ({ requests }) => requests)}
       />
       <Tile
-        path="/requests?outcome=failed&outcome=timed-out&outcome=crashed"
+        path={FAILED_PATH}
         name="Failed"
         value={percent(total.failed, total.requests)}
         note={`${count(total.failed)} failed, ${count(total.refused)} refused`}
@@ -47,7 +48,7 @@ export function Tiles({ usage, before, speed }: { usage: Usage; before?: Usage; 
         color="--failed"
       />
       <Tile
-        path="/usage?metric=requests&group=provider"
+        path="/usage?metric=requests&by=provider"
         name="First token, median"
         value={duration(busiest?.total.first_token_ms.p50)}
         note={
