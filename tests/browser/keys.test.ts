@@ -1,12 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
+import { type Browser, ownerOf } from '../management/browser.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { CAN_BROWSE, MOBILE, picture, signIn, useBrowser } from './browser.ts'
 
 const browser = useBrowser()
 let gateway: Gateway
+let owner: Browser
 beforeAll(async () => {
   gateway = await startGateway()
+  owner = await ownerOf(gateway)
 }, 60_000)
 afterAll(() => gateway.stop())
 
@@ -88,6 +91,23 @@ describe.skipIf(!CAN_BROWSE)('keys in the console', () => {
     expect((await complete(text)).status).toBe(401)
     await page.getByLabel('Show revoked').check({ force: true })
     await page.getByRole('row', { name: /limited.*revoked/ }).waitFor()
+    expect(faults).toEqual([])
+    await context.close()
+  }, 60_000)
+
+  test('the usage of a key is of this key alone, and leads to its requests', async () => {
+    const { id, text } = (await owner.post('/keys', { kind: 'pay-as-you-go', account: 'default', name: 'one of two' }))
+      .json as { id: string; text: string }
+    for (const key of [gateway.key, text]) expect((await complete(key)).status).toBe(200)
+    const { page, context, faults } = await signIn(browser, gateway, { path: `/keys/${id}` })
+    await page.getByRole('link', { name: 'Usage of this key' }).click()
+    const sum = page.getByRole('row', { name: /^All/ }).getByRole('cell').nth(1)
+    await page.getByRole('button', { name: 'Remove the filter Key: one of two' }).waitFor()
+    expect(await sum.textContent()).toBe('1')
+    expect(await page.getByRole('link', { name: 'sandbox/chat' }).getAttribute('href')).toContain(`key=${id}`)
+    await page.getByRole('button', { name: 'Remove the filter Key: one of two' }).click()
+    await page.getByRole('row', { name: /^All [2-9]/ }).waitFor()
+    expect(page.url()).not.toContain(id)
     expect(faults).toEqual([])
     await context.close()
   }, 60_000)

@@ -1,5 +1,6 @@
 import { SegmentedControl, Select } from '@mantine/core'
 import { useMemo } from 'react'
+import { useParam } from '../../app/param.ts'
 import { useScope } from '../../app/scope.tsx'
 import type { Usage as UsageAnswer } from '../../api/answers.ts'
 import { useAsk } from '../../api/queries.ts'
@@ -11,6 +12,7 @@ import { useZone } from '../../parts/when.tsx'
 import { UsageChart } from './chart.tsx'
 import { Downloads } from './downloads.tsx'
 import { GROUPS, METRICS, sortedGroups } from './measures.ts'
+import { OneKey } from './one-key.tsx'
 import { UsageTables } from './tables.tsx'
 import { Totals } from './totals.tsx'
 import { BUCKETS, useUsageView, type UsageView } from './use-view.ts'
@@ -24,10 +26,12 @@ export function Usage() {
   const zone = useZone()
   const view = useUsageView(range)
   const { by, then, bucket, metric } = view
+  const [key, setKey] = useParam('key')
   const asked = useAsk<UsageAnswer>(
     '/usage',
     {
       account,
+      key: key === '' ? undefined : key,
       from: range.from,
       to: range.to,
       tz: zone,
@@ -50,16 +54,17 @@ export function Usage() {
       actions={shown === undefined ? undefined : <Downloads {...shown} metric={metric} by={by} {...{ then, zone }} />}
     >
       <Controls view={view} />
+      {key !== '' && <OneKey id={key} onEnd={() => setKey('')} />}
       <Loaded asked={{ ...asked, data: shown }} height={560} lines={3}>
         {({ usage, starts, end, groups }) => (
           <>
-            <Totals usage={usage} />
+            <Totals usage={usage} ofKey={key} />
             {groups.length > 0 && (
               <section className="panel usage-chart" aria-label="Chart">
                 <UsageChart {...{ usage, starts, end, groups, metric, zone, by, then }} />
               </section>
             )}
-            <UsageTables {...{ usage, starts, groups, metric, zone, by, then }} />
+            <UsageTables {...{ usage, starts, groups, metric, zone, by, then }} ofKey={key} />
             <StillCounting of={usage} />
           </>
         )}

@@ -9,6 +9,7 @@ import { bucketText, count, percent, type Zone } from '../../parts/when.ts'
 import { groupName } from './chart.tsx'
 import { byBucket, exactTextOf, GROUPS, isRest, METRICS, textOf, tokensIn, tokensOut } from './measures.ts'
 import type { Group, GroupKey, Metric } from './measures.ts'
+import { narrowedTo } from './one-key.tsx'
 
 type Props = {
   usage: Usage
@@ -18,6 +19,8 @@ type Props = {
   zone: Zone
   by: Group
   then: Group | undefined
+  /** The key to which the page is narrowed; empty for all. */
+  ofKey: string
 }
 
 /** The numbers of the chart, by group and over time. */
@@ -54,7 +57,7 @@ export function UsageTables(props: Props) {
   )
 }
 
-function GroupTable({ usage, groups, by, then }: Props) {
+function GroupTable({ usage, groups, by, then, ofKey }: Props) {
   return (
     <div className="panel panel-flush table-scroll" tabIndex={0} role="region" aria-label="Numbers by group">
       <table className="table">
@@ -75,7 +78,7 @@ function GroupTable({ usage, groups, by, then }: Props) {
           {groups.map((group, index) => (
             <tr key={index}>
               <td className="cut">
-                <GroupLink group={group} by={by} then={then} />
+                <GroupLink {...{ group, by, then, ofKey }} />
               </td>
               <Numbers measures={group.total} />
             </tr>
@@ -108,7 +111,7 @@ function Numbers({ measures }: { measures: Measures }) {
 }
 
 /** Leads to the requests of the group, where they can be filtered by it. */
-function GroupLink({ group, by, then }: { group: UsageGroup; by: Group; then: Group | undefined }) {
+function GroupLink({ group, by, then, ofKey }: Pick<Props, 'by' | 'then' | 'ofKey'> & { group: UsageGroup }) {
   const name = groupName(group, by)
   const keys = group.key as GroupKey
   const values = Array.isArray(keys) ? keys : [keys]
@@ -117,7 +120,7 @@ function GroupLink({ group, by, then }: { group: UsageGroup; by: Group; then: Gr
   if (isRest(group) || !canFilter) return <span title={name}>{name}</span>
   const query = new URLSearchParams(fields.map((field, index) => [field, String(values[index])]))
   return (
-    <To path={`/requests?${query}`} className="link" title={name}>
+    <To path={narrowedTo(`/requests?${query}`, fields.includes('key') ? '' : ofKey)} className="link" title={name}>
       {name}
     </To>
   )
