@@ -227,3 +227,47 @@ describe('the path of a loss', () => {
     )
   })
 })
+
+const CHOSEN = { type: 'function', odd: 1, function: { name: 'f', odd: 1 } }
+const AUDIO = { type: 'input_audio', odd: 1, input_audio: { data: 'aGk=', format: 'wav', odd: 1 } }
+
+test.each([
+  ['chat.completions', { tool_choice: CHOSEN }, ['tool_choice.function.odd', 'tool_choice.odd']],
+  [
+    'chat.completions',
+    { tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [CHOSEN], odd: 1 } } },
+    [
+      'tool_choice.allowed_tools.odd',
+      'tool_choice.allowed_tools.tools[0].function.odd',
+      'tool_choice.allowed_tools.tools[0].odd',
+    ],
+  ],
+  [
+    'chat.completions',
+    {
+      messages: [
+        { role: 'user', content: 'x', odd: 1 },
+        { role: 'assistant', odd: 1, function_call: { name: 'f', arguments: '{}', odd: 1 } },
+      ],
+    },
+    ['messages[0].odd', 'messages[1].function_call.odd', 'messages[1].odd'],
+  ],
+  ['messages', { tool_choice: { type: 'auto', odd: 1 } }, ['tool_choice.odd']],
+  ['messages', { tool_choice: { type: 'tool', name: 'f', odd: 1 } }, ['tool_choice.odd']],
+  [
+    'responses',
+    { input: [{ role: 'user', content: [AUDIO], odd: 1 }] },
+    ['input[0].content[0].input_audio.odd', 'input[0].content[0].odd', 'input[0].odd'],
+  ],
+] satisfies [ConversationName, Json, string[]][])(
+  'members of %s %j that are not known are reported',
+  (client, more, paths) => {
+    const body = { model: 'a/b', messages: [{ role: 'user', content: 'x' }], max_tokens: 9, ...more }
+    const { extras } = protocols[client].serve.readRequest(rawRequestOf(body))
+    expect(
+      Object.keys(extras)
+        .filter((path) => path.endsWith('odd'))
+        .sort(),
+    ).toEqual(paths)
+  },
+)

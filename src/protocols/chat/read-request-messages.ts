@@ -162,6 +162,7 @@ function readToolCalls(message: Fields, extras: Extras): ToolCallPart[] {
   if (legacy === undefined) return calls
   const name = legacy.require('name', legacy.string('name'), 'the name of the function')
   const args = legacy.require('arguments', legacy.string('arguments'), 'the arguments as a JSON string')
+  collectExtras(legacy, extras)
   return [
     ...calls,
     {

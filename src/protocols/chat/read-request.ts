@@ -201,7 +201,7 @@ function readOwnTool(tool: Fields, extras: Extras): Tool {
 
 const TOOL_CHOICES = ['none', 'auto', 'required', 'any'] as const
 
-function readToolChoice(body: Fields): ToolChoice | undefined {
+function readToolChoice(body: Fields, extras: Extras): ToolChoice | undefined {
   if (typeof body.value.tool_choice === 'string') {
     // `any` is Mistral's word for a required call.
     const type = body.oneOf('tool_choice', TOOL_CHOICES)
@@ -214,7 +214,7 @@ function readToolChoice(body: Fields): ToolChoice | undefined {
     choice.oneOf('type', ['function', 'custom', 'allowed_tools'] as const),
     "'function', 'custom' or 'allowed_tools'",
   )
-  if (type !== 'allowed_tools') return { type: 'tool', name: toolName(choice, type), form: type }
+  if (type !== 'allowed_tools') return { type: 'tool', name: toolName(choice, type, extras), form: type }
   const allowed = choice.require('allowed_tools', choice.object('allowed_tools'), 'an object with mode and tools')
   const mode = allowed.require('mode', allowed.oneOf('mode', ['auto', 'required']), "'auto' or 'required'")
   const tools = allowed.require(
@@ -222,15 +222,21 @@ function readToolChoice(body: Fields): ToolChoice | undefined {
     allowed.objects('tools', { min: 1, of: 'tools' }),
     'the tools that may be called',
   )
-  const names = tools.map((tool) =>
-    toolName(tool, tool.require('type', tool.oneOf('type', ['function', 'custom'] as const), "'function' or 'custom'")),
-  )
+  const names = tools.map((tool) => {
+    const type = tool.require('type', tool.oneOf('type', ['function', 'custom'] as const), "'function' or 'custom'")
+    return toolName(tool, type, extras)
+  })
+  collectExtras(allowed, extras)
+  collectExtras(choice, extras)
   return { type: 'allowed', names, required: mode === 'required' }
 }
 
-function toolName(holder: Fields, type: 'function' | 'custom'): string {
+function toolName(holder: Fields, type: 'function' | 'custom', extras: Extras): string {
   const inner = holder.require(type, holder.object(type), 'an object with the name of the tool')
-  return inner.require('name', inner.string('name'), 'the name of the tool')
+  const name = inner.require('name', inner.string('name'), 'the name of the tool')
+  collectExtras(inner, extras)
+  collectExtras(holder, extras)
+  return name
 }
 
 /** `reasoning_effort` and OpenRouter's `reasoning`, which has more options. Unknown efforts are extras. */

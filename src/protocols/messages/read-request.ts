@@ -112,15 +112,16 @@ function readToolChoice(
   )
   const single = choice.boolean('disable_parallel_tool_use')
   const parallel = single === undefined ? {} : { parallelTools: !single }
-  if (type === 'tool') {
-    const name = choice.require('name', choice.string('name'), 'the name of the tool to call')
-    if (webSearch !== undefined && name === 'web_search') return { toolChoice: { type: 'required' }, ...parallel }
-    const native = tools.find((tool) => tool.type === 'native' && (tool.value as { name?: unknown }).name === name)
-    if (native === undefined) return { toolChoice: { type, name }, ...parallel }
+  const name = type === 'tool' ? choice.require('name', choice.string('name'), 'the name of the tool to call') : ''
+  const isSearch = webSearch !== undefined && name === 'web_search'
+  const isNative = tools.some((tool) => tool.type === 'native' && (tool.value as { name?: unknown }).name === name)
+  if (type === 'tool' && isNative && !isSearch) {
     extras.tool_choice = choice.value
     return parallel
   }
-  return { toolChoice: { type: type === 'any' ? 'required' : type }, ...parallel }
+  collectExtras(choice, extras)
+  if (type === 'tool' && !isSearch) return { toolChoice: { type, name }, ...parallel }
+  return { toolChoice: { type: type === 'any' || type === 'tool' ? 'required' : type }, ...parallel }
 }
 
 const EFFORTS: readonly string[] = ['minimal', 'low', 'medium', 'high', 'xhigh', 'max'] satisfies Effort[]

@@ -49,7 +49,7 @@ function readPart(part: Fields, extras: Extras): Part {
     case 'input_file':
       return readFile(part, extras)
     case 'input_audio':
-      return readAudio(part)
+      return readAudio(part, extras)
     case 'input_video':
       return readVideo(part, extras)
     case 'encrypted_content':
@@ -130,10 +130,12 @@ function readFile(part: Fields, extras: Extras): MediaPart {
   }
 }
 
-function readAudio(part: Fields): MediaPart {
+function readAudio(part: Fields, extras: Extras): MediaPart {
   const audio = part.require('input_audio', part.object('input_audio'), 'an object with data and format')
   const data = checkBase64(audio.require('data', audio.string('data'), 'base64 audio'), audio.at('data'))
   const format = audio.require('format', audio.string('format'), 'the audio format, e.g. wav or mp3')
+  collectExtras(audio, extras)
+  collectExtras(part, extras)
   return {
     type: 'audio',
     source: { type: 'data', mediaType: format === 'mp3' ? 'audio/mpeg' : `audio/${format}`, data },
