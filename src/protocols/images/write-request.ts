@@ -75,6 +75,9 @@ function loseSettings(translation: Translation): void {
     ['outputFormat', request.outputFormat !== undefined && request.outputFormat.type !== 'text'],
     ['imageOutput', hasRatio(imageOutput)],
     ['metadata', request.metadata !== undefined],
+    ['serviceTier', request.serviceTier !== undefined],
+    ['verbosity', request.verbosity !== undefined],
+    ['cacheKey', request.cacheKey !== undefined],
     ['toolChoice', forcesCall(request.toolChoice)],
     ['cacheRetention', request.cacheRetention !== undefined],
   ]
