@@ -26,9 +26,10 @@ export function openaiTier(tier: string | undefined): string | undefined {
   return tier !== undefined && OPENAI_TIERS.has(tier) ? tier : undefined
 }
 
-/** A requested tier by Google's name; undefined where Google has none. */
+/** A requested tier by Google's name; undefined where Google has none. OpenAI's `fast` is its `priority`. */
 export function googleTier(tier: string): string | undefined {
   if (tier === 'auto') return 'unspecified'
+  if (tier === 'fast') return 'priority'
   const name = openaiTier(tier) === 'default' ? 'standard' : tier
   return name === 'standard' || name === 'flex' || name === 'priority' ? name : undefined
 }

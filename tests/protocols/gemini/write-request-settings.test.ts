@@ -195,7 +195,7 @@ describe('settings', () => {
       user: 'u',
       metadata: { a: 1 },
       parallelTools: false,
-      serviceTier: 'fast',
+      serviceTier: 'scale',
       cacheKey: 'k',
       verbosity: 'low',
     })
@@ -311,6 +311,7 @@ describe('a service tier', () => {
   test.each([
     ['flex', 'flex'],
     ['priority', 'priority'],
+    ['fast', 'priority'],
     ['default', 'standard'],
     ['standard_only', 'standard'],
     ['auto', 'unspecified'],
