@@ -66,7 +66,7 @@ function withItems(schema: Schema): Schema {
   return written
 }
 
-/** Keywords that OpenAI refuses in a strict schema (from its SDK, 2026-11). */
+/** Keywords that OpenAI refuses in a strict schema (from its SDK, 2026-11, but for `prefixItems`, which it accepts). */
 const NOT_IN_STRICT = new Set([
   '$anchor',
   '$dynamicAnchor',
@@ -89,7 +89,6 @@ const NOT_IN_STRICT = new Set([
   'not',
   'oneOf',
   'patternProperties',
-  'prefixItems',
   'propertyNames',
   'then',
   'unevaluatedItems',

@@ -269,6 +269,17 @@ describe('a schema for OpenAI', () => {
   }
   test.each<[string, object, string | undefined]>([
     ['is strict with closed objects whose properties are all required', closed, undefined],
+    [
+      'is strict with a tuple',
+      {
+        ...closed,
+        properties: {
+          ...closed.properties,
+          a: { type: 'array', prefixItems: [{ type: 'string' }], items: { type: 'integer' } },
+        },
+      },
+      undefined,
+    ],
     ['is not strict with an optional property', { ...closed, required: ['a'] }, 'properties.next is not required'],
     [
       'is not strict with an open object',
