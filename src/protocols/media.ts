@@ -63,6 +63,9 @@ const AUDIO_FORMATS: [string, string][] = [
   ['wav', 'audio/wave'],
 ]
 
+/** The registered name of a media type: `image/jpg` is a common mistake, which Anthropic and Google refuse. */
+export const registeredType = (mediaType: string): string => (mediaType === 'image/jpg' ? 'image/jpeg' : mediaType)
+
 /** OpenAI's name of an audio format, and back. */
 export const audioFormat = (mediaType: string): string => {
   const plainType = mediaType.replace(/^audio\/(x-)?/, 'audio/').replace(/;.*$/, '')

@@ -1,7 +1,7 @@
 import type { MediaPart, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { isReplayableAt, type Signature } from '../../generation/signature.ts'
 import { readObject } from '../../json/exact.ts'
-import { unsupportedMedia } from '../media.ts'
+import { registeredType, unsupportedMedia } from '../media.ts'
 import { rememberWritten, writeTurns } from '../pieces.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { orderToolResults } from '../tool-results.ts'
@@ -201,7 +201,7 @@ export class ContentWriter {
     if (part.filename !== undefined) this.#translation.lose('unsupported_field', this.#translation.at(part, 'filename'))
     switch (source.type) {
       case 'data':
-        return { inlineData: { mimeType: source.mediaType, data: source.data }, ...others }
+        return { inlineData: { mimeType: registeredType(source.mediaType), data: source.data }, ...others }
       case 'text':
         return { inlineData: { mimeType: 'text/plain', data: Buffer.from(source.text).toString('base64') }, ...others }
       case 'url': {

@@ -7,7 +7,7 @@ import type {
   ToolResultPart,
 } from '../../generation/request.ts'
 import { isReplayableAt } from '../../generation/signature.ts'
-import { isTextual, decodedText, unsupportedMedia } from '../media.ts'
+import { isTextual, decodedText, registeredType, unsupportedMedia } from '../media.ts'
 import type { ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
 import { type Block, readInput } from './shapes.ts'
@@ -143,11 +143,9 @@ export class PartWriter {
     const { source } = part
     if (source.type === 'url') return { type: 'url', url: source.url }
     if (source.type !== 'data') throw unsupportedMedia(part, this.#translation, 'an image that is stored elsewhere')
-    const mediaType = plainType(source.mediaType)
-    // Anthropic refuses `image/jpg`, a common mistake.
-    const accepted = mediaType === 'image/jpg' ? 'image/jpeg' : mediaType
-    if (!IMAGES.has(accepted)) throw unsupportedMedia(part, this.#translation, `an image of the type ${mediaType}`)
-    return { type: 'base64', media_type: accepted, data: source.data }
+    const mediaType = registeredType(plainType(source.mediaType))
+    if (!IMAGES.has(mediaType)) throw unsupportedMedia(part, this.#translation, `an image of the type ${mediaType}`)
+    return { type: 'base64', media_type: mediaType, data: source.data }
   }
 }
 

@@ -208,6 +208,11 @@ describe('media', () => {
     ])
   })
 
+  test('an image of the type image/jpg is sent as image/jpeg', () => {
+    const image: Part = { type: 'image', source: { type: 'data', mediaType: 'image/jpg', data: 'AAAA' } }
+    expect(contentsOf([user(image)])[0]!.parts).toEqual([{ inlineData: { mimeType: 'image/jpeg', data: 'AAAA' } }])
+  })
+
   test('a file that is stored elsewhere is refused with its path', () => {
     expect(() => contentsOf([user({ type: 'file', source: { type: 'file', id: 'file-1' } })])).toThrow(
       'messages[0].content[0]: a file that is stored elsewhere',
