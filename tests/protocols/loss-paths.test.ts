@@ -124,6 +124,14 @@ describe('the path of a loss', () => {
     ['chat.completions', 'messages', { max_tokens: 9000, reasoning_effort: 'low' }, {}, ['reasoning_effort']],
     ['chat.completions', 'messages', { max_tokens: 9000, reasoning: { effort: 'low' } }, {}, ['reasoning.effort']],
     [
+      'chat.completions',
+      'responses',
+      { thinking: { type: 'enabled', budget_tokens: 9000 } },
+      {},
+      ['thinking.budget_tokens'],
+    ],
+    ['chat.completions', 'responses', { thinking: { type: 'disabled' } }, { efforts: ['low'] }, ['thinking']],
+    [
       'messages',
       'chat.completions',
       { thinking: { type: 'disabled' }, output_config: { effort: 'high' } },

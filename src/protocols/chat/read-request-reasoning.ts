@@ -1,7 +1,17 @@
 import { invalid } from '../../error.ts'
-import type { MediaPart, Part, ReasoningPart, TextPart, ToolCallPart } from '../../generation/request.ts'
+import {
+  EFFORTS,
+  type Effort,
+  type MediaPart,
+  type Part,
+  type Reasoning,
+  type ReasoningPart,
+  type TextPart,
+  type ToolCallPart,
+} from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
-import type { Fields } from '../fields.ts'
+import { isObject } from '../../json/parse.ts'
+import { collectExtras, type Extras, type Fields } from '../fields.ts'
 import { positionOf, TEXT_ID } from './shapes.ts'
 
 /** A part that `reasoning_details` may sign. */
@@ -161,4 +171,50 @@ function cut(part: TextPart, length: number): [head: TextPart, rest?: TextPart] 
     { type: 'text', text: part.text.slice(0, end), path: part.path },
     { ...part, text: part.text.slice(end) },
   ]
+}
+
+/** `reasoning_effort`, `thinking`, and OpenRouter's `reasoning`, which has more. Unknown efforts are extras. */
+export function readReasoningOptions(body: Fields, extras: Extras): Reasoning | undefined {
+  const options = body.object('reasoning')
+  const read: Reasoning = { ...readEffort(body, 'reasoning_effort', extras), ...readThinking(body, extras) }
+  const included = typeof body.value.include_reasoning === 'boolean' ? body.boolean('include_reasoning') : undefined
+  if (included !== undefined) read.visible = included
+  if (options !== undefined) {
+    Object.assign(read, readEffort(options, 'effort', extras))
+    const budget = options.integer('max_tokens', { min: 0 })
+    if (budget !== undefined) read.budgetTokens = budget
+    const hidden = options.boolean('exclude')
+    if (hidden !== undefined) read.visible = !hidden
+    const enabled = options.boolean('enabled')
+    if (enabled === false) read.effort = 'none'
+    else if (enabled === true) read.adaptive = true
+    collectExtras(options, extras)
+  }
+  if (read.effort !== undefined || read.budgetTokens !== undefined) delete read.adaptive
+  return Object.keys(read).length > 0 ? read : undefined
+}
+
+/**
+ * `thinking`: the switch of DeepSeek, Moonshot and z.ai, or Anthropic's with a budget, as clients of LiteLLM send it. In
+ * any other form it is an extra.
+ */
+function readThinking(body: Fields, extras: Extras): Reasoning {
+  const { thinking } = body.value
+  if (!isObject(thinking) || !THINKING.has(thinking.type)) return {}
+  const options = body.inner(body.take('thinking'), body.at('thinking'))
+  const type = options.string('type')
+  const budget = options.integer('budget_tokens', { min: 0 })
+  collectExtras(options, extras)
+  if (type === 'disabled') return { effort: 'none' }
+  return budget === undefined || type === 'adaptive' ? { adaptive: true } : { budgetTokens: budget }
+}
+
+const THINKING: ReadonlySet<unknown> = new Set(['enabled', 'disabled', 'adaptive'])
+
+function readEffort(fields: Fields, name: string, extras: Extras): { effort?: Effort } {
+  const effort = fields.string(name)
+  if (effort === undefined) return {}
+  if ((EFFORTS as readonly string[]).includes(effort)) return { effort: effort as Effort }
+  extras[fields.at(name)] = effort
+  return {}
 }

@@ -1,14 +1,11 @@
 import { invalid } from '../../error.ts'
-import {
-  EFFORTS,
-  type Effort,
-  type GenerationRequest,
-  type OutputFormat,
-  type Reasoning,
-  type Sampling,
-  type Tool,
-  type ToolChoice,
-  type WebSearch,
+import type {
+  GenerationRequest,
+  OutputFormat,
+  Sampling,
+  Tool,
+  ToolChoice,
+  WebSearch,
 } from '../../generation/request.ts'
 import { ReadArrays, rememberLike } from '../element-memory.ts'
 import { collectExtras, type Extras, Fields, present, refuseElsewhere, tryRead } from '../fields.ts'
@@ -18,6 +15,7 @@ import { takeRoutingMembers } from '../routing-members.ts'
 import { readUser } from '../user-ids.ts'
 import { readMessages } from './read-request-messages.ts'
 import { readCache } from './read-request-parts.ts'
+import { readReasoningOptions } from './read-request-reasoning.ts'
 
 /**
  * The request in the body of `POST /v1/chat/completions`. Unknown fields go to `extras`. Throws a GatewayError with the
@@ -237,34 +235,6 @@ function toolName(holder: Fields, type: 'function' | 'custom', extras: Extras): 
   collectExtras(inner, extras)
   collectExtras(holder, extras)
   return name
-}
-
-/** `reasoning_effort` and OpenRouter's `reasoning`, which has more options. Unknown efforts are extras. */
-function readReasoningOptions(body: Fields, extras: Extras): Reasoning | undefined {
-  const options = body.object('reasoning')
-  const read: Reasoning = { ...readEffort(body, 'reasoning_effort', extras) }
-  const included = typeof body.value.include_reasoning === 'boolean' ? body.boolean('include_reasoning') : undefined
-  if (included !== undefined) read.visible = included
-  if (options !== undefined) {
-    Object.assign(read, readEffort(options, 'effort', extras))
-    const budget = options.integer('max_tokens', { min: 0 })
-    if (budget !== undefined) read.budgetTokens = budget
-    const hidden = options.boolean('exclude')
-    if (hidden !== undefined) read.visible = !hidden
-    const enabled = options.boolean('enabled')
-    if (enabled === false) read.effort = 'none'
-    else if (enabled === true && read.effort === undefined && budget === undefined) read.adaptive = true
-    collectExtras(options, extras)
-  }
-  return Object.keys(read).length > 0 ? read : undefined
-}
-
-function readEffort(fields: Fields, name: string, extras: Extras): { effort?: Effort } {
-  const effort = fields.string(name)
-  if (effort === undefined) return {}
-  if ((EFFORTS as readonly string[]).includes(effort)) return { effort: effort as Effort }
-  extras[fields.at(name)] = effort
-  return {}
 }
 
 function readFormat(body: Fields, extras: Extras): OutputFormat | undefined {

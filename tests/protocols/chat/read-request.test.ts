@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/error.ts'
+import type { GenerationRequest } from '../../../src/generation/request.ts'
 import { wrapSignature } from '../../../src/generation/signature.ts'
 import { chat } from '../../../src/protocols/chat/index.ts'
 import type { RawRequest } from '../../../src/protocols/protocol.ts'
@@ -225,6 +226,24 @@ describe('valid requests', () => {
       source: { mediaType: 'audio/ogg', data: 'T2dnUw==' },
     })
     expect(audioOf('https://a.b/c.mp3')).toEqual({ type: 'audio', source: { type: 'url', url: 'https://a.b/c.mp3' } })
+  })
+
+  test.each<[object, GenerationRequest['reasoning'], object]>([
+    [{ thinking: { type: 'disabled' } }, { effort: 'none' }, {}],
+    [{ thinking: { type: 'enabled' } }, { adaptive: true }, {}],
+    [{ thinking: { type: 'enabled', budget_tokens: 2000 } }, { budgetTokens: 2000 }, {}],
+    [{ thinking: { type: 'enabled' }, reasoning_effort: 'high' }, { effort: 'high' }, {}],
+    [{ thinking: { type: 'disabled' }, reasoning_effort: 'high' }, { effort: 'none' }, {}],
+    [
+      { thinking: { type: 'enabled', clear_thinking: false } },
+      { adaptive: true },
+      { 'thinking.clear_thinking': false },
+    ],
+    [{ thinking: { type: 'auto' } }, undefined, { thinking: { type: 'auto' } }],
+    [{ thinking: true }, undefined, { thinking: true }],
+  ])('the switch %j is reasoning, where its form is known', (more, reasoning, extras) => {
+    expect(read(more)).toMatchObject({ extras })
+    expect(read(more).reasoning).toEqual(reasoning)
   })
 
   test('tools, choices, formats, reasoning and usage options are read in each spelling', () => {
