@@ -69,8 +69,9 @@ export class ContentWriter {
     if (role === 'tool') return
     const written = parts.flatMap((part) => this.#writePart(part))
     if (role === 'user') return this.#append('user', written)
+    if (written.length === 0) return
     this.#translation.lose('instructions_moved', this.#translation.at(turn))
-    if (written.length > 0) this.#append('user', withTags(role, written))
+    this.#append('user', withTags(role, written))
   }
 
   #writeAssistant(parts: readonly Part[]): void {

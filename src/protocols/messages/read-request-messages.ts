@@ -354,10 +354,13 @@ function userTurns(parts: Part[], path: string): Turn[] {
 /** Searches that the provider ran, and their results: the response that is based on them is in the conversation. */
 const SEARCHES = /^(web_search|web_fetch|tool_search)/
 
+/** Tools that are offered from here on. Elsewhere all declared tools are offered from the beginning. */
+const OFFERS: ReadonlySet<string> = new Set(['tool_reference', 'tool_addition'])
+
 const nativePart = (kind: string, block: Fields): NativePart => {
   const { name } = block.value
   const optional =
-    kind === 'tool_reference' || SEARCHES.test(kind === 'server_tool_use' && typeof name === 'string' ? name : kind)
+    OFFERS.has(kind) || SEARCHES.test(kind === 'server_tool_use' && typeof name === 'string' ? name : kind)
   return {
     type: 'native',
     protocol: 'messages',

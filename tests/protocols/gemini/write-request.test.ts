@@ -75,6 +75,13 @@ describe('instructions and text', () => {
     })
   })
 
+  test('later instructions without content that can be sent are left out', () => {
+    const native: Part = { type: 'native', protocol: 'messages', kind: 'k', value: {}, optional: true }
+    const { body, lost } = write({ turns: [user(textOf('a')), { role: 'system', parts: [native] }] })
+    expect(body.contents).toEqual([{ role: 'user', parts: [{ text: 'a' }] }])
+    expect(lost).toEqual([{ code: 'content_native', path: 'messages[1].content[0]' }])
+  })
+
   test('names of speakers, refusals and content of another protocol are reported with their paths', () => {
     const native: Part = { type: 'native', protocol: 'messages', kind: 'k', value: {}, optional: true }
     const { lost } = write({

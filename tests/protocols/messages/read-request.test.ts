@@ -7,6 +7,20 @@ import { type Any, rawRequestOf, read } from './kit.ts'
 /** Requests of messages from clients. */
 
 describe('a request', () => {
+  test('that offers a tool in its middle can go to any provider, and one that withdraws a tool cannot', () => {
+    const change = (type: string) => ({
+      role: 'system',
+      content: [{ type, tool: { type: 'tool_reference', name: 'f' } }],
+    })
+    const messages = [{ role: 'user', content: 'Hi' }, change('tool_addition'), change('tool_removal')]
+    const { turns } = read({ messages })
+    expect(turns.slice(1).map(({ parts }) => parts[0])).toMatchObject([
+      { type: 'native', kind: 'tool_addition', optional: true },
+      { type: 'native', kind: 'tool_removal' },
+    ])
+    expect(turns[2]!.parts[0]).not.toHaveProperty('optional')
+  })
+
   test('with a string as content has one turn of the user', () => {
     expect(read({})).toEqual({
       model: 'p/m',
