@@ -195,8 +195,8 @@ export function readReasoningOptions(body: Fields, extras: Extras): Reasoning | 
 }
 
 /**
- * `thinking`: the switch of DeepSeek, Moonshot and z.ai, or Anthropic's with a budget, as clients of LiteLLM send it. In
- * any other form it is an extra.
+ * `thinking`: the switch of DeepSeek, Moonshot and z.ai, or Anthropic's with a budget, as clients of LiteLLM send it.
+ * In any other form it is an extra.
  */
 function readThinking(body: Fields, extras: Extras): Reasoning {
   const { thinking } = body.value

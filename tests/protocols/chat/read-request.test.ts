@@ -228,7 +228,7 @@ describe('valid requests', () => {
     expect(audioOf('https://a.b/c.mp3')).toEqual({ type: 'audio', source: { type: 'url', url: 'https://a.b/c.mp3' } })
   })
 
-  test.each<[object, GenerationRequest['reasoning'], object]>([
+  test.each<[Record<string, unknown>, GenerationRequest['reasoning'], object]>([
     [{ thinking: { type: 'disabled' } }, { effort: 'none' }, {}],
     [{ thinking: { type: 'enabled' } }, { adaptive: true }, {}],
     [{ thinking: { type: 'enabled', budget_tokens: 2000 } }, { budgetTokens: 2000 }, {}],
