@@ -35,7 +35,7 @@ const TOP: Record<ConversationName, ReadonlySet<string>> = {
     'context_management max_tokens messages metadata model output_config service_tier stop_sequences stream ' +
       'mcp_servers system temperature thinking tool_choice tools top_k top_p',
   ),
-  generateContent: words('contents generationConfig safetySettings systemInstruction toolConfig tools'),
+  generateContent: words('contents generationConfig safetySettings serviceTier systemInstruction toolConfig tools'),
 }
 
 const CALL_ID = 64

@@ -36,6 +36,7 @@ const BOOKKEEPING: [path: RegExp, value: RegExp, why: string][] = [
     'types of tools have other names',
   ],
   [/^tools\[\]\.(type|name|id)$/, /^(openrouter:)?web_?search/, 'a web search has another name'],
+  [/^tools\[\]\.(type|name)$/, /^(namespace|agents|tools)$/, 'calls get the namespace of their tool back'],
   [/^(model|stream|stream_options\..*)$/, /^/, 'part of the target or of the URL, or always requested'],
   [/^(n|generationConfig\.candidateCount)$/, /^1$/, 'one choice is the only number'],
   [/^store$/, /^/, 'the server stores responses'],
@@ -112,6 +113,9 @@ const TRANSLATED: [path: RegExp, value: RegExp, sent: RegExp][] = [
   [/^generationConfig\.responseModalities\[\]$/, /^IMAGE$/, /"image_generation"/],
   [/^service_tier$/, /^default$/, /"standard_only"/],
   [/^service_tier$/, /^standard_only$/, /"service_tier":"default"/],
+  [/^service_tier$/, /^(default|standard_only)$/, /"serviceTier":"standard"/],
+  [/^service_tier$/, /^auto$/, /"serviceTier":"unspecified"/],
+  [/^service_tier$/, /^fast$/, /"serviceTier":"priority"/],
   [/\.image_url\.url$/, /^image\/jpg$/, /"image\/jpeg"/],
   [/^top_logprobs$/, /^0$/, /"responseLogprobs":true/],
   [

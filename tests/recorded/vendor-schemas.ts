@@ -60,6 +60,12 @@ function newValidator(protocol: ConversationName): SchemaValidator {
   const path = join(FOLDER, `${file}.schema.json`)
   if (!existsSync(path)) return () => ''
   const schema = JSON.parse(readFileSync(path, 'utf8')) as Any
+  // Of Google's two servers, only the Gemini API has service tiers.
+  if (protocol === 'generateContent') {
+    const other = JSON.parse(readFileSync(join(FOLDER, 'google-generate-content.schema.json'), 'utf8')) as Any
+    const { serviceTier } = other.$defs[other.roots.request].properties
+    Object.assign(schema.$defs[schema.roots.request].properties, { serviceTier })
+  }
   // Google's schema lists every member; the other vendors leave their objects open.
   if (protocol === 'generateContent')
     for (const definition of Object.values<Any>(schema.$defs))
