@@ -27,9 +27,9 @@ export class AssistantWriter {
 
   write({ parts }: Turn): Json | undefined {
     const refusalAsText = this.#translation.target.quirks.refuses?.includes('messages[].refusal') === true
-    const texts = parts.flatMap((part): TextPart[] =>
+    const texts = parts.flatMap((part, index): TextPart[] =>
       part.type === 'text'
-        ? [part]
+        ? [isAfterNative(parts, index) ? { ...part, text: `\n\n${part.text}` } : part]
         : part.type === 'refusal' && refusalAsText
           ? [{ type: 'text', text: part.text, path: part.path }]
           : [],
@@ -125,6 +125,10 @@ export class AssistantWriter {
     return text === '' ? this.#withoutReasoning : { [field]: text }
   }
 }
+
+/** A text that goes on after steps of the provider, which cannot be sent, is a paragraph of its own. */
+const isAfterNative = (parts: readonly Part[], index: number): boolean =>
+  parts[index - 1]?.type === 'native' && parts.slice(0, index).some((part) => part.type === 'text' && part.text !== '')
 
 /** Reports the id of a call, or of its result, that had to be hashed. */
 export function loseId(part: Part, translation: Translation): void {

@@ -207,6 +207,15 @@ describe('conversations', () => {
     ])
   })
 
+  test('texts with steps of another provider between them are paragraphs, and cited passages are not', () => {
+    const step: Part = { type: 'native', protocol: 'messages', kind: 'server_tool_use', value: {}, optional: true }
+    const parts = [step, textOf('I search:'), step, step, textOf('It is '), textOf('warm.')]
+    expect(messagesOf([{ role: 'assistant', parts }])[0]).toEqual({
+      role: 'assistant',
+      content: 'I search:\n\nIt is warm.',
+    })
+  })
+
   test('a video is sent to a model that is known to read video, and refused by others', () => {
     const url = { type: 'url', url: 'https://a.example/v.mp4' } as const
     for (const [source, sent] of [
