@@ -162,7 +162,8 @@ const mediaOf = (one: Any): Any | undefined => one.inlineData ?? one.fileData ??
 /** Google's results are objects; a single text member `output` or `error` is the result in the other protocols. */
 const resultOf = (response: Any): string => {
   const [key, ...more] = Object.keys(response)
-  return (key === 'output' || key === 'error') && more.length === 0 && typeof response[key] === 'string'
-    ? response[key]
-    : JSON.stringify(response)
+  if ((key !== 'output' && key !== 'error') || more.length > 0) return JSON.stringify(response)
+  const value = response[key] as unknown
+  if (typeof value === 'string') return value
+  return JSON.stringify(key === 'output' ? value : response)
 }

@@ -74,7 +74,10 @@ function expectSame(content: ResponseContent, source: ResponseContent, client: C
 const uncut = (answer: ResponseContent): ResponseContent =>
   answer.outcome === 'length' ? { ...answer, calls: answer.calls.map(({ name }) => ({ name, input: CUT })) } : answer
 
-/** Audio in a message of the responses API: compatible servers accept it, OpenAI refuses it. */
+/**
+ * Audio in a message of the responses API, and images as output of chat completions: compatible servers accept them.
+ * OpenAI's schema requires annotations in the texts of an earlier response, which recorded requests do not have.
+ */
 const UNDOCUMENTED_REQUESTS = [
   'crewai__llms-TestGeminiMultimodalIntegration.test-analyze-audio-file',
   'envoy-ai-gateway__chat-audio-to-text',
@@ -82,7 +85,25 @@ const UNDOCUMENTED_REQUESTS = [
   'pydantic-ai__multimodal-tool-returns-multimodal-tool-return-matrix-direct-binary-audio-google-vertex.t4',
   'rig__gemini-transcription-transcription-smoke',
   'rig__mistral-multimodal-content-streaming-agent-sends-audio',
-].map((id) => `responses ${id}`)
+]
+  .map((id) => `responses ${id}`)
+  .concat(
+    'chat.completions lingua imageConfigParam',
+    'responses agentgateway request/messages/cache_control/completions',
+  )
+
+/** Cases whose content arrives in another form. */
+const DIFFERENT = [
+  // The same tool is listed inside and outside of a namespace.
+  'lingua responsesToolSearchInputParam',
+  // The texts before and after an image of a result are lines of one text.
+  'agentgateway request/messages/cache_control/completions',
+  // The name of the tool is one that only Google accepts.
+  'rosetta MessagesToGeminiConverter convertRequest ignores non-Rosetta redacted_thinking blocks',
+  'rosetta MessagesToGeminiConverter convertRequest restores Gemini thought signatures from redacted_thinking history',
+  'rosetta MessagesToGeminiConverter convertResponse round-trips functionCall thoughtSignature through strict ' +
+    'Messages blocks',
+]
 
 /** Refusals of what has no counterpart in the other protocol. */
 const REFUSALS: [param: RegExp, message: RegExp, why: string][] = [
@@ -176,7 +197,9 @@ const target = { provider: 'p', model: 'm', quirks: {}, capabilities: {} }
 for (const provider of NAMES)
   describe.skipIf(!haveRecordings)(`requests for ${provider}`, () => {
     const validate = schemaValidator(provider)
-    for (const recording of recordings().filter(({ protocol, status }) => protocol !== provider && status < 300)) {
+    for (const recording of [...recordings(), ...cases('request')].filter(
+      ({ protocol, status }) => protocol !== provider && status < 300,
+    )) {
       const recorded = recording.request()
       if (recorded === undefined) continue
       // One recorded server has the model in the path.
@@ -194,6 +217,8 @@ for (const provider of NAMES)
           result = written(provider, protocols[recording.protocol].serve.readRequest(rawRequest), target, body)
         } catch (error) {
           expect(error).toBeInstanceOf(GatewayError)
+          // That cases are refused with their paths is tested in requests.test.ts; many have invalid values.
+          if (recording.kinds.includes('case')) return
           const { param, message } = error as GatewayError
           return expect(
             REFUSALS.filter(([path, text]) => path.test(param!) && text.test(message)),
@@ -204,7 +229,8 @@ for (const provider of NAMES)
         const problem = validate('request', sent)
         if (UNDOCUMENTED_REQUESTS.includes(`${provider} ${recording.id}`)) expect(problem).not.toBe('')
         else expect(problem).toBe('')
-        expectKept(requestContent(provider, sent), requestContent(recording.protocol, body), body, result.losses)
+        if (!DIFFERENT.includes(recording.id))
+          expectKept(requestContent(provider, sent), requestContent(recording.protocol, body), body, result.losses)
       })
     }
   })
