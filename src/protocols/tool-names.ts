@@ -1,14 +1,24 @@
 import { createHash } from 'node:crypto'
 import type { GenerationEvent } from '../generation/event.ts'
+import type { Turn } from '../generation/request.ts'
 import { isObject, tryParse } from '../json/parse.ts'
+import { someElement } from './element-memory.ts'
 import type { Transform } from './transforms.ts'
 import type { Translation } from './translation.ts'
 
 /** Tool names that a provider accepts. `invalid`: characters to replace; `prefix`: before a name that was changed. */
 export type NameRule = { valid: RegExp; invalid: RegExp; longest: number; prefix?: string }
 
+/** A rule, and whether a turn has a call whose name it does not accept: the same function for each request. */
+export type ToolNameRule = NameRule & { refusesIn(turn: Turn): boolean }
+
+export const toolNameRule = (rule: NameRule): ToolNameRule => ({
+  ...rule,
+  refusesIn: ({ parts }) => parts.some((part) => part.type === 'tool-call' && !rule.valid.test(part.name)),
+})
+
 /** OpenAI's protocols: up to 64 letters, digits, `_` and `-`. */
-export const OPENAI_NAMES: NameRule = { valid: /^[\w-]{1,64}$/, invalid: /[^\w-]/g, longest: 64 }
+export const OPENAI_NAMES = toolNameRule({ valid: /^[\w-]{1,64}$/, invalid: /[^\w-]/g, longest: 64 })
 
 /** A name that the rule accepts; another is cut and gets a hash of itself, the same in every request. */
 export function acceptedName(name: string, { valid, invalid, longest, prefix = '' }: NameRule): string {
@@ -23,23 +33,38 @@ export type ClientTool = { name: string; form: 'function' | 'custom' }
 export class ToolNames {
   readonly #rule: NameRule
 
-  constructor(translation: Translation, rule: NameRule) {
+  constructor(translation: Translation, rule: ToolNameRule) {
     this.#rule = rule
+    const { tools, turns } = translation.request
+    if (someElement(turns, rule.refusesIn)) this.#loseUnlisted(translation)
     const changed = new Map<string, ClientTool>()
-    for (const tool of translation.request.tools) {
+    for (const tool of tools) {
       if (tool.type === 'native') continue
       const sent = this.sent(tool.name)
-      if (sent !== tool.name)
-        translation.lose('tool_renamed', translation.at(tool, 'name'), `the provider does not accept the name: ${sent}`)
+      if (sent !== tool.name) translation.lose('tool_renamed', translation.at(tool, 'name'), renamed(sent))
       if (sent !== tool.name || tool.type === 'custom') changed.set(sent, { name: tool.name, form: tool.type })
     }
     if (changed.size > 0) translation.undo({ type: 'restore-tools', tools: changed })
+  }
+
+  /** Reports changed names in calls of tools that are not listed any more. */
+  #loseUnlisted(translation: Translation): void {
+    const { tools, turns } = translation.request
+    const listed = tools.map((tool) => (tool.type === 'native' ? '' : tool.name))
+    for (const { parts } of turns)
+      for (const part of parts) {
+        if (part.type !== 'tool-call' || listed.includes(part.name)) continue
+        const sent = this.sent(part.name)
+        if (sent !== part.name) translation.lose('tool_renamed', translation.at(part, 'name'), renamed(sent))
+      }
   }
 
   sent(name: string): string {
     return acceptedName(name, this.#rule)
   }
 }
+
+const renamed = (sent: string): string => `the provider does not accept the name: ${sent}`
 
 /**
  * Restores the client's names of tools, and free text that was wrapped in an object with the one member `input` because

@@ -68,3 +68,22 @@ test.each(ROUTES)('tool names of %s are replaced for %s, stay distinct and are r
   expect(whole.map(({ name }) => name)).toEqual(names)
   expect(stream.map(({ name }) => name)).toEqual(names)
 })
+
+test.each(ROUTES)(
+  'the changed name of a call of %s is reported for %s where its tool is not listed',
+  (client, provider) => {
+    const long = `find_${'x'.repeat(130)}`
+    const calls = callsAndResultsOf[client](['plain', long].map((name) => ({ name, args: '{}' })))
+    const body = spelled({ ...HELLO[client], ...toolsOf[client]([{ name: 'plain' }]), ...calls })
+    const { losses } = sendTo(provider, contextOf(client, body))
+    const renamed = losses.filter(({ code }) => code === 'tool_renamed').map(({ path }) => path)
+    expect(renamed).toEqual([
+      {
+        'chat.completions': 'messages[1].tool_calls[1].function.name',
+        responses: 'input[2].name',
+        messages: 'messages[1].content[1].name',
+        generateContent: 'contents[1].parts[1].functionCall.name',
+      }[client],
+    ])
+  },
+)

@@ -33,7 +33,7 @@ export const paths: RequestPaths = {
     serviceTier: ['serviceTier'],
   },
   fields: {
-    name: ['name'],
+    name: ['name', 'functionCall.name'],
     detail: ['mediaResolution', '/generationConfig.mediaResolution'],
     filename: ['inlineData.displayName', 'fileData.displayName'],
     signature: ['thoughtSignature'],

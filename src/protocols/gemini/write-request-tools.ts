@@ -4,7 +4,7 @@ import { rememberLike, WrittenArrays } from '../element-memory.ts'
 import { present } from '../fields.ts'
 import { writeHosted } from '../hosted-tools.ts'
 import { loseToolChoice } from '../tool-choice.ts'
-import type { NameRule, ToolNames } from '../tool-names.ts'
+import { toolNameRule, type ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
 import { loseSearchOptions } from '../web-search.ts'
 import { writeHostedTool } from './hosted-tools.ts'
@@ -13,12 +13,12 @@ import { parametersSchema } from './schema.ts'
 type Json = Record<string, unknown>
 
 /** Google's names of functions: a letter or underscore first, up to 64 characters. */
-export const GOOGLE_NAMES: NameRule = {
+export const GOOGLE_NAMES = toolNameRule({
   valid: /^[A-Za-z_][A-Za-z0-9_.:-]{0,63}$/,
   invalid: /[^A-Za-z0-9_-]/g,
   longest: 64,
   prefix: '_',
-}
+})
 
 /** `tools` and `toolConfig`. */
 export function writeTools(

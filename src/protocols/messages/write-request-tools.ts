@@ -5,7 +5,7 @@ import { present } from '../fields.ts'
 import type { Capabilities } from '../protocol.ts'
 import { writeHosted } from '../hosted-tools.ts'
 import { forcesCall, acceptedToolChoice } from '../tool-choice.ts'
-import type { NameRule, ToolNames } from '../tool-names.ts'
+import { toolNameRule, type ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
 import { loseSearchOptions, locationFields } from '../web-search.ts'
 import { MCP, writeHostedTool, type WrittenTool } from './hosted-tools.ts'
@@ -13,7 +13,7 @@ import { inputSchema, strictSchemas } from './schema.ts'
 import { type Json, TOOL_NAME } from './shapes.ts'
 
 /** Anthropic's rule for tool names. */
-export const ANTHROPIC_NAMES: NameRule = { valid: TOOL_NAME, invalid: /[^a-zA-Z0-9_-]/g, longest: 64 }
+export const ANTHROPIC_NAMES = toolNameRule({ valid: TOOL_NAME, invalid: /[^a-zA-Z0-9_-]/g, longest: 64 })
 
 export function writeTools(names: ToolNames, translation: Translation): WrittenTools {
   const { toolChoice, tools, webSearch } = translation.request
