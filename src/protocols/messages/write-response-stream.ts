@@ -2,22 +2,22 @@ import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import { type Issuer, wrapSignature } from '../../generation/signature.ts'
 import { noUsage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
-import { isObject } from '../../json/parse.ts'
-import { loseNativeContent, lossReport } from '../losses.ts'
+import { lossReport } from '../losses.ts'
 import type { ResponseIdentity, ResponseContext, Writer } from '../protocol.ts'
 import { type Block, type Json, tagPartSignature, writeStopReason, writeUsage } from './shapes.ts'
 import {
   citationOf,
   hidesReasoning,
   isBlank,
+  loseBlank,
   loseCitationWithoutText,
   loseFinish,
   loseLastSignature,
   loseLogprobs,
   mediaText,
+  nativeBlocks,
   reasoningBlocks,
   signatureBlock,
-  stepBlocks,
 } from './write-response.ts'
 import { writeError } from './write-error.ts'
 
@@ -40,8 +40,8 @@ class MessagesResponseWriter implements Writer {
   #open = false
   /** A text block stays open after its part, since the citations come after it. */
   #awaitsCitations = false
-  /** The signature of the last part, which follows its block. */
-  #taggedSignature: string | undefined
+  /** Signatures of the last call or texts, which follow their blocks. */
+  #taggedSignatures: string[] = []
   /** The text of the open reasoning, which the client wants omitted. */
   #hidden = ''
   /** The last part has a block of text. */
@@ -106,14 +106,16 @@ class MessagesResponseWriter implements Writer {
   #partStart(head: PartHead): Frame[] {
     this.#head = head
     if (head.type === 'citation') return this.#cite(head)
+    const native = head.type === 'native' ? nativeBlocks(head, this.#context) : []
+    // What is lost is no end of the text before it.
+    if (head.type === 'native' && native.length === 0) return []
     this.#length = 0
     this.#isWritten = false
-    if (head.type === 'text') return []
+    if (head.type === 'refusal') this.#refused = true
+    // The first of their text ends the block before it.
+    if (['text', 'refusal', 'image', 'audio'].includes(head.type)) return []
     const frames = this.#closeBlock()
     switch (head.type) {
-      case 'refusal':
-        this.#refused = true
-        return frames
       case 'tool-call':
         return [
           ...frames,
@@ -121,15 +123,7 @@ class MessagesResponseWriter implements Writer {
           ...(head.form === 'custom' ? [this.#delta({ type: 'input_json_delta', partial_json: '{"input":"' })] : []),
         ]
       case 'native':
-        if (head.protocol === 'messages' && isObject(head.value))
-          return [...frames, ...this.#wholeBlock(head.value as Block)]
-        if (head.steps !== undefined)
-          return [
-            ...frames,
-            ...stepBlocks(head.steps, head.kind, this.#context).flatMap((block) => this.#wholeBlock(block)),
-          ]
-        loseNativeContent(this.#context, head.kind)
-        return frames
+        return [...frames, ...native.flatMap((block) => this.#wholeBlock(block))]
       default:
         return frames
     }
@@ -171,6 +165,7 @@ class MessagesResponseWriter implements Writer {
       return []
     }
     this.#isWritten = true
+    this.#blank = ''
     return [
       ...this.#closeBlock(),
       ...this.#openBlock({ type: 'text', text: '' }),
@@ -183,17 +178,18 @@ class MessagesResponseWriter implements Writer {
     this.#head = undefined
     switch (head?.type) {
       case 'text':
-        return this.#endText(signature)
+        this.#endText(signature)
+        return []
       case 'reasoning':
         return this.#endReasoning(head.redacted ?? false, signature)
       case 'tool-call':
-        this.#taggedSignature = signature === undefined ? undefined : tagPartSignature(signature, { call: head.id })
+        if (signature !== undefined) this.#taggedSignatures.push(tagPartSignature(signature, { call: head.id }))
         return [
           ...(head.form === 'custom' ? [this.#delta({ type: 'input_json_delta', partial_json: '"}' })] : []),
           ...this.#closeBlock(),
         ]
       case 'refusal':
-        return this.#closeBlock()
+        return this.#isWritten ? this.#closeBlock() : []
       case 'image':
       case 'audio':
         return [...this.#appendText(mediaText(this.#context, head.type, head.mediaType)), ...this.#closeBlock()]
@@ -203,12 +199,10 @@ class MessagesResponseWriter implements Writer {
   }
 
   /** The block before a text that is not written stays open for its citations. */
-  #endText(signature: string | undefined): Frame[] {
-    this.#awaitsCitations = this.#open
-    if (signature === undefined) return []
-    const frames = this.#isWritten ? [] : this.#closeBlock()
-    this.#taggedSignature = tagPartSignature(signature, this.#isWritten ? 'text' : 'empty-text')
-    return frames
+  #endText(signature: string | undefined): void {
+    this.#awaitsCitations = this.#open && (this.#isWritten || signature === undefined)
+    if (signature !== undefined)
+      this.#taggedSignatures.push(tagPartSignature(signature, this.#isWritten ? 'text' : 'empty-text'))
   }
 
   #endReasoning(redacted: boolean, signature: string | undefined): Frame[] {
@@ -244,9 +238,10 @@ class MessagesResponseWriter implements Writer {
   }
 
   #finish(event: GenerationEvent & { type: 'finish' }): Frame[] {
-    if (this.#taggedSignature !== undefined) loseLastSignature(this.#context)
-    this.#taggedSignature = undefined
+    if (this.#taggedSignatures.length > 0) loseLastSignature(this.#context)
+    this.#taggedSignatures = []
     const frames = this.#closeBlock()
+    if (this.#blank !== '') loseBlank(this.#context)
     this.#ended = true
     loseFinish(this.#context, event)
     const delta = { stop_reason: writeStopReason(event, this.#refused), stop_sequence: event.stopSequence ?? null }
@@ -257,14 +252,15 @@ class MessagesResponseWriter implements Writer {
     ]
   }
 
-  /** Ends the open block; the signature of its part follows. */
+  /** Ends the open block; the signatures of its part and of those without a block follow. */
   #closeBlock(): Frame[] {
     const frames = this.#open ? [frameOf({ type: 'content_block_stop', index: this.#next - 1 })] : []
     this.#open = false
     this.#awaitsCitations = false
-    const tagged = this.#taggedSignature
-    this.#taggedSignature = undefined
-    return tagged === undefined ? frames : [...frames, ...this.#wholeBlock(signatureBlock(tagged, this.#issuer))]
+    if (this.#taggedSignatures.length === 0) return frames
+    const signatures = this.#taggedSignatures.map((tagged) => signatureBlock(tagged, this.#issuer))
+    this.#taggedSignatures = []
+    return [...frames, ...signatures.flatMap((block) => this.#wholeBlock(block))]
   }
 
   #wholeBlock(block: Block): Frame[] {
@@ -273,6 +269,7 @@ class MessagesResponseWriter implements Writer {
 
   #openBlock(block: Block): Frame[] {
     this.#open = true
+    if (this.#blank !== '') loseBlank(this.#context)
     this.#blank = ''
     return [frameOf({ type: 'content_block_start', index: this.#next++, content_block: block })]
   }

@@ -1,5 +1,5 @@
-import type { GenerationResponse } from '../../generation/event.ts'
-import type { Citation, HostedStep, Part, TextPart, ToolCallPart } from '../../generation/request.ts'
+import type { GenerationResponse, PartHead } from '../../generation/event.ts'
+import type { Citation, Part, TextPart, ToolCallPart } from '../../generation/request.ts'
 import { type Issuer, type Signature, wrapSignature } from '../../generation/signature.ts'
 import { isObject } from '../../json/parse.ts'
 import { adjustSteps, lose, loseNativeContent, loseStopDetails, loseFinishReason } from '../losses.ts'
@@ -17,10 +17,14 @@ import {
   writeUsage,
 } from './shapes.ts'
 
+type NativeHead = Extract<PartHead, { type: 'native' }>
+
 /** The message object of a non-streaming response. */
 export function writeResponse({ parts, finish, usage }: GenerationResponse, context: ResponseContext): object {
   const { id, model } = context.responseIdentity
-  const content = joinBlank(parts.flatMap((part, index) => blocksOf(part, context, index === parts.length - 1)))
+  const signatures = new Set<Block>()
+  const blocks = parts.flatMap((part) => blocksOf(part, context, signatures))
+  const content = withoutLastSignature(joinBlank(blocks, context, signatures), context, signatures)
   loseFinish(context, finish)
   const refused = parts.some(({ type }) => type === 'refusal')
   return {
@@ -38,18 +42,39 @@ export function writeResponse({ parts, finish, usage }: GenerationResponse, cont
 /** Text without anything but white space: the API refuses such a block when a client sends it back. */
 export const isBlank = (text: unknown): boolean => typeof text === 'string' && text.trim() === ''
 
-/** Puts white space alone in front of the text that follows it; before anything else it is left out. */
-function joinBlank(blocks: readonly Block[]): Block[] {
+/**
+ * Puts white space alone in front of the text that follows it; before anything else it is lost. `signatures`: blocks of
+ * a text before them.
+ */
+function joinBlank(blocks: readonly Block[], context: ResponseContext, signatures: ReadonlySet<Block>): Block[] {
   let blank = ''
-  return blocks.flatMap((block) => {
+  const joined = blocks.flatMap((block) => {
     if (block.type === 'text' && isBlank(block.text)) {
       blank += block.text
       return []
     }
     const before = blank
+    if (before === '' || signatures.has(block)) return [block]
     blank = ''
-    return before === '' || block.type !== 'text' ? [block] : [{ ...block, text: before + String(block.text) }]
+    if (block.type === 'text') return [{ ...block, text: before + String(block.text) }]
+    loseBlank(context)
+    return [block]
   })
+  if (blank !== '') loseBlank(context)
+  return joined
+}
+
+export const loseBlank = (context: ResponseContext): void =>
+  lose(context, 'response_content_dropped', 'text', 'white space alone, which the API refuses as a text')
+
+function withoutLastSignature(
+  blocks: readonly Block[],
+  context: ResponseContext,
+  signatures: ReadonlySet<Block>,
+): Block[] {
+  const end = blocks.findLastIndex((block) => !signatures.has(block)) + 1
+  if (end < blocks.length) loseLastSignature(context)
+  return blocks.slice(0, end)
 }
 
 export function loseFinish(context: ResponseContext, finish: GenerationResponse['finish']): void {
@@ -85,12 +110,12 @@ export function citationOf(citation: Citation, isWider: boolean, context: Respon
 }
 
 /** The blocks of one part. A text takes the place of an image or audio, for which this protocol has no block. */
-function blocksOf(part: Part, context: ResponseContext, isLast: boolean): Block[] {
+function blocksOf(part: Part, context: ResponseContext, signatures: Set<Block>): Block[] {
   const { issuer } = context.responseIdentity
   switch (part.type) {
     case 'text':
       if (part.logprobs !== undefined) loseLogprobs(context)
-      return [...textBlocks(part, context), ...signatureBlocksOfText(part, context, isLast)]
+      return [...textBlocks(part, context), ...signatureBlocksOfText(part, issuer, signatures)]
     case 'refusal':
       return part.text === '' ? [] : [{ type: 'text', text: part.text }]
     case 'reasoning':
@@ -100,10 +125,7 @@ function blocksOf(part: Part, context: ResponseContext, isLast: boolean): Block[
     case 'tool-call':
       return [callBlock(part, context), ...signatureBlocks(part.signature, issuer, { call: part.id })]
     case 'native':
-      if (part.protocol === 'messages' && isObject(part.value)) return [part.value as Block]
-      if (part.steps !== undefined) return stepBlocks(part.steps, part.kind, context)
-      loseNativeContent(context, part.kind)
-      return []
+      return nativeBlocks(part, context)
     case 'image':
     case 'audio':
       return [{ type: 'text', text: mediaText(context, part.type, part.source.mediaType) }]
@@ -129,11 +151,10 @@ function textBlocks({ text, citations = [] }: TextPart, context: ResponseContext
   return [...blocks.slice(0, -2), { ...before, text: `${before.text}${last!.text}` }]
 }
 
-function signatureBlocksOfText(part: TextPart, context: ResponseContext, isLast: boolean): Block[] {
-  const of = isBlank(part.text) ? 'empty-text' : 'text'
-  if (!isLast) return signatureBlocks(part.signature, context.responseIdentity.issuer, of)
-  if (part.signature !== undefined) loseLastSignature(context)
-  return []
+function signatureBlocksOfText(part: TextPart, issuer: Issuer | undefined, signatures: Set<Block>): Block[] {
+  const blocks = signatureBlocks(part.signature, issuer, isBlank(part.text) ? 'empty-text' : 'text')
+  for (const block of blocks) signatures.add(block)
+  return blocks
 }
 
 function callBlock(part: ToolCallPart, context: ResponseContext): Block {
@@ -167,8 +188,13 @@ export function reasoningBlocks(
     : [{ type: 'thinking', thinking: text, signature: wrapped }]
 }
 
-/** The blocks of steps that a provider of another protocol reports. */
-export function stepBlocks(steps: readonly HostedStep[], kind: string, context: ResponseContext): Block[] {
+/** The blocks of native content; none where it is lost. */
+export function nativeBlocks({ protocol, kind, value, steps }: NativeHead, context: ResponseContext): Block[] {
+  if (protocol === 'messages' && isObject(value)) return [value as Block]
+  if (steps === undefined) {
+    loseNativeContent(context, kind)
+    return []
+  }
   adjustSteps(context, kind)
   return steps.map(writeStep)
 }

@@ -4,6 +4,7 @@ import { fold, type GenerationResponse, type GenerationEvent, type PartHead } fr
 import { wrapSignature } from '../../../src/generation/signature.ts'
 import { messages } from '../../../src/protocols/messages/index.ts'
 import { writeResponse } from '../../../src/protocols/messages/write-response.ts'
+import { LossReport } from '../../../src/protocols/translation.ts'
 import { withoutPaths } from '../../translating.ts'
 import { type Any, context, datas, frames, part, read, START, whole } from './kit.ts'
 
@@ -83,6 +84,48 @@ describe('a response stream', () => {
         ...part(2, { type: 'text' }, ['a']),
       ]),
     ).toEqual(['0 {"type":"text","text":""}', '0 {"type":"text_delta","text":"a"}', '0 stop'])
+  })
+
+  test('ends with its text, however its last parts are signed or lost, streamed or not', () => {
+    const issuer = { provider: 'g', model: 'm' }
+    const lost: PartHead = { type: 'native', protocol: 'generateContent', kind: 'searchEntryPoint', value: {} }
+    const ends: GenerationEvent[][] = [
+      part(1, lost),
+      part(1, { type: 'text' }, ['\n']),
+      part(1, { type: 'text' }, [], 's2'),
+      [...part(1, { type: 'text' }, [' '], 's2'), ...part(2, lost)],
+      part(1, { type: 'refusal' }, [' ']),
+    ]
+    for (const end of ends) {
+      const events: GenerationEvent[] = [START, ...part(0, { type: 'text' }, ['One.'], 's1'), ...end, stop()]
+      const [once, streamed] = [context(issuer), context(issuer)].map((one) => ({ ...one, losses: new LossReport() }))
+      const { content } = writeResponse(fold(events), once!) as { content: Any[] }
+      expect(content).toEqual([{ type: 'text', text: 'One.' }])
+      const writer = messages.serve.writer(streamed!)
+      const written = events.flatMap((event) => writer.write(event)).map(({ data }) => JSON.parse(data) as Any)
+      expect(written.filter(({ type }) => type === 'content_block_start')).toHaveLength(1)
+      const [first, second] = [once!, streamed!].map(({ losses }) => losses.losses.map(({ path }) => path).toSorted())
+      expect(first).toContain('response.signature')
+      expect(second).toEqual(first)
+    }
+  })
+
+  test('reports white space that no text follows, streamed or not', () => {
+    const call: PartHead = { type: 'tool-call', id: 'c', name: 'f', form: 'function' }
+    for (const [events, paths] of [
+      [part(0, { type: 'text' }, ['\n\n']), ['response.text']],
+      [[...part(0, { type: 'text' }, ['\n\n']), ...part(1, call, ['{}'])], ['response.text']],
+      [[...part(0, { type: 'text' }, ['\n\n']), ...part(1, { type: 'text' }, ['a'])], []],
+      [[...part(0, { type: 'text' }, ['a']), ...part(1, { type: 'text' }, ['\n'])], ['response.text']],
+      [part(0, { type: 'text' }, ['a', '\n']), []],
+    ] as [GenerationEvent[], string[]][]) {
+      const [once, streamed] = [context(), context()].map((one) => ({ ...one, losses: new LossReport() }))
+      writeResponse(fold([START, ...events, stop()]), once!)
+      const writer = messages.serve.writer(streamed!)
+      for (const event of [START, ...events, stop()]) writer.write(event)
+      expect(once!.losses.losses.map(({ path }) => path)).toEqual(paths)
+      expect(streamed!.losses.losses).toEqual(once!.losses.losses)
+    }
   })
 
   test('has no blocks of white space, which stays before a text that follows it', () => {
