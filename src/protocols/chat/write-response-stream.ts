@@ -127,6 +127,7 @@ export class ChatResponseWriter implements Writer {
 
   #append(text: string, logprobs: TokenLogprob[] | undefined): Frame[] {
     const head = this.#open
+    const isFirst = !this.#hasText
     this.#hasText ||= text !== ''
     switch (head.type) {
       case 'text':
@@ -150,7 +151,7 @@ export class ChatResponseWriter implements Writer {
           : [
               this.#delta({
                 reasoning: text,
-                reasoning_details: [detailOfText(head.form, text, this.#responseIdentity, this.#details)],
+                reasoning_details: [this.#detailOf(head, text, isFirst)],
               }),
             ]
       case 'refusal':
@@ -167,6 +168,12 @@ export class ChatResponseWriter implements Writer {
       default:
         return []
     }
+  }
+
+  /** Clients join the entries of one part and keep the id of the first. */
+  #detailOf(head: PartHead & { type: 'reasoning' }, text: string, isFirst: boolean): Json {
+    const detail = detailOfText(head.form, text, this.#responseIdentity, this.#details)
+    return isFirst && head.id !== undefined ? { ...detail, id: head.id } : detail
   }
 
   #close(signature: string | undefined): Frame[] {

@@ -287,3 +287,22 @@ describe.skipIf(!existsSync(SCHEMA))("OpenAI's schema", () => {
     )
   })
 })
+
+test('the first entry of a piece of reasoning has its id, in a stream as in a whole response', () => {
+  const events: GenerationEvent[] = [
+    { type: 'start', id: 'x', model: 'm' },
+    ...['a', 'b'].flatMap((id, part): GenerationEvent[] => [
+      { type: 'part-start', part, head: { type: 'reasoning', form: 'summary', id } },
+      { type: 'part-delta', part, text: 'H' },
+      { type: 'part-delta', part, text: 'm' },
+      { type: 'part-end', part },
+    ]),
+    { type: 'finish', reason: 'stop', raw: 'stop' },
+  ]
+  const idsOf = (details: Json[]): unknown[] => details.map(({ id }) => id)
+  const writer = chat.serve.writer(contextWith({}))
+  const deltas = chunksIn(events.flatMap((event) => writer.write(event))).map((chunk) => chunk.choices[0]?.delta)
+  expect(idsOf(deltas.flatMap((delta) => delta?.reasoning_details ?? []))).toEqual(['a', undefined, 'b', undefined])
+  const whole = chat.serve.writeResponse(fold(events), contextWith({})) as Json
+  expect(idsOf(whole.choices[0].message.reasoning_details)).toEqual(['a', 'b'])
+})
