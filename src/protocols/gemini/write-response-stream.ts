@@ -2,12 +2,14 @@ import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
+import { ObjectText } from '../../json/object-text.ts'
 import { lossReport } from '../losses.ts'
 import type { ResponseContext, Writer } from '../protocol.ts'
 import { writeLogprobs, writeUsage, type GeminiPart } from './shapes.ts'
 import { errorFrames } from './write-error.ts'
 import {
   isMetadata,
+  loseArguments,
   loseBytes,
   loseOfEnd,
   loseRefusal,
@@ -19,6 +21,9 @@ import {
   type Signed,
 } from './write-response.ts'
 import { writeGrounding, type CitedText } from './write-response-citations.ts'
+
+/** From this length on, arguments are checked while they come. */
+const LONG_ARGUMENTS = 32_768
 
 /**
  * Events as chunks of `streamGenerateContent`: text as it comes, a call or a medium when its part ends, since Google
@@ -35,6 +40,8 @@ export class GeminiResponseWriter implements Writer {
   #head: PartHead | undefined
   /** The arguments of the open call, or the data of the open medium. */
   #buffered = ''
+  /** The arguments before them, where they are long. */
+  #arguments: ObjectText | undefined
   /**
    * The last piece of reasoning, which waits for the signature: the AI SDK, for one, ignores a signature that comes
    * without text.
@@ -109,6 +116,7 @@ export class GeminiResponseWriter implements Writer {
       }
       default:
         this.#buffered += text
+        if (this.#buffered.length > LONG_ARGUMENTS) this.#checkArguments()
         return []
     }
   }
@@ -121,7 +129,7 @@ export class GeminiResponseWriter implements Writer {
       case 'tool-call': {
         const isFirst = !this.#hasCall
         this.#hasCall = true
-        return this.#chunk(writeCall(head, this.#buffered, signed, isFirst, this.#context))
+        return this.#writeCall(head, signed, isFirst)
       }
       case 'image':
       case 'audio':
@@ -133,6 +141,28 @@ export class GeminiResponseWriter implements Writer {
       default:
         return []
     }
+  }
+
+  /** Checks what has come of long arguments: to parse them at their end takes too long for one turn of the event loop. */
+  #checkArguments(): void {
+    if (this.#head?.type !== 'tool-call' || this.#head.form !== 'function') return
+    this.#arguments ??= new ObjectText()
+    this.#arguments.add(this.#buffered)
+    this.#buffered = ''
+  }
+
+  /** Long arguments are written as they are spelled. */
+  #writeCall(head: PartHead & { type: 'tool-call' }, signed: Signed | undefined, isFirst: boolean): Frame[] {
+    if (this.#arguments === undefined)
+      return this.#chunk(writeCall(head, this.#buffered, signed, isFirst, this.#context))
+    this.#arguments.add(this.#buffered)
+    const { complete } = this.#arguments
+    this.#arguments = undefined
+    if (complete === undefined) loseArguments(this.#context)
+    const chunk = this.#chunk(writeCall(head, '', signed, isFirst, this.#context))
+    // Within a text of the chunk the name would have a backslash before its second quote.
+    for (const frame of chunk) frame.data = frame.data.replace('"args":{}', () => `"args":${complete ?? '{}'}`)
+    return chunk
   }
 
   /** The held piece of reasoning with the signature; nothing where there is neither. */

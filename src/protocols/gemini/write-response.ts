@@ -125,10 +125,12 @@ export function writeCall(
 /** Arguments as an object. Text that is cut or invalid gives `{}`, since Google has no other form. */
 function readArguments(text: string, context: ResponseContext): Record<string, unknown> {
   const args = readObject(text)
-  if (args === undefined && text.trim() !== '')
-    lose(context, 'response_field_dropped', 'tool_calls.arguments', 'the arguments are not a complete JSON object')
+  if (args === undefined && text.trim() !== '') loseArguments(context)
   return args ?? {}
 }
+
+export const loseArguments = (context: ResponseContext): void =>
+  lose(context, 'response_field_dropped', 'tool_calls.arguments', 'the arguments are not a complete JSON object')
 
 /** Members that identify the response, of every chunk and every whole body. */
 export const writeIdentity = ({ model, createdAt, id }: ResponseIdentity): Record<string, unknown> => ({
