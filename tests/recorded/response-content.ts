@@ -137,7 +137,10 @@ function chatContent(frames: unknown[], stream: boolean): ResponseContent {
 }
 
 function chatUsage(usage: Any): ResponseContent['usage'] {
-  const reasoning = usage.completion_tokens_details?.reasoning_tokens ?? usage.reasoning_tokens ?? 0
+  // Google's thoughts have no name, but are in its total, which is the only count beside the other two.
+  const unnamed =
+    Object.keys(usage).length === 3 ? usage.total_tokens - usage.prompt_tokens - usage.completion_tokens : 0
+  const reasoning = usage.completion_tokens_details?.reasoning_tokens ?? usage.reasoning_tokens ?? unnamed
   const beside = reasoning > 0 && usage.total_tokens === usage.prompt_tokens + usage.completion_tokens + reasoning
   const audio = usage.prompt_tokens_details?.audio_tokens ?? 0
   const isAudioBeside = usage.total_tokens === usage.prompt_tokens + usage.completion_tokens + audio

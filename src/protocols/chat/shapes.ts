@@ -74,7 +74,7 @@ export function readUsage(usage: unknown): Partial<Usage> | undefined {
   const generated = count(usage.completion_tokens)
   // What only the total counts: xAI's reasoning is beside the completion, Mistral's audio beside the prompt.
   const beyond = count(usage.total_tokens) - counted - generated
-  const reasoning = first(completion.reasoning_tokens, usage.reasoning_tokens)
+  const reasoning = first(completion.reasoning_tokens, usage.reasoning_tokens, unnamedReasoning(usage, beyond))
   const beside = reasoning > 0 && (beyond === reasoning || chargesReasoningApart(usage))
   const audio = count(prompt.audio_tokens)
   const prompted = !beside && beyond === audio ? counted + audio : counted
@@ -111,6 +111,11 @@ export function readUsage(usage: unknown): Partial<Usage> | undefined {
  */
 const chargesReasoningApart = ({ citation_tokens: citations, cost }: Json): boolean =>
   isCount(citations) || isCount(objectOf(cost).reasoning_tokens_cost)
+
+/** Google's compatible endpoint has no name for the thoughts that its total counts, nor any other details. */
+const unnamedReasoning = (usage: Json, beyond: number): number | undefined =>
+  beyond > 0 && Object.keys(usage).every((name) => SUMS.includes(name)) ? beyond : undefined
+const SUMS = ['prompt_tokens', 'completion_tokens', 'total_tokens']
 
 /** Usage as OpenAI's usage object; details without tokens are left out, except the cached and the reasoning ones. */
 export function writeUsage(usage: Usage): Json {

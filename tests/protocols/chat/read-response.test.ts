@@ -210,6 +210,20 @@ describe('usage', () => {
       reasoningTokens: 10,
     })
   })
+  test('reasoning tokens that only the total counts are recognised where nothing else is named', () => {
+    const counts = { prompt_tokens: 7, completion_tokens: 12, total_tokens: 402 }
+    expect(usage(counts)).toMatchObject({ inputTokens: 7, outputTokens: 12, reasoningTokens: 383 })
+    expect(usage({ ...counts, completion_tokens: 0, total_tokens: 8 })).toMatchObject({
+      outputTokens: 0,
+      reasoningTokens: 1,
+    })
+    expect(usage({ ...counts, prompt_tokens_details: { cached_tokens: 3 } })).toMatchObject({ reasoningTokens: 0 })
+    expect(usage({ ...counts, total_tokens: 1 })).toMatchObject({
+      inputTokens: 7,
+      outputTokens: 12,
+      reasoningTokens: 0,
+    })
+  })
   test('audio tokens beside the prompt are recognised by the total', () => {
     const details = { audio_tokens: 375, cached_tokens: 9 }
     const counts = { prompt_tokens: 11, completion_tokens: 15, prompt_tokens_details: details }
