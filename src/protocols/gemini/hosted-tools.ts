@@ -26,12 +26,13 @@ export function stepsOf(kind: string, part: unknown, id = ''): HostedStep[] | un
 
 /** The part of a step that another provider reports; undefined where Google has none. */
 export function writeStep(step: HostedStep): GeminiPart | undefined {
+  const id = step.id === '' ? {} : { id: step.id }
   switch (step.type) {
     case 'code':
-      return { executableCode: { language: 'PYTHON', code: step.code } }
+      return { executableCode: { ...id, language: 'PYTHON', code: step.code } }
     case 'code-result':
       return {
-        codeExecutionResult: { outcome: step.failed ? 'OUTCOME_FAILED' : 'OUTCOME_OK', output: step.output },
+        codeExecutionResult: { ...id, outcome: step.failed ? 'OUTCOME_FAILED' : 'OUTCOME_OK', output: step.output },
       }
     default:
       return undefined

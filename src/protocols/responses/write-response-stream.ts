@@ -46,8 +46,8 @@ export class ResponsesResponseWriter implements Writer {
   #tier: string | undefined
   #hasRefusal = false
   #part: PartWriter = NO_PART
-  /** A call of a tool of the provider whose result has not come. */
-  #call: HostedStep | undefined
+  /** Calls of tools of the provider whose results have not come. */
+  #calls: HostedStep[] = []
   #state: 'new' | 'started' | 'ended' = 'new'
 
   constructor(context: ResponseContext) {
@@ -97,7 +97,7 @@ export class ResponsesResponseWriter implements Writer {
   }
 
   #openPart(head: PartHead): PartWriter {
-    if (head.type !== 'native' || head.steps === undefined) this.#endCall()
+    if (head.type !== 'native' || head.steps === undefined) this.#endCalls()
     switch (head.type) {
       case 'text':
         return new ContentWriter(this.#output, 'output_text')
@@ -127,24 +127,26 @@ export class ResponsesResponseWriter implements Writer {
     }
   }
 
-  /** A call of a tool of the provider waits for its result, which is a member of its item. */
+  /** A call of a tool of the provider waits for its result, which is a member of its item. Several may be waiting. */
   #writeStep(step: HostedStep): void {
-    if ('output' in step) return this.#endCall(step)
-    this.#endCall()
-    this.#call = step
+    if (!('output' in step)) return void this.#calls.push(step)
+    const index = this.#calls.findIndex(({ id }) => id === step.id)
+    const [call] = index === -1 ? [] : this.#calls.splice(index, 1)
+    this.#writeSteps(call, step)
   }
 
-  #endCall(result?: HostedStep): void {
-    const call = this.#call
-    this.#call = undefined
-    if (call === undefined && result === undefined) return
+  #endCalls(): void {
+    for (const call of this.#calls.splice(0)) this.#writeSteps(call, undefined)
+  }
+
+  #writeSteps(call: HostedStep | undefined, result: HostedStep | undefined): void {
     const { type, ...item } = writeSteps(call, result)
     writeNativeItem(this.#output, stringOf(type), { ...item, id: newId(type === 'mcp_call' ? 'mcp' : 'ci') })
   }
 
   #finish(finish: GenerationEvent & { type: 'finish' }): void {
     const { reason } = finish
-    this.#endCall()
+    this.#endCalls()
     // A refusal with a text is a complete response; without one only the status shows it.
     const incomplete = reason === 'refusal' && this.#hasRefusal ? undefined : INCOMPLETE[reason]
     loseFinishReason(this.#context, finish, this.#hasRefusal ? ['pause', 'other'] : ['pause', 'other', 'refusal'])

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { HostedStep } from '../../../src/generation/request.ts'
-import { framesOf, parsed, sentence, stop, type Any } from './fixtures.ts'
+import { framesOf, parsed, sentence, stop, text, type Any } from './fixtures.ts'
 
 /** The streams of steps that providers of other protocols ran: code, and calls of remote servers of tools. */
 
@@ -75,4 +75,34 @@ test.each<[string, Case]>([
   ).toEqual(events)
   for (const { item_id, output_index } of others) expect([item_id, output_index]).toEqual([added!.item.id, 0])
   expect(done).toMatchObject({ type: 'response.output_item.done', item: { ...item, id: added!.item.id } })
+})
+
+test('results of calls that were made at once are those of their calls, in any order', () => {
+  const steps: HostedStep[] = [
+    { type: 'code', id: 'a', code: 'first' },
+    mcpCall,
+    { type: 'code', id: 'c', code: 'third' },
+    { type: 'code-result', id: 'c', output: '3', failed: false },
+    { type: 'mcp-result', id: 'a', output: 'yes', failed: false },
+    { type: 'code-result', id: 'a', output: '1', failed: false },
+  ].map((step) => (step.type.startsWith('mcp') ? { ...step, id: 'b' } : step)) as HostedStep[]
+  const natives = steps.map((step) => [
+    { type: 'native', protocol: 'messages', kind: 'x', value: {}, steps: [step] },
+    [],
+  ]) as [object, string[]][]
+  const { output } = parsed(framesOf([...sentence(...natives), stop])).at(-1)!.response as Any
+  expect(output.map((item: Any) => item.code ?? item.name)).toEqual(['third', 'f', 'first'])
+  expect(output.map((item: Any) => item.output ?? item.outputs[0].logs)).toEqual(['3', 'yes', '1'])
+})
+
+test('calls without a result are written before the content that follows them', () => {
+  const native = {
+    type: 'native',
+    protocol: 'messages',
+    kind: 'x',
+    value: {},
+    steps: ['a', 'b'].map((id): HostedStep => ({ type: 'code', id, code: id })),
+  }
+  const { output } = parsed(framesOf([...sentence([native, []], [text, ['x']]), stop])).at(-1)!.response as Any
+  expect(output.map((item: Any) => item.code ?? item.type)).toEqual(['a', 'b', 'message'])
 })
