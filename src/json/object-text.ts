@@ -14,12 +14,12 @@ const SCALAR = /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)
 /** No number that means anything is longer; a longer one would be copied again for each piece of it. */
 const SCALAR_LENGTH_MAX = 10_000
 
-/** What may come next. */
+/** The next token that is allowed. */
 type Expected = 'value' | 'first-value' | 'name' | 'first-name' | 'colon' | 'separator' | 'nothing'
 
 /**
- * The text of a JSON object that arrives in pieces, checked as it comes: parsing a long one at its end would hold up all
- * other responses. Numbers and strings stay as they are spelled; white space between them is left out.
+ * The text of a JSON object that arrives in pieces, checked as it comes: parsing a long one at its end would hold up
+ * all other responses. Numbers and strings stay as they are spelled; white space between them is left out.
  */
 export class ObjectText {
   #text = ''

@@ -72,7 +72,7 @@ export function readUsage(usage: unknown): Partial<Usage> | undefined {
   // A part is never more than its whole, whatever the provider counts.
   const counted = count(usage.prompt_tokens)
   const generated = count(usage.completion_tokens)
-  // What only the total counts: xAI's reasoning is beside the completion, Mistral's audio beside the prompt.
+  // Tokens that only the total counts: xAI's reasoning beside the completion, Mistral's audio beside the prompt.
   const beyond = count(usage.total_tokens) - counted - generated
   const reasoning = first(completion.reasoning_tokens, usage.reasoning_tokens, unnamedReasoning(usage, beyond))
   const beside = reasoning > 0 && (beyond === reasoning || chargesReasoningApart(usage))

@@ -107,7 +107,7 @@ class MessagesResponseWriter implements Writer {
     this.#head = head
     if (head.type === 'citation') return this.#cite(head)
     const native = head.type === 'native' ? nativeBlocks(head, this.#context) : []
-    // What is lost is no end of the text before it.
+    // Lost content does not end the text before it.
     if (head.type === 'native' && native.length === 0) return []
     this.#length = 0
     this.#isWritten = false
