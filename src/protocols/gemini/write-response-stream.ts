@@ -143,7 +143,7 @@ export class GeminiResponseWriter implements Writer {
     }
   }
 
-  /** Checks what has come of long arguments: parsing them at their end takes too long for one turn of the event loop. */
+  /** Checks long arguments as they come: parsing them at their end takes too long for one turn of the event loop. */
   #checkArguments(): void {
     if (this.#head?.type !== 'tool-call' || this.#head.form !== 'function') return
     this.#arguments ??= new ObjectText()
