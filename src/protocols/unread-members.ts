@@ -29,10 +29,13 @@ export class UnreadMembers {
   }
 }
 
+/** A frame may be nested more deeply than a recursive function can follow. */
+const LEVELS_MAX = 8
+
 /** Null, `false`, an empty text, and what has nothing else. */
-function saysNothing(value: unknown): boolean {
-  if (Array.isArray(value)) return value.every(saysNothing)
+function saysNothing(value: unknown, levels = LEVELS_MAX): boolean {
+  if (levels > 0 && Array.isArray(value)) return value.every((element) => saysNothing(element, levels - 1))
   if (!isObject(value)) return value === undefined || value === null || value === '' || value === false
-  for (const name in value) if (!saysNothing(value[name])) return false
+  for (const name in value) if (levels === 0 || !saysNothing(value[name], levels - 1)) return false
   return true
 }

@@ -494,6 +494,17 @@ const UNREAD: [ConversationName, frames: object[], whole: object, lost: string[]
   ],
 ]
 
+/** The response with a member in each object of its top-level lists. */
+const deepen = (whole: object, deep: unknown): object =>
+  Object.fromEntries(
+    Object.entries(whole).map(([name, value]) => [
+      name,
+      Array.isArray(value)
+        ? value.map((one) => (typeof one === 'object' ? { ...one, deep } : (one as unknown)))
+        : value,
+    ]),
+  )
+
 describe.each(UNREAD)('members that only a server of %s has', (provider, frames, whole, lost) => {
   const others = CLIENTS.filter((client) => client !== provider)
 
@@ -510,6 +521,13 @@ describe.each(UNREAD)('members that only a server of %s has', (provider, frames,
       expect(losses.map(({ path }) => path).toSorted()).toEqual(lost.map((name) => `response.${name}`).toSorted())
       expect(losses.map(({ code }) => code)).toEqual(lost.map(() => 'response_content_native'))
     }
+  })
+
+  test('are reported however deeply they are nested', () => {
+    const deep: unknown = JSON.parse('['.repeat(200_000) + ']'.repeat(200_000))
+    const context = contextOf(others[0]!)
+    protocols[others[0]!].serve.writeResponse(fold(eventsOf(provider, deepen(whole, deep))), context)
+    expect(context.losses!.losses.map(({ path }) => path)).toContain('response.deep')
   })
 
   test('do not fill the report where it invents them without end', () => {
