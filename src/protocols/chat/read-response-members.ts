@@ -7,10 +7,13 @@ import type { Json } from './shapes.ts'
 export const RESPONSE = new Set([
   ...['id', 'object', 'created', 'model', 'service_tier', 'system_fingerprint', 'provider', 'obfuscation', 'p'],
   ...['choices', 'usage', 'citations', 'search_results', 'error', 'x_groq', 'prompt_filter_results'],
-  ...['request_id', 'user_id'],
+  ...['request_id', 'user_id', 'usage_breakdown'],
+  // Speeds of Cerebras and llama.cpp, and ratings of MiniMax.
+  ...['time_info', 'timings', 'base_resp', 'input_sensitive_type', 'output_sensitive_type', 'output_sensitive_int'],
 ])
 export const CHOICE = new Set([
-  ...['index', 'delta', 'message', 'logprobs', 'error', 'content_filter_results'],
+  ...['index', 'delta', 'message', 'logprobs', 'error', 'usage', 'seed'],
+  ...['content_filter_results', 'content_filter_result', 'content_filter_offsets'],
   ...['finish_reason', 'native_finish_reason'],
 ])
 export const MESSAGE = new Set([

@@ -4,7 +4,7 @@ import { readServiceClass } from '../../generation/service-class.ts'
 import type { Usage } from '../../generation/usage.ts'
 import { present } from '../fields.ts'
 import type { Frame } from '../../http/frames.ts'
-import { isObject, tryParse } from '../../json/parse.ts'
+import { isObject, objectOf, tryParse } from '../../json/parse.ts'
 import type { Reader } from '../protocol.ts'
 import { RepeatedFrame } from '../repeated-frame.ts'
 import { truncatedStream, upstreamStreamError } from '../upstream-error.ts'
@@ -95,7 +95,8 @@ export class ChatResponseReader implements Reader {
     this.#message.addSources(chunk)
     if (choice !== undefined) this.#onChoice(choice, whole)
     if (this.#ended) return
-    const usage = readUsage(chunk.usage) ?? readUsage(isObject(chunk.x_groq) ? chunk.x_groq.usage : undefined)
+    // Moonshot's streams have it in the last choice.
+    const usage = readUsage(chunk.usage) ?? readUsage(objectOf(chunk.x_groq).usage) ?? readUsage(choice?.usage)
     if (usage === undefined) return
     this.#metered = true
     const isInterim = this.#finishReason === undefined

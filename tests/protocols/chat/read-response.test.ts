@@ -224,6 +224,16 @@ describe('usage', () => {
       reasoningTokens: 0,
     })
   })
+  test('usage in the last choice of a stream is read', () => {
+    const last = {
+      ...stop(),
+      choices: [{ ...(stop().choices as Json[])[0]!, usage: { prompt_tokens: 19, completion_tokens: 13 } }],
+    }
+    expect(fold(read([chunkOf({ content: 'x' }), last, '[DONE]']))).toMatchObject({
+      metered: true,
+      usage: { inputTokens: 19, outputTokens: 13 },
+    })
+  })
   test('audio tokens beside the prompt are recognised by the total', () => {
     const details = { audio_tokens: 375, cached_tokens: 9 }
     const counts = { prompt_tokens: 11, completion_tokens: 15, prompt_tokens_details: details }
