@@ -157,7 +157,7 @@ function openingEndpoints(
   if (rights === 'anyone') return opening
   return filtered(
     opening,
-    ({ provider }) => provider.buckets.some((bucket) => isWithin(bucket, url)),
+    ({ provider }) => provider.inProcess !== undefined || provider.buckets.some((bucket) => isWithin(bucket, url)),
     () =>
       new GatewayError(
         'permission_denied',

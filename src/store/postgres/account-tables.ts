@@ -196,7 +196,8 @@ export class AccountTables implements AccountStore {
 async function insertKey(transaction: Queries, key: StoredKey): Promise<void> {
   await transaction.run(
     `INSERT INTO keys (id, account_id, kind, hash, prefix, last4, name, created_at, expires_at, revoked_at,
-       requests_per_minute, models, spend_limit, limit_period, limit_since, idempotency, role, scope, created_by, source)
+       requests_per_minute, models, spend_limit, limit_period, limit_since, idempotency, role, scope, created_by,
+       source)
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
     ...[key.id, key.accountId, key.kind, key.hash, key.prefix, key.last4, key.name, key.createdAt, key.expiresAt],
     ...[key.revokedAt, key.requestsPerMinute, modelsText(key), key.limit, key.limitPeriod, key.limitSince],
