@@ -67,6 +67,7 @@ export type Config = {
     /** `auto`: free, or plain, as long as there is one account, whose owner pays the providers. */
     unpriced: 'auto' | 'refuse' | 'free'
     unpricedClasses: 'auto' | 'refuse' | 'plain'
+    unpricedTools: 'auto' | 'refuse' | 'free'
     delayMs: number
   }
   /** `keepMs` 0: nothing is kept. */

@@ -127,6 +127,10 @@ const billing = object(
       ['auto', 'refuse', 'plain'],
       'What to do with service_tier, speed and inference_geo without a known price; auto: as for unpriced',
     ),
+    unpricedTools: name<'auto' | 'refuse' | 'free'>(
+      ['auto', 'refuse', 'free'],
+      'What to do with tools that a provider runs for a fee of its own; auto: as for unpriced',
+    ),
     delay: duration('0s', '5m', 'Time after the end of a generation until its costs are shown'),
   },
   { description: 'What accounts may spend' },

@@ -145,6 +145,7 @@ const readBilling = (read: NonNullable<ReadFile['billing']> = {}): Config['billi
   whenExhausted: { payAsYouGo: 'cut', subscription: 'finish', ...read.whenExhausted },
   unpriced: read.unpriced ?? 'auto',
   unpricedClasses: read.unpricedClasses ?? 'auto',
+  unpricedTools: read.unpricedTools ?? 'auto',
   delayMs: read.delay ?? 180_000,
 })
 

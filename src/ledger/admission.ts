@@ -11,6 +11,7 @@ import { ASSUMED_OUTPUT_TOKENS } from './estimate.ts'
 import type { Ledger, OpenGeneration } from './ledger.ts'
 import { dearest, endpointsByModel, type ModelTerms } from './model-terms.ts'
 import { isFree, type Price, type Prices } from './prices.ts'
+import { hasUnbilledFee } from './tool-fees.ts'
 import { unknownClasses, type PricedClasses, type ServiceClasses } from './service-classes.ts'
 
 type Services = {
@@ -90,6 +91,7 @@ export function reserve(
     if (price === undefined && !servesUnpriced(config, keys)) throw unpriced(name)
     const priced = pricedClasses(serviceClasses.of(name, own), classes)
     if (price !== undefined && !servesUnpricedClasses(config, keys)) checkClasses(name, price, priced, classes)
+    if (!isFree(price) && !servesUnpricedTools(config, keys)) checkTools(own, classes)
     return { model: name, price, classes: priced }
   })
   const modelLimit = modelLimitOf(endpoints)
@@ -138,6 +140,9 @@ export const servesUnpriced = ({ billing }: Config, keys: AccountCount): boolean
 const servesUnpricedClasses = ({ billing }: Config, keys: AccountCount): boolean =>
   billing.unpricedClasses === 'plain' || (billing.unpricedClasses === 'auto' && keys.haveOneAccount)
 
+const servesUnpricedTools = ({ billing }: Config, keys: AccountCount): boolean =>
+  billing.unpricedTools === 'free' || (billing.unpricedTools === 'auto' && keys.haveOneAccount)
+
 /** True where the output is bounded by this limit alone: not by several answers, images or other members. */
 const isPlain = ({ outputTokens, images }: Usage, limit = ASSUMED_OUTPUT_TOKENS): boolean =>
   images === 0 && outputTokens === limit
@@ -154,7 +159,7 @@ function pricedClasses(
   classes: readonly RequestedClass[],
 ): PricedClasses | undefined {
   if (classes.length === 0 && Object.keys(factors).length === 0) return undefined
-  const own = classes.filter(({ member }) => member !== 'model')
+  const own = classes.filter(({ member }) => member !== 'model' && member !== 'tool')
   return { factors, requested: Object.fromEntries(own.map(({ member, value }) => [member, value])) }
 }
 
@@ -176,6 +181,21 @@ function checkClasses(
       'sluice.yaml.',
     { param },
   )
+}
+
+/** Throws unsupported_parameter for a tool that a provider runs for a fee that no bill would have. */
+function checkTools(endpoints: GenerationTerms['endpoints'], classes: readonly RequestedClass[]): void {
+  for (const { member, value, param } of classes) {
+    if (member !== 'tool') continue
+    const charging = endpoints.find(({ target }) => hasUnbilledFee(target.provider, value))
+    if (charging === undefined) continue
+    throw new GatewayError(
+      'unsupported_parameter',
+      `${param}: ${charging.provider.name} charges a fee for this tool (${value}) that cannot be billed; leave ` +
+        'it out. Its operator can set billing.unpricedTools: free in sluice.yaml.',
+      { param },
+    )
+  }
 }
 
 /**

@@ -4,6 +4,7 @@ import type { GenerationRequest, ProtocolName, RequestSettings } from '../genera
 import type { Usage } from '../generation/usage.ts'
 import { reserve as reserveFunds } from '../ledger/admission.ts'
 import { roughInputTokens, worstCase, worstTextCase } from '../ledger/estimate.ts'
+import { hostedTools } from '../protocols/hosted-tools.ts'
 import { protocols } from '../protocols/index.ts'
 import type {
   Capabilities,
@@ -261,7 +262,10 @@ async function selectRead(
     makesObjects: makesObjects(request, request.tools),
     worst: (modelLimit) => worstCase(request, sentBytes, modelLimit, capabilities, forwarded),
     candidates: mostCandidates(request, forwarded),
-    classes: forwarded?.classes ?? translatedClasses(request, rawRequest.body, endpoints, preparedRequests),
+      classes: [
+        ...(forwarded?.classes ?? translatedClasses(request, rawRequest.body, endpoints, preparedRequests)),
+        ...hostedTools(request.tools),
+      ],
     // Restored reasoning is only in the request as it was read.
     promptCount: new PromptCount(rawRequest, replayStates.length === 0 ? serve.readRequest : () => request, request),
   }

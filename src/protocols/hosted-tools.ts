@@ -8,8 +8,10 @@ import type {
   TextPart,
   Turn,
 } from '../generation/request.ts'
+import { objectOf } from '../json/parse.ts'
 import { someElement } from './element-memory.ts'
 import { refuseTool } from './provider-native.ts'
+import type { RequestedClass } from './requested-output.ts'
 import type { Translation } from './translation.ts'
 
 type NativeTool = Tool & { type: 'native' }
@@ -28,6 +30,27 @@ export function writeHosted<T>(
   refuseTool(tool)
   translation.lose('tool_native', translation.at(tool))
   return []
+}
+
+/**
+ * The tools that a provider may run for a request. Code has one name for all protocols, beside its own. A shell is the
+ * client's unless it is in a container.
+ */
+export function hostedTools(tools: readonly Tool[]): RequestedClass[] {
+  const requested: RequestedClass[] = []
+  for (const tool of tools) {
+    if (tool.type !== 'native') continue
+    const { kind, value, path = 'tools', hosted = [] } = tool
+    if (kind === 'shell' && !isInContainer(value)) continue
+    const names = new Set([kind, ...hosted.map(({ type }) => type)])
+    for (const name of names) requested.push({ member: 'tool', value: name, param: path })
+  }
+  return requested
+}
+
+const isInContainer = (shell: unknown): boolean => {
+  const { type } = objectOf(objectOf(shell).environment)
+  return typeof type === 'string' && type.startsWith('container')
 }
 
 /**

@@ -5,10 +5,10 @@ import { isObject, tryParse } from '../json/parse.ts'
 import { otherModels } from './other-models.ts'
 
 /**
- * A class of service that a request asks for, or another model that it has its provider use. `param`: the member as the
- * client wrote it.
+ * A class of service that a request asks for, or another model or a tool that it has its provider use. `param`: the
+ * member as the client wrote it.
  */
-export type RequestedClass = { member: ClassMember | 'model'; value: string; param: string }
+export type RequestedClass = { member: ClassMember | 'model' | 'tool'; value: string; param: string }
 
 /**
  * The most output that the members of a body ask for, whichever of them its provider obeys: servers read names without

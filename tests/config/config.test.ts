@@ -56,6 +56,7 @@ describe('defaults', () => {
           whenExhausted: { payAsYouGo: 'cut', subscription: 'finish' },
           unpriced: 'auto',
           unpricedClasses: 'auto',
+          unpricedTools: 'auto',
           delayMs: 180_000,
         },
         reasoning: { keepMs: 86_400_000 },

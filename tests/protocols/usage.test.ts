@@ -283,6 +283,15 @@ describe('the usage of a stream', () => {
   })
 })
 
+test("xAI's searches of the web and of X are searches", () => {
+  const details = { web_search_calls: 2, x_search_calls: 3, code_interpreter_calls: 1 }
+  const responses = { input_tokens: 1, output_tokens: 1, total_tokens: 2, server_side_tool_usage_details: details }
+  const chat = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2, server_side_tool_usage_details: details }
+  expect(read('responses', responses).webSearches).toBe(5)
+  expect(read('chat.completions', chat).webSearches).toBe(5)
+  expect(read('chat.completions', { ...chat, num_search_queries: 4 }).webSearches).toBe(4)
+})
+
 describe('a false usage report', () => {
   const NAMES: Record<ConversationName, { sums: string[]; details: Record<string, string[]> }> = {
     'chat.completions': {

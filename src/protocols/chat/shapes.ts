@@ -99,6 +99,8 @@ export function readUsage(usage: unknown): Partial<Usage> | undefined {
         objectOf(usage.server_tool_use_details).web_search_requests,
         objectOf(usage.server_tool_use).web_search_requests,
         usage.num_search_queries,
+        count(objectOf(usage.server_side_tool_usage_details).web_search_calls) +
+          count(objectOf(usage.server_side_tool_usage_details).x_search_calls),
       ),
     ),
     images: 0,

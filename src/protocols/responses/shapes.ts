@@ -73,10 +73,14 @@ export function readUsage(response: Json, searches: number): Partial<Usage> | un
 function reportedSearches(response: Json, usage: Json, inputDetails: Json): number | undefined {
   const reported =
     objectOf(objectOf(response.tool_usage).web_search).num_requests ??
-    objectOf(usage.server_side_tool_usage_details).web_search_calls ??
+    searchesOfXai(objectOf(usage.server_side_tool_usage_details)) ??
     inputDetails.web_search
   return reported === undefined || reported === null ? undefined : countSearches(reported)
 }
+
+/** Searches of the web and of X have one price. */
+const searchesOfXai = ({ web_search_calls: web, x_search_calls: x }: Json): number | undefined =>
+  isCount(web) || isCount(x) ? count(web) + count(x) : undefined
 
 /** Usage -> `usage` with all details, since one client fails on details without some member. */
 export const writeUsage = (usage: Usage): Json => ({

@@ -1,0 +1,87 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { ConversationName } from '../../src/generation/request.ts'
+import { startGateway, type Gateway } from '../server.ts'
+import { ask, failureOf } from './asking.ts'
+import { protocolOf, TALKS } from './scripted.ts'
+
+/** Tools that providers run for fees which their responses do not report. */
+
+const bodies: Record<string, unknown>[] = []
+const provider = Bun.serve({
+  port: 0,
+  hostname: '127.0.0.1',
+  async fetch(request) {
+    bodies.push((await request.json()) as Record<string, unknown>)
+    return Response.json(TALKS[protocolOf(new URL(request.url).pathname)].whole({ prompt: 10, completion: 10 }))
+  },
+})
+
+const OTHER = 'sk-ai-v1-0123456789abcdef0123456789abcdef'
+const configOf = (more: string): string => `
+providers:
+  openai: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1" }
+  xai: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1" }
+  google: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1beta", protocol: generateContent }
+models:
+  openai/m: { price: { prompt: 1, completion: 2 } }
+  xai/m: { price: { prompt: 1, completion: 2 } }
+  google/m: { price: { prompt: 1, completion: 2 } }
+  openai/free: { price: { prompt: 0, completion: 0 } }
+${more}`
+const another = `keys: [{ key: ${OTHER}, account: other }]\n`
+
+const code = { type: 'code_interpreter', container: { type: 'auto', memory_limit: '64g' } }
+
+const CHARGED: [protocol: ConversationName, model: string, more: object, param: string][] = [
+  ['responses', 'openai/m', { tools: [code] }, 'tools[0]'],
+  ['responses', 'openai/m', { tools: [{ type: 'code_interpreter', container: { type: 'auto' } }] }, 'tools[0]'],
+  ['responses', 'openai/m', { tools: [{ type: 'shell', environment: { type: 'container_auto' } }] }, 'tools[0]'],
+  ['responses', 'xai/m', { tools: [{ type: 'web_search' }, { type: 'code_interpreter' }] }, 'tools[1]'],
+  ['generateContent', 'openai/m', { tools: [{ codeExecution: {} }] }, 'tools[0].codeExecution'],
+  ['generateContent', 'google/m', { tools: [{ google_maps: {} }] }, 'tools[0].google_maps'],
+]
+const INCLUDED: [protocol: ConversationName, model: string, more: object][] = [
+  ['responses', 'openai/m', { tools: [{ type: 'web_search' }] }],
+  ['responses', 'openai/m', { tools: [{ type: 'shell' }] }],
+  ['responses', 'openai/free', { tools: [code] }],
+  ['responses', 'xai/m', { tools: [{ type: 'x_search' }] }],
+  ['generateContent', 'google/m', { tools: [{ codeExecution: {} }] }],
+]
+
+let several: Gateway
+let alone: Gateway
+let free: Gateway
+beforeAll(async () => {
+  several = await startGateway({ config: configOf(another) })
+  alone = await startGateway({ config: configOf('') })
+  free = await startGateway({ config: configOf(`${another}billing: { unpricedTools: free }\n`) })
+})
+afterAll(async () => {
+  for (const gateway of [several, alone, free]) await gateway.stop()
+  await provider.stop(true)
+})
+
+const send = ({ url, key }: Gateway, protocol: ConversationName, model: string, more: object): Promise<Response> =>
+  ask({ url, key, protocol, model, stream: false, limit: 100, more })
+
+describe.each(CHARGED)('%s to %s: %p', (protocol, model, more, param) => {
+  test('is refused where there are several accounts', async () => {
+    const before = bodies.length
+    expect(await failureOf(await send(several, protocol, model, more), protocol)).toMatchObject({
+      status: 400,
+      message: expect.stringMatching(/charges a fee.*billing\.unpricedTools/) as unknown,
+    })
+    expect(bodies.length).toBe(before)
+    const refused = await (await send(several, protocol, model, more)).text()
+    expect(refused).toContain(param)
+  })
+
+  test('is passed on for one account, and where the operator says so', async () => {
+    for (const gateway of [alone, free]) expect((await send(gateway, protocol, model, more)).status).toBe(200)
+  })
+})
+
+test.each(INCLUDED)('%s to %s: %p has no such fee', async (protocol, model, more) => {
+  const response = await send(several, protocol, model, more)
+  expect([response.status, await response.text()]).toEqual([200, expect.any(String)])
+})
