@@ -97,7 +97,7 @@ export const objectsIn = (value: unknown): [index: number, element: Record<strin
 /** Members that refer to something, in any protocol. */
 const REFERRING = new RegExp(
   '"(image_url|video_url|input_audio|audio|file|file_?(id|ids|url|data|uri|search)|source|container(_id)?|' +
-    'environment|retrieval|vector_store_ids|skill_id)":',
+    'environment|retrieval|vector_store_ids|collection_ids|skill_id)":',
   'i',
 )
 

@@ -479,6 +479,15 @@ describe('ids that only a provider knows', () => {
       { messages: [user], tools: [{ type: 'file_search', vector_store_ids: ['vs_1'] }] },
       'tools[0].vector_store_ids',
     ],
+    ['chat.completions', { messages: [user], preset: 'sales' }, 'preset'],
+    ['chat.completions', { messages: [user], thread_id: 'thread_1' }, 'thread_id'],
+    ['chat.completions', { messages: [user], cache_id: 'cache_1' }, 'cache_id'],
+    [
+      'chat.completions',
+      { messages: [user], search_parameters: { sources: [{ type: 'collections', collection_ids: ['c_1'] }] } },
+      'search_parameters.sources[0].collection_ids',
+    ],
+    ['messages', { max_tokens: 1, messages: [user], user_profile_id: 'uprof_1' }, 'user_profile_id'],
     ['generateContent', { contents: [{ parts: [{ text: 'x' }] }], cachedContent: 'cachedContents/1' }, 'cachedContent'],
     [
       'generateContent',

@@ -24,9 +24,16 @@ type Found = (MediaReference | ProviderReference)[]
 
 const POSITIONS = 'file parts'
 
+/** Members that name what some compatible servers store under the operator's key. */
+const STORED = [
+  ['preset', 'a preset'],
+  ['thread_id', 'a thread'],
+  ['cache_id', 'a cache'],
+] as const
+
 /**
  * Files, URLs and earlier audio in a body's messages of every role, and what compatible servers store: the cached
- * contents of Google's, and the vector stores of search tools.
+ * contents of Google's, presets, threads and caches of others, and what search tools look through.
  */
 export function references(body: Json): Found {
   const found: Found = []
@@ -37,6 +44,16 @@ export function references(body: Json): Found {
         objectOf(options).cached_content,
         ['extra_body', vendor, 'cached_content'],
         'a cached content',
+      ),
+    )
+  for (const [name, what] of STORED) found.push(...providerReferences(body[name], [name], what))
+  const { sources } = objectOf(body.search_parameters)
+  for (const [s, source] of listedIn(sources, ['search_parameters', 'sources']))
+    found.push(
+      ...providerReferences(
+        source.collection_ids,
+        ['search_parameters', 'sources', s, 'collection_ids'],
+        'a collection',
       ),
     )
   for (const [t, tool] of listedIn(body.tools, ['tools']))

@@ -16,10 +16,11 @@ import type { Json } from './shapes.ts'
 type Path = (string | number)[]
 type References = (MediaReference | ProviderReference)[]
 
-/** Files and URLs in a body's content blocks, at any depth; containers and skills that are stored at a provider. */
+/** Files and URLs in a body's content blocks, at any depth; containers, skills and profiles that a provider stores. */
 export function references(body: Json): References {
   const found: References = []
   addContainer(body.container, found)
+  found.push(...providerReferences(body.user_profile_id, ['user_profile_id'], 'a user profile'))
   addListed(body.system, ['system'], found)
   for (const [m, message] of listedIn(body.messages, ['messages']))
     addListed(message.content, ['messages', m, 'content'], found)
