@@ -55,6 +55,22 @@ const ITEMS: Record<string, { item: FeeItem; perThousand?: true }> = {
   requests_kcount: { item: 'request', perThousand: true },
 }
 
+/** USD of one search, for models to which the source gives no price of searches. */
+const SEARCH_RATES: { provider: string; models: RegExp; rate: number; why: string }[] = [
+  {
+    provider: 'google',
+    models: /^gemini-3/,
+    rate: 0.014,
+    why: 'ai.google.dev/gemini-api/docs/pricing, 2026-09: 14 USD for 1,000 of Gemini 3; before, per prompt.',
+  },
+  {
+    provider: 'xai',
+    models: /^grok-[34]/,
+    rate: 0.005,
+    why: 'docs.x.ai/developers/pricing, 2026-11: 5 USD for 1,000.',
+  },
+]
+
 /** A rate that changes by more than this factor is taken for an error of the source. */
 const MAX_FACTOR = 20n
 const CHANGES_KEPT = 20
@@ -82,7 +98,7 @@ export function importPrices(
       else: others,
       models: models.flatMap((model) => {
         try {
-          return rowOf(model, before.get(model.id), today, uncounted)
+          return rowOf(withSearches(id, model), before.get(model.id), today, uncounted)
         } catch (error) {
           wrong.push(`${id}/${model.id}: ${(error as Error).message}`)
           return []
@@ -106,6 +122,19 @@ export function importPrices(
 
 const shortened = (lines: string[]): string[] =>
   lines.length <= CHANGE_LINES ? lines : [...lines.slice(0, CHANGE_LINES), `and ${lines.length - CHANGE_LINES} more`]
+
+/** The model with a price of searches, where it has another price. */
+function withSearches(provider: string, model: ModelInfo): ModelInfo {
+  const found = SEARCH_RATES.find((one) => one.provider === provider && one.models.test(model.id))
+  if (found === undefined) return model
+  const add = (prices: ModelPrice): ModelPrice =>
+    Object.keys(prices).length === 0 ? prices : { web_searches_kcount: found.rate * 1_000, ...prices }
+  const { prices } = model
+  return {
+    ...model,
+    prices: Array.isArray(prices) ? prices.map((one) => ({ ...one, prices: add(one.prices) })) : add(prices),
+  }
+}
 
 /** No row for a model without a price that applies to our fee items: its cost is unknown. */
 function rowOf(

@@ -120,6 +120,10 @@ const COUNTED_UNITS = [
 const counted = (prices: ModelPrice): boolean =>
   Object.keys(prices).some((unit) => COUNTED_UNITS.some((pattern) => pattern.test(unit)))
 
+/** USD of one search, by the providers' own price lists where the source has none. */
+const searchRate = (model: string, { web_searches_kcount: known }: ModelPrice): number =>
+  known !== undefined ? 0 : /^google\/gemini-3/.test(model) ? 0.014 : /^xai\/grok-[34]/.test(model) ? 0.005 : 0
+
 /**
  * Compares our bill with the source's own calculation, within one nano-USD for each line. False where it has no price.
  */
@@ -146,9 +150,10 @@ function compare(prices: Prices, provider: string, model: string, at: number): b
       timestamp: new Date(at),
     })!
     const ours = rate(usage, price!, 0)
-    const apart = Math.abs(Number(ours.bill) - total_price * 1e9)
+    const whole = total_price + usage.webSearches * searchRate(price!.model, known.model_price)
+    const apart = Math.abs(Number(ours.bill) - whole * 1e9)
     // The source adds doubles, whose error grows with the amount.
-    expect([provider, model, usage, apart <= ours.items.length + total_price * 1e9 * 1e-12]).toEqual([
+    expect([provider, model, usage, apart <= ours.items.length + whole * 1e9 * 1e-12]).toEqual([
       provider,
       model,
       usage,
@@ -231,6 +236,16 @@ models:
   const catalogue = new Catalogue(read)
   const prices = new Prices(read)
   const priceOf = (model: string): ReturnType<Prices['of']> => prices.of(model, catalogue.endpoints(model, 'responses'))
+
+  test('searches are priced, of Google and xAI by their own lists', () => {
+    const prices = catalogued()
+    const rateOf = (provider: string, model: string): unknown => prices.cost(provider, model)?.rates.web_search?.base
+    expect(rateOf('google', 'gemini-3.5-flash')).toBe(14_000_000n)
+    expect(rateOf('vertex', 'gemini-3.5-flash')).toBe(14_000_000n)
+    expect(rateOf('google', 'gemini-2.5-flash')).toBeUndefined()
+    expect(rateOf('xai', 'grok-4.5')).toBe(5_000_000n)
+    expect(rateOf('openai', 'gpt-4.1')).toBe(10_000_000n)
+  })
 
   test('a configured price applies whichever name of the model is requested', () => {
     expect(priceOf('acme/large')).toEqual({
