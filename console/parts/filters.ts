@@ -28,6 +28,10 @@ export const FILTER_FIELDS: Readonly<Record<string, FilterField>> = {
 /** Fields by which sums are counted, too. */
 export const COUNTED_FIELDS: ReadonlySet<string> = new Set(['model', 'key', 'provider', 'code', 'outcome'])
 
+/** The filters by which sums can be narrowed. */
+export const countedOf = (filters: Filters): Filters =>
+  Object.fromEntries(Object.entries(filters).filter(([name]) => COUNTED_FIELDS.has(fieldOf(name).field)))
+
 /** The prefix of the name of a choice whose values are left out. */
 const NOT = 'not_'
 

@@ -33,7 +33,8 @@ export const managementSchemas: Record<string, Schema> = answers
 
 type Described = {
   summary: string
-  query?: Operation['query']
+  /** Parameters that others have in another form. */
+  query?: Readonly<Record<string, Schema>>
   body?: { schema: Schema }
   answer?: Schema
   status?: number
@@ -46,9 +47,21 @@ const one = (name: keyof typeof answers): Schema => reference(name)
 const all = (name: keyof typeof answers): Schema =>
   object({ '!data': listOf(reference(name)), '!next': nullable(text), '!scanned_to': nullable(text) })
 
-const PAGE = { limit: { type: 'integer', minimum: 1, maximum: 200 }, cursor: text }
-const RANGE = { from: text, to: text }
-const FILTERS = { ...RANGE, account: text, model: text, key: text, provider: text, outcome: text, code: text, q: text }
+/** The query parameters that are no texts, by their names in the rows of the routes. */
+const PARAMETERS: Readonly<Record<string, Schema>> = {
+  limit: { type: 'integer', minimum: 1, maximum: 200 },
+  revoked: flag,
+  on: flag,
+  streamed: flag,
+  lossy: flag,
+  retried: flag,
+  estimated: flag,
+  min_first_token_ms: whole,
+  min_total_ms: whole,
+  min_tokens: whole,
+  top: whole,
+  bucket: oneOf('minute', 'hour', 'day', 'week', 'month', 'none'),
+}
 
 /** By method and path below `/v1/management`. */
 const DESCRIBED: Readonly<Record<string, Described>> = {
@@ -58,7 +71,7 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
   'GET /session': { summary: 'Who is signed in', answer: one('SessionAnswer') },
   'DELETE /session': { summary: 'Sign out', status: 204 },
 
-  'GET /keys': { summary: 'Keys', query: { ...PAGE, account: text, revoked: flag }, answer: all('KeyAnswer') },
+  'GET /keys': { summary: 'Keys', answer: all('KeyAnswer') },
   'POST /keys': { summary: 'Make a key', body: keys.CREATE, answer: one('NewKeyAnswer'), status: 201 },
   'GET /keys/{id}': { summary: 'A key', answer: one('KeyAnswer') },
   'PATCH /keys/{id}': { summary: 'Change a key', body: keys.CHANGE, answer: one('KeyAnswer') },
@@ -70,7 +83,7 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
     status: 201,
   },
 
-  'GET /accounts': { summary: 'Accounts', query: PAGE, answer: all('AccountAnswer') },
+  'GET /accounts': { summary: 'Accounts', answer: all('AccountAnswer') },
   'POST /accounts': { summary: 'Make an account', body: accounts.CREATE, answer: one('AccountAnswer'), status: 201 },
   'GET /accounts/{id}': { summary: 'An account', answer: one('AccountAnswer') },
   'PATCH /accounts/{id}': { summary: 'Change an account', body: accounts.CHANGE, answer: one('AccountAnswer') },
@@ -95,16 +108,15 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
   'DELETE /users/{id}/sessions/{sid}': { summary: 'End a session', status: 204 },
   'PUT /users/{id}/password': { summary: 'Set a password', body: users.PASSWORD, status: 204 },
 
-  'GET /requests': { summary: 'Requests', query: { ...PAGE, ...FILTERS }, answer: all('RequestAnswer') },
+  'GET /requests': { summary: 'Requests', answer: all('RequestAnswer') },
   'GET /requests/stream': {
     summary: 'Requests as they begin and end',
-    query: FILTERS,
     type: 'text/event-stream',
     answer: text,
   },
   'GET /requests/export': {
     summary: 'All requests, as a file',
-    query: { ...FILTERS, format: oneOf('csv', 'jsonl') },
+    query: { format: oneOf('csv', 'jsonl') },
     type: 'text/csv',
     otherTypes: ['application/jsonl'],
     answer: text,
@@ -115,36 +127,26 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
   'DELETE /requests/{id}/bodies': { summary: 'Delete the bodies of a request', status: 204 },
   'GET /usage': {
     summary: 'Sums over a range',
-    query: {
-      ...FILTERS,
-      tz: text,
-      bucket: oneOf('minute', 'hour', 'day', 'week', 'month', 'none'),
-      group: text,
-      top: whole,
-      format: oneOf('json', 'csv'),
-    },
+    query: { format: oneOf('json', 'csv') },
     answer: one('UsageAnswer'),
     otherTypes: ['text/csv'],
   },
   'GET /speed': {
     summary: 'Percentiles of first tokens and tokens a second',
-    query: { ...RANGE, tz: text, bucket: text, provider: text, not_provider: text, model: text, not_model: text },
     answer: one('SpeedAnswer'),
   },
   'GET /book/balances': { summary: 'Balances of the book', answer: all('BalanceAnswer') },
   'GET /book/transfers': {
     summary: 'Transfers of the book',
-    query: { ...PAGE, ...RANGE, kind: text, account: text },
     answer: all('TransferAnswer'),
   },
   'POST /book/audit': { summary: 'Begin an audit of the book', answer: one('AuditAnswer'), status: 202 },
   'GET /book/audit/{id}': { summary: 'An audit', answer: one('AuditAnswer') },
-  'GET /predictions': { summary: 'Predictions', query: { ...PAGE, account: text }, answer: all('PredictionAnswer') },
-  'GET /files': { summary: 'Files', query: { ...PAGE, account: text }, answer: all('FileAnswer') },
+  'GET /predictions': { summary: 'Predictions', answer: all('PredictionAnswer') },
+  'GET /files': { summary: 'Files', answer: all('FileAnswer') },
   'DELETE /files/{id}': { summary: 'Delete a file', status: 204 },
   'GET /changes': {
     summary: 'The change log',
-    query: { ...PAGE, actor: text, action: text, target: text, account: text },
     answer: all('ChangeAnswer'),
   },
   'POST /changes/audit': { summary: 'Check the change log', answer: one('ChangesAuditAnswer') },
@@ -195,7 +197,6 @@ const DESCRIBED: Readonly<Record<string, Described>> = {
   },
   'GET /models': {
     summary: 'Models, also those that are off',
-    query: { q: text, provider: text, on: flag },
     answer: all('ModelAnswer'),
   },
   'GET /models/{name}': { summary: 'A model', answer: one('ModelAnswer') },
@@ -248,42 +249,46 @@ function withoutVariables(schema: Schema): Schema {
 const inside = (value: unknown): unknown =>
   Array.isArray(value) ? value.map(inside) : isObject(value) ? withoutVariables(value) : value
 
-export const management: readonly Operation[] = managementRoutes.map(({ method, template, action, keys: _ }) => {
-  const name = nameOf(method, template)
-  const {
-    summary,
-    query,
-    body,
-    answer,
-    status = 200,
-    also,
-    type,
-    otherTypes = [],
-  } = DESCRIBED[name] ?? { summary: name }
-  const isChange = method !== 'GET' && method !== 'POST'
-  return {
-    method: method.toLowerCase() as Operation['method'],
-    path: template,
-    tag: 'Management',
-    summary,
-    security: action === 'public' ? 'none' : 'management',
-    errors: 'OpenAIError',
-    codes:
-      isChange || method === 'POST'
-        ? [...CODES.management, 'conflict', 'set_in_file', 'precondition_required']
-        : CODES.management,
-    ...(query === undefined ? {} : { query }),
-    ...(body === undefined ? {} : { body: { type: 'application/json', schema: withoutVariables(body.schema) } }),
-    answer: {
-      status,
-      description: summary,
-      ...(answer === undefined ? {} : { schema: answer }),
-      ...(type === undefined ? {} : { type }),
-      otherTypes,
-      ...(also === undefined ? {} : { also }),
-    },
-  }
-})
+export const management: readonly Operation[] = managementRoutes.map(
+  ({ method, template, action, query: names = [], keys: _ }) => {
+    const name = nameOf(method, template)
+    const {
+      summary,
+      query = {},
+      body,
+      answer,
+      status = 200,
+      also,
+      type,
+      otherTypes = [],
+    } = DESCRIBED[name] ?? { summary: name }
+    const isChange = method !== 'GET' && method !== 'POST'
+    return {
+      method: method.toLowerCase() as Operation['method'],
+      path: template,
+      tag: 'Management',
+      summary,
+      security: action === 'public' ? 'none' : 'management',
+      errors: 'OpenAIError',
+      codes:
+        isChange || method === 'POST'
+          ? [...CODES.management, 'conflict', 'set_in_file', 'precondition_required']
+          : CODES.management,
+      ...(names.length === 0
+        ? {}
+        : { query: Object.fromEntries(names.map((one) => [one, query[one] ?? PARAMETERS[one] ?? text])) }),
+      ...(body === undefined ? {} : { body: { type: 'application/json', schema: withoutVariables(body.schema) } }),
+      answer: {
+        status,
+        description: summary,
+        ...(answer === undefined ? {} : { schema: answer }),
+        ...(type === undefined ? {} : { type }),
+        otherTypes,
+        ...(also === undefined ? {} : { also }),
+      },
+    }
+  },
+)
 
 /** Rows of the management API without words here, and words without a row. */
 export function unmatched(): string[] {

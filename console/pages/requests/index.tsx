@@ -6,7 +6,7 @@ import { useScope } from '../../app/scope.tsx'
 import { useSigned } from '../../app/session.tsx'
 import { urlOf } from '../../api/ask.ts'
 import { useKeys } from '../../api/queries.ts'
-import { COUNTED_FIELDS, fieldOf, FILTER_FIELDS, hasFilters, type Filters } from '../../parts/filters.ts'
+import { COUNTED_FIELDS, countedOf, fieldOf, FILTER_FIELDS, hasFilters, type Filters } from '../../parts/filters.ts'
 import type { ListHandle } from '../../parts/list.tsx'
 import { outcomeText } from '../../parts/outcomes.ts'
 import { PageFrame } from '../../parts/page.tsx'
@@ -41,6 +41,7 @@ export function Requests() {
   const columns = useMemo(() => readColumns(params.get('columns'), isNarrow), [params.get('columns'), isNarrow])
   const isLive = params.get('live') !== 'off' && isOpenEnded(range)
   const scope = useMemo(() => ({ account, ...queryOf(filters) }), [account, filters])
+  const counted = useMemo(() => ({ account, ...queryOf(countedOf(filters)) }), [account, filters])
   const span = useMemo(() => ({ from: range.from, to: range.to }), [range])
   const rows = useRows(scope, span, isLive)
   const list = useRef<ListHandle>(null)
@@ -78,7 +79,7 @@ export function Requests() {
       <section className="panel bars" aria-label="Requests over time">
         <Bars
           {...{ range, zone, isLive }}
-          query={scope}
+          query={counted}
           onRange={(from, to) => setRange(customRange(from, to))}
           onBack={() => window.history.back()}
         />

@@ -6,6 +6,7 @@ import { clientAddress as addressOf } from '../../http/client-address.ts'
 import { checkOwnHost, checkOwnOrigin } from '../../http/own-origin.ts'
 import { stopping } from '../../pipeline/authorize.ts'
 import { withMemberRequests } from './member-requests.ts'
+import { checkQuery } from './query-names.ts'
 import type { ManagementRequest, ManagementRoute } from './route.ts'
 import { sessionTextOf, setCookie } from './session-cookie.ts'
 
@@ -15,7 +16,7 @@ const KEY_HEADERS = ['authorization', 'x-api-key', 'x-goog-api-key'] as const
 export async function answerManaged(
   app: AppContext,
   inbound: PublicRequest,
-  { name, action, handle }: ManagementRoute,
+  { name, action, query, handle }: ManagementRoute,
 ): Promise<Response> {
   if (app.draining) throw stopping()
   const identify = async (): Promise<Caller> => {
@@ -35,6 +36,7 @@ export async function answerManaged(
     inbound.path,
   )
   require(caller)
+  if (query !== undefined) checkQuery(inbound.query, query)
   let endTurn: (() => void) | undefined
   const { method, headers } = inbound.request
   const dependsOnVersion = method !== 'GET' && headers.has('if-match')

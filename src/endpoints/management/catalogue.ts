@@ -6,6 +6,7 @@ import type { Provider } from '../../providers/catalogue.ts'
 import { howToEnable } from '../../providers/configured.ts'
 import type { SetKind } from '../../pipeline/settings/set-object.ts'
 import { answer, cursorAfter, limitOf, positionOf, timeOrNull, unknown, usd, versioned, type Page } from './answer.ts'
+import { flagIn } from './query-names.ts'
 import type { ManagementRequest } from './route.ts'
 import { type SetAnswer, shownSet, versionOf } from './set-objects.ts'
 
@@ -145,7 +146,7 @@ export function listModels(app: AppContext, inbound: ManagementRequest): Respons
   const limit = limitOf(inbound)
   const after = positionOf<string>(inbound) ?? ''
   const { query } = inbound
-  const [text, provider, on] = [query.get('q')?.toLowerCase() ?? '', query.get('provider'), query.get('on')]
+  const [text, provider, on] = [query.get('q')?.toLowerCase() ?? '', query.get('provider'), flagIn(query, 'on')]
   const listed = new Set(app.catalogue.list().map(({ id }) => id))
   const matching = allModels(app)
     .filter(
@@ -153,7 +154,7 @@ export function listModels(app: AppContext, inbound: ManagementRequest): Respons
         id > after &&
         `${id}\n${name}`.toLowerCase().includes(text) &&
         (provider === null || endpoints.some((endpoint) => endpoint.provider === provider)) &&
-        (on === null || String(listed.has(id)) === on),
+        (on === undefined || listed.has(id) === on),
     )
     .sort((a, b) => (a.id < b.id ? -1 : 1))
   const page = matching.slice(0, limit)

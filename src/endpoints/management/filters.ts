@@ -6,6 +6,7 @@ import { protocols } from '../../protocols/index.ts'
 import { CHOICES, FLAGS, type Choice, type ChoiceName, type RequestFilter, type Scope } from '../../store/store.ts'
 import type { Action } from '../../accounts/roles.ts'
 import { accountsOf } from './answer.ts'
+import { flagIn } from './query-names.ts'
 import type { ManagementRequest } from './route.ts'
 import { parseInstant } from './shapes.ts'
 
@@ -92,10 +93,8 @@ export const seesListPrices = ({ caller }: ManagementRequest): boolean => caller
 function flagsIn({ query }: ManagementRequest): RequestFilter['flags'] {
   const flags: RequestFilter['flags'] = {}
   for (const name of FLAGS) {
-    const text = query.get(name)
-    if (text === null) continue
-    if (text !== 'true' && text !== 'false') throw invalid(name, "must be 'true' or 'false'")
-    flags[name] = text === 'true'
+    const flag = flagIn(query, name)
+    if (flag !== undefined) flags[name] = flag
   }
   return flags
 }

@@ -27,6 +27,7 @@ import {
 import { bodyOf } from './body.ts'
 import { captureOf, captureShape, readSwitch, setSwitch, switchAfter, type CaptureAnswer } from './capture.ts'
 import { changeLogged, changeLoggedOnce, logChange } from './change-log.ts'
+import { flagIn } from './query-names.ts'
 import type { ManagementRequest } from './route.ts'
 import { accountShape, graceSeconds, instantShape, line, nullable, usdAmount, valuesOf } from './shapes.ts'
 
@@ -94,7 +95,7 @@ export async function listKeys(app: AppContext, inbound: ManagementRequest): Pro
     accountIds: accounts,
     own,
     creator: inbound.caller.id ?? '',
-    withEnded: inbound.query.get('revoked') === 'true',
+    withEnded: flagIn(inbound.query, 'revoked') === true,
     now: app.clock.now(),
     after,
     limit: limit + 1,

@@ -30,6 +30,8 @@ export type ManagementRoute = {
   template: string
   errorFormat: 'chat.completions'
   action: Action | 'signed-in' | 'public'
+  /** Names of its query parameters; undefined where all are ignored. */
+  query?: readonly string[]
   handle(app: AppContext, inbound: ManagementRequest): Handled
 }
 
@@ -38,7 +40,12 @@ const BASE = '/v1/management'
 /** `path`: below `/v1/management`; `{name}` is one segment, which becomes an element of `inbound.params`. */
 export const managed =
   (method: string) =>
-  (path: string, action: ManagementRoute['action'], handle: ManagementRoute['handle']): ManagementRoute => {
+  (
+    path: string,
+    action: ManagementRoute['action'],
+    handle: ManagementRoute['handle'],
+    query: readonly string[] = [],
+  ): ManagementRoute => {
     const template = BASE + path
     return {
       keys: 'by role',
@@ -48,6 +55,7 @@ export const managed =
       template,
       errorFormat: 'chat.completions',
       action,
+      query,
       handle,
     }
   }
