@@ -105,7 +105,8 @@ export async function sumUsage(app: Pick<AppContext, 'store' | 'clock'>, request
   const { from, to, zone, bucket, groups, top, scope } = request
   const { reports, accounts } = app.store
   const bounds = zone.bounds(bucket, from, to)
-  // Refusals that are only counted belong to the piece with the end of their hour, which the present one has not reached.
+  // Refusals that are only counted belong to the piece with the end of their hour, which the present one has not
+  // reached.
   if (to >= request.now) bounds.splice(-1, 1, Math.ceil(to / HOUR_MS) * HOUR_MS)
   const stored = groups.map((name): UsageGroup => (name === 'user' ? 'key' : name))
   const rows = await reports.usage({ ...scope, bounds, groups: stored })
