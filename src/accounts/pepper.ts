@@ -77,8 +77,9 @@ function readPepper(file: string): Pepper | undefined {
   try {
     return { bytes: readFileSync(file), from: file }
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return undefined
+    throw new Error(`cannot read ${file} (${message}); the user of Sluice must be able to`, { cause: error })
   }
 }
 

@@ -5,6 +5,8 @@ import type { Config } from '../config/load.ts'
 import { accountsOf } from '../ledger/starting-credit.ts'
 import { openStore } from '../store/open.ts'
 import { resultOf } from '../store/refused.ts'
+import { isCorrupt } from '../store/sqlite/errors.ts'
+import { corruptError } from '../store/sqlite/store.ts'
 import type { Store } from '../store/store.ts'
 import { type Given } from './command.ts'
 import { configOf } from './serve.ts'
@@ -35,6 +37,8 @@ export async function withData(given: Given, act: (data: Data) => Promise<void>)
       line,
       logged: (write, entry) => resultOf(store.together(() => [write(), line(entry)])),
     })
+  } catch (error) {
+    throw isCorrupt(error) ? corruptError(config.data, error as Error) : error
   } finally {
     await store.close()
   }

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { loadPepper } from '../../src/accounts/pepper.ts'
@@ -44,6 +44,13 @@ describe('over a data folder', () => {
     expect(await load(store, folder, ONE.toString('base64'))).toEqual(ONE)
     expect(await load(store, folder)).toMatch(/pepper does not match the keys of this data folder/)
     expect(await load(store, folder, 'short')).toMatch(/SLUICE_PEPPER must be 32 bytes in base64 or hexadecimal/)
+  })
+
+  test('one that cannot be read is named', async () => {
+    const folder = newFolder()
+    const store = open(folder)
+    mkdirSync(join(folder, 'pepper'))
+    expect(await load(store, folder)).toMatch(/^cannot read .*pepper \(EISDIR.*\); the user of Sluice must be able to/)
   })
 
   test('without the variable it is in a file, which is made once', async () => {

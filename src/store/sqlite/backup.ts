@@ -16,8 +16,15 @@ const UPLOADS = 'uploads'
 export async function backUp(folder: string, target: string): Promise<void> {
   if (existsSync(target)) throw new Error(`${target} exists; name a folder that does not`)
   const partial = join(dirname(target), `.${basename(target)}.partial`)
-  await rm(partial, { recursive: true, force: true })
-  await mkdir(join(partial, FILES), { recursive: true, mode: 0o700 })
+  try {
+    await rm(partial, { recursive: true, force: true })
+    await mkdir(join(partial, FILES), { recursive: true, mode: 0o700 })
+  } catch (error) {
+    const { message } = error as Error
+    throw new Error(`cannot make ${target} (${message}); name one in a folder that this user can write to`, {
+      cause: error,
+    })
+  }
   // It is in the environment instead where there is no file.
   await cp(join(folder, PEPPER_FILE), join(partial, PEPPER_FILE)).catch(ignoreMissing)
   // First, because a file may be removed after the snapshot; and again, because one may be added before it.

@@ -164,13 +164,18 @@ export class SqliteStore implements Store {
   }
 }
 
+/** A database that is corrupt, in words for its operator. */
+export const corruptError = (folder: string, error: Error): Error =>
+  new Error(`the database ${join(folder, DATABASE)} is corrupt (${error.message}); restore it from a backup`, {
+    cause: error,
+  })
+
 /** Errors of the system have a code and do not name the folder that the operator configured; ours do. */
 function folderError(folder: string, error: unknown): unknown {
   const { code, message } = error as { code?: unknown; message: string }
   if (typeof code !== 'string') return error
   const database = join(folder, DATABASE)
-  if (isCorrupt(error))
-    return new Error(`the database ${database} is corrupt (${message}); restore it from a backup`, { cause: error })
+  if (isCorrupt(error)) return corruptError(folder, error as Error)
   if (code.startsWith('SQLITE_BUSY'))
     return new Error(`the database ${database} is locked by another process; try again once that has ended`, {
       cause: error,
