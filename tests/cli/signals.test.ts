@@ -69,7 +69,8 @@ test('on SIGHUP a server without a terminal reads its file again, and a stream g
   )
   expect((await complete(gateway, 'fast')).status).toBe(200)
   gateway.kill('SIGHUP')
-  await logged('info  test-config.yaml is read again: nothing has changed\n')
+  // What holds from the next start on still waits for it.
+  await logged('info  test-config.yaml is read again: from the next start on fetch.requestUrls\n')
   writeFileSync(file, `${text}models: { fast: 7 }\nstrictly: true\n`)
   gateway.kill('SIGHUP')
   await logged('error test-config.yaml is not taken over, and what was in force stays:\n')

@@ -4,7 +4,7 @@ import { isRunTime } from './build.ts'
 import { isMembers, type Members } from './leaves.ts'
 import type { RunTimeSettings } from './run-time-settings.ts'
 
-/** Paths of the file that have changed: those in force now, and those that hold from the next start on. */
+/** Paths of the file that have changed, and are in force now; and those that differ until the next start. */
 export type Reloaded = { changed: string[]; restart: string[] }
 
 type Logged = (reloaded: Reloaded) => Promise<void>
@@ -17,8 +17,11 @@ export async function reloadFile(runTime: RunTimeSettings, by: string, logged: L
   const before = runTime.file.written()
   let reloaded: Reloaded = { changed: [], restart: [] }
   await runTime.reload(by, (file) => {
-    const paths = differences(before, file.written(), '')
-    reloaded = { changed: paths.filter(isTakenOver), restart: paths.filter((path) => !isTakenOver(path)) }
+    const now = file.written()
+    reloaded = {
+      changed: differences(before, now, '').filter(isTakenOver),
+      restart: differences(runTime.started.written(), now, '').filter((path) => !isTakenOver(path)),
+    }
     return logged(reloaded)
   })
   return reloaded

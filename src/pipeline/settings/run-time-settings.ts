@@ -25,6 +25,8 @@ export type Edit = SetObject
  */
 export class RunTimeSettings {
   readonly #app: App
+  /** The file as the server began with it. */
+  readonly started: ConfigFile
   #file: ConfigFile
   #objects = new Map<string, StoredObject>()
   /** Why stored objects are not in force. */
@@ -37,7 +39,7 @@ export class RunTimeSettings {
 
   private constructor(app: App) {
     this.#app = app
-    this.#file = new ConfigFile(app.config)
+    this.#file = this.started = new ConfigFile({ ...app.config })
   }
 
   /** Puts in force what is stored, and follows what other servers change. */
