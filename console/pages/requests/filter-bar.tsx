@@ -48,7 +48,7 @@ export function FilterBar(props: Props) {
                 aria-label={`Remove the filter ${text}`}
                 onClick={() => setFilters(withValues(filters, name, []))}
               >
-                {text}
+                <span className="chip-text">{text}</span>
                 <Icon name="close" size={11} />
               </button>
             )

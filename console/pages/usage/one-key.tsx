@@ -7,11 +7,13 @@ export function OneKey({ id, onEnd }: { id: string; onEnd(): void }) {
   const keys = useKeys({})
   const name = oneLine(keys.data?.data.find((key) => key.id === id)?.name ?? id, 80)
   return (
-    <div className="filters-row chips">
-      <button type="button" className="chip" aria-label={`Remove the filter Key: ${name}`} onClick={onEnd}>
-        Key: {name}
-        <Icon name="close" size={11} />
-      </button>
+    <div className="filters">
+      <div className="filters-row">
+        <button type="button" className="chip" aria-label={`Remove the filter Key: ${name}`} onClick={onEnd}>
+          <span className="chip-text">Key: {name}</span>
+          <Icon name="close" size={11} />
+        </button>
+      </div>
     </div>
   )
 }
