@@ -73,10 +73,10 @@ describe('the sentence about a request', () => {
       { ...attempt('acme', null), error: { code: 'x', message: 'reset by peer' } },
     ]
     expect(outcomeSentence({ ...broken, ...error('x', 'reset by peer') }, failures)).toBe(
-      'The answer of acme broke off after 719 ms, after other answered 529: Reset by peer. It cost 0.005211 USD.',
+      'The answer of acme broke off after 719 ms, after other answered 529. It cost 0.005211 USD.',
     )
     expect(outcomeSentence(row({ outcome: 'timed-out' }), [attempt('acme', null, 'upstream_timeout')])).toBe(
-      'The answer of acme broke off after 719 ms: Upstream_timeout. It cost 0.005211 USD.',
+      'The answer of acme broke off after 719 ms. It cost 0.005211 USD.',
     )
     expect(outcomeSentence({ ...broken, ...free, first_token_ms: null })).toBe(
       'Acme sent no answer that could be read. Nothing was charged.',

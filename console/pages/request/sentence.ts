@@ -67,11 +67,10 @@ function failedSentence(row: Row, failed: readonly Attempt[]): string {
 
 /** The failure of a stream that had begun: no other endpoint can go on with it. */
 function brokenSentence(row: Row, failed: readonly Attempt[]): string {
-  const [before, last] = [failed.slice(0, -1), failed.at(-1)?.error]
+  const before = failed.slice(0, -1)
   return (
     `The answer of ${row.provider ?? named(row)} broke off after ${duration(row.total_ms)}` +
-    (before.length > 0 ? `, after ${triesText(before)}` : '') +
-    (last == null ? '.' : `: ${ended(last.message ?? last.code)}`)
+    (before.length > 0 ? `, after ${triesText(before)}.` : '.')
   )
 }
 
