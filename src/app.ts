@@ -3,7 +3,7 @@ import { type Clock, SteadyClock } from './accounts/clock.ts'
 import { chosenKeys } from './accounts/key-text.ts'
 import { Keys } from './accounts/keys.ts'
 import { limitsOf } from './accounts/shared-limits.ts'
-import { firstOwner, openPeople } from './accounts/people.ts'
+import { chosenOwner, firstOwner, openPeople } from './accounts/people.ts'
 import { Plans } from './accounts/plans.ts'
 import { consoleLink } from './accounts/sign-in.ts'
 import type { Config } from './config/load.ts'
@@ -151,6 +151,7 @@ export async function start(config: Config, replaces = false, held = holdRequest
   // First, because a mistake in the configuration must not cost the server that is replaced.
   const catalogue = new Catalogue(config)
   chosenKeys(config.env)
+  chosenOwner(config.env)
   const { handler } = held
   const options: ListenOptions = {
     ...config.listen,

@@ -30,23 +30,28 @@ export function openPeople(
   }
 }
 
-/**
- * Makes SLUICE_OWNER, an e-mail address, the first owner, with SLUICE_OWNER_PASSWORD; nothing where there is a user.
- * Fails with an Error for the operator where one of them is invalid.
- */
-export async function firstOwner(
-  { users, passwords, changes }: People,
-  store: Store,
-  { SLUICE_OWNER: email = '', SLUICE_OWNER_PASSWORD: password = '' }: Record<string, string | undefined>,
-): Promise<void> {
-  if (email === '' && password === '') return
+type Env = Record<string, string | undefined>
+
+/** The owner of SLUICE_OWNER, an e-mail address, and SLUICE_OWNER_PASSWORD. Fails with an Error for the operator. */
+export function chosenOwner({
+  SLUICE_OWNER: email = '',
+  SLUICE_OWNER_PASSWORD: password = '',
+}: Env): { email: string; password: string | undefined } | undefined {
+  if (email === '' && password === '') return undefined
   if (email === '') throw new Error('SLUICE_OWNER_PASSWORD requires SLUICE_OWNER, the e-mail address of the owner')
   const wrong = emailProblem(email)
   if (wrong !== undefined) throw new Error(`SLUICE_OWNER ${wrong}`)
   const weak = password === '' ? undefined : passwordProblem(password)
   if (weak !== undefined) throw new Error(`SLUICE_OWNER_PASSWORD ${weak}`)
-  if (await users.exist()) return
-  const hash = password === '' ? undefined : await passwords.hash(password)
+  return { email, password: password === '' ? undefined : password }
+}
+
+/** Makes the chosen owner the first one; nothing where there is a user. */
+export async function firstOwner({ users, passwords, changes }: People, store: Store, env: Env): Promise<void> {
+  const chosen = chosenOwner(env)
+  if (chosen === undefined || (await users.exist())) return
+  const { email, password } = chosen
+  const hash = password === undefined ? undefined : await passwords.hash(password)
   const owner = users.make({ name: email.slice(0, email.indexOf('@')), email, password: hash })
   const entry = { action: 'user.create', target: owner.id, after: { email } }
   // Another process that starts may be first, and this one refused then.

@@ -1,4 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { runSluice } from '../cli/run.ts'
 import { startGateway, startGatewayProcess, type Gateway } from '../server.ts'
 import { sqlIn } from '../stores.ts'
 import { beside, Browser, firstLink, inviteFor, ownerOf, signedIn } from './browser.ts'
@@ -56,6 +60,16 @@ describe('the first start', () => {
     } finally {
       await started.stop()
     }
+  })
+
+  test.each([
+    [{ SLUICE_OWNER: 'ann' }, 'SLUICE_OWNER must be an e-mail address'],
+    [{ SLUICE_OWNER: 'ann@example.com', SLUICE_OWNER_PASSWORD: 'short' }, 'SLUICE_OWNER_PASSWORD must have 12 to 200'],
+  ])('a wrong owner in the environment is refused before keys are made and printed', async (env, problem) => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-owner-'))
+    const ran = await runSluice(['serve', '--port', '0', '--data', folder], { env })
+    expect(ran).toMatchObject({ code: 1, out: '', err: expect.stringContaining(problem) })
+    rmSync(folder, { recursive: true })
   })
 
   test('a management key from the environment is an owner', async () => {
