@@ -259,6 +259,16 @@ describe('the files for Prometheus and Grafana', () => {
     expect([...used].filter((metric) => !known.has(metric))).toEqual([])
   })
 
+  test('alerts tell what clients and providers did from what the alert is about', () => {
+    const { groups } = Bun.YAML.parse(deployed('prometheus-rules.yaml')) as {
+      groups: { rules: { alert: string; expr: string }[] }[]
+    }
+    const rules = new Map(groups.flatMap(({ rules }) => rules).map(({ alert, expr }) => [alert, expr]))
+    // A request that is wrong is no failure of its provider, and a provider without room is not this server.
+    expect(rules.get('SluiceProviderFailing')).toMatch(/outcome!~"served\|invalid_request\|/)
+    expect(rules.get('SluiceOverloaded')).toContain('sluice_attempts_total{outcome="overloaded"}')
+  })
+
   test('the page lists every metric', async () => {
     const page = readFileSync(join(import.meta.dir, '../../docs/monitoring.md'), 'utf8')
     const metrics = (await (await fetch(`${gateway.url}/metrics`)).text()).matchAll(/^# TYPE (\S+)/gm)
