@@ -1,6 +1,16 @@
 import { Database } from 'bun:sqlite'
 import { afterEach, describe, expect, spyOn, test } from 'bun:test'
-import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  fstatSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
@@ -60,6 +70,26 @@ describe('accounts and keys', () => {
       expect((failure as GatewayError).status).toBe(503)
       expect((failure as GatewayError).message).not.toContain('settings')
     }
+  })
+})
+
+describe('closing', () => {
+  test('a store that is closed again leaves open what was opened since', async () => {
+    const store = await withAccounts()
+    const other = newFolder()
+    await store.close()
+    // The first of them has the descriptor that the store had.
+    const descriptors = Array.from({ length: 20 }, () => openSync('/', 'r'))
+    const next = open({ folder: other, exclusive: true })
+    await store.close()
+    for (const descriptor of descriptors) fstatSync(descriptor)
+    descriptors.forEach(closeSync)
+    await next.close()
+    const last = open({ folder: other, exclusive: true })
+    const owner = readFileSync(join(other, 'server.pid'), 'utf8')
+    await next.close()
+    expect(readFileSync(join(other, 'server.pid'), 'utf8')).toBe(owner)
+    await last.close()
   })
 })
 

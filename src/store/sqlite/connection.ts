@@ -209,11 +209,12 @@ export class Connection {
     return free + statSync(this.#file).size - length
   }
 
-  /** Closes the file once all pending writes are done. */
+  /** Closes the file once all pending writes are done. Once only: its descriptor is given to the next file. */
   async close(): Promise<void> {
     // A failed write has already been reported to its caller.
     if (this.#pending.length > 0 || this.#flushing || this.#flushTimer !== undefined)
       await this.commit(() => {}).catch(() => {})
+    clearTimeout(this.#flushTimer)
     for (const statement of this.#statements.values()) statement.finalize()
     this.#database.close()
     if (this.#logFile !== undefined) closeSync(this.#logFile)

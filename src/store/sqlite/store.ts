@@ -70,6 +70,7 @@ export class SqliteStore implements Store {
   readonly #lock: { release(): void } | undefined
   readonly #listeners: (() => Promise<void>)[] = []
   #isClosed = false
+  #closing: Promise<void> | undefined
   #shrinking: Promise<void> | undefined
   #watching: ReturnType<typeof setInterval> | undefined
   /** The version of the file that every listener has processed. */
@@ -154,7 +155,12 @@ export class SqliteStore implements Store {
     if (results.every(({ status }) => status === 'fulfilled')) this.#processedVersion = version
   }
 
-  async close(): Promise<void> {
+  /** It may be called again: what was closed once stays so, whoever has its numbers and names by then. */
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close())
+  }
+
+  async #close(): Promise<void> {
     this.#isClosed = true
     clearInterval(this.#watching)
     await this.reports.close()
