@@ -7,12 +7,14 @@ const RUNS = runs(50, 3000)
 /** Limit for one property. */
 export const TIMEOUT_MS = IS_LONG ? 600_000 : 30_000
 
-/** `share`: the part of the usual number of cases, for properties with expensive cases. */
+/** The number of cases of a property. `share`: the part of the usual one, for properties with expensive cases. */
+export const casesOf = (share: number): number => Math.ceil(RUNS * share)
+
 export const assertProperty = <T>(property: fc.IProperty<T>, share = 1): void =>
-  fc.assert(property, { numRuns: Math.ceil(RUNS * share), includeErrorInReport: true })
+  fc.assert(property, { numRuns: casesOf(share), includeErrorInReport: true })
 
 export const assertAsyncProperty = <T>(property: fc.IAsyncProperty<T>, share = 1): Promise<void> =>
-  fc.assert(property, { numRuns: Math.ceil(RUNS * share), includeErrorInReport: true })
+  fc.assert(property, { numRuns: casesOf(share), includeErrorInReport: true })
 
 /** Throws with an excerpt of both values around their first difference. */
 export function assertSame(actual: unknown, expected: unknown, what = ''): void {

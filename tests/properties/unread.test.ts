@@ -10,7 +10,7 @@ import { readRawRequest } from '../../src/protocols/raw-request.ts'
 import { LossReport } from '../../src/protocols/translation.ts'
 import { leaveUnread, referencesOf } from '../../src/protocols/unread-request.ts'
 import { spliceBytes } from '../../src/json/splice-bytes.ts'
-import { assertAsyncProperty, assertSame, TIMEOUT_MS } from './assertions.ts'
+import { assertAsyncProperty, assertSame, casesOf, TIMEOUT_MS } from './assertions.ts'
 import { change, mutated } from './mutations.ts'
 import { READING, received } from '../json/limits.ts'
 import { IDENTITY } from './protocol-pairs.ts'
@@ -19,6 +19,8 @@ import { requests, scopeOf, TARGETS } from './requests.ts'
 
 /** A request that is passed on unread is passed on as if it had been read. */
 
+/** Of the usual number of cases: few requests stay unread in every protocol. */
+const SHARE = 6
 const CONVERSATION = ['system', 'turns', 'tools', 'extras']
 
 /**
@@ -123,9 +125,9 @@ describe.each(['chat.completions', 'messages', 'generateContent'] as const)('req
           // Now its settings are known.
           assertSame(await checkUnread(protocol, JSON.stringify(body), true), isUnread, 'the same request again')
         }),
-        6,
+        SHARE,
       )
-      expect(unread).toBeGreaterThan(5)
+      expect(unread).toBeGreaterThan(casesOf(SHARE) / 60)
     },
     TIMEOUT_MS,
   )
