@@ -5,6 +5,7 @@ import { start } from '../src/app.ts'
 import { loadConfig, type Config } from '../src/config/load.ts'
 import { expectBookRight } from './audit.ts'
 import type { MemoryGroup } from './memory-group.ts'
+import { prepareStore } from './new-store.ts'
 import { program } from './program.ts'
 import type { SmallDisk } from './small-disk.ts'
 import { declareDead, withStoreText } from './stores.ts'
@@ -48,6 +49,7 @@ const INHERITED = ['PATH', 'HOME', 'TMPDIR', 'LANG'] as const
  */
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const { data, key, file } = await prepare(options)
+  if (options.data === undefined) await prepareStore(data)
   const loaded = loadConfig({ file, data, host: '127.0.0.1', port: '0' }, environmentOf(key, options))
   // Nothing is drained: a test that waits for requests in flight does so itself.
   const quiet: Config['log'] = { format: 'text', level: 'error', requests: 'none' }

@@ -9,6 +9,7 @@ import { GatewayError } from '../../src/error.ts'
 import { Ledger } from '../../src/ledger/ledger.ts'
 import type { Price, Prices } from '../../src/ledger/prices.ts'
 import type { Store, Subscription } from '../../src/store/store.ts'
+import { prepareStore } from '../new-store.ts'
 import { overriding, type Overrides } from '../store/overriding.ts'
 import { ON_POSTGRES, storeIn } from '../stores.ts'
 
@@ -130,6 +131,7 @@ export class Rig {
 
   async open(): Promise<void> {
     this.#death = undefined
+    if (this.other === undefined) await prepareStore(this.folder)
     await this.time.capturingTimers(async () => {
       // With leases, whose way is that of several processes, a reservation would wait.
       this.store = await storeIn(this.folder, { exclusive: !ON_POSTGRES })
