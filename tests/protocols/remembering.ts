@@ -2,6 +2,7 @@
  * A process of its own, which remembers many conversations as a server does that translates them, and prints for each
  * byte of theirs the memory that it takes and the memory that is counted.
  */
+import { randomBytes } from 'node:crypto'
 import { scanBody, type BodyScan } from '../../src/json/body-scan.ts'
 import { ConversationMemory } from '../../src/protocols/conversation-memory.ts'
 import { protocols } from '../../src/protocols/index.ts'
@@ -15,11 +16,8 @@ const TOTAL_BYTES = 20e6
 const COLLECTED_BYTES = 300_000
 const length = Number(process.argv[2])
 
-const words = (characters: number): string => {
-  let text = ''
-  while (text.length < characters) text += `${Math.random().toString(36).slice(2, 8)} `
-  return text.slice(0, characters)
-}
+/** A text of its own each time. */
+const words = (characters: number): string => randomBytes(characters).toString('base64url').slice(0, characters)
 
 /** An agent that reads files. */
 const round = (id: string): object[] => [
