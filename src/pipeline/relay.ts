@@ -45,8 +45,9 @@ export class Relay {
   #last: Promise<Chunk | undefined> | undefined
   #cut: GatewayError | undefined
   #isExhausted = false
-  /** The rest of a chunk that was relayed as it came: its last frames, or what `pull` gives or throws for it. */
-  #rest: Frame[] | (() => Chunk) | undefined
+  /** The rest of a chunk that was consumed as it came: frames for the loop to write, or text for `pull` to give. */
+  #rest: Frame[] | undefined
+  #unwritten: Chunk | undefined
   #done = false
 
   /** `inFlight`: of a response whose client may leave. */
@@ -84,22 +85,17 @@ export class Relay {
     const consume = (bytes: Uint8Array) => this.#consume(bytes, write)
     try {
       while (!this.#done) {
-        let frames: Frame[]
+        let bytes: Uint8Array | undefined
+        let broke: unknown
         try {
-          let bytes: Uint8Array | undefined
-          let broke: unknown
-          try {
-            bytes = await this.#source.read(consume)
-          } catch (error) {
-            broke = error
-          }
-          // A source that was cancelled meanwhile rejects what it has read.
-          const rest = this.#takeRest()
-          if (typeof rest === 'function') return rest()
-          frames = rest ?? (broke === undefined ? this.#take(bytes) : this.#takeBroken(broke))
+          bytes = await this.#source.read(consume)
         } catch (error) {
-          frames = this.#fail(error)
+          broke = error
         }
+        const unwritten = this.#unwritten
+        this.#unwritten = undefined
+        if (unwritten !== undefined) return unwritten
+        let frames = this.#received(bytes, broke)
         const isLast = this.#stream.ended !== undefined
         if (isLast) frames = await this.#finish(frames)
         const chunk = this.#framing.write(frames, isLast)
@@ -114,10 +110,17 @@ export class Relay {
     }
   }
 
-  #takeRest(): Frame[] | (() => Chunk) | undefined {
+  /** The frames of what was read, or of the error with which that ended. */
+  #received(bytes: Uint8Array | undefined, broke: unknown): Frame[] {
+    // A source that was cancelled meanwhile rejects what it has read.
     const rest = this.#rest
     this.#rest = undefined
-    return rest
+    if (rest !== undefined) return rest
+    try {
+      return broke === undefined ? this.#take(bytes) : this.#takeBroken(broke)
+    } catch (error) {
+      return this.#fail(error)
+    }
   }
 
   /** The frames of a connection that broke. What the provider sent last says more: Google ends with a bare error. */
@@ -135,16 +138,14 @@ export class Relay {
     return this.#stream.take(this.#splitter.end().filter(isWhole))
   }
 
-  /** Relays a chunk in the turn in which it came. False where the loop has to go on, with what is in `#rest`. */
+  /** Relays a chunk in the turn in which it came. False where the loop has to go on, with what this has left. */
   #consume(bytes: Uint8Array, write: WriteNow | undefined): boolean {
     try {
       const frames = this.#take(bytes)
       if (this.#stream.ended === undefined) return this.#write(frames, write)
       this.#rest = frames
     } catch (error) {
-      this.#rest = () => {
-        throw error
-      }
+      this.#rest = this.#fail(error)
     }
     return false
   }
@@ -154,7 +155,7 @@ export class Relay {
     if (chunk === '') return true
     const result = typeof chunk === 'string' && write !== undefined ? write(chunk) : 'refused'
     if (result === 'written') return true
-    this.#rest = () => (result === 'full' ? '' : chunk)
+    this.#unwritten = result === 'full' ? '' : chunk
     return false
   }
 
