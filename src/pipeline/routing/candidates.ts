@@ -28,6 +28,16 @@ export type RoutedRequest = {
   candidates?: Candidates | undefined
 }
 
+/** The conditions of a request on its endpoints. `provider`: behind `@`; `isUnread`: a provider reads them itself. */
+type Conditions = {
+  model: string
+  provider: string | undefined
+  identity: RoutedRequest['identity']
+  protocol: ProtocolName
+  preferences: RoutingPreferences
+  isUnread: boolean
+}
+
 type Modules = {
   catalogue: Pick<Catalogue, 'endpoints' | 'named' | 'providerNames'>
   config: Pick<Config, 'models'>
@@ -89,19 +99,18 @@ export class CandidateFinder {
     const others = new Set(last === undefined ? fallbacks : [...fallbacks, last])
     // Clients may list the model itself first.
     others.delete(name)
-    const dropped: Dropped[] = []
     const all = [...endpoints, ...[...others].flatMap((other) => this.#fallback(other, read, protocol))]
+    const conditions: Conditions = {
+      model,
+      provider,
+      identity,
+      protocol,
+      preferences: read ?? NO_PREFERENCES,
+      isUnread,
+    }
+    const dropped: Dropped[] = []
     const kept = all.filter((endpoint) => {
-      const reason =
-        this.#reasonAgainst(endpoint, read ?? NO_PREFERENCES, endpoint.fallback ?? model) ??
-        (provider === undefined || isNamed(endpoint, provider)
-          ? undefined
-          : `not the provider behind @, ${provider}`) ??
-        (endpoint.fallback === undefined || identity.allows(endpoint.fallback)
-          ? undefined
-          : `the key may not use ${endpoint.fallback}`) ??
-        // Members that are left to the provider of the model are promises to the client all the same.
-        (isUnread && !readsItself(endpoint, protocol) ? `provider: is for the provider of ${model} alone` : undefined)
+      const reason = this.#reasonAgainst(endpoint, conditions)
       if (reason !== undefined) dropped.push({ endpoint, reason })
       return reason === undefined
     })
@@ -158,8 +167,20 @@ export class CandidateFinder {
     }
   }
 
+  /** Why an endpoint may not serve a request. */
+  #reasonAgainst(endpoint: Endpoint, conditions: Conditions): string | undefined {
+    const { model, provider, identity, protocol, preferences, isUnread } = conditions
+    const { fallback } = endpoint
+    const reason = this.#unkept(endpoint, preferences, fallback ?? model)
+    if (reason !== undefined) return reason
+    if (provider !== undefined && !isNamed(endpoint, provider)) return `not the provider behind @, ${provider}`
+    if (fallback !== undefined && !identity.allows(fallback)) return `the key may not use ${fallback}`
+    // Members that are left to the provider of the model are promises to the client all the same.
+    return isUnread && !readsItself(endpoint, protocol) ? `provider: is for the provider of ${model} alone` : undefined
+  }
+
   /** The first preference that an endpoint does not keep, or of which it is not known. */
-  #reasonAgainst(endpoint: Endpoint, preferences: RoutingPreferences, model: string): string | undefined {
+  #unkept(endpoint: Endpoint, preferences: RoutingPreferences, model: string): string | undefined {
     const { only, ignore, order, allowFallbacks, dataCollection, zdr, quantizations, regions, maxPrice } = preferences
     const { routing } = endpoint
     if (only?.some((name) => isNamed(endpoint, name)) === false) return 'not among only'
