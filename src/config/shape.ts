@@ -44,17 +44,11 @@ export const number = (rule: {
     ...(rule.description === undefined ? {} : { description: rule.description }),
   },
   read(location) {
-    const what = `must be a ${rule.whole === true ? 'whole ' : ''}number from ${rule.min} to ${rule.max}`
-    const text =
-      typeof location.scalar === 'string' && location.scalar.includes('${')
-        ? location.expand(location.scalar)
-        : undefined
-    if (text === undefined && typeof location.scalar === 'string' && location.scalar.includes('${')) return undefined
-    const value = text === undefined ? location.scalar : /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : undefined
-    if (typeof value !== 'number' || !Number.isFinite(value))
-      return location.fail(text === undefined ? `${what}, not ${location.kind}` : what)
+    const what = `a ${rule.whole === true ? 'whole ' : ''}number from ${rule.min} to ${rule.max}`
+    const value = literal(location, what, isNumber, numberIn)
+    if (value === undefined) return undefined
     if (value < rule.min || value > rule.max || (rule.whole === true && !Number.isInteger(value)))
-      return location.fail(`${what}, not ${value}`)
+      return location.fail(`must be ${what}, not ${value}`)
     return rule.decimals !== undefined && Number(value.toFixed(rule.decimals)) !== value
       ? location.fail(`must have at most ${rule.decimals} decimals, not ${value}`)
       : value
@@ -63,20 +57,31 @@ export const number = (rule: {
 
 export const boolean = (description: string): Shape<boolean> => ({
   schema: { anyOf: [{ type: 'boolean' }, VARIABLE], description },
-  read(location) {
-    if (typeof location.scalar === 'boolean') return location.scalar
-    if (typeof location.scalar !== 'string' || !location.scalar.includes('${'))
-      return location.fail(`must be true or false, not ${location.kind}`)
-    const text = location.expand(location.scalar)
-    return text === undefined
-      ? undefined
-      : text === 'true'
-        ? true
-        : text === 'false'
-          ? false
-          : location.fail('must be true or false')
-  },
+  read: (location) => literal(location, 'true or false', isBoolean, booleanIn),
 })
+
+/** A number or a boolean, written as such or as the text of a variable. `what`: the expected value. */
+function literal<T>(
+  location: ConfigLocation,
+  what: string,
+  isOne: (value: unknown) => value is T,
+  parse: (text: string) => T | undefined,
+): T | undefined {
+  const { scalar } = location
+  if (typeof scalar !== 'string' || !scalar.includes('${'))
+    return isOne(scalar) ? scalar : location.fail(`must be ${what}, not ${location.kind}`)
+  const text = location.expand(scalar)
+  return text === undefined ? undefined : (parse(text) ?? location.fail(`must be ${what}`))
+}
+
+const isNumber = (value: unknown): value is number => Number.isFinite(value)
+const isBoolean = (value: unknown): value is boolean => typeof value === 'boolean'
+
+const numberIn = (text: string): number | undefined => {
+  const value = /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : undefined
+  return isNumber(value) ? value : undefined
+}
+const booleanIn = (text: string): boolean | undefined => (text === 'true' ? true : text === 'false' ? false : undefined)
 
 /** One of a few names. */
 export const name = <T extends string>(known: readonly T[], description?: string): Shape<T> => ({
