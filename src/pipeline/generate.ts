@@ -6,8 +6,9 @@ import { adoptTerms } from '../ledger/model-terms.ts'
 import { outcomeOf } from '../ledger/outcomes.ts'
 import type { GenerationRequest } from '../generation/request.ts'
 import type { RequestContext } from '../protocols/protocol.ts'
-import { servedBy, UpstreamRefusal, type Upstream } from '../providers/attempt.ts'
+import { servedBy, type Upstream } from '../providers/attempt.ts'
 import { LoweredRequests } from '../providers/lowered-requests.ts'
+import { errorOfAttempt, UpstreamRefusal } from '../providers/upstream-refusal.ts'
 import { Attempts } from '../providers/routing/attempts.ts'
 import type { Sending } from '../providers/routing/router.ts'
 import { authorizeAgain } from './authorize.ts'
@@ -69,7 +70,7 @@ async function answer(app: AppContext, inbound: AuthenticatedRequest, route: Gen
     // A response that could not be recorded is not sent, so it must not be charged when the record is written later.
     app.ledger.voidCharge(open)
     // The client gets the error of its request; a record that cannot be written now is written by a later sweep.
-    await close(generation, outcomeOf(error instanceof UpstreamRefusal ? error.error : error)).catch(() => {})
+    await close(generation, outcomeOf(errorOfAttempt(error))).catch(() => {})
     return refuse(generation, error)
   }
 }
@@ -178,11 +179,12 @@ function refuse({ app, inbound, inFlight, chosen, open }: Generation, error: unk
   if (chosen !== undefined) headers['x-sluice-route'] = routeText(chosen, tries, app.router.now())
   Object.assign(inbound.errorHeaders, headers)
   if (refusal === undefined) throw error
-  if (refusal.native === undefined) throw refusal.error
+  const native = refusal.response?.native
+  if (native === undefined) throw refusal.error
   const { retryAfterSeconds } = refusal.error
   if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds)
-  return new Response(refusal.native.body, {
-    status: refusal.native.status,
+  return new Response(native.body, {
+    status: native.status,
     headers: { ...inbound.errorHeaders, ...headers, 'content-type': 'application/json', ...identityHeaders(inbound) },
   })
 }

@@ -262,10 +262,10 @@ async function selectRead(
     makesObjects: makesObjects(request, request.tools),
     worst: (modelLimit) => worstCase(request, sentBytes, modelLimit, capabilities, forwarded),
     candidates: mostCandidates(request, forwarded),
-      classes: [
-        ...(forwarded?.classes ?? translatedClasses(request, rawRequest.body, endpoints, preparedRequests)),
-        ...hostedTools(request.tools),
-      ],
+    classes: [
+      ...(forwarded?.classes ?? translatedClasses(request, rawRequest.body, endpoints, preparedRequests)),
+      ...hostedTools(request.tools),
+    ],
     // Restored reasoning is only in the request as it was read.
     promptCount: new PromptCount(rawRequest, replayStates.length === 0 ? serve.readRequest : () => request, request),
   }

@@ -33,6 +33,7 @@ import { allowedLimit } from './allowed-limit.ts'
 import type { Endpoint } from './catalogue.ts'
 import { retryAfterMs } from './routing/provider-limits.ts'
 import { callSandbox } from './sandbox-process.ts'
+import { UpstreamRefusal } from './upstream-refusal.ts'
 
 /** A provider's response from its first byte on. */
 export type Upstream<Context extends ResponseContext = ResponseContext> = {
@@ -51,40 +52,6 @@ export type Upstream<Context extends ResponseContext = ResponseContext> = {
   transforms: readonly Undo[]
   /** Number of attempts, including this one. */
   attempts: number
-}
-
-/**
- * A failure of a provider before the first byte of a response. `native`: its own error response, for a client that uses
- * its protocol.
- */
-export class UpstreamRefusal extends Error {
-  readonly error: GatewayError
-  readonly native: { status: number; body: string } | undefined
-  readonly provider: string
-  readonly attempts: number
-  /** The status of its error response; undefined where there was none. */
-  readonly status: number | undefined
-  /** The time after which it accepts a retry, if it says so. */
-  readonly retryAfterMs: number | undefined
-  /** The output limit to ask again with, where Sluice has chosen one that is too high. */
-  allowedLimit: number | undefined
-
-  constructor(
-    error: GatewayError,
-    native: { status: number; body: string } | undefined,
-    provider: string,
-    attempts: number,
-    status?: number,
-    retryAfterMs?: number,
-  ) {
-    super(error.message)
-    this.error = error
-    this.native = native
-    this.provider = provider
-    this.attempts = attempts
-    this.status = status
-    this.retryAfterMs = retryAfterMs
-  }
 }
 
 const ERROR_BODY_BYTES = 1024 * 1024
@@ -118,25 +85,10 @@ export async function callEndpoint(
 ): Promise<Upstream<RequestContext>> {
   const { context: requestContext } = requests
   const protocol = protocols[endpoint.protocol]
-  const { provider, model } = endpoint.target
   const sameProtocol = requestContext.request.protocol === endpoint.protocol
   const taken = requests.take(endpoint)
   const { url, headers, body, losses, transforms, assumedLimit } = taken instanceof Promise ? await taken : taken
-  const { fallback } = endpoint
-  const context =
-    sameProtocol && fallback === undefined
-      ? requestContext
-      : {
-          ...requestContext,
-          ...(sameProtocol ? {} : { losses }),
-          responseIdentity: {
-            ...requestContext.responseIdentity,
-            ...present('model', fallback),
-            ...(sameProtocol
-              ? {}
-              : { issuer: { provider, model }, ...present('reasoningFormat', protocol.call.reasoningFormat) }),
-          },
-        }
+  const context = contextAt(endpoint, protocol, requestContext, losses)
   const recorded = callOptions.recorder?.call(url, headers, body)
   const received = await transport(endpoint)({
     url,
@@ -164,6 +116,29 @@ export async function callEndpoint(
   if (assumedLimit !== undefined && incoming.status === 400)
     refusal.allowedLimit = allowedLimit(refusal.error.message, assumedLimit)
   throw refusal
+}
+
+/** The context of the response: of another protocol it has an issuer and losses, of a fallback model its name. */
+function contextAt(
+  { target: { provider, model }, fallback }: Endpoint,
+  protocol: Protocol,
+  context: RequestContext,
+  losses: LossReport,
+): RequestContext {
+  const isSameProtocol = context.request.protocol === protocol.name
+  if (isSameProtocol && fallback === undefined) return context
+  const responseIdentity = { ...context.responseIdentity, ...present('model', fallback) }
+  if (isSameProtocol) return { ...context, responseIdentity }
+  const { reasoningFormat } = protocol.call
+  return {
+    ...context,
+    losses,
+    responseIdentity: {
+      ...responseIdentity,
+      issuer: { provider, model },
+      ...present('reasoningFormat', reasoningFormat),
+    },
+  }
 }
 
 /** A request for one endpoint; the provider's configured headers and its key are added when it is sent. */
@@ -307,14 +282,12 @@ async function refusalOf(
     sameProtocol && !isOfOperator && incoming.status < 600 && isJsonObject(body)
       ? { status: incoming.status === 422 ? 400 : incoming.status, body: scrub(body) }
       : undefined
-  return new UpstreamRefusal(
-    error,
+  const { status, headers } = incoming
+  return new UpstreamRefusal(error, endpoint.provider.id, number, {
     native,
-    endpoint.provider.id,
-    number,
-    incoming.status,
-    retryAfterMs(incoming.headers, Date.now()),
-  )
+    status,
+    retryAfterMs: retryAfterMs(headers, Date.now()),
+  })
 }
 
 const isJsonObject = (text: string): boolean => {

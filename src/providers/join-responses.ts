@@ -1,19 +1,12 @@
 import type { Config } from '../config/load.ts'
-import { asGatewayError } from '../error.ts'
 import { fold, unfold, type GenerationResponse, type GenerationEvent } from '../generation/event.ts'
 import { addUsage, noUsage, type Usage } from '../generation/usage.ts'
 import { lose } from '../protocols/losses.ts'
 import type { RequestContext } from '../protocols/protocol.ts'
 import type { SchemaCache } from '../protocols/schema/cache.ts'
 import type { CallSignal } from '../http/connection.ts'
-import {
-  callEndpoint,
-  PreparedRequests,
-  tryReadEvents,
-  readResponseText,
-  UpstreamRefusal,
-  type Upstream,
-} from './attempt.ts'
+import { callEndpoint, PreparedRequests, tryReadEvents, readResponseText, type Upstream } from './attempt.ts'
+import { errorOfAttempt } from './upstream-refusal.ts'
 
 /**
  * Requests the missing images with parallel calls and joins the responses, since a conversation model generates one
@@ -47,20 +40,13 @@ export async function joinResponses(
   }
   const made = responses.reduce((sum, events) => sum + imagesIn(events), 0)
   const failed = others.find((other) => other.status === 'rejected')
-  if (made < requested)
-    lose(
-      context,
-      'response_images_missing',
-      'images',
-      `${made} of ${requested} images${failed === undefined ? '' : `: another call failed (${codeOf(failed.reason)})`}`,
-    )
+  const cause = failed === undefined ? '' : `: another call failed (${errorOfAttempt(failed.reason).code})`
+  if (made < requested) lose(context, 'response_images_missing', 'images', `${made} of ${requested} images${cause}`)
   return [...unfold(joined)]
 }
 
 const imagesIn = (events: readonly GenerationEvent[]): number =>
   events.filter((event) => event.type === 'part-start' && event.head.type === 'image').length
-
-const codeOf = (error: unknown): string => (error instanceof UpstreamRefusal ? error.error : asGatewayError(error)).code
 
 function sumOf(usages: Usage[]): Usage {
   const sum = noUsage()

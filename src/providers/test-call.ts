@@ -1,11 +1,11 @@
 import type { Timeouts } from '../http/call.ts'
-import { asGatewayError } from '../error.ts'
 import { scrub } from '../log/secrets.ts'
 import { parseRawRequest } from '../protocols/raw-request.ts'
 import { protocols } from '../protocols/index.ts'
 import type { TranslationContext } from '../protocols/protocol.ts'
 import { SchemaCache } from '../protocols/schema/cache.ts'
-import { callEndpoint, PreparedRequests, readEvents, readResponseText, UpstreamRefusal } from './attempt.ts'
+import { callEndpoint, PreparedRequests, readEvents, readResponseText } from './attempt.ts'
+import { errorOfAttempt, UpstreamRefusal } from './upstream-refusal.ts'
 import type { Endpoint } from './catalogue.ts'
 
 const MOST_MS = 30_000
@@ -40,13 +40,12 @@ export async function testCall(endpoint: Endpoint, timeouts: Timeouts): Promise<
     readEvents(upstream, await readResponseText(upstream))
     return { status, firstByteMs, totalMs: elapsed(), error: null }
   } catch (error) {
-    const isRefusal = error instanceof UpstreamRefusal
-    const { message } = isRefusal ? error.error : asGatewayError(error)
+    const response = error instanceof UpstreamRefusal ? error.response : undefined
     return {
-      status: (isRefusal ? error.status : undefined) ?? status,
+      status: response?.status ?? status,
       firstByteMs,
       totalMs: elapsed(),
-      error: scrub(message).slice(0, 500),
+      error: scrub(errorOfAttempt(error).message).slice(0, 500),
     }
   }
 }

@@ -11,7 +11,8 @@ import {
   readPrediction,
   type UpstreamPrediction,
 } from '../../protocols/predictions/call.ts'
-import { parseResponse, transport, UpstreamRefusal, withRetryAfter } from '../../providers/attempt.ts'
+import { parseResponse, transport, withRetryAfter } from '../../providers/attempt.ts'
+import { UpstreamRefusal } from '../../providers/upstream-refusal.ts'
 import { recordFailure } from '../../providers/attempt-record.ts'
 import type { PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { ForwardedWork } from './work.ts'
@@ -92,7 +93,7 @@ export async function createPrediction(
 }
 
 const asRefusal = ({ error }: ErrorStatus, mayHaveTaken: boolean, provider: string, attempts: number): Error =>
-  mayHaveTaken ? error : new UpstreamRefusal(error, undefined, provider, attempts)
+  mayHaveTaken ? error : new UpstreamRefusal(error, provider, attempts)
 
 /** The state of a prediction. Undefined where its provider does not know it; throws where it cannot be polled. */
 export const getPrediction = (

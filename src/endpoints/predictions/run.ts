@@ -1,10 +1,10 @@
 import type { AppContext } from '../../context.ts'
-import { asGatewayError, GatewayError } from '../../error.ts'
+import { GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import { outcomeOf, type Outcome } from '../../ledger/outcomes.ts'
 import { log } from '../../log/log.ts'
 import type { UpstreamPrediction } from '../../protocols/predictions/call.ts'
-import { UpstreamRefusal } from '../../providers/attempt.ts'
+import { errorOfAttempt, UpstreamRefusal } from '../../providers/upstream-refusal.ts'
 import type { PredictionEndpoint } from '../../providers/catalogue.ts'
 import { heldBy } from '../../providers/names.ts'
 import type { Job } from './job.ts'
@@ -25,7 +25,7 @@ export type End = { ending: Outcome; charged: boolean } & Pick<Prediction, 'stat
   Partial<Pick<Prediction, 'output' | 'error' | 'logs' | 'startedAt' | 'predictSeconds'>>
 
 export function failed(thrown: unknown, ending?: Outcome): End {
-  const error = asGatewayError(thrown instanceof UpstreamRefusal ? thrown.error : thrown)
+  const error = errorOfAttempt(thrown)
   if (error.code === 'internal_error') log.error('A prediction failed', error.cause ?? error)
   return { status: 'failed', error: error.message, ending: ending ?? outcomeOf(error), charged: false }
 }

@@ -1,14 +1,15 @@
 import type { ModelRoutingConfig } from '../../config/config.ts'
 import { Deadline, deadlines } from '../../deadlines.ts'
-import { asGatewayError, GatewayError } from '../../error.ts'
+import { GatewayError } from '../../error.ts'
 import type { Timeouts } from '../../http/call.ts'
 import type { CallSignal } from '../../http/connection.ts'
 import type { RequestContext } from '../../protocols/protocol.ts'
 import type { CallTrace } from '../../telemetry/trace.ts'
-import { callEndpoint, type CallRecorder, UpstreamRefusal, type RequestWriter, type Upstream } from '../attempt.ts'
+import { callEndpoint, type CallRecorder, type RequestWriter, type Upstream } from '../attempt.ts'
 import { recordFailure, type AttemptRecord } from '../attempt-record.ts'
 import type { Endpoint } from '../catalogue.ts'
 import { LoweredRequests } from '../lowered-requests.ts'
+import { errorOfAttempt, UpstreamRefusal } from '../upstream-refusal.ts'
 import { hedged, type HedgedCall } from './hedge.ts'
 import type { Router, Sending } from './router.ts'
 import type { Verdict } from './endpoint-state.ts'
@@ -168,16 +169,17 @@ export class Attempts {
       return { upstream, sending, record }
     } catch (error) {
       record.milliseconds = Math.round(router.now() - startedAt)
-      const refusal = error instanceof UpstreamRefusal ? error.error : asGatewayError(error)
-      recordFailure(record, refusal)
-      if (error instanceof UpstreamRefusal) record.status = error.status
+      const response = error instanceof UpstreamRefusal ? error.response : undefined
+      const failure = errorOfAttempt(error)
+      recordFailure(record, failure)
+      if (response !== undefined) record.status = response.status
       if (signal.aborted) {
         sending.end('none')
         if (!this.#isOver) this.#loseHedge(sending, record)
       } else if (isUnsent(error, record)) {
         this.#count--
         sending.end('none')
-      } else sending.end(...verdictOf(refusal, error instanceof UpstreamRefusal ? error.retryAfterMs : undefined))
+      } else sending.end(...verdictOf(failure, response?.retryAfterMs))
       throw error
     }
   }
@@ -229,7 +231,7 @@ export class Attempts {
   /** The wait before the only endpoint is tried again; undefined where that would not help. */
   #waitMs(refusal: UpstreamRefusal, endpoint: Endpoint): number | undefined {
     const { router, endpoints, records } = this.#plan
-    const { status, retryAfterMs } = refusal
+    const { status, retryAfterMs } = refusal.response ?? {}
     if (records.at(-1)!.milliseconds > SLOW_FAILURE_MS) return undefined
     // The sandbox answers the same again.
     if (endpoints.length > 1 || endpoint.provider.inProcess !== undefined) return undefined
@@ -305,9 +307,7 @@ export class Attempts {
   }
 
   #refusalOf(error: unknown, { provider }: Endpoint): unknown {
-    return error instanceof GatewayError
-      ? new UpstreamRefusal(error, undefined, provider.id, this.#plan.records.length)
-      : error
+    return error instanceof GatewayError ? new UpstreamRefusal(error, provider.id, this.#plan.records.length) : error
   }
 }
 
