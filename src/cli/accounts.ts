@@ -4,10 +4,10 @@ import { newId } from '../accounts/key-text.ts'
 import { FREE_TIER, Plans } from '../accounts/plans.ts'
 import { changePlan, newSubscription, renewed } from '../accounts/subscription.ts'
 import { described } from '../endpoints/management/accounts.ts'
-import { conflictOf, isOperationReference, topUp } from '../ledger/book.ts'
+import { isOperationReference, topUp } from '../ledger/book.ts'
+import { postCredit } from '../ledger/credits.ts'
 import { usdOf, usdText, type Nano } from '../money.ts'
 import {
-  NotCovered,
   type Account,
   type AccountStatus,
   type LedgerState,
@@ -112,26 +112,8 @@ export async function creditAccount(given: Given, name: string, usd: string): Pr
     )
   await withExistingData(given, async (data) => {
     const account = await data.accounts.named(name)
-    const operation = topUp({
-      reference,
-      at: data.store.time(),
-      accountId: account.id,
-      amount,
-      bonus,
-      ...(note === undefined ? {} : { note }),
-    })
-    const after = { amount_usd: usdText(amount), bonus, reference, note: note ?? null }
-    const line = (): Promise<void> => data.line({ ...entryOf('account.credit', account), after })
-    const covered = { ...operation, covered: amount < 0n }
-    const posted = await data.store.ledger
-      .post(covered, () => [line()])
-      .catch((error: unknown) => {
-        if (!(error instanceof NotCovered)) throw error
-        const kind = bonus ? 'bonus' : 'credit'
-        throw new Error(`${account.name} has only ${usdText(error.balance)} USD of ${kind}; nothing was changed`)
-      })
-    const conflict = posted ? undefined : await conflictOf(data.store.ledger, operation)
-    if (conflict !== undefined) throw new Error(conflict)
+    const asked = { amount, bonus, reference, note }
+    const posted = await postCredit(data.store.ledger, account, data.store.time(), asked, data.line)
     const { credit, bonus: granted } = await loadView(data, account)
     if (given.on('json'))
       return print({ account: account.name, reference, posted, balance: balanceToJson(credit, granted) })

@@ -1,6 +1,6 @@
 import { isGenerationId } from '../store/generation-ids.ts'
-import { type Nano, usdText } from '../money.ts'
-import type { BookAccount, LedgerStore, Operation, Transfer } from '../store/store.ts'
+import type { Nano } from '../money.ts'
+import type { BookAccount, Operation, Transfer } from '../store/store.ts'
 
 /**
  * The chart of accounts. `credit` and `bonus` are what a customer's account may spend; `outside` is where payments come
@@ -62,18 +62,4 @@ export function topUp(options: {
       ? { kind: 'withdrawal', debit: to, credit: from, amount: -amount }
       : { kind: bonus ? 'grant' : 'top-up', debit: from, credit: to, amount }
   return { reference, at, note: note ?? null, transfers: [transfer] }
-}
-
-/** The problem with an operation whose reference was posted before; undefined where that was the same operation. */
-export async function conflictOf(
-  ledger: LedgerStore,
-  { reference, transfers: [wanted] }: Operation,
-): Promise<string | undefined> {
-  const [known] = await ledger.transfers({ reference, kind: '' }, 1)
-  if (known === undefined || wanted === undefined || known.reference !== reference) return undefined
-  const sides = ({ kind, debit, credit }: Transfer): string => JSON.stringify([kind, debit, credit])
-  const isSame = sides(known) === sides(wanted)
-  if (isSame && known.amount === wanted.amount) return undefined
-  const what = isSame ? `with ${usdText(known.amount)} USD` : 'for another account or kind of credit'
-  return `The reference ${reference} was posted ${what}: use another one.`
 }

@@ -1,3 +1,4 @@
+import type { ChangeEntry } from '../../accounts/change-log.ts'
 import { newId } from '../../accounts/key-text.ts'
 import { Plans } from '../../accounts/plans.ts'
 import type { WindowUse } from '../../accounts/quota.ts'
@@ -6,10 +7,10 @@ import { accountNameProblem } from '../../config/account-settings.ts'
 import { boolean, name, number, object, string } from '../../config/shape.ts'
 import type { AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
-import { conflictOf, isOperationReference, topUp } from '../../ledger/book.ts'
+import { isOperationReference } from '../../ledger/book.ts'
+import { CreditRefused, postCredit } from '../../ledger/credits.ts'
 import { accountsOf as accountsIn } from '../../ledger/starting-credit.ts'
-import { usdText } from '../../money.ts'
-import { BookTooLarge, NotCovered, type Account, type AccountStatus, type Subscription } from '../../store/store.ts'
+import type { Account, AccountStatus, Subscription } from '../../store/store.ts'
 import {
   accountFor,
   accountsOf,
@@ -178,36 +179,18 @@ export async function creditAccount(app: AppContext, inbound: ManagementRequest)
   const { amount_usd: amount = 0n, bonus = false, reference = newId('op'), note } = await bodyOf(inbound, CREDIT)
   const account = await accountFor(app, inbound, inbound.params[0] ?? '', 'accounts.change')
   if (amount === 0n) throw invalid('amount_usd', 'must not be 0')
-  const at = app.clock.now()
-  const operation = topUp({
-    reference,
-    at,
-    accountId: account.id,
-    amount,
-    bonus,
-    ...(note === undefined ? {} : { note }),
-  })
-  const line = (): Promise<void> =>
-    logChange(app, inbound, {
-      action: 'account.credit',
-      target: account.id,
-      accountId: account.id,
-      after: { amount_usd: usd(amount), bonus, reference, note: note ?? null },
-    })
-  const covered = { ...operation, covered: amount < 0n }
-  const posted = await app.store.ledger
-    .post(covered, () => [line()])
-    .catch((error: unknown) => {
-      if (error instanceof BookTooLarge) throw invalid('amount_usd', error.message)
-      if (!(error instanceof NotCovered)) throw error
-      const what = bonus ? 'bonus' : 'credit'
-      throw invalid('amount_usd', `${account.name} has only ${usdText(error.balance)} USD of ${what}`)
-    })
-  const conflict = posted ? undefined : await conflictOf(app.store.ledger, operation)
-  if (conflict !== undefined) throw new GatewayError('conflict', conflict, { param: 'reference' })
+  const credit = { amount, bonus, reference, note }
+  const addLine = (entry: ChangeEntry): Promise<void> => logChange(app, inbound, entry)
+  const posted = await postCredit(app.store.ledger, account, app.clock.now(), credit, addLine).catch(refuseCredit)
   await reload(app)
   const answered: CreditAnswer = { posted, reference, balance_usd: (await shown(app, account)).balance_usd }
   return answer(answered, posted ? 201 : 200)
+}
+
+function refuseCredit(error: unknown): never {
+  if (!(error instanceof CreditRefused)) throw error
+  if (error.param === 'amount') throw invalid('amount_usd', error.message)
+  throw new GatewayError('conflict', error.message, { param: 'reference' })
 }
 
 /** This process follows what it wrote itself as it follows what others write. */
