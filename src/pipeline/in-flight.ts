@@ -32,7 +32,7 @@ export class InFlightRequest implements CallSignal, Expiring, Listed {
   /** Goes on without its client, as if that were there. */
   #goesOn = false
   /** Set while the provider is read on. */
-  #givenUp: Deadline | undefined
+  #readOnEnd: Deadline | undefined
 
   constructor(clientSignal: AbortSignal, registry: LinkedSet<InFlightRequest>, readOn: ReadOn) {
     this.#clientSignal = clientSignal
@@ -45,16 +45,16 @@ export class InFlightRequest implements CallSignal, Expiring, Listed {
 
   /** The client left. True where the provider is read on. */
   readonly clientLeft = (): boolean => {
-    if (this.isKept && this.generation !== undefined && !this.left)
-      this.#goesOn ||= this.#readOn.take(this.generation.open)
-    if (!this.left && !this.#goesOn) {
-      this.left = true
-      this.generation?.open.meter.markLeft()
-      if (this.generation !== undefined && this.#readOn.begin(this.generation.open, this.generation.endpoints)) {
-        this.#givenUp = new Deadline(this)
-        deadlines.set(this.#givenUp, this.#readOn.mostMs)
-      } else this.#abort()
-    }
+    if (this.left || this.#goesOn) return !this.aborted
+    const { generation } = this
+    if (this.isKept && generation !== undefined) this.#goesOn = this.#readOn.take(generation.open)
+    if (this.#goesOn) return !this.aborted
+    this.left = true
+    generation?.open.meter.markLeft()
+    if (generation !== undefined && this.#readOn.begin(generation.open, generation.endpoints)) {
+      this.#readOnEnd = new Deadline(this)
+      deadlines.set(this.#readOnEnd, this.#readOn.mostMs)
+    } else this.#abort()
     return !this.aborted
   }
 
@@ -65,7 +65,7 @@ export class InFlightRequest implements CallSignal, Expiring, Listed {
 
   /** Ends the reading without a client, if this is one. */
   giveUp(): void {
-    if (this.#givenUp !== undefined) this.#abort()
+    if (this.#readOnEnd !== undefined) this.#abort()
   }
 
   #abort(): void {
@@ -85,9 +85,9 @@ export class InFlightRequest implements CallSignal, Expiring, Listed {
   /** Removes it from the registry; false where it was removed before. */
   leave(): boolean {
     this.#clientSignal.removeEventListener('abort', this.clientLeft)
-    if (this.#givenUp !== undefined) {
-      deadlines.clear(this.#givenUp)
-      this.#givenUp = undefined
+    if (this.#readOnEnd !== undefined) {
+      deadlines.clear(this.#readOnEnd)
+      this.#readOnEnd = undefined
       this.#readOn.end(this.generation!.open)
     }
     if (this.#goesOn) {
