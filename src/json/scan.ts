@@ -80,14 +80,16 @@ const MAX_DEPTH = 64
 /** Up to here, searching an array of names is faster than a set. */
 const FEW_NAMES = 16
 
+/** The member names of an open object so far; undefined for an array. */
+type OpenNames = string[] | Set<string> | undefined
+
 /**
  * Checks a body before anything walks it. Returns what is wrong: nesting that could exhaust the stack of a recursive
  * walk, or a duplicate member name, of which a provider might use the one that Sluice did not check. Returns undefined
  * for an acceptable text, and for one that is not JSON at all.
  */
 export function checkJson(text: string, maxDepth = MAX_DEPTH): string | undefined {
-  /** The names in each open object, undefined for an array. */
-  const open: (string[] | Set<string> | undefined)[] = []
+  const open: OpenNames[] = []
   /** The next string is a member name of the innermost object. */
   let expectsName = false
   for (let i = 0; i < text.length; i++) {
@@ -95,14 +97,8 @@ export function checkJson(text: string, maxDepth = MAX_DEPTH): string | undefine
     if (c === QUOTE) {
       const end = skipString(text, i)
       if (expectsName) {
-        const key = memberName(text, i, end)
-        const names = open[open.length - 1]!
-        const isSet = names instanceof Set
-        if (isSet ? names.has(key) : names.includes(key))
-          return `must not contain the member '${key.slice(0, 64)}' twice in one object`
-        if (isSet) {
-          if (names.add(key).size > MAX_MEMBERS) return `must have at most ${MAX_MEMBERS} members in one object`
-        } else if (names.push(key) === FEW_NAMES) open[open.length - 1] = new Set(names)
+        const problem = addName(open, memberName(text, i, end))
+        if (problem !== undefined) return problem
         expectsName = false
       }
       i = end - 1
@@ -115,6 +111,18 @@ export function checkJson(text: string, maxDepth = MAX_DEPTH): string | undefine
       open.pop()
     } else if (c === COMMA) expectsName = open[open.length - 1] !== undefined
   }
+  return undefined
+}
+
+/** Adds a name to those of the innermost object, which are a set once they are many. Returns what is wrong with it. */
+function addName(open: OpenNames[], name: string): string | undefined {
+  const names = open[open.length - 1]!
+  const isSet = names instanceof Set
+  if (isSet ? names.has(name) : names.includes(name))
+    return `must not contain the member '${name.slice(0, 64)}' twice in one object`
+  if (isSet)
+    return names.add(name).size > MAX_MEMBERS ? `must have at most ${MAX_MEMBERS} members in one object` : undefined
+  if (names.push(name) === FEW_NAMES) open[open.length - 1] = new Set(names)
   return undefined
 }
 

@@ -366,20 +366,20 @@ export class Catalogue {
   }
 
   #notFound(model: string, found: { endpoints: ModelEndpoint[] } | undefined): GatewayError {
-    const message = `The model ${model} is not available`
+    const message = `The model ${model} is not available${this.#adviceOn(model, found)}`
+    return new GatewayError('model_not_found', message, { param: 'model' })
+  }
+
+  /** The way to enable the model's providers, else the nearest names. */
+  #adviceOn(model: string, found: { endpoints: ModelEndpoint[] } | undefined): string {
     const providers = found?.endpoints.map(({ provider }) => provider) ?? this.#disabledProviders(model)
     const remedyOf = (id: string): string | undefined =>
       (this.#providers.has(id) ? restrictionOf : howToEnable)(id, this.#config)
     const remedies = [...new Set(providers.map(remedyOf).filter((remedy) => remedy !== undefined))]
+    if (remedies.length > 0) return ` on this server; for its operator: ${remedies.join(', or ')}.`
     const known = this.list().map(({ id }) => id)
     const near = nearest(model, known)
-    const advice =
-      remedies.length > 0
-        ? ` on this server; for its operator: ${remedies.join(', or ')}.`
-        : near.length > 0
-          ? `. Nearest: ${near.join(', ')}.`
-          : '. GET /v1/models lists the available models.'
-    return new GatewayError('model_not_found', message + advice, { param: 'model' })
+    return near.length > 0 ? `. Nearest: ${near.join(', ')}.` : '. GET /v1/models lists the available models.'
   }
 
   /** Disabled providers to which this name could refer. */

@@ -171,6 +171,13 @@ export const detailOfPart = (
   id,
 })
 
+/** The id of the entry with a part's signature; undefined for a part that has none. `images`: those before it. */
+function detailId(part: Part, images: number): string | undefined {
+  if (part.type === 'tool-call') return part.id
+  if (part.type === 'text') return TEXT_ID
+  return part.type === 'image' ? imageId(images) : undefined
+}
+
 function writeDetails(parts: Part[], identity: ResponseIdentity, hidden: boolean): Json[] {
   const details: Json[] = []
   let images = 0,
@@ -179,14 +186,8 @@ function writeDetails(parts: Part[], identity: ResponseIdentity, hidden: boolean
   for (const part of parts) {
     const position = { text, calls, ...(part.type === 'text' ? { end: (text += part.text.length) } : {}) }
     if (part.type === 'tool-call') calls++
-    const id =
-      part.type === 'tool-call'
-        ? part.id
-        : part.type === 'text'
-          ? TEXT_ID
-          : part.type === 'image'
-            ? imageId(images++)
-            : undefined
+    const id = detailId(part, images)
+    if (part.type === 'image') images++
     if (id !== undefined && 'signature' in part && part.signature !== undefined)
       details.push(
         detailOfPart(id, part.signature.data, identity, details.length, part.type === 'text' ? position : undefined),

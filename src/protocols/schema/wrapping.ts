@@ -44,10 +44,14 @@ export function unwrap(): Transform {
   return (events) =>
     events.flatMap((event): GenerationEvent[] => {
       if (event.type === 'part-start') text = event.head.type === 'text' ? new ValueExtractor() : undefined
-      if (text === undefined || (event.type !== 'part-delta' && event.type !== 'part-end')) return [event]
-      const unwrapped = event.type === 'part-delta' ? text.add(event.text) : text.end()
-      if (event.type === 'part-delta') return unwrapped === '' ? [] : [{ ...event, text: unwrapped }]
-      return unwrapped === '' ? [event] : [{ type: 'part-delta', part: event.part, text: unwrapped }, event]
+      if (text === undefined) return [event]
+      if (event.type === 'part-delta') {
+        const value = text.add(event.text)
+        return value === '' ? [] : [{ ...event, text: value }]
+      }
+      if (event.type !== 'part-end') return [event]
+      const held = text.end()
+      return held === '' ? [event] : [{ type: 'part-delta', part: event.part, text: held }, event]
     })
 }
 
