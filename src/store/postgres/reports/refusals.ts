@@ -1,11 +1,9 @@
 import { firstIdAt } from '../../generation-ids.ts'
 import type { Refusal } from '../../reports.ts'
+import { PeriodicWriter } from '../../periodic-writer.ts'
 import { UnwrittenRefusals } from '../../unwritten-refusals.ts'
 import { BATCH_ROWS, type Connection } from '../connection.ts'
 import { jsonOf } from '../values.ts'
-
-/** Refusals are written this much after the first that is not. */
-const WRITE_EVERY_MS = 1_000
 
 const ADD_HOURS = `
   INSERT INTO refusal_hours AS h (hour, account, key, code, requests)
@@ -26,8 +24,7 @@ const ADD_REFUSALS = `
 export class Refusals {
   readonly #connection: Connection
   #unwritten = new UnwrittenRefusals()
-  #writing: Promise<void> | undefined
-  #timer: Timer | undefined
+  readonly #writer = new PeriodicWriter(() => this.#writeGathered())
 
   constructor(connection: Connection) {
     this.#connection = connection
@@ -36,24 +33,20 @@ export class Refusals {
   /** `isKept`: its row is stored, too. */
   add(refusal: Refusal, isKept: boolean): void {
     this.#unwritten.add(refusal, isKept)
-    this.#writeSoon()
-  }
-
-  #writeSoon(): void {
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined
-      void this.write().catch(() => this.#writeSoon())
-    }, WRITE_EVERY_MS).unref()
+    this.#writer.soon()
   }
 
   /** Writes what came until now. What the store does not take is written later. */
-  async write(): Promise<void> {
-    while (this.#writing !== undefined) await this.#writing.catch(() => {})
-    if (this.#unwritten.isEmpty) return
+  write(): Promise<void> {
+    return this.#writer.now()
+  }
+
+  #writeGathered(): Promise<void> | undefined {
+    if (this.#unwritten.isEmpty) return undefined
     const written = this.#unwritten
     this.#unwritten = new UnwrittenRefusals()
     const [hours, rows] = [jsonOf(written.hours), jsonOf(written.rows)]
-    this.#writing = this.#connection
+    return this.#connection
       .commit(async (transaction) => {
         await transaction.run(ADD_HOURS, hours)
         if (written.rows.length > 0) await transaction.run(ADD_REFUSALS, rows)
@@ -62,10 +55,6 @@ export class Refusals {
         this.#unwritten.takeBack(written)
         throw error
       })
-      .finally(() => {
-        this.#writing = undefined
-      })
-    await this.#writing
   }
 
   /** Removes those before an instant, and the oldest beyond a number. */
@@ -86,9 +75,7 @@ export class Refusals {
     )
   }
 
-  async close(): Promise<void> {
-    clearTimeout(this.#timer)
-    await this.write()
-    clearTimeout(this.#timer)
+  close(): Promise<void> {
+    return this.#writer.close()
   }
 }

@@ -2,13 +2,11 @@ import { addUsage, completionTokens, USAGE_BUCKETS, type Usage } from '../../../
 import type { GenerationRecord } from '../../ledger.ts'
 import type { Refusal } from '../../reports.ts'
 import { USAGE_COLUMNS } from '../../usage-columns.ts'
+import { PeriodicWriter } from '../../periodic-writer.ts'
 import { UnwrittenRefusals } from '../../unwritten-refusals.ts'
 import { HOUR_MS } from '../../usage-pieces.ts'
 import type { Connection } from '../connection.ts'
 import { generationIdBytes } from '../generation-rows.ts'
-
-/** Roll-ups are written this much after the first generation that is in none. */
-const WRITE_EVERY_MS = 1_000
 
 export const hourOf = (at: number): number => Math.floor(at / HOUR_MS)
 
@@ -108,8 +106,7 @@ export class RollUps {
   /** Closings of the transaction that is under way: they count once it is committed. */
   readonly #uncommitted: { record: GenerationRecord; names: RolledNames }[] = []
   #unwritten = new Unwritten()
-  #writing: Promise<void> | undefined
-  #timer: Timer | undefined
+  readonly #writer = new PeriodicWriter(() => this.#writeGathered())
 
   /** `name`: the id of a text in the table names, within a transaction. */
   constructor(connection: Connection, name: (text: string) => number) {
@@ -129,40 +126,31 @@ export class RollUps {
   /** Counts a refusal. `isKept`: its row is stored, too. */
   addRefusal(refusal: Refusal, isKept: boolean): void {
     this.#unwritten.refused.add(refusal, isKept)
-    this.#writeSoon()
+    this.#writer.soon()
   }
 
   #takeCommitted(): void {
     if (this.#uncommitted.length === 0) return
     for (const { record, names } of this.#uncommitted) this.#unwritten.add(record, names)
     this.#uncommitted.length = 0
-    this.#writeSoon()
-  }
-
-  #writeSoon(): void {
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined
-      void this.write().catch(() => this.#writeSoon())
-    }, WRITE_EVERY_MS).unref()
+    this.#writer.soon()
   }
 
   /** Writes what was counted until now. What the store does not take is written later. */
-  async write(): Promise<void> {
-    while (this.#writing !== undefined) await this.#writing.catch(() => {})
-    if (this.#unwritten.isEmpty) return
+  write(): Promise<void> {
+    return this.#writer.now()
+  }
+
+  #writeGathered(): Promise<void> | undefined {
+    if (this.#unwritten.isEmpty) return undefined
     const sums = this.#unwritten
     this.#unwritten = new Unwritten()
-    this.#writing = this.#connection
+    return this.#connection
       .commitUnflushed(() => this.#writeRows(sums))
-      .finally(() => {
-        this.#writing = undefined
+      .catch((error: unknown) => {
+        this.#takeBack(sums)
+        throw error
       })
-    try {
-      await this.#writing
-    } catch (error) {
-      this.#takeBack(sums)
-      throw error
-    }
   }
 
   #takeBack(sums: Unwritten): void {
@@ -172,10 +160,8 @@ export class RollUps {
     refused.takeBack(sums.refused)
   }
 
-  async close(): Promise<void> {
-    clearTimeout(this.#timer)
-    await this.write()
-    clearTimeout(this.#timer)
+  close(): Promise<void> {
+    return this.#writer.close()
   }
 
   #writeRows({ usage, speeds, refused }: Unwritten): void {
