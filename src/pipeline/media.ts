@@ -34,6 +34,15 @@ export type MediaModules = {
   issuedIds: Pick<IssuedIds, 'find'>
 }
 
+/** A request with media. `named`: what it refers to; `mostBytes`: of stored files that are loaded here. */
+type RequestWithMedia = {
+  protocol: ProtocolName
+  rawRequest: RawRequest
+  model: string
+  named: readonly (MediaReference | ProviderReference)[]
+  mostBytes: number
+}
+
 /** Puts the files and URLs that requests refer to into them. */
 export class MediaResolver {
   readonly #modules: MediaModules
@@ -63,16 +72,12 @@ export class MediaResolver {
     // A wrong model is refused by later steps; no file is opened for it before that.
     if (named.length === 0 || typeof model !== 'string' || !this.#modules.candidates.mayUse(caller, model))
       return undefined
-    return this.#resolve(caller, protocol, rawRequest, model, named, mostBytes)
+    return this.#resolve(caller, { protocol, rawRequest, model, named, mostBytes })
   }
 
   async #resolve(
     caller: MediaCaller,
-    protocol: ProtocolName,
-    rawRequest: RawRequest,
-    model: string,
-    named: readonly (MediaReference | ProviderReference)[],
-    mostBytes: number,
+    { protocol, rawRequest, model, named, mostBytes }: RequestWithMedia,
   ): Promise<ResolvedMedia> {
     const { candidates, config, loader, issuedIds } = this.#modules
     const lease = loader.lease()

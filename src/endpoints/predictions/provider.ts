@@ -13,7 +13,7 @@ import {
 } from '../../protocols/predictions/call.ts'
 import { parseResponse, transport, withRetryAfter } from '../../providers/attempt.ts'
 import { UpstreamRefusal } from '../../providers/upstream-refusal.ts'
-import { recordFailure } from '../../providers/attempt-record.ts'
+import { recordFailure, type AttemptRecord } from '../../providers/attempt-record.ts'
 import type { PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { ForwardedWork } from './work.ts'
 
@@ -57,43 +57,42 @@ export async function createPrediction(
 ): Promise<{ endpoint: PredictionEndpoint; reported: UpstreamPrediction }> {
   for (const [index, endpoint] of endpoints.entries()) {
     const startedAt = performance.now()
-    const tried: Meter['tries'][number] = {
-      provider: endpoint.provider.id,
-      model: endpoint.target.model,
-      protocol: 'predictions',
-      milliseconds: 0,
-    }
-    if (endpoint.credential !== undefined) tried.credential = endpoint.credential
-    meter.tries.push(tried)
+    const attempt = attemptAt(endpoint)
+    meter.tries.push(attempt)
     try {
       const { path, body } = createRequest(endpoint.target, input, version ?? undefined)
-      const reported = await call(app, endpoint, {
-        method: 'POST',
-        path,
-        body: JSON.stringify(body),
-        once: true,
-        signal,
-        onSent: () => {
-          tried.sent = true
-        },
-      })
+      const onSent = (): void => {
+        attempt.sent = true
+      }
+      const create = { method: 'POST', path, body: JSON.stringify(body), once: true, signal, onSent } as const
+      const reported = await call(app, endpoint, create)
       meter.served = endpoint.target
       return { endpoint, reported }
     } catch (error) {
-      if (error instanceof ErrorStatus) tried.status = error.status
-      recordFailure(tried, asGatewayError(error instanceof ErrorStatus ? error.error : error))
-      const mayHaveTaken = error instanceof ErrorStatus ? !NOT_TAKEN.has(error.status) : tried.sent === true
-      if (mayHaveTaken || index === endpoints.length - 1 || signal.aborted)
-        throw error instanceof ErrorStatus ? asRefusal(error, mayHaveTaken, endpoint.provider.id, index + 1) : error
+      const isLast = index === endpoints.length - 1 || signal.aborted
+      if (!(error instanceof ErrorStatus)) {
+        recordFailure(attempt, asGatewayError(error))
+        if (attempt.sent === true || isLast) throw error
+        continue
+      }
+      attempt.status = error.status
+      recordFailure(attempt, error.error)
+      if (!NOT_TAKEN.has(error.status)) throw error.error
+      if (isLast) throw new UpstreamRefusal(error.error, endpoint.provider.id, index + 1)
     } finally {
-      tried.milliseconds = Math.round(performance.now() - startedAt)
+      attempt.milliseconds = Math.round(performance.now() - startedAt)
     }
   }
   throw new GatewayError('internal_error', 'No provider is left for this prediction.')
 }
 
-const asRefusal = ({ error }: ErrorStatus, mayHaveTaken: boolean, provider: string, attempts: number): Error =>
-  mayHaveTaken ? error : new UpstreamRefusal(error, provider, attempts)
+const attemptAt = ({ provider, target, credential }: PredictionEndpoint): AttemptRecord => ({
+  provider: provider.id,
+  model: target.model,
+  protocol: 'predictions',
+  milliseconds: 0,
+  ...(credential === undefined ? {} : { credential }),
+})
 
 /** The state of a prediction. Undefined where its provider does not know it; throws where it cannot be polled. */
 export const getPrediction = (

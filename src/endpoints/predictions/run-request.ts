@@ -15,6 +15,7 @@ import type { RequestContext } from '../../protocols/protocol.ts'
 import { PreparedRequests, readerOf, servedBy, tryReadEvents, type Upstream } from '../../providers/attempt.ts'
 import { Attempts } from '../../providers/routing/attempts.ts'
 import { joinResponses } from '../../providers/join-responses.ts'
+import type { Job } from './job.ts'
 import { publish } from './media.ts'
 import { PREFIX, type Prediction } from './prediction.ts'
 import type { GenerationWork } from './work.ts'
@@ -28,12 +29,11 @@ type Modules = Pick<AppContext, 'config' | 'files' | 'router' | 'schemaCache'>
  */
 export async function runRequest(
   app: Modules,
-  prediction: Prediction,
+  job: Job,
   { endpoints, rawRequest, request }: GenerationWork,
-  open: OpenGeneration,
   signal: CallSignal,
-  onText: (text: string) => void,
 ): Promise<unknown> {
+  const { running: prediction, open } = job
   const responseIdentity = {
     id: PREFIX + prediction.id,
     model: prediction.model,
@@ -54,7 +54,7 @@ export async function runRequest(
   ).next()
   open.meter.served = servedBy(upstream.endpoint)
   open.meter.losses = upstream.losses
-  const result = new ResultSink(onText)
+  const result = new ResultSink((text) => job.change({ output: text }, 'output'))
   try {
     if (request.stream && isStream(upstream)) await relay(upstream, result, open)
     else {

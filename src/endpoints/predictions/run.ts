@@ -114,9 +114,7 @@ async function generate(app: Modules, job: Job, work: GenerationWork): Promise<E
     const sentAt = app.clock.now()
     await job.write({ status: 'processing', startedAt: job.running.startedAt ?? sentAt, sentAt })
     if (!hasStarted) job.notify('start')
-    const output = await runRequest(app, job.running, work, job.open, inFlight, (text) =>
-      job.change({ output: text }, 'output'),
-    )
+    const output = await runRequest(app, job, work, inFlight)
     return { status: 'succeeded', output, ending: 'completed', charged: true }
   } catch (error) {
     if (inFlight.reason !== undefined && !job.unwanted) return failed(inFlight.reason, 'shutdown')
