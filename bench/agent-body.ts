@@ -123,7 +123,7 @@ type Turn =
   | { role: 'user' | 'assistant'; text: string }
   | { id: string; name: string; input: object; text: string; result: string }
 
-/** Of seven turns two have only text, and five call a tool and get its result. */
+/** Two of seven turns have only text, five call a tool and get its result. */
 const turnAt = (i: number, resultLength: number): Turn =>
   i % 7 < 2
     ? { role: i % 7 === 0 ? 'user' : 'assistant', text: prose(220, i) }
@@ -138,7 +138,7 @@ const turnAt = (i: number, resultLength: number): Turn =>
         result: `exit 0\n${prose(resultLength, i)}`,
       }
 
-/** How a protocol writes a conversation. `begin` ends where its first message follows, `end` begins after its last. */
+/** A protocol's conversation. `begin` ends where its first message follows, `end` begins after its last. */
 type Format = { messages(turn: Turn): object[]; begin(model: string, system: string): string; end: string }
 
 const FORMATS: Record<string, Format> = {

@@ -12,12 +12,12 @@ import { median } from './table.ts'
 
 /** Commits are flushed to the disk, and statements counted. */
 export const POSTGRES_SETTINGS = ['shared_preload_libraries=pg_stat_statements', 'wal_compression=on']
-/** Of the load, for each process. */
+/** Connections of the load, for each process. */
 const CONNECTIONS = 64
 const ROUND_TRIPS = 500
 const PROCESSES = [1, 2, 4]
 const SHARED = 'control groups cannot be written here: the processes take all cores from one another'
-/** Of the requests per second of one process. */
+/** The least multiple that two processes reach of the requests per second of one. */
 const LEAST_FOR_TWO = 1.7
 /** Each of four processes compiles what it runs. */
 const WARM_FACTOR = 4

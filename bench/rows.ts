@@ -3,7 +3,7 @@ import type { Load } from './load.ts'
 
 const MODEL = 'bench/m'
 
-/** What a row sends. In the translated lane, clients use messages and the provider chat completions. */
+/** A row and its load. In the translated lane, clients use messages and the provider chat completions. */
 export type Row = {
   title: string
   path: string

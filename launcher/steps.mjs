@@ -55,7 +55,7 @@ export async function checkConsoleTypes(print) {
   return checkTypesOf(print, join(root, 'console'), 'console-types')
 }
 
-/** What did not change since the last check is not checked again. */
+/** A check of types that leaves out what did not change since the last one. */
 const checkTypesOf = (print, folder, name) =>
   checkWith(
     print,

@@ -297,9 +297,9 @@ describe('names and texts', () => {
   })
 
   test('no comment begins with a fragment', () => {
-    const fragment = /(?:\/\*\*|^\s*\/\/) (What|Whether|How|Of) /
+    const fragment = /(?:\/\*\*|^\s*\/\/) (What|Whether|How|Of|Which) /
     expect(
-      source.flatMap((file) =>
+      code.flatMap((file) =>
         read(file)
           .split('\n')
           .flatMap((line, index, lines) => {

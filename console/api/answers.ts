@@ -29,7 +29,7 @@ export type Session = {
 }
 
 export type CaptureMode = 'off' | 'errors' | 'all'
-/** Which bodies of a key, an account or the installation are captured; `until` null: for good. */
+/** The captured bodies of a key, an account or the installation; `until` null: for good. */
 export type Capture = { mode: CaptureMode; until: string | null }
 export type CaptureOn = Capture & { kind: 'key' | 'account' | 'installation'; id: string; name: string | null }
 

@@ -9,7 +9,7 @@ export type May = {
   isOwner: boolean
   /** People of some account, or all. */
   managePeople: boolean
-  /** Whether keys of others in `account` can be made and changed. */
+  /** True where keys of others in `account` can be made and changed. */
   manageAccount(account: string): boolean
   makeKeys: boolean
   /** Own keys, those of the playground too, in `account`. */

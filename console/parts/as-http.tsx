@@ -7,7 +7,7 @@ import { Code } from './snippet.tsx'
 /** Asked on every page, for the bar. */
 const OF_THE_BAR = '/v1/management/accounts'
 
-/** What the page shows, as the requests that give it. `more`: addresses that are asked for in another way. */
+/** The content of the page as the requests that give it. `more`: addresses that are asked for in another way. */
 export function AsHttp({ more = [] }: { more?: readonly string[] }) {
   const [opened, { open, close }] = useDisclosure(false)
   return (

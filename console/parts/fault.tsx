@@ -63,7 +63,7 @@ export function Loading({ height, lines = 1 }: { height: number; lines?: number 
 
 type Asked<T> = { data: T | undefined; error: Error | null; refetch(): unknown }
 
-/** What a question has come to: its data, the space for them, or its error. Older data stay while new ones come. */
+/** The state of a question: its data, the space for them, or its error. Older data stay while new ones come. */
 export function Loaded<T>({
   asked,
   height = 120,

@@ -17,7 +17,7 @@ export class FrameReader {
     }
   }
 
-  /** What a stream that broke off left. */
+  /** The rest of a stream that broke off. */
   end(atMs: number): Frame[] {
     const raw = this.#rest.trim()
     this.#rest = ''

@@ -7,7 +7,7 @@ import { bytesText } from './when.ts'
 
 /** Longer texts are cut into lines beside the page. */
 const HERE_MOST = 64 * 1024
-/** Of longer texts only the beginning is shown. */
+/** The characters of a text that are shown; of a longer one only the beginning is. */
 const SHOWN_MOST = 2 * 1024 * 1024
 const LINE_HEIGHT = 20
 const HEIGHT_MOST = 520

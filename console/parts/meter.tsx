@@ -9,7 +9,7 @@ const NAMES: Record<string, string> = { '5_hour': '5 hours', '7_day': '7 days', 
 /** A quota window in words. */
 export const windowName = (name: string): string => NAMES[name] ?? name
 
-/** How much of a limit is used: a bar that is read out, and changes its colour towards the end. */
+/** The used part of a limit: a bar that is read out, and changes its colour towards the end. */
 export function Meter({ name, used, limit, resets_at, unit }: Props) {
   const share = limit <= 0 ? 100 : Math.min(100, (used / limit) * 100)
   const state = share >= 100 ? 'full' : share >= 80 ? 'near' : 'free'

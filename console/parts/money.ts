@@ -70,7 +70,7 @@ function grouped(text: string): string {
   return fraction === undefined ? thousands : `${thousands}.${fraction}`
 }
 
-/** How much of `whole` is spent, from 0 to 100, in whole percent. */
+/** The spent part of `whole`, from 0 to 100, in whole percent. */
 export function sharePercent(part: Usd, whole: string): number {
   const [spent, limit] = [nanoOf(part ?? '0'), nanoOf(whole)]
   if (limit <= 0n || spent >= limit) return 100

@@ -12,7 +12,7 @@ export type Field = {
   path: string
   label: string
   description?: string
-  /** What holds while the field is empty. */
+  /** The value in force while the field is empty. */
   placeholder?: string | undefined
   required?: boolean
   kind?: 'number' | 'secret' | 'lines'

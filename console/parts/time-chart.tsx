@@ -8,7 +8,7 @@ import { bucketText, type Bucket, type Zone } from './when.ts'
 export type ChartSeries = { label: string; values: readonly (number | null)[]; tone: string }
 
 export type TimeChartProps = {
-  /** What it shows, for those who do not see it. */
+  /** Its content in words, for those who do not see it. */
   label: string
   /** The beginnings of the buckets, and the end of the last one. */
   starts: readonly number[]
@@ -45,7 +45,7 @@ export function TimeChart(props: TimeChartProps) {
   )
 }
 
-/** What the colours mean, with the values below the pointer. Every entry has its place, so that nothing moves. */
+/** The meaning of the colours, with the values below the pointer. Every entry has its place, so that nothing moves. */
 function Readout({ at, starts, bucket, zone, series, format }: TimeChartProps & { at: number | undefined }) {
   if (series.length === 0) return null
   return (

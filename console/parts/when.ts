@@ -113,7 +113,7 @@ export function duration(ms: number | null | undefined): string {
 export function agoText(at: number, now: number): string {
   const size = Math.abs(now - at)
   if (size < 5000) return 'now'
-  // What was given three days a moment ago ends in three, not in two.
+  // A key that was given three days a moment ago ends in three, not in two.
   const whole = at <= now ? Math.floor : Math.round
   const text =
     size < MINUTE

@@ -8,7 +8,7 @@ import { count, duration } from './when.ts'
 type Http = { status: number; headers: readonly [string, string][] }
 type Props = { http: Http | undefined; frames: readonly Frame[]; body: string }
 
-/** What came over the wire: status and headers, then the frames with their times, or the body. */
+/** A response on the wire: status and headers, then the frames with their times, or the body. */
 export function Wire({ http, frames, body }: Props) {
   if (http === undefined) return <p className="dim">Nothing has come yet.</p>
   return (

@@ -1,4 +1,4 @@
-/** What a text to copy is made of. `address`: the origin of Sluice, without a path. */
+/** The values in a text to copy. `address`: the origin of Sluice, without a path. */
 export type SnippetValues = { address: string; key: string; model: string }
 
 /** A file or a command of a client's settings. */

@@ -13,7 +13,7 @@ import { encodedBytes, type LoadedMedia } from './media-memory.ts'
 /** The part of the configuration that decides about media. */
 export type MediaConfig = { fetch: Config['fetch']; limits: Pick<Config['limits'], 'bodyBytes'> }
 
-/** Which endpoints of a model can take the media that a request refers to. */
+/** The endpoints of a model that can take the media to which a request refers. */
 
 const namesOf = (endpoints: readonly Endpoint[]): string =>
   [...new Set(endpoints.map(({ provider }) => provider.name))].join(', ')

@@ -54,7 +54,7 @@ export function PasswordForm({ onDone }: { onDone: (session: Session) => void })
 
 const BUTTON = { first: 'Become the owner', invite: 'Join', return: 'Sign in' } as const
 
-/** What a link asks for: a name, and a password if one is wanted. */
+/** The fields of a link: a name, and a password if one is wanted. */
 export function LinkForm({
   link,
   preview,

@@ -1,7 +1,7 @@
 import type { Key } from '../../api/answers.ts'
 import { exactUsd, headUsd, sharePercent } from '../../parts/money.ts'
 
-/** What a key has spent of its limit, as a bar; or what it has spent. */
+/** The spent part of the limit of a key, as a bar; without a limit, the amount. */
 export function LimitMeter({ row }: { row: Key }) {
   const { limit_usd, limit_period, spent_usd } = row
   if (limit_usd === null)

@@ -3,7 +3,7 @@ import { useModels } from '../../api/queries.ts'
 import { ApiError } from '../../api/ask.ts'
 import type { Key, LimitPeriod } from '../../api/answers.ts'
 
-/** What can be chosen and changed of a key, as typed. */
+/** The options of a key, as typed. */
 export type KeyOptions = {
   name: string
   models: string[]

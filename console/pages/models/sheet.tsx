@@ -9,7 +9,7 @@ const known = (value: boolean | null): string => (value === null ? 'unknown' : v
 
 const tokens = (value: number | null): string => (value === null ? 'unknown' : `${count(value)} tokens`)
 
-/** What is known of one model: abilities, endpoints in their order, every price item. */
+/** One model: capabilities, endpoints in their order, every price item. */
 export function ModelSheet({ model }: { model: Model }) {
   const { id, source, owned_by, context_length, max_output_tokens, input, output, reasoning, tools } = model
   return (

@@ -7,7 +7,7 @@ import { visible } from '../../parts/visible.ts'
 
 const MOST_SHOWN = 6
 
-/** What each account has left: credit, and the windows of its plan. */
+/** The rest of each account: credit, and the windows of its plan. */
 export function Balances({ accounts }: { accounts: readonly Account[] }) {
   return (
     <Panel title={accounts.length === 1 ? 'Balance' : 'Balances'} flush>

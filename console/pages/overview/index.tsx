@@ -21,7 +21,7 @@ const USAGE_EVERY_MS = 30_000
 const LATEST_EVERY_MS = 5_000
 const SHOWN_OUTCOMES = ['open', 'failed', 'timed-out', 'crashed', 'refused'] as const
 
-/** How it is going: four questions. */
+/** The state of the installation in four questions. */
 export function Home() {
   const { account, range } = useScope()
   const tz = useZone()

@@ -10,7 +10,7 @@ const MOST_SHOWN = 5
 export const byUse = ({ data }: Speed): Speed['data'] =>
   data.toSorted((one, other) => other.total.requests - one.total.requests)
 
-/** How fast models have begun to answer in the range. */
+/** The times in which models have begun to answer in the range. */
 export function Speeds({ speed }: { speed: Speed }) {
   if (speed.data.length === 0)
     return (

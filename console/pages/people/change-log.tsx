@@ -18,7 +18,7 @@ const PAGE = 50
 const COLUMNS = 6
 const IS_ID = /^[a-z]+_\w{16,}$/
 
-/** What was changed, by whom, and how it was before. */
+/** Changes, with their authors and the values before. */
 export function ChangeLog() {
   const { account } = useScope()
   const [cursors, setCursors] = useCursors({ account })

@@ -10,7 +10,7 @@ const FIELDS: readonly Field[] = [
   { path: 'discount', label: 'Discount off pay-as-you-go bills, percent', kind: 'number' },
 ]
 
-/** What each field has now. */
+/** The present value of each field. */
 const inForceOf = ({ price_usd, discount, windows }: Plan): Record<string, string> => ({
   usdPerMonth: price_usd,
   discount: String(discount),

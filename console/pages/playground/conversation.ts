@@ -12,7 +12,7 @@ export type Media = { name: string; type: string; base64: string }
 export type Turn = { role: 'user' | 'assistant'; text: string; media: Media[] }
 export type Effort = 'low' | 'medium' | 'high'
 
-/** What the form has, independent of the protocol. Numbers are texts, as they were typed; empty ones are left out. */
+/** The content of the form, independent of the protocol. Numbers are texts as typed; empty ones are left out. */
 export type Conversation = {
   stream: boolean
   system: string

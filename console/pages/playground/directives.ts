@@ -1,4 +1,4 @@
-/** What the sandbox can be made to do by a prompt: every state of an answer without a cent. */
+/** Prompts that direct the sandbox: every state of an answer without a cent. */
 export const DIRECTIVES: readonly { group: string; items: readonly { name: string; text: string }[] }[] = [
   {
     group: 'Answer',

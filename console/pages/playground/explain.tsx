@@ -25,7 +25,7 @@ type Explanation = {
   as_named: string[]
 }
 
-/** What would be sent to each endpoint of the first model, without sending it. */
+/** The requests that each endpoint of the first model would get, without sending them. */
 export function Explain({ draft }: { draft: Draft }) {
   const { models, protocol, form } = draft
   const model = models[0] ?? ''

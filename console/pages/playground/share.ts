@@ -14,7 +14,7 @@ export function writeShared({ models, protocol, form, raw }: Shared): string | u
   return btoa(binary).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')
 }
 
-/** What a fragment asks for; undefined for any other one. Every member is checked: a link can come from anybody. */
+/** The draft in a fragment; undefined for any other one. Every member is checked: a link can come from anybody. */
 export function readShared(fragment: string): Shared | undefined {
   try {
     const binary = atob(fragment.replaceAll('-', '+').replaceAll('_', '/'))

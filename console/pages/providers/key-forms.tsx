@@ -7,7 +7,7 @@ import { visible } from '../../parts/visible.ts'
 import { duration } from '../../parts/when.ts'
 
 const pathOf = ({ id }: Provider): string => `/providers/${encodeURIComponent(id)}`
-/** What a provider that is switched on or off changes. */
+/** The answers that change with a provider that is switched on or off. */
 const TOUCHED = ['/providers', '/health', '/models']
 
 /** Sets the key of a built-in provider, which switches it on. The key is never read back. */

@@ -15,7 +15,7 @@ import { Frames, WireHead } from '../../parts/wire.tsx'
 import type { RequestDetail } from './detail.ts'
 import { keyPath } from './sentence.ts'
 
-/** What was sent and received, where it was captured. */
+/** The bodies that were sent and received, where they were captured. */
 export function BodiesTab({ request }: { request: RequestDetail }) {
   const { may } = useSigned()
   const { stored, why_not } = request.bodies

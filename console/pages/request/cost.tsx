@@ -6,7 +6,7 @@ import { count } from '../../parts/when.ts'
 import type { Posting, Rating, RequestDetail } from './detail.ts'
 import { Fact, Facts } from '../../parts/facts.tsx'
 
-/** What was rated, held and posted. */
+/** Rating, hold and postings. */
 export function Cost({ request }: { request: RequestDetail }) {
   const { rating, hold, postings, flows, cost_usd, outcome } = request
   return (

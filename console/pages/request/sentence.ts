@@ -14,12 +14,12 @@ const named = (row: Row): string => row.model ?? 'the model'
 const plural = (number: number, word: string): string => `${count(number)} ${word}${number === 1 ? '' : 's'}`
 const times = (number: number): string => (number === 1 ? 'once' : number === 2 ? 'twice' : `${number} times`)
 
-/** How the request ended and what it cost, in words. */
+/** The end of the request and its cost, in words. */
 export function outcomeSentence(row: Row, attempts: readonly Attempt[] = []): string {
   return `${endSentence(row, attempts)} ${costSentence(row)}`.trim()
 }
 
-/** How the request ended, in words. */
+/** The end of the request, in words. */
 export function endSentence(row: Row, attempts: readonly Attempt[] = []): string {
   const failed = attempts.filter(({ error }) => error !== null)
   const by = row.provider === null ? '' : ` by ${row.provider}`
@@ -120,7 +120,7 @@ const seeProviders: Advise = ({ provider }) => [
   { text: provider === null ? 'See the providers' : `See ${provider}`, to: '/providers' },
 ]
 
-/** What helps, by the code of the error. */
+/** The remedy, by the code of the error. */
 const ADVICE: Record<string, Advise> = {
   insufficient_credit: (row) => [...raiseLimit(row), ...addCredit(row)],
   quota_exceeded: (row) => [{ text: "Change the account's plan", to: accountPath(row.account) }],
@@ -142,7 +142,7 @@ const ADVICE: Record<string, Advise> = {
   invalid_request: () => [{ text: 'Change the field that the message names' }],
 }
 
-/** What to do about it; empty where all went well. */
+/** The next step; empty where all went well. */
 export function adviceOf(row: Row): Advice[] {
   if (row.outcome === 'exhausted') return [...raiseLimit(row), ...addCredit(row)]
   if (row.error === null) return row.outcome === 'timed-out' || row.outcome === 'failed' ? seeProviders(row) : []

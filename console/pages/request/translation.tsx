@@ -1,7 +1,7 @@
 import { visible } from '../../parts/visible.ts'
 import type { RequestDetail } from './detail.ts'
 
-/** What the protocols in and out do not have in common. */
+/** The losses between the two protocols. */
 export function Translation({ request }: { request: RequestDetail }) {
   const { translation, api, attempts } = request
   // A record of one good try has no protocol of it.

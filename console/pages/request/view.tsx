@@ -42,7 +42,7 @@ export function RequestView({ asked }: { asked: Asked }) {
   )
 }
 
-/** How it ended, and what to do. */
+/** The end of the request, and the next step. */
 function Verdict({ request }: { request: RequestDetail }) {
   const advice = adviceOf(request)
   const tone = VERDICT_TONES[request.outcome] ?? 'failed'

@@ -20,7 +20,7 @@ type Props = {
 const MENUS = ['model', 'key', 'outcome']
 const IN_MENUS = new Set([...MENUS, 'q'])
 
-/** What the list is narrowed to. */
+/** The filters of the list. */
 export function FilterBar(props: Props) {
   const { filters, setFilters, scope, labelOf } = props
   const chips = Object.entries(filters).filter(([name]) => name !== 'q')

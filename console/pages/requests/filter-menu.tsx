@@ -139,7 +139,7 @@ function Choice({
   )
 }
 
-/** What the range has, what is always possible, and what is chosen already. */
+/** The values in the range, those that are always possible, and those that are chosen already. */
 function valuesOf(field: string, usage: Usage | undefined, chosen: readonly string[]): Value[] {
   const values = new Map<string, Value>()
   for (const { key, label, total } of usage?.groups ?? [])

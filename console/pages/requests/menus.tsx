@@ -4,7 +4,7 @@ import { urlOf, type Query } from '../../api/ask.ts'
 import { ExportMenu } from '../../parts/export-menu.tsx'
 import { ALL_COLUMNS, columnOf, type ColumnName } from './columns.tsx'
 
-/** Which columns the list has. They are in the URL, too. */
+/** The columns of the list, which are in the URL, too. */
 export function ColumnMenu({
   columns,
   usual,

@@ -94,7 +94,7 @@ function Heads({ columns }: { columns: readonly ColumnName[] }) {
   )
 }
 
-/** What came while the list was scrolled down, and what was not sent one by one. */
+/** The number of rows that came while the list was scrolled down, or were not sent one by one. */
 function Waiting({ state, list }: { state: RowsState; list: RefObject<ListHandle | null> }) {
   const number = state.waiting + state.dropped
   if (number === 0) return null
@@ -107,7 +107,7 @@ function Waiting({ state, list }: { state: RowsState; list: RefObject<ListHandle
   )
 }
 
-/** How far back the list is, and why it ends. */
+/** The instant back to which the list goes, and why it ends. */
 function Foot({ store, state, zone }: { store: RowStore; state: RowsState; zone: Zone }) {
   if (state.error !== undefined)
     return (

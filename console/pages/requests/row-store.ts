@@ -16,7 +16,7 @@ export type RowsState = {
   isEnd: boolean
   isStopped: boolean
   error: Error | undefined
-  /** How far back the search has come. */
+  /** The instant back to which the search has come. */
   scannedTo: string | undefined
   /** Changes with every change of a row. */
   version: number
@@ -128,7 +128,7 @@ export class RowStore {
     if (last >= count - AHEAD && !isStopped && error === undefined) void this.#readNext()
   }
 
-  /** Whether the newest row is seen: while it is not, new rows wait. */
+  /** True while the newest row is seen: otherwise new rows wait. */
   setAtTop(isAtTop: boolean): void {
     this.#isAtTop = isAtTop
     if (isAtTop && (this.#waiting.length > 0 || this.#state.dropped > 0)) this.showWaiting()

@@ -51,7 +51,7 @@ function useStream(store: RowStore, filters: Query, isLive: boolean): StreamStat
     const onState = (state: StreamState): void => {
       if (ended.signal.aborted) return
       setStream(state)
-      // What happened before a connection is not repeated.
+      // Events from before a connection are not repeated.
       if (state === 'open' && (hasGap || !store.state().isLoading)) void store.refresh()
       hasGap ||= state !== 'connecting'
     }

@@ -52,7 +52,7 @@ export function UsageChart({ usage, starts, end, groups, metric, zone, by, then 
   )
 }
 
-/** What a group is called; a value that is absent has no name. */
+/** The name of a group; a value that is absent has none. */
 export const groupName = ({ key, label }: UsageGroup, by: Group): string =>
   oneLine(by === 'outcome' && typeof key === 'string' ? outcomeText(key) : (label ?? String(key ?? 'none')), 60)
 

@@ -16,7 +16,7 @@ export type UsageView = {
   set(name: 'metric' | 'by' | 'then' | 'bucket', value: string | undefined): void
 }
 
-/** What of the usage is shown, in the URL. */
+/** The shown part of the usage, in the URL. */
 export function useUsageView(range: Range): UsageView {
   const [params, setParams] = useSearchParams()
   const text = String(params)

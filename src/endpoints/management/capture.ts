@@ -12,7 +12,7 @@ import { namesOf } from './names.ts'
 import type { ManagementRequest } from './route.ts'
 import { instantShape, nullable } from './shapes.ts'
 
-/** Which bodies of a key, an account or the installation are captured, and until when; null: for good. */
+/** The captured bodies of a key, an account or the installation, and the end of it; null: for good. */
 export type CaptureAnswer = { mode: 'off' | 'errors' | 'all'; until: string | null }
 
 /** The most that sluice.yaml allows to be captured, and the switches that are on. */

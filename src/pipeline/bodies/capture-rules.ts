@@ -12,8 +12,8 @@ export type CaptureSwitch = { mode: CaptureMode; until: number | null }
 type Subject = Pick<Identity, 'keyId' | 'accountId' | 'isPlayground'>
 
 /**
- * Which bodies are captured: the nearest of key, account, installation and configuration decides, below the most that
- * it allows.
+ * The rules by which bodies are captured: the nearest of key, account, installation and configuration decides, below
+ * the most that it allows.
  */
 export class CaptureRules {
   readonly #store: Store
