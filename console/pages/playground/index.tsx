@@ -86,20 +86,13 @@ function useRuns(draft: Draft) {
     if (bodies.some(({ error }) => error !== undefined)) return
     for (const run of running) run.stop()
     setRuns(models.map(() => undefined))
-    setRunning(
-      models.map(
-        (model, index) =>
-          new Run(
-            {
-              protocol,
-              path: pathOf(protocol, model, form.stream),
-              body: withModel(bodies[index]!.text, protocol === 'generateContent' ? undefined : model),
-              account: payer,
-            },
-            (state) => setRuns((before) => before.map((one, at) => (at === index ? state : one))),
-          ),
-      ),
-    )
+    const start = (model: string, index: number): Run => {
+      const path = pathOf(protocol, model, form.stream)
+      const body = withModel(bodies[index]!.text, protocol === 'generateContent' ? undefined : model)
+      const show = (state: RunState): void => setRuns((before) => before.map((one, at) => (at === index ? state : one)))
+      return new Run({ protocol, path, body, account: payer }, show)
+    }
+    setRunning(models.map(start))
   }
   const stop = (): void => {
     for (const run of running) run.stop()
