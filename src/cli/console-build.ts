@@ -11,8 +11,8 @@ const isLaunched = (env: NodeJS.ProcessEnv): boolean =>
  * Installs and builds the web console beside the server, at low priority and in processes of their own, which end with
  * this one. The server needs neither: until then it answers how far this is.
  */
-export function buildConsole(env: NodeJS.ProcessEnv = process.env): void {
-  if (!isLaunched(env)) return
+export function buildConsole(): void {
+  if (!isLaunched(process.env)) return
   const node = Bun.which('node')
   if (node === null) return log.warn('the console is not built: there is no node; npm run console builds it')
   const build = Bun.spawn([node, LAUNCHER], {

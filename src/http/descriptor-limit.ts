@@ -19,11 +19,12 @@ const MOST_REQUESTS = mostRequests(descriptorLimit)
  * Throws overloaded where descriptors might run out: requests in flight would fail then, and no other one would be
  * accepted. The connection is closed, as it has a descriptor, too.
  */
-export function refuseSurplus(inFlight: number, most = MOST_REQUESTS): void {
-  if (inFlight <= most && inFlight + providerReserve.used <= 2 * most) return
+export function refuseSurplus(inFlight: number): void {
+  if (inFlight <= MOST_REQUESTS && inFlight + providerReserve.used <= 2 * MOST_REQUESTS) return
   throw new GatewayError(
     'overloaded',
-    `Sluice has as many requests in flight as its limit of open files allows (${most}): send the request again later.`,
+    `Sluice has as many requests in flight as its limit of open files allows (${MOST_REQUESTS}): ` +
+      'send the request again later.',
     { retryAfterSeconds: 1, shouldRetry: true, headers: { connection: 'close' } },
   )
 }

@@ -218,14 +218,10 @@ function locate(text: string, start: number, end: number, tree: Tree, spans: [nu
 }
 
 /**
- * The text of an array with JSON texts inserted before the elements at their indexes (the array's length: at the end),
- * and without the elements in `removed`; every other byte is unchanged.
+ * The text of an array with JSON texts inserted before the elements at their indexes (the array's length: at the end);
+ * every other byte is unchanged.
  */
-export function insertAt(
-  text: string,
-  added: readonly { before: number; value: string }[],
-  removed: ReadonlySet<number> = new Set(),
-): string {
+export function insertAt(text: string, added: readonly { before: number; value: string }[]): string {
   const spans = elements(text)
   if (spans === undefined) throw new Error('insertAt requires an array')
   const [first, last] = [spans[0], spans.at(-1)]
@@ -237,9 +233,7 @@ export function insertAt(
       const next = spans[index + 1]
       return [
         ...put(index),
-        ...(removed.has(index)
-          ? []
-          : [{ value: text.slice(start, end), then: next === undefined ? ',' : text.slice(end, next[0]) }]),
+        { value: text.slice(start, end), then: next === undefined ? ',' : text.slice(end, next[0]) },
       ]
     })
     .concat(put(spans.length))

@@ -44,12 +44,11 @@ export const listOf = (items: Schema): Schema => ({ type: 'array', items })
 export const reference = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` })
 
 /** An object that may have other members, too. Names of required ones begin with `!`. */
-export function object(members: Readonly<Record<string, Schema>>, description?: string): Schema {
+export function object(members: Readonly<Record<string, Schema>>): Schema {
   const names = Object.keys(members)
   const required = names.filter((name) => name.startsWith('!')).map((name) => name.slice(1))
   return {
     type: 'object',
-    ...(description === undefined ? {} : { description }),
     properties: Object.fromEntries(names.map((name) => [name.replace(/^!/, ''), members[name]])),
     ...(required.length === 0 ? {} : { required }),
     additionalProperties: true,

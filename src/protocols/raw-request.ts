@@ -26,14 +26,13 @@ type ReceivedRequest = {
 /** The value of a body that was scanned. */
 export type ParseBody = (scanned: ScannedBody) => Record<string, unknown>
 
-/** Reads a request body. Malformed, ambiguous or too much JSON is a 400. `parse`: for a body that is read later on. */
+/** Reads a request body. Malformed, ambiguous or too much JSON is a 400. */
 export async function readRawRequest(
   services: ReadingServices,
   received: ReceivedRequest,
   fromPath?: FromPath,
-  parse?: ParseBody,
 ): Promise<RawRequest> {
-  return rawRequestOf(await receiveBody(services, received), received.request.headers, fromPath, parse)
+  return rawRequestOf(await receiveBody(services, received), received.request.headers, fromPath)
 }
 
 /** A body, and what the scan found in it: undefined where only `checkJson` and JSON.parse can judge it. */
@@ -60,7 +59,7 @@ export function receivedBody(
   return { bytes, scan, maxDepth: limits.depth }
 }
 
-/** The request with this body; see `readRawRequest`. */
+/** The request with this body. `parse`: for a body that is read later on. */
 export const rawRequestOf = (
   { bytes, scan, maxDepth }: ReceivedBody,
   headers: Headers,

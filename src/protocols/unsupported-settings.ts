@@ -10,12 +10,7 @@ type Setting = SettingName & (Exclude<keyof GenerationRequest, 'cache'> | keyof 
  * Reports settings that the provider cannot be sent. A value without effect is no loss: `false`, a penalty of 0, an
  * empty object, the summary `auto`.
  */
-export function loseSettings(
-  translation: Translation,
-  settings: readonly Setting[],
-  code: LossCode,
-  reason?: string,
-): void {
+export function loseSettings(translation: Translation, settings: readonly Setting[], code: LossCode): void {
   const { request } = translation
   const requested: { [Name in Setting]?: unknown } = {
     ...request,
@@ -30,6 +25,6 @@ export function loseSettings(
       (value === 'auto' && setting === 'reasoning.summary') ||
       (value === 0 && setting.endsWith('Penalty')) ||
       (isObject(value) && Object.keys(value).length === 0)
-    if (!hasNoEffect) translation.lose(code, translation.setting(setting), reason)
+    if (!hasNoEffect) translation.lose(code, translation.setting(setting))
   }
 }

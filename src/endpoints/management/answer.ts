@@ -45,10 +45,10 @@ const DEFAULT_LIMIT = 50
 const MAX_LIMIT = 200
 
 /** `limit` of a list: 1 to 200, 50 without it. */
-export function limitOf({ query }: ManagementRequest, most = MAX_LIMIT, byDefault = DEFAULT_LIMIT): number {
-  const text = query.get('limit') ?? String(byDefault)
+export function limitOf({ query }: ManagementRequest): number {
+  const text = query.get('limit') ?? String(DEFAULT_LIMIT)
   const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0
-  if (limit < 1 || limit > most) throw invalid('limit', `must be a whole number from 1 to ${most}`)
+  if (limit < 1 || limit > MAX_LIMIT) throw invalid('limit', `must be a whole number from 1 to ${MAX_LIMIT}`)
   return limit
 }
 

@@ -46,12 +46,12 @@ export const instantShape = (description: string): Shape<number> => ({
 })
 
 /** A text for people, on one line. */
-export const line = (what: string, most: number, least = 1): Shape<string> =>
+export const line = (what: string, most: number): Shape<string> =>
   string({
     what,
     check: (text) =>
-      text.trim().length < least || text.length > most || /\p{C}/u.test(text)
-        ? `must have ${least} to ${most} characters that can be shown`
+      text.trim() === '' || text.length > most || /\p{C}/u.test(text)
+        ? `must have 1 to ${most} characters that can be shown`
         : undefined,
   })
 

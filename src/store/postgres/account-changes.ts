@@ -6,11 +6,11 @@ const LOCK = 7_158_420_332
 
 /**
  * A trigger that records the accounts of changed rows. It runs at the end of the transaction, so that the lock is held
- * for its commit alone and after all locks of rows. `condition`: of the rows that count, with NEW.
+ * for its commit alone and after all locks of rows.
  */
-export const accountTrigger = (table: string, column: string, condition?: string): string => `
+export const accountTrigger = (table: string, column: string): string => `
   CREATE CONSTRAINT TRIGGER ${table}_changed AFTER INSERT OR UPDATE ON ${table}
-    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW ${condition === undefined ? '' : `WHEN (${condition})`}
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
     EXECUTE FUNCTION account_row_changed('${column}');`
 
 /** The same for tables that processes read whole. */

@@ -62,7 +62,7 @@
   );
   
   CREATE CONSTRAINT TRIGGER accounts_changed AFTER INSERT OR UPDATE ON accounts
-    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW 
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
     EXECUTE FUNCTION account_row_changed('id');
 
   CREATE TABLE keys (
@@ -94,7 +94,7 @@
   CREATE INDEX keys_by_time ON keys (created_at, id);
   
   CREATE CONSTRAINT TRIGGER keys_changed AFTER INSERT OR UPDATE ON keys
-    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW 
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
     EXECUTE FUNCTION account_row_changed('account_id');
 
   -- The last use of each key, apart from the keys, whose changes are watched.
@@ -572,7 +572,7 @@
   );
   
   CREATE CONSTRAINT TRIGGER subscriptions_changed AFTER INSERT OR UPDATE ON subscriptions
-    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW 
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
     EXECUTE FUNCTION account_row_changed('account_id');
 
   CREATE TABLE quota_windows (
