@@ -50,7 +50,7 @@ describe('the steady clock', () => {
       expect(now()).toBe(START + machine.offset)
   })
 
-  test('stands still behind a clock that drifted back, until that has caught up', () => {
+  test('stops behind a clock that drifted back, until that has caught up', () => {
     const machine = new Machine()
     const { now } = machine.start()
     machine.offset = -500

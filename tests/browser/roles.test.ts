@@ -32,7 +32,7 @@ const goTo = async (page: Page, path: string): Promise<void> => {
 }
 
 describe.skipIf(!CAN_BROWSE)('roles', () => {
-  test('whoever may read the change log finds it, and nobody else is led to it', async () => {
+  test('whoever may read the change log finds it, and no one else is led to it', async () => {
     const viewer = await signInAs('Vera', [{ scope: 'installation', role: 'viewer' }])
     await goTo(viewer.page, '/people')
     await viewer.page.getByText('Change log').click()

@@ -78,7 +78,7 @@ test('each setting is shown with where it comes from, and no secret', async () =
   expect(out).not.toContain('canary')
 }, 30_000)
 
-test('as a table, with the origins on demand', async () => {
+test('config show prints a table, with the origins on demand', async () => {
   const [plain, full] = await Promise.all([sluice('config', 'show'), sluice('config', 'show', '--origin')])
   expect(plain.out).toMatch(/^strict +true$/m)
   expect(full.out).toMatch(/^strict +true +console: Owner, \S+$/m)

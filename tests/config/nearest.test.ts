@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { nearest } from '../../src/nearest.ts'
 
-test('returns close spellings, the closest first', () => {
+test('close spellings are found, the closest first', () => {
   expect(nearest('sandbox/chta', ['sandbox/chat', 'sandbox/gemini'])).toEqual(['sandbox/chat'])
   expect(nearest('prot', ['host', 'port'])).toEqual(['port'])
   expect(nearest('PORT', ['port'])).toEqual(['port'])
@@ -15,7 +15,7 @@ test('returns close spellings, the closest first', () => {
   expect(nearest('abcd', ['abce', 'abcf'], 1)).toEqual(['abce'])
 })
 
-test('finds the name with one typing mistake', () => {
+test('a name with one typing mistake is found', () => {
   const name = fc.stringMatching(/^[a-z/-]{3,12}$/)
   fc.assert(
     fc.property(name, fc.nat(20), fc.constantFrom('drop', 'double', 'swap'), (wanted, at, slip) => {

@@ -228,7 +228,7 @@ test('a slow client slows the source down, and memory stays bounded', async () =
   await until(() => client.bytes() > 200_000_000)
 }, 20_000)
 
-test('a source that writes is told that a client is slow, and what it wrote arrives once', async () => {
+test('a source that writes learns that a client is slow, and what it wrote arrives once', async () => {
   const size = 20_000_000
   const refused = new Set<string>()
   let written = 0

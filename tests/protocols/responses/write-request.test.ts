@@ -9,7 +9,7 @@ import { lossesOf, text, write } from './requests.ts'
 /** Requests to providers of the Responses API. */
 
 describe('the body of a request', () => {
-  test('tells the provider to store nothing', () => {
+  test('has the provider store nothing', () => {
     expect(write()).toEqual({
       body: {
         model: 'upstream',
