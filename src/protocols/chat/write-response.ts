@@ -178,6 +178,7 @@ function detailId(part: Part, images: number): string | undefined {
   return part.type === 'image' ? imageId(images) : undefined
 }
 
+/** The entries of reasoning and of signatures, in the order of their parts. `hidden`: without the reasoning itself. */
 function writeDetails(parts: Part[], identity: ResponseIdentity, hidden: boolean): Json[] {
   const details: Json[] = []
   let images = 0,
@@ -185,6 +186,10 @@ function writeDetails(parts: Part[], identity: ResponseIdentity, hidden: boolean
     text = 0
   for (const part of parts) {
     const position = { text, calls, ...(part.type === 'text' ? { end: (text += part.text.length) } : {}) }
+    if (part.type === 'reasoning') {
+      details.push(...detailsOfReasoning(hidden ? { ...part, text: '' } : part, identity, details.length, position))
+      continue
+    }
     if (part.type === 'tool-call') calls++
     const id = detailId(part, images)
     if (part.type === 'image') images++
@@ -192,20 +197,22 @@ function writeDetails(parts: Part[], identity: ResponseIdentity, hidden: boolean
       details.push(
         detailOfPart(id, part.signature.data, identity, details.length, part.type === 'text' ? position : undefined),
       )
-    if (part.type !== 'reasoning') continue
-    const signed =
-      part.signature === undefined
-        ? undefined
-        : detailOfSignature(part, part.signature.data, identity, details.length, position)
-    if (signed?.type === 'reasoning.text') details.push({ ...signed, text: hidden ? '' : part.text })
-    else {
-      if (part.text !== '' && !hidden)
-        details.push({
-          ...detailOfText(part.form, part.text, identity, details.length),
-          ...(part.id === undefined ? {} : { id: part.id }),
-        })
-      if (signed !== undefined) details.push({ ...signed, index: details.length })
-    }
   }
   return details
+}
+
+/** One entry where the signature is that of the text, otherwise one for each of both that there is. */
+function detailsOfReasoning(
+  part: ReasoningPart,
+  identity: ResponseIdentity,
+  index: number,
+  position: PartPosition,
+): Json[] {
+  const { signature, form, text, id } = part
+  const signed = signature && detailOfSignature(part, signature.data, identity, index, position)
+  if (signed?.type === 'reasoning.text') return [{ ...signed, text }]
+  const entries: Json[] = []
+  if (text !== '') entries.push({ ...detailOfText(form, text, identity, index), ...(id === undefined ? {} : { id }) })
+  if (signed !== undefined) entries.push({ ...signed, index: index + entries.length })
+  return entries
 }
