@@ -106,7 +106,7 @@ const googleMethod = (method: string): RegExp =>
 const METHODS: readonly string[] = ['generateContent', 'streamGenerateContent', 'countTokens']
 
 /** Before a model's name: a GET of one of its methods is a 405, not a model of that name. */
-const NO_METHOD = `(?!.*:(?:${METHODS.join('|')})$)`
+const NO_METHOD = `(?!.*:(?:${METHODS.join('|')})/*$)`
 
 /** Where Google's clients in their Vertex AI mode look for models. */
 const publisherModels = (end: string): RegExp =>
@@ -287,11 +287,12 @@ function meantPath(path: string): string | undefined {
     .split('/')
     .filter((segment) => segment !== '')
   if (segments.length > SEGMENTS_MAX) return undefined
-  for (let skipped = 0; skipped < segments.length; skipped++) {
-    const rest = segments.slice(skipped).join('/')
-    for (const candidate of [`/${rest}`, `/v1/${rest}`, `/v1beta/${rest}`])
+  // A part that is too much comes first: behind /v1/, the path of a model's method may begin with anything.
+  for (const base of ['/', '/v1/', '/v1beta/'])
+    for (let skipped = 0; skipped < segments.length; skipped++) {
+      const candidate = base + segments.slice(skipped).join('/')
       if (candidate !== path && routes.some((route) => isPath(route, candidate))) return candidate
-  }
+    }
   return undefined
 }
 

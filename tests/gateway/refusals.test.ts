@@ -53,9 +53,25 @@ test.each([
   ['POST', '/openai/v1/chat/completions', '/v1/chat/completions'],
   ['GET', '/models', '/v1/models'],
   ['POST', '/models/sandbox/gemini:generateContent', '/v1/models/sandbox/gemini:generateContent'],
+  [
+    'POST',
+    '/relay/v1/publishers/sandbox/models/gemini:generateContent',
+    '/v1/publishers/sandbox/models/gemini:generateContent',
+  ],
+  [
+    'POST',
+    '/v1/publishers/sandbox/models/gemini:generateContent/',
+    '/v1/publishers/sandbox/models/gemini:generateContent',
+  ],
+  ['POST', '/v1beta/models/sandbox/gemini:countTokens/', '/v1beta/models/sandbox/gemini:countTokens'],
 ])('%s %s is answered with 404, which names %s', async (method, path, meant) => {
   const { status, text } = await send(method, path, { body: method === 'POST' ? '{}' : undefined! })
   expect([status, text]).toEqual([404, expect.stringContaining(`Did you mean ${meant}?`)])
+})
+
+test("a path with a slash behind a model's method is refused in Google's error format", async () => {
+  const { text } = await send('POST', '/v1/publishers/sandbox/models/gemini:generateContent/', { body: '{}' })
+  expect(JSON.parse(text)).toMatchObject({ error: { code: 404, status: 'NOT_FOUND' } })
 })
 
 test.each([

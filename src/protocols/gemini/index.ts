@@ -31,7 +31,7 @@ export const gemini: Protocol = {
     writeError,
     idPrefix: '',
     ownsHeaders: (headers) => headers.has('x-goog-api-client') || headers.has('x-goog-api-key'),
-    ownsPath: (path) => /:\w+$/.test(path) || /^(?:\/upload)?\/v1(?:beta|alpha)/.test(path),
+    ownsPath: (path) => /:\w+\/*$/.test(path) || /^(?:\/upload)?\/v1(?:beta|alpha)/.test(path),
     recognize: (body) => ('contents' in body ? 2 : 0),
     modelInPath: true,
   },
