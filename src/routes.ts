@@ -227,14 +227,15 @@ const literal = new Map<string, Route>()
 for (const route of routes) if (typeof route.path === 'string') literal.set(`${route.method} ${route.path}`, route)
 const patterns = routes.filter((route): route is Route & { path: RegExp } => route.path instanceof RegExp)
 
-/** Method and path -> the row, and the groups of its path. Throws 404, or 405 where another method would match. */
-export function match(method: string, path: string): { route: Route; params: (string | undefined)[] } {
-  const exact = literal.get(`${method} ${path}`)
-  if (exact !== undefined) return { route: exact, params: [] }
-  for (const route of patterns) {
-    const groups = route.method === method ? route.path.exec(path) : null
-    if (groups !== null) return { route, params: groups.slice(1).map(decoded) }
-  }
+type Match = { route: Route; params: (string | undefined)[] }
+
+/**
+ * Method and path -> the row, and the groups of its path. HEAD finds the row of GET: the runtime sends no body then.
+ * Throws 404, or 405 where another method would match.
+ */
+export function match(method: string, path: string): Match {
+  const found = find(method, path) ?? (method === 'HEAD' ? find('GET', path) : undefined)
+  if (found !== undefined) return found
   if (method === 'POST' && isUnservedMethod(path))
     throw notFound(
       method,
@@ -252,6 +253,16 @@ export function match(method: string, path: string): { route: Route; params: (st
         '/v1/files and /v1/models.'
       : `Did you mean ${meant}?`
   throw notFound(method, path, advice)
+}
+
+function find(method: string, path: string): Match | undefined {
+  const exact = literal.get(`${method} ${path}`)
+  if (exact !== undefined) return { route: exact, params: [] }
+  for (const route of patterns) {
+    const groups = route.method === method ? route.path.exec(path) : null
+    if (groups !== null) return { route, params: groups.slice(1).map(decoded) }
+  }
+  return undefined
 }
 
 /** True for a method of Google's API behind a model, such as `:embedContent`, which is no model to GET. */
@@ -274,7 +285,7 @@ const notFound = (method: string, path: string, advice: string): GatewayError =>
 
 const wrongMethod = (method: string, path: string, others: readonly string[]): GatewayError =>
   new GatewayError('method_not_allowed', `${path.slice(0, 200)} takes ${others.join(' or ')}, not ${method}.`, {
-    headers: { allow: others.join(', ') },
+    headers: { allow: others.flatMap((other) => (other === 'GET' ? ['GET', 'HEAD'] : [other])).join(', ') },
   })
 
 /** Paths of more segments are not searched for one that is known. */

@@ -137,6 +137,31 @@ describe('paths', () => {
     expect(
       (await call('/v1/responses', { method: 'GET', headers: { upgrade: 'websocket', connection: 'upgrade' } })).status,
     ).toBe(426)
+    // Proxies may drop the headers of an upgrade; on another status, a client would try again and again.
+    expect((await call('/v1/responses', { method: 'GET' })).status).toBe(426)
+  })
+
+  test('HEAD gets the status and the headers of GET, without its body', async () => {
+    for (const path of ['/livez', '/readyz', '/openapi.json', '/v1/models', '/v1/models/sandbox/chat', '/v1/files']) {
+      const [got, head] = await Promise.all(['GET', 'HEAD'].map((method) => call(path, { method })))
+      const bytes = (await got!.bytes()).length
+      expect([path, head!.status, await head!.text()]).toEqual([path, got!.status, ''])
+      expect([path, head!.headers.get('content-length')]).toEqual([path, String(bytes)])
+    }
+    const { status, headers } = await call('/v1/models/sandbox/none', { method: 'HEAD' })
+    expect([status, headers.get('content-type')]).toEqual([404, 'application/json'])
+  })
+
+  test('HEAD of a prediction that is streamed is answered at once, and ends nothing', async () => {
+    const input = { prompt: 'a', hang: true }
+    const created = await call('/v1/predictions', { body: JSON.stringify({ model: 'sandbox/prediction', input }) })
+    const { id, urls } = (await created.json()) as { id: string; urls: { stream: string } }
+    const head = await raw(`HEAD ${new URL(urls.stream).pathname} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
+    expect(head).toStartWith('HTTP/1.1 200 OK\r\nContent-Type: text/event-stream')
+    expect(head).toEndWith('\r\n\r\n')
+    const { status } = (await (await call(`/v1/predictions/${id}`, { method: 'GET' })).json()) as { status: string }
+    expect(['starting', 'processing']).toContain(status)
+    await call(`/v1/predictions/${id}/cancel`, {})
   })
 
   test('a model is found with a raw or encoded slash, and the list is served in three formats', async () => {

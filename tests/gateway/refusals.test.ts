@@ -36,10 +36,12 @@ test('every 401 has WWW-Authenticate, and every 405 the methods of the path in A
   }
   for (const [method, path, allow] of [
     ['GET', '/v1/chat/completions', 'POST'],
-    ['PUT', '/v1/responses/resp_1', 'GET, DELETE'],
-    ['DELETE', '/v1/files', 'POST, GET'],
+    ['PUT', '/v1/responses/resp_1', 'GET, HEAD, DELETE'],
+    ['DELETE', '/v1/files', 'POST, GET, HEAD'],
     ['GET', '/v1beta/models/sandbox/gemini:generateContent', 'POST'],
-    ['POST', '/livez', 'GET'],
+    ['HEAD', '/v1beta/models/sandbox/gemini:generateContent', 'POST'],
+    ['POST', '/livez', 'GET, HEAD'],
+    ['GET', '/api/hello', 'HEAD'],
   ] as const) {
     const { status, headers } = await send(method, path)
     expect([path, status, headers.get('allow')]).toEqual([path, 405, allow])

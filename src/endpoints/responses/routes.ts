@@ -75,7 +75,10 @@ export async function listInputItems(app: AppContext, inbound: AuthenticatedRequ
   })
 }
 
-/** `GET /v1/responses` requests a WebSocket; clients fall back to HTTP on 426. */
+/**
+ * `GET /v1/responses` requests a WebSocket; clients fall back to HTTP on 426. So does one without the headers of an
+ * upgrade, which proxies drop.
+ */
 export const refuseUpgrade = (): never => {
   throw new GatewayError('upgrade_required', 'WebSocket is not supported: send POST /v1/responses over HTTP.')
 }
