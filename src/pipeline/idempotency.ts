@@ -28,6 +28,7 @@ const KEPT_HEADERS = [
   'x-sluice-provider',
   'x-sluice-attempts',
   'x-sluice-translation',
+  'x-sluice-route',
 ]
 
 /** Statuses of requests that nothing worked on, or that ask for a retry. */

@@ -82,10 +82,17 @@ const send = (key: string | undefined, more: Partial<Asking> = {}): Promise<Resp
     model: 'up/messages',
     stream: false,
     ...more,
-    ...(key === undefined ? {} : { headers: { 'idempotency-key': key } }),
+    ...(key === undefined ? {} : { headers: { 'idempotency-key': key, 'x-sluice-report': 'headers' } }),
   })
 
-const IDENTITY = ['x-generation-id', 'x-request-id', 'content-type', 'x-sluice-provider', 'x-sluice-translation']
+const IDENTITY = [
+  'x-generation-id',
+  'x-request-id',
+  'content-type',
+  'x-sluice-provider',
+  'x-sluice-translation',
+  'x-sluice-route',
+]
 type Answer = { status: number; text: string; headers: (string | null)[]; replayed: string | null }
 const answer = async (response: Response): Promise<Answer> => ({
   status: response.status,
