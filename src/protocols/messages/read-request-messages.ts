@@ -11,22 +11,13 @@ import type {
   Turn,
 } from '../../generation/request.ts'
 import { type Signature, unwrapSignature } from '../../generation/signature.ts'
-import {
-  collectExtras,
-  type Extras,
-  Fields,
-  describeType,
-  present,
-  refuseElsewhere,
-  refuseUnreadable,
-  tryRead,
-} from '../fields.ts'
+import { collectExtras, type Extras, Fields, present, refuseElsewhere, refuseUnreadable, tryRead } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { ConversationReading } from '../pieces.ts'
 import type { RawRequest } from '../protocol.ts'
 import { readCitation } from './citations.ts'
 import { stepsOf } from './hosted-tools.ts'
-import { readContentSource, readSource } from './read-request-sources.ts'
+import { contentProblem, readContentSource, readSource } from './read-request-sources.ts'
 import { readCache } from './read-request-tools.ts'
 import { readHiddenText, untagPartSignature } from './shapes.ts'
 
@@ -126,8 +117,7 @@ class ConversationReader {
     if (typeof value === 'string') return value === '' && !required ? [] : [{ type: 'text', text: value, path }]
     if (value === undefined && !required) return []
     if (!Array.isArray(value)) {
-      const problem = `must be a string or an array of content blocks, not ${describeType(value)}`
-      refuseElsewhere(this.reading.extras, invalid(path, problem))
+      refuseElsewhere(this.reading.extras, invalid(path, contentProblem(value)))
       return []
     }
     const parts: Part[] = []

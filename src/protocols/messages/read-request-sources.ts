@@ -35,12 +35,17 @@ export function readSource(source: Fields, type: 'image' | 'file', extras: Extra
   }
 }
 
+/** What is wrong with a value that is not content. */
+export const contentProblem = (value: unknown): string =>
+  value === undefined
+    ? 'is required: a string or an array of content blocks'
+    : `must be a string or an array of content blocks, not ${describeType(value)}`
+
 /** A document of content blocks; undefined where a block is not text: such a document is native. */
 export function readContentSource(source: Fields, extras: Extras): MediaSource | undefined {
   const content = source.take('content')
   if (typeof content === 'string') return { type: 'text', text: content, mediaType: 'text/plain' }
-  if (!Array.isArray(content))
-    throw invalid(source.at('content'), `must be a string or an array of content blocks, not ${describeType(content)}`)
+  if (!Array.isArray(content)) throw invalid(source.at('content'), contentProblem(content))
   const blocks = content.map((block, index) => new Fields(block, `${source.at('content')}[${index}]`, extras))
   const texts = blocks.map((block) => (block.take('type') === 'text' ? block.string('text') : undefined))
   if (texts.includes(undefined)) return undefined

@@ -16,6 +16,17 @@ const refusal = (body: Any): GatewayError => {
   throw new Error('was accepted')
 }
 
+test.each([
+  [{ role: 'user' }, 'messages[0].content'],
+  [{ role: 'user', content: null }, 'messages[0].content'],
+  [
+    { role: 'user', content: [{ type: 'document', source: { type: 'content' } }] },
+    'messages[0].content[0].source.content',
+  ],
+])('the error of %j says that its content is required', (message, path) => {
+  expect(refusal({ messages: [message] }).message).toBe(`${path}: is required: a string or an array of content blocks`)
+})
+
 describe('a request', () => {
   test.each([
     ['model', { model: undefined }],
