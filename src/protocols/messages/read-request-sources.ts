@@ -35,7 +35,7 @@ export function readSource(source: Fields, type: 'image' | 'file', extras: Extra
   }
 }
 
-/** What is wrong with a value that is not content. */
+/** The problem of a value that is not content. */
 export const contentProblem = (value: unknown): string =>
   value === undefined
     ? 'is required: a string or an array of content blocks'
