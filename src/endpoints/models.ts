@@ -6,18 +6,20 @@ import { servesUnpriced } from '../ledger/admission.ts'
 import type { Rate, TimedPrice } from '../ledger/prices.ts'
 import { usdOf } from '../money.ts'
 import { protocols } from '../protocols/index.ts'
-import { present } from '../protocols/fields.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
 import type { Model } from '../providers/model.ts'
 
-/** A model in OpenAI's format with additional fields. Unknown values are null, or absent in objects. */
+/**
+ * A model in OpenAI's format with additional fields. Unknown values are null, or absent in objects; an unknown date is
+ * 0, since clients with typed languages read no list in which it is null.
+ */
 export const describe = (
   { catalogue, prices }: Pick<AppContext, 'catalogue' | 'prices'>,
   { id, createdAt, ownedBy, name, capabilities, contextLength }: Model,
 ): object => ({
   id,
   object: 'model',
-  created: createdAt ?? null,
+  created: createdAt ?? 0,
   owned_by: ownedBy,
   display_name: name,
   input_modalities: capabilities.input ?? null,
@@ -99,14 +101,19 @@ function timeConditions({ from, hours }: TimedPrice, later: readonly TimedPrice[
   ]
 }
 
-/** A model in Anthropic's format. Only what is known: its `capabilities` would have to be complete. */
+/**
+ * A model in Anthropic's format, which requires every member: what is unknown is null, and an unknown date the epoch.
+ * `capabilities` would have to be complete.
+ */
 const toAnthropic = ({ id, name, createdAt, contextLength, capabilities }: Model): object => ({
   type: 'model',
   id,
   display_name: name,
-  ...present('created_at', createdAt === undefined ? undefined : new Date(createdAt * 1000).toISOString()),
-  ...present('max_input_tokens', contextLength),
-  ...present('max_tokens', capabilities.maxOutputTokens),
+  created_at: new Date((createdAt ?? 0) * 1000).toISOString(),
+  max_input_tokens: contextLength ?? null,
+  max_tokens: capabilities.maxOutputTokens ?? null,
+  capabilities: null,
+  allowed_fallback_models: null,
 })
 
 const toGoogle = ({ id, name, contextLength, capabilities: { maxOutputTokens, reasoning } }: Model): object => ({

@@ -19,7 +19,7 @@ export const objectSchemas: Record<string, Schema> = {
   Model: object({
     '!id': text,
     '!object': { const: 'model' },
-    '!created': nullable(whole),
+    '!created': whole,
     '!owned_by': text,
     display_name: text,
     context_length: nullable(whole),

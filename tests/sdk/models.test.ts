@@ -112,7 +112,7 @@ describe('openai', () => {
     for (let tries = 0; tries < 40 && !(await all()).includes('vllm/org/model'); tries++) await Bun.sleep(50)
     expect(await openai().models.retrieve('vllm/org/model')).toMatchObject({
       context_length: 4096,
-      created: null,
+      created: 0,
       pricings: { prompt: [{ value: 0 }] },
       input_modalities: null,
     } as object)
@@ -181,13 +181,19 @@ describe('@anthropic-ai/sdk', () => {
       created_at: '2026-07-24T00:00:00.000Z',
       max_input_tokens: 1_000_000,
       max_tokens: 128_000,
+      capabilities: null,
+      allowed_fallback_models: null,
     })
-    // Only what is known.
-    expect(Object.keys(await anthropic().models.retrieve('anthropic/a')).toSorted()).toEqual([
-      'display_name',
-      'id',
-      'type',
-    ])
+    // What is not known has the value that the published format has for it; no member is missing.
+    expect(await anthropic().models.retrieve('anthropic/a')).toMatchObject({
+      type: 'model',
+      id: 'anthropic/a',
+      created_at: '1970-01-01T00:00:00.000Z',
+      max_input_tokens: null,
+      max_tokens: null,
+      capabilities: null,
+      allowed_fallback_models: null,
+    })
     expect(await anthropic().models.retrieve('claude-opus-5')).toMatchObject({ id: 'anthropic/claude-opus-5' })
     expect(await rejected(anthropic().models.retrieve('sandbox/none'))).toMatchObject({ status: 404 })
   })

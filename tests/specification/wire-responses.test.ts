@@ -121,7 +121,7 @@ describe('models', () => {
     for (const model of body.data) {
       expect(model.object).toBe('model')
       for (const name of ['id', 'owned_by', 'display_name']) expect(typeof model[name]).toBe('string')
-      expect(model.created === null || Number.isInteger(model.created)).toBe(true)
+      expect(Number.isInteger(model.created)).toBe(true)
       expect(Array.isArray(model.protocols)).toBe(true)
       for (const name of ['capabilities', 'pricings']) expect(JSON.stringify(model[name])).toStartWith('{')
       for (const name of ['input_modalities', 'output_modalities', 'supported_parameters'])
