@@ -1,4 +1,3 @@
-import { version } from '../../package.json'
 import { STATUS_BY_CODE } from '../error.ts'
 import { generations, generationSchemas } from './generations.ts'
 import { management, managementSchemas } from './management.ts'
@@ -17,6 +16,9 @@ import {
 import { objects, objectSchemas } from './objects.ts'
 
 const CODES = Object.keys(STATUS_BY_CODE)
+
+/** The version of the interface, whose paths begin with /v1; the program has its own. */
+const INTERFACE_VERSION = '1.0.0'
 
 const errorSchemas: Record<string, Schema> = {
   OpenAIError: object({
@@ -43,7 +45,7 @@ export const openApiDocument = (): Record<string, unknown> => ({
   openapi: '3.1.0',
   info: {
     title: 'Sluice',
-    version,
+    version: INTERFACE_VERSION,
     description:
       'A model gateway. Requests are passed on as they are where the provider has the same protocol: they may have ' +
       'fields beyond those listed here.',

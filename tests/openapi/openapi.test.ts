@@ -115,6 +115,8 @@ describe('a running server', () => {
     const response = await fetch(`${gateway.url}/openapi.json`)
     expect(response.headers.get('content-type')).toBe('application/json')
     expect(await response.json()).toEqual(JSON.parse(JSON.stringify(document)))
+    // The version of the interface, not that of the program.
+    expect(document).toMatchObject({ info: { version: '1.0.0' } })
   })
 
   test.each(named)('answers %s without a key as documented', async (_, one) => {
