@@ -222,7 +222,7 @@ const readUndeclared = async (
  */
 export const declaredLength = ({ headers }: Request, limitBytes: number): number | undefined => {
   const encoding = headers.get('content-encoding')
-  if (encoding !== null && encoding !== 'identity')
+  if (encoding !== null && !/^(?:identity)?$/i.test(encoding))
     throw new GatewayError(
       'unsupported_media_type',
       'Compressed request bodies are not supported; send the body without Content-Encoding.',

@@ -78,7 +78,8 @@ describe('readText', () => {
       415,
       { code: 'unsupported_media_type' },
     ])
-    expect(await post(server, '{}', { 'content-encoding': 'identity' })).toEqual([200, { length: 2 }])
+    for (const none of ['identity', 'Identity', ''])
+      expect([none, ...(await post(server, '{}', { 'content-encoding': none }))]).toEqual([none, 200, { length: 2 }])
   })
 
   test('a body that is too late is refused with 408, and others are not delayed', async () => {
