@@ -30,6 +30,10 @@ type Answer = {
   error?: { message: string; code: string; param: string }
 }
 
+const PIXEL =
+  'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9aw' +
+  'AAAABJRU5ErkJggg=='
+
 /** The request as the sandbox echoes it. */
 type Echo = { turns: { role: string }[] }
 
@@ -147,6 +151,46 @@ describe('stored responses', () => {
     expect((await call('DELETE', `/v1/responses/${id}`, undefined, OTHER)).status).toBe(404)
     expect((await call('DELETE', `/v1/responses/${id}`)).body).toMatchObject({ id, deleted: true })
     expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
+  })
+
+  test('input items are listed with all that their short forms leave out', async () => {
+    const input = [
+      { role: 'system', content: 'Be brief.' },
+      {
+        role: 'user',
+        content: [
+          { type: 'input_text', text: 'Look' },
+          { type: 'input_image', image_url: PIXEL },
+        ],
+      },
+      { role: 'assistant', content: 'A red dot.' },
+      { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' },
+      { type: 'function_call_output', call_id: 'c', output: 'o', status: 'incomplete' },
+      { type: 'message', role: 'user', content: 'Hi' },
+    ]
+    const { id } = (await create({ model: 'sandbox/chat', input })).body
+    const { data } = (await call('GET', `/v1/responses/${id}/input_items?order=asc`)).body as unknown as {
+      data: { id: string }[]
+    }
+    const text = (type: string, value: string, more: object = {}): object => ({ type, text: value, ...more })
+    expect(data.map(({ id: _, ...item }) => item as object)).toEqual([
+      { type: 'message', status: 'completed', role: 'system', content: [text('input_text', 'Be brief.')] },
+      {
+        type: 'message',
+        status: 'completed',
+        role: 'user',
+        content: [text('input_text', 'Look'), { type: 'input_image', detail: 'auto', image_url: PIXEL }],
+      },
+      {
+        type: 'message',
+        status: 'completed',
+        role: 'assistant',
+        content: [text('output_text', 'A red dot.', { annotations: [], logprobs: [] })],
+      },
+      { ...input[3], status: 'completed' },
+      input[4]!,
+      { type: 'message', status: 'completed', role: 'user', content: [text('input_text', 'Hi')] },
+    ])
   })
 
   test('a stored response is refused as a stream, rather than sent as one without events', async () => {

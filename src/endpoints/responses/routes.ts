@@ -1,6 +1,7 @@
 import type { AppContext, AuthenticatedRequest } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import type { StoredResponse } from '../../store/store.ts'
+import { listedItem } from './listed-item.ts'
 
 /** Routes of stored responses (OpenAI's Responses API), which Sluice stores for every provider. */
 
@@ -65,7 +66,7 @@ export async function listInputItems(app: AppContext, inbound: AuthenticatedRequ
   const from = after === null ? 0 : ordered.findIndex((item) => item.id === after) + 1
   // Starting from the first page again, a client would read these pages for ever.
   if (after !== null && from === 0) throw invalid('after', 'must be the id of one of these items')
-  const data = ordered.slice(from, from + limit)
+  const data = ordered.slice(from, from + limit).map(listedItem)
   return Response.json({
     object: 'list',
     data,
