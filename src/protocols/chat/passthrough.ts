@@ -39,6 +39,8 @@ export function memberChanges(
 ): Record<string, string | undefined> {
   const changes: Record<string, string | undefined> = { model: JSON.stringify(model) }
   removeRoutingMembers(changes, body, quirks)
+  // OpenRouter's request for usage, which OpenAI refuses. Every provider is asked for usage below.
+  if (quirks.routesItself !== true && isObject(body.usage)) changes.usage = undefined
   if (quirks.refuses?.includes('stream_options') === true) changes.stream_options = undefined
   else if (body.stream === true)
     changes.stream_options = isObject(body.stream_options)

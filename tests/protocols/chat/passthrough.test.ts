@@ -37,6 +37,17 @@ describe('forwarded requests', () => {
     ).toEqual({ include_usage: true })
   })
 
+  test("OpenRouter's request for usage is for providers that route themselves", () => {
+    const source = '{"model":"a/b","messages":[{"role":"user","content":"x"}],"usage":{"include":true},"stream":true}'
+    expect(JSON.parse(forwarded(source))).toEqual({
+      model: 'up-model',
+      messages: [{ role: 'user', content: 'x' }],
+      stream: true,
+      stream_options: { include_usage: true },
+    })
+    expect(JSON.parse(forwarded(source, { routesItself: true }))).toMatchObject({ usage: { include: true } })
+  })
+
   test('the output limit is sent under the name that the provider reads', () => {
     const body = '{"model":"a/b","messages":[{"role":"user","content":"x"}],"max_completion_tokens":7}'
     expect(JSON.parse(forwarded(body, { maxTokensField: 'max_tokens' }))).toMatchObject({
