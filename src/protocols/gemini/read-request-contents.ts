@@ -129,7 +129,13 @@ function appendPart(parts: Part[], part: Part): void {
     if (part.signature !== undefined) last.signature = part.signature
     return
   }
-  if (!hasText(part) || part.text !== '' || part.signature === undefined) parts.push(part)
+  // LiteLLM moves the signature of reasoning to the text behind it; only reasoning is signed in envelopes.
+  const isMoved = part.type === 'text' && part.signature?.issuer !== undefined && last?.type === 'reasoning'
+  if (isMoved && last.signature === undefined) {
+    const { signature, ...text } = part
+    last.signature = signature!
+    if (text.text !== '') parts.push(text)
+  } else if (!hasText(part) || part.text !== '' || part.signature === undefined) parts.push(part)
   else if (
     last !== undefined &&
     hasText(last) &&

@@ -149,6 +149,16 @@ describe('signatures', () => {
     ])
   })
 
+  test('a wrapped signature on the text behind unsigned reasoning is that of the reasoning', () => {
+    const issuer = { provider: 'p', model: 'm' }
+    const moved = { text: 'Let me see.', thoughtSignature: wrapSignature('sig', issuer) }
+    const { turns } = read({ contents: [model({ text: 'a', thought: true }, moved)] })
+    expect(withoutPaths(turns[0]!.parts)).toEqual([
+      { type: 'reasoning', text: 'a', signature: { data: 'sig', issuer } },
+      { type: 'text', text: 'Let me see.' },
+    ])
+  })
+
   test('redacted reasoning does not sign the reasoning before it', () => {
     const issuer = { provider: 'p', model: 'm' }
     const hidden = { text: '', thought: true, thoughtSignature: wrapSignature('e', issuer, 'hidden') }
