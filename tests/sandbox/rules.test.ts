@@ -128,6 +128,13 @@ describe('generateContent', () => {
       ),
     ).not.toThrow()
   })
+  test('the calls of one turn may be in several contents, as the SDK keeps the chunks of a stream', () => {
+    const turn = [call(), call({})].map((part) => ({ role: 'model', parts: [part] }))
+    expect(check([question, ...turn, { role: 'user', parts: [answer, answer] }])).not.toThrow()
+    expect(check([question, ...turn, { role: 'user', parts: [answer] }])).toThrow(
+      expect.objectContaining({ status: 400, param: 'contents[2]' }),
+    )
+  })
   test.each([
     [
       'a missing response',

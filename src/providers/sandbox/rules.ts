@@ -171,21 +171,26 @@ function checkResults(blocks: Block[], previousBlocks: Block[], path: string): v
 
 const blocksOf = ({ content }: Message): Block[] => (Array.isArray(content) ? content : [])
 
-/** As many function responses as calls; the first call of a content is signed; schemas are in Google's dialect. */
+/** As many function responses as calls; the first call of a turn is signed; schemas are in Google's dialect. */
 function checkGemini({ contents, tools }: GeminiBody): void {
+  /** The number of calls in contents of the model that follow one another: Google's SDK keeps each chunk as one. */
+  let calls = 0
   for (const [index, content] of contents.entries()) {
     const path = `contents[${index}]`
-    const calls = countParts(content, 'functionCall')
-    const responses = countParts(contents[index + 1], 'functionResponse')
+    const parts = content.parts ?? []
+    const first = parts.findIndex((part) => part.functionCall !== undefined)
+    if (calls === 0 && first >= 0 && typeof parts[first]!.thoughtSignature !== 'string')
+      throw invalid(`${path}.parts[${first}]`, 'the first function call is missing a thoughtSignature')
+    calls += countParts(content, 'functionCall')
+    const next = contents[index + 1]
+    if (content.role === 'model' && next?.role === 'model') continue
+    const responses = countParts(next, 'functionResponse')
     if (calls !== responses && (calls > 0 || content.role === 'model'))
       throw invalid(
         path,
         `must be followed by as many function responses as it has function calls (${calls}), not ${responses}`,
       )
-    const parts = content.parts ?? []
-    const first = parts.findIndex((part) => part.functionCall !== undefined)
-    if (first >= 0 && typeof parts[first]!.thoughtSignature !== 'string')
-      throw invalid(`${path}.parts[${first}]`, 'the first function call is missing a thoughtSignature')
+    calls = 0
   }
   for (const [index, tool] of (tools ?? []).entries()) {
     for (const [at, declaration] of (tool.functionDeclarations ?? []).entries()) {
