@@ -210,12 +210,13 @@ export class Keys {
     const { accounts } = this.#store
     const isReplaced = await isAccepted(
       this.#store.together(() => [
-        worksUntil === null ? accounts.revokeKey(old.id, now) : accounts.expireKey(old.id, worksUntil).then(() => true),
+        worksUntil === null ? accounts.revokeKey(old.id, now) : accounts.expireKey(old.id, worksUntil, old.expiresAt),
         accounts.addKey(row),
         ...also(row, old),
       ]),
     )
-    if (!isReplaced) throw new GatewayError('conflict', `${old.id} was revoked meanwhile: create a new key.`)
+    if (!isReplaced)
+      throw new GatewayError('conflict', `${old.id} was revoked or rotated meanwhile: look at the list of keys.`)
     await this.refresh()
     return { id: row.id, text, old: { id: old.id, kind: old.kind, worksUntil } }
   }

@@ -108,6 +108,6 @@ export interface AccountStore {
   useKeys(uses: readonly { id: string; at: number }[]): Promise<void>
   /** False, and nothing changed, if the key is revoked already. */
   revokeKey(id: string, at: number): Promise<boolean>
-  /** A key that already expires earlier keeps that instant. */
-  expireKey(id: string, at: number): Promise<void>
+  /** False, and nothing changed, if the key is revoked, or does not expire at `was` any more (null: never). */
+  expireKey(id: string, at: number, was: number | null): Promise<boolean>
 }

@@ -38,7 +38,7 @@ describe('changes of accounts', () => {
     ['its discount', ({ accounts }) => accounts.setDiscount('b', 100)],
     ['a new key', ({ accounts }) => accounts.addKey(keyOf('new', 'b', 9))],
     ['a revoked key', ({ accounts }) => accounts.revokeKey('kb', 7)],
-    ['a key that expires', ({ accounts }) => accounts.expireKey('kb', 7)],
+    ['a key that expires', ({ accounts }) => accounts.expireKey('kb', 7, null)],
     ['its plan', ({ ledger }) => ledger.setSubscription(newSubscription('b', 'pro', 1))],
     [
       'its credit',

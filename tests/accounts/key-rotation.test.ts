@@ -54,6 +54,14 @@ describe('rotation', () => {
     expect([one.text, rotated.text].map((text) => typeof identify(keys, bearer(text)))).toEqual(['string', 'object'])
   })
 
+  test.each([0, 1000])('of rotations in the same instant one replaces the key, grace %p', async (graceMs) => {
+    const keys = await fixture.open()
+    const { id } = await keys.create({ kind: 'pay-as-you-go' })
+    const rotations = await Promise.allSettled([1, 2, 3].map(() => keys.rotate(id, graceMs)))
+    expect(rotations.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected', 'rejected'])
+    expect((await keys.list()).filter(({ revokedAt }) => revokedAt === null).length).toBe(graceMs === 0 ? 1 : 2)
+  })
+
   test('rotation never extends the old key', async () => {
     const keys = await fixture.open()
     const { id, text } = await keys.create({ kind: 'pay-as-you-go', expiresAt: fixture.now + 500 })

@@ -212,16 +212,20 @@ export function accountContract(name: string, openTwo: OpenTwo): void {
       expect(await other.accounts.keyWithId('k2')).toEqual({ ...keyOf('k2', 'a', 2), ...changed })
     })
 
-    test('the earlier end of a key stays', async () => {
+    test('the end of a key is changed by those who know it, and that of a revoked key by none', async () => {
       const { store } = await withAccounts('a')
       await store.accounts.addKey(keyOf('k', 'a', 1))
-      for (const at of [10, 20]) await store.accounts.revokeKey('k', at)
       const ends: unknown[] = []
-      for (const at of [30, 40, 20]) {
-        await store.accounts.expireKey('k', at)
-        ends.push((await store.accounts.keyWithId('k'))?.expiresAt)
-      }
-      expect([(await store.accounts.keyWithId('k'))?.revokedAt, ends]).toEqual([10, [30, 30, 20]])
+      for (const [at, was] of [
+        [30, null],
+        [40, null],
+        [20, 30],
+      ] as const)
+        ends.push(await store.accounts.expireKey('k', at, was), (await store.accounts.keyWithId('k'))?.expiresAt)
+      expect(ends).toEqual([true, 30, false, 30, true, 20])
+      for (const at of [10, 20]) await store.accounts.revokeKey('k', at)
+      expect(await store.accounts.expireKey('k', 5, 20)).toBe(false)
+      expect(await store.accounts.keyWithId('k')).toMatchObject({ revokedAt: 10, expiresAt: 20 })
     })
 
     test('keys are listed newest first, of accounts or by their creator, without those that ended', async () => {

@@ -181,11 +181,14 @@ export class AccountTables implements AccountStore {
     })
   }
 
-  async expireKey(id: string, at: number): Promise<void> {
-    await this.#write(
-      'UPDATE keys SET expires_at = $1 WHERE id = $2 AND (expires_at IS NULL OR expires_at > $1)',
-      ...[at, id],
-    )
+  expireKey(id: string, at: number, was: number | null): Promise<boolean> {
+    return unlessRefused(async (refusal) => {
+      const sql = `UPDATE keys SET expires_at = $1
+        WHERE id = $2 AND revoked_at IS NULL AND expires_at IS NOT DISTINCT FROM $3::bigint`
+      await this.#connection.commit(async (transaction) => {
+        if ((await transaction.run(sql, at, id, was)).changes === 0) throw refusal
+      })
+    })
   }
 
   #write(sql: string, ...values: Parameters<Queries['run']>[1][]): Promise<number> {

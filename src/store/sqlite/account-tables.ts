@@ -231,14 +231,12 @@ export class AccountTables implements AccountStore {
     )
   }
 
-  async expireKey(id: string, at: number): Promise<void> {
-    await this.#connection.commit(() =>
-      this.#connection.run(
-        'UPDATE keys SET expires_at = ? WHERE id = ? AND (expires_at IS NULL OR expires_at > ?)',
-        at,
-        id,
-        at,
-      ),
+  expireKey(id: string, at: number, was: number | null): Promise<boolean> {
+    const sql = 'UPDATE keys SET expires_at = ? WHERE id = ? AND revoked_at IS NULL AND expires_at IS ?'
+    return unlessRefused((refusal) =>
+      this.#connection.commit(() => {
+        if (this.#connection.run(sql, at, id, was).changes === 0) throw refusal
+      }),
     )
   }
 }
