@@ -64,9 +64,13 @@ const checkTypesOf = (print, folder, name) =>
     ...['--incremental', '--tsBuildInfoFile', join(root, `node_modules/.cache/sluice/${name}.json`)],
   )
 
-/** `args`: paths and options of `bun test`. `mayBeNone`: the options may choose none of the tests. */
-export async function runTests(print, args, { env = {}, workers = WORKERS, mayBeNone = false } = {}) {
+/**
+ * `args`: paths and options of `bun test`. `store`: that the tests run over. `mayBeNone`: the options may choose none of
+ * the tests. Each worker begins with its slowest file, so that none is left to run alone at the end.
+ */
+export async function runTests(print, args, { env = {}, store = 'sqlite', workers = WORKERS, mayBeNone = false } = {}) {
   const options = ['--no-install', `--timeout=${TEST_TIMEOUT_MS}`, `--parallel=${workers}`, '--no-isolate']
+  options.push(`--timings=tests/timings/${store}.json`)
   const { code, tail, failures } = await run(print, findBun(), ['test', ...options, ...args], env)
   const count = (outcome) => countOf(outcome, tail)
   const passed = count('pass')

@@ -110,7 +110,7 @@ export async function runTestsOnPostgres(print, args) {
   const ignored = once.map((path) => `--path-ignore-patterns=${path}`)
   const env = { SLUICE_TEST_STORE: 'postgres' }
   const chosen = [...options, ...ignored, ...paths.map((path) => `./${path}`)]
-  return runTests(print, chosen, { env, workers: WORKERS, mayBeNone: true })
+  return runTests(print, chosen, { env, store: 'postgres', workers: WORKERS, mayBeNone: true })
 }
 
 /** Options whose value is the next word. */
