@@ -11,6 +11,7 @@ import { protocols } from '../protocols/index.ts'
 import { readCountRequest } from '../protocols/messages/read-request.ts'
 import type { RawRequest } from '../protocols/protocol.ts'
 import { readRawRequest } from '../protocols/raw-request.ts'
+import { routingMembers } from '../protocols/routing-members.ts'
 import { LossReport } from '../protocols/translation.ts'
 import { representingEndpoints } from '../pipeline/strict.ts'
 import { transport } from '../providers/attempt.ts'
@@ -132,6 +133,7 @@ async function count(
   counting: Counting,
 ): Promise<Response> {
   const { protocol, member, rest } = counting
+  if (protocols[protocol].serve.routed === true) inbound.routing = routingMembers(rawRequest)
   const media = await app.media.resolve(inbound, protocol, rawRequest)
   try {
     // Parsing and counting a long body take tens of milliseconds each.

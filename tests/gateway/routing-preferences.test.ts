@@ -282,7 +282,23 @@ describe('preferences in headers', () => {
     const ask = (headers: Record<string, string>): Promise<Response> =>
       send(gateway, '/v1/messages/count_tokens', body, headers)
     expect((await ask({ 'x-sluice-provider-ignore': 'third' })).status).toBe(404)
+    const excluding = { ...body, provider: { ignore: ['third'] } }
+    expect((await send(gateway, '/v1/messages/count_tokens', excluding, {})).status).toBe(404)
     expect(calls).toEqual([])
+  })
+
+  test('messages have them in the body, which no provider gets', async () => {
+    const ask = async (model: string, provider: Json): Promise<[number, string[]]> => {
+      calls.length = 0
+      const { path, body } = requestIn('messages', model)
+      const { status } = await send(gateway, path, { ...body, provider, models: ['other'] })
+      return [status, calls.map(({ provider: id }) => id)]
+    }
+    expect(await ask('many', { zdr: true, ignore: ['first'] })).toEqual([200, ['second']])
+    expect(await ask('third/c', { data_collection: 'allow' })).toEqual([200, ['third']])
+    expect(calls[0]!.body).not.toContainAnyKeys(['provider', 'models'])
+    expect(await ask('third/c', { zdr: true })).toEqual([404, []])
+    expect(await ask('third/c', { sorted: true })).toEqual([400, []])
   })
 })
 

@@ -28,6 +28,7 @@ export const messages: Protocol = {
   alias: 'messages',
   serve: {
     readRequest,
+    routed: true,
     unread,
     paths,
     references,

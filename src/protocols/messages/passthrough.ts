@@ -10,14 +10,20 @@ import { arrayOf, isObject, objectOf, stringOf } from '../../json/parse.ts'
 import { scrub } from '../../log/secrets.ts'
 import { objectsIn } from '../media.ts'
 import type { EarlyEnd, Passthrough, RawRequest, Target, ResponseContext, ForwardContext } from '../protocol.ts'
+import { removeRoutingMembers } from '../routing-members.ts'
 import { type Json, untagPartSignature, writeUsage } from './shapes.ts'
 import { thinkingBlock } from './write-request-parts.ts'
 import { writeError } from './write-error.ts'
 import { frameOf, writer } from './write-response-stream.ts'
 
-export const memberChanges = (_settings: RawRequest, { model }: Target): Record<string, string> => ({
-  model: JSON.stringify(model),
-})
+export function memberChanges(
+  { body }: Pick<RawRequest, 'body'>,
+  { model, quirks }: Target,
+): Record<string, string | undefined> {
+  const changes: Record<string, string | undefined> = { model: JSON.stringify(model) }
+  removeRoutingMembers(changes, body, quirks)
+  return changes
+}
 
 /**
  * The client's own body with the provider's model name. It is changed further only if other models took part in the

@@ -2,6 +2,7 @@ import { GatewayError } from '../../error.ts'
 import type { Effort, GenerationRequest, OutputFormat, Reasoning, ToolChoice } from '../../generation/request.ts'
 import { collectExtras, type Extras, Fields, present, tryRead } from '../fields.ts'
 import type { RawRequest } from '../protocol.ts'
+import { takeRoutingMembers } from '../routing-members.ts'
 import { readConversation } from './read-request-messages.ts'
 import { readCache, readTools } from './read-request-tools.ts'
 
@@ -78,6 +79,7 @@ function read(fields: Fields, rawRequest: RawRequest): GenerationRequest {
   if (metadata !== undefined) collectExtras(metadata, extras)
   // Both callers read it; only one of them requires it.
   fields.take('max_tokens')
+  takeRoutingMembers(fields)
   collectExtras(fields, extras)
   return request
 }
