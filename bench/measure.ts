@@ -94,7 +94,7 @@ const reportErrors = ({ contender }: Entry, { title }: Row, result: LoadResult |
 const serves = ({ contender }: Entry, { translated }: CpuRow): boolean => contender.translates || !translated
 
 const WARM_SLICES = 10
-/** Of the CPU time of a slice. Below it, what is compiled still is a matter of chance. */
+/** The share of the CPU time of a slice; below it, what is compiled still is a matter of chance. */
 const COMPILER_SHARE = 0.03
 
 /**

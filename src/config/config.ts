@@ -1,6 +1,7 @@
 import type { BodyLimits } from '../json/weight.ts'
 import type { Nano } from '../money.ts'
-import type { Api, Capabilities, Quirks } from '../protocols/protocol.ts'
+import type { Api, Capabilities } from '../protocols/protocol.ts'
+import type { Quirks } from '../protocols/quirks.ts'
 import type { PriceText } from './model-settings.ts'
 import type { Auth, MediaKind } from './provider-settings.ts'
 import type {

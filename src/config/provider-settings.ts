@@ -1,4 +1,4 @@
-import type { Quirks } from '../protocols/protocol.ts'
+import type { Quirks } from '../protocols/quirks.ts'
 import { API_NAMES, QUIRK_VALUES, type Modality } from './provider-terms.ts'
 import { apiKeys, servingFacts } from './routing-settings.ts'
 import { boolean, map, name, names, object, oneOf, string, type Shape, values } from './shape.ts'

@@ -1,6 +1,6 @@
 /** The literal lists that configuration, catalogue and protocols share. */
 
-import type { Quirks } from '../protocols/protocol.ts'
+import type { Quirks } from '../protocols/quirks.ts'
 
 /** The APIs of providers: the wire protocols, and predictions, which are jobs instead of responses. */
 export const API_NAMES = [

@@ -1,5 +1,6 @@
 import type { Fields } from './fields.ts'
-import type { Quirks, RawRequest } from './protocol.ts'
+import type { RawRequest } from './protocol.ts'
+import type { Quirks } from './quirks.ts'
 
 /**
  * Members of a body about the choice of its endpoint, which OpenRouter introduced. They are for Sluice; a provider gets

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Quirks } from '../protocol.ts'
+import type { Quirks } from '../quirks.ts'
 
 /** The longest id of a tool call that OpenAI accepts. */
 const LONGEST = 64

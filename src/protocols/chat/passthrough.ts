@@ -12,13 +12,13 @@ import { removeRoutingMembers } from '../routing-members.ts'
 import type {
   EarlyEnd,
   Passthrough,
-  Quirks,
   RawRequest,
   ResponseIdentity,
   Target,
   ResponseContext,
   ForwardContext,
 } from '../protocol.ts'
+import type { Quirks } from '../quirks.ts'
 import { callSignature, writeEntries } from './reasoning-details.ts'
 import { nonEmpty, writeUsage, type Json } from './shapes.ts'
 import { requiredReasoningField } from './write-request-assistant.ts'

@@ -1,6 +1,6 @@
 import type { Part, ReasoningPart, TextPart, ToolCallPart, Turn } from '../../generation/request.ts'
 import { isReplayableAt, type Signature } from '../../generation/signature.ts'
-import type { Quirks } from '../protocol.ts'
+import type { Quirks } from '../quirks.ts'
 import type { ToolNames } from '../tool-names.ts'
 import type { Translation } from '../translation.ts'
 import { acceptedId } from './call-ids.ts'

@@ -4,7 +4,7 @@ import { breakpointOf, limitBreakpoints, loseBreakpoints } from '../cache-breakp
 import { acceptsSampling, limitOutputTokens } from '../capabilities.ts'
 import { present, snakeCase } from '../fields.ts'
 import { withImageOutput, imageConfigOf } from '../image-config.ts'
-import { REFUSABLE, type Quirks } from '../protocol.ts'
+import { REFUSABLE, type Quirks } from '../quirks.ts'
 import type { SettingName } from '../request-paths.ts'
 import { loseStopSequences } from '../stop-sequences.ts'
 import { preferForcedCall } from '../tool-choice.ts'

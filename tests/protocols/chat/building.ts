@@ -2,7 +2,8 @@ import type { GenerationEvent } from '../../../src/generation/event.ts'
 import type { GenerationRequest, Part } from '../../../src/generation/request.ts'
 import type { Frame } from '../../../src/http/frames.ts'
 import { chat } from '../../../src/protocols/chat/index.ts'
-import type { Capabilities, Quirks, Target, TranslationContext } from '../../../src/protocols/protocol.ts'
+import type { Capabilities, Target, TranslationContext } from '../../../src/protocols/protocol.ts'
+import type { Quirks } from '../../../src/protocols/quirks.ts'
 
 /** Requests, parts and contexts of the tests of chat completions. */
 

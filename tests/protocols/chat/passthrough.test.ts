@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/error.ts'
 import { wrapSignature } from '../../../src/generation/signature.ts'
 import { chat } from '../../../src/protocols/chat/index.ts'
-import type { Quirks } from '../../../src/protocols/protocol.ts'
+import type { Quirks } from '../../../src/protocols/quirks.ts'
 import { LossReport } from '../../../src/protocols/translation.ts'
 import { contextOf, targetOf, type Json } from './building.ts'
 

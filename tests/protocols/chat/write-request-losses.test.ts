@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { fold } from '../../../src/generation/event.ts'
 import type { GenerationRequest, MediaPart, Part } from '../../../src/generation/request.ts'
-import type { Capabilities, Quirks } from '../../../src/protocols/protocol.ts'
+import type { Capabilities } from '../../../src/protocols/protocol.ts'
+import type { Quirks } from '../../../src/protocols/quirks.ts'
 import { eventsOf, written } from '../../translating.ts'
 import { callOf, requestOf, resultOf, targetOf, textOf, type Json } from './building.ts'
 
