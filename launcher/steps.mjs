@@ -65,8 +65,8 @@ const checkTypesOf = (print, folder, name) =>
   )
 
 /**
- * `args`: paths and options of `bun test`. `store`: that the tests run over. `mayBeNone`: the options may choose none of
- * the tests. Each worker begins with its slowest file, so that none is left to run alone at the end.
+ * `args`: paths and options of `bun test`. `store`: that the tests run over. `mayBeNone`: the options may choose no
+ * test. Each worker begins with its slowest file, so that none is left to run alone at the end.
  */
 export async function runTests(print, args, { env = {}, store = 'sqlite', workers = WORKERS, mayBeNone = false } = {}) {
   const options = ['--no-install', `--timeout=${TEST_TIMEOUT_MS}`, `--parallel=${workers}`, '--no-isolate']
