@@ -49,6 +49,16 @@ models:
     ],
   },
   {
+    name: 'Aider',
+    kind: 'agent',
+    parts: ({ address, key, model }) => [
+      {
+        title: 'Terminal',
+        text: `OPENAI_API_BASE=${address}/v1 OPENAI_API_KEY=${key} aider --model openai/${model}`,
+      },
+    ],
+  },
+  {
     name: 'Cline CLI',
     kind: 'agent',
     parts: ({ address, key, model }) => [
