@@ -350,9 +350,9 @@ test("Anthropic's client uploads, lists, reads and deletes files", async () => {
     second.json.has_more,
     second.json.next_page,
   ]).toEqual([2, true, 1, false, null])
-  expect((await send('GET', '/v1/files?ids=x', { key: keyOf('anthropic'), headers })).json.error).toMatchObject({
-    code: 'unsupported_parameter',
-    param: 'ids',
+  expect((await send('GET', '/v1/files?ids=x', { key: keyOf('anthropic'), headers })).json.error).toEqual({
+    type: 'invalid_request_error',
+    message: 'ids is not supported; use limit, page or after_id',
   })
   expect(await files.delete(made[0]!.id)).toMatchObject({ id: made[0]!.id, type: 'file_deleted' })
   expect(

@@ -38,7 +38,8 @@ export async function startReplay(byName: ReadonlyMap<string, Recording>, piece:
   const providers = Object.entries(PREFIX).map(
     ([protocol, id]) =>
       `  ${id}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", ` +
-      `apiKey: none, unlisted: true, sharedIds: true, fetches: [image, file, audio, video] }\n`,
+      'apiKey: none, unlisted: true, sharedIds: true, fetches: [image, file, audio, video], ' +
+      'buckets: ["gs://pydantic-ai-test-files-vertex"] }\n',
   )
   const gateway = await startGateway({
     config: `limits: { requestsPerMinute: 1000000 }\nproviders:\n${providers.join('')}`,
