@@ -90,8 +90,8 @@ const TABLE: Record<string, Row> = {
   'POST responses.cancel responses': inPath((id) => `/v1/responses/${id}/cancel`),
   'DELETE responses.delete responses': inPath((id) => `/v1/responses/${id}`),
   'GET responses.input_items responses': inPath((id) => `/v1/responses/${id}/input_items`),
-  'GET models chat.completions': { path: '/v1/models', keys: USERS },
-  'GET models.get chat.completions': { path: '/v1/models/sandbox/chat', keys: USERS },
+  'GET models client': { path: '/v1/models', keys: USERS },
+  'GET models.get client': { path: '/v1/models/sandbox/chat', keys: USERS },
   'GET models generateContent': { path: '/v1beta/models', keys: USERS },
   'GET models.get generateContent': { path: '/v1beta/models/sandbox/gemini', keys: USERS },
   'GET models.published generateContent': { path: '/v1beta1/publishers/google/models', keys: USERS },
@@ -118,11 +118,11 @@ const TABLE: Record<string, Row> = {
   'POST predictions.cancel chat.completions': inPath((id) => `/v1/predictions/${id}/cancel`),
   'GET predictions.stream chat.completions': { path: '/v1/streams/none', keys: 'public', answers: 404 },
   'GET webhooks.secret chat.completions': { path: '/v1/webhooks/default/secret', keys: USERS },
-  'POST files.create chat.completions': { path: '/v1/files', keys: USERS },
-  'GET files chat.completions': { path: '/v1/files', keys: USERS },
-  'GET files.get chat.completions': inPath((id) => `/v1/files/${id}`),
-  'GET files.content chat.completions': inPath((id) => `/v1/files/${id}/content`),
-  'DELETE files.delete chat.completions': inPath((id) => `/v1/files/${id}`),
+  'POST files.create client': { path: '/v1/files', keys: USERS },
+  'GET files client': { path: '/v1/files', keys: USERS },
+  'GET files.get client': inPath((id) => `/v1/files/${id}`),
+  'GET files.content client': inPath((id) => `/v1/files/${id}/content`),
+  'DELETE files.delete client': inPath((id) => `/v1/files/${id}`),
   'GET outputs.get chat.completions': { path: '/v1/outputs/none', keys: 'public', answers: 404 },
   'HEAD hello messages': { path: '/api/hello', keys: 'public' },
   'GET console chat.completions': { path: '/console/assets/none.js', keys: 'public', answers: 404 },
@@ -133,7 +133,11 @@ const TABLE: Record<string, Row> = {
 
 const nameOf = ({ method, name, errorFormat }: Route): string => `${method} ${name} ${errorFormat}`
 const methodOf = (name: string): string => name.split(' ')[0]!
-const shapeOf = (name: string): ProtocolName => name.split(' ')[2] as ProtocolName
+/** Requests without the headers of an SDK get OpenAI's format where the client decides. */
+function shapeOf(name: string): ProtocolName {
+  const format = name.split(' ')[2] as Route['errorFormat']
+  return format === 'client' ? 'chat.completions' : format
+}
 
 const KIND_PREFIX = { 'pay-as-you-go': 'ai', subscription: 'ss', management: 'mg' }
 const keyOf = (account: string, kind: KeyKind): string =>
