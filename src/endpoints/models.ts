@@ -236,7 +236,7 @@ function allowed(app: AppContext, { identity, query }: ListRequest): Model[] {
   const matches = readFilter(query)
   const isServed = (model: Model): boolean => !isUnpriced(app, model)
   const all = app.catalogue.list()
-  return (servesUnpriced(app.config, app.keys) ? all : all.filter(isServed)).filter(
+  return (servesUnpriced(app.config, app.keys, 'unpriced') ? all : all.filter(isServed)).filter(
     (model) => identity.allows(model.id) && matches(model),
   )
 }

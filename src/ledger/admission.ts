@@ -84,14 +84,15 @@ export function reserve(
 ): OpenGeneration {
   const { accountId, keyId, kind, limit } = identity
   space.checkGeneration()
-  checkOtherModels(identity, endpoints, classes, servesUnpriced(config, keys))
+  checkOtherModels(identity, endpoints, classes, servesUnpriced(config, keys, 'unpriced'))
   const models = endpointsByModel(model, endpoints).map(([name, own]): ModelTerms => {
     checkAllowed(identity, name)
     const price = prices.of(name, own)
-    if (price === undefined && !servesUnpriced(config, keys)) throw unpriced(name)
+    if (price === undefined && !servesUnpriced(config, keys, 'unpriced')) throw unpriced(name)
     const priced = pricedClasses(serviceClasses.of(name, own), classes)
-    if (price !== undefined && !servesUnpricedClasses(config, keys)) checkClasses(name, price, priced, classes)
-    if (!isFree(price) && !servesUnpricedTools(config, keys)) checkTools(own, classes)
+    if (price !== undefined && !servesUnpriced(config, keys, 'unpricedClasses'))
+      checkClasses(name, price, priced, classes)
+    if (!isFree(price) && !servesUnpriced(config, keys, 'unpricedTools')) checkTools(own, classes)
     return { model: name, price, classes: priced }
   })
   const modelLimit = modelLimitOf(endpoints)
@@ -133,15 +134,11 @@ const CLIENT_LENGTH = 80
 export const clientOf = ({ headers }: Pick<Request, 'headers'>): string | null =>
   headers.get('user-agent')?.slice(0, CLIENT_LENGTH) ?? null
 
-/** True where models without a price can be requested. */
-export const servesUnpriced = ({ billing }: Config, keys: AccountCount): boolean =>
-  billing.unpriced === 'free' || (billing.unpriced === 'auto' && keys.haveOneAccount)
+type Unpriced = 'unpriced' | 'unpricedClasses' | 'unpricedTools'
 
-const servesUnpricedClasses = ({ billing }: Config, keys: AccountCount): boolean =>
-  billing.unpricedClasses === 'plain' || (billing.unpricedClasses === 'auto' && keys.haveOneAccount)
-
-const servesUnpricedTools = ({ billing }: Config, keys: AccountCount): boolean =>
-  billing.unpricedTools === 'free' || (billing.unpricedTools === 'auto' && keys.haveOneAccount)
+/** True where what has no price can be requested; `what`: models, classes of service or tools. */
+export const servesUnpriced = ({ billing }: Config, keys: AccountCount, what: Unpriced): boolean =>
+  billing[what] === 'auto' ? keys.haveOneAccount : billing[what] !== 'refuse'
 
 /** True where the output is bounded by this limit alone: not by several answers, images or other members. */
 const isPlain = ({ outputTokens, images }: Usage, limit = ASSUMED_OUTPUT_TOKENS): boolean =>
