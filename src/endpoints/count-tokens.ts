@@ -133,7 +133,7 @@ async function count(
   counting: Counting,
 ): Promise<Response> {
   const { protocol, member, rest } = counting
-  if (protocols[protocol].serve.routed === true) inbound.routing = routingMembers(rawRequest)
+  inbound.routing = routingMembers(rawRequest, protocols[protocol].serve)
   const media = await app.media.resolve(inbound, protocol, rawRequest)
   try {
     // Parsing and counting a long body take tens of milliseconds each.

@@ -151,7 +151,7 @@ function openingEndpoints(
     () =>
       invalid(
         param,
-        `is a URL that only providers of ${only} open, and ${namesOf(all)} is not one: ` + 'send the data inline',
+        `is a URL that only providers of ${only} open, and ${namesOf(all)} is not one: send the data inline`,
       ),
   )
   if (rights === 'anyone') return opening

@@ -116,7 +116,7 @@ export async function parse(
   }
   const rawRequest = rawRequestOf(body, headers, fromPath, bodyParser(app, accountId))
   const options = translationOptions(headers, app.config)
-  if (protocols[protocol].serve.routed === true) inbound.routing = routingMembers(rawRequest)
+  inbound.routing = routingMembers(rawRequest, protocols[protocol].serve)
   const mayStayUnread = !options.strict && needNoConversation(app, inbound, protocol, rawRequest)
   const isLeft = mayStayUnread && !(heavy && hasHeavySettings(body, protocol))
   const unread = isLeft ? leaveUnread(rawRequest, protocols[protocol].serve) : undefined

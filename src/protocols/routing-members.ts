@@ -1,5 +1,5 @@
 import type { Fields } from './fields.ts'
-import type { RawRequest } from './protocol.ts'
+import type { Protocol, RawRequest } from './protocol.ts'
 import type { Quirks } from './quirks.ts'
 
 /**
@@ -11,8 +11,15 @@ const KNOWN: ReadonlySet<string> = new Set(NAMES)
 
 export type RoutingMembers = { readonly [Name in (typeof NAMES)[number]]?: unknown }
 
-/** Those of a request, of which no other part is parsed where it was scanned; undefined without any. */
-export function routingMembers(rawRequest: RawRequest): RoutingMembers | undefined {
+/**
+ * Those of a request, of which no other part is parsed where it was scanned; undefined without any, and for a protocol
+ * that has none.
+ */
+export function routingMembers(
+  rawRequest: RawRequest,
+  { routed }: Pick<Protocol['serve'], 'routed'>,
+): RoutingMembers | undefined {
+  if (routed !== true) return undefined
   const { scanned } = rawRequest
   if (scanned === undefined) return inBody(rawRequest.body)
   let found: Record<string, unknown> | undefined

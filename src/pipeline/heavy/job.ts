@@ -163,7 +163,7 @@ async function selectGiven(
     api = await reader?.(rawRequest, job)
   }
   const route: GenerationRoute = { protocol, hooks: { beforeRead }, fromPath }
-  const routing = protocols[protocol].serve.routed === true ? routingMembers(rawRequest) : undefined
+  const routing = routingMembers(rawRequest, protocols[protocol].serve)
   const modules = modulesOf(job, dataIn(bytes, bodyEnd, data), routing)
   const unread = mayStayUnread ? leaveUnread(rawRequest, protocols[protocol].serve) : undefined
   const parsed =

@@ -28,7 +28,7 @@ export type RoutePreview = { strategy: Strategy; decision: Chosen<Endpoint>; dro
 export function previewRoute(app: AppContext, requested: PreviewedRequest): RoutePreview {
   const { model, protocol, rawRequest, headers } = requested
   const { serve } = protocols[protocol]
-  const routing = rawRequest !== undefined && serve.routed === true ? routingMembers(rawRequest) : undefined
+  const routing = rawRequest && routingMembers(rawRequest, serve)
   const caller = { identity: { allows: () => true }, request: { headers }, routing }
   const found = app.candidates.of(caller, model, protocol)
   const request = rawRequest && serve.readRequest(rawRequest)
