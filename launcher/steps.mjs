@@ -3,6 +3,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { findBun, installConsole, installMissing, root } from './install.mjs'
+import { writeToMemory } from './test-folder.mjs'
 
 /** Bun prints its summary at the end of its output. */
 const TAIL_CHARACTERS = 4000
@@ -20,6 +21,7 @@ const WORKERS = availableParallelism() + 1
  */
 export async function runSteps(steps, { program = false } = {}) {
   installMissing({ tests: true })
+  writeToMemory()
   // Once, before several workers want it. One that cannot be built is reported by each test that needs it.
   if (program) spawnSync(findBun(), ['--no-install', 'tests/program.ts'], { cwd: root, stdio: 'ignore' })
   const ended = steps.map(([name, step], index) => runStep(name, step, index === steps.length - 1))
