@@ -232,11 +232,15 @@ export class Meter {
     this.#chargeWaived = true
   }
 
-  /** `latency`: milliseconds from the request to the first event, or to the end without one; `duration`: the rest. */
+  /**
+   * `latency`: milliseconds from the request to the first event, or to the end without one; `duration`: the rest. One
+   * that broke off lasted at least 1: by that its record shows that it began.
+   */
   get times(): { latency: number; duration: number } {
     const end = this.#endedAt ?? performance.now()
     const first = this.#firstEventAt ?? end
-    return { latency: Math.round(first - this.#startedAt), duration: Math.round(end - first) }
+    const least = this.#firstEventAt === undefined || this.outcome === 'completed' ? 0 : 1
+    return { latency: Math.round(first - this.#startedAt), duration: Math.max(least, Math.round(end - first)) }
   }
 
   get ageMs(): number {

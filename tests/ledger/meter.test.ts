@@ -1,0 +1,28 @@
+import { describe, expect, test } from 'bun:test'
+import { Meter } from '../../src/ledger/meter.ts'
+import type { Outcome } from '../../src/ledger/outcomes.ts'
+
+const start = { type: 'start', id: 'x', model: 'large' } as const
+
+/** The times of a generation that ended in the instant in which it began, if it did. */
+function timesOf(outcome: Outcome, hasBegun: boolean): Meter['times'] {
+  const meter = new Meter(() => Promise.resolve(0), 100)
+  if (hasBegun) meter.record([start])
+  meter.close(outcome)
+  return meter.times
+}
+
+describe('the times of a generation', () => {
+  test('a response that broke off at once lasted longer than one that never began', () => {
+    for (const outcome of ['failed', 'timed-out', 'client-left'] as const) {
+      expect(timesOf(outcome, true).duration).toBeGreaterThanOrEqual(1)
+      expect(timesOf(outcome, false).duration).toBe(0)
+    }
+  })
+
+  test('a response that was complete at once has a first token', () => {
+    const { latency, duration } = timesOf('completed', true)
+    expect(latency).toBeGreaterThanOrEqual(100)
+    expect(duration).toBeGreaterThanOrEqual(0)
+  })
+})
