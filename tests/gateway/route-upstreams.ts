@@ -36,6 +36,7 @@ export function startUpstreams(respond?: (call: Call) => Response | undefined): 
 function success(path: string, stream: boolean): Response {
   if (path.endsWith('/chat/completions')) return stream ? events(CHAT_CHUNKS) : Response.json(CHAT)
   if (path.endsWith('/responses')) return stream ? events([COMPLETED]) : Response.json(RESPONSE)
+  if (path.endsWith('/images/generations')) return Response.json({ created: 1, data: [{ b64_json: PIXEL }] })
   if (path.endsWith('/messages')) return stream ? events(MESSAGE_EVENTS) : Response.json(MESSAGE)
   return path.includes(':streamGenerateContent') ? events([GENERATED]) : Response.json(GENERATED)
 }
@@ -52,6 +53,8 @@ const events = (data: (Json | string)[]): Response =>
     { headers: { 'content-type': 'text/event-stream' } },
   )
 
+/** A GIF of one pixel. */
+const PIXEL = 'R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs='
 const CHAT = {
   id: 'c',
   object: 'chat.completion',

@@ -26,6 +26,8 @@ beforeAll(async () => {
       provider('third', 'messages', ', dataPolicy: { retains: true, trains: false }') +
       provider('router', 'chat.completions', ', quirks: { routesItself: true }') +
       provider('answers', 'responses') +
+      provider('painter', 'images', ', zdr: true') +
+      provider('drawer', 'images') +
       `models:
   many:
     endpoints:
@@ -38,6 +40,7 @@ beforeAll(async () => {
   routed: { endpoints: [{ provider: router, model: x/y }] }
   falls-from-router: { endpoints: [{ provider: router, model: down }], fallbacks: [other, routed] }
   mixed: { endpoints: [{ provider: router, model: x/y }, { provider: first, model: a }] }
+  pictures: { endpoints: [{ provider: drawer, model: d }, { provider: painter, model: p }], price: { image: 0.01 } }
   plain: { endpoints: [{ provider: first, model: plain-model }] }
   odd:floor: { endpoints: [{ provider: third, model: literal }] }
 `,
@@ -299,6 +302,19 @@ describe('preferences in headers', () => {
     expect(calls[0]!.body).not.toContainAnyKeys(['provider', 'models'])
     expect(await ask('third/c', { zdr: true })).toEqual([404, []])
     expect(await ask('third/c', { sorted: true })).toEqual([400, []])
+  })
+
+  test('images have them in the body, which no provider gets', async () => {
+    const ask = async (members: Json): Promise<[number, string[]]> => {
+      calls.length = 0
+      const { status } = await send(gateway, '/v1/images/generations', { model: 'pictures', prompt: 'Hi', ...members })
+      return [status, calls.map(({ provider: id }) => id)]
+    }
+    expect(await ask({ provider: { zdr: true }, models: ['other'], session_id: 's' })).toEqual([200, ['painter']])
+    expect(calls[0]!.body).toEqual({ model: 'p', prompt: 'Hi', response_format: 'b64_json' })
+    expect(await ask({ provider: { ignore: ['drawer'] } })).toEqual([200, ['painter']])
+    expect(await ask({ provider: { regions: ['mars'] } })).toEqual([404, []])
+    expect(await ask({ provider: { sorted: true } })).toEqual([400, []])
   })
 })
 

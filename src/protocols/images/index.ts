@@ -14,6 +14,7 @@ export const images: Protocol = {
   alias: 'images',
   serve: {
     readRequest,
+    routed: true,
     paths,
     checkModel,
     writer: (context) => new ImagesResponseWriter(context),

@@ -5,6 +5,7 @@ import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { scrub } from '../../log/secrets.ts'
 import type { Passthrough, Target, ResponseContext, ForwardContext } from '../protocol.ts'
+import { removeRoutingMembers } from '../routing-members.ts'
 import { errorFrame } from './write-response-stream.ts'
 import { imageOf, writeUsage, type Json } from './shapes.ts'
 
@@ -12,11 +13,14 @@ import { imageOf, writeUsage, type Json } from './shapes.ts'
  * The client's own body with the provider's model name. Images are requested in base64, since the client receives URLs
  * of Sluice.
  */
-export const forward = ({ rawRequest }: ForwardContext, target: Target): string =>
-  splice(rawRequest.text, {
-    model: JSON.stringify(target.model),
-    response_format: target.capabilities.base64Only === true ? undefined : '"b64_json"',
-  })
+export function forward({ rawRequest }: ForwardContext, { model, capabilities, quirks }: Target): string {
+  const changes: Record<string, string | undefined> = {
+    model: JSON.stringify(model),
+    response_format: capabilities.base64Only === true ? undefined : '"b64_json"',
+  }
+  removeRoutingMembers(changes, rawRequest.body, quirks)
+  return splice(rawRequest.text, changes)
+}
 
 /**
  * The provider's own response with our id and model name, and our URLs where the client wants URLs.

@@ -3,6 +3,7 @@ import type { GenerationRequest, ImageOutput } from '../../generation/request.ts
 import { collectExtras, type Extras, Fields, present, refuseElsewhere, tryRead } from '../fields.ts'
 import { parseSize } from '../image-config.ts'
 import type { Capabilities, RawRequest } from '../protocol.ts'
+import { takeRoutingMembers } from '../routing-members.ts'
 import { OUTPUT_FORMATS } from './shapes.ts'
 
 /** Longest side of an image in pixels, beyond what any provider makes. */
@@ -27,6 +28,7 @@ export function readRequest({ body: json }: RawRequest): GenerationRequest {
     throw invalid('response_format', "must be 'b64_json' or absent in a stream, which carries the images themselves")
   const user = body.string('user')
   checkExtras(new Fields(json, '', extras))
+  takeRoutingMembers(body)
   collectExtras(body, extras)
   return {
     model,
