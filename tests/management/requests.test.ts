@@ -304,6 +304,20 @@ describe('an export', () => {
   })
 })
 
+test.each(['tool-calls', 'content-filter', 'stop-sequence', 'length', 'refusal', undefined])(
+  'the finish reason of lists is that of the generation record: %s',
+  async (reason) => {
+    await generate(reason === undefined ? '[[error: 500]]' : `[[finish: ${reason}]]`)
+    const [line] = (await list('?limit=1')).data
+    const headers = { authorization: `Bearer ${gateway.key}` }
+    const response = await fetch(`${gateway.url}/v1/management/generation?id=${line!.id}`, { headers })
+    const { finishReason } = (await response.json()) as { finishReason: string }
+    expect(line!.finish_reason).toBe(finishReason)
+    expect(finishReason).toMatch(/^[a-z_]+$/)
+    expect((await owner.get(`/requests/${line!.id}`)).json).toMatchObject({ finish_reason: finishReason })
+  },
+)
+
 describe('roles', () => {
   test('a member sees the requests of own keys only, a viewer of another account none', async () => {
     const member = await signedIn(gateway, 'Mia', [{ scope: account.id, role: 'member' }])

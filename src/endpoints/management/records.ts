@@ -115,8 +115,8 @@ function writeRecord(record: GenerationRecord, costs: boolean): WrittenRecord {
 const prefixOf = (api: string): string =>
   api === 'predictions' ? PREDICTION_PREFIX : protocols[api as ProtocolName].serve.idPrefix
 
-/** The finish reason in terms of chat completions, as the response had it. */
-const finishReasonOf = (finish: string, api: string): string =>
+/** The finish reason of a record in terms of chat completions, as the response had it. */
+export const finishReasonOf = (finish: string, api: string): string =>
   finish === 'refusal-in-words'
     ? writeFinishReason('refusal', api === 'chat.completions' || api === 'responses')
     : (FINISH_REASON_OF_OUTCOME[finish] ?? writeFinishReason(finish as FinishReason, false))

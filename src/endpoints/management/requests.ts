@@ -11,6 +11,7 @@ import { bodiesOf, type BodiesOfRequest } from './bodies.ts'
 import { filterOf, idIn, scopeOf, seesListPrices } from './filters.ts'
 import { namedIn, namesOf, type Named } from './names.ts'
 import { findOpen, openRows } from './open-requests.ts'
+import { finishReasonOf } from './records.ts'
 import type { ManagementRequest } from './route.ts'
 
 export type TokenCounts = { input: number; cache_read: number; cache_write: number; output: number; reasoning: number }
@@ -130,7 +131,7 @@ export async function rowWriter(
     provider: row.provider,
     client: row.client,
     outcome: row.outcome,
-    finish_reason: row.finish,
+    finish_reason: row.finish === null ? null : finishReasonOf(row.finish, row.api),
     error: row.error,
     streamed: row.streamed,
     first_token_ms: row.firstTokenMs,
