@@ -351,7 +351,7 @@ export class Keys {
     // The id is derived from the hash, so that counters and records have the same one after a restart.
     const id = `${CONFIGURED}${hash.toString('hex').slice(0, 16)}`
     this.#active.set(hash.toString('base64'), {
-      identity: identityOf({ id, name: null }, owner, kind, options),
+      identity: identityOf({ id, name: options.name ?? null }, owner, kind, options),
       expiresAt: Infinity,
       use: this.#useOf(id),
     })

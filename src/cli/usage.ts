@@ -1,10 +1,12 @@
+import { FIRST_ACCOUNT } from '../accounts/accounts.ts'
 import { SteadyClock } from '../accounts/clock.ts'
+import { Keys } from '../accounts/keys.ts'
 import { readInstant } from '../endpoints/management/filters.ts'
 import { readGroups, sumUsage } from '../endpoints/management/usage.ts'
 import { usageTable } from '../endpoints/management/usage-table.ts'
 import { BUCKETS, Zone, type BucketName } from '../endpoints/management/zones.ts'
 import { UsageError, type Given } from './command.ts'
-import { withExistingData } from './data.ts'
+import { type Data, withExistingData } from './data.ts'
 
 const FORMATS = ['table', 'csv', 'json'] as const
 type Format = (typeof FORMATS)[number]
@@ -17,7 +19,8 @@ export async function printUsage(given: Given): Promise<void> {
   const bucket: BucketName = oneOf(BUCKETS, given, 'bucket', 'none')
   const groups = readOption(() => readGroups(given.text('group')?.split(',') ?? []), 'group')
   const zone = readOption(() => new Zone(given.text('tz') ?? 'UTC'), 'tz')
-  await withExistingData(given, async ({ store }) => {
+  await withExistingData(given, async (data) => {
+    const { store } = data
     const clock = new SteadyClock(store.time)
     const now = clock.now()
     const [from, to] = [instant(given, 'from', DEFAULT_FROM, now), instant(given, 'to', '-0m', now)]
@@ -26,9 +29,21 @@ export async function printUsage(given: Given): Promise<void> {
     const account = name === undefined ? undefined : await store.accounts.find(name)
     if (name !== undefined && account === undefined) throw new Error(`there is no account ${name}`)
     const scope = { ...(account === undefined ? {} : { accountIds: [account.id] }), choices: {} }
-    const usage = await sumUsage({ store, clock }, { now, from, to, zone, bucket, groups, top: TOP, scope })
+    const keys = groups.includes('key') ? await configuredKeys(data) : undefined
+    const usage = await sumUsage(
+      { store, clock, ...(keys && { keys }) },
+      { now, from, to, zone, bucket, groups, top: TOP, scope },
+    )
     console.log(write(format, usage, groups))
   })
+}
+
+/** The keys of the configuration file, for their names; undefined without any. Accounts that are missing stay so. */
+async function configuredKeys({ config, store, accounts }: Data): Promise<Keys | undefined> {
+  const made = new Set((await store.accounts.list()).map(({ name }) => name))
+  const configured = config.keys.filter(({ account }) => made.has(account ?? FIRST_ACCOUNT))
+  if (configured.length === 0) return undefined
+  return Keys.open({ store, accounts, folder: config.data, env: config.env, configured })
 }
 
 function write(format: Format, usage: Parameters<typeof usageTable>[0], groups: readonly string[]): string {

@@ -319,6 +319,7 @@ describe('keys of the configuration file', () => {
     const configured: ConfiguredKey[] = [
       {
         key: 'sk-ss-v1-written-in-the-file',
+        name: 'of the file',
         kind: 'subscription',
         requestsPerMinute: 3,
         account: 'team',
@@ -331,6 +332,7 @@ describe('keys of the configuration file', () => {
     const keys = await fixture.open(configured)
     const found = keys.identify(bearer('sk-ss-v1-written-in-the-file'))
     expect(found).toMatchObject({ kind: 'subscription', requestsPerMinute: 3, limit: { amount: 9n, period: 'week' } })
+    expect(found.keyName).toBe('of the file')
     expect(['abc', 'b'].map(found.allows)).toEqual([true, false])
     expect(keys.identify(new Headers({ 'x-api-key': 'any old text' })).kind).toBe('pay-as-you-go')
     expect(await keys.list()).toEqual([])

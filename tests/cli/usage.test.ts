@@ -48,7 +48,7 @@ test('usage is printed as a table, as CSV and as JSON', async () => {
     '--format',
     'csv',
   )
-  expect(csv.out.split('\r\n')[1]).toStartWith('2026-11-20T00:00:00.000Z,acme/large,a,2,0,0,0.003,')
+  expect(csv.out.split('\r\n')[1]).toStartWith('2026-11-20T00:00:00.000Z,acme/large,name of a,2,0,0,0.003,')
   const json = JSON.parse((await usage(...RANGE, '--format', 'json')).out) as { total: object }
   expect(json.total).toMatchObject({ requests: 3, cost_usd: '0.0045' })
   expect(JSON.parse((await usage('--from', '-7d', '--to', '-1h', '--format', 'json')).out)).toHaveProperty('groups')

@@ -62,7 +62,7 @@ export async function choicesIn(
       return account === undefined ? [] : [account.id]
     })
   if (choices.key !== undefined) {
-    const keys = await app.store.accounts.keys()
+    const keys = [...(await app.store.accounts.keys()), ...app.keys.configured()]
     choices.key = await resolved(choices.key, async (text) =>
       keys.flatMap(({ id, name }) => (name === text ? [id] : [])),
     )

@@ -8,16 +8,17 @@ const KEPT_MS = 5_000
 
 type Names = { accounts: Map<string, string>; keys: Map<string, string | null>; at: number }
 
-type Services = Pick<AppContext, 'store' | 'clock'>
+/** `keys`: with those of the configuration file, which are not stored. */
+export type NamesServices = Pick<AppContext, 'store' | 'clock'> & { keys?: Pick<AppContext['keys'], 'configured'> }
 
-const known = new WeakMap<Services, Names>()
+const known = new WeakMap<NamesServices, Names>()
 
 /**
  * Names of accounts and of keys by id, at most some seconds old. `needed`: ids of keys; where one of them is not known,
  * as that of a key that was just made, names are read again, once for as long as they are kept.
  */
 export async function namesOf(
-  app: Services,
+  app: NamesServices,
   needed: readonly (string | null)[] = [],
 ): Promise<Pick<Names, 'accounts' | 'keys'>> {
   const now = app.clock.elapsed()
@@ -28,7 +29,7 @@ export async function namesOf(
   const [accounts, keys] = await Promise.all([store.list(), store.keys()])
   const names: Names = {
     accounts: new Map(accounts.map(({ id, name }) => [id, name])),
-    keys: new Map(keys.map(({ id, name }) => [id, name])),
+    keys: new Map([...keys, ...(app.keys?.configured() ?? [])].map(({ id, name }) => [id, name])),
     at: now,
   }
   for (const id of needed) if (id !== null && !names.keys.has(id)) names.keys.set(id, null)

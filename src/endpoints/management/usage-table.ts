@@ -22,10 +22,9 @@ const cellsOf = ({ tokens, ...measures }: Measures): (string | number)[] => {
 /** Usage as a table: a line for each bucket and group, in the order of the answer. */
 export function usageTable(usage: UsageAnswer, groups: readonly string[], format: 'csv' | 'table'): string {
   const head = [...(usage.bucket === 'none' ? [] : ['at']), ...groups, ...COLUMNS]
-  const lines = usage.groups.flatMap(({ key, label, total, points }) => {
-    const keys =
-      groups.length < 2 || !Array.isArray(key) ? [label, ...Array(Math.max(0, groups.length - 1)).fill('')] : key
-    const names = groups.length === 0 ? [] : keys.map((one) => one ?? 'none')
+  const lines = usage.groups.flatMap(({ labels, total, points }) => {
+    // The rest, `other`, is one for both groups.
+    const names = groups.map((_, at) => labels[at] ?? '')
     return usage.bucket === 'none'
       ? [[...names, ...cellsOf(total)]]
       : points.map(([at, measures]) => [at, ...names, ...cellsOf(measures)])

@@ -4,7 +4,7 @@ import { addUsage, noUsage } from '../../generation/usage.ts'
 import type { StoredKey, UsageGroup, UsageQuestion, UsageRow, UsageSums } from '../../store/store.ts'
 import { answer, time, timeOrNull, usd } from './answer.ts'
 import { choicesIn, instantIn, scopeOf } from './filters.ts'
-import { namesOf } from './names.ts'
+import { namesOf, type NamesServices } from './names.ts'
 import { flowsOf, tokensOf, type TokenCounts } from './requests.ts'
 import type { ManagementRequest } from './route.ts'
 import { usageTable } from './usage-table.ts'
@@ -20,10 +20,11 @@ export type Measures = {
   tokens: TokenCounts
 }
 
-/** `key`: the group's id, or those of both groups. `points`: of buckets that are not empty. */
+/** `key`: the group's id, or those of both groups; `labels`: their names. `points`: of buckets that are not empty. */
 export type UsageGroupAnswer = {
   key: string | null | (string | null)[]
   label: string
+  labels: string[]
   total: Measures
   points: [at: string, measures: Measures][]
 }
@@ -101,7 +102,7 @@ export async function countedFrom({ store }: Pick<AppContext, 'store'>): Promise
 }
 
 /** Sums for an answer or a table. */
-export async function sumUsage(app: Pick<AppContext, 'store' | 'clock'>, request: UsageRequest): Promise<UsageAnswer> {
+export async function sumUsage(app: NamesServices, request: UsageRequest): Promise<UsageAnswer> {
   const { from, to, zone, bucket, groups, top, scope } = request
   const { reports, accounts } = app.store
   const bounds = zone.bounds(bucket, from, to)
@@ -111,11 +112,6 @@ export async function sumUsage(app: Pick<AppContext, 'store' | 'clock'>, request
   const stored = groups.map((name): UsageGroup => (name === 'user' ? 'key' : name))
   const rows = await reports.usage({ ...scope, bounds, groups: stored })
   const keys = groups.includes('user') ? new Map((await accounts.keys()).map((key) => [key.id, key])) : undefined
-  const names = await namesOf(app)
-  const labelOf = (name: GroupName, key: string | null): string =>
-    (name === 'account' ? names.accounts.get(key ?? '') : name === 'key' ? names.keys.get(key ?? '') : key) ??
-    key ??
-    'none'
   return {
     from: time(from),
     to: time(to),
@@ -127,9 +123,19 @@ export async function sumUsage(app: Pick<AppContext, 'store' | 'clock'>, request
       bounds,
       groups,
       top,
-      labelOf,
+      names: await groupNames(app, groups),
     }),
   }
+}
+
+type GroupNames = { readonly [Name in GroupName]?: ReadonlyMap<string, string | null> }
+
+/** Names by id of the groups that have them. */
+async function groupNames(app: NamesServices, groups: readonly GroupName[]): Promise<GroupNames> {
+  const { accounts, keys } = await namesOf(app)
+  if (!groups.includes('user')) return { account: accounts, key: keys }
+  const users = await app.store.people.users()
+  return { account: accounts, key: keys, user: new Map(users.map(({ id, name }) => [id, name])) }
 }
 
 const byUser = (row: UsageRow, groups: readonly GroupName[], keys: ReadonlyMap<string, StoredKey>): UsageRow => ({
@@ -141,28 +147,40 @@ type Grouping = {
   bounds: readonly number[]
   groups: readonly GroupName[]
   top: number
-  labelOf(name: GroupName, key: string | null): string
+  names: GroupNames
 }
 
 /** The groups with most, and the rest as one. Without groups there is one of all. */
-function grouped(rows: readonly UsageRow[], { bounds, groups, top, labelOf }: Grouping): UsageGroupAnswer[] {
+function grouped(rows: readonly UsageRow[], { bounds, groups, top, names }: Grouping): UsageGroupAnswer[] {
   const idOf = ({ group }: UsageRow): string => JSON.stringify(group.slice(0, groups.length))
   const all = [...Map.groupBy(rows, idOf).values()].sort(byWeight)
-  const write = (key: UsageGroupAnswer['key'], label: string, own: readonly UsageRow[]): UsageGroupAnswer => ({
+  const write = (key: UsageGroupAnswer['key'], labels: string[], own: readonly UsageRow[]): UsageGroupAnswer => ({
     key,
-    label,
+    label: labels.length === 0 ? 'all' : labels.join(', '),
+    labels,
     total: measured(own),
     points: [...Map.groupBy(own, ({ bucket }) => bucket)]
       .sort(([a], [b]) => a - b)
       .map(([bucket, some]) => [time(bounds[bucket]!), measured(some)]),
   })
+  const labels = groups.map((name, at) => labelsOf(new Set(rows.map(({ group }) => group[at]!)), names[name]))
   const written = all.slice(0, top).map((own) => {
     const keys = own[0]!.group.slice(0, groups.length)
-    const label = keys.map((key, at) => labelOf(groups[at]!, key)).join(', ')
-    return write(keys.length === 1 ? keys[0]! : keys, groups.length === 0 ? 'all' : label, own)
+    const labelled = keys.map((key, at) => labels[at]!.get(key)!)
+    return write(keys.length === 1 ? keys[0]! : keys, labelled, own)
   })
   const rest = all.slice(top).flat()
-  return rest.length === 0 ? written : [...written, write('other', 'other', rest)]
+  return rest.length === 0 ? written : [...written, write('other', ['other'], rest)]
+}
+
+/** How groups are called: by their names, and where several have the same one, with their ids. */
+function labelsOf(
+  ids: ReadonlySet<string | null>,
+  names: ReadonlyMap<string, string | null> = new Map(),
+): ReadonlyMap<string | null, string> {
+  const named = [...ids].map((id) => ({ id, name: names.get(id ?? '') ?? id ?? 'none' }))
+  const withName = Map.groupBy(named, ({ name }) => name)
+  return new Map(named.map(({ id, name }) => [id, withName.get(name)!.length === 1 ? name : `${name} (${id})`]))
 }
 
 /** By cost, then by requests. */
