@@ -47,6 +47,8 @@ export class Meter {
   losses: readonly Loss[] = []
   /** Attempts at providers, the latest last. */
   readonly tries: AttemptRecord[] = []
+  /** Why no endpoint was asked: all are over their limits, for example. */
+  unasked: Pick<AttemptRecord, 'error' | 'message'> | undefined
   finish: { reason: FinishReason; raw: string } | undefined
   outcome: Outcome | undefined
   /** Set where any of the usage was counted here because the provider did not report it. */

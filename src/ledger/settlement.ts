@@ -8,7 +8,7 @@ import { RECORDED_ATTEMPT } from '../providers/attempt-record.ts'
 import type { Closing, GenerationRecord, Transfer } from '../store/store.ts'
 import { chargesOf, type Payment } from './book.ts'
 import { credible, disputeText } from './disputes.ts'
-import type { Estimation } from './meter.ts'
+import type { Estimation, Meter } from './meter.ts'
 import type { OpenGeneration } from './open-generation.ts'
 import { storedPrice, type Price, type Prices } from './prices.ts'
 import { rate } from './rating.ts'
@@ -110,6 +110,15 @@ export class Settlement {
   }
 }
 
+/** The attempts for the record; null for a single good one. One without a provider says why none was asked. */
+function attemptsOf({ tries, unasked }: Pick<Meter, 'tries' | 'unasked'>): string | null {
+  const isShown =
+    tries.length > 1 ||
+    tries.some(({ error, credential, missedCacheTokens }) => (error ?? credential ?? missedCacheTokens) !== undefined)
+  const shown = isShown ? tries : unasked && [{ ...unasked, milliseconds: 0 }]
+  return shown === undefined ? null : JSON.stringify(shown, RECORDED_ATTEMPT as unknown as string[])
+}
+
 function recordOf(
   { request, hold, meter }: OpenGeneration,
   price: Price | undefined,
@@ -120,9 +129,6 @@ function recordOf(
   const { id, accountId, keyId, kind, api, model, createdAt, streamed, discount } = request
   const { tries, recordedFinish, served, times, losses } = meter
   const outcome = meter.outcome!
-  const showsAttempts =
-    tries.length > 1 ||
-    tries.some(({ error, credential, missedCacheTokens }) => (error ?? credential ?? missedCacheTokens) !== undefined)
   return {
     id,
     accountId,
@@ -145,7 +151,7 @@ function recordOf(
     finish: recordedFinish ?? outcome,
     ending: outcome,
     retries: Math.max(0, tries.length - 1),
-    attempts: showsAttempts ? JSON.stringify(tries, RECORDED_ATTEMPT as unknown as string[]) : null,
+    attempts: attemptsOf(meter),
     translation: losses.length === 0 ? null : lossesHeader(losses),
     price: price === undefined ? null : storedPrice(price),
     held: hold.amount,

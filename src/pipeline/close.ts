@@ -55,6 +55,13 @@ export function failAttempt({ sending, inFlight, open }: ClosableGeneration, err
   recordFailure(record, error)
 }
 
+/** The generation failed before an endpoint was asked. */
+export function failUnasked({ inFlight, open }: ClosableGeneration, error: GatewayError): void {
+  if (inFlight.aborted || inFlight.left || inFlight.reason !== undefined) return
+  open.meter.unasked = {}
+  recordFailure(open.meter.unasked, error)
+}
+
 /** The client is not waited for any more, and the memory of its media is free. */
 export function leave({ app, open, inFlight, media, clientSignal }: ClosableGeneration): void {
   media?.release()

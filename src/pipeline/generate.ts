@@ -12,7 +12,7 @@ import { errorOfAttempt, UpstreamRefusal } from '../providers/upstream-refusal.t
 import { Attempts } from '../providers/routing/attempts.ts'
 import type { Sending } from '../providers/routing/router.ts'
 import { authorizeAgain } from './authorize.ts'
-import { close, failAttempt } from './close.ts'
+import { close, failAttempt, failUnasked } from './close.ts'
 import type { Slot } from './concurrency.ts'
 import type { Generation, GenerationRoute } from './hooks.ts'
 import { parse, reserve, select, type SelectedRequest } from './prepare.ts'
@@ -66,7 +66,8 @@ async function answer(app: AppContext, inbound: AuthenticatedRequest, route: Gen
       if (response !== undefined) return response
     }
   } catch (error) {
-    if (isUpstreamFailure(error)) failAttempt(generation, error)
+    if (open.meter.tries.length === 0) failUnasked(generation, errorOfAttempt(error))
+    else if (isUpstreamFailure(error)) failAttempt(generation, error)
     // A response that could not be recorded is not sent, so it must not be charged when the record is written later.
     app.ledger.voidCharge(open)
     // The client gets the error of its request; a record that cannot be written now is written by a later sweep.

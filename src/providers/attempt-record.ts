@@ -26,7 +26,7 @@ export type AttemptRecord = {
 const MESSAGE_LENGTH = 500
 
 /** Adds the failure of an attempt to its record. */
-export function recordFailure(record: AttemptRecord, { code, message }: GatewayError): void {
+export function recordFailure(record: Pick<AttemptRecord, 'error' | 'message'>, { code, message }: GatewayError): void {
   record.error = code
   record.message = message.slice(0, MESSAGE_LENGTH)
 }

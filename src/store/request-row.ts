@@ -24,7 +24,8 @@ export const rowOfEnded = (ended: EndedRequest): RequestRow => ({
   streamed: ended.streamed,
   firstTokenMs: firstTokenOf(ended),
   totalMs: ended.latency + ended.duration,
-  tries: ended.retries + 1,
+  // Without a provider there was no first attempt.
+  tries: ended.provider === null ? 0 : ended.retries + 1,
   losses: ended.losses,
   estimated: ended.estimated,
   usage: ended.usage,

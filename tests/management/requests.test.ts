@@ -12,6 +12,7 @@ const CONFIG = `
 billing: { delay: 0s, startingCredit: 100 }
 models:
   acme/large: { endpoints: [{ provider: sandbox, model: chat }], price: { prompt: 2, completion: 8 } }
+  two/endpoints: { endpoints: [{ provider: sandbox, model: chat }, { provider: sandbox, model: messages }] }
 `
 
 let gateway: Gateway
@@ -151,6 +152,28 @@ describe('one request', () => {
     const health = (await owner.get('/providers/sandbox/health')).json as unknown as ProviderHealthAnswer
     expect(health.failures.map(({ code }) => code)).toContain('overloaded')
   }, 30_000)
+
+  test('a generation for which no endpoint was asked says why', async () => {
+    const model = 'two/endpoints'
+    for (const status of [429, 429, 429]) {
+      const response = await generate('[[error: 429 retry-after=60]]', { model })
+      expect(response.status).toBe(status)
+    }
+    const { data } = await list(`?model=${model}&code=upstream_rate_limited`)
+    expect(data.map(({ tries, outcome }) => [tries, outcome])).toEqual([
+      [0, 'failed'],
+      [0, 'failed'],
+      [2, 'failed'],
+    ])
+    const [line] = data
+    const message = expect.stringContaining('All endpoints of this model are at their limits')
+    expect(line).toMatchObject({ provider: null, error: { code: 'upstream_rate_limited', message } })
+    expect((await list(`?model=${model}&q=at their limits`)).data.map(({ id }) => id)).toContain(line!.id)
+    const detail = (await owner.get(`/requests/${line!.id}`)).json as unknown as RequestDetailAnswer
+    expect(detail).toMatchObject({ attempts: [], error: line!.error, cost_usd: '0' })
+    const { failures } = (await owner.get('/providers/sandbox/health')).json as unknown as ProviderHealthAnswer
+    expect(failures.find(({ code }) => code === 'upstream_rate_limited')?.requests).toBe(2)
+  })
 
   test('a refusal says which status and parameter', async () => {
     const [line] = (await list('?outcome=refused')).data

@@ -184,16 +184,19 @@ export async function getRequest(app: AppContext, inbound: ManagementRequest): P
   if (row === undefined || !isInScope(scope, row)) throw unknown('request', 'id')
   const write = await rowWriter(app, inbound, [row])
   const { tries, losses } = open!.meter
-  const attempts: AttemptAnswer[] = (tries as readonly StoredAttempt[]).map(writeAttempt)
+  const attempts = writeAttempts(tries)
   const bodies = await bodiesOf(app, row)
   return answer({ ...write(row), ...NO_DETAIL, attempts, translation: [...losses], usage: row.usage, bodies })
 }
 
 const NO_DETAIL = { rating: null, hold: null, postings: [], refusal: null }
 
-/** An attempt as a record has it; earlier versions stored fewer members. */
+/**
+ * An attempt as a record has it; earlier versions stored fewer members. One without a provider is why none was asked,
+ * which is the error of the line.
+ */
 type StoredAttempt = {
-  provider: string
+  provider?: string
   model?: string
   protocol?: string
   startedMs?: number
@@ -203,15 +206,20 @@ type StoredAttempt = {
   message?: string
 }
 
-const writeAttempt = (attempt: StoredAttempt): AttemptAnswer => ({
-  provider: attempt.provider,
-  model: attempt.model ?? null,
-  protocol: attempt.protocol ?? null,
-  started_ms: attempt.startedMs ?? null,
-  duration_ms: attempt.milliseconds,
-  status: attempt.status ?? null,
-  error: attempt.error === undefined ? null : { code: attempt.error, message: attempt.message ?? null },
-})
+const writeAttempts = (attempts: readonly StoredAttempt[]): AttemptAnswer[] =>
+  attempts.flatMap(({ provider, model, protocol, startedMs, milliseconds, status, error, message }) =>
+    provider === undefined
+      ? []
+      : {
+          provider,
+          model: model ?? null,
+          protocol: protocol ?? null,
+          started_ms: startedMs ?? null,
+          duration_ms: milliseconds,
+          status: status ?? null,
+          error: error === undefined ? null : { code: error, message: message ?? null },
+        },
+  )
 
 function writeDetail(
   detail: RequestDetail,
@@ -225,7 +233,7 @@ function writeDetail(
   const shown = row.kind !== 'subscription' || listPrices
   return {
     ...line,
-    attempts: attempts === null ? lone(row) : (JSON.parse(attempts) as StoredAttempt[]).map(writeAttempt),
+    attempts: attempts === null ? lone(row) : writeAttempts(JSON.parse(attempts) as StoredAttempt[]),
     translation: translation === null ? [] : (JSON.parse(translation) as unknown[]),
     usage: row.usage,
     rating: shown ? ratingAnswer(detail) : null,
