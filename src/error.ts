@@ -34,6 +34,14 @@ export const STATUS_BY_CODE = {
 
 export type ErrorCode = keyof typeof STATUS_BY_CODE
 
+/** Codes by which a provider refuses what the client sent: no failure of the provider, or of this server. */
+export const REQUEST_CODES: ReadonlySet<string> = new Set([
+  'invalid_request',
+  'unsupported_parameter',
+  'context_length_exceeded',
+  'request_too_large',
+] satisfies ErrorCode[])
+
 export type ErrorDetails = {
   /** Path of the invalid parameter in the client's request: `messages[2].content`. */
   param?: string

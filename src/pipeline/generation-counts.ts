@@ -17,6 +17,8 @@ export type ModelCounts = {
   model: string
   provider: string
   outcomes: Counts
+  /** Generations that failed or timed out, by the code of their error. */
+  failures: Counts
   /** Attempts by their error code, or `served`. */
   attempts: Counts
   tokens: Usage
@@ -34,6 +36,7 @@ const noCounts = (model: string, provider: string): ModelCounts => ({
   model,
   provider,
   outcomes: new Map(),
+  failures: new Map(),
   attempts: new Map(),
   tokens: noUsage(),
   nanoUsd: 0,
@@ -61,6 +64,7 @@ export class GenerationCounts {
     const isServed = ending === 'completed'
     const counts = this.#of(record.model, record.provider ?? NONE, isServed)
     increment(counts.outcomes, ending)
+    if (ending === 'failed' || ending === 'timed-out') increment(counts.failures, failureOf(meter))
     addUsage(counts.tokens, usage)
     counts.nanoUsd += Number(record.bill)
     if (meter.losses.length > 0) counts.lossy++
@@ -90,3 +94,6 @@ export class GenerationCounts {
     return counts
   }
 }
+
+const failureOf = ({ tries, unasked }: OpenGeneration['meter']): string =>
+  tries.findLast(({ error }) => error !== undefined)?.error ?? unasked?.error ?? NONE

@@ -72,6 +72,11 @@ function generationFamilies({ counts: { generations } }: AppContext): Family[] {
       each(({ outcomes }, labels) => byLabel(outcomes, 'outcome', labels)),
     ),
     counter(
+      'generation_failures_total',
+      'Generations that failed or timed out, by the code of their error',
+      each(({ failures }, labels) => byLabel(failures, 'code', labels)),
+    ),
+    counter(
       'attempts_total',
       'Calls of endpoints: served, or the code of their failure',
       each(({ attempts }, labels) => byLabel(attempts, 'outcome', labels)),

@@ -1,3 +1,4 @@
+import { REQUEST_CODES } from '../error.ts'
 import type { ProviderHealth } from './reports.ts'
 
 const MINUTE_MS = 60_000
@@ -5,7 +6,7 @@ const ERRORS_MAX = 20
 const RATE_LIMITED = 'upstream_rate_limited'
 
 type Attempt = { provider: string; error?: string; message?: string }
-type Minute = { requests: number; failed: number; rateLimited: number; firstTokens: number[] }
+type Minute = Omit<ProviderHealth['minutes'][number], 'at' | 'firstTokenMs'> & { firstTokens: number[] }
 
 /** A generation with its attempts. `firstTokenMs`: of a completed stream whose last provider is this one. */
 export type Calls = { at: number; model: string | null; attempts: string; firstTokenMs: number | null }
@@ -37,7 +38,8 @@ export class ProviderCalls {
     if (firstTokenMs !== null) minute.firstTokens.push(firstTokenMs)
     for (const { error, message } of own) {
       if (error === undefined) continue
-      minute.failed++
+      if (REQUEST_CODES.has(error)) minute.wrongRequests++
+      else minute.failed++
       if (error === RATE_LIMITED) minute.rateLimited++
       this.#codes.set(error, (this.#codes.get(error) ?? 0) + 1)
       if (this.#errors.length < ERRORS_MAX) this.#errors.push({ at, model, code: error, message: message ?? null })
@@ -48,7 +50,7 @@ export class ProviderCalls {
     const start = Math.floor(at / MINUTE_MS) * MINUTE_MS
     let minute = this.#minutes.get(start)
     if (minute === undefined)
-      this.#minutes.set(start, (minute = { requests: 0, failed: 0, rateLimited: 0, firstTokens: [] }))
+      this.#minutes.set(start, (minute = { requests: 0, failed: 0, wrongRequests: 0, rateLimited: 0, firstTokens: [] }))
     return minute
   }
 

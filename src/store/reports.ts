@@ -174,8 +174,16 @@ export type FileRow = Pick<
 export type FilePosition = Pick<FileRow, 'createdAt' | 'id'>
 
 /** Calls of one provider in a range, by the minute of their request. The newest errors first. */
+/** `wrongRequests`: those that the provider refused because of what the client sent; `failed` has no such. */
 export type ProviderHealth = {
-  minutes: { at: number; requests: number; failed: number; rateLimited: number; firstTokenMs: number | null }[]
+  minutes: {
+    at: number
+    requests: number
+    failed: number
+    wrongRequests: number
+    rateLimited: number
+    firstTokenMs: number | null
+  }[]
   codes: { code: string; requests: number }[]
   errors: { at: number; model: string | null; code: string; message: string | null }[]
 }

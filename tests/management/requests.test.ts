@@ -153,6 +153,18 @@ describe('one request', () => {
     expect(health.failures.map(({ code }) => code)).toContain('overloaded')
   }, 30_000)
 
+  test('a request that a provider refuses as wrong is no failure of it', async () => {
+    const counts = async (): Promise<{ failed: number; wrong: number }> => {
+      const { minutes } = (await owner.get('/providers/sandbox/health')).json as unknown as ProviderHealthAnswer
+      const sum = (name: 'failed' | 'wrong_requests'): number => minutes.reduce((all, one) => all + one[name], 0)
+      return { failed: sum('failed'), wrong: sum('wrong_requests') }
+    }
+    const before = await counts()
+    await generate('[[error: 400 no such field]]')
+    await generate('[[error: 500]]')
+    expect(await counts()).toEqual({ failed: before.failed + 1, wrong: before.wrong + 1 })
+  })
+
   test('a generation for which no endpoint was asked says why', async () => {
     const model = 'two/endpoints'
     for (const status of [429, 429, 429]) {

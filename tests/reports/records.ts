@@ -47,9 +47,11 @@ export function randomGeneration(chance: Chance, at: number, number: number): Ge
   const keyId = chance.of(KEYS[accountId])
   const isSubscription = keyId === 'sub'
   const ending = chance.of(ENDINGS)
-  const retries = chance.is(0.1) ? 1 : 0
+  // Where no provider was asked, there was no attempt, and the only element says why.
+  const provider = chance.is(0.1) ? null : chance.of(PROVIDERS)
+  const retries = provider !== null && chance.is(0.1) ? 1 : 0
   const tries = Array.from({ length: retries + 1 }, (_, index) => ({
-    provider: 'acme',
+    ...(provider === null ? {} : { provider: 'acme' }),
     milliseconds: 10,
     ...(index < retries || ending === 'failed'
       ? { error: chance.of(CODES), message: `The provider said no ${chance.below(3)}` }
@@ -64,7 +66,7 @@ export function randomGeneration(chance: Chance, at: number, number: number): Ge
     kind: isSubscription ? 'subscription' : 'pay-as-you-go',
     api: chance.of(['messages', 'responses']),
     model: chance.of(MODELS),
-    provider: chance.is(0.1) ? null : chance.of(PROVIDERS),
+    provider,
     client: chance.of(CLIENTS),
     ending,
     latency: chance.below(5_000),
@@ -139,7 +141,7 @@ export function lineOfRecord(one: GenerationRecord): RequestRow {
     streamed: one.streamed,
     firstTokenMs: one.streamed && (one.ending === 'completed' || one.duration > 0) ? one.latency : null,
     totalMs: one.latency + one.duration,
-    tries: one.retries + 1,
+    tries: one.provider === null ? 0 : one.retries + 1,
     losses: one.translation === null ? 0 : 2,
     estimated: one.estimated,
     usage: one.usage,

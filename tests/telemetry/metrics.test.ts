@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { request } from 'node:http'
+import { REQUEST_CODES } from '../../src/error.ts'
 import { ask } from '../gateway/asking.ts'
 import { startGateway, startGatewayProcess, type Gateway } from '../server.ts'
 import { fault, startS3 } from '../store/s3-server.ts'
@@ -84,6 +85,7 @@ describe('the metrics', () => {
       [`sluice_generations_total{${large},outcome="failed"}`]: 1,
       [`sluice_attempts_total{${large},outcome="served"}`]: 2,
       [`sluice_attempts_total{${large},outcome="invalid_request"}`]: 1,
+      [`sluice_generation_failures_total{${large},code="invalid_request"}`]: 1,
       [`sluice_tokens_total{${large},bucket="input"}`]: 14,
       [`sluice_tokens_total{${large},bucket="output"}`]: 10,
       [`sluice_cost_usd_total{${large}}`]: 0.000034,
@@ -268,7 +270,9 @@ describe('the files for Prometheus and Grafana', () => {
     }
     const rules = new Map(groups.flatMap(({ rules }) => rules).map(({ alert, expr }) => [alert, expr]))
     // A request that is wrong is no failure of its provider, and a provider without room is not this server.
-    expect(rules.get('SluiceProviderFailing')).toMatch(/outcome!~"served\|invalid_request\|/)
+    const wrong = [...REQUEST_CODES].join('|')
+    expect(rules.get('SluiceProviderFailing')).toContain(`outcome!~"served|${wrong}"`)
+    expect(rules.get('SluiceGenerationsFailing')).toContain(`sluice_generation_failures_total{code!~"${wrong}"}`)
     expect(rules.get('SluiceOverloaded')).toContain('sluice_attempts_total{outcome="overloaded"}')
   })
 

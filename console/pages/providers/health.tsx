@@ -29,13 +29,15 @@ export function Health({ id }: { id: string }) {
 function LastHour({ health: { minutes, failures, open, errors } }: { health: ProviderHealth }) {
   const sum = (of: (minute: ProviderHealth['minutes'][number]) => number): number =>
     minutes.reduce((all, minute) => all + of(minute), 0)
-  const [calls, failed, limited] = [
+  const [calls, failed, limited, wrong] = [
     sum((one) => one.requests),
     sum((one) => one.failed),
     sum((one) => one.rate_limited),
+    sum((one) => one.wrong_requests),
   ]
   const first = minutes.findLast(({ first_token_ms }) => first_token_ms !== null)?.first_token_ms
   const more = [
+    wrong === 0 ? undefined : `${count(wrong)} refused as wrong`,
     limited === 0 ? undefined : `${count(limited)} rate limited`,
     first == null ? undefined : `first token ${duration(first)}`,
     open === 0 ? undefined : `${count(open)} open now`,

@@ -2,10 +2,20 @@ import type { AppContext } from '../../context.ts'
 import { answer, time, unknown, type Page } from './answer.ts'
 import type { ManagementRequest } from './route.ts'
 
-/** The last hour of a provider. `first_token_ms`: the median of the streams of that minute; `open`: requests now. */
+/**
+ * The last hour of a provider. `wrong_requests`: those that it refused because of what the client sent, which are not
+ * in `failed`; `first_token_ms`: the median of the streams of that minute; `open`: requests now.
+ */
 export type ProviderHealthAnswer = {
   provider: string
-  minutes: { at: string; requests: number; failed: number; rate_limited: number; first_token_ms: number | null }[]
+  minutes: {
+    at: string
+    requests: number
+    failed: number
+    wrong_requests: number
+    rate_limited: number
+    first_token_ms: number | null
+  }[]
   failures: { code: string; requests: number }[]
   open: number
   errors: { at: string; model: string | null; code: string; message: string | null }[]
@@ -36,10 +46,11 @@ async function healthOf(app: AppContext, id: string): Promise<ProviderHealthAnsw
   for (const { meter } of app.ledger.open) if ((meter.served?.provider ?? meter.tries.at(-1)?.provider) === id) open++
   return {
     provider: id,
-    minutes: minutes.map(({ at, requests, failed, rateLimited, firstTokenMs }) => ({
+    minutes: minutes.map(({ at, requests, failed, wrongRequests, rateLimited, firstTokenMs }) => ({
       at: time(at),
       requests,
       failed,
+      wrong_requests: wrongRequests,
       rate_limited: rateLimited,
       first_token_ms: firstTokenMs,
     })),
