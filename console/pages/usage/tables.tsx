@@ -5,7 +5,7 @@ import type { Measures, Usage, UsageGroup } from '../../api/answers.ts'
 import { Empty } from '../../parts/empty.tsx'
 import { Money } from '../../parts/money.tsx'
 import { FILTER_FIELDS } from '../../parts/filters.ts'
-import { bucketText, count, percent, type Zone } from '../../parts/when.ts'
+import { bucketText, count, type Zone } from '../../parts/when.ts'
 import { groupName } from './chart.tsx'
 import { byBucket, exactTextOf, GROUPS, isRest, METRICS, textOf, tokensIn, tokensOut } from './measures.ts'
 import type { Group, GroupKey, Metric } from './measures.ts'
@@ -101,7 +101,7 @@ function Numbers({ measures }: { measures: Measures }) {
           {count(number)}
         </td>
       ))}
-      <td className="right number">{percent(measures.tokens.cache_read, tokensIn(measures))}</td>
+      <td className="right number">{textOf('cache', measures)}</td>
       <td className="right number">{count(tokensOut(measures))}</td>
       <td className="right">
         <Money usd={measures.cost_usd} />

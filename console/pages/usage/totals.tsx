@@ -4,7 +4,7 @@ import type { Usage } from '../../api/answers.ts'
 import { Money } from '../../parts/money.tsx'
 import { FAILED_PATH } from '../../parts/outcomes.ts'
 import { count, percent, shortCount } from '../../parts/when.ts'
-import { tokensIn, tokensOut } from './measures.ts'
+import { textOf, tokensIn, tokensOut } from './measures.ts'
 import { narrowedTo } from './one-key.tsx'
 
 /** The sums of the range. Each leads to its rows. `ofKey`: empty for those of all keys. */
@@ -26,7 +26,7 @@ export function Totals({ usage: { total }, ofKey }: { usage: Usage; ofKey: strin
       </Total>
       <Total name="Cache hit" path={requests}>
         <span title={`${count(total.tokens.cache_read)} of ${count(tokensIn(total))} tokens`}>
-          {percent(total.tokens.cache_read, tokensIn(total))}
+          {textOf('cache', total)}
         </span>
       </Total>
       <Total name="Failed" path={narrowedTo(FAILED_PATH, ofKey)}>
