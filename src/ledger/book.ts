@@ -13,6 +13,10 @@ const REVENUE = ownerless('revenue')
 const creditOf = (accountId: string): BookAccount => ({ kind: 'credit', owner: accountId })
 const bonusOf = (accountId: string): BookAccount => ({ kind: 'bonus', owner: accountId })
 
+/** Credit that is bought, bonus that is granted, either withdrawn; and of generations what `chargesOf` posts. */
+export const TRANSFER_KINDS = ['top-up', 'grant', 'withdrawal', 'bonus', 'credit', 'write-off', 'cost'] as const
+type TransferKind = (typeof TRANSFER_KINDS)[number]
+
 /** The parts of a payment in nano-USD; the three add up to the bill. */
 export type Payment = { bonus: Nano; credit: Nano; writtenOff: Nano }
 
@@ -24,7 +28,7 @@ export function chargesOf(
   cost: Nano | undefined,
 ): Transfer[] {
   const transfers: Transfer[] = []
-  const post = (kind: string, debit: BookAccount, credit: BookAccount, amount: Nano): void => {
+  const post = (kind: TransferKind, debit: BookAccount, credit: BookAccount, amount: Nano): void => {
     if (amount > 0n) transfers.push({ kind, debit, credit, amount })
   }
   if (payment !== undefined) {

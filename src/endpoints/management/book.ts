@@ -1,6 +1,8 @@
 import { Plans } from '../../accounts/plans.ts'
 import type { AppContext } from '../../context.ts'
+import { invalid } from '../../error.ts'
 import { AuditJobs, type AuditJob } from '../../ledger/audit-jobs.ts'
+import { TRANSFER_KINDS } from '../../ledger/book.ts'
 import type { BookAccount, TransferPosition } from '../../store/store.ts'
 import { answer, cursorAfter, limitOf, positionOf, time, timeOrNull, unknown, usd, type Page } from './answer.ts'
 import { instantIn, scopeOf } from './filters.ts'
@@ -59,6 +61,8 @@ export async function listTransfers(app: AppContext, inbound: ManagementRequest)
   const now = app.clock.now()
   const { accountIds } = await scopeOf(app, inbound, 'book.read')
   const kinds = inbound.query.getAll('kind')
+  if (!kinds.every((kind) => (TRANSFER_KINDS as readonly string[]).includes(kind)))
+    throw invalid('kind', `must be one of ${TRANSFER_KINDS.join(', ')}`)
   const names = await namesOf(app)
   const { rows, next } = await app.store.reports.transfers(
     {
