@@ -95,7 +95,15 @@ describe('a key', () => {
     expect(await param({ kind: 'pay-as-you-go', role: 'viewer' })).toEqual([400, 'role'])
     expect(await param({ kind: 'management', role: 'member', scope: 'installation' })).toEqual([400, 'role'])
     expect(await param({ kind: 'pay-as-you-go', account: 'nothing' })).toEqual([404, 'account'])
+    expect(await param({ kind: 'management', role: 'viewer', scope: 'nothing' })).toEqual([404, 'scope'])
     expect(await param({})).toEqual([400, 'body'])
+  })
+
+  test('the scope of a management key may be the name of an account', async () => {
+    const made = await make(owner, { kind: 'management', role: 'member', scope: 'default' })
+    expect(made.scope).toBe(account)
+    const { json } = await owner.change<KeyAnswer>('PATCH', `/keys/${made.id}`, { role: 'viewer', scope: 'default' })
+    expect([json.role, json.scope]).toEqual(['viewer', account])
   })
 
   test('a revoked key is refused, and listed on demand alone', async () => {

@@ -1,6 +1,6 @@
 import type { Budgets } from '../../accounts/budget.ts'
 import type { NewKey } from '../../accounts/keys.ts'
-import { covers, rolesOf, type Role, type RoleName } from '../../accounts/roles.ts'
+import { covers, INSTALLATION, rolesOf, type Role, type RoleName } from '../../accounts/roles.ts'
 import { modelPatternProblem } from '../../config/model-settings.ts'
 import { requestsPerMinute } from '../../config/account-settings.ts'
 import { list, name, object, string } from '../../config/shape.ts'
@@ -76,7 +76,7 @@ const CHANGEABLE = {
   requests_per_minute: nullable(requestsPerMinute),
   expires_at: nullable(instantShape('Expiry')),
   role: nullable(name(['owner', 'admin', 'member', 'viewer'] as const)),
-  scope: nullable(string({ what: '"installation" or the id of an account' })),
+  scope: nullable(string({ what: '"installation" or an account, by id or name' })),
   capture: captureShape,
 }
 
@@ -128,7 +128,7 @@ export async function createKey(app: AppContext, inbound: ManagementRequest): Pr
   const body = await bodyOf(inbound, CREATE)
   const account = await accountFor(app, inbound, body.account ?? defaultAccount(inbound), 'keys.change')
   const kind = body.kind!
-  const role = roleOf(inbound, kind, body, account.id)
+  const role = await roleOf(app, inbound, kind, body, account.id)
   const given = readOptions(app, body)
   checkPeriod(given)
   const capture = readSwitch(app, body.capture)
@@ -163,7 +163,7 @@ export async function changeKey(app: AppContext, inbound: ManagementRequest): Pr
   checkVersion(inbound, changeable(before))
   if (key.revokedAt !== null) throw new GatewayError('conflict', 'This key is revoked: make a new one.')
   const isOtherRole = body.role !== undefined || body.scope !== undefined
-  const role = isOtherRole ? roleOf(inbound, key.kind, body, key.accountId) : undefined
+  const role = isOtherRole ? await roleOf(app, inbound, key.kind, body, key.accountId) : undefined
   const changed = { ...key, ...readOptions(app, body), ...(isOtherRole ? storedRole(role) : {}) }
   checkPeriod(changed)
   if ((changed.limit === null) !== (key.limit === null) || changed.limitPeriod !== key.limitPeriod)
@@ -198,7 +198,7 @@ export async function rotateKey(app: AppContext, inbound: ManagementRequest): Pr
   const key = await keyFor(app, inbound, 'keys.change')
   if (key.revokedAt !== null || (key.expiresAt ?? Infinity) <= app.clock.now())
     throw new GatewayError('conflict', `This key is ${key.revokedAt === null ? 'expired' : 'revoked'}: make a new one.`)
-  if (key.role !== null) roleOf(inbound, key.kind, key as { role: RoleName; scope: string }, key.accountId)
+  if (key.role !== null) await roleOf(app, inbound, key.kind, key as { role: RoleName; scope: string }, key.accountId)
   const entry = { action: 'key.rotate', target: key.id, accountId: key.accountId }
   const { id, text } = await app.keys.rotate(key.id, grace * 1000, (row) => [
     logChange(app, inbound, { ...entry, after: { id: row.id, grace_seconds: grace } }),
@@ -241,24 +241,27 @@ async function keyFor(
   return key
 }
 
-/** The role of a management key: at most that of the caller. */
-function roleOf(
+/** The role of a management key: at most that of the caller. `scope`: also the name of an account. */
+async function roleOf(
+  app: AppContext,
   { caller }: ManagementRequest,
   kind: KeyKind,
   { role, scope }: Pick<Given, 'role' | 'scope'>,
   accountId: string,
-): Role | undefined {
+): Promise<Role | undefined> {
   if (kind !== 'management') {
     if (role != null || scope != null) throw invalid('role', 'belongs to a management key')
     return undefined
   }
-  const wanted: Role = { scope: scope ?? accountId, role: role ?? 'viewer' }
+  const account = scope === INSTALLATION ? undefined : await app.store.accounts.find(scope ?? accountId)
+  const wanted: Role = { scope: account?.id ?? scope ?? accountId, role: role ?? 'viewer' }
   if (!rolesOf(wanted.scope).includes(wanted.role))
     throw invalid('role', `must be one of ${rolesOf(wanted.scope).join(', ')}`)
   if (!covers(caller.roles, wanted))
     throw new GatewayError('role_required', 'A management key can have at most the rights of its creator.', {
       param: 'role',
     })
+  if (account === undefined && wanted.scope !== INSTALLATION) throw unknown('account', 'scope')
   return wanted
 }
 

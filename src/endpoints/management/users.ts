@@ -42,7 +42,7 @@ export type UserSessionAnswer = {
 
 const roles = list(
   object(
-    { scope: string({ what: '"installation" or the id of an account' }), role: name(ROLE_NAMES) },
+    { scope: string({ what: '"installation" or an account, by id or name' }), role: name(ROLE_NAMES) },
     { required: ['scope', 'role'] },
   ),
   { what: 'roles' },
