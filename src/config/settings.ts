@@ -376,7 +376,7 @@ function readKeys(read: NonNullable<ReadFile['keys']>): KeyConfig[] {
     const ofText = kindOfText(key)
     if (ofText !== undefined && kind !== undefined && kind !== ofText)
       location.fail(
-        `has the kind ${kind}, but a key that begins with ${KEY_PREFIXES[ofText]}: that is one of ${ofText}`,
+        `has the kind ${kind}, but its key begins with ${KEY_PREFIXES[ofText]}, which is for the kind ${ofText}`,
       )
     keys.push({
       key,

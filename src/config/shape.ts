@@ -247,7 +247,11 @@ export const map = <T>(
     for (const { key: name, keyOffset, location: member } of location.members()) {
       const wrong = key.pattern.test(name) ? key.check?.(name) : `must be ${key.what}`
       if (wrong !== undefined)
-        location.source.report(keyOffset, location.path, `the name ${JSON.stringify(name.slice(0, 80))} ${wrong}`)
+        location.source.report(
+          keyOffset,
+          location.path,
+          `has the name ${JSON.stringify(name.slice(0, 80))}, which ${wrong}`,
+        )
       const value = of.read(member)
       if (wrong === undefined && value !== undefined) read.set(name, { value, location: member })
     }

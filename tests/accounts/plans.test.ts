@@ -104,7 +104,7 @@ describe('plans', () => {
     [
       'plans: { tiers: { Pro: {} } }',
       [
-        '1:19: plans.tiers the name "Pro" must be lower-case letters, digits, dots, - and _, ' +
+        '1:19: plans.tiers has the name "Pro", which must be lower-case letters, digits, dots, - and _, ' +
           'beginning with a letter or digit',
       ],
     ],

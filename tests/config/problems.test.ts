@@ -160,7 +160,7 @@ const PROBLEMS: [string, string[]][] = [
   [
     'providers:\n  Acme: {}',
     [
-      '2:3: providers the name "Acme" must be lower-case letters, digits, dots, - and _, ' +
+      '2:3: providers has the name "Acme", which must be lower-case letters, digits, dots, - and _, ' +
         'beginning with a letter or digit',
     ],
   ],
@@ -194,11 +194,11 @@ const PROBLEMS: [string, string[]][] = [
   ],
   [
     'providers:\n  openai: { headers: { Host: x } }',
-    ['2:24: providers.openai.headers the name "Host" is set by Sluice'],
+    ['2:24: providers.openai.headers has the name "Host", which is set by Sluice'],
   ],
   [
     'providers:\n  openai: { headers: { "a b": x } }',
-    ['2:24: providers.openai.headers the name "a b" must be the name of a header'],
+    ['2:24: providers.openai.headers has the name "a b", which must be the name of a header'],
   ],
   ['providers:\n  openai: { headers: { a: "x\\ny" } }', ['2:27: providers.openai.headers.a must be printable ASCII']],
   [
@@ -241,7 +241,7 @@ const PROBLEMS: [string, string[]][] = [
   ],
   [
     'models:\n  a b: { endpoints: [{ provider: openai, model: x }] }',
-    ['2:3: models the name "a b" must be 1 to 256 characters of A-Z a-z 0-9 . _ : @ / + -'],
+    ['2:3: models has the name "a b", which must be 1 to 256 characters of A-Z a-z 0-9 . _ : @ / + -'],
   ],
   [
     'models:\n  a: { endpoints: [{ provider: openai, model: x }], price: { promt: 1 } }',
@@ -324,7 +324,7 @@ const PROBLEMS: [string, string[]][] = [
   ],
   [
     'keys: [{ key: sk-ss-v1-0123456789abcdef, kind: pay-as-you-go }]',
-    ['1:8: keys[0] has the kind pay-as-you-go, but a key that begins with sk-ss-v1-: that is one of subscription'],
+    ['1:8: keys[0] has the kind pay-as-you-go, but its key begins with sk-ss-v1-, which is for the kind subscription'],
   ],
 ]
 
