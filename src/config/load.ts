@@ -27,7 +27,17 @@ export function loadConfig(options: Options, env: Environment): Config {
   if (data !== undefined) config.data = resolve(data.text)
   if (host !== undefined) config.listen.host = host.text
   if (port !== undefined) config.listen.port = portNumber(port)
+  checkPorts(config)
   return config
+}
+
+/** Both listeners share their ports with a successor, and so would with each other: each gets half of the requests. */
+function checkPorts({ listen, metrics, workers }: Config): void {
+  const { enabled, port: first } = metrics
+  if (!enabled || first === undefined || first === 0) return
+  if (listen.port < first || listen.port >= first + workers) return
+  const taken = workers === 1 ? `${first}, too` : `${listen.port}, one of those of the ${workers} workers`
+  throw new ConfigError([`metrics.port: the port of the API is ${taken}; choose another one`])
 }
 
 function readNamed(file: string, env: Environment): Config {

@@ -356,6 +356,19 @@ describe('sources', () => {
     return 'loads'
   }
 
+  test('the metrics have another port than the API, whatever set that', () => {
+    const withMetrics = join(folder, 'metrics.yaml')
+    const write = (text: string): void => writeFileSync(withMetrics, `metrics: { port: 9464 }\n${text}`)
+    const problem = (taken: string): string => `metrics.port: the port of the API is ${taken}; choose another one`
+    write('listen: { port: 9464 }\n')
+    expect(fail({ file: withMetrics })).toBe(problem('9464, too'))
+    expect(fail({ file: withMetrics, port: '9465' })).toBe('loads')
+    write('store: postgres://a@h/b\nworkers: 4\nlisten: { port: 80 }\n')
+    expect(fail({ file: withMetrics })).toBe('loads')
+    expect(fail({ file: withMetrics, port: '9467' })).toBe(problem('9467, one of those of the 4 workers'))
+    expect(fail({ file: withMetrics, port: '9468' })).toBe('loads')
+  })
+
   test('an option overrides a variable, a variable the file, and the file a default', () => {
     const env = { SLUICE_CONFIG: file, SLUICE_HOST: '10.0.0.2', SLUICE_PORT: '2', SLUICE_DATA: 'from-env' }
     expect(loadConfig({ host: '10.0.0.3', port: '3', data: 'from-option' }, env)).toMatchObject({
