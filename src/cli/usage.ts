@@ -25,9 +25,9 @@ export async function printUsage(given: Given): Promise<void> {
     const now = clock.now()
     const [from, to] = [instant(given, 'from', DEFAULT_FROM, now), instant(given, 'to', '-0m', now)]
     if (from >= to) throw new UsageError('--from must be before --to')
+    readOption(() => zone.bounds(bucket, from, to), 'bucket')
     const name = given.text('account')
-    const account = name === undefined ? undefined : await store.accounts.find(name)
-    if (name !== undefined && account === undefined) throw new Error(`there is no account ${name}`)
+    const account = name === undefined ? undefined : await data.accounts.named(name)
     const scope = { ...(account === undefined ? {} : { accountIds: [account.id] }), choices: {} }
     const keys = groups.includes('key') ? await configuredKeys(data) : undefined
     const usage = await sumUsage(

@@ -59,7 +59,13 @@ test.each([
   [['--from', 'soon'], '--from must be an instant'],
   [['--tz', 'Mars'], '--tz must be the name of a time zone'],
   [['--format', 'xml'], '--format must be one of table, csv, json'],
+  [['--from', '-400d', '--bucket', 'minute'], '--bucket gives more than 2000 points in this range; take a larger one'],
 ])('a wrong option is named: %j', async (args, message) => {
   const { code, err } = await usage(...args)
   expect([code, err]).toEqual([2, expect.stringContaining(message)])
+})
+
+test('an account that does not exist is answered as by other commands', async () => {
+  const { code, err } = await usage('--account', 'nobody')
+  expect([code, err]).toEqual([1, expect.stringContaining('no account "nobody"; sluice accounts list shows all')])
 })
