@@ -82,6 +82,10 @@ export const COMMANDS: readonly Command[] = [
       kind: { value: 'KIND', summary: 'pay-as-you-go (default), subscription or management' },
       account: { value: 'NAME', summary: 'Name or id of the account (default: default)' },
       name: { value: 'TEXT', summary: 'Display name' },
+      role: {
+        value: 'ROLE',
+        summary: 'owner, admin or viewer of the installation, for a management key (default: viewer of its account)',
+      },
       models: {
         value: 'PATTERNS',
         summary: "Allowed models, with * as a wildcard: 'openai/*,anthropic/claude-*' (default: all)",

@@ -1,5 +1,6 @@
 import { Keys, type ListedKey, type NewKey } from '../accounts/keys.ts'
-import { KEY_KINDS, LIMIT_PERIODS } from '../config/terms.ts'
+import { INSTALLATION, rolesOf } from '../accounts/roles.ts'
+import { KEY_KINDS, type KeyKind, LIMIT_PERIODS } from '../config/terms.ts'
 import { modelPatternProblem } from '../config/model-settings.ts'
 import { described } from '../endpoints/management/keys.ts'
 import { usdOf } from '../money.ts'
@@ -95,12 +96,24 @@ function readKey(given: Given, now: number): NewKey {
     kind,
     ...(account === undefined ? {} : { account }),
     ...(name === undefined ? {} : { name }),
+    ...readRole(given, kind),
     ...readModels(given),
     ...readLimit(given),
     ...(expires === undefined ? {} : { expiresAt: readInstant(expires, now) }),
     ...(requests === undefined ? {} : { requestsPerMinute: readCount(requests) }),
     ...(given.on('no-idempotency') ? { idempotency: false } : {}),
   }
+}
+
+/** The role of a management key on the installation. */
+function readRole(given: Given, kind: KeyKind): Pick<NewKey, 'role'> {
+  const text = given.text('role')
+  if (text === undefined) return {}
+  if (kind !== 'management') throw new UsageError('--role requires --kind management')
+  const roles = rolesOf(INSTALLATION)
+  const role = roles.find((one) => one === text)
+  if (role === undefined) throw new UsageError(`--role must be one of ${roles.join(', ')}${didYouMean(text, roles)}`)
+  return { role: { scope: INSTALLATION, role } }
 }
 
 function readModels(given: Given): Pick<NewKey, 'models'> {

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { topUp } from '../../src/ledger/book.ts'
 import { listening } from './listening.ts'
 import { program } from '../program.ts'
-import { ofSqlite, withStoreOption, withStoreText } from '../stores.ts'
+import { ofSqlite, storeIn, withStoreOption, withStoreText } from '../stores.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-cli-accounts-'))
 afterAll(() => rmSync(scratch, { recursive: true, force: true }))
@@ -257,3 +257,23 @@ test('the first start creates one account with the configured credit, and others
     ['team', 'free', 0],
   ])
 }, 30_000)
+
+test('a management key is made with a role on the installation', async () => {
+  const folder = newFolder()
+  const { id } = await json<{ id: string }>(folder, 'keys', 'create', '--kind', 'management', '--role', 'viewer')
+  const store = await storeIn(folder)
+  expect(await store.accounts.keyWithId(id)).toMatchObject({
+    kind: 'management',
+    role: 'viewer',
+    scope: 'installation',
+  })
+  await store.close()
+  for (const [args, message] of [
+    [['--role', 'viewer'], '--role requires --kind management'],
+    [['--kind', 'management', '--role', 'member'], '--role must be one of owner, admin, viewer'],
+    [['--kind', 'management', '--role', 'admn'], 'did you mean admin?'],
+  ] as const) {
+    const { code, err } = await run(folder, 'keys', 'create', ...args)
+    expect([code, err]).toEqual([2, expect.stringContaining(message)])
+  }
+})
