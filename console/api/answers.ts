@@ -215,17 +215,11 @@ export type ProviderTest = {
   error: string | null
 }
 
+type Calls = Record<'requests' | 'failed' | 'wrong_requests' | 'rate_limited', number>
 /** The last hour. `first_token_ms`: the median of the streams of a minute. */
 export type ProviderHealth = {
   provider: string
-  minutes: {
-    at: string
-    requests: number
-    failed: number
-    wrong_requests: number
-    rate_limited: number
-    first_token_ms: number | null
-  }[]
+  minutes: (Calls & { at: string; first_token_ms: number | null })[]
   failures: { code: string; requests: number }[]
   open: number
   errors: { at: string; model: string | null; code: string; message: string | null }[]

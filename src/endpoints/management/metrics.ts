@@ -50,7 +50,7 @@ export function listenForMetrics(app: AppContext): Listening | undefined {
 
 async function answerAlone(app: AppContext, request: Request): Promise<Response> {
   if (new URL(request.url).pathname !== PATH) return new Response(`Metrics are at ${PATH}.\n`, { status: 404 })
-  // Of an answer to HEAD the runtime sends no body.
+  // The runtime sends no body to HEAD.
   if (request.method === 'GET' || request.method === 'HEAD') return writeMetrics(app)
   return new Response(`${PATH} takes GET.\n`, { status: 405, headers: { allow: 'GET, HEAD' } })
 }

@@ -173,7 +173,7 @@ function grouped(rows: readonly UsageRow[], { bounds, groups, top, names }: Grou
   return rest.length === 0 ? written : [...written, write('other', ['other'], rest)]
 }
 
-/** How groups are called: by their names, and where several have the same one, with their ids. */
+/** The names of groups, with the id where several have the same name. */
 function labelsOf(
   ids: ReadonlySet<string | null>,
   names: ReadonlyMap<string, string | null> = new Map(),
