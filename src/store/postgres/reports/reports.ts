@@ -10,7 +10,8 @@ import { providerHealth } from './provider-health.ts'
 import { Reader } from './reader.ts'
 import { WRONG_ROLL_UPS } from './recount.ts'
 import { Refusals } from './refusals.ts'
-import { requestDetail, requestPage } from './request-list.ts'
+import { requestDetail } from './request-detail.ts'
+import { requestPage } from './request-list.ts'
 import { speedRows, usageRows } from './usage-sums.ts'
 
 /** The longest that all records are compared with their roll-ups. */
