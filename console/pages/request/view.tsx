@@ -45,13 +45,15 @@ export function RequestView({ asked }: { asked: Asked }) {
 /** The end of the request, and the next step. */
 function Verdict({ request }: { request: RequestDetail }) {
   const advice = adviceOf(request)
+  const sentence = outcomeSentence(request, request.attempts)
+  const { code, message } = request.error ?? { code: '', message: null }
   const tone = VERDICT_TONES[request.outcome] ?? 'failed'
   return (
     <div className="verdict" data-tone={tone}>
-      <p className="verdict-text">{visible(outcomeSentence(request, request.attempts))}</p>
+      <p className="verdict-text">{visible(sentence)}</p>
       {request.error !== null && request.outcome !== 'refused' && (
         <p className="verdict-error">
-          <code>{request.error.code}</code> {visible(request.error.message ?? '')}
+          <code>{code}</code> {message === null || sentence.startsWith(message) ? '' : visible(message)}
         </p>
       )}
       {advice.length > 0 && (
