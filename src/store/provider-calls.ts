@@ -59,7 +59,9 @@ export class ProviderCalls {
       minutes: [...this.#minutes]
         .sort(([a], [b]) => a - b)
         .map(([at, { firstTokens, ...counts }]) => ({ at, ...counts, firstTokenMs: medianOf(firstTokens) })),
-      codes: [...this.#codes].map(([code, requests]) => ({ code, requests })),
+      codes: [...this.#codes]
+        .map(([code, requests]) => ({ code, requests }))
+        .sort((a, b) => b.requests - a.requests || (a.code < b.code ? -1 : 1)),
       errors: this.#errors,
     }
   }

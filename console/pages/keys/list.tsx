@@ -48,7 +48,7 @@ export function KeyList({ keys, filter, onOpen, onMake }: Props) {
             <th className="wide">Kind</th>
             <th className="wide">Account</th>
             <th className="wide wider">Models</th>
-            <th>Limit</th>
+            <th>Limit, USD</th>
             <th className="wide">Last used</th>
             <th className="wide wider">Expires</th>
             <th className="wide wider">From</th>
