@@ -90,6 +90,7 @@ export class IssuedIdRecorder {
         this.record(frame.data)
         return passthrough.frame(frame)
       },
+      again: (passed: Frame, error: GatewayError): Frame[] => passthrough.again?.(passed, error) ?? [],
       endEarly: (end: EarlyEnd): Frame[] => passthrough.endEarly?.(end) ?? [],
       append: (text: string): void => passthrough.append?.(text),
       fail: (error: GatewayError): Frame[] => passthrough.fail(error),

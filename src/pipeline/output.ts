@@ -97,6 +97,7 @@ export class PassthroughOutput implements Output {
     this.#release(out)
     if (mayBeLast) this.#held = passed
     else out.push(passed)
+    if (this.#error !== undefined) out.push(...(this.#passthrough.again?.(passed, this.#error) ?? []))
   }
 
   counted(usage: Usage | undefined): void {

@@ -253,6 +253,8 @@ export type EarlyEnd = { usage: Usage; report: Record<string, unknown> }
 export interface Passthrough {
   /** Undefined: not for this client (usage that it did not request). */
   frame(frame: Frame): Frame | undefined
+  /** The error of a frame that was passed on, again for clients that read it only in another form. */
+  again?(passed: Frame, error: GatewayError): Frame[]
   /** The frames of an error in the middle of the stream, consistent with the frames before. */
   fail(error: GatewayError): Frame[]
   /** The frames that end the response as one that reached its output limit, consistent with the frames before. */

@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { createGoogleGenerativeAI } from '@ai-sdk/google'
+import { createOpenAI } from '@ai-sdk/openai'
 import Anthropic from '@anthropic-ai/sdk'
 import { GoogleGenAI } from '@google/genai'
+import { streamText, type LanguageModel } from 'ai'
 import OpenAI from 'openai'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { startGateway, type Gateway } from '../server.ts'
@@ -79,4 +82,47 @@ test.each<[ConversationName, string]>([
 ])('a client of %s gets an error of its protocol for one in another form', async (client, sent) => {
   body = sent
   await expect(READERS[client](`${providerOf(client)}/m`)).rejects.toThrow('out of memory')
+})
+
+/** Reads a stream with the AI SDK, and throws the error that it reports. */
+const READERS_OF_AI: Partial<Record<ConversationName, () => LanguageModel>> = {
+  'chat.completions': () =>
+    createOpenAI({ baseURL: `${gateway.url}/v1`, apiKey: gateway.key }).chat(`${providerOf('chat.completions')}/m`),
+  generateContent: () =>
+    createGoogleGenerativeAI({ baseURL: `${gateway.url}/v1beta`, apiKey: gateway.key })(
+      `${providerOf('generateContent')}/m`,
+    ),
+}
+
+async function errorOfAi(client: ConversationName): Promise<unknown> {
+  const errors: unknown[] = []
+  const model = READERS_OF_AI[client]!()
+  const result = streamText({ model, prompt: 'hi', maxRetries: 0, onError: ({ error }) => void errors.push(error) })
+  await result.consumeStream({ onError: () => undefined })
+  return errors[0]
+}
+
+const CHUNK = '{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":'
+const GOOGLE = '{"candidates":[{"content":{"role":"model","parts":[{"text":"Hal"}]}}]}'
+
+test.each<[ConversationName, string, string]>([
+  ['chat.completions', 'beside a choice', `${CHUNK}{},"finish_reason":"error"}],"error":{"message":"out of memory"}}`],
+  [
+    'chat.completions',
+    'in a choice',
+    `${CHUNK}{},"finish_reason":"error","error":{"code":502,"message":"out of memory"}}]}`,
+  ],
+  ['chat.completions', 'without a member for it', '{"object":"error","message":"out of memory","code":500}'],
+  ['generateContent', 'in a frame', '{"error":{"code":500,"message":"out of memory","status":"INTERNAL"}}'],
+])('clients of %s get an error in mid-stream, %s', async (client, _, failure) => {
+  const begin = client === 'generateContent' ? GOOGLE : `${CHUNK}{"role":"assistant","content":"Hal"}}]}`
+  body = `data: ${begin}\n\ndata: ${failure}\n\n`
+  await expect(READERS[client](`${providerOf(client)}/m`)).rejects.toThrow('out of memory')
+  expect(JSON.stringify(await errorOfAi(client))).toContain('out of memory')
+})
+
+test('clients of generateContent get an error without a field', async () => {
+  body = `data: ${GOOGLE}\n\n{"error":{"code":500,"message":"out of memory","status":"INTERNAL"}}\n`
+  await expect(READERS.generateContent(`${providerOf('generateContent')}/m`)).rejects.toThrow('out of memory')
+  expect(JSON.stringify(await errorOfAi('generateContent'))).toContain('out of memory')
 })

@@ -5,9 +5,10 @@ import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { replaceAt, splice } from '../../json/edit.ts'
 import { members } from '../../json/scan.ts'
-import { isObject, tryParse } from '../../json/parse.ts'
+import { isObject, objectOf, tryParse } from '../../json/parse.ts'
 import { scrub } from '../../log/secrets.ts'
 import { objectsIn } from '../media.ts'
+import { errorObject } from '../openai-error.ts'
 import { removeRoutingMembers } from '../routing-members.ts'
 import type {
   EarlyEnd,
@@ -209,6 +210,14 @@ export class ChatPassthrough implements Passthrough {
     const chunk = tryParse(data)
     for (const [, { index, finish_reason: reason }] of objectsIn(isObject(chunk) ? chunk.choices : undefined))
       if (typeof reason === 'string') open.delete(Number(index))
+  }
+
+  /** An error beside choices, in one of them, or without the member: alone, as all clients read it. */
+  again({ data }: Frame, error: GatewayError): Frame[] {
+    const chunk = objectOf(tryParse(data))
+    if (chunk.choices === undefined && chunk.error !== undefined) return []
+    const own = chunk.error ?? objectsIn(chunk.choices).find(([, choice]) => isObject(choice.error))?.[1].error
+    return [{ data: scrub(JSON.stringify({ error: own ?? errorObject(error) })) }]
   }
 
   fail(error: GatewayError): Frame[] {

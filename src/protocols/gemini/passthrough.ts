@@ -153,11 +153,16 @@ export class GeminiPassthrough implements Passthrough {
 
   frame(frame: Frame): Frame | undefined {
     const present = members(frame.data)
-    // Google's clients recognize an error only without a `data:` field.
-    if (present.some(({ key }) => key === 'error')) return { data: scrub(frame.data), unprefixed: true }
+    // Google writes an error in several lines, of which its clients would read only the first as data.
+    if (present.some(({ key }) => key === 'error')) return { data: scrub(frame.data).replace(/[\r\n]+/g, ' ') }
     // A proxy between the provider and Sluice wrote this; Google's clients accept only JSON objects.
     if (present.length === 0) return undefined
     return { ...frame, data: splice(frame.data, this.#identity) }
+  }
+
+  /** Google's clients recognize an error only without a `data:` field, the AI SDK only with one. */
+  again(passed: Frame): Frame[] {
+    return [{ ...passed, unprefixed: true }]
   }
 
   fail(error: GatewayError): Frame[] {

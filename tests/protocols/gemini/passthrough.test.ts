@@ -149,13 +149,15 @@ describe('a response', () => {
     expect(new GeminiPassthrough(contextOf()).frame({ data: '[DONE]' })).toBeUndefined()
   })
 
-  test('has an error as raw JSON without credentials', () => {
-    const frame = new GeminiPassthrough(contextOf()).frame({
+  test('has an error without credentials, in a frame and as raw JSON', () => {
+    const passthrough = new GeminiPassthrough(contextOf())
+    const frame = passthrough.frame({
       unprefixed: true,
       data: '{\n "error": {"code": 503, "message": "Busy, AIzaSyA1234567890.", "status": "UNAVAILABLE"}}',
     })!
-    expect(frame.unprefixed).toBe(true)
+    expect(frame.unprefixed).toBeUndefined()
     expect(JSON.parse(frame.data)).toMatchObject({ error: { code: 503, status: 'UNAVAILABLE' } })
-    expect(frame.data).not.toContain('AIza')
+    expect(frame.data).not.toMatch(/AIza|\n/)
+    expect(passthrough.again(frame)).toEqual([{ data: frame.data, unprefixed: true }])
   })
 })
