@@ -28,8 +28,9 @@ beforeAll(async () => {
 })
 afterAll(() => replay?.stop())
 
+type Special = 'cut' | 'malformed' | 'several responses' | 'rotating ids' | 'contains a credential' | 'error'
 /** Recordings that are not one complete response: these are not compared for equality. */
-const SPECIAL: Record<string, 'cut' | 'malformed' | 'several responses' | 'rotating ids' | 'contains a credential'> = {
+const SPECIAL: Record<string, Special> = {
   'composite__connection-cut-test-prompt-with-prefill-and-s': 'cut',
   'composite__connection-cut-test-sync-chat-completions-str': 'cut',
   'responses lingua__multimodalRequest-followup-response-streaming': 'cut',
@@ -40,6 +41,9 @@ const SPECIAL: Record<string, 'cut' | 'malformed' | 'several responses' | 'rotat
   [MALFORMED]: 'malformed',
   'firebase-mock__vertexai-streaming-failure-api-key': 'contains a credential',
   'firebase-mock__vertexai-unary-failure-api-key': 'contains a credential',
+  'pydantic-ai__openrouter-openrouter-stream-error': 'error',
+  'firebase-mock__vertexai-streaming-failure-error-mid-stream': 'error',
+  'composite__mid-stream-error-overloaded-test-code-execution-stream': 'error',
   ...Object.fromEntries(SEVERAL.map((id) => [id, 'several responses'])),
   ...Object.fromEntries(ROTATING.map((id) => [id, 'rotating ids'])),
 }
@@ -56,6 +60,12 @@ function compareStreams(recording: Recording, received: unknown[], recorded: unk
     // Frames after the terminal event of the first response are not passed on.
     case 'several responses':
       return expect(received).toEqual(recorded.slice(0, received.length))
+    // The error comes once more, alone in a frame: before Google's raw JSON, behind any other frame.
+    case 'error': {
+      const { data, unframed } = recorded.at(-1) as { data?: { error: unknown }; unframed?: { error: unknown } }
+      const alone = { data: { error: (data ?? unframed)!.error } }
+      return expect(received).toEqual(recorded.toSpliced(unframed === undefined ? Infinity : -1, 0, alone))
+    }
     case 'rotating ids':
       return expect(withoutItemIds(received)).toEqual(withoutItemIds(recorded))
     default:
