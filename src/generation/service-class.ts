@@ -20,9 +20,9 @@ export const classValue = (value: string): string => value.toLowerCase().replace
 
 const OPENAI_TIERS: ReadonlySet<string> = new Set(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast'])
 
-/** A requested or reported tier by OpenAI's name; undefined where OpenAI has none. */
+/** A requested or reported tier by OpenAI's name; undefined where OpenAI has none. Groq's default is `on_demand`. */
 export function openaiTier(tier: string | undefined): string | undefined {
-  if (tier === 'standard' || tier === 'standard_only') return 'default'
+  if (tier === 'standard' || tier === 'standard_only' || tier === 'on_demand') return 'default'
   return tier !== undefined && OPENAI_TIERS.has(tier) ? tier : undefined
 }
 
@@ -32,4 +32,10 @@ export function googleTier(tier: string): string | undefined {
   if (tier === 'fast') return 'priority'
   const name = openaiTier(tier) === 'default' ? 'standard' : tier
   return name === 'standard' || name === 'flex' || name === 'priority' ? name : undefined
+}
+
+/** A reported tier by Anthropic's name; undefined where Anthropic has none. */
+export function anthropicTier(tier: string): string | undefined {
+  const name = openaiTier(tier) === 'default' ? 'standard' : tier
+  return name === 'standard' || name === 'priority' || name === 'batch' ? name : undefined
 }

@@ -65,6 +65,19 @@ export function loseLifetimes(context: ResponseContext, usage: Usage): void {
     lose(context, 'response_usage_adjusted', 'usage', 'tokens written to caches of all lifetimes are one sum')
 }
 
+/** The reported service tier by the name that the client's protocol has for it; one without a name is lost. */
+export function tierOf(
+  context: ResponseContext,
+  tier: string | undefined,
+  nameOf: (tier: string) => string | undefined,
+): string | undefined {
+  if (tier === undefined || tier === '') return undefined
+  const name = nameOf(tier)
+  // `auto` does not say which tier it was.
+  if (name === undefined && tier !== 'auto') lose(context, 'response_field_dropped', 'service_tier')
+  return name
+}
+
 /** The losses for the last frame of a translated response, if the client requested them in the body. */
 export const lossReport = ({ report, losses }: ResponseContext): { sluice?: { translation: readonly Loss[] } } =>
   report === true && losses !== undefined ? { sluice: { translation: losses.losses } } : {}

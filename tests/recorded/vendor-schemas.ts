@@ -65,6 +65,9 @@ function newValidator(protocol: ConversationName): SchemaValidator {
     const other = JSON.parse(readFileSync(join(FOLDER, 'google-generate-content.schema.json'), 'utf8')) as Any
     const { serviceTier } = other.$defs[other.roots.request].properties
     Object.assign(schema.$defs[schema.roots.request].properties, { serviceTier })
+    const { serviceTier: served } = other.$defs.UsageMetadata.properties
+    const usage = Object.keys(schema.$defs).find((name) => name.endsWith('UsageMetadata'))!
+    Object.assign(schema.$defs[usage].properties, { serviceTier: served })
   }
   // Google's schema lists every member; the other vendors leave their objects open.
   if (protocol === 'generateContent')

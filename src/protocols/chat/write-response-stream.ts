@@ -6,7 +6,7 @@ import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { present } from '../fields.ts'
 import { errorObject } from '../openai-error.ts'
-import { loseNativeContent, loseLifetimes, loseStopSequence, lossReport } from '../losses.ts'
+import { loseNativeContent, loseLifetimes, loseStopSequence, lossReport, tierOf } from '../losses.ts'
 import type { ResponseContext, ResponseIdentity, Writer } from '../protocol.ts'
 import {
   audioHead,
@@ -236,7 +236,8 @@ export class ChatResponseWriter implements Writer {
     }
     loseStopSequence(this.#context, event)
     loseLifetimes(this.#context, this.#usage)
-    const report = { ...present('service_tier', openaiTier(this.#tier)), ...lossReport(this.#context) }
+    const tier = tierOf(this.#context, this.#tier, openaiTier)
+    const report = { ...present('service_tier', tier), ...lossReport(this.#context) }
     const last =
       this.#includeUsage && this.#metered
         ? [this.#chunk({ choices: [choice] }), usageFrame(this.#responseIdentity, this.#usage, report)]

@@ -3,7 +3,7 @@ import type { Citation, MediaPart, Part, ReasoningPart, TextPart } from '../../g
 import { openaiTier } from '../../generation/service-class.ts'
 import { wrapSignature } from '../../generation/signature.ts'
 import { present } from '../fields.ts'
-import { lose, loseNativeContent, loseLifetimes, loseCitationDetails, loseStopSequence } from '../losses.ts'
+import { lose, loseNativeContent, loseLifetimes, loseCitationDetails, loseStopSequence, tierOf } from '../losses.ts'
 import type { ResponseContext, ResponseIdentity } from '../protocol.ts'
 import { TextOffsets } from '../offsets.ts'
 import {
@@ -40,7 +40,7 @@ export function writeResponse(answer: GenerationResponse, context: ResponseConte
         native_finish_reason: answer.finish.raw,
       },
     ],
-    ...present('service_tier', openaiTier(answer.service?.service_tier)),
+    ...present('service_tier', tierOf(context, answer.service?.service_tier, openaiTier)),
     ...(answer.metered ? { usage: writeUsage(answer.usage) } : {}),
   }
 }

@@ -147,13 +147,14 @@ const modality = (details: unknown, name: string): number =>
         0,
       )
 
-export const writeUsage = (usage: Usage): Record<string, unknown> => ({
+export const writeUsage = (usage: Usage, tier?: string): Record<string, unknown> => ({
   promptTokenCount: promptTokens(usage),
   candidatesTokenCount: completionTokens(usage) - usage.reasoningTokens,
   ...(usage.outputImageTokens + usage.outputAudioTokens > 0 ? { candidatesTokensDetails: outputDetails(usage) } : {}),
   thoughtsTokenCount: usage.reasoningTokens,
   cachedContentTokenCount: usage.cacheReadTokens,
   totalTokenCount: promptTokens(usage) + completionTokens(usage),
+  ...(tier === undefined ? {} : { serviceTier: tier }),
 })
 
 const outputDetails = (usage: Usage): { modality: string; tokenCount: number }[] =>

@@ -1,9 +1,10 @@
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
+import { googleTier } from '../../generation/service-class.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { ObjectText } from '../../json/object-text.ts'
-import { lossReport } from '../losses.ts'
+import { lossReport, tierOf } from '../losses.ts'
 import type { ResponseContext, Writer } from '../protocol.ts'
 import { writeLogprobs, writeUsage, type GeminiPart } from './shapes.ts'
 import { errorFrames } from './write-error.ts'
@@ -36,6 +37,8 @@ export class GeminiResponseWriter implements Writer {
   readonly #cited: CitedText[] = []
   readonly #metadata: Record<string, unknown> = {}
   #metered = false
+  /** The service tier that the provider reported. */
+  #tier: string | undefined
   #hasCall = false
   #head: PartHead | undefined
   /** The arguments of the open call, or the data of the open medium. */
@@ -69,6 +72,7 @@ export class GeminiResponseWriter implements Writer {
       case 'usage':
         Object.assign(this.#usage, event.usage)
         this.#metered = true
+        this.#tier = event.service?.service_tier ?? this.#tier
         return []
       case 'finish':
         return this.#finish(event)
@@ -175,10 +179,11 @@ export class GeminiResponseWriter implements Writer {
   #finish(finish: GenerationEvent & { type: 'finish' }): Frame[] {
     for (const cited of this.#cited) cited.text = this.#text
     loseOfEnd(this.#context, finish, this.#usage, this.#cited)
+    const tier = tierOf(this.#context, this.#tier, googleTier)
     return this.#chunk(
       { text: '' },
       { ...writeFinish(finish), ...writeGrounding(this.#cited, this.#metadata) },
-      { ...(this.#metered ? { usageMetadata: writeUsage(this.#usage) } : {}), ...lossReport(this.#context) },
+      { ...(this.#metered ? { usageMetadata: writeUsage(this.#usage, tier) } : {}), ...lossReport(this.#context) },
     )
   }
 

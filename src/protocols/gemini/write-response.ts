@@ -1,9 +1,10 @@
 import type { GenerationResponse, PartHead } from '../../generation/event.ts'
 import type { Part, TokenLogprob } from '../../generation/request.ts'
+import { googleTier } from '../../generation/service-class.ts'
 import { wrapSignature } from '../../generation/signature.ts'
 import type { Usage } from '../../generation/usage.ts'
 import { readObject } from '../../json/exact.ts'
-import { adjustSteps, lose, loseNativeContent, loseFinishReason, loseStopSequence } from '../losses.ts'
+import { adjustSteps, lose, loseNativeContent, loseFinishReason, loseStopSequence, tierOf } from '../losses.ts'
 import type { ResponseIdentity, ResponseContext } from '../protocol.ts'
 import { writeStep } from './hosted-tools.ts'
 import { HIDDEN, NATIVE_PARTS, writeFinishReason, writeLogprobs, writeUsage, type GeminiPart } from './shapes.ts'
@@ -28,6 +29,7 @@ export function writeResponse(answer: GenerationResponse, context: ResponseConte
   const logprobs = answer.parts.flatMap((part) => (part.type === 'text' ? (part.logprobs ?? []) : []))
   loseOfEnd(context, answer.finish, answer.usage, cited)
   loseBytes(context, logprobs)
+  const tier = tierOf(context, answer.service?.service_tier, googleTier)
   return {
     candidates: [
       {
@@ -38,7 +40,7 @@ export function writeResponse(answer: GenerationResponse, context: ResponseConte
         ...(logprobs.length === 0 ? {} : { logprobsResult: writeLogprobs(logprobs) }),
       },
     ],
-    ...(answer.metered ? { usageMetadata: writeUsage(answer.usage) } : {}),
+    ...(answer.metered ? { usageMetadata: writeUsage(answer.usage, tier) } : {}),
     ...writeIdentity(responseIdentity),
   }
 }

@@ -140,7 +140,7 @@ export class ReportedUsage {
 const hourOf = (lifetimes: unknown): number => (isObject(lifetimes) ? count(lifetimes.ephemeral_1h_input_tokens) : 0)
 
 /** The `usage` object: prompt tokens without cached ones, output with reasoning; details only where there are any. */
-export function writeUsage(usage: Usage): Json {
+export function writeUsage(usage: Usage, tier?: string): Json {
   const written = usage.cacheWrite5mTokens + usage.cacheWrite1hTokens
   return {
     input_tokens: usage.inputTokens + usage.inputAudioTokens,
@@ -159,6 +159,7 @@ export function writeUsage(usage: Usage): Json {
     ...(usage.webSearches > 0
       ? { server_tool_use: { web_search_requests: usage.webSearches, web_fetch_requests: 0 } }
       : {}),
+    ...(tier === undefined ? {} : { service_tier: tier }),
   }
 }
 

@@ -1,8 +1,9 @@
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import { type Issuer, wrapSignature } from '../../generation/signature.ts'
+import { anthropicTier } from '../../generation/service-class.ts'
 import { noUsage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
-import { lossReport } from '../losses.ts'
+import { lossReport, tierOf } from '../losses.ts'
 import type { ResponseIdentity, ResponseContext, Writer } from '../protocol.ts'
 import { type Block, type Json, tagPartSignature, writeStopReason, writeUsage } from './shapes.ts'
 import {
@@ -34,6 +35,8 @@ class MessagesResponseWriter implements Writer {
   readonly #responseIdentity: ResponseIdentity
   readonly #issuer: Issuer | undefined
   readonly #usage = noUsage()
+  /** The service tier that the provider reported. */
+  #tier: string | undefined
   #head: PartHead | undefined
   /** Index of the next block; the open one has the index before. */
   #next = 0
@@ -73,6 +76,7 @@ class MessagesResponseWriter implements Writer {
         return this.#partEnd(event.signature)
       case 'usage':
         Object.assign(this.#usage, event.usage)
+        this.#tier = event.service?.service_tier ?? this.#tier
         return []
       case 'finish':
         return this.#finish(event)
@@ -245,9 +249,10 @@ class MessagesResponseWriter implements Writer {
     this.#ended = true
     loseFinish(this.#context, event)
     const delta = { stop_reason: writeStopReason(event, this.#refused), stop_sequence: event.stopSequence ?? null }
+    const usage = writeUsage(this.#usage, tierOf(this.#context, this.#tier, anthropicTier))
     return [
       ...frames,
-      frameOf({ type: 'message_delta', delta, usage: writeUsage(this.#usage), ...lossReport(this.#context) }),
+      frameOf({ type: 'message_delta', delta, usage, ...lossReport(this.#context) }),
       frameOf({ type: 'message_stop' }),
     ]
   }

@@ -1,8 +1,9 @@
 import type { GenerationResponse, PartHead } from '../../generation/event.ts'
 import type { Citation, Part, TextPart, ToolCallPart } from '../../generation/request.ts'
+import { anthropicTier } from '../../generation/service-class.ts'
 import { type Issuer, type Signature, wrapSignature } from '../../generation/signature.ts'
 import { isObject } from '../../json/parse.ts'
-import { adjustSteps, lose, loseNativeContent, loseStopDetails, loseFinishReason } from '../losses.ts'
+import { adjustSteps, lose, loseNativeContent, loseStopDetails, loseFinishReason, tierOf } from '../losses.ts'
 import type { ResponseContext } from '../protocol.ts'
 import { passagesOf, writeCitation } from './citations.ts'
 import { writeStep } from './hosted-tools.ts'
@@ -20,7 +21,7 @@ import {
 type NativeHead = Extract<PartHead, { type: 'native' }>
 
 /** The message object of a non-streaming response. */
-export function writeResponse({ parts, finish, usage }: GenerationResponse, context: ResponseContext): object {
+export function writeResponse({ parts, finish, usage, service }: GenerationResponse, context: ResponseContext): object {
   const { id, model } = context.responseIdentity
   const signatures = new Set<Block>()
   const blocks = parts.flatMap((part) => blocksOf(part, context, signatures))
@@ -35,7 +36,7 @@ export function writeResponse({ parts, finish, usage }: GenerationResponse, cont
     content,
     stop_reason: writeStopReason(finish, refused),
     stop_sequence: finish.stopSequence ?? null,
-    usage: writeUsage(usage),
+    usage: writeUsage(usage, tierOf(context, service?.service_tier, anthropicTier)),
   }
 }
 

@@ -13,6 +13,7 @@ import {
   loseFinishReason,
   loseStopSequence,
   lossReport,
+  tierOf,
 } from '../losses.ts'
 import type { ResponseContext, Writer } from '../protocol.ts'
 import { writeSteps } from './hosted-tools.ts'
@@ -176,7 +177,7 @@ export class ResponsesResponseWriter implements Writer {
     this.response.status = status
     this.response.output = this.#output.items
     // Clients require a tier.
-    this.response.service_tier = openaiTier(this.#tier) ?? 'default'
+    this.response.service_tier = tierOf(this.#context, this.#tier, openaiTier) ?? 'default'
     this.response.usage = this.#hasUsage ? writeUsage(this.#usage) : null
     this.#output.emit(`response.${status}`, { response: { ...this.response, ...lossReport(this.#context) } })
   }
