@@ -77,7 +77,10 @@ export const responseFacts = (from: WireResponse, to: WireResponse): Fact[] => [
     fact: 'calls',
     want: JSON.stringify(from.content.calls),
     got: JSON.stringify(to.content.calls),
-    explainedBy: { codes: ['response_field_dropped'], path: /^response\.tool_calls\.arguments$/ },
+    explainedBy: {
+      codes: ['response_field_dropped', 'response_content_dropped'],
+      path: /^response\.tool_calls\.arguments$/,
+    },
   },
   { fact: 'outcome', want: from.outcome, got: to.outcome },
   // Sluice may report a stop sequence that the provider does not name.

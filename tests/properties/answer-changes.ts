@@ -54,26 +54,37 @@ const objectText = (text: string): string | undefined => {
   }
 }
 
+const isIncomplete = (part: Part): boolean =>
+  part.type === 'tool-call' && part.form === 'function' && objectText(part.arguments) === undefined
+
 /** Arguments are JSON objects in the body, so white space between members is lost. */
+const compactArguments: Change = {
+  name: 'compact arguments',
+  make: parts((part) => [
+    part.type === 'tool-call' && part.form === 'function' ? { ...part, arguments: objectText(part.arguments)! } : part,
+  ]),
+}
 const argumentsAsObjects: Change[] = [
   {
     name: 'no incomplete arguments',
     loss: ['response_field_dropped', 'response.tool_calls.arguments'],
-    make: parts((part) => [
-      part.type === 'tool-call' && part.form === 'function' && objectText(part.arguments) === undefined
-        ? { ...part, arguments: '{}' }
-        : part,
-    ]),
+    make: parts((part) => [isIncomplete(part) ? ({ ...part, arguments: '{}' } as Part) : part]),
   },
-  {
-    name: 'compact arguments',
-    make: parts((part) => [
-      part.type === 'tool-call' && part.form === 'function'
-        ? { ...part, arguments: objectText(part.arguments)! }
-        : part,
-    ]),
-  },
+  compactArguments,
 ]
+
+/** Google has no form for such a call, and a reason for which a response without it ends. */
+const noIncompleteCalls: Change = {
+  name: 'no calls with incomplete arguments',
+  loss: ['response_content_dropped', 'response.tool_calls.arguments'],
+  make: (answer) => {
+    const kept = answer.parts.filter((part) => !isIncomplete(part))
+    const ends = ['stop', 'stop-sequence', 'tool-calls'].includes(answer.finish.reason)
+    return kept.length < answer.parts.length && ends && !kept.some(({ type }) => type === 'tool-call')
+      ? { ...answer, parts: kept, finish: { ...answer.finish, reason: 'other' } }
+      : { ...answer, parts: kept }
+  },
+}
 
 const isNoText = (before: Part, part: Part): boolean =>
   before.type !== part.type || (part.type !== 'text' && part.type !== 'refusal')
@@ -373,7 +384,8 @@ const GEMINI = (way: Way): Change[] => [
   ...BEGIN,
   ...withoutNative('generateContent'),
   emptyArguments,
-  ...argumentsAsObjects,
+  noIncompleteCalls,
+  compactArguments,
   noBytes,
   listedTop,
   {

@@ -63,10 +63,14 @@ function expectSame(content: ResponseContent, source: ResponseContent, client: C
     source.text,
   )
   expect(compact(content.reasoning)).toBe(compact(source.reasoning))
-  expect(content.calls.map(({ name }) => name)).toEqual(source.calls.map(({ name }) => name))
-  for (const [index, { input }] of source.calls.entries())
+  // Google has no form for a call that was cut, and a reason for which a response without it ends.
+  const hasCut = client === 'generateContent' && source.calls.some(({ input }) => input === CUT)
+  const calls = hasCut ? source.calls.filter(({ input }) => input !== CUT) : source.calls
+  expect(content.calls.map(({ name }) => name)).toEqual(calls.map(({ name }) => name))
+  for (const [index, { input }] of calls.entries())
     if (input !== CUT) expect(content.calls[index]!.input).toEqual(input)
-  expect(content.finishReason).toBe(expectedFinishReason(source, client))
+  const reason = expectedFinishReason(source, client)
+  expect(content.finishReason).toBe(hasCut && reason === 'STOP' ? 'MALFORMED_FUNCTION_CALL' : reason)
   if (source.usage !== undefined) expect(content.usage).toEqual(source.usage)
 }
 

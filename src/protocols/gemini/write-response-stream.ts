@@ -10,8 +10,8 @@ import { writeLogprobs, writeUsage, type GeminiPart } from './shapes.ts'
 import { errorFrames } from './write-error.ts'
 import {
   isMetadata,
-  loseArguments,
   loseBytes,
+  loseCall,
   loseOfEnd,
   loseRefusal,
   writeCall,
@@ -40,6 +40,8 @@ export class GeminiResponseWriter implements Writer {
   /** The service tier that the provider reported. */
   #tier: string | undefined
   #hasCall = false
+  /** The name of a call that was left out. */
+  #malformed: string | undefined
   #head: PartHead | undefined
   /** The arguments of the open call, or the data of the open medium. */
   #buffered = ''
@@ -130,11 +132,8 @@ export class GeminiResponseWriter implements Writer {
     this.#head = undefined
     const signed = writeSignature(signature, head, this.#context.responseIdentity)
     switch (head?.type) {
-      case 'tool-call': {
-        const isFirst = !this.#hasCall
-        this.#hasCall = true
-        return this.#writeCall(head, signed, isFirst)
-      }
+      case 'tool-call':
+        return this.#endCall(head, signed)
       case 'image':
       case 'audio':
         return this.#chunk({ inlineData: { mimeType: head.mediaType, data: this.#buffered }, ...signed })
@@ -155,17 +154,24 @@ export class GeminiResponseWriter implements Writer {
     this.#buffered = ''
   }
 
-  /** Long arguments are written as they are spelled. */
-  #writeCall(head: PartHead & { type: 'tool-call' }, signed: Signed | undefined, isFirst: boolean): Frame[] {
-    if (this.#arguments === undefined)
-      return this.#chunk(writeCall(head, this.#buffered, signed, isFirst, this.#context))
-    this.#arguments.add(this.#buffered)
-    const { complete } = this.#arguments
+  #endCall(head: PartHead & { type: 'tool-call' }, signed: Signed | undefined): Frame[] {
+    const long = this.#arguments
     this.#arguments = undefined
-    if (complete === undefined) loseArguments(this.#context)
-    const chunk = this.#chunk(writeCall(head, '', signed, isFirst, this.#context))
-    // Within a text of the chunk the name would have a backslash before its second quote.
-    for (const frame of chunk) frame.data = frame.data.replace('"args":{}', () => `"args":${complete ?? '{}'}`)
+    const text = long === undefined ? this.#buffered : '{}'
+    long?.add(this.#buffered)
+    const isCut = long !== undefined && long.complete === undefined
+    if (isCut) loseCall(this.#context)
+    const call = isCut ? undefined : writeCall(head, text, signed, !this.#hasCall, this.#context)
+    if (call === undefined) {
+      this.#malformed ??= head.name
+      return []
+    }
+    this.#hasCall = true
+    const chunk = this.#chunk(call)
+    const { complete } = long ?? {}
+    if (complete === undefined) return chunk
+    // Long arguments are written as they are spelled. In a text of the chunk the name would have a backslash before it.
+    for (const frame of chunk) frame.data = frame.data.replace('"args":{}', () => `"args":${complete}`)
     return chunk
   }
 
@@ -182,7 +188,7 @@ export class GeminiResponseWriter implements Writer {
     const tier = tierOf(this.#context, this.#tier, googleTier)
     return this.#chunk(
       { text: '' },
-      { ...writeFinish(finish), ...writeGrounding(this.#cited, this.#metadata) },
+      { ...writeFinish(finish, this.#malformed), ...writeGrounding(this.#cited, this.#metadata) },
       { ...(this.#metered ? { usageMetadata: writeUsage(this.#usage, tier) } : {}), ...lossReport(this.#context) },
     )
   }

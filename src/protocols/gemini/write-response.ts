@@ -17,13 +17,19 @@ export function writeResponse(answer: GenerationResponse, context: ResponseConte
   const cited: CitedText[] = []
   const metadata: Record<string, unknown> = {}
   let hasCall = false
+  let malformed: string | undefined
   for (const part of answer.parts) {
     if (part.type === 'text')
       for (const citation of part.citations ?? [])
         cited.push({ citation, text: part.text, base: 0, partIndex: parts.length })
     if (part.type === 'native' && isMetadata(part)) metadata[part.kind] = part.value
-    else parts.push(...partsOf(part, context, !hasCall))
-    hasCall ||= part.type === 'tool-call'
+    else {
+      const written = partsOf(part, context, !hasCall)
+      parts.push(...written)
+      if (part.type !== 'tool-call') continue
+      if (written.length > 0) hasCall = true
+      else malformed ??= part.name
+    }
   }
   if (parts.length === 0) parts.push({ text: '' })
   const logprobs = answer.parts.flatMap((part) => (part.type === 'text' ? (part.logprobs ?? []) : []))
@@ -34,7 +40,7 @@ export function writeResponse(answer: GenerationResponse, context: ResponseConte
     candidates: [
       {
         content: { parts, role: 'model' },
-        ...writeFinish(answer.finish),
+        ...writeFinish(answer.finish, malformed),
         index: 0,
         ...writeGrounding(cited, metadata),
         ...(logprobs.length === 0 ? {} : { logprobsResult: writeLogprobs(logprobs) }),
@@ -59,8 +65,10 @@ function partsOf(part: Part, context: ResponseContext, isFirstCall: boolean): Ge
       const text = context.request.reasoning?.visible === false ? '' : part.text
       return text === '' && signed === undefined ? [] : [{ text, thought: true, ...signed }]
     }
-    case 'tool-call':
-      return [writeCall(part, part.arguments, signed, isFirstCall, context)]
+    case 'tool-call': {
+      const call = writeCall(part, part.arguments, signed, isFirstCall, context)
+      return call === undefined ? [] : [call]
+    }
     case 'image':
     case 'audio':
     case 'video':
@@ -106,7 +114,8 @@ export const writeSignature = (
     : { thoughtSignature: wrapSignature(signature, issuer, part?.redacted === true ? HIDDEN : '') }
 
 /**
- * A tool call. The first call of a response gets an empty signature with its issuer where a provider of another
+ * A tool call; undefined for one whose arguments are cut or invalid: Google has them as an object only, and clients run
+ * each call that they get. The first call of a response gets an empty signature with its issuer where a provider of another
  * protocol left it unsigned: if the conversation continues with a Google model, which refuses unsigned calls of its
  * own, `forward` knows by it that the call is another model's.
  */
@@ -116,23 +125,29 @@ export function writeCall(
   signed: Signed | undefined,
   isFirstCall: boolean,
   context: ResponseContext,
-): GeminiPart {
+): GeminiPart | undefined {
+  const args = form === 'custom' ? { input: argumentsText } : readArguments(argumentsText)
+  if (args === undefined) {
+    loseCall(context)
+    return undefined
+  }
   const { responseIdentity } = context
   const unsigned =
     isFirstCall && responseIdentity.issuer !== undefined ? writeSignature('', undefined, responseIdentity) : undefined
-  const args = form === 'custom' ? { input: argumentsText } : readArguments(argumentsText, context)
   return { functionCall: { id, name, args }, ...(signed ?? unsigned) }
 }
 
-/** Arguments as an object. Text that is cut or invalid gives `{}`, since Google has no other form. */
-function readArguments(text: string, context: ResponseContext): Record<string, unknown> {
-  const args = readObject(text)
-  if (args === undefined && text.trim() !== '') loseArguments(context)
-  return args ?? {}
-}
+const readArguments = (text: string): Record<string, unknown> | undefined =>
+  text.trim() === '' ? {} : readObject(text)
 
-export const loseArguments = (context: ResponseContext): void =>
-  lose(context, 'response_field_dropped', 'tool_calls.arguments', 'the arguments are not a complete JSON object')
+/** Reports a call that `writeCall` leaves out. */
+export const loseCall = (context: ResponseContext): void =>
+  lose(
+    context,
+    'response_content_dropped',
+    'tool_calls.arguments',
+    'the arguments are not a complete JSON object: the call is left out',
+  )
 
 /** Members that identify the response, of every chunk and every whole body. */
 export const writeIdentity = ({ model, createdAt, id }: ResponseIdentity): Record<string, unknown> => ({
@@ -141,9 +156,17 @@ export const writeIdentity = ({ model, createdAt, id }: ResponseIdentity): Recor
   responseId: id,
 })
 
-/** `finishReason`, with the provider's own reason where Google has none. */
-export const writeFinish = ({ reason, raw }: GenerationResponse['finish']): Record<string, string> => {
+/**
+ * `finishReason`, with the provider's own reason where Google has none. `malformed`: the name of a call that was left
+ * out.
+ */
+export const writeFinish = (
+  { reason, raw }: GenerationResponse['finish'],
+  malformed: string | undefined,
+): Record<string, string> => {
   const finishReason = writeFinishReason(reason)
+  if (finishReason === 'STOP' && malformed !== undefined)
+    return { finishReason: 'MALFORMED_FUNCTION_CALL', finishMessage: `Malformed function call: ${malformed}` }
   return { finishReason, ...(finishReason === 'OTHER' && raw !== '' ? { finishMessage: raw } : {}) }
 }
 

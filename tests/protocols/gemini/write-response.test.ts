@@ -63,8 +63,43 @@ describe('a stream', () => {
     expect(data).toContain('"args":{"b":1,"a":12345678901234567890}')
   })
 
-  test.each([[''], ['{"a":'], ['[1]'], ['nonsense']])('has {} for arguments %j that are not an object', (text) => {
-    expect(partsOf(chunksOf([start, ...tool([text]), stop]))[0].functionCall.args).toEqual({})
+  test('has {} for a call without arguments', () => {
+    expect(partsOf(chunksOf([start, ...tool(['']), stop]))[0].functionCall.args).toEqual({})
+  })
+
+  test.each([['{"a":'], ['[1]'], ['nonsense'], [`{"a":"${'x'.repeat(40_000)}`]])(
+    'has no call whose arguments are not an object, and says so at its end: %#',
+    (text) => {
+      const called = { type: 'finish', reason: 'tool-calls', raw: 'tool_calls' } as const
+      const cut = { type: 'finish', reason: 'length', raw: 'length' } as const
+      for (const [finish, expected] of [
+        [called, { finishReason: 'MALFORMED_FUNCTION_CALL', finishMessage: 'Malformed function call: f' }],
+        [cut, { finishReason: 'MAX_TOKENS' }],
+      ] as const) {
+        const events = [start, ...tool([text]), finish]
+        const chunks = chunksOf(events)
+        const whole = writeResponse(fold(events), contextOf()) as Json
+        for (const [parts, candidate] of [
+          [partsOf(chunks), chunks.at(-1)!.candidates[0]],
+          [partsOf([whole]), whole.candidates[0]],
+        ]) {
+          expect(parts).toEqual([{ text: '' }])
+          expect(candidate).toMatchObject(expected)
+        }
+      }
+    },
+  )
+
+  test('has the calls beside one whose arguments are not an object', () => {
+    const second = part(1, { type: 'tool-call', id: 'c2', name: 'g', form: 'function' }, ['{"b":1}'])
+    const finish = { type: 'finish', reason: 'tool-calls', raw: 'tool_calls' } as const
+    const issuer = { provider: 'p', model: 'm' }
+    const events = [start, ...tool(['{']), ...second, finish]
+    const whole = writeResponse(fold(events), contextOf(hello(), { issuer })) as Json
+    const [call] = partsOf(chunksOf(events, contextOf(hello(), { issuer })))
+    expect(call.functionCall).toEqual({ id: 'c2', name: 'g', args: { b: 1 } })
+    expect(call.thoughtSignature).toBeString()
+    expect(partsOf([whole])).toEqual([call])
   })
 
   test('has the free text of a custom tool as input', () => {
@@ -279,7 +314,7 @@ describe('losses of a response', () => {
 
   test('name arguments that are not complete', () => {
     expect(lossesOf([start, ...tool(['{"a":']), stop])).toEqual([
-      { code: 'response_field_dropped', path: 'response.tool_calls.arguments' },
+      { code: 'response_content_dropped', path: 'response.tool_calls.arguments' },
     ])
   })
 
