@@ -11,25 +11,32 @@ import {
 } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
 import { isObject } from '../../json/parse.ts'
-import { collectExtras, type Extras, type Fields } from '../fields.ts'
+import type { Extras, Fields } from '../fields.ts'
 import { positionOf, TEXT_ID } from './shapes.ts'
 
 /** A part that `reasoning_details` may sign. */
 export type Signable = MediaPart | ToolCallPart
 
+/** Members with the text of reasoning: OpenRouter's, that of most servers, and Copilot's. */
+const TEXTS = ['reasoning', 'reasoning_content', 'reasoning_text'] as const
+
 /**
- * Earlier reasoning of an assistant message. `reasoning_details` have the most; the same text in `reasoning` or
- * `reasoning_content` is not read again. `signable`: the message's calls and images by their ids in the details.
+ * Earlier reasoning of an assistant message. `reasoning_details`, or LiteLLM's `thinking_blocks`, have the most; the
+ * same text in another member is not read again. `signable`: calls and images of the message by their ids in details.
  */
 export function readReasoning(message: Fields, signable: ReadonlyMap<string, Signable>): Part[] {
-  const text = message.string('reasoning')
-  const content = message.string('reasoning_content')
+  const texts = TEXTS.map((name) => message.string(name))
+  const found = Math.max(
+    0,
+    texts.findIndex((text) => text !== undefined),
+  )
   const builder = new ReasoningBuilder(signable)
-  for (const detail of message.objects('reasoning_details') ?? []) builder.add(detail)
-  return builder.parts({
-    text: text ?? content ?? '',
-    path: message.at(text === undefined ? 'reasoning_content' : 'reasoning'),
-  })
+  const details = message.objects('reasoning_details') ?? []
+  for (const detail of details) builder.add(detail)
+  const blocks = details.length === 0 ? message.objects('thinking_blocks') : []
+  if (details.length > 0) message.take('thinking_blocks')
+  for (const block of blocks ?? []) builder.addBlock(block)
+  return builder.parts({ text: texts[found] ?? '', path: message.at(TEXTS[found]!) })
 }
 
 type Draft = (ReasoningPart | TextPart) & { index?: number }
@@ -55,6 +62,13 @@ class ReasoningBuilder {
     if (type === 'reasoning.encrypted') this.#encrypted(detail, head)
     else if (type === 'reasoning.summary') this.#visible(detail, 'summary', { ...head, form: 'summary' })
     else this.#visible(detail, 'text', head)
+  }
+
+  /** Anthropic's block, as clients of LiteLLM have it. */
+  addBlock(block: Fields): void {
+    const type = block.require('type', block.string('type'), "'thinking' or 'redacted_thinking'")
+    if (type === 'redacted_thinking') this.#encrypted(block, { path: block.path })
+    else this.#visible(block, 'thinking', { path: block.path })
   }
 
   /** All parts; the plain text only where no entry has text. */
@@ -89,7 +103,7 @@ class ReasoningBuilder {
 
   #visible(
     detail: Fields,
-    field: 'summary' | 'text',
+    field: 'summary' | 'text' | 'thinking',
     head: Pick<Draft & ReasoningPart, 'id' | 'index' | 'path' | 'form'>,
   ): void {
     const text = detail.string(field)
@@ -176,7 +190,7 @@ function cut(part: TextPart, length: number): [head: TextPart, rest?: TextPart] 
 /** `reasoning_effort`, `thinking`, and OpenRouter's `reasoning`, which has more. Unknown efforts are extras. */
 export function readReasoningOptions(body: Fields, extras: Extras): Reasoning | undefined {
   const options = body.object('reasoning')
-  const read: Reasoning = { ...readEffort(body, 'reasoning_effort', extras), ...readThinking(body, extras) }
+  const read: Reasoning = { ...readEffort(body, 'reasoning_effort', extras), ...readThinking(body) }
   const included = typeof body.value.include_reasoning === 'boolean' ? body.boolean('include_reasoning') : undefined
   if (included !== undefined) read.visible = included
   if (options !== undefined) {
@@ -188,7 +202,6 @@ export function readReasoningOptions(body: Fields, extras: Extras): Reasoning | 
     const enabled = options.boolean('enabled')
     if (enabled === false) read.effort = 'none'
     else if (enabled === true) read.adaptive = true
-    collectExtras(options, extras)
   }
   if (read.effort !== undefined || read.budgetTokens !== undefined) delete read.adaptive
   return Object.keys(read).length > 0 ? read : undefined
@@ -198,13 +211,12 @@ export function readReasoningOptions(body: Fields, extras: Extras): Reasoning | 
  * `thinking`: the switch of DeepSeek, Moonshot and z.ai, or Anthropic's with a budget, as clients of LiteLLM send it.
  * In any other form it is an extra.
  */
-function readThinking(body: Fields, extras: Extras): Reasoning {
+function readThinking(body: Fields): Reasoning {
   const { thinking } = body.value
   if (!isObject(thinking) || !THINKING.has(thinking.type)) return {}
-  const options = body.inner(body.take('thinking'), body.at('thinking'))
+  const options = body.object('thinking')!
   const type = options.string('type')
   const budget = options.integer('budget_tokens', { min: 0 })
-  collectExtras(options, extras)
   if (type === 'disabled') return { effort: 'none' }
   return budget === undefined || type === 'adaptive' ? { adaptive: true } : { budgetTokens: budget }
 }

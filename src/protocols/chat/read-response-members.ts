@@ -18,9 +18,19 @@ export const CHOICE = new Set([
 ])
 export const MESSAGE = new Set([
   ...['role', 'content', 'refusal', 'annotations', 'images', 'audio', 'tool_calls', 'function_call'],
-  ...['reasoning', 'reasoning_content', 'reasoning_details'],
+  ...['reasoning', 'reasoning_content', 'reasoning_text', 'reasoning_details'],
   ...['index', 'id', 'name', 'channel', 'prefix'],
 ])
+export const DETAIL = new Set(['type', 'text', 'summary', 'data', 'signature', 'format', 'index', 'id'])
+const ANNOTATION = new Set(['type', 'url_citation', 'start_index', 'end_index'])
+const URL_CITATION = new Set(['url', 'title', 'content', 'start_index', 'end_index'])
+
+export function addUnreadOfAnnotation(unread: UnreadMembers, annotation: unknown): void {
+  if (!isObject(annotation)) return
+  unread.add(annotation, ANNOTATION, 'annotations.')
+  if (isObject(annotation.url_citation)) unread.add(annotation.url_citation, URL_CITATION, 'annotations.')
+}
+
 const CALL = new Set(['id', 'index', 'type', 'function', 'custom', 'extra_content'])
 const FUNCTION = new Set(['name', 'arguments', 'input'])
 

@@ -6,7 +6,7 @@ import { TextOffsets } from '../offsets.ts'
 import { PartSequence, type OpenPart } from '../part-sequence.ts'
 import { UnreadMembers } from '../unread-members.ts'
 import { ToolCalls } from './read-response-calls.ts'
-import { addUnreadOfCall, MESSAGE } from './read-response-members.ts'
+import { addUnreadOfAnnotation, addUnreadOfCall, DETAIL, MESSAGE } from './read-response-members.ts'
 import { withEntry } from './reasoning-details.ts'
 import { joinedBase64, nonEmpty, parseDataUrl, readAnnotation, readLogprobs, type Json } from './shapes.ts'
 
@@ -131,6 +131,7 @@ export class MessageReader {
         this.#native.push(['annotations', annotation])
         continue
       }
+      addUnreadOfAnnotation(this.unread, annotation)
       this.#cited.add(citation.url)
       this.#whole({ type: 'citation', citation })
     }
@@ -198,9 +199,9 @@ export class MessageReader {
     if (nonEmpty(piece.signature) !== undefined) part.signature = piece.signature as string
   }
 
-  /** `reasoning_details` have the most; the same text in `reasoning` or `reasoning_content` is not read again. */
+  /** `reasoning_details` have the most; the same text in another member is not read again, Copilot's being the last. */
   #onReasoning(message: Json): void {
-    const plain = nonEmpty(message.reasoning) ?? nonEmpty(message.reasoning_content)
+    const plain = nonEmpty(message.reasoning) ?? nonEmpty(message.reasoning_content) ?? nonEmpty(message.reasoning_text)
     if (!Array.isArray(message.reasoning_details)) {
       if (plain !== undefined) this.#append('reasoning', { type: 'reasoning' }, plain)
       return
@@ -214,6 +215,7 @@ export class MessageReader {
   }
 
   #onDetail(detail: Json): void {
+    this.unread.add(detail, DETAIL, 'reasoning_details.')
     const id = nonEmpty(detail.id)
     const named = id === undefined ? {} : { id }
     if (detail.type === 'reasoning.encrypted') {

@@ -180,6 +180,33 @@ describe('valid requests', () => {
     ])
   })
 
+  test('reasoning of Copilot and of LiteLLM is read where the message has no other', () => {
+    const thinking_blocks = [
+      { type: 'thinking', thinking: 'A', signature: 's' },
+      { type: 'redacted_thinking', data: 'D' },
+    ]
+    const blocks = [
+      { type: 'reasoning', text: 'A', signature: { data: 's' } },
+      { type: 'reasoning', text: '', redacted: true, signature: { data: 'D' } },
+    ]
+    const read = (fields: object): unknown[] => {
+      const { turns, extras } = readTurns(user, { role: 'assistant', content: 'x', ...fields })
+      return [turns[1]!.parts.slice(0, -1), Object.keys(extras)]
+    }
+    expect(read({ reasoning_text: 'A' })).toEqual([[{ type: 'reasoning', text: 'A' }], []])
+    expect(read({ reasoning_content: 'A', reasoning_text: 'A' })).toEqual([[{ type: 'reasoning', text: 'A' }], []])
+    expect(read({ reasoning_content: 'A', thinking_blocks })).toEqual([blocks, []])
+    const reasoning_details = [{ type: 'reasoning.text', text: 'A', signature: 's' }]
+    expect(read({ reasoning_details, thinking_blocks: thinking_blocks.slice(0, 1) })).toEqual([
+      [{ type: 'reasoning', text: 'A', signature: { data: 's' } }],
+      [],
+    ])
+    expect(read({ thinking_blocks: [{ ...thinking_blocks[0], note: 1 }] })).toEqual([
+      [blocks[0]],
+      ['messages[1].thinking_blocks[0].note'],
+    ])
+  })
+
   test("an encrypted entry with the id of a call is that call's signature", () => {
     const { turns } = readTurns(user, {
       ...call,

@@ -47,11 +47,12 @@ describe('reasoning', () => {
       partsOf(
         chunkOf({ reasoning_content: 'A' }),
         chunkOf({ reasoning: 'B', reasoning_content: 'B' }),
+        chunkOf({ reasoning_text: 'C' }),
         chunkOf({ content: 'x' }),
         stop(),
       ),
     ).toEqual([
-      { type: 'reasoning', text: 'AB' },
+      { type: 'reasoning', text: 'ABC' },
       { type: 'text', text: 'x' },
     ])
     expect(
