@@ -1,6 +1,7 @@
 import type { GenerationRequest, Located, Part, Tool, ToolResultPart, Turn } from '../generation/request.ts'
 import { isObject } from '../json/parse.ts'
 import { someElement } from './element-memory.ts'
+import type { Fields } from './fields.ts'
 import type { Capabilities } from './protocol.ts'
 import type { Translation } from './translation.ts'
 
@@ -15,6 +16,14 @@ export function breakpointOf({ cache }: Cacheable, field: Capabilities['cacheBre
   return field === 'cache_control'
     ? { cache_control: { type: 'ephemeral', ...cache } }
     : { prompt_cache_breakpoint: { mode: 'explicit' } }
+}
+
+/** The lifetime in a `cache_control`; one that is not known is left for `collectExtras`. */
+export function readLifetime(control: Fields): { ttl?: '5m' | '1h' } {
+  const { ttl } = control.value
+  if (ttl !== '5m' && ttl !== '1h') return {}
+  control.take('ttl')
+  return { ttl }
 }
 
 type Json = Record<string, unknown>

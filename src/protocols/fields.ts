@@ -3,8 +3,9 @@ import { isObject } from '../json/parse.ts'
 
 /**
  * A JSON object of a request with its path. A protocol's `readRequest` takes each field through one of these methods,
- * and the fields that no reader took remain in `rest()`. A wrong type or range is a 400 with the path: at once, or with
- * `extras` for a translation only (see `refuseElsewhere`), and then the field is read as absent.
+ * and `collectExtras` finds those that no reader took, also in the objects inside. A wrong type or range is a 400 with
+ * the path: at once, or with `extras` for a translation only (see `refuseElsewhere`), and then the field is read as
+ * absent.
  */
 export class Fields {
   readonly path: string
@@ -12,6 +13,9 @@ export class Fields {
   readonly extras: Extras | undefined
   /** Names of the members that were taken: so few that a list is faster than a set. */
   #taken: string[] = []
+  /** The objects inside that were handed out, whose members are read one by one too. */
+  #inner: Fields[] | undefined
+  #isWhole = false
 
   constructor(value: unknown, path = '', extras?: Extras) {
     if (typeof value !== 'object' || value === null || Array.isArray(value))
@@ -97,9 +101,24 @@ export class Fields {
     return this.#refuse(this.at(name), `must be one of ${allowed.map((one) => `'${one}'`).join(', ')}, not '${value}'`)
   }
 
+  /** An object whose members are read one by one; see `record`. */
   object(name: string): this | undefined {
     const value = this.take(name)
-    return value === undefined ? undefined : this.#innerObject(value, this.at(name))
+    if (value === undefined) return undefined
+    const path = this.at(name)
+    return (this.#inner?.find((known) => known.path === path) as this | undefined) ?? this.#handedOut(value, path)
+  }
+
+  /** An object that is read, or carried, as a whole. */
+  record(name: string): Record<string, unknown> | undefined {
+    const value = this.take(name)
+    return value === undefined ? undefined : this.#innerObject(value, this.at(name))?.value
+  }
+
+  /** The value with all that is in it, of an object that is carried, refused or dropped as a whole. */
+  whole(): Record<string, unknown> {
+    this.#isWhole = true
+    return this.value
   }
 
   array(name: string, limits: { min?: number; max?: number; of?: string } = {}): unknown[] | undefined {
@@ -122,7 +141,7 @@ export class Fields {
     const path = this.at(name)
     // Conversations are long: an iterator of entries would take as long as the objects.
     for (let index = 0; index < elements.length; index++) {
-      const fields = this.#innerObject(elements[index], `${path}[${index}]`)
+      const fields = this.#handedOut(elements[index], `${path}[${index}]`)
       if (fields !== undefined) found.push(fields)
     }
     return found
@@ -141,6 +160,12 @@ export class Fields {
     })
   }
 
+  #handedOut(value: unknown, path: string): this | undefined {
+    const fields = this.#innerObject(value, path)
+    if (fields !== undefined) (this.#inner ??= []).push(fields)
+    return fields
+  }
+
   #innerObject(value: unknown, path: string): this | undefined {
     return isObject(value)
       ? this.inner(value, path)
@@ -151,6 +176,13 @@ export class Fields {
     const error = invalid(path, problem)
     if (this.extras === undefined) throw error
     refuseElsewhere(this.extras, error)
+  }
+
+  /** Adds the members that no reader took, also of the objects inside, unless one was added as a whole. */
+  collect(extras: Extras): void {
+    if (this.#isWhole) return
+    for (const inner of this.#inner ?? []) if (extras[inner.path] === undefined) inner.collect(extras)
+    for (const [name, value] of Object.entries(this.rest())) extras[this.at(name)] ??= value
   }
 
   /** The members that the reader did not take, without `null` ones. */
@@ -202,10 +234,8 @@ export const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (lette
  */
 export type Extras = Record<string, unknown>
 
-/** Adds the members of an object that its reader did not take. */
-export function collectExtras(fields: Fields, extras: Extras): void {
-  for (const [name, value] of Object.entries(fields.rest())) extras[fields.at(name)] ??= value
-}
+/** Adds the members of an object that its reader did not take, and those of the objects inside. */
+export const collectExtras = (fields: Fields, extras: Extras): void => fields.collect(extras)
 
 /**
  * Has a value be refused by translations. A provider of the client's own protocol is sent it as it is, and judges it.

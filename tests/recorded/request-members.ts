@@ -10,6 +10,9 @@ export type Json = Record<string, any>
  */
 export type Member = { path: string; value: unknown; request: Json; base: Json }
 
+/** A member that no schema has. */
+const UNKNOWN = 'added_later'
+
 /** What a vendor's schema does not say. */
 export type SchemaHints = {
   /** Members without which an object is not valid, by the name of its definition. */
@@ -64,6 +67,14 @@ export class RequestMembers {
           this.members.push({ path, value, request: withMember(value), base: build(base) })
       this.walk(schema, { path, build: withMember, definitions })
     }
+    // What the vendor adds to the object later.
+    if (variant.schema.properties !== undefined)
+      this.members.push({
+        path: outer === '' ? UNKNOWN : `${outer}.${UNKNOWN}`,
+        value: 1,
+        request: build({ ...minimal, [UNKNOWN]: 1 }),
+        base: build(minimal),
+      })
   }
 
   #requiredOf({ schema, name = '' }: Variant): readonly string[] {

@@ -89,7 +89,7 @@ function readInstructions(message: Fields, extras: Extras): Part[] {
 function readTurn(message: Fields, role: Exclude<Turn['role'], 'tool'>, extras: Extras): Turn {
   const parts =
     role === 'assistant'
-      ? readAssistant(message, readToolCalls(message, extras), extras)
+      ? readAssistant(message, readToolCalls(message), extras)
       : role === 'user'
         ? message.require('content', readContent(message, USER_PARTS, extras), 'a string or an array of parts')
         : readInstructions(message, extras)
@@ -121,9 +121,7 @@ function readAssistantContent(message: Fields, extras: Extras): Part[] | undefin
   const images = (message.objects('images') ?? []).map((image) => {
     image.take('type')
     image.take('index')
-    const read = readImage(image, extras)
-    collectExtras(image, extras)
-    return read
+    return readImage(image)
   })
   const audio = message.object('audio')
   if (audio !== undefined) audio.require('id', audio.string('id'), 'the id of an earlier audio response')
@@ -137,7 +135,7 @@ function readAssistantContent(message: Fields, extras: Extras): Part[] | undefin
       type: 'native',
       protocol: 'chat.completions',
       kind: 'audio',
-      value: audio.value,
+      value: audio.whole(),
       path: audio.path,
       optional: true,
     })
@@ -156,13 +154,12 @@ function readAnnotations(message: Fields, parts: Part[], extras: Extras): void {
   }
 }
 
-function readToolCalls(message: Fields, extras: Extras): ToolCallPart[] {
-  const calls = (message.objects('tool_calls') ?? []).map((call) => readToolCall(call, extras))
+function readToolCalls(message: Fields): ToolCallPart[] {
+  const calls = (message.objects('tool_calls') ?? []).map(readToolCall)
   const legacy = message.object('function_call')
   if (legacy === undefined) return calls
   const name = legacy.require('name', legacy.string('name'), 'the name of the function')
   const args = legacy.require('arguments', legacy.string('arguments'), 'the arguments as a JSON string')
-  collectExtras(legacy, extras)
   return [
     ...calls,
     {
@@ -176,7 +173,7 @@ function readToolCalls(message: Fields, extras: Extras): ToolCallPart[] {
   ]
 }
 
-function readToolCall(call: Fields, extras: Extras): ToolCallPart {
+function readToolCall(call: Fields): ToolCallPart {
   const type = call.oneOf('type', ['function', 'custom']) ?? 'function'
   const id = call.require('id', call.string('id'), 'the id that the tool message refers to')
   const inner = call.require(type, call.object(type), `the ${type} that was called`)
@@ -189,8 +186,6 @@ function readToolCall(call: Fields, extras: Extras): ToolCallPart {
   )
   call.take('index')
   const signature = readThoughtSignature(call)
-  collectExtras(inner, extras)
-  collectExtras(call, extras)
   return {
     type: 'tool-call',
     id,

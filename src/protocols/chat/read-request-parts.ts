@@ -1,6 +1,7 @@
 import { invalid } from '../../error.ts'
 import type { MediaPart, MediaSource, NativePart, Part, TextPart } from '../../generation/request.ts'
 import { SNIFFED_BYTES, sniff } from '../../http/sniff.ts'
+import { readLifetime } from '../cache-breakpoints.ts'
 import { collectExtras, type Extras, Fields, refuseUnreadable } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import { audioMediaType, checkBase64, mediaKind, readDataUrl } from '../media.ts'
@@ -45,35 +46,35 @@ function readOwnPart(part: Fields, allowed: readonly string[], extras: Extras): 
       )
     return nativePart(part, type)
   }
-  const read: Part = { ...readKnownPart(part, type, extras), path: part.path }
+  const read: Part = { ...readKnownPart(part, type), path: part.path }
   if (read.type === 'text' || read.type === 'image' || read.type === 'file') Object.assign(read, readCache(part))
   collectExtras(part, extras)
   return read
 }
 
 /** An element that only this protocol knows. */
-export const nativePart = ({ value, path }: Fields, kind: string): NativePart => ({
+export const nativePart = (fields: Fields, kind: string): NativePart => ({
   type: 'native',
   protocol: 'chat.completions',
   kind,
-  value,
-  path,
+  value: fields.whole(),
+  path: fields.path,
 })
 
-function readKnownPart(part: Fields, type: string, extras: Extras): Part {
+function readKnownPart(part: Fields, type: string): Part {
   switch (type) {
     case 'text':
       return { type: 'text', text: part.require('text', part.string('text'), 'the text of the part') }
     case 'refusal':
       return { type: 'refusal', text: part.require('refusal', part.string('refusal'), 'the text of the refusal') }
     case 'image_url':
-      return readImage(part, extras)
+      return readImage(part)
     case 'input_audio':
-      return readAudio(part, extras)
+      return readAudio(part)
     case 'video_url':
-      return readVideo(part, extras)
+      return readVideo(part)
     default:
-      return readFile(part, extras)
+      return readFile(part)
   }
 }
 
@@ -81,20 +82,20 @@ function readKnownPart(part: Fields, type: string, extras: Extras): Part {
 export function readCache(part: Fields): Pick<TextPart, 'cache'> {
   const { cache_control: control, prompt_cache_breakpoint: breakpoint } = part.value
   const isOpenAi = isObject(breakpoint)
-  if (isOpenAi) part.take('prompt_cache_breakpoint')
+  if (isOpenAi) part.object('prompt_cache_breakpoint')!.take('mode')
   if (!isObject(control) || control.type !== 'ephemeral') return isOpenAi ? { cache: {} } : {}
-  part.take('cache_control')
-  return { cache: control.ttl === '5m' || control.ttl === '1h' ? { ttl: control.ttl } : {} }
+  const fields = part.object('cache_control')!
+  fields.take('type')
+  return { cache: readLifetime(fields) }
 }
 
-export function readImage(part: Fields, extras: Extras): MediaPart {
+export function readImage(part: Fields): MediaPart {
   // Mistral's form.
   if (typeof part.value.image_url === 'string')
     return imageOf(readUrl(part.string('image_url')!, part.at('image_url')), part.path)
   const image = part.require('image_url', part.object('image_url'), 'an object with a url')
   const source = readUrl(image.require('url', image.string('url'), 'a URL or a base64 data URL'), image.at('url'))
   const detail = image.oneOf('detail', ['low', 'high', 'auto'])
-  collectExtras(image, extras)
   return { ...imageOf(source, part.path), ...(detail === undefined ? {} : { detail }) }
 }
 
@@ -110,13 +111,12 @@ function readUrl(url: string, path: string): MediaSource & { type: 'data' | 'url
   return { type: 'url', url }
 }
 
-function readAudio(part: Fields, extras: Extras): MediaPart {
+function readAudio(part: Fields): MediaPart {
   if (typeof part.value.input_audio === 'string')
     return { type: 'audio', source: readPlainAudio(part.string('input_audio')!, part.at('input_audio')) }
   const audio = part.require('input_audio', part.object('input_audio'), 'an object with data and format')
   const data = checkBase64(audio.require('data', audio.string('data'), 'the audio in base64'), audio.at('data'))
   const format = audio.require('format', audio.string('format'), "the audio's format, such as 'wav' or 'mp3'")
-  collectExtras(audio, extras)
   return { type: 'audio', source: { type: 'data', mediaType: audioMediaType(format), data } }
 }
 
@@ -130,19 +130,17 @@ function readPlainAudio(audio: string, path: string): MediaSource & { type: 'dat
 }
 
 /** OpenRouter's part. */
-function readVideo(part: Fields, extras: Extras): MediaPart {
+function readVideo(part: Fields): MediaPart {
   const video = part.require('video_url', part.object('video_url'), 'an object with a url')
   const source = readUrl(video.require('url', video.string('url'), 'a URL or a base64 data URL'), video.at('url'))
-  collectExtras(video, extras)
   return { type: 'video', source }
 }
 
-function readFile(part: Fields, extras: Extras): MediaPart {
+function readFile(part: Fields): MediaPart {
   const file = part.require('file', part.object('file'), 'an object with file_id or file_data')
   const id = file.string('file_id')
   const data = file.string('file_data')
   const filename = file.string('filename')
-  collectExtras(file, extras)
   const named = filename === undefined ? {} : { filename }
   if (data !== undefined) {
     const source = readFileData(data, filename, file.at('file_data'))

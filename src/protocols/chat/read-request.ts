@@ -176,25 +176,28 @@ function readOwnTool(tool: Fields, extras: Extras): Tool {
   const described = present('description', inner.string('description'))
   const read: Tool =
     type === 'custom'
-      ? { type, name, ...described, ...present('format', inner.object('format')?.value), path }
+      ? { type, name, ...described, ...present('format', readGrammar(inner)), path }
       : {
           type,
           name,
           ...described,
-          ...present('parameters', inner.object('parameters')?.value),
+          ...present('parameters', inner.record('parameters')),
           ...present('strict', inner.boolean('strict')),
           path,
         }
-  if (read.type === 'custom' && isObject(read.format) && isObject(read.format.grammar)) {
-    const format = inner.inner(read.format, inner.at('format'))
-    for (const member of ['type', 'grammar']) format.take(member)
-    collectExtras(format, extras)
-  }
   // OpenRouter has the cache breakpoint beside the function, LiteLLM also in it.
   if (read.type === 'function') Object.assign(read, readCache(inner), readCache(tool))
-  collectExtras(inner, extras)
   collectExtras(tool, extras)
   return read
+}
+
+/** The format of free text; of a kind that is not known, all of it. */
+function readGrammar(tool: Fields): Record<string, unknown> | undefined {
+  const format = tool.object('format')
+  if (format === undefined || !isObject(format.value.grammar)) return format?.whole()
+  const grammar = format.object('grammar')!
+  for (const fields of [format, grammar]) for (const name of ['type', 'syntax', 'definition']) fields.take(name)
+  return format.value
 }
 
 const TOOL_CHOICES = ['none', 'auto', 'required', 'any'] as const
@@ -224,16 +227,12 @@ function readToolChoice(body: Fields, extras: Extras): ToolChoice | undefined {
     const type = tool.require('type', tool.oneOf('type', ['function', 'custom'] as const), "'function' or 'custom'")
     return toolName(tool, type, extras)
   })
-  collectExtras(allowed, extras)
-  collectExtras(choice, extras)
   return { type: 'allowed', names, required: mode === 'required' }
 }
 
 function toolName(holder: Fields, type: 'function' | 'custom', extras: Extras): string {
   const inner = holder.require(type, holder.object(type), 'an object with the name of the tool')
   const name = inner.require('name', inner.string('name'), 'the name of the tool')
-  collectExtras(inner, extras)
-  collectExtras(holder, extras)
   return name
 }
 
@@ -241,10 +240,7 @@ function readFormat(body: Fields, extras: Extras): OutputFormat | undefined {
   const format = body.object('response_format')
   if (format === undefined) return undefined
   const type = format.require('type', format.string('type'), "'text', 'json_object' or 'json_schema'")
-  if (type === 'text' || type === 'json_object') {
-    collectExtras(format, extras)
-    return { type: type === 'text' ? 'text' : 'json' }
-  }
+  if (type === 'text' || type === 'json_object') return { type: type === 'text' ? 'text' : 'json' }
   if (type !== 'json_schema') {
     // Some providers have more formats, such as a grammar or a regular expression.
     extras[format.path] = format.value
@@ -253,13 +249,11 @@ function readFormat(body: Fields, extras: Extras): OutputFormat | undefined {
   const schema = format.require('json_schema', format.object('json_schema'), 'an object with name and schema')
   const read: OutputFormat = {
     type: 'schema',
-    schema: schema.object('schema')?.value ?? {},
+    schema: schema.record('schema') ?? {},
     ...present('name', schema.string('name')),
     ...present('description', schema.string('description')),
     ...present('strict', schema.boolean('strict')),
   }
-  collectExtras(schema, extras)
-  collectExtras(format, extras)
   return read
 }
 
@@ -284,7 +278,6 @@ function readImageConfig(body: Fields, extras: Extras): GenerationRequest['image
     ...present('aspectRatio', config.string('aspect_ratio')),
     ...present('imageSize', config.string('image_size')),
   }
-  collectExtras(config, extras)
   return read
 }
 
@@ -293,11 +286,19 @@ function readWebSearch(body: Fields, extras: Extras): WebSearch | undefined {
   if (options === undefined) return undefined
   const search = {
     ...present('contextSize', options.string('search_context_size')),
-    ...present('userLocation', options.object('user_location')?.value),
+    ...present('userLocation', readLocation(options)),
     path: options.path,
   }
-  collectExtras(options, extras)
   return search
+}
+
+/** OpenAI has the place in `approximate`; others have it beside the type. */
+function readLocation(options: Fields): Record<string, unknown> | undefined {
+  const location = options.object('user_location')
+  if (location === undefined || !isObject(location.value.approximate)) return location?.whole()
+  location.take('type')
+  location.record('approximate')
+  return location.value
 }
 
 /** OpenRouter's tool for the same. */
@@ -309,10 +310,9 @@ function readSearchTool(tool: Fields | undefined, extras: Extras): WebSearch | u
   const parameters = tool.object('parameters')
   const search = {
     ...present('contextSize', parameters?.string('search_context_size')),
-    ...present('userLocation', parameters?.object('user_location')?.value),
+    ...present('userLocation', parameters && readLocation(parameters)),
     path: tool.path,
   }
-  if (parameters !== undefined) collectExtras(parameters, extras)
   collectExtras(tool, extras)
   return search
 }
@@ -329,13 +329,12 @@ function readPlugins(body: Fields, extras: Extras): WebSearch | undefined {
     }
     path ??= plugin.path
     plugin.take('id')
-    collectExtras(plugin, extras)
   }
   return { path }
 }
 
 function readMetadata(body: Fields): Record<string, unknown> | undefined {
-  const metadata = body.object('metadata')?.value
+  const metadata = body.record('metadata')
   const count = metadata === undefined ? 0 : Object.keys(metadata).length
   if (count > 16) refuseElsewhere(body.extras!, invalid('metadata', `must hold at most 16 pairs, not ${count}`))
   return metadata
@@ -345,7 +344,6 @@ function readMetadata(body: Fields): Record<string, unknown> | undefined {
 function readIncludeUsage(body: Fields, extras: Extras): boolean | undefined {
   const options = body.object('stream_options')
   const requested = options?.boolean('include_usage')
-  if (options !== undefined) collectExtras(options, extras)
   const usage = body.value.usage
   if (!isObject(usage)) return requested
   body.take('usage')

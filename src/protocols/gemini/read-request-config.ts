@@ -1,6 +1,6 @@
 import { GatewayError, invalid } from '../../error.ts'
 import type { GenerationRequest, OutputFormat, Reasoning, RequestSettings, Sampling } from '../../generation/request.ts'
-import { collectExtras, describeType, present, refuseElsewhere, tryRead } from '../fields.ts'
+import { describeType, present, refuseElsewhere, tryRead } from '../fields.ts'
 import { isObject } from '../../json/parse.ts'
 import type { Capabilities } from '../protocol.ts'
 import { either, GoogleFields } from './fields.ts'
@@ -24,7 +24,7 @@ export function readConfig(config: GoogleFields, extras: Record<string, unknown>
   const outputFormat = tryRead(readFormat, config, extras)
   const outputModalities = readModalities(config)
   const imageOutput = readImageConfig(config, extras)
-  tryRead(resolutionIn, config, extras)
+  tryRead(readResolution, config, extras)
   const candidates = config.needed.integer('candidateCount', { min: 1 })
   const googleOnly: [string, unknown][] = [
     ['candidateCount', candidates === 1 ? undefined : candidates],
@@ -32,7 +32,6 @@ export function readConfig(config: GoogleFields, extras: Record<string, unknown>
     ['mediaResolution', config.take('mediaResolution')],
   ]
   for (const [name, value] of googleOnly) if (value !== undefined) extras[config.at(name)] ??= value
-  collectExtras(config, extras)
   return {
     sampling,
     ...present('maxOutputTokens', maxOutputTokens),
@@ -72,7 +71,6 @@ function readReasoning(thinking: GoogleFields | undefined, extras: Record<string
     refuse(`must be -1 (the model decides) or 0 to 32768, not ${budget}`)
   const level = tryRead(readLevel, thinking, extras)
   if (budget !== undefined && level !== undefined) refuse('must not be combined with thinkingLevel')
-  collectExtras(thinking, extras)
   return {
     ...present('effort', level),
     // A budget of 0 switches reasoning off, which every protocol can represent as an effort.
@@ -154,25 +152,21 @@ function readImageConfig(config: GoogleFields, extras: Record<string, unknown>):
     return undefined
   const image = config.object('imageConfig')!
   const [aspectRatio, imageSize] = [image.string('aspectRatio'), image.string('imageSize')]
-  collectExtras(image, extras)
   return { ...present('aspectRatio', aspectRatio), ...present('imageSize', imageSize) }
 }
 
-const resolutionIn = (config: GoogleFields): unknown =>
-  readResolution(config.take('mediaResolution'), config.at('mediaResolution'))
-
-/** A resolution in lower case: `HIGH`, or Google's `MEDIA_RESOLUTION_HIGH` or `{level: 'MEDIA_RESOLUTION_HIGH'}`. */
-export function readResolution(value: unknown, path: string): string | undefined {
+/** `mediaResolution` in lower case: `HIGH`, `MEDIA_RESOLUTION_HIGH` or `{level: 'MEDIA_RESOLUTION_HIGH'}`. */
+export function readResolution(holder: GoogleFields): string | undefined {
+  const isLevel = isObject(either(holder.value, 'mediaResolution'))
+  const fields = isLevel ? holder.object('mediaResolution')! : holder
+  const member = isLevel ? 'level' : 'mediaResolution'
+  const value = fields.take(member)
   if (value === undefined) return undefined
-  if (isObject(value)) {
-    const fields = new GoogleFields(value, path)
-    return readResolution(fields.take('level'), fields.at('level'))
-  }
   const name = typeof value === 'string' ? value.replace(/^MEDIA_RESOLUTION_/, '') : undefined
   if (name === 'UNSPECIFIED') return undefined
   if (name === undefined || !RESOLUTIONS.has(name))
     throw invalid(
-      path,
+      fields.at(member),
       `must be HIGH, MEDIUM or LOW, not ${typeof value === 'string' ? `'${value.slice(0, 64)}'` : describeType(value)}`,
     )
   return name.toLowerCase()

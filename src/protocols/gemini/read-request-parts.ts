@@ -67,7 +67,7 @@ export class PartReader {
   #read(part: GoogleFields, role: Role, position: PartPosition | undefined): Part[] {
     const isReasoning = part.boolean('thought') === true
     const signatureText = part.string('thoughtSignature')
-    const detail = readResolution(part.take('mediaResolution'), part.at('mediaResolution'))
+    const detail = readResolution(part)
     this.#readVideoMetadata(part)
     const read = [...this.#readContent(part, isReasoning, detail, position), ...readNative(part)]
     const unwrapped = signatureText === undefined ? undefined : unwrapSignature(signatureText)
@@ -121,7 +121,6 @@ export class PartReader {
     const mediaType = checkMediaType(named, blob.at('mimeType'))
     const data = checkBase64(blob.require('data', blob.string('data'), 'the data in base64'), blob.at('data'))
     const filename = blob.string('displayName')
-    collectExtras(blob, this.#reading.extras)
     const standard = data.replaceAll('-', '+').replaceAll('_', '/')
     return mediaPart(mediaType, { type: 'data', mediaType, data: standard }, detail, filename)
   }
@@ -130,7 +129,6 @@ export class PartReader {
     const url = file.require('fileUri', file.string('fileUri'), 'the URI of the file')
     const mediaType = file.string('mimeType')
     const filename = file.string('displayName')
-    collectExtras(file, this.#reading.extras)
     const typed = mediaType === undefined ? {} : { mediaType }
     return mediaPart(
       mediaType ?? '',
@@ -143,15 +141,14 @@ export class PartReader {
   #readCall(call: GoogleFields, position: PartPosition | undefined): ToolCallPart {
     const name = call.require('name', call.string('name'), 'the name of the called function')
     const ownId = call.string('id')
-    const args = call.object('args')
-    collectExtras(call, this.#reading.extras)
+    const args = call.record('args')
     const id = ownId ?? idAt(position)
     this.#openCalls.push({ id, name, hasOwnId: ownId !== undefined })
     return {
       type: 'tool-call',
       id,
       name,
-      arguments: args === undefined ? '{}' : this.#exactText(position, 'functionCall', 'args', args.value),
+      arguments: args === undefined ? '{}' : this.#exactText(position, 'functionCall', 'args', args),
       form: 'function',
     }
   }
@@ -162,11 +159,10 @@ export class PartReader {
     const call = this.#takeCall(ownId, ownName)
     const name = ownName ?? call?.name
     if (name === undefined) throw invalid(response.at('name'), 'is required: the name of the function that was called')
-    const value = response.object('response')
-    const content = value === undefined ? [] : [this.#readResult(value, position)]
+    const value = response.record('response')
+    const content = value === undefined ? [] : [this.#readResult(value, response.at('response'), position)]
     const media = response.objects('parts')?.map((part) => this.#readResponsePart(part)) ?? []
-    const isError = value !== undefined && isOnlyMember(value.value, 'error')
-    collectExtras(response, this.#reading.extras)
+    const isError = value !== undefined && isOnlyMember(value, 'error')
     return {
       type: 'tool-result',
       callId: call?.id ?? ownId ?? `${idAt(position)}_result`,
@@ -181,8 +177,7 @@ export class PartReader {
     const { path } = part
     const inline = part.object('inlineData')
     const file = part.object('fileData')
-    const detail = readResolution(part.take('mediaResolution'), part.at('mediaResolution'))
-    collectExtras(part, this.#reading.extras)
+    const detail = readResolution(part)
     if (inline !== undefined) return { ...this.#readInline(inline, detail), path }
     if (file !== undefined) return { ...this.#readFile(file, detail), path }
     throw invalid(path, 'must have inlineData or fileData')
@@ -200,15 +195,14 @@ export class PartReader {
   }
 
   /** `{output}` and `{error}` are Google's envelopes of plain results; any other object is the result itself. */
-  #readResult(response: GoogleFields, position: PartPosition | undefined): TextPart {
-    const { value, path } = response
+  #readResult(value: Record<string, unknown>, path: string, position: PartPosition | undefined): TextPart {
     const envelope = ['output', 'error'].find((name) => isOnlyMember(value, name))
     const inner = envelope === undefined ? undefined : value[envelope]
     return {
       type: 'text',
       text:
         typeof inner === 'string' ? inner : this.#exactText(position, 'functionResponse', 'response', value, envelope),
-      path: envelope === undefined ? path : response.at(envelope),
+      path: envelope === undefined ? path : `${path}.${envelope}`,
     }
   }
 
@@ -235,11 +229,14 @@ const NUMBER = /(?:^|[:,[])(?:-?\d|null)/
 
 const readNative = (part: GoogleFields): NativePart[] =>
   NATIVE_PARTS.flatMap((kind): NativePart[] =>
-    part.object(kind) === undefined
+    part.record(kind) === undefined
       ? []
       : [
           {
-            ...nativePart(part, kind),
+            type: 'native',
+            protocol: 'generateContent',
+            kind,
+            value: part.value,
             path: part.at(kind),
             ...(OPTIONAL.has(kind) ? { optional: true } : {}),
             ...present('steps', stepsOf(kind, part.value)),
@@ -248,12 +245,12 @@ const readNative = (part: GoogleFields): NativePart[] =>
   )
 
 /** A part or a content that only this protocol knows. */
-export const nativePart = ({ value, path }: GoogleFields, kind: string): NativePart => ({
+export const nativePart = (fields: GoogleFields, kind: string): NativePart => ({
   type: 'native',
   protocol: 'generateContent',
   kind,
-  value,
-  path,
+  value: fields.whole(),
+  path: fields.path,
 })
 
 const canBeSigned = ({ type }: Part): boolean => type !== 'tool-result' && type !== 'native' && type !== 'refusal'

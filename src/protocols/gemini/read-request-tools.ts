@@ -41,37 +41,40 @@ function readOwnTools(body: GoogleFields, strict: boolean, extras: Extras): Read
       const search = tool.object(name)
       if (search === undefined) continue
       read.webSearch = { path: search.path, ...present('blockedDomains', search.strings('excludeDomains')) }
-      collectExtras(search, extras)
     }
-    for (const [name, value] of Object.entries(tool.rest())) {
-      const kind = camelOf(name)
-      const hosted = hostedTool(kind)
-      if (hosted !== undefined && isObject(value)) collectExtras(tool.inner(value, tool.at(name)), extras)
-      read.tools.push({
-        type: 'native',
-        protocol: 'generateContent',
-        kind,
-        value: { [name]: value },
-        path: tool.at(name),
-        ...(OPTIONAL.has(kind) ? { optional: true } : {}),
-        ...present('hosted', hosted),
-      })
-    }
+    for (const name of Object.keys(tool.rest())) read.tools.push(readNativeTool(tool, name))
+    collectExtras(tool, extras)
   }
   return read
 }
 
-const unreadable = ({ value, path }: GoogleFields): Tool => ({
+/** A tool that Google runs. Of one that others run too, its members are what only Google has. */
+function readNativeTool(tool: GoogleFields, name: string): Tool {
+  const kind = camelOf(name)
+  const hosted = hostedTool(kind)
+  const value = hosted !== undefined && isObject(tool.value[name]) ? tool.object(name)!.value : tool.take(name)
+  return {
+    type: 'native',
+    protocol: 'generateContent',
+    kind,
+    value: { [name]: value },
+    path: tool.at(name),
+    ...(OPTIONAL.has(kind) ? { optional: true } : {}),
+    ...present('hosted', hosted),
+  }
+}
+
+const unreadable = (declaration: GoogleFields): Tool => ({
   type: 'native',
   protocol: 'generateContent',
   kind: 'functionDeclarations',
-  value,
-  path,
+  value: declaration.whole(),
+  path: declaration.path,
 })
 
 const camelOf = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 
-function readDeclaration(declaration: GoogleFields, extras: Extras): Tool & { type: 'function' } {
+function readDeclaration(declaration: GoogleFields): Tool & { type: 'function' } {
   const name = declaration.require('name', declaration.string('name'), 'the name of the function')
   const description = declaration.string('description')
   const schema = declaration.take('parameters')
@@ -82,7 +85,6 @@ function readDeclaration(declaration: GoogleFields, extras: Extras): Tool & { ty
     schema === undefined
       ? jsonSchema && readObjectSchema(jsonSchema, declaration.at('parametersJsonSchema'))
       : readSchema(schema, declaration.at('parameters'))
-  collectExtras(declaration, extras)
   return {
     type: 'function',
     name,
@@ -98,12 +100,11 @@ function readObjectSchema(schema: unknown, path: string): unknown {
   return schema
 }
 
-export function readToolConfig(body: GoogleFields, extras: Extras): ToolChoice | undefined {
+export function readToolConfig(body: GoogleFields): ToolChoice | undefined {
   const config = body.object('toolConfig')
   const calling = config?.object('functionCallingConfig')
   const mode = calling?.oneOf('mode', MODES)
   const names = calling?.strings('allowedFunctionNames') ?? []
-  for (const fields of [config, calling]) if (fields !== undefined) collectExtras(fields, extras)
   const only = names[0]
   switch (mode) {
     case 'NONE':

@@ -20,7 +20,7 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
   const reader = new ContentReader(rawRequest, extras)
   for (const part of reader.readSystem(body)) reader.reading.system.push(part)
   reader.read(body, contents)
-  const toolChoice = readToolConfig(body, extras)
+  const toolChoice = readToolConfig(body)
   const cached = body.string('cachedContent')
   if (cached !== undefined) extras[body.at('cachedContent')] = cached
   const safety = body.take('safetySettings')

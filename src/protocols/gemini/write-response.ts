@@ -115,9 +115,9 @@ export const writeSignature = (
 
 /**
  * A tool call; undefined for one whose arguments are cut or invalid: Google has them as an object only, and clients run
- * each call that they get. The first call of a response gets an empty signature with its issuer where a provider of another
- * protocol left it unsigned: if the conversation continues with a Google model, which refuses unsigned calls of its
- * own, `forward` knows by it that the call is another model's.
+ * each call that they get. The first call of a response gets an empty signature with its issuer where a provider of
+ * another protocol left it unsigned: if the conversation continues with a Google model, which refuses unsigned calls of
+ * its own, `forward` knows by it that the call is another model's.
  */
 export function writeCall(
   { id, name, form }: { id: string; name: string; form: 'function' | 'custom' },

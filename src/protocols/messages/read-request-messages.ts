@@ -132,6 +132,7 @@ class ConversationReader {
       const block = new Fields(element, path, this.reading.extras)
       const unpacked = this.#unpackedDocument(block, role)
       const part = unpacked === undefined ? this.#block(block, role, before) : undefined
+      collectExtras(block, this.reading.extras)
       return unpacked ?? (part === undefined ? [] : [part])
     } catch (error) {
       refuseUnreadable(error, this.reading.extras)
@@ -169,21 +170,18 @@ class ConversationReader {
   #textBlock(block: Fields): TextPart {
     const text = block.require('text', block.string('text'), 'the text of the block')
     const citations = (block.array('citations') ?? []).filter(isObject).map((native): Citation => readCitation(native))
-    const part: TextPart = {
+    return {
       type: 'text',
       path: block.path,
       text,
       ...readCache(block),
       ...(citations.length === 0 ? {} : { citations }),
     }
-    collectExtras(block, this.reading.extras)
-    return part
   }
 
   #thinking(block: Fields): Part {
     const text = block.string('thinking') ?? ''
     const signature = block.string('signature')
-    collectExtras(block, this.reading.extras)
     if (signature === undefined || signature === '') return { type: 'reasoning', path: block.path, text }
     const { note, ...own } = unwrapSignature(signature)
     const shown = text === '' && note !== undefined ? readHiddenText(note) : text
@@ -195,10 +193,7 @@ class ConversationReader {
     const { path } = block
     const signature = unwrapSignature(block.require('data', block.string('data'), 'the hidden reasoning'))
     const tagged = untagPartSignature(signature.data)
-    if (tagged === undefined) {
-      collectExtras(block, this.reading.extras)
-      return { type: 'reasoning', path, text: '', redacted: true, signature }
-    }
+    if (tagged === undefined) return { type: 'reasoning', path, text: '', redacted: true, signature }
     const own = { ...signature, data: tagged.data }
     if (tagged.of === 'empty-text') return { type: 'text', path, text: '', signature: own }
     const owner = before.at(-1)
@@ -216,7 +211,6 @@ class ConversationReader {
     const caller = block.take('caller')
     if (caller !== undefined && !(isObject(caller) && caller.type === 'direct'))
       this.reading.extras[block.at('caller')] = caller
-    collectExtras(block, this.reading.extras)
     this.reading.calls.set(id, { name, form: 'function' })
     return {
       type: 'tool-call',
@@ -237,7 +231,6 @@ class ConversationReader {
     )
     const cache = readCache(block)
     const name = this.reading.calls.get(callId)?.name
-    collectExtras(block, this.reading.extras)
     return {
       type: 'tool-result',
       path: block.path,
@@ -259,17 +252,14 @@ class ConversationReader {
     const source = block.require('source', block.object('source'), 'where the content comes from')
     const read = readSource(source, type, this.reading.extras)
     if (read === undefined) return undefined
-    collectExtras(source, this.reading.extras)
     const filename = type === 'file' ? block.string('title') : undefined
-    const part: MediaPart = {
+    return {
       type,
       path: block.path,
       source: read,
       ...(filename === undefined ? {} : { filename }),
       ...readCache(block),
     }
-    collectExtras(block, this.reading.extras)
-    return part
   }
 
   /** A document of blocks that are not all text, as these blocks behind its title: no other protocol has such files. */
@@ -285,7 +275,6 @@ class ConversationReader {
     for (const name of ['type', 'source', 'title']) block.take(name)
     inner.take('type')
     collectExtras(inner, this.reading.extras)
-    collectExtras(block, this.reading.extras)
     return parts
   }
 
@@ -298,7 +287,6 @@ class ConversationReader {
     if (content?.type !== 'text') return undefined
     const text = url === undefined ? content.text : `${url}\n${content.text}`
     const cache = readCache(block)
-    collectExtras(block, this.reading.extras)
     if (role !== 'user') return { type: 'text', path, text: title === undefined ? text : `${title}\n${text}`, ...cache }
     const filename = title === undefined ? {} : { filename: title }
     return { type: 'file', path, source: { ...content, text }, ...filename, ...cache }
@@ -355,7 +343,7 @@ const nativePart = (kind: string, block: Fields): NativePart => {
     type: 'native',
     protocol: 'messages',
     kind,
-    value: block.value,
+    value: block.whole(),
     path: block.path,
     ...(optional ? { optional } : {}),
     ...present('steps', stepsOf(kind, block.value)),

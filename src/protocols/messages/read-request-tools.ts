@@ -1,4 +1,5 @@
 import type { GenerationRequest, Tool, WebSearch } from '../../generation/request.ts'
+import { readLifetime } from '../cache-breakpoints.ts'
 import { ReadArrays, rememberLike } from '../element-memory.ts'
 import { collectExtras, type Extras, type Fields, present, tryRead } from '../fields.ts'
 import { hostedServers, hostedTool, MCP } from './hosted-tools.ts'
@@ -24,31 +25,39 @@ function readOwnTools(fields: Fields, extras: Extras): ToolsReading {
   const defined = fields.objects('tools') ?? []
   const hasFunctions = defined.some((tool) => isFunction(tool.string('type')))
   const search = hasFunctions ? undefined : defined.find((tool) => tool.string('type')?.startsWith('web_search_'))
-  const servers = fields.array(MCP.member) ?? []
+  const servers = fields.objects(MCP.member) ?? []
   const tools = defined
     .filter((tool) => tool !== search)
     .map((tool) => {
       const type = tool.string('type')
       return isFunction(type) ? readFunction(tool, extras) : nativeTool(type!, tool, extras)
     })
-  if (servers.length > 0)
-    tools.push({
-      type: 'native',
-      protocol: 'messages',
-      kind: MCP.member,
-      value: servers,
-      path: MCP.member,
-      ...present(
-        'hosted',
-        hostedServers(
-          servers,
-          defined.map(({ value }) => value),
-        ),
-      ),
-    })
+  if (servers.length > 0) tools.push(readServers(fields, servers, defined))
   return {
     tools: rememberLike(fields.value.tools, tools),
     ...(search === undefined ? {} : { webSearch: readSearch(search, extras) }),
+  }
+}
+
+/** `mcp_servers` as a tool. `tools`: of which the toolsets say what may be used of them. */
+function readServers(fields: Fields, servers: readonly Fields[], tools: readonly Fields[]): Tool {
+  const hosted = hostedServers(
+    servers.map(({ value }) => value),
+    tools.map(({ value }) => value),
+  )
+  for (const server of servers) {
+    if (hosted === undefined) server.whole()
+    for (const name of ['type', 'name', 'url', 'authorization_token']) server.take(name)
+    const configuration = server.object('tool_configuration')
+    for (const name of ['enabled', 'allowed_tools']) configuration?.take(name)
+  }
+  return {
+    type: 'native',
+    protocol: 'messages',
+    kind: MCP.member,
+    value: fields.value[MCP.member],
+    path: MCP.member,
+    ...present('hosted', hosted),
   }
 }
 
@@ -79,7 +88,7 @@ function readOwnFunction(tool: Fields, extras: Extras): Tool {
   tool.string('type')
   const name = tool.require('name', tool.string('name'), 'the name of the tool')
   const description = tool.string('description')
-  const parameters = tool.object('input_schema')
+  const parameters = tool.record('input_schema')
   const strict = tool.boolean('strict')
   const cache = readCache(tool)
   collectExtras(tool, extras)
@@ -88,7 +97,7 @@ function readOwnFunction(tool: Fields, extras: Extras): Tool {
     path: tool.path,
     name,
     ...(description === undefined ? {} : { description }),
-    ...(parameters === undefined ? {} : { parameters: parameters.value }),
+    ...(parameters === undefined ? {} : { parameters }),
     ...(strict === undefined ? {} : { strict }),
     ...cache,
   }
@@ -106,7 +115,7 @@ function nativeTool(kind: string, tool: Fields, extras: Extras): Tool {
     type: 'native',
     protocol: 'messages',
     kind,
-    value: tool.value,
+    value: tool.whole(),
     path: tool.path,
     ...(OPTIONAL.test(kind) ? { optional: true } : {}),
     ...present('hosted', hosted),
@@ -116,7 +125,6 @@ function nativeTool(kind: string, tool: Fields, extras: Extras): Tool {
 /** `cache_control` of a block or a tool. */
 export function readCache(fields: Fields): { cache?: { ttl?: '5m' | '1h' } } {
   const control = fields.object('cache_control')
-  if (control === undefined) return {}
-  const ttl = control.string('ttl')
-  return { cache: ttl === '5m' || ttl === '1h' ? { ttl } : {} }
+  control?.take('type')
+  return control === undefined ? {} : { cache: readLifetime(control) }
 }

@@ -76,7 +76,6 @@ function read(fields: Fields, rawRequest: RawRequest): GenerationRequest {
     protocol: 'messages',
     extras,
   }
-  if (metadata !== undefined) collectExtras(metadata, extras)
   // Both callers read it; only one of them requires it.
   fields.take('max_tokens')
   takeRoutingMembers(fields)
@@ -121,7 +120,6 @@ function readToolChoice(
     extras.tool_choice = choice.value
     return parallel
   }
-  collectExtras(choice, extras)
   if (type === 'tool' && !isSearch) return { toolChoice: { type, name }, ...parallel }
   return { toolChoice: { type: type === 'any' || type === 'tool' ? 'required' : type }, ...parallel }
 }
@@ -135,7 +133,6 @@ function readOutput(fields: Fields, extras: Extras): { effort?: Effort; format?:
   const format = formatIn(config, 'format', extras) ?? formatIn(fields, 'output_format', extras)
   const known = effort !== undefined && EFFORTS.includes(effort)
   if (effort !== undefined && !known) extras['output_config.effort'] = effort
-  if (config !== undefined) collectExtras(config, extras)
   return { ...(known ? { effort: effort as Effort } : {}), ...(format === undefined ? {} : { format }) }
 }
 
@@ -149,8 +146,7 @@ function readFormat(format: Fields, extras: Extras): OutputFormat | undefined {
     extras[format.path] = format.value
     return undefined
   }
-  const schema = format.require('schema', format.object('schema'), 'a JSON Schema').value
-  collectExtras(format, extras)
+  const schema = format.require('schema', format.record('schema'), 'a JSON Schema')
   return { type: 'schema', schema, strict: true }
 }
 
@@ -162,7 +158,6 @@ function readThinking(fields: Fields, effort: Effort | undefined, extras: Extras
   const budgetTokens = thinking.integer('budget_tokens', { min: 0 })
   const display = thinking.string('display')
   const visible = display === undefined ? {} : { visible: display !== 'omitted' }
-  collectExtras(thinking, extras)
   switch (type) {
     case 'enabled':
       return { ...withEffort, ...(budgetTokens === undefined ? { adaptive: true } : { budgetTokens }), ...visible }

@@ -34,6 +34,11 @@ export class BlockReader {
     return this.#block.type === 'tool_use'
   }
 
+  /** The block is read as a whole, once it is complete. */
+  get isNative(): boolean {
+    return this.#part.head === undefined || this.#part.head.type === 'native'
+  }
+
   /** The end of its part has gone out. A stopped block may still wait for the blocks before it. */
   get done(): boolean {
     return this.stopped && this.#part.number !== undefined

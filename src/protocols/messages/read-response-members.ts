@@ -12,3 +12,11 @@ export const BLOCKS = new Map<string, ReadonlySet<string>>([
   ['redacted_thinking', new Set(['type', 'data'])],
   ['tool_use', new Set(['type', 'id', 'name', 'input'])],
 ])
+/** Deltas by type; those of other types complete native blocks. */
+export const DELTAS = new Map<unknown, ReadonlySet<string>>([
+  ['text_delta', new Set(['type', 'text'])],
+  ['thinking_delta', new Set(['type', 'thinking', 'estimated_tokens'])],
+  ['signature_delta', new Set(['type', 'signature'])],
+  ['citations_delta', new Set(['type', 'citation'])],
+  ['input_json_delta', new Set(['type', 'partial_json'])],
+])

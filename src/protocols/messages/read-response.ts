@@ -11,7 +11,7 @@ import { UnreadMembers } from '../unread-members.ts'
 import { truncatedStream } from '../upstream-error.ts'
 import { errorOf } from './read-error.ts'
 import { BlockReader } from './read-response-blocks.ts'
-import { BLOCKS, MESSAGE, MESSAGE_DELTA } from './read-response-members.ts'
+import { BLOCKS, DELTAS, MESSAGE, MESSAGE_DELTA } from './read-response-members.ts'
 import { type Block, type Json, readStopReason, ReportedUsage } from './shapes.ts'
 
 export const reader = (): Reader => new MessagesResponseReader()
@@ -92,7 +92,13 @@ class MessagesResponseReader implements Reader {
         return this.#fail(errorOf(data))
       default:
         if (isObject(data.error) || typeof data.error === 'string') this.#fail(errorOf(data))
+        else this.#addUnknown(data.type ?? frame.event)
     }
+  }
+
+  /** An event, or a delta of a block that is read, of a type that is not known. */
+  #addUnknown(type: unknown): void {
+    if (typeof type === 'string' && type !== 'ping') this.#unread.add({ [type]: true }, NONE)
   }
 
   #startMessage(message: Json, isWhole = typeof message.stop_reason === 'string'): void {
@@ -149,6 +155,9 @@ class MessagesResponseReader implements Reader {
 
   #deltaOfBlock(index: unknown, delta: Json): void {
     const block = this.#find(index)
+    const known = DELTAS.get(delta.type)
+    if (known !== undefined) this.#unread.add(delta, known)
+    else if (block?.isNative === false) this.#addUnknown(delta.type)
     if (block !== undefined && !block.done) return block.delta(delta)
     // Text for a block that has ended, or was never started, goes on in a part of its own.
     const type = delta.type === 'text_delta' ? 'text' : delta.type === 'thinking_delta' ? 'thinking' : undefined
@@ -216,6 +225,8 @@ class MessagesResponseReader implements Reader {
     this.#events.push({ type: 'error', error })
   }
 }
+
+const NONE: ReadonlySet<string> = new Set()
 
 /** The block with its numbers as they are spelled, if it has the whole input of a call. */
 function exactBlock(block: unknown, frame: Frame): unknown {

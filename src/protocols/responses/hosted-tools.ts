@@ -51,8 +51,10 @@ function allowedIn(allowed: unknown): string[] | undefined {
 /** Members of a hosted tool that only this protocol has, by their paths within it. */
 export function ownMembers({ container, ...tool }: Json): [path: string, value: unknown][] {
   const { type: _, ...options } = objectOf(container)
+  const { tool_names: _names, read_only: _readOnly, ...allowed } = objectOf(tool.allowed_tools)
   return [
     ...Object.entries(options).map(([name, value]): [string, unknown] => [`container.${name}`, value]),
+    ...Object.entries(allowed).map(([name, value]): [string, unknown] => [`allowed_tools.${name}`, value]),
     ...Object.entries(tool).filter(([name]) => !CARRIED.has(name)),
   ].filter(([, value]) => value !== null && !(Array.isArray(value) && value.length === 0))
 }

@@ -24,20 +24,23 @@ export function readContent(item: Fields, name: string, extras: Extras): Part[] 
 
 function tryPart(part: unknown, path: string, extras: Extras): Part {
   try {
-    return readPart(new Fields(part, path, extras), extras)
+    const fields = new Fields(part, path, extras)
+    const read = readPart(fields)
+    collectExtras(fields, extras)
+    return read
   } catch (error) {
     refuseUnreadable(error, extras)
     return { type: 'native', protocol: 'responses', kind: 'unknown', value: part, path }
   }
 }
 
-function readPart(part: Fields, extras: Extras): Part {
+function readPart(part: Fields): Part {
   const type = part.require('type', part.string('type'), 'the kind of content part')
   switch (type) {
     case 'text':
     case 'input_text':
     case 'output_text':
-      return readText(part, extras)
+      return readText(part)
     case 'refusal':
       return {
         type: 'refusal',
@@ -45,13 +48,13 @@ function readPart(part: Fields, extras: Extras): Part {
         path: part.path,
       }
     case 'input_image':
-      return readImage(part, extras)
+      return readImage(part)
     case 'input_file':
-      return readFile(part, extras)
+      return readFile(part)
     case 'input_audio':
-      return readAudio(part, extras)
+      return readAudio(part)
     case 'input_video':
-      return readVideo(part, extras)
+      return readVideo(part)
     case 'encrypted_content':
       return readEncrypted(part) ?? { ...native(part, type), optional: true }
     default:
@@ -63,7 +66,7 @@ const native = (part: Fields, kind: string): NativePart => ({
   type: 'native',
   protocol: 'responses',
   kind,
-  value: part.value,
+  value: part.whole(),
   path: part.path,
 })
 
@@ -73,12 +76,11 @@ function readEncrypted(part: Fields): TextPart | undefined {
   return /^gAAAA[\w-]+=*$/.test(text) ? undefined : { type: 'text', text, path: part.path }
 }
 
-function readText(part: Fields, extras: Extras): TextPart {
+function readText(part: Fields): TextPart {
   const text = part.require('text', part.string('text'), 'a string')
   const annotations = objectsOf(part.array('annotations'))
   part.array('logprobs')
   const cache = readCache(part)
-  collectExtras(part, extras)
   return {
     type: 'text',
     text,
@@ -93,27 +95,28 @@ function readAnnotations(annotations: Json[], text: string): Citation[] {
   return annotations.map((annotation) => readAnnotation(annotation, offsets))
 }
 
-const readCache = (part: Fields): { cache?: object } =>
-  part.object('prompt_cache_breakpoint') === undefined ? {} : { cache: {} }
+function readCache(part: Fields): { cache?: object } {
+  const breakpoint = part.object('prompt_cache_breakpoint')
+  breakpoint?.take('mode')
+  return breakpoint === undefined ? {} : { cache: {} }
+}
 
-function readImage(part: Fields, extras: Extras): MediaPart {
+function readImage(part: Fields): MediaPart {
   const detail = part.oneOf('detail', DETAILS)
   const id = part.string('file_id'),
     url = part.string('image_url')
   const cache = readCache(part)
-  collectExtras(part, extras)
   const source = url === undefined ? fileSource(part, id, 'image_url or file_id') : urlSource(url, part.at('image_url'))
   return { type: 'image', source, ...present('detail', detail), ...cache, path: part.path }
 }
 
-function readFile(part: Fields, extras: Extras): MediaPart {
+function readFile(part: Fields): MediaPart {
   const filename = part.string('filename'),
     detail = part.string('detail')
   const data = part.string('file_data'),
     url = part.string('file_url'),
     id = part.string('file_id')
   const cache = readCache(part)
-  collectExtras(part, extras)
   const source =
     data !== undefined
       ? dataSource(data, part.at('file_data'), filename)
@@ -130,12 +133,10 @@ function readFile(part: Fields, extras: Extras): MediaPart {
   }
 }
 
-function readAudio(part: Fields, extras: Extras): MediaPart {
+function readAudio(part: Fields): MediaPart {
   const audio = part.require('input_audio', part.object('input_audio'), 'an object with data and format')
   const data = checkBase64(audio.require('data', audio.string('data'), 'base64 audio'), audio.at('data'))
   const format = audio.require('format', audio.string('format'), 'the audio format, e.g. wav or mp3')
-  collectExtras(audio, extras)
-  collectExtras(part, extras)
   return {
     type: 'audio',
     source: { type: 'data', mediaType: format === 'mp3' ? 'audio/mpeg' : `audio/${format}`, data },
@@ -144,9 +145,8 @@ function readAudio(part: Fields, extras: Extras): MediaPart {
 }
 
 /** Open Responses has video in a message or a result, OpenAI has not. */
-function readVideo(part: Fields, extras: Extras): MediaPart {
+function readVideo(part: Fields): MediaPart {
   const url = part.require('video_url', part.string('video_url'), 'a URL or a base64 data URL')
-  collectExtras(part, extras)
   return { type: 'video', source: urlSource(url, part.at('video_url')), path: part.path }
 }
 

@@ -70,6 +70,7 @@ export class InputReader {
   #tryItem(item: Fields): void {
     try {
       this.#item(item)
+      collectExtras(item, this.reading.extras)
     } catch (error) {
       refuseUnreadable(error, this.reading.extras)
       this.#native(item, 'unknown')
@@ -100,7 +101,7 @@ export class InputReader {
       // Its tools are read with the others.
       case 'additional_tools':
         for (const name of ['id', 'role', 'tools']) item.take(name)
-        return collectExtras(item, this.reading.extras)
+        return
       default:
         return this.#native(item, type!)
     }
@@ -123,7 +124,6 @@ export class InputReader {
     item.string('id')
     item.oneOf('status', STATUSES)
     const parts = readContent(item, 'content', this.reading.extras)
-    collectExtras(item, this.reading.extras)
     if (role === 'assistant') this.#append('assistant', item, parts)
     else if (role !== 'user' && this.reading.turns.length === 0) {
       for (const part of parts) this.reading.system.push(part)
@@ -132,12 +132,14 @@ export class InputReader {
 
   /** A message from one agent of the client to another (Codex): its text names both. */
   #agentMessage(item: Fields): void {
+    for (const name of ['id', 'author', 'recipient']) item.take(name)
     this.reading.turns.push({ role: 'user', parts: readContent(item, 'content', this.reading.extras), path: item.path })
   }
 
   #reasoning(item: Fields): void {
     const id = item.string('id'),
       encrypted = item.string('encrypted_content')
+    item.take('status')
     const summary = textOfParts(item, 'summary'),
       raw = textOfParts(item, 'content')
     const signature = encrypted === undefined ? undefined : unwrapSignature(encrypted)
@@ -178,7 +180,6 @@ export class InputReader {
       namespace = item.string('namespace')
     const name = namespace === undefined ? ownName : this.#names.flatten(namespace, ownName)
     const text = item.require(content, item.string(content), form === 'function' ? 'a JSON string' : 'a string')
-    collectExtras(item, this.reading.extras)
     this.reading.calls.set(id, { name, form })
     this.#append('assistant', item, [{ type: 'tool-call', id, name, arguments: text, form, path: item.path }])
   }
@@ -188,7 +189,6 @@ export class InputReader {
     item.oneOf('status', STATUSES)
     const callId = item.require('call_id', item.string('call_id'), 'the id of the call')
     const content = asResultContent(readContent(item, 'output', this.reading.extras))
-    collectExtras(item, this.reading.extras)
     const call = this.reading.calls.get(callId)
     this.#append('tool', item, [
       {
@@ -205,7 +205,7 @@ export class InputReader {
   #image(item: Fields): void {
     const data = item.string('result'),
       format = item.string('output_format') ?? 'png'
-    item.string('id')
+    for (const name of ['id', 'status']) item.take(name)
     if (data === undefined) return this.#native(item, 'image_generation_call')
     const source = { type: 'data' as const, mediaType: `image/${format}`, data }
     this.#append('assistant', item, [{ type: 'image', source, path: item.path }])
@@ -217,7 +217,7 @@ export class InputReader {
         type: 'native',
         protocol: 'responses',
         kind,
-        value: item.value,
+        value: item.whole(),
         path: item.path,
         ...(OPTIONAL.has(kind) ? { optional: true } : {}),
         ...present('steps', stepsOf(kind, item.value)),
@@ -239,6 +239,9 @@ const isOfUser = (item: unknown): boolean => isObject(item) && typeOf(item) === 
 /** The texts of the parts in a member, as paragraphs. */
 const textOfParts = (item: Fields, name: string): string =>
   (item.objects(name) ?? [])
-    .map((part) => part.require('text', part.string('text'), 'a string'))
+    .map((part) => {
+      part.take('type')
+      return part.require('text', part.string('text'), 'a string')
+    })
     .filter((text) => text !== '')
     .join('\n\n')

@@ -79,7 +79,6 @@ function readWebSearch(body: Fields, tools: Tool[], extras: Extras): ReadTools {
   }
   // The default is no requested option.
   if (tool.value.external_web_access === true) tool.take('external_web_access')
-  if (filters !== undefined) collectExtras(filters, extras)
   collectExtras(tool, extras)
   return { tools: tools.filter((one) => one !== search), webSearch }
 }
@@ -122,14 +121,14 @@ function readName(tool: Fields, names: NamespaceNames, namespace: string | undef
 function readFunction(tool: Fields, names: NamespaceNames, extras: Extras, namespace: string | undefined): Tool {
   const name = readName(tool, names, namespace)
   const description = tool.string('description'),
-    parameters = tool.object('parameters'),
+    parameters = tool.record('parameters'),
     strict = tool.boolean('strict')
   collectExtras(tool, extras)
   return {
     type: 'function',
     name,
     ...(description === undefined ? {} : { description }),
-    ...(parameters === undefined ? {} : { parameters: parameters.value }),
+    ...(parameters === undefined ? {} : { parameters }),
     ...(strict === undefined ? {} : { strict }),
     path: tool.path,
   }
@@ -138,15 +137,23 @@ function readFunction(tool: Fields, names: NamespaceNames, extras: Extras, names
 function readCustom(tool: Fields, names: NamespaceNames, extras: Extras, namespace: string | undefined): Tool {
   const name = readName(tool, names, namespace)
   const description = tool.string('description'),
-    format = tool.object('format')
+    format = readGrammar(tool)
   collectExtras(tool, extras)
   return {
     type: 'custom',
     name,
     ...(description === undefined ? {} : { description }),
-    ...(format === undefined ? {} : { format: format.value }),
+    ...(format === undefined ? {} : { format }),
     path: tool.path,
   }
+}
+
+/** The format of free text; of a kind that is not known, all of it. */
+function readGrammar(tool: Fields): Record<string, unknown> | undefined {
+  const format = tool.object('format')
+  if (format === undefined || format.value.type !== 'grammar') return format?.whole()
+  for (const name of ['type', 'syntax', 'definition']) format.take(name)
+  return format.value
 }
 
 /** The tools of a namespace are ordinary tools elsewhere; only its description is lost. */
@@ -154,18 +161,19 @@ function readNamespace(tool: Fields, names: NamespaceNames, extras: Extras): Too
   const name = tool.require('name', tool.string('name'), 'the name of the namespace')
   const inner = tool.require('tools', tool.objects('tools'), 'the tools of the namespace')
   if (tool.value.description === '') tool.take('description')
-  collectExtras(tool, extras)
-  return inner.flatMap((one) =>
+  const tools = inner.flatMap((one) =>
     one.value.type === 'namespace' ? [nativeTool(one, 'namespace')] : readTool(one, names, extras, name),
   )
+  collectExtras(tool, extras)
+  return tools
 }
 
-const nativeTool = ({ value, path }: Fields, kind: string): Tool & { type: 'native' } => ({
+const nativeTool = (tool: Fields, kind: string): Tool & { type: 'native' } => ({
   type: 'native',
   protocol: 'responses',
   kind,
-  value,
-  path,
+  value: tool.whole(),
+  path: tool.path,
   ...(OPTIONAL.test(kind) ? { optional: true } : {}),
 })
 
@@ -218,6 +226,7 @@ function readAllowed(choice: Fields, names: NamespaceNames): ToolChoice | undefi
   const callable = tools.filter((tool) =>
     ['function', 'custom'].includes(tool.require('type', tool.string('type'), 'the kind of tool')),
   )
+  for (const tool of tools) if (!callable.includes(tool)) choice.extras![tool.path] = tool.whole()
   return callable.length === 0
     ? undefined
     : { type: 'allowed', names: callable.map((tool) => readChosen(tool, names)), required: mode === 'required' }

@@ -55,7 +55,6 @@ function readReasoning(body: Fields, extras: Extras): Pick<GenerationRequest, 'r
   if (requested !== undefined && effort === undefined) extras[fields.at('effort')] = requested
   const older = fields.string('generate_summary'),
     summary = fields.string('summary') ?? older
-  collectExtras(fields, extras)
   const reasoning: Reasoning = {
     ...present('effort', effort),
     ...(summary === undefined ? {} : { summary, visible: summary !== 'none' }),
@@ -68,7 +67,6 @@ function readText(body: Fields, extras: Extras): Pick<GenerationRequest, 'output
   if (text === undefined) return {}
   const verbosity = text.oneOf('verbosity', ['low', 'medium', 'high'])
   const format = text.object('format')
-  collectExtras(text, extras)
   return {
     ...(format === undefined ? {} : present('outputFormat', tryRead(readFormat, format, extras))),
     ...present('verbosity', verbosity),
@@ -80,17 +78,15 @@ function readFormat(format: Fields, extras: Extras): OutputFormat | undefined {
   switch (type) {
     case 'text':
     case 'json_object':
-      collectExtras(format, extras)
       return { type: type === 'text' ? 'text' : 'json' }
     case 'json_schema': {
       const name = format.require('name', format.string('name'), 'a name for the schema')
-      const schema = format.require('schema', format.object('schema'), 'a JSON Schema')
+      const schema = format.require('schema', format.record('schema'), 'a JSON Schema')
       const strict = format.boolean('strict'),
         description = format.string('description')
-      collectExtras(format, extras)
       return {
         type: 'schema',
-        schema: schema.value,
+        schema,
         name,
         ...present('strict', strict),
         ...present('description', description),
@@ -121,7 +117,7 @@ type Metadata = Pick<GenerationRequest, 'user' | 'metadata' | 'serviceTier' | 'c
 function readMetadata(body: Fields, extras: Extras): Metadata {
   return {
     ...present('user', readUser(body, extras)),
-    ...present('metadata', body.object('metadata')?.value),
+    ...present('metadata', body.record('metadata')),
     ...present('serviceTier', body.string('service_tier')),
     ...present('cacheKey', body.string('prompt_cache_key')),
     ...present('cacheRetention', body.string('prompt_cache_retention')),

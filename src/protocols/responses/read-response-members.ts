@@ -16,14 +16,35 @@ const CONTENT = new Map<unknown, ReadonlySet<string>>([
   ['refusal', new Set(['type', 'refusal'])],
 ])
 
+const ANNOTATION = new Set([
+  ...['type', 'url', 'title', 'start_index', 'end_index'],
+  ...['file_id', 'filename', 'container_id', 'index'],
+])
+const PARAGRAPH = new Set(['type', 'text'])
+
+/** Members of the response: its state, the settings of its request, ratings and charges. */
+export const RESPONSE = new Set([
+  ...['id', 'object', 'created_at', 'completed_at', 'status', 'error', 'incomplete_details', 'background'],
+  ...['model', 'output', 'output_text', 'usage', 'tool_usage', 'billing', 'moderation', 'content_filters'],
+  ...['input', 'instructions', 'conversation', 'previous_response_id', 'store', 'prompt', 'metadata', 'user'],
+  ...['max_output_tokens', 'max_tool_calls', 'parallel_tool_calls', 'tool_choice', 'tools', 'truncation', 'text'],
+  ...['temperature', 'top_p', 'top_logprobs', 'frequency_penalty', 'presence_penalty', 'reasoning', 'service_tier'],
+  ...['safety_identifier', 'prompt_cache_key', 'prompt_cache_retention', 'prompt_cache_options'],
+  'system_fingerprint',
+])
+
 /** Adds what is not read of a finished item. */
 export function addUnreadOfItem(unread: UnreadMembers, item: Json): void {
   const known = ITEMS.get(item.type)
   if (known === undefined) return
   unread.add(item, known)
+  if (item.type === 'reasoning')
+    for (const name of ['summary', 'content'])
+      for (const part of objectsOf(item[name])) unread.add(part, PARAGRAPH, `${name}.`)
   if (item.type !== 'message') return
   for (const part of objectsOf(item.content)) {
     const knownOfPart = CONTENT.get(part.type)
     if (knownOfPart !== undefined) unread.add(part, knownOfPart)
+    for (const annotation of objectsOf(part.annotations)) unread.add(annotation, ANNOTATION, 'annotations.')
   }
 }

@@ -9,7 +9,7 @@ import { PartSequence } from '../part-sequence.ts'
 import { UnreadMembers } from '../unread-members.ts'
 import { truncatedStream, upstreamStreamError } from '../upstream-error.ts'
 import { CallItem, MessageItem, newItem, ReasoningItem, type OutputItem } from './read-response-items.ts'
-import { addUnreadOfItem } from './read-response-members.ts'
+import { addUnreadOfItem, RESPONSE } from './read-response-members.ts'
 import { readIncomplete, readUsage, type Json } from './shapes.ts'
 
 /**
@@ -198,6 +198,7 @@ export class ResponsesResponseReader implements Reader {
     for (const [index, item] of objectsOf(response.output).entries())
       this.#itemDone(this.#finalIndex(index, item, streamed), item)
     for (const item of this.#items.values()) item.close()
+    this.#unread.add(response, RESPONSE)
     this.#unread.writeTo(this.#sequence, 'responses')
     this.#reportUsage(response)
     this.#ended = true
