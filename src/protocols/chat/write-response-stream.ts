@@ -15,6 +15,8 @@ import {
   detailOfText,
   loseCitation,
   loseOfAudio,
+  separates,
+  separator,
   writeCall,
   writeImage,
 } from './write-response.ts'
@@ -51,6 +53,11 @@ export class ChatResponseWriter implements Writer {
   #length = 0
   #textStart = 0
   readonly #content = new TextOffsets('', 'code points')
+  /** The last piece of the content, and whether a part that is not in it follows. */
+  #last = ''
+  #isApart = false
+  /** Length of what separates the open text from the one before it. */
+  #lead = 0
   #refused = false
   #ended = false
 
@@ -88,9 +95,11 @@ export class ChatResponseWriter implements Writer {
   #begin(head: PartHead): Frame[] {
     this.#open = head
     this.#hasText = false
+    if (head.type !== 'citation' && separates(head.type)) this.#isApart = true
     switch (head.type) {
       case 'text':
         this.#textStart = this.#length
+        this.#lead = 0
         return []
       case 'refusal':
         this.#refused = true
@@ -121,7 +130,7 @@ export class ChatResponseWriter implements Writer {
 
   #annotate(head: PartHead & { type: 'citation' }): Frame[] {
     loseCitation(this.#context, head.citation)
-    const annotation = writeAnnotation(head.citation, this.#content, this.#textStart)
+    const annotation = writeAnnotation(head.citation, this.#content, this.#textStart + this.#lead)
     return annotation === undefined ? [] : [this.#delta({ annotations: [annotation] })]
   }
 
@@ -130,21 +139,23 @@ export class ChatResponseWriter implements Writer {
     const isFirst = !this.#hasText
     this.#hasText ||= text !== ''
     switch (head.type) {
-      case 'text':
-        this.#length += text.length
-        this.#content.append(text)
+      case 'text': {
+        const content = this.#paragraph(text)
+        this.#length += content.length
+        this.#content.append(content)
         return [
           this.#chunk({
             choices: [
               {
                 index: 0,
-                delta: { content: text },
+                delta: { content },
                 ...(logprobs === undefined ? {} : { logprobs: writeLogprobs(logprobs) }),
                 finish_reason: null,
               },
             ],
           }),
         ]
+      }
       case 'reasoning':
         return this.#hidesReasoning
           ? []
@@ -168,6 +179,16 @@ export class ChatResponseWriter implements Writer {
       default:
         return []
     }
+  }
+
+  /** A piece of the content, behind what separates it from a text before it. */
+  #paragraph(text: string): string {
+    if (text === '') return text
+    const lead = this.#isApart ? separator(this.#last, text) : ''
+    this.#isApart = false
+    this.#last = text
+    this.#lead += lead.length
+    return lead + text
   }
 
   /** Clients join the entries of one part and keep the id of the first. */
