@@ -150,6 +150,8 @@ export type NativePart = {
   optional?: boolean
   /** The steps of the provider's own tool, in no protocol's terms. */
   steps?: HostedStep[]
+  /** Readable text in it, for providers of other protocols. */
+  readable?: string
 }
 
 /** A step of a tool that the provider runs. A result has the id of its call. */

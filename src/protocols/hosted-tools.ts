@@ -63,16 +63,19 @@ export function withStepsAsText(request: GenerationRequest, report: (part: Nativ
   return { ...request, turns }
 }
 
-const hasSteps = ({ parts }: Turn): boolean => parts.some((part) => part.type === 'native' && part.steps !== undefined)
+const hasSteps = ({ parts }: Turn): boolean =>
+  parts.some((part) => part.type === 'native' && textOf(part) !== undefined)
+
+/** The steps of a tool, or other readable text of a native part. */
+const textOf = ({ steps, readable }: NativePart): string | undefined => steps?.map(textOfStep).join('\n\n') ?? readable
 
 /** Neighbouring texts become one: OpenAI accepts an earlier response only as one text. */
 function withTexts(parts: readonly Part[], report: (part: NativePart) => void): Part[] {
   const written: Part[] = []
   for (const part of parts) {
-    const steps = part.type === 'native' ? part.steps : undefined
-    if (part.type === 'native' && steps !== undefined) report(part)
-    const text: Part =
-      steps === undefined ? part : { type: 'text', text: steps.map(textOf).join('\n\n'), path: part.path }
+    const said = part.type === 'native' ? textOf(part) : undefined
+    if (part.type === 'native' && said !== undefined) report(part)
+    const text: Part = said === undefined ? part : { type: 'text', text: said, path: part.path }
     const last = written.at(-1)
     if (last !== undefined && isPlainText(last) && text.type === 'text')
       written[written.length - 1] = { ...text, text: `${last.text}\n\n${text.text}` }
@@ -84,7 +87,7 @@ function withTexts(parts: readonly Part[], report: (part: NativePart) => void): 
 /** A text without a signature: text after it can be added to it. */
 const isPlainText = (part: Part): part is TextPart => part.type === 'text' && part.signature === undefined
 
-function textOf(step: HostedStep): string {
+function textOfStep(step: HostedStep): string {
   switch (step.type) {
     case 'code':
       return `[Code that was run:]\n${fenced(step.code)}`
@@ -96,4 +99,5 @@ function textOf(step: HostedStep): string {
   }
 }
 
-const fenced = (text: string): string => `\`\`\`\n${text}${text.endsWith('\n') ? '' : '\n'}\`\`\``
+/** A text between lines that show where it begins and ends. */
+export const fenced = (text: string): string => `\`\`\`\n${text}${text.endsWith('\n') ? '' : '\n'}\`\`\``

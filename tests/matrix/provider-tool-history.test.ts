@@ -182,3 +182,42 @@ test('a search result of the client is sent as a document', () => {
     ).toContain('The words.')
   }
 })
+
+/** A page that Anthropic fetched: the answer may have only a part of what its text says. */
+const fetched = (source: Json): Json => ({
+  ...HELLO.messages,
+  messages: [
+    { role: 'user', content: 'a' },
+    {
+      role: 'assistant',
+      content: [
+        { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_fetch', input: { url: 'https://e.com' } },
+        {
+          type: 'web_fetch_tool_result',
+          tool_use_id: 'srvtoolu_1',
+          content: {
+            type: 'web_fetch_result',
+            url: 'https://e.com',
+            content: { type: 'document', source, title: 'E', citations: { enabled: true } },
+            retrieved_at: '2026-01-01T00:00:00Z',
+          },
+        },
+        { type: 'text', text: 'It says so.' },
+      ],
+    },
+    { role: 'user', content: 'b' },
+  ],
+})
+
+test.each(others('messages'))('the text of a fetched page is carried to %s', (provider) => {
+  const text = send('messages', provider, fetched({ type: 'text', media_type: 'text/plain', data: 'All of it.' }))
+  expect(textIn(text.body)).toContain('[The page https://e.com:]\n```\nAll of it.\n```\n\nIt says so.')
+  expect(codesAndPaths(text.losses)).toEqual(
+    expect.arrayContaining(['content_native messages[1].content[0]', 'content_as_text messages[1].content[1]']),
+  )
+  const pdf = send('messages', provider, fetched({ type: 'base64', media_type: 'application/pdf', data: 'JVBERi0=' }))
+  expect(textIn(pdf.body)).not.toContain('https://e.com')
+  expect(codesAndPaths(pdf.losses)).toEqual(
+    expect.arrayContaining(['content_native messages[1].content[0]', 'content_native messages[1].content[1]']),
+  )
+})

@@ -66,7 +66,7 @@ export const loseOfAudio = (context: ResponseContext, mediaType: string): void =
 /** Content that is not in the text of a message, so that the texts around it are two. */
 export const separates = (type: Part['type']): boolean => type === 'native' || type === 'tool-call'
 
-/** What separates a text from the one before it, where another part was between them. */
+/** The space between a text and the one before it, where such content is between them. */
 export const separator = (before: string, text: string): string =>
   before === '' || before.endsWith('\n') || text.startsWith('\n') ? '' : '\n\n'
 

@@ -1,5 +1,6 @@
 import type { HostedStep, HostedTool } from '../../generation/request.ts'
 import { isObject, objectOf, stringOf } from '../../json/parse.ts'
+import { fenced } from '../hosted-tools.ts'
 import { readInput, type Block, type Json } from './shapes.ts'
 
 /** Tools that Anthropic runs, in the terms of all protocols. */
@@ -85,6 +86,14 @@ export function stepsOf(kind: string, block: Json): HostedStep[] | undefined {
   const failed =
     stringOf(result.type).endsWith('_error') || (typeof result.return_code === 'number' && result.return_code !== 0)
   return [{ type: 'code-result', id, output: outputIn(result), failed }]
+}
+
+/** The text of a page that was fetched; undefined for other media, and where it could not be. */
+export function pageIn(kind: string, block: Json): string | undefined {
+  if (kind !== 'web_fetch_tool_result') return undefined
+  const { url, content } = objectOf(block.content)
+  const { type, data } = objectOf(objectOf(content).source)
+  return type === 'text' && typeof data === 'string' ? `[The page ${stringOf(url)}:]\n${fenced(data)}` : undefined
 }
 
 const textIn = (content: unknown): string =>

@@ -16,7 +16,7 @@ import { isObject } from '../../json/parse.ts'
 import { ConversationReading } from '../pieces.ts'
 import type { RawRequest } from '../protocol.ts'
 import { readCitation } from './citations.ts'
-import { stepsOf } from './hosted-tools.ts'
+import { pageIn, stepsOf } from './hosted-tools.ts'
 import { contentProblem, readContentSource, readSource } from './read-request-sources.ts'
 import { readCache } from './read-request-tools.ts'
 import { readHiddenText, untagPartSignature } from './shapes.ts'
@@ -347,5 +347,6 @@ const nativePart = (kind: string, block: Fields): NativePart => {
     path: block.path,
     ...(optional ? { optional } : {}),
     ...present('steps', stepsOf(kind, block.value)),
+    ...present('readable', pageIn(kind, block.value)),
   }
 }
