@@ -69,6 +69,25 @@ const SEARCH_RATES: { provider: string; models: RegExp; rate: number; why: strin
     rate: 0.005,
     why: 'docs.x.ai/developers/pricing, 2026-11: 5 USD for 1,000.',
   },
+  {
+    provider: 'deepseek',
+    models: /^deepseek-(v4|flash)/,
+    rate: 0.00075,
+    why: 'api-docs.deepseek.com/quick_start/pricing, 2026-11: 0.75 USD for 1,000, also of server tools.',
+  },
+]
+
+/** The days of hours with another price, where the source has the hours only. */
+const PRICE_DAYS: { provider: string; models: RegExp; days: string; except: string[]; why: string }[] = [
+  {
+    provider: 'deepseek',
+    models: /^deepseek-(v4|flash)/,
+    days: 'Mon-Fri',
+    except: ['2027-01-01', '2027-02-05', '2027-02-08', '2027-04-05', '2027-06-09', '2027-09-15', '2027-10-01'],
+    why:
+      'api-docs.deepseek.com/quick_start/pricing, 2026-11: Monday to Friday but Chinese public holidays. Those that ' +
+      'the law fixes; days off that the State Council adds are not known before its notice.',
+  },
 ]
 
 /** A rate that changes by more than this factor is taken for an error of the source. */
@@ -98,7 +117,7 @@ export function importPrices(
       else: others,
       models: models.flatMap((model) => {
         try {
-          return rowOf(withSearches(id, model), before.get(model.id), today, uncounted)
+          return rowOf(withSearches(id, model), priceDays(id, model), before.get(model.id), today, uncounted)
         } catch (error) {
           wrong.push(`${id}/${model.id}: ${(error as Error).message}`)
           return []
@@ -136,9 +155,16 @@ function withSearches(provider: string, model: ModelInfo): ModelInfo {
   }
 }
 
+/** The days on which the model's hours apply; none for every day. */
+function priceDays(provider: string, model: ModelInfo): Pick<PriceChange, 'days' | 'except'> {
+  const found = PRICE_DAYS.find((one) => one.provider === provider && one.models.test(model.id))
+  return found === undefined ? {} : { days: found.days, except: found.except }
+}
+
 /** No row for a model without a price that applies to our fee items: its cost is unknown. */
 function rowOf(
   model: ModelInfo,
+  whichDays: Pick<PriceChange, 'days' | 'except'>,
   before: PriceRow | undefined,
   today: string,
   uncounted: Record<string, number>,
@@ -146,7 +172,7 @@ function rowOf(
   const [first, ...schedule] = currentAndFuture(
     Array.isArray(model.prices) ? model.prices : [{ prices: model.prices }],
     today,
-  ).map(({ constraint, prices }) => ({ ...whenOf(constraint), prices: priceOf(prices, uncounted) }))
+  ).map(({ constraint, prices }) => ({ ...whenOf(constraint, whichDays), prices: priceOf(prices, uncounted) }))
   if (first === undefined || Object.keys(first.prices).length === 0) return []
   const row = {
     model: model.id,
@@ -161,7 +187,7 @@ function rowOf(
 const ratesText = ({ prices, schedule = [] }: PriceRow): string =>
   JSON.stringify([
     encodeRates(ratesOf(prices)),
-    schedule.map((change) => [change.from, change.hours, encodeRates(ratesOf(change.prices))]),
+    schedule.map(({ prices: other, ...when }) => [when, encodeRates(ratesOf(other))]),
   ])
 
 /** The price that began last, without its date, followed by the future ones. */
@@ -172,7 +198,10 @@ function currentAndFuture(prices: ConditionalPrice[], today: string): Conditiona
   return last <= 0 ? prices : [{ prices: prices[last]!.prices }, ...prices.slice(last + 1)]
 }
 
-function whenOf(constraint: ConditionalPrice['constraint']): Omit<PriceChange, 'prices'> {
+function whenOf(
+  constraint: ConditionalPrice['constraint'],
+  whichDays: Pick<PriceChange, 'days' | 'except'>,
+): Omit<PriceChange, 'prices'> {
   if (constraint === undefined) return {}
   if (constraint.type === 'start_date') return { from: constraint.start_date }
   const [start, end] = [constraint.start_time, constraint.end_time].map((time) => /^(\d\d:\d\d):00Z$/.exec(time)?.[1])
@@ -180,7 +209,7 @@ function whenOf(constraint: ConditionalPrice['constraint']): Omit<PriceChange, '
     throw new Error(
       `applies from ${constraint.start_time} to ${constraint.end_time}, which is not in whole minutes of UTC`,
     )
-  return { hours: `${start}-${end}` }
+  return { hours: `${start}-${end}`, ...whichDays }
 }
 
 function priceOf(prices: ModelPrice, uncounted: Record<string, number>): PriceText {

@@ -89,17 +89,22 @@ function pricing(item: FeeItem, { base, tiers }: Rate, when: Condition[]): objec
 }
 
 /** When a price applies, in UTC: from its day, in its hours, and unless a later price applies. */
-function timeConditions({ from, hours }: TimedPrice, later: readonly TimedPrice[]): Condition[] {
+function timeConditions(price: TimedPrice, later: readonly TimedPrice[]): Condition[] {
+  const { from, hours } = price
   const until = later.map((other) => other.from).find((day) => day !== undefined)
   return [
     ...(from === undefined ? [] : [{ field: 'date', operator: 'gte', value: from }]),
     ...(until === undefined ? [] : [{ field: 'date', operator: 'lt', value: until }]),
-    ...(hours === undefined ? [] : [{ field: 'time', operator: 'in', value: hours }]),
+    ...(hours === undefined ? [] : [{ field: 'time', operator: 'in', value: hoursText(price) }]),
     ...later.flatMap((other) =>
-      other.hours === undefined ? [] : [{ field: 'time', operator: 'not_in', value: other.hours }],
+      other.hours === undefined ? [] : [{ field: 'time', operator: 'not_in', value: hoursText(other) }],
     ),
   ]
 }
+
+/** `Mon-Fri 01:00-04:00 except 2027-01-01, 2027-10-01`: one value, since all conditions of an entry must hold. */
+const hoursText = ({ hours = '', days, except = [] }: TimedPrice): string =>
+  `${days === undefined ? '' : `${days} `}${hours}${except.length === 0 ? '' : ` except ${except.join(', ')}`}`
 
 /**
  * A model in Anthropic's format, which requires every member: what is unknown is null, and an unknown date the epoch.

@@ -24,10 +24,10 @@ export const isFree = (price: Price | undefined): boolean =>
   Object.values(price.rates).every(({ base, tiers }) => base === 0n && tiers.every(({ rate }) => rate === 0n))
 
 /**
- * Another price of the same model, from a day on (`2027-01-01`) or in certain hours of every day (`01:00-04:00`), in
- * UTC.
+ * Another price of the same model, in UTC: from a day on (`2027-01-01`), or in certain hours (`01:00-04:00`) of every
+ * day, of some weekdays (`days`: `Mon-Fri`), or of those but some dates (`except`).
  */
-export type PriceChange = { from?: string; hours?: string; prices: PriceText }
+export type PriceChange = { from?: string; hours?: string; days?: string; except?: string[]; prices: PriceText }
 
 /**
  * One line of catalog/prices.json. `match`: the provider's names of the model, with `*` for any text and `#` for a
@@ -177,13 +177,27 @@ function timedPrices(provider: string, { model, version, prices, schedule = [] }
   return [{ isInForce: always, price: { version, model: name, rates: ratesOf(prices) } }, ...later]
 }
 
-/** Hours may span midnight. */
-function inForce({ from, hours }: Omit<PriceChange, 'prices'>): (now: Date) => boolean {
+const WEEKDAYS = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat']
+const DAY = 86_400_000
+
+/** Hours may span midnight; those after it are of the day on which they began. */
+function inForce({ from, hours, days, except = [] }: Omit<PriceChange, 'prices'>): (now: Date) => boolean {
   if (from !== undefined) return (now) => now.getTime() >= Date.parse(from)
   const [start = '', end = ''] = hours!.split('-')
+  const isDay = dayTest(days, except)
   return (now) => {
     const time = now.toISOString().slice(11, 16)
-    return end < start ? time >= start || time < end : time >= start && time < end
+    if (time >= start) return (time < end || end < start) && isDay(now)
+    return end < start && time < end && isDay(new Date(now.getTime() - DAY))
+  }
+}
+
+function dayTest(days: string | undefined, except: readonly string[]): (day: Date) => boolean {
+  if (days === undefined) return always
+  const [first = 0, last = 0] = days.split('-').map((name) => WEEKDAYS.indexOf(name))
+  return (day) => {
+    const weekday = day.getUTCDay()
+    return weekday >= first && weekday <= last && !except.includes(day.toISOString().slice(0, 10))
   }
 }
 

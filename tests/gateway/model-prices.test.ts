@@ -76,11 +76,24 @@ test('a price for some hours leaves the other hours to the price of the day', ()
   ])
 })
 
+test('hours of some days are listed with the days, and with those excepted', () => {
+  const when = { hours: '01:00-04:00', days: 'Mon-Fri' }
+  const except = ['2027-01-01', '2027-10-01']
+  expect(textOf(offers({ prompt: 1 }, [{ ...when, prices: { prompt: 2 } }])['prompt'])).toEqual([
+    '1 when time not_in Mon-Fri 01:00-04:00',
+    '2 when time in Mon-Fri 01:00-04:00',
+  ])
+  expect(textOf(offers({ prompt: 1 }, [{ ...when, except, prices: { prompt: 2 } }])['prompt'])[1]).toBe(
+    '2 when time in Mon-Fri 01:00-04:00 except 2027-01-01, 2027-10-01',
+  )
+})
+
 test('at any moment exactly one listed price applies, and it is the one charged', () => {
   const schedule: PriceChange[] = [
     { from: '2027-01-01', prices: { prompt: 2 } },
     { hours: '22:00-02:00', prices: { prompt: 3 } },
     { hours: '01:00-05:00', prices: { prompt: 4 } },
+    { hours: '04:00-08:00', days: 'Mon-Fri', except: ['2027-01-01', '2027-06-01'], prices: { prompt: 5 } },
   ]
   const list = offers({ prompt: 1 }, schedule)['prompt']!
   const file: PriceFile = {
@@ -95,18 +108,21 @@ test('at any moment exactly one listed price applies, and it is the one charged'
       },
     },
   }
-  const within = (hours: string, time: string): boolean => {
+  const within = (value: string, day: string, time: string): boolean => {
+    const [, days, hours = '', except = ''] = /^(\w+-\w+ )?([\d:]+-[\d:]+)(?: except (.*))?$/.exec(value)!
+    if (days !== undefined && ([0, 6].includes(new Date(day).getUTCDay()) || except.split(', ').includes(day)))
+      return false
     const [start = '', end = ''] = hours.split('-')
     return end < start ? time >= start || time < end : time >= start && time < end
   }
-  for (const day of ['2026-12-31', '2027-01-01', '2027-06-01'])
+  for (const day of ['2026-12-31', '2027-01-01', '2027-01-02', '2027-05-31', '2027-06-01'])
     for (let hour = 0; hour < 24; hour++) {
       const at = `${day}T${String(hour).padStart(2, '0')}:00:00Z`
       const holding = list.filter(({ conditions }) =>
         conditions.every(({ operator, value }) => {
           if (operator === 'gte') return day >= String(value)
           if (operator === 'lt') return day < String(value)
-          return within(String(value), at.slice(11, 16)) === (operator === 'in')
+          return within(String(value), day, at.slice(11, 16)) === (operator === 'in')
         }),
       )
       const charged = new Prices(config, file, () => Date.parse(at)).cost('sandbox', 'chat')!.rates.prompt!.base

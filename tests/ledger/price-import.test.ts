@@ -99,6 +99,33 @@ describe('price import', () => {
     expect(uncounted).toEqual({ audio_hours: 2 })
   })
 
+  test("an import adds the days of DeepSeek's hours, which the source does not have", () => {
+    const peak: ModelInfo['prices'] = [
+      { prices: { input_mtok: 1 } },
+      {
+        constraint: { type: 'time_of_date', start_time: '01:00:00Z', end_time: '04:00:00Z' },
+        prices: { input_mtok: 2 },
+      },
+    ]
+    const taken = (of: string, id: string, previous = EMPTY, today = '2026-12-01'): PriceRow => {
+      const { file } = importPrices(sources([model(id, peak)], of), previous, { source: '', today, force: true })
+      return file.providers[of]!.models[0]!
+    }
+    const [added] = taken('deepseek', 'deepseek-v4-pro').schedule!
+    expect(added).toMatchObject({ hours: '01:00-04:00', days: 'Mon-Fri' })
+    expect(added!.except).toContain('2027-01-01')
+    expect(taken('openai', 'deepseek-v4-pro').schedule).toEqual([{ hours: '01:00-04:00', prices: { prompt: 2 } }])
+    // A line whose days change has another version.
+    const before = importPrices(sources([model('deepseek-v4-pro', peak)], 'deepseek'), EMPTY, {
+      source: '',
+      today: '2026-11-01',
+      force: true,
+    }).file
+    expect(taken('deepseek', 'deepseek-v4-pro', before).version).toBe('2026-11-01')
+    delete before.providers['deepseek']!.models[0]!.schedule![0]!.days
+    expect(taken('deepseek', 'deepseek-v4-pro', before).version).toBe('2026-12-01')
+  })
+
   test('an import takes the prices of today and schedules later ones', () => {
     const { file } = take([
       model('a', [

@@ -11,7 +11,7 @@ import {
 import pricesFile from '../../catalog/prices.json'
 import { readConfig } from '../../src/config/load.ts'
 import { completionTokens, noUsage, promptTokens, type Usage } from '../../src/generation/usage.ts'
-import { Prices, ratesOf, type PriceFile, type PriceRow } from '../../src/ledger/prices.ts'
+import { isFree, Prices, ratesOf, type PriceFile, type PriceRow } from '../../src/ledger/prices.ts'
 import { rate } from '../../src/ledger/rating.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
 import { MODEL_ROWS, PROVIDER_ROWS } from '../../src/providers/catalog-rows.ts'
@@ -122,21 +122,23 @@ const counted = (prices: ModelPrice): boolean =>
 
 /** USD of one search, by the providers' own price lists where the source has none. */
 const searchRate = (model: string, { web_searches_kcount: known }: ModelPrice): number =>
-  known !== undefined ? 0 : /^google\/gemini-3/.test(model) ? 0.014 : /^xai\/grok-[34]/.test(model) ? 0.005 : 0
+  known !== undefined
+    ? 0
+    : /^google\/gemini-3/.test(model)
+      ? 0.014
+      : /^xai\/grok-[34]/.test(model)
+        ? 0.005
+        : /^deepseek\/deepseek-v4/.test(model)
+          ? 0.00075
+          : 0
 
 /**
  * Compares our bill with the source's own calculation, within one nano-USD for each line. False where it has no price.
  */
 function compare(prices: Prices, provider: string, model: string, at: number): boolean {
   const price = prices.cost(provider, model)
-  // Image prices are kept by hand, as the source has none.
-  if (
-    FILE.own[provider]?.some(
-      (row) =>
-        price?.model === `${provider}/${row.model}` && (row.prices.image ?? row.prices.output_image) !== undefined,
-    )
-  )
-    return false
+  // Prices that are kept by hand are those that the source does not have, or not as they are now.
+  if (FILE.own[provider]?.some((row) => price?.model === `${provider}/${row.model}` && !isFree(price))) return false
   const [first] = USAGES
   const known = calcPrice(theirs(first!), model, { providerId: SOURCES[provider]!, timestamp: new Date(at) })
   if (known === null || !counted(known.model_price)) {
@@ -169,9 +171,15 @@ describe("bills beside the source's own calculation", () => {
       schedule.flatMap(({ from }) => (from === undefined ? [] : [Date.parse(from) - 1, Date.parse(from)])),
     ),
   )
+  // The source has DeepSeek's peak hours on every day.
+  const weekday = [0, 1, 2]
+    .map((days) => new Date(TODAY + days * 86_400_000))
+    .find((day) => day.getUTCDay() % 6 !== 0)!
+    .toISOString()
+    .slice(0, 10)
   const HOURS = [
     ...['00:00:00', '01:00:00', '03:59:59', '04:00:00', '08:00:00', '12:00:00', '20:00:00'].map((time) =>
-      Date.parse(`${FILE.imported}T${time}Z`),
+      Date.parse(`${weekday}T${time}Z`),
     ),
     ...new Set(ANNOUNCED),
   ]
@@ -187,7 +195,12 @@ describe("bills beside the source's own calculation", () => {
       }
     }
     // Models without a price in the source; remove one when the source has it.
-    expect([...unknown]).toEqual(['anthropic/claude-haiku-5-5', 'xai/grok-4.7', 'xai/grok-imagine-image'])
+    expect([...unknown]).toEqual([
+      'anthropic/claude-haiku-5-5',
+      'deepseek/deepseek-flash',
+      'xai/grok-4.7',
+      'xai/grok-imagine-image',
+    ])
   })
 
   for (const [provider, source] of Object.entries(SOURCES)) {
@@ -237,7 +250,7 @@ models:
   const prices = new Prices(read)
   const priceOf = (model: string): ReturnType<Prices['of']> => prices.of(model, catalogue.endpoints(model, 'responses'))
 
-  test('searches are priced, of Google and xAI by their own lists', () => {
+  test('searches are priced, of Google, xAI and DeepSeek by their own lists', () => {
     const prices = catalogued()
     const rateOf = (provider: string, model: string): unknown => prices.cost(provider, model)?.rates.web_search?.base
     expect(rateOf('google', 'gemini-3.5-flash')).toBe(14_000_000n)
@@ -245,6 +258,7 @@ models:
     expect(rateOf('google', 'gemini-2.5-flash')).toBeUndefined()
     expect(rateOf('xai', 'grok-4.5')).toBe(5_000_000n)
     expect(rateOf('openai', 'gpt-4.1')).toBe(10_000_000n)
+    for (const model of ['deepseek-flash', 'deepseek-v4-pro']) expect(rateOf('deepseek', model)).toBe(750_000n)
   })
 
   test('a configured price applies whichever name of the model is requested', () => {
@@ -306,6 +320,60 @@ describe('prices over time', () => {
     ['2026-06-01T01:30:00Z', '2026-01-01/2026-06-01 2'],
     ['2027-01-01T12:00:00Z', '2026-01-01/2026-06-01 2'],
   ])('at %s the price is %s', (time, price) => expect(at(time)).toBe(price))
+
+  test('hours of some days are billed on those days only, and not on the days excepted', () => {
+    const weekdays = { days: 'Mon-Fri', except: ['2027-01-01'] }
+    const schedule = [
+      { hours: '01:00-04:00', ...weekdays, prices: { prompt: 2 } },
+      { hours: '22:00-00:30', ...weekdays, prices: { prompt: 3 } },
+    ]
+    const rateAt = (time: string): bigint =>
+      new Prices(config(), { ...FILE, own: { acme: [{ ...row, schedule }] } }, () => Date.parse(time)).cost(
+        'acme',
+        'm',
+      )!.rates.prompt!.base / 1_000_000_000n
+    for (const [time, rate] of [
+      ['2026-11-27T00:59:59Z', 1n], // Friday
+      ['2026-11-27T01:00:00Z', 2n],
+      ['2026-11-27T22:00:00Z', 3n],
+      ['2026-11-28T00:29:59Z', 3n], // hours that began on Friday
+      ['2026-11-28T01:00:00Z', 1n],
+      ['2026-11-28T22:00:00Z', 1n],
+      ['2026-11-29T03:00:00Z', 1n],
+      ['2026-11-30T00:00:00Z', 1n], // Monday, whose hours begin at 22:00
+      ['2026-11-30T03:59:59Z', 2n],
+      ['2026-12-31T23:00:00Z', 3n],
+      ['2027-01-01T00:15:00Z', 3n], // hours that began on Thursday
+      ['2027-01-01T03:00:00Z', 1n],
+      ['2027-01-02T00:15:00Z', 1n],
+    ] as const)
+      expect([time, rateAt(time)]).toEqual([time, rate])
+  })
+
+  test('DeepSeek is dearer in its peak hours of weekdays, not on weekends and Chinese holidays', () => {
+    const promptOf = (model: string, time: string): bigint =>
+      catalogued(Date.parse(time)).cost('deepseek', model)!.rates.prompt!.base
+    for (const [model, offPeak] of [
+      ['deepseek-v4-pro', 660_000_000n],
+      ['deepseek-v4-pro-0813', 660_000_000n],
+      ['deepseek-flash', 150_000_000n],
+      ['deepseek-v4-flash', 150_000_000n],
+      ['deepseek-v4-flash-vision-exp', 150_000_000n],
+    ] as const)
+      for (const [day, factor] of [
+        ['2026-11-27', 2n], // Friday
+        ['2026-11-28', 1n],
+        ['2026-11-29', 1n],
+        ['2026-11-30', 2n],
+        ['2027-01-01', 1n], // New Year
+        ['2027-02-08', 1n], // Spring Festival
+      ] as const) {
+        for (const time of ['01:00:00', '03:59:59', '06:00:00', '09:59:59'])
+          expect([model, day, time, promptOf(model, `${day}T${time}Z`)]).toEqual([model, day, time, offPeak * factor])
+        for (const time of ['00:59:59', '04:00:00', '05:59:59', '10:00:00', '23:00:00'])
+          expect([model, day, time, promptOf(model, `${day}T${time}Z`)]).toEqual([model, day, time, offPeak])
+      }
+  })
 
   test('a scheduled price takes effect without a restart', () => {
     let now = Date.parse('2026-05-31T20:00:00Z')
