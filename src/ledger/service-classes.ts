@@ -25,7 +25,14 @@ const ROWS = classesFile.factors.map(({ provider, match, class: name, factor }) 
 /** Model names whose factors are cached; clients can send any number of names. */
 const CACHED_NAMES_MAX = 5_000
 
-const nameOf = (member: ClassMember, value: string): string => `${member}=${value}`
+/** Other names of classes: OpenAI's `priority` is `fast` since July 2026. */
+const SAME = classesFile.same as Record<string, string>
+
+/** The factor of a class, also under its other name. */
+function factorIn(factors: ClassFactors, member: ClassMember, value: string): number | undefined {
+  const name = `${member}=${value}`
+  return factors[name] ?? factors[SAME[name] ?? name]
+}
 
 /** True for a value that means the service whose prices are the model's. */
 export const isPlain = (member: ClassMember, value: string): boolean => PLAIN[member].includes(value)
@@ -79,7 +86,7 @@ function factorOf(factors: ClassFactors, service: ServiceClass, least: number): 
   let product = 1
   for (const member of CLASS_MEMBERS) {
     const value = service[member]
-    if (value !== undefined) product *= Math.max(least, factors[nameOf(member, value)] ?? 1)
+    if (value !== undefined) product *= Math.max(least, factorIn(factors, member, value) ?? 1)
   }
   return product
 }
@@ -88,7 +95,7 @@ function factorOf(factors: ClassFactors, service: ServiceClass, least: number): 
 export const unknownClasses = (factors: ClassFactors, service: ServiceClass): ClassMember[] =>
   CLASS_MEMBERS.filter((member) => {
     const value = service[member]
-    return value !== undefined && !isPlain(member, value) && factors[nameOf(member, value)] === undefined
+    return value !== undefined && !isPlain(member, value) && factorIn(factors, member, value) === undefined
   })
 
 /** By price and factor: the same object rates all requests of a model. */

@@ -24,6 +24,10 @@ test('the catalogue has the published prices of classes', () => {
   const published: [string, string, number[]][] = [
     ['openai/gpt-5.5', 'service_tier=priority', [12.5, 1.25, 75]],
     ['openai/gpt-5.5', 'service_tier=flex', [2.5, 0.25, 15]],
+    ['openai/gpt-5.6-sol', 'service_tier=fast', [8, 0.8, 40]],
+    ['openai/gpt-5.6-terra', 'service_tier=priority', [4, 0.4, 24]],
+    ['openai/gpt-5.6-luna', 'service_tier=fast', [0.4, 0.04, 2.4]],
+    ['openai/gpt-5.5', 'service_tier=fast', [12.5, 1.25, 75]],
     ['openai/gpt-5.4', 'service_tier=priority', [5, 0.5, 30]],
     ['openai/gpt-5.4-mini', 'service_tier=priority', [1.5, 0.15, 9]],
     ['openai/gpt-5-mini', 'service_tier=priority', [0.45, 0.045, 3.6]],
@@ -32,6 +36,8 @@ test('the catalogue has the published prices of classes', () => {
     ['openai/gpt-4o-mini', 'service_tier=priority', [0.25, 0.125, 1]],
     ['openai/o4-mini', 'service_tier=priority', [2, 0.5, 8]],
     ['openai/o3', 'service_tier=flex', [1, 0.25, 4]],
+    ['google/gemini-3-pro-preview', 'service_tier=priority', [3.6, 0.36, 21.6]],
+    ['google/gemini-2.5-flash-lite', 'service_tier=priority', [0.18, 0.018, 0.72]],
     ['anthropic/claude-opus-4-7', 'speed=fast', [30, 3, 150]],
     ['anthropic/claude-opus-4-8', 'speed=fast', [10, 1, 50]],
     ['anthropic/claude-opus-4-8', 'inference_geo=us', [5.5, 0.55, 27.5]],
@@ -50,6 +56,24 @@ test('the catalogue has the published prices of classes', () => {
   }
   expect(factorsOf('openai/gpt-5-pro')).toEqual({})
   expect(factorsOf('openai/gpt-5.4-pro')).toEqual({})
+})
+
+test('fast is another name of priority, and has the price of priority unless it has its own', () => {
+  for (const model of ['openai/gpt-5.5', 'mine']) {
+    const factors = factorsOf(model)
+    const price = prices.of(model, catalogue.endpoints(model, 'chat.completions'))!
+    const [fast, priority] = ['fast', 'priority'].map((tier) => {
+      const requested = { service_tier: tier }
+      expect(unknownClasses(factors, requested)).toEqual([])
+      expect(heldPrice(price, { factors, requested })).toBe(servedPrice(price, { factors, requested }, undefined))
+      return heldPrice(price, { factors, requested })
+    })
+    expect([fast === priority, fast!.version]).toEqual([true, expect.stringMatching(/ x/)])
+  }
+  expect(unknownClasses(factorsOf('openai/gpt-5-pro'), { service_tier: 'fast' })).toEqual(['service_tier'])
+  expect(unknownClasses(factorsOf('openai/gpt-5.5'), { service_tier: 'ultrafast' })).toEqual(['service_tier'])
+  const own = { factors: { 'service_tier=priority': 2, 'service_tier=fast': 3 }, requested: { service_tier: 'fast' } }
+  expect(heldPrice(prices.of('mine', catalogue.endpoints('mine', 'chat.completions'))!, own).version).toEndWith(' x3')
 })
 
 test('every line of the catalogue names a known member and says why', () => {
