@@ -23,6 +23,7 @@ import {
   type Rate,
   type PriceChange,
 } from '../src/ledger/prices.ts'
+import { completed, priceDays } from './price-lists.ts'
 
 /** Our provider ids -> the source's. `else`: our providers whose rows are used for names without a row. */
 const PROVIDERS: Record<string, { source?: string; else: string[] }> = {
@@ -55,41 +56,6 @@ const ITEMS: Record<string, { item: FeeItem; perThousand?: true }> = {
   requests_kcount: { item: 'request', perThousand: true },
 }
 
-/** USD of one search, for models to which the source gives no price of searches. */
-const SEARCH_RATES: { provider: string; models: RegExp; rate: number; why: string }[] = [
-  {
-    provider: 'google',
-    models: /^gemini-3/,
-    rate: 0.014,
-    why: 'ai.google.dev/gemini-api/docs/pricing, 2026-09: 14 USD for 1,000 of Gemini 3; before, per prompt.',
-  },
-  {
-    provider: 'xai',
-    models: /^grok-[34]/,
-    rate: 0.005,
-    why: 'docs.x.ai/developers/pricing, 2026-11: 5 USD for 1,000.',
-  },
-  {
-    provider: 'deepseek',
-    models: /^deepseek-(v4|flash)/,
-    rate: 0.00075,
-    why: 'api-docs.deepseek.com/quick_start/pricing, 2026-11: 0.75 USD for 1,000, also of server tools.',
-  },
-]
-
-/** The days of hours with another price, where the source has the hours only. */
-const PRICE_DAYS: { provider: string; models: RegExp; days: string; except: string[]; why: string }[] = [
-  {
-    provider: 'deepseek',
-    models: /^deepseek-(v4|flash)/,
-    days: 'Mon-Fri',
-    except: ['2027-01-01', '2027-02-05', '2027-02-08', '2027-04-05', '2027-06-09', '2027-09-15', '2027-10-01'],
-    why:
-      'api-docs.deepseek.com/quick_start/pricing, 2026-11: Monday to Friday but Chinese public holidays. Those that ' +
-      'the law fixes; days off that the State Council adds are not known before its notice.',
-  },
-]
-
 /** A rate that changes by more than this factor is taken for an error of the source. */
 const MAX_FACTOR = 20n
 const CHANGES_KEPT = 20
@@ -117,7 +83,7 @@ export function importPrices(
       else: others,
       models: models.flatMap((model) => {
         try {
-          return rowOf(withSearches(id, model), priceDays(id, model), before.get(model.id), today, uncounted)
+          return rowOf(completed(id, model), priceDays(id, model), before.get(model.id), today, uncounted)
         } catch (error) {
           wrong.push(`${id}/${model.id}: ${(error as Error).message}`)
           return []
@@ -141,25 +107,6 @@ export function importPrices(
 
 const shortened = (lines: string[]): string[] =>
   lines.length <= CHANGE_LINES ? lines : [...lines.slice(0, CHANGE_LINES), `and ${lines.length - CHANGE_LINES} more`]
-
-/** The model with a price of searches, where it has another price. */
-function withSearches(provider: string, model: ModelInfo): ModelInfo {
-  const found = SEARCH_RATES.find((one) => one.provider === provider && one.models.test(model.id))
-  if (found === undefined) return model
-  const add = (prices: ModelPrice): ModelPrice =>
-    Object.keys(prices).length === 0 ? prices : { web_searches_kcount: found.rate * 1_000, ...prices }
-  const { prices } = model
-  return {
-    ...model,
-    prices: Array.isArray(prices) ? prices.map((one) => ({ ...one, prices: add(one.prices) })) : add(prices),
-  }
-}
-
-/** The days on which the model's hours apply; none for every day. */
-function priceDays(provider: string, model: ModelInfo): Pick<PriceChange, 'days' | 'except'> {
-  const found = PRICE_DAYS.find((one) => one.provider === provider && one.models.test(model.id))
-  return found === undefined ? {} : { days: found.days, except: found.except }
-}
 
 /** No row for a model without a price that applies to our fee items: its cost is unknown. */
 function rowOf(

@@ -120,17 +120,23 @@ const COUNTED_UNITS = [
 const counted = (prices: ModelPrice): boolean =>
   Object.keys(prices).some((unit) => COUNTED_UNITS.some((pattern) => pattern.test(unit)))
 
-/** USD of one search, by the providers' own price lists where the source has none. */
-const searchRate = (model: string, { web_searches_kcount: known }: ModelPrice): number =>
-  known !== undefined
-    ? 0
-    : /^google\/gemini-3/.test(model)
-      ? 0.014
-      : /^xai\/grok-[34]/.test(model)
-        ? 0.005
-        : /^deepseek\/deepseek-v4/.test(model)
-          ? 0.00075
-          : 0
+/** USD that the source leaves out: searches, and cache writes of an hour of Claude, by the lists of the providers. */
+function leftOut(model: string, usage: Usage, known: ModelPrice): number {
+  const searches = known.web_searches_kcount === undefined ? usage.webSearches * searchRate(model) : 0
+  const { input_mtok: input, cache_write_mtok: write } = known
+  if (!/claude/.test(model) || known.cache_write_1h_mtok !== undefined || write === undefined) return searches
+  return searches + (usage.cacheWrite1hTokens * (2 * baseOf(input) - baseOf(write))) / 1e6
+}
+
+const baseOf = (price: ModelPrice[string]): number => (typeof price === 'object' ? Number(price.base) : Number(price))
+
+const searchRate = (model: string): number => {
+  if (/^google\/gemini-3/.test(model)) return 0.014
+  if (/^xai\/grok-/.test(model)) return 0.005
+  if (/^deepseek\/deepseek-v4/.test(model)) return 0.00075
+  if (/^openai\/.*(image|audio|realtime|transcribe|tts|-search)/.test(model)) return 0
+  return /^(openai\/(gpt-[4-9]|gpt-chat|chatgpt|codex|computer|o[134])|google\/claude)/.test(model) ? 0.01 : 0
+}
 
 /**
  * Compares our bill with the source's own calculation, within one nano-USD for each line. False where it has no price.
@@ -152,7 +158,7 @@ function compare(prices: Prices, provider: string, model: string, at: number): b
       timestamp: new Date(at),
     })!
     const ours = rate(usage, price!, 0)
-    const whole = total_price + usage.webSearches * searchRate(price!.model, known.model_price)
+    const whole = total_price + leftOut(price!.model, usage, known.model_price)
     const apart = Math.abs(Number(ours.bill) - whole * 1e9)
     // The source adds doubles, whose error grows with the amount.
     expect([provider, model, usage, apart <= ours.items.length + whole * 1e9 * 1e-12]).toEqual([
@@ -250,15 +256,38 @@ models:
   const prices = new Prices(read)
   const priceOf = (model: string): ReturnType<Prices['of']> => prices.of(model, catalogue.endpoints(model, 'responses'))
 
-  test('searches are priced, of Google, xAI and DeepSeek by their own lists', () => {
+  test('searches are priced by the lists of the providers where the source has no price', () => {
     const prices = catalogued()
     const rateOf = (provider: string, model: string): unknown => prices.cost(provider, model)?.rates.web_search?.base
     expect(rateOf('google', 'gemini-3.5-flash')).toBe(14_000_000n)
     expect(rateOf('vertex', 'gemini-3.5-flash')).toBe(14_000_000n)
     expect(rateOf('google', 'gemini-2.5-flash')).toBeUndefined()
     expect(rateOf('xai', 'grok-4.5')).toBe(5_000_000n)
-    expect(rateOf('openai', 'gpt-4.1')).toBe(10_000_000n)
+    for (const model of ['gpt-4.1', 'gpt-5.3-codex', 'o3-deep-research', 'o3-pro'])
+      expect([model, rateOf('openai', model)]).toEqual([model, 10_000_000n])
+    expect(rateOf('vertex', 'claude-opus-5-5')).toBe(10_000_000n)
+    expect(rateOf('xai', 'grok-code-fast-1')).toBe(5_000_000n)
+    for (const model of ['gpt-image-1', 'gpt-audio', 'text-embedding-3-small'])
+      expect([model, rateOf('openai', model)]).toEqual([model, undefined])
     for (const model of ['deepseek-flash', 'deepseek-v4-pro']) expect(rateOf('deepseek', model)).toBe(750_000n)
+  })
+
+  test('cache writes of an hour cost twice the input wherever Claude is sold', () => {
+    for (const [provider, model] of [
+      ['anthropic', 'claude-opus-5-5'],
+      ['vertex', 'claude-opus-5-5'],
+      ['vertex', 'claude-sonnet-4-5@20250929'],
+      ['openrouter', 'anthropic/claude-opus-5.5'],
+      ['azure', 'claude-opus-5-5'],
+    ] as const) {
+      const { prompt, input_cache_write_1_h: hour } = catalogued().cost(provider, model)!.rates
+      const twice = {
+        base: prompt!.base * 2n,
+        tiers: prompt!.tiers.map(({ over, rate }) => ({ over, rate: rate * 2n })),
+      }
+      expect([provider, model, hour]).toEqual([provider, model, twice])
+    }
+    expect(catalogued().cost('openrouter', 'openai/gpt-5.6-sol')?.rates.input_cache_write_1_h).toBeUndefined()
   })
 
   test('a configured price applies whichever name of the model is requested', () => {

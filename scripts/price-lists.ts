@@ -1,0 +1,84 @@
+/** Prices in the lists of providers that @pydantic/genai-prices does not have. */
+import type { ModelInfo, ModelPrice } from '@pydantic/genai-prices'
+import type { PriceChange } from '../src/ledger/prices.ts'
+
+/** USD of one search, for models to which the source gives no price of searches. */
+const SEARCH_RATES: { provider: string; models: RegExp; not?: RegExp; rate: number; why: string }[] = [
+  {
+    provider: 'openai',
+    models: /^(gpt-[4-9]|gpt-chat|chatgpt|codex|computer|o[134])/,
+    not: /image|audio|realtime|transcribe|tts|-search/,
+    rate: 0.01,
+    why: 'developers.openai.com/api/docs/pricing, 2026-11: 10 USD for 1,000, with any model.',
+  },
+  {
+    provider: 'google',
+    models: /^claude-/,
+    rate: 0.01,
+    why: 'cloud.google.com/vertex-ai/generative-ai/pricing, 2026-11: 10 USD for 1,000, as at Anthropic.',
+  },
+  {
+    provider: 'google',
+    models: /^gemini-3/,
+    rate: 0.014,
+    why: 'ai.google.dev/gemini-api/docs/pricing, 2026-09: 14 USD for 1,000 of Gemini 3; before, per prompt.',
+  },
+  {
+    provider: 'xai',
+    models: /^grok-/,
+    rate: 0.005,
+    why: 'docs.x.ai/developers/pricing, 2026-11: 5 USD for 1,000.',
+  },
+  {
+    provider: 'deepseek',
+    models: /^deepseek-(v4|flash)/,
+    rate: 0.00075,
+    why: 'api-docs.deepseek.com/quick_start/pricing, 2026-11: 0.75 USD for 1,000, also of server tools.',
+  },
+]
+
+/** The days of hours with another price, where the source has the hours only. */
+const PRICE_DAYS: { provider: string; models: RegExp; days: string; except: string[]; why: string }[] = [
+  {
+    provider: 'deepseek',
+    models: /^deepseek-(v4|flash)/,
+    days: 'Mon-Fri',
+    except: ['2027-01-01', '2027-02-05', '2027-02-08', '2027-04-05', '2027-06-09', '2027-09-15', '2027-10-01'],
+    why:
+      'api-docs.deepseek.com/quick_start/pricing, 2026-11: Monday to Friday but Chinese public holidays. Those that ' +
+      'the law fixes; days off that the State Council adds are not known before its notice.',
+  },
+]
+
+/** The model with prices of searches and of cache writes of an hour, where it has other prices. */
+export function completed(provider: string, model: ModelInfo): ModelInfo {
+  const found = SEARCH_RATES.find(
+    (one) => one.provider === provider && one.models.test(model.id) && one.not?.test(model.id) !== true,
+  )
+  const searches = found === undefined ? {} : { web_searches_kcount: found.rate * 1_000 }
+  const add = (prices: ModelPrice): ModelPrice =>
+    prices.input_mtok === undefined ? prices : { ...searches, ...prices, ...hourWrites(model, prices) }
+  const { prices } = model
+  return {
+    ...model,
+    prices: Array.isArray(prices) ? prices.map((one) => ({ ...one, prices: add(one.prices) })) : add(prices),
+  }
+}
+
+/** Cache writes of an hour by Claude cost twice the input everywhere; the source has them for Anthropic only. */
+function hourWrites(
+  { id }: ModelInfo,
+  { input_mtok: input, cache_write_mtok, cache_write_1h_mtok }: ModelPrice,
+): ModelPrice {
+  if (!id.includes('claude') || cache_write_mtok === undefined || cache_write_1h_mtok !== undefined) return {}
+  if (typeof input === 'number') return { cache_write_1h_mtok: 2 * input }
+  if (typeof input !== 'object' || !Array.isArray(input.tiers)) return {}
+  const tiers = input.tiers.map(({ start, price }) => ({ start, price: 2 * price }))
+  return { cache_write_1h_mtok: { base: 2 * input.base, tiers } as ModelPrice[string] }
+}
+
+/** The days on which the model's hours apply; none for every day. */
+export function priceDays(provider: string, model: ModelInfo): Pick<PriceChange, 'days' | 'except'> {
+  const found = PRICE_DAYS.find((one) => one.provider === provider && one.models.test(model.id))
+  return found === undefined ? {} : { days: found.days, except: found.except }
+}
