@@ -92,7 +92,8 @@ export function reserve(
     const priced = pricedClasses(serviceClasses.of(name, own), classes)
     if (price !== undefined && !servesUnpriced(config, keys, 'unpricedClasses'))
       checkClasses(name, price, priced, classes)
-    if (!isFree(price) && !servesUnpriced(config, keys, 'unpricedTools')) checkTools(own, classes)
+    if (!isFree(price) && !servesUnpriced(config, keys, 'unpricedTools'))
+      checkTools(own, classes, config.billing.unpricedTools === 'auto')
     return { model: name, price, classes: priced }
   })
   const modelLimit = modelLimitOf(endpoints)
@@ -181,10 +182,14 @@ function checkClasses(
 }
 
 /** Throws unsupported_parameter for a tool that a provider runs for a fee that no bill would have. */
-function checkTools(endpoints: GenerationTerms['endpoints'], classes: readonly RequestedClass[]): void {
+function checkTools(
+  endpoints: GenerationTerms['endpoints'],
+  classes: readonly RequestedClass[],
+  isQuotaFree: boolean,
+): void {
   for (const { member, value, param } of classes) {
     if (member !== 'tool') continue
-    const charging = endpoints.find(({ target }) => hasUnbilledFee(target.provider, value))
+    const charging = endpoints.find(({ target }) => hasUnbilledFee(target.provider, value, isQuotaFree))
     if (charging === undefined) continue
     throw new GatewayError(
       'unsupported_parameter',

@@ -22,10 +22,14 @@ providers:
   openai: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1" }
   xai: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1" }
   google: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1beta", protocol: generateContent }
+  groq: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1" }
+  anthropic: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}" }
 models:
   openai/m: { price: { prompt: 1, completion: 2 } }
   xai/m: { price: { prompt: 1, completion: 2 } }
   google/m: { price: { prompt: 1, completion: 2 } }
+  groq/m: { price: { prompt: 1, completion: 2 } }
+  anthropic/m: { price: { prompt: 1, completion: 2 } }
   openai/free: { price: { prompt: 0, completion: 0 } }
 ${more}`
 const another = `keys: [{ key: ${OTHER}, account: other }]\n`
@@ -39,15 +43,21 @@ const CHARGED: [protocol: ConversationName, model: string, more: object, param: 
   ['responses', 'xai/m', { tools: [{ type: 'web_search' }, { type: 'code_interpreter' }] }, 'tools[1]'],
   ['generateContent', 'openai/m', { tools: [{ codeExecution: {} }] }, 'tools[0].codeExecution'],
   ['generateContent', 'google/m', { tools: [{ google_maps: {} }] }, 'tools[0].google_maps'],
+  ['chat.completions', 'groq/m', { tools: [{ type: 'browser_search' }] }, 'tools[0]'],
+  ['chat.completions', 'groq/m', { tools: [{ type: 'code_interpreter' }] }, 'tools[0]'],
+  ['responses', 'groq/m', { tools: [{ type: 'code_interpreter', container: { type: 'auto' } }] }, 'tools[0]'],
 ]
+const runs = { tools: [{ type: 'code_execution_20250825', name: 'code_execution' }] }
 const INCLUDED: [protocol: ConversationName, model: string, more: object][] = [
   ['responses', 'openai/m', { tools: [{ type: 'web_search' }] }],
   ['responses', 'openai/m', { tools: [{ type: 'shell' }] }],
   ['responses', 'openai/free', { tools: [code] }],
   ['responses', 'xai/m', { tools: [{ type: 'x_search' }] }],
   ['generateContent', 'google/m', { tools: [{ codeExecution: {} }] }],
+  ['messages', 'anthropic/m', runs],
 ]
 
+let refusing: Gateway
 let several: Gateway
 let alone: Gateway
 let free: Gateway
@@ -55,9 +65,10 @@ beforeAll(async () => {
   several = await startGateway({ config: configOf(another) })
   alone = await startGateway({ config: configOf('') })
   free = await startGateway({ config: configOf(`${another}billing: { unpricedTools: free }\n`) })
+  refusing = await startGateway({ config: configOf('billing: { unpricedTools: refuse }\n') })
 })
 afterAll(async () => {
-  for (const gateway of [several, alone, free]) await gateway.stop()
+  for (const gateway of [several, alone, free, refusing]) await gateway.stop()
   await provider.stop(true)
 })
 
@@ -84,4 +95,27 @@ describe.each(CHARGED)('%s to %s: %p', (protocol, model, more, param) => {
 test.each(INCLUDED)('%s to %s: %p has no such fee', async (protocol, model, more) => {
   const response = await send(several, protocol, model, more)
   expect([response.status, await response.text()]).toEqual([200, expect.any(String)])
+})
+
+test('a tool with a free quota is refused only where the operator says so', async () => {
+  const refusal = await failureOf(await send(refusing, 'messages', 'anthropic/m', runs), 'messages')
+  expect(refusal).toMatchObject({
+    status: 400,
+    message: expect.stringMatching(/^tools\[0\]: Anthropic charges a fee.*billing\.unpricedTools/) as unknown,
+  })
+  expect((await send(alone, 'messages', 'anthropic/m', runs)).status).toBe(200)
+})
+
+test('a prediction with a tool that has a fee is refused as a generation is', async () => {
+  const create = ({ url, key }: Gateway, model: string): Promise<Response> =>
+    fetch(`${url}/v1/predictions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model, input: { prompt: 'hi', tools: [{ type: 'code_interpreter' }] } }),
+    })
+  const before = bodies.length
+  const refused = await create(several, 'xai/m')
+  expect([refused.status, await refused.text()]).toEqual([400, expect.stringContaining('input.tools[0]: xAI charges')])
+  expect(bodies.length).toBe(before)
+  expect((await create(alone, 'xai/m')).ok).toBe(true)
 })

@@ -6,6 +6,7 @@ import { isCount, TOKENS_MAX, noUsage, type Usage } from '../../generation/usage
 import { countTokens, estimateInputTokens, worstCase } from '../../ledger/estimate.ts'
 import { forwardedOutput } from '../../pipeline/prepare.ts'
 import { refusalOf } from '../../protocols/fields.ts'
+import { hostedTools } from '../../protocols/hosted-tools.ts'
 import { protocols } from '../../protocols/index.ts'
 import { createRequest } from '../../protocols/predictions/call.ts'
 import type { Capabilities, RawRequest } from '../../protocols/protocol.ts'
@@ -179,10 +180,13 @@ export function worstUsage(work: Work, modelLimit: number | undefined): Usage {
   }
 }
 
-/** The classes of service that this work asks for. */
+/** The classes of service that this work asks for, and what it has its provider use. */
 export const requestedClasses = (work: Work): readonly RequestedClass[] =>
   work.kind === 'generation'
-    ? (forwardedOutput(work.request.protocol, work.endpoints, work.rawRequest)?.classes ?? [])
+    ? [
+        ...(forwardedOutput(work.request.protocol, work.endpoints, work.rawRequest)?.classes ?? []),
+        ...hostedTools(work.request.tools),
+      ].map((one) => ({ ...one, param: `input.${one.param}` }))
     : []
 
 /** The names under which models take the number of images. */
