@@ -150,12 +150,12 @@ export class BackgroundResponses implements Expiring {
   async delete(accountId: string, id: string, signal: CallSignal): Promise<boolean> {
     const { ledger, store } = this.#modules
     const open = this.#find(accountId, id)
-    const elsewhere = open === undefined && store.isShared ? await store.responses.find(accountId, id) : undefined
+    const elsewhere = open === undefined ? await store.responses.find(accountId, id) : undefined
     if (open?.background !== undefined) open.background.unwanted = true
     const deferring = open === undefined ? undefined : ledger.defer(open)
     const [deleted] = await Promise.all([store.responses.delete(accountId, id), deferring])
     if (open === undefined) {
-      // The process that has its generation settles what it cost.
+      // The process that has its generation, or the stream that it is, settles what it cost.
       if (elsewhere?.upstream !== undefined) await this.#cancel(String(elsewhere.response.model), elsewhere.upstream)
       return deleted
     }

@@ -306,6 +306,74 @@ test('a background response whose client leaves its stream is followed like any 
   expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, output: [MESSAGE] })
 }, 30_000)
 
+/** A stream that is cut where its provider cancels the response, or ends with an event of that. */
+function cancellable(isCut: boolean): Response {
+  let cancelled = (): void => {}
+  const body = new ReadableStream<string>({
+    start(controller) {
+      const send = (type: string): void =>
+        controller.enqueue(`event: ${type}\ndata: ${JSON.stringify({ type, response: theirs(USAGE) })}\n\n`)
+      send('response.created')
+      cancelled = () => {
+        if (!isCut) send('response.cancelled')
+        controller.close()
+      }
+    },
+  })
+  respond = (name) => {
+    if (name !== 'POST /resp_theirs/cancel') return Response.json(theirs(USAGE))
+    if (status !== 'cancelled') {
+      status = 'cancelled'
+      cancelled()
+    }
+    return Response.json(theirs(USAGE))
+  }
+  return new Response(body, { headers: { 'content-type': 'text/event-stream' } })
+}
+
+for (const isCut of [true, false])
+  test(`a background response that streams is cancelled, and ${isCut ? 'cut' : 'ended'} by its provider`, async () => {
+    respond = (name) => (name === 'POST ' ? cancellable(isCut) : undefined)
+    const { id } = await begin()
+    while ((await call('GET', `/v1/responses/${id}`)).status === 404) await Bun.sleep(5)
+    expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'queued', model: 'up/m' })
+    const cancel = () => call('POST', `/v1/responses/${id}/cancel`)
+    expect(await cancel()).toMatchObject({ status: 200, body: { id, status: 'cancelled' } })
+    const { estimated: _, ...paid } = PAID
+    expect(await settled(id)).toMatchObject({ streamed: true, ...paid })
+    expect(await cancel()).toMatchObject({ status: 200, body: { id, status: 'cancelled' } })
+    expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'cancelled' })
+    expect([calls.filter((name) => name.endsWith('/cancel')).length, await balance()]).toEqual([1, 0.994])
+  }, 30_000)
+
+test('a background response deleted while it streams is cancelled at its provider and stays deleted', async () => {
+  respond = (name) => (name === 'POST ' ? cancellable(true) : undefined)
+  const { id } = await begin()
+  while ((await call('GET', `/v1/responses/${id}`)).status === 404) await Bun.sleep(5)
+  expect((await call('DELETE', `/v1/responses/${id}`)).body).toMatchObject({ id, deleted: true })
+  expect(calls).toContain('POST /resp_theirs/cancel')
+  expect(await settled(id)).toMatchObject({ ending: 'client-left', ...PAID })
+  expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
+  expect(await balance()).toBe(0.994)
+}, 30_000)
+
+test('a background response that streams is stored once, as it ends', async () => {
+  const whole = (): Response => {
+    const frames = ['response.created', 'response.completed'].map((type) => {
+      status = type === 'response.created' ? 'in_progress' : 'completed'
+      return `event: ${type}\ndata: ${JSON.stringify({ type, response: theirs() })}\n\n`
+    })
+    return new Response(frames.join(''), { headers: { 'content-type': 'text/event-stream' } })
+  }
+  respond = (name) => (name === 'POST ' ? whole() : undefined)
+  const { id } = await begin()
+  expect(await settled(id)).toMatchObject({ ending: 'completed', ...PAID })
+  calls = []
+  expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'completed', output: [MESSAGE] })
+  expect((await call('GET', `/v1/responses/${id}/input_items`)).body).toMatchObject({ data: [{ role: 'user' }] })
+  expect(calls).toEqual([])
+})
+
 test('a background response that was streaming when the server was killed is followed after the restart', async () => {
   respond = (name) => (name === 'POST ' ? streaming() : undefined)
   const { id } = await begin()

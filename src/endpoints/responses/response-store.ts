@@ -37,6 +37,8 @@ export class ResponseStore implements GenerationHooks {
   /** The response as its client knows it, while its provider works on it in the background. */
   #pending: Item | undefined
   #saving: Promise<void> | undefined
+  /** Set for a stream in the background, which is stored as it begins, and was then: so it can be cancelled. */
+  #begun: Promise<boolean> | undefined
   /** Bytes of the request as its client sent it; undefined where its response is not to be stored. */
   #bytesToKeep: number | undefined
   #releaseRoom: (() => void) | undefined
@@ -112,6 +114,17 @@ export class ResponseStore implements GenerationHooks {
         ? { provider: keyedName(served.provider, served.credential), id: theirs.id }
         : undefined
     this.#pending = ours
+    if (open.background !== undefined && open.request.streamed) this.#begun ??= this.#saveBeginning(open.background)
+  }
+
+  /** A response that could not be stored is stored with its end, or as its client leaves. */
+  async #saveBeginning(work: BackgroundWork): Promise<boolean> {
+    const written = writtenResponse(this.#pending!)
+    if (written === undefined) return false
+    return this.#savingOf(written, work).then(
+      () => true,
+      () => false,
+    )
   }
 
   /** The first response to a request in the background, on which its provider still works. */
@@ -157,12 +170,29 @@ export class ResponseStore implements GenerationHooks {
 
   #save(response: Item, upstream: BackgroundWork | undefined): void {
     const written = writtenResponse(response)
-    if (written !== undefined) this.#saveWritten(written, upstream)
+    if (written === undefined) return
+    if (this.#begun === undefined) this.#saveWritten(written, upstream)
+    else this.#saving = this.#saveBegun(response, this.#begun, written, upstream)
+  }
+
+  /** One that was stored as it began is replaced by its result, unless it was deleted or has ended otherwise. */
+  async #saveBegun(
+    response: Item,
+    begun: Promise<boolean>,
+    written: WrittenResponse,
+    upstream: BackgroundWork | undefined,
+  ): Promise<void> {
+    if (!(await begun)) await this.#savingOf(written, upstream)
+    else if (upstream === undefined) await this.#app.store.responses.finish(this.#accountId, written.id, response)
   }
 
   #saveWritten(written: WrittenResponse, upstream: BackgroundWork | undefined): void {
+    this.#saving = this.#savingOf(written, upstream)
+  }
+
+  #savingOf(written: WrittenResponse, upstream: BackgroundWork | undefined): Promise<void> {
     const { store, config, clock } = this.#app
-    this.#saving = store.responses.save(this.#accountId, {
+    return store.responses.save(this.#accountId, {
       ...written,
       inputItems: this.#inputItems(written.id),
       expiresAt: clock.now() + config.responses.keepDays * DAY_MS,
