@@ -200,8 +200,9 @@ describe("bills beside the source's own calculation", () => {
           unknown.add(id)
       }
     }
-    // Models without a price in the source; remove one when the source has it.
+    // Models whose price the source does not have, or not as it is now; remove one when it has.
     expect([...unknown]).toEqual([
+      'anthropic/claude-sonnet-5-5',
       'anthropic/claude-haiku-5-5',
       'deepseek/deepseek-flash',
       'xai/grok-4.7',
@@ -270,6 +271,31 @@ models:
     for (const model of ['gpt-image-1', 'gpt-audio', 'text-embedding-3-small'])
       expect([model, rateOf('openai', model)]).toEqual([model, undefined])
     for (const model of ['deepseek-flash', 'deepseek-v4-pro']) expect(rateOf('deepseek', model)).toBe(750_000n)
+  })
+
+  test('every listed model has a price, and cached tokens have the published ones', () => {
+    const usd = (model: string, over: number): (number | undefined)[] => {
+      const [provider, ...name] = model.split('/')
+      const { rates } = catalogued().cost(provider!, name.join('/'))!
+      const items = ['prompt', 'input_cache_write_5_min', 'input_cache_write_1_h', 'input_cache_read', 'completion']
+      return (items as (keyof typeof rates)[]).map((item) => {
+        const rate = rates[item]
+        const at = rate?.tiers.findLast((tier) => over > tier.over)?.rate ?? rate?.base
+        return at === undefined ? undefined : Number(at) / 1e9
+      })
+    }
+    expect(usd('anthropic/claude-sonnet-5-5', 0)).toEqual([2, 2.5, 4, 0.1, 10])
+    expect(usd('anthropic/claude-sonnet-5', 0)).toEqual([2, 2.5, 4, 0.2, 10])
+    expect(usd('vertex/claude-sonnet-5-5', 0)).toEqual([2, 2.5, 4, 0.1, 10])
+    expect(usd('anthropic/claude-haiku-5-5', 100_000)).toEqual([0.1, 0.125, 0.2, 0.01, 0.5])
+    expect(usd('anthropic/claude-haiku-5-5', 100_001)).toEqual([0.5, 0.625, 1, 0.05, 2.5])
+    expect(usd('xai/grok-4.7', 199_999)).toEqual([2, undefined, undefined, 0.5, 6])
+    expect(usd('xai/grok-4.7', 200_000)).toEqual([4, undefined, undefined, 1, 12])
+    for (const { id, endpoints, onlyImported } of MODEL_ROWS) {
+      const [provider, ...name] = id.split('/')
+      if (endpoints === undefined && onlyImported !== true)
+        expect([id, catalogued().cost(provider!, name.join('/')) !== undefined]).toEqual([id, true])
+    }
   })
 
   test('cache writes of an hour cost twice the input wherever Claude is sold', () => {

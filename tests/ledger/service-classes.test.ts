@@ -40,6 +40,11 @@ test('the catalogue has the published prices of classes', () => {
     ['google/gemini-2.5-flash-lite', 'service_tier=priority', [0.18, 0.018, 0.72]],
     ['anthropic/claude-opus-4-7', 'speed=fast', [30, 3, 150]],
     ['anthropic/claude-opus-4-8', 'speed=fast', [10, 1, 50]],
+    ['anthropic/claude-opus-5', 'speed=fast', [10, 1, 50]],
+    ['anthropic/claude-opus-5-5', 'speed=fast', [8, 0.4, 40]],
+    ['openai/gpt-6-astra', 'service_tier=fast', [20, 2, 100]],
+    ['openai/gpt-6-astra', 'service_tier=flex', [5, 0.5, 25]],
+    ['anthropic/claude-haiku-5-5', 'inference_geo=us', [0.11, 0.011, 0.55]],
     ['anthropic/claude-opus-4-8', 'inference_geo=us', [5.5, 0.55, 27.5]],
   ]
   for (const [model, name, expected] of published) {
