@@ -62,6 +62,8 @@ export class BackgroundResponses implements Expiring {
   readonly #settlements = new WeakMap<OpenGeneration, Promise<void>>()
   /** Settlements under way, by account and response: their generations are not open any more. */
   readonly #settling = new Map<string, Promise<void>>()
+  /** Streams that are being stored as they begin, by account and response. */
+  readonly #beginning = new Map<string, Promise<unknown>>()
   readonly #stopping = new AbortController()
   readonly #nextRound = new Deadline(this)
 
@@ -128,6 +130,19 @@ export class BackgroundResponses implements Expiring {
     }
   }
 
+  /** A stream is being stored: its client may have its id before that is done. `saving` never rejects. */
+  begin(accountId: string, id: string, saving: Promise<unknown>): void {
+    const key = `${accountId} ${id}`
+    this.#beginning.set(key, saving)
+    void saving.then(() => this.#beginning.delete(key))
+  }
+
+  /** A stored response, also one that is still being stored here. */
+  async find(accountId: string, id: string): Promise<StoredResponse | undefined> {
+    await this.#beginning.get(`${accountId} ${id}`)
+    return this.#modules.store.responses.find(accountId, id)
+  }
+
   /** A stored response as it is now, or as it was stored where its provider does not report it. */
   async refresh(accountId: string, stored: StoredResponse, cancel: boolean, signal: CallSignal): Promise<Json> {
     const { id, upstream, response } = stored
@@ -150,7 +165,7 @@ export class BackgroundResponses implements Expiring {
   async delete(accountId: string, id: string, signal: CallSignal): Promise<boolean> {
     const { ledger, store } = this.#modules
     const open = this.#find(accountId, id)
-    const elsewhere = open === undefined ? await store.responses.find(accountId, id) : undefined
+    const elsewhere = open === undefined ? await this.find(accountId, id) : undefined
     if (open?.background !== undefined) open.background.unwanted = true
     const deferring = open === undefined ? undefined : ledger.defer(open)
     const [deleted] = await Promise.all([store.responses.delete(accountId, id), deferring])

@@ -114,17 +114,19 @@ export class ResponseStore implements GenerationHooks {
         ? { provider: keyedName(served.provider, served.credential), id: theirs.id }
         : undefined
     this.#pending = ours
-    if (open.background !== undefined && open.request.streamed) this.#begun ??= this.#saveBeginning(open.background)
+    if (open.background !== undefined && open.request.streamed && this.#begun === undefined)
+      this.#saveBeginning(ours, open.background)
   }
 
   /** A response that could not be stored is stored with its end, or as its client leaves. */
-  async #saveBeginning(work: BackgroundWork): Promise<boolean> {
-    const written = writtenResponse(this.#pending!)
-    if (written === undefined) return false
-    return this.#savingOf(written, work).then(
+  #saveBeginning(ours: Item, work: BackgroundWork): void {
+    const written = writtenResponse(ours)
+    if (written === undefined) return
+    this.#begun = this.#savingOf(written, work).then(
       () => true,
       () => false,
     )
+    this.#app.background.begin(this.#accountId, written.id, this.#begun)
   }
 
   /** The first response to a request in the background, on which its provider still works. */

@@ -10,7 +10,7 @@ const PAGE_MAX = 100
 
 async function findStored(app: AppContext, { params, identity }: AuthenticatedRequest): Promise<StoredResponse> {
   const id = params[0]!
-  const stored = await app.store.responses.find(identity.accountId, id)
+  const stored = await app.background.find(identity.accountId, id)
   if (stored === undefined) throw notStored(id)
   return stored
 }
