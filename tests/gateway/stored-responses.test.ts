@@ -34,6 +34,8 @@ const PIXEL =
   'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9aw' +
   'AAAABJRU5ErkJggg=='
 
+const user = (content: string) => ({ role: 'user', content })
+
 /** The request as the sandbox echoes it. */
 type Echo = { turns: { role: string }[] }
 
@@ -198,6 +200,32 @@ describe('stored responses', () => {
     const { status, body } = await call('GET', `/v1/responses/${id}?stream=true`)
     expect([status, body.error?.code, body.error?.param]).toEqual([400, 'unsupported_parameter', 'stream'])
     expect((await call('GET', `/v1/responses/${id}?stream=false`)).status).toBe(200)
+  })
+
+  test('the provider gets no id that its client did not send', async () => {
+    const model = 'sandbox/responses'
+    const first = (await create({ model, input: [{ role: 'user', content: 'Hi', id: 'msg_own' }, user('Look')] })).body
+    const listed = (await call('GET', `/v1/responses/${first.id}/input_items`)).body.data as { id: string }[]
+    const made = listed.map(({ id }) => id).find((id) => id.startsWith('in_'))
+    const received = async (body: object): Promise<(string | undefined)[]> => {
+      const { input } = JSON.parse(textOf((await create({ model, ...body })).body)) as { input: { id?: string }[] }
+      return input.map(({ id }) => id)
+    }
+    const echo = user('[[echo: body]]')
+    const output = first.output[0]!.id
+    expect(await received({ previous_response_id: first.id, input: [echo] })).toEqual([
+      'msg_own',
+      undefined,
+      output,
+      undefined,
+    ])
+    const reference = { type: 'item_reference', id: made }
+    expect(await received({ input: [reference, ...listed, echo] })).toEqual([
+      undefined,
+      undefined,
+      'msg_own',
+      undefined,
+    ])
   })
 
   test('a response with store: false is not stored', async () => {

@@ -41,7 +41,7 @@ export async function expand(
   }
   const lookup = new StoredItems(store, accountId, limits)
   const sent = asItems(body.input)
-  const isChanged = sent.some(isReference)
+  const isChanged = sent.some((item) => isReference(item) || hasMadeId(item))
   const own = isChanged ? await lookup.resolve(sent) : sent
   const previous = body.previous_response_id
   if (previous !== undefined && previous !== null && typeof previous !== 'string')
@@ -89,7 +89,7 @@ class StoredItems {
   async resolve(items: Item[]): Promise<Item[]> {
     const resolved: Item[] = []
     for (const [index, item] of items.entries())
-      resolved.push(isReference(item) ? this.#count(await this.#find(item, index)) : item)
+      resolved.push(asSent(isReference(item) ? this.#count(await this.#find(item, index)) : item))
     return resolved
   }
 
@@ -121,7 +121,7 @@ class StoredItems {
       if (response.background === true && isPending(response))
         throw invalid('previous_response_id', `response '${next}' has not ended yet: fetch it until it has`)
       const output = Array.isArray(response.output) ? (response.output as Item[]) : []
-      chain.push(this.#count([...(inputItems as Item[]), ...output]))
+      chain.push(this.#count([...(inputItems as Item[]).map(asSent), ...output]))
       const before: unknown = response.previous_response_id
       next = typeof before === 'string' ? before : undefined
     }
@@ -137,6 +137,19 @@ class StoredItems {
       )
     return stored
   }
+}
+
+/** Ids of `withIds`. */
+const MADE_ID = /^in_[0-9a-f]{32}_\d+$/
+
+const hasMadeId = (item: unknown): boolean =>
+  isObject(item) && typeof item.id === 'string' && item.id.startsWith('in_') && MADE_ID.test(item.id)
+
+/** An item as its client sent it: OpenAI refuses ids without the prefix of their kind of item. */
+function asSent(item: Item): Item {
+  if (!hasMadeId(item)) return item
+  const { id: _, ...sent } = item
+  return sent
 }
 
 /** The items with ids, as they are stored with their response. */
