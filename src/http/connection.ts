@@ -74,7 +74,7 @@ export class Connection implements Expiring {
     providerReserve.take()
     this.#hasDescriptor = true
     if (secure) options.tls = { serverName: host, rejectUnauthorized: true }
-    Bun.connect(options).catch((error: unknown) => this.#fail(unreachable(this.origin, error)))
+    Bun.connect(options).catch((error: unknown) => this.#fail(unreachable(error)))
     return opened.promise.finally(() => {
       deadlines.clear(this.#deadline)
       signal.removeEventListener('abort', onAbort)
@@ -140,7 +140,7 @@ export class Connection implements Expiring {
       this.#fail(
         new GatewayError(
           'upstream_error',
-          `could not connect to ${this.origin.name}: its TLS certificate was not accepted`,
+          'The provider could not be reached: its TLS certificate was not accepted.',
           { cause: error },
         ),
       )
@@ -160,7 +160,7 @@ export class Connection implements Expiring {
     const user = this.#user
     this.close()
     forget(this)
-    this.#opened?.reject(unreachable(this.origin, cause))
+    this.#opened?.reject(unreachable(cause))
     user?.onClosed(cause)
   }
 
@@ -170,8 +170,12 @@ export class Connection implements Expiring {
   }
 }
 
-const unreachable = (origin: Origin, cause: unknown): GatewayError =>
-  new GatewayError('upstream_error', `could not connect to ${origin.name}`, { cause })
+/** Clients see the message: it has the system's code, but no address, which may be one of the operator's network. */
+function unreachable(cause: unknown): GatewayError {
+  const { code } = (cause ?? {}) as { code?: unknown }
+  const reason = typeof code === 'string' ? ` (${code})` : ''
+  return new GatewayError('upstream_error', `The provider could not be reached${reason}.`, { cause })
+}
 
 const SOCKET_HANDLERS = {
   open: (socket: Socket<Connection>) => socket.data.onOpen(socket),

@@ -240,11 +240,12 @@ models:
     expect(other.calls()).toBe(0)
   })
 
-  test('an unreachable provider is reported as a 502 without secrets of its address', async () => {
+  test('an unreachable provider is reported as a 502 without its address', async () => {
     const gateway = await gatewayWith(`providers:\n${provider('gone', 'http://127.0.0.1:9/v1')}`)
     const response = await ask(gateway, 'responses', { stream: false, model: 'gone/m' })
     expect(response.status).toBe(502)
-    expect(await response.json()).toMatchObject({ error: { code: 'upstream_error' } })
+    const message = 'The provider could not be reached (ECONNREFUSED).'
+    expect(await response.json()).toMatchObject({ error: { code: 'upstream_error', message } })
   })
 })
 

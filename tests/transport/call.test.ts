@@ -49,11 +49,11 @@ describe('an outgoing request', () => {
     await server.stop(true)
   })
 
-  test('a refused connection is an upstream error whose message has no query', async () => {
+  test('a refused connection is an upstream error whose message has no address', async () => {
     const server = serve(() => {})
     server.stop()
     const error = await failure(post(server))
-    expect([error.code, error.message]).toEqual(['upstream_error', `could not connect to 127.0.0.1:${server.port}`])
+    expect([error.code, error.message]).toEqual(['upstream_error', 'The provider could not be reached (ECONNREFUSED).'])
   })
 
   test('400 requests run at once', async () => {

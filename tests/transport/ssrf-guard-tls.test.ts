@@ -69,8 +69,9 @@ describe.skipIf(openssl === null)('guardedFetch over TLS', () => {
     })
   })
   afterAll(() => server.stop(true))
-  const refused = (host: string): string =>
-    `cannot be used: it could not be reached (could not connect to ${host}: its TLS certificate was not accepted)`
+  const refused =
+    'cannot be used: it could not be reached ' +
+    '(The provider could not be reached: its TLS certificate was not accepted.)'
 
   test('a connection to an address uses the host for SNI and for the certificate', async () => {
     expect(
@@ -85,16 +86,16 @@ describe.skipIf(openssl === null)('guardedFetch over TLS', () => {
         hosts.map((host) => `https://${host}:${server.port}/`),
         trusted,
       ),
-    ).toEqual(hosts.map(refused))
+    ).toEqual(hosts.map(() => refused))
   })
 
   test('a certificate of an unknown authority is refused', async () => {
-    expect(await fetchAll([`https://one.example:${server.port}/`])).toEqual([refused('one.example')])
+    expect(await fetchAll([`https://one.example:${server.port}/`])).toEqual([refused])
   })
 
   test('NODE_TLS_REJECT_UNAUTHORIZED=0 does not disable the check', async () => {
     expect(await fetchAll([`https://one.example:${server.port}/`], { NODE_TLS_REJECT_UNAUTHORIZED: '0' })).toEqual([
-      refused('one.example'),
+      refused,
     ])
   })
 })
