@@ -249,7 +249,7 @@ export class Keys {
         return key.identity
       }
     }
-    throw invalidKey(headers)
+    throw invalidKey()
   }
 
   #useOf(id: string): KeyUse {
