@@ -31,6 +31,9 @@ const KEPT_HEADERS = [
   'x-sluice-route',
 ]
 
+/** The longest wait for an answer whose client has its end already, until it is stored. */
+const STORING_MS = 1_000
+
 /** Statuses of requests that nothing worked on, or that ask for a retry. */
 const RETRIED = new Set([408, 409, 422, 429, 502, 503, 504, 529])
 
@@ -59,9 +62,21 @@ export class Execution {
   open: OpenGeneration | undefined
   /** The text of a streamed answer, once it has come to its end; undefined for one that is not to be kept. */
   streamed: Promise<string | undefined> | undefined
+  readonly #released = Promise.withResolvers<true>()
 
   constructor(digest: Buffer) {
     this.digest = digest
+  }
+
+  /** Its answer is stored, or is not to be kept. */
+  release(): void {
+    this.#released.resolve(true)
+  }
+
+  /** Resolves to true once it is released, which takes milliseconds where its generation has ended; else to false. */
+  async endsNow(): Promise<boolean> {
+    if (this.open?.meter.outcome === undefined) return false
+    return Promise.race([this.#released.promise, Bun.sleep(STORING_MS).then(() => false)])
   }
 
   /** Keeps what a source gives. */
@@ -149,8 +164,10 @@ export class Idempotency {
     const hash = sha256(key)
     const digest = sha256(`${inbound.path}?${inbound.query}\n`, bytes)
     const name = `${accountId} ${hash.toString('base64')}`
-    const running = this.#running.get(name)
-    if (running !== undefined) throw running.digest.equals(digest) ? inProgress(running) : ofAnother()
+    for (let running = this.#running.get(name); running !== undefined; running = this.#running.get(name)) {
+      if (!running.digest.equals(digest)) throw ofAnother()
+      if (!(await running.endsNow())) throw inProgress(running)
+    }
     const execution = new Execution(digest)
     this.#running.set(name, execution)
     try {
@@ -161,15 +178,16 @@ export class Idempotency {
       inbound.execution = execution
       const response = await respond()
       if (execution.streamed === undefined) return await this.#keepWhole(accountId, hash, execution, response)
-      this.#keepStream(accountId, hash, execution, response, () => this.#release(name, accountId, hash))
+      this.#keepStream(accountId, hash, execution, response, () => this.#release(name, accountId, hash, execution))
       return response
     } finally {
-      if (execution.streamed === undefined) this.#release(name, accountId, hash)
+      if (execution.streamed === undefined) this.#release(name, accountId, hash, execution)
     }
   }
 
-  #release(name: string, accountId: string, key: Buffer): void {
+  #release(name: string, accountId: string, key: Buffer, execution: Execution): void {
     this.#running.delete(name)
+    execution.release()
     // Where that fails, the key is another process's again once this one has ended.
     void this.#store.idempotency.claims?.release(accountId, key).catch(() => {})
   }

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
-import { ask, failureOf, PROTOCOLS, type Asking } from './asking.ts'
+import { ask, ENDED, failureOf, PROTOCOLS, type Asking } from './asking.ts'
 import { gatedConfig, gatedProvider, type Gated } from './gated.ts'
 import { storeIn } from '../stores.ts'
 
@@ -157,6 +157,20 @@ describe.each([false, true])('a repeated request (streamed: %p)', (stream) => {
     expect([got.status, got.replayed, provider.begun]).toEqual([200, 'true', 1])
     expect(got.text).toContain(stream ? '[DONE]' : '"finish_reason"')
   })
+})
+
+test.each(PROTOCOLS)('a stream of %s is repeated as soon as its last frame has come', async (protocol) => {
+  const statuses = new Set<number>()
+  for (let round = 0; round < 10; round++) {
+    const key = newKey()
+    const reader = (await send(key, { protocol, stream: true })).body!.getReader()
+    let text = ''
+    while (!ENDED[protocol].whole.test(text)) text += Buffer.from((await reader.read()).value!).toString()
+    const repeated = await answer(await send(key, { protocol, stream: true }))
+    statuses.add(repeated.status)
+    expect(repeated.text).toStartWith(text.trimEnd())
+  }
+  expect([...statuses]).toEqual([200])
 })
 
 test('a key is of one request, and of one account', async () => {
