@@ -15,7 +15,7 @@ import { Webhooks } from './endpoints/predictions/webhooks.ts'
 import { asGatewayError } from './error.ts'
 import { Files } from './files/files.ts'
 import { openBlobs } from './files/places.ts'
-import { refuseSurplus } from './http/descriptor-limit.ts'
+import { keylessRequests, refuseSurplus } from './http/descriptor-limit.ts'
 import { Forwarder } from './http/forward.ts'
 import { type Handler, holdRequests } from './http/held-requests.ts'
 import { checkHost, pathAndQuery } from './http/request-url.ts'
@@ -43,6 +43,7 @@ import { MediaLoader } from './pipeline/media-load.ts'
 import { MediaResolver } from './pipeline/media.ts'
 import { ReasoningReplay } from './pipeline/reasoning-replay.ts'
 import { observeResponse, openObservers } from './pipeline/observe.ts'
+import { isProbe } from './pipeline/request-log.ts'
 import { RefusalLog } from './pipeline/refusal-log.ts'
 import { reportRefusal } from './pipeline/refusals.ts'
 import { identify } from './pipeline/response-headers.ts'
@@ -88,9 +89,15 @@ export async function handleRequest(
     route = matched.route
     inbound.params = matched.params
     inbound.route = route.name
-    if (route.keys === 'public') return (response = await route.handle(app, inbound))
-    if (route.keys === 'by role') return (response = await answerManaged(app, inbound, route))
-    refuseSurplus(inFlight)
+    if (route.keys === 'public') {
+      if (!isProbe(inbound)) refuseKeyless(inbound, inFlight)
+      return (response = await route.handle(app, inbound))
+    }
+    if (route.keys === 'by role') {
+      if (!isProbe(inbound)) refuseSurplus(inFlight, false)
+      return (response = await answerManaged(app, inbound, route))
+    }
+    refuseSurplus(inFlight, true)
     const authenticated = authenticate(app, inbound)
     const waiting = authorize(app, authenticated, route.name, route.keys)
     if (waiting !== undefined) await waiting
@@ -107,6 +114,11 @@ export async function handleRequest(
     if (inbound.open === undefined) identify(response!, inbound)
     observeResponse(app, inbound, response!.status)
   }
+}
+
+function refuseKeyless({ address }: PublicRequest, inFlight: number): void {
+  refuseSurplus(inFlight, false)
+  keylessRequests.enter(address)
 }
 
 /** Answers a request with an `Idempotency-Key`. Its errors are a part of the answer. */

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, open, readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { GatewayError } from '../error.ts'
+import { descriptorReserve } from '../http/descriptor-limit.ts'
 import { newBlobName } from '../store/blobs.ts'
 import type { BlobStore, BlobWriter, ContentRequest } from '../store/store.ts'
 
@@ -41,7 +42,11 @@ export class FolderBlobs implements BlobStore {
   /** A new blob, which is not visible before `keep`. */
   async create(name = newBlobName()): Promise<BlobWriter> {
     const temporary = join(this.#uploads, newBlobName())
-    const handle = await onDisk(open(temporary, 'wx', 0o600))
+    descriptorReserve.take()
+    const handle = await onDisk(open(temporary, 'wx', 0o600)).catch((error: unknown) => {
+      descriptorReserve.giveBack()
+      throw error
+    })
     return new FileWriter(name, handle, { temporary, path: this.#path(name) }, (paths) => this.#publish(paths))
   }
 
@@ -133,7 +138,11 @@ class FileWriter implements BlobWriter {
   async #close(): Promise<void> {
     if (!this.#open) return
     this.#open = false
-    await onDisk(this.#handle.close())
+    try {
+      await onDisk(this.#handle.close())
+    } finally {
+      descriptorReserve.giveBack()
+    }
   }
 }
 

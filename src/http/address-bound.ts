@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { type AcceptedSockets, descriptorCount, descriptors } from './accepted-sockets.ts'
 import { blockListOf } from './addresses.ts'
-import { providerReserve } from './descriptor-limit.ts'
+import { descriptorReserve } from './descriptor-limit.ts'
 import { log } from '../log/log.ts'
 
 /** A line about closed connections is printed at most so often. */
@@ -23,7 +23,7 @@ export class AddressBound {
 
   /** Costs one system call, and some for each descriptor only where there are more than one address may have. */
   enforce(sockets: () => AcceptedSockets): void {
-    if (descriptorCount() - providerReserve.used <= this.#limit) return
+    if (descriptorCount() - descriptorReserve.used <= this.#limit) return
     const accepted = sockets()
     const byOrigin = new Map<number | string, number[]>()
     for (const fd of accepted.among(descriptors())) {

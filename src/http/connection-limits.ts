@@ -2,7 +2,7 @@ import { closeSync, openSync } from 'node:fs'
 import { AcceptedSockets, descriptors } from './accepted-sockets.ts'
 import { AddressBound, type PerAddress } from './address-bound.ts'
 import { closeIdle } from './connection.ts'
-import { descriptorLimit, providerReserve, RESERVE } from './descriptor-limit.ts'
+import { descriptorLimit, descriptorReserve, RESERVE } from './descriptor-limit.ts'
 
 /** Interval of looks at the number of descriptors. */
 const LOOK_EVERY_MS = 1_000
@@ -33,7 +33,7 @@ export class ConnectionLimits {
     this.#bound = perAddress && new AddressBound(perAddress)
     if (this.#limit === undefined) return
     this.#fillSpare()
-    providerReserve.fill()
+    descriptorReserve.fill()
     this.#timer = setInterval(() => this.#look(), LOOK_EVERY_MS)
     this.#timer.unref()
   }
@@ -58,7 +58,7 @@ export class ConnectionLimits {
       // Without the C library the runtime's timeouts have to do.
     }
     if (isShort) this.#fillSpare()
-    providerReserve.fill()
+    descriptorReserve.fill()
   }
 
   #closeSilent(): void {

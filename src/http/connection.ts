@@ -1,7 +1,7 @@
 import type { Socket, TCPSocketConnectOptions } from 'bun'
 import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
-import { providerReserve } from './descriptor-limit.ts'
+import { descriptorReserve } from './descriptor-limit.ts'
 import type { EncodedRequest } from './encode-request.ts'
 import { writePieces, writeRequest } from './write-pieces.ts'
 
@@ -71,7 +71,7 @@ export class Connection implements Expiring {
       socket: SOCKET_HANDLERS,
       data: this,
     }
-    providerReserve.take()
+    descriptorReserve.take()
     this.#hasDescriptor = true
     if (secure) options.tls = { serverName: host, rejectUnauthorized: true }
     Bun.connect(options).catch((error: unknown) => this.#fail(unreachable(error)))
@@ -122,7 +122,7 @@ export class Connection implements Expiring {
     this.#unsent = undefined
     deadlines.clear(this.#deadline)
     this.#socket?.terminate()
-    if (this.#hasDescriptor) providerReserve.giveBack()
+    if (this.#hasDescriptor) descriptorReserve.giveBack()
     this.#hasDescriptor = false
   }
 

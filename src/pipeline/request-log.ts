@@ -11,6 +11,8 @@ import type { GenerationRecord } from '../store/store.ts'
 /** Routes that a supervisor calls again and again; only their failures are worth a line. */
 const PROBES = new Set(['livez', 'readyz', 'metrics'])
 
+export const isProbe = ({ route }: PublicRequest): boolean => route !== undefined && PROBES.has(route)
+
 /** Requests without a line of their own. A page of the console has many files, and is asked for until it is built. */
 export const isQuiet = ({ route }: PublicRequest, status: number): boolean =>
   route !== undefined && (PROBES.has(route) ? status === 200 : route === 'console' && status !== 500)

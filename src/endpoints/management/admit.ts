@@ -3,8 +3,10 @@ import { endOf } from '../../accounts/sessions.ts'
 import type { AppContext, PublicRequest } from '../../context.ts'
 import { GatewayError } from '../../error.ts'
 import { clientAddress as addressOf } from '../../http/client-address.ts'
+import { keylessRequests } from '../../http/descriptor-limit.ts'
 import { checkOwnHost, checkOwnOrigin } from '../../http/own-origin.ts'
 import { stopping } from '../../pipeline/authorize.ts'
+import { isProbe } from '../../pipeline/request-log.ts'
 import { withMemberRequests } from './member-requests.ts'
 import { checkQuery } from './query-names.ts'
 import type { ManagementRequest, ManagementRoute } from './route.ts'
@@ -28,6 +30,7 @@ export async function answerManaged(
     if (action !== 'public') caller.require(action === 'signed-in' ? undefined : action)
   }
   const caller = await identify()
+  if (caller === Caller.anonymous && !isProbe(inbound)) keylessRequests.enter(inbound.address)
   const clientAddress = addressOf(inbound.request, inbound.address?.(), app.config.listen.proxies)
   await app.limits.checkRateLimit(
     limitedBy(caller, clientAddress),
