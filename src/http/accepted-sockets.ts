@@ -5,6 +5,8 @@ import { readdirSync, statSync } from 'node:fs'
 const SOL_TCP = 6
 const TCP_INFO = 11
 const SHUT_RDWR = 2
+const MSG_PEEK = 0x02
+const MSG_DONTWAIT = 0x40
 const AF_INET = 2
 const AF_INET6 = 10
 /** Offsets in `struct tcp_info`: milliseconds since the last data, and bytes received. */
@@ -17,6 +19,7 @@ const SYMBOLS = {
   getsockname: { args: ['i32', 'ptr', 'ptr'], returns: 'i32' },
   getpeername: { args: ['i32', 'ptr', 'ptr'], returns: 'i32' },
   getsockopt: { args: ['i32', 'i32', 'i32', 'ptr', 'ptr'], returns: 'i32' },
+  recv: { args: ['i32', 'ptr', 'usize', 'i32'], returns: 'i64' },
   shutdown: { args: ['i32', 'i32'], returns: 'i32' },
 } as const
 
@@ -86,6 +89,16 @@ export class AcceptedSockets {
     if (this.#library.getsockopt(fd, SOL_TCP, TCP_INFO, info, this.#length) !== 0) return undefined
     if (this.#length[0]! < INFO_BYTES || info[0] !== 1) return undefined
     return { isSilent: info.readBigUInt64LE(RECEIVED_AT) === 0n, lastDataMs: info.readUInt32LE(LAST_DATA_AT) }
+  }
+
+  /** The client's port; undefined once the connection is closed. */
+  portOf(fd: number): number | undefined {
+    return this.#readPeer(fd) ? this.#address.readUInt16BE(2) : undefined
+  }
+
+  /** True where the client sent something that the runtime has not read yet. */
+  hasUnread(fd: number): boolean {
+    return Number(this.#library.recv(fd, this.#info, 1, MSG_PEEK | MSG_DONTWAIT)) > 0
   }
 
   /** The runtime sees the end of the connection and closes its descriptor. */

@@ -1,15 +1,21 @@
+import type { Server } from 'bun'
 import { closeSync, openSync } from 'node:fs'
 import { AcceptedSockets, descriptors } from './accepted-sockets.ts'
 import { AddressBound, type PerAddress } from './address-bound.ts'
 import { closeIdle } from './connection.ts'
-import { descriptorLimit, descriptorReserve, RESERVE } from './descriptor-limit.ts'
+import { descriptorLimit, descriptorReserve, isScarce, RESERVE } from './descriptor-limit.ts'
 
 /** Interval of looks at the number of descriptors. */
 const LOOK_EVERY_MS = 1_000
+/** The same while they are short: others wait to be accepted. */
+const SHORT_EVERY_MS = 100
 /** Descriptors that are kept for the work of closing connections. */
 const SPARE = 8
-/** A connection that has sent nothing for so long may be closed when descriptors run out. */
-const SILENT_MS = 400
+/** A connection that has had no request for so long may be closed when descriptors run out. */
+const UNUSED_MS = 400
+
+/** A connection without a request: its client's port, and when it was seen first. */
+type Unused = { port: number; since: number }
 
 /**
  * Keeps descriptors free for those who ask something: the runtime accepts connections until there are none, and shows
@@ -17,56 +23,82 @@ const SILENT_MS = 400
  * address above its bound are closed at any time. On Linux only; elsewhere the runtime's own timeouts have to do.
  */
 export class ConnectionLimits {
-  readonly #port: number
-  readonly #closeIdle: () => unknown
+  readonly #server: Server<undefined>
   readonly #limit = descriptorLimit
   #spare: number[] = []
   #sockets: AcceptedSockets | undefined
-  readonly #open = (): AcceptedSockets => (this.#sockets ??= new AcceptedSockets(this.#port))
+  readonly #open = (): AcceptedSockets => (this.#sockets ??= new AcceptedSockets(this.#server.port ?? 0))
   readonly #bound: AddressBound | undefined
-  readonly #timer: Timer | undefined
+  #timer: Timer | undefined
+  /** Those in flight; until the next look, those that have ended since the last one, too. */
+  #requests: Request[] = []
+  /** Connections that the last look has found without a request. */
+  #unused = new Map<number, Unused>()
 
-  /** `port`: that the server listens on. `closeIdle`: closes connections whose last request was answered. */
-  constructor(port: number, closeIdle: () => unknown, perAddress?: PerAddress) {
-    this.#port = port
-    this.#closeIdle = closeIdle
+  constructor(server: Server<undefined>, perAddress?: PerAddress) {
+    this.#server = server
     this.#bound = perAddress && new AddressBound(perAddress)
     if (this.#limit === undefined) return
     this.#fillSpare()
     descriptorReserve.fill()
-    this.#timer = setInterval(() => this.#look(), LOOK_EVERY_MS)
-    this.#timer.unref()
+    this.#lookIn(LOOK_EVERY_MS)
+  }
+
+  /** A request has come. They are counted only where connections can use up the descriptors. */
+  began(request: Request): void {
+    if (isScarce) this.#requests.push(request)
   }
 
   stop(): void {
-    clearInterval(this.#timer)
+    clearTimeout(this.#timer)
     this.#freeSpare()
+  }
+
+  #lookIn(ms: number): void {
+    this.#timer = setTimeout(() => this.#look(), ms)
+    this.#timer.unref()
   }
 
   #look(): void {
     const lowest = lowestFree()
     const isShort = lowest === undefined || lowest >= this.#limit! - RESERVE
+    this.#requests = this.#requests.filter((request) => this.#server.requestIP(request) !== null)
     if (isShort) {
-      this.#closeIdle()
+      this.#server.closeIdleConnections()
       closeIdle()
       this.#freeSpare()
-    }
+    } else this.#unused.clear()
     try {
       this.#bound?.enforce(this.#open)
-      if (isShort) this.#closeSilent()
+      if (isShort) this.#closeUnused()
     } catch {
       // Without the C library the runtime's timeouts have to do.
     }
     if (isShort) this.#fillSpare()
     descriptorReserve.fill()
+    this.#lookIn(isShort ? SHORT_EVERY_MS : LOOK_EVERY_MS)
   }
 
-  #closeSilent(): void {
+  /**
+   * Closes connections that are silent, or whose clients take their time with a head, or with what follows a request
+   * that was answered. What has come and was not read yet may be a request.
+   */
+  #closeUnused(): void {
     const sockets = this.#open()
+    const busy = new Set(this.#requests.map((request) => this.#server.requestIP(request)?.port))
+    const unused = new Map<number, Unused>()
+    const now = performance.now()
     for (const fd of sockets.among(descriptors())) {
+      const port = sockets.portOf(fd)
       const traffic = sockets.trafficOf(fd)
-      if (traffic?.isSilent === true && traffic.lastDataMs >= SILENT_MS) sockets.close(fd)
+      if (port === undefined || traffic === undefined || busy.has(port) || sockets.hasUnread(fd)) continue
+      if (!isScarce && !traffic.isSilent) continue
+      const before = this.#unused.get(fd)
+      const since = before?.port === port ? before.since : now - traffic.lastDataMs
+      if (now - since >= UNUSED_MS) sockets.close(fd)
+      else unused.set(fd, { port, since })
     }
+    this.#unused = unused
   }
 
   #fillSpare(): void {

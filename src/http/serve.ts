@@ -79,13 +79,14 @@ function serve(options: ListenOptions): Listening {
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     idleTimeout: IDLE_SECONDS,
     async fetch(request, server) {
+      limits.began(request)
       server.timeout(request, 0)
       const response = await options.fetch(request, server)
       if (!isStreamed(request.signal)) server.timeout(request, IDLE_SECONDS)
       return response
     },
   })
-  const limits = new ConnectionLimits(server.port ?? 0, () => server.closeIdleConnections(), options.perAddress)
+  const limits = new ConnectionLimits(server, options.perAddress)
   const host = options.host.includes(':') ? `[${options.host}]` : options.host
   return {
     url: `http://${host}:${server.port}`,

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
 import { rawServer, requestHead, until, type RawServer } from '../transport/raw-server.ts'
 
-/** A server with 256 descriptors under connections that send nothing, and under requests that hang. */
+/** A server with 256 descriptors under connections that send nothing or too slowly, and under requests that hang. */
 
 let gateway: GatewayProcess
 let provider: RawServer
@@ -40,14 +40,14 @@ const isAlive = async (): Promise<void> => {
   expect((await fetch(`${gateway.url}/livez`, { signal, headers: { connection: 'close' } })).status).toBe(200)
 }
 
-const startStream = (): Promise<Response> =>
+const startStream = (length = 200): Promise<Response> =>
   fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${gateway.key}` },
     body: JSON.stringify({
       model: 'sandbox/chat',
       stream: true,
-      messages: [{ role: 'user', content: '[[pace: 100ms]] [[length: 200]]' }],
+      messages: [{ role: 'user', content: `[[pace: 100ms]] [[length: ${length}]]` }],
     }),
   })
 
@@ -94,6 +94,87 @@ test.skipIf(process.platform !== 'linux')(
       while (readdirSync(`/proc/${gateway.pid}/fd`).length < 240) await Bun.sleep(5)
       await isAlive()
     }
+    expect(await stream.text()).toContain('[DONE]')
+  },
+  60_000,
+)
+
+/**
+ * Keeps so many connections open, each of which sends the head and then a byte every 300 ms. One that the server
+ * closes is opened again. Returns the function that ends it.
+ */
+function hold(count: number, head: string, onAnswer: (answer: string) => void = () => {}): () => void {
+  let isOver = false
+  const open = (): void => {
+    const socket = connect(port(), '127.0.0.1', () => socket.write(head))
+    const dripping = setInterval(() => socket.write('x'), 300)
+    sockets.push(socket)
+    socket.on('error', () => {}).once('data', (bytes) => onAnswer(String(bytes)))
+    socket.on('close', () => {
+      clearInterval(dripping)
+      if (!isOver) setTimeout(open, 20)
+    })
+  }
+  for (let n = 0; n < count; n++) open()
+  return () => {
+    isOver = true
+    for (const socket of sockets.splice(0)) socket.destroy()
+  }
+}
+
+const start = (line: string, ...headers: string[]): string => requestHead(line, 'content-length: 2000', ...headers)
+
+const consoleHeaders = (): string[] => [
+  `host: ${new URL(gateway.url).host}`,
+  `origin: ${gateway.url}`,
+  'x-sluice-console: 1',
+  'content-type: application/json',
+]
+
+const FORM = 'content-type: multipart/form-data; boundary=b'
+const FORM_BEGINNING = '--b\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\n'
+
+const HOLDERS: [name: string, head: () => string][] = [
+  ['connections whose heads do not end', () => 'GET /livez HTTP/1.1\r\nhost: x\r\nx: '],
+  ['bodies of requests that were refused', () => start('POST /v1/chat/completions')],
+  ['bodies of sign-ins', () => start('POST /v1/management/session', ...consoleHeaders()).replace('host: x\r\n', '')],
+  [
+    'bodies of requests to the management API',
+    () =>
+      start(
+        'POST /v1/management/keys',
+        `authorization: Bearer ${gateway.createdKeys.management}`,
+        'content-type: application/json',
+      ),
+  ],
+  ['uploads', () => start('POST /v1/files', `authorization: Bearer ${gateway.key}`, FORM) + FORM_BEGINNING],
+]
+
+test.skipIf(process.platform !== 'linux').each(HOLDERS)(
+  '%s use up all descriptors, and questions for life and streams under way are answered',
+  async (_name, head) => {
+    const stream = await startStream(60)
+    const end = hold(400, head())
+    for (let round = 0; round < 3; round++) {
+      await Bun.sleep(500)
+      await isAlive()
+    }
+    end()
+    expect(await stream.text()).toContain('[DONE]')
+  },
+  60_000,
+)
+
+test.skipIf(process.platform !== 'linux')(
+  'requests with a key are served beside as many slow sign-ins as a client can open',
+  async () => {
+    const answers: string[] = []
+    const head = start('POST /v1/management/session', ...consoleHeaders()).replace('host: x\r\n', '')
+    const end = hold(120, head, (answer) => answers.push(answer))
+    await until(() => answers.some((answer) => answer.startsWith('HTTP/1.1 503')))
+    const stream = await startStream(20)
+    expect(stream.status).toBe(200)
+    end()
     expect(await stream.text()).toContain('[DONE]')
   },
   60_000,
