@@ -7,6 +7,7 @@ import type { PerAddress } from './address-bound.ts'
 import { ConnectionLimits } from './connection-limits.ts'
 import { type MemoryBudget, UNCOUNTED_BYTES } from './memory-budget.ts'
 import { isStreamed } from './stream.ts'
+import { Turns } from './turns.ts'
 
 export type ListenOptions = {
   host: string
@@ -69,6 +70,7 @@ const assertFree = ({ host, port }: { host: string; port: number }): void =>
 
 /** Requests have no time limit here, only idle connections do. */
 function serve(options: ListenOptions): Listening {
+  const turns = new Turns()
   const server = Bun.serve({
     // In development mode Bun logs the error of every stream that is cut on purpose and sends its own error page.
     development: false,
@@ -81,6 +83,8 @@ function serve(options: ListenOptions): Listening {
     async fetch(request, server) {
       limits.began(request)
       server.timeout(request, 0)
+      const waiting = turns.wait()
+      if (waiting !== undefined) await waiting
       const response = await options.fetch(request, server)
       if (!isStreamed(request.signal)) server.timeout(request, IDLE_SECONDS)
       return response

@@ -1,0 +1,38 @@
+import { expect, test } from 'bun:test'
+import { Turns } from '../../src/http/turns.ts'
+
+/** Requests that come without a pause, as the runtime gives them while it accepts connections. */
+
+const begin = (turns: Turns, count: number): (Promise<void> | undefined)[] =>
+  Array.from({ length: count }, () => turns.wait())
+
+test('requests above those of one turn go on in later turns in their order, with timers between them', async () => {
+  const turns = new Turns()
+  const order: (number | 'timer')[] = []
+  const waits = begin(turns, 1_000)
+  expect(waits.findIndex((wait) => wait !== undefined)).toBe(256)
+  setTimeout(() => order.push('timer'), 1)
+  await Promise.all(waits.map((wait, index) => wait?.then(() => order.push(index))))
+  expect(order.filter((one) => one !== 'timer')).toEqual(Array.from({ length: 744 }, (_, n) => 256 + n))
+  expect(order.indexOf('timer')).toBeGreaterThan(-1)
+  expect(turns.wait()).toBeUndefined()
+})
+
+test('a request that comes while others wait goes on after them', async () => {
+  const turns = new Turns()
+  const waits = begin(turns, 300)
+  const order: string[] = []
+  for (const wait of waits) void wait?.then(() => order.push('before'))
+  await new Promise((resolve) => setImmediate(resolve))
+  await turns.wait()!.then(() => order.push('after'))
+  expect(order.at(-1)).toBe('after')
+  expect(order).toHaveLength(45)
+})
+
+test('requests of many turns do not wait', async () => {
+  const turns = new Turns()
+  for (let turn = 0; turn < 50; turn++) {
+    expect(begin(turns, 100).filter((wait) => wait !== undefined)).toEqual([])
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+})
