@@ -104,39 +104,43 @@ export class LeaseLane {
     do {
       const waiting = this.#waiting.splice(0)
       try {
-        const total = waiting.reduce((sum, { amount }) => sum + amount, 0n)
-        const isEnough = await within(WAIT_MS, this.#acquireFor(total))
-        let left = this.#source.left()
-        for (const { amount, resolve } of waiting) {
-          resolve(isEnough || amount <= left)
-          if (amount <= left) left -= amount
-        }
+        await within(WAIT_MS, this.#acquireFor(waiting))
+        for (const { resolve } of waiting.splice(0)) resolve(false)
       } catch (error) {
-        for (const { reject } of waiting) reject(error)
+        for (const { reject } of waiting.splice(0)) reject(error)
       }
     } while (this.#waiting.length > 0)
     this.#isBusy = false
   }
 
-  /** Leases so much; false where not even that is free which other processes do not use. */
-  async #acquireFor(amount: bigint): Promise<boolean> {
-    let { isEnough, elsewhere } = await this.#acquireMissing(amount)
-    if (isEnough || elsewhere === 0n) return isEnough
+  /** Leases for all of them, and lets those go on for which it is enough; the others remain in the list. */
+  async #acquireFor(waiting: Waiting[]): Promise<void> {
+    let elsewhere = await this.#acquireMissing(waiting)
     for (const ms of RECLAIM_MS) {
+      if (waiting.length === 0 || elsewhere === 0n) return
       // Others may have stopped to use some since the last question.
       await this.#source.reclaim()
       await this.#time.sleep(ms)
-      ;({ isEnough, elsewhere } = await this.#acquireMissing(amount))
-      if (isEnough || elsewhere === 0n) break
+      elsewhere = await this.#acquireMissing(waiting)
     }
-    return isEnough
   }
 
-  async #acquireMissing(amount: bigint): Promise<{ isEnough: boolean; elsewhere: bigint }> {
-    const missing = amount - this.#source.left()
+  /** Those that can go on do so at once: what no request holds would be given back as soon as others ask for it. */
+  async #acquireMissing(waiting: Waiting[]): Promise<bigint> {
+    const missing = waiting.reduce((sum, { amount }) => sum + amount, 0n) - this.#source.left()
     const least = missing > 0n ? missing : 0n
     const { granted, elsewhere } = await this.#source.acquire(least, least + this.#pace)
-    return { isEnough: granted >= least, elsewhere }
+    let left = this.#source.left()
+    const isEnough = granted >= least
+    for (const one of waiting.splice(0)) {
+      if (!isEnough && one.amount > left) {
+        waiting.push(one)
+        continue
+      }
+      left -= one.amount
+      one.resolve(true)
+    }
+    return elsewhere
   }
 }
 
