@@ -8,6 +8,7 @@ import type { Config } from '../src/config/load.ts'
 import { openStore } from '../src/store/open.ts'
 import type { PostgresClient } from '../src/store/postgres/client.ts'
 import type { Store } from '../src/store/store.ts'
+import { Idle } from './postgres/idle.ts'
 
 /**
  * The store that the tests are about: SQLite, or with `SLUICE_TEST_STORE=postgres` a database of PostgreSQL for each
@@ -49,9 +50,26 @@ export async function storeIn(
   { exclusive = false, ...more }: { exclusive?: boolean; now?: () => number; durability?: 'process' } = {},
 ): Promise<Store> {
   const url = await databaseOf(folder)
+  if (url !== undefined && !exclusive && Object.keys(more).length === 0) return storeAt(url)
   const { durability = 'power', ...options } = more
   const store = url === undefined ? { ...SQLITE, durability } : { ...SQLITE, postgres: postgresConfig(url) }
   return openStore({ data: folder, store: store as Config['store'] }, { exclusive, ...options })
+}
+
+const stores = new Idle<Store>(
+  (url) => openStore({ data: tmpdir(), store: { ...SQLITE, postgres: postgresConfig(url) } }, { exclusive: false }),
+  (store) => Object.getPrototypeOf(store).close.call(store),
+)
+
+/** A store whose connections stay open after it is closed, unless it has been asked to watch for changes. */
+async function storeAt(url: string): Promise<Store> {
+  const store = await stores.take(url)
+  store.close = () => stores.giveBack(url, store)
+  store.watch = (listener) => {
+    Reflect.deleteProperty(store, 'close')
+    Object.getPrototypeOf(store).watch.call(store, listener)
+  }
+  return store
 }
 
 /** True where the folder has a database that can be opened. */
@@ -94,6 +112,8 @@ export async function withStoreOption(words: readonly string[]): Promise<string[
   return [...words, '--config', file]
 }
 
+const clients = new Idle(openClient, (client) => client.close())
+
 /** Runs a statement on the database of a folder beside its gateway, and gives the rows. Values are `?`. */
 export async function sqlIn<Row = unknown>(
   folder: string,
@@ -110,13 +130,14 @@ export async function sqlIn<Row = unknown>(
       database.close()
     }
   }
-  return withClient(url, (client) => {
-    let index = 0
-    return client.all<Row>(
-      sql.replace(/\?/g, () => `$${++index}`),
-      ...values,
-    )
-  })
+  let index = 0
+  const numbered = sql.replace(/\?/g, () => `$${++index}`)
+  const client = await clients.take(url)
+  try {
+    return await client.all<Row>(numbered, ...values)
+  } finally {
+    if (client.isOpen) await clients.giveBack(url, client)
+  }
 }
 
 /** Runs a statement after `prepared` ones on the same connection, and gives the number of rows that it changed. */
@@ -176,9 +197,13 @@ export async function declareDead(folder: string): Promise<void> {
     if (!isRunning(name)) await sqlIn(folder, 'UPDATE processes SET ended_at = clock_timestamp() WHERE id = ?', id)
 }
 
-async function withClient<T>(url: string, use: (client: PostgresClient) => Promise<T>): Promise<T> {
+async function openClient(url: string): Promise<PostgresClient> {
   const { PostgresClient } = await import('../src/store/postgres/client.ts')
-  const client = await PostgresClient.open({ url, connectMs: 5_000, statementMs: 10_000 })
+  return PostgresClient.open({ url, connectMs: 5_000, statementMs: 10_000 })
+}
+
+async function withClient<T>(url: string, use: (client: PostgresClient) => Promise<T>): Promise<T> {
+  const client = await openClient(url)
   try {
     return await use(client)
   } finally {
@@ -188,9 +213,7 @@ async function withClient<T>(url: string, use: (client: PostgresClient) => Promi
 
 /** Has writes of a table in the database of a folder wait, at all processes. Gives the function that ends that. */
 export async function heldWrites(folder: string, table: string): Promise<() => Promise<void>> {
-  const { PostgresClient } = await import('../src/store/postgres/client.ts')
-  const url = (await databaseOf(folder))!
-  const client = await PostgresClient.open({ url, connectMs: 5_000, statementMs: 10_000 })
+  const client = await openClient((await databaseOf(folder))!)
   await client.script(`SET idle_in_transaction_session_timeout = 0; BEGIN; LOCK TABLE ${table} IN SHARE MODE`)
   return () => client.close()
 }

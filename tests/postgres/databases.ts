@@ -1,5 +1,6 @@
 import { PostgresClient } from '../../src/store/postgres/client.ts'
 import { PostgresStore } from '../../src/store/postgres/store.ts'
+import { endIdle } from './idle.ts'
 import { startPostgres } from './server.ts'
 
 /** The databases of this process: one server, and copies of one database with the tables. */
@@ -23,7 +24,10 @@ async function create(name: string): Promise<string> {
   const unused = [...databases].filter(([, { isUsed }]) => !isUsed()).map(([old]) => old)
   for (const old of unused) databases.delete(old)
   await admin.script(`CREATE DATABASE ${name} TEMPLATE ${TEMPLATE} STRATEGY FILE_COPY`)
-  for (const old of unused) void admin.script(`DROP DATABASE ${old} WITH (FORCE)`).catch(() => {})
+  for (const old of unused)
+    void endIdle(urlOf(old))
+      .then(() => admin.script(`DROP DATABASE ${old} WITH (FORCE)`))
+      .catch(() => {})
   return urlOf(name)
 }
 
