@@ -7,10 +7,13 @@ const WAITING_MAX = 32
 const PASSWORD_MIN = 12
 const PASSWORD_MAX = 200
 
+/** How a password is hashed: the memory in KiB, and the passes over it. */
+export const HASHING = { algorithm: 'argon2id' as const, memoryCost: 65_536, timeCost: 2 }
+
 let ofNone: Promise<string> | undefined
 
 /** A hash to compare with where there is no password. */
-const hashOfNone = (): Promise<string> => (ofNone ??= Bun.password.hash('no user has this', 'argon2id'))
+const hashOfNone = (): Promise<string> => (ofNone ??= Bun.password.hash('no user has this', HASHING))
 
 /** Passwords as hashes with argon2id, few at a time. */
 export class Passwords {
@@ -19,7 +22,7 @@ export class Passwords {
 
   /** Throws overloaded (503) where too many wait. */
   hash(password: string): Promise<string> {
-    return this.#inTurn(() => Bun.password.hash(password.normalize(), 'argon2id'))
+    return this.#inTurn(() => Bun.password.hash(password.normalize(), HASHING))
   }
 
   /** Takes as long without a hash as with one, so that names cannot be probed. */

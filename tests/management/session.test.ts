@@ -57,6 +57,9 @@ describe('the first start', () => {
       const browser = new Browser(started.url)
       const signIn = { email: 'ann@example.com', password: PASSWORD }
       expect((await browser.post('/session', signIn)).json).toMatchObject({ user: { name: 'Ann' } })
+      // The work of a hash outside the process of the tests.
+      const stored = await sqlIn(started.data, 'SELECT substr(password, 1, 28) AS hash FROM users')
+      expect(stored).toEqual([{ hash: '$argon2id$v=19$m=65536,t=2,p' }])
     } finally {
       await started.stop()
     }
