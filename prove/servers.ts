@@ -7,8 +7,14 @@ import type { Subprocess } from 'bun'
 /** The command line of Sluice. */
 let sluice: readonly string[] = [process.execPath, join(import.meta.dir, '../src/main.ts')]
 
-/** Has another command run Sluice: tests start an executable, which takes less time. */
-export const runWith = (...command: string[]): void => void (sluice = command)
+/** Variables of its processes. */
+let environment: Record<string, string> = { PATH: process.env.PATH ?? '' }
+
+/** Has another command run Sluice: tests start an executable, which takes less time. `env`: more variables. */
+export function runWith(command: string, env: Record<string, string>): void {
+  sluice = [command]
+  environment = { ...environment, ...env }
+}
 
 const KEY = `sk-ai-v1-prove${'0123456789abcdef'.repeat(3)}`
 
@@ -17,7 +23,7 @@ type Process = { child: Subprocess<'ignore', 'pipe', 'pipe'>; port: number; prin
 /** Starts a command of Sluice and waits until it listens. Throws with what it printed if it ends before. */
 async function listening(command: string[], env: Record<string, string>): Promise<Process> {
   const child = Bun.spawn(command, {
-    env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', OLLAMA_HOST: 'http://127.0.0.1:9', ...env },
+    env: { ...environment, HOME: process.env.HOME ?? '', OLLAMA_HOST: 'http://127.0.0.1:9', ...env },
     stdin: 'ignore',
     stdout: 'pipe',
     stderr: 'pipe',
@@ -100,7 +106,7 @@ export class Server {
   /** Runs another command of Sluice on its data. Returns its output; throws with it if the command fails. */
   async sluice(...args: string[]): Promise<string> {
     const child = Bun.spawn([...sluice, ...args, '--data', this.data, '--config', this.#config], {
-      env: { PATH: process.env.PATH ?? '', SLUICE_KEY: KEY },
+      env: { ...environment, SLUICE_KEY: KEY },
       stdin: 'ignore',
       stdout: 'pipe',
       stderr: 'pipe',

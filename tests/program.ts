@@ -11,6 +11,17 @@ const root = join(import.meta.dir, '..')
 const folder = join(root, 'node_modules/.cache/sluice')
 const PREFIX = 'program-'
 const FILE = process.platform === 'win32' ? 'sluice.exe' : 'sluice'
+/**
+ * Settings of the runtime for processes that tests start: most end before its JIT compilers pay for themselves, which
+ * therefore begin forty times as late.
+ */
+export const LATE_COMPILERS = {
+  BUN_JSC_thresholdForJITAfterWarmUp: '20000',
+  BUN_JSC_thresholdForOptimizeAfterWarmUp: '50000',
+  BUN_JSC_thresholdForOptimizeAfterLongWarmUp: '50000',
+  BUN_JSC_thresholdForOptimizeSoon: '50000',
+}
+
 /** Everything that the executable is made of, besides installed packages and Bun. */
 const SOURCES = new Bun.Glob('{src,catalog}/**')
 const SINGLE_SOURCES = ['package.json', 'scripts/build.ts', 'node_modules/.package-lock.json']

@@ -6,7 +6,7 @@ import { loadConfig, type Config } from '../src/config/load.ts'
 import { expectBookRight } from './audit.ts'
 import type { MemoryGroup } from './memory-group.ts'
 import { prepareStore } from './new-store.ts'
-import { program } from './program.ts'
+import { LATE_COMPILERS, program } from './program.ts'
 import type { SmallDisk } from './small-disk.ts'
 import { declareDead, withStoreText } from './stores.ts'
 
@@ -68,6 +68,7 @@ export async function startGatewayProcess(
   const child = Bun.spawn([...(group?.command ?? []), ...(disk?.command ?? []), ...serve], {
     env: {
       ...Object.fromEntries(INHERITED.map((name) => [name, process.env[name]])),
+      ...LATE_COMPILERS,
       ...environmentOf(key, options),
     },
     stdin: 'ignore',

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { topUp } from '../../src/ledger/book.ts'
 import { listening } from './listening.ts'
-import { program } from '../program.ts'
+import { LATE_COMPILERS, program } from '../program.ts'
 import { ofSqlite, storeIn, withStoreOption, withStoreText } from '../stores.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-cli-accounts-'))
@@ -16,7 +16,7 @@ const newFolder = (): string => join(scratch, `data-${folders++}`)
 const start = (args: string[]): Bun.Subprocess<'ignore', 'pipe', 'pipe'> =>
   Bun.spawn([program(), ...args], {
     cwd: scratch,
-    env: { PATH: process.env.PATH ?? '', HOME: scratch, OLLAMA_HOST: 'http://127.0.0.1:9' },
+    env: { PATH: process.env.PATH ?? '', ...LATE_COMPILERS, HOME: scratch, OLLAMA_HOST: 'http://127.0.0.1:9' },
     stdin: 'ignore',
     stdout: 'pipe',
     stderr: 'pipe',

@@ -1,4 +1,4 @@
-import { program } from '../program.ts'
+import { LATE_COMPILERS, program } from '../program.ts'
 
 export type Ran = { code: number; out: string; err: string }
 
@@ -9,7 +9,7 @@ export async function runSluice(
 ): Promise<Ran> {
   const child = Bun.spawn([program(), ...words], {
     ...(cwd === undefined ? {} : { cwd }),
-    env: { PATH: process.env.PATH ?? '', ...env },
+    env: { PATH: process.env.PATH ?? '', ...LATE_COMPILERS, ...env },
     stdin: 'ignore',
     stdout: 'pipe',
     stderr: 'pipe',

@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { databaseFor } from '../postgres/databases.ts'
-import { program } from '../program.ts'
+import { LATE_COMPILERS, program } from '../program.ts'
 import { until } from '../store/account-contract.ts'
 import { listening, type Started } from './listening.ts'
 
@@ -21,7 +21,13 @@ const KEY = 'sk-ai-v1-0123456789abcdef'
 const OWNER_KEY = 'sk-mg-v1-0123456789abcdef'
 
 const start = (args: string[]): Started['child'] => {
-  const env = { PATH: process.env.PATH ?? '', HOME: scratch, SLUICE_KEY: KEY, SLUICE_MANAGEMENT_KEY: OWNER_KEY }
+  const env = {
+    PATH: process.env.PATH ?? '',
+    ...LATE_COMPILERS,
+    HOME: scratch,
+    SLUICE_KEY: KEY,
+    SLUICE_MANAGEMENT_KEY: OWNER_KEY,
+  }
   const io = { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' } as const
   const child = Bun.spawn([program(), ...args], { cwd: scratch, env, ...io })
   running.add(child)

@@ -2,10 +2,10 @@ import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { providersAt, send } from '../../prove/requests.ts'
 import { runWith, type Server } from '../../prove/servers.ts'
 import { withSeveral } from '../../prove/several.ts'
-import { program } from '../program.ts'
+import { LATE_COMPILERS, program } from '../program.ts'
 import { until } from '../store/account-contract.ts'
 
-runWith(program())
+runWith(program(), LATE_COMPILERS)
 
 /** Limits of concurrency hold over all processes. */
 

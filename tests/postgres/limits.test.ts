@@ -2,10 +2,10 @@ import { afterAll, beforeEach, describe, expect, setDefaultTimeout, test } from 
 import { runWith, type Server } from '../../prove/servers.ts'
 import { withSeveral } from '../../prove/several.ts'
 import { predictionUpstream } from '../predictions/upstream.ts'
-import { program } from '../program.ts'
+import { LATE_COMPILERS, program } from '../program.ts'
 import { until } from '../store/account-contract.ts'
 
-runWith(program())
+runWith(program(), LATE_COMPILERS)
 
 /** Limits of an account hold over all processes. */
 

@@ -2,10 +2,10 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { runWith, type Server } from '../../prove/servers.ts'
 import { withSeveral } from '../../prove/several.ts'
 import { Browser } from '../management/browser.ts'
-import { program } from '../program.ts'
+import { LATE_COMPILERS, program } from '../program.ts'
 import { until } from '../store/account-contract.ts'
 
-runWith(program())
+runWith(program(), LATE_COMPILERS)
 
 /** The management API at several processes over one PostgreSQL, which share nothing else. */
 

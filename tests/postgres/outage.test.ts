@@ -2,12 +2,12 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { Client } from 'pg'
 import { providersAt, send } from '../../prove/requests.ts'
 import { runWith, Server, startSandbox } from '../../prove/servers.ts'
-import { program } from '../program.ts'
+import { LATE_COMPILERS, program } from '../program.ts'
 import { until } from '../store/account-contract.ts'
 import { startProxy } from './proxy.ts'
 import { startPostgres } from './server.ts'
 
-runWith(program())
+runWith(program(), LATE_COMPILERS)
 
 /** A process that was away from PostgreSQL, and one that starts when PostgreSQL is back. */
 

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { listening, type Started } from '../cli/listening.ts'
-import { program } from '../program.ts'
+import { LATE_COMPILERS, program } from '../program.ts'
 import { until } from '../store/account-contract.ts'
 import { databaseFor } from './databases.ts'
 
@@ -24,7 +24,7 @@ function start(folder: string, words: string[], env: Record<string, string> = {}
   const args = [program(), ...words, '--config', config, '--data', join(scratch, folder)]
   const child = Bun.spawn(args, {
     ...{ cwd: scratch, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
-    env: { PATH: process.env.PATH ?? '', HOME: scratch, ...env },
+    env: { PATH: process.env.PATH ?? '', ...LATE_COMPILERS, HOME: scratch, ...env },
   })
   children.push(child as Started['child'])
   return child as Started['child']

@@ -12,9 +12,9 @@ import {
 import { runWith, type Server } from '../../prove/servers.ts'
 import { withSeveral } from '../../prove/several.ts'
 import type { Finding } from '../../prove/table.ts'
-import { program } from '../program.ts'
+import { LATE_COMPILERS, program } from '../program.ts'
 
-runWith(program())
+runWith(program(), LATE_COMPILERS)
 
 /** Short forms of `npm run prove -- scale`: real processes over one PostgreSQL. */
 
