@@ -2,7 +2,7 @@ import type { FinishReason } from '../../src/generation/event.ts'
 import type { ConversationName, Part, TextPart } from '../../src/generation/request.ts'
 import { parseExact } from '../../src/json/exact.ts'
 import { type Change, citations, finish, isRefused, joined, parts, texts, usage } from './answer-edits.ts'
-import { NATIVE_KINDS, present } from './answers.ts'
+import { NATIVE_KINDS } from './answers.ts'
 import {
   citationsAtTheEnd,
   distinctSources,
@@ -214,28 +214,8 @@ const audioLast: Change = {
 
 const BEGIN = [identified]
 
-/** A message has one content: its texts with a call or a provider's own content between them are paragraphs of it. */
-const paragraphs: Change = {
-  name: 'texts that are apart are paragraphs',
-  make: (answer) => {
-    let before = ''
-    return texts((part, index, all) => {
-      if (part.text === '') return [part]
-      const between = all.slice(all.findLastIndex((one, at) => at < index && isWritten(one)) + 1, index)
-      const isApart = between.some(({ type }) => type === 'native' || type === 'tool-call')
-      const lead = isApart && before !== '' && !before.endsWith('\n') && !part.text.startsWith('\n') ? '\n\n' : ''
-      before = part.text
-      const shift = (at: number | undefined): number | undefined => (at === undefined ? undefined : at + lead.length)
-      const cited = part.citations?.map((one) => present({ ...one, start: shift(one.start), end: shift(one.end) }))
-      return [{ ...part, text: lead + part.text, ...(cited === undefined ? {} : { citations: cited }) }]
-    })(answer)
-  },
-}
-const isWritten = (part: Part): boolean => part.type === 'text' && part.text !== ''
-
 const CHAT = (way: Way): Change[] => [
   ...BEGIN,
-  paragraphs,
   ...withoutNative(),
   emptyArguments,
   withoutUnlinkedSources,

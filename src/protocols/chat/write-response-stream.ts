@@ -15,8 +15,6 @@ import {
   detailOfText,
   loseCitation,
   loseOfAudio,
-  separates,
-  separator,
   writeCall,
   writeImage,
 } from './write-response.ts'
@@ -53,11 +51,6 @@ export class ChatResponseWriter implements Writer {
   #length = 0
   #textStart = 0
   readonly #content = new TextOffsets('', 'code points')
-  /** The last piece of the content, and whether a part that is not in it follows. */
-  #last = ''
-  #isApart = false
-  /** Length of what separates the open text from the one before it. */
-  #lead = 0
   #refused = false
   #ended = false
 
@@ -95,11 +88,9 @@ export class ChatResponseWriter implements Writer {
   #begin(head: PartHead): Frame[] {
     this.#open = head
     this.#hasText = false
-    if (head.type !== 'citation' && separates(head.type)) this.#isApart = true
     switch (head.type) {
       case 'text':
         this.#textStart = this.#length
-        this.#lead = 0
         return []
       case 'refusal':
         this.#refused = true
@@ -130,7 +121,7 @@ export class ChatResponseWriter implements Writer {
 
   #annotate(head: PartHead & { type: 'citation' }): Frame[] {
     loseCitation(this.#context, head.citation)
-    const annotation = writeAnnotation(head.citation, this.#content, this.#textStart + this.#lead)
+    const annotation = writeAnnotation(head.citation, this.#content, this.#textStart)
     return annotation === undefined ? [] : [this.#delta({ annotations: [annotation] })]
   }
 
@@ -139,23 +130,21 @@ export class ChatResponseWriter implements Writer {
     const isFirst = !this.#hasText
     this.#hasText ||= text !== ''
     switch (head.type) {
-      case 'text': {
-        const content = this.#paragraph(text)
-        this.#length += content.length
-        this.#content.append(content)
+      case 'text':
+        this.#length += text.length
+        this.#content.append(text)
         return [
           this.#chunk({
             choices: [
               {
                 index: 0,
-                delta: { content },
+                delta: { content: text },
                 ...(logprobs === undefined ? {} : { logprobs: writeLogprobs(logprobs) }),
                 finish_reason: null,
               },
             ],
           }),
         ]
-      }
       case 'reasoning':
         return this.#hidesReasoning
           ? []
@@ -179,16 +168,6 @@ export class ChatResponseWriter implements Writer {
       default:
         return []
     }
-  }
-
-  /** A piece of the content, behind what separates it from a text before it. */
-  #paragraph(text: string): string {
-    if (text === '') return text
-    const lead = this.#isApart ? separator(this.#last, text) : ''
-    this.#isApart = false
-    this.#last = text
-    this.#lead += lead.length
-    return lead + text
   }
 
   /** Clients join the entries of one part and keep the id of the first. */

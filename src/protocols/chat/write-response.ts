@@ -63,40 +63,7 @@ export function loseCitation(context: ResponseContext, citation: Citation): void
 export const loseOfAudio = (context: ResponseContext, mediaType: string): void =>
   lose(context, 'response_field_adjusted', 'audio', `there is no field for its media type ${mediaType}`)
 
-/** Content that is not in the text of a message, so that the texts around it are two. */
-export const separates = (type: Part['type']): boolean => type === 'native' || type === 'tool-call'
-
-/** The space between a text and the one before it, where such content is between them. */
-export const separator = (before: string, text: string): string =>
-  before === '' || before.endsWith('\n') || text.startsWith('\n') ? '' : '\n\n'
-
-/** Texts that are apart begin with what separates them. */
-function asParagraphs(given: readonly Part[]): Part[] {
-  let before = ''
-  let isApart = false
-  return given.map((part) => {
-    if (separates(part.type)) isApart = true
-    if (part.type !== 'text' || part.text === '') return part
-    const lead = isApart ? separator(before, part.text) : ''
-    before = part.text
-    isApart = false
-    return lead === '' ? part : withLead(lead, part)
-  })
-}
-
-const withLead = (lead: string, { citations, ...part }: TextPart): TextPart => ({
-  ...part,
-  text: lead + part.text,
-  ...(citations === undefined ? {} : { citations: citations.map((citation) => moved(citation, lead.length)) }),
-})
-
-const moved = (citation: Citation, by: number): Citation =>
-  citation.start === undefined || citation.end === undefined
-    ? citation
-    : { ...citation, start: citation.start + by, end: citation.end + by }
-
-function writeMessage(given: Part[], responseIdentity: ResponseContext['responseIdentity'], hidden: boolean): Json {
-  const parts = asParagraphs(given)
+function writeMessage(parts: Part[], responseIdentity: ResponseContext['responseIdentity'], hidden: boolean): Json {
   const texts = parts.filter((part) => part.type === 'text')
   const refusals = parts.filter((part) => part.type === 'refusal').map((part) => part.text)
   const reasoning = hidden ? '' : parts.map((part) => (part.type === 'reasoning' ? part.text : '')).join('')

@@ -15,8 +15,6 @@ import { chunksIn, contextWith, framesOf, START, WITH_USAGE, withUniqueIds, type
 
 /** Responses to clients of chat completions. */
 
-type Head = (GenerationEvent & { type: 'part-start' })['head']
-
 test('audio in several pieces is written as one', () => {
   const parts = ['AA==', 'AQI='].map((data): GenerationResponse['parts'][number] => ({
     type: 'audio',
@@ -27,60 +25,6 @@ test('audio in several pieces is written as one', () => {
     contextWith(),
   ) as Json
   expect(choices[0].message.audio.data).toBe('AAEC')
-})
-
-describe('texts with something between them that is not in the content', () => {
-  const search: Head = {
-    type: 'native',
-    protocol: 'messages',
-    kind: 'web_search_tool_result',
-    value: {},
-  }
-  const call: Head = { type: 'tool-call', id: 'c', name: 'f', form: 'function' }
-  const text: Head = { type: 'text' }
-  const cited = (start: number, end: number): Head => ({
-    type: 'citation',
-    citation: { url: 'https://a.b', start, end },
-  })
-
-  /** The content and the cited passages, whole and streamed. */
-  function contentOf(...parts: [head: Head, ...deltas: string[]][]): [content: string, passages: string[]] {
-    const events: GenerationEvent[] = [START]
-    for (const [part, [head, ...deltas]] of parts.entries())
-      events.push(
-        { type: 'part-start', part, head },
-        ...deltas.map((delta): GenerationEvent => ({ type: 'part-delta', part, text: delta })),
-        { type: 'part-end', part },
-      )
-    events.push({ type: 'finish', reason: 'stop', raw: 'end_turn' })
-    const { message } = (writeResponse(fold(events), contextWith()) as Json).choices[0]
-    const deltas = chunksIn(framesOf(events)).flatMap(({ choices }) => choices.map(({ delta }: Json) => delta as Json))
-    const streamed = deltas.map(({ content = '' }) => content).join('')
-    const passages = (annotations: Json[]) =>
-      annotations.map(({ url_citation: { start_index, end_index } }) => streamed.slice(start_index, end_index))
-    expect(message.content).toBe(streamed)
-    expect(passages(message.annotations ?? [])).toEqual(passages(deltas.flatMap((delta) => delta.annotations ?? [])))
-    return [streamed, passages(message.annotations ?? [])]
-  }
-
-  test('are paragraphs, and citations are those of their passages', () => {
-    expect(contentOf([text, 'I search.'], [search], [text, 'It ', 'is so.'], [cited(0, 2)], [cited(3, 6)])).toEqual([
-      'I search.\n\nIt is so.',
-      ['It', 'is '],
-    ])
-    expect(contentOf([text, 'First.'], [cited(0, 5)], [call, '{}'], [text, 'Then.'], [cited(0, 4)])).toEqual([
-      'First.\n\nThen.',
-      ['First', 'Then'],
-    ])
-  })
-
-  test('stay as they are where they are apart, and pieces of one text are joined', () => {
-    expect(contentOf([text, 'So '], [text, 'it is.'])[0]).toBe('So it is.')
-    expect(contentOf([text, 'So:\n'], [search], [text, 'it is.'])[0]).toBe('So:\nit is.')
-    expect(contentOf([text, 'So:'], [search], [text, '\n', 'it is.'])[0]).toBe('So:\nit is.')
-    expect(contentOf([search], [text, 'It is.'], [search])[0]).toBe('It is.')
-    expect(contentOf([text, ''], [search], [text, ''], [text, 'It is.'])[0]).toBe('It is.')
-  })
 })
 
 test('a stream of every kind of part is written as these frames', () => {
