@@ -7,7 +7,7 @@ const WAITING_MAX = 32
 const PASSWORD_MIN = 12
 const PASSWORD_MAX = 200
 
-/** How a password is hashed: the memory in KiB, and the passes over it. */
+/** The cost of a hash: `memoryCost` in KiB, and `timeCost` passes over it. */
 export const HASHING = { algorithm: 'argon2id' as const, memoryCost: 65_536, timeCost: 2 }
 
 let ofNone: Promise<string> | undefined

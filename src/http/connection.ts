@@ -138,11 +138,9 @@ export class Connection implements Expiring {
     if (success && error === null) this.#opened?.resolve(this)
     else
       this.#fail(
-        new GatewayError(
-          'upstream_error',
-          'The provider could not be reached: its TLS certificate was not accepted.',
-          { cause: error },
-        ),
+        new GatewayError('upstream_error', 'The provider could not be reached: its TLS certificate was not accepted.', {
+          cause: error,
+        }),
       )
   }
 
