@@ -2,10 +2,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startGatewayProcess, type GatewayProcess } from '../server.ts'
+import { startGateway, startGatewayProcess, type Gateway, type GatewayOptions, type GatewayProcess } from '../server.ts'
 import { rawServer, until, type RawSocket } from '../transport/raw-server.ts'
 import { predictionUpstream, type PredictionUpstream } from './upstream.ts'
-import { storeOf } from '../stores.ts'
+import { once, storeOf } from '../stores.ts'
 
 /** Faults of providers: each prediction ends, is charged and is reported once, and is never created twice. */
 
@@ -13,7 +13,7 @@ let upstream: PredictionUpstream
 let hooks: ReturnType<typeof Bun.serve>
 /** Path, status and id of each webhook call. */
 let calls: { path: string; status: string; id: string }[] = []
-const gateways: GatewayProcess[] = []
+const gateways: Gateway[] = []
 
 beforeAll(() => {
   upstream = predictionUpstream()
@@ -50,10 +50,22 @@ type Shown = {
   completed_at: string | null
 }
 
-async function start(url: string, more = '', data?: string, providers = '', settings = ''): Promise<GatewayProcess> {
-  const gateway = await startGatewayProcess({
-    ...(data === undefined ? {} : { data }),
-    config: `
+type Sections = { models?: string; providers?: string; settings?: string }
+
+async function start(url: string, sections?: Sections): Promise<Gateway> {
+  const gateway = await startGateway(configured(url, sections))
+  gateways.push(gateway)
+  return gateway
+}
+
+async function startProcess(url: string, sections?: Sections, data?: string): Promise<GatewayProcess> {
+  const gateway = await startGatewayProcess({ ...configured(url, sections), ...(data === undefined ? {} : { data }) })
+  gateways.push(gateway)
+  return gateway
+}
+
+const configured = (url: string, { models = '', providers = '', settings = '' }: Sections = {}): GatewayOptions => ({
+  config: `
 limits: { requestsPerMinute: 1000000 }
 billing: { unpriced: refuse, startingCredit: 1, delay: 0s }
 fetch: { private: ["127.0.0.1:${hooks.port}"] }
@@ -62,13 +74,10 @@ ${settings}providers:
 ${providers}
 models:
   job: { endpoints: [{ provider: up, model: owner/name }], price: { request: 0.01 } }
-${more}`,
-  })
-  gateways.push(gateway)
-  return gateway
-}
+${models}`,
+})
 
-const ask = async ({ url, key }: GatewayProcess, method: string, path: string, body?: object): Promise<Shown> =>
+const ask = async ({ url, key }: Gateway, method: string, path: string, body?: object): Promise<Shown> =>
   (await (
     await fetch(url + path, {
       method,
@@ -77,7 +86,7 @@ const ask = async ({ url, key }: GatewayProcess, method: string, path: string, b
     })
   ).json()) as Shown
 
-const create = (gateway: GatewayProcess, input: { key: string; ms?: number }): Promise<Shown> =>
+const create = (gateway: Gateway, input: { key: string; ms?: number }): Promise<Shown> =>
   ask(gateway, 'POST', '/v1/predictions', {
     model: 'job',
     input,
@@ -85,7 +94,7 @@ const create = (gateway: GatewayProcess, input: { key: string; ms?: number }): P
     webhook_events_filter: ['completed'],
   })
 
-async function ended(gateway: GatewayProcess, { id }: Shown): Promise<Shown> {
+async function ended(gateway: Gateway, { id }: Shown): Promise<Shown> {
   for (;;) {
     const now = await ask(gateway, 'GET', `/v1/predictions/${id}`)
     if (now.completed_at !== null) return now
@@ -93,31 +102,35 @@ async function ended(gateway: GatewayProcess, { id }: Shown): Promise<Shown> {
   }
 }
 
-const billOf = async (gateway: GatewayProcess, { id }: Shown): Promise<number> =>
+const billOf = async (gateway: Gateway, { id }: Shown): Promise<number> =>
   ((await ask(gateway, 'GET', `/v1/management/generation?id=${id}`)) as unknown as { usage: number }).usage
 
-test('a provider that sends invalid responses for a while is polled on', async () => {
-  const gateway = await start(upstream.url)
-  const nonsense = [
-    () => new Response('Bad gateway', { status: 502 }),
-    () => Response.json({ id: 'x', status: 'exploded' }),
-    () => Response.json({ id: '../files', status: 'succeeded' }),
-    () => Response.json({ id: 'x', status: 'processing', logs: 5, output: { a: 1 }, metrics: { predict_time: -1 } }),
-    () => new Response('{"id":"x","st'),
-  ]
-  upstream.instead = (kind) => (kind === 'GET' ? nonsense.shift()?.() : undefined)
-  const slow = await ended(gateway, await create(gateway, { key: 'nonsense', ms: 300 }))
-  expect(slow).toMatchObject({ status: 'succeeded', output: ['done'], metrics: { predict_time: 0.3 } })
-  expect([
-    nonsense.length,
-    upstream.creates.filter((key) => key === 'nonsense').length,
-    await billOf(gateway, slow),
-  ]).toEqual([0, 1, 0.01])
-  await until(() => calls.length === 1)
-}, 60_000)
+once(
+  'a provider that sends invalid responses for a while is polled on',
+  async () => {
+    const gateway = await start(upstream.url)
+    const nonsense = [
+      () => new Response('Bad gateway', { status: 502 }),
+      () => Response.json({ id: 'x', status: 'exploded' }),
+      () => Response.json({ id: '../files', status: 'succeeded' }),
+      () => Response.json({ id: 'x', status: 'processing', logs: 5, output: { a: 1 }, metrics: { predict_time: -1 } }),
+      () => new Response('{"id":"x","st'),
+    ]
+    upstream.instead = (kind) => (kind === 'GET' ? nonsense.shift()?.() : undefined)
+    const slow = await ended(gateway, await create(gateway, { key: 'nonsense', ms: 300 }))
+    expect(slow).toMatchObject({ status: 'succeeded', output: ['done'], metrics: { predict_time: 0.3 } })
+    expect([
+      nonsense.length,
+      upstream.creates.filter((key) => key === 'nonsense').length,
+      await billOf(gateway, slow),
+    ]).toEqual([0, 1, 0.01])
+    await until(() => calls.length === 1)
+  },
+  60_000,
+)
 
 test('queued predictions of a suspended account are not run and not charged', async () => {
-  const gateway = await start(upstream.url, '', undefined, '', 'predictions: { concurrency: 1 }\n')
+  const gateway = await start(upstream.url, { settings: 'predictions: { concurrency: 1 }\n' })
   const running = await create(gateway, { key: 'runs', ms: 2_500 })
   const waiting = await create(gateway, { key: 'waits', ms: 10 })
   await until(() => upstream.creates.includes('runs'))
@@ -132,59 +145,75 @@ test('queued predictions of a suspended account are not run and not charged', as
   await store.close()
 }, 30_000)
 
-test('a prediction is polled at intervals that grow with its age', async () => {
-  const gateway = await start(upstream.url)
-  const polledAt: number[] = []
-  upstream.instead = () => void polledAt.push(performance.now())
-  await ended(gateway, await create(gateway, { key: 'patient', ms: 5_000 }))
-  const [made = 0] = polledAt
-  // Each interval by the age at its end: an eighth of the age at its beginning is a ninth of that.
-  const ratios = polledAt
-    .map((at, index) => ({ age: at - made, ratio: (at - polledAt[index - 1]!) / (at - made) }))
-    .filter(({ age }) => age > 2_300)
-    .map(({ ratio }) => ratio)
-    .toSorted((a, b) => a - b)
-  expect(ratios.length).toBeGreaterThan(1)
-  const median = ratios[Math.floor(ratios.length / 2)]!
-  expect(median).toBeGreaterThan(0.06)
-  expect(median).toBeLessThan(0.16)
-}, 60_000)
+once(
+  'a prediction is polled at intervals that grow with its age',
+  async () => {
+    const gateway = await start(upstream.url)
+    const polledAt: number[] = []
+    upstream.instead = () => void polledAt.push(performance.now())
+    await ended(gateway, await create(gateway, { key: 'patient', ms: 5_000 }))
+    const [made = 0] = polledAt
+    // Each interval by the age at its end: an eighth of the age at its beginning is a ninth of that.
+    const ratios = polledAt
+      .map((at, index) => ({ age: at - made, ratio: (at - polledAt[index - 1]!) / (at - made) }))
+      .filter(({ age }) => age > 2_300)
+      .map(({ ratio }) => ratio)
+      .toSorted((a, b) => a - b)
+    expect(ratios.length).toBeGreaterThan(1)
+    const median = ratios[Math.floor(ratios.length / 2)]!
+    expect(median).toBeGreaterThan(0.06)
+    expect(median).toBeLessThan(0.16)
+  },
+  60_000,
+)
 
 describe('a provider out of capacity', () => {
   const busy = (status: number, more: object = {}): Response =>
     Response.json({ detail: 'Too much at the moment.', status }, { status, ...more })
   const createsOf = (name: string): number => upstream.creates.filter((key) => key === name).length
 
-  test('is tried again when it asks for it, and the prediction is charged once', async () => {
-    const gateway = await start(upstream.url)
-    const failures = [busy(429, { headers: { 'retry-after': '1' } }), busy(503)]
-    const at: number[] = []
-    upstream.instead = (kind) => (kind === 'POST' ? (at.push(performance.now()), failures.shift()) : undefined)
-    const end = await ended(gateway, await create(gateway, { key: 'busy', ms: 100 }))
-    expect([end.status, createsOf('busy'), await billOf(gateway, end)]).toEqual(['succeeded', 3, 0.01])
-    expect(at[1]! - at[0]!).toBeGreaterThan(990)
-    // The call of the test before may come as late as this one.
-    await until(() => calls.filter(({ path }) => path === '/busy').length === 1)
-  }, 30_000)
+  once(
+    'is tried again when it asks for it, and the prediction is charged once',
+    async () => {
+      const gateway = await start(upstream.url)
+      const failures = [busy(429, { headers: { 'retry-after': '1' } }), busy(503)]
+      const at: number[] = []
+      upstream.instead = (kind) => (kind === 'POST' ? (at.push(performance.now()), failures.shift()) : undefined)
+      const end = await ended(gateway, await create(gateway, { key: 'busy', ms: 100 }))
+      expect([end.status, createsOf('busy'), await billOf(gateway, end)]).toEqual(['succeeded', 3, 0.01])
+      expect(at[1]! - at[0]!).toBeGreaterThan(990)
+      // The call of the test before may come as late as this one.
+      await until(() => calls.filter(({ path }) => path === '/busy').length === 1)
+    },
+    30_000,
+  )
 
-  test('is not tried again where it may have taken the prediction', async () => {
-    const gateway = await start(upstream.url)
-    upstream.instead = (kind) => (kind === 'POST' ? busy(500) : undefined)
-    const end = await ended(gateway, await create(gateway, { key: 'unclear', ms: 100 }))
-    expect([end.status, createsOf('unclear'), await billOf(gateway, end)]).toEqual(['failed', 1, 0])
-  }, 30_000)
+  once(
+    'is not tried again where it may have taken the prediction',
+    async () => {
+      const gateway = await start(upstream.url)
+      upstream.instead = (kind) => (kind === 'POST' ? busy(500) : undefined)
+      const end = await ended(gateway, await create(gateway, { key: 'unclear', ms: 100 }))
+      expect([end.status, createsOf('unclear'), await billOf(gateway, end)]).toEqual(['failed', 1, 0])
+    },
+    30_000,
+  )
 
-  test('fails the prediction when it stays out of capacity', async () => {
-    const gateway = await start(upstream.url, 'timeouts: { total: 2s }\n')
-    upstream.instead = (kind) => (kind === 'POST' ? busy(429) : undefined)
-    const end = await ended(gateway, await create(gateway, { key: 'given-up' }))
-    expect([end.status, end.error, await billOf(gateway, end)]).toEqual([
-      'failed',
-      expect.stringContaining('Too much at the moment.'),
-      0,
-    ])
-    expect(createsOf('given-up')).toBe(2)
-  }, 30_000)
+  once(
+    'fails the prediction when it stays out of capacity',
+    async () => {
+      const gateway = await start(upstream.url, { settings: 'timeouts: { total: 2s }\n' })
+      upstream.instead = (kind) => (kind === 'POST' ? busy(429) : undefined)
+      const end = await ended(gateway, await create(gateway, { key: 'given-up' }))
+      expect([end.status, end.error, await billOf(gateway, end)]).toEqual([
+        'failed',
+        expect.stringContaining('Too much at the moment.'),
+        0,
+      ])
+      expect(createsOf('given-up')).toBe(2)
+    },
+    30_000,
+  )
 
   test('is not tried again for a prediction that is cancelled meanwhile, which costs nothing', async () => {
     const gateway = await start(upstream.url)
@@ -213,7 +242,7 @@ describe('a provider out of capacity', () => {
     async (signal) => {
       const data = mkdtempSync(join(tmpdir(), 'sluice-faults-'))
       try {
-        const first = await start(upstream.url, '', data)
+        const first = await startProcess(upstream.url, {}, data)
         upstream.instead = (kind) => (kind === 'POST' ? busy(429, { headers: { 'retry-after': '60' } }) : undefined)
         const made = await create(first, { key: signal })
         await until(() => createsOf(signal) === 1)
@@ -221,7 +250,7 @@ describe('a provider out of capacity', () => {
         first.kill(signal)
         await first.exited
         upstream.instead = undefined
-        const second = await start(upstream.url, '', data)
+        const second = await startProcess(upstream.url, {}, data)
         const end = await ended(second, made)
         expect([end.status, createsOf(signal), await billOf(second, end)]).toEqual(['succeeded', 2, 0.01])
         for (const gateway of gateways.splice(0)) await gateway.stop()
@@ -232,100 +261,114 @@ describe('a provider out of capacity', () => {
     30_000,
   )
 
-  test('of a generation model is tried again, too', async () => {
-    let polls = 0
-    const chat = Bun.serve({
-      port: 0,
-      hostname: '127.0.0.1',
-      fetch: () =>
-        ++polls === 1
-          ? busy(429)
-          : Response.json({
-              id: 'c',
-              object: 'chat.completion',
-              created: 1,
-              model: 'm',
-              choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
-              usage: { prompt_tokens: 5, completion_tokens: 1, total_tokens: 6 },
-            }),
-    })
-    try {
-      const gateway = await start(
-        upstream.url,
-        `  text: { endpoints: [{ provider: chat, model: m }], price: { request: 0.02 } }\n`,
-        undefined,
-        `  chat: { protocol: chat.completions, baseUrl: "${chat.url}v1", apiKey: none }\n`,
-      )
-      const end = await ended(
-        gateway,
-        await ask(gateway, 'POST', '/v1/predictions', {
-          model: 'text',
-          input: { prompt: 'Hi' },
-          webhook: `http://127.0.0.1:${hooks.port}/text`,
-          webhook_events_filter: ['start', 'completed'],
-        }),
-      )
-      expect([end.status, end.output, polls, await billOf(gateway, end)]).toEqual(['succeeded', 'Hello', 2, 0.02])
-      await until(() => calls.length === 2)
-      expect(calls.map(({ status }) => status)).toEqual(['processing', 'succeeded'])
-    } finally {
-      await chat.stop(true)
-    }
-  }, 30_000)
+  once(
+    'of a generation model is tried again, too',
+    async () => {
+      let polls = 0
+      const chat = Bun.serve({
+        port: 0,
+        hostname: '127.0.0.1',
+        fetch: () =>
+          ++polls === 1
+            ? busy(429)
+            : Response.json({
+                id: 'c',
+                object: 'chat.completion',
+                created: 1,
+                model: 'm',
+                choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
+                usage: { prompt_tokens: 5, completion_tokens: 1, total_tokens: 6 },
+              }),
+      })
+      try {
+        const gateway = await start(upstream.url, {
+          models: `  text: { endpoints: [{ provider: chat, model: m }], price: { request: 0.02 } }\n`,
+          providers: `  chat: { protocol: chat.completions, baseUrl: "${chat.url}v1", apiKey: none }\n`,
+        })
+        const end = await ended(
+          gateway,
+          await ask(gateway, 'POST', '/v1/predictions', {
+            model: 'text',
+            input: { prompt: 'Hi' },
+            webhook: `http://127.0.0.1:${hooks.port}/text`,
+            webhook_events_filter: ['start', 'completed'],
+          }),
+        )
+        expect([end.status, end.output, polls, await billOf(gateway, end)]).toEqual(['succeeded', 'Hello', 2, 0.02])
+        await until(() => calls.length === 2)
+        expect(calls.map(({ status }) => status)).toEqual(['processing', 'succeeded'])
+      } finally {
+        await chat.stop(true)
+      }
+    },
+    30_000,
+  )
 })
 
-test('a prediction that exceeds the total timeout is cancelled at its provider, and costs nothing', async () => {
-  const gateway = await start(upstream.url, 'timeouts: { total: 1s }\n')
-  const end = await ended(gateway, await create(gateway, { key: 'stuck', ms: 600_000 }))
-  expect([
-    end.status,
-    end.error,
-    upstream.cancels.filter((key) => key === 'stuck').length,
-    await billOf(gateway, end),
-  ]).toEqual(['failed', expect.stringContaining('did not end in time'), 1, 0])
-  await until(() => calls.length === 1)
-  expect(calls[0]).toMatchObject({ path: '/stuck', status: 'failed' })
-}, 30_000)
+once(
+  'a prediction that exceeds the total timeout is cancelled at its provider, and costs nothing',
+  async () => {
+    const gateway = await start(upstream.url, { settings: 'timeouts: { total: 1s }\n' })
+    const end = await ended(gateway, await create(gateway, { key: 'stuck', ms: 600_000 }))
+    expect([
+      end.status,
+      end.error,
+      upstream.cancels.filter((key) => key === 'stuck').length,
+      await billOf(gateway, end),
+    ]).toEqual(['failed', expect.stringContaining('did not end in time'), 1, 0])
+    await until(() => calls.length === 1)
+    expect(calls[0]).toMatchObject({ path: '/stuck', status: 'failed' })
+  },
+  30_000,
+)
 
-test('a creation whose connection breaks is not sent again, on a new connection or a reused one', async () => {
-  const keys: string[] = []
-  let dies = false
-  const answerTo = (socket: RawSocket, body: object): void => {
-    const text = JSON.stringify(body)
-    socket.write(
-      `HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
-    )
-  }
-  const raw = rawServer((socket, request) => {
-    const { input } = JSON.parse(request.slice(request.indexOf('\r\n\r\n') + 4)) as { input: { key: string } }
-    keys.push(input.key)
-    if (dies) socket.terminate()
-    else answerTo(socket, { id: `p${keys.length}`, status: 'succeeded', output: ['done'] })
-  })
-  try {
-    const gateway = await start(`${raw.url}/v1`)
-    expect(await ended(gateway, await create(gateway, { key: 'before' }))).toMatchObject({ status: 'succeeded' })
-    dies = true
-    const lost = await ended(gateway, await create(gateway, { key: 'lost' }))
-    expect([lost.status, keys, await billOf(gateway, lost)]).toEqual(['failed', ['before', 'lost'], 0])
-  } finally {
-    raw.stop()
-  }
-}, 30_000)
+once(
+  'a creation whose connection breaks is not sent again, on a new connection or a reused one',
+  async () => {
+    const keys: string[] = []
+    let dies = false
+    const answerTo = (socket: RawSocket, body: object): void => {
+      const text = JSON.stringify(body)
+      socket.write(
+        `HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
+      )
+    }
+    const raw = rawServer((socket, request) => {
+      const { input } = JSON.parse(request.slice(request.indexOf('\r\n\r\n') + 4)) as { input: { key: string } }
+      keys.push(input.key)
+      if (dies) socket.terminate()
+      else answerTo(socket, { id: `p${keys.length}`, status: 'succeeded', output: ['done'] })
+    })
+    try {
+      const gateway = await start(`${raw.url}/v1`)
+      expect(await ended(gateway, await create(gateway, { key: 'before' }))).toMatchObject({ status: 'succeeded' })
+      dies = true
+      const lost = await ended(gateway, await create(gateway, { key: 'lost' }))
+      expect([lost.status, keys, await billOf(gateway, lost)]).toEqual(['failed', ['before', 'lost'], 0])
+    } finally {
+      raw.stop()
+    }
+  },
+  30_000,
+)
 
-test('an id that would change the path of a poll is refused', async () => {
-  const gateway = await start(upstream.url)
-  const polls = upstream.polls
-  for (const id of ['../files/x', 'a/b', '', '.', 'x?y=1', 5]) {
-    upstream.instead = (kind) => (kind === 'POST' ? Response.json({ id, status: 'processing' }) : undefined)
-    const end = await ended(gateway, await create(gateway, { key: 'odd-id' }))
-    expect([id, end.status, await billOf(gateway, end)]).toEqual([id, 'failed', 0])
-  }
-  expect(upstream.polls).toBe(polls)
-}, 30_000)
+once(
+  'an id that would change the path of a poll is refused',
+  async () => {
+    const gateway = await start(upstream.url)
+    const polls = upstream.polls
+    for (const id of ['../files/x', 'a/b', '', '.', 'x?y=1', 5]) {
+      upstream.instead = (kind) => (kind === 'POST' ? Response.json({ id, status: 'processing' }) : undefined)
+      const end = await ended(gateway, await create(gateway, { key: 'odd-id' }))
+      expect([id, end.status, await billOf(gateway, end)]).toEqual([id, 'failed', 0])
+    }
+    expect(upstream.polls).toBe(polls)
+  },
+  30_000,
+)
 
 test('an end and a cancellation at the same time are one end, which is reported once', async () => {
-  const gateway = await start(upstream.url, 'predictions: { concurrency: 20 }\n')
+  const gateway = await startProcess(upstream.url, { settings: 'predictions: { concurrency: 20 }\n' })
   const ends = await Promise.all(
     Array.from({ length: 20 }, async (_, number) => {
       const made = await create(gateway, { key: `race-${number}`, ms: 300 })
