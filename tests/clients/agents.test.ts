@@ -156,16 +156,9 @@ describe('codex', () => {
     const response = await post(gateway, codex, model, codex.first(model, 'Hi'))
     await response.text()
     const losses = JSON.parse(response.headers.get('x-sluice-translation') ?? '[]') as Loss[]
-    // The web search, of which only OpenAI's own has `external_web_access`, and the description of the namespace.
+    // The web search, of which only OpenAI's own has `external_web_access`.
     const lost = losses.filter(({ path }) => path.startsWith('tools[')).map(({ code, path }) => [code, path])
-    expect(lost).toEqual(
-      model === 'sandbox/responses'
-        ? []
-        : [
-            ['tool_native', 'tools[2]'],
-            ['native_field', 'tools[1].description'],
-          ],
-    )
+    expect(lost).toEqual(model === 'sandbox/responses' ? [] : [['tool_native', 'tools[2]']])
   })
 
   test.each(MODELS)(

@@ -156,16 +156,34 @@ function readGrammar(tool: Fields): Record<string, unknown> | undefined {
   return format.value
 }
 
-/** The tools of a namespace are ordinary tools elsewhere; only its description is lost. */
+/** OpenAI refuses longer descriptions of functions. */
+const DESCRIPTION_MAX = 1024
+
+/** The tools of a namespace are ordinary tools elsewhere, and its description is in that of the first one. */
 function readNamespace(tool: Fields, names: NamespaceNames, extras: Extras): Tool[] {
   const name = tool.require('name', tool.string('name'), 'the name of the namespace')
   const inner = tool.require('tools', tool.objects('tools'), 'the tools of the namespace')
-  if (tool.value.description === '') tool.take('description')
   const tools = inner.flatMap((one) =>
     one.value.type === 'namespace' ? [nativeTool(one, 'namespace')] : readTool(one, names, extras, name),
   )
+  if (describe(tool.value.description, name, tools)) tool.take('description')
   collectExtras(tool, extras)
   return tools
+}
+
+/** False where the description of a namespace has no place in a description of its tools. */
+function describe(description: unknown, namespace: string, tools: Tool[]): boolean {
+  if (typeof description !== 'string') return false
+  if (description === '') return true
+  const callable = tools.filter((tool) => tool.type !== 'native')
+  const [first] = callable
+  if (first === undefined) return false
+  const names = callable.map(({ name }) => name).join(', ')
+  const own = first.description === undefined ? '' : `\n\n${first.description}`
+  const joined = `The tools of ${namespace} (${names}): ${description}${own}`
+  if (joined.length > DESCRIPTION_MAX) return false
+  first.description = joined
+  return true
 }
 
 const nativeTool = (tool: Fields, kind: string): Tool & { type: 'native' } => ({

@@ -114,7 +114,31 @@ describe('a request', () => {
       ],
     )
     expect(webSearch).toBeUndefined()
-    expect({ ...extras }).toEqual({ 'tools[2].description': 'd' })
+    expect({ ...extras }).toEqual({})
+  })
+
+  test('has the description of a namespace in that of its first tool', () => {
+    const described = (description: string, ...inner: object[]) => {
+      const { tools, extras } = read({ tools: [{ type: 'namespace', name: 'mcp', description, tools: inner }] })
+      return [tools.map((tool) => (tool.type === 'native' ? tool.kind : tool.description)), { ...extras }]
+    }
+    const look = { type: 'function', name: 'look', description: 'Looks.' }
+    const patch = { type: 'custom', name: 'patch' }
+    expect(described('Files.', look, patch)).toEqual([
+      ['The tools of mcp (look, patch): Files.\n\nLooks.', undefined],
+      {},
+    ])
+    expect(described('Files.', patch)).toEqual([['The tools of mcp (patch): Files.'], {}])
+    expect(described('Files.', { type: 'namespace', name: 'n' }, look)).toEqual([
+      ['namespace', 'The tools of mcp (look): Files.\n\nLooks.'],
+      {},
+    ])
+    // OpenAI refuses longer descriptions of functions.
+    expect(described('x'.repeat(1_000), look)).toEqual([['Looks.'], { 'tools[0].description': 'x'.repeat(1_000) }])
+    expect(described('Files.', { type: 'namespace', name: 'n' })).toEqual([
+      ['namespace'],
+      { 'tools[0].description': 'Files.' },
+    ])
   })
 
   test('has the tools of a namespace, and a namespace inside it as one that no other protocol has', () => {
