@@ -45,7 +45,7 @@ function tableOf({ model, protocol, strategy, candidates, left_out: leftOut }: R
     one.reason,
     one.score.toPrecision(3),
     String(one.in_flight),
-    `${Math.round(one.success_rate * 100)} %`,
+    one.success_rate === null ? '' : `${Math.round(one.success_rate * 100)} %`,
     one.first_token_ms === null ? '' : `${one.first_token_ms} ms`,
     one.tokens_per_second === null ? '' : String(one.tokens_per_second),
     one.breaker,

@@ -11,7 +11,9 @@ import { startGateway, type Gateway } from '../server.ts'
 
 setDefaultTimeout(60_000)
 
-const upstreams = startUpstreams()
+const upstreams = startUpstreams(({ model }) =>
+  model === 'sick' ? Response.json({ error: { message: 'no' } }, { status: 500 }) : undefined,
+)
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-route-'))
 let gateway: Gateway
 const key = `sk-mg-v1-test${'0123456789abcdef'.repeat(3)}`
@@ -24,11 +26,13 @@ providers:
   one: { protocol: chat.completions, baseUrl: "${upstreams.url}/one", apiKeys: [{ name: k1, key: canary-secret-1 }] }
   two: { protocol: messages, baseUrl: "${upstreams.url}/two", apiKey: canary-secret-2, region: eu }
   three: { protocol: chat.completions, baseUrl: "${upstreams.url}/three" }
+  sick: { protocol: chat.completions, baseUrl: "${upstreams.url}/sick" }
 models:
   many:
     endpoints: [{ provider: one, model: a }, { provider: two, model: b }, { provider: three, model: c }]
     fallbacks: [other]
   other: { endpoints: [{ provider: three, model: o }] }
+  sick: { endpoints: [{ provider: sick, model: sick }], fallbacks: [other] }
 `,
   })
 })
@@ -65,7 +69,7 @@ test('candidates come in the order of attempts, with their state, and nothing is
     protocol: 'chat.completions',
     reason: 'order',
     in_flight: 0,
-    success_rate: 1,
+    success_rate: null,
     first_token_ms: null,
     tokens_per_second: null,
     quota_left: 1,
@@ -74,6 +78,21 @@ test('candidates come in the order of attempts, with their state, and nothing is
   expect(routed.left_out).toEqual([])
   expect(text).not.toContain('canary-secret')
   expect(upstreams.calls).toEqual([])
+})
+
+test('the success rate of an endpoint is shown once something is known of it', async () => {
+  const rate = async (): Promise<number | null> => {
+    const { candidates } = (await (await ask({ model: 'sick' })).json()) as RouteAnswer
+    return candidates.find(({ endpoint }) => endpoint === 'sick')!.success_rate
+  }
+  expect(await rate()).toBeNull()
+  const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'sick', messages: [{ role: 'user', content: 'Hi' }] }),
+  })
+  await response.text()
+  expect(await rate()).toBeLessThan(1)
 })
 
 test('the preferences in a body and in headers count, and those left out have reasons', async () => {

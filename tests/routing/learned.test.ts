@@ -203,6 +203,18 @@ describe('state of an endpoint', () => {
     expect(cooled(40_000)).toBe(1_000)
   })
 
+  test('nothing is known of one that has to be probed, which is chosen as if all succeeded', () => {
+    const state = new EndpointState('a', () => 0.5)
+    const rates = (now: number) => [state.knownSuccessRate(now), state.successRate(now)]
+    expect(rates(0)).toEqual([undefined, 1])
+    begun(state, 'success', 0)
+    begun(state, 'fault', 0)
+    expect(rates(0)).toEqual([2 / 3, 2 / 3])
+    expect(rates(60_000)).toEqual([undefined, 1])
+    for (let count = 0; count < 5; count++) begun(state, 'fault', 60_000)
+    expect([state.breaker.state, ...rates(60_000)]).toEqual(['open', undefined, 1])
+  })
+
   test('429s and errors of requests do not open the breaker, faults do', () => {
     const state = new EndpointState('a', () => 0.5)
     for (let count = 0; count < 50; count++) begun(state, count % 2 === 0 ? 'limited' : 'none', 0, 0)

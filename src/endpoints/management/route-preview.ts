@@ -15,7 +15,8 @@ type RoutedEndpoint = { endpoint: string; model: string; protocol: string; fallb
 
 /**
  * The choice among the endpoints of a model. `candidates`: in the order of attempts, a lower score is better. Rates and
- * times are those of the last minutes; `quota_left`: the share of the provider's own limits.
+ * times are those of the last minutes, null where they are not known; `quota_left`: the share of the provider's own
+ * limits.
  */
 export type RouteAnswer = {
   model: string
@@ -25,7 +26,7 @@ export type RouteAnswer = {
     score: number
     reason: string
     in_flight: number
-    success_rate: number
+    success_rate: number | null
     first_token_ms: number | null
     tokens_per_second: number | null
     quota_left: number
@@ -53,7 +54,7 @@ export async function previewModelRoute(app: AppContext, inbound: ManagementRequ
       score,
       reason,
       in_flight: state.inFlight,
-      success_rate: Math.round(state.successRate(now) * 1000) / 1000,
+      success_rate: thousandths(state.knownSuccessRate(now)),
       first_token_ms: rounded(state.firstTokenMs(0.5)),
       tokens_per_second: rounded(state.tokensPerSecond(now)),
       quota_left: state.quotaLeft(now),
@@ -70,6 +71,9 @@ export async function previewModelRoute(app: AppContext, inbound: ManagementRequ
   }
   return answer(routed)
 }
+
+const thousandths = (share: number | undefined): number | null =>
+  share === undefined ? null : Math.round(share * 1000) / 1000
 
 const named = ({ name, target, protocol, fallback }: Endpoint): RoutedEndpoint => ({
   endpoint: name,

@@ -125,9 +125,14 @@ export class EndpointState {
     this.#quotaUntil = now + Math.min(resetMs ?? 0, LONGEST_COOL_DOWN_MS)
   }
 
-  /** From 0 to 1; 1 for an endpoint that has not been used, or that has to be probed to know. */
+  /** From 0 to 1; 1 for an endpoint of which it is not known. */
   successRate(now: number): number {
-    if (this.breaker.state !== 'closed' || this.#isStale(STALE_FAILURES_MS, now)) return 1
+    return this.knownSuccessRate(now) ?? 1
+  }
+
+  /** Undefined for an endpoint that has not been used, or that has to be probed to know. */
+  knownSuccessRate(now: number): number | undefined {
+    if (this.breaker.state !== 'closed' || this.#isStale(STALE_FAILURES_MS, now)) return undefined
     const all = this.#all.of(now)
     // One request more than there were: a single failure is no rate of 0.
     return (this.#good.of(now) + 1) / (all + 1)
