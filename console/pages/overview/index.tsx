@@ -48,7 +48,7 @@ export function Home() {
         {(data) => <Tiles usage={data} before={before.data} speed={speed.data} />}
       </Loaded>
       <div className="home-grid">
-        <Panel title="Cost by model">
+        <Panel title="Cost by model, USD">
           <Loaded asked={usage} height={292}>
             {(data) => (
               <>

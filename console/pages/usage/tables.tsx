@@ -45,7 +45,10 @@ export function UsageTables(props: Props) {
     <Tabs defaultValue="groups" keepMounted={false} className="usage-tables">
       <Tabs.List>
         <Tabs.Tab value="groups">By {GROUPS[props.by].toLowerCase()}</Tabs.Tab>
-        <Tabs.Tab value="times">Over time: {METRICS[props.metric].toLowerCase()}</Tabs.Tab>
+        <Tabs.Tab value="times">
+          Over time: {METRICS[props.metric].toLowerCase()}
+          {props.metric === 'cost' ? ', USD' : ''}
+        </Tabs.Tab>
       </Tabs.List>
       <Tabs.Panel value="groups">
         <GroupTable {...props} />
