@@ -187,6 +187,21 @@ describe('one request', () => {
     expect(failures.find(({ code }) => code === 'upstream_rate_limited')?.requests).toBe(2)
   })
 
+  test('a prediction that failed at its provider has the error', async () => {
+    const response = await fetch(`${gateway.url}/v1/predictions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json', prefer: 'wait=20' },
+      body: JSON.stringify({ model: 'sandbox/prediction', input: { prompt: 'x', duration: 0, fail: 'out of memory' } }),
+    })
+    expect(await response.json()).toMatchObject({ status: 'failed', error: 'out of memory' })
+    const [line] = (await list('?api=predictions&q=out of memory')).data
+    const error = { code: 'upstream_error', message: 'out of memory' }
+    expect(line).toMatchObject({ outcome: 'failed', tries: 1, error })
+    expect((await owner.get(`/requests/${line!.id}`)).json).toMatchObject({
+      attempts: [{ provider: 'sandbox', error }],
+    })
+  }, 30_000)
+
   test('a refusal says which status and parameter', async () => {
     const [line] = (await list('?outcome=refused')).data
     const detail = (await owner.get(`/requests/${line!.public_id}`)).json as unknown as RequestDetailAnswer

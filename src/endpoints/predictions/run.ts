@@ -1,9 +1,12 @@
 import type { AppContext } from '../../context.ts'
-import { GatewayError } from '../../error.ts'
+import { type ErrorCode, GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
+import type { Meter } from '../../ledger/meter.ts'
 import { outcomeOf, type Outcome } from '../../ledger/outcomes.ts'
 import { log } from '../../log/log.ts'
+import { scrub } from '../../log/secrets.ts'
 import type { UpstreamPrediction } from '../../protocols/predictions/call.ts'
+import { type AttemptRecord, recordFailure } from '../../providers/attempt-record.ts'
 import { errorOfAttempt, UpstreamRefusal } from '../../providers/upstream-refusal.ts'
 import type { PredictionEndpoint } from '../../providers/catalogue.ts'
 import { heldBy } from '../../providers/names.ts'
@@ -24,10 +27,14 @@ type Modules = Pick<
 export type End = { ending: Outcome; charged: boolean } & Pick<Prediction, 'status'> &
   Partial<Pick<Prediction, 'output' | 'error' | 'logs' | 'startedAt' | 'predictSeconds'>>
 
-export function failed(thrown: unknown, ending?: Outcome): End {
+/** `code`: of the error, unless the provider reported it as that of the prediction. */
+type Ended = End & { code?: ErrorCode }
+
+function failed(thrown: unknown, ending?: Outcome): Ended {
   const error = errorOfAttempt(thrown)
   if (error.code === 'internal_error') log.error('A prediction failed', error.cause ?? error)
-  return { status: 'failed', error: error.message, ending: ending ?? outcomeOf(error), charged: false }
+  const { code, message } = error
+  return { status: 'failed', error: message, code, ending: ending ?? outcomeOf(error), charged: false }
 }
 
 /** Charged where it had been sent to a provider before its client cancelled it. */
@@ -44,6 +51,21 @@ export function canceled({ prediction, open: { meter } }: Job): End {
  * there, and the next start follows it.
  */
 export async function run(app: Modules, job: Job, stopping: AbortSignal): Promise<End | undefined> {
+  const ended = await runToEnd(app, job, stopping)
+  if (ended === undefined) return undefined
+  const { code = 'upstream_error', ...end } = ended
+  if (end.status === 'failed')
+    recordReason(job.open.meter, new GatewayError(code, scrub(end.error ?? 'It has no message.')))
+  return end
+}
+
+/** The record of a prediction that failed says why, as the prediction does. */
+function recordReason(meter: Meter, error: GatewayError): void {
+  const attempt: Pick<AttemptRecord, 'error' | 'message'> = meter.tries.at(-1) ?? (meter.unasked = {})
+  if (attempt.error === undefined) recordFailure(attempt, error)
+}
+
+async function runToEnd(app: Modules, job: Job, stopping: AbortSignal): Promise<Ended | undefined> {
   try {
     if (job.running.upstream !== undefined) return await follow(app, job, endpointOf(app, job.running), stopping)
     if (job.running.sentAt !== undefined) return failed(LOST, 'crashed')
@@ -72,7 +94,7 @@ const FIRST_OFFER_MS = 1_000
 const LONGEST_OFFER_MS = 60_000
 
 /** Runs a prediction, again and again while its providers are out of capacity. */
-async function offer(app: Modules, job: Job, stopping: AbortSignal): Promise<End | undefined> {
+async function offer(app: Modules, job: Job, stopping: AbortSignal): Promise<Ended | undefined> {
   const deadline = performance.now() + Math.min(OFFERED_MS, app.config.timeouts.totalMs)
   for (let tries = 1; ; tries++) {
     if (app.keys.isBlocked(job.accountId)) throw BARRED
@@ -125,7 +147,7 @@ async function generate(app: Modules, job: Job, work: GenerationWork): Promise<E
   }
 }
 
-async function forward(app: Modules, job: Job, work: ForwardedWork, stopping: AbortSignal): Promise<End | undefined> {
+async function forward(app: Modules, job: Job, work: ForwardedWork, stopping: AbortSignal): Promise<Ended | undefined> {
   // A cancellation does not abort a creation: the provider might run a prediction whose id is not known here.
   const inFlight = app.inFlight.enter(NEVER)
   try {
@@ -184,7 +206,7 @@ async function follow(
   job: Job,
   endpoint: PredictionEndpoint | undefined,
   stopping: AbortSignal,
-): Promise<End | undefined> {
+): Promise<Ended | undefined> {
   const sentAt = job.running.sentAt!
   const deadline = sentAt + app.config.timeouts.totalMs
   const poll = pollerOf(app, job, endpoint)
@@ -199,7 +221,7 @@ async function follow(
 }
 
 /** Polls once: the end of the prediction, where it has ended or its provider has lost it. */
-function pollerOf(app: Modules, job: Job, endpoint: PredictionEndpoint | undefined): () => Promise<End | undefined> {
+function pollerOf(app: Modules, job: Job, endpoint: PredictionEndpoint | undefined): () => Promise<Ended | undefined> {
   let unknownTimes = 0
   return async () => {
     if (endpoint === undefined) return undefined
@@ -220,7 +242,7 @@ async function cancelAndEnd(
   job: Job,
   endpoint: PredictionEndpoint | undefined,
   stopping: AbortSignal,
-): Promise<End | undefined> {
+): Promise<Ended | undefined> {
   const end = await cancel(app, job, endpoint, stopping)
   if (end === undefined && stopping.aborted) return undefined
   if (job.unwanted) return end ?? canceled(job)
@@ -246,7 +268,7 @@ async function cancel(
   job: Job,
   endpoint: PredictionEndpoint | undefined,
   stopping: AbortSignal,
-): Promise<End | undefined> {
+): Promise<Ended | undefined> {
   for (let tries = 0; endpoint !== undefined && tries < CANCEL_TRIES && !stopping.aborted; tries++) {
     const signal = AbortSignal.any([stopping, AbortSignal.timeout(CANCEL_MS)])
     try {
@@ -260,7 +282,7 @@ async function cancel(
 }
 
 /** Puts what the provider reports into the prediction; gives its end, where it has ended. */
-async function apply(app: Modules, job: Job, reported: UpstreamPrediction): Promise<End | undefined> {
+async function apply(app: Modules, job: Job, reported: UpstreamPrediction): Promise<Ended | undefined> {
   const { status, logs, output, predictSeconds } = reported
   const before = job.running
   const startedAt = before.startedAt ?? reported.startedAt ?? (status === 'starting' ? null : app.clock.now())
