@@ -65,6 +65,18 @@ describe('the sentence about a request', () => {
     expect(outcomeSentence(failed)).toBe('Acme is down. Nothing was charged.')
   })
 
+  test('a prediction fails at a provider that could be reached', () => {
+    const failed = row({ api: 'predictions', outcome: 'failed', ...free, first_token_ms: null })
+    const sentence = (...statuses: (number | null)[]): string =>
+      outcomeSentence(
+        failed,
+        statuses.map((status) => attempt('acme', status)),
+      )
+    expect(sentence(null)).toBe('The prediction failed at acme. Nothing was charged.')
+    expect(sentence(503, null)).toBe('Acme answered 503; the prediction failed at acme. Nothing was charged.')
+    expect(sentence(503)).toBe('Acme answered 503. No other endpoint serves acme/large. Nothing was charged.')
+  })
+
   test('an answer that broke off is no failure without a reason', () => {
     const broken = row({ outcome: 'failed' })
     expect(outcomeSentence(broken)).toBe('The answer of acme broke off after 719 ms. It cost 0.005211 USD.')

@@ -61,8 +61,16 @@ function failedSentence(row: Row, failed: readonly Attempt[]): string {
   if (row.first_token_ms !== null) return brokenSentence(row, failed)
   if (failed.length === 0 && row.error !== null) return ended(row.error.message ?? row.error.code)
   if (failed.length === 0) return `${sentence(row.provider ?? named(row))} sent no answer that could be read.`
+  if (row.api === 'predictions' && failed.at(-1)?.status === null) return failedPrediction(row, failed)
   const isOne = new Set(failed.map(({ provider }) => provider)).size === 1
   return `${sentence(triesText(failed))}.${isOne ? ` No other endpoint serves ${named(row)}.` : ''}`
+}
+
+/** A prediction that its provider created, and that failed there: no other endpoint is asked. */
+function failedPrediction(row: Row, failed: readonly Attempt[]): string {
+  const before = failed.slice(0, -1)
+  const end = `the prediction failed at ${row.provider ?? named(row)}.`
+  return sentence(before.length === 0 ? end : `${triesText(before)}; ${end}`)
 }
 
 /** The failure of a stream that had begun: no other endpoint can go on with it. */
