@@ -89,6 +89,9 @@ function readChat(body: Any, out: RequestContent): void {
   )
 }
 
+/** A search of tools by the client, which has no name of its own. */
+const clientSearch = (tool: Any): Any => ({ ...tool, type: 'function', name: 'tool_search' })
+
 function readResponses(body: Any, out: RequestContent): void {
   if (typeof body.instructions === 'string') out.texts.push(body.instructions)
   for (const item of typeof body.input === 'string' ? [{ content: body.input }] : listOf(body.input)) {
@@ -113,6 +116,7 @@ function readResponses(body: Any, out: RequestContent): void {
   }
   const tools = [body, ...listOf(body.input), ...listOf(body.tools)].flatMap((holder) => listOf(holder.tools))
   out.tools = tools
+    .map((tool) => (tool.type === 'tool_search' && tool.execution === 'client' ? clientSearch(tool) : tool))
     .filter((tool) => tool.type === 'function' || tool.type === 'custom')
     .map((tool) => signatureOf(tool, tool.type === 'custom' ? CUSTOM : tool.parameters))
 }

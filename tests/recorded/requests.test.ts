@@ -109,6 +109,7 @@ const TRANSLATED: [path: RegExp, value: RegExp, sent: RegExp][] = [
     /^(none|false|true)$/,
     /^(?!.*"tools":)/,
   ],
+  [/^tools\[\]\.execution$/, /^client$/, /"name":"tool_search"/],
   [/^tools\[\]\.max_uses$/, /^/, /"max_tool_calls":/],
   [/^generationConfig\.responseModalities\[\]$/, /^IMAGE$/, /"image_generation"/],
   [/^service_tier$/, /^default$/, /"standard_only"/],

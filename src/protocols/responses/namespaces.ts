@@ -12,6 +12,8 @@ export type NamespaceNames = {
   flatten(namespace: string, name: string): string
   /** Undefined for a tool without a namespace. */
   resolve(flatName: string): NamespacedTool | undefined
+  /** The function as which the client's search of tools is known; undefined where it has none. */
+  search?: string
 }
 
 type InputOf = Pick<RawRequest, 'body' | 'inserted'>
@@ -45,6 +47,12 @@ export function namespaceNames(body: Json): NamespaceNames {
   return lists.length === 1 ? known.of(body.tools, {}, () => namesIn(lists)) : namesIn(lists)
 }
 
+/** A search of tools that the client runs, not the provider. */
+export const isClientSearch = ({ type, execution }: Json): boolean => type === 'tool_search' && execution === 'client'
+
+/** The name of that tool elsewhere, which has none in this protocol. */
+const SEARCH = 'tool_search'
+
 const known = new ReadArrays<NamespaceNames>()
 
 function namesIn(lists: readonly { tools: unknown }[]): NamespaceNames {
@@ -65,11 +73,13 @@ function namesIn(lists: readonly { tools: unknown }[]): NamespaceNames {
       namespaced.push({ namespace: tool.name, name: inner.name })
     }
   }
-  if (namespaced.length === 0) return NONE
+  const isSearched = objectsOf(lists[0]?.tools).some(isClientSearch) && !namespacesByName.has(SEARCH)
+  const search = isSearched ? { search: SEARCH } : {}
+  if (namespaced.length === 0) return isSearched ? { ...NONE, ...search } : NONE
   const flatten = (namespace: string, name: string): string =>
     (namespacesByName.get(name)?.size ?? 0) > 1 ? `${namespace}__${name}` : name
   const byFlatName = new Map(namespaced.map((tool) => [flatten(tool.namespace, tool.name), tool]))
-  return { flatten, resolve: (flatName) => byFlatName.get(flatName) }
+  return { flatten, resolve: (flatName) => byFlatName.get(flatName), ...search }
 }
 
 /** The members that a response repeats, and the tools by which its calls are named. */

@@ -2,7 +2,7 @@ import { GatewayError, invalid } from '../../error.ts'
 import type { Part, ReasoningPart } from '../../generation/request.ts'
 import { unwrapSignature, type Signature } from '../../generation/signature.ts'
 import { collectExtras, type Extras, Fields, present, refuseElsewhere, refuseUnreadable } from '../fields.ts'
-import { isObject, stringOf } from '../../json/parse.ts'
+import { isObject, objectsOf, stringOf } from '../../json/parse.ts'
 import { ConversationReading } from '../pieces.ts'
 import type { RawRequest } from '../protocol.ts'
 import { stepsOf } from './hosted-tools.ts'
@@ -94,6 +94,10 @@ export class InputReader {
         return this.#result(item, 'function')
       case 'custom_tool_call_output':
         return this.#result(item, 'custom')
+      case 'tool_search_call':
+        return this.#search(item)
+      case 'tool_search_output':
+        return this.#found(item)
       case 'image_generation_call':
         return this.#image(item)
       case 'item_reference':
@@ -202,6 +206,40 @@ export class InputReader {
     ])
   }
 
+  /** A search of tools by the client is a call of a function; by the provider, it is the provider's own. */
+  #search(item: Fields): void {
+    const { call_id: id, execution } = item.value
+    const name = this.#names.search
+    if (name === undefined || execution !== 'client' || typeof id !== 'string')
+      return this.#native(item, 'tool_search_call')
+    for (const member of SEARCH_MEMBERS) item.take(member)
+    const text = JSON.stringify(item.take('arguments') ?? {})
+    this.reading.calls.set(id, { name, form: 'function' })
+    this.#append('assistant', item, [
+      { type: 'tool-call', id, name, arguments: text, form: 'function', path: item.path },
+    ])
+  }
+
+  /** The tools that it found are read with the others; the model gets their names. */
+  #found(item: Fields): void {
+    const { call_id: callId, tools } = item.value
+    const call = typeof callId === 'string' ? this.reading.calls.get(callId) : undefined
+    if (call === undefined) return this.#native(item, 'tool_search_output')
+    for (const member of SEARCH_MEMBERS) item.take(member)
+    item.take('tools')
+    const text = { type: 'text' as const, text: listOf(tools, this.#names), path: item.at('tools') }
+    this.#append('tool', item, [
+      {
+        type: 'tool-result',
+        callId: callId as string,
+        name: call.name,
+        content: [text],
+        form: call.form,
+        path: item.path,
+      },
+    ])
+  }
+
   #image(item: Fields): void {
     const data = item.string('result'),
       format = item.string('output_format') ?? 'png'
@@ -224,6 +262,20 @@ export class InputReader {
       },
     ])
   }
+}
+
+const SEARCH_MEMBERS = ['id', 'call_id', 'status', 'execution', 'created_by']
+
+/** Names and descriptions of tools that were found. */
+function listOf(tools: unknown, names: NamespaceNames): string {
+  const lines = objectsOf(tools).flatMap((tool) => {
+    const inner = tool.type === 'namespace' ? objectsOf(tool.tools) : [tool]
+    return inner.map(({ name, description }) => {
+      const flat = tool.type === 'namespace' ? names.flatten(stringOf(tool.name), stringOf(name)) : stringOf(name)
+      return `- ${flat}${stringOf(description) === '' ? '' : `: ${stringOf(description)}`}`
+    })
+  })
+  return lines.length === 0 ? 'No tools were found.' : `Tools that can be called now:\n${lines.join('\n')}`
 }
 
 const typeOf = (item: unknown): unknown => (isObject(item) ? (item.type ?? 'message') : undefined)

@@ -6,7 +6,7 @@ import { ReadArrays, rememberLike } from '../element-memory.ts'
 import { isImageTool, parseSize } from '../image-config.ts'
 import type { RawRequest } from '../protocol.ts'
 import { hostedTool, ownMembers } from './hosted-tools.ts'
-import { toolLists, type NamespaceNames } from './namespaces.ts'
+import { isClientSearch, toolLists, type NamespaceNames } from './namespaces.ts'
 
 /**
  * Tools that agents offer with each request: a model works without them. All others that a provider runs are required.
@@ -104,6 +104,9 @@ function readTool(tool: Fields, names: NamespaceNames, extras: Extras, namespace
       return [readCustom(tool, names, extras, namespace)]
     case 'namespace':
       return readNamespace(tool, names, extras)
+    case 'tool_search':
+      if (names.search !== undefined && isClientSearch(tool.value)) return [readSearch(tool, names.search, extras)]
+      return [nativeTool(tool, type)]
     default: {
       const hosted = hostedTool(type, tool.value)
       if (hosted !== undefined) for (const [path, value] of ownMembers(tool.value)) extras[tool.at(path)] = value
@@ -130,6 +133,21 @@ function readFunction(tool: Fields, names: NamespaceNames, extras: Extras, names
     ...(description === undefined ? {} : { description }),
     ...(parameters === undefined ? {} : { parameters }),
     ...(strict === undefined ? {} : { strict }),
+    path: tool.path,
+  }
+}
+
+/** A search that the client runs is a function elsewhere. */
+function readSearch(tool: Fields, name: string, extras: Extras): Tool {
+  tool.take('execution')
+  const description = tool.string('description'),
+    parameters = tool.record('parameters')
+  collectExtras(tool, extras)
+  return {
+    type: 'function',
+    name,
+    ...present('description', description),
+    ...present('parameters', parameters),
     path: tool.path,
   }
 }

@@ -10,7 +10,7 @@ import type { TextOffsets } from '../offsets.ts'
 export type Json = Record<string, unknown>
 
 /** An item id with the prefix that clients and providers expect; 128 random bits make it unique across responses. */
-export const newId = (prefix: 'msg' | 'rs' | 'fc' | 'ctc' | 'ig' | 'ci' | 'mcp' | 'item'): string =>
+export const newId = (prefix: 'msg' | 'rs' | 'fc' | 'ctc' | 'tsc' | 'ig' | 'ci' | 'mcp' | 'item'): string =>
   `${prefix}_${randomBytes(16).toString('hex')}`
 
 /** Why a response is `incomplete`; every other reason is `completed`, tool calls included. */

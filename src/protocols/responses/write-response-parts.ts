@@ -1,5 +1,8 @@
 import type { PartHead } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
+import { readObject } from '../../json/exact.ts'
+import { lose } from '../losses.ts'
+import type { ResponseContext } from '../protocol.ts'
 import type { NamespaceNames } from './namespaces.ts'
 import { newId, type Json } from './shapes.ts'
 import { SUBJECTS, tagSignature } from './tagged-signature.ts'
@@ -139,6 +142,45 @@ export class CallWriter implements PartWriter {
     const name = this.#isCustom ? {} : { name: item.name }
     this.#output.emit(`response.${type}.done`, { ...positionOf(this.#open), ...name, ...this.#input() })
     this.#output.keepCallOpen({ item: { ...item, ...this.#input() }, index }, signature)
+  }
+}
+
+/** A search of tools, which the client runs: its arguments are an object, and have no events. */
+export class SearchWriter implements PartWriter {
+  readonly #output: ResponseOutput
+  readonly #open: OpenItem
+  readonly #context: ResponseContext
+  #text = ''
+
+  constructor(output: ResponseOutput, head: PartHead & { type: 'tool-call' }, context: ResponseContext) {
+    this.#output = output
+    this.#context = context
+    output.endOpenItems('completed')
+    this.#open = output.addItem({
+      id: newId('tsc'),
+      type: 'tool_search_call',
+      status: 'in_progress',
+      call_id: head.id,
+      execution: 'client',
+      arguments: {},
+    })
+  }
+
+  append(text: string): void {
+    this.#text += text
+  }
+
+  close(signature: string | undefined): void {
+    const { item, index } = this.#open
+    const args = this.#text.trim() === '' ? {} : readObject(this.#text)
+    if (args === undefined)
+      lose(
+        this.#context,
+        'response_field_dropped',
+        'tool_calls.arguments',
+        'the arguments are not a complete JSON object',
+      )
+    this.#output.keepCallOpen({ item: { ...item, arguments: args ?? {} }, index }, signature)
   }
 }
 

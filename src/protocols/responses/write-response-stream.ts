@@ -28,6 +28,7 @@ import {
   NO_PART,
   type PartWriter,
   ReasoningWriter,
+  SearchWriter,
   writeNativeItem,
 } from './write-response-parts.ts'
 
@@ -111,7 +112,9 @@ export class ResponsesResponseWriter implements Writer {
       case 'reasoning':
         return new ReasoningWriter(this.#output, head, this.#context.responseIdentity.issuer !== undefined)
       case 'tool-call':
-        return new CallWriter(this.#output, head, this.#names)
+        return head.name === this.#names.search
+          ? new SearchWriter(this.#output, head, this.#context)
+          : new CallWriter(this.#output, head, this.#names)
       case 'image':
         return new ImageWriter(this.#output, head.mediaType)
       // The protocol has neither an output item for audio nor a request for it.
