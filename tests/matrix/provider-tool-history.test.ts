@@ -221,3 +221,18 @@ test.each(others('messages'))('the text of a fetched page is carried to %s', (pr
     expect.arrayContaining(['content_native messages[1].content[0]', 'content_native messages[1].content[1]']),
   )
 })
+
+test.each(others('responses'))('a result that only OpenAI has leaves no message for %s', (provider) => {
+  const { body } = send('responses', provider, {
+    model: 'a/b',
+    input: [
+      { role: 'user', content: 'a' },
+      { type: 'tool_search_call', execution: 'server', call_id: null, arguments: {} },
+      { type: 'tool_search_output', execution: 'server', call_id: null, tools: [] },
+      { type: 'message', role: 'assistant', content: 'b' },
+      { role: 'user', content: 'c' },
+    ],
+  })
+  const turns = (body.messages ?? body.contents) as Json[]
+  expect(turns.map((turn) => textIn(turn.content ?? turn.parts))).toEqual(['a', 'b', 'c'])
+})

@@ -131,7 +131,9 @@ export class MessagesWriter {
       return turn.parts.filter((part) => part.type === 'tool-call')
     }
     if (turn.role === 'user') {
-      this.#push({ role: 'user', content: this.#content.ofUser(turn.parts) }, turn, turn.name)
+      const content = this.#content.ofUser(turn.parts)
+      const isLost = turn.parts.length > 0 && turn.parts.every(({ type }) => type === 'native')
+      if (!isLost) this.#push({ role: 'user', content }, turn, turn.name)
     } else {
       const content = this.#content.texts(turn.parts, '\n\n')
       if (content.length > 0) this.#writeInstructions(content, [turn], turn.name)
