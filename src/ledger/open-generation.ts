@@ -68,6 +68,8 @@ export type OpenGeneration = Listed & {
   meter: Meter
   /** The provider's background job, where there is one. */
   background?: BackgroundWork | undefined
+  /** Its client had its provider cancel it, which then looks like a failure of the provider. */
+  isCancelled?: boolean
   /** The provider works on without its client: it stays open, across restarts too, until its outcome is known. */
   deferred?: boolean
   /** Age in milliseconds at which it was last written as open, or had nothing new to write. */

@@ -152,6 +152,7 @@ export class BackgroundResponses implements Expiring {
       return response
     }
     const open = this.#find(accountId, id)
+    if (cancel) this.#markCancelled(accountId, id)
     const reported = await this.#query(String(response.model), { ...upstream, unwanted: cancel }, signal)
     if (reported === undefined) return response
     if (!isPending(reported.response)) await this.#end(accountId, stored, open, reported)
@@ -167,6 +168,7 @@ export class BackgroundResponses implements Expiring {
     const open = this.#find(accountId, id)
     const elsewhere = open === undefined ? await this.find(accountId, id) : undefined
     if (open?.background !== undefined) open.background.unwanted = true
+    this.#markCancelled(accountId, id)
     const deferring = open === undefined ? undefined : ledger.defer(open)
     const [deleted] = await Promise.all([store.responses.delete(accountId, id), deferring])
     if (open === undefined) {
@@ -181,6 +183,15 @@ export class BackgroundResponses implements Expiring {
 
   #find(accountId: string, id: string): OpenGeneration | undefined {
     return this.#modules.ledger.deferred.find((open) => open.request.accountId === accountId && idOf(open) === id)
+  }
+
+  /** Marks a response that still streams here: its provider is about to end it as its client wants. */
+  #markCancelled(accountId: string, id: string): void {
+    for (const open of this.#modules.ledger.open)
+      if (open.background !== undefined && open.request.accountId === accountId && idOf(open) === id) {
+        open.isCancelled = true
+        open.meter.markLeft()
+      }
   }
 
   /** Polls once, whether or not the response is stored here, and settles what it costs if it has ended. */

@@ -50,6 +50,7 @@ export async function closeStream(
 /** The attempt that was answered failed after the head of its response: at once, or in the midst of a stream. */
 export function failAttempt({ sending, inFlight, open }: ClosableGeneration, error: GatewayError): void {
   if (sending === undefined || inFlight.aborted || inFlight.left || inFlight.reason !== undefined) return
+  if (open.isCancelled === true) return
   const record = open.meter.tries.at(-1)!
   record.milliseconds = Math.round(sending.ageMs)
   recordFailure(record, error)
@@ -82,9 +83,12 @@ const keepReasoning = ({ app, open: { request }, replayRecorder }: ClosableGener
 const keepIds = ({ app, open: { request }, issuedIds }: ClosableGeneration): Promise<void> | undefined =>
   issuedIds === undefined ? undefined : app.issuedIds.keep(request.accountId, issuedIds).catch(() => {})
 
-/** A client that leaves and a server that stops abort the call, which then looks like a failure of the provider. */
-function firstCause({ inFlight }: ClosableGeneration, outcome: Outcome): Outcome {
+/**
+ * A client that leaves, or has the response cancelled, and a server that stops end the call, which then looks like a
+ * failure of the provider.
+ */
+function firstCause({ inFlight, open }: ClosableGeneration, outcome: Outcome): Outcome {
   if (outcome === 'completed' || outcome === 'exhausted') return outcome
   if (inFlight.reason !== undefined) return 'shutdown'
-  return inFlight.aborted ? 'client-left' : outcome
+  return inFlight.aborted || open.isCancelled === true ? 'client-left' : outcome
 }
