@@ -19,7 +19,7 @@ import { parse, reserve, select, type SelectedRequest } from './prepare.ts'
 import { stream, whole } from './respond.ts'
 import { identityHeaders } from './response-headers.ts'
 import { routeText } from './routing/route-text.ts'
-import { checkLimits, type RoutedGeneration, routeOf } from './routing.ts'
+import { authorizeRetry, checkLimits, type RoutedGeneration, routeOf } from './routing.ts'
 
 /** Answers a request, and captures its bodies where that is wanted. */
 export function generate(app: AppContext, inbound: AuthenticatedRequest, route: GenerationRoute): Promise<Response> {
@@ -53,8 +53,11 @@ async function answer(app: AppContext, inbound: AuthenticatedRequest, route: Gen
       generation.chosen = { endpoints, decision: routed.decision, dropped: selected.dropped }
     checkLimits(routed, app.router.now())
     const attempts = new Attempts(routed.plan, requests)
-    for (;;) {
-      const { upstream, sending } = await attempts.next()
+    for (let isRetry = false; ; isRetry = true) {
+      if (isRetry) authorizeRetry(app, inbound, open)
+      const served = await attempts.tryNext()
+      if (served === undefined) continue
+      const { upstream, sending } = served
       memory.sent(generation.clientSignal)
       serve(generation, selected, routed, upstream, sending)
       if (!context.request.stream) return await whole(generation, upstream)

@@ -125,16 +125,21 @@ export function routeOf(
   return { plan, decision, conversation }
 }
 
-/** A request that waited for an endpoint: its key and account may have changed meanwhile. */
+/** Before another attempt, or after a wait: the key and the account of a request may have changed meanwhile. */
+export function authorizeRetry(app: AppContext, inbound: AuthenticatedRequest, { request }: OpenGeneration): void {
+  authorizeAgain(app, inbound)
+  for (const { model } of request.models ?? [request]) checkAllowed(inbound.identity, model)
+}
+
+/** A request that waited for an endpoint. */
 function authorized(
   app: AppContext,
   inbound: AuthenticatedRequest,
-  { request }: OpenGeneration,
+  open: OpenGeneration,
   entry: Entry | undefined,
 ): Entry | undefined {
   try {
-    authorizeAgain(app, inbound)
-    for (const { model } of request.models ?? [request]) checkAllowed(inbound.identity, model)
+    authorizeRetry(app, inbound, open)
     return entry
   } catch (error) {
     const leave = entry?.abandon ?? entry?.end

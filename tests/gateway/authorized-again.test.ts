@@ -132,3 +132,50 @@ describe.each(CHANGES.filter(([, , status]) => status !== 402))('%s', (_, apply,
     }
   })
 })
+
+describe.each(CHANGES.filter(([, , status]) => status !== 402))('%s', (_, apply, status) => {
+  test('is not tried at another endpoint after the first one failed', async () => {
+    const failing = Bun.serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      idleTimeout: 0,
+      fetch: async () => {
+        calls++
+        await gate.promise
+        return Response.json({ error: { message: 'down' } }, { status: 503 })
+      },
+    })
+    const gate = Promise.withResolvers<void>()
+    let calls = 0
+    const config = `${gatedConfig({ two: provider })}`.replace(
+      'providers: {',
+      `providers: { failing: { protocol: messages, baseUrl: "http://127.0.0.1:${failing.port}/v1", apiKey: none }, `,
+    )
+    const at = await startGateway({
+      config: config.replace(
+        'models: {',
+        'models: { both: { endpoints: [{ provider: failing, model: m }, { provider: two-messages, model: m }], ' +
+          'price: { prompt: 1, completion: 2 }, routing: { strategy: order } }, ',
+      ),
+    })
+    try {
+      const its = await ownerOf(at)
+      const key = await newKey(its)
+      provider.open()
+      const { begun } = provider
+      const asked = ask({ url: at.url, key: key.text, protocol: 'messages', model: 'both', stream: false })
+      while (calls === 0) await Bun.sleep(5)
+      await Bun.sleep(WAIT_MS)
+      await apply(key, its)
+      gate.resolve()
+      expect(await failureOf(await asked, 'messages')).toMatchObject({ status })
+      expect([calls, provider.begun]).toEqual([1, begun])
+      expect((await ask({ url: at.url, key: at.key, protocol: 'messages', model: 'both', stream: false })).status).toBe(
+        200,
+      )
+    } finally {
+      await at.stop()
+      await failing.stop(true)
+    }
+  })
+})

@@ -92,6 +92,14 @@ export class Attempts {
   /** The next response that begins. Throws the UpstreamRefusal of the last attempt. */
   async next(): Promise<Served> {
     for (;;) {
+      const served = await this.tryNext()
+      if (served !== undefined) return served
+    }
+  }
+
+  /** The same; undefined after an attempt that failed where another one may follow. */
+  async tryNext(): Promise<Served | undefined> {
+    for (;;) {
       const endpoint = this.#take()
       const waiting = this.#plan.room?.(endpoint, this.#left.length === 0)
       const entry = waiting instanceof Promise ? await waiting : waiting
@@ -109,6 +117,7 @@ export class Attempts {
         const wait = this.#recover(error, endpoint)
         if (wait > 0) await this.#pause(wait)
         if (this.#isOver) throw this.#refusalOf(error, endpoint)
+        return undefined
       }
     }
   }
