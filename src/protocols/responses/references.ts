@@ -125,7 +125,9 @@ function addTools(holder: Json, path: Path, found: Found): void {
     const at = [...path, 'tools', t]
     if (isObject(tool.input_image_mask)) addImage(tool.input_image_mask, [...at, 'input_image_mask'], found)
     found.push(...providerReferences(tool.vector_store_ids, [...at, 'vector_store_ids'], 'a vector store'))
-    for (const name of ['container', 'environment']) addContainer(tool[name], [...at, name], found)
+    addContainer(tool.container, [...at, 'container'], found)
+    // Here it is the operating system of the client's computer.
+    if (tool.type !== 'computer_use_preview') addContainer(tool.environment, [...at, 'environment'], found)
   }
 }
 

@@ -101,6 +101,7 @@ test('references to objects of a provider are found', () => {
     { type: 'code_interpreter', container: 'cntr_1' },
     { type: 'code_interpreter', container: { type: 'auto', file_ids: ['file-1'] } },
     { type: 'shell', environment: { type: 'container_reference', container_id: 'cntr_1' } },
+    { type: 'shell', environment: 'cntr_1' },
     {
       type: 'shell',
       environment: {
@@ -113,11 +114,14 @@ test('references to objects of a provider are found', () => {
     },
     { type: 'file_search', vector_store_ids: [] },
     { type: 'code_interpreter', container: { type: 'auto' } },
+    // The operating system of the client's computer.
+    { type: 'computer_use_preview', display_width: 800, display_height: 600, environment: 'browser' },
   ]
   const expected = [
     'container <- a container',
     'container.file_ids <- a file',
     'environment.container_id <- a container',
+    'environment <- a container',
     'environment.skills[0].skill_id <- a skill',
   ]
   expect(found(references({ tools }))).toEqual(expected.map((name, t) => `tools[${t}].${name} of a provider`))
