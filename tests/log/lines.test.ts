@@ -140,6 +140,21 @@ describe('texts', () => {
       expect(scrub(text)).toBe(text)
   })
 
+  test('a configured credential is hidden as URLs, JSON and base64 have it', () => {
+    const secret = 'Ab9/x+Yz==quiet'
+    hideSecret(secret)
+    const json = [JSON.stringify(secret).replaceAll('/', '\\/'), secret.replaceAll('+', '\\u002B')]
+    const url = [
+      encodeURIComponent(secret),
+      encodeURIComponent(secret).replaceAll(/%../g, (byte) => byte.toLowerCase()),
+    ]
+    for (const text of [...json, ...json.map((one) => JSON.stringify(one)), ...url])
+      expect(scrub(`refused ${text}!`)).toMatch(/^refused [\\"]*\[hidden\][\\"]*!$/)
+    for (const before of ['', 'u:', 'x', 'user'])
+      for (const encoding of ['base64', 'base64url'] as const)
+        expect(scrub(Buffer.from(before + secret).toString(encoding))).toMatch(/^.{0,7}\[hidden\].{0,4}$/)
+  })
+
   test('configured credentials are replaced whole, although one contains another', () => {
     for (const secret of ['quiet-stream', 'quiet-stream-two']) hideSecret(secret)
     expect(scrub('not quiet-stream-two, nor quiet-stream')).toBe('not [hidden], nor [hidden]')
