@@ -15,7 +15,7 @@ export function hideSecret(secret: string): void {
 
 const longestFirst = (texts: readonly string[]): string[] => texts.toSorted((one, other) => other.length - one.length)
 
-/** A credential as it is, in URLs, in JSON, in JSON within JSON, and in base64. Most have one form and that of base64. */
+/** A credential as it is, in URLs, in JSON, also within JSON, and in base64. Most have one form and those of base64. */
 function formsOf(secret: string): Set<string> {
   const url = encodeURIComponent(secret.toWellFormed())
   const json = JSON.stringify(secret).slice(1, -1)
