@@ -2,6 +2,7 @@ import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
 import { GatewayError } from '../error.ts'
 import { type EncodedRequest, encodeRequest, knownTarget, parseTarget, type RequestBody } from './encode-request.ts'
 import type { HeaderReader } from './header-lines.ts'
+import { free, isLong, packed, PackedBytes, type Waiting } from './long-reads.ts'
 import { ownTurn } from '../json/own-turn.ts'
 import { UNCOUNTED_BYTES } from './memory-budget.ts'
 import { ResponseParser } from './response-parser.ts'
@@ -18,7 +19,8 @@ export interface ByteSource {
    * The next chunk, or undefined at the regular end. One call at a time. Throws GatewayError upstream_error for an
    * incomplete or malformed response and after `cancel`, upstream_timeout with the phase (idle, total) in the message.
    * `consume` may take chunks that come during the wait, in the turn in which they come: after true the wait goes on,
-   * after false it ends with that chunk. It must not throw. A source may do without it.
+   * after false it ends with that chunk. It must not throw. Where it is given, chunks are valid until the next call,
+   * since their memory is freed. A source may do without it.
    */
   read(consume?: (chunk: Uint8Array) => boolean): Promise<Uint8Array | undefined>
   /**
@@ -51,6 +53,9 @@ export type OutgoingRequest = {
  * on top.
  */
 const MAX_QUEUED_BYTES = 16 * 1024
+
+/** Time for which a long read waits for its reader as it is. Then it is compressed. */
+const PACK_AFTER_MS = 500
 
 /** A reader that consumes gets a longer read in pieces of so many bytes, and its time is measured. */
 const PIECE_BYTES = 16 * 1024
@@ -111,9 +116,11 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
   #response = Promise.withResolvers<IncomingResponse | undefined>()
   #reader: PromiseWithResolvers<Uint8Array | undefined> | undefined
   #consume: ((chunk: Uint8Array) => boolean) | undefined
-  #queue: Uint8Array[] = []
+  #queue: Waiting[] = []
   #queuedBytes = 0
   #paused = false
+  /** When long reads in the queue will have waited for too long. */
+  #packAt = Infinity
   /** Long reads have taken their time in this turn: the rest of them is in the queue. */
   #resting = false
   #failure: GatewayError | undefined
@@ -196,7 +203,7 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
   #deliver(body: Uint8Array): void {
     if (this.#reader === undefined || this.#resting) {
       this.#queue.push(body)
-      this.#queuedBytes += body.length
+      this.#hasQueued(body)
     } else if (this.#consume === undefined) this.#resolve(body)
     else if (body.length > PIECE_BYTES) this.#deliverInPieces(body)
     else if (this.#consume(body)) this.#waitingSince = performance.now()
@@ -215,17 +222,37 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
       this.#waitingSince = performance.now()
       if (isTurnOver()) this.#rest()
     }
+    // Otherwise the reader has yet to look at the last piece.
+    if (this.#reader !== undefined) free(body)
   }
 
   #putBack(body: Uint8Array): void {
     this.#queue.unshift(body)
+    this.#hasQueued(body)
+  }
+
+  #hasQueued(body: Uint8Array): void {
     this.#queuedBytes += body.length
+    if (isLong(body)) this.#packSoon()
   }
 
   #takeQueued(): Uint8Array {
     const body = this.#queue.shift()!
     this.#queuedBytes -= body.length
-    return body
+    return body instanceof PackedBytes ? body.unpack() : body
+  }
+
+  /** A reader that takes a little all the time does not put it off. */
+  #packSoon(): void {
+    if (this.#packAt < Infinity) return
+    this.#packAt = performance.now() + PACK_AFTER_MS
+    this.#setDeadline()
+  }
+
+  #pack(): void {
+    if (this.#reader !== undefined) return void (this.#packAt = performance.now() + PACK_AFTER_MS)
+    this.#packAt = Infinity
+    this.#queue = packed(this.#queue)
   }
 
   /** Leaves the event loop to others. */
@@ -244,6 +271,7 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
       if (this.#consume === undefined) this.#resolve(this.#takeQueued())
       else this.#deliverInPieces(this.#takeQueued())
     if (this.#resting || this.#reader === undefined) return
+    this.#packAt = Infinity
     if (this.#phase === 'over') return this.#end()
     if (this.#paused) {
       this.#paused = false
@@ -286,6 +314,8 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
   #close(): void {
     this.#phase = 'over'
     deadlines.clear(this.#deadline)
+    // The rest of the body may have to be compressed.
+    if (this.#packAt < Infinity) this.#setDeadline()
     this.#signal.removeEventListener('abort', this.#onAbort)
   }
 
@@ -301,11 +331,14 @@ class OutgoingCall implements ByteSource, ConnectionUser, Expiring {
 
   /** If the nearest end moves away meanwhile, the deadline passes early and is set again. */
   #setDeadline(): void {
-    deadlines.setWithin(this.#deadline, Math.min(this.#phaseEnd, this.#totalEnd) - performance.now())
+    const end = this.#phase === 'over' ? Infinity : Math.min(this.#phaseEnd, this.#totalEnd)
+    deadlines.setWithin(this.#deadline, Math.min(end, this.#packAt) - performance.now())
   }
 
   onDeadline(): void {
     const now = performance.now()
+    if (now >= this.#packAt) this.#pack()
+    if (this.#phase === 'over') return
     if (now < this.#phaseEnd && now < this.#totalEnd) return this.#setDeadline()
     this.#fail(
       timedOut(this.#phaseEnd >= this.#totalEnd ? 'total' : this.#phase === 'first byte' ? 'first byte' : 'idle'),
