@@ -1,3 +1,4 @@
+import { ownText } from '../json/own-text.ts'
 import { isObject, tryParse } from '../json/parse.ts'
 
 /**
@@ -22,7 +23,8 @@ export class RepeatedFrame {
     // Another text in this place is what is read: it is no part of another text, and no other member counts instead.
     const probe = tryParse(data.slice(0, from) + PROBE + data.slice(to))
     if (to === -1 || !isObject(probe) || read(probe) !== PROBE) return undefined
-    return new RepeatedFrame(data.slice(0, from), data.slice(to))
+    // Frames that come in a burst are parts of one text.
+    return new RepeatedFrame(ownText(data.slice(0, from)), ownText(data.slice(to)))
   }
 
   /** Undefined for a frame that differs in anything else. */

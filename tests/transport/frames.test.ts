@@ -1,3 +1,4 @@
+import { heapStats } from 'bun:jsc'
 import { describe, expect, test } from 'bun:test'
 import { createParser } from 'eventsource-parser'
 import fc from 'fast-check'
@@ -179,4 +180,17 @@ describe('writeFrame', () => {
       }),
     )
   })
+})
+
+test('a chunk that ends within a frame leaves no more than that frame in memory', () => {
+  const memory = (): number => {
+    Bun.gc(true)
+    return heapStats().extraMemorySize
+  }
+  const chunk = encode(`${'data: {"a":1}\n\n'.repeat(20_000)}data: {"a":"begin`)
+  const before = memory()
+  const splitters = Array.from({ length: 50 }, () => new FrameSplitter())
+  for (const splitter of splitters) expect(splitter.push(chunk).length).toBe(20_000)
+  expect((memory() - before) / splitters.length).toBeLessThan(20_000)
+  for (const splitter of splitters) expect(splitter.push(encode(' end"}\n\n'))).toEqual([{ data: '{"a":"begin end"}' }])
 })

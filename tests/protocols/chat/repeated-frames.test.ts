@@ -1,3 +1,4 @@
+import { heapStats } from 'bun:jsc'
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { GenerationEvent } from '../../../src/generation/event.ts'
@@ -68,4 +69,19 @@ test('a text is identified only where it is what is read', () => {
   expect(of('{"content":"a","content":"b"}')).toBeUndefined()
   expect(of('{"a":{"content":"b"},"content":"c"}')).toBeUndefined()
   expect(of('{"x\\"content":"a","content":"c"}')).toBeUndefined()
+})
+
+test('a frame of a long chunk does not keep the chunk in memory', () => {
+  const memory = (): number => {
+    Bun.gc(true)
+    return heapStats().extraMemorySize
+  }
+  const data = '{"choices":[{"delta":{"content":"one"}}]}'
+  const before = memory()
+  const frames = Array.from({ length: 50 }, () => {
+    const chunk = Buffer.from(`data: ${data}\n\n`.repeat(5_000)).toString()
+    return RepeatedFrame.of(chunk.slice(6, 6 + data.length), 'content', () => 'a text that no provider sends')
+  })
+  expect((memory() - before) / frames.length).toBeLessThan(20_000)
+  for (const frame of frames) expect(frame?.textOf(data.replace('one', 'two'))).toBe('two')
 })
