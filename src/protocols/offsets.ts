@@ -1,5 +1,5 @@
 /** So much text is kept at most: the pieces of a long one would take several times its size. */
-const MEASURED_CHARACTERS = 16 * 1024
+const MEASURED_CHARACTERS = 2 * 1024
 
 const SURROGATE = /[\ud800-\udfff]/
 /** The range is that of all code units above ASCII. */

@@ -44,3 +44,18 @@ test('a long response in many pieces takes little memory while it is read', () =
   expect(sizeNow() - before).toBeLessThan(5e6)
   expect(reader.end()).toBeArray()
 })
+
+test('short pieces that were not measured yet take little memory', () => {
+  const sizeNow = (): number => {
+    Bun.gc(true)
+    return heapStats().heapSize
+  }
+  const before = sizeNow()
+  const all = Array.from({ length: 50 }, () => {
+    const offsets = new TextOffsets('', 'code points')
+    for (let n = 0; n < 4_000; n++) offsets.append(`${n % 10}abc`)
+    return offsets
+  })
+  expect((sizeNow() - before) / all.length).toBeLessThan(60_000)
+  expect(all[0]!.length).toBe(16_000)
+})
