@@ -16,37 +16,43 @@ export function countedText(texts: readonly string[]): string[] {
   return counted
 }
 
-/** Pieces that are joined at once: two strings for each of them would take many times its own memory. */
+/**
+ * Pieces that are joined at once, as bytes: two strings for each of them would take many times its own memory, and a
+ * string with one wide character takes two bytes for each other one.
+ */
 const JOINED_PIECES = 256
 
 /** A text that grows by small pieces, of which no more is kept than is counted. */
 export class GrowingText {
   /** The length of the whole text. */
   length = 0
-  #joined = ''
+  #joined: Buffer[] | undefined
   #pieces: string[] | undefined
 
   append(piece: string): void {
-    if (this.length < COUNTED_CHARACTERS + CHUNK) {
-      if ((this.#pieces ??= []).push(piece) === JOINED_PIECES) this.#join()
+    const left = COUNTED_CHARACTERS + CHUNK - this.length
+    if (left > 0) {
+      this.#pieces ??= []
+      this.#pieces.push(piece.length < left ? piece : piece.slice(0, left))
+      if (this.#pieces.length === JOINED_PIECES || piece.length >= left) this.#join()
     }
     this.length += piece.length
   }
 
   clear(): void {
     this.length = 0
-    this.#joined = ''
+    this.#joined = undefined
     this.#pieces = undefined
   }
 
   /** Its beginning, as far as it is counted. */
   get beginning(): string {
-    this.#join()
-    return this.#joined
+    const rest = this.#pieces?.join('') ?? ''
+    return this.#joined === undefined ? rest : Buffer.concat(this.#joined).toString() + rest
   }
 
   #join(): void {
-    if (this.#pieces !== undefined) this.#joined += this.#pieces.join('')
+    ;(this.#joined ??= []).push(Buffer.from(this.#pieces!.join('')))
     this.#pieces = undefined
   }
 }

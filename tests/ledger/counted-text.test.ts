@@ -31,6 +31,14 @@ test('a text of many small pieces takes little more memory than its characters',
   expect((memory() - begin) / kept.length).toBeLessThan(4 * COUNTED_CHARACTERS)
 })
 
+test('wide characters do not double the memory of the others', () => {
+  const kept: GrowingText[] = []
+  const begin = memory()
+  for (let n = 0; n < 20; n++) kept.push(grown(pieces(50_000).map((piece, at) => (at % 100 === 0 ? '\u4e16' : piece))))
+  expect(kept[0]!.beginning).toStartWith('\u4e161234')
+  expect((memory() - begin) / kept.length).toBeLessThan(3 * COUNTED_CHARACTERS)
+})
+
 function memory(): number {
   Bun.gc(true)
   const { heapSize, extraMemorySize } = heapStats()
