@@ -20,6 +20,9 @@ const WORK = {
   taken: 2,
 }
 
+/** Memory of a client that does not take its stream, measured with providers that are as fast as the machine. */
+const SLOW_CLIENT_BYTES = 384 * 1024
+
 /** Interval of looks at clients that are taking a response. */
 const TAKEN_EVERY_MS = 200
 
@@ -105,6 +108,21 @@ export class MemoryBudget implements Expiring {
     this.#bodies.force(owner, bytes)
     this.#untaken.push({ owner, bytes, isConnected })
     if (!this.#deadline.isSet) deadlines.set(this.#deadline, TAKEN_EVERY_MS)
+  }
+
+  /** Counts a client that does not take its stream, until `giveOfSlow`. */
+  keepForSlow(owner: string): void {
+    this.#bodies.force(owner, SLOW_CLIENT_BYTES)
+  }
+
+  giveOfSlow(owner: string): void {
+    this.#return(this.#bodies, owner, SLOW_CLIENT_BYTES)
+    this.#admitSoon()
+  }
+
+  /** More is taken than there is. */
+  get isFull(): boolean {
+    return this.#bodies.used > this.#bodies.limit
   }
 
   onDeadline(): void {

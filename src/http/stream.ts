@@ -1,4 +1,5 @@
 import { Deadline, deadlines, type Expiring } from '../deadlines.ts'
+import type { MemoryBudget } from './memory-budget.ts'
 
 /**
  * The output of one pull: text for one write, or several writes, each `pauseBefore` milliseconds after the previous.
@@ -36,6 +37,15 @@ type DirectController = { write(text: string): number | Promise<number>; close()
 /** A client that has not taken what was written for so long is gone, although its connection is open. */
 const STALLED_MS = 120_000
 
+/** Interval of looks at a client that has not taken what was written. */
+const LOOK_EVERY_MS = 1_000
+
+/** The same where memory is short. */
+const STALLED_WITHOUT_MEMORY_MS = 5_000
+
+/** Where the memory of a client that is slow is counted, on behalf of `owner`. */
+export type SlowMemory = { budget: MemoryBudget; owner: string }
+
 /** Marks requests by their signal, because nothing can be attached to Bun's Request or to a direct stream. */
 const streamed = new WeakSet<AbortSignal>()
 
@@ -52,8 +62,9 @@ export const streamBody = (
   keepAlive: KeepAlive | undefined,
   signal?: AbortSignal,
   stalledMs = STALLED_MS,
+  memory?: SlowMemory,
 ): ReadableStream => {
-  const writer = new StreamWriter({ source, keepAlive, signal, stalledMs })
+  const writer = new StreamWriter({ source, keepAlive, signal, stalledMs, memory })
   if (signal !== undefined) streamed.add(signal)
   return new ReadableStream({
     type: 'direct',
@@ -67,6 +78,7 @@ type Streaming = {
   keepAlive: KeepAlive | undefined
   signal: AbortSignal | undefined
   stalledMs: number
+  memory: SlowMemory | undefined
 }
 
 class StreamWriter implements Expiring {
@@ -79,6 +91,8 @@ class StreamWriter implements Expiring {
   #lastWriteAt = 0
   #drained: number | Promise<number> = 0
   readonly #stalledMs: number
+  readonly #memory: SlowMemory | undefined
+  #isCounted = false
   /** A full socket as the deadline last saw it, and when it saw it first. */
   #seenFull: number | Promise<number> = 0
   #fullSince = 0
@@ -87,8 +101,9 @@ class StreamWriter implements Expiring {
   #stall: Error | undefined
   #onAbort = () => this.cancel()
 
-  constructor({ source, keepAlive, signal, stalledMs }: Streaming) {
+  constructor({ source, keepAlive, signal, stalledMs, memory }: Streaming) {
     this.#stalledMs = stalledMs
+    this.#memory = memory
     this.#source = source
     this.#keepAlive = keepAlive
     this.#signal = signal
@@ -160,11 +175,14 @@ class StreamWriter implements Expiring {
   onDeadline(): void {
     const now = performance.now()
     if (typeof this.#drained !== 'number') {
-      if (this.#drained !== this.#seenFull) this.#fullSince = now
+      const isStill = this.#drained === this.#seenFull
+      if (!isStill) this.#fullSince = now
       this.#seenFull = this.#drained
-      if (now - this.#fullSince >= this.#stalledMs) return this.#cut()
-      return deadlines.set(this.#deadline, Math.min(this.#keepAlive?.afterMs ?? Infinity, this.#stalledMs))
+      if (isStill !== this.#isCounted) this.#setCounted(isStill)
+      if (now - this.#fullSince >= this.#patienceMs) return this.#cut()
+      return deadlines.set(this.#deadline, Math.min(LOOK_EVERY_MS, this.#stalledMs))
     }
+    if (this.#isCounted) this.#setCounted(false)
     if (this.#keepAlive === undefined) return deadlines.set(this.#deadline, this.#stalledMs)
     const { text, afterMs } = this.#keepAlive
     if (now - this.#lastWriteAt >= afterMs) {
@@ -177,7 +195,19 @@ class StreamWriter implements Expiring {
   /** Resolves when the client has taken what was written. */
   #hasDrained(drained: Promise<number>): Promise<number> {
     this.#stalled = Promise.withResolvers()
+    deadlines.setWithin(this.#deadline, LOOK_EVERY_MS)
     return Promise.race([drained, this.#stalled.promise])
+  }
+
+  get #patienceMs(): number {
+    const isShort = this.#memory?.budget.isFull === true
+    return isShort ? Math.min(this.#stalledMs, STALLED_WITHOUT_MEMORY_MS) : this.#stalledMs
+  }
+
+  #setCounted(isSlow: boolean): void {
+    this.#isCounted = isSlow
+    if (isSlow) this.#memory?.budget.keepForSlow(this.#memory.owner)
+    else this.#memory?.budget.giveOfSlow(this.#memory.owner)
   }
 
   /** Ends the stream of a client that takes nothing. */
@@ -205,6 +235,7 @@ class StreamWriter implements Expiring {
 
   #close(): void {
     this.#closed = true
+    if (this.#isCounted) this.#setCounted(false)
     deadlines.clear(this.#deadline)
     this.#signal?.removeEventListener('abort', this.#onAbort)
   }

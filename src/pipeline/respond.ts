@@ -106,7 +106,8 @@ export async function stream(
   const { capture } = generation
   const recorded = capture === undefined ? source : capture.streamed(source)
   const keepAlive = serve.keepAlive === undefined ? undefined : { text: serve.keepAlive, afterMs: keepAliveMs }
-  const body = streamBody(recorded, keepAlive, clientSignal, timeouts.clientStalledMs)
+  const memory = { budget: app.memory, owner: generation.open.request.accountId }
+  const body = streamBody(recorded, keepAlive, clientSignal, timeouts.clientStalledMs, memory)
   return new Response(body, { headers: streamHeaders(generation, upstream) })
 }
 

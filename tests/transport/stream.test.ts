@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
+import { MemoryBudget } from '../../src/http/memory-budget.ts'
 import { listen, type Listening } from '../../src/http/serve.ts'
-import { type Chunk, type KeepAlive, streamBody, type TextSource } from '../../src/http/stream.ts'
+import { type Chunk, type KeepAlive, type SlowMemory, streamBody, type TextSource } from '../../src/http/stream.ts'
 import { rawClient, type RawClient, until } from './raw-server.ts'
 
 const servers: Listening[] = []
@@ -14,11 +15,13 @@ const request = async (
   keepAlive?: KeepAlive,
   withSignal = true,
   stalledMs?: number,
+  memory?: SlowMemory,
 ): Promise<RawClient> => {
   const server = listen({
     host: '127.0.0.1',
     port: 0,
-    fetch: ({ signal }) => new Response(streamBody(source, keepAlive, withSignal ? signal : undefined, stalledMs)),
+    fetch: ({ signal }) =>
+      new Response(streamBody(source, keepAlive, withSignal ? signal : undefined, stalledMs, memory)),
   })
   servers.push(server)
   const client = await rawClient(server.port)
@@ -279,6 +282,41 @@ describe('a client that takes nothing', () => {
         expect(cancelled).toEqual(['client-left'])
         expect(client.end()).not.toEndWith('0\r\n\r\n')
       })
+
+  test('has its memory counted, until it takes something or leaves', async () => {
+    const budget = new MemoryBudget(2 ** 30)
+    const source: TextSource = { pull: () => Promise.resolve('x'.repeat(1_000_000)), cancel() {} }
+    const client = await request(source, undefined, true, 60_000, { budget, owner: 'a' })
+    client.pause()
+    await until(() => budget.used > 0)
+    client.resume()
+    await until(() => budget.used === 0)
+    client.pause()
+    await until(() => budget.used > 0)
+    client.close()
+    await until(() => budget.used === 0)
+  }, 20_000)
+
+  test('is cut off soon where memory is short', async () => {
+    // One such client fits into it, two do not.
+    const budget = new MemoryBudget(2 ** 20)
+    const cancelled: string[] = []
+    const start = async (): Promise<RawClient> => {
+      const source: TextSource = {
+        pull: () => Promise.resolve('x'.repeat(1_000_000)),
+        cancel: (reason) => void cancelled.push(reason),
+      }
+      const client = await request(source, undefined, true, 60_000, { budget, owner: 'a' })
+      client.pause()
+      return client
+    }
+    const clients = [await start(), await start()]
+    await until(() => cancelled.length === 1)
+    await Bun.sleep(2_500)
+    expect([cancelled, budget.isFull]).toEqual([['client-left'], false])
+    for (const client of clients) client.close()
+    await until(() => budget.used === 0)
+  }, 30_000)
 
   test('is not cut off while it takes something', async () => {
     const cancelled: string[] = []
