@@ -66,17 +66,26 @@ export class RequestTrace implements CallTrace {
   }
 }
 
-const SPAN_BYTES = 8
+const ID_BYTES = 8
+const ID_DIGITS = 2 * ID_BYTES
+/** Each conversion is a call into the runtime; an id keeps the digits of so many in memory. */
+const CONVERTED = 16
 let random = Buffer.alloc(0)
-let used = 0
+let usedBytes = 0
+let digits = ''
+let usedDigits = 0
 
 /** 64 random bits in hexadecimal. */
 function newSpanId(): string {
-  if (used >= random.length) {
-    random = randomBytes(SPAN_BYTES * 256)
-    used = 0
+  if (usedDigits === digits.length) {
+    if (usedBytes === random.length) {
+      random = randomBytes(ID_BYTES * CONVERTED * CONVERTED)
+      usedBytes = 0
+    }
+    digits = random.toString('hex', usedBytes, (usedBytes += ID_BYTES * CONVERTED))
+    usedDigits = 0
   }
-  return random.toString('hex', used, (used += SPAN_BYTES))
+  return digits.slice(usedDigits, (usedDigits += ID_DIGITS))
 }
 
 /** The traces that are recorded: all or none or a share, and as the client decided where it did. */
