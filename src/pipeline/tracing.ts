@@ -1,12 +1,11 @@
 import { version } from '../../package.json'
 import type { OpenGeneration } from '../ledger/ledger.ts'
 import type { RequestEntry } from '../log/request-line.ts'
-import type { GenerationRecord } from '../store/store.ts'
 import { beginMessage } from '../telemetry/otlp.ts'
 import { BatchExporter } from '../telemetry/otlp-exporter.ts'
 import type { OtlpSettings } from '../telemetry/otlp-settings.ts'
 import { isSampled, remoteParent, RequestTrace, type Sampler } from '../telemetry/trace.ts'
-import { SpanWriter, type EndedGeneration, type EndedRequest } from './span-writer.ts'
+import { type EndedRequest, SpanWriter } from './span-writer.ts'
 
 /** A request as far as its trace needs it. `trace`: null where it is not recorded. */
 type Traced = { request: Request; id: string; receivedAt: number; trace?: RequestTrace | null }
@@ -40,18 +39,15 @@ export class Tracing {
 
   /** Records a request that has ended, and its attempts. */
   end(trace: RequestTrace, entry: RequestEntry, open: OpenGeneration | undefined): void {
-    const generation = open?.record === undefined ? undefined : endedGeneration(open.meter, open.record)
-    this.exporter.add({ trace, entry, generation }, 1 + (generation?.attempts.length ?? 0))
+    const record = open?.record
+    if (record === undefined) {
+      this.exporter.add({ trace, entry, record, attempts: [], servedModel: undefined, hasBegun: false }, 1)
+      return
+    }
+    // The meter has the text of the response, and refers to the request.
+    const { tries: attempts, namedModel, served, begunMs } = open!.meter
+    const servedModel = namedModel === '' ? served?.model : namedModel
+    const ended = { trace, entry, record, attempts, servedModel, hasBegun: begunMs !== undefined }
+    this.exporter.add(ended, 1 + attempts.length)
   }
 }
-
-/** Without the meter, which has the text of the response and refers to the request. */
-const endedGeneration = (
-  { tries, served, namedModel, begunMs }: OpenGeneration['meter'],
-  record: GenerationRecord,
-): EndedGeneration => ({
-  attempts: tries,
-  servedModel: namedModel === '' ? served?.model : namedModel,
-  hasBegun: begunMs !== undefined,
-  record,
-})

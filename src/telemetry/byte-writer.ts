@@ -6,10 +6,13 @@ const FIRST_BYTES = 64 * 1024
  */
 export class ByteWriter {
   protected data: Buffer
+  /** Numbers of several bytes in `data`. */
+  protected view: DataView
   protected length = 0
 
   constructor(bytes = FIRST_BYTES) {
     this.data = Buffer.allocUnsafeSlow(bytes)
+    this.view = viewOf(this.data)
   }
 
   clear(): void {
@@ -34,8 +37,11 @@ export class ByteWriter {
     const data = Buffer.allocUnsafeSlow(Math.max(needed, this.data.length * 2))
     data.set(this.data.subarray(0, this.length))
     this.data = data
+    this.view = viewOf(data)
   }
 }
+
+const viewOf = ({ buffer, byteOffset, byteLength }: Buffer): DataView => new DataView(buffer, byteOffset, byteLength)
 
 /** UTF-8 of one UTF-16 unit. */
 export const BYTES_PER_UNIT = 3

@@ -1,20 +1,25 @@
 import { BYTES_PER_UNIT, ByteWriter } from './byte-writer.ts'
-import type { Field, OtlpWriter, Prepared } from './otlp-writer.ts'
+import { type Field, type Kind, type Template, type TemplateWriter, DOUBLE, TIME } from './otlp-writer.ts'
 
 const PREPARED_BYTES = 1024
 /** Text becomes bytes from this length on: each time is a call into the runtime. */
 const FLUSH_LENGTH = 1024
+/** In place of a value that a template leaves out. JSON has no such character. */
+const LEFT_OUT = '\0'
+const NO_BYTES = new Uint8Array(0)
 
 /**
  * Writes the JSON of OTLP, which is that of protobuf but for its ids: https://opentelemetry.io/docs/specs/otlp/
  */
-export class JsonWriter extends ByteWriter implements OtlpWriter {
+export class JsonWriter extends ByteWriter implements TemplateWriter {
   /** Text that has not become bytes. */
   #text = '{'
   #isEmpty = true
   /** The repeated field whose list is open in the current message, and those in the messages around it. */
   #list: Field | undefined
   readonly #lists: (Field | undefined)[] = []
+  /** The values that were left out. */
+  readonly #left: Kind[] = []
 
   override clear(): void {
     super.clear()
@@ -51,10 +56,6 @@ export class JsonWriter extends ByteWriter implements OtlpWriter {
     this.#value(field, JSON.stringify(value))
   }
 
-  id(field: Field, hex: string): void {
-    this.#value(field, `"${hex}"`)
-  }
-
   enumeration(field: Field, value: number): void {
     this.#value(field, String(value))
   }
@@ -87,19 +88,25 @@ export class JsonWriter extends ByteWriter implements OtlpWriter {
     for (const value of values) this.double(field, value)
   }
 
-  prepare(write: (out: OtlpWriter) => void): Prepared {
-    const out = new JsonWriter(PREPARED_BYTES)
-    out.#text = ''
-    out.#isEmpty = false
-    write(out)
-    out.#flush()
-    return { bytes: out.data.slice(0, out.length), list: out.#list }
+  leave(kind: Kind, field: Field): void {
+    this.#value(field, LEFT_OUT)
+    this.#left.push(kind)
   }
 
-  add({ bytes, list }: Prepared): void {
-    this.#closeList()
-    this.#flush()
-    this.append(bytes)
+  prepare(write: (out: TemplateWriter) => void): Template {
+    const out = new JsonWriter(PREPARED_BYTES)
+    out.#text = ''
+    write(out)
+    out.#flush()
+    const texts = out.data.toString('utf8', 0, out.length).split(LEFT_OUT)
+    return { left: out.#left, bytes: NO_BYTES, texts, list: out.#list }
+  }
+
+  fill({ left, texts, list }: Template, values: readonly (string | number)[]): void {
+    let text = texts[0]!
+    for (let i = 0; i < left.length; i++) text += valueText(left[i]!, values[i]!) + texts[i + 1]!
+    this.#text += text
+    this.#isEmpty = false
     this.#list = list
   }
 
@@ -133,3 +140,6 @@ export class JsonWriter extends ByteWriter implements OtlpWriter {
 
 /** The JSON of protobuf has infinities and NaN as texts. */
 const doubleText = (value: number): string => (Number.isFinite(value) ? String(value) : `"${value}"`)
+
+const valueText = (kind: number, value: string | number): string =>
+  kind === DOUBLE ? doubleText(value as number) : kind === TIME ? `"${value}000000"` : `"${value}"`

@@ -1,6 +1,18 @@
 import type { Family, Labels, Sample } from './family.ts'
 import { JsonWriter } from './json-writer.ts'
-import type { Field, OtlpProtocol, OtlpWriter, Prepared } from './otlp-writer.ts'
+import {
+  DOUBLE,
+  type Field,
+  ID,
+  type Kind,
+  type OtlpProtocol,
+  type OtlpWriter,
+  type Template,
+  type TemplateWriter,
+  TEXT,
+  TIME,
+  WHOLE,
+} from './otlp-writer.ts'
 import { ProtobufWriter } from './protobuf-writer.ts'
 import type { RequestTrace } from './trace.ts'
 
@@ -14,12 +26,17 @@ const one = (name: string, number: number, wireType: number): Field => ({
   name,
   tag: (number << 3) | wireType,
   isRepeated: false,
+  lengthBytes: 1,
 })
-const many = (name: string, number: number): Field => ({ ...one(name, number, DELIMITED), isRepeated: true })
+const many = (name: string, number: number, lengthBytes = 1): Field => ({
+  ...one(name, number, DELIMITED),
+  isRepeated: true,
+  lengthBytes,
+})
 
-const REQUEST = { traces: many('resourceSpans', 1), metrics: many('resourceMetrics', 1) }
-const SCOPES = { traces: many('scopeSpans', 2), metrics: many('scopeMetrics', 2) }
-const ITEMS = { traces: many('spans', 2), metrics: many('metrics', 2) }
+const REQUEST = { traces: many('resourceSpans', 1, 3), metrics: many('resourceMetrics', 1, 3) }
+const SCOPES = { traces: many('scopeSpans', 2, 3), metrics: many('scopeMetrics', 2, 3) }
+const ITEMS = { traces: many('spans', 2, 2), metrics: many('metrics', 2, 2) }
 const RESOURCE = one('resource', 1, DELIMITED)
 const RESOURCE_ATTRIBUTES = many('attributes', 1)
 const SCOPE = one('scope', 1, DELIMITED)
@@ -125,44 +142,63 @@ export function textsAttribute(out: OtlpWriter, key: string, values: readonly st
   endAttribute(out)
 }
 
-/** Fields that many spans share: name, kind and the attributes that `write` writes. */
-export const sharedBySpans = (
-  out: OtlpWriter,
-  name: string,
-  kind: number,
-  write: (out: OtlpWriter) => void,
-): Prepared =>
-  out.prepare((shared) => {
-    shared.text(SPAN.name, name)
-    shared.enumeration(SPAN.kind, kind)
-    write(shared)
+/** A value of an attribute that a template leaves out. `bytes`: see `leave`. */
+function leaveValue(out: TemplateWriter, key: string, kind: Kind, value: Field, bytes: number): void {
+  beginAttribute(out, SPAN.attributes, key)
+  out.leave(kind, value, bytes)
+  endAttribute(out)
+}
+
+export const leaveText = (out: TemplateWriter, key: string, length: number): void =>
+  leaveValue(out, key, TEXT, STRING_VALUE, length)
+
+export const leaveWhole = (out: TemplateWriter, key: string, bytes: number): void =>
+  leaveValue(out, key, WHOLE, INT_VALUE, bytes)
+
+export const leaveDouble = (out: TemplateWriter, key: string): void =>
+  leaveValue(out, key, DOUBLE, DOUBLE_VALUE, FIXED_BYTES)
+
+const TRACE_BYTES = 16
+const SPAN_BYTES = 8
+const FIXED_BYTES = 8
+
+/** The common part of many spans. `write`: writes their attributes, or leaves values of them out. */
+export type SpanForm = {
+  name: string
+  kind: number
+  hasParent: boolean
+  hasFailed: boolean
+  write(out: TemplateWriter): void
+}
+
+/** Leaves out the ids of trace, span and parent, start and end in Unix milliseconds, and what `write` leaves out. */
+export const spanTemplate = (out: OtlpWriter, { name, kind, hasParent, hasFailed, write }: SpanForm): Template =>
+  out.prepare((template) => {
+    template.leave(ID, SPAN.traceId, TRACE_BYTES)
+    template.leave(ID, SPAN.spanId, SPAN_BYTES)
+    if (hasParent) template.leave(ID, SPAN.parentSpanId, SPAN_BYTES)
+    template.leave(TIME, SPAN.start, FIXED_BYTES)
+    template.leave(TIME, SPAN.end, FIXED_BYTES)
+    if (hasFailed) {
+      template.begin(SPAN.status)
+      template.enumeration(STATUS_CODE, STATUS_ERROR)
+      template.end()
+    }
+    template.text(SPAN.name, name)
+    template.enumeration(SPAN.kind, kind)
+    write(template)
   })
 
-/** Begins a span, to which attributes can be added; `out.end` ends it. Times are Unix milliseconds. */
-export function beginSpan(
-  out: OtlpWriter,
-  trace: RequestTrace,
-  spanId: string,
-  parentId: string | undefined,
-  startMs: number,
-  endMs: number,
-  hasFailed: boolean,
-  shared: Prepared,
-): void {
-  const state = trace.parent?.headers.tracestate
+/** Begins a span, to which attributes can be added. `values`: those that its template leaves out. */
+export function beginSpan(out: OtlpWriter, template: Template, values: readonly (string | number)[]): void {
   out.begin(ITEMS.traces)
-  out.id(SPAN.traceId, trace.traceId)
-  out.id(SPAN.spanId, spanId)
-  if (parentId !== undefined) out.id(SPAN.parentSpanId, parentId)
+  out.fill(template, values)
+}
+
+export function endSpan(out: OtlpWriter, { parent }: RequestTrace): void {
+  const state = parent?.headers.tracestate
   if (state !== undefined) out.text(SPAN.traceState, state)
-  out.time(SPAN.start, startMs)
-  out.time(SPAN.end, Math.max(startMs, endMs))
-  if (hasFailed) {
-    out.begin(SPAN.status)
-    out.enumeration(STATUS_CODE, STATUS_ERROR)
-    out.end()
-  }
-  out.add(shared)
+  out.end()
 }
 
 const METRIC = {
@@ -178,8 +214,8 @@ const TEMPORALITY = one('aggregationTemporality', 2, VARINT)
 const CUMULATIVE = 2
 const IS_MONOTONIC = one('isMonotonic', 3, VARINT)
 
-const START = one('startTimeUnixNano', 2, FIXED)
-const TIME = one('timeUnixNano', 3, FIXED)
+const POINT_START = one('startTimeUnixNano', 2, FIXED)
+const POINT_TIME = one('timeUnixNano', 3, FIXED)
 const NUMBER = { attributes: many('attributes', 7), value: one('asDouble', 4, FIXED) }
 const HISTOGRAM = {
   attributes: many('attributes', 9),
@@ -214,8 +250,8 @@ export function writeMetric(out: OtlpWriter, family: Family, startMs: number, no
 
 function writePoint(out: OtlpWriter, { labels, value }: Sample, startMs: number, nowMs: number): void {
   out.begin(POINTS)
-  out.time(START, startMs)
-  out.time(TIME, nowMs)
+  out.time(POINT_START, startMs)
+  out.time(POINT_TIME, nowMs)
   if (typeof value === 'number') {
     writeLabels(out, NUMBER.attributes, labels)
     out.double(NUMBER.value, value)

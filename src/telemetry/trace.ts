@@ -40,10 +40,9 @@ export function remoteParent(headers: Headers): RemoteParent | undefined {
 /** Gives each call its headers, and its span where it has one. */
 export type CallTrace = { headersFor(call: { spanId?: string }): TraceHeaders }
 
-/** One request that is traced: its own span, and those of its attempts. */
+/** One request that is traced, with the calls that it makes. */
 export class RequestTrace implements CallTrace {
   readonly traceId: string
-  readonly spanId = newSpanId()
   readonly parent: RemoteParent | undefined
   readonly method: string
   /** Unix milliseconds. */
@@ -76,7 +75,7 @@ let digits = ''
 let usedDigits = 0
 
 /** 64 random bits in hexadecimal. */
-function newSpanId(): string {
+export function newSpanId(): string {
   if (usedDigits === digits.length) {
     if (usedBytes === random.length) {
       random = randomBytes(ID_BYTES * CONVERTED * CONVERTED)

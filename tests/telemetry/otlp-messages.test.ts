@@ -7,13 +7,18 @@ import {
   beginSpan,
   doubleAttribute,
   endMessage,
-  sharedBySpans,
+  endSpan,
+  leaveDouble,
+  leaveText,
+  leaveWhole,
+  spanTemplate,
   textAttribute,
   textsAttribute,
   wholeAttribute,
   writeMetric,
   writerOf,
 } from '../../src/telemetry/otlp.ts'
+import { bytesOf, type TemplateWriter } from '../../src/telemetry/otlp-writer.ts'
 import { ProtobufWriter } from '../../src/telemetry/protobuf-writer.ts'
 import { RequestTrace } from '../../src/telemetry/trace.ts'
 import { type Message, type Metric, type Span, decodeProtobuf, metricsOf, valuesOf } from './collector.ts'
@@ -33,6 +38,8 @@ type Written = {
   whole: number
   double: number
   texts: string[]
+  /** Values that a template leaves out. */
+  left: { text: string; whole: number; double: number }
 }
 
 const ID = (digits: number) => fc.stringMatching(new RegExp(`^[0-9a-f]{${digits}}$`))
@@ -57,6 +64,7 @@ const span: fc.Arbitrary<Written> = fc.record({
   whole: natural,
   double: fc.double(),
   texts: fc.array(text, { maxLength: 4 }),
+  left: fc.record({ text: fc.stringMatching(/^[a-z0-9_-]{0,120}$/), whole: natural, double: fc.double() }),
 })
 
 const read = (protocol: 'http/protobuf' | 'http/json', kind: 'traces' | 'metrics', bytes: Uint8Array): Message =>
@@ -77,14 +85,27 @@ describe.each(['http/protobuf', 'http/json'] as const)('messages of %s', (protoc
       const headers = one.state === undefined ? { traceparent } : { traceparent, tracestate: one.state }
       const parent = { traceId: one.traceId, spanId: '', isSampled: true, headers, headersFor: () => headers }
       const trace = new RequestTrace(one.traceId, parent, 'POST', one.startMs)
-      const shared = sharedBySpans(out, one.name, KIND, (known) => textAttribute(known, 'shared', one.text))
-      const end = one.startMs + one.lastsMs
-      beginSpan(out, trace, one.spanId, one.parentId, one.startMs, end, one.hasFailed, shared)
+      const { startMs, parentId, left } = one
+      const form = {
+        name: one.name,
+        kind: KIND,
+        hasParent: parentId !== undefined,
+        hasFailed: one.hasFailed,
+        write(span: TemplateWriter) {
+          textAttribute(span, 'shared', one.text)
+          leaveText(span, 'left text', left.text.length)
+          leaveWhole(span, 'left whole', bytesOf(left.whole))
+          leaveDouble(span, 'left double')
+        },
+      }
+      const ids = parentId === undefined ? [one.traceId, one.spanId] : [one.traceId, one.spanId, parentId]
+      const values = [...ids, startMs, startMs + one.lastsMs, left.text, left.whole, left.double]
+      beginSpan(out, spanTemplate(out, form), values)
       textAttribute(out, 'text', one.text)
       wholeAttribute(out, 'whole', one.whole)
       doubleAttribute(out, 'double', one.double)
       textsAttribute(out, 'texts', one.texts)
-      out.end()
+      endSpan(out, trace)
     }
     return endMessage(out)
   }
@@ -157,8 +178,8 @@ describe.each(['http/protobuf', 'http/json'] as const)('messages of %s', (protoc
 test('a message of protobuf keeps its last byte where its length is the first to need more memory', () => {
   for (let size = 65_520; size < 65_550; size++) {
     const out = new ProtobufWriter()
-    out.begin({ name: 'any', tag: 10, isRepeated: false })
-    out.add({ bytes: new Uint8Array(size).fill(7), list: undefined })
+    out.begin({ name: 'any', tag: 10, isRepeated: false, lengthBytes: 1 })
+    out.fill({ left: [], bytes: new Uint8Array(size).fill(7), texts: [], list: undefined }, [])
     out.end()
     const { written } = out
     expect([written.length, written[0], written.at(-1)]).toEqual([1 + 3 + size, 10, 7])
@@ -172,10 +193,13 @@ function checkSpan(got: Span, one: Written): void {
   expect(got.endTimeUnixNano).toBe(nanoseconds(one.startMs + one.lastsMs))
   expect(got.status?.code === 2).toBe(one.hasFailed)
   const values = valuesOf(got.attributes) as Record<string, string> & { texts?: string[] }
-  expect(Object.keys(values)).toEqual(['shared', 'text', 'whole', 'double', 'texts'])
+  const names = ['text', 'whole', 'double']
+  expect(Object.keys(values)).toEqual(['shared', ...names.map((name) => `left ${name}`), ...names, 'texts'])
   expect([values.shared!, values.text!].map((text) => text.toWellFormed())).toEqual(
     Array(2).fill(one.text.toWellFormed()),
   )
+  expect([values['left text'], values['left whole']] as unknown[]).toEqual([one.left.text, one.left.whole])
+  expect(numberOf(values['left double'])).toBe(one.left.double + 0)
   expect(values.whole as unknown).toBe(one.whole)
   expect(numberOf(values.double)).toBe(one.double + 0)
   expect((values.texts ?? []).map((text) => text.toWellFormed())).toEqual(one.texts.map((text) => text.toWellFormed()))
