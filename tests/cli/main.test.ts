@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { listening, type Started } from './listening.ts'
-import { ofSqlite, withStoreOption, withStoreText } from '../stores.ts'
+import { ofSqlite, once, withStoreOption, withStoreText } from '../stores.ts'
 
 const main = join(import.meta.dir, '../../src/main.ts')
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-cli-'))
@@ -54,7 +54,7 @@ async function until(url: string, key: string, status: number): Promise<number> 
 }
 
 describe('the command line', () => {
-  test('--host and --port are those of the server in a command that asks it', async () => {
+  once('--host and --port are those of the server in a command that asks it', async () => {
     for (const command of ['console', 'health', 'route']) {
       const { out } = await run(command, '--help')
       expect([command, out.includes('Port of the server'), out.includes('to listen on')]).toEqual([
@@ -66,41 +66,45 @@ describe('the command line', () => {
     expect((await run('serve', '--help')).out).toContain('Port to listen on')
   })
 
-  test('--help describes the program and every command', async () => {
-    const { code, out } = await run('--help')
-    expect(code).toBe(0)
-    for (const words of [
-      'serve',
-      'sandbox',
-      'keys create',
-      'keys list',
-      'keys revoke',
-      'keys rotate',
-      'accounts create',
-      'accounts credit',
-      'accounts plan',
-      'accounts status',
-      'quota reset',
-      'models',
-      'explain',
-      'route',
-      'config check',
-      'config show',
-      'config export',
-      'store backup',
-      'store restore',
-      'store status',
-      'store migrate',
-    ]) {
-      expect(out).toContain(words)
-      const help = await run(...words.split(' '), '--help')
-      expect([help.code, help.out.startsWith(`sluice ${words}`)]).toEqual([0, true])
-    }
-    expect((await run()).out).toBe(out)
-    expect((await run('--version')).out).toMatch(/^\d+\.\d+\.\d+\n$/)
-  }, 30_000)
+  once(
+    '--help describes the program and every command',
+    async () => {
+      const { code, out } = await run('--help')
+      expect(code).toBe(0)
+      for (const words of [
+        'serve',
+        'sandbox',
+        'keys create',
+        'keys list',
+        'keys revoke',
+        'keys rotate',
+        'accounts create',
+        'accounts credit',
+        'accounts plan',
+        'accounts status',
+        'quota reset',
+        'models',
+        'explain',
+        'route',
+        'config check',
+        'config show',
+        'config export',
+        'store backup',
+        'store restore',
+        'store status',
+        'store migrate',
+      ]) {
+        expect(out).toContain(words)
+        const help = await run(...words.split(' '), '--help')
+        expect([help.code, help.out.startsWith(`sluice ${words}`)]).toEqual([0, true])
+      }
+      expect((await run()).out).toBe(out)
+      expect((await run('--version')).out).toMatch(/^\d+\.\d+\.\d+\n$/)
+    },
+    30_000,
+  )
 
-  test.each([
+  once.each([
     [['serv'], 'unknown command "serv"; did you mean serve?'],
     [['keys', 'lst'], 'did you mean list?'],
     [['keys'], 'sluice keys requires one of create, list, revoke, rotate'],
@@ -143,13 +147,17 @@ describe('the command line', () => {
     15_000,
   )
 
-  test('a failure exits with 1 and one line on stderr', async () => {
-    const port = await run('serve', '--port', '70000', '--data', newFolder())
-    expect({ code: port.code, err: port.err }).toEqual({
-      code: 1,
-      err: 'sluice: --port: must be a whole number from 0 to 65535\n',
-    })
-  }, 15_000)
+  once(
+    'a failure exits with 1 and one line on stderr',
+    async () => {
+      const port = await run('serve', '--port', '70000', '--data', newFolder())
+      expect({ code: port.code, err: port.err }).toEqual({
+        code: 1,
+        err: 'sluice: --port: must be a whole number from 0 to 65535\n',
+      })
+    },
+    15_000,
+  )
 
   ofSqlite('folder')(
     'a folder that does not exist is not made by a command that shows it',
@@ -163,46 +171,54 @@ describe('the command line', () => {
     15_000,
   )
 
-  test('config check reports the problems of the file', async () => {
-    const file = join(scratch, 'bad.yaml')
-    await Bun.write(file, 'listen:\n  prot: 1\nmodels: 3\n')
-    const bad = await run('config', 'check', '--config', file)
-    expect(bad.code).toBe(1)
-    expect(
-      bad.err
-        .trim()
-        .split('\n')
-        .map((line) => line.startsWith(`sluice: ${file}:`)),
-    ).toEqual([true, true])
-    await Bun.write(file, 'listen:\n  port: 1\n')
-    const good = await run('config', 'check', '--config', file)
-    expect([good.code, good.out.includes('is valid')]).toEqual([0, true])
-    const json = await run('config', 'check', '--json', '--config', file, '--data', scratch)
-    expect([json.code, JSON.parse(json.out)]).toEqual([
-      0,
-      {
-        file,
-        providers: 0,
-        models: 0,
-        keys: 0,
-        listen: { host: '127.0.0.1', port: 1, proxies: expect.arrayContaining(['127.0.0.0/8']) },
-        data: scratch,
-        store: null,
-      },
-    ])
-  }, 15_000)
+  once(
+    'config check reports the problems of the file',
+    async () => {
+      const file = join(scratch, 'bad.yaml')
+      await Bun.write(file, 'listen:\n  prot: 1\nmodels: 3\n')
+      const bad = await run('config', 'check', '--config', file)
+      expect(bad.code).toBe(1)
+      expect(
+        bad.err
+          .trim()
+          .split('\n')
+          .map((line) => line.startsWith(`sluice: ${file}:`)),
+      ).toEqual([true, true])
+      await Bun.write(file, 'listen:\n  port: 1\n')
+      const good = await run('config', 'check', '--config', file)
+      expect([good.code, good.out.includes('is valid')]).toEqual([0, true])
+      const json = await run('config', 'check', '--json', '--config', file, '--data', scratch)
+      expect([json.code, JSON.parse(json.out)]).toEqual([
+        0,
+        {
+          file,
+          providers: 0,
+          models: 0,
+          keys: 0,
+          listen: { host: '127.0.0.1', port: 1, proxies: expect.arrayContaining(['127.0.0.0/8']) },
+          data: scratch,
+          store: null,
+        },
+      ])
+    },
+    15_000,
+  )
 
-  test('config check shows the database without its password', async () => {
-    const file = join(scratch, 'postgres.yaml')
-    await Bun.write(file, 'store: postgres://sluice:k-3f9a@127.0.0.1:9/sluice?sslpassword=k-3f9a\n')
-    const json = await run('config', 'check', '--json', '--config', file)
-    expect([json.code, JSON.parse(json.out).store]).toEqual([0, 'postgres://sluice@127.0.0.1:9/sluice'])
-    const text = await run('config', 'check', '--config', file)
-    expect(text.out).toContain('and postgres://sluice@127.0.0.1:9/sluice')
-    const away = await run('keys', 'list', '--config', file, '--data', scratch)
-    expect(away.err).toStartWith('sluice: cannot use the database postgres://sluice@127.0.0.1:9/sluice (')
-    expect(JSON.stringify([json, text, away])).not.toContain('k-3f9a')
-  }, 15_000)
+  once(
+    'config check shows the database without its password',
+    async () => {
+      const file = join(scratch, 'postgres.yaml')
+      await Bun.write(file, 'store: postgres://sluice:k-3f9a@127.0.0.1:9/sluice?sslpassword=k-3f9a\n')
+      const json = await run('config', 'check', '--json', '--config', file)
+      expect([json.code, JSON.parse(json.out).store]).toEqual([0, 'postgres://sluice@127.0.0.1:9/sluice'])
+      const text = await run('config', 'check', '--config', file)
+      expect(text.out).toContain('and postgres://sluice@127.0.0.1:9/sluice')
+      const away = await run('keys', 'list', '--config', file, '--data', scratch)
+      expect(away.err).toStartWith('sluice: cannot use the database postgres://sluice@127.0.0.1:9/sluice (')
+      expect(JSON.stringify([json, text, away])).not.toContain('k-3f9a')
+    },
+    15_000,
+  )
 
   test('keys are created, listed and revoked', async () => {
     const folder = newFolder()
@@ -344,33 +360,45 @@ describe('serve', () => {
     expect(await child.exited).toBe(0)
   }, 40_000)
 
-  test('refuses the key of the example file', async () => {
-    const file = join(scratch, 'copied.yaml')
-    await Bun.write(file, Bun.file(join(import.meta.dir, '../../sluice.example.yaml')))
-    for (const words of [
-      ['serve', '--port', '0', '--data', newFolder()],
-      ['config', 'check'],
-    ]) {
-      const { code, out, err } = await run(...words, '--config', file)
-      expect({ code, out, err }).toEqual({
-        code: 1,
-        out: '',
-        err:
-          `sluice: ${file}: keys[0].key is the public one of sluice.example.yaml; ` +
-          'set SLUICE_FIXED_KEY to a key of your own, or remove keys from the file\n',
-      })
-    }
-  }, 15_000)
+  once(
+    'refuses the key of the example file',
+    async () => {
+      const file = join(scratch, 'copied.yaml')
+      await Bun.write(file, Bun.file(join(import.meta.dir, '../../sluice.example.yaml')))
+      for (const words of [
+        ['serve', '--port', '0', '--data', newFolder()],
+        ['config', 'check'],
+      ]) {
+        const { code, out, err } = await run(...words, '--config', file)
+        expect({ code, out, err }).toEqual({
+          code: 1,
+          out: '',
+          err:
+            `sluice: ${file}: keys[0].key is the public one of sluice.example.yaml; ` +
+            'set SLUICE_FIXED_KEY to a key of your own, or remove keys from the file\n',
+        })
+      }
+    },
+    15_000,
+  )
 
-  test('refuses a SLUICE_KEY that is too short', async () => {
-    const child = start(['serve', '--port', '0', '--data', newFolder()], { SLUICE_KEY: 'sk-ai-v1-short' })
-    expect(await child.exited).toBe(1)
-    expect(await new Response(child.stderr).text()).toMatch(/^sluice: SLUICE_KEY must be [^\n]+\n$/)
-  }, 15_000)
+  once(
+    'refuses a SLUICE_KEY that is too short',
+    async () => {
+      const child = start(['serve', '--port', '0', '--data', newFolder()], { SLUICE_KEY: 'sk-ai-v1-short' })
+      expect(await child.exited).toBe(1)
+      expect(await new Response(child.stderr).text()).toMatch(/^sluice: SLUICE_KEY must be [^\n]+\n$/)
+    },
+    15_000,
+  )
 })
 
-test('the sandbox runs without the gateway', async () => {
-  const { child } = await listening(start(['sandbox', '--port', '0']))
-  child.kill('SIGTERM')
-  expect(await child.exited).toBe(0)
-}, 15_000)
+once(
+  'the sandbox runs without the gateway',
+  async () => {
+    const { child } = await listening(start(['sandbox', '--port', '0']))
+    child.kill('SIGTERM')
+    expect(await child.exited).toBe(0)
+  },
+  15_000,
+)

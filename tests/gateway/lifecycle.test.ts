@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { startGatewayProcess, type GatewayProcess } from '../server.ts'
+import { once } from '../stores.ts'
 import { requestHead } from '../transport/raw-server.ts'
 
 /**
@@ -72,7 +73,7 @@ describe('a client that leaves', () => {
   const cancelled = 'timeouts: { clientLeft: 0s }\n'
 
   for (const protocol of ['chat.completions', 'messages'] as const) {
-    test(`a client that leaves ends the provider's stream at once (${protocol})`, async () => {
+    once(`a client that leaves ends the provider's stream at once (${protocol})`, async () => {
       const upstream = endless()
       const gateway = await gatewayWith(`${cancelled}providers:\n${provider('up', upstream.url)}`)
       const leave = new AbortController()
@@ -84,7 +85,7 @@ describe('a client that leaves', () => {
     })
   }
 
-  test('a client that leaves before the first byte ends the provider call', async () => {
+  once('a client that leaves before the first byte ends the provider call', async () => {
     const { promise: aborted, resolve } = Promise.withResolvers<void>()
     const { promise: called, resolve: call } = Promise.withResolvers<void>()
     const server = Bun.serve({
@@ -206,7 +207,7 @@ const model = (endpoints: string[]): string =>
   `models:\n  pool/m: { endpoints: [${endpoints.map((id) => `{ provider: ${id}, model: m }`).join(', ')}] }\n`
 
 describe('several endpoints', () => {
-  test('the next endpoint is tried after a failure before the first byte', async () => {
+  once('the next endpoint is tried after a failure before the first byte', async () => {
     const bad = failing(500)
     const limited = failing(429)
     const gateway = await gatewayWith(
@@ -231,7 +232,7 @@ models:
     expect([bad.calls(), limited.calls()]).toEqual([1, 1])
   })
 
-  test('a request refused by one endpoint is not sent to another', async () => {
+  once('a request refused by one endpoint is not sent to another', async () => {
     const [bad, other] = [failing(400), failing(500)]
     const gateway = await gatewayWith(
       `providers:\n${provider('bad', bad.url)}${provider('other', other.url)}${model(['bad', 'other'])}`,
@@ -240,7 +241,7 @@ models:
     expect(other.calls()).toBe(0)
   })
 
-  test('an unreachable provider is reported as a 502 without its address', async () => {
+  once('an unreachable provider is reported as a 502 without its address', async () => {
     const gateway = await gatewayWith(`providers:\n${provider('gone', 'http://127.0.0.1:9/v1')}`)
     const response = await ask(gateway, 'responses', { stream: false, model: 'gone/m' })
     expect(response.status).toBe(502)
@@ -250,7 +251,7 @@ models:
 })
 
 describe('timeouts', () => {
-  test('a provider that is silent too long before its response head is reported as a 504', async () => {
+  once('a provider that is silent too long before its response head is reported as a 504', async () => {
     const server = Bun.serve({
       port: 0,
       hostname: '127.0.0.1',
@@ -266,7 +267,7 @@ describe('timeouts', () => {
     expect(await response.json()).toMatchObject({ error: { type: 'timeout_error' } })
   })
 
-  test('a provider that is silent too long in its stream is reported by an error in the stream', async () => {
+  once('a provider that is silent too long in its stream is reported by an error in the stream', async () => {
     const server = Bun.serve({
       port: 0,
       hostname: '127.0.0.1',
@@ -288,7 +289,7 @@ describe('timeouts', () => {
     expect(text).toContain('event: error')
   })
 
-  test("keep-alive frames are sent in each protocol's own form while a provider is silent", async () => {
+  once("keep-alive frames are sent in each protocol's own form while a provider is silent", async () => {
     const gateway = await gatewayWith('keepAlive: 100ms\n')
     const ask = (path: string, body: object): Promise<string> =>
       fetch(gateway.url + path, {
@@ -313,39 +314,43 @@ describe('timeouts', () => {
   })
 })
 
-test('more than 256 concurrent calls reach the provider at once', async () => {
-  const waiting: (() => void)[] = []
-  const server = Bun.serve({
-    port: 0,
-    hostname: '127.0.0.1',
-    idleTimeout: 0,
-    fetch: () =>
-      new Promise<Response>((resolve) => {
-        waiting.push(() =>
-          resolve(
-            Response.json({
-              id: 'c',
-              object: 'chat.completion',
-              created: 1,
-              model: 'm',
-              choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
-            }),
-          ),
-        )
-        if (waiting.length === 400) for (const answer of waiting) answer()
-      }),
-  })
-  cleanUp.push(() => server.stop(true))
-  const gateway = await gatewayWith(
-    `limits: { requestsPerMinute: 100000 }\nproviders:\n${provider('up', `http://127.0.0.1:${server.port}/v1`)}`,
-  )
-  const { hostname, port } = new URL(gateway.url)
-  const body = JSON.stringify({ model: 'up/m', messages: [{ role: 'user', content: 'Hello' }] })
-  const statuses = await Promise.all(
-    Array.from({ length: 400 }, () => rawExchange(hostname, Number(port), chatHead(gateway.key, body) + body)),
-  )
-  expect(statuses.every((text) => text.startsWith('HTTP/1.1 200'))).toBe(true)
-}, 20_000)
+once(
+  'more than 256 concurrent calls reach the provider at once',
+  async () => {
+    const waiting: (() => void)[] = []
+    const server = Bun.serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      idleTimeout: 0,
+      fetch: () =>
+        new Promise<Response>((resolve) => {
+          waiting.push(() =>
+            resolve(
+              Response.json({
+                id: 'c',
+                object: 'chat.completion',
+                created: 1,
+                model: 'm',
+                choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
+              }),
+            ),
+          )
+          if (waiting.length === 400) for (const answer of waiting) answer()
+        }),
+    })
+    cleanUp.push(() => server.stop(true))
+    const gateway = await gatewayWith(
+      `limits: { requestsPerMinute: 100000 }\nproviders:\n${provider('up', `http://127.0.0.1:${server.port}/v1`)}`,
+    )
+    const { hostname, port } = new URL(gateway.url)
+    const body = JSON.stringify({ model: 'up/m', messages: [{ role: 'user', content: 'Hello' }] })
+    const statuses = await Promise.all(
+      Array.from({ length: 400 }, () => rawExchange(hostname, Number(port), chatHead(gateway.key, body) + body)),
+    )
+    expect(statuses.every((text) => text.startsWith('HTTP/1.1 200'))).toBe(true)
+  },
+  20_000,
+)
 
 const chatHead = (key: string, body: string): string =>
   requestHead(
