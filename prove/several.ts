@@ -21,6 +21,17 @@ export type SeveralOptions = {
 let shared: Promise<PostgresServer> | undefined
 let databases = 0
 
+/** A database with the tables, of which those of the shared server are copies. */
+const TEMPLATE = 'proof_tables'
+
+async function startShared(): Promise<PostgresServer> {
+  const postgres = await startPostgres()
+  const maker = new Server(`store: ${await postgres.createDatabase(TEMPLATE)}\n`)
+  await maker.sluice('keys', 'list')
+  await maker.remove()
+  return postgres
+}
+
 /**
  * Runs `run` with so many processes over a database of their own. `config`: given the URL of the sandbox, the text of
  * sluice.yaml without its store.
@@ -31,10 +42,10 @@ export async function withSeveral<T>(
   run: (several: Several) => Promise<T>,
   { route = async (url) => url, isKilled = false }: SeveralOptions = {},
 ): Promise<T> {
-  const postgres = await (isKilled ? startPostgres(['fsync=on']) : (shared ??= startPostgres()))
+  const postgres = await (isKilled ? startPostgres(['fsync=on']) : (shared ??= startShared()))
   const sandbox = await startSandbox()
   const name = `proof_${databases++}`
-  const url = await route(await postgres.createDatabase(name))
+  const url = await route(await postgres.createDatabase(name, isKilled ? undefined : TEMPLATE))
   const store = `store: { url: "${url}", deadAfter: ${DEAD_MS / 1000}s }\n`
   const servers = Array.from({ length: processes }, () => new Server(store + config(sandbox.url)))
   try {

@@ -24,8 +24,8 @@ export type PostgresServer = {
   port: number
   /** Of the process that starts all others; another one after `start`. */
   readonly pid: number
-  /** Creates an empty database and gives its URL. */
-  createDatabase(name: string): Promise<string>
+  /** Creates a database and gives its URL. It is a copy of another one that nothing uses, or empty. */
+  createDatabase(name: string, template?: string): Promise<string>
   /** Ends the connections to a database, and removes it. */
   dropDatabase(name: string): Promise<void>
   /** Ends it as a power cut would. */
@@ -93,8 +93,8 @@ export async function startPostgres(settings: readonly string[] = ['fsync=off'])
       return pidIn(data)
     },
     start,
-    async createDatabase(name) {
-      await query(url, `CREATE DATABASE ${name}`)
+    async createDatabase(name, template) {
+      await query(url, `CREATE DATABASE ${name}${template === undefined ? '' : ` TEMPLATE ${template}`}`)
       return url.replace(/postgres$/, name)
     },
     dropDatabase: (name) => query(url, `DROP DATABASE ${name} WITH (FORCE)`),
