@@ -26,9 +26,9 @@ const TEMPLATE = 'proof_tables'
 
 async function startShared(): Promise<PostgresServer> {
   const postgres = await startPostgres()
-  const maker = new Server(`store: ${await postgres.createDatabase(TEMPLATE)}\n`)
-  await maker.sluice('keys', 'list')
-  await maker.remove()
+  const caller = new Server(`store: ${await postgres.createDatabase(TEMPLATE)}\n`)
+  await caller.sluice('keys', 'list')
+  await caller.remove()
   return postgres
 }
 

@@ -54,7 +54,7 @@ const objectText = (text: string): string | undefined => {
   }
 }
 
-const isIncomplete = (part: Part): boolean =>
+export const isIncomplete = (part: Part): boolean =>
   part.type === 'tool-call' && part.form === 'function' && objectText(part.arguments) === undefined
 
 /** Arguments are JSON objects in the body, so white space between members is lost. */

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import type { GenerationResponse } from '../../src/generation/event.ts'
 import type { ConversationName, Part } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
+import { isIncomplete } from './answer-changes.ts'
 import { answers, paces, eventsOf } from './answers.ts'
 import { assertProperty, TIMEOUT_MS, assertSame } from './assertions.ts'
 import { contextOf, framesOf, ISSUER, NAMES, rawRequestOf } from './protocol-pairs.ts'
@@ -67,7 +68,8 @@ test(
   () => {
     assertProperty(
       fc.property(signed, paces, (given, pace) => {
-        const answer = { ...given, parts: given.parts.filter(({ type }) => type !== 'refusal') }
+        const parts = given.parts.filter((part) => part.type !== 'refusal' && !isIncomplete(part))
+        const answer = { ...given, parts }
         const chunks = framesOf('generateContent', eventsOf(answer, pace), contextOf('generateContent', ISSUER)).map(
           ({ data }) => (JSON.parse(data) as Json).candidates[0].content,
         )
@@ -88,7 +90,10 @@ describe.each(NAMES)('clients of %s', (client) => {
     'a response that is sent back keeps the signatures of its issuer',
     () => {
       assertProperty(
-        fc.property(signed, (answer) => {
+        fc.property(signed, (given) => {
+          // Google has no form for a call whose arguments are not complete.
+          const parts = client === 'generateContent' ? given.parts.filter((part) => !isIncomplete(part)) : given.parts
+          const answer = { ...given, parts }
           const context = contextOf(client, ISSUER)
           const written = JSON.parse(JSON.stringify(protocols[client].serve.writeResponse(answer, context))) as Json
           if (answer.parts.every((part) => part.type === 'text' && part.text === '')) return

@@ -114,7 +114,7 @@ describe('a response that its client sends back', () => {
                 ? [[part.type, 'text' in part ? part.text : undefined, part.signature.data]]
                 : [],
             )
-          expect(signed(parts)).toEqual(signed(inParagraphs(answer.parts)))
+          expect(signed(parts)).toEqual(signed(answer.parts))
           for (const part of parts)
             if ('signature' in part && part.signature !== undefined) expect(part.signature.issuer).toEqual(issuer)
         },
