@@ -26,9 +26,9 @@ const TEMPLATE = 'proof_tables'
 
 async function startShared(): Promise<PostgresServer> {
   const postgres = await startPostgres()
-  const caller = new Server(`store: ${await postgres.createDatabase(TEMPLATE)}\n`)
-  await caller.sluice('keys', 'list')
-  await caller.remove()
+  const server = new Server(`store: ${await postgres.createDatabase(TEMPLATE)}\n`)
+  await server.sluice('keys', 'list')
+  await server.remove()
   return postgres
 }
 
