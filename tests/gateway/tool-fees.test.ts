@@ -106,16 +106,19 @@ test('a tool with a free quota is refused only where the operator says so', asyn
   expect((await send(alone, 'messages', 'anthropic/m', runs)).status).toBe(200)
 })
 
-test('a prediction with a tool that has a fee is refused as a generation is', async () => {
-  const create = ({ url, key }: Gateway, model: string): Promise<Response> =>
+test.each([
+  ['xai/m', { tools: [{ type: 'code_interpreter' }] }, 'input.tools[0]: xAI charges'],
+  ['google/m', { service_tier: 'priority' }, "input.service_tier: 'priority' has no known price for google/m"],
+])('a prediction by %s with %p is refused as a generation is', async (model, more, message) => {
+  const create = ({ url, key }: Gateway): Promise<Response> =>
     fetch(`${url}/v1/predictions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model, input: { prompt: 'hi', tools: [{ type: 'code_interpreter' }] } }),
+      body: JSON.stringify({ model, input: { prompt: 'hi', ...more } }),
     })
   const before = bodies.length
-  const refused = await create(several, 'xai/m')
-  expect([refused.status, await refused.text()]).toEqual([400, expect.stringContaining('input.tools[0]: xAI charges')])
+  const refused = await create(several)
+  expect([refused.status, await refused.text()]).toEqual([400, expect.stringContaining(message)])
   expect(bodies.length).toBe(before)
-  expect((await create(alone, 'xai/m')).ok).toBe(true)
+  expect((await create(alone)).ok).toBe(true)
 })

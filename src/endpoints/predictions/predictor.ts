@@ -229,7 +229,7 @@ export class Predictor {
         endpoints: work.endpoints,
         streamed: false,
         worst: (modelLimit: number | undefined) => worstUsage(work, modelLimit),
-        classes: requestedClasses(work),
+        classes: requestedClasses(this.#app, work),
         countInput: this.#counterOf(accountId, id),
       }
       return await whenLeased(() => reserve(this.#app, inbound, terms))

@@ -5,12 +5,14 @@ import type { GenerationRequest, ProtocolName } from '../../generation/request.t
 import { isCount, TOKENS_MAX, noUsage, type Usage } from '../../generation/usage.ts'
 import { countTokens, estimateInputTokens, worstCase } from '../../ledger/estimate.ts'
 import { forwardedOutput } from '../../pipeline/prepare.ts'
+import { translatedClasses } from '../../pipeline/strict.ts'
 import { refusalOf } from '../../protocols/fields.ts'
 import { hostedTools } from '../../protocols/hosted-tools.ts'
 import { protocols } from '../../protocols/index.ts'
 import { createRequest } from '../../protocols/predictions/call.ts'
 import type { Capabilities, RawRequest } from '../../protocols/protocol.ts'
 import type { RequestedClass } from '../../protocols/requested-output.ts'
+import { PreparedRequests } from '../../providers/attempt.ts'
 import type { Endpoint, PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { Json } from '../../store/store.ts'
 import { stringsIn, withFiles } from './media.ts'
@@ -181,13 +183,19 @@ export function worstUsage(work: Work, modelLimit: number | undefined): Usage {
 }
 
 /** The classes of service that this work asks for, and what it has its provider use. */
-export const requestedClasses = (work: Work): readonly RequestedClass[] =>
-  work.kind === 'generation'
-    ? [
-        ...(forwardedOutput(work.request.protocol, work.endpoints, work.rawRequest)?.classes ?? []),
-        ...hostedTools(work.request.tools),
-      ].map((one) => ({ ...one, param: `input.${one.param}` }))
-    : []
+export function requestedClasses(
+  { schemaCache }: Pick<AppContext, 'schemaCache'>,
+  work: Work,
+): readonly RequestedClass[] {
+  if (work.kind !== 'generation') return []
+  const { request, rawRequest, endpoints } = work
+  const responseIdentity = { id: '', model: request.model, createdAt: 0 }
+  const prepared = new PreparedRequests({ rawRequest, request, responseIdentity }, schemaCache)
+  const classes =
+    forwardedOutput(request.protocol, endpoints, rawRequest)?.classes ??
+    translatedClasses(request, rawRequest.body, endpoints, prepared)
+  return [...classes, ...hostedTools(request.tools)].map((one) => ({ ...one, param: `input.${one.param}` }))
+}
 
 /** The names under which models take the number of images. */
 const COUNTS = ['num_outputs', 'number_of_images', 'n']
