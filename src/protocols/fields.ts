@@ -15,6 +15,7 @@ export class Fields {
   #taken: string[] = []
   /** The objects inside that were handed out, whose members are read one by one too. */
   #inner: Fields[] | undefined
+  #outer: Fields | undefined
   #isWhole = false
 
   constructor(value: unknown, path = '', extras?: Extras) {
@@ -162,7 +163,10 @@ export class Fields {
 
   #handedOut(value: unknown, path: string): this | undefined {
     const fields = this.#innerObject(value, path)
-    if (fields !== undefined) (this.#inner ??= []).push(fields)
+    if (fields !== undefined) {
+      fields.#outer = this
+      ;(this.#inner ??= []).push(fields)
+    }
     return fields
   }
 
@@ -181,8 +185,21 @@ export class Fields {
   /** Adds the members that no reader took, also of the objects inside, unless one was added as a whole. */
   collect(extras: Extras): void {
     if (this.#isWhole) return
-    for (const inner of this.#inner ?? []) if (extras[inner.path] === undefined) inner.collect(extras)
-    for (const [name, value] of Object.entries(this.rest())) extras[this.at(name)] ??= value
+    if (this.#inner !== undefined) for (const inner of this.#inner) inner.collect(extras)
+    for (const name of Object.keys(this.value))
+      if (!this.#taken.includes(name) && this.value[name] !== null && !this.#isAdded(extras))
+        extras[this.at(name)] ??= this.value[name]
+  }
+
+  /** This object, or one around it, was added as a whole. */
+  #isAdded(extras: Extras): boolean {
+    for (
+      let fields = this.#outer === undefined ? undefined : (this as Fields);
+      fields !== undefined;
+      fields = fields.#outer
+    )
+      if (extras[fields.path] !== undefined) return true
+    return false
   }
 
   /** The members that the reader did not take, without `null` ones. */

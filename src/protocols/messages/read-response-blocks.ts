@@ -34,33 +34,34 @@ export class BlockReader {
     return this.#block.type === 'tool_use'
   }
 
-  /** The block is read as a whole, once it is complete. */
-  get isNative(): boolean {
-    return this.#part.head === undefined || this.#part.head.type === 'native'
-  }
-
   /** The end of its part has gone out. A stopped block may still wait for the blocks before it. */
   get done(): boolean {
     return this.stopped && this.#part.number !== undefined
   }
 
-  delta(delta: Json): void {
+  /** False for a delta of an unknown type in a block that is read. */
+  delta(delta: Json): boolean {
     switch (delta.type) {
       case 'text_delta':
-        return this.#append(delta.text)
+        this.#append(delta.text)
+        return true
       case 'thinking_delta':
-        return this.#append(delta.thinking)
+        this.#append(delta.thinking)
+        return true
       case 'signature_delta':
-        return this.#sign(delta.signature)
+        this.#sign(delta.signature)
+        return true
       case 'citations_delta':
-        return this.#cite(delta.citation)
+        this.#cite(delta.citation)
+        return true
       case 'input_json_delta':
-        if (typeof delta.partial_json !== 'string') return
+        if (typeof delta.partial_json !== 'string') return true
         this.#input += delta.partial_json
         if (this.isCall && !this.stopped) this.#append(delta.partial_json)
-        return
+        return true
       default:
-        return this.#merge(delta)
+        this.#merge(delta)
+        return this.#part.head === undefined || this.#part.head.type === 'native'
     }
   }
 

@@ -155,15 +155,21 @@ class MessagesResponseReader implements Reader {
 
   #deltaOfBlock(index: unknown, delta: Json): void {
     const block = this.#find(index)
-    const known = DELTAS.get(delta.type)
-    if (known !== undefined) this.#unread.add(delta, known)
-    else if (block?.isNative === false) this.#addUnknown(delta.type)
-    if (block !== undefined && !block.done) return block.delta(delta)
+    if (hasMore(delta)) this.#addUnreadOfDelta(delta)
+    if (block !== undefined && !block.done) {
+      if (!block.delta(delta)) this.#addUnknown(delta.type)
+      return
+    }
     // Text for a block that has ended, or was never started, goes on in a part of its own.
     const type = delta.type === 'text_delta' ? 'text' : delta.type === 'thinking_delta' ? 'thinking' : undefined
     if (type === undefined) return
     this.#startBlock(typeof index === 'number' ? index : 0, { type })
     this.#last?.delta(delta)
+  }
+
+  #addUnreadOfDelta(delta: Json): void {
+    const known = DELTAS.get(delta.type)
+    if (known !== undefined) this.#unread.add(delta, known)
   }
 
   #stopBlock(block: BlockReader | undefined): void {
@@ -227,6 +233,13 @@ class MessagesResponseReader implements Reader {
 }
 
 const NONE: ReadonlySet<string> = new Set()
+
+/** Every delta that is known has a type and one more member. */
+function hasMore(delta: Json): boolean {
+  let members = 0
+  for (const _ in delta) members++
+  return members > 2
+}
 
 /** The block with its numbers as they are spelled, if it has the whole input of a call. */
 function exactBlock(block: unknown, frame: Frame): unknown {
