@@ -36,7 +36,7 @@ export type Protocol = {
      * References in the body: to files of the client's account, to URLs, and to objects that a provider stores. Absent:
      * the protocol has none. `inserted`: see RawRequest.
      */
-    references?(body: Record<string, unknown>, inserted?: number): (MediaReference | ProviderReference)[]
+    references?(body: Record<string, unknown>, inserted?: number): References
     /** Writes events as the frames of a stream. */
     writer(context: ResponseContext): Writer
     /** The members of a request's body on which its response depends. Absent: there are none. */
@@ -162,6 +162,11 @@ export type ProviderReference = {
   source: { type: 'provider'; what: string; ids: readonly unknown[] }
   optional?: boolean
 }
+
+export type References = (MediaReference | ProviderReference)[]
+
+/** Names of members and indexes from the body. */
+export type MemberPath = (string | number)[]
 
 /** `data`: standard base64. */
 export type MediaData = { mediaType: string; data: string; filename: string }

@@ -16,11 +16,8 @@ import {
   decodedText,
   omit,
 } from '../media.ts'
-import type { ProviderReference, MediaReference, MediaData } from '../protocol.ts'
-
-type Json = Record<string, unknown>
-type Path = (string | number)[]
-type Found = (MediaReference | ProviderReference)[]
+import type { MediaData, MemberPath, References } from '../protocol.ts'
+import type { Json } from './shapes.ts'
 
 const POSITIONS = 'file parts'
 
@@ -35,8 +32,8 @@ const STORED = [
  * Files, URLs and earlier audio in a body's messages of every role, and what compatible servers store: the cached
  * contents of Google's, presets, threads and caches of others, and what search tools look through.
  */
-export function references(body: Json): Found {
-  const found: Found = []
+export function references(body: Json): References {
+  const found: References = []
   found.push(...providerReferences(body.cached_content, ['cached_content'], 'a cached content'))
   for (const [vendor, options] of Object.entries(objectOf(body.extra_body)))
     found.push(
@@ -69,7 +66,7 @@ export function references(body: Json): Found {
   return found
 }
 
-function addPart(part: Json, path: Path, found: Found): void {
+function addPart(part: Json, path: MemberPath, found: References): void {
   const { image_url: image, file } = part
   if (isObject(image) && isObject(file)) throw invalid(pathText(path), 'must have only one of image_url and file')
   for (const [name, kind] of [
@@ -109,7 +106,7 @@ function addPart(part: Json, path: Path, found: Found): void {
 }
 
 /** Mistral's form of audio: base64, or a URL. */
-function addAudioUrl(audio: unknown, path: Path, found: Found): void {
+function addAudioUrl(audio: unknown, path: MemberPath, found: References): void {
   if (isUrlNotData(audio))
     found.push({
       path,

@@ -10,19 +10,17 @@ import {
   pathText,
   omit,
 } from '../media.ts'
-import type { MediaData, MediaReference, ProviderReference } from '../protocol.ts'
+import type { MediaData, MediaReference, MemberPath, References } from '../protocol.ts'
 import { either } from './fields.ts'
 
 type Json = Record<string, unknown>
-type Path = (string | number)[]
-type Found = (MediaReference | ProviderReference)[]
 
 /**
  * Files and URLs in contents, in the system instruction and in function responses, and cached contents and stores that
  * are kept at a provider. Throws invalid_request for a part of which it is not clear what it refers to.
  */
-export function references(body: Json): Found {
-  const found: Found = []
+export function references(body: Json): References {
+  const found: References = []
   for (const name of ['cachedContent', 'cached_content'])
     found.push(...providerReferences(body[name], [name], 'a cached content'))
   for (const [t, tool] of listedIn(body.tools, ['tools'])) addStores(tool, ['tools', t], found)
@@ -32,7 +30,7 @@ export function references(body: Json): Found {
   return found
 }
 
-function addStores(tool: Json, path: Path, found: Found): void {
+function addStores(tool: Json, path: MemberPath, found: References): void {
   const search = memberOf(tool, 'fileSearch', 'file_search')
   if (search !== undefined)
     for (const name of ['fileSearchStoreNames', 'file_search_store_names'])
@@ -42,7 +40,7 @@ function addStores(tool: Json, path: Path, found: Found): void {
     found.push({ param: pathText([...path, 'retrieval']), source: { type: 'provider', what: 'a store', ids: [] } })
 }
 
-function addParts(holder: Json, path: Path, found: Found): void {
+function addParts(holder: Json, path: MemberPath, found: References): void {
   for (const [p, part] of listedIn(holder.parts, [...path, 'parts'])) {
     const at = [...path, 'parts', p]
     const response = memberOf(part, 'functionResponse', 'function_response')
@@ -54,7 +52,12 @@ function addParts(holder: Json, path: Path, found: Found): void {
   }
 }
 
-function addFile(part: Json, { name, value }: { name: string; value: Json }, path: Path, found: Found): void {
+function addFile(
+  part: Json,
+  { name, value }: { name: string; value: Json },
+  path: MemberPath,
+  found: References,
+): void {
   const uri = either(value, 'fileUri')
   if (!isNonEmptyString(uri)) return
   const mimeType = either(value, 'mimeType'),

@@ -10,11 +10,8 @@ import {
   pathText,
   decodedText,
 } from '../media.ts'
-import type { MediaData, MediaReference, ProviderReference } from '../protocol.ts'
+import type { MediaData, MemberPath, References } from '../protocol.ts'
 import type { Json } from './shapes.ts'
-
-type Path = (string | number)[]
-type References = (MediaReference | ProviderReference)[]
 
 /** Files and URLs in a body's content blocks, at any depth; containers, skills and profiles that a provider stores. */
 export function references(body: Json): References {
@@ -36,12 +33,12 @@ function addContainer(container: unknown, found: References): void {
       found.push(...providerReferences(skill.skill_id, ['container', 'skills', s, 'skill_id'], 'a skill'))
 }
 
-function addListed(blocks: unknown, path: Path, found: References): void {
+function addListed(blocks: unknown, path: MemberPath, found: References): void {
   listedIn(blocks, path)
   addBlocks(blocks, path, found)
 }
 
-function addBlocks(blocks: unknown, path: Path, found: References): void {
+function addBlocks(blocks: unknown, path: MemberPath, found: References): void {
   for (const [b, block] of objectsIn(blocks)) {
     const at = [...path, b]
     if (block.type === 'container_upload')
@@ -54,7 +51,7 @@ function addBlocks(blocks: unknown, path: Path, found: References): void {
   }
 }
 
-function addSource(source: Json, path: Path, kind: 'image' | 'file', found: References): void {
+function addSource(source: Json, path: MemberPath, kind: 'image' | 'file', found: References): void {
   const { type, file_id: id, url } = source
   if (type !== 'file') refuseFileId(source, path, 'sources of the type file')
   if (type === 'file' && isNonEmptyString(id))

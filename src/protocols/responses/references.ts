@@ -13,11 +13,8 @@ import {
   pathText,
   omit,
 } from '../media.ts'
-import type { ProviderReference, MediaReference, MediaData } from '../protocol.ts'
-
-type Json = Record<string, unknown>
-type Path = (string | number)[]
-type Found = (MediaReference | ProviderReference)[]
+import type { MediaData, MemberPath, References } from '../protocol.ts'
+import type { Json } from './shapes.ts'
 
 /** For error texts: where a file id is accepted. */
 const FILE_PARTS = 'input_file and input_image parts'
@@ -26,8 +23,8 @@ const FILE_PARTS = 'input_file and input_image parts'
  * Files and URLs in the items of a body, in the variables of its prompt and in the mask of its image tool; prompts,
  * vector stores and containers that only a provider has.
  */
-export function references(body: Json, inserted = 0): Found {
-  const found: Found = []
+export function references(body: Json, inserted = 0): References {
+  const found: References = []
   for (const [i, item] of listedIn(body.instructions, ['instructions'])) addItem(item, ['instructions', i], found)
   if (!Array.isArray(body.input) || someElement(body.input, mayRefer))
     for (const [i, item] of listedIn(body.input, ['input'])) addInputItem(item, i, inserted, found)
@@ -38,7 +35,7 @@ export function references(body: Json, inserted = 0): Found {
 
 /** Reports whether an item has references, or some that are refused. */
 function mayRefer(item: unknown): boolean {
-  const found: Found = []
+  const found: References = []
   try {
     if (isObject(item)) addItem(item, [], found)
     return found.length > 0
@@ -47,7 +44,7 @@ function mayRefer(item: unknown): boolean {
   }
 }
 
-function addPrompt({ id, variables }: Json, found: Found): void {
+function addPrompt({ id, variables }: Json, found: References): void {
   found.push(...providerReferences(id, ['prompt', 'id'], 'a prompt'))
   if (isObject(variables))
     for (const [name, value] of Object.entries(variables))
@@ -55,9 +52,9 @@ function addPrompt({ id, variables }: Json, found: Found): void {
 }
 
 /** An item of the input: `param` has the client's own index, `path` that in the body. */
-function addInputItem(item: Json, index: number, inserted: number, found: Found): void {
+function addInputItem(item: Json, index: number, inserted: number, found: References): void {
   const shown = index < inserted ? ['previous_response_id'] : ['input', index - inserted]
-  const own: Found = []
+  const own: References = []
   addItem(item, shown, own)
   for (const one of own)
     found.push('path' in one ? { ...one, path: ['input', index, ...one.path.slice(shown.length)] } : one)
@@ -66,7 +63,7 @@ function addInputItem(item: Json, index: number, inserted: number, found: Found)
 /** Items whose content or output is text, or a list of parts. */
 const LISTING = /^(message|agent_message|function_call_output|custom_tool_call_output)$/
 
-function addItem(item: Json, path: Path, found: Found): void {
+function addItem(item: Json, path: MemberPath, found: References): void {
   // Outputs of other tools may be objects.
   const { type = 'message' } = item
   const partsIn = typeof type === 'string' && !LISTING.test(type) ? objectsIn : listedIn
@@ -77,14 +74,14 @@ function addItem(item: Json, path: Path, found: Found): void {
   refuseFileId(item, path, FILE_PARTS)
 }
 
-function addPart(part: Json, path: Path, found: Found): void {
+function addPart(part: Json, path: MemberPath, found: References): void {
   if (part.type === 'input_file') addFile(part, path, found)
   else if (part.type === 'input_image') addImage(part, path, found)
   else if (part.type === 'input_video') addUrl(part, 'video', path, found)
   else refuseFileId(part, path, FILE_PARTS)
 }
 
-function addImage(image: Json, path: Path, found: Found): void {
+function addImage(image: Json, path: MemberPath, found: References): void {
   refuseSeveral(image, path, 'file_id', 'image_url')
   const { file_id: id, image_url: url } = image
   if (isObject(url)) throw invalid(pathText([...path, 'image_url']), 'must be a string, not an object')
@@ -99,14 +96,14 @@ function addImage(image: Json, path: Path, found: Found): void {
   else addUrl(image, 'image', path, found)
 }
 
-function addUrl(part: Json, kind: 'image' | 'video', path: Path, found: Found): void {
+function addUrl(part: Json, kind: 'image' | 'video', path: MemberPath, found: References): void {
   const at = [...path, `${kind}_url`]
   const url = part[`${kind}_url`]
   if (isRemoteUrl(url))
     found.push({ path: at, param: pathText(at), source: { type: 'url', url }, kind, inline: dataUrl })
 }
 
-function addFile(file: Json, path: Path, found: Found): void {
+function addFile(file: Json, path: MemberPath, found: References): void {
   refuseSeveral(file, path, 'file_id', 'file_url', 'file_data')
   const { file_id: id, file_url: url, filename } = file
   const inline = (medium: MediaData): Json => ({
@@ -120,7 +117,7 @@ function addFile(file: Json, path: Path, found: Found): void {
     found.push({ path, param: pathText([...path, 'file_url']), source: { type: 'url', url }, kind: 'file', inline })
 }
 
-function addTools(holder: Json, path: Path, found: Found): void {
+function addTools(holder: Json, path: MemberPath, found: References): void {
   for (const [t, tool] of listedIn(holder.tools, [...path, 'tools'])) {
     const at = [...path, 'tools', t]
     if (isObject(tool.input_image_mask)) addImage(tool.input_image_mask, [...at, 'input_image_mask'], found)
@@ -132,7 +129,7 @@ function addTools(holder: Json, path: Path, found: Found): void {
 }
 
 /** A container of the provider, or files and skills of the provider for a new one. */
-function addContainer(container: unknown, path: Path, found: Found): void {
+function addContainer(container: unknown, path: MemberPath, found: References): void {
   if (!isObject(container)) return void found.push(...providerReferences(container, path, 'a container'))
   found.push(
     ...providerReferences(container.container_id, [...path, 'container_id'], 'a container'),
