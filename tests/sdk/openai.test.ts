@@ -55,6 +55,16 @@ test.each(MODELS)('input tokens are counted on %s, with those of the response be
   })
 })
 
+test.each(MODELS)('the stream helper keeps all citations of %s', async (model) => {
+  const content =
+    '[[reply: One.]] [[cite: https://a.example A]] [[cite: https://b.example B]] ' +
+    '[[reply: Two.]] [[cite: https://c.example C]]'
+  const stream = client.chat.completions.stream({ model, messages: [{ role: 'user', content }] })
+  const { message } = (await stream.finalChatCompletion()).choices[0]!
+  expect(message.content).toBe('One.Two.')
+  expect(message.annotations!.map(({ url_citation: { title } }) => title)).toEqual(['A', 'B', 'C'])
+})
+
 test.each(MODELS)('runTools completes a tool loop on %s, streamed and not', async (model) => {
   for (const stream of [false, true]) {
     const calls: string[] = []

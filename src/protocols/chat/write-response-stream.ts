@@ -30,7 +30,14 @@ import {
   type PartPosition,
 } from './shapes.ts'
 
-/** Events as `chat.completion.chunk` frames. Only a generated image waits for its end: its URL is in one piece. */
+/** Parts within which a text goes on. */
+const IN_TEXT: ReadonlySet<PartHead['type']> = new Set(['text', 'citation', 'native'])
+
+/**
+ * Events as `chat.completion.chunk` frames. A generated image waits for its end: its URL is in one piece. Annotations
+ * wait for that of the text, as OpenAI's do: its SDK for JavaScript keeps those of the last delta, that for Python fails
+ * at a second one.
+ */
 export class ChatResponseWriter implements Writer {
   readonly #context: ResponseContext
   readonly #responseIdentity: ResponseIdentity
@@ -51,6 +58,7 @@ export class ChatResponseWriter implements Writer {
   #length = 0
   #textStart = 0
   readonly #content = new TextOffsets('', 'code points')
+  #annotations: Json[] = []
   #refused = false
   #ended = false
 
@@ -68,7 +76,7 @@ export class ChatResponseWriter implements Writer {
       case 'start':
         return [this.#delta({ role: 'assistant', content: '' })]
       case 'part-start':
-        return this.#begin(event.head)
+        return [...this.#annotatedBefore(event.head), ...this.#begin(event.head)]
       case 'part-delta':
         return this.#append(event.text, event.logprobs)
       case 'part-end':
@@ -104,7 +112,8 @@ export class ChatResponseWriter implements Writer {
         loseOfAudio(this.#context, head.mediaType)
         return [this.#delta({ audio: audioHead(this.#responseIdentity) })]
       case 'citation':
-        return this.#annotate(head)
+        this.#annotate(head)
+        return []
       case 'native':
         loseNativeContent(this.#context, head.kind)
         return []
@@ -119,10 +128,21 @@ export class ChatResponseWriter implements Writer {
     return head.form === 'custom' ? call : { ...call, function: { name: head.name, arguments: '' } }
   }
 
-  #annotate(head: PartHead & { type: 'citation' }): Frame[] {
+  #annotate(head: PartHead & { type: 'citation' }): void {
     loseCitation(this.#context, head.citation)
     const annotation = writeAnnotation(head.citation, this.#content, this.#textStart)
-    return annotation === undefined ? [] : [this.#delta({ annotations: [annotation] })]
+    if (annotation !== undefined) this.#annotations.push(annotation)
+  }
+
+  #annotatedBefore({ type }: PartHead): Frame[] {
+    return IN_TEXT.has(type) ? [] : this.#annotated()
+  }
+
+  #annotated(): Frame[] {
+    if (this.#annotations.length === 0) return []
+    const annotations = this.#annotations
+    this.#annotations = []
+    return [this.#delta({ annotations })]
   }
 
   #append(text: string, logprobs: TokenLogprob[] | undefined): Frame[] {
@@ -242,13 +262,13 @@ export class ChatResponseWriter implements Writer {
       this.#includeUsage && this.#metered
         ? [this.#chunk({ choices: [choice] }), usageFrame(this.#responseIdentity, this.#usage, report)]
         : [this.#chunk({ choices: [choice], ...report })]
-    return [...last, { data: '[DONE]' }]
+    return [...this.#annotated(), ...last, { data: '[DONE]' }]
   }
 
   /** No `[DONE]` follows: a response that failed must not look complete. */
   #fail(error: GatewayError): Frame[] {
     this.#ended = true
-    return errorFrames(this.#responseIdentity, error)
+    return [...this.#annotated(), ...errorFrames(this.#responseIdentity, error)]
   }
 
   #callDelta(call: Json): Frame {
