@@ -35,8 +35,8 @@ const IN_TEXT: ReadonlySet<PartHead['type']> = new Set(['text', 'citation', 'nat
 
 /**
  * Events as `chat.completion.chunk` frames. A generated image waits for its end: its URL is in one piece. Annotations
- * wait for that of the text, as OpenAI's do: its SDK for JavaScript keeps those of the last delta, that for Python fails
- * at a second one.
+ * wait for that of the text, as OpenAI's do: its SDK for JavaScript keeps those of the last delta, the one for Python
+ * fails at a second one.
  */
 export class ChatResponseWriter implements Writer {
   readonly #context: ResponseContext
