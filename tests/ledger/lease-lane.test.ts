@@ -1,6 +1,7 @@
-import { expect, test } from 'bun:test'
+import { expect } from 'bun:test'
 import { LeaseLane } from '../../src/ledger/lease-lane.ts'
 import { runs } from '../runs.ts'
+import { once } from '../stores.ts'
 import { randomOf } from '../../prove/table.ts'
 
 /** Lanes of several processes that race for what one store has, in simulated time: its answers come late. */
@@ -99,7 +100,7 @@ class Race {
   }
 }
 
-test('of requests that race over several processes, as many are served as there is money for', async () => {
+once('of requests that race over several processes, as many are served as there is money for', async () => {
   const served = new Set<number>()
   for (let seed = 0; seed < runs(400, 5_000); seed++) {
     const random = randomOf(seed)
