@@ -29,6 +29,9 @@ const TAKEN_EVERY_MS = 200
 /** Memory given back after which its garbage is collected, at least: a collection takes some 20 ms. */
 const GARBAGE_BYTES = 32 * 2 ** 20
 
+/** After a client became slow or left, what it had is in use for some seconds: its tokens are counted, for one. */
+const COLLECT_SLOW_AFTER_MS = 5_000
+
 /** Bytes of one request in each pool. */
 type Hold = { owner: string; body: number; kept: number; work: number; response: number }
 
@@ -46,6 +49,8 @@ export class MemoryBudget implements Expiring {
   #garbage = 0
   readonly #untaken: { owner: string; bytes: number; isConnected: () => boolean }[] = []
   readonly #deadline = new Deadline(this)
+  #slowGarbage = 0
+  readonly #slowCollection = new Deadline({ onDeadline: () => this.#collectOfSlow() })
 
   /** By default a quarter of the memory that there is. */
   constructor(limitBytes = machineMemory() / 4) {
@@ -113,11 +118,13 @@ export class MemoryBudget implements Expiring {
   /** Counts a client that does not take its stream, until `giveOfSlow`. */
   keepForSlow(owner: string): void {
     this.#bodies.force(owner, SLOW_CLIENT_BYTES)
+    this.#addGarbageOfSlow()
   }
 
   giveOfSlow(owner: string): void {
     this.#return(this.#bodies, owner, SLOW_CLIENT_BYTES)
     this.#admitSoon()
+    this.#addGarbageOfSlow()
   }
 
   /** More is taken than there is. */
@@ -156,6 +163,17 @@ export class MemoryBudget implements Expiring {
       hold[kind] = 0
     }
     this.#admitSoon()
+  }
+
+  /** While all clients are slow, nothing is allocated: the collector may let it stay for minutes. */
+  #addGarbageOfSlow(): void {
+    this.#slowGarbage += SLOW_CLIENT_BYTES
+    if (this.#slowGarbage >= GARBAGE_BYTES) deadlines.setWithin(this.#slowCollection, COLLECT_SLOW_AFTER_MS)
+  }
+
+  #collectOfSlow(): void {
+    this.#slowGarbage = 0
+    fullGC()
   }
 
   #return(pool: MemoryPool, owner: string, bytes: number): void {
