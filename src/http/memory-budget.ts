@@ -31,6 +31,8 @@ const GARBAGE_BYTES = 32 * 2 ** 20
 
 /** After a client became slow or left, what it had is in use for some seconds: its tokens are counted, for one. */
 const COLLECT_SLOW_AFTER_MS = 5_000
+/** What was in use even then is collected with the next ones, or after so long. */
+const COLLECT_SLOW_AGAIN_MS = 25_000
 
 /** Bytes of one request in each pool. */
 type Hold = { owner: string; body: number; kept: number; work: number; response: number }
@@ -172,8 +174,10 @@ export class MemoryBudget implements Expiring {
   }
 
   #collectOfSlow(): void {
+    const isAgain = this.#slowGarbage === 0
     this.#slowGarbage = 0
     fullGC()
+    if (!isAgain) deadlines.set(this.#slowCollection, COLLECT_SLOW_AGAIN_MS)
   }
 
   #return(pool: MemoryPool, owner: string, bytes: number): void {
