@@ -46,5 +46,6 @@ function isSame(values: readonly Value[], others: readonly Value[]): boolean {
   return true
 }
 
-/** A part of a text keeps all of it in memory, and clients could make that long. */
-const ownCopy = (value: Value): Value => (typeof value === 'string' ? ` ${value}`.slice(1) : value)
+/** A part of a text keeps all of it in memory, which clients can make long; so does a part of a sum of texts. */
+const ownCopy = (value: Value): Value =>
+  typeof value === 'string' ? (JSON.parse(JSON.stringify(value)) as string) : value
