@@ -7,7 +7,7 @@ import { startGateway, type Gateway } from '../server.ts'
 import { until, type RawServer } from '../transport/raw-server.ts'
 import { PROTOCOLS } from './asking.ts'
 import { scriptedProvider } from './scripted.ts'
-import { ofSqlite, ON_POSTGRES, sqlIn, storeOf, withStoreOption } from '../stores.ts'
+import { once, ofSqlite, ON_POSTGRES, sqlIn, storeOf, withStoreOption } from '../stores.ts'
 
 /** Files and URLs in requests, and what of them reaches a provider. */
 
@@ -710,7 +710,7 @@ describe('URLs', () => {
   }
 
   for (const protocol of PROTOCOLS) {
-    test.each(['image', 'file'] as const)(
+    once.each(['image', 'file'] as const)(
       `${protocol}: a URL of a media type (%s) is passed on, fetched or refused`,
       async (kind) => {
         const part = PARTS[protocol].url(`http://127.0.0.1:${site.port}/a.${kind === 'image' ? 'png' : 'pdf'}`, kind)
@@ -737,7 +737,7 @@ describe('URLs', () => {
       },
     )
 
-    test(`${protocol}: fetched content is checked, and a failed fetch is refused with its path`, async () => {
+    once(`${protocol}: fetched content is checked, and a failed fetch is refused with its path`, async () => {
       const param = PARTS[protocol].param('url', 'image')
       const ask = (url: string): Promise<string> =>
         answer(PARTS[protocol].url(url, 'image'), { protocol, model: `${idOf(protocol)}/metered`, at: fetching })
@@ -756,7 +756,7 @@ describe('URLs', () => {
         expect(await ask(url)).toStartWith(`400 ${param} ${param}: `)
     })
 
-    test(`${protocol}: Google's own URIs are sent to generateContent providers only`, async () => {
+    once(`${protocol}: Google's own URIs are sent to generateContent providers only`, async () => {
       for (const url of ['gs://bucket/a.png', 'https://www.youtube.com/watch?v=x', 'https://youtu.be/x']) {
         const part = PARTS[protocol].url(url, 'image')
         for (const at of [gateway, fetching]) {
@@ -770,7 +770,7 @@ describe('URLs', () => {
   }
 
   for (const protocol of PROTOCOLS)
-    test(`${protocol}: gs:// objects are named only below the buckets that the operator lists`, async () => {
+    once(`${protocol}: gs:// objects are named only below the buckets that the operator lists`, async () => {
       const ask = async (url: string, model = 'own-gemini/metered'): Promise<string> => {
         const response = await send(PARTS[protocol].url(url, 'image'), { protocol, model })
         return `${response.status} ${await response.text()}`
@@ -794,7 +794,7 @@ describe('URLs', () => {
       expect(provider.requests.length).toBe(sent)
     })
 
-  test('gs:// objects are found wherever a request may name a file', async () => {
+  once('gs:// objects are found wherever a request may name a file', async () => {
     const other = 'gs://other/a.png'
     const path = '/v1beta/models/own-gemini/metered'
     const part = { file_data: { file_uri: other, mime_type: 'image/png' } }
@@ -832,7 +832,7 @@ describe('URLs', () => {
     ).toMatchObject({ status: 403, param: 'messages[0].content[0].content[0].source.url' })
   })
 
-  test('a count of tokens has one request to count, under either name of its member', async () => {
+  once('a count of tokens has one request to count, under either name of its member', async () => {
     const path = '/v1beta/models/own-gemini/metered:countTokens'
     const request = (fileUri: string): object => ({ contents: [{ parts: [{ fileData: { fileUri } }] }] })
     for (const name of ['generateContentRequest', 'generate_content_request'])
@@ -845,7 +845,7 @@ describe('URLs', () => {
       expect(await never(path, JSON.stringify(body))).toMatchObject({ status: 400 })
   })
 
-  test('an endpoint that does not accept URLs is skipped', async () => {
+  once('an endpoint that does not accept URLs is skipped', async () => {
     const part = PARTS['chat.completions'].url(`http://127.0.0.1:${site.port}/a.png`, 'image')
     const response = await send(part, { protocol: 'chat.completions', model: 'both' })
     expect([
@@ -856,7 +856,7 @@ describe('URLs', () => {
     await response.text()
   })
 
-  test('slow fetches of one account do not delay those of other accounts', async () => {
+  once('slow fetches of one account do not delay those of other accounts', async () => {
     const part = (path: string): object => ({
       type: 'image_url',
       image_url: { url: `http://127.0.0.1:${site.port}/${path}` },
@@ -884,7 +884,7 @@ describe('URLs', () => {
     await waits
   })
 
-  test('many URLs are fetched; one that fails, or too many, refuse the request', async () => {
+  once('many URLs are fetched; one that fails, or too many, refuse the request', async () => {
     const parts = (count: number, last = 'a.png'): object[] =>
       Array.from({ length: count }, (_, index) => ({
         type: 'image_url',

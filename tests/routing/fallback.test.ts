@@ -60,7 +60,7 @@ async function recordsOf({ data }: Gateway, count: number): Promise<GenerationRe
 const billOf = (usd: number): bigint => (nanoOf(usd) / 1_000_000n) * 10n + (nanoOf(2 * usd) / 1_000_000n) * 5n
 
 describe('fallback models', () => {
-  test.each(PROTOCOLS)('the model that answers is named and billed: %s', async (protocol) => {
+  once.each(PROTOCOLS)('the model that answers is named and billed: %s', async (protocol) => {
     const { gateway } = await threeModels(['failing', 'well', 'well'], { fallbacks: ['middle', 'dear'] })
     const response = await ask({ ...gateway, protocol, model: 'cheap', stream: true, limit: 50 })
     const text = await response.text()
@@ -74,7 +74,7 @@ describe('fallback models', () => {
     ])
   })
 
-  test('the hold covers the dearest of them', async () => {
+  once('the hold covers the dearest of them', async () => {
     const { gateway } = await threeModels(['well', 'well', 'well'], { fallbacks: ['middle', 'dear'] })
     const response = await ask({ ...gateway, protocol: 'chat.completions', model: 'cheap', stream: true, limit: 1_000 })
     await response.text()
@@ -83,7 +83,7 @@ describe('fallback models', () => {
     expect(record!.held).toBeGreaterThan((nanoOf(2 * PRICES.dear) / 1_000_000n) * 1_000n)
   })
 
-  test('a conversation that is too long goes to the model for that, and to no other', async () => {
+  once('a conversation that is too long goes to the model for that, and to no other', async () => {
     const { gateway, upstreams } = await threeModels(['overflowing', 'well', 'well'], {
       fallbacks: ['middle'],
       contextFallback: 'dear',
