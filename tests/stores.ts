@@ -1,6 +1,15 @@
 import { Database } from 'bun:sqlite'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test } from 'bun:test'
@@ -237,11 +246,23 @@ export function newPostgresFolder(): string {
   return folder
 }
 
-/** The URL of the folder's database; undefined for SQLite. The same folder has the same one in this process. */
-async function databaseOf(folder: string): Promise<string | undefined> {
+/** Copies the store of a folder, which nothing has open, into a new folder. */
+export async function copyStore(from: string, folder: string): Promise<void> {
+  if ((await databaseOf(folder, from)) !== undefined) return
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  copyFileSync(join(from, 'sluice.sqlite'), join(folder, 'sluice.sqlite'))
+}
+
+/**
+ * The URL of the folder's database; undefined for SQLite. The same folder has the same one in this process. A new one
+ * is a copy of that of the folder `from`, or has the tables alone.
+ */
+async function databaseOf(folder: string, from?: string): Promise<string | undefined> {
   if (!ON_POSTGRES && !onPostgres.has(folder)) return undefined
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const path = realpathSync(folder)
   const { databaseFor } = await import('./postgres/databases.ts')
-  return databaseFor(`d${createHash('sha256').update(path).digest('hex').slice(0, 24)}`, () => existsSync(path))
+  return databaseFor(databaseName(path), () => existsSync(path), from && databaseName(realpathSync(from)))
 }
+
+const databaseName = (path: string): string => `d${createHash('sha256').update(path).digest('hex').slice(0, 24)}`

@@ -11,7 +11,7 @@ import type { Store } from '../../src/store/store.ts'
 import type { Closing, GenerationRecord, QuotaWindow, StoredKey } from '../../src/store/store.ts'
 import { USD_PER_FLOW } from '../audit.ts'
 import { keyOf } from '../store/account-contract.ts'
-import { changesIn, ON_POSTGRES, storeIn } from '../stores.ts'
+import { changesIn, copyStore, ON_POSTGRES, storeIn } from '../stores.ts'
 import { accountOf } from '../store/account.ts'
 
 /** Books for the tests of the audit: correct ones, and what breaks them. */
@@ -23,7 +23,10 @@ let folders = 0
 export function useScratch(): string {
   scratch = mkdtempSync(join(tmpdir(), 'sluice-audit-'))
   const folder = scratch
-  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+  afterAll(() => {
+    rmSync(folder, { recursive: true, force: true })
+    made = undefined
+  })
   return folder
 }
 
@@ -101,12 +104,21 @@ export const windows = (used: bigint, startedAt = START): QuotaWindow[] =>
 export const key = (id: string, number: number): StoredKey =>
   keyOf(id, 'acc_a', number, { kind: 'subscription', createdAt: START, limit: 1n, limitPeriod: 'day' })
 
+let made: Promise<string> | undefined
+
+/** A copy of a correct book, in a new folder. */
+export async function correctBook(): Promise<string> {
+  const folder = newFolder()
+  await copyStore(await (made ??= makeBook()), folder)
+  return folder
+}
+
 /**
  * Generation 1: paid by bonus and credit, with a configured key that got its limit later; 2: by credit, with a cost and
  * that key; 3: by subscription, with a stored key that has a limit; 4: partly written off; 5: failed and not charged;
  * 6: without a price.
  */
-export async function correctBook(
+export async function makeBook(
   folder: string = newFolder(),
   open: (folder: string) => Promise<Store> = storeIn,
 ): Promise<string> {

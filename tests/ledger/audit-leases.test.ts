@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { changesIn, newPostgresFolder, sqlIn } from '../stores.ts'
-import { auditOf, correctBook } from './audit-book.ts'
+import { auditOf, makeBook } from './audit-book.ts'
 
 /** The audit of a book that several processes share. */
 
 let folder: string
 beforeEach(async () => {
-  folder = await correctBook(newPostgresFolder())
+  folder = await makeBook(newPostgresFolder())
 }, 60_000)
 afterEach(() => rmSync(folder, { recursive: true }))
 

@@ -12,18 +12,22 @@ type Databases = { admin: PostgresClient; urlOf(name: string): string }
 let opened: Promise<Databases> | undefined
 const databases = new Map<string, { url: Promise<string>; isUsed: () => boolean }>()
 
-/** The URL of a database, which is made at the first call; it may be removed once it is not used any more. */
-export function databaseFor(name: string, isUsed: () => boolean): Promise<string> {
+/**
+ * The URL of a database, which is made at the first call as a copy of another one; it may be removed once it is not
+ * used any more.
+ */
+export function databaseFor(name: string, isUsed: () => boolean, template?: string): Promise<string> {
   let found = databases.get(name)
-  if (found === undefined) databases.set(name, (found = { url: create(name), isUsed }))
+  if (found === undefined) databases.set(name, (found = { url: create(name, template), isUsed }))
   return found.url
 }
 
-async function create(name: string): Promise<string> {
+async function create(name: string, template = TEMPLATE): Promise<string> {
   const { admin, urlOf } = await (opened ??= open())
   const unused = [...databases].filter(([, { isUsed }]) => !isUsed()).map(([old]) => old)
   for (const old of unused) databases.delete(old)
-  await admin.script(`CREATE DATABASE ${name} TEMPLATE ${TEMPLATE} STRATEGY FILE_COPY`)
+  await endIdle(urlOf(template))
+  await admin.script(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY FILE_COPY`)
   for (const old of unused)
     void endIdle(urlOf(old))
       .then(() => admin.script(`DROP DATABASE ${old} WITH (FORCE)`))

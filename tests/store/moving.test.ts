@@ -10,7 +10,7 @@ import { movedTables } from '../../src/store/moving/tables.ts'
 import { PostgresClient } from '../../src/store/postgres/client.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { Store } from '../../src/store/store.ts'
-import { auditFor, closing, correctBook, HOUR, newFolder, useScratch } from '../ledger/audit-book.ts'
+import { auditFor, closing, makeBook, HOUR, newFolder, useScratch } from '../ledger/audit-book.ts'
 import { databaseFor } from '../postgres/databases.ts'
 import { keyOf } from './account-contract.ts'
 import { allGenerations, allTransfers, failure } from './records.ts'
@@ -42,7 +42,7 @@ const EARLIER = firstIdAt(Date.now() - 40 * 24 * HOUR)
 
 /** A folder with rows in every table, whose server has ended. */
 async function filledFolder(): Promise<string> {
-  const folder = await correctBook(newFolder(), async (data) => new SqliteStore({ folder: data, exclusive: true }))
+  const folder = await makeBook(newFolder(), async (data) => new SqliteStore({ folder: data, exclusive: true }))
   const store = new SqliteStore({ folder, exclusive: true })
   await fillAccounts(store)
   await store.ledger.closeGeneration(closing(7, { id: EARLIER, price: null, bill: 0n }))
