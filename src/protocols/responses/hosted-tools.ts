@@ -1,5 +1,5 @@
 import type { HostedStep, HostedTool } from '../../generation/request.ts'
-import { isObject, objectOf, objectsOf, stringOf } from '../../json/parse.ts'
+import { isObject, objectOf, objectsOf, stringOf, tryParse } from '../../json/parse.ts'
 import type { Json } from './shapes.ts'
 
 /** Tools that OpenAI runs, in the terms of all protocols. */
@@ -82,6 +82,10 @@ export const writeHostedTool = (hosted: HostedTool): Json => {
   }
 }
 
+/** xAI has the code in arguments, as those of a function. */
+const codeOf = ({ code, arguments: args }: Json): string =>
+  typeof code === 'string' ? code : stringOf(objectOf(tryParse(stringOf(args))).code)
+
 /** The steps in an item; undefined where it has none. */
 export function stepsOf(kind: string, item: Json): HostedStep[] | undefined {
   const id = stringOf(item.id)
@@ -91,7 +95,7 @@ export function stepsOf(kind: string, item: Json): HostedStep[] | undefined {
       .map(({ logs, url }) => stringOf(logs ?? url))
       .join('\n')
     const result: HostedStep[] = failed || item.outputs !== null ? [{ type: 'code-result', id, output, failed }] : []
-    return [{ type: 'code', id, code: stringOf(item.code) }, ...result]
+    return [{ type: 'code', id, code: codeOf(item) }, ...result]
   }
   if (kind !== 'mcp_call') return undefined
   const failed = item.error !== undefined && item.error !== null

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { HostedStep } from '../../../src/generation/request.ts'
+import { stepsOf } from '../../../src/protocols/responses/hosted-tools.ts'
 import { framesOf, parsed, sentence, stop, text, type Any } from './fixtures.ts'
 
 /** The streams of steps that providers of other protocols ran: code, and calls of remote servers of tools. */
@@ -105,4 +106,14 @@ test('calls without a result are written before the content that follows them', 
   }
   const { output } = parsed(framesOf([...sentence([native, []], [text, ['x']]), stop])).at(-1)!.response as Any
   expect(output.map((item: Any) => item.code ?? item.type)).toEqual(['a', 'b', 'message'])
+})
+
+test.each([
+  ['{"code":"print(1)"}', 'print(1)'],
+  ['{"code":1}', ''],
+  ['print(1)', ''],
+  [undefined, ''],
+])('xAI has the code of a step in its arguments: %j', (args, code) => {
+  const item = { id: 'a', name: 'code_execution', arguments: args, outputs: null, status: 'completed' }
+  expect(stepsOf('code_interpreter_call', item)).toEqual([{ type: 'code', id: 'a', code }])
 })
