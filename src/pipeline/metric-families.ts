@@ -146,7 +146,7 @@ const stateFamilies = ({ router, memory, ledger, store, space, files, tracing, b
   counter('bucket_requests_total', 'Requests to the bucket of files, by operation and outcome', () =>
     [...(files.health?.requests ?? [])].flatMap(([operation, outcomes]) => byLabel(outcomes, 'outcome', { operation })),
   ),
-  gauge('request_memory_bytes', 'Memory that large requests in flight occupy', () => one(memory.used)),
+  gauge('request_memory_bytes', 'Memory that large requests in flight and slow clients occupy', () => one(memory.used)),
   gauge('request_memory_limit_bytes', 'The most that they may occupy', () => one(memory.limit)),
   gauge('deadlines', 'Deadlines that are set: timeouts of calls and streams in flight, mostly', () =>
     one(deadlines.size),
