@@ -31,7 +31,7 @@ const GARBAGE_BYTES = 32 * 2 ** 20
 
 /** After a client became slow or left, what it had is in use for some seconds: its tokens are counted, for one. */
 const COLLECT_SLOW_AFTER_MS = 5_000
-/** The time until the rest is collected, unless others leave before. */
+/** The same for what was in use even then. */
 const COLLECT_SLOW_AGAIN_MS = 25_000
 
 /** Bytes of one request in each pool. */
