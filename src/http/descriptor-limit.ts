@@ -7,7 +7,7 @@ export const RESERVE = 64
 const AMPLE = 8_192
 /** Connections that are left to probes, whatever all others do. */
 const FOR_PROBES = RESERVE / 2
-/** Each that was in flight is asked for so often at most. */
+/** A flood of requests asks so often at most which of those before have ended. */
 const REMOVE_EVERY_MS = 50
 
 /** The limit of descriptors of this process; undefined where it is not known. */
@@ -46,9 +46,11 @@ type AddressInFlight = () => string | undefined
 /** Bounds the requests without a key or session, whose bodies may come slowly, and whose answers may not be read. */
 class KeylessRequests {
   readonly #most = Math.ceil(MOST_REQUESTS / 2)
-  /** Those that have ended are removed when there are too many, but not for each of a flood. */
+  /** Those that have ended are removed when there are too many. */
   #begun: AddressInFlight[] = []
   #removedAt = -Infinity
+  /** Those that the last removal has left. */
+  #left = 0
 
   /** A request begins. Throws overloaded. */
   enter(address: AddressInFlight | undefined): void {
@@ -61,9 +63,11 @@ class KeylessRequests {
 
   #removeEnded(): void {
     const now = performance.now()
-    if (now - this.#removedAt < REMOVE_EVERY_MS) return
+    const wasOfUse = this.#left <= this.#most / 2
+    if (!wasOfUse && now - this.#removedAt < REMOVE_EVERY_MS) return
     this.#removedAt = now
     this.#begun = this.#begun.filter((one) => one() !== undefined)
+    this.#left = this.#begun.length
   }
 }
 
