@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startGatewayProcess, type GatewayProcess } from '../server.ts'
+import { startGateway, startGatewayProcess, type Gateway, type GatewayProcess } from '../server.ts'
 import { newPostgresFolder, once } from '../stores.ts'
 
 /**
@@ -31,7 +31,7 @@ let status: string
 let respond: (name: string) => Promise<Response | undefined> | Response | undefined
 let calls: string[]
 let upstream: Bun.Server<undefined>
-let gateway: GatewayProcess
+let gateway: Gateway
 let data: string
 let config: string
 
@@ -83,7 +83,6 @@ providers:
 models:
   up/m: { endpoints: [{ provider: up, model: m }], price: { prompt: 1, completion: 10 } }
 `
-  gateway = await startGatewayProcess({ config, data })
 })
 afterEach(async () => {
   await gateway.stop()
@@ -120,13 +119,20 @@ async function settled(id: string): Promise<Record<string, never>> {
   throw new Error(`no record of ${id}`)
 }
 
-async function restart(): Promise<void> {
-  gateway.kill('SIGKILL')
-  await gateway.exited
-  gateway = await startGatewayProcess({ config, data })
+const start = async (): Promise<void> => void (gateway = await startGateway({ config, data }))
+
+/** Starts one that can be killed. */
+const startProcess = async (): Promise<GatewayProcess> =>
+  (gateway = await startGatewayProcess({ config, data })) as GatewayProcess
+
+async function restart(killed: GatewayProcess): Promise<void> {
+  killed.kill('SIGKILL')
+  await killed.exited
+  await startProcess()
 }
 
 test('the error of a background response that failed shows no credential', async () => {
+  await start()
   const { body } = await create()
   status = 'failed'
   const error = { code: 'server_error', message: 'Incorrect API key provided: sk-proj-0123456789abcdef' }
@@ -152,11 +158,12 @@ async function begin(): Promise<{ id: string; leave(): void }> {
 }
 
 test('a background response is settled when its provider ends it, even after a kill and without polling', async () => {
+  const killed = await startProcess()
   const { id } = (await create()).body
   expect((await recordOf(id!)).status).toBe(404)
   // The hold of the first leaves no credit for a second one.
   expect((await create()).status).toBe(402)
-  await restart()
+  await restart(killed)
   expect((await create()).status).toBe(402)
   status = 'completed'
   expect(await settled(id!)).toMatchObject({ ending: 'completed', ...PAID })
@@ -165,6 +172,7 @@ test('a background response is settled when its provider ends it, even after a k
 }, 30_000)
 
 test('a container that a background response made can be named again', async () => {
+  await start()
   const naming = (container: string): Promise<{ status: number }> =>
     call('POST', '/v1/responses', {
       model: 'up/m',
@@ -182,6 +190,7 @@ test('a container that a background response made can be named again', async () 
 }, 30_000)
 
 test('a deleted background response is cancelled at its provider and costs the reported usage', async () => {
+  await start()
   const { id } = (await create()).body
   respond = (name) => {
     if (name === 'POST /resp_theirs/cancel') status = 'cancelled'
@@ -195,6 +204,8 @@ test('a deleted background response is cancelled at its provider and costs the r
 })
 
 test('a background response cancelled without reported usage costs its input', async () => {
+  // Its worker that counts tokens starts from bytecode.
+  await startProcess()
   const { id } = (await create()).body
   status = 'cancelled'
   await call('DELETE', `/v1/responses/${id}`)
@@ -206,6 +217,7 @@ test('a background response cancelled without reported usage costs its input', a
 })
 
 test('a failed background response costs nothing', async () => {
+  await start()
   const { id } = (await create()).body
   status = 'failed'
   expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'failed' })
@@ -213,12 +225,13 @@ test('a failed background response costs nothing', async () => {
 })
 
 test('a response deleted while its provider is unreachable is followed until it ends, even after a kill', async () => {
+  const killed = await startProcess()
   const { id } = (await create()).body
   respond = () => new Response('{}', { status: 503 })
   expect((await call('DELETE', `/v1/responses/${id}`)).status).toBe(200)
   expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
   expect((await recordOf(id!)).status).toBe(404)
-  await restart()
+  await restart(killed)
   expect((await create()).status).toBe(402)
   calls = []
   status = 'completed'
@@ -229,6 +242,7 @@ test('a response deleted while its provider is unreachable is followed until it 
 }, 30_000)
 
 test('a response deleted while its provider is polled stays deleted', async () => {
+  await start()
   const { id } = (await create()).body
   const [gate, reached] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   respond = async (name) => {
@@ -253,6 +267,7 @@ test('a response deleted while its provider is polled stays deleted', async () =
 })
 
 test('a background response is cancelled if its client left before receiving its id', async () => {
+  await start()
   const [gate, abort] = [Promise.withResolvers<void>(), new AbortController()]
   respond = async (name) => {
     if (name === 'POST ') await gate.promise
@@ -276,6 +291,7 @@ test('a background response is cancelled if its client left before receiving its
 }, 30_000)
 
 test('a background response can be followed up once it has ended', async () => {
+  await start()
   const { id } = (await create()).body as unknown as { id: string }
   const followUp = { background: false, previous_response_id: id }
   expect(await create(followUp)).toMatchObject({
@@ -289,12 +305,14 @@ test('a background response can be followed up once it has ended', async () => {
 })
 
 test('a background response is refused with store: false', async () => {
+  await start()
   const refused = await create({ store: false })
   expect([refused.status, (refused.body as { error?: { param: string } }).error?.param]).toEqual([400, 'background'])
   expect(calls).toEqual([])
 })
 
 test('a background response whose client leaves its stream is followed like any other', async () => {
+  await start()
   respond = (name) => (name === 'POST ' ? streaming() : undefined)
   const { id, leave } = await begin()
   leave()
@@ -379,11 +397,12 @@ test('a background response that streams is stored once, as it ends', async () =
 })
 
 test('a background response that was streaming when the server was killed is followed after the restart', async () => {
+  const killed = await startProcess()
   respond = (name) => (name === 'POST ' ? streaming() : undefined)
   const { id } = await begin()
   // A generation of this age is stored as open.
   await Bun.sleep(400)
-  await restart()
+  await restart(killed)
   status = 'completed'
   expect(await settled(id)).toMatchObject({ ending: 'completed', ...PAID })
 }, 30_000)
@@ -391,6 +410,7 @@ test('a background response that was streaming when the server was killed is fol
 once(
   'a response is read and deleted at a process that does not follow it, and cancelled at its provider',
   async () => {
+    await start()
     const folder = newPostgresFolder()
     const own = gateway
     const both = [
