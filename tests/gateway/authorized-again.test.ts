@@ -32,7 +32,7 @@ const change = (by: Browser, path: string, body: object): Promise<unknown> =>
   by.ask('PATCH', path, body, { 'if-match': '*' })
 
 const CHANGES: [what: string, change: Change, status: number, message: RegExp][] = [
-  ['a revoked key', ({ id }, by = owner) => by.ask('DELETE', `/keys/${id}`), 401, /API key/],
+  ['a revoked key', ({ id }, by = owner) => by.ask('DELETE', `/keys/${id}`), 401, /A key of this Sluice is required/],
   [
     'a suspended account',
     ({ account: { id } }, by = owner) => change(by, `/accounts/${id}`, { status: 'suspended' }),

@@ -351,6 +351,7 @@ function cancellable(isCut: boolean): Response {
 
 for (const isCut of [true, false])
   test(`a background response that streams is cancelled, and ${isCut ? 'cut' : 'ended'} by its provider`, async () => {
+    await start()
     respond = (name) => (name === 'POST ' ? cancellable(isCut) : undefined)
     const { id } = await begin()
     expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'queued', model: 'up/m' })
@@ -370,6 +371,7 @@ for (const isCut of [true, false])
   }, 30_000)
 
 test('a background response deleted while it streams is cancelled at its provider and stays deleted', async () => {
+  await start()
   respond = (name) => (name === 'POST ' ? cancellable(true) : undefined)
   const { id } = await begin()
   expect((await call('DELETE', `/v1/responses/${id}`)).body).toMatchObject({ id, deleted: true })
@@ -380,6 +382,7 @@ test('a background response deleted while it streams is cancelled at its provide
 }, 30_000)
 
 test('a background response that streams is stored once, as it ends', async () => {
+  await start()
   const whole = (): Response => {
     const frames = ['response.created', 'response.completed'].map((type) => {
       status = type === 'response.created' ? 'in_progress' : 'completed'

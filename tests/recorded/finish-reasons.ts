@@ -1,5 +1,5 @@
 import type { ConversationName } from '../../src/generation/request.ts'
-import type { Outcome, ResponseContent } from './response-content.ts'
+import { CUT, type Outcome, type ResponseContent } from './response-content.ts'
 
 /** The finish reasons of each protocol by outcome. A refusal text is a part, not a finish reason. */
 const FINISH_REASONS: Record<ConversationName, Record<Exclude<Outcome, 'failed'>, string>> = {
@@ -50,5 +50,11 @@ export function expectedFinishReason(source: ResponseContent, client: Conversati
   if (source.refused && source.outcome === 'stop' && client === 'messages') return 'refusal'
   // Both of OpenAI's protocols report a refusal only by its text.
   if (source.refused && source.outcome === 'stop' && client === 'generateContent') return 'SAFETY'
-  return FINISH_REASONS[client][source.outcome as Exclude<Outcome, 'failed'>]
+  const reason = FINISH_REASONS[client][source.outcome as Exclude<Outcome, 'failed'>]
+  const isWithoutCall = callsFor(client, source.calls).length < source.calls.length
+  return isWithoutCall && reason === 'STOP' ? 'MALFORMED_FUNCTION_CALL' : reason
 }
+
+/** The calls that a client of this protocol receives: those of Google run what they get, so they get no cut one. */
+export const callsFor = (client: ConversationName, calls: ResponseContent['calls']): ResponseContent['calls'] =>
+  client === 'generateContent' ? calls.filter(({ input }) => input !== CUT) : calls

@@ -138,7 +138,8 @@ const LOSS_NAMES: [RegExp, string[]][] = [
   // It is lost with its part.
   [/thoughtSignature/, ['signature', 'executableCode', 'codeExecutionResult', 'toolCall', 'toolResponse']],
   [/caller/, ['server_tool_use']],
-  [/arguments|partial_json/, ['tool_calls.arguments']],
+  // A call whose arguments are lost may be left out.
+  [/arguments|partial_json|\[(?:tool_use|function_call)\]\.(?:id|call_id|name)$/, ['tool_calls.arguments']],
   [/finishMessage|blockReasonMessage|stop_details/, ['stop_details']],
 ]
 

@@ -20,7 +20,7 @@ import {
 import { PREFIX, startReplay, type Replay } from './replay-server.ts'
 import { CUT, frameDataOf, responseContent, type Any, type ResponseContent } from './response-content.ts'
 import { tokenSums } from './token-sums.ts'
-import { expectedFinishReason } from './finish-reasons.ts'
+import { callsFor, expectedFinishReason } from './finish-reasons.ts'
 
 /**
  * Every recorded exchange, served by a provider that replays it and fetched through a running Sluice by the official
@@ -183,14 +183,22 @@ const compact = (text: string): string => text.replaceAll(/\s+/g, '')
 /** Without the texts that replace media which the client's protocol cannot represent. */
 const withoutNotes = (text: string): string => text.replaceAll(/\[(?:image|audio): [^\]]*\]/g, '')
 
-const callsOf = (calls: ResponseContent['calls'], source: ResponseContent): string[] =>
-  calls.map(({ name, input }, index) => (source.calls[index]?.input === CUT ? name : JSON.stringify([name, input])))
+type Calls = ResponseContent['calls']
+
+/** Calls as texts, of which a cut one is only its name. */
+const textsOf = (calls: Calls, expected: Calls): string[] =>
+  calls.map(({ name, input }, index) => (expected[index]?.input === CUT ? name : JSON.stringify([name, input])))
+
+function expectCalls(calls: Calls, { calls: recorded }: ResponseContent, client: ConversationName): void {
+  const expected = callsFor(client, recorded)
+  expect(textsOf(calls, expected)).toEqual(textsOf(expected, expected))
+}
 
 function expectContent(content: ResponseContent, source: ResponseContent, client: ConversationName): void {
   expect(client === 'messages' ? withoutNotes(content.text) : content.text).toBe(source.text)
   expect(compact(content.reasoning)).toBe(compact(source.reasoning))
   // Compared as text, since the order of members matters.
-  expect(callsOf(content.calls, source)).toEqual(callsOf(source.calls, source))
+  expectCalls(content.calls, source, client)
   expect(content.finishReason).toBe(expectedFinishReason(source, client))
   if (source.usage !== undefined) expect(content.usage).toEqual(source.usage)
 }
@@ -200,7 +208,7 @@ function expectSdkResponse(content: Answer, source: ResponseContent, client: Cli
     source.text,
   )
   expect(compact(content.reasoning)).toBe(compact(source.reasoning))
-  expect(callsOf(content.calls, source)).toEqual(callsOf(source.calls, source))
+  expectCalls(content.calls, source, client.protocol)
   expect(content.finish).toBe(expectedFinishReason(source, client.protocol))
   const { prompt: input, completion: output, cached, reasoning } = source.usage ?? {}
   // The SDK for messages has no field for reasoning tokens.
