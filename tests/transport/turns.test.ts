@@ -6,15 +6,15 @@ import { Turns } from '../../src/http/turns.ts'
 const begin = (turns: Turns, count: number): (Promise<void> | undefined)[] =>
   Array.from({ length: count }, () => turns.wait())
 
-test('requests above those of one turn go on in later turns in their order, with timers between them', async () => {
+test('requests above those of one turn go on in later turns in their order, with other work between them', async () => {
   const turns = new Turns()
-  const order: (number | 'timer')[] = []
+  const order: (number | 'other work')[] = []
   const waits = begin(turns, 1_000)
   expect(waits.findIndex((wait) => wait !== undefined)).toBe(256)
-  setTimeout(() => order.push('timer'), 1)
+  setImmediate(() => order.push('other work'))
   await Promise.all(waits.map((wait, index) => wait?.then(() => order.push(index))))
-  expect(order.filter((one) => one !== 'timer')).toEqual(Array.from({ length: 744 }, (_, n) => 256 + n))
-  expect(order.indexOf('timer')).toBeGreaterThan(-1)
+  expect(order.filter((one) => one !== 'other work')).toEqual(Array.from({ length: 744 }, (_, n) => 256 + n))
+  expect(order.indexOf('other work')).toBeLessThan(order.length - 1)
   expect(turns.wait()).toBeUndefined()
 })
 
