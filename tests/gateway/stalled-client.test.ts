@@ -66,12 +66,13 @@ test('of many clients that take nothing, as many are kept as the memory suffices
     return Number(/^sluice_request_memory_bytes (\S+)/m.exec(metrics)?.[1])
   }
   const clients = await Promise.all(Array.from({ length: 30 }, () => stalledClient(small)))
-  await until(() => cancelled === 9)
+  // On a busy machine, looks at clients are late.
+  while (cancelled < 9) await Bun.sleep(20)
   // Longer than after which others would be ended.
   await Bun.sleep(6_000)
   expect(cancelled).toBe(9)
   expect(await memoryUsed()).toBe(21 * 384 * 1024)
   for (const client of clients) client.close()
-  await until(() => cancelled === 30)
+  while (cancelled < 30) await Bun.sleep(20)
   while ((await memoryUsed()) > 0) await Bun.sleep(10)
 }, 60_000)
