@@ -94,11 +94,13 @@ describe('a kept connection', () => {
   test('a connection with bytes after the end of a response is not reused', async () => {
     const poison = plain('poison')
     for (const late of [false, true]) {
+      let sent = !late
       const server = serve((socket, _request, count) => {
         socket.write(plain(`response ${count}`) + (late ? '' : poison))
-        if (late) setTimeout(() => void socket.write(poison), 5)
+        if (late) setTimeout(() => (sent = socket.write(poison) > 0), 5)
       })
       expect(await postText(server)).toBe('response 1')
+      while (!sent) await Bun.sleep(5)
       await Bun.sleep(late ? 50 : 0)
       expect(await postText(server)).toBe('response 2')
       expect(server.connections).toBe(2)
