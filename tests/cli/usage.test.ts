@@ -66,6 +66,6 @@ test.each([
 })
 
 test('an account that does not exist is answered as by other commands', async () => {
-  const { code, err } = await usage('--account', 'nobody')
-  expect([code, err]).toEqual([1, expect.stringContaining('no account "nobody"; sluice accounts list shows all')])
+  const { code, err } = await usage('--account', 'absent')
+  expect([code, err]).toEqual([1, expect.stringContaining('no account "absent"; sluice accounts list shows all')])
 })
