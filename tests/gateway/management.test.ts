@@ -439,6 +439,11 @@ describe('costs', () => {
     expect(Object.hasOwn(long, 'usage')).toBe(false)
   })
 
+  test('costs are shown at once without a delay, even if the rounded end lies ahead of the clock', async () => {
+    const shown = await record(gateway, await store(gateway, 'default', { createdAt: Date.now(), latency: 60_000 }))
+    expect(shown.usage).toBe(0.025581625)
+  })
+
   test('costs of a generation that is not charged are 0, even with a fee per request', async () => {
     const rates = encodeRates({ ...PRICE.rates, request: { base: 5_000_000n, tiers: [] } })
     const shown = await record(

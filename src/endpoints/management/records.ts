@@ -51,16 +51,20 @@ function readId(query: URLSearchParams): string {
   return id
 }
 
-/** Costs are shown if the generation and the key are pay-as-you-go, once the configured delay has passed. */
+/**
+ * Costs are shown if the generation and the key are pay-as-you-go, once the configured delay has passed. Without a
+ * delay the clock is not asked: the recorded times are whole milliseconds, so their end may lie ahead of it.
+ */
 function showsCosts(
   { kind, createdAt, latency, duration }: GenerationRecord,
   { identity }: AuthenticatedRequest,
   { clock, config }: AppContext,
 ): boolean {
+  const { delayMs } = config.billing
   return (
     kind === 'pay-as-you-go' &&
     identity.kind !== 'subscription' &&
-    clock.now() >= createdAt + latency + duration + config.billing.delayMs
+    (delayMs === 0 || clock.now() >= createdAt + latency + duration + delayMs)
   )
 }
 
