@@ -9,27 +9,31 @@ import { Tracing } from '../src/pipeline/tracing.ts'
 
 export const SWITCHES = ['nothing', 'log', 'metrics', 'traces', 'all', 'capture'] as const
 
-const { responded, closed } = RequestCounts.prototype
-const { of } = Tracing.prototype
-const { begin } = Bodies.prototype
-const nothing = (): undefined => undefined
+let isOn = true
 
-const observers: Record<string, (isOn: boolean) => void> = {
-  log: (isOn) => log.configure({ format: 'json', level: 'info', requests: isOn ? 'all' : 'none' }),
-  metrics: (isOn) => void Object.assign(RequestCounts.prototype, isOn ? { responded, closed } : NOT_COUNTED),
-  traces: (isOn) => void Object.assign(Tracing.prototype, { of: isOn ? of : nothing }),
+/**
+ * Has methods do nothing while the switch is off. They are replaced once: with each later replacement the compiler
+ * would discard the code of their callers, and both states would run slower code than a server does.
+ */
+function switchMethods(prototype: object, ...names: string[]): void {
+  const methods = prototype as Record<string, (...args: unknown[]) => unknown>
+  for (const name of names) {
+    const method = methods[name]!
+    methods[name] = function (...args) {
+      return isOn ? method.apply(this, args) : undefined
+    }
+  }
 }
-const NOT_COUNTED = { responded: nothing, closed: nothing }
 
-const capture = (isOn: boolean): void => void Object.assign(Bodies.prototype, { begin: isOn ? begin : nothing })
+const setLog = (): void => log.configure({ format: 'json', level: 'info', requests: isOn ? 'all' : 'none' })
 
 const name = process.env.SWITCH
 if (name !== undefined) {
-  const one = name === 'capture' ? capture : (observers[name] ?? nothing)
-  const chosen = name === 'all' ? Object.values(observers) : [one]
-  let isOn = true
+  if (name === 'metrics' || name === 'all') switchMethods(RequestCounts.prototype, 'responded', 'closed')
+  if (name === 'traces' || name === 'all') switchMethods(Tracing.prototype, 'of')
+  if (name === 'capture') switchMethods(Bodies.prototype, 'begin')
   process.on('SIGWINCH', () => {
     isOn = !isOn
-    for (const one of chosen) one(isOn)
+    if (name === 'log' || name === 'all') setLog()
   })
 }

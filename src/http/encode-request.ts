@@ -74,17 +74,31 @@ export const encodeRequest = (request: RequestHead, { path, host }: RequestTarge
   return { pieces: typeof body === 'string' ? [head, body] : [head, ...body], length }
 }
 
-/** The last line of each header: most requests to providers have the same. Names come from clients, too. */
-const knownLines = new BoundedMap<string, { value: string; line: string }>(256)
+/** The last line of each header: most requests to providers have the same. `line`: empty for one of the connection. */
+type KnownLine = { value: string; line: string }
 
-/** Empty for a header of the connection. */
+/** Names come from clients, too. */
+const knownLines = new BoundedMap<string, KnownLine>(256)
+
 function headerLine(name: string, value: string): string {
   const known = knownLines.get(name)
-  if (known?.value === value) return known.line
-  const line = CONNECTION_HEADERS.has(name.toLowerCase()) ? '' : `${name}: ${value}\r\n`
-  if (line !== '' && !HEADER_LINE.test(line))
+  if (known === undefined) {
+    const line = CONNECTION_HEADERS.has(name.toLowerCase()) ? '' : writtenLine(name, value)
+    knownLines.set(name, { value, line })
+    return line
+  }
+  // The trace of a request is in no other one: its line must not cost more than to write it.
+  if (known.value !== value) {
+    if (known.line !== '') known.line = writtenLine(name, value)
+    known.value = value
+  }
+  return known.line
+}
+
+function writtenLine(name: string, value: string): string {
+  const line = `${name}: ${value}\r\n`
+  if (!HEADER_LINE.test(line))
     throw new GatewayError('internal_error', `The header "${name}" has a character that HTTP does not allow.`)
-  knownLines.set(name, { value, line })
   return line
 }
 
