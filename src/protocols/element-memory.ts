@@ -57,8 +57,18 @@ const newText = (): ArrayText => new ArrayText()
 
 /** The elements that were tested, and the indexes of those that passed. */
 class Tested {
-  elements: readonly unknown[] = []
-  passed: number[] = []
+  #elements: readonly unknown[] = []
+  readonly #passed: number[] = []
+
+  /** The indexes of elements that pass. */
+  of<T>(elements: readonly T[], test: (element: T) => boolean): readonly number[] {
+    const passed = this.#passed
+    const same = sameBeginning(this.#elements, elements)
+    while (passed.length > 0 && passed.at(-1)! >= same) passed.pop()
+    for (let index = same; index < elements.length; index++) if (test(elements[index]!)) passed.push(index)
+    this.#elements = elements
+    return passed
+  }
 }
 
 const newTested = (): Tested => new Tested()
@@ -69,18 +79,14 @@ const newTested = (): Tested => new Tested()
  */
 export function matchingElements<T>(array: readonly T[], test: (element: T) => boolean): T[] {
   const tested = memoryOf(array)?.of(test, newTested)
-  if (tested === undefined) return array.filter(test)
-  const same = sameBeginning(tested.elements, array)
-  const passed = tested.passed.filter((index) => index < same)
-  for (let index = same; index < array.length; index++) if (test(array[index]!)) passed.push(index)
-  tested.elements = array
-  tested.passed = passed
-  return passed.map((index) => array[index]!)
+  return tested === undefined ? array.filter(test) : tested.of(array, test).map((index) => array[index]!)
 }
 
 /** `array.some(test)`; see `matchingElements`. */
-export const someElement = <T>(array: readonly T[], test: (element: T) => boolean): boolean =>
-  memoryOf(array) === undefined ? array.some(test) : matchingElements(array, test).length > 0
+export function someElement<T>(array: readonly T[], test: (element: T) => boolean): boolean {
+  const tested = memoryOf(array)?.of(test, newTested)
+  return tested === undefined ? array.some(test) : tested.of(array, test).length > 0
+}
 
 /** Arrays as they were read, as a whole. */
 export class ReadArrays<T> {
