@@ -103,9 +103,10 @@ const COMPILER_SHARE = 0.03
  */
 const warm = async (row: CpuRow, entry: Entry, seconds: number): Promise<void> => {
   const { pid } = entry.running
+  const load = loadOf(entry.running, { ...row, body: row.warmBody ?? row.body }, seconds)
   for (let slice = 0; slice < WARM_SLICES; slice++) {
     const before = compilerSeconds(pid)
-    const { result } = await runLoad(loadOf(entry.running, row, seconds))
+    const { result } = await runLoad(load)
     reportErrors(entry, row, result)
     if (result === undefined || compilerSeconds(pid) - before < COMPILER_SHARE * result.cpuSeconds) return
   }
