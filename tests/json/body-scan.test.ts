@@ -247,7 +247,7 @@ describe('scanBody', () => {
         const written = texts.map(
           ([begin, text, count]) => `${begin}{"${text.replaceAll(',', '')}"${','.repeat(count)}}`,
         )
-        const expected = texts.reduce((sum, [begin, , count], index) => sum + (begin.trim() === '' ? count : 0), 0)
+        const expected = texts.reduce((sum, [begin, , count]) => sum + (begin.trim() === '' ? count : 0), 0)
         expect(scan(JSON.stringify({ a: written, 'x,': '[,,,,,,,,,,]' }))?.embedded).toBe(expected)
       }),
     )

@@ -51,7 +51,7 @@ export async function expectLedger(rig: Rig, model: Model): Promise<void> {
     })
     expect(record.price?.version).toBe(entry.rates === undefined ? undefined : entry.version)
     const postings = transfers
-      .filter(({ reference, kind }) => reference === entry.id)
+      .filter(({ reference }) => reference === entry.id)
       .map(({ kind, amount }) => [kind, amount])
     expect(Object.fromEntries(postings)).toEqual(
       Object.fromEntries(

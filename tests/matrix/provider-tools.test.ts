@@ -215,7 +215,7 @@ function tablesOfGemini(): Table[] {
   ]
 }
 
-function testKinds({ client, what, kinds, path, body }: Table): void {
+function testKinds({ client, kinds, path, body }: Table): void {
   test('the document has several kinds', () => expect(kinds.length).toBeGreaterThan(2))
 
   for (const provider of others(client))

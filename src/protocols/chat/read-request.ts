@@ -45,9 +45,9 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
     reasoning: readReasoningOptions(body, extras),
     outputFormat: tryRead(readFormat, body, extras),
     outputModalities: readModalities(body, extras),
-    imageOutput: readImageConfig(body, extras),
+    imageOutput: readImageConfig(body),
     verbosity: body.oneOf('verbosity', ['low', 'medium', 'high'] as const),
-    webSearch: readWebSearch(body, extras) ?? readSearchTool(search, extras) ?? readPlugins(body, extras),
+    webSearch: readWebSearch(body) ?? readSearchTool(search, extras) ?? readPlugins(body, extras),
     user: readUser(body, extras),
     metadata: readMetadata(body),
     serviceTier: body.string('service_tier'),
@@ -55,7 +55,7 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
     ...readCache(body),
     cacheRetention: body.string('prompt_cache_retention'),
     stream: needed.boolean('stream') ?? false,
-    includeUsage: readIncludeUsage(body, extras),
+    includeUsage: readIncludeUsage(body),
     protocol: 'chat.completions',
     extras,
   }
@@ -202,7 +202,7 @@ function readGrammar(tool: Fields): Record<string, unknown> | undefined {
 
 const TOOL_CHOICES = ['none', 'auto', 'required', 'any'] as const
 
-function readToolChoice(body: Fields, extras: Extras): ToolChoice | undefined {
+function readToolChoice(body: Fields): ToolChoice | undefined {
   if (typeof body.value.tool_choice === 'string') {
     // `any` is Mistral's word for a required call.
     const type = body.oneOf('tool_choice', TOOL_CHOICES)
@@ -215,7 +215,7 @@ function readToolChoice(body: Fields, extras: Extras): ToolChoice | undefined {
     choice.oneOf('type', ['function', 'custom', 'allowed_tools'] as const),
     "'function', 'custom' or 'allowed_tools'",
   )
-  if (type !== 'allowed_tools') return { type: 'tool', name: toolName(choice, type, extras), form: type }
+  if (type !== 'allowed_tools') return { type: 'tool', name: toolName(choice, type), form: type }
   const allowed = choice.require('allowed_tools', choice.object('allowed_tools'), 'an object with mode and tools')
   const mode = allowed.require('mode', allowed.oneOf('mode', ['auto', 'required']), "'auto' or 'required'")
   const tools = allowed.require(
@@ -225,15 +225,14 @@ function readToolChoice(body: Fields, extras: Extras): ToolChoice | undefined {
   )
   const names = tools.map((tool) => {
     const type = tool.require('type', tool.oneOf('type', ['function', 'custom'] as const), "'function' or 'custom'")
-    return toolName(tool, type, extras)
+    return toolName(tool, type)
   })
   return { type: 'allowed', names, required: mode === 'required' }
 }
 
-function toolName(holder: Fields, type: 'function' | 'custom', extras: Extras): string {
+function toolName(holder: Fields, type: 'function' | 'custom'): string {
   const inner = holder.require(type, holder.object(type), 'an object with the name of the tool')
-  const name = inner.require('name', inner.string('name'), 'the name of the tool')
-  return name
+  return inner.require('name', inner.string('name'), 'the name of the tool')
 }
 
 function readFormat(body: Fields, extras: Extras): OutputFormat | undefined {
@@ -247,14 +246,13 @@ function readFormat(body: Fields, extras: Extras): OutputFormat | undefined {
     return undefined
   }
   const schema = format.require('json_schema', format.object('json_schema'), 'an object with name and schema')
-  const read: OutputFormat = {
+  return {
     type: 'schema',
     schema: schema.record('schema') ?? {},
     ...present('name', schema.string('name')),
     ...present('description', schema.string('description')),
     ...present('strict', schema.boolean('strict')),
   }
-  return read
 }
 
 const MODALITIES = ['text', 'image', 'audio'] as const
@@ -267,29 +265,27 @@ function readModalities(body: Fields, extras: Extras): GenerationRequest['output
 }
 
 /** OpenRouter's options of an image; in any other form they are an extra. */
-function readImageConfig(body: Fields, extras: Extras): GenerationRequest['imageOutput'] {
+function readImageConfig(body: Fields): GenerationRequest['imageOutput'] {
   const { image_config: options } = body.value
   const isRead =
     isObject(options) &&
     [options.aspect_ratio, options.image_size].every((value) => value === undefined || typeof value === 'string')
   if (!isRead) return undefined
   const config = body.object('image_config')!
-  const read = {
+  return {
     ...present('aspectRatio', config.string('aspect_ratio')),
     ...present('imageSize', config.string('image_size')),
   }
-  return read
 }
 
-function readWebSearch(body: Fields, extras: Extras): WebSearch | undefined {
+function readWebSearch(body: Fields): WebSearch | undefined {
   const options = body.object('web_search_options')
   if (options === undefined) return undefined
-  const search = {
+  return {
     ...present('contextSize', options.string('search_context_size')),
     ...present('userLocation', readLocation(options)),
     path: options.path,
   }
-  return search
 }
 
 /** OpenAI has the place in `approximate`; others have it beside the type. */
@@ -341,7 +337,7 @@ function readMetadata(body: Fields): Record<string, unknown> | undefined {
 }
 
 /** OpenAI's switch for the usage chunk, and OpenRouter's `usage: {include: true}`. */
-function readIncludeUsage(body: Fields, extras: Extras): boolean | undefined {
+function readIncludeUsage(body: Fields): boolean | undefined {
   const options = body.object('stream_options')
   const requested = options?.boolean('include_usage')
   const usage = body.value.usage

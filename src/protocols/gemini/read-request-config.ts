@@ -23,7 +23,7 @@ export function readConfig(config: GoogleFields, extras: Record<string, unknown>
   const reasoning = readReasoning(config.object('thinkingConfig'), extras)
   const outputFormat = tryRead(readFormat, config, extras)
   const outputModalities = readModalities(config)
-  const imageOutput = readImageConfig(config, extras)
+  const imageOutput = readImageConfig(config)
   tryRead(readResolution, config, extras)
   const candidates = config.needed.integer('candidateCount', { min: 1 })
   const googleOnly: [string, unknown][] = [
@@ -145,7 +145,7 @@ function readModalities(config: GoogleFields): GenerationRequest['outputModaliti
 }
 
 /** Aspect ratio and image size. An `imageConfig` with values of other types goes to Google only. */
-function readImageConfig(config: GoogleFields, extras: Record<string, unknown>): Config['imageOutput'] {
+function readImageConfig(config: GoogleFields): Config['imageOutput'] {
   const value = either(config.value, 'imageConfig')
   const isString = (member: unknown): boolean => member === undefined || typeof member === 'string'
   if (!isObject(value) || !isString(either(value, 'aspectRatio')) || !isString(either(value, 'imageSize')))

@@ -56,7 +56,7 @@ export class ContentReader {
     if (typeof value === 'string') return [{ type: 'text', text: value, path }]
     const content = body.inner(value, path)
     content.string('role')
-    const parts = (content.objects('parts') ?? []).flatMap((part) => this.#parts.read(part, 'system', undefined))
+    const parts = (content.objects('parts') ?? []).flatMap((part) => this.#parts.read(part, undefined))
     collectExtras(content, this.reading.extras)
     if (parts.some(({ type }) => type === 'tool-result' || type === 'tool-call'))
       throw invalid(content.at('parts'), 'must not contain function calls or responses')
@@ -71,7 +71,7 @@ export class ContentReader {
     const turns: Turn[] = []
     const results: ToolResultPart[] = []
     for (const [number, part] of content.objects('parts')!.entries()) {
-      for (const read of this.#parts.read(part, role === 'model' ? 'model' : 'user', { content: index, number })) {
+      for (const read of this.#parts.read(part, { content: index, number })) {
         if (read.type === 'tool-result') {
           results.push(read)
           continue

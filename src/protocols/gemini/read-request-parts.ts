@@ -22,8 +22,6 @@ import { NATIVE_PARTS } from './shapes.ts'
 /** Records of searches that the provider ran beside functions: a conversation is complete without them. */
 const OPTIONAL: ReadonlySet<string> = new Set(['toolCall', 'toolResponse'])
 
-type Role = 'user' | 'model' | 'system'
-
 /** The position of a part in `contents`. */
 type PartPosition = { content: number; number: number }
 
@@ -55,16 +53,16 @@ export class PartReader {
   }
 
   /** `position`: absent in the system instruction. */
-  read(part: GoogleFields, role: Role, position: PartPosition | undefined): Part[] {
+  read(part: GoogleFields, position: PartPosition | undefined): Part[] {
     try {
-      return this.#read(part, role, position)
+      return this.#read(part, position)
     } catch (error) {
       refuseUnreadable(error, this.#reading.extras)
       return [nativePart(part, 'part')]
     }
   }
 
-  #read(part: GoogleFields, role: Role, position: PartPosition | undefined): Part[] {
+  #read(part: GoogleFields, position: PartPosition | undefined): Part[] {
     const isReasoning = part.boolean('thought') === true
     const signatureText = part.string('thoughtSignature')
     const detail = readResolution(part)
