@@ -1,9 +1,10 @@
 import type { BodyLimits } from '../json/weight.ts'
 import type { Nano } from '../money.ts'
-import type { Api, Capabilities } from '../protocols/protocol.ts'
+import type { Capabilities } from '../protocols/protocol.ts'
 import type { Quirks } from '../protocols/quirks.ts'
 import type { PriceText } from './model-settings.ts'
 import type { Auth, MediaKind } from './provider-settings.ts'
+import type { Api } from './provider-terms.ts'
 import type {
   CaptureMode,
   Durability,

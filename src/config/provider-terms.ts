@@ -2,15 +2,17 @@
 
 import type { Quirks } from '../protocols/quirks.ts'
 
+/** The wire protocols of conversations. */
+const CONVERSATION_NAMES = ['chat.completions', 'responses', 'messages', 'generateContent'] as const
+export type ConversationName = (typeof CONVERSATION_NAMES)[number]
+
+/** All wire protocols that Sluice serves and calls. */
+const PROTOCOL_NAMES = [...CONVERSATION_NAMES, 'images'] as const
+export type ProtocolName = (typeof PROTOCOL_NAMES)[number]
+
 /** The APIs of providers: the wire protocols, and predictions, which are jobs instead of responses. */
-export const API_NAMES = [
-  'chat.completions',
-  'responses',
-  'messages',
-  'generateContent',
-  'images',
-  'predictions',
-] as const
+export const API_NAMES = [...PROTOCOL_NAMES, 'predictions'] as const
+export type Api = (typeof API_NAMES)[number]
 
 /** Kinds of content that a model reads or generates. */
 export const MODALITIES = ['text', 'image', 'audio', 'video', 'file'] as const

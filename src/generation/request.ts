@@ -1,11 +1,7 @@
-import { EFFORTS, type Effort } from '../config/provider-terms.ts'
+import { EFFORTS, type ConversationName, type Effort, type ProtocolName } from '../config/provider-terms.ts'
 import type { Signature } from './signature.ts'
 
-/** The protocols of conversations. */
-export type ConversationName = 'chat.completions' | 'responses' | 'messages' | 'generateContent'
-
-/** All wire protocols; `api` of a generation record has these values. */
-export type ProtocolName = ConversationName | 'images'
+export type { ConversationName, ProtocolName }
 
 /** A client's request, independent of its protocol. Absent members were not sent: the provider decides. */
 export type GenerationRequest = {

@@ -116,9 +116,6 @@ export type Protocol = {
   passthrough(context: ResponseContext): Passthrough
 }
 
-/** An API of a provider: a wire protocol, or predictions, which are asynchronous jobs. */
-export type Api = ProtocolName | 'predictions'
-
 /** A request as received. */
 export type RawRequest = {
   body: Record<string, unknown>

@@ -2,7 +2,8 @@ import providersFile from '../../catalog/providers.json'
 import modelsFile from '../../catalog/models.json'
 import type { Auth } from '../config/provider-settings.ts'
 import type { MediaPart, ProtocolName } from '../generation/request.ts'
-import type { Capabilities, Api } from '../protocols/protocol.ts'
+import type { Api } from '../config/provider-terms.ts'
+import type { Capabilities } from '../protocols/protocol.ts'
 import type { Quirks } from '../protocols/quirks.ts'
 
 /** One provider of catalog/providers.json. */

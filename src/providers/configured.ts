@@ -4,7 +4,7 @@ import { KEY_PREFIXES } from '../config/terms.ts'
 import { hideSecret } from '../log/secrets.ts'
 import { present } from '../protocols/fields.ts'
 import { protocols } from '../protocols/index.ts'
-import type { Api } from '../protocols/protocol.ts'
+import type { Api } from '../config/provider-terms.ts'
 import type { Provider } from './catalogue.ts'
 import { PROVIDER_ROWS, quirksOf, type MediaFacts, type ProviderRow } from './catalog-rows.ts'
 

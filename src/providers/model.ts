@@ -1,6 +1,7 @@
 import type { EndpointRoutingConfig, ModelConfig } from '../config/load.ts'
 import { present } from '../protocols/fields.ts'
-import type { Api, Capabilities } from '../protocols/protocol.ts'
+import type { Api } from '../config/provider-terms.ts'
+import type { Capabilities } from '../protocols/protocol.ts'
 import type { ModelRow } from './catalog-rows.ts'
 
 export type ModelEndpoint = { provider: string; model: string; protocol?: Api } & EndpointRoutingConfig

@@ -1,5 +1,6 @@
 import type { Auth } from '../config/provider-settings.ts'
-import type { Api, Capabilities } from '../protocols/protocol.ts'
+import type { Api } from '../config/provider-terms.ts'
+import type { Capabilities } from '../protocols/protocol.ts'
 import type { Provider } from './catalogue.ts'
 
 /** APIs that only some models of a provider have. */

@@ -1,16 +1,17 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { addTo, noAnswer, type Answer } from '../../console/pages/playground/answer.ts'
-import { bodyOf, pathOf, withoutWords } from '../../console/pages/playground/bodies.ts'
+import { bodyOf, pathOf, unsupportedSettings } from '../../console/pages/playground/bodies.ts'
 import { codeOf } from '../../console/pages/playground/code.ts'
 import { diffLines } from '../../console/pages/playground/diff.ts'
-import { emptyConversation, PROTOCOLS } from '../../console/pages/playground/conversation.ts'
-import type { Conversation, ProtocolName } from '../../console/pages/playground/conversation.ts'
+import { emptyConversation } from '../../console/pages/playground/conversation.ts'
+import type { Conversation } from '../../console/pages/playground/conversation.ts'
 import { readShared, writeShared } from '../../console/pages/playground/share.ts'
 import { FrameReader } from '../../console/parts/frames.ts'
+import { CONVERSATIONS, type ConversationName } from '../../console/parts/protocols.ts'
 import { startGateway, type Gateway } from '../server.ts'
 
-const ALL = Object.keys(PROTOCOLS) as ProtocolName[]
+const ALL = Object.keys(CONVERSATIONS) as ConversationName[]
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const ask = (text: string, changes: Partial<Conversation> = {}): Conversation => ({
   ...emptyConversation(),
@@ -25,7 +26,7 @@ beforeAll(async () => {
 afterAll(() => gateway.stop())
 
 /** What the page does with a request: the body of the form is sent, and what comes back is read. */
-async function answerOf(protocol: ProtocolName, form: Conversation): Promise<Answer> {
+async function answerOf(protocol: ConversationName, form: Conversation): Promise<Answer> {
   const model = 'sandbox/chat'
   const response = await fetch(gateway.url + pathOf(protocol, model, form.stream), {
     method: 'POST',
@@ -107,9 +108,9 @@ describe('the form', () => {
     expect(() => bodyOf('messages', 'm', ask('', { temperature: 'warm' }))).toThrow('Temperature: warm is no number')
   })
 
-  test('names settings that a protocol has no words for', () => {
+  test('names settings that a protocol cannot represent', () => {
     const form = ask('', { seed: '7' })
-    expect(ALL.map((protocol) => withoutWords(protocol, form))).toEqual([[], ['seed'], ['seed'], []])
+    expect(ALL.map((protocol) => unsupportedSettings(protocol, form))).toEqual([[], ['seed'], ['seed'], []])
   })
 })
 

@@ -1,4 +1,4 @@
-import type { ProtocolName } from './conversation.ts'
+import type { ConversationName } from '../../parts/protocols.ts'
 
 export type Call = { name: string; arguments: string }
 
@@ -35,7 +35,7 @@ const number = (value: Loose): number => (typeof value === 'number' ? (value as 
 const has = (value: Loose): value is Json => value !== undefined && value !== null
 
 /** Adds one JSON value of a protocol, a frame of a stream or a whole body, to an answer. */
-export function addTo(answer: Answer, protocol: ProtocolName, value: unknown): void {
+export function addTo(answer: Answer, protocol: ConversationName, value: unknown): void {
   const json = value as Loose
   if (typeof json !== 'object' || !has(json)) return
   const error = (json['error'] ?? json['response']?.['error']) as Loose
@@ -43,7 +43,7 @@ export function addTo(answer: Answer, protocol: ProtocolName, value: unknown): v
   READERS[protocol](answer, json)
 }
 
-const READERS: Record<ProtocolName, (answer: Answer, json: Json) => void> = {
+const READERS: Record<ConversationName, (answer: Answer, json: Json) => void> = {
   'chat.completions': readChat,
   responses: readResponses,
   messages: readMessages,

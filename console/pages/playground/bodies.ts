@@ -1,17 +1,9 @@
-import {
-  type Conversation,
-  type Effort,
-  numberOf,
-  type ProtocolName,
-  schemaOf,
-  type Tool,
-  toolsOf,
-  type Turn,
-} from './conversation.ts'
+import type { ConversationName } from '../../parts/protocols.ts'
+import { type Conversation, type Effort, numberOf, schemaOf, type Tool, toolsOf, type Turn } from './conversation.ts'
 
 export type Body = Record<string, unknown>
 /** Where a body is sent. Google has model and streaming in the path. */
-export const pathOf = (protocol: ProtocolName, model: string, stream: boolean): string =>
+export const pathOf = (protocol: ConversationName, model: string, stream: boolean): string =>
   protocol === 'generateContent'
     ? `/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`
     : PATHS[protocol]
@@ -23,7 +15,7 @@ const PATHS = {
 } as const
 
 /** The conversation in the words of a protocol. Throws an Error where the form is wrong. */
-export function bodyOf(protocol: ProtocolName, model: string, form: Conversation): Body {
+export function bodyOf(protocol: ConversationName, model: string, form: Conversation): Body {
   const settings: Settings = {
     model,
     form,
@@ -37,8 +29,8 @@ export function bodyOf(protocol: ProtocolName, model: string, form: Conversation
   return compact(WRITERS[protocol](settings))
 }
 
-/** Settings of the form that a protocol has no words for. */
-export function withoutWords(protocol: ProtocolName, form: Conversation): string[] {
+/** Settings of the form that a protocol cannot represent. */
+export function unsupportedSettings(protocol: ConversationName, form: Conversation): string[] {
   if (form.seed.trim() === '') return []
   return protocol === 'messages' || protocol === 'responses' ? ['seed'] : []
 }
@@ -54,7 +46,7 @@ type Settings = {
   effort: Effort | undefined
 }
 
-const WRITERS: Record<ProtocolName, (settings: Settings) => Body> = {
+const WRITERS: Record<ConversationName, (settings: Settings) => Body> = {
   'chat.completions': ({ model, form, tools, schema, max, temperature, seed, effort }) => ({
     model,
     messages: [...systemMessage(form), ...form.turns.map((turn) => ({ role: turn.role, content: chatContent(turn) }))],

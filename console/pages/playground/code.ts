@@ -1,8 +1,8 @@
+import type { ConversationName } from '../../parts/protocols.ts'
 import { type Body, pathOf } from './bodies.ts'
-import type { ProtocolName } from './conversation.ts'
 
 export type Code = { name: string; text: string }
-type Request = { protocol: ProtocolName; model: string; stream: boolean; body: Body; origin: string }
+type Request = { protocol: ConversationName; model: string; stream: boolean; body: Body; origin: string }
 
 /** The request for a terminal and for the SDKs of its protocol; the key is taken from the environment. */
 export function codeOf(request: Request): Code[] {
@@ -28,7 +28,7 @@ const keywords = (body: Body): string =>
     .map(([name, value]) => `    ${name}=${python(value as Body).replaceAll('\n', '\n    ')},\n`)
     .join('')
 
-const SDKS: Record<ProtocolName, (request: Request) => Code[]> = {
+const SDKS: Record<ConversationName, (request: Request) => Code[]> = {
   'chat.completions': (request) => openai(request, 'chat.completions', 'event.choices[0]?.delta.content'),
   responses: (request) => openai(request, 'responses', 'event'),
   messages: ({ body, origin, stream }) => [

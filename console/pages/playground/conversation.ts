@@ -1,12 +1,3 @@
-export type ProtocolName = 'chat.completions' | 'responses' | 'messages' | 'generateContent'
-
-export const PROTOCOLS: Readonly<Record<ProtocolName, string>> = {
-  'chat.completions': 'Chat completions',
-  responses: 'Responses',
-  messages: 'Messages',
-  generateContent: 'generateContent',
-}
-
 /** A file in a turn, as base64. */
 export type Media = { name: string; type: string; base64: string }
 export type Turn = { role: 'user' | 'assistant'; text: string; media: Media[] }

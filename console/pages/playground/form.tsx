@@ -1,8 +1,9 @@
 import { Autocomplete, Button, Menu, Select, Switch, Tabs, Textarea } from '@mantine/core'
 import { useModels } from '../../api/queries.ts'
 import { Icon } from '../../parts/icons.tsx'
-import { withoutWords } from './bodies.ts'
-import { PROTOCOLS, type Conversation, type ProtocolName } from './conversation.ts'
+import { type ConversationName, CONVERSATIONS } from '../../parts/protocols.ts'
+import { unsupportedSettings } from './bodies.ts'
+import type { Conversation } from './conversation.ts'
 import { DIRECTIVES } from './directives.ts'
 import { MOST_MODELS, writtenBody, type Draft } from './draft.ts'
 import { Settings } from './settings.tsx'
@@ -15,7 +16,7 @@ export function Form({ draft, isRunning, onSend, onStop }: Props) {
   const { models, protocol, form, raw, change } = draft
   const set = (changes: Partial<Conversation>): void => change({ form: { ...form, ...changes } })
   const { error } = writtenBody(draft, models[0] ?? '')
-  const lost = raw === undefined ? withoutWords(protocol, form) : []
+  const lost = raw === undefined ? unsupportedSettings(protocol, form) : []
   return (
     <form
       className="panel playground-form"
@@ -33,8 +34,8 @@ export function Form({ draft, isRunning, onSend, onStop }: Props) {
           size="xs"
           aria-label="Protocol"
           value={protocol}
-          onChange={(value) => change({ protocol: value as ProtocolName, raw: undefined })}
-          data={Object.entries(PROTOCOLS).map(([value, label]) => ({ value, label }))}
+          onChange={(value) => change({ protocol: value as ConversationName, raw: undefined })}
+          data={Object.entries(CONVERSATIONS).map(([value, label]) => ({ value, label }))}
         />
         <Switch
           size="xs"
@@ -51,7 +52,7 @@ export function Form({ draft, isRunning, onSend, onStop }: Props) {
       )}
       {lost.length > 0 && (
         <p className="lossy playground-note">
-          {PROTOCOLS[protocol]} has no words for: {lost.join(', ')}.
+          {CONVERSATIONS[protocol]} cannot represent: {lost.join(', ')}.
         </p>
       )}
       <Send draft={draft} canSend={error === undefined} {...{ isRunning, onStop }} />

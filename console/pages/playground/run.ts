@@ -1,8 +1,8 @@
 import { ask } from '../../api/ask.ts'
 import { FrameReader, type Frame } from '../../parts/frames.ts'
+import type { ConversationName } from '../../parts/protocols.ts'
 import type { RequestDetail } from '../request/detail.ts'
 import { addTo, noAnswer, type Answer } from './answer.ts'
-import type { ProtocolName } from './conversation.ts'
 import { forgetPlaygroundKey, playgroundKey } from './key.ts'
 
 export type RunState = {
@@ -21,7 +21,7 @@ export type RunState = {
   record: RequestDetail | undefined
 }
 
-export type RunRequest = { protocol: ProtocolName; path: string; body: string; account: string }
+export type RunRequest = { protocol: ConversationName; path: string; body: string; account: string }
 
 const DRAW_MS = 60
 const MOST_FRAMES = 5000

@@ -1,7 +1,8 @@
-import { type Conversation, emptyConversation, PROTOCOLS, type ProtocolName } from './conversation.ts'
+import { type ConversationName, CONVERSATIONS } from '../../parts/protocols.ts'
+import { type Conversation, emptyConversation } from './conversation.ts'
 
 /** A request as a link: no key, no answer. `raw`: the edited body, where there is one. */
-export type Shared = { models: string[]; protocol: ProtocolName; form: Conversation; raw: string | undefined }
+export type Shared = { models: string[]; protocol: ConversationName; form: Conversation; raw: string | undefined }
 
 const MOST = 64 * 1024
 
@@ -21,7 +22,7 @@ export function readShared(fragment: string): Shared | undefined {
     const json = JSON.parse(new TextDecoder().decode(Uint8Array.from(binary, (char) => char.charCodeAt(0)))) as Shared
     const { models, protocol, form, raw } = json
     if (!Array.isArray(models) || !models.every((model) => typeof model === 'string')) return undefined
-    if (!(protocol in PROTOCOLS)) return undefined
+    if (!(protocol in CONVERSATIONS)) return undefined
     return {
       models: models.slice(0, 4),
       protocol,

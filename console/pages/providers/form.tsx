@@ -1,12 +1,11 @@
 import type { Provider } from '../../api/answers.ts'
 import { useTagged } from '../../api/queries.ts'
 import { type Field, ObjectForm } from '../../parts/object-form.tsx'
-
-const PROTOCOLS = ['chat.completions', 'responses', 'messages', 'generateContent', 'images', 'predictions']
+import { API_NAMES } from '../../parts/protocols.ts'
 
 const FIELDS: readonly Field[] = [
   { path: 'name', label: 'Display name' },
-  { path: 'protocol', label: 'Protocol', choices: PROTOCOLS },
+  { path: 'protocol', label: 'Protocol', choices: API_NAMES },
   {
     path: 'baseUrl',
     label: 'Base URL',

@@ -1,4 +1,7 @@
 import type { RequestRow } from '../../api/answers.ts'
+import type { Usage as UsageBuckets } from '../../../src/generation/usage.ts'
+
+export type { UsageBuckets }
 
 /** One try of one endpoint; `started_ms`: since the request arrived. */
 export type Attempt = {
@@ -38,7 +41,7 @@ export type RequestDetail = Omit<RequestRow, 'bodies'> & {
   attempts: Attempt[]
   translation: Loss[]
   /** Every bucket of usage, by its name within Sluice. */
-  usage: Record<string, number> | null
+  usage: UsageBuckets | null
   rating: Rating | null
   hold: { held_usd: string | null; settled_usd: string | null } | null
   postings: Posting[]

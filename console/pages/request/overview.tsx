@@ -5,7 +5,7 @@ import { oneLine } from '../../parts/visible.ts'
 import { count, duration } from '../../parts/when.ts'
 import { When } from '../../parts/when.tsx'
 import type { Named } from '../../api/answers.ts'
-import type { RequestDetail } from './detail.ts'
+import type { RequestDetail, UsageBuckets } from './detail.ts'
 import { accountPath, keyPath } from './sentence.ts'
 
 /** Tries in time, tokens, and who asked. */
@@ -64,7 +64,7 @@ function stepsOf(request: RequestDetail): Step[] {
 const answeredNote = (tone: Step['tone'], status: number | null): string =>
   tone === 'failed' ? 'broke off' : status === null ? 'answered' : `answered ${status}`
 
-const BUCKETS: Record<string, string> = {
+const BUCKETS: Readonly<Record<keyof UsageBuckets, string>> = {
   inputTokens: 'Input, new',
   cacheReadTokens: 'Input, from the cache',
   cacheWrite5mTokens: 'Input, into the cache for 5 minutes',
@@ -79,15 +79,16 @@ const BUCKETS: Record<string, string> = {
 }
 
 function Tokens({ request }: { request: RequestDetail }) {
-  const buckets = Object.entries(request.usage ?? {}).filter(([, tokens]) => tokens > 0)
-  if (buckets.length === 0) return <p className="dim">No tokens were used.</p>
+  const buckets = Object.entries(request.usage ?? {}) as [keyof UsageBuckets, number][]
+  const used = buckets.filter(([, tokens]) => tokens > 0)
+  if (used.length === 0) return <p className="dim">No tokens were used.</p>
   const output = request.tokens.output + request.tokens.reasoning
   const { first_token_ms, total_ms } = request
   const seconds = first_token_ms === null || total_ms === null ? 0 : (total_ms - first_token_ms) / 1000
   return (
     <Facts>
-      {buckets.map(([name, tokens]) => (
-        <Fact key={name} name={BUCKETS[name] ?? name}>
+      {used.map(([name, tokens]) => (
+        <Fact key={name} name={BUCKETS[name]}>
           <span className="number">{count(tokens)}</span>
         </Fact>
       ))}

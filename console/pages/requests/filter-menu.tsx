@@ -8,6 +8,7 @@ import { COUNTED_FIELDS, FILTER_FIELDS, type Filters, toggled, withValues } from
 import { Loaded } from '../../parts/fault.tsx'
 import { Icon } from '../../parts/icons.tsx'
 import { OUTCOMES, outcomeText } from '../../parts/outcomes.ts'
+import { API_NAMES } from '../../parts/protocols.ts'
 import { oneLine } from '../../parts/visible.ts'
 import { count } from '../../parts/when.ts'
 
@@ -15,7 +16,7 @@ type Props = { field: string; label?: string; filters: Filters; setFilters(filte
 
 const FIXED: Record<string, readonly string[]> = {
   outcome: OUTCOMES,
-  api: ['chat.completions', 'responses', 'messages', 'generateContent', 'images', 'predictions'],
+  api: API_NAMES,
 }
 const MOST_VALUES = 100
 
