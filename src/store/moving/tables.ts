@@ -50,8 +50,6 @@ function movedOf(from: string, database: Database): Moved[] {
       const columns = columnsOf(from, database).filter((name) => name !== 'position')
       return [{ into: from, from, sql: `SELECT ${columns.map((name) => `"${name}"`).join(', ')} FROM ${from}` }]
     }
-    case 'carried_usage':
-      return [{ into: from, from, sql: withNames(from, database, "''") }]
     case 'generations':
       return [{ into: from, from, sql: withNames(from, database, 'NULL'), isAppended: true }]
     case 'refusals':
