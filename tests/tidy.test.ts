@@ -321,8 +321,8 @@ describe('names and texts', () => {
     const users = new Map<string, number>()
     for (const file of [...code, ...list('tests/**/*.ts')].filter((one) => one !== 'tests/tidy.test.ts'))
       for (const word of new Set(read(file).match(/[\w$]+/g))) users.set(word, (users.get(word) ?? 0) + 1)
-    const unused = source.flatMap((file) =>
-      [...read(file).matchAll(/^export (?:async )?(?:const|function\*?|class|let) ([\w$]+)/gm)]
+    const unused = [...source, ...consoleCode].flatMap((file) =>
+      [...read(file).matchAll(/^export (?:async )?(?:const|function\*?|(?:abstract )?class|let|type) ([\w$]+)/gm)]
         .map(([, name = '']) => name)
         .filter((name) => users.get(name)! < 2)
         .map((name) => `${file} ${name}`),

@@ -152,7 +152,7 @@ export type Measures = {
   tokens: Tokens
 }
 
-export type UsageBucket = 'minute' | 'hour' | 'day' | 'week' | 'month' | 'none'
+type UsageBucket = 'minute' | 'hour' | 'day' | 'week' | 'month' | 'none'
 /** `key`: null for all others together. */
 export type UsageGroup = {
   key: string | null | (string | null)[]

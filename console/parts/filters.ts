@@ -2,8 +2,8 @@
 export type Filters = Readonly<Record<string, readonly string[]>>
 
 /** `choice`: any of several values; `number`: the least one; `flag`: `true` or `false`; `text`: a search. */
-export type FilterKind = 'choice' | 'number' | 'flag' | 'text'
-export type FilterField = { label: string; kind: FilterKind; unit?: string; help?: string }
+type FilterKind = 'choice' | 'number' | 'flag' | 'text'
+type FilterField = { label: string; kind: FilterKind; unit?: string; help?: string }
 
 /** Every filter, in the order in which they are offered. */
 export const FILTER_FIELDS: Readonly<Record<string, FilterField>> = {

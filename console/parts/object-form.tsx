@@ -20,7 +20,7 @@ export type Field = {
 }
 
 /** An object that is set up at run time. `name`: undefined for a new one; `etag`: of what was read. */
-export type FormObject = { name: string | undefined; value: Members; etag: string | null; isSet: boolean }
+type FormObject = { name: string | undefined; value: Members; etag: string | null; isSet: boolean }
 
 const NAME = 'name of the object'
 const MORE = 'more'

@@ -52,13 +52,6 @@ export function instantsOf({ from, to }: Range, now: number): { from: number; to
 /** A range whose end is now, so that what happens belongs to it. */
 export const isOpenEnded = ({ to }: Range): boolean => to === undefined
 
-/** The parameters of the API. */
-export const rangeQuery = ({ from, to }: Range, zone: Zone): [string, string][] => [
-  ['from', from],
-  ...(to === undefined ? [] : [['to', to] as [string, string]]),
-  ['tz', zone],
-]
-
 const MOST_MINUTES = 3 * 60
 const MOST_HOURS = 8 * 24
 const MOST_DAYS = 200

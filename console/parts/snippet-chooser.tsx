@@ -6,7 +6,7 @@ import { Code } from './snippet.tsx'
 
 const FIRST_MODEL = 'sandbox/chat'
 /** In place of a key whose text is not known. */
-export const KEY_VARIABLE = '$SLUICE_KEY'
+const KEY_VARIABLE = '$SLUICE_KEY'
 
 const grouped = [
   { group: 'Coding agents', items: snippets.filter(({ kind }) => kind === 'agent').map(({ name }) => name) },

@@ -25,9 +25,9 @@ export const timeText = perZone({ ...CLOCK, second: '2-digit', fractionalSecondD
 /** `09:35:26` */
 export const secondText = perZone({ ...CLOCK, second: '2-digit' })
 /** `09:35` */
-export const minuteText = perZone(CLOCK)
+const minuteText = perZone(CLOCK)
 /** `Nov 3` */
-export const dayText = perZone({ month: 'short', day: 'numeric' }, 'en-US')
+const dayText = perZone({ month: 'short', day: 'numeric' }, 'en-US')
 const monthText = perZone({ month: 'short', year: 'numeric' }, 'en-US')
 const yearText = perZone({ year: 'numeric' })
 /** `2026-11-22`, also to compare days. */

@@ -2,7 +2,7 @@
 export type SnippetValues = { address: string; key: string; model: string }
 
 /** A file or a command of a client's settings. */
-export type SnippetPart = { title: string; text: string }
+type SnippetPart = { title: string; text: string }
 
 export type Snippet = {
   /** As in docs/clients.md. */

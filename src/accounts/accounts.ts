@@ -13,7 +13,7 @@ export const FIRST_ACCOUNT = 'default'
 /**
  * The initial state of an account. `discount` in basis points; `credits`: the operations that give it credit and bonus.
  */
-export type InitialState = { tier?: string; discount?: number; credits?: (accountId: string) => readonly Operation[] }
+type InitialState = { tier?: string; discount?: number; credits?: (accountId: string) => readonly Operation[] }
 
 type Also = (account: Account, subscription: Subscription) => readonly Promise<unknown>[]
 

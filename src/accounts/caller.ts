@@ -3,7 +3,7 @@ import type { Identity } from './keys.ts'
 import { INSTALLATION, leastRole, reachOf, type Action, type Reach, type Role } from './roles.ts'
 
 /** A person as far as every request needs it. */
-export type SignedIn = {
+type SignedIn = {
   id: string
   name: string
   email: string | null

@@ -9,7 +9,7 @@ const PEPPER_BYTES = 32
 /** The setting with the fingerprint of the pepper, and after a space the pepper itself where it is stored there. */
 const CHECK = 'pepper-check'
 
-export type PepperOptions = { folder: string; store: Store; env?: Record<string, string | undefined> }
+type PepperOptions = { folder: string; store: Store; env?: Record<string, string | undefined> }
 
 type Pepper = { bytes: Buffer; from: string }
 

@@ -37,7 +37,7 @@ export type RollingQuota = {
 export type WindowUse = { name: QuotaWindowName; used: bigint; limit: bigint; endsAt: number | null }
 
 /** `data` of `GET /v1/management/subscription/detail`. */
-export type SubscriptionDetail = {
+type SubscriptionDetail = {
   plan: { tier: string; amount_usd: number; interval: 'month'; expires_at: string }
   currency: 'usd'
   base_usd_per_flow: number

@@ -14,7 +14,7 @@ const INVITE_MS = 72 * 60 * MINUTE_MS
 /** `first`: makes the first owner. `invite`: for a user who has never signed in. */
 export type LinkKind = 'first' | 'invite' | 'return'
 
-export type NewPerson = { name?: string | undefined; password?: string | undefined }
+type NewPerson = { name?: string | undefined; password?: string | undefined }
 
 /** A user who may sign in. `writes` hands what changes with it to the store, together with the new session. */
 export type Admission = { user: User; writes: () => Promise<unknown>[] }

@@ -3,7 +3,7 @@ import { Source, TooManyValues } from './location.ts'
 import type { Shape } from './shape.ts'
 
 /** The first problem of a JSON text. `path`: where in the text. */
-export type JsonProblem = { path: string; message: string }
+type JsonProblem = { path: string; message: string }
 
 /**
  * The value of a text that is JSON, validated by a shape of sluice.yaml, or its first problem. `${NAME}` in it is

@@ -8,7 +8,7 @@ export type Shape<T> = { read(location: ConfigLocation): T | undefined; schema: 
 /** A string with a variable. The schema accepts it for any value, since its value is known only at the start. */
 export const VARIABLE = { type: 'string', pattern: '\\$\\{[A-Za-z_]' }
 
-export type StringRule = {
+type StringRule = {
   what: string
   pattern?: RegExp
   description?: string
@@ -260,7 +260,7 @@ export const map = <T>(
 })
 
 /** `what`: the elements, for error messages. A list without `min` may be empty. */
-export type ListRule = { what: string; min?: number; description?: string }
+type ListRule = { what: string; min?: number; description?: string }
 
 export const list = <T>(of: Shape<T>, rule: ListRule): Shape<Located<T>[]> => ({
   schema: {

@@ -16,7 +16,7 @@ import { FolderBlobs } from './blobs.ts'
 import { UploadQuota, type UploadRoom } from './quota.ts'
 import { createdAtOf, Upload } from './upload.ts'
 
-export type FilesOptions = {
+type FilesOptions = {
   store: FileStore
   /** The data folder. */
   folder: string

@@ -5,7 +5,7 @@ import type { BlobStore, FileStore, FileUsage, StoredContent } from '../store/st
 /** Contents that are moved at a time. */
 const AT_ONCE = 4
 
-export type MoveContentsOptions = {
+type MoveContentsOptions = {
   store: Pick<FileStore, 'contents' | 'contentUsage' | 'knownBlobs'>
   source: BlobStore
   target: BlobStore

@@ -4,7 +4,7 @@ import type { BlobStore } from '../store/store.ts'
 import { S3Chunks } from './s3-chunks.ts'
 
 /** `stored`: the blobs of the store, if it has any. */
-export type PlaceOptions = { env: Config['env']; stored: BlobStore | undefined; now?: () => number }
+type PlaceOptions = { env: Config['env']; stored: BlobStore | undefined; now?: () => number }
 
 /** Opens a place of the bytes of files; undefined for the data folder. Throws an error for the operator. */
 export async function openBlobs(

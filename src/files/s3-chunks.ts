@@ -12,7 +12,7 @@ const MARKED_MS = 3_600_000
 /** The longest for which an answer of the bucket counts. */
 const CHECKED_MS = 30_000
 
-export type S3Options = BucketOptions & { location: S3Location }
+type S3Options = BucketOptions & { location: S3Location }
 
 /**
  * Chunks as objects of a bucket: `<prefix><name>/<number>`, and marks `<prefix>new/<name>`. Small objects, so that a

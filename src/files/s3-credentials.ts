@@ -3,7 +3,7 @@ import { hideSecret } from '../log/secrets.ts'
 import { type Answer, answerTo, BucketError, memberOf, refusalOf, textOf } from './bucket-request.ts'
 
 /** A key of the bucket, as it is signed with. `sessionToken`: of temporary credentials. */
-export type S3Credentials = { accessKeyId: string; secretAccessKey: string; sessionToken?: string }
+type S3Credentials = { accessKeyId: string; secretAccessKey: string; sessionToken?: string }
 
 export type S3Environment = Readonly<Record<string, string | undefined>>
 

@@ -19,14 +19,14 @@ export type ReplayState = {
   parts: ReplayPart[]
 }
 
-export type ReplayReasoning = Pick<ReasoningPart, 'form' | 'redacted' | 'id'> & {
+type ReplayReasoning = Pick<ReasoningPart, 'form' | 'redacted' | 'id'> & {
   type: 'reasoning'
   text: string
   signature?: string
 }
 
 /** Text, and the arguments of tool calls, are not stored: the client sends them. */
-export type ReplayPart =
+type ReplayPart =
   | ReplayReasoning
   | { type: 'text'; signature?: string }
   | { type: 'tool-call'; id: string; signature?: string }
@@ -152,7 +152,7 @@ export const issuedBy = (
   (replayStates ?? []).filter(({ issuer }) => issuer.provider === provider && issuer.model === model)
 
 /** An element of a turn as a client sent it. */
-export type ConversationElement = { type: string; id?: string }
+type ConversationElement = { type: string; id?: string }
 
 /**
  * The positions of a state's reasoning and signatures among the elements of its turn. `before`: the index of the

@@ -10,7 +10,7 @@ export const hostOf = ({ headers }: Request): string => (headers.get('host') ?? 
 export const isLoopbackHost = (host: string): boolean => LOOPBACK.test(host)
 
 /** `publicUrl`: its host is one of ours. `hosts`: further ones. */
-export type OwnHosts = { listen: { host: string; publicUrl?: string }; console: { hosts: readonly string[] } }
+type OwnHosts = { listen: { host: string; publicUrl?: string }; console: { hosts: readonly string[] } }
 
 /**
  * Refuses a name that a third party may have pointed at this server (DNS rebinding). Throws misdirected_request (421).

@@ -14,7 +14,7 @@ const STATUS_LINE = /^HTTP\/1\.[0-9] [1-9][0-9]{2}(?: [^\0\r\n]*)?\r\n/
 const LF = 10
 const CR = 13
 
-export type ResponseHead = { status: number; headers: HeaderReader; keepAlive: boolean }
+type ResponseHead = { status: number; headers: HeaderReader; keepAlive: boolean }
 
 type State = 'head' | 'length' | 'until-close' | 'chunk-size' | 'chunk-data' | 'chunk-end' | 'trailers' | 'complete'
 

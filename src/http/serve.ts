@@ -238,7 +238,7 @@ export const declaredLength = ({ headers }: Request, limitBytes: number): number
 }
 
 /** Time to wait for a body: `ms` in total, plus the time that its received bytes take at `bytesPerSecond`. */
-export type ReadDeadline = { ms: number; bytesPerSecond: number }
+type ReadDeadline = { ms: number; bytesPerSecond: number }
 
 const READ_DEADLINE: ReadDeadline = { ms: 30_000, bytesPerSecond: 16 * 1024 }
 

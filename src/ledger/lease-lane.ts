@@ -10,7 +10,7 @@ const REFILL_MS = 250
 const WAIT_MS = 2_000
 
 /** The source of one lease. Amounts as they are leased. */
-export type LeaseSource = {
+type LeaseSource = {
   /** The amount that this process may hold now. */
   left(): bigint
   /** Leases at least `least`, if so much is free; else all that is free. */
@@ -25,7 +25,7 @@ export type LeaseSource = {
 export type Acquired = { granted: bigint; elsewhere: bigint }
 
 /** The time of a lane: of this machine, or of a simulation. */
-export type LaneTime = { now(): number; sleep(ms: number): Promise<void> }
+type LaneTime = { now(): number; sleep(ms: number): Promise<void> }
 
 const REAL: LaneTime = { now: () => performance.now(), sleep: (ms) => Bun.sleep(ms) }
 

@@ -29,7 +29,7 @@ const FIRST_WIDE = 0x370
  * A response for which no more can be held than `tokens`. It has so many `candidates`, and has generated `unseen`
  * tokens besides those received. `cause`: what was used up.
  */
-export type Exhaustion = { tokens: number; candidates: number; unseen: number; cause: string }
+type Exhaustion = { tokens: number; candidates: number; unseen: number; cause: string }
 
 /** Called where a hold has to grow. `isInMidst`: its response certainly goes on. */
 type Grow = (open: OpenGeneration, isInMidst: boolean) => void

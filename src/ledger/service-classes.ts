@@ -9,7 +9,7 @@ import type { Price, Rate } from './prices.ts'
 import { matcher } from './prices.ts'
 
 /** Factors on the token rates of a model, by class: `service_tier=priority`. */
-export type ClassFactors = Readonly<Record<string, number>>
+type ClassFactors = Readonly<Record<string, number>>
 
 /** The classes of a generation: those that its model has a price for, and the one that was requested. */
 export type PricedClasses = { factors: ClassFactors; requested: ServiceClass }

@@ -16,7 +16,7 @@ import { servedPrice } from './service-classes.ts'
 import type { Wallet } from './wallet.ts'
 
 /** The sources a settlement draws on. `wallet`: pay-as-you-go only; `quota`: subscriptions only. */
-export type Funds = { wallet: Wallet | undefined; quota: Quota | undefined; budgets: Budgets }
+type Funds = { wallet: Wallet | undefined; quota: Quota | undefined; budgets: Budgets }
 
 /**
  * The usage that a generation is charged for. `estimation`: the way in which a part of it was counted that its provider

@@ -3,7 +3,7 @@ import { STATUS_BY_CODE, type ErrorCode } from '../error.ts'
 export type Schema = Readonly<Record<string, unknown>>
 
 /** The format of an operation's errors. */
-export type ErrorFormat = 'OpenAIError' | 'AnthropicError' | 'GoogleError'
+type ErrorFormat = 'OpenAIError' | 'AnthropicError' | 'GoogleError'
 
 /** One route as a client sees it. */
 export type Operation = {

@@ -17,7 +17,7 @@ const REQUEST_BYTES = 8 * 2 ** 20
 type Use = { accountId: string; issuer: Issuer; bytes: number }
 
 /** A request with its restored reasoning, and the bytes of that. */
-export type RestoredRequest = { request: GenerationRequest; replayStates: ReplayState[]; bytes: number }
+type RestoredRequest = { request: GenerationRequest; replayStates: ReplayState[]; bytes: number }
 
 /**
  * Keeps for a time the signed reasoning that providers require beside tool calls, for clients that send back only the

@@ -10,10 +10,10 @@ import { leaseWhileWaiting } from './lease-waiting.ts'
 const REFUSED_MS = 1_000
 
 /** A request of so many prompt tokens to an endpoint. */
-export type EndpointRequest = { id: string; endpoint: Endpoint; promptTokens: number }
+type EndpointRequest = { id: string; endpoint: Endpoint; promptTokens: number }
 
 /** `wait`: for the turn in a queue; rejects where that takes too long. */
-export type EndpointAdmission = EndpointRequest & { wait(queue: FairQueue): Promise<void> }
+type EndpointAdmission = EndpointRequest & { wait(queue: FairQueue): Promise<void> }
 
 /** A limit per minute of an endpoint, and the part of it that one request takes. */
 type Rate = Limited & { unit: 'requests' | 'tokens'; amount: number }

@@ -84,4 +84,4 @@ export const REFUSABLE = {
   'messages[].name': 'name',
   'messages[].refusal': 'content',
 } as const satisfies Record<RefusableField, SettingName | ElementField | null>
-export type Refusable = keyof typeof REFUSABLE
+type Refusable = keyof typeof REFUSABLE

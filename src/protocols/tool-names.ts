@@ -7,10 +7,10 @@ import type { Transform } from './transforms.ts'
 import type { Translation } from './translation.ts'
 
 /** Tool names that a provider accepts. `invalid`: characters to replace; `prefix`: before a name that was changed. */
-export type NameRule = { valid: RegExp; invalid: RegExp; longest: number; prefix?: string }
+type NameRule = { valid: RegExp; invalid: RegExp; longest: number; prefix?: string }
 
 /** A rule, and whether a turn has a call whose name it does not accept: the same function for each request. */
-export type ToolNameRule = NameRule & { refusesIn(turn: Turn): boolean }
+type ToolNameRule = NameRule & { refusesIn(turn: Turn): boolean }
 
 export const toolNameRule = (rule: NameRule): ToolNameRule => ({
   ...rule,

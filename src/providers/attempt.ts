@@ -65,7 +65,7 @@ export type CallRecorder = {
 /** Gives the response with a body that is recorded as it is read. */
 export type RecordedCall = { received(incoming: IncomingResponse): IncomingResponse }
 
-export type CallOptions = {
+type CallOptions = {
   timeouts: Timeouts
   signal: CallSignal
   onSent: () => void

@@ -11,7 +11,7 @@ import type { Endpoint } from './catalogue.ts'
 const MOST_MS = 30_000
 
 /** The result of a call that only shows if a provider answers. `error`: without secrets, null for an answer. */
-export type TestCall = { status: number | null; firstByteMs: number | null; totalMs: number; error: string | null }
+type TestCall = { status: number | null; firstByteMs: number | null; totalMs: number; error: string | null }
 
 /** Calls an endpoint with a request of two words and few tokens, which is not recorded. */
 export async function testCall(endpoint: Endpoint, timeouts: Timeouts): Promise<TestCall> {

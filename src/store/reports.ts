@@ -30,7 +30,7 @@ export const CHOICES = ['account', 'key', 'model', 'provider', 'api', 'outcome',
 export type ChoiceName = (typeof CHOICES)[number]
 
 export const FLAGS = ['streamed', 'lossy', 'retried', 'estimated'] as const
-export type FlagName = (typeof FLAGS)[number]
+type FlagName = (typeof FLAGS)[number]
 
 /** Requests as a list shows them. All conditions hold together. Times: Unix milliseconds, `to` exclusive. */
 export type RequestFilter = Scope & {

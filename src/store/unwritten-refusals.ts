@@ -5,7 +5,7 @@ import { HOUR_MS } from './usage-pieces.ts'
 const ROWS_MAX = 2_000
 
 /** The refusals of one hour. `account`, `key`: empty for none. */
-export type RefusalHour = { hour: number; account: string; key: string; code: string; requests: number }
+type RefusalHour = { hour: number; account: string; key: string; code: string; requests: number }
 
 /** Refusals that are not written yet: their numbers by the hour, and rows. */
 export class UnwrittenRefusals {

@@ -47,7 +47,7 @@ function report(url: string, failure: string | undefined): void {
   }
 }
 
-export type BatchOptions = OtlpTarget & {
+type BatchOptions = OtlpTarget & {
   /** Spans that wait at most, and that leave together at least. */
   queue: number
   batch: number
@@ -55,7 +55,7 @@ export type BatchOptions = OtlpTarget & {
 }
 
 /** Begins a message, and writes the spans of one item into it. */
-export type BatchFormat<T> = { begin(out: OtlpWriter): void; write(out: OtlpWriter, item: T): void }
+type BatchFormat<T> = { begin(out: OtlpWriter): void; write(out: OtlpWriter, item: T): void }
 
 /**
  * Items are written so many in a row. For one alone the code is no longer in the processor's caches; of many more the

@@ -163,7 +163,7 @@ const SPAN_BYTES = 8
 const FIXED_BYTES = 8
 
 /** The common part of many spans. `write`: writes their attributes, or leaves values of them out. */
-export type SpanForm = {
+type SpanForm = {
   name: string
   kind: number
   hasParent: boolean

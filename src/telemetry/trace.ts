@@ -11,7 +11,7 @@ const STATE_MAX = 512
 const PRINTABLE = /^[\x20-\x7e]+$/
 
 /** The place in a trace from which a request came. */
-export type RemoteParent = CallTrace & {
+type RemoteParent = CallTrace & {
   traceId: string
   spanId: string
   isSampled: boolean

@@ -10,7 +10,7 @@ export type JobRequest = { kind: string; input: unknown }
 export type JobResult = ({ output: unknown } | { error: ErrorData } | { defect: string }) & { isSpent: boolean }
 
 /** One kind of job: its output, and bytes beside it. It depends on nothing but its arguments. */
-export type JobHandler = (
+type JobHandler = (
   input: never,
   bytes: Buffer,
 ) => Promise<{ output: unknown; bytes?: readonly Uint8Array[] | undefined }>

@@ -18,7 +18,7 @@ export const rolesIn = (scope: string): readonly (readonly [Role, string])[] =>
 
 type Names = readonly Pick<Account, 'id' | 'name'>[]
 
-export const scopeText = (scope: string, accounts: Names): string =>
+const scopeText = (scope: string, accounts: Names): string =>
   scope === INSTALLATION ? 'installation' : (accounts.find(({ id }) => id === scope)?.name ?? scope)
 
 export const roleText = ({ scope, role }: RoleOn, accounts: Names): string =>

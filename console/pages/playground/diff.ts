@@ -1,4 +1,4 @@
-export type DiffLine = { side: 'both' | 'one' | 'other'; text: string }
+type DiffLine = { side: 'both' | 'one' | 'other'; text: string }
 
 /** More lines are compared by their place alone: the table of a longest common part grows with the square. */
 const MOST_LINES = 400

@@ -21,7 +21,7 @@ export type RunState = {
   record: RequestDetail | undefined
 }
 
-export type RunRequest = { protocol: ConversationName; path: string; body: string; account: string }
+type RunRequest = { protocol: ConversationName; path: string; body: string; account: string }
 
 const DRAW_MS = 60
 const MOST_FRAMES = 5000

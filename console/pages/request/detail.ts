@@ -17,7 +17,7 @@ export type Attempt = {
 /** Something that translation dropped or changed. */
 export type Loss = { code: string; path: string | null; effect: 'dropped' | 'approximated'; reason: string | null }
 
-export type RatingItem = {
+type RatingItem = {
   item: string
   quantity: number
   rate_usd: string

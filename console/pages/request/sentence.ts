@@ -5,7 +5,7 @@ import { count, duration } from '../../parts/when.ts'
 import type { Attempt } from './detail.ts'
 
 /** A step that the reader can take; `to`: a path within the console. */
-export type Advice = { text: string; to?: string; label?: string }
+type Advice = { text: string; to?: string; label?: string }
 
 /** A row of the list, or a request with its details. */
 type Row = Omit<RequestRow, 'bodies'>
@@ -157,10 +157,10 @@ export function adviceOf(row: Row): Advice[] {
   return ADVICE[row.error.code]?.(row) ?? []
 }
 
-export type Tone = 'plain' | 'open' | 'failed' | 'refused' | 'lossy' | 'dim'
+type Tone = 'plain' | 'open' | 'failed' | 'refused' | 'lossy' | 'dim'
 
 /** `filter`: the field and value by which requests of this kind are found. */
-export type OutcomeWord = { text: string; tone: Tone; filter: { field: string; value: string } }
+type OutcomeWord = { text: string; tone: Tone; filter: { field: string; value: string } }
 
 /** The words of a row about its end: nothing for what is plainly completed. */
 export function outcomeWords(row: Row): OutcomeWord[] {

@@ -129,7 +129,7 @@ export const COLUMNS = {
 
 export const columnOf = (name: ColumnName): Column => COLUMNS[name]
 export const ALL_COLUMNS = Object.keys(COLUMNS) as ColumnName[]
-export const USUAL_COLUMNS = ALL_COLUMNS.filter((name) => columnOf(name).isUsual === true)
+const USUAL_COLUMNS = ALL_COLUMNS.filter((name) => columnOf(name).isUsual === true)
 
 const NARROW_COLUMNS: ColumnName[] = ['time', 'model', 'key', 'outcome', 'total', 'cost']
 /** Between columns, and at both ends, as in the sheet. */

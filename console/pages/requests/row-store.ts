@@ -2,7 +2,7 @@ import type { RequestRow } from '../../api/answers.ts'
 
 /** A page of the list. It may come back short, or empty, with `next`: the search goes on from there. */
 export type RowPage = { data: RequestRow[]; next: string | null; scanned_to?: string | null }
-export type ReadPage = (cursor: string | undefined, signal: AbortSignal) => Promise<RowPage>
+type ReadPage = (cursor: string | undefined, signal: AbortSignal) => Promise<RowPage>
 
 export type RowsState = {
   /** Rows that the list has, those of released pages included. */

@@ -104,7 +104,7 @@ export const flowsOf = (flows: bigint): number => Number(flows) / FLOW
 const costOf = ({ outcome, kind, bill }: RequestRow, listPrices: boolean): string | null =>
   outcome === 'open' || outcome === 'refused' || (kind === 'subscription' && !listPrices) ? null : usd(bill)
 
-export type RowWriter = (row: RequestRow) => RequestAnswer
+type RowWriter = (row: RequestRow) => RequestAnswer
 
 const NONE: ReadonlySet<string> = new Set()
 

@@ -104,7 +104,7 @@ export async function objectOf(inbound: ManagementRequest): Promise<Record<strin
 }
 
 /** A change of one object. `edits`: all that are made with it, from what is stored; `action` for the change log. */
-export type ObjectChange = {
+type ObjectChange = {
   kind: SetKind
   name: string
   action: string

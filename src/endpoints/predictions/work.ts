@@ -37,7 +37,7 @@ export type GenerationWork = {
 
 type Modules = Pick<AppContext, 'catalogue' | 'config' | 'files' | 'media'>
 
-export type RequestedPrediction = Pick<Prediction, 'accountId' | 'model' | 'version' | 'input' | 'origin'>
+type RequestedPrediction = Pick<Prediction, 'accountId' | 'model' | 'version' | 'input' | 'origin'>
 
 /**
  * Model and input -> the work, with all files in it. Throws model_not_found, not_found for a file, and invalid_request

@@ -13,7 +13,7 @@ import { RecordedSource, recordedAnswer } from './sources.ts'
 import type { RawPart } from './writing-worker.ts'
 
 /** Whose request it is, whether only a failed or lossy one is kept, and until when. */
-export type CaptureTerms = { id: string; accountId: string; keyId: string; errorsOnly: boolean; expiresAt: number }
+type CaptureTerms = { id: string; accountId: string; keyId: string; errorsOnly: boolean; expiresAt: number }
 
 type Call = { request: PartRecorder; answer?: PartRecorder; incoming?: IncomingResponse }
 

@@ -59,7 +59,7 @@ export type Given = {
   api?: unknown
 }
 
-export type GivenMedium = Pick<LoadedMedia, 'mediaType' | 'filename' | 'bytes'> & { index: number; isFetched: boolean }
+type GivenMedium = Pick<LoadedMedia, 'mediaType' | 'filename' | 'bytes'> & { index: number; isFetched: boolean }
 
 export type Need =
   | { type: 'endpoints'; model: string; routing: RoutingMembers | undefined }

@@ -6,7 +6,7 @@ import type { Candidates, Dropped } from './candidates.ts'
 const MOST_BYTES_PER_TOKEN = 8
 
 /** The demands of a request on its model. `textBytes`: of its body, if that is text only. */
-export type Demands = { hasTools: boolean; hasSchema: boolean; media: ReadonlySet<string>; textBytes: number }
+type Demands = { hasTools: boolean; hasSchema: boolean; media: ReadonlySet<string>; textBytes: number }
 
 /** Those of a conversation that is passed on unread, but for its tools and length. */
 export const TEXT_ONLY: Demands = { hasTools: false, hasSchema: false, media: new Set(), textBytes: 0 }

@@ -7,7 +7,7 @@ import type { ProviderNames } from '../../providers/names.ts'
 import type { RoutingPreferences } from '../../providers/routing/terms.ts'
 
 /** The names of providers, their keys and tags that a request may have. */
-export type KnownNames = Pick<ProviderNames, 'meaning' | 'nearest'>
+type KnownNames = Pick<ProviderNames, 'meaning' | 'nearest'>
 
 type Preferences = { -readonly [Name in keyof RoutingPreferences]: RoutingPreferences[Name] }
 type Preference = Exclude<keyof RoutingPreferences, 'models' | 'sessionId'>

@@ -22,7 +22,7 @@ export type PreviewedRequest = {
   headers: Headers
 }
 
-export type RoutePreview = { strategy: Strategy; decision: Chosen<Endpoint>; dropped: readonly Dropped[] }
+type RoutePreview = { strategy: Strategy; decision: Chosen<Endpoint>; dropped: readonly Dropped[] }
 
 /** The choice that a request would have now, without sending it. Throws as the request would be refused. */
 export function previewRoute(app: AppContext, requested: PreviewedRequest): RoutePreview {

@@ -5,7 +5,7 @@ import { omit } from '../media.ts'
 import type { Json } from './shapes.ts'
 
 /** A tool inside a `namespace` tool. */
-export type NamespacedTool = { namespace: string; name: string }
+type NamespacedTool = { namespace: string; name: string }
 
 /** Names under which the tools of namespaces are known outside this protocol, and the way back. */
 export type NamespaceNames = {

@@ -141,7 +141,7 @@ function isRequiredStep(schema: Schema): (steps: string) => boolean {
   }
 }
 
-export type Recursion =
+type Recursion =
   /** Refused. */
   | 'none'
   /** Kept as references to `#/$defs/` if a value can end the recursion, otherwise refused. */

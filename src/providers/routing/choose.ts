@@ -27,7 +27,7 @@ export type Choosable<Endpoint> = {
 }
 
 /** The size of the request. `cached`: where its conversation was before, and the tokens that are in the cache there. */
-export type RequestSize = {
+type RequestSize = {
   promptTokens: number
   outputTokens: number
   cached: { id: string; tokens: number } | undefined

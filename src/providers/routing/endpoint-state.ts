@@ -29,7 +29,7 @@ export type SavedState = { id: string; breaker?: { leftMs: number; pauseMs: numb
 export type Verdict = 'success' | 'fault' | 'limited' | 'none'
 
 /** `isProbe`: of an open breaker; `hasBegun`: its response has. */
-export type RequestState = { isProbe: boolean; hasBegun: boolean }
+type RequestState = { isProbe: boolean; hasBegun: boolean }
 
 /** All that is learned of one endpoint while running. Times are in milliseconds of a monotonic clock. */
 export class EndpointState {

@@ -17,7 +17,7 @@ const MOST_STATES = 5_000
 const FEWEST_CACHED_TOKENS = 1_024
 
 /** The part of the outside world that routing depends on. `now`: monotonic; `wall`: Unix milliseconds. */
-export type RouterOptions = {
+type RouterOptions = {
   settings: Pick<RoutingConfig, 'strategy' | 'retryBudget'>
   now?: () => number
   wall?: () => number

@@ -21,7 +21,7 @@ export const MAX_IMAGES = 10
 export const MAX_IMAGE_TOKENS = imageTokens({ width: MAX_SIDE, height: MAX_SIDE })
 
 /** `index`: position among the images of one prompt, from 0. `transparent`: every pixel has alpha 0. */
-export type ImageSpec = ImageSize & { prompt: string; index: number; transparent?: boolean }
+type ImageSpec = ImageSize & { prompt: string; index: number; transparent?: boolean }
 
 const PNG_SIGNATURE = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
 

@@ -24,7 +24,7 @@ export type PlannedPart = { head: PartHead; text: string; signature?: string; to
 export type ReceivedRequest = { path: string; text: string; headers: Headers }
 
 /** `earlier`: the parts planned so far. */
-export type PlanContext = {
+type PlanContext = {
   request: GenerationRequest
   conversation: Conversation
   received: ReceivedRequest

@@ -5,7 +5,7 @@ import type { TranslationContext, Protocol, Writer } from '../../protocols/proto
 import type { ScriptedResponse, StreamFault } from './script.ts'
 
 /** The format of a stream: server-sent events, or the elements of one JSON array. */
-export type StreamFormat = 'sse' | 'json-array'
+type StreamFormat = 'sse' | 'json-array'
 
 /** A response before it is written in its protocol. */
 export type UnwrittenResponse = {

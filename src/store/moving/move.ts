@@ -18,7 +18,7 @@ const STATEMENT_MS = 3_600_000
 export type Progress = { table: string; done: number; all: number; isEnd: boolean }
 
 /** `withFiles`: the contents of files, too, which otherwise stay in the folder. */
-export type MoveOptions = {
+type MoveOptions = {
   folder: string
   url: string
   withFiles: boolean

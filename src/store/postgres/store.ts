@@ -36,7 +36,7 @@ import { StoreTime } from './store-time.ts'
 import { TryTable } from './try-table.ts'
 
 /** `folder`: the data folder. `pollMs`: see ChangeWatch. `serves`: for a server, which takes part in leases. */
-export type PostgresOptions = ConnectionOptions & {
+type PostgresOptions = ConnectionOptions & {
   folder?: string
   pollMs?: number
   serves?: ProcessOptions | undefined

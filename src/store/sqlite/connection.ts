@@ -28,7 +28,7 @@ const GROUP_WRITES = 3
 const COUNTED_MS = 100
 
 /** Callbacks of a table that accumulates writes in memory during a transaction. */
-export type TransactionHooks = { beforeCommit?: () => void; afterCommit?: () => void; afterRollback: () => void }
+type TransactionHooks = { beforeCommit?: () => void; afterCommit?: () => void; afterRollback: () => void }
 
 /**
  * A commit without a caller that waits for its flush is flushed this much later: soon, because a checkpoint flushes

@@ -32,7 +32,7 @@ const WATCH_INTERVAL_MS = 1000
 
 export const DATABASE = 'sluice.sqlite'
 
-export type SqliteOptions = {
+type SqliteOptions = {
   /** Created, for this user only, if it does not exist. */
   folder: string
   /** A server locks the folder. The command line does not, and may work beside a server. */

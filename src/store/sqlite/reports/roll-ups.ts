@@ -14,10 +14,10 @@ export const hourOf = (at: number): number => Math.floor(at / HOUR_MS)
 const speedBucketOf = (ms: number): number => Math.round(8 * Math.log2(Math.max(1, ms)))
 
 /** Ids of the names that a roll-up is kept for; 0 for no provider. */
-export type RolledNames = { account: number; key: number; model: number; provider: number; ending: number }
+type RolledNames = { account: number; key: number; model: number; provider: number; ending: number }
 
 /** One row of usage_hours. */
-export type UsageHour = RolledNames & {
+type UsageHour = RolledNames & {
   hour: number
   requests: number
   usage: Usage
@@ -28,7 +28,7 @@ export type UsageHour = RolledNames & {
   duration: number
 }
 
-export type SpeedHour = {
+type SpeedHour = {
   hour: number
   provider: number
   model: number
