@@ -1,6 +1,8 @@
 import type { GenerationRequest, Part } from '../generation/request.ts'
 import type { BodyMember } from '../json/body-scan.ts'
+import { protocols } from '../protocols/index.ts'
 import type { RequestContext, ScannedBody } from '../protocols/protocol.ts'
+import type { RequestPaths } from '../protocols/request-paths.ts'
 
 /**
  * The identity of a conversation of one account, by which it is sent where its prompt is cached: the client's name of
@@ -18,7 +20,7 @@ export function conversationOf(
       ? hashOfRequest(request as GenerationRequest)
       : rawRequest.scanned === undefined
         ? undefined
-        : hashOfBody(rawRequest.scanned)
+        : hashOfBody(rawRequest.scanned, protocols[request.protocol].serve.paths)
   return hash === undefined ? undefined : `${accountId} #${hash}`
 }
 
@@ -41,15 +43,13 @@ function hashOfRequest({ system, tools, turns }: GenerationRequest): string {
 
 const HASHED_MEDIA = 4_096
 
-/** Members of requests that stay the same throughout a conversation, and those that grow. */
-const CONSTANT = new Set(['system', 'systemInstruction', 'system_instruction', 'instructions', 'tools'])
-const GROWING = new Set(['messages', 'input', 'contents'])
-
-function hashOfBody({ bytes, scan }: ScannedBody): string {
+/** Instructions and tools stay the same throughout a conversation, whose own member grows. */
+function hashOfBody({ bytes, scan }: ScannedBody, { settings: { conversation, system } }: RequestPaths): string {
   let hash = 0n
   for (const member of scan.members) {
-    if (CONSTANT.has(member.name)) hash = BigInt(Bun.hash(bytes.subarray(member.start, member.end), hash))
-    else if (GROWING.has(member.name)) hash = BigInt(Bun.hash(beginningOf(bytes, member), hash))
+    const { name, start, end } = member
+    if (conversation?.includes(name)) hash = BigInt(Bun.hash(beginningOf(bytes, member), hash))
+    else if (name === 'tools' || system?.includes(name)) hash = BigInt(Bun.hash(bytes.subarray(start, end), hash))
   }
   return hash.toString(36)
 }
