@@ -120,6 +120,16 @@ describe('parts of a response', () => {
     ).toEqual([{ type: 'text', text: 'hi' }])
   })
 
+  test('a final output that lists another item first does not end a streamed item early', () => {
+    const parts = partsOf(
+      created,
+      added(0, message('')),
+      { type: 'response.output_text.delta', output_index: 0, content_index: 0, delta: 'Hel' },
+      completed({ output: [{ type: 'reasoning', id: 'r', summary: [] }, message('Hello')] }),
+    )
+    expect(parts).toMatchObject([{ type: 'text', text: 'Hello' }])
+  })
+
   test('have the parts of a summary as paragraphs, and the signature of the finished item', () => {
     const item = {
       type: 'reasoning',
