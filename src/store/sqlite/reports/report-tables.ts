@@ -1,7 +1,3 @@
-import { USAGE_COLUMNS } from '../../usage-columns.ts'
-
-const BUCKETS = USAGE_COLUMNS.map((column) => `${column} INTEGER NOT NULL,`).join('\n    ')
-
 /**
  * Roll-ups of generations and refusals, and the refusals themselves. All texts are ids in names; 0 means none.
  */
@@ -16,7 +12,17 @@ export const REPORT_TABLES = `
     provider INTEGER NOT NULL,
     ending INTEGER NOT NULL,
     requests INTEGER NOT NULL,
-    ${BUCKETS}
+    input_tokens INTEGER NOT NULL,
+    cache_read_tokens INTEGER NOT NULL,
+    cache_write_5m_tokens INTEGER NOT NULL,
+    cache_write_1h_tokens INTEGER NOT NULL,
+    input_audio_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    reasoning_tokens INTEGER NOT NULL,
+    output_audio_tokens INTEGER NOT NULL,
+    output_image_tokens INTEGER NOT NULL,
+    web_searches INTEGER NOT NULL,
+    images INTEGER NOT NULL,
     bill INTEGER NOT NULL,
     listed INTEGER NOT NULL,
     flows INTEGER NOT NULL,
