@@ -43,7 +43,7 @@ export type GatewayContext = AppContext & PredictionContext
 type Handled = Promise<Response> | Response
 
 type Row = {
-  /** Name of the endpoint: each has its own per-minute counter. */
+  /** Routes of one name have one per-minute counter for each key. */
   name: string
   method: string
   /** A literal path, or an expression whose groups become `inbound.params`, percent-decoded. */

@@ -5,10 +5,10 @@ const WINDOW_MS = 60_000
 export interface RateLimits {
   /**
    * Counts a request. Throws rate_limit_exceeded (422) above the limit; a refused request is not counted, so that early
-   * retries do not lock a client out. `endpoint` is a name of the route table, never client text; `limit` is a positive
+   * retries do not lock a client out. `route` is a name of the route table, never client text; `limit` is a positive
    * integer, or undefined for none. `path`: of this request, for the error.
    */
-  checkRateLimit(keyId: string, endpoint: string, limit: number | undefined, path?: string): Promise<void> | void
+  checkRateLimit(keyId: string, route: string, limit: number | undefined, path?: string): Promise<void> | void
 }
 
 export const tooManyRequests = (limit: number, path: string, waitMs: number): GatewayError => {
@@ -21,7 +21,7 @@ export const tooManyRequests = (limit: number, path: string, waitMs: number): Ga
 }
 
 /**
- * Rate limits in requests per minute, for each pair of key and endpoint. The window slides: no 60 seconds, wherever
+ * Rate limits in requests per minute, for each pair of key and route. The window slides: no 60 seconds, wherever
  * they begin, have more admitted requests than the limit, and the wait given in a refusal is exact. A fixed window
  * would let twice the limit through around its boundary. Costs 8 bytes per request admitted in the last minute; idle
  * counters are dropped.
@@ -39,10 +39,10 @@ export class Limits implements RateLimits {
     this.#rotatedAt = now()
   }
 
-  checkRateLimit(keyId: string, endpoint: string, limit: number | undefined, path = endpoint): void {
+  checkRateLimit(keyId: string, route: string, limit: number | undefined, path = route): void {
     if (limit === undefined) return
     const now = this.#now()
-    const waitMs = this.#counter(keyId, endpoint, now).tryCount(now, limit)
+    const waitMs = this.#counter(keyId, route, now).tryCount(now, limit)
     if (waitMs === 0) return
     throw tooManyRequests(limit, path, waitMs)
   }
@@ -52,7 +52,7 @@ export class Limits implements RateLimits {
     return this.#recent.size + this.#older.size
   }
 
-  #counter(keyId: string, endpoint: string, now: number): Counter {
+  #counter(keyId: string, route: string, now: number): Counter {
     if (now - this.#rotatedAt >= WINDOW_MS) this.#rotate(now)
     let counters = this.#recent.get(keyId)
     if (counters === undefined) {
@@ -60,8 +60,8 @@ export class Limits implements RateLimits {
       this.#older.delete(keyId)
       this.#recent.set(keyId, counters)
     }
-    let counter = counters.get(endpoint)
-    if (counter === undefined) counters.set(endpoint, (counter = new Counter()))
+    let counter = counters.get(route)
+    if (counter === undefined) counters.set(route, (counter = new Counter()))
     return counter
   }
 

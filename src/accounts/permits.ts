@@ -10,7 +10,7 @@ const SMALL_PART = 1 / 100
 /** The time after which what was used is reported again to a store that did not answer. */
 const REPORT_AGAIN_MS = 1_000
 
-/** The owner of a limit per minute: a key at an endpoint, or an endpoint of a model, without a key. */
+/** The owner of a limit per minute: a key at a route, or an endpoint of a model, without a key. */
 export type Limited = { keyId: string; endpoint: string; limit: number }
 
 /**

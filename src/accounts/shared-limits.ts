@@ -14,9 +14,9 @@ class SharedLimits implements RateLimits {
     this.#permits = permits
   }
 
-  checkRateLimit(keyId: string, endpoint: string, limit: number | undefined, path = endpoint): Promise<void> | void {
+  checkRateLimit(keyId: string, route: string, limit: number | undefined, path = route): Promise<void> | void {
     if (limit === undefined) return
-    const limited = { keyId, endpoint, limit }
+    const limited = { keyId, endpoint: route, limit }
     if (this.#permits.take(limited, 1)) return
     return this.#permits.lease(limited, 1).then((waitMs) => {
       if (waitMs > 0) throw tooManyRequests(limit, path, waitMs)

@@ -95,7 +95,7 @@ export const COMMANDS: readonly Command[] = [
         value: 'PERIOD',
         summary: 'The limit resets every day, week or month, in UTC (default: never)',
       },
-      'requests-per-minute': { value: 'N', summary: "Rate limit per endpoint, instead of the server's" },
+      'requests-per-minute': { value: 'N', summary: "Rate limit per route, instead of the server's" },
       'no-idempotency': { summary: 'Ignore the Idempotency-Key of requests' },
       expires: {
         value: 'WHEN',

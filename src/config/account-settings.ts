@@ -32,7 +32,7 @@ export const requestsPerMinute = number({
   min: 1,
   max: 1_000_000,
   whole: true,
-  description: 'Requests per minute, per key and endpoint',
+  description: 'Requests per minute, per key and route',
 })
 
 const threshold = (description: string): Shape<number> =>

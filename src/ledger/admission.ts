@@ -14,7 +14,7 @@ import { isFree, type Price, type Prices } from './prices.ts'
 import { hasUnbilledFee } from './tool-fees.ts'
 import { unknownClasses, type PricedClasses, type ServiceClasses } from './service-classes.ts'
 
-type Services = {
+type Modules = {
   ledger: Ledger
   prices: Prices
   serviceClasses: ServiceClasses
@@ -65,7 +65,7 @@ type GenerationTerms = {
  * and the errors of `Ledger.reserve`. The account must be loaded.
  */
 export function reserve(
-  { ledger, prices, serviceClasses, abuseDetection, config, keys, space }: Services,
+  { ledger, prices, serviceClasses, abuseDetection, config, keys, space }: Modules,
   { request, id, identity, receivedAt, address }: Caller,
   {
     api,

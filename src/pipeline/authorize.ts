@@ -10,7 +10,7 @@ export function authenticate(app: AppContext, inbound: PublicRequest): Authentic
   return Object.assign(inbound, { identity: app.keys.identify(inbound.request.headers) })
 }
 
-/** Checks the key's kind, the account's status and the endpoint's rate limit. */
+/** Checks the key's kind, the account's status and the rate limit of the route. */
 export function authorize(
   app: AppContext,
   { identity, path }: AuthenticatedRequest,
@@ -21,7 +21,7 @@ export function authorize(
   if (!keys.includes(kind))
     throw new GatewayError(
       'permission_denied',
-      `A ${kind} key may not use this endpoint; it takes a ${keys.join(' or ')} key.`,
+      `A ${kind} key may not use this route; it takes a ${keys.join(' or ')} key.`,
     )
   // The owner of a suspended account can still read its records, balance and status.
   if (!keys.includes('management')) checkStatus(identity)

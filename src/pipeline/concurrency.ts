@@ -25,7 +25,7 @@ type EnteringRequest = { endpoint: Endpoint; accountId: string; signal: CallSign
 /** Requests that wait for an endpoint. `admitted`: those that were let in, and have not been sent yet. */
 type Entrance = { queue: FairQueue; limit: number; admitted: number }
 
-type Services = {
+type Modules = {
   config: Pick<Config, 'limits' | 'plans' | 'routing'>
   funds: Pick<AccountFunds, 'loadAccount' | 'tierOf'>
   /** Undefined where no other process shares the limits. */
@@ -41,7 +41,7 @@ type Services = {
  * endpoints hold over all processes that share the store.
  */
 export class Concurrency {
-  readonly #services: Services
+  readonly #modules: Modules
   readonly #hasPlanLimits: boolean
   readonly #isLimited: boolean
   /** Generations in flight by account, if they are counted. */
@@ -56,14 +56,14 @@ export class Concurrency {
   /** Milliseconds for which a generation lasts. */
   #meanMs = 0
 
-  constructor(services: Services) {
-    this.#services = services
-    const { places, permits } = services
-    const { limits, plans } = services.config
+  constructor(modules: Modules) {
+    this.#modules = modules
+    const { places, permits } = modules
+    const { limits, plans } = modules.config
     this.#shared = places && permits && new SharedEndpoints(places, permits)
     this.#hasPlanLimits = [...plans.tiers.values()].some((plan) => plan.concurrency !== undefined)
     this.#isLimited = limits.concurrency !== undefined || limits.accountConcurrency !== undefined || this.#hasPlanLimits
-    services.router.onEnded = (id, inFlight) => this.#admitTo(id, inFlight)
+    modules.router.onEnded = (id, inFlight) => this.#admitTo(id, inFlight)
   }
 
   /** Requests that wait. */
@@ -77,14 +77,14 @@ export class Concurrency {
    */
   enter(accountId: string, signal: CallSignal): Slot | Promise<Slot> | undefined {
     if (!this.#isLimited) return undefined
-    const loading = this.#hasPlanLimits ? this.#services.funds.loadAccount(accountId) : undefined
+    const loading = this.#hasPlanLimits ? this.#modules.funds.loadAccount(accountId) : undefined
     if (loading !== undefined) return loading.then(() => this.#enter(accountId, signal))
     return this.#enter(accountId, signal)
   }
 
   #enter(accountId: string, signal: CallSignal): Slot | Promise<Slot> {
     if (this.#queue.sizeOf(accountId) === 0 && this.#count(accountId)) return this.#slotOf(accountId)
-    if (this.#services.places !== undefined) return this.#enterShared(this.#services.places, accountId, signal)
+    if (this.#modules.places !== undefined) return this.#enterShared(this.#modules.places, accountId, signal)
     return this.#waitForTurn(accountId, signal)
   }
 
@@ -95,7 +95,7 @@ export class Concurrency {
 
   /** A request for which this process has no place may get one from another process, also where none may wait. */
   async #enterShared(places: Places, accountId: string, signal: CallSignal): Promise<Slot> {
-    if (this.#services.config.routing.queue.waitMs > 0) {
+    if (this.#modules.config.routing.queue.waitMs > 0) {
       const waiting = this.#waitForTurn(accountId, signal)
       void this.#leaseWaiting(places, accountId)
       return waiting
@@ -142,7 +142,7 @@ export class Concurrency {
     const { endpoint, accountId, signal } = routed
     const limit = endpoint.routing.limits.concurrency
     if (limit === undefined) return undefined
-    const { id, inFlight } = this.#services.router.stateOf(endpoint)
+    const { id, inFlight } = this.#modules.router.stateOf(endpoint)
     const entrance = this.#entrances.get(id)
     if (inFlight < limit && entrance === undefined) return undefined
     return this.#waitFor(endpoint, id, entrance ?? { queue: new FairQueue(), limit, admitted: 0 }, accountId, signal)
@@ -151,7 +151,7 @@ export class Concurrency {
   /** The same at once, for a hedge: false where an endpoint has no room. */
   roomNow({ endpoint, promptTokens }: Pick<EnteringRequest, 'endpoint' | 'promptTokens'>): Entry | undefined | false {
     if (this.#shared === undefined || !this.isLimited(endpoint)) return undefined
-    const { id } = this.#services.router.stateOf(endpoint)
+    const { id } = this.#modules.router.stateOf(endpoint)
     return this.#shared.enterNow({ id, endpoint, promptTokens }) ?? false
   }
 
@@ -161,7 +161,7 @@ export class Concurrency {
     isLast: boolean,
   ): Promise<Entry | undefined> | Entry | undefined {
     if (!this.isLimited(endpoint)) return undefined
-    const { id } = this.#services.router.stateOf(endpoint)
+    const { id } = this.#modules.router.stateOf(endpoint)
     const { concurrency: limit = Infinity } = endpoint.routing.limits
     const wait = (queue: FairQueue): Promise<void> =>
       this.#wait(queue, accountId, signal, () => this.#endpointFull(endpoint, queue.size, limit))
@@ -199,7 +199,7 @@ export class Concurrency {
       },
       abandon: () => {
         entrance.admitted--
-        this.#admitTo(id, this.#services.router.stateOf(endpoint).inFlight)
+        this.#admitTo(id, this.#modules.router.stateOf(endpoint).inFlight)
         close()
       },
     }
@@ -213,7 +213,7 @@ export class Concurrency {
   }
 
   async #wait(queue: FairQueue, owner: string, signal: CallSignal, refusal: () => GatewayError): Promise<void> {
-    const { waitMs, requests } = this.#services.config.routing.queue
+    const { waitMs, requests } = this.#modules.config.routing.queue
     if (signal.aborted || waitMs === 0 || this.#waiting >= requests) throw refusal()
     this.#waiting++
     try {
@@ -228,18 +228,18 @@ export class Concurrency {
     const own = this.#accounts.get(accountId) ?? 0
     const limit = this.#limitOf(accountId)
     if (this.#isFull || own >= limit) return false
-    if (limit !== Infinity && this.#services.places?.take(ownerOf(accountId), limit) === false) return false
+    if (limit !== Infinity && this.#modules.places?.take(ownerOf(accountId), limit) === false) return false
     this.#inFlight++
     this.#accounts.set(accountId, own + 1)
     return true
   }
 
   get #isFull(): boolean {
-    return this.#inFlight >= (this.#services.config.limits.concurrency ?? Infinity)
+    return this.#inFlight >= (this.#modules.config.limits.concurrency ?? Infinity)
   }
 
   #limitOf(accountId: string): number {
-    const { funds, config } = this.#services
+    const { funds, config } = this.#modules
     const tier = this.#hasPlanLimits ? funds.tierOf(accountId) : undefined
     const plan = tier === undefined ? undefined : config.plans.tiers.get(tier)
     return plan?.concurrency ?? config.limits.accountConcurrency ?? Infinity
@@ -263,13 +263,13 @@ export class Concurrency {
     const left = this.#accounts.get(accountId)! - 1
     if (left === 0) this.#accounts.delete(accountId)
     else this.#accounts.set(accountId, left)
-    this.#services.places?.leave(ownerOf(accountId))
+    this.#modules.places?.leave(ownerOf(accountId))
     if (this.#queue.size > 0) this.#queue.admit((owner) => this.#count(owner))
   }
 
   #refusalOf(accountId: string): GatewayError {
     const limit = this.#limitOf(accountId)
-    const { places } = this.#services
+    const { places } = this.#modules
     const isBelow = (this.#accounts.get(accountId) ?? 0) < limit
     if (isBelow && (places === undefined || this.#isFull))
       return this.#overloaded('Sluice has as many requests as it may', this.#queue.size, this.#inFlight)
@@ -295,7 +295,7 @@ export class Concurrency {
 
   /** A retry is of use when those that wait now will have been served: `limit` of them at a time. */
   #retryAfter(waiting: number, limit: number): number {
-    const meanMs = this.#meanMs === 0 ? this.#services.config.routing.queue.waitMs : this.#meanMs
+    const meanMs = this.#meanMs === 0 ? this.#modules.config.routing.queue.waitMs : this.#meanMs
     const seconds = Math.ceil((meanMs * (waiting + 1)) / Math.max(1, limit) / 1000)
     return Math.min(Math.max(seconds, 1), RETRY_MAX_SECONDS)
   }

@@ -14,7 +14,7 @@ type Kind = (typeof KINDS)[number]
 /** `price`: of the model that the request names; undefined for one without a price. */
 export type Keeping = { kind: Kind; accountId: string; bytes: number; price: Price | undefined }
 
-type Services = { kept: KeptStore; ledger: Ledger; config: Config; space: DiskSpace }
+type Modules = { kept: KeptStore; ledger: Ledger; config: Config; space: DiskSpace }
 
 /** Kind -> the section of the configuration with its quota. */
 const SECTIONS = { responses: 'responses', predictions: 'predictions', outputs: 'files' } as const
@@ -27,13 +27,13 @@ const ADVICE: Record<Kind, string> = {
 
 /** Refuses requests for which there is no room to keep what they ask to keep. */
 export class KeptQuota implements UploadRoom {
-  readonly #services: Services
+  readonly #modules: Modules
   /** Room held for requests in flight, by kind and account. */
   readonly #held = new Map<string, KeptTotal>()
   #heldBytes = 0
 
-  constructor(services: Services) {
-    this.#services = services
+  constructor(modules: Modules) {
+    this.#modules = modules
   }
 
   /**
@@ -45,7 +45,7 @@ export class KeptQuota implements UploadRoom {
     // Held before the first await, so that requests which arrive together see each other.
     const release = this.#add(keeping)
     try {
-      const totals = await this.#services.kept.totals(keeping.accountId)
+      const totals = await this.#modules.kept.totals(keeping.accountId)
       this.#check(keeping, totals)
       this.#checkWithoutCredit(keeping, totals)
       this.#checkAll(keeping.bytes, totals.allBytes, this.#heldBytes - keeping.bytes)
@@ -82,7 +82,7 @@ export class KeptQuota implements UploadRoom {
   }
 
   #check({ kind, accountId, bytes }: Keeping, totals: KeptTotals): void {
-    const { quotaBytes, count = Infinity } = this.#services.config[SECTIONS[kind]]
+    const { quotaBytes, count = Infinity } = this.#modules.config[SECTIONS[kind]]
     const used = this.#used(kind, accountId, totals)
     if (used.things > count)
       throw exceeded(`This account has ${used.things - 1} of at most ${count} stored ${kind} (${kind}.count).`, kind)
@@ -96,7 +96,7 @@ export class KeptQuota implements UploadRoom {
 
   /** Accounts that are made for it could otherwise keep any amount of what costs nothing. */
   #checkWithoutCredit({ kind, accountId, bytes, price }: Keeping, totals: KeptTotals): void {
-    const { quotaWithoutCreditBytes: limit } = this.#services.config.store
+    const { quotaWithoutCreditBytes: limit } = this.#modules.config.store
     const used = this.#requested(accountId, totals) - bytes + totals.files.bytes
     if (used + bytes <= limit || !isFree(price) || this.#hasCreditOrPlan(accountId)) return
     throw exceeded(
@@ -112,13 +112,13 @@ export class KeptQuota implements UploadRoom {
   }
 
   #hasCreditOrPlan(accountId: string): boolean {
-    const { ledger } = this.#services
+    const { ledger } = this.#modules
     return ledger.funds.hasMoney(accountId) || ledger.funds.quota(accountId).subscription.tier !== FREE_TIER
   }
 
   /** The most bytes of files for this account: without credit, what else it keeps counts too. */
   async limitOf(accountId: string): Promise<number> {
-    const { ledger, kept, config } = this.#services
+    const { ledger, kept, config } = this.#modules
     const loading = ledger.funds.loadAccount(accountId)
     if (loading !== undefined) await loading
     if (this.#hasCreditOrPlan(accountId)) return Infinity
@@ -128,17 +128,17 @@ export class KeptQuota implements UploadRoom {
 
   /** Throws store_unavailable where so many bytes more cannot be kept for any account. */
   async checkUpload(bytes: number): Promise<void> {
-    const { allBytes } = await this.#services.kept.totals('')
+    const { allBytes } = await this.#modules.kept.totals('')
     this.#checkAll(bytes, allBytes, this.#heldBytes)
   }
 
   /** The same for the disk alone, while an upload arrives whose size was not announced. */
   checkChunk(bytes: number): void {
-    this.#services.space.checkKeeping(bytes, this.#heldBytes)
+    this.#modules.space.checkKeeping(bytes, this.#heldBytes)
   }
 
   #checkAll(bytes: number, keptBytes: number, heldBytes: number): void {
-    const { config, space } = this.#services
+    const { config, space } = this.#modules
     const { quotaBytes } = config.store
     if (keptBytes + heldBytes + bytes > quotaBytes)
       throw new GatewayError(

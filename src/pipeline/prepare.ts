@@ -83,7 +83,7 @@ export type SelectedRequest = Pick<ParsedRequest, 'media'> & {
   classes: readonly RequestedClass[]
 }
 
-/** The services of a gateway that `read` and `select` use. */
+/** The modules of a gateway that `read` and `select` use. */
 export type PreparingModules = Pick<AppContext, 'schemaCache'> & {
   clock: Pick<Clock, 'now'>
   candidates: Pick<CandidateFinder, 'of'>

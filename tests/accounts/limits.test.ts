@@ -4,9 +4,9 @@ import { Limits } from '../../src/accounts/limits.ts'
 import { GatewayError } from '../../src/error.ts'
 
 /** Seconds to wait, or 0 when admitted. */
-function waitFor(limits: Limits, key: string, endpoint: string, limit: number | undefined): number {
+function waitFor(limits: Limits, key: string, route: string, limit: number | undefined): number {
   try {
-    limits.checkRateLimit(key, endpoint, limit)
+    limits.checkRateLimit(key, route, limit)
     return 0
   } catch (error) {
     expect(error).toBeInstanceOf(GatewayError)
@@ -18,20 +18,20 @@ function waitFor(limits: Limits, key: string, endpoint: string, limit: number | 
 }
 
 describe('rate limits', () => {
-  test('each pair of key and endpoint is counted separately', () => {
+  test('each pair of key and route is counted separately', () => {
     const limits = new Limits(() => 0)
-    for (const [key, endpoint] of [
+    for (const [key, route] of [
       ['a', 'x'],
       ['a', 'y'],
       ['b', 'x'],
     ] as const)
-      expect(waitFor(limits, key, endpoint, 1)).toBe(0)
-    for (const [key, endpoint] of [
+      expect(waitFor(limits, key, route, 1)).toBe(0)
+    for (const [key, route] of [
       ['a', 'x'],
       ['a', 'y'],
       ['b', 'x'],
     ] as const)
-      expect(waitFor(limits, key, endpoint, 1)).toBe(60)
+      expect(waitFor(limits, key, route, 1)).toBe(60)
   })
 
   test('refusals do not count, and give the exact wait', () => {
@@ -75,21 +75,21 @@ describe('rate limits', () => {
         fc.constantFrom(0, 59_999, 60_000, 60_001, 120_000, 200_000),
       ),
       key: fc.constantFrom('a', 'b'),
-      endpoint: fc.constantFrom('x', 'y'),
+      route: fc.constantFrom('x', 'y'),
       limit: fc.integer({ min: 1, max: 12 }),
     })
     fc.assert(
       fc.property(fc.array(step, { maxLength: 120, size: 'max' }), (steps) => {
         let now = 0
         const limits = new Limits(() => now)
-        const admitted: { at: number; key: string; endpoint: string }[] = []
-        for (const { waitMs, key, endpoint, limit } of steps) {
+        const admitted: { at: number; key: string; route: string }[] = []
+        for (const { waitMs, key, route, limit } of steps) {
           now += waitMs
           const within = (at: number): number =>
-            admitted.filter((one) => one.key === key && one.endpoint === endpoint && one.at > at - 60_000).length
-          const waited = waitFor(limits, key, endpoint, limit)
+            admitted.filter((one) => one.key === key && one.route === route && one.at > at - 60_000).length
+          const waited = waitFor(limits, key, route, limit)
           expect(waited === 0).toBe(within(now) < limit)
-          if (waited === 0) admitted.push({ at: now, key, endpoint })
+          if (waited === 0) admitted.push({ at: now, key, route })
           else {
             // A request is admitted after exactly the given wait, and not a second earlier.
             expect(within(now + waited * 1000)).toBeLessThan(limit)

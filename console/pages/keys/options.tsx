@@ -121,7 +121,7 @@ export function RateField({ options, onChange, error }: Props) {
   return (
     <NumberInput
       label="Requests per minute"
-      description="For each endpoint. Empty: the limit of the server."
+      description="For each route. Empty: the limit of the server."
       min={1}
       allowDecimal={false}
       value={options.requests_per_minute}

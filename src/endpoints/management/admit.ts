@@ -96,7 +96,7 @@ async function callerOf(app: AppContext, inbound: PublicRequest): Promise<{ call
   if (identity.kind !== 'management')
     throw new GatewayError(
       'permission_denied',
-      `A ${identity.kind} key may not use this endpoint; it takes a management key or a session.`,
+      `A ${identity.kind} key may not use this route; it takes a management key or a session.`,
     )
   return { caller: await withMemberRequests(app, Caller.ofKey(identity)) }
 }

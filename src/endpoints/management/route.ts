@@ -22,7 +22,7 @@ type Handled = Promise<Response> | Response
  */
 export type ManagementRoute = {
   keys: 'by role'
-  /** Name of the endpoint: each has its own per-minute counter. */
+  /** Routes of one name have one per-minute counter for each key. */
   name: string
   method: string
   path: string | RegExp

@@ -17,29 +17,29 @@ const OPT_OUT = 'x-sluice-capture'
 /** Bodies of playground requests are for the user who just sent them. */
 const PLAYGROUND_MS = 3_600_000
 
-type Services = { config: Pick<Config, 'capture' | 'data'>; store: Store; keys: Keys; clock: Clock }
+type Modules = { config: Pick<Config, 'capture' | 'data'>; store: Store; keys: Keys; clock: Clock }
 
 /** Bodies of requests and answers: captured where the rules say so, encrypted under a key of their account. */
 export class Bodies {
   readonly rules: CaptureRules
   /** True where the configuration allows no body to be captured. */
   readonly isOff: boolean
-  readonly #services: Services
+  readonly #modules: Modules
   readonly #segments: Segments
   readonly #writer: BodyWriter
   readonly #writing = new Set<Promise<void>>()
 
-  private constructor(rules: CaptureRules, services: Services) {
+  private constructor(rules: CaptureRules, modules: Modules) {
     this.rules = rules
-    this.isOff = services.config.capture.most === 'off'
-    this.#services = services
-    this.#segments = new Segments(services.config.data)
-    this.#writer = new BodyWriter(services.config.capture)
+    this.isOff = modules.config.capture.most === 'off'
+    this.#modules = modules
+    this.#segments = new Segments(modules.config.data)
+    this.#writer = new BodyWriter(modules.config.capture)
   }
 
-  static async open(services: Services): Promise<Bodies> {
-    const { config, store, clock } = services
-    return new Bodies(await CaptureRules.open(store, config.capture, clock.now), services)
+  static async open(modules: Modules): Promise<Bodies> {
+    const { config, store, clock } = modules
+    return new Bodies(await CaptureRules.open(store, config.capture, clock.now), modules)
   }
 
   /** Requests of which bodies were left out, because too much waited, or because they could not be written. */
@@ -52,7 +52,7 @@ export class Bodies {
     const { id, identity, request } = inbound
     const mode = this.rules.modeOf(identity)
     if (mode === 'off' || isRefused(request.headers)) return undefined
-    const { store, config, clock } = this.#services
+    const { store, config, clock } = this.#modules
     if (store.space.isShort || this.#writer.isFull) {
       this.#writer.leftOut++
       return undefined
@@ -77,7 +77,7 @@ export class Bodies {
 
   async #write(captured: CapturedRequest): Promise<void> {
     const { id, accountId, keyId, expiresAt } = captured.terms
-    const { store, keys } = this.#services
+    const { store, keys } = this.#modules
     const secret = keys.derive(PURPOSE, accountId)
     const stored =
       (await store.bodies.keyOf(accountId)) ??
@@ -96,17 +96,17 @@ export class Bodies {
 
   /** Where the bodies of a request are. */
   find(id: string): Promise<StoredBodies | undefined> {
-    return this.#services.store.bodies.find(id, this.#services.clock.now())
+    return this.#modules.store.bodies.find(id, this.#modules.clock.now())
   }
 
   /** Those of these requests that have bodies. */
   among(ids: readonly string[]): Promise<Set<string>> {
-    return this.#services.store.bodies.among(ids, this.#services.clock.now())
+    return this.#modules.store.bodies.among(ids, this.#modules.clock.now())
   }
 
   /** Undefined where they were deleted meanwhile. */
   async read({ id, accountId, segment, offset, length }: StoredBodies): Promise<RecordedPart[] | undefined> {
-    const { store, keys } = this.#services
+    const { store, keys } = this.#modules
     const stored = await store.bodies.keyOf(accountId)
     const bytes = await this.#segments.read(segment, offset, length)
     if (stored === undefined || bytes === undefined) return undefined
@@ -118,19 +118,19 @@ export class Bodies {
   }
 
   async remove({ id, segment, offset, length }: StoredBodies): Promise<boolean> {
-    const isRemoved = await this.#services.store.bodies.remove(id)
+    const isRemoved = await this.#modules.store.bodies.remove(id)
     if (isRemoved) await this.#segments.erase(segment, offset, length)
     return isRemoved
   }
 
   /** Makes all bodies of an account unreadable, at once. False where it has none. */
   removeAccount(accountId: string): Promise<boolean> {
-    return this.#services.store.bodies.removeAccount(accountId)
+    return this.#modules.store.bodies.removeAccount(accountId)
   }
 
   /** Removes what has expired, and what is beyond the quota. */
   async purge(): Promise<void> {
-    const { store, clock, config } = this.#services
+    const { store, clock, config } = this.#modules
     for (const segment of await this.#segments.purge(clock.now(), config.capture.quotaBytes))
       await store.bodies.removeSegment(segment)
     await store.bodies.purge(clock.now())
