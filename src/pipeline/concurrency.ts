@@ -37,8 +37,8 @@ type Modules = {
 
 /**
  * The limits of concurrency: of the server, of accounts and of endpoints. What exceeds one waits, the accounts in
- * turns. Without limits nothing is counted. Those of accounts and
- * endpoints hold over all processes that share the store.
+ * turns. Without limits nothing is counted. Those of accounts and endpoints hold over all processes that share the
+ * store.
  */
 export class Concurrency {
   readonly #modules: Modules
