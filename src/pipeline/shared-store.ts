@@ -6,8 +6,8 @@ const TAKEOVER_EVERY_MS = 3_000
 
 /**
  * Takes over from processes that share the store and have ended. `adopt`: called with deferred generations that go on
- * here, and also where none do. Gives its timer, and a promise that resolves when
- * others have declared this process dead.
+ * here, and also where none do. Gives its timer, and a promise that resolves when others have declared this process
+ * dead.
  */
 export function followProcesses(
   { store, ledger, background }: AppContext,

@@ -57,8 +57,7 @@ export interface PeopleStore {
   changeUser(user: User): Promise<boolean>
   /**
    * Replaces the roles of a user, whose sessions need a new text then, and whose links end: they were made by those who
-   * managed the former roles. False, and nothing changed, if no owner of the
-   * installation would be left.
+   * managed the former roles. False, and nothing changed, if no owner of the installation would be left.
    */
   setRoles(userId: string, roles: readonly StoredRole[]): Promise<boolean>
   /** Removes the user with roles, sessions and links. False as above, and if there is no such user. */

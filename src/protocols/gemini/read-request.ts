@@ -8,8 +8,8 @@ import { ContentReader } from './read-request-contents.ts'
 import { readToolConfig, readTools } from './read-request-tools.ts'
 
 /**
- * Body of `:generateContent` and `:streamGenerateContent`. Model and streaming come from the path. Throws
- * a GatewayError with the path of a wrong field that Sluice needs itself.
+ * The request in the body of `:generateContent` and `:streamGenerateContent`; model and streaming come from the path.
+ * Throws a GatewayError with the path of an invalid field that Sluice needs itself.
  */
 export function readRequest(rawRequest: RawRequest): GenerationRequest {
   const extras: Extras = Object.create(null)
