@@ -2,8 +2,18 @@
 import type { ModelInfo, ModelPrice } from '@pydantic/genai-prices'
 import type { PriceChange } from '../src/ledger/prices.ts'
 
-/** USD of one search, for models to which the source gives no price of searches. */
-const SEARCH_RATES: { provider: string; models: RegExp; not?: RegExp; rate: number; why: string }[] = [
+/**
+ * USD of one search, or of a request that searches (`perRequest`), for models to which the source gives no price of
+ * searches.
+ */
+const SEARCH_RATES: {
+  provider: string
+  models: RegExp
+  not?: RegExp
+  rate: number
+  perRequest?: true
+  why: string
+}[] = [
   {
     provider: 'openai',
     models: /^(gpt-[4-9]|gpt-chat|chatgpt|codex|computer|o[134])/,
@@ -22,6 +32,14 @@ const SEARCH_RATES: { provider: string; models: RegExp; not?: RegExp; rate: numb
     models: /^gemini-3/,
     rate: 0.014,
     why: 'ai.google.dev/gemini-api/docs/pricing, 2026-09: 14 USD for 1,000 of Gemini 3; before, per prompt.',
+  },
+  {
+    provider: 'google',
+    models: /^gemini-2/,
+    not: /image|tts|2\.0-flash-lite/,
+    rate: 0.035,
+    perRequest: true,
+    why: 'ai.google.dev/gemini-api/docs/pricing, 2026-09: 35 USD for 1,000 prompts of Gemini 2 that searched.',
   },
   {
     provider: 'xai',
@@ -55,7 +73,8 @@ export function completed(provider: string, model: ModelInfo): ModelInfo {
   const found = SEARCH_RATES.find(
     (one) => one.provider === provider && one.models.test(model.id) && one.not?.test(model.id) !== true,
   )
-  const searches = found === undefined ? {} : { web_searches_kcount: found.rate * 1_000 }
+  const unit = found?.perRequest === true ? 'search_requests_kcount' : 'web_searches_kcount'
+  const searches = found === undefined ? {} : { [unit]: found.rate * 1_000 }
   const add = (prices: ModelPrice): ModelPrice =>
     prices.input_mtok === undefined ? prices : { ...searches, ...prices, ...hourWrites(model, prices) }
   const { prices } = model

@@ -53,6 +53,7 @@ const ITEMS: Record<string, { item: FeeItem; perThousand?: true }> = {
   output_audio_mtok: { item: 'output_audio' },
   output_image_mtok: { item: 'output_image' },
   web_searches_kcount: { item: 'web_search', perThousand: true },
+  search_requests_kcount: { item: 'search_request', perThousand: true },
   requests_kcount: { item: 'request', perThousand: true },
 }
 

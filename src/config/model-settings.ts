@@ -153,7 +153,7 @@ const price = object(
     FeeItem,
     Shape<RateText>
   >,
-  { description: 'USD per million tokens; web_search, image and request: USD each' },
+  { description: 'USD per million tokens; web_search, search_request, image and request: USD each' },
 )
 
 export const model = object({

@@ -71,7 +71,7 @@ const TOKEN_ITEMS = [
   'output_audio',
   'output_image',
 ] as const
-const COUNT_ITEMS = ['web_search', 'image', 'request'] as const
+const COUNT_ITEMS = ['web_search', 'search_request', 'image', 'request'] as const
 
 /** The fee items, in the order of a bill: first those priced per token, then those priced per unit. */
 export const FEE_ITEMS = [...TOKEN_ITEMS, ...COUNT_ITEMS] as const

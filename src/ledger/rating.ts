@@ -23,12 +23,13 @@ const ITEM_OF: Readonly<Record<keyof Usage, FeeItem>> = {
   reasoningTokens: 'reasoning',
   outputAudioTokens: 'output_audio',
   outputImageTokens: 'output_image',
-  webSearches: 'web_search',
+  webSearches: 'search_request',
   images: 'image',
 }
 
 /** Where a price has no rate for an item, it is billed as this one. */
 const FALLBACK_ITEM: Partial<Record<FeeItem, FeeItem>> = {
+  search_request: 'web_search',
   input_cache_read: 'prompt',
   input_cache_write_5_min: 'prompt',
   input_cache_write_1_h: 'input_cache_write_5_min',
@@ -60,6 +61,7 @@ export function rate(usage: Usage, price: Price, discountBasisPoints: number): R
     let quantity = item === 'request' ? 1 : 0
     for (const bucket of buckets) quantity += usage[bucket]
     if (quantity === 0) continue
+    if (item === 'search_request') quantity = 1
     const perUnit = rateAt(rate, prompt)
     const product = BigInt(quantity) * perUnit
     const origin = divideHalfEven(product, unit)

@@ -26,6 +26,7 @@ export type Rates = Partial<
     | 'output_audio'
     | 'output_image'
     | 'web_search'
+    | 'search_request'
     | 'image'
     | 'request',
     Rate
@@ -79,7 +80,7 @@ const ITEMS: [keyof Usage, ...(keyof Rates)[]][] = [
   ['reasoningTokens', 'reasoning', 'completion'],
   ['outputAudioTokens', 'output_audio', 'completion'],
   ['outputImageTokens', 'output_image', 'completion'],
-  ['webSearches', 'web_search'],
+  ['webSearches', 'search_request', 'web_search'],
   ['images', 'image'],
 ]
 
@@ -147,12 +148,13 @@ export function priced(
   const quantities = new Map<string, number>(rates.request === undefined ? [] : [['request', 1]])
   for (const [bucket, ...items] of ITEMS) {
     const item = items.find((name) => rates[name] !== undefined) ?? items.at(-1)!
-    if (usage[bucket] > 0) quantities.set(item, (quantities.get(item) ?? 0) + usage[bucket])
+    const quantity = item === 'search_request' ? Math.min(1, usage[bucket]) : usage[bucket]
+    if (quantity > 0) quantities.set(item, (quantities.get(item) ?? 0) + quantity)
   }
   const lines = [...quantities].map(([item, quantity]) => {
     const { base = 0n, tiers = [] } = rates[item as keyof Rates] ?? {}
     const exact = BigInt(quantity) * (tiers.filter(({ over }) => prompt(usage) > over).pop()?.rate ?? base)
-    const unit = ['web_search', 'image', 'request'].includes(item) ? 1n : 1_000_000n
+    const unit = ['web_search', 'search_request', 'image', 'request'].includes(item) ? 1n : 1_000_000n
     return { list: rounded(exact, unit), off: rounded(exact * BigInt(discount), unit * 10_000n) }
   })
   const list = sum(lines.map((line) => line.list))

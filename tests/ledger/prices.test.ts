@@ -122,13 +122,18 @@ const counted = (prices: ModelPrice): boolean =>
 
 /** USD that the source leaves out: searches, and cache writes of an hour of Claude, by the lists of the providers. */
 function leftOut(model: string, usage: Usage, known: ModelPrice): number {
-  const searches = known.web_searches_kcount === undefined ? usage.webSearches * searchRate(model) : 0
+  const fees = usage.webSearches * searchRate(model) + (usage.webSearches > 0 ? searchRequestRate(model) : 0)
+  const searches = known.web_searches_kcount === undefined ? fees : 0
   const { input_mtok: input, cache_write_mtok: write } = known
   if (!/claude/.test(model) || known.cache_write_1h_mtok !== undefined || write === undefined) return searches
   return searches + (usage.cacheWrite1hTokens * (2 * baseOf(input) - baseOf(write))) / 1e6
 }
 
 const baseOf = (price: ModelPrice[string]): number => (typeof price === 'object' ? Number(price.base) : Number(price))
+
+/** Google charges a prompt of Gemini 2 that searched, and each search of Gemini 3. */
+const searchRequestRate = (model: string): number =>
+  /^google\/(?!.*(image|tts|2\.0-flash-lite))gemini-2/.test(model) ? 0.035 : 0
 
 const searchRate = (model: string): number => {
   if (/^google\/gemini-3/.test(model)) return 0.014

@@ -72,6 +72,13 @@ describe('lines of a bill', () => {
     ])
   })
 
+  test('a fee for a request that searches is billed once, instead of one for each search', () => {
+    const rates = { ...TWO, web_search: 0.014, search_request: 0.035 }
+    expect(lines({ webSearches: 3 }, rates)).toEqual([['search_request', 1, 35_000_000n, 35_000_000n]])
+    expect(lines({ webSearches: 1 }, rates)).toEqual([['search_request', 1, 35_000_000n, 35_000_000n]])
+    expect(lines({ inputTokens: 1 }, rates)).toEqual([['prompt', 1, 1_000_000_000n, 1_000n]])
+  })
+
   test('no usage gives the fee per request or no line', () => {
     expect(lines({}, FULL)).toEqual([['request', 1, 5_000_000n, 5_000_000n]])
     expect(lines({}, TWO)).toEqual([])
