@@ -10,8 +10,8 @@ import type { RequestedClass } from '../protocols/requested-output.ts'
 import { ASSUMED_OUTPUT_TOKENS } from './estimate.ts'
 import type { Ledger, OpenGeneration } from './ledger.ts'
 import { dearest, endpointsByModel, type ModelTerms } from './model-terms.ts'
-import { isFree, type Price, type Prices } from './prices.ts'
-import { hasUnbilledFee } from './tool-fees.ts'
+import { isConfigured, isFree, type Price, type Prices } from './prices.ts'
+import { hasUnbilledFee, hasUnbilledSearches, hasUnbilledSearching } from './tool-fees.ts'
 import { unknownClasses, type PricedClasses, type ServiceClasses } from './service-classes.ts'
 
 type Modules = {
@@ -92,8 +92,10 @@ export function reserve(
     const priced = pricedClasses(serviceClasses.of(name, own), classes)
     if (price !== undefined && !servesUnpriced(config, keys, 'unpricedClasses'))
       checkClasses(name, price, priced, classes)
-    if (!isFree(price) && !servesUnpriced(config, keys, 'unpricedTools'))
-      checkTools(own, classes, config.billing.unpricedTools === 'auto')
+    if (price !== undefined && !servesUnpriced(config, keys, 'unpricedTools')) {
+      if (!isFree(price)) checkTools(own, classes, config.billing.unpricedTools === 'auto')
+      if (!isConfigured(price)) checkSearches(name, own, price, classes)
+    }
     return { model: name, price, classes: priced }
   })
   const modelLimit = modelLimitOf(endpoints)
@@ -157,7 +159,7 @@ function pricedClasses(
   classes: readonly RequestedClass[],
 ): PricedClasses | undefined {
   if (classes.length === 0 && Object.keys(factors).length === 0) return undefined
-  const own = classes.filter(({ member }) => member !== 'model' && member !== 'tool')
+  const own = classes.filter(({ member }) => member !== 'model' && member !== 'tool' && member !== 'search')
   return { factors, requested: Object.fromEntries(own.map(({ member, value }) => [member, value])) }
 }
 
@@ -198,6 +200,34 @@ function checkTools(
       { param },
     )
   }
+}
+
+/**
+ * Throws unsupported_parameter for searches that a list price does not have. The operator's own prices say what is
+ * charged.
+ */
+function checkSearches(
+  model: string,
+  endpoints: GenerationTerms['endpoints'],
+  price: Price,
+  classes: readonly RequestedClass[],
+): void {
+  const searching = endpoints.find(({ target }) => hasUnbilledSearching(target.provider, target.model, price))
+  const requested = classes.find(({ member }) => member === 'search')
+  const charging =
+    searching ??
+    (requested === undefined ? undefined : endpoints.find(({ target }) => hasUnbilledSearches(target.provider, price)))
+  if (charging === undefined) return
+  const { param, what, item, instead } =
+    searching === undefined
+      ? { param: requested!.param, what: requested!.value, item: 'web_search', instead: 'leave it out' }
+      : { param: 'model', what: `${model} searches always`, item: 'request', instead: 'use another model' }
+  throw new GatewayError(
+    'unsupported_parameter',
+    `${param}: ${charging.provider.name} charges a fee for searches (${what}) that has no known price; ${instead}. ` +
+      `Its operator can set models.${model}.price with ${item}, or billing.unpricedTools: free, in sluice.yaml.`,
+    { param },
+  )
 }
 
 /**

@@ -10,8 +10,8 @@ import { globs } from '../providers/catalog-rows.ts'
 import type { StoredPrice } from '../store/store.ts'
 
 /**
- * Nano-USD per million tokens, or per one for web_search, image and request. A tier's rate holds for the whole request
- * when its prompt tokens are more than `over`; tiers ascend.
+ * Nano-USD per million tokens, or per one of an item that is counted. A tier's rate holds for the whole request when
+ * its prompt tokens are more than `over`; tiers ascend.
  */
 export type Rate = { base: Nano; tiers: { over: number; rate: Nano }[] }
 
@@ -201,11 +201,16 @@ function dayTest(days: string | undefined, except: readonly string[]): (day: Dat
   }
 }
 
+const CONFIGURED = 'sluice.yaml:'
+
+/** True for a price of the operator's own. */
+export const isConfigured = ({ version }: Price): boolean => version.startsWith(CONFIGURED)
+
 /** The version of a configured price is a hash of its rates, so that equal rates have the same version. */
 function configuredPrice(model: string, price: PriceText): Price {
   const rates = ratesOf(price)
   return {
-    version: `sluice.yaml:${createHash('sha256').update(encodeRates(rates)).digest('hex').slice(0, 8)}`,
+    version: `${CONFIGURED}${createHash('sha256').update(encodeRates(rates)).digest('hex').slice(0, 8)}`,
     model,
     rates,
   }

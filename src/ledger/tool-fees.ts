@@ -1,10 +1,20 @@
 import feesFile from '../../catalog/tool-fees.json'
+import { globs } from '../providers/catalog-rows.ts'
+import type { Price } from './prices.ts'
 
 type FeeRow = { provider: string; tools: string[]; free?: string; why: string }
 
 /** By provider, the tools that it runs for a fee beside the tokens that no fee item covers; `free`: a quota of it. */
 const FEES: ReadonlyMap<string, ReadonlyMap<string, FeeRow>> = new Map(
   (feesFile.fees as FeeRow[]).map((row) => [row.provider, new Map(row.tools.map((tool) => [tool, row]))]),
+)
+
+/** The providers that charge for each search. */
+const SEARCHES: ReadonlySet<string> = new Set(feesFile.searches.map(({ provider }) => provider))
+
+/** By provider, the models that search for every request and do not report it. */
+const SEARCHING: ReadonlyMap<string, RegExp> = new Map(
+  feesFile.searchingModels.map(({ provider, match }) => [provider, globs(match)]),
 )
 
 /**
@@ -15,3 +25,11 @@ export function hasUnbilledFee(provider: string, tool: string, isQuotaFree: bool
   const row = FEES.get(provider)?.get(tool)
   return row !== undefined && !(isQuotaFree && row.free !== undefined)
 }
+
+/** True for searches that the provider charges and a bill at this price would not have. */
+export const hasUnbilledSearches = (provider: string, { rates }: Price): boolean =>
+  rates.web_search === undefined && rates.search_request === undefined && SEARCHES.has(provider)
+
+/** The same for a model that searches unasked: only a fee for each request is one for its searches. */
+export const hasUnbilledSearching = (provider: string, model: string, { rates }: Price): boolean =>
+  SEARCHING.get(provider)?.test(model) === true && rates.request === undefined

@@ -4,7 +4,7 @@ import type { GenerationRequest, ProtocolName, RequestSettings } from '../genera
 import type { Usage } from '../generation/usage.ts'
 import { reserve as reserveFunds } from '../ledger/admission.ts'
 import { roughInputTokens, worstCase, worstTextCase } from '../ledger/estimate.ts'
-import { hostedTools } from '../protocols/hosted-tools.ts'
+import { hostedTools, requestedSearch } from '../protocols/hosted-tools.ts'
 import { protocols } from '../protocols/index.ts'
 import type {
   Capabilities,
@@ -265,6 +265,7 @@ async function selectRead(
     classes: [
       ...(forwarded?.classes ?? translatedClasses(request, rawRequest.body, endpoints, preparedRequests)),
       ...hostedTools(request.tools),
+      ...requestedSearch(request, request.tools, forwarded !== undefined),
     ],
     // Restored reasoning is only in the request as it was read.
     promptCount: new PromptCount(rawRequest, replayStates.length === 0 ? serve.readRequest : () => request, request),
@@ -296,7 +297,10 @@ function selectUnread(
     makesObjects: makesObjects(request, []),
     worst: (modelLimit) => worstTextCase(request, cacheLifetime, ownBytes, modelLimit, capabilities, forwarded),
     candidates: mostCandidates(request, forwarded),
-    classes: forwarded?.classes ?? [],
+    classes:
+      request.webSearch === undefined
+        ? (forwarded?.classes ?? [])
+        : [...(forwarded?.classes ?? []), ...requestedSearch(request, [], true)],
     promptCount: new PromptCount(rawRequest, protocols[route.protocol].serve.readRequest, undefined),
   }
 }

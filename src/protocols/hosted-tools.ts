@@ -48,6 +48,26 @@ export function hostedTools(tools: readonly Tool[]): RequestedClass[] {
   return requested
 }
 
+/** Searches of the web and of X, in the names of all protocols. */
+const SEARCH = /^(?:openrouter:)?(?:web|x)_search(?:_|$)/
+
+/**
+ * The search that a provider may run for a request, as a list of one or none. `isForwarded`: a provider gets the
+ * client's own tools; others get only a search that all protocols have.
+ */
+export function requestedSearch(
+  { webSearch }: Pick<GenerationRequest, 'webSearch'>,
+  tools: readonly Tool[],
+  isForwarded: boolean,
+): RequestedClass[] {
+  if (webSearch !== undefined) return [search('web_search', webSearch.path)]
+  if (!isForwarded) return []
+  const found = tools.find((tool) => tool.type === 'native' && SEARCH.test(tool.kind))
+  return found?.type === 'native' ? [search(found.kind, found.path)] : []
+}
+
+const search = (value: string, path = 'tools'): RequestedClass => ({ member: 'search', value, param: path })
+
 const isInContainer = (shell: unknown): boolean => {
   const { type } = objectOf(objectOf(shell).environment)
   return typeof type === 'string' && type.startsWith('container')

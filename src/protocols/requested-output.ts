@@ -5,10 +5,10 @@ import { isObject, tryParse } from '../json/parse.ts'
 import { otherModels } from './other-models.ts'
 
 /**
- * A class of service that a request asks for, or another model or a tool that it has its provider use. `param`: the
- * member as the client wrote it.
+ * A class of service that a request asks for, or another model, a tool or searches of the web that it has its provider
+ * use. `param`: the member as the client wrote it.
  */
-export type RequestedClass = { member: ClassMember | 'model' | 'tool'; value: string; param: string }
+export type RequestedClass = { member: ClassMember | 'model' | 'tool' | 'search'; value: string; param: string }
 
 /**
  * The most output that the members of a body ask for, whichever of them its provider obeys: servers read names without
@@ -96,9 +96,17 @@ const DEPTH_MAX = 4
 export function requestedOutput(body: Record<string, unknown>, own: readonly string[] = []): RequestedOutput {
   const requested: RequestedOutput = { tokens: 0, unlimited: false, count: 1, predicted: 0, classes: [] }
   readMembers(body, own, requested, DEPTH_MAX)
-  requested.classes.push(...otherModels(body))
+  requested.classes.push(...otherModels(body), ...searchPlugins(body))
   return requested
 }
+
+/** OpenRouter's plugin for searches, which all of its protocols have. */
+const searchPlugins = ({ plugins }: Record<string, unknown>): RequestedClass[] =>
+  Array.isArray(plugins)
+    ? plugins.flatMap((plugin, index): RequestedClass[] =>
+        isObject(plugin) && plugin.id === 'web' ? [{ member: 'search', value: 'web', param: `plugins[${index}]` }] : [],
+      )
+    : []
 
 /** The most responses that may be generated for a request whose members are passed on as they are. */
 export const mostCandidates = (

@@ -23,6 +23,7 @@ providers:
   xai: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1" }
   google: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1beta", protocol: generateContent }
   groq: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1" }
+  openrouter: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}/v1" }
   anthropic: { apiKey: k, baseUrl: "http://127.0.0.1:${provider.port}" }
 models:
   openai/m: { price: { prompt: 1, completion: 2 } }
@@ -31,10 +32,15 @@ models:
   groq/m: { price: { prompt: 1, completion: 2 } }
   anthropic/m: { price: { prompt: 1, completion: 2 } }
   openai/free: { price: { prompt: 0, completion: 0 } }
+  openrouter/own: { price: { prompt: 1, completion: 2 } }
 ${more}`
 const another = `keys: [{ key: ${OTHER}, account: other }]\n`
 
 const code = { type: 'code_interpreter', container: { type: 'auto', memory_limit: '64g' } }
+
+const FUNCTION = { type: 'function', function: { name: 'f', parameters: {} } }
+/** A model whose price is in the catalogue, without one of searches. */
+const ROUTED = 'openrouter/openai/gpt-5.2'
 
 const CHARGED: [protocol: ConversationName, model: string, more: object, param: string][] = [
   ['responses', 'openai/m', { tools: [code] }, 'tools[0]'],
@@ -46,6 +52,25 @@ const CHARGED: [protocol: ConversationName, model: string, more: object, param: 
   ['chat.completions', 'groq/m', { tools: [{ type: 'browser_search' }] }, 'tools[0]'],
   ['chat.completions', 'groq/m', { tools: [{ type: 'code_interpreter' }] }, 'tools[0]'],
   ['responses', 'groq/m', { tools: [{ type: 'code_interpreter', container: { type: 'auto' } }] }, 'tools[0]'],
+  ['chat.completions', 'openrouter/own', { tools: [{ type: 'openrouter:web_fetch' }] }, 'tools[0]'],
+  ['chat.completions', ROUTED, { tools: [{ type: 'openrouter:web_search' }] }, 'tools[0]'],
+  ['chat.completions', ROUTED, { tools: [{ type: 'openrouter:web_search' }, FUNCTION] }, 'tools[0]'],
+  ['chat.completions', ROUTED, { plugins: [{ id: 'web' }] }, 'plugins[0]'],
+  ['chat.completions', ROUTED, { web_search_options: {} }, 'web_search_options'],
+  ['chat.completions', `${ROUTED}:free`, { plugins: [{ id: 'web' }] }, 'plugins[0]'],
+  [
+    'responses',
+    ROUTED,
+    { tools: [{ type: 'web_search' }, { type: 'function', name: 'f', parameters: {} }] },
+    'tools[0]',
+  ],
+  ['responses', ROUTED, { plugins: [{ id: 'web' }] }, 'plugins[0]'],
+  ['messages', ROUTED, { tools: [{ type: 'web_search_20250305', name: 'web_search' }] }, 'tools[0]'],
+  ['generateContent', ROUTED, { tools: [{ googleSearch: {} }] }, 'tools[0].googleSearch'],
+  ['generateContent', 'google/gemini-1.5-pro', { tools: [{ googleSearch: {} }] }, 'tools[0].googleSearch'],
+  ['chat.completions', 'openrouter/google/gemini-2.5-flash-image:online', { modalities: ['text'] }, 'model'],
+  ['chat.completions', 'openrouter/perplexity/sonar', {}, 'model'],
+  ['chat.completions', 'openai/gpt-4o-mini-search-preview', {}, 'model'],
 ]
 const runs = { tools: [{ type: 'code_execution_20250825', name: 'code_execution' }] }
 const INCLUDED: [protocol: ConversationName, model: string, more: object][] = [
@@ -54,6 +79,12 @@ const INCLUDED: [protocol: ConversationName, model: string, more: object][] = [
   ['responses', 'openai/free', { tools: [code] }],
   ['responses', 'xai/m', { tools: [{ type: 'x_search' }] }],
   ['generateContent', 'google/m', { tools: [{ codeExecution: {} }] }],
+  ['generateContent', 'google/m', { tools: [{ googleSearch: {} }] }],
+  ['generateContent', 'google/gemini-2.5-flash', { tools: [{ googleSearch: {} }] }],
+  ['generateContent', 'google/gemini-3-flash-preview', { tools: [{ googleSearch: {} }] }],
+  ['responses', 'openai/gpt-5', { tools: [{ type: 'web_search' }] }],
+  ['chat.completions', ROUTED, { tools: [FUNCTION] }],
+  ['chat.completions', 'openrouter/own', { plugins: [{ id: 'web' }] }],
   ['messages', 'anthropic/m', runs],
 ]
 

@@ -7,7 +7,7 @@ import { countTokens, estimateInputTokens, worstCase } from '../../ledger/estima
 import { forwardedOutput } from '../../pipeline/prepare.ts'
 import { translatedClasses } from '../../pipeline/strict.ts'
 import { refusalOf } from '../../protocols/fields.ts'
-import { hostedTools } from '../../protocols/hosted-tools.ts'
+import { hostedTools, requestedSearch } from '../../protocols/hosted-tools.ts'
 import { protocols } from '../../protocols/index.ts'
 import { createRequest } from '../../protocols/predictions/call.ts'
 import type { Capabilities, RawRequest } from '../../protocols/protocol.ts'
@@ -191,10 +191,12 @@ export function requestedClasses(
   const { request, rawRequest, endpoints } = work
   const responseIdentity = { id: '', model: request.model, createdAt: 0 }
   const prepared = new PreparedRequests({ rawRequest, request, responseIdentity }, schemaCache)
-  const classes =
-    forwardedOutput(request.protocol, endpoints, rawRequest)?.classes ??
-    translatedClasses(request, rawRequest.body, endpoints, prepared)
-  return [...classes, ...hostedTools(request.tools)].map((one) => ({ ...one, param: `input.${one.param}` }))
+  const forwarded = forwardedOutput(request.protocol, endpoints, rawRequest)
+  return [
+    ...(forwarded?.classes ?? translatedClasses(request, rawRequest.body, endpoints, prepared)),
+    ...hostedTools(request.tools),
+    ...requestedSearch(request, request.tools, forwarded !== undefined),
+  ].map((one) => ({ ...one, param: `input.${one.param}` }))
 }
 
 /** The names under which models take the number of images. */
