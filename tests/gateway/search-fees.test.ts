@@ -5,7 +5,8 @@ import { ask } from './asking.ts'
 
 /** What searches of Google's models cost: each of Gemini 3, and a request of Gemini 2 that made any. */
 
-const QUERIES = ['ruby version', 'ruby news', 'latest ruby']
+/** Three searches: Google counts each query once, and none without text. */
+const QUERIES = ['', 'ruby version', 'ruby news', 'latest ruby', 'ruby version', '']
 const grounded = (queries: string[]): object => ({
   candidates: [
     {
@@ -73,7 +74,7 @@ test.each(PROTOCOLS.flatMap((protocol) => [false, true].map((stream) => [protoco
     queries = QUERIES
     expect(await billOf(protocol, 'google/gemini-2.5-flash', stream)).toEqual([35_000_000n, 3])
     expect(await billOf(protocol, 'google/gemini-3-flash-preview', stream)).toEqual([42_000_000n, 3])
-    queries = []
+    queries = ['']
     expect(await billOf(protocol, 'google/gemini-2.5-flash', stream)).toEqual([0n, 0])
   },
 )

@@ -12,7 +12,7 @@ export class CitationReader {
   readonly #sources = new Map<string, Record<string, unknown>>()
   readonly #queries = new Set<string>()
 
-  /** The number of web searches so far. */
+  /** The number of web searches so far. Google charges each query once, and none without text. */
   get searches(): number {
     return this.#queries.size
   }
@@ -52,7 +52,8 @@ export class CitationReader {
     this.#chunks = repeated ? chunks : [...this.#chunks, ...chunks]
     for (const support of arrayOf(groundingSupports))
       if (isObject(support)) this.#supports.set(JSON.stringify(support), support)
-    for (const query of arrayOf(others.webSearchQueries)) if (typeof query === 'string') this.#queries.add(query)
+    for (const query of arrayOf(others.webSearchQueries))
+      if (typeof query === 'string' && query !== '') this.#queries.add(query)
   }
 
   /**
