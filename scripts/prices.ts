@@ -38,7 +38,8 @@ const PROVIDERS: Record<string, { source?: string; else: string[] }> = {
   groq: { source: 'groq', else: [] },
   together: { source: 'together', else: [] },
   fireworks: { source: 'fireworks', else: [] },
-  azure: { source: 'azure', else: ['openai', 'anthropic', 'deepseek', 'xai'] },
+  // DeepSeek's own prices are lower, by the hour, than those of its models on Azure, which no list has.
+  azure: { source: 'azure', else: ['openai', 'anthropic', 'xai'] },
 }
 
 /** The source's units -> our fee items. `perThousand`: the source's price is for a thousand. */

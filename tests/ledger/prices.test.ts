@@ -321,6 +321,14 @@ models:
     expect(catalogued().cost('openrouter', 'openai/gpt-5.6-sol')?.rates.input_cache_write_1_h).toBeUndefined()
   })
 
+  test("DeepSeek's models on Azure have no price, as Azure's differs from DeepSeek's", () => {
+    for (const model of ['deepseek-v4-pro', 'deepseek-v3.2', 'deepseek-r1'])
+      expect([
+        catalogued().cost('deepseek', model) !== undefined,
+        catalogued().cost('azure', model) === undefined,
+      ]).toEqual([true, true])
+  })
+
   test('a configured price applies whichever name of the model is requested', () => {
     expect(priceOf('acme/large')).toEqual({
       version: priceOf('acme/large')!.version,
