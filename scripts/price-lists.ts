@@ -76,7 +76,9 @@ export function completed(provider: string, model: ModelInfo): ModelInfo {
   const unit = found?.perRequest === true ? 'search_requests_kcount' : 'web_searches_kcount'
   const searches = found === undefined ? {} : { [unit]: found.rate * 1_000 }
   const add = (prices: ModelPrice): ModelPrice =>
-    prices.input_mtok === undefined ? prices : { ...searches, ...prices, ...hourWrites(model, prices) }
+    prices.input_mtok === undefined
+      ? prices
+      : { ...searches, ...prices, ...hourWrites(model, prices), ...wholeWrites(provider, model, prices) }
   const { prices } = model
   return {
     ...model,
@@ -94,6 +96,20 @@ function hourWrites(
   if (typeof input !== 'object' || !Array.isArray(input.tiers)) return {}
   const tiers = input.tiers.map(({ start, price }) => ({ start, price: 2 * price }))
   return { cache_write_1h_mtok: { base: 2 * input.base, tiers } as ModelPrice[string] }
+}
+
+/**
+ * OpenRouter lists the storage of what Gemini writes to a cache, which it charges in addition to the input
+ * (openrouter.ai/docs/guides/best-practices/prompt-caching, 2026-11). Of older models the list has both together.
+ */
+function wholeWrites(
+  provider: string,
+  { id }: ModelInfo,
+  { input_mtok: input, cache_write_mtok: write }: ModelPrice,
+): ModelPrice {
+  if (provider !== 'openrouter' || !id.includes('gemini')) return {}
+  if (typeof input !== 'number' || typeof write !== 'number' || write >= input) return {}
+  return { cache_write_mtok: Number((input + write).toFixed(9)) }
 }
 
 /** The days on which the model's hours apply; none for every day. */

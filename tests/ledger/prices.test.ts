@@ -44,6 +44,34 @@ describe('catalog/prices.json', () => {
       for (const other of others) expect(Object.keys(FILE.providers)).toContain(other)
   })
 
+  test('no cached token costs more than an uncached one, and none that is written to a cache less', () => {
+    const odd = rows.flatMap(({ provider, row }) =>
+      [row.prices, ...(row.schedule ?? []).map(({ prices }) => prices)].flatMap((prices) => {
+        const { prompt, input_cache_read, input_cache_write_5_min, input_cache_write_1_h } = ratesOf(prices)
+        const isOdd =
+          (input_cache_read !== undefined && input_cache_read.base > prompt!.base) ||
+          (input_cache_write_5_min !== undefined && input_cache_write_5_min.base < prompt!.base) ||
+          (input_cache_write_1_h !== undefined && input_cache_write_1_h.base < input_cache_write_5_min!.base)
+        return isOdd ? [`${provider}/${row.model}`] : []
+      }),
+    )
+    expect(odd).toEqual([])
+  })
+
+  test('rates of long prompts are above those of short ones, and the tiers of a price begin together', () => {
+    const odd = rows.flatMap(({ provider, row }) => {
+      const tiered = Object.values(ratesOf(row.prices)).filter(({ tiers }) => tiers.length > 0)
+      const starts = new Set(tiered.map(({ tiers }) => tiers.map(({ over }) => over).join()))
+      const isOdd =
+        starts.size > 1 ||
+        tiered.some(({ base, tiers }) =>
+          tiers.some(({ rate: later }, index) => later < (tiers[index - 1]?.rate ?? base)),
+        )
+      return isOdd ? [`${provider}/${row.model}`] : []
+    })
+    expect(odd).toEqual([])
+  })
+
   test('the file is formatted as the importer writes it, so that an import changes only what changed', () => {
     expect(readFileSync(join(import.meta.dir, '../../catalog/prices.json'), 'utf8')).toBe(fileText(FILE))
   })
@@ -125,6 +153,9 @@ function leftOut(model: string, usage: Usage, known: ModelPrice): number {
   const fees = usage.webSearches * searchRate(model) + (usage.webSearches > 0 ? searchRequestRate(model) : 0)
   const searches = known.web_searches_kcount === undefined ? fees : 0
   const { input_mtok: input, cache_write_mtok: write } = known
+  // OpenRouter lists the storage of what Gemini writes to a cache, without the input.
+  if (/^openrouter\/.*gemini/.test(model) && write !== undefined && baseOf(write) < baseOf(input))
+    return searches + ((usage.cacheWrite5mTokens + usage.cacheWrite1hTokens) * baseOf(input)) / 1e6
   if (!/claude/.test(model) || known.cache_write_1h_mtok !== undefined || write === undefined) return searches
   return searches + (usage.cacheWrite1hTokens * (2 * baseOf(input) - baseOf(write))) / 1e6
 }
