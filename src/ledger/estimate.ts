@@ -155,10 +155,14 @@ function worstUsage(
     inputAudioTokens: media.audio,
     // No response is believed to have more.
     outputTokens: Math.min(TOKENS_MAX, outputTokens),
-    webSearches: hasNativeTool || request.webSearch !== undefined ? ASSUMED_SEARCHES : 0,
+    webSearches: hasNativeTool || request.webSearch !== undefined || searches(forwarded) ? ASSUMED_SEARCHES : 0,
     images,
   }
 }
+
+/** A member has the provider search, in a protocol without options for that. */
+const searches = (forwarded: RequestedOutput | undefined): boolean =>
+  forwarded?.classes.some(({ member }) => member === 'search') === true
 
 type PromptPart = Part | Tool
 

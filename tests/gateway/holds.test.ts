@@ -35,7 +35,7 @@ models:
   drawing: { ${chat}, price: { prompt: 1, completion: 4, output_image: 1000 } }
   searching: { ${chat}, price: { prompt: 1, completion: 4, web_search: 0.011 } }
   growing: { ${sandbox('generateContent', 'generateContent')}, price: { prompt: 1, completion: 4 } }
-  answering: { ${sandbox('responses', 'responses')}, price: { prompt: 1, completion: 4 } }
+  answering: { ${sandbox('responses', 'responses')}, price: { prompt: 1, completion: 4, web_search: 0.011 } }
   caching: { ${messages}, price: { prompt: 1, completion: 4, input_cache_write_1_h: 1000 } }
 `,
   })
@@ -111,11 +111,18 @@ test('a request is refused if its document, output, searches or cache may cost m
     await chat('drawing', { max_tokens: 1_000 }),
     await chat('searching'),
     await chat('searching', { web_search_options: {} }),
+    await post('/v1/responses', { model: 'answering', input: 'Hello', max_output_tokens: 100 }),
+    await post('/v1/responses', {
+      model: 'answering',
+      input: 'Hello',
+      max_output_tokens: 100,
+      plugins: [{ id: 'web' }],
+    }),
     await post('/v1/messages', cached()),
     await post('/v1/messages', cached('5m')),
     await post('/v1/messages', cached('1h')),
   ].map(({ status }) => status)
-  expect(statuses).toEqual([200, 402, 200, 402, 200, 402, 200, 200, 402])
+  expect(statuses).toEqual([200, 402, 200, 402, 200, 402, 200, 402, 200, 200, 402])
 })
 
 test('the reservation includes what a schema grows by when its references are expanded', async () => {
