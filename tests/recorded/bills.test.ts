@@ -102,7 +102,7 @@ beforeAll(async () => {
   })
   const providers = Object.entries(PROVIDER).map(
     ([protocol, id]) =>
-      `  ${id}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: none, unlisted: true }\n`,
+      `  ${id}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: none }\n`,
   )
   const models = all.map((recording) => `  ${nameOf(recording)}: { price: ${JSON.stringify(PRICE)} }\n`)
   gateway = await startGateway({
