@@ -238,6 +238,7 @@ describe("bills beside the source's own calculation", () => {
     }
     // Models whose price the source does not have, or not as it is now; remove one when it has.
     expect([...unknown]).toEqual([
+      'openai/gpt-6.1-sol',
       'anthropic/claude-sonnet-5-5',
       'anthropic/claude-haiku-5-5',
       'deepseek/deepseek-flash',

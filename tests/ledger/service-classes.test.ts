@@ -44,6 +44,8 @@ test('the catalogue has the published prices of classes', () => {
     ['anthropic/claude-opus-5-5', 'speed=fast', [8, 0.4, 40]],
     ['openai/gpt-6-astra', 'service_tier=fast', [20, 2, 100]],
     ['openai/gpt-6-astra', 'service_tier=flex', [5, 0.5, 25]],
+    ['openai/gpt-6.1-sol', 'service_tier=fast', [4, 0.2, 20]],
+    ['openai/gpt-6.1-sol', 'service_tier=flex', [1, 0.05, 5]],
     ['anthropic/claude-haiku-5-5', 'inference_geo=us', [0.11, 0.011, 0.55]],
     ['anthropic/claude-opus-4-8', 'inference_geo=us', [5.5, 0.55, 27.5]],
   ]
