@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { CDPSession, Page } from 'playwright-core'
 import { ownerOf } from '../management/browser.ts'
 import { startGateway, type Gateway } from '../server.ts'
-import { CAN_BROWSE, cutOffOn, DESKTOP, MOBILE, picture, signIn, useBrowser, violationsOn, ZOOMED } from './browser.ts'
+import { CAN_BROWSE, cutOffOn, DESKTOP, MOBILE, picture, pictureOf } from './browser.ts'
+import { signIn, useBrowser, violationsOn, ZOOMED } from './browser.ts'
 
 const browser = useBrowser()
 let gateway: Gateway
@@ -110,7 +111,7 @@ describe.skipIf(!CAN_BROWSE)('accessibility of the console', () => {
           found.push(...(await cutOffOn(page)).map((text) => `${where}: ${text}`))
           const width = await page.evaluate('document.documentElement.scrollWidth')
           if (Number(width) > view.width) found.push(`${where}: ${width} px wide`)
-          await picture(page, `all-${name.replace(', ', '-').replace(' ', '-')}-${scheme}-${view.width}`)
+          await pictureOf(screen, `all-${name.replace(', ', '-').replace(' ', '-')}-${scheme}-${view.width}`)
         }
       }
       expect(found).toEqual([])

@@ -1,9 +1,10 @@
 /** A real browser for the tests of this folder, with the console that its sources give. */
 import { afterAll, beforeAll, expect } from 'bun:test'
-import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import chromium from '@sparticuz/chromium'
-import { chromium as playwright, type Browser, type BrowserContext, type Page } from 'playwright-core'
+import { chromium as playwright } from 'playwright-core'
+import type { Browser, BrowserContext, CDPSession, Page } from 'playwright-core'
 import { alone } from '../../console/build.ts'
 import type { Role } from '../../src/accounts/roles.ts'
 import { beside, signedIn } from '../management/browser.ts'
@@ -160,10 +161,20 @@ const HAS_PICTURES = process.env.SLUICE_PICTURES === '1'
 
 /** With `SLUICE_PICTURES=1`, writes a picture of the page to `tests/browser/seen/`, to be looked at. */
 export async function picture(page: Page, name: string): Promise<void> {
+  if (HAS_PICTURES) await page.screenshot({ path: pictureFile(name) })
+}
+
+/** The same where `screen` has set the size of the page, which `Page.screenshot` would set back. */
+export async function pictureOf(screen: CDPSession, name: string): Promise<void> {
   if (!HAS_PICTURES) return
+  const { data } = await screen.send('Page.captureScreenshot', { format: 'png' })
+  writeFileSync(pictureFile(name), Buffer.from(data, 'base64'))
+}
+
+function pictureFile(name: string): string {
   const folder = join(import.meta.dir, 'seen')
   mkdirSync(folder, { recursive: true })
-  await page.screenshot({ path: join(folder, `${name}.png`) })
+  return join(folder, `${name}.png`)
 }
 
 const AXE = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8')
