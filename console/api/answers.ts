@@ -157,6 +157,7 @@ type UsageBucket = 'minute' | 'hour' | 'day' | 'week' | 'month' | 'none'
 export type UsageGroup = {
   key: string | null | (string | null)[]
   label: string
+  labels: string[]
   total: Measures
   points: [string, Measures][]
 }

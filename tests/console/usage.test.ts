@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import type { Measures, Usage, UsageGroup } from '../../console/api/answers.ts'
 import { csvOf } from '../../console/pages/usage/csv.ts'
-import { byBucket, exactTextOf, heightOf, plainOf, sortedGroups, textOf } from '../../console/pages/usage/measures.ts'
+import { byBucket, exactTextOf, groupFilters, groupName } from '../../console/pages/usage/measures.ts'
+import { heightOf, plainOf, sortedGroups, textOf } from '../../console/pages/usage/measures.ts'
 
 const measures = (changes: Partial<Measures>): Measures => ({
   requests: 3,
@@ -15,6 +16,7 @@ const measures = (changes: Partial<Measures>): Measures => ({
 const group = (key: string, changes: Partial<Measures> = {}): UsageGroup => ({
   key,
   label: key,
+  labels: [key],
   total: measures(changes),
   points: [],
 })
@@ -40,6 +42,25 @@ describe('the numbers of usage', () => {
       group('b', { cost_usd: '10000000.000000002' }),
     ]
     expect(sortedGroups({ groups } as unknown as Usage, 'cost').map(({ key }) => key)).toEqual(['b', 'a', 'other'])
+  })
+
+  test('what has no value of a group is named, and refused requests are found by their outcome', () => {
+    const none = (...key: (string | null)[]): UsageGroup => ({
+      ...group(''),
+      key: key.length === 1 ? key[0]! : key,
+      labels: key.map((one) => (one === 'k1' ? 'ci' : (one ?? 'none'))),
+    })
+    expect(groupName(none(null), 'model', undefined)).toBe('refused requests')
+    expect(groupFilters(none(null), 'model', undefined)).toEqual([['outcome', 'refused']])
+    expect(groupName(none(null, 'k1'), 'model', 'key')).toBe('refused requests, ci')
+    expect(groupFilters(none(null, 'k1'), 'model', 'key')).toEqual([
+      ['outcome', 'refused'],
+      ['key', 'k1'],
+    ])
+    expect(groupName(none('timed-out', null), 'outcome', 'code')).toBe('timed out, no error')
+    expect(groupFilters(none('timed-out', null), 'outcome', 'code')).toBeUndefined()
+    expect(groupName(none(null), 'key', undefined)).toBe('no valid key')
+    expect(groupFilters(group('other'), 'model', undefined)).toBeUndefined()
   })
 
   test('points are put into their buckets, the first one also before its beginning', () => {

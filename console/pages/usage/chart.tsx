@@ -1,12 +1,12 @@
 import { useMemo } from 'react'
 import { useScope } from '../../app/scope.tsx'
 import type { Outcome, Usage, UsageGroup } from '../../api/answers.ts'
-import { OUTCOME_TONES, outcomeText } from '../../parts/outcomes.ts'
+import { OUTCOME_TONES } from '../../parts/outcomes.ts'
 import { customRange } from '../../parts/range.ts'
 import { TimeChart } from '../../parts/time-chart.tsx'
-import { oneLine } from '../../parts/visible.ts'
 import type { Zone } from '../../parts/when.ts'
-import { axisTextOf, byBucket, GROUPS, heightOf, isRest, METRICS, textOf, type Group, type Metric } from './measures.ts'
+import { axisTextOf, byBucket, groupName, GROUPS, heightOf, isRest, METRICS, textOf } from './measures.ts'
+import type { Group, Metric } from './measures.ts'
 
 type Props = {
   usage: Usage
@@ -28,7 +28,7 @@ export function UsageChart({ usage, starts, end, groups, metric, zone, by, then 
   const series = useMemo(
     () =>
       groups.map((group, index) => ({
-        label: groupName(group, by),
+        label: groupName(group, by, then),
         tone: toneOf(group, by, then, index),
         values: values[index]!.map((measures) =>
           measures === undefined ? (metric === 'cache' ? null : 0) : heightOf(metric, measures),
@@ -51,10 +51,6 @@ export function UsageChart({ usage, starts, end, groups, metric, zone, by, then 
     />
   )
 }
-
-/** The name of a group; a value that is absent has none. */
-export const groupName = ({ key, label }: UsageGroup, by: Group): string =>
-  oneLine(by === 'outcome' && typeof key === 'string' ? outcomeText(key) : (label ?? String(key ?? 'none')), 60)
 
 function toneOf(group: UsageGroup, by: Group, then: Group | undefined, index: number): string {
   if (isRest(group)) return 'chart-rest'

@@ -4,7 +4,7 @@ import { ExportMenu } from '../../parts/export-menu.tsx'
 import { download } from '../../parts/json-view.tsx'
 import { wallOf, type Zone } from '../../parts/when.ts'
 import { csvOf } from './csv.ts'
-import { byBucket, METRICS, plainOf, type Group, type Metric } from './measures.ts'
+import { byBucket, groupName, METRICS, plainOf, type Group, type Metric } from './measures.ts'
 
 type Props = {
   usage: Usage
@@ -20,7 +20,7 @@ type Props = {
 export function Downloads({ usage, starts, groups, metric, by, then, zone }: Props) {
   const name = `usage-${wallOf(Date.parse(usage.from), zone).slice(0, 10)}`
   const table = (): string => {
-    const names = groups.map(({ key, label }) => label ?? String(key ?? 'none'))
+    const names = groups.map((group) => groupName(group, by, then))
     const head = [`${usage.bucket} (${zone})`, ...names.map((one) => `${METRICS[metric].toLowerCase()} ${one}`)]
     const values = groups.map((group) => byBucket(group, starts))
     const rows = starts.map((start, index) => [

@@ -1,6 +1,9 @@
 import type { Measures, Usage, UsageGroup } from '../../api/answers.ts'
+import { FILTER_FIELDS } from '../../parts/filters.ts'
 import { chartUsd, compareUsd, exactUsd, headUsd } from '../../parts/money.ts'
+import { outcomeText } from '../../parts/outcomes.ts'
 import { bucketAt } from '../../parts/range.ts'
+import { oneLine } from '../../parts/visible.ts'
 import { count, percent, shortCount } from '../../parts/when.ts'
 
 export const METRICS = {
@@ -80,10 +83,47 @@ export function plainOf(metric: Metric, measures: Measures): string {
 const compare = (metric: Metric, a: Measures, b: Measures): number =>
   metric === 'cost' ? compareUsd(a.cost_usd, b.cost_usd) : (heightOf(metric, a) ?? -1) - (heightOf(metric, b) ?? -1)
 
-export type GroupKey = string | null | readonly (string | null)[]
-
 /** The rest beyond the largest groups. */
 export const isRest = ({ key, label }: UsageGroup): boolean => key === 'other' && label === 'other'
+
+/** What has no value of a group. Only requests that were refused have no model. */
+const WITHOUT: Readonly<Record<Group, string>> = {
+  model: 'refused requests',
+  key: 'no valid key',
+  account: 'no account',
+  provider: 'no provider',
+  outcome: 'no outcome',
+  code: 'no error',
+  user: 'no user',
+}
+
+const keysOf = ({ key }: UsageGroup): readonly (string | null)[] => (Array.isArray(key) ? key : [key])
+const fieldsOf = (by: Group, then: Group | undefined): readonly Group[] => (then === undefined ? [by] : [by, then])
+
+/** The name of a group. */
+export function groupName(group: UsageGroup, by: Group, then: Group | undefined): string {
+  if (isRest(group)) return group.label
+  const keys = keysOf(group)
+  const names = fieldsOf(by, then).map((field, index) => {
+    const key = keys[index] ?? null
+    if (key === null) return WITHOUT[field]
+    return field === 'outcome' ? outcomeText(key) : (group.labels[index] ?? key)
+  })
+  return oneLine(names.join(', '), 120)
+}
+
+/** The filters of requests that find those of a group; undefined where there are none. */
+export function groupFilters(group: UsageGroup, by: Group, then: Group | undefined): [string, string][] | undefined {
+  const keys = keysOf(group)
+  const filters: [string, string][] = []
+  for (const [index, field] of fieldsOf(by, then).entries()) {
+    const key = keys[index] ?? null
+    if (key !== null && (field in FILTER_FIELDS || field === 'account')) filters.push([field, key])
+    else if (key === null && field === 'model') filters.push(['outcome', 'refused'])
+    else return undefined
+  }
+  return isRest(group) ? undefined : filters
+}
 
 /** The largest first, the rest last. */
 export const sortedGroups = ({ groups }: Usage, metric: Metric): UsageGroup[] =>

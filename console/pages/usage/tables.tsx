@@ -4,11 +4,9 @@ import { To } from '../../app/scope.tsx'
 import type { Measures, Usage, UsageGroup } from '../../api/answers.ts'
 import { Empty } from '../../parts/empty.tsx'
 import { Money } from '../../parts/money.tsx'
-import { FILTER_FIELDS } from '../../parts/filters.ts'
 import { bucketText, count, type Zone } from '../../parts/when.ts'
-import { groupName } from './chart.tsx'
-import { byBucket, exactTextOf, GROUPS, isRest, METRICS, textOf, tokensIn, tokensOut } from './measures.ts'
-import type { Group, GroupKey, Metric } from './measures.ts'
+import { byBucket, exactTextOf, groupFilters, groupName, GROUPS, METRICS } from './measures.ts'
+import { textOf, tokensIn, tokensOut, type Group, type Metric } from './measures.ts'
 import { narrowedTo } from './one-key.tsx'
 
 type Props = {
@@ -60,7 +58,21 @@ export function UsageTables(props: Props) {
   )
 }
 
-function GroupTable({ usage, groups, by, then, ofKey }: Props) {
+const COLUMNS: readonly (readonly [title: string, metric: Metric])[] = [
+  ['Requests', 'requests'],
+  ['Failed', 'failed'],
+  ['Refused', 'refused'],
+  ['Tokens in', 'tokens'],
+  ['Cache hit', 'cache'],
+  ['Tokens out', 'tokens'],
+  ['Cost, USD', 'cost'],
+]
+
+/** A phone has the columns of requests, of cost and of the chosen metric. */
+const widthOf = (column: Metric, metric: Metric): string =>
+  column === 'requests' || column === 'cost' || column === metric ? 'right' : 'right wide'
+
+function GroupTable({ usage, groups, by, then, ofKey, metric }: Props) {
   return (
     <div className="panel panel-flush table-scroll" tabIndex={0} role="region" aria-label="Numbers by group">
       <table className="table">
@@ -70,9 +82,9 @@ function GroupTable({ usage, groups, by, then, ofKey }: Props) {
               {GROUPS[by]}
               {then === undefined ? '' : `, ${GROUPS[then].toLowerCase()}`}
             </th>
-            {['Requests', 'Failed', 'Refused', 'Tokens in', 'Cache hit', 'Tokens out', 'Cost, USD'].map((name) => (
-              <th key={name} className="right">
-                {name}
+            {COLUMNS.map(([title, column]) => (
+              <th key={title} className={widthOf(column, metric)}>
+                {title}
               </th>
             ))}
           </tr>
@@ -83,12 +95,12 @@ function GroupTable({ usage, groups, by, then, ofKey }: Props) {
               <td className="cut">
                 <GroupLink {...{ group, by, then, ofKey }} />
               </td>
-              <Numbers measures={group.total} />
+              <Numbers measures={group.total} metric={metric} />
             </tr>
           ))}
           <tr className="table-sum">
             <td>All</td>
-            <Numbers measures={usage.total} />
+            <Numbers measures={usage.total} metric={metric} />
           </tr>
         </tbody>
       </table>
@@ -96,34 +108,32 @@ function GroupTable({ usage, groups, by, then, ofKey }: Props) {
   )
 }
 
-function Numbers({ measures }: { measures: Measures }) {
+function Numbers({ measures, metric }: { measures: Measures; metric: Metric }) {
+  const { requests, failed, refused, cost_usd } = measures
+  const numbers = [requests, failed, refused, tokensIn(measures), textOf('cache', measures), tokensOut(measures)]
   return (
     <>
-      {[measures.requests, measures.failed, measures.refused, tokensIn(measures)].map((number, index) => (
-        <td key={index} className={number === 0 ? 'right number dim' : 'right number'}>
-          {count(number)}
-        </td>
-      ))}
-      <td className="right number">{textOf('cache', measures)}</td>
-      <td className="right number">{count(tokensOut(measures))}</td>
-      <td className="right">
-        <Money usd={measures.cost_usd} />
-      </td>
+      {COLUMNS.map(([title, column], index) => {
+        const number = numbers[index]
+        return (
+          <td key={title} className={`${widthOf(column, metric)} number${number === 0 ? ' dim' : ''}`}>
+            {number === undefined ? <Money usd={cost_usd} /> : typeof number === 'number' ? count(number) : number}
+          </td>
+        )
+      })}
     </>
   )
 }
 
 /** Leads to the requests of the group, where they can be filtered by it. */
 function GroupLink({ group, by, then, ofKey }: Pick<Props, 'by' | 'then' | 'ofKey'> & { group: UsageGroup }) {
-  const name = groupName(group, by)
-  const keys = group.key as GroupKey
-  const values = Array.isArray(keys) ? keys : [keys]
-  const fields = then === undefined ? [by] : [by, then]
-  const canFilter = fields.every((field, index) => (field in FILTER_FIELDS || field === 'account') && values[index])
-  if (isRest(group) || !canFilter) return <span title={name}>{name}</span>
-  const query = new URLSearchParams(fields.map((field, index) => [field, String(values[index])]))
+  const name = groupName(group, by, then)
+  const filters = groupFilters(group, by, then)
+  if (filters === undefined) return <span title={name}>{name}</span>
+  const isOfKey = by === 'key' || then === 'key'
+  const path = narrowedTo(`/requests?${new URLSearchParams(filters)}`, isOfKey ? '' : ofKey)
   return (
-    <To path={narrowedTo(`/requests?${query}`, fields.includes('key') ? '' : ofKey)} className="link" title={name}>
+    <To path={path} className="link" title={name}>
       {name}
     </To>
   )
@@ -131,7 +141,7 @@ function GroupLink({ group, by, then, ofKey }: Pick<Props, 'by' | 'then' | 'ofKe
 
 const MOST_TIMES = 750
 
-function TimeTable({ usage, starts, groups, metric, zone, by }: Props) {
+function TimeTable({ usage, starts, groups, metric, zone, by, then }: Props) {
   const values = useMemo(() => groups.map((group) => byBucket(group, starts)), [groups, starts])
   const times = starts.map((start, index) => ({ start, index })).toReversed()
   const used = times.filter(({ index }) => values.some((of) => of[index] !== undefined)).slice(0, MOST_TIMES)
@@ -148,7 +158,7 @@ function TimeTable({ usage, starts, groups, metric, zone, by }: Props) {
             <th className="first-big">{usage.bucket}</th>
             {groups.map((group, index) => (
               <th key={index} className="right cut">
-                {groupName(group, by)}
+                {groupName(group, by, then)}
               </th>
             ))}
           </tr>
