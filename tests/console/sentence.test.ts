@@ -118,6 +118,12 @@ describe('the sentence about a request', () => {
       '2 tries',
       '1 lost',
     ])
+    const failed = row({ outcome: 'failed', tries: 2, ...error('context_length_exceeded', 'too long') })
+    expect(outcomeWords(failed).map(({ text, filter: { field } }) => `${field}: ${text}`)).toEqual([
+      'outcome: failed',
+      'code: context_length_exceeded',
+      'retried: 2 tries',
+    ])
     expect(outcomeWords(row({ outcome: 'refused', ...error('quota_exceeded', '') }))).toEqual([
       { text: 'refused', tone: 'refused', filter: { field: 'outcome', value: 'refused' } },
       { text: 'quota_exceeded', tone: 'refused', filter: { field: 'code', value: 'quota_exceeded' } },

@@ -49,7 +49,7 @@ function stepsOf(request: RequestDetail): Step[] {
     const startMs = started_ms ?? end
     // The try that answered lasts to the end of its answer.
     end = error === null && lastMs !== null ? Math.max(lastMs, startMs) : startMs + (duration_ms ?? 0)
-    const failure = error === null ? undefined : oneLine(`${status ?? ''} ${error.code} ${error.message ?? ''}`, 120)
+    const failure = error === null ? undefined : oneLine(failureText(status, error), 300)
     return {
       label: tried,
       detail: protocol ?? '',
@@ -60,6 +60,10 @@ function stepsOf(request: RequestDetail): Step[] {
     }
   })
 }
+
+/** `529 overloaded: The provider is overloaded.` */
+const failureText = (status: number | null, { code, message }: { code: string; message: string | null }): string =>
+  `${status ?? ''} ${code}${message === null || message === '' ? '' : `: ${message}`}`.trim()
 
 const answeredNote = (tone: Step['tone'], status: number | null): string =>
   tone === 'failed' ? 'broke off' : status === null ? 'answered' : `answered ${status}`

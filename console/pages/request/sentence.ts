@@ -169,7 +169,8 @@ export function outcomeWords(row: Row): OutcomeWord[] {
   const add = (text: string, tone: Tone, field: string, value = 'true') =>
     words.push({ text, tone, filter: { field, value } })
   if (outcome !== 'completed') add(OUTCOME_WORDS[outcome], TONES[outcome], 'outcome', outcome)
-  if (outcome === 'refused' && error !== null) add(error.code, TONES.refused, 'code', error.code)
+  if ((outcome === 'refused' || outcome === 'failed') && error !== null)
+    add(error.code, TONES[outcome], 'code', error.code)
   if (tries > 1) add(`${tries} tries`, 'dim', 'retried')
   if (losses > 0) add(`${losses} lost`, 'lossy', 'lossy')
   if (estimated) add('estimated', 'dim', 'estimated')

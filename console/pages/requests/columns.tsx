@@ -78,7 +78,7 @@ export const COLUMNS = {
   },
   outcome: {
     title: 'Outcome',
-    width: 'minmax(170px, 1.9fr)',
+    width: 'minmax(170px, 2.4fr)',
     isUsual: true,
     cell: (row) => <Outcome row={row} />,
     hint: ({ error }) => (error === null ? undefined : oneLine(error.message ?? error.code, 300)),
