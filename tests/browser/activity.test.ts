@@ -166,6 +166,26 @@ describe.skipIf(!CAN_BROWSE)('the playground', () => {
     await context.close()
   }, 90_000)
 
+  test('an image of an answer is shown; one at an address of another host is not loaded', async () => {
+    const { page, context, faults } = await signIn(browser, gateway, { path: '/playground?model=sandbox/image' })
+    await prompt(page).fill('a red fox')
+    await page.getByRole('button', { name: 'Send' }).click()
+    const image = column(page, 'sandbox/image').getByRole('img', { name: 'Made by the model' })
+    await image.waitFor()
+    expect(await page.evaluate("document.querySelector('.answer-image').naturalWidth")).toBeGreaterThan(0)
+    await picture(page, 'playground-image')
+    const url = 'https://outside.example/a.png'
+    const message = { role: 'assistant', content: '', images: [{ type: 'image_url', image_url: { url } }] }
+    await page.getByRole('switch', { name: 'Stream' }).click()
+    await prompt(page).fill(`[[raw: ${JSON.stringify({ choices: [{ message, finish_reason: 'stop' }] })}]]`)
+    await page.getByRole('combobox', { name: 'Model' }).fill('sandbox/chat')
+    await page.getByRole('button', { name: 'Send' }).click()
+    await column(page, 'sandbox/chat').getByText(url).waitFor()
+    expect(await page.getByRole('img', { name: 'Made by the model' }).count()).toBe(0)
+    expect(faults).toEqual([])
+    await context.close()
+  }, 90_000)
+
   test('a stream that hangs can be stopped', async () => {
     const { page, context, faults } = await signIn(browser, gateway, {
       path: '/playground',

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { addTo, noAnswer, type Answer } from '../../console/pages/playground/answer.ts'
+import { addTo, isShownImage, noAnswer, type Answer } from '../../console/pages/playground/answer.ts'
 import { bodyOf, pathOf, unsupportedSettings } from '../../console/pages/playground/bodies.ts'
 import { codeOf } from '../../console/pages/playground/code.ts'
 import { diffLines } from '../../console/pages/playground/diff.ts'
@@ -26,8 +26,7 @@ beforeAll(async () => {
 afterAll(() => gateway.stop())
 
 /** What the page does with a request: the body of the form is sent, and what comes back is read. */
-async function answerOf(protocol: ConversationName, form: Conversation): Promise<Answer> {
-  const model = 'sandbox/chat'
+async function answerOf(protocol: ConversationName, form: Conversation, model = 'sandbox/chat'): Promise<Answer> {
   const response = await fetch(gateway.url + pathOf(protocol, model, form.stream), {
     method: 'POST',
     headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
@@ -48,6 +47,14 @@ async function answerOf(protocol: ConversationName, form: Conversation): Promise
 const PROMPT =
   '[[think: easy]] [[reply: Hello there]] [[call: get_weather {"city":"Paris"}]] [[usage: in=10 out=20 reasoning=3]]'
 const TOOLS = '[{"name": "get_weather", "description": "of a city", "parameters": {"type": "object"}}]'
+
+/** The protocol messages has no images in its answers. */
+const IMAGES_OF: Record<ProtocolName, string> = {
+  'chat.completions': 'sandbox/chat',
+  responses: 'sandbox/responses',
+  messages: 'sandbox/chat',
+  generateContent: 'sandbox/gemini',
+}
 
 describe.each(ALL)('the form in %s', (protocol) => {
   test.each([true, false])('is sent and its answer read, streamed: %p', async (stream) => {
@@ -79,6 +86,12 @@ describe.each(ALL)('the form in %s', (protocol) => {
       }),
     )
     expect(typeof (JSON.parse(object.text) as { a: number }).a).toBe('number')
+  })
+
+  test.each([true, false])('shows the images of an answer, streamed: %p', async (stream) => {
+    const answer = await answerOf(protocol, ask('[[image: 64x64 a red fox]]', { stream }), IMAGES_OF[protocol])
+    expect(answer.error).toBeUndefined()
+    expect(answer.images.map(isShownImage)).toEqual(protocol === 'messages' ? [] : [true])
   })
 
   test('shows errors, before the answer and within it', async () => {

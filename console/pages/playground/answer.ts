@@ -8,7 +8,8 @@ export type Answer = {
   reasoning: string
   refusal: string
   calls: Call[]
-  images: number
+  /** Images as `data:` URLs, or their addresses. */
+  images: string[]
   finish: string | undefined
   usage: { input: number; output: number } | undefined
   error: string | undefined
@@ -19,7 +20,7 @@ export const noAnswer = (): Answer => ({
   reasoning: '',
   refusal: '',
   calls: [],
-  images: 0,
+  images: [],
   finish: undefined,
   usage: undefined,
   error: undefined,
@@ -33,6 +34,11 @@ const text = (value: Loose): string => (typeof value === 'string' ? value : '')
 const items = (value: Loose): readonly Json[] => (Array.isArray(value) ? (value as readonly Json[]) : [])
 const number = (value: Loose): number => (typeof value === 'number' ? (value as number) : 0)
 const has = (value: Loose): value is Json => value !== undefined && value !== null
+
+const dataUrl = (type: string, base64: string): string => `data:${type};base64,${base64}`
+
+/** Pixels that came with the answer: nothing is loaded to show them, and they hold no markup. */
+export const isShownImage = (url: string): boolean => /^data:image\/(?:png|jpeg|webp|gif);base64,/.test(url)
 
 /** Adds one JSON value of a protocol, a frame of a stream or a whole body, to an answer. */
 export function addTo(answer: Answer, protocol: ConversationName, value: unknown): void {
@@ -57,7 +63,7 @@ function readChat(answer: Answer, json: Json): void {
     answer.text += text(part['content'])
     answer.reasoning += text(part['reasoning'] ?? part['reasoning_content'])
     answer.refusal += text(part['refusal'])
-    answer.images += items(part['images']).length
+    for (const image of items(part['images'])) answer.images.push(text(image['image_url']?.['url']))
     for (const [place, call] of items(part['tool_calls']).entries()) {
       const index = typeof call['index'] === 'number' ? number(call['index']) : place
       const known = (answer.calls[index] ??= { name: '', arguments: '' })
@@ -97,14 +103,22 @@ function readResponses(answer: Answer, json: Json): void {
 
 /** A call is named when it is added, and complete when it is done. */
 function readItem(answer: Answer, item: Loose, isDone: boolean): void {
-  if (!has(item) || text(item['type']) !== 'function_call') return
+  if (!has(item)) return
+  if (isDone) readImage(answer, item)
+  if (text(item['type']) !== 'function_call') return
   if (isDone) {
     const call = answer.calls.at(-1)
     if (call !== undefined) call.arguments = text(item['arguments'])
   } else answer.calls.push({ name: text(item['name']), arguments: '' })
 }
 
+function readImage(answer: Answer, item: Json): void {
+  if (text(item['type']) === 'image_generation_call' && text(item['result']) !== '')
+    answer.images.push(dataUrl(`image/${text(item['output_format']) || 'png'}`, text(item['result'])))
+}
+
 function readWholeItem(answer: Answer, item: Json): void {
+  readImage(answer, item)
   if (text(item['type']) === 'function_call')
     answer.calls.push({ name: text(item['name']), arguments: text(item['arguments']) })
   for (const part of items(item['content'])) {
@@ -156,8 +170,10 @@ function readGemini(answer: Answer, json: Json): void {
     if (has(part['functionCall'] as Loose)) {
       const call = part['functionCall'] as Json
       answer.calls.push({ name: text(call['name']), arguments: JSON.stringify(call['args'] ?? {}) })
-    } else if (has(part['inlineData'] as Loose)) answer.images++
-    else if (part['thought'] === (true as unknown)) answer.reasoning += text(part['text'])
+    } else if (has(part['inlineData'] as Loose)) {
+      const { mimeType, data } = part['inlineData'] as Json
+      answer.images.push(dataUrl(text(mimeType), text(data)))
+    } else if (part['thought'] === (true as unknown)) answer.reasoning += text(part['text'])
     else answer.text += text(part['text'])
   }
   const finish = candidate?.['finishReason']

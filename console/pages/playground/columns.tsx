@@ -9,6 +9,7 @@ import { visible } from '../../parts/visible.ts'
 import { count, duration } from '../../parts/when.ts'
 import { Wire } from '../../parts/wire.tsx'
 import { BodyColumns, useBodies } from '../request/bodies.tsx'
+import { isShownImage } from './answer.ts'
 import { Comparison } from './comparison.tsx'
 import type { Draft } from './draft.ts'
 import type { RunState } from './run.ts'
@@ -21,7 +22,7 @@ export function Columns({ draft, runs }: { draft: Draft; runs: readonly (RunStat
       <section className="panel playground-none">
         <Empty icon="play" title="The answer appears here">
           Requests are sent from this page, as a client would, with a key of yours that ends within the hour. They cost
-          what they cost everywhere; models of the sandbox are free.
+          what they cost everywhere; conversations with the sandbox are free.
         </Empty>
       </section>
     )
@@ -141,17 +142,31 @@ function AnswerView({ run: { answer, status, http } }: { run: RunState }) {
           <JsonView text={given} name={`${name}.json`} />
         </div>
       ))}
-      {images > 0 && <p className="dim">{images === 1 ? 'An image' : `${images} images`}: see what was received.</p>}
+      {images.map((url, index) => (
+        <AnswerImage key={index} url={url} />
+      ))}
       {error !== undefined && (
         <p className="answer-error failed" role="alert">
           {http !== undefined && http.status >= 400 && `HTTP ${http.status}: `}
           {visible(error)}
         </p>
       )}
-      {status === 'done' && text === '' && refusal === '' && calls.length === 0 && images === 0 && (
+      {status === 'done' && text === '' && refusal === '' && calls.length === 0 && images.length === 0 && (
         <p className="dim">The answer has no content.</p>
       )}
     </div>
+  )
+}
+
+/** An image that came with the answer. One at an address is not loaded: its host would learn who looks at it. */
+function AnswerImage({ url }: { url: string }) {
+  if (isShownImage(url)) return <img className="answer-image" src={url} alt="Made by the model" />
+  const isAddress = /^https?:/.test(url)
+  return (
+    <p className="dim">
+      {isAddress ? 'An image, which is not loaded from other hosts: ' : 'An image: see what was received.'}
+      {isAddress && <code>{visible(url)}</code>}
+    </p>
   )
 }
 
