@@ -22,7 +22,6 @@ import type {
   ProviderHealth,
   RequestRow,
   Session,
-  Settings,
   Speed,
   System,
   Usage,
@@ -121,7 +120,6 @@ export const useProviderHealth = (options?: Options) => useAsk<Page<ProviderHeal
 export const useModels = (options?: Options) => useAll<Model>('/models', { on: true }, options)
 export const usePlans = (options?: Options) => useAsk<Page<Plan>>('/plans', {}, options)
 export const useChanges = (query: Query = {}, options?: Options) => useAsk<Page<Change>>('/changes', query, options)
-export const useSettings = (options?: Options) => useAsk<Settings>('/settings', {}, options)
 export const useSystem = (options?: Options) => useAsk<System>('/system', {}, options)
 export const useUsage = (query: Query, options?: Options) => useAsk<Usage>('/usage', query, options)
 export const useSpeed = (query: Query, options?: Options) => useAsk<Speed>('/speed', query, options)

@@ -61,6 +61,20 @@ describe.skipIf(!CAN_BROWSE)('settings in the console', () => {
     await context.close()
   }, 90_000)
 
+  test('each setting is named once, and found by a part of its name', async () => {
+    const { page, context, faults } = await signIn(browser, gateway, { path: '/settings' })
+    const names = page.getByRole('table').getByRole('row')
+    await names.filter({ hasText: 'routing.strategy' }).waitFor()
+    expect(await names.filter({ hasText: 'timeouts.idle' }).count()).toBe(1)
+    await page.keyboard.press('/')
+    await page.keyboard.type('HEDGE')
+    await names.filter({ hasText: 'timeouts.idle' }).waitFor({ state: 'detached' })
+    expect(await names.filter({ hasText: 'routing.hedge' }).count()).toBe(1)
+    await page.getByText('No setting has this name').waitFor()
+    expect(faults).toEqual([])
+    await context.close()
+  }, 60_000)
+
   test('a setting and a plan are changed by keyboard alone', async () => {
     const { page, context, faults } = await signIn(browser, gateway)
     await open(page, 'Settings')

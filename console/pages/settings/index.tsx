@@ -1,5 +1,7 @@
-import { useSettings, useSystem, useTagged } from '../../api/queries.ts'
-import type { Capture, System } from '../../api/answers.ts'
+import { TextInput } from '@mantine/core'
+import { useSystem, useTagged } from '../../api/queries.ts'
+import type { Capture, Settings, System } from '../../api/answers.ts'
+import { useParam } from '../../app/param.ts'
 import { useSigned } from '../../app/session.tsx'
 import { CaptureSwitch } from '../../parts/capture-switch.tsx'
 import { Fact, Facts } from '../../parts/facts.tsx'
@@ -10,43 +12,59 @@ import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 import { bytesText, count } from '../../parts/when.ts'
 import { Ago } from '../../parts/when.tsx'
-import { SettingPath } from './path.tsx'
+import { named, NoSetting, SettingPath, shownValue } from './path.tsx'
 import { RunTimeSettings } from './run-time.tsx'
 
 const SYSTEM_EVERY_MS = 10_000
 
-/** The server and its settings as they are in force, and those that can be changed here. */
+/** The server and its settings as they are in force: those that can be changed here, and those of the file alone. */
 export function SettingsPage() {
   const system = useSystem({ refetchInterval: SYSTEM_EVERY_MS })
-  const settings = useSettings()
   const { may } = useSigned()
+  const [filter, setFilter] = useParam('q')
   return (
     <PageFrame title="Settings">
-      <RunTimeSettings />
       <div className="system-grid">
-        <div>
-          <Panel title="System">
-            <Loaded asked={system} height={280} lines={7}>
-              {(data) => <SystemFacts system={data} />}
-            </Loaded>
-          </Panel>
-          {may.changeInstallation && <InstallationCapture />}
-        </div>
-        <Panel title="All settings in force" flush>
-          <Loaded asked={settings} height={400} lines={10}>
-            {({ file, settings: members }) => (
-              <>
-                <p className="table-note dim">
-                  {file === null ? 'There is no configuration file: these are defaults.' : `From ${file}.`} A change
-                  there holds from the next start, or when the file is read again.
-                </p>
-                <SettingsTable members={members} />
-              </>
-            )}
+        <Panel title="System">
+          <Loaded asked={system} height={280} lines={7}>
+            {(data) => <SystemFacts system={data} />}
           </Loaded>
         </Panel>
+        {may.changeInstallation && <InstallationCapture />}
       </div>
+      <div className="toolbar">
+        <TextInput
+          data-filter
+          aria-label="Filter settings"
+          placeholder="Filter by name"
+          leftSection={<Icon name="search" />}
+          value={filter}
+          onChange={({ currentTarget: { value } }) => setFilter(value)}
+        />
+      </div>
+      <RunTimeSettings filter={filter} />
+      <FileSettings filter={filter} />
     </PageFrame>
+  )
+}
+
+/** What only sluice.yaml, the environment and the command line set. */
+function FileSettings({ filter }: { filter: string }) {
+  const asked = useTagged<Settings>('/settings')
+  return (
+    <Panel title="Settings of sluice.yaml" flush>
+      <Loaded asked={asked} height={400} lines={10}>
+        {({ data: { file, settings, run_time } }) => (
+          <>
+            <p className="table-note dim">
+              {file === null ? 'There is no configuration file: these are defaults.' : `They are changed in ${file}.`} A
+              change holds from the next start.
+            </p>
+            <SettingsTable rows={rowsOf(settings, new Set(run_time.map(({ path }) => path))).filter(named(filter))} />
+          </>
+        )}
+      </Loaded>
+    </Panel>
   )
 }
 
@@ -90,16 +108,19 @@ function SystemFacts({ system }: { system: System }) {
   )
 }
 
-type Row = readonly [path: string, value: string]
+type Row = { path: string; value: string }
 
-/** Leaves of the settings with their paths, as in sluice.yaml. */
-function rowsOf(value: unknown, path = ''): Row[] {
+/** Leaves of the settings with their paths, as in sluice.yaml, without those that are named. */
+function rowsOf(value: unknown, without: ReadonlySet<string>, path = ''): Row[] {
   if (typeof value === 'object' && value !== null && !Array.isArray(value))
-    return Object.entries(value).flatMap(([name, member]) => rowsOf(member, path === '' ? name : `${path}.${name}`))
-  return [[path, value === null ? 'none' : typeof value === 'string' ? value : JSON.stringify(value)]]
+    return Object.entries(value).flatMap(([name, member]) =>
+      rowsOf(member, without, path === '' ? name : `${path}.${name}`),
+    )
+  return without.has(path) ? [] : [{ path, value: shownValue(value) }]
 }
 
-function SettingsTable({ members }: { members: Record<string, unknown> }) {
+function SettingsTable({ rows }: { rows: readonly Row[] }) {
+  if (rows.length === 0) return <NoSetting />
   return (
     <TableScroll label="Settings">
       <table className="table">
@@ -110,7 +131,7 @@ function SettingsTable({ members }: { members: Record<string, unknown> }) {
           </tr>
         </thead>
         <tbody>
-          {rowsOf(members).map(([path, value]) => (
+          {rows.map(({ path, value }) => (
             <tr key={path}>
               <td className="setting-name">
                 <SettingPath path={path} />

@@ -6,7 +6,7 @@ import { useChange, useTagged } from '../../api/queries.ts'
 import { useSigned } from '../../app/session.tsx'
 import { Fault, Loaded } from '../../parts/fault.tsx'
 import { Panel } from '../../parts/page.tsx'
-import { SettingPath } from './path.tsx'
+import { named, NoSetting, SettingPath, shownValue } from './path.tsx'
 import { TableScroll } from '../../parts/table-scroll.tsx'
 import { visible } from '../../parts/visible.ts'
 
@@ -28,7 +28,7 @@ const bodyOf = (path: string, value: unknown): Record<string, unknown> =>
   path.split('.').reduceRight<unknown>((of, name) => ({ [name]: of }), value) as Record<string, unknown>
 
 /** Settings that can be changed while the server runs. */
-export function RunTimeSettings() {
+export function RunTimeSettings({ filter }: { filter: string }) {
   const { may } = useSigned()
   const asked = useTagged<Settings>('/settings')
   const [opened, setOpened] = useState<RunTimeSetting>()
@@ -38,10 +38,9 @@ export function RunTimeSettings() {
         {({ data, etag }) => (
           <>
             <p className="table-note dim">
-              What sluice.yaml sets is changed there alone. The rest is changed here, and holds from the next request
-              on.
+              What sluice.yaml sets is changed there. The rest can be changed here, and holds from the next request on.
             </p>
-            <RunTimeTable settings={data.run_time} onOpen={setOpened} />
+            <RunTimeTable settings={data.run_time.filter(named(filter))} onOpen={setOpened} />
             {opened !== undefined && (
               <ChangeSetting setting={opened} etag={etag} onClose={() => setOpened(undefined)} />
             )}
@@ -54,6 +53,7 @@ export function RunTimeSettings() {
 
 function RunTimeTable(props: { settings: readonly RunTimeSetting[]; onOpen: (setting: RunTimeSetting) => void }) {
   const { may } = useSigned()
+  if (props.settings.length === 0) return <NoSetting />
   return (
     <TableScroll label="Settings at run time">
       <table className="table">
@@ -72,7 +72,7 @@ function RunTimeTable(props: { settings: readonly RunTimeSetting[]; onOpen: (set
                 <SettingPath path={setting.path} />
               </td>
               <td className="wide dim">{setting.set_in ?? (setting.set === null ? 'default' : 'console')}</td>
-              <td className="setting number">{visible(textOf(setting.in_force))}</td>
+              <td className="setting number">{visible(shownValue(setting.in_force))}</td>
               {may.changeInstallation && (
                 <td className="right">
                   {setting.set_in === null && (
