@@ -42,28 +42,32 @@ export function App() {
   )
 }
 
+const ToHome = () => (
+  <To path="/" className="link">
+    Go to Home
+  </To>
+)
+
 function Pages() {
   const { may } = useSigned()
   return (
     <Suspense fallback={<Loading height={400} />}>
       <Switch>
-        {PAGES.filter(({ canSee = () => true }) => canSee(may)).map(({ path, opens, page: Page }) => (
+        {PAGES.map(({ path, title, opens, canSee = () => true, page: Page }) => (
           <Route key={path} path={opens === true ? `${path}/:id?` : path}>
             <Boundary>
-              <Page />
+              {canSee(may) ? (
+                <Page />
+              ) : (
+                <Empty icon="people" title={`Your role does not include the page ${title}`} action={<ToHome />}>
+                  An owner or an admin can give you one that does.
+                </Empty>
+              )}
             </Boundary>
           </Route>
         ))}
         <Route>
-          <Empty
-            icon="search"
-            title="There is no such page"
-            action={
-              <To path="/" className="link">
-                Go to Home
-              </To>
-            }
-          >
+          <Empty icon="search" title="There is no such page" action={<ToHome />}>
             Press <kbd>{MOD}</kbd> <kbd>K</kbd> to find pages, models, keys and requests.
           </Empty>
         </Route>

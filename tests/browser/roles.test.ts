@@ -49,6 +49,23 @@ describe.skipIf(!CAN_BROWSE)('roles', () => {
     await member.context.close()
   }, 60_000)
 
+  test('a member reads which page the role leaves out, and that lists have requests of own keys alone', async () => {
+    const failed = await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'sandbox/chat', messages: [{ role: 'user', content: '[[error: 400 wrong]]' }] }),
+    })
+    expect(failed.status).toBe(400)
+    const { page, context, faults } = await signInAs('Max', [{ scope: accounts[0]!.id, role: 'member' }])
+    await page.getByText('No request of your keys has failed').waitFor()
+    await page.goto(`${gateway.url}/console/settings`)
+    await page.getByText('Your role does not include the page Settings').waitFor()
+    await page.goto(`${gateway.url}/console/nowhere`)
+    await page.getByText('There is no such page').waitFor()
+    expect(faults).toEqual([])
+    await context.close()
+  }, 60_000)
+
   test('the playground and new keys are of an account in which their user may make keys', async () => {
     const [seen, used] = [accounts[0]!, accounts.at(-1)!]
     const { page, context, faults } = await signInAs('Paul', [

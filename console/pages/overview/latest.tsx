@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'react'
 import type { RequestRow } from '../../api/answers.ts'
 import { To } from '../../app/scope.tsx'
+import { useSigned } from '../../app/session.tsx'
 import { Empty } from '../../parts/empty.tsx'
 import { OUTCOME_WORDS } from '../../parts/outcomes.ts'
 import { visible } from '../../parts/visible.ts'
@@ -13,9 +14,10 @@ const MOST_RUNNING = 7
 /** Requests in flight, the newest first, each with a running clock. */
 export function Running({ rows }: { rows: readonly RequestRow[] }) {
   const now = useNow(rows.length > 0)
+  const { may } = useSigned()
   if (rows.length === 0)
     return (
-      <Empty icon="clock" title="Nothing is running">
+      <Empty icon="clock" title={may.seeOthers ? 'Nothing is running' : 'No request of your keys is running'}>
         A request appears here when it begins.
       </Empty>
     )
@@ -54,9 +56,10 @@ function useNow(isRunning: boolean): number {
 }
 
 export function Failures({ rows }: { rows: readonly RequestRow[] }) {
+  const { may } = useSigned()
   if (rows.length === 0)
     return (
-      <Empty icon="check" title="Nothing has failed">
+      <Empty icon="check" title={may.seeOthers ? 'Nothing has failed' : 'No request of your keys has failed'}>
         Requests that a provider failed or that were refused appear here.
       </Empty>
     )
