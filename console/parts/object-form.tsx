@@ -82,8 +82,9 @@ type Props = {
 /** A dialog that sets up, changes or removes an object. Problems are shown at the fields that they are about. */
 export function ObjectForm({ what, base, object, nameLabel, fields, toBody = (body) => body, note, onClose }: Props) {
   const [texts, setTexts] = useState(() => textsOf(fields, object))
-  const [wrong, setWrong] = useState<string>()
+  const [wrong, setWrong] = useState<{ path: string; message: string }>()
   const path = `${base}/${encodeURIComponent((texts[NAME] ?? '').trim())}`
+  const all = [...(object.name === undefined ? [{ path: NAME, label: nameLabel, required: true }] : []), ...fields]
   const tag: AskOptions = object.etag === null ? {} : { ifMatch: object.etag }
   const touched = [base, '/models', '/providers', '/health', '/changes']
   const save = useChange<Members>(
@@ -100,17 +101,20 @@ export function ObjectForm({ what, base, object, nameLabel, fields, toBody = (bo
   )
   const submit = (event: FormEvent): void => {
     event.preventDefault()
+    const missing = all.find(({ path: of, required }) => required === true && (texts[of] ?? '').trim() === '')
+    if (missing !== undefined) return setWrong({ path: missing.path, message: 'This field is required.' })
     try {
       const body = toBody(bodyOf(fields, texts))
       setWrong(undefined)
       save.mutate(body, { onSuccess: onClose })
     } catch (error) {
-      setWrong((error as Error).message)
+      setWrong({ path: MORE, message: (error as Error).message })
     }
   }
   const set = (name: string) => (text: string) => setTexts((before) => ({ ...before, [name]: text }))
-  const all = [...(object.name === undefined ? [{ path: NAME, label: nameLabel, required: true }] : []), ...fields]
   const owner = fieldOf(all, save.error)
+  const errorAt = (at: string): string | undefined =>
+    wrong?.path === at ? wrong.message : owner === at ? save.error?.message : undefined
   return (
     <Modal opened onClose={onClose} title={object.name === undefined ? `Add a ${what}` : `The ${what} ${object.name}`}>
       <form onSubmit={submit} className="stack" aria-label={`Set up the ${what}`} noValidate>
@@ -120,7 +124,7 @@ export function ObjectForm({ what, base, object, nameLabel, fields, toBody = (bo
             key={field.path}
             field={field}
             text={texts[field.path] ?? ''}
-            error={owner === field.path ? save.error?.message : undefined}
+            error={errorAt(field.path)}
             onChange={set(field.path)}
           />
         ))}
@@ -131,7 +135,7 @@ export function ObjectForm({ what, base, object, nameLabel, fields, toBody = (bo
           minRows={2}
           maxRows={12}
           value={texts[MORE] ?? ''}
-          error={wrong}
+          error={errorAt(MORE)}
           onChange={set(MORE)}
         />
         <Foot
