@@ -70,6 +70,19 @@ describe.skipIf(!CAN_BROWSE)('usage', () => {
   }, 90_000)
 })
 
+describe.skipIf(!CAN_BROWSE)('usage on a phone', () => {
+  test('the cost of each model is seen without scrolling, and refused requests lead to their list', async () => {
+    await complete('priced/unknown', 'hello')
+    const { page, context, faults } = await signIn(browser, gateway, { path: '/usage', viewport: MOBILE })
+    const { x, width } = (await page.getByRole('columnheader', { name: 'Cost, USD' }).boundingBox())!
+    expect(x + width).toBeLessThanOrEqual(MOBILE.width)
+    await page.getByRole('link', { name: 'refused requests' }).click()
+    await page.getByText('outcome: refused').waitFor()
+    expect(faults).toEqual([])
+    await context.close()
+  }, 60_000)
+})
+
 describe.skipIf(!CAN_BROWSE)('the playground', () => {
   test('an answer comes by keyboard alone, with reasoning, tool call, wire and code', async () => {
     const { page, context, faults } = await signIn(browser, gateway)

@@ -33,7 +33,7 @@ describe.skipIf(!CAN_BROWSE)('bodies', () => {
   test('from a request without them to those of the next, and away again', async () => {
     const { page, context, faults } = await signIn(browser, gateway)
     await openBodies(page, await send('before'))
-    await page.getByText('They were not captured').waitFor()
+    await page.getByText('None are stored: capture was off').waitFor()
     await page.getByRole('link', { name: 'Capture the next requests of this key' }).click()
     const sheet = page.getByRole('dialog')
     await sheet.getByRole('combobox', { name: 'Capture' }).click()
@@ -65,7 +65,7 @@ describe.skipIf(!CAN_BROWSE)('bodies', () => {
 
     await page.getByRole('button', { name: 'Delete' }).click()
     await page.getByRole('button', { name: 'Yes, delete them' }).click()
-    await page.getByText('They were not captured, or are deleted').waitFor()
+    await page.getByText('None are stored: capture was off').waitFor()
     await strip.getByRole('link').click()
     await page.getByRole('dialog').getByRole('button', { name: 'Stop capturing' }).click()
     await strip.waitFor({ state: 'detached' })

@@ -58,7 +58,7 @@ describe.skipIf(!CAN_BROWSE)('accounts and people in the console', () => {
     const sheet = page.getByRole('dialog', { name: 'default' })
     await sheet.getByLabel('Amount, USD').fill('12.5')
     await sheet.getByLabel('Note').fill('first top-up')
-    await sheet.getByRole('button', { name: 'Post it' }).click()
+    await sheet.getByRole('button', { name: 'Add the credit' }).click()
     await sheet.getByText('Posted. The balance is 112.50 USD.').waitFor()
     await picture(page, 'accounts-sheet')
     await page.keyboard.press('Escape')

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startGateway, type Gateway } from '../server.ts'
-import { CAN_BROWSE, picture, signIn, useBrowser } from './browser.ts'
+import { CAN_BROWSE, MOBILE, picture, signIn, useBrowser } from './browser.ts'
 
 const browser = useBrowser()
 let gateway: Gateway
@@ -36,6 +36,17 @@ describe.skipIf(!CAN_BROWSE)('providers in the console', () => {
     expect(await page.content()).not.toContain(key)
     await provider.getByRole('button', { name: 'Remove the key' }).click()
     await provider.waitFor({ state: 'detached' })
+    expect(faults).toEqual([])
+    await context.close()
+  }, 60_000)
+
+  test('on a phone the key of a provider is set without scrolling sideways', async () => {
+    const { page, context, faults } = await signIn(browser, gateway, { path: '/providers', viewport: MOBILE })
+    const button = page.getByRole('button', { name: 'Set key of Groq' })
+    await button.scrollIntoViewIfNeeded()
+    const table = page.getByRole('group', { name: 'Providers that are off' })
+    expect(await table.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)).toBe(0)
+    await page.getByText('set GROQ_API_KEY').locator('visible=true').waitFor()
     expect(faults).toEqual([])
     await context.close()
   }, 60_000)

@@ -69,7 +69,7 @@ export function AddCredit({ id }: { id: string }) {
         </p>
       )}
       <Button type="submit" variant="default" loading={post.isPending}>
-        Post it
+        Add the credit
       </Button>
     </form>
   )

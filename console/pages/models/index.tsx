@@ -47,7 +47,7 @@ export function Models() {
           onChange={({ currentTarget: { value } }) => setText(value)}
         />
         <Switch
-          label="Also of providers that are off"
+          label="Also those of providers that are off"
           checked={all !== ''}
           onChange={({ currentTarget: { checked } }) => setAll(checked ? 'true' : '')}
         />
@@ -135,7 +135,7 @@ function ModelTable({ models, onOpen }: { models: readonly Model[]; onOpen: (mod
               <td className="right number">{rateText(model.prices?.prompt)}</td>
               <td className="right number wide">{rateText(model.prices?.input_cache_read)}</td>
               <td className="right number">{rateText(model.prices?.completion)}</td>
-              <td className="wide cut dim">{model.endpoints.map((one) => one.provider).join(', ')}</td>
+              <td className="wide cut dim">{[...new Set(model.endpoints.map((one) => one.provider))].join(', ')}</td>
             </tr>
           ))}
         </tbody>

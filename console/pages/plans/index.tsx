@@ -20,7 +20,7 @@ export function Plans() {
   return (
     <PageFrame
       title="Plans"
-      note="Subscription keys spend flows of windows. An account has one plan."
+      note="What subscription keys of an account may use. A flow is a fixed amount of USD at list prices."
       actions={may.changeInstallation && <AddButton onClick={() => setForm({ tier: undefined })}>Add a plan</AddButton>}
     >
       <Panel flush>

@@ -130,7 +130,7 @@ function OffTable({ providers, onChange }: { providers: readonly Provider[]; onC
         <thead>
           <tr>
             <th>Provider</th>
-            <th>To switch it on</th>
+            <th className="wide">To switch it on</th>
             <th className="wide">Protocols</th>
             <th className="wide">Address</th>
             {may.changeInstallation && <th className="right">Key</th>}
@@ -151,18 +151,21 @@ function OffRow(props: { provider: Provider; onSet: (provider: Provider) => void
   const { provider, onSet, onChange } = props
   const { may } = useSigned()
   const { id, name, switched_on_by, protocols, base_url, set, set_in } = provider
+  const howTo =
+    set !== null || set_in !== null ? (
+      <Origin set_in={set_in} set={set} />
+    ) : switched_on_by === null ? (
+      <span className="dim">sluice.yaml</span>
+    ) : (
+      <code className="small">{switched_on_by}</code>
+    )
   return (
     <tr>
-      <td>{name}</td>
       <td>
-        {set !== null || set_in !== null ? (
-          <Origin set_in={set_in} set={set} />
-        ) : switched_on_by === null ? (
-          <span className="dim">sluice.yaml</span>
-        ) : (
-          <code className="small">{switched_on_by}</code>
-        )}
+        {name}
+        <span className="narrow">{howTo}</span>
       </td>
+      <td className="wide">{howTo}</td>
       <td className="wide cut">{protocols.join(', ')}</td>
       <td className="wide cut dim">{base_url ?? ''}</td>
       {may.changeInstallation && (

@@ -98,7 +98,9 @@ const shown = ({ headers, times, ...part }: RecordedPart): BodyAnswer => ({
   times: times.map(({ from, atMs }) => ({ from, at_ms: atMs })),
 })
 
-const WHY_NOT = 'They were not captured, or are deleted: '
+const NOT_STORED =
+  'None are stored: capture was off for the key and account, the client sent x-sluice-capture: off, ' +
+  'or they expired or were deleted.'
 
 /** The member `bodies` of a request. */
 export async function bodiesOf(
@@ -115,6 +117,6 @@ export async function bodiesOf(
         ? 'Predictions keep their input and output themselves.'
         : keyId === null
           ? 'Requests without a valid key are not captured.'
-          : `${WHY_NOT}capture was off for its key and account, its client sent x-sluice-capture: off, or they expired.`
+          : NOT_STORED
   return { stored: false, parts: [], why_not: reason }
 }
