@@ -1,16 +1,6 @@
 import { UnstyledButton } from '@mantine/core'
-import { notifications } from '@mantine/notifications'
+import { copy } from './copy.ts'
 import { Icon } from './icons.tsx'
-
-/** Puts `text` on the clipboard, and says so. */
-export async function copy(text: string, name: string): Promise<void> {
-  try {
-    await navigator.clipboard.writeText(text)
-    notifications.show({ id: 'copied', message: `${name} copied`, autoClose: 2000 })
-  } catch {
-    notifications.show({ id: 'copied', color: 'red', message: 'The browser refused the clipboard: select and copy it' })
-  }
-}
 
 /** An id in its fixed-width form, which copies it. `short`: its beginning alone is shown. */
 export function Id({ id, short = 0, name = 'Id' }: { id: string; short?: number; name?: string }) {

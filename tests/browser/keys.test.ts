@@ -24,6 +24,21 @@ const complete = (key: string, model = 'sandbox/chat'): Promise<Response> =>
   })
 
 describe.skipIf(!CAN_BROWSE)('keys in the console', () => {
+  test('a key is copied where the page has no right to the clipboard', async () => {
+    const { page, context, faults } = await signIn(browser, gateway, { path: '/keys?make=1' })
+    await page.getByRole('button', { name: 'Make the key' }).click()
+    const text = (await page.getByLabel('key', { exact: true }).textContent())!.trim()
+    await page.getByRole('button', { name: 'Copy key' }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: 'Copied key' }).and(page.locator(':focus')).waitFor()
+    await page.getByRole('button', { name: 'I have copied it' }).click()
+    await page.getByLabel('Filter keys').focus()
+    await page.keyboard.press('Control+v')
+    expect(await page.getByLabel('Filter keys').inputValue()).toBe(text)
+    expect(faults).toEqual([])
+    await context.close()
+  }, 60_000)
+
   test('a key is made by keyboard alone, its text is shown once, and works', async () => {
     const { page, context, faults } = await signIn(browser, gateway)
     await page.keyboard.press('g')

@@ -1,5 +1,6 @@
 import { To, useScope } from '../../app/scope.tsx'
-import { Id, copy } from '../../parts/id.tsx'
+import { copy } from '../../parts/copy.ts'
+import { Id } from '../../parts/id.tsx'
 import { visible } from '../../parts/visible.ts'
 import { When } from '../../parts/when.tsx'
 import type { RequestDetail } from './detail.ts'
