@@ -9,6 +9,7 @@ export function adviceFor(error: Error, isRead: boolean): string | undefined {
   if (!(error instanceof ApiError)) return 'Load the page again: the console may have been updated since it was opened.'
   if (error.status === 0) return 'The page tries again. If the server was stopped, start it with npm start.'
   if (error.status === 403) return 'Ask an admin of this installation for the role that it names.'
+  if (error.code === 'model_not_found') return 'The page Models lists those that are on.'
   if (error.status === 404 && isRead)
     return 'It was deleted, is older than what is kept, or belongs to an account of others.'
   if (error.status === 409 && error.code === 'conflict') return 'Load the page again, and repeat the change.'

@@ -199,6 +199,19 @@ describe.skipIf(!CAN_BROWSE)('the playground', () => {
     await context.close()
   }, 90_000)
 
+  test('a request that is refused leads to its page, and to what can be done', async () => {
+    const { page, context, faults } = await signIn(browser, gateway, { path: '/playground?model=acme/none' })
+    await prompt(page).fill('hello')
+    await page.getByRole('button', { name: 'Explain' }).click()
+    await page.getByText('The page Models lists those that are on.').waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: 'Send' }).click()
+    await column(page, 'acme/none').getByRole('link', { name: 'Request', exact: true }).click()
+    await page.getByRole('link', { name: 'See the models' }).waitFor()
+    expect(faults).toEqual([])
+    await context.close()
+  }, 90_000)
+
   test('a stream that hangs can be stopped', async () => {
     const { page, context, faults } = await signIn(browser, gateway, {
       path: '/playground',

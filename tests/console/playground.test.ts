@@ -118,7 +118,9 @@ describe('the form', () => {
   test('says what is wrong with it', () => {
     expect(() => bodyOf('messages', 'm', ask('', { tools: '{' }))).toThrow('Tools: no JSON')
     expect(() => bodyOf('messages', 'm', ask('', { tools: '[{}]' }))).toThrow('Tools[0]: needs a name')
-    expect(() => bodyOf('messages', 'm', ask('', { temperature: 'warm' }))).toThrow('Temperature: warm is no number')
+    expect(() => bodyOf('messages', 'm', ask('', { temperature: 'warm' }))).toThrow(
+      'Temperature: must be a number, not warm',
+    )
   })
 
   test('names settings that a protocol cannot represent', () => {

@@ -171,7 +171,8 @@ function AnswerImage({ url }: { url: string }) {
 }
 
 function Figures({ run }: { run: RunState }) {
-  const { answer, firstMs, totalMs, record, generationId } = run
+  const { answer, firstMs, totalMs, record, generationId, requestId } = run
+  const id = generationId ?? requestId
   if (totalMs === undefined) return null
   const seconds = firstMs === undefined ? 0 : (totalMs - firstMs) / 1000
   const speed = answer.usage !== undefined && seconds > 0.05 ? answer.usage.output / seconds : undefined
@@ -187,8 +188,8 @@ function Figures({ run }: { run: RunState }) {
   return (
     <p className="playground-figures dim number">
       {parts.filter((part) => part !== undefined).join(', ')}
-      {generationId !== undefined && (
-        <To path={`/requests/${encodeURIComponent(generationId)}`} className="link">
+      {id !== undefined && (
+        <To path={`/requests/${encodeURIComponent(id)}`} className="link">
           Request
         </To>
       )}

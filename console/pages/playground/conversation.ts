@@ -60,6 +60,6 @@ function parsedJson(text: string, name: string): unknown {
 export function numberOf(text: string, name: string): number | undefined {
   if (text.trim() === '') return undefined
   const value = Number(text)
-  if (!Number.isFinite(value)) throw new Error(`${name}: ${text} is no number`)
+  if (!Number.isFinite(value)) throw new Error(`${name}: must be a number, not ${text}`)
   return value
 }

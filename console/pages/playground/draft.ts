@@ -53,7 +53,7 @@ export function writtenBody({ protocol, form, raw }: Shared, model: string): Wri
   } catch (error) {
     return {
       text: raw ?? '',
-      error: raw === undefined ? (error as Error).message : `This is no JSON: ${(error as Error).message}`,
+      error: raw === undefined ? (error as Error).message : `This is not valid JSON: ${(error as Error).message}`,
     }
   }
 }

@@ -17,6 +17,8 @@ export type RunState = {
   firstMs: number | undefined
   totalMs: number | undefined
   generationId: string | undefined
+  /** The id by which a request is found that never became a generation. */
+  requestId: string | undefined
   /** The record, once it is written. */
   record: RequestDetail | undefined
 }
@@ -48,6 +50,7 @@ export class Run {
       firstMs: undefined,
       totalMs: undefined,
       generationId: undefined,
+      requestId: undefined,
       record: undefined,
     }
     void this.#send()
@@ -62,6 +65,7 @@ export class Run {
       const response = await this.#fetch()
       this.state.http = { status: response.status, headers: [...response.headers] }
       this.state.generationId = response.headers.get('x-generation-id') ?? undefined
+      this.state.requestId = response.headers.get('x-request-id') ?? undefined
       const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true
       await (isStream ? this.#readStream(response) : this.#readWhole(response))
       this.#end(response.ok && this.state.answer.error === undefined ? 'done' : 'failed')
@@ -114,7 +118,7 @@ export class Run {
     const text = await response.text()
     this.state.received = text
     const value = parsed(text)
-    if (value === undefined) this.state.answer.error = `The answer is no JSON: ${text.slice(0, 200)}`
+    if (value === undefined) this.state.answer.error = `The answer is not JSON: ${text.slice(0, 200)}`
     else addTo(this.state.answer, this.request.protocol, value)
     if (!response.ok) this.state.answer.error ??= `The server answered ${response.status}.`
   }

@@ -128,14 +128,18 @@ function RequestFacts({ request }: { request: RequestDetail }) {
       )}
       <Fact name="Client">{client === null ? '-' : oneLine(client, 100)}</Fact>
       <Fact name="Protocol">{out === undefined || out === null || out === api ? api : `${api} to ${out}`}</Fact>
-      <Fact name="Answer">{streamed ? 'streamed' : 'in one piece'}</Fact>
-      <Fact name="Finish">{finish_reason ?? '-'}</Fact>
-      <Fact name="First token">
-        <span className="number">{duration(first_token_ms)}</span>
-      </Fact>
-      <Fact name="Total">
-        <span className="number">{duration(total_ms)}</span>
-      </Fact>
+      {!request.refusal && (
+        <>
+          <Fact name="Answer">{streamed ? 'streamed' : 'in one piece'}</Fact>
+          <Fact name="Finish">{finish_reason ?? '-'}</Fact>
+          <Fact name="First token">
+            <span className="number">{duration(first_token_ms)}</span>
+          </Fact>
+          <Fact name="Total">
+            <span className="number">{duration(total_ms)}</span>
+          </Fact>
+        </>
+      )}
     </Facts>
   )
 }

@@ -48,7 +48,7 @@ export function SettingsPage() {
   )
 }
 
-/** What only sluice.yaml, the environment and the command line set. */
+/** Settings that only sluice.yaml, the environment and the command line have. */
 function FileSettings({ filter }: { filter: string }) {
   const asked = useTagged<Settings>('/settings')
   return (

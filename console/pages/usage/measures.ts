@@ -86,7 +86,7 @@ const compare = (metric: Metric, a: Measures, b: Measures): number =>
 /** The rest beyond the largest groups. */
 export const isRest = ({ key, label }: UsageGroup): boolean => key === 'other' && label === 'other'
 
-/** What has no value of a group. Only requests that were refused have no model. */
+/** Names of what has no value of a group. Only requests that were refused have no model. */
 const WITHOUT: Readonly<Record<Group, string>> = {
   model: 'refused requests',
   key: 'no valid key',
