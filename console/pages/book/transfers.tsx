@@ -39,6 +39,9 @@ export function Transfers({ account }: { account: string | undefined }) {
             </Empty>
           ) : (
             <>
+              <p className="table-note dim">
+                Those of the newest requests first. The time is that of the posting, at the end of its request.
+              </p>
               <Table rows={rows} />
               {pages.hasNextPage && !isFull && (
                 <div className="book-more">

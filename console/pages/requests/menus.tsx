@@ -45,7 +45,7 @@ export function ColumnMenu({
           ))}
         </ul>
         <button type="button" className="link filter-clear" onClick={() => onChange(undefined)}>
-          As usual
+          Usual columns
         </button>
       </Popover.Dropdown>
     </Popover>

@@ -68,9 +68,9 @@ const COLUMNS: readonly (readonly [title: string, metric: Metric])[] = [
   ['Cost, USD', 'cost'],
 ]
 
-/** A phone has the columns of requests, of cost and of the chosen metric. */
+/** A phone has the columns of requests, of cost and of the chosen metric. Tokens have two, in place of requests. */
 const widthOf = (column: Metric, metric: Metric): string =>
-  column === 'requests' || column === 'cost' || column === metric ? 'right' : 'right wide'
+  column === metric || column === 'cost' || (column === 'requests' && metric !== 'tokens') ? 'right' : 'right wide'
 
 function GroupTable({ usage, groups, by, then, ofKey, metric }: Props) {
   return (
