@@ -32,6 +32,7 @@ describe.skipIf(!CAN_BROWSE)('providers in the console', () => {
     await page.getByRole('button', { name: 'Switch it on' }).click()
     const provider = page.getByRole('region', { name: 'Groq' })
     await provider.getByText('...6789').waitFor()
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
     await picture(page, 'providers')
     expect(await page.content()).not.toContain(key)
     await provider.getByRole('button', { name: 'Remove the key' }).click()
