@@ -49,7 +49,7 @@ const PROMPT =
 const TOOLS = '[{"name": "get_weather", "description": "of a city", "parameters": {"type": "object"}}]'
 
 /** The protocol messages has no images in its answers. */
-const IMAGES_OF: Record<ProtocolName, string> = {
+const IMAGES_OF: Record<ConversationName, string> = {
   'chat.completions': 'sandbox/chat',
   responses: 'sandbox/responses',
   messages: 'sandbox/chat',
