@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { LineCounter, parseDocument, type YAMLError } from 'yaml'
+import { checkCapture } from './capture-settings.ts'
 import { ConfigError, type Config, type Environment } from './config.ts'
 import { Source, TooManyValues, type Problem } from './location.ts'
 import { FILE } from './schema.ts'
@@ -93,6 +94,7 @@ const isMissing = (error: unknown): boolean => (error as { code?: string }).code
 export function readConfig(text: string, file: string, env: Environment): Config {
   const { source, read } = readFile(text, file, env)
   const config = read === undefined ? undefined : toConfig(read, env)
+  checkCapture(read?.capture)
   if (source.problems.length > 0 || config === undefined) throw refusal(source.problems, file)
   return config
 }

@@ -18,6 +18,11 @@ const PROBLEMS: [string, string[]][] = [
     'qqqqqqqqqqqqqqqqqqqqqqqqq: 1',
     [`1:1: has the unknown key "qqqqqqqqqqqqqqqqqqqqqqqqq" (known keys: ${TOP_LEVEL_KEYS})`],
   ],
+  ['capture: { default: all }', ['1:21: capture.default is all, above capture.most (off), so set most: all, too']],
+  [
+    'capture: { most: errors, default: all }',
+    ['1:35: capture.default is all, above capture.most (errors), so set most: all, too'],
+  ],
   ['fetch: { private: ["http://h"] }', ['1:20: fetch.private[0] must be a host, with or without a port']],
   ['retention: { records: 13 days }', ["1:23: retention.records must be 'forever' or like '13 months'"]],
   ['predictions: { concurrency: 0 }', ['1:29: predictions.concurrency must be a whole number from 1 to 1000, not 0']],

@@ -90,6 +90,12 @@ test('a setting of the file, one that only a start reads, and a wrong one are re
     'listen.port: cannot be changed while Sluice runs: set it in test-config.yaml',
   ])
   expect((await refusal({ capture: { most: 'all' } }))[2]).toBe('capture.most')
+  expect(await refusal({ capture: { default: 'errors' } })).toEqual([
+    400,
+    'invalid_request',
+    'capture.default',
+    "capture.default: must be at most 'off': sluice.yaml has capture.most",
+  ])
   expect((await refusal({ timeouts: { total: '9' }, strict: true })).slice(0, 3)).toEqual([
     400,
     'invalid_request',

@@ -37,13 +37,18 @@ export const CHANGE = object({ capture: captureShape }, { required: ['capture'] 
 
 type Given = { mode?: CaptureMode | undefined; until?: number | null | undefined } | null
 
+/** Refuses more than sluice.yaml allows to be captured. Throws invalid_request (400). */
+export function checkMost({ bodies }: AppContext, mode: CaptureMode, path: string): void {
+  const most = bodies.rules.problemOf(mode)
+  if (most !== undefined) throw invalid(path, `must be at most '${most}': sluice.yaml has capture.most`)
+}
+
 /** The switch that a body asks for; undefined where it says nothing. Throws invalid_request (400). */
-export function readSwitch({ bodies, clock }: AppContext, given: Given | undefined): CaptureSwitch | null | undefined {
+export function readSwitch(app: AppContext, given: Given | undefined): CaptureSwitch | null | undefined {
   if (given == null) return given
   const { mode = 'off', until = null } = given
-  const most = bodies.rules.problemOf(mode)
-  if (most !== undefined) throw invalid('capture.mode', `must be at most '${most}': sluice.yaml has capture.most`)
-  if (until !== null && until <= clock.now()) throw invalid('capture.until', 'must be in the future')
+  checkMost(app, mode, 'capture.mode')
+  if (until !== null && until <= app.clock.now()) throw invalid('capture.until', 'must be in the future')
   return { mode, until }
 }
 

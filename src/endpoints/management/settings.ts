@@ -1,10 +1,12 @@
 import { type Config, ConfigError } from '../../config/config.ts'
+import { CAPTURE_MODES } from '../../config/terms.ts'
 import type { AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import { isRunTime, RUN_TIME, SettingsProblems } from '../../pipeline/settings/build.ts'
 import { ALL_LEAVES, at, isMembers, textOf } from '../../pipeline/settings/leaves.ts'
 import { reloadFile } from '../../pipeline/settings/reload.ts'
 import { answer, versioned } from './answer.ts'
+import { checkMost } from './capture.ts'
 import { logChange } from './change-log.ts'
 import type { ManagementRequest } from './route.ts'
 import { byOf, changeObject, objectOf, patched, refusal, shownSet, type SetAnswer, versionOf } from './set-objects.ts'
@@ -77,6 +79,8 @@ export async function patchSettings(app: AppContext, inbound: ManagementRequest)
     action: 'settings.change',
     edits: (stored) => {
       checkPaths(app, body, '')
+      const byDefault = CAPTURE_MODES.find((mode) => mode === at(body, 'capture.default'))
+      if (byDefault !== undefined) checkMost(app, byDefault, 'capture.default')
       return [{ kind: 'settings', name: '', value: withoutEmpty(patched(stored?.value, body)) }]
     },
   })

@@ -1,7 +1,8 @@
 import type { Identity } from '../../accounts/keys.ts'
 import { INSTALLATION } from '../../accounts/roles.ts'
+import { isAbove } from '../../config/capture-settings.ts'
 import type { CaptureConfig } from '../../config/config.ts'
-import { CAPTURE_MODES, type CaptureMode } from '../../config/terms.ts'
+import type { CaptureMode } from '../../config/terms.ts'
 import type { Store } from '../../store/store.ts'
 
 const KIND = 'capture'
@@ -74,6 +75,3 @@ export class CaptureRules {
     for (const { name, value } of rows) this.#switches.set(name, JSON.parse(value) as CaptureSwitch)
   }
 }
-
-const isAbove = (mode: CaptureMode, most: CaptureMode): boolean =>
-  CAPTURE_MODES.indexOf(mode) > CAPTURE_MODES.indexOf(most)
