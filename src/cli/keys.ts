@@ -1,5 +1,6 @@
 import { Keys, type ListedKey, type NewKey } from '../accounts/keys.ts'
 import { INSTALLATION, rolesOf } from '../accounts/roles.ts'
+import { REQUESTS_MAX } from '../config/account-settings.ts'
 import { KEY_KINDS, type KeyKind, LIMIT_PERIODS } from '../config/terms.ts'
 import { modelPatternProblem } from '../config/model-settings.ts'
 import { described } from '../endpoints/management/keys.ts'
@@ -165,8 +166,8 @@ const isInstant = (text: string): boolean =>
   /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text)
 
 function readCount(text: string): number {
-  if (!/^[1-9]\d{0,6}$/.test(text))
-    throw new UsageError('--requests-per-minute must be a whole number from 1 to 9999999')
+  if (!/^[1-9]\d{0,6}$/.test(text) || Number(text) > REQUESTS_MAX)
+    throw new UsageError(`--requests-per-minute must be a whole number from 1 to ${REQUESTS_MAX}`)
   return Number(text)
 }
 

@@ -28,9 +28,12 @@ export const plan = object({
   concurrency: concurrency('Generations of one account at the same time; default: limits.accountConcurrency'),
 })
 
+/** The highest rate limit that can be set. */
+export const REQUESTS_MAX = 1_000_000
+
 export const requestsPerMinute = number({
   min: 1,
-  max: 1_000_000,
+  max: REQUESTS_MAX,
   whole: true,
   description: 'Requests per minute, per key and route',
 })

@@ -258,7 +258,7 @@ test('the first start creates one account with the configured credit, and others
   ])
 }, 30_000)
 
-test('a management key is made with a role on the installation', async () => {
+test('a management key is made with a role on the installation, and wrong options are refused', async () => {
   const folder = newFolder()
   const { id } = await json<{ id: string }>(folder, 'keys', 'create', '--kind', 'management', '--role', 'viewer')
   const store = await storeIn(folder)
@@ -270,6 +270,7 @@ test('a management key is made with a role on the installation', async () => {
   await store.close()
   for (const [args, message] of [
     [['--role', 'viewer'], '--role requires --kind management'],
+    [['--requests-per-minute', '1000001'], '--requests-per-minute must be a whole number from 1 to 1000000'],
     [['--kind', 'management', '--role', 'member'], '--role must be one of owner, admin, viewer'],
     [['--kind', 'management', '--role', 'admn'], 'did you mean admin?'],
   ] as const) {
