@@ -98,12 +98,16 @@ export async function checkConfig(given: Given): Promise<void> {
         store,
       }),
     )
-  const counts = [`${providers.size} providers`, `${models.size} models`, `${keys.length} keys`].join(', ')
+  const counts = [counted(providers.size, 'provider'), counted(models.size, 'model'), counted(keys.length, 'key')].join(
+    ', ',
+  )
   console.log(
     `${file === undefined ? 'no configuration file, using defaults' : `${file} is valid: ${counts}`}\n` +
       `listen on ${listen.host} port ${listen.port}, data in ${data}${store === null ? '' : ` and ${store}`}`,
   )
 }
+
+const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`
 
 /** The key in sluice.example.yaml, which opens every server that was started with a copy of it. */
 const EXAMPLE_KEY = 'sk-example-change-me'

@@ -186,7 +186,10 @@ describe('the command line', () => {
       ).toEqual([true, true])
       await Bun.write(file, 'listen:\n  port: 1\n')
       const good = await run('config', 'check', '--config', file)
-      expect([good.code, good.out.includes('is valid')]).toEqual([0, true])
+      expect([good.code, good.out.includes('is valid: 0 providers, 0 models, 0 keys')]).toEqual([0, true])
+      await Bun.write(file, 'listen: { port: 1 }\nkeys: [{ key: sk-ai-v1-the-only-key }]\n')
+      const one = await run('config', 'check', '--config', file)
+      expect(one.out).toContain('is valid: 0 providers, 0 models, 1 key\n')
       const json = await run('config', 'check', '--json', '--config', file, '--data', scratch)
       expect([json.code, JSON.parse(json.out)]).toEqual([
         0,
@@ -194,7 +197,7 @@ describe('the command line', () => {
           file,
           providers: 0,
           models: 0,
-          keys: 0,
+          keys: 1,
           listen: { host: '127.0.0.1', port: 1, proxies: expect.arrayContaining(['127.0.0.0/8']) },
           data: scratch,
           store: null,
