@@ -31,6 +31,7 @@ import {
 } from './endpoints/responses/routes.ts'
 import { GatewayError } from './error.ts'
 import type { ProtocolName } from './generation/request.ts'
+import { nearest } from './nearest.ts'
 import { getOpenApi } from './openapi/document.ts'
 import { generate } from './pipeline/generate.ts'
 import type { GenerationHooks } from './pipeline/hooks.ts'
@@ -246,13 +247,24 @@ export function match(method: string, path: string): Match {
   const others = routes.filter((route) => isPath(route, path)).map((route) => route.method)
   if (others.length > 0) throw wrongMethod(method, path, [...new Set(others)])
   const meant = meantPath(path)
-  const advice =
-    meant === undefined
-      ? 'The API is at /v1/chat/completions, /v1/responses, /v1/messages, ' +
-        '/v1/publishers/{provider}/models/{model}:generateContent, /v1/images/generations, /v1/predictions, ' +
-        '/v1/files and /v1/models.'
-      : `Did you mean ${meant}?`
-  throw notFound(method, path, advice)
+  const whole = isManagement(path) ? managementAdvice() : GENERATION_ADVICE
+  throw notFound(method, path, meant === undefined ? whole : `Did you mean ${meant}?`)
+}
+
+const GENERATION_ADVICE =
+  'The API is at /v1/chat/completions, /v1/responses, /v1/messages, ' +
+  '/v1/publishers/{provider}/models/{model}:generateContent, /v1/images/generations, /v1/predictions, ' +
+  '/v1/files and /v1/models.'
+
+const MANAGEMENT = '/v1/management/'
+
+const isManagement = (path: string): boolean => `${path}/`.startsWith(MANAGEMENT)
+
+/** Names the first segments below the base of the management API. */
+function managementAdvice(): string {
+  const paths = routes.map((route) => ('template' in route ? route.template : String(route.path))).filter(isManagement)
+  const names = [...new Set(paths.map((path) => path.split('/')[3]))].sort().join(', ')
+  return `The management API is at ${MANAGEMENT} with ${names}; /openapi.json has all of it.`
 }
 
 function find(method: string, path: string): Match | undefined {
@@ -304,7 +316,17 @@ function meantPath(path: string): string | undefined {
       const candidate = base + segments.slice(skipped).join('/')
       if (candidate !== path && routes.some((route) => isPath(route, candidate))) return candidate
     }
-  return undefined
+  return isManagement(path) ? meantManagementPath(path) : undefined
+}
+
+/** The known path of the management API that a slip turned into this one. */
+function meantManagementPath(path: string): string | undefined {
+  const names = [...literal.values()]
+    .map((route) => route.path as string)
+    .filter((known) => isManagement(known) && known.split('/').length === path.split('/').length)
+    .map((known) => known.slice(MANAGEMENT.length))
+  const [name] = nearest(path.slice(MANAGEMENT.length), names, 1)
+  return name === undefined ? undefined : MANAGEMENT + name
 }
 
 const isPath = ({ path }: Route, candidate: string): boolean =>

@@ -91,6 +91,15 @@ test('POST /v1/responses/compact is answered with 404, which says how conversati
   expect([status, text]).toEqual([404, expect.stringMatching(/compacted by clients.*context_management.*Codex/)])
 })
 
+test('an unknown path of the management API is answered with its own paths', async () => {
+  expect((await send('GET', '/v1/management/key')).text).toContain('Did you mean /v1/management/keys?')
+  for (const path of ['/v1/management', '/v1/management/balance', '/v1/management/keys/a/b/c']) {
+    const { status, text } = await send('GET', path)
+    expect([path, status, text]).toEqual([path, 404, expect.stringMatching(/accounts, .*keys, .*payg, .*users/)])
+    expect(text).not.toContain('chat/completions')
+  }
+})
+
 test('a path that resembles none has no suggestion', async () => {
   for (const path of ['/', '/nothing', `/${'a/'.repeat(50)}v1/models`])
     expect([path, (await send('GET', path)).text.includes('Did you mean')]).toEqual([path, false])
