@@ -1,3 +1,4 @@
+import { GatewayError } from '../error.ts'
 import { withUsage, type GenerationEvent } from '../generation/event.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { TakeMemory } from '../http/call.ts'
@@ -34,16 +35,18 @@ export async function whole(generation: Generation, upstream: Upstream<RequestCo
     return new Response(pending, { headers: responseHeaders(generation, upstream) })
   }
   if (isHeavyAnswer(text, generation)) {
-    const { body, isRead } = await readHeavyAnswer(generation, upstream, text)
-    return finish(generation, upstream, body, isRead)
+    const { body, unread } = await readHeavyAnswer(generation, upstream, text)
+    return finish(generation, upstream, body, unread)
   }
   const read = tryReadEvents(upstream, text)
-  const onEvents = route.hooks.onEvents?.(generation, upstream, read)
-  const events = onEvents === undefined ? read : await onEvents
+  const unread = read instanceof GatewayError ? read : undefined
+  const own = read instanceof GatewayError ? [] : read
+  const onEvents = route.hooks.onEvents?.(generation, upstream, own)
+  const events = onEvents === undefined ? own : await onEvents
   const counting = record(generation, events)
   const counted = counting && (await counting)
   const body = sameProtocol ? protocol.passthrough(context).answer(text, counted) : translate(events, counted, context)
-  return finish(generation, upstream, body, events.length > 0)
+  return finish(generation, upstream, body, unread)
 }
 
 /** A body that Sluice cannot read is passed on to a client of the provider's protocol, but not charged. */
@@ -51,9 +54,10 @@ async function finish(
   generation: Generation,
   upstream: Upstream,
   body: string | Buffer,
-  isRead: boolean,
+  unread: GatewayError | undefined,
 ): Promise<Response> {
-  await close(generation, isRead ? endOf(generation) : 'failed')
+  if (unread !== undefined) failAttempt(generation, unread)
+  await close(generation, unread === undefined ? endOf(generation) : 'failed')
   keepUntilTaken(generation, body)
   return new Response(body, { headers: responseHeaders(generation, upstream) })
 }

@@ -4,7 +4,7 @@ import { tryParse } from '../json/parse.ts'
 import { isDeeperThan, WRITABLE_LEVELS } from '../json/scan.ts'
 import { spliceBytes } from '../json/splice-bytes.ts'
 import { stringifyBody } from '../json/stringify-body.ts'
-import { GatewayError } from '../error.ts'
+import { asGatewayError, GatewayError } from '../error.ts'
 import type { GenerationEvent } from '../generation/event.ts'
 import { readAll, send, type IncomingResponse, type TakeMemory, type Timeouts } from '../http/call.ts'
 import type { RequestBody } from '../http/encode-request.ts'
@@ -311,15 +311,15 @@ type ReadableUpstream = Pick<Upstream, 'protocol' | 'sameProtocol' | 'transforms
 export const readEvents = (upstream: Upstream, text: string): GenerationEvent[] =>
   eventsIn(upstream, parseResponse(text, upstream.protocol))
 
-/** The same, but empty if an unreadable body, or one that says that it failed, is passed through. */
-export function tryReadEvents(upstream: ReadableUpstream, text: string): GenerationEvent[] {
+/** The same, but gives the error where an unreadable body, or one that says that it failed, is passed through. */
+export function tryReadEvents(upstream: ReadableUpstream, text: string): GenerationEvent[] | GatewayError {
   const body = parseResponse(text, upstream.protocol)
   try {
     return eventsIn(upstream, body)
   } catch (error) {
     if (!upstream.sameProtocol || typeof body !== 'object' || body === null) throw error
     if ('error' in body && upstream.protocol.call.hasFailed?.(body) !== true) throw error
-    return []
+    return asGatewayError(error)
   }
 }
 

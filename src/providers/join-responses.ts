@@ -5,7 +5,7 @@ import { lose } from '../protocols/losses.ts'
 import type { RequestContext } from '../protocols/protocol.ts'
 import type { SchemaCache } from '../protocols/schema/cache.ts'
 import type { CallSignal } from '../http/connection.ts'
-import { callEndpoint, PreparedRequests, tryReadEvents, readResponseText, type Upstream } from './attempt.ts'
+import { callEndpoint, PreparedRequests, readEvents, readResponseText, type Upstream } from './attempt.ts'
 import { errorOfAttempt } from './upstream-refusal.ts'
 
 /**
@@ -27,7 +27,7 @@ export async function joinResponses(
     Array.from({ length: requested - generated }, async () => {
       const requests = new PreparedRequests(context, schemaCache)
       const other = await callEndpoint(endpoint, requests, { timeouts, signal, onSent() {} }, 1)
-      return tryReadEvents(other, await readResponseText(other))
+      return readEvents(other, await readResponseText(other))
     }),
   )
   const responses = [first, ...others.flatMap((other) => (other.status === 'fulfilled' ? [other.value] : []))]

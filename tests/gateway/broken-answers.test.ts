@@ -4,6 +4,7 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { Meter } from '../../src/ledger/meter.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { Writer } from '../../src/protocols/protocol.ts'
+import { HEAVY } from '../../src/pipeline/heavy/weight.ts'
 import { MeteredStream } from '../../src/pipeline/metered-stream.ts'
 import { TranslatedOutput } from '../../src/pipeline/output.ts'
 import { Relay } from '../../src/pipeline/relay.ts'
@@ -137,6 +138,11 @@ describe('a provider response with one invalid value', () => {
           records.filter(({ bill, ending }) => bill < 0n || (ending !== 'completed' && ending !== 'failed')),
         ).toEqual([])
         expect(records.some(({ ending }) => ending === 'failed')).toBe(true)
+        expect(
+          records.filter(
+            ({ ending, attempts }) => ending === 'failed' && !/"error":"\w+","message":/.test(attempts ?? ''),
+          ),
+        ).toEqual([])
         await expectNothingHeld(store)
       } finally {
         await store.close()
@@ -144,6 +150,29 @@ describe('a provider response with one invalid value', () => {
     },
     30_000,
   )
+})
+
+test('the record of a large response that cannot be read says why', async () => {
+  broken = { protocol: 'chat.completions', stream: false, path: [], by: { text: 'x'.repeat(HEAVY.answer) } }
+  const { url, key } = gateway
+  const asked = {
+    url,
+    key,
+    protocol: 'chat.completions',
+    model: 'up/chat.completions',
+    stream: false,
+    limit: 10,
+  } as const
+  const response = await ask(asked)
+  expect([response.status, (await response.text()).length > HEAVY.answer]).toEqual([200, true])
+  const store = await storeOf(gateway)
+  const { ending, bill, attempts } = (await store.ledger.generations(undefined, 1_000)).at(-1)!
+  await store.close()
+  expect([ending, bill, JSON.parse(attempts!)]).toMatchObject([
+    'failed',
+    0n,
+    [{ error: 'upstream_error', message: expect.stringContaining('without choices') }],
+  ])
 })
 
 /** The bytes of a complete stream. */

@@ -77,7 +77,8 @@ async function readEvents(
   signal: CallSignal,
 ): Promise<GenerationEvent[]> {
   const { context, sameProtocol } = upstream
-  const events = tryReadEvents(upstream, await readText(app.config, upstream, signal))
+  const read = tryReadEvents(upstream, await readText(app.config, upstream, signal))
+  const events = read instanceof GatewayError ? [] : read
   return context.request.protocol === 'images' && !sameProtocol ? joinResponses(app, upstream, signal, events) : events
 }
 

@@ -1,3 +1,4 @@
+import { GatewayError } from '../../error.ts'
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import { ReplayRecorder, type ReplayState } from '../../generation/replay.ts'
 import type { ProtocolName, RequestSettings } from '../../generation/request.ts'
@@ -8,6 +9,7 @@ import type { ResponseContext, ResponseIdentity } from '../../protocols/protocol
 import type { Quirks } from '../../protocols/quirks.ts'
 import { type Loss, LossReport } from '../../protocols/translation.ts'
 import type { Undo } from '../../protocols/transforms.ts'
+import { type ErrorData, errorData } from '../../worker/errors.ts'
 import { tryReadEvents } from '../../providers/attempt.ts'
 import { type WrittenResponse, writtenResponse } from '../../store/responses.ts'
 import { translate } from '../translate.ts'
@@ -33,9 +35,10 @@ export type AnswerJob = {
   counted: Usage | undefined
 }
 
-/** `events`: as far as the meter needs them; empty for a response that could not be read, and is passed on. */
+/** `events`: as far as the meter needs them; `unread`: why there are none, of a response that is passed on. */
 export type AnswerResult = {
   events: GenerationEvent[]
+  unread?: ErrorData | undefined
   replayState: ReplayState | undefined
   losses: readonly Loss[]
   /** The response as it is stored. Its output is behind the bytes of the body: the lengths of its items. */
@@ -53,7 +56,8 @@ export async function answerHeavy(
   const text = bytes.toString()
   const protocol = protocols[job.protocol]
   const sameProtocol = job.losses === undefined
-  const events = tryReadEvents({ protocol, endpoint: { target: job }, transforms, sameProtocol }, text)
+  const read = tryReadEvents({ protocol, endpoint: { target: job }, transforms, sameProtocol }, text)
+  const events = read instanceof GatewayError ? [] : read
   const recorder = replay && new ReplayRecorder(replay.issuer, replay.keepsUnsigned)
   recorder?.record(events)
   const losses = new LossReport()
@@ -73,6 +77,7 @@ export async function answerHeavy(
   return {
     output: {
       events: meteredEvents(events),
+      unread: read instanceof GatewayError ? errorData(read) : undefined,
       replayState: recorder?.replayState,
       losses: losses.losses,
       kept: kept && { ...kept, output: kept.output.map(({ id }, at) => ({ id, length: items[at]!.length })) },

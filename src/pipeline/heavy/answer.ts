@@ -1,7 +1,9 @@
+import type { GatewayError } from '../../error.ts'
 import type { GenerationRequest } from '../../generation/request.ts'
 import type { Usage } from '../../generation/usage.ts'
 import { protocols } from '../../protocols/index.ts'
 import type { Upstream } from '../../providers/attempt.ts'
+import { errorOf } from '../../worker/errors.ts'
 import { workers } from '../../worker/pool.ts'
 import type { Generation } from '../hooks.ts'
 import type { AnswerJob, AnswerResult } from './answer-job.ts'
@@ -14,12 +16,12 @@ export const isHeavyAnswer = (text: string, { route, issuedIds }: Generation): b
   route.hooks.onEvents === undefined &&
   issuedIds === undefined
 
-/** Has a response read and written; meters it, and gives its bytes. Undefined: it is passed on, but was not read. */
+/** Has a response read and written; meters it, and gives its bytes. `unread`: why it could only be passed on. */
 export async function readHeavyAnswer(
   generation: Generation,
   upstream: Upstream,
   text: string,
-): Promise<{ body: Buffer; isRead: boolean }> {
+): Promise<{ body: Buffer; unread: GatewayError | undefined }> {
   const { open, replayRecorder, route } = generation
   const { meter } = open
   let { output, bytes } = await answer(generation, upstream, text, undefined)
@@ -35,7 +37,7 @@ export async function readHeavyAnswer(
       ...kept,
       output: kept.output.map(({ id, length: itemBytes }) => ({ id, text: bytes.subarray(at, (at += itemBytes)) })),
     })
-  return { body: bytes.subarray(0, length), isRead: output.events.length > 0 }
+  return { body: bytes.subarray(0, length), unread: output.unread && errorOf(output.unread) }
 }
 
 async function answer(
