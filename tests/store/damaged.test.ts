@@ -72,21 +72,26 @@ describe('a data folder that was used', () => {
 })
 
 describe('a server whose lock file was removed', () => {
-  test('is still the only one on its folder, until it ends', async () => {
-    const { folder } = await used()
-    const first = Bun.spawn([process.execPath, join(import.meta.dir, 'holder.ts'), folder], {
-      stdin: 'pipe',
-      stdout: 'pipe',
-    })
-    cleanUp.push(() => first.kill('SIGKILL'))
-    await first.stdout.getReader().read()
-    rmSync(join(folder, 'lock.sqlite'))
-    expect(() => open(folder)).toThrow(`in use by another Sluice (process ${first.pid})`)
-    expect((await open(folder, false).accounts.list()).length).toBe(200)
-    first.kill('SIGKILL')
-    await first.exited
-    open(folder)
-  }, 15_000)
+  test.each([[['lock.sqlite']], [['lock.sqlite', 'server.pid']]])(
+    'is still the only one on its folder, until it ends: without %j',
+    async (removed) => {
+      const { folder } = await used()
+      const first = Bun.spawn([process.execPath, join(import.meta.dir, 'holder.ts'), folder], {
+        stdin: 'pipe',
+        stdout: 'pipe',
+      })
+      cleanUp.push(() => first.kill('SIGKILL'))
+      await first.stdout.getReader().read()
+      for (const name of removed) rmSync(join(folder, name))
+      for (let tries = 0; tries < 2; tries++)
+        expect(() => open(folder)).toThrow(`in use by another Sluice (process ${first.pid})`)
+      expect((await open(folder, false).accounts.list()).length).toBe(200)
+      first.kill('SIGKILL')
+      await first.exited
+      open(folder)
+    },
+    15_000,
+  )
 })
 
 test('a balance that would not fit is refused with its limit, and nothing is changed', async () => {

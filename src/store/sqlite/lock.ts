@@ -1,5 +1,14 @@
 import { Database } from 'bun:sqlite'
-import { closeSync, openSync, readFileSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 
 const LOCK_FILE = 'lock.sqlite'
@@ -12,10 +21,12 @@ const END_MS = 1000
 /**
  * Locks a data folder for one server. The lock is an open exclusive transaction on a file of its own: the operating
  * system releases it when the process ends, so that a `kill -9` leaves nothing to clean up. `server.pid` names the
- * process, also for the case that the locked file was removed.
+ * process, also for the case that the locked file was removed. Where both were, the process is found by what it has open.
  * Fails with an Error that names the process which has the lock.
  */
 export function lockFolder(folder: string): { release(): void } {
+  const beside = serverWithoutFiles(folder)
+  if (beside !== undefined) throw inUse(folder, beside)
   const lock = new Database(join(folder, LOCK_FILE))
   // The pid is in another file: opening and closing the locked file in this process would release a POSIX lock.
   const pidFile = join(folder, PID_FILE)
@@ -51,6 +62,30 @@ function refuseBeside(folder: string): void {
   while (runningServer(folder) !== undefined && performance.now() < giveUpAt) Bun.sleepSync(10)
   const pid = runningServer(folder)
   if (pid !== undefined) throw inUse(folder, String(pid))
+}
+
+/** The process that has the lock of a folder open after its removal. Only a database in use lets one look for it. */
+function serverWithoutFiles(folder: string): string | undefined {
+  if (existsSync(join(folder, LOCK_FILE)) || !existsSync(join(folder, 'sluice.sqlite-wal'))) return undefined
+  const removed = `${join(realpathSync(folder), LOCK_FILE)} (deleted)`
+  return namesIn('/proc').find((pid) => {
+    const descriptors = /^\d+$/.test(pid) && pid !== String(process.pid) ? `/proc/${pid}/fd` : undefined
+    return (
+      descriptors !== undefined && namesIn(descriptors).some((name) => targetOf(join(descriptors, name)) === removed)
+    )
+  })
+}
+
+/** Empty where the system does not show it. */
+const namesIn = (folder: string): string[] => orElse(() => readdirSync(folder), [])
+const targetOf = (link: string): string => orElse(() => readlinkSync(link), '')
+
+function orElse<T>(read: () => T, otherwise: T): T {
+  try {
+    return read()
+  } catch {
+    return otherwise
+  }
 }
 
 /** The process of another server that runs on a folder, as far as the system shows it. */
